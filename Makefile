@@ -1,0 +1,137 @@
+# One non-recursive Makefile. `make help` lists the targets and the settings.
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := all
+
+VERSION := 0.1.0
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+LIBEXECDIR ?= $(PREFIX)/libexec
+MANDIR ?= $(PREFIX)/share/man
+SLURM_PLUGIN_DIR ?= $(PREFIX)/lib/$(shell $(CXX) -print-multiarch)/slurm-wlm
+
+ifeq ($(origin CXX),default)
+CXX := g++
+endif
+SAN ?=
+COV ?=
+BUILD ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(COV),-cov)
+comma := ,
+
+# The user's CXXFLAGS and LDFLAGS come last, so that they win.
+warnings := -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wformat=2
+base_flags := -std=c++20 -O2 -g $(warnings) -I. -DBERTH_VERSION='"$(VERSION)"' -D_FILE_OFFSET_BITS=64 -pthread \
+  $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) $(if $(COV),--coverage -O0) $(if $(SAN)$(COV),,-D_FORTIFY_SOURCE=2)
+base_ldflags := -pthread -Wl,--as-needed -Wl,-z,relro,-z,now $(if $(SAN),-fsanitize=$(SAN)) $(if $(COV),--coverage)
+
+packages := fuse3 libcurl libcrypto libzstd liblz4 liblzma zlib libseccomp libisal libsquashfs1
+package_flags := $(shell pkg-config --cflags $(packages) 2>/dev/null)
+start_libraries := $(shell pkg-config --libs fuse3 libzstd liblz4 liblzma zlib libseccomp 2>/dev/null) -llzo2
+pull_libraries := $(shell pkg-config --libs libcurl libcrypto libisal libsquashfs1 libzstd liblz4 liblzma zlib 2>/dev/null) -llzo2
+
+all_flags = $(base_flags) $(package_flags) $(CPPFLAGS) $(CXXFLAGS)
+
+# A folder of runtime/ is a layer and becomes one archive; the order is the link order, from the top down.
+layers := hooks sandbox mount store image squash plan base
+folder_hooks := hooks
+$(foreach layer,$(filter-out hooks,$(layers)),$(eval folder_$(layer) := runtime/$(layer)))
+$(foreach layer,$(layers),$(eval sources_$(layer) := $(sort $(wildcard $(folder_$(layer))/*.cc))))
+archives := $(foreach layer,$(layers),$(if $(sources_$(layer)),$(BUILD)/$(layer).a))
+
+berth_sources := $(sort $(wildcard runtime/*.cc runtime/cli/*.cc))
+pull_sources := $(sort $(wildcard runtime/pull/*.cc))
+# What the tests link of the programs: everything but the files with main.
+testable_sources := $(filter-out %/main.cc,$(berth_sources) $(pull_sources))
+plugin_sources := $(sort $(wildcard spank/*.cc)) $(sources_plan) $(sources_base)
+unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc))
+kernel_sources := $(sort $(wildcard tests/main.cc tests/kernel/*.cc))
+
+objects = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))
+pic_objects = $(patsubst %.cc,$(BUILD)/pic/%.o,$(1))
+all_sources := $(sort $(foreach layer,$(layers),$(sources_$(layer))) $(berth_sources) $(pull_sources) $(plugin_sources) $(unit_sources) $(kernel_sources))
+
+programs := $(if $(berth_sources),$(BUILD)/berth) $(if $(pull_sources),$(BUILD)/berth-pull)
+plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
+tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel)
+
+.PHONY: all check install tidy format check-layers clean help
+all: $(programs) $(plugin) $(tests) compile_commands.json
+
+# Objects depend on this file, which changes only when the flags do.
+$(BUILD)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CXX) $(subst ','\'',$(all_flags)) $(LDFLAGS)' | cmp -s - $@ || echo '$(CXX) $(subst ','\'',$(all_flags)) $(LDFLAGS)' > $@
+FORCE:
+
+$(BUILD)/obj/%.o: %.cc $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(base_flags) $(package_flags) $(CPPFLAGS) -MMD -MP -c $< -o $@ $(CXXFLAGS)
+
+$(BUILD)/pic/%.o: %.cc $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(base_flags) $(CPPFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c $< -o $@ $(CXXFLAGS)
+
+define archive_rule
+$$(BUILD)/$(1).a: $$(call objects,$$(sources_$(1)))
+	@rm -f $$@
+	ar rcs $$@ $$^
+endef
+$(foreach layer,$(layers),$(eval $(call archive_rule,$(layer))))
+
+$(BUILD)/berth: $(call objects,$(berth_sources)) $(filter-out $(BUILD)/image.a,$(archives))
+	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(if $(SAN),,-static-libstdc++ -static-libgcc) $(start_libraries) $(CXXFLAGS) $(LDFLAGS)
+
+$(BUILD)/berth-pull: $(call objects,$(pull_sources)) $(filter-out %/hooks.a %/sandbox.a %/mount.a,$(archives))
+	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) $(LDFLAGS)
+
+# libstdc++ is linked in and every symbol but SPANK's own is hidden: a plugin must not disturb its host.
+$(BUILD)/spank_berth.so: $(call pic_objects,$(plugin_sources)) spank/exports.map
+	$(CXX) $(base_flags) -shared $(filter %.o,$^) -o $@ -static-libstdc++ -static-libgcc -Wl,--version-script=spank/exports.map \
+	  -Wl,--exclude-libs,ALL -Wl,-z,relro,-z,now $(CXXFLAGS) $(LDFLAGS)
+
+test_libraries := $(start_libraries) $(pull_libraries)
+$(BUILD)/tests/unit: $(call objects,$(unit_sources) $(testable_sources)) $(archives)
+	@mkdir -p $(@D)
+	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
+$(BUILD)/tests/kernel: $(call objects,$(kernel_sources) $(testable_sources)) $(archives)
+	@mkdir -p $(@D)
+	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
+
+check: all check-layers
+	$(BUILD)/tests/unit
+	$(BUILD)/tests/kernel
+
+check-layers:
+	scripts/check-layers
+
+compile_commands.json: Makefile $(all_sources)
+	@python3 -c 'import json,os,sys; print(json.dumps([{"directory":os.getcwd(),"file":f,"command":sys.argv[1]+" -c "+f} for f in sys.argv[2:]],indent=1))' \
+	  '$(CXX) $(subst ','\'',$(all_flags))' $(all_sources) > $@ 2>/dev/null || rm -f $@
+
+tidy: compile_commands.json
+	clang-tidy -quiet -p . $(filter-out tests/%,$(all_sources))
+
+format:
+	clang-format -i $(all_sources) $(wildcard runtime/*.hh runtime/*/*.hh hooks/*.hh spank/*.hh tests/*/*.hh)
+
+install: $(programs) $(plugin)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBEXECDIR)/berth $(DESTDIR)$(SLURM_PLUGIN_DIR) \
+	  $(DESTDIR)$(SYSCONFDIR)/berth $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d
+	install -m 755 $(BUILD)/berth $(DESTDIR)$(PREFIX)/bin/berth
+	install -m 755 $(BUILD)/berth-pull $(DESTDIR)$(LIBEXECDIR)/berth/berth-pull
+	install -m 644 $(BUILD)/spank_berth.so $(DESTDIR)$(SLURM_PLUGIN_DIR)/spank_berth.so
+	test -e $(DESTDIR)$(SYSCONFDIR)/berth/berth.conf || install -m 644 conf/berth.conf $(DESTDIR)$(SYSCONFDIR)/berth/berth.conf
+	test -e $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d/berth.conf || \
+	  sed 's|@LIBEXECDIR@|$(LIBEXECDIR)|; s|@BINDIR@|$(PREFIX)/bin|' conf/plugstack.conf.d/berth.conf > $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d/berth.conf
+	for page in $(wildcard man/*.[1-8]); do section=$${page##*.}; install -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$$section/$${page##*/}; done
+
+clean:
+	rm -rf build build-* compile_commands.json
+
+help:
+	@echo 'targets: all check install tidy format check-layers clean help'
+	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
+	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR)'
+	@echo '          SAN=address,undefined | thread   COV=1   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,165 @@
+#include "runtime/base/sys.hh"
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/pidfd.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::sys {
+
+namespace {
+
+int openat2(int directory, const std::string& path, int flags, mode_t mode, uint64_t resolve) {
+    open_how how{};
+    how.flags = static_cast<uint64_t>(flags | O_CLOEXEC);
+    how.mode = flags & (O_CREAT | O_TMPFILE) ? mode : 0;
+    how.resolve = resolve;
+    for (;;) {
+        // EAGAIN: a rename or mount raced with a ".." in the path; the kernel asks us to try again.
+        int fd = static_cast<int>(syscall(SYS_openat2, directory, path.c_str(), &how, sizeof how));
+        if (fd >= 0 || errno != EAGAIN) return fd;
+    }
+}
+
+}  // namespace
+
+Fd open_at(int directory, const std::string& path, int flags, mode_t mode) {
+    Fd fd(::openat(directory, path.c_str(), flags | O_CLOEXEC, mode));
+    if (!fd) throw SysError(cat("opening ", printable(path, 4096)));
+    return fd;
+}
+
+Fd open_if_exists(int directory, const std::string& path, int flags) {
+    Fd fd(::openat(directory, path.c_str(), flags | O_CLOEXEC));
+    if (!fd && errno != ENOENT && errno != ENOTDIR) throw SysError(cat("opening ", printable(path, 4096)));
+    return fd;
+}
+
+Fd open_in_root(int root, const std::string& path, int flags, mode_t mode) {
+    Fd fd(openat2(root, path, flags, mode, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS));
+    if (!fd) throw SysError(cat("opening ", printable(path, 4096), " in the container's root"));
+    return fd;
+}
+
+Fd open_beneath(int directory, const std::string& path, int flags, mode_t mode) {
+    Fd fd(openat2(directory, path, flags, mode, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS));
+    if (!fd) throw SysError(cat("opening ", printable(path, 4096)));
+    return fd;
+}
+
+std::string read_all(int fd, size_t limit, const std::string& what) {
+    std::string out;
+    char buffer[16384];
+    for (;;) {
+        ssize_t got = ::read(fd, buffer, sizeof buffer);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) throw SysError(cat("reading ", what));
+        if (got == 0) return out;
+        out.append(buffer, static_cast<size_t>(got));
+        if (out.size() > limit) throw Error(cat("reading ", what, ": longer than the limit of ", limit, " bytes"));
+    }
+}
+
+std::string read_file(const std::string& path, size_t limit) { return read_all(open_file(path, O_RDONLY).get(), limit, path); }
+
+void write_all(int fd, std::string_view data, const std::string& what) {
+    while (!data.empty()) {
+        ssize_t put = ::write(fd, data.data(), data.size());
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) throw SysError(cat("writing ", what));
+        data.remove_prefix(static_cast<size_t>(put));
+    }
+}
+
+bool pread_exact(int fd, void* buffer, size_t size, uint64_t offset, const std::string& what) {
+    auto* at = static_cast<char*>(buffer);
+    while (size > 0) {
+        ssize_t got = ::pread(fd, at, size, static_cast<off_t>(offset));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) throw SysError(cat("reading ", what));
+        if (got == 0) return false;
+        at += got;
+        size -= static_cast<size_t>(got);
+        offset += static_cast<uint64_t>(got);
+    }
+    return true;
+}
+
+void make_directories(const std::string& path, mode_t mode) {
+    for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
+        std::string part = path.substr(0, slash);
+        if (::mkdir(part.c_str(), mode) != 0 && errno != EEXIST) {
+            int number = errno;
+            struct stat st {};
+            // A read-only or foreign parent that is already there is no error.
+            if (::stat(part.c_str(), &st) != 0 || !S_ISDIR(st.st_mode)) throw SysError(cat("creating the directory ", printable(part, 4096)), number);
+        }
+        if (slash == std::string::npos) return;
+    }
+}
+
+struct stat stat_of(int fd, const std::string& what) {
+    struct stat st {};
+    if (::fstat(fd, &st) != 0) throw SysError(cat("examining ", what));
+    return st;
+}
+
+Fd open_tree_clone(int fd, bool recursive, const std::string& what) {
+    unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0U);
+    Fd tree(static_cast<int>(syscall(SYS_open_tree, fd, "", flags)));
+    if (!tree) throw SysError(cat("taking the mount of ", what));
+    return tree;
+}
+
+void move_mount_to(int mount, int target, const std::string& what) {
+    if (syscall(SYS_move_mount, mount, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0) throw SysError(cat("mounting ", what));
+}
+
+namespace {
+
+/// What the kernel wrote into the context's log ("e overlay: ..."), or an empty text.
+std::string context_message(int context) {
+    char buffer[512];
+    ssize_t got = ::read(context, buffer, sizeof buffer);
+    if (got <= 2) return {};
+    return cat(" (", printable(trimmed({buffer + 2, static_cast<size_t>(got) - 2})), ")");
+}
+
+}  // namespace
+
+Fd new_mount(const std::string& type, const std::vector<MountOption>& options, unsigned attributes) {
+    Fd context(static_cast<int>(syscall(SYS_fsopen, type.c_str(), FSOPEN_CLOEXEC)));
+    if (!context) throw SysError(cat("preparing a mount of type ", type));
+    auto configure = [&](unsigned command, const char* key, const char* value) {
+        if (syscall(SYS_fsconfig, context.get(), command, key, value, 0) == 0) return;
+        int number = errno;
+        throw SysError(cat("mounting ", type, key ? cat(" with ", key, value ? cat("=", value) : "") : "", context_message(context.get())), number);
+    };
+    for (const MountOption& option : options)
+        configure(option.is_flag ? FSCONFIG_SET_FLAG : FSCONFIG_SET_STRING, option.key.c_str(), option.is_flag ? nullptr : option.value.c_str());
+    configure(FSCONFIG_CMD_CREATE, nullptr, nullptr);
+    Fd mount(static_cast<int>(syscall(SYS_fsmount, context.get(), FSMOUNT_CLOEXEC, attributes)));
+    if (!mount) throw SysError(cat("mounting ", type));
+    return mount;
+}
+
+void set_mount_attributes(int mount, uint64_t set, uint64_t clear, bool recursive, const std::string& what) {
+    mount_attr attributes{};
+    attributes.attr_set = set;
+    attributes.attr_clr = clear;
+    unsigned flags = AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0U);
+    if (syscall(SYS_mount_setattr, mount, "", flags, &attributes, sizeof attributes) != 0) throw SysError(cat("setting the mount flags of ", what));
+}
+
+Fd pidfd_open(pid_t pid) {
+    Fd fd(::pidfd_open(pid, 0));
+    if (!fd) throw SysError(cat("opening a handle of process ", pid));
+    return fd;
+}
+
+}  // namespace berth::sys

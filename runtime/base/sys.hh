@@ -1,0 +1,59 @@
+// The only place that opens files and makes mounts: thin wrappers that return owners and throw SysError.
+#pragma once
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/fd.hh"
+
+namespace berth::sys {
+
+/// openat with O_CLOEXEC; throws SysError "opening PATH".
+Fd open_at(int directory, const std::string& path, int flags, mode_t mode = 0);
+inline Fd open_file(const std::string& path, int flags, mode_t mode = 0) { return open_at(-100 /* AT_FDCWD */, path, flags, mode); }
+
+/// As open_at, but an empty Fd when the object does not exist (ENOENT, ENOTDIR).
+Fd open_if_exists(int directory, const std::string& path, int flags);
+
+/// Opens `path` as if `root` were the root directory: symlinks, `..` and absolute names stay inside (openat2 RESOLVE_IN_ROOT,
+/// no magic links; a component walk on kernels without openat2). Throws SysError.
+Fd open_in_root(int root, const std::string& path, int flags, mode_t mode = 0);
+
+/// Opens `path` below `directory` following no symlink at all and never leaving it. Throws SysError.
+Fd open_beneath(int directory, const std::string& path, int flags, mode_t mode = 0);
+
+/// The whole content of a descriptor or file. Throws Error when it is longer than `limit` bytes.
+std::string read_all(int fd, size_t limit, const std::string& what);
+std::string read_file(const std::string& path, size_t limit = 1 << 20);
+
+/// Writes all bytes, resuming after interruptions and short writes. Throws SysError "writing WHAT".
+void write_all(int fd, std::string_view data, const std::string& what);
+
+/// Reads exactly `size` bytes at `offset`; false at a short file; throws SysError "reading WHAT".
+bool pread_exact(int fd, void* buffer, size_t size, uint64_t offset, const std::string& what);
+
+/// Creates `path` and its missing parents with `mode`. An existing directory is fine.
+void make_directories(const std::string& path, mode_t mode);
+
+struct stat stat_of(int fd, const std::string& what);
+
+/// New mount API (Linux 5.2). Each returns a detached mount or context, or throws SysError.
+Fd open_tree_clone(int fd, bool recursive, const std::string& what);
+void move_mount_to(int mount, int target, const std::string& what);
+/// Creates a file system context, sets the options (a value that is null is a flag), and makes a detached mount with MOUNT_ATTR_*.
+struct MountOption {
+    std::string key;
+    std::string value;
+    bool is_flag = false;
+};
+Fd new_mount(const std::string& type, const std::vector<MountOption>& options, unsigned attributes);
+void set_mount_attributes(int mount, uint64_t set, uint64_t clear, bool recursive, const std::string& what);
+
+Fd pidfd_open(pid_t pid);
+
+}  // namespace berth::sys

@@ -1,0 +1,66 @@
+// Writes one squashfs file from a stream of entries, without anything on disk but the result.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace berth::squash {
+
+/// Attributes of an entry. `mode` holds permission bits only (07777). Times are seconds since 1970 (clamped to 32 bits unsigned).
+/// Only user.* xattrs are stored; the caller drops all others.
+struct Attributes {
+    uint32_t mode = 0755;
+    uint32_t uid = 0;
+    uint32_t gid = 0;
+    int64_t mtime = 0;
+    std::map<std::string, std::string> xattrs;
+};
+
+struct WriterOptions {
+    unsigned level = 1;  ///< of zstd
+    uint32_t block_size = 128 * 1024;
+    unsigned workers = 1;  ///< compressor threads
+};
+
+/// The tree is kept in memory; file data is compressed and written as it comes. The result is reproducible: the same calls give the same bytes.
+///
+/// Paths are relative and normalised by the caller ("usr/bin/ls"; "" is the root): an empty, "." or ".." component is a logic error.
+/// Missing parents are made with default attributes. An entry replaces an earlier one of the same path (last wins), but a directory
+/// entry over a directory only replaces its attributes. A child under a non-directory turns that parent into a directory.
+/// Names `.wh.NAME` and `.wh..wh..opq` are stored like any other file: they are data of the later merge (tree.hh).
+class LayerWriter {
+  public:
+    /// Writes to the empty regular file `fd`, which the caller owns and closes after finish().
+    LayerWriter(int fd, const WriterOptions& options);
+    ~LayerWriter();
+    LayerWriter(const LayerWriter&) = delete;
+    LayerWriter& operator=(const LayerWriter&) = delete;
+
+    void add_directory(std::string_view path, const Attributes& attributes);
+    void add_symlink(std::string_view path, const Attributes& attributes, std::string_view target);
+    /// `type` is S_IFIFO or S_IFSOCK.
+    void add_special(std::string_view path, const Attributes& attributes, uint32_t type);
+    /// Throws Error when `existing` is missing or a directory. A link to a symlink shares the symlink.
+    void add_hardlink(std::string_view path, std::string_view existing);
+
+    /// A regular file: begin, then exactly its bytes by append / append_zeros (sparse), then end.
+    void begin_file(std::string_view path, const Attributes& attributes);
+    void append(const void* data, size_t size);
+    void append_zeros(uint64_t size);
+    void end_file();
+
+    /// Writes all metadata and the superblock. Does not fsync. Throws Error (ENOSPC and the like named).
+    void finish();
+
+    /// Number of entries so far, the root included.
+    uint64_t entries() const;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace berth::squash
