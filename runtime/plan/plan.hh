@@ -1,0 +1,106 @@
+// The Plan: everything a start does to a container, as a plain value that can be printed, compared and executed.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "runtime/plan/image_config.hh"
+#include "runtime/plan/request.hh"
+
+namespace berth::plan {
+
+/// A mount made in the container. Mounts are always nosuid; nodev unless `device`.
+struct Mount {
+    enum class Kind { bind, tmpfs };
+    enum class Create { automatic, directory, file, none };  ///< what to make when the target is missing; automatic: as the source is
+    Kind kind = Kind::bind;
+    std::string source;  ///< absolute host path (bind)
+    std::string target;  ///< absolute container path
+    bool read_only = false;
+    bool no_exec = false;
+    bool recursive = true;
+    bool device = false;    ///< a device node or a file system of them: devices work
+    bool optional = false;  ///< a source that has gone is no error
+    uint64_t size = 0;      ///< tmpfs: bytes, 0 for the kernel's default
+    uint32_t mode = 0755;   ///< tmpfs: of its root directory
+    Create create = Create::automatic;
+};
+
+/// Undoes a mount made earlier in the plan.
+struct Unmount {
+    std::string target;
+};
+
+/// A symlink, replacing nothing: what exists stays.
+struct Symlink {
+    std::string path;
+    std::string target;
+};
+
+/// A directory, made when missing.
+struct Directory {
+    std::string path;
+    uint32_t mode = 0755;
+};
+
+/// A line of /etc/passwd or /etc/group: replaces the lines whose `key_field` (counted from 0, between colons) equals that of `line`, else is
+/// added at the end. A missing file is made.
+struct AccountLine {
+    std::string path;
+    std::string line;
+    int key_field = 2;
+};
+
+using Action = std::variant<Mount, Unmount, Symlink, Directory, AccountLine>;
+
+/// One change of the container, with who asked for it ("system", "option --container-mounts", "site", ...) and why.
+struct Edit {
+    Action action;
+    std::string origin;
+    std::string reason;
+};
+
+struct Identity {
+    uid_t host_uid = 0, inside_uid = 0;
+    gid_t host_gid = 0, inside_gid = 0;
+};
+
+/// How the environment of a task is made from its own one and the image's; applied by environment_changes().
+struct EnvironmentRules {
+    std::vector<std::string> image;      ///< NAME=VALUE of the image
+    std::vector<std::string> keep_host;  ///< names of --container-env
+    std::vector<std::string> remove;     ///< names that never pass (LANG, LANGUAGE, LC_ALL)
+    std::vector<std::string> set;        ///< NAME=VALUE set by berth last (HOME under remap-root)
+};
+
+struct Plan {
+    Identity identity;
+    bool writable = true;
+    bool remap_root = false;
+    uint64_t tmpfs_size = 0;
+    std::vector<Edit> edits;  ///< in the order they are done
+    std::string workdir;      ///< absolute path in the container
+    bool workdir_required = false;  ///< asked for by option: missing is an error; else made from the image's WorkingDir
+    EnvironmentRules environment;
+    std::vector<std::string> command;  ///< entrypoint and cmd of the image, for `berth run` without a command
+};
+
+/// Decides everything; touches nothing. Throws Error for what can be refused by looking at it (a mount over "/").
+Plan make_plan(const Request& request, const Caller& caller, const Job& job, const Site& site, const HostFacts& host, const ImageConfig& image);
+
+/// One change of a process's environment: set, or removed when there is no value.
+struct EnvironmentChange {
+    std::string name;
+    std::optional<std::string> value;
+    bool operator==(const EnvironmentChange&) const = default;
+};
+
+/// The changes that turn `task` (NAME=VALUE) into the environment inside; only real differences.
+std::vector<EnvironmentChange> environment_changes(const EnvironmentRules& rules, const std::vector<std::string>& task);
+
+/// The content of an account file after `edit` is done to `content`.
+std::string with_account_line(const std::string& content, const AccountLine& edit);
+
+}  // namespace berth::plan

@@ -1,0 +1,72 @@
+// What a start is asked for and what it is asked by: plain values, the input of make_plan.
+#pragma once
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/plan/mounts.hh"
+
+namespace berth::plan {
+
+/// The options of one start. What is unset is decided by the site.
+struct Request {
+    std::string image;  ///< as written
+    std::vector<MountRequest> mounts;
+    std::optional<std::string> workdir;
+    std::vector<std::string> env;  ///< names whose host value beats the image's
+    std::optional<bool> mount_home;
+    std::optional<bool> remap_root;
+    std::optional<bool> writable;
+};
+
+/// Who asks, as the host sees it.
+struct Caller {
+    uid_t uid = 0;
+    gid_t gid = 0;
+    std::string user;   ///< login name; empty when the uid has no passwd entry
+    std::string group;  ///< name of gid; empty when it has none
+    std::string gecos;
+    std::string home;   ///< empty when unknown
+    std::string shell;
+    std::string cwd;    ///< working directory, absolute
+};
+
+/// What a Slurm step adds. All empty outside Slurm.
+struct Job {
+    std::string id;    ///< "JOB.STEP", for messages
+    std::string node;  ///< node name, for messages
+    std::vector<std::string> bind_read_only;  ///< files of the job that must stay visible at the same path (the batch script)
+};
+
+/// The site file's settings (conf/berth.conf); the defaults here are the documented ones.
+struct Site {
+    struct Registry {
+        bool plain_http = false;
+        std::string ca;  ///< PEM file; empty: the system's
+    };
+    std::string store_path = "/var/lib/berth/%U";
+    std::string pull_policy = "newer";
+    std::map<std::string, Registry> registries;
+    bool remap_root = false;
+    bool mount_home = false;
+    bool writable = true;
+    uint64_t tmpfs_size = 0;  ///< bytes of the writable layer; 0: the kernel's default, half of memory
+    uint64_t cache_bytes = 64ULL << 20;  ///< decompressed blocks kept by the file server
+    unsigned server_threads = 0;         ///< 0: one a CPU this process may use, at most 8
+};
+
+/// What of the host the plan depends on, looked up beforehand.
+struct HostFacts {
+    /// Those of `plan::host_paths()` that exist here: default mounts are made of what is there.
+    std::vector<std::string> existing;
+    bool has(const std::string& path) const;
+};
+
+/// The host paths whose existence make_plan asks for.
+const std::vector<std::string>& host_paths();
+
+}  // namespace berth::plan
