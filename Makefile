@@ -42,7 +42,8 @@ berth_sources := $(sort $(wildcard runtime/*.cc runtime/cli/*.cc))
 pull_sources := $(sort $(wildcard runtime/pull/*.cc))
 # What the tests link of the programs: everything but the files with main.
 testable_sources := $(filter-out %/main.cc,$(berth_sources) $(pull_sources))
-plugin_sources := $(sort $(wildcard spank/*.cc)) $(sources_plan) $(sources_base)
+# The plugin has the grammars and the protocol of the lower layers and nothing else of them.
+plugin_sources := $(sort $(wildcard spank/*.cc)) $(wildcard $(addprefix runtime/plan/,reference.cc mounts.cc names.cc messages.cc)) $(sources_base)
 unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc))
 kernel_sources := $(sort $(wildcard tests/main.cc tests/kernel/*.cc))
 

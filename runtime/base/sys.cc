@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mount.h>
-#include <sys/pidfd.h>
 #include <sys/syscall.h>
 
 #include <cerrno>
@@ -157,7 +156,8 @@ void set_mount_attributes(int mount, uint64_t set, uint64_t clear, bool recursiv
 }
 
 Fd pidfd_open(pid_t pid) {
-    Fd fd(::pidfd_open(pid, 0));
+    // Not through <sys/pidfd.h>: glibc 2.36 declares its functions without C linkage.
+    Fd fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     if (!fd) throw SysError(cat("opening a handle of process ", pid));
     return fd;
 }

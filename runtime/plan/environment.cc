@@ -1,0 +1,58 @@
+#include <algorithm>
+#include <map>
+
+#include "runtime/base/text.hh"
+#include "runtime/plan/plan.hh"
+
+namespace berth::plan {
+
+namespace {
+
+/// NAME and VALUE of "NAME=VALUE"; a text without "=" has no value and is no variable.
+std::optional<std::pair<std::string, std::string>> variable(const std::string& text) {
+    size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) return std::nullopt;
+    return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); }
+
+}  // namespace
+
+std::vector<EnvironmentChange> environment_changes(const EnvironmentRules& rules, const std::vector<std::string>& task) {
+    std::map<std::string, std::string> outside;
+    for (const std::string& text : task)
+        if (auto var = variable(text)) outside.insert(*var);
+
+    std::map<std::string, std::optional<std::string>> wanted;
+    auto host_wins = [&](const std::string& name) { return contains(rules.keep_host, name) && outside.count(name); };
+    for (const std::string& name : rules.remove)
+        if (!host_wins(name)) wanted[name] = std::nullopt;
+    for (const std::string& text : rules.image)
+        if (auto var = variable(text); var && !host_wins(var->first)) wanted[var->first] = var->second;
+    for (const std::string& text : rules.set)
+        if (auto var = variable(text); var && !host_wins(var->first)) wanted[var->first] = var->second;
+
+    std::vector<EnvironmentChange> changes;
+    for (auto& [name, value] : wanted) {
+        auto old = outside.find(name);
+        bool same = value ? old != outside.end() && old->second == *value : old == outside.end();
+        if (!same) changes.push_back({name, value});
+    }
+    return changes;
+}
+
+std::string with_account_line(const std::string& content, const AccountLine& edit) {
+    auto field = [&](const std::string& line) {
+        std::vector<std::string> fields = split(line, ':');
+        return static_cast<size_t>(edit.key_field) < fields.size() ? fields[static_cast<size_t>(edit.key_field)] : std::string();
+    };
+    // The name must be unique as well as the number: an image's account of the same name and another number would be found first.
+    std::string key = field(edit.line), name = split(edit.line, ':')[0];
+    std::string out;
+    for (const std::string& line : split(content, '\n'))
+        if (!line.empty() && field(line) != key && split(line, ':')[0] != name) out += line + "\n";
+    return out + edit.line + "\n";
+}
+
+}  // namespace berth::plan

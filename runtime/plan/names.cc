@@ -1,0 +1,59 @@
+#include "runtime/plan/names.hh"
+
+#include <algorithm>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/plan/mounts.hh"
+
+namespace berth::plan {
+
+namespace {
+
+bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool digit(char c) { return c >= '0' && c <= '9'; }
+
+}  // namespace
+
+void check_container_name(std::string_view name) {
+    bool good = !name.empty() && name.size() <= 64 && (letter(name[0]) || digit(name[0])) &&
+                std::all_of(name.begin(), name.end(), [](char c) { return letter(c) || digit(c) || c == '.' || c == '-'; });
+    if (!good)
+        throw Error(cat("container name '", printable(name, 80), "': use 1 to 64 letters, digits, _ . - and start with a letter, a digit or _"));
+}
+
+std::vector<std::string> parse_env_names(std::string_view text) {
+    std::vector<std::string> names;
+    size_t position = 0;
+    for (std::string& name : split(text, ',')) {
+        bool good = !name.empty() && letter(name[0]) && std::all_of(name.begin(), name.end(), [](char c) { return letter(c) || digit(c); });
+        if (!good) {
+            std::string hint = name.find('=') != std::string::npos ? " (give the name alone: its value is taken from your environment)" : "";
+            throw Error(with_caret(cat("--container-env: '", printable(name), "' is no variable name", hint), text, position));
+        }
+        position += name.size() + 1;
+        names.push_back(std::move(name));
+    }
+    return names;
+}
+
+std::string parse_workdir(std::string_view text) {
+    auto fail = [&](const char* why) { throw Error(with_caret(cat("--container-workdir: ", why), text, 0)); };
+    if (text.empty() || text[0] != '/') fail("it must be an absolute path in the container (start with /)");
+    if (text.find('\0') != std::string_view::npos || text.size() > 4095) fail("it holds a NUL byte or is longer than 4095 bytes");
+    std::string path = normalised(text);
+    // A descriptor or another process's directory can lead out of the container.
+    if (path == "/proc" || path.starts_with("/proc/")) fail("a directory below /proc can lead out of the container");
+    return path;
+}
+
+bool parse_bool(std::string_view text, std::string_view setting) {
+    std::string word = lower(text);
+    for (const char* yes : {"1", "true", "yes", "y", "on"})
+        if (word == yes) return true;
+    for (const char* no : {"0", "false", "no", "n", "off"})
+        if (word == no) return false;
+    throw Error(cat(setting, "=", printable(text), ": write 1, true, yes or on, or 0, false, no or off"));
+}
+
+}  // namespace berth::plan

@@ -1,0 +1,195 @@
+#include "runtime/plan/plan.hh"
+
+#include <algorithm>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::plan {
+
+bool HostFacts::has(const std::string& path) const { return std::find(existing.begin(), existing.end(), path) != existing.end(); }
+
+namespace {
+
+const std::vector<std::string> device_nodes = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"};
+const std::vector<std::string> host_files = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/machine-id", "/etc/localtime"};
+
+/// Collects edits of one origin in order.
+class Edits {
+  public:
+    explicit Edits(std::vector<Edit>& out) : out_(out) {}
+    void add(Action action, std::string origin, std::string reason) { out_.push_back({std::move(action), std::move(origin), std::move(reason)}); }
+
+    Mount& bind(const std::string& source, const std::string& target, std::string origin, std::string reason) {
+        Mount mount;
+        mount.source = source;
+        mount.target = target;
+        add(std::move(mount), std::move(origin), std::move(reason));
+        return std::get<Mount>(out_.back().action);
+    }
+
+    Mount& tmpfs(const std::string& target, uint32_t mode, std::string origin, std::string reason) {
+        Mount mount;
+        mount.kind = Mount::Kind::tmpfs;
+        mount.target = target;
+        mount.mode = mode;
+        mount.create = Mount::Create::directory;
+        add(std::move(mount), std::move(origin), std::move(reason));
+        return std::get<Mount>(out_.back().action);
+    }
+
+  private:
+    std::vector<Edit>& out_;
+};
+
+void add_kernel_file_systems(Edits& edits) {
+    Mount& proc = edits.bind("/proc", "/proc", "system", "the host's processes: berth keeps the host's pid namespace");
+    proc.create = Mount::Create::directory;
+    Mount& sys = edits.bind("/sys", "/sys", "system", "devices and topology, read-only");
+    sys.create = Mount::Create::directory;
+    sys.read_only = true;
+}
+
+void add_devices(Edits& edits, const HostFacts& host) {
+    edits.tmpfs("/dev", 0755, "system", "a private /dev: only named devices");
+    for (const std::string& node : device_nodes)
+        if (host.has(node)) {
+            Mount& mount = edits.bind(node, node, "system", "standard device");
+            mount.device = true;
+            mount.create = Mount::Create::file;
+        }
+    Mount& terminals = edits.bind("/dev/pts", "/dev/pts", "system", "terminals of srun --pty");
+    terminals.device = true;
+    terminals.optional = true;
+    terminals.create = Mount::Create::directory;
+    edits.add(Symlink{"/dev/ptmx", "pts/ptmx"}, "system", "new terminals");
+    for (const char* shared : {"/dev/shm", "/dev/mqueue", "/dev/hugepages"})
+        if (host.has(shared)) edits.bind(shared, shared, "system", "shared memory of the node").create = Mount::Create::directory;
+    edits.add(Symlink{"/dev/fd", "/proc/self/fd"}, "system", "standard link");
+    edits.add(Symlink{"/dev/stdin", "/proc/self/fd/0"}, "system", "standard link");
+    edits.add(Symlink{"/dev/stdout", "/proc/self/fd/1"}, "system", "standard link");
+    edits.add(Symlink{"/dev/stderr", "/proc/self/fd/2"}, "system", "standard link");
+}
+
+void add_host_files(Edits& edits, const HostFacts& host) {
+    for (const std::string& file : host_files)
+        if (host.has(file)) {
+            Mount& mount = edits.bind(file, file, "system", "name resolution, identity and time zone of the node");
+            mount.read_only = true;
+            mount.optional = true;
+            mount.create = Mount::Create::file;
+        }
+}
+
+/// A field of an account line may hold neither its separators nor a line end.
+std::string account_field(std::string text) {
+    std::replace_if(text.begin(), text.end(), [](unsigned char c) { return c == ':' || c < 0x20; }, '_');
+    return text;
+}
+
+void add_accounts(Edits& edits, const Plan& plan, const Caller& caller, const std::string& home) {
+    const Identity& id = plan.identity;
+    std::string user = plan.remap_root ? "root" : caller.user.empty() ? cat("user", id.inside_uid) : account_field(caller.user);
+    std::string group = plan.remap_root ? "root" : caller.group.empty() ? cat("group", id.inside_gid) : account_field(caller.group);
+    std::string shell = caller.shell.empty() || plan.remap_root ? "/bin/sh" : account_field(caller.shell);
+    AccountLine passwd{"/etc/passwd", cat(user, ":x:", id.inside_uid, ":", id.inside_gid, ":", account_field(caller.gecos), ":", account_field(home), ":", shell), 2};
+    edits.add(passwd, "system", "the caller's name");
+    edits.add(AccountLine{"/etc/group", cat(group, ":x:", id.inside_gid, ":"), 2}, "system", "the caller's group");
+}
+
+/// HOME inside: /root for root, else as outside.
+std::string home_inside(const Plan& plan, const Caller& caller) {
+    if (plan.remap_root) return "/root";
+    return caller.home.empty() ? "/" : normalised(caller.home);
+}
+
+void add_home(Edits& edits, bool mount_home, const std::string& home, const Caller& caller) {
+    if (home == "/") return;
+    if (mount_home && !caller.home.empty())
+        edits.bind(caller.home, home, "option --container-mount-home", "the caller's home").create = Mount::Create::directory;
+    else
+        edits.add(Directory{home, 0755}, "system", "an empty home");
+}
+
+void add_user_mounts(Edits& edits, const Request& request, const Caller& caller) {
+    const std::string origin = "option --container-mounts";
+    for (const MountRequest& wanted : request.mounts) {
+        std::string source = wanted.source.empty() || wanted.source[0] == '/' ? wanted.source : cat(caller.cwd, "/", wanted.source);
+        std::string target = wanted.target.empty() ? normalised(source) : wanted.target;
+        if (std::string why = forbidden_target(target); !why.empty()) throw Error(cat("--container-mounts: ", printable(target, 4096), ": ", why));
+        if (wanted.kind == MountRequest::Kind::umount) {
+            edits.add(Unmount{target}, origin, "asked for");
+            continue;
+        }
+        Mount& mount = wanted.kind == MountRequest::Kind::tmpfs ? edits.tmpfs(target, 01777, origin, "asked for") : edits.bind(source, target, origin, "asked for");
+        mount.read_only = wanted.read_only;
+        mount.no_exec = wanted.no_exec;
+        mount.recursive = wanted.recursive;
+    }
+}
+
+EnvironmentRules environment_rules(const Plan& plan, const Request& request, const ImageConfig& image, const std::string& home) {
+    EnvironmentRules rules;
+    rules.image = image.env;
+    rules.keep_host = request.env;
+    // The host's locale is seldom in the image, and programs complain about that at each start.
+    rules.remove = {"LANG", "LANGUAGE", "LC_ALL"};
+    bool image_has_home = std::any_of(image.env.begin(), image.env.end(), [](const std::string& text) { return text.starts_with("HOME="); });
+    if (plan.remap_root && !image_has_home) rules.set = {cat("HOME=", home)};
+    bool image_has_path = std::any_of(image.env.begin(), image.env.end(), [](const std::string& text) { return text.starts_with("PATH="); });
+    if (!image_has_path) rules.set.push_back("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    return rules;
+}
+
+void set_workdir(Plan& plan, const Request& request, const ImageConfig& image) {
+    plan.workdir_required = request.workdir.has_value();
+    std::string asked = request.workdir ? *request.workdir : image.working_dir;
+    plan.workdir = asked.empty() ? "/" : normalised(asked[0] == '/' ? asked : "/" + asked);
+    if (plan.workdir == "/proc" || plan.workdir.starts_with("/proc/"))
+        throw Error(cat("the working directory ", printable(plan.workdir), " of the ", request.workdir ? "option --container-workdir" : "image",
+                        " lies below /proc and could lead out of the container; use --container-workdir to name another one"));
+}
+
+}  // namespace
+
+const std::vector<std::string>& host_paths() {
+    static const std::vector<std::string> paths = [] {
+        std::vector<std::string> all = device_nodes;
+        all.insert(all.end(), host_files.begin(), host_files.end());
+        for (const char* path : {"/dev/pts", "/dev/shm", "/dev/mqueue", "/dev/hugepages"}) all.emplace_back(path);
+        return all;
+    }();
+    return paths;
+}
+
+Plan make_plan(const Request& request, const Caller& caller, const Job& job, const Site& site, const HostFacts& host, const ImageConfig& image) {
+    Plan plan;
+    plan.remap_root = request.remap_root.value_or(site.remap_root);
+    plan.writable = request.writable.value_or(site.writable);
+    plan.tmpfs_size = site.tmpfs_size;
+    plan.identity = {caller.uid, plan.remap_root ? 0 : caller.uid, caller.gid, plan.remap_root ? 0 : caller.gid};
+    std::string home = home_inside(plan, caller);
+
+    Edits edits(plan.edits);
+    add_kernel_file_systems(edits);
+    add_devices(edits, host);
+    edits.tmpfs("/run", 0755, "system", "a fresh /run");
+    edits.tmpfs("/tmp", 01777, "system", "a fresh /tmp");
+    add_host_files(edits, host);
+    add_accounts(edits, plan, caller, home);
+    add_home(edits, request.mount_home.value_or(site.mount_home), home, caller);
+    for (const std::string& file : job.bind_read_only) {
+        Mount& mount = edits.bind(file, file, "slurm", "the batch script");
+        mount.read_only = true;
+        mount.create = Mount::Create::file;
+    }
+    add_user_mounts(edits, request, caller);
+
+    set_workdir(plan, request, image);
+    plan.environment = environment_rules(plan, request, image, home);
+    plan.command = image.entrypoint;
+    plan.command.insert(plan.command.end(), image.cmd.begin(), image.cmd.end());
+    return plan;
+}
+
+}  // namespace berth::plan

@@ -1,0 +1,146 @@
+#include "runtime/plan/site_file.hh"
+
+#include <functional>
+#include <map>
+#include <toml++/toml.h>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::plan {
+
+namespace {
+
+/// Where a TOML node stands, for messages: "FILE:LINE:COLUMN".
+std::string place(const std::string& name, const toml::source_region& at) { return cat(name, ":", at.begin.line, ":", at.begin.column); }
+
+template <typename T>
+T value_of(const toml::node& node, const std::string& key, const std::string& name, const char* type) {
+    auto value = node.value_exact<T>();
+    if (!value) throw Error(cat(place(name, node.source()), ": ", key, " must be ", type));
+    return *value;
+}
+
+using Setter = std::function<void(Site&, const toml::node&, const std::string& key, const std::string& name)>;
+
+Setter text_setter(std::string Site::*member) {
+    return [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+        site.*member = value_of<std::string>(node, key, name, "a text in quotes");
+    };
+}
+
+Setter flag_setter(bool Site::*member) {
+    return [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+        site.*member = value_of<bool>(node, key, name, "true or false");
+    };
+}
+
+Setter size_setter(uint64_t Site::*member) {
+    return [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+        site.*member = parse_size(value_of<std::string>(node, key, name, "a size in quotes, such as \"512M\""), cat(place(name, node.source()), ": ", key));
+    };
+}
+
+void set_threads(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+    auto count = value_of<int64_t>(node, key, name, "a number");
+    if (count < 0 || count > 256) throw Error(cat(place(name, node.source()), ": ", key, " must lie between 0 and 256"));
+    site.server_threads = static_cast<unsigned>(count);
+}
+
+void set_policy(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+    site.pull_policy = value_of<std::string>(node, key, name, "a text in quotes");
+    for (const char* known : {"newer", "missing", "always", "never"})
+        if (site.pull_policy == known) return;
+    throw Error(cat(place(name, node.source()), ": ", key, " must be newer, missing, always or never"));
+}
+
+/// Every key of the file; tests hold conf/berth.conf to this list.
+const std::map<std::string, Setter>& setters() {
+    static const std::map<std::string, Setter> all = {
+        {"store.path", text_setter(&Site::store_path)},
+        {"store.pull", set_policy},
+        {"defaults.remap_root", flag_setter(&Site::remap_root)},
+        {"defaults.mount_home", flag_setter(&Site::mount_home)},
+        {"defaults.writable", flag_setter(&Site::writable)},
+        {"limits.tmpfs_size", size_setter(&Site::tmpfs_size)},
+        {"mount.cache_size", size_setter(&Site::cache_bytes)},
+        {"mount.threads", set_threads},
+    };
+    return all;
+}
+
+Site::Registry registry_of(const toml::node& node, const std::string& host, const std::string& name) {
+    Site::Registry registry;
+    const toml::table* table = node.as_table();
+    if (!table) throw Error(cat(place(name, node.source()), ": registry.\"", printable(host), "\" must be a table"));
+    for (const auto& [key, value] : *table) {
+        std::string path = cat("registry.\"", printable(host), "\".", printable(key.str()));
+        if (key.str() == "plain_http")
+            registry.plain_http = value_of<bool>(value, path, name, "true or false");
+        else if (key.str() == "ca")
+            registry.ca = value_of<std::string>(value, path, name, "a path in quotes");
+        else
+            throw Error(cat(place(name, key.source()), ": unknown key ", path, " (known: plain_http ca)"));
+    }
+    return registry;
+}
+
+void read_section(Site& site, const std::string& section, const toml::table& table, const std::string& name) {
+    for (const auto& [key, value] : table) {
+        std::string path = cat(section, ".", printable(key.str()));
+        if (section == "registry") {
+            site.registries[std::string(key.str())] = registry_of(value, std::string(key.str()), name);
+            continue;
+        }
+        auto setter = setters().find(path);
+        if (setter == setters().end()) throw Error(cat(place(name, key.source()), ": unknown key ", path, " (the known ones are in the commented file that comes with berth)"));
+        setter->second(site, value, path, name);
+    }
+}
+
+}  // namespace
+
+Site parse_site(std::string_view text, const std::string& name) {
+    Site site;
+    try {
+        toml::table file = toml::parse(text, name);
+        for (const auto& [key, value] : file) {
+            const toml::table* table = value.as_table();
+            if (!table) throw Error(cat(place(name, key.source()), ": unknown key ", printable(key.str()), " outside of a section such as [store]"));
+            read_section(site, std::string(key.str()), *table, name);
+        }
+    } catch (const toml::parse_error& error) {
+        throw Error(cat(place(name, error.source()), ": ", error.description()));
+    }
+    return site;
+}
+
+uint64_t parse_size(std::string_view text, std::string_view setting) {
+    constexpr std::string_view units = "KMGT";
+    std::string_view digits = trimmed(text);
+    unsigned shift = 0;
+    if (size_t unit = digits.empty() ? std::string_view::npos : units.find(digits.back()); unit != std::string_view::npos) {
+        shift = 10 * (static_cast<unsigned>(unit) + 1);
+        digits.remove_suffix(1);
+    }
+    uint64_t number = 0;
+    if (!parse_number(digits, UINT64_MAX >> (shift + 1), number)) throw Error(cat(setting, ": '", printable(text), "' is no size (write a number with K, M, G or T)"));
+    return number << shift;
+}
+
+std::string store_path(const Site& site, const Caller& caller) {
+    std::string out;
+    const std::string& path = site.store_path;
+    for (size_t at = 0; at < path.size(); ++at) {
+        char next = path[at] == '%' && at + 1 < path.size() ? path[at + 1] : '\0';
+        if (next == 'U' || next == 'u' || next == 'h' || next == '%') {
+            out += next == 'U' ? std::to_string(caller.uid) : next == 'u' ? caller.user : next == 'h' ? caller.home : "%";
+            ++at;
+        } else {
+            out += path[at];
+        }
+    }
+    return out;
+}
+
+}  // namespace berth::plan

@@ -1,0 +1,19 @@
+// The site file /etc/berth/berth.conf (TOML) into the Site struct. Pure: text in, value out.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "runtime/plan/request.hh"
+
+namespace berth::plan {
+
+/// Parses `text`; unknown keys, wrong types and values are refused with Error naming `name`, line and column.
+Site parse_site(std::string_view text, const std::string& name);
+
+/// Bytes of "512M", "1.5G", "1048576"; binary units K M G T. Throws Error naming `setting`.
+uint64_t parse_size(std::string_view text, std::string_view setting);
+
+/// The store's path for this user: %U is the uid, %u the name, %h the home directory.
+std::string store_path(const Site& site, const Caller& caller);
+
+}  // namespace berth::plan

@@ -1,0 +1,147 @@
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+
+#include "runtime/base/error.hh"
+#include "runtime/plan/plan.hh"
+
+using namespace berth;
+using namespace berth::plan;
+
+namespace {
+
+Caller alice() {
+    Caller caller;
+    caller.uid = caller.gid = 2001;
+    caller.user = caller.group = "alice";
+    caller.home = "/home/alice";
+    caller.shell = "/bin/bash";
+    caller.cwd = "/home/alice/work";
+    return caller;
+}
+
+HostFacts full_host() { return {host_paths()}; }
+
+/// The mounts onto `target`, in order.
+std::vector<Mount> mounts_at(const Plan& plan, const std::string& target) {
+    std::vector<Mount> out;
+    for (const Edit& edit : plan.edits)
+        if (const auto* mount = std::get_if<Mount>(&edit.action); mount && mount->target == target) out.push_back(*mount);
+    return out;
+}
+
+std::vector<std::string> lines_of(const Plan& plan, const std::string& path) {
+    std::vector<std::string> out;
+    for (const Edit& edit : plan.edits)
+        if (const auto* line = std::get_if<AccountLine>(&edit.action); line && line->path == path) out.push_back(line->line);
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("plan: the default mounts", "[plan]") {
+    Plan plan = make_plan({}, alice(), {}, {}, full_host(), {});
+    for (const char* target : {"/proc", "/sys", "/dev", "/dev/null", "/dev/pts", "/dev/shm", "/tmp", "/run", "/etc/hosts", "/etc/resolv.conf", "/etc/hostname"}) {
+        INFO(target);
+        CHECK(mounts_at(plan, target).size() == 1);
+    }
+    CHECK(mounts_at(plan, "/sys")[0].read_only);
+    CHECK(mounts_at(plan, "/etc/hosts")[0].read_only);
+    CHECK(mounts_at(plan, "/dev/null")[0].device);
+    CHECK(mounts_at(plan, "/tmp")[0].kind == Mount::Kind::tmpfs);
+    CHECK(plan.writable);
+    CHECK(plan.workdir == "/");
+}
+
+TEST_CASE("plan: what the host lacks is left out", "[plan]") {
+    Plan plan = make_plan({}, alice(), {}, {}, {{"/dev/null"}}, {});
+    CHECK(mounts_at(plan, "/dev/null").size() == 1);
+    CHECK(mounts_at(plan, "/dev/mqueue").empty());
+    CHECK(mounts_at(plan, "/etc/machine-id").empty());
+}
+
+TEST_CASE("plan: identity and accounts, with and without remap-root", "[plan]") {
+    Request request;
+    Plan plan = make_plan(request, alice(), {}, {}, full_host(), {});
+    CHECK(plan.identity.inside_uid == 2001);
+    CHECK(lines_of(plan, "/etc/passwd") == std::vector<std::string>{"alice:x:2001:2001::/home/alice:/bin/bash"});
+    request.remap_root = true;
+    plan = make_plan(request, alice(), {}, {}, full_host(), {});
+    CHECK(plan.identity.inside_uid == 0);
+    CHECK(plan.identity.host_uid == 2001);
+    CHECK(lines_of(plan, "/etc/passwd") == std::vector<std::string>{"root:x:0:0::/root:/bin/sh"});
+    CHECK(plan.environment.set[0] == "HOME=/root");
+}
+
+TEST_CASE("hostile row 61: plan: no passwd entry and no home", "[plan]") {
+    Caller caller;
+    caller.uid = caller.gid = 77;
+    caller.cwd = "/";
+    Plan plan = make_plan({}, caller, {}, {}, full_host(), {});
+    CHECK(lines_of(plan, "/etc/passwd") == std::vector<std::string>{"user77:x:77:77::/:/bin/sh"});
+}
+
+TEST_CASE("plan: account fields cannot add lines or fields", "[plan]") {
+    Caller caller = alice();
+    caller.gecos = "x:0:0:\nroot::0:0";
+    Plan plan = make_plan({}, caller, {}, {}, full_host(), {});
+    std::string line = lines_of(plan, "/etc/passwd")[0];
+    CHECK(std::count(line.begin(), line.end(), ':') == 6);
+    CHECK(line.find('\n') == std::string::npos);
+}
+
+TEST_CASE("plan: user mounts come after the defaults and resolve against the working directory", "[plan]") {
+    Request request;
+    request.mounts = parse_mounts("./in:/data:ro,/lustre,tmpfs:/scratch,umount:/etc/localtime");
+    Plan plan = make_plan(request, alice(), {}, {}, full_host(), {});
+    REQUIRE(mounts_at(plan, "/data").size() == 1);
+    CHECK(mounts_at(plan, "/data")[0].source == "/home/alice/work/./in");
+    CHECK(mounts_at(plan, "/data")[0].read_only);
+    CHECK(mounts_at(plan, "/lustre")[0].source == "/lustre");
+    CHECK(mounts_at(plan, "/scratch")[0].kind == Mount::Kind::tmpfs);
+    CHECK(std::get<Unmount>(plan.edits.back().action).target == "/etc/localtime");
+    CHECK(plan.edits.back().origin == "option --container-mounts");
+    request.mounts = parse_mounts("/proc/self/root/../proc");
+    CHECK_THROWS_AS(make_plan(request, alice(), {}, {}, full_host(), {}), Error);
+}
+
+TEST_CASE("plan: flag beats site, site beats default", "[plan]") {
+    Site site;
+    site.mount_home = true;
+    site.writable = false;
+    Plan plan = make_plan({}, alice(), {}, site, full_host(), {});
+    CHECK_FALSE(plan.writable);
+    CHECK(mounts_at(plan, "/home/alice").size() == 1);
+    Request request;
+    request.mount_home = false;
+    request.writable = true;
+    plan = make_plan(request, alice(), {}, site, full_host(), {});
+    CHECK(plan.writable);
+    CHECK(mounts_at(plan, "/home/alice").empty());
+}
+
+TEST_CASE("plan: working directory of the image, of the option, and none below /proc", "[plan]") {
+    ImageConfig image;
+    image.working_dir = "srv/app/";
+    CHECK(make_plan({}, alice(), {}, {}, full_host(), image).workdir == "/srv/app");
+    Request request;
+    request.workdir = "/other";
+    Plan plan = make_plan(request, alice(), {}, {}, full_host(), image);
+    CHECK(plan.workdir == "/other");
+    CHECK(plan.workdir_required);
+    image.working_dir = "/proc/self/fd/3";
+    CHECK_THROWS_AS(make_plan({}, alice(), {}, {}, full_host(), image), Error);
+}
+
+TEST_CASE("hostile row 62: an image's environment, labels and files choose no mount", "[plan]") {
+    ImageConfig image;
+    image.env = {"NVIDIA_VISIBLE_DEVICES=all", "BERTH_MOUNTS=/:/host", "ENROOT_MOUNT_HOME=y", "PYXIS_CONTAINER_MOUNTS=/:/x"};
+    image.volumes = {"/host"};
+    auto targets = [](const Plan& plan) {
+        std::vector<std::string> out;
+        for (const Edit& edit : plan.edits)
+            if (const auto* mount = std::get_if<Mount>(&edit.action)) out.push_back(mount->source + ">" + mount->target);
+        return out;
+    };
+    CHECK(targets(make_plan({}, alice(), {}, {}, full_host(), image)) == targets(make_plan({}, alice(), {}, {}, full_host(), {})));
+}

@@ -1,0 +1,83 @@
+#include <catch2/catch.hpp>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/plan/site_file.hh"
+
+using namespace berth;
+using namespace berth::plan;
+
+namespace {
+
+std::string refusal(const std::string& text) {
+    try {
+        parse_site(text, "berth.conf");
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return {};
+}
+
+}  // namespace
+
+TEST_CASE("site file: values and defaults", "[plan]") {
+    Site site = parse_site("[store]\npath = \"/scratch/%u\"\npull = \"missing\"\n[limits]\ntmpfs_size = \"2G\"\n[registry.\"reg:5000\"]\nplain_http = true\n", "berth.conf");
+    CHECK(site.store_path == "/scratch/%u");
+    CHECK(site.pull_policy == "missing");
+    CHECK(site.tmpfs_size == 2ULL << 30);
+    CHECK(site.registries.at("reg:5000").plain_http);
+    CHECK(site.writable);
+    CHECK(parse_site("", "x").store_path == "/var/lib/berth/%U");
+}
+
+TEST_CASE("site file: mistakes name file, line and key", "[plan]") {
+    CHECK(refusal("[store]\npth = \"x\"\n").starts_with("berth.conf:2:1: unknown key store.pth"));
+    CHECK(refusal("[store]\npath = 5\n").starts_with("berth.conf:2:"));
+    CHECK(refusal("[store]\npull = \"sometimes\"\n").find("newer, missing") != std::string::npos);
+    CHECK(refusal("[limits]\ntmpfs_size = \"lots\"\n").find("is no size") != std::string::npos);
+    CHECK(refusal("stray = 1\n").find("outside of a section") != std::string::npos);
+    CHECK(refusal("[store\n").starts_with("berth.conf:1:"));
+    CHECK(refusal("[registry.\"x\"]\nproxy = 1\n").find("unknown key") != std::string::npos);
+}
+
+TEST_CASE("site file: sizes", "[plan]") {
+    CHECK(parse_size("512", "x") == 512);
+    CHECK(parse_size("3K", "x") == 3072);
+    CHECK(parse_size("4G", "x") == 4ULL << 30);
+    for (const char* bad : {"", "K", "-1", "1.5G", "99999999999999T", "1GB"}) CHECK_THROWS_AS(parse_size(bad, "x"), Error);
+}
+
+TEST_CASE("site file: the store's path", "[plan]") {
+    Site site;
+    Caller caller;
+    caller.uid = 7;
+    caller.user = "al";
+    caller.home = "/h/al";
+    CHECK(store_path(site, caller) == "/var/lib/berth/7");
+    site.store_path = "%h/.cache/%u-%U%%";
+    CHECK(store_path(site, caller) == "/h/al/.cache/al-7%");
+}
+
+TEST_CASE("site file: conf/berth.conf holds every key as a commented default", "[plan]") {
+    // The file as shipped changes nothing, and with the comments taken off its keys it parses to the defaults as well.
+    std::string shipped = sys::read_file("conf/berth.conf"), uncommented;
+    CHECK_NOTHROW(parse_site(shipped, "conf/berth.conf"));
+    for (const std::string& line : split(shipped, '\n'))
+        uncommented += (line.size() > 1 && line[0] == '#' && line[1] != ' ' && line[1] != '#' ? line.substr(1) : line) + "\n";
+    Site site;
+    REQUIRE_NOTHROW(site = parse_site(uncommented, "conf/berth.conf"));
+    Site defaults;
+    CHECK(site.store_path == defaults.store_path);
+    CHECK(site.pull_policy == defaults.pull_policy);
+    CHECK(site.remap_root == defaults.remap_root);
+    CHECK(site.mount_home == defaults.mount_home);
+    CHECK(site.writable == defaults.writable);
+    CHECK(site.tmpfs_size == defaults.tmpfs_size);
+    CHECK(site.cache_bytes == defaults.cache_bytes);
+    CHECK(site.server_threads == defaults.server_threads);
+    for (const char* key : {"#path", "#pull", "#remap_root", "#mount_home", "#writable", "#tmpfs_size", "#cache_size", "#threads", "plain_http", "ca ="}) {
+        INFO(key);
+        CHECK(shipped.find(key) != std::string::npos);
+    }
+}
