@@ -1,0 +1,84 @@
+#include "runtime/plan/plan_text.hh"
+
+#include <algorithm>
+#include <array>
+
+#include "runtime/base/text.hh"
+
+namespace berth::plan {
+
+namespace {
+
+using Row = std::array<std::string, 5>;
+
+std::string shown(const std::string& text) { return printable(text, 4096); }
+
+std::string octal(uint32_t mode) {
+    char out[16];
+    std::snprintf(out, sizeof out, "%04o", mode);
+    return out;
+}
+
+Row row(const Mount& mount) {
+    std::string flags = mount.read_only ? "ro" : "rw";
+    if (mount.no_exec) flags += ",noexec";
+    if (mount.device) flags += ",dev";
+    if (mount.kind == Mount::Kind::tmpfs) return {"tmpfs", shown(mount.target), cat("mode=", octal(mount.mode), ",", flags), "", ""};
+    return {"bind", shown(mount.target), cat(shown(mount.source), " ", flags), "", ""};
+}
+Row row(const Unmount& unmount) { return {"umount", shown(unmount.target), "", "", ""}; }
+Row row(const Symlink& link) { return {"symlink", shown(link.path), cat("-> ", shown(link.target)), "", ""}; }
+Row row(const Directory& directory) { return {"directory", shown(directory.path), cat("mode=", octal(directory.mode)), "", ""}; }
+Row row(const AccountLine& account) { return {"line", shown(account.path), shown(account.line), "", ""}; }
+
+std::vector<Row> rows_of(const Plan& plan) {
+    std::vector<Row> rows = {{"WHAT", "WHERE", "FROM", "WHOSE", "WHY"}};
+    for (const Edit& edit : plan.edits) {
+        Row next = std::visit([](const auto& action) { return row(action); }, edit.action);
+        next[3] = edit.origin;
+        next[4] = edit.reason;
+        rows.push_back(next);
+    }
+    auto environment = [&](const std::vector<std::string>& variables, const char* origin, const char* why) {
+        for (const std::string& text : variables) {
+            size_t equals = text.find('=');
+            rows.push_back({"env", shown(text.substr(0, equals)), equals == std::string::npos ? "" : shown(text.substr(equals + 1)), origin, why});
+        }
+    };
+    environment(plan.environment.image, "image", "the image's environment");
+    environment(plan.environment.keep_host, "option --container-env", "the caller's value, if set");
+    environment(plan.environment.remove, "system", "removed: the host's locale");
+    environment(plan.environment.set, "system", "needed inside");
+    return rows;
+}
+
+std::string table(const std::vector<Row>& rows) {
+    std::array<size_t, 5> width{};
+    for (const Row& cells : rows)
+        for (size_t i = 0; i < cells.size(); ++i) width[i] = std::max(width[i], std::min<size_t>(cells[i].size(), 48));
+    std::string out;
+    for (const Row& cells : rows) {
+        std::string line;
+        for (size_t i = 0; i < cells.size(); ++i) {
+            line += cells[i];
+            if (i + 1 < cells.size()) line += std::string(cells[i].size() < width[i] ? width[i] - cells[i].size() + 2 : 2, ' ');
+        }
+        line.erase(line.find_last_not_of(' ') + 1);
+        out += line + "\n";
+    }
+    return out;
+}
+
+}  // namespace
+
+std::string plan_text(const Plan& plan) {
+    const Identity& id = plan.identity;
+    std::string command;
+    for (const std::string& word : plan.command) command += (command.empty() ? "" : " ") + shown(word);
+    return cat("identity   uid ", id.host_uid, " is ", id.inside_uid, " inside, gid ", id.host_gid, " is ", id.inside_gid, plan.remap_root ? " (remap-root)" : "", "\n",
+               "root       ", plan.writable ? "writable in memory, gone with the container" : "read-only", "\n",
+               "directory  ", shown(plan.workdir), plan.workdir_required ? " (must exist)" : "", "\n",
+               "command    ", command.empty() ? "(none)" : command, "\n\n", table(rows_of(plan)));
+}
+
+}  // namespace berth::plan

@@ -1,0 +1,12 @@
+// The Plan as a table for people: `berth plan` prints it without doing it.
+#pragma once
+#include <string>
+
+#include "runtime/plan/plan.hh"
+
+namespace berth::plan {
+
+/// A header with identity and process, then a line an edit: what, where, from where, whose wish, why. Ends with a newline.
+std::string plan_text(const Plan& plan);
+
+}  // namespace berth::plan
