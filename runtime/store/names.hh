@@ -1,0 +1,21 @@
+// How things are called inside the store. Pure.
+#pragma once
+#include <string>
+
+#include "runtime/plan/reference.hh"
+
+namespace berth::store {
+
+/// The 64 digits of a digest. Throws Error for anything else: no other text may become part of a path.
+std::string hex_of(const std::string& digest);
+
+/// Directory of a repository's tags, relative to the store. A registry's `:` becomes `_`, which no host name has.
+std::string refs_directory(const plan::Reference& reference);
+
+/// File of a tag in it. The `:` keeps tags apart from repositories: r/a:b and r/a/b:c can both be there.
+std::string tag_file(const plan::Reference& reference);
+
+/// File in lists/ that says what an image index means on this machine.
+std::string list_file(const std::string& digest);
+
+}  // namespace berth::store

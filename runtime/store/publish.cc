@@ -1,0 +1,147 @@
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/store/names.hh"
+#include "runtime/store/scratch.hh"
+#include "runtime/store/store.hh"
+
+namespace berth::store {
+
+namespace {
+
+void make_durable(int fd, const std::string& what) {
+    if (::fsync(fd) != 0) throw SysError(cat("writing ", what, " to disk"));
+}
+
+void write_file(int directory, const std::string& name, std::string_view text) {
+    Fd file = sys::open_at(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0444);
+    sys::write_all(file.get(), text, name);
+    make_durable(file.get(), name);
+}
+
+}  // namespace
+
+NewFile::NewFile(Fd directory, std::string name, Fd file) : directory_(std::move(directory)), name_(std::move(name)), file_(std::move(file)) {}
+
+NewFile::~NewFile() {
+    if (directory_ && !name_.empty()) ::unlinkat(directory_.get(), name_.c_str(), 0);
+}
+
+Fd Store::directory(const std::string& name) const { return sys::open_beneath(root_.get(), name, O_RDONLY | O_DIRECTORY); }
+
+NewFile Store::named_file() const {
+    Fd tmp = directory("tmp");
+    ScratchGuard guard(tmp.get());
+    std::string name = scratch_name();
+    Fd file = sys::open_at(tmp.get(), name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    ::flock(file.get(), LOCK_EX | LOCK_NB);
+    return {std::move(tmp), std::move(name), std::move(file)};
+}
+
+NewFile Store::new_file() const {
+    Fd tmp = directory("tmp");
+    Fd file(::openat(tmp.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    if (file) {
+        // Held from now on, so that no sweep takes it for abandoned in the moment when it has a name in tmp.
+        ::flock(file.get(), LOCK_EX | LOCK_NB);
+        return {std::move(tmp), "", std::move(file)};
+    }
+    if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL) throw SysError(cat("creating a file in ", printable(shown("tmp"))));
+    return named_file();
+}
+
+void Store::move_in(NewFile& file, int directory, const std::string& name) const {
+    if (::fchmod(file.fd(), 0444) != 0) throw SysError(cat("setting the mode of ", printable(name)));
+    make_durable(file.fd(), printable(name));
+    if (file.name_.empty()) {
+        // A link cannot replace a file, a rename can: the name in between is swept like any other.
+        std::string scratch = scratch_name();
+        std::string self = cat("/proc/self/fd/", file.fd());
+        if (::linkat(AT_FDCWD, self.c_str(), file.directory_.get(), scratch.c_str(), AT_SYMLINK_FOLLOW) != 0)
+            throw SysError(cat("naming ", printable(name), " in the store ", printable(path_)));
+        file.name_ = scratch;
+    }
+    if (::renameat(file.directory_.get(), file.name_.c_str(), directory, name.c_str()) != 0)
+        throw SysError(cat("publishing ", printable(name), " in the store ", printable(path_)));
+    file.name_.clear();
+    file.directory_.reset();
+    make_durable(directory, cat("the folder of ", printable(name)));
+}
+
+void Store::publish_layer(NewFile file, const std::string& diff_id) const {
+    move_in(file, directory("layers").get(), layer_file_name(diff_id));
+}
+
+void Store::publish_text(std::string_view text, int directory, const std::string& name) const {
+    NewFile file = new_file();
+    sys::write_all(file.fd(), text, printable(name));
+    move_in(file, directory, name);
+}
+
+void Store::publish_image(const std::string& digest, const ImageFiles& files) const {
+    Fd tmp = directory("tmp");
+    Scratch scratch(tmp.get());
+    write_file(scratch.fd(), "manifest.json", files.manifest);
+    write_file(scratch.fd(), "config.json", files.config);
+    write_file(scratch.fd(), "index", files.index);
+    make_durable(scratch.fd(), "the folder of an image");
+    Fd images = directory("images");
+    if (::renameat(tmp.get(), scratch.name().c_str(), images.get(), hex_of(digest).c_str()) == 0) {
+        scratch.published();
+        make_durable(images.get(), printable(shown("images")));
+        return;
+    }
+    if (errno != ENOTEMPTY && errno != EEXIST) throw SysError(cat("publishing the image ", digest, " in the store ", printable(path_)));
+    replace_index(digest, files.index);
+}
+
+void Store::replace_index(const std::string& digest, std::string_view index) const {
+    publish_text(index, directory(cat("images/", hex_of(digest))).get(), "index");
+}
+
+void Store::put_list(const std::string& list, const std::string& digest) const {
+    hex_of(digest);
+    publish_text(cat("image ", digest, "\n"), directory("lists").get(), list_file(list));
+}
+
+Fd Store::make_refs_directory(const plan::Reference& reference) const {
+    Fd at = directory("refs");
+    for (const std::string& part : split(refs_directory(reference).substr(5), '/')) {
+        if (::mkdirat(at.get(), part.c_str(), 0700) != 0 && errno != EEXIST) throw SysError(cat("creating ", printable(shown(refs_directory(reference)))));
+        at = sys::open_beneath(at.get(), part, O_RDONLY | O_DIRECTORY);
+    }
+    return at;
+}
+
+void Store::put_tag(const plan::Reference& reference, const TagRecord& record) const {
+    hex_of(record.digest);
+    std::string text = cat("digest ", record.digest, "\ntime ", record.time, "\n");
+    // An ETag is quoted printable ASCII by its grammar; another one could forge lines.
+    if (!record.etag.empty() && record.etag.size() <= 256 && record.etag.find_first_of("\r\n") == record.etag.npos) text += cat("etag ", record.etag, "\n");
+    publish_text(text, make_refs_directory(reference).get(), tag_file(reference));
+}
+
+Fd Store::take_lock(const std::string& digest, int operation) const {
+    Fd file = sys::open_beneath(root_.get(), cat("locks/", hex_of(digest)), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+    while (::flock(file.get(), operation) != 0) {
+        if (errno == EINTR) continue;
+        // Whatever else is wrong with locks here costs duplicate work at most.
+        if (errno == EWOULDBLOCK) return {};
+        return file;
+    }
+    return file;
+}
+
+Fd Store::try_lock(const std::string& digest) const { return take_lock(digest, LOCK_EX | LOCK_NB); }
+
+Fd Store::lock(const std::string& digest) const { return take_lock(digest, LOCK_EX); }
+
+size_t Store::sweep() const { return sweep_scratch(directory("tmp").get()); }
+
+}  // namespace berth::store

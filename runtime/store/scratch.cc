@@ -1,0 +1,107 @@
+#include "runtime/store/scratch.hh"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <vector>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::store {
+
+namespace {
+
+constexpr time_t foreign_age = 7 * 24 * 3600;
+
+/// "HOST." with what is unusual in a file name taken out.
+std::string host_prefix() {
+    char name[256] = "";
+    ::gethostname(name, sizeof name - 1);
+    std::string out = name;
+    std::replace_if(out.begin(), out.end(), [](char c) { return c == '/' || c == '.'; }, '-');
+    return out + ".";
+}
+
+std::vector<std::string> names_in(int directory) {
+    // A descriptor of its own: fdopendir takes it over, and the caller's position stays.
+    Fd copy(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    DIR* stream = copy ? ::fdopendir(copy.get()) : nullptr;
+    std::vector<std::string> out;
+    if (stream == nullptr) return out;
+    copy.release();
+    while (const dirent* entry = ::readdir(stream)) {
+        std::string name = entry->d_name;
+        if (name != "." && name != "..") out.push_back(name);
+    }
+    ::closedir(stream);
+    return out;
+}
+
+/// An object of tmp/ is a file, or a directory of files.
+bool remove_scratch(int tmp, const std::string& name) {
+    if (::unlinkat(tmp, name.c_str(), 0) == 0) return true;
+    Fd directory(::openat(tmp, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!directory) return false;
+    for (const std::string& file : names_in(directory.get())) ::unlinkat(directory.get(), file.c_str(), 0);
+    return ::unlinkat(tmp, name.c_str(), AT_REMOVEDIR) == 0;
+}
+
+bool is_abandoned(int tmp, const std::string& name, const std::string& own) {
+    Fd object(::openat(tmp, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    struct stat st {};
+    if (!object || ::fstat(object.get(), &st) != 0) return false;
+    // Another host's lock may be invisible here.
+    if (!name.starts_with(own) && ::time(nullptr) - st.st_mtime < foreign_age) return false;
+    return ::flock(object.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+}  // namespace
+
+ScratchGuard::ScratchGuard(int tmp) : tmp_(tmp) { ::flock(tmp_, LOCK_SH); }
+ScratchGuard::~ScratchGuard() { ::flock(tmp_, LOCK_UN); }
+
+Scratch::Scratch(int tmp) : tmp_(tmp) {
+    ScratchGuard guard(tmp);
+    name_ = scratch_name();
+    if (::mkdirat(tmp, name_.c_str(), 0700) != 0) {
+        int number = errno;
+        name_.clear();
+        throw SysError("creating a directory in the store's tmp folder", number);
+    }
+    fd_ = sys::open_beneath(tmp, name_, O_RDONLY | O_DIRECTORY);
+    ::flock(fd_.get(), LOCK_EX | LOCK_NB);
+}
+
+Scratch::~Scratch() {
+    if (!name_.empty()) remove_scratch(tmp_, name_);
+}
+
+std::string scratch_name() {
+    uint64_t random = 0;
+    if (::getrandom(&random, sizeof random, 0) != sizeof random) throw SysError("getting a random number");
+    char text[20];
+    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(random));
+    return cat(host_prefix(), ::getpid(), ".", text);
+}
+
+size_t sweep_scratch(int tmp) {
+    if (::flock(tmp, LOCK_EX | LOCK_NB) != 0) return 0;
+    std::string own = host_prefix();
+    size_t removed = 0;
+    for (const std::string& name : names_in(tmp))
+        if (is_abandoned(tmp, name, own) && remove_scratch(tmp, name)) ++removed;
+    ::flock(tmp, LOCK_UN);
+    return removed;
+}
+
+}  // namespace berth::store

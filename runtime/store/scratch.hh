@@ -1,0 +1,47 @@
+// What is under way in the store's tmp/ folder: named after its host and process, held by flock, swept when its maker is dead.
+#pragma once
+#include <string>
+
+#include "runtime/base/fd.hh"
+
+namespace berth::store {
+
+/// Keeps a sweep away while an object is made and locked: between the two it would look abandoned.
+class ScratchGuard {
+  public:
+    explicit ScratchGuard(int tmp);
+    ~ScratchGuard();
+    ScratchGuard(const ScratchGuard&) = delete;
+    ScratchGuard& operator=(const ScratchGuard&) = delete;
+
+  private:
+    int tmp_;
+};
+
+/// A directory in tmp/, removed with its files unless it was published. `tmp` is borrowed.
+class Scratch {
+  public:
+    explicit Scratch(int tmp);
+    ~Scratch();
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+
+    int fd() const { return fd_.get(); }
+    const std::string& name() const { return name_; }
+    /// It has got another name: nothing is removed any more.
+    void published() { name_.clear(); }
+
+  private:
+    int tmp_;
+    std::string name_;
+    Fd fd_;
+};
+
+/// A name that no other process uses: HOST.PID.RANDOM.
+std::string scratch_name();
+
+/// Removes the objects of this host that no process holds, and those of any host that are a week old. Does nothing while something is
+/// being made, or where there are no locks. Returns the number removed.
+size_t sweep_scratch(int tmp);
+
+}  // namespace berth::store

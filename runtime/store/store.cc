@@ -1,0 +1,136 @@
+#include "runtime/store/store.hh"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <map>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/store/names.hh"
+
+namespace berth::store {
+
+namespace {
+
+constexpr size_t record_limit = 4096;
+constexpr size_t document_limit = 4 << 20;
+
+/// As sys::open_beneath, but an empty Fd for what does not exist.
+Fd open_if_here(int root, const std::string& path, int flags) {
+    try {
+        return sys::open_beneath(root, path, flags);
+    } catch (const SysError& error) {
+        if (error.number() == ENOENT || error.number() == ENOTDIR) return {};
+        throw;
+    }
+}
+
+Fd open_root(const std::string& path) {
+    Fd root(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (root) return root;
+    int number = errno;
+    struct stat st {};
+    if (::lstat(path.c_str(), &st) == 0 && S_ISLNK(st.st_mode))
+        throw Error(cat("store ", printable(path), ": is a symlink; set store.path to the directory itself"));
+    if (number == ENOTDIR) throw Error(cat("store ", printable(path), ": is not a directory; set store.path to a directory of your own"));
+    throw SysError(cat("opening the store ", printable(path)), number);
+}
+
+void check_owner(int root, const std::string& path) {
+    struct stat st = sys::stat_of(root, path);
+    if (st.st_uid != ::geteuid())
+        throw Error(cat("store ", printable(path), ": belongs to uid ", st.st_uid, ", not to you (uid ", ::geteuid(), "); set store.path to a directory of your own"));
+    if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        throw Error(cat("store ", printable(path), ": can be written by other users, who could change images; run chmod go-w ", printable(path)));
+}
+
+void make_folders(int root, const std::string& path) {
+    // tmp is the last one, so that its presence tells of all the others.
+    if (::faccessat(root, "tmp", F_OK, AT_SYMLINK_NOFOLLOW) == 0) return;
+    for (const char* name : {"layers", "images", "lists", "refs", "locks", "tmp"})
+        if (::mkdirat(root, name, 0700) != 0 && errno != EEXIST) throw SysError(cat("creating ", printable(path), "/", name));
+}
+
+/// `KEY VALUE` lines.
+std::map<std::string, std::string> parse_record(const std::string& text) {
+    std::map<std::string, std::string> out;
+    for (const std::string& line : split(text, '\n'))
+        if (size_t blank = line.find(' '); blank != line.npos) out[line.substr(0, blank)] = line.substr(blank + 1);
+    return out;
+}
+
+std::map<std::string, std::string> read_record(int root, const std::string& path) {
+    Fd file = open_if_here(root, path, O_RDONLY);
+    return file ? parse_record(sys::read_all(file.get(), record_limit, path)) : std::map<std::string, std::string>{};
+}
+
+}  // namespace
+
+Store Store::open(const std::string& path) {
+    if (path.empty()) throw Error("store: its path is empty; set store.path");
+    std::string trimmed_path = path;
+    // With a slash at its end the kernel would follow a symlink in spite of O_NOFOLLOW.
+    while (trimmed_path.size() > 1 && trimmed_path.back() == '/') trimmed_path.pop_back();
+    struct stat st {};
+    if (::lstat(trimmed_path.c_str(), &st) != 0 && errno == ENOENT) sys::make_directories(trimmed_path, 0700);
+    Fd root = open_root(trimmed_path);
+    check_owner(root.get(), trimmed_path);
+    make_folders(root.get(), trimmed_path);
+    return Store(trimmed_path, std::move(root));
+}
+
+std::optional<TagRecord> Store::find_tag(const plan::Reference& reference) const {
+    if (reference.tag.empty()) return std::nullopt;
+    auto record = read_record(root_.get(), cat(refs_directory(reference), "/", tag_file(reference)));
+    TagRecord out{record["digest"], 0, record["etag"]};
+    uint64_t time = 0;
+    if (!plan::is_digest(out.digest)) return std::nullopt;
+    if (parse_number(record["time"], INT64_MAX, time)) out.time = static_cast<int64_t>(time);
+    return out;
+}
+
+std::optional<std::string> Store::digest_of(const plan::Reference& reference) const {
+    if (!reference.digest.empty()) return reference.digest;
+    auto record = find_tag(reference);
+    return record ? std::optional(record->digest) : std::nullopt;
+}
+
+std::optional<std::string> Store::image_of(const std::string& digest) const {
+    if (open_if_here(root_.get(), cat("images/", hex_of(digest)), O_PATH | O_DIRECTORY)) return digest;
+    auto record = read_record(root_.get(), cat("lists/", list_file(digest)));
+    const std::string& image = record["image"];
+    if (!plan::is_digest(image) || !open_if_here(root_.get(), cat("images/", hex_of(image)), O_PATH | O_DIRECTORY)) return std::nullopt;
+    return image;
+}
+
+Fd Store::open_index(const std::string& digest) const {
+    auto image = image_of(digest);
+    if (!image) throw Error(cat("image ", printable(digest), ": not in the store ", printable(path_)));
+    return sys::open_beneath(root_.get(), cat("images/", hex_of(*image), "/index"), O_RDONLY);
+}
+
+std::vector<Fd> Store::open_layers(const squash::Index& index) const {
+    std::vector<Fd> out;
+    for (const squash::LayerInfo& layer : index.layers()) {
+        if (layer.name.empty() || layer.name.find('/') != layer.name.npos) throw Error(cat("store ", printable(path_), ": an index names the layer \"", printable(layer.name), "\""));
+        out.push_back(open_if_here(root_.get(), cat("layers/", layer.name), O_RDONLY));
+        if (!out.back()) throw Error(cat("layer ", printable(shown("layers/" + layer.name)), ": missing from the store; pull the image again"));
+    }
+    return out;
+}
+
+Fd Store::open_layer(const std::string& diff_id) const {
+    return open_if_here(root_.get(), cat("layers/", layer_file_name(diff_id)), O_RDONLY);
+}
+
+std::string Store::read_document(const std::string& digest, const std::string& file) const {
+    auto image = image_of(digest);
+    if (!image) throw Error(cat("image ", printable(digest), ": not in the store ", printable(path_)));
+    std::string path = cat("images/", hex_of(*image), "/", file);
+    return sys::read_all(sys::open_beneath(root_.get(), path, O_RDONLY).get(), document_limit, shown(path));
+}
+
+}  // namespace berth::store

@@ -1,0 +1,110 @@
+// The content-addressed store of one user: immutable layers and images that appear by rename, and the tags that name them.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/fd.hh"
+#include "runtime/plan/reference.hh"
+#include "runtime/squash/index.hh"
+
+namespace berth::store {
+
+/// What a tag meant when its registry was last asked.
+struct TagRecord {
+    std::string digest;
+    int64_t time = 0;  ///< seconds since 1970 of that answer
+    std::string etag;  ///< as the registry sent it, may be empty
+};
+
+/// The files of one image: manifest and config are the registry's bytes, index is build_index().
+struct ImageFiles {
+    std::string manifest;
+    std::string config;
+    std::string index;
+};
+
+/// A file without a name until it is published: it vanishes with its descriptor, so that a killed process leaves nothing.
+/// On file systems without O_TMPFILE it has a name in tmp/, held by flock, which the destructor or the next sweep removes.
+class NewFile {
+  public:
+    NewFile(Fd directory, std::string name, Fd file);
+    NewFile(NewFile&&) = default;
+    NewFile& operator=(NewFile&&) = default;
+    ~NewFile();
+
+    /// The descriptor, open for reading and writing.
+    int fd() const { return file_.get(); }
+
+  private:
+    friend class Store;
+    Fd directory_;  ///< tmp/
+    std::string name_;
+    Fd file_;
+};
+
+/// Layout: layers/<hex of diff_id>.zstd.sqfs, images/<hex of manifest digest>/{manifest.json,config.json,index},
+/// lists/<hex of image index digest>.<architecture>, refs/<registry>/<name>/:<tag>, locks/, tmp/.
+/// Digests given to the functions are checked; objects are opened below the store's directory without following symlinks.
+class Store {
+  public:
+    /// Opens the store, making the directory (mode 0700) when it is missing. Throws Error with the remedy when it is a symlink,
+    /// belongs to someone else, or can be written by others.
+    static Store open(const std::string& path);
+    const std::string& path() const { return path_; }
+
+    /// The record of a tag; nothing when there is none or it cannot be understood.
+    std::optional<TagRecord> find_tag(const plan::Reference& reference) const;
+    /// The digest that the reference has or that its tag had when last asked. Says nothing about the presence of the image.
+    std::optional<std::string> digest_of(const plan::Reference& reference) const;
+    /// The digest of the image manifest for this machine: of `digest` itself, or of its choice when it is an image index. Nothing when absent.
+    std::optional<std::string> image_of(const std::string& digest) const;
+    /// True when the image of `digest` (manifest or image index) is here. A layer may still have been removed by hand: open_layers tells.
+    bool has_image(const std::string& digest) const { return image_of(digest).has_value(); }
+    /// Throws Error when the image is absent.
+    Fd open_index(const std::string& digest) const;
+    /// The layer files in the index's order. Throws Error naming the one that is missing.
+    std::vector<Fd> open_layers(const squash::Index& index) const;
+    /// An empty Fd when the layer is absent.
+    Fd open_layer(const std::string& diff_id) const;
+    /// manifest.json or config.json of an image that is here.
+    std::string read_document(const std::string& digest, const std::string& file) const;
+
+    /// A new empty file for a layer.
+    NewFile new_file() const;
+    /// Makes the file durable and visible as the layer `diff_id`, replacing one of the same name.
+    void publish_layer(NewFile file, const std::string& diff_id) const;
+    /// Publishes an image whose layers are here. An image that is there already only gets the new index.
+    void publish_image(const std::string& digest, const ImageFiles& files) const;
+    void replace_index(const std::string& digest, std::string_view index) const;
+    /// Records that the image index `list` means the image `digest` on this machine's architecture.
+    void put_list(const std::string& list, const std::string& digest) const;
+    void put_tag(const plan::Reference& reference, const TagRecord& record) const;
+
+    /// Lock that saves duplicate work; correctness never depends on it. try_lock gives an empty Fd while another process holds it;
+    /// lock waits. On file systems without locks both succeed.
+    Fd try_lock(const std::string& digest) const;
+    Fd lock(const std::string& digest) const;
+    /// Removes what dead processes of this host left in tmp/. Returns the number of objects removed.
+    size_t sweep() const;
+
+  private:
+    Store(std::string path, Fd root) : path_(std::move(path)), root_(std::move(root)) {}
+    Fd directory(const std::string& name) const;
+    Fd make_refs_directory(const plan::Reference& reference) const;
+    void publish_text(std::string_view text, int directory, const std::string& name) const;
+    void move_in(NewFile& file, int directory, const std::string& name) const;
+    NewFile named_file() const;
+    Fd take_lock(const std::string& digest, int operation) const;
+    std::string shown(const std::string& object) const { return path_ + "/" + object; }
+
+    std::string path_;
+    Fd root_;
+};
+
+/// "<hex>.zstd.sqfs", the name in layers/ and in the index. Throws Error unless `diff_id` is a digest.
+std::string layer_file_name(const std::string& diff_id);
+
+}  // namespace berth::store
