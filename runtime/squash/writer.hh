@@ -33,11 +33,16 @@ struct WriterOptions {
 /// Names `.wh.NAME` and `.wh..wh..opq` are stored like any other file: they are data of the later merge (tree.hh).
 class LayerWriter {
   public:
-    /// Writes to the empty regular file `fd`, which the caller owns and closes after finish().
+    /// Writes to the empty regular file `fd`, opened for reading (to find duplicates) and writing, which the caller owns and closes after
+    /// finish(). Throws Error.
     LayerWriter(int fd, const WriterOptions& options);
     ~LayerWriter();
     LayerWriter(const LayerWriter&) = delete;
     LayerWriter& operator=(const LayerWriter&) = delete;
+
+    /// `path` with the symlinks among its parent components followed inside the tree so far, as the kernel would in a chroot, wherever they
+    /// lead to a directory that exists; a symlink that leads elsewhere stays in the path (and gives way to a directory when a child is added).
+    std::string resolved(std::string_view path) const;
 
     void add_directory(std::string_view path, const Attributes& attributes);
     void add_symlink(std::string_view path, const Attributes& attributes, std::string_view target);

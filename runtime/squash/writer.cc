@@ -1,0 +1,180 @@
+#include "runtime/squash/writer.hh"
+
+#include <sqfs/block_processor.h>
+#include <sqfs/block_writer.h>
+#include <sqfs/compressor.h>
+#include <sqfs/frag_table.h>
+#include <sqfs/super.h>
+#include <sqfs/xattr_writer.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <limits>
+#include <new>
+#include <stdexcept>
+#include <vector>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/squash/writer_file.hh"
+#include "runtime/squash/writer_tables.hh"
+#include "runtime/squash/writer_tree.hh"
+
+namespace berth::squash {
+
+namespace {
+
+constexpr const char* writing = "writing a squashfs file";
+
+/// Blocks waiting for a compressor, for each of them: enough to keep it busy, few enough for a small and known memory use.
+constexpr unsigned backlog_per_worker = 8;
+
+SqfsPtr<sqfs_compressor_t> make_compressor(const OutputFile& file, const WriterOptions& options, uint16_t flags) {
+    sqfs_compressor_config_t config;
+    file.check(sqfs_compressor_config_init(&config, SQFS_COMP_ZSTD, options.block_size, flags), "setting up the zstd compressor");
+    config.level = options.level;
+    sqfs_compressor_t* compressor = nullptr;
+    file.check(sqfs_compressor_create(&config, &compressor), "setting up the zstd compressor");
+    return SqfsPtr<sqfs_compressor_t>(compressor);
+}
+
+template <typename T>
+SqfsPtr<T> owned(T* object) {
+    if (object == nullptr) throw std::bad_alloc();
+    return SqfsPtr<T>(object);
+}
+
+}  // namespace
+
+struct LayerWriter::Impl {
+    Impl(int fd, const WriterOptions& writer_options)
+        : options(writer_options),
+          file(fd),
+          compressor(make_compressor(file, options, 0)),
+          uncompressor(make_compressor(file, options, SQFS_COMP_FLAG_UNCOMPRESS)),
+          blocks(owned(sqfs_block_writer_create(&file, SQFS_DEVBLK_SIZE, 0))),
+          fragments(owned(sqfs_frag_table_create(0))),
+          xattrs(owned(sqfs_xattr_writer_create(0))) {
+        // The modification time is zero, so that equal layers are equal files.
+        file.check(sqfs_super_init(&super, options.block_size, 0, SQFS_COMP_ZSTD), writing);
+        file.check(sqfs_super_write(&super, &file), writing);
+        int written = compressor->write_options(compressor.get(), &file);
+        file.check(std::min(written, 0), writing);
+        if (written > 0) super.flags |= SQFS_FLAG_COMPRESSOR_OPTIONS;
+        make_processor();
+    }
+
+    void make_processor() {
+        sqfs_block_processor_desc_t description{};
+        description.size = sizeof description;
+        description.max_block_size = options.block_size;
+        description.num_workers = std::max(options.workers, 1U);
+        description.max_backlog = description.num_workers * backlog_per_worker;
+        description.cmp = compressor.get();
+        description.wr = blocks.get();
+        description.tbl = fragments.get();
+        // Duplicate tails are compared byte by byte: a 32-bit checksum alone would one day mix two files up.
+        description.file = &file;
+        description.uncmp = uncompressor.get();
+        sqfs_block_processor_t* made = nullptr;
+        file.check(sqfs_block_processor_create_ex(&description, &made), "starting the compressor threads");
+        processor.reset(made);
+    }
+
+    void set(NewInode& inode, const Attributes& attributes) {
+        inode.mode = (inode.mode & S_IFMT) | (attributes.mode & 07777);
+        inode.uid = attributes.uid;
+        inode.gid = attributes.gid;
+        inode.mtime = static_cast<uint32_t>(std::clamp<int64_t>(attributes.mtime, 0, std::numeric_limits<uint32_t>::max()));
+        inode.xattr = xattr_index(attributes);
+    }
+
+    uint32_t xattr_index(const Attributes& attributes) {
+        if (attributes.xattrs.empty()) return no_xattrs;
+        file.check(sqfs_xattr_writer_begin(xattrs.get(), 0), writing);
+        for (const auto& [name, value] : attributes.xattrs)
+            file.check(sqfs_xattr_writer_add(xattrs.get(), name.c_str(), value.data(), value.size()), "storing an extended attribute");
+        sqfs_u32 index = no_xattrs;
+        file.check(sqfs_xattr_writer_end(xattrs.get(), &index), writing);
+        return index;
+    }
+
+    NewInode& add(std::string_view path, const Attributes& attributes, uint32_t type) {
+        if (path.empty()) throw std::logic_error("the root of a squashfs file is a directory");
+        NewInode& inode = tree.make(type);
+        set(inode, attributes);
+        tree.put(path, inode);
+        return inode;
+    }
+
+    WriterOptions options;
+    OutputFile file;
+    SqfsPtr<sqfs_compressor_t> compressor, uncompressor;
+    SqfsPtr<sqfs_block_writer_t> blocks;
+    SqfsPtr<sqfs_frag_table_t> fragments;
+    SqfsPtr<sqfs_xattr_writer_t> xattrs;
+    sqfs_super_t super{};
+    EntryTree tree;
+    SqfsPtr<sqfs_block_processor_t> processor;  // after all it refers to: its threads end first
+};
+
+LayerWriter::LayerWriter(int fd, const WriterOptions& options) : impl_(std::make_unique<Impl>(fd, options)) {}
+
+LayerWriter::~LayerWriter() = default;
+
+std::string LayerWriter::resolved(std::string_view path) const { return impl_->tree.resolved(path); }
+
+uint64_t LayerWriter::entries() const { return impl_->tree.size(); }
+
+void LayerWriter::add_directory(std::string_view path, const Attributes& attributes) {
+    NewInode* existing = impl_->tree.find(path);
+    if (existing != nullptr && existing->is_directory()) return impl_->set(*existing, attributes);
+    impl_->add(path, attributes, S_IFDIR);
+}
+
+void LayerWriter::add_symlink(std::string_view path, const Attributes& attributes, std::string_view target) {
+    impl_->add(path, attributes, S_IFLNK).target = target;
+}
+
+void LayerWriter::add_special(std::string_view path, const Attributes& attributes, uint32_t type) {
+    if (!S_ISFIFO(type) && !S_ISSOCK(type)) throw std::logic_error("only FIFOs and sockets are special files of a layer");
+    impl_->add(path, attributes, type & S_IFMT);
+}
+
+void LayerWriter::add_hardlink(std::string_view path, std::string_view existing) {
+    NewInode* inode = impl_->tree.find(existing);
+    auto refuse = [&](const char* why) { throw Error(cat("making the hard link ", printable(path), " to ", printable(existing), ": ", why)); };
+    if (inode == nullptr) refuse("no such file in this layer");
+    if (inode->is_directory() || path.empty()) refuse("a directory cannot be a hard link");
+    impl_->tree.put(path, *inode);
+}
+
+void LayerWriter::begin_file(std::string_view path, const Attributes& attributes) {
+    NewInode& inode = impl_->add(path, attributes, S_IFREG);
+    impl_->file.check(sqfs_block_processor_begin_file(impl_->processor.get(), &inode.file, nullptr, 0), writing);
+}
+
+void LayerWriter::append(const void* data, size_t size) {
+    impl_->file.check(sqfs_block_processor_append(impl_->processor.get(), data, size), writing);
+}
+
+void LayerWriter::append_zeros(uint64_t size) {
+    // The block processor finds the zeros again and stores no block for them.
+    static const std::vector<char> zeros(128 * 1024);
+    for (; size > 0; size -= std::min<uint64_t>(size, zeros.size())) append(zeros.data(), std::min<uint64_t>(size, zeros.size()));
+}
+
+void LayerWriter::end_file() { impl_->file.check(sqfs_block_processor_end_file(impl_->processor.get()), writing); }
+
+void LayerWriter::finish() {
+    Impl& impl = *impl_;
+    impl.file.check(sqfs_block_processor_finish(impl.processor.get()), writing);
+    write_tables(impl.tree, {impl.file, impl.compressor.get(), impl.fragments.get(), impl.xattrs.get(), impl.super});
+    impl.super.bytes_used = impl.file.size();
+    impl.file.check(sqfs_super_write(&impl.super, &impl.file), writing);
+    // Loop devices have whole blocks: without the padding the kernel could not read the last table.
+    uint64_t padded = (impl.file.size() + SQFS_DEVBLK_SIZE - 1) / SQFS_DEVBLK_SIZE * SQFS_DEVBLK_SIZE;
+    impl.file.check(impl.file.truncate(&impl.file, padded), writing);
+}
+
+}  // namespace berth::squash

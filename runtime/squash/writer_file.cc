@@ -1,0 +1,80 @@
+#include "runtime/squash/writer_file.hh"
+
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::squash {
+
+namespace {
+
+const char* words(int code) {
+    switch (code) {
+        case SQFS_ERROR_ALLOC: return "out of memory";
+        case SQFS_ERROR_IO: return "input or output failed";
+        case SQFS_ERROR_COMPRESSOR: return "the compressor failed";
+        case SQFS_ERROR_OVERFLOW: return "a table of the format is full";
+        case SQFS_ERROR_UNSUPPORTED: return "the installed libsquashfs lacks a feature (zstd?)";
+        default: return "libsquashfs failed";
+    }
+}
+
+}  // namespace
+
+OutputFile::OutputFile(int fd) : sqfs_file_t{}, fd_(fd) {
+    base.destroy = [](sqfs_object_t*) {};
+    read_at = [](sqfs_file_t* file, sqfs_u64 offset, void* buffer, size_t size) { return static_cast<OutputFile*>(file)->read(offset, buffer, size); };
+    write_at = [](sqfs_file_t* file, sqfs_u64 offset, const void* buffer, size_t size) {
+        return static_cast<OutputFile*>(file)->write(offset, buffer, size);
+    };
+    get_size = [](const sqfs_file_t* file) { return static_cast<sqfs_u64>(static_cast<const OutputFile*>(file)->size()); };
+    truncate = [](sqfs_file_t* file, sqfs_u64 size) { return static_cast<OutputFile*>(file)->resize(size); };
+}
+
+void OutputFile::check(int code, const char* doing) const {
+    if (code == 0) return;
+    if (int number = error_.load(); number != 0) throw SysError(doing, number);
+    throw Error(cat(doing, ": ", words(code), " (libsquashfs error ", code, ")"));
+}
+
+int OutputFile::fail(int number) {
+    int none = 0;
+    error_.compare_exchange_strong(none, number);
+    return SQFS_ERROR_IO;
+}
+
+int OutputFile::read(uint64_t offset, void* buffer, size_t size) {
+    auto* out = static_cast<char*>(buffer);
+    while (size > 0) {
+        ssize_t n = ::pread(fd_, out, size, static_cast<off_t>(offset));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fail(errno);
+        if (n == 0) return fail(EIO);
+        out += n, offset += static_cast<uint64_t>(n), size -= static_cast<size_t>(n);
+    }
+    return 0;
+}
+
+int OutputFile::write(uint64_t offset, const void* buffer, size_t size) {
+    auto* in = static_cast<const char*>(buffer);
+    while (size > 0) {
+        ssize_t n = ::pwrite(fd_, in, size, static_cast<off_t>(offset));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fail(errno);
+        if (n == 0) return fail(EIO);
+        in += n, offset += static_cast<uint64_t>(n), size -= static_cast<size_t>(n);
+        if (offset > size_) size_ = offset;
+    }
+    return 0;
+}
+
+int OutputFile::resize(uint64_t size) {
+    if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) return fail(errno);
+    size_ = size;
+    return 0;
+}
+
+}  // namespace berth::squash

@@ -1,0 +1,43 @@
+// The output file as libsquashfs wants it, over a descriptor of ours, so that the reason of a failed write is not lost.
+#pragma once
+#include <sqfs/error.h>
+#include <sqfs/io.h>
+#include <sqfs/predef.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+namespace berth::squash {
+
+struct SqfsDestroy {
+    void operator()(void* object) const { sqfs_destroy(object); }
+};
+/// Owner of a libsquashfs object.
+template <typename T>
+using SqfsPtr = std::unique_ptr<T, SqfsDestroy>;
+
+/// A sqfs_file_t that remembers the errno of its first failure (libsquashfs only says "I/O error"). Does not own the descriptor.
+class OutputFile : public sqfs_file_t {
+  public:
+    explicit OutputFile(int fd);
+    OutputFile(const OutputFile&) = delete;
+    OutputFile& operator=(const OutputFile&) = delete;
+
+    uint64_t size() const { return size_; }
+
+    /// Throws when `code`, the result of a libsquashfs call, is a failure: SysError with the remembered errno, else Error.
+    void check(int code, const char* doing) const;
+
+  private:
+    int read(uint64_t offset, void* buffer, size_t size);
+    int write(uint64_t offset, const void* buffer, size_t size);
+    int resize(uint64_t size);
+    int fail(int number);
+
+    int fd_;
+    uint64_t size_ = 0;
+    std::atomic<int> error_ = 0;
+};
+
+}  // namespace berth::squash
