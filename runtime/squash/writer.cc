@@ -155,6 +155,7 @@ void LayerWriter::begin_file(std::string_view path, const Attributes& attributes
 }
 
 void LayerWriter::append(const void* data, size_t size) {
+    if (size == 0) return;  // libsquashfs 1.2 dereferences null when a file starts with an empty piece
     impl_->file.check(sqfs_block_processor_append(impl_->processor.get(), data, size), writing);
 }
 
