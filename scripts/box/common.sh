@@ -1,0 +1,49 @@
+# Where the box keeps its things and how its parts find each other; sourced by slurm-in-a-box and by what runs inside.
+# shellcheck shell=bash disable=SC2034
+
+state=${BERTH_BOX_DIR:-/var/tmp/berth-box}
+port=${BERTH_BOX_PORT:-16817}
+registry_port=${BERTH_BOX_REGISTRY_PORT:-5000}
+cgroup_name=berth-box-$port
+login_path=/usr/local/bin:/usr/bin:/bin
+root_path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+
+die() {
+  echo "slurm-in-a-box: $*" >&2
+  exit 1
+}
+
+# The names of N nodes: n1 n2 ...
+node_names() {
+  seq -f 'n%.0f' 1 "$1"
+}
+
+# Field 22 of /proc/PID/stat, the start time: with the boot id it tells this process from a later one of the same pid.
+# A zombie has ended.
+start_time() {
+  local stat
+  stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
+  read -ra stat <<< "${stat##*) }"
+  [[ ${stat[0]} != Z ]] && echo "${stat[19]}"
+}
+
+identity() {
+  local started
+  started=$(start_time "$1") || return 1
+  echo "$1 $started $(cat /proc/sys/kernel/random/boot_id)"
+}
+
+# Prints the pid of the process that keeps the box's namespaces; fails when there is none.
+holder_pid() {
+  local line pid
+  [[ -r $state/holder ]] && line=$(cat "$state/holder") || return 1
+  pid=${line%% *}
+  [[ $(identity "$pid") == "$line" ]] && echo "$pid"
+}
+
+# Runs a bash text with the unified cgroup file system mounted at $state/cgroup, seen by that text alone.
+with_cgroups() {
+  mkdir -p "$state/cgroup"
+  unshare --mount --propagation private bash -euc \
+    "mount -t cgroup2 none \"\$1/cgroup\"; group=\$1/cgroup/\$2; $1" bash "$state" "$cgroup_name"
+}

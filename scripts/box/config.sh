@@ -1,0 +1,128 @@
+# The configuration files of the box, written into its private /etc; sourced by holder.sh.
+# shellcheck shell=bash disable=SC2154
+
+write_users() {
+  sed -i '/^\(alice\|bob\):/d' /etc/passwd
+  sed -i '/^\(alice\|bob\|team\):/d' /etc/group
+  cat >> /etc/passwd <<END
+alice:x:2001:2001:Alice:/home/alice:/bin/bash
+bob:x:2002:2002:Bob:/home/bob:/bin/bash
+END
+  printf '%s\n' alice:x:2001: bob:x:2002: team:x:2100:alice >> /etc/group
+  install -d -o 2001 -g 2001 -m 755 /home/alice
+  install -d -o 2002 -g 2002 -m 755 /home/bob
+}
+
+write_hosts() {
+  printf '127.0.0.1 localhost box %s\n' "$(node_names "$nodes" | xargs)" > /etc/hosts
+  echo box > /etc/hostname
+}
+
+write_munge() {
+  mkdir -p /etc/munge
+  dd if=/dev/urandom of=/etc/munge/munge.key bs=128 count=1 status=none
+  chmod 400 /etc/munge/munge.key
+  chown -R munge:munge /etc/munge
+}
+
+process_tracking() {
+  if (( cgroup )); then
+    printf '%s\n' ProctrackType=proctrack/cgroup TaskPlugin=task/cgroup,task/affinity
+  else
+    printf '%s\n' ProctrackType=proctrack/linuxproc TaskPlugin=task/none
+  fi
+}
+
+write_slurm_conf() {
+  cat > /etc/slurm/slurm.conf <<END
+ClusterName=box
+SlurmctldHost=box(127.0.0.1)
+SlurmUser=slurm
+SlurmdUser=root
+AuthType=auth/munge
+CryptoType=crypto/munge
+SlurmctldPort=$port
+StateSaveLocation=$state/slurmctld
+SlurmdSpoolDir=$state/spool/%n
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.%n.pid
+SlurmctldLogFile=$state/log/slurmctld.log
+SlurmdLogFile=$state/log/slurmd.%n.log
+$(process_tracking)
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SwitchType=switch/none
+MpiDefault=none
+ReturnToService=2
+KillWait=5
+Waittime=0
+MessageTimeout=60
+SlurmdParameters=config_overrides
+PlugStackConfig=/etc/slurm/plugstack.conf
+GresTypes=gpu
+NodeName=n[1-$nodes] NodeHostname=box NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + nodes))] CPUs=16 RealMemory=8000 Gres=gpu:h100:2,gpu:1g.10gb:2 State=UNKNOWN
+PartitionName=main Nodes=n[1-$nodes] Default=YES MaxTime=INFINITE OverSubscribe=YES:16 State=UP
+END
+}
+
+write_gres_conf() {
+  cat > /etc/slurm/gres.conf <<END
+AutoDetect=off
+NodeName=n[1-$nodes] Name=gpu Type=h100 File=/dev/fakegpu[0-1]
+NodeName=n[1-$nodes] Name=gpu Type=1g.10gb File=/dev/fakegpu[2-3]
+END
+}
+
+write_cgroup_conf() {
+  if [[ -e /sys/fs/cgroup/cgroup.controllers ]]; then
+    printf '%s\n' CgroupPlugin=cgroup/v2 IgnoreSystemd=yes
+  else
+    printf '%s\n' CgroupPlugin=cgroup/v1 CgroupAutomount=no
+  fi > /etc/slurm/cgroup.conf
+  printf '%s\n' ConstrainDevices=yes ConstrainRAMSpace=no ConstrainCores=no >> /etc/slurm/cgroup.conf
+}
+
+write_slurm() {
+  rm -rf /etc/slurm
+  mkdir -p /etc/slurm/plugstack.conf.d
+  echo 'include /etc/slurm/plugstack.conf.d/*.conf' > /etc/slurm/plugstack.conf
+  write_slurm_conf
+  write_gres_conf
+  (( ! cgroup )) || write_cgroup_conf
+}
+
+write_registry() {
+  cat > /etc/registry.yml <<END
+version: 0.1
+log:
+  accesslog:
+    disabled: false
+  level: warn
+storage:
+  filesystem:
+    rootdirectory: $state/registry
+  delete:
+    enabled: true
+http:
+  addr: 127.0.0.1:$registry_port
+END
+}
+
+# Each user has a store of their own below a folder like /tmp, as the plugin's documentation asks of a site.
+write_berth() {
+  mkdir -p /etc/berth
+  cat > /etc/berth/berth.conf <<'END'
+[store]
+path = "/var/lib/berth/%U"
+END
+}
+
+write_config() {
+  write_users
+  write_hosts
+  write_munge
+  write_slurm
+  write_registry
+}

@@ -1,0 +1,12 @@
+#!/bin/bash
+# Puts the installed tree ($state/install) into the box's private /usr and /etc; runs inside the box.
+set -euo pipefail
+here=$(dirname "$0")
+# shellcheck source=scripts/box/common.sh
+source "$here/common.sh"
+# shellcheck source=scripts/box/config.sh
+source "$here/config.sh"
+
+# A file in use (a loaded plugin, a running berth) is replaced, not overwritten.
+cp -a --remove-destination "$state/install/." /
+write_berth

@@ -1,0 +1,102 @@
+#!/bin/bash
+# The box from inside its own mount and UTS namespace: mounts, configuration, daemons; then it stays as the namespaces' keeper.
+set -euo pipefail
+here=$(dirname "$0")
+# shellcheck source=scripts/box/common.sh
+source "$here/common.sh"
+# shellcheck source=scripts/box/config.sh
+source "$here/config.sh"
+nodes=$1 cgroup=$2 plugin=$3
+
+# A caller that waits for the end of its pipes (bats, $(...)) must not wait for the daemons.
+close_inherited() {
+  local fd
+  for fd in /proc/self/fd/*; do
+    fd=${fd##*/}
+    (( fd <= 2 || fd == 255 )) || eval "exec $fd>&-"
+  done
+}
+
+join_cgroup() {
+  mount -t cgroup2 none "$state/cgroup"
+  mkdir -p "$state/cgroup/$cgroup_name"
+  echo $$ > "$state/cgroup/$cgroup_name/cgroup.procs"
+}
+
+# The box writes into its own layer above the host's folder.
+private_copy() {
+  local upper=$state/overlay$1/upper work=$state/overlay$1/work
+  mkdir -p "$upper" "$work"
+  chmod 755 "$upper"
+  mount -t overlay -o "lowerdir=$1,upperdir=$upper,workdir=$work" berth-box "$1"
+}
+
+# Majors 240 to 254 are for local use; one that no driver took, or a cgroup rule for it would touch another device.
+unused_major() {
+  local major
+  for major in $(seq 240 254); do
+    grep -q "^ *$major " /proc/devices || { echo "$major"; return; }
+  done
+  die "no free device number for the fake GPUs (majors 240-254 are all taken)"
+}
+
+private_dev() {
+  local dev=$state/dev name major
+  major=$(unused_major)
+  mount -t tmpfs -o mode=755 berth-box "$dev"
+  cp -ax /dev/. "$dev/"
+  rm -f "$dev/fuse"
+  mknod -m 666 "$dev/fuse" c 10 229
+  for name in 0 1 2 3; do mknod -m 666 "$dev/fakegpu$name" c "$major" "$name"; done
+  for name in pts shm mqueue hugepages; do
+    ! mountpoint -q "/dev/$name" || mount --bind "/dev/$name" "$dev/$name"
+  done
+  mount --move "$dev" /dev
+}
+
+mount_all() {
+  local folder
+  for folder in /etc /usr /var/lib; do private_copy "$folder"; done
+  cp --remove-destination "$(readlink -f /etc/resolv.conf)" /etc/resolv.conf 2>/dev/null || true
+  private_dev
+  mount --bind "$state/home" /home
+  mount -t tmpfs -o mode=755 berth-box /run
+  mkdir -p /run/berth /var/lib/berth
+  mount --bind "$state/nodes/login/run" /run/berth
+  mount --bind "$state/nodes/login/store" /var/lib/berth
+}
+
+start_munge() {
+  install -d -o munge -g munge -m 755 /run/munge
+  install -d -o munge -g munge -m 700 /var/lib/munge "$state/log/munge"
+  setpriv --reuid munge --regid munge --init-groups munged --log-file="$state/log/munge/munged.log"
+}
+
+start_registry() {
+  chown docker-registry: "$state/registry"
+  setsid setpriv --reuid docker-registry --regid docker-registry --init-groups \
+    docker-registry serve /etc/registry.yml < /dev/null > "$state/log/registry.log" 2>&1 &
+}
+
+start_slurmctld() {
+  install -d -o slurm -g slurm "$state/slurmctld"
+  install -o slurm -g slurm -m 644 /dev/null "$state/log/slurmctld.log"
+  slurmctld
+}
+
+main() {
+  close_inherited
+  join_cgroup
+  hostname box
+  mount_all
+  write_config
+  (( ! plugin )) || "$here/deploy.sh"
+  start_munge
+  start_registry
+  start_slurmctld
+  "$here/nodes.sh" start "$nodes"
+  touch "$state/ready"
+  exec -a "berth-box $state" sleep infinity
+}
+
+main
