@@ -1,0 +1,84 @@
+"""Builds the test images' OCI layouts from a Debian root as a tar: make_images.py BASE.tar OUT."""
+
+import sys
+import tarfile
+from pathlib import Path
+
+from oci_layout import Layout, directory, file, hardlink, opaque, symlink, tar, whiteout
+
+CONFIG = {
+    "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "IMAGE_VAR=from-image"],
+    "WorkingDir": "/srv",
+    "Cmd": ["bash"],
+}
+
+# Enough of Debian to run a shell and look around.
+TINY = """
+bin lib lib64 sbin etc/os-release etc/passwd etc/group usr/lib/os-release
+usr/bin/sh usr/bin/dash usr/bin/cat usr/bin/grep usr/bin/id usr/bin/ls usr/bin/true usr/bin/env
+usr/lib64/ld-linux-x86-64.so.2 usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 usr/lib/x86_64-linux-gnu/libc.so.6
+usr/lib/x86_64-linux-gnu/libselinux.so.1 usr/lib/x86_64-linux-gnu/libpcre2-8.so.0 usr/lib/x86_64-linux-gnu/libpcre2-8.so.0.11.2
+""".split()
+
+
+def additions():
+    """The second layer: a program of the image's own, and what the third one removes and replaces."""
+    return tar([
+        directory("usr/local/bin"),
+        file("usr/local/bin/only-in-image", "#!/bin/sh\necho only in the image\n", 0o755),
+        directory("opt/old"),
+        file("opt/old/file", "removed by the next layer\n"),
+        directory("opt/replaced"),
+        file("opt/replaced/below", "hidden by an opaque directory\n"),
+        directory("opt/links"),
+        file("opt/links/first", "two names\n"),
+        hardlink("opt/links/second", "opt/links/first"),
+        symlink("opt/links/relative", "first"),
+        symlink("opt/links/absolute", "/opt/links/first"),
+        file("srv/hello", "hello from the image\n"),
+    ])
+
+
+def removals():
+    """The third layer: a whiteout and an opaque directory."""
+    return tar([
+        directory("opt"),
+        whiteout("opt/old"),
+        directory("opt/replaced"),
+        file("opt/replaced/above", "new\n"),
+        opaque("opt/replaced"),
+    ])
+
+
+def tiny(base, architecture):
+    """A small root from the base tar, with a file that names its platform."""
+    entries = [directory(name) for name in ("etc", "usr", "usr/bin", "usr/lib", "usr/lib64", "usr/lib/x86_64-linux-gnu", "srv")]
+    with tarfile.open(base) as archive:
+        for member in archive:
+            member.name = member.name.removeprefix("./")
+            if member.name in TINY:
+                member.pax_headers = {}
+                entries.append((member, archive.extractfile(member).read()) if member.isreg() else member)
+    return tar(entries + [file("platform", architecture + "\n")])
+
+
+def build(base, out):
+    debian = Layout(out / "debian")
+    debian.publish(debian.image([Path(base).read_bytes(), additions(), removals()], CONFIG))
+
+    small = tiny(base, "amd64")
+    zstd = Layout(out / "zstd")
+    zstd.publish(zstd.image([small, additions(), removals()], CONFIG, "+zstd"))
+    plain = Layout(out / "tar")
+    plain.publish(plain.image([small, additions(), removals()], CONFIG, ""))
+
+    multi = Layout(out / "multi")
+    other = tar([file("platform", "arm64\n")])
+    multi.publish(multi.index({
+        "arm64": multi.image([other], CONFIG, architecture="arm64"),
+        "amd64": multi.image([small], CONFIG),
+    }))
+
+
+if __name__ == "__main__":
+    build(sys.argv[1], Path(sys.argv[2]))
