@@ -5,6 +5,7 @@ import tarfile
 from pathlib import Path
 
 from oci_layout import Layout, directory, file, hardlink, opaque, symlink, tar, whiteout
+from program import program
 
 CONFIG = {
     "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "IMAGE_VAR=from-image"],
@@ -72,12 +73,17 @@ def build(base, out):
     plain = Layout(out / "tar")
     plain.publish(plain.image([small, additions(), removals()], CONFIG, ""))
 
-    multi = Layout(out / "multi")
     other = tar([file("platform", "arm64\n")])
+    multi = Layout(out / "multi")
     multi.publish(multi.index({
         "arm64": multi.image([other], CONFIG, architecture="arm64"),
         "amd64": multi.image([small], CONFIG),
     }))
+    arm64 = Layout(out / "arm64")
+    arm64.publish(arm64.index({"arm64": arm64.image([other], CONFIG, architecture="arm64")}))
+
+    bare = Layout(out / "bare")
+    bare.publish(bare.image([tar([file("bare", program(), 0o755)])], {}))
 
 
 if __name__ == "__main__":

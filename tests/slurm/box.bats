@@ -1,0 +1,51 @@
+#!/usr/bin/env bats
+# The box itself: what the other tests rely on.
+load helper
+
+@test "run gives the command's exit code, streams and identity" {
+  run alice sh -c 'exit 7'
+  expect_status 7
+  run -0 --separate-stderr alice sh -c 'cat; echo err >&2' <<< in
+  expect_equal "$output" in
+  expect_equal "$stderr" err
+  run -0 alice id -Gn
+  expect_equal "$output" "alice team"
+  run alice no-such-command
+  expect_status 127
+}
+
+@test "the environment is a login's, built from scratch" {
+  LEAK=1 run -0 alice env
+  run ! grep LEAK <<< "$output"
+  run -0 alice printenv HOME
+  expect_equal "$output" /home/alice
+}
+
+@test "up again changes nothing" {
+  before=$(cat "$state/holder")
+  # The variant in use: up with the same arguments.
+  read -r nodes cgroup plugin < "$state/variant"
+  arguments=(--nodes "$nodes")
+  (( ! cgroup )) || arguments+=(--cgroup)
+  (( plugin )) || arguments+=(--no-plugin)
+  run -0 "$box" up "${arguments[@]}"
+  expect_equal "$(cat "$state/holder")" "$before"
+  expect_nodes_up
+}
+
+@test "the host's users, configuration and programs are untouched" {
+  run ! getent passwd alice
+  run ! test -e /etc/slurm/slurm.conf
+  run ! test -e /usr/lib/x86_64-linux-gnu/slurm-wlm/spank_berth.so
+  run ! grep -q "$state" /proc/mounts
+}
+
+@test "a granted device opens and another does not, where the box constrains them" {
+  run alice srun -w n1 --gres=gpu:h100:1 sh -c 'cat /dev/fakegpu0; cat /dev/fakegpu1'
+  expect_output_like "fakegpu0: No such device or address"
+  if grep -q '^[0-9]* 1 ' "$state/variant"; then
+    expect_output_like "fakegpu1: Operation not permitted"
+  else
+    expect_output_like "fakegpu1: No such device or address"
+  fi
+}

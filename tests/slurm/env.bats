@@ -1,0 +1,71 @@
+#!/usr/bin/env bats
+# Environment and working directory inside the container.
+load helper
+
+@test "the image's variables win over the host's, the job's others pass" {
+  run -0 in_home "IMAGE_VAR=host OTHER=kept srun --container-image=$image sh -c 'echo \$IMAGE_VAR \$OTHER \$SLURM_PROCID'"
+  expect_equal "$output" "from-image kept 0"
+}
+
+@test "PATH is the image's" {
+  run -0 contained printenv PATH
+  expect_equal "$output" /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+}
+
+@test "HOME is the user's, and /root under --container-remap-root" {
+  run -0 contained printenv HOME
+  expect_equal "$output" /home/alice
+  run -0 contained --container-remap-root printenv HOME
+  expect_equal "$output" /root
+}
+
+@test "the host's locale is dropped, the image's stays" {
+  run -0 in_home "LC_ALL=de_DE.UTF-8 LANGUAGE=de LANG=de_DE.UTF-8 srun --container-image=$image sh -c 'echo \"\$LANG:\$LC_ALL:\$LANGUAGE\"'"
+  expect_equal "$output" "C.UTF-8::"
+}
+
+@test "--container-env lets the host's value win" {
+  run -0 in_home "IMAGE_VAR=host FOO=bar srun --container-image=$image --container-env=IMAGE_VAR,FOO sh -c 'echo \$IMAGE_VAR \$FOO'"
+  expect_equal "$output" "host bar"
+}
+
+@test "--container-env of a variable that the host lacks changes nothing" {
+  run -0 contained --container-env=IMAGE_VAR,NOT_SET sh -c 'echo $IMAGE_VAR:${NOT_SET-unset}'
+  expect_equal "$output" from-image:unset
+}
+
+@test "each task has its own SLURM_PROCID and the job's variables" {
+  run -0 contained -n3 sh -c 'echo $SLURM_PROCID'
+  expect_equal "$(sort <<< "$output" | xargs)" "0 1 2"
+}
+
+@test "the working directory is the image's" {
+  run -0 contained pwd
+  expect_equal "$output" /srv
+}
+
+@test "--container-workdir changes it" {
+  run -0 contained --container-workdir=/opt/links pwd
+  expect_equal "$output" /opt/links
+}
+
+@test "hostile row 60: a missing working directory is one line that names it" {
+  run contained --container-workdir=/not/there true
+  expect_failure
+  expect_output_like "/not/there"
+  expect_one_error_line
+  expect_nodes_up
+}
+
+@test "hostile row 57: newlines, LD_PRELOAD and settings of ours reach the task byte for byte" {
+  run -0 in_home "FOO=\$'a\\nb' srun --container-image=$image printenv FOO"
+  expect_equal "$output" $'a\nb'
+  run -0 --separate-stderr in_home "LD_PRELOAD=/not/there.so BERTH_STORE_PATHS=x srun --container-image=$image sh -c 'echo \$LD_PRELOAD \$BERTH_STORE_PATHS'"
+  expect_equal "$output" "/not/there.so x"
+}
+
+@test "hostile row 58: a mebibyte of environment reaches the task" {
+  run -0 in_home "for i in 1 2 3 4 5 6 7 8 9 10; do export BIG\$i=\$(head -c 100000 /dev/zero | tr '\\0' x); done
+    srun --container-image=$image sh -c 'echo \${#BIG1} \${#BIG10}'"
+  expect_equal "$output" "100000 100000"
+}

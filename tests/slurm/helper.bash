@@ -1,0 +1,140 @@
+# What every file of this folder uses: people, the image, the registry's log, the nodes' state; loaded by `load helper`.
+# shellcheck shell=bash disable=SC2034,SC2154
+
+repo=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+box=$repo/scripts/slurm-in-a-box
+state=${BERTH_BOX_DIR:-/var/tmp/berth-box}
+registry=127.0.0.1:${BERTH_BOX_REGISTRY_PORT:-5000}
+image=$registry/debian:12
+bats_require_minimum_version 1.5.0
+
+alice() { "$box" run -u alice -- "$@"; }
+bob() { "$box" run -u bob -- "$@"; }
+root() { "$box" run -- "$@"; }
+
+# As alice, from a shell in her home: in_home 'echo hi > x; srun ... cat x'.
+in_home() { alice bash -c "$1"; }
+
+# One task on n1 in the test image, as alice. Options of srun go before the command as usual.
+contained() { alice srun -w n1 --container-image="$image" "$@"; }
+
+fail() {
+  printf '%s\n' "$@" >&2
+  return 1
+}
+
+# Prints what a failed comparison was about; bats shows it with the failing test.
+expect_equal() {
+  [[ $1 == "$2" ]] || fail "expected: $2" "got:      $1"
+}
+
+expect_status() {
+  (( status == $1 )) || fail "expected exit code $1, got $status; output:" "$output"
+}
+
+expect_failure() {
+  (( status != 0 )) || fail "expected a failure; output:" "$output"
+}
+
+expect_output_like() {
+  [[ $output =~ $1 ]] || fail "no match for: $1" "output: $output"
+}
+
+# A user's mistake is told in one line of Berth's own; Slurm's lines about the failed task follow and are not counted.
+expect_one_error_line() {
+  local lines
+  lines=$(grep -c 'berth: ' <<< "$output" || true)
+  (( lines == 1 )) || fail "expected one line of berth's, got $lines:" "$output"
+}
+
+expect_nodes_up() {
+  run -0 "$box" status
+}
+
+# What the registry's access log got since `mark_log`: log_since METHOD PATH_REGEX prints the lines.
+mark_log() {
+  log_mark=$(wc -l < "$state/log/registry.log")
+}
+
+log_since() {
+  sleep 0.2
+  tail -n "+$((log_mark + 1))" "$state/log/registry.log" | grep -E "\"$1 $2" || true
+}
+
+count_since() {
+  log_since "$@" | grep -c . || true
+}
+
+# The digests of the layers of a tag, base first.
+layer_digests() {
+  curl -sf -H 'Accept: application/vnd.oci.image.manifest.v1+json' "http://$registry/v2/debian/manifests/$1" | jq -r '.layers[].digest'
+}
+
+manifest_digest() {
+  curl -sfI -H 'Accept: application/vnd.oci.image.manifest.v1+json' "http://$registry/v2/debian/manifests/$1" |
+    tr -d '\r' | sed -n 's/^docker-content-digest: //Ip'
+}
+
+# Every store is emptied, so that the next start pulls.
+forget_images() {
+  root bash -c "rm -rf $state/nodes/*/store/*"
+}
+
+# What is published in the stores of the nodes.
+published() {
+  (cd "$state/nodes" && find . -path '*/tmp/*' -prune -o \( -path '*/layers/*' -o -path '*/images/*' -o -path '*/refs/*' \) -print | sort)
+}
+
+# Half-made objects in the stores of the nodes.
+temporary_files() {
+  find "$state/nodes" -path '*/tmp/*'
+}
+
+# The processes whose program is one of Berth's.
+berth_processes() {
+  local link
+  for link in /proc/[0-9]*/exe; do
+    [[ $(readlink "$link" 2> /dev/null) != */berth && $(readlink "$link" 2> /dev/null) != */berth-pull ]] || basename "$(dirname "$link")"
+  done
+}
+
+# The FUSE mounts that any process's namespace still has.
+fuse_mounts() {
+  cat /proc/[0-9]*/mountinfo 2> /dev/null | grep -E ' - fuse[^c]' || true
+}
+
+# What a step may leave behind: nothing at all within five seconds.
+leftovers() {
+  berth_processes | sed 's/^/process /'
+  fuse_mounts | sed 's/^/mount /'
+  temporary_files | sed 's/^/file /'
+}
+
+expect_no_leftovers() {
+  local deadline=$((SECONDS + 5)) left
+  until left=$(leftovers) && [[ -z $left ]]; do
+    (( SECONDS < deadline )) || fail "left after 5 s:" "$left" || return 1
+    sleep 0.2
+  done
+}
+
+# Waits until a command succeeds: wait_until SECONDS CMD...
+wait_until() {
+  local deadline=$((SECONDS + $1))
+  shift
+  until "$@" > /dev/null 2>&1; do
+    (( SECONDS < deadline )) || fail "did not happen in time: $*" || return 1
+    sleep 0.1
+  done
+}
+
+no_jobs() {
+  [[ -z $(root squeue --noheader) ]]
+}
+
+cancel_everything() {
+  root scancel --state=RUNNING,PENDING 2> /dev/null || true
+  root scancel -u alice
+  root scancel -u bob
+  wait_until 20 no_jobs
+}

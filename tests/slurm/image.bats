@@ -1,0 +1,171 @@
+#!/usr/bin/env bats
+# Where an image comes from: a registry in its forms, the store on the second run, a squashfs file; and what goes wrong.
+load helper
+
+faulty=127.0.0.1:5999
+
+setup_file() {
+  python3 -B "$BATS_TEST_DIRNAME/../registry/faulty.py" 5999 3>&- > /dev/null 2>&1 &
+  echo $! > "$BATS_FILE_TMPDIR/faulty.pid"
+  for _ in $(seq 50); do
+    curl -s -o /dev/null http://127.0.0.1:5999/v2/ && return
+    sleep 0.1
+  done
+  return 1
+}
+
+teardown_file() {
+  kill "$(cat "$BATS_FILE_TMPDIR/faulty.pid")"
+}
+
+# The step fails with one line that matches, and neither the stores nor the nodes notice.
+expect_rejected() {
+  local before
+  before=$(published)
+  run alice srun -w n1 --container-image="$1" true
+  expect_failure
+  expect_one_error_line
+  expect_output_like "$2"
+  expect_equal "$(published)" "$before"
+  expect_equal "$(temporary_files)" ""
+  expect_nodes_up
+}
+
+@test "the second run of a tag does one HEAD and gets nothing" {
+  run -0 contained true
+  mark_log
+  run -0 contained cat /srv/hello
+  expect_equal "$(count_since HEAD /v2/debian/manifests/)" 1
+  expect_equal "$(count_since GET /v2/debian/)" 0
+}
+
+@test "a run by digest does no request at all" {
+  digest=$(manifest_digest 12)
+  run -0 alice srun -w n1 --container-image="$registry/debian@$digest" true
+  mark_log
+  run -0 alice srun -w n1 --container-image="$registry/debian@$digest" cat /srv/hello
+  expect_equal "$output" "hello from the image"
+  expect_equal "$(count_since '[A-Z]+' /)" 0
+}
+
+@test "a tag and the digest of the same image share their layers" {
+  forget_images
+  run -0 contained true
+  mark_log
+  run -0 alice srun -w n1 --container-image="$registry/debian@$(manifest_digest 12)" true
+  expect_equal "$(count_since GET /v2/debian/blobs/)" 0
+}
+
+@test "a tag that moves is noticed" {
+  skopeo --insecure-policy copy -q --src-tls-verify=false --dest-tls-verify=false "docker://$registry/debian:zstd" "docker://$registry/debian:moving"
+  run ! alice srun -w n1 --container-image="$registry/debian:moving" test -e /usr/bin/apt-get
+  skopeo --insecure-policy copy -q --src-tls-verify=false --dest-tls-verify=false "docker://$registry/debian:12" "docker://$registry/debian:moving"
+  run -0 alice srun -w n1 --container-image="$registry/debian:moving" test -e /usr/bin/apt-get
+}
+
+@test "a Docker manifest (v2 schema 2) runs" {
+  run -0 alice srun -w n1 --container-image="$registry/debian:v2s2" only-in-image
+  expect_equal "$output" "only in the image"
+}
+
+@test "zstd layers and uncompressed layers run" {
+  for tag in zstd tar; do
+    run -0 alice srun -w n1 --container-image="$registry/debian:$tag" only-in-image
+    expect_equal "$output" "only in the image"
+    run ! alice srun -w n1 --container-image="$registry/debian:$tag" test -e /opt/old
+  done
+}
+
+@test "this machine's platform is chosen from an index" {
+  run -0 alice srun -w n1 --container-image="$registry/debian:multi" cat /platform
+  expect_equal "$output" amd64
+}
+
+@test "hostile row 30: an index without this platform is an error that lists what exists" {
+  expect_rejected "$registry/debian:arm64" "arm64"
+}
+
+@test "hostile row 59: an image of one static program runs, without a shell, passwd, /dev or /tmp" {
+  run -0 alice srun -w n1 --container-image="$registry/debian:bare" /bare
+  expect_equal "$output" bare
+}
+
+@test "the reference forms name the same image" {
+  for form in "docker://$image" "$registry#debian:12" "docker://$registry#debian:12"; do
+    run -0 alice srun -w n1 --container-image="$form" only-in-image
+    expect_equal "$output" "only in the image"
+  done
+}
+
+@test "a squashfs file made by mksquashfs is an image" {
+  in_home 'rm -rf image.sqsh tree; mkdir tree; cd tree; mkdir -p bin lib64 usr/lib/x86_64-linux-gnu etc proc dev
+    cp -L /bin/cat bin/; cp -L /lib64/ld-linux-x86-64.so.2 lib64/; cp -L /lib/x86_64-linux-gnu/libc.so.6 usr/lib/x86_64-linux-gnu/
+    ln -s usr/lib lib; echo from squashfs > hello; cd ..; mksquashfs tree image.sqsh -quiet -no-progress -all-root'
+  run -0 in_home 'srun --container-image=./image.sqsh cat /hello'
+  expect_equal "$output" "from squashfs"
+  run -0 in_home 'srun --container-image=/home/alice/image.sqsh cat /hello'
+  expect_equal "$output" "from squashfs"
+}
+
+@test "a squashfs of each compressor runs" {
+  for compressor in gzip xz lz4 zstd lzo; do
+    in_home "rm -f c.sqsh; mksquashfs tree c.sqsh -quiet -no-progress -comp $compressor"
+    run -0 in_home 'srun --container-image=./c.sqsh cat /hello'
+    expect_equal "$output" "from squashfs"
+  done
+}
+
+@test "a squashfs in the working directory without ./ is an error that says so" {
+  run in_home 'touch image.sqsh; srun --container-image=image.sqsh true'
+  expect_failure
+  expect_output_like '\./image\.sqsh'
+}
+
+@test "a missing or corrupt squashfs is one line" {
+  expect_rejected /home/alice/not-there.sqsh "not-there.sqsh"
+  in_home 'head -c 65536 /dev/urandom > junk.sqsh'
+  expect_rejected /home/alice/junk.sqsh "junk.sqsh"
+}
+
+@test "an unknown image and an unknown tag are one line each" {
+  expect_rejected "$registry/no/such:image" "no/such"
+  expect_rejected "$registry/debian:no-such-tag" "no-such-tag"
+}
+
+@test "an unreachable registry is one line, and soon" {
+  SECONDS=0
+  expect_rejected 127.0.0.1:1/debian:12 "127.0.0.1:1"
+  (( SECONDS < 20 ))
+}
+
+@test "a digest that the registry does not have is one line" {
+  expect_rejected "$registry/debian@sha256:$(printf 'x' | sha256sum | cut -c1-64)" "sha256:"
+}
+
+@test "the registry with faults serves the good image" {
+  run -0 alice srun -w n1 --container-image="$faulty/good:latest" /bare
+  expect_equal "$output" bare
+}
+
+@test "hostile row 17: a truncated layer, a short gzip and bytes after its end are rejected" {
+  expect_rejected "$faulty/truncated:latest" "$faulty"
+  expect_rejected "$faulty/short-gzip:latest" "$faulty"
+  expect_rejected "$faulty/garbage:latest" "$faulty"
+}
+
+@test "hostile row 23: a layer, a config or a manifest that is not what its digest says is rejected" {
+  expect_rejected "$faulty/flipped:latest" "sha256"
+  expect_rejected "$faulty/config:latest" "sha256"
+  expect_rejected "$faulty/manifest:latest" "sha256"
+  expect_rejected "$faulty/size:latest" "$faulty"
+}
+
+@test "hostile row 28: a digest that is a path, or in capitals, is rejected before any use" {
+  expect_rejected "$faulty/traversal:latest" "digest"
+  expect_rejected "$faulty/uppercase:latest" "digest"
+}
+
+@test "hostile row 29: a wrong diff_id and a wrong count of them are rejected" {
+  expect_rejected "$faulty/diffid:latest" "diff_id"
+  expect_rejected "$faulty/count:latest" "diff_id"
+}

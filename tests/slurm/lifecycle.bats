@@ -1,0 +1,115 @@
+#!/usr/bin/env bats
+# Whatever ends a step, nothing of it stays: no process, no mount, no temporary file.
+load helper
+
+setup() {
+  cancel_everything
+}
+
+# A step that runs until it is ended; returns when its tasks run.
+start_long_step() {
+  in_home 'rm -f started'
+  in_home "srun -w n1 -n2 --container-image=$image --container-mounts=/home/alice sh -c 'touch /home/alice/started; sleep 600'" \
+    > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  step=$!
+  wait_until 20 alice test -e started
+}
+
+# slurmstepd of the step on n1; the extern and batch steps have none here.
+stepd_pid() {
+  pgrep -f 'slurmstepd: \[' | head -n 1
+}
+
+# The step ended with a failure within ten seconds.
+expect_step_failed() {
+  local rc=0
+  wait_until 10 step_ended
+  wait "$step" || rc=$?
+  (( rc != 0 )) || fail "the step succeeded"
+}
+
+step_ended() {
+  ! kill -0 "$step" 2> /dev/null
+}
+
+@test "a step that ended leaves nothing" {
+  run -0 contained -n4 true
+  expect_no_leftovers
+}
+
+@test "a step that failed leaves nothing" {
+  run contained false
+  expect_no_leftovers
+  run contained --container-workdir=/not/there true
+  expect_no_leftovers
+}
+
+@test "while a step runs there is one helper for all its tasks" {
+  start_long_step
+  expect_equal "$(berth_processes | wc -l)" 1
+  root scancel -u alice
+  expect_no_leftovers
+}
+
+@test "kill -9 of slurmstepd leaves nothing, and the node goes on" {
+  start_long_step
+  kill -9 "$(stepd_pid)"
+  expect_no_leftovers
+  cancel_everything
+  wait_until 30 "$box" status
+  run -0 contained true
+}
+
+@test "kill -9 of the helper ends the step with a failure and leaves nothing" {
+  start_long_step
+  berth_processes | xargs kill -9
+  in_home 'true'
+  expect_no_leftovers
+  cancel_everything
+  wait_until 30 "$box" status
+  run -0 contained true
+}
+
+@test "kill -9 of the helper never leaves a task hanging that reads the image" {
+  in_home 'rm -f started'
+  in_home "srun -w n1 --container-image=$image --container-mounts=/home/alice sh -c 'touch /home/alice/started; sleep 2; cat /usr/bin/* > /dev/null'" \
+    > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  step=$!
+  wait_until 20 alice test -e started
+  berth_processes | xargs kill -9
+  expect_step_failed
+}
+
+@test "scancel leaves nothing" {
+  start_long_step
+  root scancel -u alice
+  expect_step_failed
+  expect_no_leftovers
+}
+
+@test "a step that is cancelled while it pulls leaves nothing" {
+  forget_images
+  in_home "srun -w n1 --container-image=$image true" > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  step=$!
+  wait_until 20 pgrep -x berth-pull
+  root scancel -u alice
+  expect_no_leftovers
+  wait "$step" || true
+  run -0 contained true
+}
+
+@test "the helper is no favourite of the out-of-memory killer's" {
+  start_long_step
+  for pid in $(berth_processes); do
+    expect_equal "$(cat "/proc/$pid/oom_score_adj")" 0
+    expect_equal "$(stat -c %u "/proc/$pid")" 2001
+  done
+  root scancel -u alice
+  expect_no_leftovers
+}
+
+@test "twenty steps one after another leave nothing" {
+  run -0 in_home "for i in \$(seq 20); do srun -w n1 --container-image=$image true || exit 1; done"
+  expect_no_leftovers
+  expect_nodes_up
+}

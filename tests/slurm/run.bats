@@ -1,0 +1,161 @@
+#!/usr/bin/env bats
+# The main job: a command in a container, on real nodes, with its exit code, streams and identity.
+load helper
+
+@test "four tasks on two nodes run in the image, with one pull a node" {
+  forget_images
+  mark_log
+  run -0 --separate-stderr alice srun -N2 -n4 --container-image="$image" grep PRETTY /etc/os-release
+  expect_equal "$(grep -c '^PRETTY_NAME="Debian GNU/Linux 12' <<< "$output")" 4
+  expect_equal "${#lines[@]}" 4
+  for digest in $(layer_digests 12); do
+    expect_equal "$digest $(count_since GET "/v2/debian/blobs/$digest")" "$digest 2"
+  done
+}
+
+@test "steps that start at once on one node pull once" {
+  forget_images
+  mark_log
+  in_home "for i in 1 2 3 4; do srun -w n1 --container-image=$image cat /srv/hello & done; wait" > "$BATS_TEST_TMPDIR/out"
+  expect_equal "$(grep -c 'hello from the image' "$BATS_TEST_TMPDIR/out")" 4
+  for digest in $(layer_digests 12); do
+    expect_equal "$digest $(count_since GET "/v2/debian/blobs/$digest")" "$digest 1"
+  done
+}
+
+@test "a command that only the image has runs" {
+  run -0 contained only-in-image
+  expect_equal "$output" "only in the image"
+  run ! alice srun only-in-image
+}
+
+@test "a command that exists nowhere exits 127 and the message tells the container's view" {
+  run contained no-such-command
+  expect_status 127
+  expect_output_like "no-such-command"
+  expect_output_like "(container|image)"
+}
+
+@test "a command that only the host has is not found" {
+  run contained skopeo --version
+  expect_status 127
+}
+
+@test "a file that is not executable exits 126" {
+  run contained /etc/os-release
+  expect_status 126
+}
+
+@test "the command's exit code is srun's, as without a container" {
+  for code in 0 1 42 255; do
+    run contained sh -c "exit $code"
+    expect_status "$code"
+  done
+}
+
+@test "a task that dies of a signal gives the code that it gives without a container" {
+  for signal in KILL TERM SEGV; do
+    run alice srun sh -c "kill -$signal \$\$"
+    plain=$status
+    run contained sh -c "kill -$signal \$\$"
+    expect_status "$plain"
+  done
+}
+
+@test "stdin, stdout and stderr are the caller's" {
+  run -0 --separate-stderr in_home "echo ping | srun --container-image=$image sh -c 'cat; echo problem >&2'"
+  expect_equal "$output" ping
+  expect_equal "$stderr" problem
+}
+
+@test "a mebibyte goes through stdin and stdout unchanged" {
+  run -0 in_home "head -c 1048576 /dev/urandom > blob; srun --container-image=$image cat < blob | cmp - blob; rm blob"
+}
+
+@test "the tasks of a step share one container, another step has its own" {
+  show='echo $(readlink /proc/self/ns/user) $(readlink /proc/self/ns/mnt)'
+  run -0 contained -n4 sh -c "$show"
+  expect_equal "$(sort -u <<< "$output" | wc -l)" 1
+  first=${lines[0]}
+  run -0 contained sh -c "$show"
+  [[ $output != "$first" ]]
+  run -0 alice srun -w n1 sh -c "$show"
+  [[ $output != "$first" ]]
+}
+
+@test "sixteen tasks start" {
+  run -0 contained -n16 sh -c 'echo task $SLURM_PROCID'
+  expect_equal "$(sort -u <<< "$output" | wc -l)" 16
+}
+
+@test "no_new_privs is set in every task" {
+  run -0 contained -n2 grep NoNewPrivs /proc/self/status
+  expect_equal "$(tr -d '[:blank:]' <<< "$output" | sort | uniq -c | xargs)" "2 NoNewPrivs:1"
+}
+
+@test "no capability is left to a task" {
+  run -0 contained grep -E 'Cap(Inh|Prm|Eff|Bnd|Amb)' /proc/self/status
+  run ! grep -vE '0000000000000000$' <<< "$output"
+}
+
+@test "files of the image belong to the caller, and so do the task's ids and groups" {
+  run -0 contained stat -c '%u:%g' /etc/os-release /usr/bin/bash /srv
+  expect_equal "$(sort -u <<< "$output")" 2001:2001
+  run -0 contained id -u
+  expect_equal "$output" 2001
+  run -0 contained id -un
+  expect_equal "$output" alice
+}
+
+@test "every mount is nosuid, and none but the devices takes device files" {
+  run -0 contained cat /proc/self/mounts
+  run ! grep -vE '\bnosuid\b' <<< "$output"
+}
+
+@test "the layers are merged: whiteout, opaque directory, hard and symbolic links" {
+  run -0 contained sh -c 'test ! -e /opt/old && ls /opt/replaced'
+  expect_equal "$output" above
+  run -0 contained sh -c 'stat -c %i /opt/links/first /opt/links/second | sort -u | wc -l; cat /opt/links/relative /opt/links/absolute'
+  expect_equal "$output" $'1\ntwo names\ntwo names'
+}
+
+@test "the usual system mounts are there" {
+  run -0 contained sh -c 'test -d /proc/self && test -d /sys/kernel && echo x > /dev/null && echo x > /dev/shm/x && echo x > /tmp/x && test -d /run'
+  run -0 contained cat /etc/hosts
+  expect_equal "$output" "$(root cat /etc/hosts)"
+  run -0 contained cat /etc/hostname
+  expect_equal "$output" "$(root cat /etc/hostname)"
+  run -0 contained cat /etc/resolv.conf
+  expect_equal "$output" "$(root cat /etc/resolv.conf)"
+}
+
+@test "what a task writes to the root is gone with the step" {
+  run -0 contained --container-writable sh -c 'echo x > /srv/new && cat /srv/new'
+  expect_equal "$output" x
+  run ! contained test -e /srv/new
+}
+
+@test "--container-readonly makes the root read-only" {
+  run contained --container-readonly sh -c 'echo x > /srv/new'
+  expect_failure
+  expect_output_like "Read-only file system"
+  run -0 contained --container-readonly cat /srv/hello
+}
+
+@test "two users run side by side, each from a store of their own" {
+  run -0 bob srun -w n1 --container-image="$image" id -un
+  expect_equal "$output" bob
+  run -0 contained id -un
+  expect_equal "$output" alice
+}
+
+@test "a job without a container is left alone" {
+  run -0 alice srun -N2 true
+  run -0 alice srun sh -c 'id -un; pwd'
+  expect_equal "$output" $'alice\n/home/alice'
+}
+
+@test "the berth program is on everybody's path" {
+  run -0 alice berth version
+  run -0 bob berth version
+}

@@ -1,0 +1,78 @@
+#!/usr/bin/env bats
+# Signals, cancellation and limits behave as without a container: each test does the same to both.
+load helper
+
+setup() {
+  cancel_everything
+}
+
+trap_script="trap 'echo got USR1; exit 5' USR1; echo ready; while :; do sleep 0.1; done"
+
+# Starts srun with the given options in the background; its output goes to $out, its pid is $step.
+# A shell starts its background commands with SIGINT ignored, which a terminal does not.
+start_step() {
+  out=$BATS_TEST_TMPDIR/out.$RANDOM
+  env --default-signal=INT "$box" run -u alice -- srun -w n1 "$@" > "$out" 2>&1 3>&- &
+  step=$!
+  wait_until 20 grep -q ready "$out"
+}
+
+# Waits for the step and leaves its exit code in $code.
+wait_step() {
+  code=0
+  wait "$step" || code=$?
+}
+
+@test "scancel --signal reaches the task" {
+  start_step --container-image="$image" sh -c "$trap_script"
+  root scancel --signal=USR1 -u alice
+  wait_step
+  expect_equal "$code" 5
+  grep -q 'got USR1' "$out"
+}
+
+@test "scancel ends a step with the code that it has without a container" {
+  start_step sh -c 'echo ready; sleep 600'
+  root scancel -u alice
+  wait_step
+  plain=$code
+  wait_until 20 no_jobs
+  start_step --container-image="$image" sh -c 'echo ready; sleep 600'
+  root scancel -u alice
+  wait_step
+  expect_equal "$code" "$plain"
+}
+
+@test "Ctrl-C twice ends a step with the code that it has without a container" {
+  start_step sh -c 'echo ready; sleep 600'
+  kill -INT "$step"; sleep 0.3; kill -INT "$step"
+  wait_step
+  plain=$code
+  wait_until 20 no_jobs
+  start_step --container-image="$image" sh -c 'echo ready; sleep 600'
+  kill -INT "$step"; sleep 0.3; kill -INT "$step"
+  wait_step
+  expect_equal "$code" "$plain"
+  wait_until 20 no_jobs
+  expect_no_leftovers
+}
+
+@test "SIGTERM of srun reaches the task" {
+  start_step --container-image="$image" sh -c "trap 'echo got TERM; exit 6' TERM; echo ready; while :; do sleep 0.1; done"
+  kill -TERM "$step"
+  wait_step
+  grep -q 'got TERM' "$out"
+}
+
+# One minute is the smallest limit, so both jobs wait for theirs at once.
+@test "the time limit ends a step with the code that it has without a container" {
+  start_step --time=1 sh -c 'echo ready; sleep 600'
+  first=$step first_out=$out
+  start_step --time=1 --container-image="$image" sh -c 'echo ready; sleep 600'
+  plain=0; wait "$first" || plain=$?
+  wait_step
+  expect_equal "$code" "$plain"
+  grep -q 'DUE TO TIME LIMIT' "$first_out"
+  grep -q 'DUE TO TIME LIMIT' "$out"
+  expect_no_leftovers
+}
