@@ -1,0 +1,74 @@
+#include "runtime/base/child.hh"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+
+namespace berth {
+
+namespace {
+
+/// posix_spawn's two records, freed together.
+struct SpawnSettings {
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+
+    explicit SpawnSettings(int output) {
+        posix_spawn_file_actions_init(&files);
+        posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
+        posix_spawnattr_init(&attributes);
+        sigset_t none, all;
+        sigemptyset(&none);
+        sigfillset(&all);
+        posix_spawnattr_setsigmask(&attributes, &none);
+        posix_spawnattr_setsigdefault(&attributes, &all);
+        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    }
+    ~SpawnSettings() {
+        posix_spawnattr_destroy(&attributes);
+        posix_spawn_file_actions_destroy(&files);
+    }
+    SpawnSettings(const SpawnSettings&) = delete;
+    SpawnSettings& operator=(const SpawnSettings&) = delete;
+};
+
+}  // namespace
+
+Child::Child(const std::string& program, const std::vector<std::string>& arguments) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw SysError(cat("starting ", program));
+    output_ = Fd(ends[0]);
+    Fd writing(ends[1]);
+    std::vector<char*> argv{const_cast<char*>(program.c_str())};
+    for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+    argv.push_back(nullptr);
+    SpawnSettings settings(writing.get());
+    if (int number = posix_spawn(&pid_, program.c_str(), &settings.files, &settings.attributes, argv.data(), environ); number != 0) {
+        pid_ = -1;
+        throw SysError(cat("starting ", program), number);
+    }
+}
+
+Child::~Child() {
+    if (pid_ < 0) return;
+    ::kill(pid_, SIGKILL);
+    wait();
+}
+
+int Child::wait() {
+    int status = 0;
+    while (pid_ >= 0 && ::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = -1;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace berth

@@ -1,0 +1,33 @@
+// A child process whose standard output is read: the only way berth runs another program.
+#pragma once
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "runtime/base/fd.hh"
+
+namespace berth {
+
+/// Owns a running program. Destroying it kills the program and reaps it.
+class Child {
+  public:
+    /// Starts `program` (an absolute path, not searched for) with `arguments` after its name, this process's environment, /dev/null as standard
+    /// input and a pipe as standard output; standard error is shared. Signals are unblocked and at their defaults there. Throws SysError.
+    Child(const std::string& program, const std::vector<std::string>& arguments);
+    Child(const Child&) = delete;
+    Child& operator=(const Child&) = delete;
+    ~Child();
+
+    /// The reading end of its standard output.
+    int output() const { return output_.get(); }
+
+    /// Waits for the end; returns the exit code, or 128 and the signal's number.
+    int wait();
+
+  private:
+    Fd output_;
+    pid_t pid_ = -1;
+};
+
+}  // namespace berth

@@ -1,0 +1,123 @@
+#include "runtime/base/command.hh"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+
+namespace berth {
+
+namespace {
+
+#if defined(__x86_64__)
+constexpr uint16_t native_machine = EM_X86_64;
+constexpr const char* native_name = "x86-64";
+#elif defined(__aarch64__)
+constexpr uint16_t native_machine = EM_AARCH64;
+constexpr const char* native_name = "aarch64";
+#else
+constexpr uint16_t native_machine = EM_NONE;
+constexpr const char* native_name = "this machine's architecture";
+#endif
+
+bool regular_file(const std::string& path) {
+    struct stat st {};
+    return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode);
+}
+
+bool runnable(const std::string& path) { return regular_file(path) && ::access(path.c_str(), X_OK) == 0; }
+
+std::string machine_name(uint16_t machine) {
+    switch (machine) {
+        case EM_X86_64: return "x86-64";
+        case EM_386: return "i386";
+        case EM_AARCH64: return "aarch64";
+        case EM_ARM: return "arm";
+        case EM_PPC64: return "ppc64";
+        case EM_S390: return "s390x";
+        case EM_RISCV: return "riscv";
+        default: return cat("machine ", machine);
+    }
+}
+
+/// The text of the PT_INTERP segment of a 64-bit program; empty for a static one or one that cannot be read.
+std::string elf_interpreter(int fd, const Elf64_Ehdr& header) {
+    for (unsigned i = 0; i < header.e_phnum && i < 256; ++i) {
+        Elf64_Phdr segment{};
+        if (!sys::pread_exact(fd, &segment, sizeof segment, header.e_phoff + uint64_t{i} * header.e_phentsize, "a program")) return {};
+        if (segment.p_type != PT_INTERP || segment.p_filesz == 0 || segment.p_filesz > 4096) continue;
+        std::string text(segment.p_filesz, '\0');
+        if (!sys::pread_exact(fd, text.data(), text.size(), segment.p_offset, "a program")) return {};
+        return text.c_str();  // up to its NUL
+    }
+    return {};
+}
+
+void check_elf(int fd, const std::string& path) {
+    Elf64_Ehdr header{};
+    if (!sys::pread_exact(fd, &header, sizeof header, 0, path)) return;
+    bool other_machine = header.e_machine != native_machine && header.e_machine != EM_386;
+    if (native_machine != EM_NONE && other_machine)
+        throw Error(cat("running ", printable(path), ": it is a program for ", machine_name(header.e_machine), ", this node is ", native_name, "; use an image for this platform"),
+                    exit_not_executable);
+    if (header.e_ident[EI_CLASS] != ELFCLASS64) return;
+    std::string interpreter = elf_interpreter(fd, header);
+    if (!interpreter.empty() && !regular_file(interpreter))
+        throw Error(cat("running ", printable(path), ": its loader ", printable(interpreter), " is not in the container (a program of another distribution?)"), exit_not_found);
+}
+
+void check_script(const std::string& start, const std::string& path) {
+    std::string line(trimmed(start.substr(2, start.find('\n') - 2)));
+    std::string interpreter = line.substr(0, line.find_first_of(" \t"));
+    if (!interpreter.empty() && !regular_file(interpreter))
+        throw Error(cat("running ", printable(path), ": its interpreter ", printable(interpreter), " is not in the container"), exit_not_found);
+}
+
+/// Explains beforehand what exec would report as a bare "No such file" or "Exec format error". What cannot be read is left to exec.
+void check_format(const std::string& path) {
+    Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) return;
+    char start[256] = {};
+    ssize_t got = ::pread(file.get(), start, sizeof start - 1, 0);
+    if (got >= 4 && std::memcmp(start, ELFMAG, SELFMAG) == 0)
+        check_elf(file.get(), path);
+    else if (got >= 2 && start[0] == '#' && start[1] == '!')
+        check_script(std::string(start, static_cast<size_t>(got)), path);
+}
+
+[[noreturn]] void not_runnable(const std::string& path) {
+    struct stat st {};
+    bool directory = ::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
+    throw Error(cat("running ", printable(path, 4096), ": ", directory ? "it is a directory" : "it is not executable in the container (chmod +x)"), exit_not_executable);
+}
+
+}  // namespace
+
+std::string find_command(const std::string& name, const std::string& path_variable) {
+    if (name.find('/') != std::string::npos) {
+        if (::access(name.c_str(), F_OK) != 0) throw Error(cat("running ", printable(name, 4096), ": ", reason(errno), " in the container"), exit_not_found);
+        if (!runnable(name)) not_runnable(name);
+        check_format(name);
+        return name;
+    }
+    std::string unusable;
+    for (const std::string& folder : split(path_variable, ':')) {
+        std::string path = cat(folder.empty() ? "." : folder, "/", name);
+        if (runnable(path) && !name.empty()) {
+            check_format(path);
+            return path;
+        }
+        if (unusable.empty() && regular_file(path)) unusable = path;
+    }
+    if (!unusable.empty()) not_runnable(unusable);
+    throw Error(cat("running ", printable(name, 4096), ": command not found in the container (PATH=", printable(path_variable, 1024), ")"), exit_not_found);
+}
+
+}  // namespace berth

@@ -1,0 +1,13 @@
+// The commands of `berth`, a file each. argv[0] is the command's word; the result is the exit code; failures are Errors.
+#pragma once
+
+namespace berth::cli {
+
+using Command = int(int argc, char** argv);
+
+Command step;  ///< the helper of a Slurm step, started by the plugin only
+Command run;
+Command plan;
+Command pull;
+
+}  // namespace berth::cli

@@ -1,0 +1,61 @@
+#include "runtime/facts.hh"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <climits>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/plan/site_file.hh"
+
+namespace berth {
+
+plan::Caller caller_of_this_process() {
+    plan::Caller caller;
+    caller.uid = ::getuid();
+    caller.gid = ::getgid();
+    char buffer[16384];
+    passwd account{}, *found = nullptr;
+    if (::getpwuid_r(caller.uid, &account, buffer, sizeof buffer, &found) == 0 && found) {
+        caller.user = found->pw_name;
+        caller.gecos = found->pw_gecos;
+        caller.home = found->pw_dir;
+        caller.shell = found->pw_shell;
+    }
+    group entry{}, *group_found = nullptr;
+    if (::getgrgid_r(caller.gid, &entry, buffer, sizeof buffer, &group_found) == 0 && group_found) caller.group = group_found->gr_name;
+    char directory[PATH_MAX];
+    caller.cwd = ::getcwd(directory, sizeof directory) && directory[0] == '/' ? directory : "/";
+    return caller;
+}
+
+plan::HostFacts host_facts() {
+    plan::HostFacts facts;
+    for (const std::string& path : plan::host_paths())
+        if (::access(path.c_str(), F_OK) == 0) facts.existing.push_back(path);
+    return facts;
+}
+
+plan::Site load_site(const std::string& path) {
+    Fd file = sys::open_if_exists(AT_FDCWD, path, O_RDONLY);
+    if (!file) return {};
+    struct stat st = sys::stat_of(file.get(), path);
+    if (st.st_uid != 0 || (st.st_mode & 022) != 0)
+        throw Error(cat("reading ", path, ": it can be written by somebody else than root; run chown root ", path, " and chmod 644 ", path));
+    return plan::parse_site(sys::read_all(file.get(), 1 << 20, path), path);
+}
+
+store::Store open_store(const plan::Site& site, const plan::Caller& caller) {
+    std::string path = plan::store_path(site, caller);
+    bool built_in = site.store_path == plan::Site{}.store_path;
+    std::string parent = path.substr(0, path.rfind('/'));
+    if (built_in && ::access(path.c_str(), F_OK) != 0 && ::access(parent.c_str(), W_OK) != 0 && !caller.home.empty()) path = caller.home + "/.cache/berth";
+    return store::Store::open(path);
+}
+
+}  // namespace berth

@@ -1,0 +1,22 @@
+// What a start has to know of its host, looked up: the caller, the site file, the paths that exist, the store.
+#pragma once
+#include <string>
+
+#include "runtime/plan/request.hh"
+#include "runtime/store/store.hh"
+
+namespace berth {
+
+/// The owner of this process, with the names that the system's databases have for it.
+plan::Caller caller_of_this_process();
+
+/// Which of plan::host_paths() exist.
+plan::HostFacts host_facts();
+
+/// The settings of the site file, or the defaults when there is none. Throws Error when it could have been written by somebody else than root.
+plan::Site load_site(const std::string& path = "/etc/berth/berth.conf");
+
+/// The caller's store at the site's place; when that is the built-in default and cannot be made here, ~/.cache/berth.
+store::Store open_store(const plan::Site& site, const plan::Caller& caller);
+
+}  // namespace berth

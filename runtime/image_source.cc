@@ -1,0 +1,150 @@
+#include "runtime/image_source.hh"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <chrono>
+#include <climits>
+
+#include "runtime/base/child.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/facts.hh"
+#include "runtime/squash/tree.hh"
+
+namespace berth {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// The words of berth-pull's report, put together from its output as it comes.
+class Report {
+  public:
+    explicit Report(const PullWatch& watch) : watch_(watch) {}
+
+    void take(std::string_view bytes) {
+        pending_ += bytes;
+        for (size_t end; (end = pending_.find('\n')) != std::string::npos; pending_.erase(0, end + 1)) line(pending_.substr(0, end));
+    }
+
+    /// The digest; throws the error that was reported.
+    std::string result(int exit_code, const std::string& reference) const {
+        if (!error_.empty()) throw Error(error_, error_code_);
+        if (exit_code != 0 || digest_.empty()) throw Error(cat("pulling ", reference, ": berth-pull ended with code ", exit_code, " and no word; run berth pull by hand to see more"));
+        return digest_;
+    }
+
+  private:
+    void line(const std::string& text) {
+        size_t space = text.find(' ');
+        std::string word = text.substr(0, space), rest = space == std::string::npos ? "" : text.substr(space + 1);
+        if (word == "image" && plan::is_digest(rest)) digest_ = rest;
+        if (word == "progress" && watch_.progress && (rest.starts_with("warning") || Clock::now() - start_ > std::chrono::seconds(1))) watch_.progress(rest);
+        if (word == "error") {
+            uint64_t code = 0;
+            size_t after = rest.find(' ');
+            error_code_ = parse_number(rest.substr(0, after), 255, code) && code != 0 ? static_cast<int>(code) : exit_failure;
+            error_ = after == std::string::npos ? "the pull failed" : printable(rest.substr(after + 1), 8192);
+        }
+    }
+
+    const PullWatch& watch_;
+    Clock::time_point start_ = Clock::now();
+    std::string pending_, digest_, error_;
+    int error_code_ = exit_failure;
+};
+
+/// Reads the pull's report until its end while looking after the watch's descriptor.
+std::string pulled(const plan::Reference& reference, const std::vector<std::string>& arguments, const PullWatch& watch) {
+    Child child(pull_program(), arguments);
+    Report report(watch);
+    pollfd waiting[2] = {{child.output(), POLLIN, 0}, {watch.descriptor, POLLIN, 0}};
+    for (;;) {
+        if (::poll(waiting, 2, -1) < 0 && errno != EINTR) throw SysError("waiting for a pull");
+        if (waiting[1].revents != 0) watch.ready();
+        if (waiting[0].revents == 0) continue;
+        char buffer[4096];
+        ssize_t got = ::read(child.output(), buffer, sizeof buffer);
+        if (got < 0 && errno != EINTR) throw SysError("reading the report of a pull");
+        if (got == 0) return report.result(child.wait(), reference.text());
+        if (got > 0) report.take({buffer, static_cast<size_t>(got)});
+    }
+}
+
+/// The digest when the store can answer without the registry; empty otherwise.
+std::string known_digest(const plan::Reference& reference, const store::Store& store, const plan::Site& site) {
+    bool may_ask = reference.digest.empty() && site.pull_policy != "missing" && site.pull_policy != "never";
+    if (may_ask || site.pull_policy == "always") return {};
+    auto digest = store.digest_of(reference);
+    return digest && store.has_image(*digest) ? *digest : std::string();
+}
+
+ContainerImage stored_image(const store::Store& store, const std::string& digest) {
+    Fd file = store.open_index(digest);
+    ContainerImage image{squash::Index::open(file.get(), cat("the index of image ", digest)), {}};
+    image.layers = store.open_layers(image.index);
+    return image;
+}
+
+/// True when an image can be started as it lies in the store; a damaged or older one goes back to berth-pull, which mends it.
+std::optional<ContainerImage> try_stored_image(const store::Store& store, const std::string& digest) try {
+    return stored_image(store, digest);
+} catch (const Error&) {
+    return std::nullopt;
+}
+
+OpenedImage open_registry_image(const plan::Reference& reference, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+    store::Store store = open_store(site, caller);
+    std::string digest = known_digest(reference, store, site);
+    if (!digest.empty())
+        if (auto image = try_stored_image(store, digest)) return {std::move(*image), digest};
+    std::vector<std::string> arguments = pull_arguments(site, store.path());
+    arguments.insert(arguments.end(), {"--report", reference.text()});
+    digest = pulled(reference, arguments, watch);
+    return {stored_image(store, digest), digest};
+}
+
+OpenedImage open_file_image(const std::string& path, const plan::Caller& caller) {
+    std::string full = path[0] == '/' ? path : cat(caller.cwd, "/", path);
+    Fd file = sys::open_file(full, O_RDONLY);
+    struct stat st = sys::stat_of(file.get(), full);
+    if (S_ISDIR(st.st_mode)) throw Error(cat("opening the image ", printable(full, 4096), ": it is a directory; berth takes squashfs files (make one with mksquashfs DIR FILE.sqsh)"));
+    if (!S_ISREG(st.st_mode)) throw Error(cat("opening the image ", printable(full, 4096), ": it is no regular file"));
+    std::vector<squash::LayerInfo> layers(1);
+    squash::Tree tree = squash::read_tree(file.get(), full, 0, layers[0]);
+    OpenedImage opened{{squash::Index::from_bytes(squash::build_index(tree, layers, {})), {}}, {}};
+    opened.image.layers.push_back(std::move(file));
+    return opened;
+}
+
+}  // namespace
+
+OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+    plan::Reference reference = plan::parse_reference(text);
+    if (reference.kind == plan::Reference::Kind::path) return open_file_image(reference.path, caller);
+    return open_registry_image(reference, caller, site, watch);
+}
+
+std::string pull_program() {
+    char self[PATH_MAX];
+    ssize_t size = ::readlink("/proc/self/exe", self, sizeof self);
+    if (size <= 0 || size == static_cast<ssize_t>(sizeof self)) throw SysError("finding the berth-pull program");
+    std::string folder(self, static_cast<size_t>(size));
+    folder.erase(folder.rfind('/'));
+    for (const std::string& path : {folder + "/berth-pull", folder + "/../libexec/berth/berth-pull"})
+        if (::access(path.c_str(), X_OK) == 0) return path;
+    throw Error(cat("finding the program berth-pull: neither beside berth in ", folder, " nor in ", folder, "/../libexec/berth; install berth completely"));
+}
+
+std::vector<std::string> pull_arguments(const plan::Site& site, const std::string& store) {
+    std::vector<std::string> arguments = {"--store", store, "--policy", site.pull_policy};
+    for (const auto& [host, registry] : site.registries)
+        if (registry.plain_http) arguments.insert(arguments.end(), {"--plain-http", host});
+    return arguments;
+}
+
+}  // namespace berth

@@ -1,0 +1,36 @@
+// From what the user wrote to an image that can be started: through the store, a pull, or a squashfs file.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "runtime/container_image.hh"
+#include "runtime/plan/reference.hh"
+#include "runtime/store/store.hh"
+
+namespace berth {
+
+/// What to do while a pull goes on.
+struct PullWatch {
+    /// A line for the user: phase, bytes, rate. Called only for what takes over a second, and for warnings.
+    std::function<void(const std::string& line)> progress;
+    /// A descriptor to look after meanwhile (-1: none), and what to do when it is readable or closed; an exception from it ends the pull.
+    int descriptor = -1;
+    std::function<void()> ready;
+};
+
+struct OpenedImage {
+    ContainerImage image;
+    std::string digest;  ///< of the manifest; empty for a file
+};
+
+/// Opens the image `text`. A path is relative to the caller's working directory. Runs berth-pull only when the store cannot answer alone.
+/// Throws Error with the line of whatever failed.
+OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch);
+
+/// Where the program berth-pull is: beside this program, or in ../libexec/berth from there.
+std::string pull_program();
+
+/// The arguments for berth-pull that follow from the site file.
+std::vector<std::string> pull_arguments(const plan::Site& site, const std::string& store);
+
+}  // namespace berth

@@ -1,0 +1,63 @@
+// The program `berth`: a word chooses the command; each command is a file in cli/.
+#include <cstdio>
+#include <cstring>
+#include <exception>
+
+#include "runtime/base/error.hh"
+#include "runtime/cli/commands.hh"
+
+namespace {
+
+using berth::cli::Command;
+
+constexpr const char* usage =
+    "usage: berth COMMAND [options]\n"
+    "\n"
+    "  run [options] IMAGE [command ...]   run a command in a container\n"
+    "  plan [options] IMAGE                print what run would do, and why\n"
+    "  pull [options] IMAGE                bring an image into the store\n"
+    "  version                             print the version\n"
+    "\n"
+    "berth COMMAND --help tells the options of a command; see also berth(1).\n";
+
+int help(int, char**) {
+    std::fputs(usage, stdout);
+    return 0;
+}
+
+int version(int, char**) {
+    std::puts("berth " BERTH_VERSION);
+    return 0;
+}
+
+Command* command_of(const char* word) {
+    struct Entry {
+        const char* word;
+        Command* run;
+    };
+    static constexpr Entry commands[] = {{"step", berth::cli::step}, {"run", berth::cli::run},   {"plan", berth::cli::plan}, {"pull", berth::cli::pull},
+                                         {"version", version},       {"--version", version},     {"help", help},             {"--help", help}, {"-h", help}};
+    for (const Entry& entry : commands)
+        if (std::strcmp(entry.word, word) == 0) return entry.run;
+    return nullptr;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Command* command = argc > 1 ? command_of(argv[1]) : nullptr;
+    if (!command) {
+        if (argc > 1) std::fprintf(stderr, "berth: there is no command '%s'\n", argv[1]);
+        std::fputs(usage, stderr);
+        return berth::exit_failure;
+    }
+    try {
+        return command(argc - 1, argv + 1);
+    } catch (const berth::Error& error) {
+        std::fprintf(stderr, "berth: %s\n", error.what());
+        return error.exit_code();
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "berth: %s\n", error.what());
+        return berth::exit_failure;
+    }
+}
