@@ -5,6 +5,7 @@
 
 #include "runtime/container_image.hh"
 #include "runtime/plan/reference.hh"
+#include "runtime/plan/request.hh"
 #include "runtime/store/store.hh"
 
 namespace berth {
