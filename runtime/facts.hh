@@ -1,6 +1,7 @@
 // What a start has to know of its host, looked up: the caller, the site file, the paths that exist, the store.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "runtime/plan/request.hh"
 #include "runtime/store/store.hh"
@@ -9,6 +10,9 @@ namespace berth {
 
 /// The owner of this process, with the names that the system's databases have for it.
 plan::Caller caller_of_this_process();
+
+/// NAME=VALUE of this process.
+std::vector<std::string> environment_of_this_process();
 
 /// Which of plan::host_paths() exist.
 plan::HostFacts host_facts();

@@ -6,6 +6,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/plan/names.hh"
 
 namespace berth::plan {
 
@@ -23,22 +24,30 @@ T value_of(const toml::node& node, const std::string& key, const std::string& na
 
 using Setter = std::function<void(Site&, const toml::node&, const std::string& key, const std::string& name)>;
 
-Setter text_setter(std::string Site::*member) {
-    return [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
-        site.*member = value_of<std::string>(node, key, name, "a text in quotes");
-    };
+/// A key of the file: the TOML type of its value, and what it does to the settings.
+struct Key {
+    enum class Type { text, flag, number };
+    Type type;
+    Setter set;
+};
+
+Key text_key(std::string Site::*member) {
+    return {Key::Type::text, [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+                site.*member = value_of<std::string>(node, key, name, "a text in quotes");
+            }};
 }
 
-Setter flag_setter(bool Site::*member) {
-    return [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
-        site.*member = value_of<bool>(node, key, name, "true or false");
-    };
+Key flag_key(bool Site::*member) {
+    return {Key::Type::flag, [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+                site.*member = value_of<bool>(node, key, name, "true or false");
+            }};
 }
 
-Setter size_setter(uint64_t Site::*member) {
-    return [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
-        site.*member = parse_size(value_of<std::string>(node, key, name, "a size in quotes, such as \"512M\""), cat(place(name, node.source()), ": ", key));
-    };
+Key size_key(uint64_t Site::*member) {
+    return {Key::Type::text, [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+                std::string text = value_of<std::string>(node, key, name, "a size in quotes, such as \"512M\"");
+                site.*member = parse_size(text, cat(place(name, node.source()), ": ", key));
+            }};
 }
 
 void set_threads(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
@@ -54,17 +63,17 @@ void set_policy(Site& site, const toml::node& node, const std::string& key, cons
     throw Error(cat(place(name, node.source()), ": ", key, " must be newer, missing, always or never"));
 }
 
-/// Every key of the file; tests hold conf/berth.conf to this list.
-const std::map<std::string, Setter>& setters() {
-    static const std::map<std::string, Setter> all = {
-        {"store.path", text_setter(&Site::store_path)},
-        {"store.pull", set_policy},
-        {"defaults.remap_root", flag_setter(&Site::remap_root)},
-        {"defaults.mount_home", flag_setter(&Site::mount_home)},
-        {"defaults.writable", flag_setter(&Site::writable)},
-        {"limits.tmpfs_size", size_setter(&Site::tmpfs_size)},
-        {"mount.cache_size", size_setter(&Site::cache_bytes)},
-        {"mount.threads", set_threads},
+/// Every key of the file but the registries' tables; tests hold conf/berth.conf to this list.
+const std::map<std::string, Key>& keys() {
+    static const std::map<std::string, Key> all = {
+        {"store.path", text_key(&Site::store_path)},
+        {"store.pull", {Key::Type::text, set_policy}},
+        {"defaults.remap_root", flag_key(&Site::remap_root)},
+        {"defaults.mount_home", flag_key(&Site::mount_home)},
+        {"defaults.writable", flag_key(&Site::writable)},
+        {"limits.tmpfs_size", size_key(&Site::tmpfs_size)},
+        {"mount.cache_size", size_key(&Site::cache_bytes)},
+        {"mount.threads", {Key::Type::number, set_threads}},
     };
     return all;
 }
@@ -92,9 +101,9 @@ void read_section(Site& site, const std::string& section, const toml::table& tab
             site.registries[std::string(key.str())] = registry_of(value, std::string(key.str()), name);
             continue;
         }
-        auto setter = setters().find(path);
-        if (setter == setters().end()) throw Error(cat(place(name, key.source()), ": unknown key ", path, " (the known ones are in the commented file that comes with berth)"));
-        setter->second(site, value, path, name);
+        auto found = keys().find(path);
+        if (found == keys().end()) throw Error(cat(place(name, key.source()), ": unknown key ", path, " (the known ones are in the commented file that comes with berth)"));
+        found->second.set(site, value, path, name);
     }
 }
 
@@ -113,6 +122,25 @@ Site parse_site(std::string_view text, const std::string& name) {
         throw Error(cat(place(name, error.source()), ": ", error.description()));
     }
     return site;
+}
+
+void apply_environment(Site& site, const std::vector<std::string>& environment) {
+    for (const auto& [key, meaning] : keys()) {
+        std::string name = "BERTH_";
+        for (char c : key) name += c == '.' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+        for (const std::string& text : environment) {
+            if (!text.starts_with(name + "=")) continue;
+            std::string value = text.substr(name.size() + 1);
+            uint64_t number = 0;
+            if (meaning.type == Key::Type::number && !parse_number(value, INT64_MAX, number)) throw Error(cat(name, "=", printable(value), " is no number"));
+            if (meaning.type == Key::Type::flag)
+                meaning.set(site, toml::value<bool>(parse_bool(value, name)), key, name);
+            else if (meaning.type == Key::Type::number)
+                meaning.set(site, toml::value<int64_t>(static_cast<int64_t>(number)), key, name);
+            else
+                meaning.set(site, toml::value<std::string>(value), key, name);
+        }
+    }
 }
 
 uint64_t parse_size(std::string_view text, std::string_view setting) {

@@ -41,6 +41,17 @@ TEST_CASE("site file: mistakes name file, line and key", "[plan]") {
     CHECK(refusal("[registry.\"x\"]\nproxy = 1\n").find("unknown key") != std::string::npos);
 }
 
+TEST_CASE("site file: variables override keys", "[plan]") {
+    Site site;
+    apply_environment(site, {"BERTH_STORE_PATH=/s", "BERTH_DEFAULTS_WRITABLE=no", "BERTH_MOUNT_THREADS=3", "BERTH_LIMITS_TMPFS_SIZE=1M", "BERTH_STORE_PATHS=x", "OTHER=1"});
+    CHECK(site.store_path == "/s");
+    CHECK_FALSE(site.writable);
+    CHECK(site.server_threads == 3);
+    CHECK(site.tmpfs_size == 1 << 20);
+    for (const char* bad : {"BERTH_DEFAULTS_WRITABLE=maybe", "BERTH_MOUNT_THREADS=x", "BERTH_MOUNT_THREADS=999", "BERTH_STORE_PULL=often"})
+        CHECK_THROWS_AS(apply_environment(site, {bad}), Error);
+}
+
 TEST_CASE("site file: sizes", "[plan]") {
     CHECK(parse_size("512", "x") == 512);
     CHECK(parse_size("3K", "x") == 3072);

@@ -1,0 +1,77 @@
+#include "runtime/cli/run_options.hh"
+
+#include <CLI/CLI.hpp>
+
+#include "runtime/base/error.hh"
+#include "runtime/plan/mounts.hh"
+#include "runtime/plan/names.hh"
+
+namespace berth::cli {
+
+namespace {
+
+/// The texts as given, before the grammars of plan/ look at them.
+struct Given {
+    std::vector<std::string> mounts;
+    std::vector<std::string> env;
+    std::string workdir;
+    bool mount_home = false, no_mount_home = false, root = false, no_root = false, writable = false, read_only = false;
+};
+
+void declare(CLI::App& app, Given& given, RunOptions& options) {
+    app.add_option("--mount", given.mounts, "SRC[:DST[:FLAG+FLAG]][,...]: mount host paths, tmpfs, or umount a default mount")->allow_extra_args(false);
+    app.add_option("-w,--workdir", given.workdir, "working directory in the container");
+    app.add_option("-e,--env", given.env, "NAME: the value outside beats the image's; NAME=VALUE: set it")->allow_extra_args(false);
+    auto* home = app.add_flag("--mount-home", given.mount_home, "mount the home directory");
+    app.add_flag("--no-mount-home", given.no_mount_home, "do not")->excludes(home);
+    auto* root = app.add_flag("--root", given.root, "be user 0 inside");
+    app.add_flag("--no-root", given.no_root, "do not")->excludes(root);
+    auto* rw = app.add_flag("--rw", given.writable, "the root file system can be written to, in memory");
+    app.add_flag("--ro", given.read_only, "it cannot")->excludes(rw);
+    app.add_flag("-v,--verbose", options.verbose, "print the time of each phase");
+    app.add_option("image", options.request.image, "REGISTRY/NAME:TAG, NAME@sha256:..., or the path of a squashfs file")->required();
+}
+
+std::optional<bool> choice(bool yes, bool no) {
+    if (yes || no) return yes;
+    return std::nullopt;
+}
+
+void interpret(const Given& given, RunOptions& options) {
+    plan::Request& request = options.request;
+    for (const std::string& text : given.mounts)
+        for (plan::MountRequest& mount : plan::parse_mounts(text)) request.mounts.push_back(std::move(mount));
+    for (const std::string& text : given.env) {
+        size_t equals = text.find('=');
+        plan::parse_env_names(text.substr(0, equals));
+        request.env.push_back(text.substr(0, equals));
+        if (equals != std::string::npos) options.set.push_back(text);
+    }
+    if (!given.workdir.empty()) request.workdir = plan::parse_workdir(given.workdir);
+    request.mount_home = choice(given.mount_home, given.no_mount_home);
+    request.remap_root = choice(given.root, given.no_root);
+    request.writable = choice(given.writable, given.read_only);
+}
+
+}  // namespace
+
+bool parse_run_options(const std::string& word, int argc, char** argv, RunOptions& options, int& code) {
+    CLI::App app(word == "run" ? "Run a command in a container." : "Print what `berth run` would do with the same options, and why.", "berth " + word);
+    Given given;
+    declare(app, given, options);
+    // What follows the image is the command, its own options included.
+    app.prefix_command();
+    app.positionals_at_end(false);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        code = app.exit(error) == 0 ? 0 : exit_failure;
+        return false;
+    }
+    options.command = app.remaining();
+    if (!options.command.empty() && options.command.front() == "--") options.command.erase(options.command.begin());
+    interpret(given, options);
+    return true;
+}
+
+}  // namespace berth::cli
