@@ -45,6 +45,8 @@ struct FileData {
     uint64_t start = 0;              ///< offset of the first block in the layer file
     const uint32_t* blocks = nullptr;  ///< on-disk size of each block; bit 24 set: stored uncompressed; 0: a hole
     uint32_t block_count = 0;
+    uint32_t first_sum = 0;           ///< the block that sums[0] is at
+    const uint64_t* sums = nullptr;  ///< running sums of the on-disk sizes, one every 64 blocks from first_sum on; null: add up `blocks`
     bool has_fragment = false;
     uint64_t fragment_start = 0;  ///< offset of the fragment block in the layer file
     uint32_t fragment_size = 0;   ///< on-disk size of it, bit 24 as above
@@ -54,10 +56,13 @@ struct FileData {
 /// Read-only and safe to share between threads. Every access is bounded: a corrupt file gives Error or "nothing", never a crash.
 class Index {
   public:
-    /// Maps the file; throws Error when its magic, version, header checksum or section bounds are wrong.
+    /// Maps the file, which nobody may write to or shorten while it is in use; throws Error when its magic, version, header checksum or section bounds are wrong.
     static Index open(int fd, const std::string& what);
-    /// Takes the bytes of build_index().
+    /// Takes the bytes of build_index(); throws Error as open() does.
     static Index from_bytes(std::string bytes);
+
+    /// True when these bytes of an index file are as they were written: the check that open() is too quick for.
+    static bool verify(std::string_view bytes);
 
     Index(Index&&) noexcept;
     Index& operator=(Index&&) noexcept;

@@ -2,11 +2,16 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/squash/index.hh"
 
 namespace berth::squash {
+
+/// An empty file of this name marks a directory that its layer has no entry for, only entries below: in the merge it takes the attributes of the
+/// lower layers' directory. Names starting with `.wh..wh.` never survive a merge.
+inline constexpr std::string_view implied_directory_marker = ".wh..wh.implied";
 
 /// Limits that keep a hostile file from taking the machine; a file past them is refused with Error.
 struct TreeLimits {
@@ -35,7 +40,8 @@ Tree read_tree(int fd, const std::string& what, uint32_t layer, LayerInfo& info,
 
 /// Lays `layers` over one another, the base first, by the OCI layer rules: `.wh.NAME` removes NAME of lower layers, `.wh..wh..opq` empties the
 /// directory of lower layers whatever its place among its siblings, a name given beside its own whiteout survives, directory over directory
-/// replaces the attributes, anything else replaces the whole subtree. No `.wh.` name is left in the result.
+/// replaces the attributes, anything else replaces the whole subtree. No `.wh.` name is left in the result. Names of one inode in one layer stay
+/// hard links. Throws Error for a whiteout of nothing (`.wh.`, `.wh..`, `.wh...`).
 Tree merge(std::vector<Tree> layers);
 
 /// The bytes of an index file of `tree` (which has no whiteouts left), with what the runtime needs of the image's config.
