@@ -1,0 +1,50 @@
+#include <algorithm>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/image/manifest.hh"
+#include "runtime/plan/platform.hh"
+
+namespace berth::image {
+
+namespace {
+
+bool fits(const Platform& platform, const Machine& machine) {
+    bool variant = platform.variant.empty() || std::find(machine.variants.begin(), machine.variants.end(), platform.variant) != machine.variants.end();
+    return platform.os == "linux" && platform.architecture == machine.architecture && variant;
+}
+
+/// Those a person could choose from: attestations and the like say "unknown".
+std::string choices(const ManifestList& list) {
+    std::string out;
+    for (const ManifestList::Entry& entry : list.entries) {
+        if (!entry.platform || entry.platform->os == "unknown" || out.size() > 400) continue;
+        out += cat(out.empty() ? "" : ", ", printable(entry.platform->text(), 64));
+    }
+    return out.empty() ? "none" : out;
+}
+
+}  // namespace
+
+std::string Platform::text() const { return cat(os, "/", architecture, variant.empty() ? "" : "/", variant); }
+
+Machine this_machine() {
+    Machine out{std::string(plan::machine_architecture), {std::string(plan::machine_variant)}};
+#if defined(__x86_64__)
+    // Levels of the x86-64 psABI; one includes those before it.
+    if (__builtin_cpu_supports("x86-64-v2")) out.variants.push_back("v2");
+    if (__builtin_cpu_supports("x86-64-v3")) out.variants.push_back("v3");
+    if (__builtin_cpu_supports("x86-64-v4")) out.variants.push_back("v4");
+#endif
+    return out;
+}
+
+const Descriptor& choose_platform(const ManifestList& list, const Machine& machine, const std::string& what) {
+    for (const ManifestList::Entry& entry : list.entries)
+        if (entry.platform && fits(*entry.platform, machine)) return entry.descriptor;
+    for (const ManifestList::Entry& entry : list.entries)
+        if (!entry.platform) return entry.descriptor;
+    throw Error(cat(what, ": no image for linux/", machine.architecture, " in it; there are: ", choices(list)));
+}
+
+}  // namespace berth::image
