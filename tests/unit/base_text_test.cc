@@ -1,0 +1,47 @@
+#include <catch2/catch.hpp>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+
+using namespace berth;
+
+TEST_CASE("text: what comes from outside is made printable", "[base]") {
+    CHECK(printable("plain \xc3\xa9") == "plain \xc3\xa9");
+    CHECK(printable("\x1b[31mred\n") == "\\x1b[31mred\\x0a");
+    CHECK(printable("\xc2\x9b") == "\\xc2\\x9b");  // CSI as a C1 control
+    CHECK(printable("\xff\xfe") == "\\xff\\xfe");
+    CHECK(printable(std::string("a\0b", 3)) == "a\\x00b");
+    CHECK(printable(std::string(300, 'x')) == std::string(256, 'x') + "...");
+    CHECK(printable("\xe2\x82") == "\\xe2\\x82");  // cut off sequence
+}
+
+TEST_CASE("text: the caret stands under the mistake, also after escaped characters", "[base]") {
+    CHECK(with_caret("wrong", "abc", 1) == "wrong\n  abc\n   ^");
+    CHECK(with_caret("wrong", "\nb", 1) == "wrong\n  \\x0ab\n      ^");
+    CHECK(with_caret("wrong", "ab", 99) == "wrong\n  ab\n    ^");
+}
+
+TEST_CASE("text: numbers, sizes, splitting", "[base]") {
+    uint64_t number = 7;
+    CHECK(parse_number("42", 100, number));
+    CHECK(number == 42);
+    for (const char* bad : {"", "-1", "+1", "4x", " 4", "101", "99999999999999999999999"}) CHECK_FALSE(parse_number(bad, 100, number));
+    CHECK(number == 42);
+    CHECK(human_bytes(0) == "0 B");
+    CHECK(human_bytes(999) == "999 B");
+    CHECK(human_bytes(1500) == "1.5 kB");
+    CHECK(human_bytes(2'060'000'000) == "2.1 GB");
+    CHECK(split("a,,b", ',') == std::vector<std::string>{"a", "", "b"});
+    CHECK(split("", ',') == std::vector<std::string>{""});
+    CHECK(trimmed(" \t x y \n") == "x y");
+    CHECK(lower("AbC") == "abc");
+}
+
+TEST_CASE("errors: a system call's error has its reason in words and keeps its number", "[base]") {
+    errno = ENOENT;
+    SysError error("opening /x");
+    CHECK(std::string(error.what()) == "opening /x: No such file or directory");
+    CHECK(error.number() == ENOENT);
+    CHECK(error.exit_code() == exit_failure);
+    CHECK(SysError("writing /y", ENOSPC).number() == ENOSPC);
+}
