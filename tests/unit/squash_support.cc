@@ -58,9 +58,8 @@ void make_names(const std::string& root) {
 /// The value, or nothing when the file system has no xattrs; said aloud once.
 bool set_xattr(const std::string& path, const char* name, const std::string& value) {
     if (::lsetxattr(path.c_str(), name, value.data(), value.size(), 0) == 0) return true;
-    bool must = std::getenv("BERTH_MUST_RUN") != nullptr;
-    if (must) FAIL("the temporary folder has no user xattrs");
-    WARN("the temporary folder has no user xattrs: not compared");
+    if (errno != EOPNOTSUPP || std::getenv("BERTH_MUST_RUN")) FAIL("setting xattrs in the temporary folder: " << reason(errno));
+    WARN("the temporary folder has no user xattrs: NOT COMPARED");
     return false;
 }
 
@@ -88,7 +87,7 @@ class Comparison {
         uint32_t below = 0;
         for (const auto& item : std::filesystem::directory_iterator(path)) {
             expected.insert(item.path().filename());
-            below += item.is_directory() && !item.is_symlink();
+            below += item.symlink_status().type() == std::filesystem::file_type::directory;
         }
         const Index& index = opened_.index;
         std::vector<std::string> got;
@@ -157,17 +156,6 @@ class Comparison {
 
 }  // namespace
 
-TempDir::TempDir() {
-    std::string name = std::filesystem::temp_directory_path().string() + "/berth-test-XXXXXX";
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-}
-
-TempDir::~TempDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-}
-
 std::string noise(size_t size, uint32_t seed) {
     std::mt19937 random(seed);
     std::string out(size, 0);
@@ -204,7 +192,7 @@ void make_sample_tree(const std::string& root, bool small) {
     if (!small) write_file(root + "/large", prose(24 << 20, 7));
     if (!small) make_sparse_files(root);
     REQUIRE(::link((root + "/block").c_str(), (root + "/many/hardlink").c_str()) == 0);
-    std::string shared(5000, 'v');
+    std::string shared(3000, 'v');
     if (set_xattr(root + "/short", "user.plain", "value")) {
         set_xattr(root + "/short", "user.empty", "");
         set_xattr(root + "/block", "user.shared", shared);
@@ -219,16 +207,16 @@ void make_sample_tree(const std::string& root, bool small) {
 }
 
 bool have_mksquashfs() {
-    if (std::system("mksquashfs -version >/dev/null 2>&1") == 0) return true;
+    if (fixtures::run_command("mksquashfs -version").status == 0) return true;
     if (std::getenv("BERTH_MUST_RUN")) FAIL("mksquashfs is missing");
     WARN("mksquashfs is missing: NOTHING TESTED HERE");
     return false;
 }
 
 void make_image(const std::string& folder, const std::string& image, const std::string& options) {
-    std::string command = cat("mksquashfs '", folder, "' '", image, "' -noappend -quiet -no-progress ", options, " >/dev/null 2>'", image, ".log'");
-    INFO(command);
-    REQUIRE(std::system(command.c_str()) == 0);
+    auto result = fixtures::run_command(cat("mksquashfs '", folder, "' '", image, "' -noappend -quiet -no-progress ", options));
+    INFO(options << "\n" << result.output);
+    REQUIRE(result.status == 0);
 }
 
 Opened open_image(const std::string& image, size_t cache_bytes) {

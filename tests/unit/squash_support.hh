@@ -1,4 +1,4 @@
-// What the tests of squash share: temporary folders, sample trees, images made by mksquashfs, and the comparison of an index with a folder.
+// What the tests of squash share: sample trees, images made by mksquashfs, and the comparison of an index with a folder.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,22 +7,11 @@
 #include "runtime/squash/data.hh"
 #include "runtime/squash/index.hh"
 #include "runtime/squash/tree.hh"
+#include "tests/fixtures/squash_tools.hh"
 
 namespace berth::squash::test {
 
-/// A folder that is removed with all its content.
-class TempDir {
-  public:
-    TempDir();
-    ~TempDir();
-    TempDir(const TempDir&) = delete;
-    TempDir& operator=(const TempDir&) = delete;
-    std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-    const std::string& path() const { return path_; }
-
-  private:
-    std::string path_;
-};
+using fixtures::TempFolder;
 
 /// Bytes that do not compress, or that do; the same for the same seed.
 std::string noise(size_t size, uint32_t seed);
@@ -37,7 +26,7 @@ void make_sample_tree(const std::string& root, bool small = false);
 /// False, said aloud or as a failure, when mksquashfs is missing.
 bool have_mksquashfs();
 
-/// Runs mksquashfs; the tests fails when it does.
+/// Runs mksquashfs; the test fails when it does.
 void make_image(const std::string& folder, const std::string& image, const std::string& options);
 
 /// An index over one image, with the reader of its data.

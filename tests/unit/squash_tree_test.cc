@@ -40,7 +40,7 @@ std::string problem_of(const std::string& bytes, const TreeLimits& limits = {}) 
 
 /// An image of the small sample tree, as bytes.
 std::string small_image(const std::string& options) {
-    TempDir temp;
+    TempFolder temp;
     make_sample_tree(temp / "tree", true);
     make_image(temp / "tree", temp / "image", options);
     return read_file(temp / "image");
@@ -98,7 +98,7 @@ uint64_t inode_table_of(const std::string& image) {
 
 TEST_CASE("images of every compressor and option read as their source", "[squash]") {
     if (!have_mksquashfs()) return;
-    TempDir temp;
+    TempFolder temp;
     make_sample_tree(temp / "tree");
     for (const char* options : {"-comp gzip", "-comp zstd -Xcompression-level 1", "-comp lz4", "-comp xz", "-comp lzo", "-comp zstd -no-fragments", "-comp lz4 -noD", "-noI -noF",
                                 "-comp zstd -noI -noD -noF -noX -noId", "-comp lz4 -b 4096", "-comp zstd -b 1M -always-use-fragments", "-comp lz4 -no-sparse -no-exports",
@@ -113,7 +113,7 @@ TEST_CASE("images of every compressor and option read as their source", "[squash
 
 TEST_CASE("an image with devices and xattrs of every kind keeps user.* alone", "[squash]") {
     if (!have_mksquashfs()) return;
-    TempDir temp;
+    TempFolder temp;
     std::filesystem::create_directories(temp / "tree");
     make_image(temp / "tree", temp / "image", "-p '/null c 666 0 0 1 3' -p '/disk b 600 0 0 259 70000' -p 'plain d 700 12345 54321'");
     Opened opened = open_image(temp / "image");
@@ -153,7 +153,7 @@ TEST_CASE("limits bound the inodes, the depth and the memory of an image", "[squ
 
 TEST_CASE("hostile names and shapes in directories are refused", "[squash]") {
     if (!have_mksquashfs()) return;
-    TempDir temp;
+    TempFolder temp;
     std::filesystem::create_directories(temp / "tree/aaaa/inner");
     std::filesystem::create_directories(temp / "tree/bbbb");
     make_image(temp / "tree", temp / "image", "-noI -noD -noF -noX -noId");

@@ -1,0 +1,161 @@
+#include "runtime/squash/data.hh"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <random>
+#include <thread>
+
+#include "runtime/base/sys.hh"
+#include "runtime/squash/block_cache.hh"
+#include "runtime/squash/tree.hh"
+#include "runtime/squash/writer.hh"
+#include "tests/unit/squash_support.hh"
+
+using namespace berth;
+using namespace berth::squash;
+using namespace berth::squash::test;
+
+namespace {
+
+/// Layer files in memory with one file each.
+struct OneFile {
+    std::string content;
+    Fd file{::memfd_create("layer", MFD_CLOEXEC)};
+    std::vector<LayerInfo> layers{1};
+    std::unique_ptr<Index> index;
+
+    explicit OneFile(std::string bytes) : content(std::move(bytes)) {
+        LayerWriter writer(file.get(), {});
+        writer.begin_file("file", {.mode = 0644, .xattrs = {}});
+        writer.append(content.data(), content.size());
+        writer.end_file();
+        writer.finish();
+        Tree tree = read_tree(file.get(), "layer", 0, layers[0]);
+        index = std::make_unique<Index>(Index::from_bytes(build_index(tree, layers, {})));
+    }
+    FileData data() const { return index->file(index->lookup(1, "file")).value(); }
+    DataReader reader(size_t cache_bytes) const {
+        std::vector<Fd> files;
+        files.emplace_back(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
+        return {std::move(files), layers, cache_bytes};
+    }
+};
+
+bool reads_right(DataReader& reader, const OneFile& one, uint64_t offset, size_t size) {
+    std::string part(size, '#');
+    long got = reader.read(one.data(), offset, part.data(), size);
+    return got >= 0 && one.content.compare(offset, size, part, 0, static_cast<size_t>(got)) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("random reads are right with any size of the cache", "[squash]") {
+    OneFile one(prose(20 << 20, 1) + noise(1 << 20, 2) + std::string(1 << 20, 0) + prose(70001, 3));
+    REQUIRE(one.data().sums != nullptr);
+    for (size_t cache_bytes : {0, 1000, 1 << 20, 64 << 20}) {
+        DataReader reader = one.reader(cache_bytes);
+        std::mt19937 random(4);
+        for (int i = 0; i < 300; ++i) REQUIRE(reads_right(reader, one, random() % one.content.size(), random() % 400000));
+    }
+}
+
+TEST_CASE("many threads read the same blocks", "[squash]") {
+    OneFile one(prose(8 << 20, 5) + noise(300000, 6));
+    DataReader reader = one.reader(1 << 20);
+    std::atomic<int> wrong = 0;
+    std::vector<std::thread> threads;
+    for (uint32_t t = 0; t < 8; ++t)
+        threads.emplace_back([&, t] {
+            std::mt19937 random(t % 2);
+            for (int i = 0; i < 200; ++i) wrong += !reads_right(reader, one, random() % one.content.size(), random() % 200000);
+        });
+    for (std::thread& thread : threads) thread.join();
+    CHECK(wrong == 0);
+}
+
+TEST_CASE("reads end with the file", "[squash]") {
+    OneFile one("twelve bytes");
+    DataReader reader = one.reader(1 << 20);
+    char buffer[64];
+    CHECK(reader.read(one.data(), 0, buffer, sizeof buffer) == 12);
+    CHECK(reader.read(one.data(), 7, buffer, sizeof buffer) == 5);
+    CHECK(reader.read(one.data(), 12, buffer, sizeof buffer) == 0);
+    CHECK(reader.read(one.data(), ~0ULL, buffer, sizeof buffer) == 0);
+    CHECK(reader.read(one.data(), 0, buffer, 0) == 0);
+}
+
+TEST_CASE("hostile row 48: damaged and truncated layer files give EIO", "[squash]") {
+    OneFile one(prose(300000, 8));
+    std::string buffer(1 << 20, 0);
+    FileData file = one.data();
+    SECTION("another layer") {
+        file.layer = 1;
+        CHECK(one.reader(0).read(file, 0, buffer.data(), buffer.size()) == -EIO);
+    }
+    SECTION("no fragment") {
+        file.block_count = 1;
+        file.has_fragment = false;
+        CHECK(one.reader(0).read(file, 0, buffer.data(), buffer.size()) == -EIO);
+    }
+    SECTION("a tail outside the fragment") {
+        file.has_fragment = true;
+        file.fragment_start = file.start;
+        file.fragment_size = file.blocks[0];
+        file.block_count = 2;
+        file.fragment_offset = 131072 - 100;
+        CHECK(one.reader(1 << 20).read(file, 0, buffer.data(), buffer.size()) == -EIO);
+    }
+    SECTION("blocks of impossible sizes") {
+        for (uint32_t size : {0xFFFFFFFFU, 0xFFFFFFU, 131073U, 5U, 5U | 1U << 24}) {
+            std::vector<uint32_t> blocks(file.blocks, file.blocks + file.block_count);
+            blocks[0] = size;
+            file.blocks = blocks.data();
+            DataReader reader = one.reader(1 << 20);
+            CHECK(reader.read(file, 0, buffer.data(), buffer.size()) == -EIO);
+            CHECK(reader.read(file, 10, buffer.data(), 100) == -EIO);
+        }
+    }
+    SECTION("places outside the file") {
+        file.start = 1ULL << 62;
+        CHECK(one.reader(1 << 20).read(file, 0, buffer.data(), buffer.size()) == -EIO);
+        file.start = ~0ULL;
+        CHECK(one.reader(1 << 20).read(file, 0, buffer.data(), buffer.size()) == -EIO);
+    }
+    SECTION("a truncated layer") {
+        REQUIRE(::ftruncate(one.file.get(), static_cast<off_t>(file.start + 1000)) == 0);
+        DataReader reader = one.reader(1 << 20);
+        CHECK(reader.read(file, 0, buffer.data(), buffer.size()) == -EIO);
+        CHECK(reader.read(file, 0, buffer.data(), 10) == -EIO);
+    }
+    SECTION("an overwritten block") {
+        REQUIRE(::pwrite(one.file.get(), "garbage", 7, static_cast<off_t>(file.start)) == 7);
+        DataReader reader = one.reader(1 << 20);
+        CHECK(reader.read(file, 0, buffer.data(), buffer.size()) == -EIO);
+        CHECK(reader.read(file, 131072, buffer.data(), 1000) == 1000);
+    }
+}
+
+TEST_CASE("the cache keeps what was used last, within its limit", "[squash]") {
+    BlockCache cache(4096, 1024);  // one shard
+    auto fill = [&](uint64_t start) {
+        auto block = cache.get({0, start}, 1024);
+        if (!block->bytes) block->bytes = std::make_unique<char[]>(1024);
+        block->filled = true;
+    };
+    for (uint64_t start : {1, 2, 3, 4}) fill(start);
+    CHECK(cache.get({0, 1}, 1024)->filled);
+    fill(5);
+    CHECK(cache.get({0, 1}, 1024)->filled);
+    CHECK_FALSE(cache.get({1, 1}, 1024)->filled);
+    CHECK_FALSE(cache.get({0, 2}, 1024)->filled);
+    auto kept = cache.get({0, 5}, 1024);
+    cache.drop({0, 5}, kept);
+    CHECK(kept->filled);
+    CHECK_FALSE(cache.get({0, 5}, 1024)->filled);
+    CHECK_FALSE(cache.get({0, 9}, 8192)->filled);
+}
