@@ -13,9 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from oci_layout import LAYER, MEDIA, digest, file, tar
 from program import program
 
-PLAIN = tar([file("bare", program(), 0o755)])
-# Over a megabyte, so that a layer that ends early ends in the middle of a transfer.
-PLAIN += bytes(1 << 20)
+# With a megabyte of filler, so that a layer that ends early ends in the middle of a transfer.
+PLAIN = tar([file("bare", program(), 0o755), file("filler", bytes(1 << 20))])
 
 
 def flipped(data):

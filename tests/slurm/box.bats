@@ -10,8 +10,7 @@ load helper
   expect_equal "$stderr" err
   run -0 alice id -Gn
   expect_equal "$output" "alice team"
-  run alice no-such-command
-  expect_status 127
+  run -127 alice no-such-command
 }
 
 @test "the environment is a login's, built from scratch" {

@@ -87,20 +87,28 @@ published() {
 
 # Half-made objects in the stores of the nodes.
 temporary_files() {
-  find "$state/nodes" -path '*/tmp/*'
+  (cd "$state/nodes" && find . -path '*/tmp/*')
 }
 
-# The processes whose program is one of Berth's.
+# The processes of the box, whatever their namespaces: each is in its cgroup or, where Slurm made it one, in Slurm's.
+box_processes() {
+  grep -lE "/berth-box-${BERTH_BOX_PORT:-16817}|slurm" /proc/[0-9]*/cgroup 2> /dev/null | cut -d/ -f3
+}
+
+# Those whose program is one of Berth's.
 berth_processes() {
-  local link
-  for link in /proc/[0-9]*/exe; do
-    [[ $(readlink "$link" 2> /dev/null) != */berth && $(readlink "$link" 2> /dev/null) != */berth-pull ]] || basename "$(dirname "$link")"
+  local pid
+  for pid in $(box_processes); do
+    [[ ! $(readlink "/proc/$pid/exe" 2> /dev/null) =~ /berth(-pull)?( |$) ]] || echo "$pid"
   done
 }
 
-# The FUSE mounts that any process's namespace still has.
+# The FUSE mounts that a namespace of the box still has.
 fuse_mounts() {
-  cat /proc/[0-9]*/mountinfo 2> /dev/null | grep -E ' - fuse[^c]' || true
+  local pid
+  for pid in $(box_processes); do
+    grep -E ' - fuse[^c]' "/proc/$pid/mountinfo" 2> /dev/null || true
+  done
 }
 
 # What a step may leave behind: nothing at all within five seconds.

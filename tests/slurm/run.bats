@@ -30,20 +30,17 @@ load helper
 }
 
 @test "a command that exists nowhere exits 127 and the message tells the container's view" {
-  run contained no-such-command
-  expect_status 127
+  run -127 contained no-such-command
   expect_output_like "no-such-command"
   expect_output_like "(container|image)"
 }
 
 @test "a command that only the host has is not found" {
-  run contained skopeo --version
-  expect_status 127
+  run -127 contained skopeo --version
 }
 
 @test "a file that is not executable exits 126" {
-  run contained /etc/os-release
-  expect_status 126
+  run -126 contained /etc/os-release
 }
 
 @test "the command's exit code is srun's, as without a container" {

@@ -57,9 +57,23 @@ wait_step() {
   expect_no_leftovers
 }
 
-@test "SIGTERM of srun reaches the task" {
-  start_step --container-image="$image" sh -c "trap 'echo got TERM; exit 6' TERM; echo ready; while :; do sleep 0.1; done"
+@test "SIGTERM of srun ends the step as without a container" {
+  start_step sh -c 'echo ready; sleep 600'
   kill -TERM "$step"
+  wait_step
+  plain=$code
+  wait_until 20 no_jobs
+  start_step --container-image="$image" sh -c 'echo ready; sleep 600'
+  kill -TERM "$step"
+  wait_step
+  expect_equal "$code" "$plain"
+  wait_until 20 no_jobs
+  expect_no_leftovers
+}
+
+@test "a trap of the task runs when the job is cancelled" {
+  start_step --container-image="$image" sh -c "trap 'echo got TERM; exit 6' TERM; echo ready; while :; do sleep 0.1; done"
+  root scancel -u alice
   wait_step
   grep -q 'got TERM' "$out"
 }
