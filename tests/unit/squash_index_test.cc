@@ -36,7 +36,7 @@ struct Sample {
         Attributes tagged{.mode = 0600, .xattrs = {{"user.a", "1"}, {"user.long", std::string(4000, 'l')}, {"user.none", ""}}};
         for (int i = 0; i < 300; ++i) {
             writer.begin_file(cat("d/", i), i % 2 ? tagged : Attributes{.mode = 0644, .xattrs = {}});
-            std::string content = prose(static_cast<size_t>(i) * 1000, static_cast<uint32_t>(i));
+            std::string content = prose(static_cast<size_t>(i) * (i % 10 ? 10 : 1000), static_cast<uint32_t>(i));
             writer.append(content.data(), content.size());
             writer.end_file();
         }

@@ -237,15 +237,18 @@ TEST_CASE("hard links stay one inode within their layer", "[squash]") {
             file(w, "one", "shared");
             w.add_hardlink("d/two", "one");
             w.add_hardlink("three", "one");
+            w.add_symlink("four", {}, "target");
+            w.add_hardlink("d/five", "four");
         })
         .add([](LayerWriter& w) { file(w, "three", "own"); });
     Opened opened = layers.merged();
     const Index& index = opened.index;
-    CHECK(listing(opened) == "d/ d/two=shared one=shared three=own");
+    CHECK(listing(opened) == "d/ d/five@target d/two=shared four@target one=shared three=own");
     CHECK(at_path(index, "one") == at_path(index, "d/two"));
     CHECK(at_path(index, "one") != at_path(index, "three"));
     CHECK(index.inode(at_path(index, "one"))->nlink == 2);
     CHECK(index.inode(at_path(index, "three"))->nlink == 1);
+    CHECK(at_path(index, "four") == at_path(index, "d/five"));
     CHECK(index.inode(1)->nlink == 3);
 }
 

@@ -114,15 +114,15 @@ class Comparison {
         REQUIRE(view->mtime == st.st_mtime);
         REQUIRE(view->uid == st.st_uid);
         REQUIRE(view->gid == st.st_gid);
-        auto [known, fresh] = inodes_.emplace(st.st_ino, number);
-        REQUIRE(known->second == number);
+        // mksquashfs makes copies of hard-linked symlinks.
+        if (!S_ISLNK(st.st_mode)) REQUIRE(inodes_.emplace(st.st_ino, number).first->second == number);
         xattrs(number, path);
         if (S_ISDIR(st.st_mode)) {
             REQUIRE(opened_.index.parent(number) == parent);
             directory(number, path);
             return;
         }
-        REQUIRE(view->nlink == st.st_nlink);
+        if (!S_ISLNK(st.st_mode)) REQUIRE(view->nlink == st.st_nlink);
         if (S_ISLNK(st.st_mode)) REQUIRE(opened_.index.symlink_target(number).value() == std::filesystem::read_symlink(path).string());
         if (S_ISREG(st.st_mode)) content(number, path, static_cast<uint64_t>(st.st_size));
     }
@@ -140,9 +140,9 @@ class Comparison {
         REQUIRE((content_of(opened_, number) == expected));
         FileData file = opened_.index.file(number).value();
         std::mt19937 random(number);
-        for (int i = 0; i < 20; ++i) {
+        for (int i = 0; i < (size > 100000 ? 30 : 3); ++i) {
             uint64_t offset = random() % (size + 10);
-            std::string part(random() % 300000, '#');
+            std::string part(random() % std::min<uint64_t>(300000, size + 10), '#');
             long got = opened_.reader.read(file, offset, part.data(), part.size());
             REQUIRE(got == static_cast<long>(std::min<uint64_t>(part.size(), offset < size ? size - offset : 0)));
             part.resize(static_cast<size_t>(got));
@@ -189,7 +189,7 @@ void make_sample_tree(const std::string& root, bool small) {
     write_file(root + "/block-and-tail", prose(131072 + 100, 2));
     write_file(root + "/noise", noise(small ? 9000 : 700001, 3));
     if (!small) write_file(root + "/mixed", prose(500000, 4) + noise(400000, 5) + std::string(300000, 0) + prose(65536, 6));
-    if (!small) write_file(root + "/large", prose(24 << 20, 7));
+    if (!small) write_file(root + "/large", prose(9 << 20, 7));
     if (!small) make_sparse_files(root);
     REQUIRE(::link((root + "/block").c_str(), (root + "/many/hardlink").c_str()) == 0);
     std::string shared(3000, 'v');
