@@ -5,16 +5,10 @@
 #include <memory>
 #include <string>
 
+#include "runtime/image/limits.hh"
 #include "runtime/squash/writer.hh"
 
 namespace berth::image {
-
-/// What one layer may ask for before it is refused: bounds for memory and disk, far above any honest image.
-struct LayerLimits {
-    uint64_t unpacked_bytes = 1ULL << 40;  ///< of the tar stream, and of the files in it (sparse ones count in full)
-    uint64_t entries = 10'000'000;         ///< tar entries, the skipped ones included
-    uint64_t xattr_bytes = 64ULL << 20;    ///< names and values of all xattrs kept, which stay in memory until the end
-};
 
 struct ConvertOptions {
     LayerLimits limits;

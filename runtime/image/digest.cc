@@ -1,0 +1,46 @@
+#include "runtime/image/digest.hh"
+
+#include <openssl/evp.h>
+
+#include "runtime/base/error.hh"
+
+namespace berth::image {
+
+namespace {
+
+void check(int result) {
+    if (result != 1) throw Error("computing a SHA-256 digest: OpenSSL failed; check its configuration (openssl dgst -sha256)");
+}
+
+EVP_MD_CTX* evp(void* context) { return static_cast<EVP_MD_CTX*>(context); }
+
+}  // namespace
+
+void Sha256::Free::operator()(void* context) const { EVP_MD_CTX_free(evp(context)); }
+
+Sha256::Sha256() : context_(EVP_MD_CTX_new()) { check(context_ && EVP_DigestInit_ex(evp(context_.get()), EVP_sha256(), nullptr)); }
+Sha256::~Sha256() = default;
+Sha256::Sha256(Sha256&&) noexcept = default;
+Sha256& Sha256::operator=(Sha256&&) noexcept = default;
+
+void Sha256::update(const void* data, size_t size) { check(EVP_DigestUpdate(evp(context_.get()), data, size)); }
+
+std::string Sha256::finish() {
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    check(EVP_DigestFinal_ex(evp(context_.get()), hash, &length));
+    std::string out = "sha256:";
+    for (unsigned i = 0; i < length; ++i) {
+        out += "0123456789abcdef"[hash[i] >> 4];
+        out += "0123456789abcdef"[hash[i] & 15];
+    }
+    return out;
+}
+
+std::string sha256_of(std::string_view data) {
+    Sha256 hash;
+    hash.update(data.data(), data.size());
+    return hash.finish();
+}
+
+}  // namespace berth::image
