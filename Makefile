@@ -44,7 +44,7 @@ pull_sources := $(sort $(wildcard runtime/pull/*.cc))
 testable_sources := $(filter-out %/main.cc,$(berth_sources) $(pull_sources))
 # The plugin has the grammars and the protocol of the lower layers and nothing else of them.
 plugin_sources := $(sort $(wildcard spank/*.cc)) $(wildcard $(addprefix runtime/plan/,reference.cc mounts.cc names.cc messages.cc)) $(sources_base)
-unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc))
+unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*.cc))
 kernel_sources := $(sort $(wildcard tests/main.cc tests/kernel/*.cc))
 
 objects = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))

@@ -13,7 +13,7 @@
 
 namespace berth::image {
 
-/// No answer came, or it broke off: name not found, refused, timed out, too slow, reset, TLS not trusted.
+/// No usable answer for now: name not found, refused, timed out, too slow, reset, TLS not trusted; or too many requests, or a server's fault.
 class Unreachable : public Error {
   public:
     using Error::Error;

@@ -53,6 +53,7 @@ struct Registry::Impl {
 
     Impl(const plan::Reference& ref, RegistryOptions opts);
     std::string what() const { return cat("image ", printable(reference.text(), 1024)); }
+    std::string server() const { return cat("registry ", origin.authority()); }
     bool plain_allowed(const Origin& target) const {
         return target.is_loopback() || options.plain_http.contains(target.authority()) || options.plain_http.contains(cat(target.host, ":", target.port));
     }
@@ -123,7 +124,7 @@ bool Registry::Impl::authenticate(const HttpAnswer& answer) {
         }
         request.ca = options.ca;
         HttpAnswer reply = exchange(request, token_answer_limit, {});
-        if (reply.status != 200) throw Error(refusal(reply, what(), cat("token server ", origin_of(request.url).authority())));
+        if (reply.status != 200) refuse(reply, what(), cat("token server ", origin_of(request.url).authority()));
         try {
             session->set(parse_token(reply.body));
         } catch (const Error& problem) {
@@ -159,7 +160,7 @@ std::optional<Resolution> Registry::head_manifest(const std::string& tag_or_dige
     HttpAnswer answer = impl_->get("manifests/" + tag_or_digest, true, accepted_manifests, 0, {});
     // Some registries and proxies know GET alone.
     if (answer.status == 405 || answer.status == 501) return std::nullopt;
-    if (answer.status != 200) throw Error(refusal(answer, impl_->what(), impl_->origin.authority()));
+    if (answer.status != 200) refuse(answer, impl_->what(), impl_->server());
     std::string digest = answer.header("docker-content-digest");
     if (digest.empty()) return std::nullopt;
     if (!plan::is_digest(digest)) throw Error(cat(impl_->what(), ": the registry names it by \"", printable(digest), "\", which is no sha256 digest"));
@@ -168,7 +169,7 @@ std::optional<Resolution> Registry::head_manifest(const std::string& tag_or_dige
 
 Document Registry::get_manifest(const std::string& tag_or_digest) {
     HttpAnswer answer = impl_->get("manifests/" + tag_or_digest, false, accepted_manifests, document_limit, {});
-    if (answer.status != 200) throw Error(refusal(answer, impl_->what(), impl_->origin.authority()));
+    if (answer.status != 200) refuse(answer, impl_->what(), impl_->server());
     std::string digest = sha256_of(answer.body);
     std::string told = answer.header("docker-content-digest");
     std::string wanted = plan::is_digest(tag_or_digest) ? tag_or_digest : told;
@@ -188,7 +189,7 @@ void Registry::stream_blob(const Descriptor& blob, const Sink& sink) {
         if (received > blob.size) throw wrong_size(received, " or more");
         sink(data, size);
     });
-    if (answer.status != 200) throw Error(refusal(answer, cat(impl_->what(), ", blob ", blob.digest), impl_->origin.authority()));
+    if (answer.status != 200) refuse(answer, cat(impl_->what(), ", blob ", blob.digest), impl_->server());
     if (received != blob.size) throw wrong_size(received, "");
 }
 

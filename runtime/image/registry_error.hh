@@ -6,8 +6,11 @@
 
 namespace berth::image {
 
-/// One line for an answer that is no success, naming `what` ("image REF") and the registry, and what to do.
-std::string refusal(const HttpAnswer& answer, const std::string& what, const std::string& registry);
+/// One line for an answer that is no success, naming `what` ("image REF") and the `server` ("registry HOST"), and what to do.
+std::string refusal(const HttpAnswer& answer, const std::string& what, const std::string& server);
+
+/// Throws the refusal as Unreachable when asking later may help (429, 5xx), else as Error.
+[[noreturn]] void refuse(const HttpAnswer& answer, const std::string& what, const std::string& server);
 
 /// The first message of the specification's error document, else the start of the body; cut and escaped. Empty for an empty body.
 std::string error_detail(const std::string& body);

@@ -1,0 +1,129 @@
+#include "runtime/pull/layers.hh"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/image/layer.hh"
+
+namespace berth::pull {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Fetch {
+  public:
+    Fetch(const store::Store& store, const std::vector<MissingLayer>& layers, std::atomic<bool>& stop, std::string what)
+        : store_(store), layers_(layers), stop_(stop), what_(std::move(what)) {
+        for (const MissingLayer& layer : layers) total_ += layer.blob.size;
+    }
+
+    /// Runs in a worker until no layer is left, or something failed.
+    void work(image::Registry registry, unsigned compressors) noexcept;
+    /// Runs in the caller's thread until the workers are done.
+    void watch(unsigned workers, const Progress& progress);
+    void rethrow() const {
+        if (failure_) std::rethrow_exception(failure_);
+    }
+
+  private:
+    void fetch(image::Registry& registry, const MissingLayer& layer, unsigned compressors);
+    void fail(std::exception_ptr failure);
+
+    const store::Store& store_;
+    const std::vector<MissingLayer>& layers_;
+    std::atomic<bool>& stop_;
+    std::string what_;
+    uint64_t total_ = 0;
+    std::atomic<size_t> next_ = 0;
+    std::atomic<uint64_t> received_ = 0;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    unsigned finished_ = 0;
+    std::exception_ptr failure_;
+};
+
+void Fetch::fail(std::exception_ptr failure) {
+    std::lock_guard lock(mutex_);
+    // Later ones are mostly the "stopped" of the other workers.
+    if (!failure_) failure_ = std::move(failure);
+    stop_ = true;
+}
+
+void Fetch::work(image::Registry registry, unsigned compressors) noexcept {
+    try {
+        for (size_t i = next_++; i < layers_.size() && !stop_; i = next_++) fetch(registry, layers_[i], compressors);
+    } catch (...) {
+        fail(std::current_exception());
+    }
+    std::lock_guard lock(mutex_);
+    ++finished_;
+    changed_.notify_one();
+}
+
+void Fetch::fetch(image::Registry& registry, const MissingLayer& layer, unsigned compressors) {
+    store::NewFile file = store_.new_file();
+    image::ConvertOptions options;
+    options.writer.workers = compressors;
+    image::LayerConverter converter(file.fd(), cat(what_, ", layer ", layer.blob.digest), options);
+    auto take = [&](const void* data, size_t size) {
+        converter.write(data, size);
+        received_ += size;
+    };
+    if (layer.blob.data) {
+        take(layer.blob.data->data(), layer.blob.data->size());
+    } else {
+        registry.stream_blob(layer.blob, take);
+    }
+    image::ConvertedLayer got = converter.finish();
+    auto refuse = [&](const char* kind, const std::string& is, const std::string& wanted) {
+        if (is != wanted) throw Error(cat(what_, ", layer ", layer.blob.digest, ": its ", kind, " is ", is, " instead of ", wanted, "; refused"));
+    };
+    refuse("digest", got.digest, layer.blob.digest);
+    refuse("diff_id", got.diff_id, layer.diff_id);
+    store_.publish_layer(std::move(file), layer.diff_id);
+}
+
+void Fetch::watch(unsigned workers, const Progress& progress) {
+    auto start = Clock::now();
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, std::chrono::seconds(1), [&] { return finished_ == workers; })) {
+        uint64_t received = received_;
+        auto seconds = std::chrono::duration<double>(Clock::now() - start).count();
+        std::string line = cat("pulling ", what_, ": ", human_bytes(received), " of ", human_bytes(total_), ", ",
+                               human_bytes(static_cast<uint64_t>(static_cast<double>(received) / seconds)), "/s");
+        lock.unlock();
+        progress(line);
+        lock.lock();
+    }
+}
+
+}  // namespace
+
+void fetch_layers(const store::Store& store, const image::Registry& registry, const std::vector<MissingLayer>& layers, unsigned downloads,
+                  std::atomic<bool>& stop, const std::string& what, const Progress& progress) {
+    if (layers.empty()) return;
+    Fetch fetch(store, layers, stop, what);
+    auto workers = static_cast<unsigned>(std::min<size_t>(std::max(downloads, 1U), layers.size()));
+    unsigned compressors = std::max(1U, std::thread::hardware_concurrency() / workers);
+    {
+        // Joined at the end of the block, whatever progress throws; `stop` makes that soon.
+        std::vector<std::jthread> threads;
+        for (unsigned i = 0; i < workers; ++i) threads.emplace_back(&Fetch::work, &fetch, registry.sibling(), compressors);
+        try {
+            fetch.watch(workers, progress);
+        } catch (...) {
+            stop = true;
+            throw;
+        }
+    }
+    fetch.rethrow();
+}
+
+}  // namespace berth::pull

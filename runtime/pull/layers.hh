@@ -1,0 +1,23 @@
+// Fetches the missing layers of an image, several at a time, each straight from the registry into its squashfs file.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "runtime/image/manifest.hh"
+#include "runtime/image/registry.hh"
+#include "runtime/pull/pull.hh"
+#include "runtime/store/store.hh"
+
+namespace berth::pull {
+
+struct MissingLayer {
+    image::Descriptor blob;
+    std::string diff_id;
+};
+
+/// Every layer is verified (size, digest, diff_id) before it is published. The first failure stops the others and is thrown.
+/// `stop` is the flag that the registry's options point to.
+void fetch_layers(const store::Store& store, const image::Registry& registry, const std::vector<MissingLayer>& layers, unsigned downloads,
+                  std::atomic<bool>& stop, const std::string& what, const Progress& progress);
+
+}  // namespace berth::pull

@@ -1,0 +1,109 @@
+// berth-pull: brings one image into a store. A program of its own, so that a start that needs no pull loads no libcurl and no OpenSSL.
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <iostream>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/plan/site_file.hh"
+#include "runtime/pull/pull.hh"
+
+namespace {
+
+using namespace berth;
+
+struct Arguments {
+    std::string store;
+    std::string policy = "newer";
+    std::vector<std::string> plain_http;
+    std::string site;
+    bool report = false;
+    std::string reference;
+};
+
+/// What the program says: lines for the runtime that started it (`progress TEXT`, `image DIGEST`, `error CODE TEXT`), or for a person.
+class Output {
+  public:
+    explicit Output(bool report) : report_(report) {}
+
+    void progress(const std::string& text) const { report_ ? put(STDOUT_FILENO, "progress ", text) : put(STDERR_FILENO, "", text); }
+    void image(const std::string& digest) const { put(STDOUT_FILENO, report_ ? "image " : "", digest); }
+    void error(const Error& problem) const {
+        if (!report_) return put(STDERR_FILENO, "berth-pull: ", problem.what());
+        // A caret means nothing where the line is read; the place of the mistake was shown at submission.
+        std::vector<std::string> lines = split(problem.what(), '\n');
+        std::string text = lines.size() > 1 ? cat(lines[0], ": ", trimmed(lines[1])) : lines[0];
+        put(STDOUT_FILENO, cat("error ", problem.exit_code(), " "), text);
+    }
+
+  private:
+    static void put(int fd, const std::string& head, const std::string& text) {
+        try {
+            sys::write_all(fd, cat(head, text, "\n"), "the report");
+        } catch (const Error&) {
+            // Nobody listens any more.
+        }
+    }
+
+    bool report_;
+};
+
+pull::Options options_of(const Arguments& arguments, const plan::Reference& reference) {
+    pull::Options out;
+    out.policy = pull::parse_policy(arguments.policy);
+    out.registry.plain_http.insert(arguments.plain_http.begin(), arguments.plain_http.end());
+    if (arguments.site.empty()) return out;
+    plan::Site site = plan::parse_site(sys::read_file(arguments.site), arguments.site);
+    for (const auto& [host, registry] : site.registries) {
+        if (registry.plain_http) out.registry.plain_http.insert(host);
+        if (host == reference.registry) out.registry.ca = registry.ca;
+    }
+    return out;
+}
+
+int run(const Arguments& arguments, const Output& output) {
+    try {
+        plan::Reference reference = plan::parse_reference(arguments.reference);
+        store::Store store = store::Store::open(arguments.store);
+        output.image(pull::pull(store, reference, options_of(arguments, reference), [&](const std::string& text) { output.progress(text); }));
+        return 0;
+    } catch (const Error& problem) {
+        output.error(problem);
+        return problem.exit_code();
+    } catch (const std::exception& problem) {
+        output.error(Error(cat("pulling ", printable(arguments.reference), ": ", printable(problem.what()))));
+        return exit_failure;
+    }
+}
+
+/// Interruption needs no handler: what is not published has no name and goes with the process.
+void prepare_process(bool report) {
+    rlimit none{0, 0};
+    ::setrlimit(RLIMIT_CORE, &none);
+    if (report) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Arguments arguments;
+    CLI::App app("Brings an image from a registry into a store of berth.", "berth-pull");
+    app.add_option("--store", arguments.store, "directory of the store")->required();
+    app.add_option("--policy", arguments.policy, "newer (default), missing, always or never");
+    app.add_option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS (loopback always is)")->expected(1)->take_all();
+    app.add_option("--site", arguments.site, "site file, of which the registries are used");
+    app.add_flag("--report", arguments.report, "report to a program, by lines on the standard output");
+    app.add_option("reference", arguments.reference, "the image")->required();
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& problem) {
+        return app.exit(problem) == 0 ? 0 : exit_failure;
+    }
+    prepare_process(arguments.report);
+    return run(arguments, Output(arguments.report));
+}

@@ -1,0 +1,32 @@
+// Brings an image into the store: asks the registry what a tag means, fetches what is missing, and publishes it whole.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "runtime/image/registry.hh"
+#include "runtime/plan/reference.hh"
+#include "runtime/store/store.hh"
+
+namespace berth::pull {
+
+/// When the registry is asked. newer: one HEAD for a tag, nothing for a digest that is here, and what is here when the registry cannot answer.
+/// missing: only when the image is not here. always: always, and its silence is an error. never: not at all.
+enum class Policy { newer, missing, always, never };
+
+/// Throws Error for anything but the four words.
+Policy parse_policy(const std::string& text);
+
+struct Options {
+    Policy policy = Policy::newer;
+    image::RegistryOptions registry;
+    unsigned downloads = 3;  ///< layers at a time
+};
+
+/// Takes a line about what is being done; called from the caller's thread only.
+using Progress = std::function<void(const std::string&)>;
+
+/// Returns the digest under which the store now has the image: that of the reference, or what its tag means (which may be an image index).
+/// Throws Error, with nothing published but complete layers.
+std::string pull(const store::Store& store, const plan::Reference& reference, const Options& options, const Progress& progress);
+
+}  // namespace berth::pull

@@ -1,0 +1,63 @@
+#include "runtime/pull/stored.hh"
+
+#include <algorithm>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/squash/tree.hh"
+
+namespace berth::pull {
+
+namespace {
+
+bool has_layers(const store::Store& store, const std::vector<std::string>& diff_ids) {
+    return std::all_of(diff_ids.begin(), diff_ids.end(), [&](const std::string& diff_id) { return bool(store.open_layer(diff_id)); });
+}
+
+bool has_readable_index(const store::Store& store, const std::string& digest) {
+    try {
+        squash::Index index = squash::Index::open(store.open_index(digest).get(), digest);
+        store.open_layers(index);
+        return true;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
+/// Makes the index from the stored documents; false when they or the layers are not all there.
+bool restore_index(const store::Store& store, const std::string& digest) {
+    try {
+        auto manifest = image::parse_manifest(store.read_document(digest, "manifest.json"), "", digest);
+        size_t layers = std::get<image::Manifest>(manifest).layers.size();
+        image::ImageDescription image = image::parse_config(store.read_document(digest, "config.json"), layers, digest);
+        if (!has_layers(store, image.diff_ids)) return false;
+        store.replace_index(digest, make_index(store, image, digest));
+        return true;
+    } catch (const Error&) {
+        // Whatever is wrong with what is here, fetching it again is the remedy.
+        return false;
+    }
+}
+
+}  // namespace
+
+bool is_complete(const store::Store& store, const std::string& digest) {
+    auto image = store.image_of(digest);
+    return image && (has_readable_index(store, *image) || restore_index(store, *image));
+}
+
+std::string make_index(const store::Store& store, const image::ImageDescription& image, const std::string& what) {
+    std::vector<squash::Tree> trees;
+    std::vector<squash::LayerInfo> layers;
+    for (const std::string& diff_id : image.diff_ids) {
+        Fd file = store.open_layer(diff_id);
+        if (!file) throw Error(cat(what, ": its layer ", diff_id, " has gone from the store ", store.path(), "; pull it again"));
+        squash::LayerInfo info;
+        info.name = store::layer_file_name(diff_id);
+        trees.push_back(squash::read_tree(file.get(), info.name, static_cast<uint32_t>(layers.size()), info));
+        layers.push_back(info);
+    }
+    return squash::build_index(squash::merge(std::move(trees)), layers, image.config);
+}
+
+}  // namespace berth::pull

@@ -1,0 +1,18 @@
+// What the store already has of an image, and the making of an image's index from its layers.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "runtime/image/manifest.hh"
+#include "runtime/store/store.hh"
+
+namespace berth::pull {
+
+/// True when the image of `digest` can be run: its index is readable and every layer is here. An index that is of another version or damaged
+/// is made anew from the layers. Does no request.
+bool is_complete(const store::Store& store, const std::string& digest);
+
+/// The bytes of the index file: the layers of `image`, which are in the store, laid over one another.
+std::string make_index(const store::Store& store, const image::ImageDescription& image, const std::string& what);
+
+}  // namespace berth::pull

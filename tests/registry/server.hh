@@ -1,0 +1,86 @@
+// A small HTTP server on loopback, for tests: a scripted one that can misbehave in every way, and an honest registry on top of it.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace berth::test {
+
+struct HttpCall {
+    std::string method;
+    std::string target;                          ///< path and query
+    std::map<std::string, std::string> headers;  ///< names in lower case
+};
+
+struct HttpReply {
+    long status = 200;
+    std::vector<std::string> headers = {};
+    std::string body = {};
+    std::optional<uint64_t> declared_size = {};  ///< Content-Length, when it is to lie
+    uint64_t endless = 0;                   ///< so many more bytes after the body, made on the way
+    unsigned trickle_ms = 0;                ///< pause after each byte of the body
+    bool hang_up = false;                   ///< close without any answer
+};
+
+/// Serves on 127.0.0.1 at a free port until destroyed. The handler runs in many threads.
+class Server {
+  public:
+    using Handler = std::function<HttpReply(const HttpCall&)>;
+    explicit Server(Handler handler);
+    ~Server();
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+
+    /// "127.0.0.1:PORT"
+    std::string host() const;
+    /// "GET /v2/..." of every request so far.
+    std::vector<std::string> log() const;
+    /// Those that start with `prefix`.
+    size_t count(const std::string& prefix) const;
+    std::vector<HttpCall> calls() const;
+
+  private:
+    void accept_all();
+    void serve(int connection);
+    void send(int connection, const HttpReply& reply, bool head) const;
+
+    Handler handler_;
+    int listener_ = -1;
+    unsigned port_ = 0;
+    mutable std::mutex mutex_;
+    std::vector<HttpCall> calls_;
+    std::vector<std::thread> connections_;
+    std::atomic<bool> stop_ = false;
+    std::thread acceptor_;
+};
+
+struct Object {
+    std::string type;
+    std::string bytes;
+};
+
+/// The content of a registry, and the answers of an honest one. Changes are made before it serves.
+class Content {
+  public:
+    /// Return the digest of what was added.
+    std::string add_blob(const std::string& bytes);
+    std::string add_manifest(const std::string& type, const std::string& bytes);
+    void tag(const std::string& name, const std::string& digest) { tags_[name] = digest; }
+    /// Makes the digest lead to other bytes.
+    void replace_blob(const std::string& digest, const std::string& bytes) { blobs_[digest] = bytes; }
+
+    HttpReply answer(const HttpCall& call) const;
+
+  private:
+    std::map<std::string, Object> manifests_;
+    std::map<std::string, std::string> blobs_;
+    std::map<std::string, std::string> tags_;
+};
+
+}  // namespace berth::test
