@@ -147,8 +147,9 @@ Fd new_mount(const std::string& type, const std::vector<MountOption>& options, u
     return mount;
 }
 
-void set_mount_attributes(int mount, uint64_t set, uint64_t clear, bool recursive, const std::string& what) {
+void set_mount_attributes(int mount, uint64_t set, uint64_t clear, bool recursive, const std::string& what, uint64_t propagation) {
     mount_attr attributes{};
+    attributes.propagation = propagation;
     attributes.attr_set = set;
     attributes.attr_clr = clear;
     unsigned flags = AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0U);

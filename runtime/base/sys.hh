@@ -52,7 +52,8 @@ struct MountOption {
     bool is_flag = false;
 };
 Fd new_mount(const std::string& type, const std::vector<MountOption>& options, unsigned attributes);
-void set_mount_attributes(int mount, uint64_t set, uint64_t clear, bool recursive, const std::string& what);
+/// `propagation`: 0 leaves it, else MS_PRIVATE or MS_SLAVE.
+void set_mount_attributes(int mount, uint64_t set, uint64_t clear, bool recursive, const std::string& what, uint64_t propagation = 0);
 
 Fd pidfd_open(pid_t pid);
 

@@ -1,0 +1,63 @@
+#include "runtime/base/namespaces.hh"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::sys {
+
+int unshare(int flags) { return ::unshare(flags) == 0 ? 0 : errno; }
+
+void enter_namespace(int fd, int type, const std::string& what) {
+    if (::setns(fd, type) != 0) throw SysError(cat("joining the ", what));
+}
+
+void make_mounts_private() {
+    if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) throw SysError("making the mounts of the new namespace private");
+}
+
+namespace {
+
+/// A node that runs from its initramfs has a root that cannot be pivoted away: the new root is laid over it instead, as switch_root does.
+void cover_root(int root) {
+    Fd old = open_file("/", O_PATH | O_DIRECTORY);
+    if (syscall(SYS_move_mount, root, "", old.get(), "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0)
+        throw SysError("moving the container's root over the root of the node");
+    if (::fchdir(root) != 0 || ::chroot(".") != 0) throw SysError("entering the container's root");
+}
+
+}  // namespace
+
+void change_root(int root) {
+    if (::fchdir(root) != 0) throw SysError("entering the container's root");
+    if (syscall(SYS_pivot_root, ".", ".") == 0) {
+        // The old root is now stacked on the new one, and "." still leads to it.
+        if (::umount2(".", MNT_DETACH) != 0) throw SysError("detaching the node's root");
+    } else if (errno == EINVAL) {
+        cover_root(root);
+    } else {
+        throw SysError("changing to the container's root");
+    }
+    if (::chdir("/") != 0) throw SysError("entering the container's root");
+}
+
+void unmount(int fd, const std::string& what) {
+    if (::umount2(cat("/proc/self/fd/", fd).c_str(), MNT_DETACH) != 0) throw SysError(cat("unmounting ", what));
+}
+
+bool is_mount_root(int fd, const std::string& what) {
+    struct statx st {};
+    if (::statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_TYPE, &st) != 0) throw SysError(cat("examining ", what));
+    return st.stx_attributes & STATX_ATTR_MOUNT_ROOT;
+}
+
+}  // namespace berth::sys

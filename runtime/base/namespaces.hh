@@ -1,0 +1,27 @@
+// The system calls that change which namespaces, mounts and root a process has; thin wrappers that throw SysError.
+#pragma once
+#include <string>
+
+#include "runtime/base/fd.hh"
+
+namespace berth::sys {
+
+/// unshare(2) of CLONE_* flags. Returns 0 or the errno value, because its meaning depends on the kernel's settings (see sandbox/).
+int unshare(int flags);
+
+/// setns(2) of one namespace descriptor.
+void enter_namespace(int fd, int type, const std::string& what);
+
+/// Cuts every mount of this mount namespace off from the host's: nothing propagates in either direction.
+void make_mounts_private();
+
+/// Makes the mount `root` the root directory and detaches everything that was mounted before.
+void change_root(int root);
+
+/// Detaches the topmost mount that `fd` (O_PATH) is the root of. Needs /proc of the present root.
+void unmount(int fd, const std::string& what);
+
+/// True when `fd` is the root of a mount.
+bool is_mount_root(int fd, const std::string& what);
+
+}  // namespace berth::sys

@@ -1,0 +1,138 @@
+#include "runtime/container_start.hh"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/namespaces.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/mount/edits.hh"
+#include "runtime/mount/root.hh"
+#include "runtime/mount/server.hh"
+#include "runtime/sandbox/capabilities.hh"
+#include "runtime/sandbox/processes.hh"
+#include "runtime/sandbox/seccomp.hh"
+#include "runtime/sandbox/user_namespace.hh"
+
+namespace berth {
+
+namespace {
+
+// Needs no privilege over the node: any process has it in a user namespace of its own. See end_container.
+constexpr uint64_t kept_capabilities = 1ULL << CAP_SYS_PTRACE;
+
+/// Records how long each part took.
+class Stopwatch {
+  public:
+    explicit Stopwatch(std::vector<Phase>& phases) : phases_(phases) {}
+    void lap(const char* name) {
+        auto now = std::chrono::steady_clock::now();
+        phases_.push_back({name, std::chrono::duration_cast<std::chrono::microseconds>(now - last_)});
+        last_ = now;
+    }
+
+  private:
+    std::vector<Phase>& phases_;
+    std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+/// What is created in the container gets the modes that the plan says, whatever the caller's umask.
+class PlainUmask {
+  public:
+    PlainUmask() : before_(::umask(0)) {}
+    ~PlainUmask() { ::umask(before_); }
+    PlainUmask(const PlainUmask&) = delete;
+    PlainUmask& operator=(const PlainUmask&) = delete;
+
+  private:
+    mode_t before_;
+};
+
+void enter_namespaces(StartedContainer& container, const plan::Identity& identity) {
+    sandbox::reset_oom_score();
+    sandbox::enter_user_namespace(identity);
+    container.proc = sys::open_file("/proc", O_PATH | O_DIRECTORY);
+    container.user_namespace = sys::open_file("/proc/self/ns/user", O_RDONLY);
+    container.mount_namespace = sys::open_file("/proc/self/ns/mnt", O_RDONLY);
+    // Only now: the id maps and the files of /proc/self belong to root once the process is private.
+    sandbox::become_private();
+}
+
+mount::ServerOptions server_options(const plan::Plan& plan, const plan::Site& site) {
+    mount::ServerOptions options;
+    options.uid = plan.identity.inside_uid;
+    options.gid = plan.identity.inside_gid;
+    options.threads = site.server_threads;
+    options.cache_bytes = site.cache_bytes;
+    options.confine = [] {
+        sandbox::drop_capabilities();
+        sandbox::forbid_new_privileges();
+    };
+    return options;
+}
+
+/// True when the calling process is in the container's user namespace already, as a child of the server is.
+bool is_inside(const StartedContainer& container) {
+    Fd own = container.proc ? sys::open_at(container.proc.get(), "self/ns/user", O_RDONLY) : sys::open_file("/proc/self/ns/user", O_RDONLY);
+    return sys::stat_of(own.get(), "the user namespace").st_ino == sys::stat_of(container.user_namespace.get(), "the container's user namespace").st_ino;
+}
+
+void enter_workdir(const std::string& path) {
+    Fd root = sys::open_file("/", O_PATH | O_DIRECTORY);
+    Fd directory = sys::open_in_root(root.get(), path, O_PATH | O_DIRECTORY);
+    if (::fchdir(directory.get()) != 0) throw SysError(cat("entering the working directory ", printable(path, 4096)));
+}
+
+}  // namespace
+
+StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site) {
+    StartedContainer container;
+    Stopwatch watch(container.phases);
+    PlainUmask umask;
+    enter_namespaces(container, plan.identity);
+    watch.lap("namespaces");
+    std::vector<mount::Source> sources = mount::take_sources(plan.edits);
+    sys::make_mounts_private();
+    watch.lap("sources");
+    Fd staging = mount::make_staging(plan.tmpfs_size);
+    mount::start_server(std::move(image.index), std::move(image.layers), server_options(plan, site), mount::staging_directory(staging.get(), "lower").get());
+    watch.lap("server");
+    mount::Root root = mount::Root::make_overlay(staging.get());
+    watch.lap("overlay");
+    mount::apply_edits(root, plan.edits, sources);
+    mount::prepare_workdir(root, plan.workdir, plan.workdir_required);
+    if (!plan.writable) root.make_read_only();
+    watch.lap("edits");
+    sys::change_root(root.fd());
+    container.workdir = plan.workdir;
+    if (plan.remap_root) container.seccomp_program = sandbox::fake_root_filter();
+    sandbox::drop_capabilities(kept_capabilities);
+    sandbox::forbid_new_privileges();
+    watch.lap("enter");
+    return container;
+}
+
+void join_container(const StartedContainer& container) {
+    if (!is_inside(container)) {
+        sys::enter_namespace(container.user_namespace.get(), CLONE_NEWUSER, "container's user namespace");
+        sys::enter_namespace(container.mount_namespace.get(), CLONE_NEWNS, "container's mount namespace");
+    }
+    enter_workdir(container.workdir);
+    sandbox::drop_capabilities();
+    sandbox::forbid_new_privileges();
+    if (!container.seccomp_program.empty()) sandbox::install_filter(container.seccomp_program);
+}
+
+bool end_container(const StartedContainer& container, std::chrono::milliseconds patience) {
+    // A task that made itself undumpable (ssh-agent does) can be recognised only with this.
+    sandbox::raise_capabilities(kept_capabilities);
+    bool ended = sandbox::kill_inhabitants(container.proc.get(), container.user_namespace.get(), patience);
+    sandbox::drop_capabilities(kept_capabilities);
+    return ended;
+}
+
+}  // namespace berth

@@ -1,0 +1,46 @@
+// Starting a container: the table of contents of what a Plan becomes.
+#pragma once
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "runtime/base/fd.hh"
+#include "runtime/plan/plan.hh"
+#include "runtime/squash/index.hh"
+
+namespace berth {
+
+/// What the container's root is made of. `layers` are open for reading, in the order of `index.layers()`.
+struct ContainerImage {
+    squash::Index index;
+    std::vector<Fd> layers;
+};
+
+/// How long a part of a start took.
+struct Phase {
+    const char* name;
+    std::chrono::microseconds time;
+};
+
+/// A container that runs. The descriptors are all that a process needs to join it.
+struct StartedContainer {
+    Fd user_namespace, mount_namespace;
+    std::string workdir;          ///< absolute, in the container
+    std::string seccomp_program;  ///< of sandbox::fake_root_filter(); empty: none
+    Fd proc;                      ///< the node's /proc (O_PATH); empty in a copy made for joining
+    std::vector<Phase> phases;
+};
+
+/// Turns the calling process, which has one thread, into the container's server: enters new namespaces, serves the image from threads and executes the
+/// plan. Afterwards its root is the container's, its capabilities are gone, and it is closed to other processes. The container lives as long as it does.
+/// Throws Error; the process is then good for nothing but telling so. Its working directory and umask change.
+StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site);
+
+/// For a process that is to become a task: a child of the server, or any process of the same user in the namespaces of the server's start. Joins the
+/// namespaces, enters the working directory, gives up all capabilities, sets no_new_privs and installs the filter. Throws Error.
+void join_container(const StartedContainer& container);
+
+/// Kills every process of the container except the calling one, its server, and waits up to `patience` for their ends. False: some are left.
+bool end_container(const StartedContainer& container, std::chrono::milliseconds patience = std::chrono::seconds(4));
+
+}  // namespace berth

@@ -1,0 +1,124 @@
+#include "runtime/mount/binds.hh"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
+#include <cerrno>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::mount {
+
+namespace {
+
+uint64_t flags_of(const plan::Mount& mount) {
+    uint64_t flags = MOUNT_ATTR_NOSUID;
+    if (!mount.device) flags |= MOUNT_ATTR_NODEV;
+    if (mount.read_only) flags |= MOUNT_ATTR_RDONLY;
+    if (mount.no_exec) flags |= MOUNT_ATTR_NOEXEC;
+    return flags;
+}
+
+/// O_DIRECTORY first: it makes an automounter mount what a plain O_PATH leaves alone.
+Fd open_source(const plan::Mount& mount, const std::string& doing) {
+    Fd source(::open(mount.source.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!source && errno == ENOTDIR) source.reset(::open(mount.source.c_str(), O_PATH | O_CLOEXEC));
+    if (source || (mount.optional && (errno == ENOENT || errno == ENOTDIR))) return source;
+    int number = errno;
+    if (number == ENOENT || number == ENOTDIR) throw Error(cat(doing, ": the source does not exist on this node"));
+    throw SysError(cat(doing, ": opening the source"), number);
+}
+
+void check_device(int source, const struct stat& st, const std::string& doing) {
+    if (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode)) return;
+    struct statfs fs {};
+    bool terminals = S_ISDIR(st.st_mode) && ::fstatfs(source, &fs) == 0 && fs.f_type == DEVPTS_SUPER_MAGIC;
+    if (!terminals) throw Error(cat(doing, ": the source is no device"));
+}
+
+Source take(const plan::Mount& mount, const std::string& doing) {
+    Source taken;
+    Fd source = open_source(mount, doing);
+    if (!source) return taken;
+    struct stat st = sys::stat_of(source.get(), printable(mount.source, 4096));
+    if (mount.device) check_device(source.get(), st, doing);
+    taken.directory = S_ISDIR(st.st_mode);
+    try {
+        taken.tree = sys::open_tree_clone(source.get(), mount.recursive && taken.directory, printable(mount.source, 4096));
+    } catch (const SysError& error) {
+        // The kernel keeps what the node's administrator covered by a mount covered.
+        const char* hint = error.number() == EINVAL && !mount.recursive ? "; there are mounts below it that may not be left out: use rbind" : "";
+        throw Error(cat(doing, ": ", error.what(), hint));
+    }
+    sys::set_mount_attributes(taken.tree.get(), flags_of(mount), 0, true, doing, MS_PRIVATE);
+    return taken;
+}
+
+Missing missing_of(const plan::Mount& mount, bool directory) {
+    switch (mount.create) {
+        case plan::Mount::Create::none: return Missing::fails;
+        case plan::Mount::Create::directory: return Missing::directory;
+        case plan::Mount::Create::file: return Missing::file;
+        case plan::Mount::Create::automatic: break;
+    }
+    return directory ? Missing::directory : Missing::file;
+}
+
+Fd new_tmpfs(const plan::Mount& mount) {
+    char mode[16];
+    snprintf(mode, sizeof mode, "%o", mount.mode & 07777U);
+    std::vector<sys::MountOption> options = {{"source", "tmpfs"}, {"mode", mode}};
+    if (mount.size != 0) options.push_back({"size", cat(mount.size)});
+    return sys::new_mount("tmpfs", options, static_cast<unsigned>(flags_of(mount)));
+}
+
+/// The mount point, checked: of the same kind as what is mounted, and not the root.
+Fd open_target(const Root& root, const plan::Mount& mount, bool directory, const std::string& doing) {
+    Fd target;
+    try {
+        target = root.open(mount.target, missing_of(mount, directory), Where::named);
+    } catch (const Error& error) {
+        throw Error(cat(doing, ": ", error.what()));
+    }
+    if (root.is_root(target.get())) throw Error(cat(doing, ": the target is the root of the container"));
+    bool is_directory = S_ISDIR(sys::stat_of(target.get(), printable(mount.target, 4096)).st_mode);
+    if (is_directory == directory) return target;
+    throw Error(cat(doing, ": the target is ", is_directory ? "a directory and the source is none" : "no directory and the source is one"));
+}
+
+}  // namespace
+
+std::string described(const plan::Mount& mount, const std::string& origin) {
+    std::string what = mount.kind == plan::Mount::Kind::tmpfs ? "a tmpfs" : printable(mount.source, 4096);
+    return cat("mounting ", what, " at ", printable(mount.target, 4096), " (", origin, ")");
+}
+
+std::vector<Source> take_sources(const std::vector<plan::Edit>& edits) {
+    std::vector<Source> sources(edits.size());
+    for (size_t i = 0; i < edits.size(); ++i)
+        if (const auto* mount = std::get_if<plan::Mount>(&edits[i].action); mount && mount->kind == plan::Mount::Kind::bind)
+            sources[i] = take(*mount, described(*mount, edits[i].origin));
+    return sources;
+}
+
+void attach(Root& root, const plan::Mount& mount, const std::string& origin, const Source& source) {
+    bool tmpfs = mount.kind == plan::Mount::Kind::tmpfs;
+    if (!tmpfs && !source.tree) return;
+    std::string doing = described(mount, origin);
+    Fd target = open_target(root, mount, tmpfs || source.directory, doing);
+    Fd made = tmpfs ? new_tmpfs(mount) : Fd();
+    int tree = tmpfs ? made.get() : source.tree.get();
+    try {
+        sys::move_mount_to(tree, target.get(), printable(mount.target, 4096));
+    } catch (const Error& error) {
+        throw Error(cat(doing, ": ", error.what()));
+    }
+    if (tmpfs) root.adopt(tree);
+}
+
+}  // namespace berth::mount

@@ -1,0 +1,95 @@
+#include "runtime/mount/edits.hh"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/namespaces.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::mount {
+
+namespace {
+
+constexpr size_t account_file_limit = 16 << 20;
+
+/// Executes one action; the edit's place in the plan selects its source.
+class Executor {
+  public:
+    Executor(Root& root, const plan::Edit& edit, const Source& source) : root_(root), edit_(edit), source_(source) {}
+
+    void operator()(const plan::Mount& mount) const { attach(root_, mount, edit_.origin, source_); }
+
+    void operator()(const plan::Unmount& wanted) const {
+        std::string what = cat(printable(wanted.target, 4096), " (", edit_.origin, ")");
+        Fd target = root_.open(wanted.target, Missing::fails);
+        if (root_.is_root(target.get())) throw Error(cat("unmounting ", what, ": it is the root of the container"));
+        if (!sys::is_mount_root(target.get(), what)) throw Error(cat("unmounting ", what, ": nothing is mounted there"));
+        sys::unmount(target.get(), what);
+    }
+
+    void operator()(const plan::Symlink& link) const {
+        Root::Place place = root_.place(link.path, false);
+        if (place.name.empty() || exists(place)) return;
+        Root::check_may_create(place, link.path);
+        if (::symlinkat(link.target.c_str(), place.parent.get(), place.name.c_str()) != 0)
+            throw SysError(cat("creating the link ", printable(link.path, 4096), " (", edit_.origin, ")"));
+    }
+
+    void operator()(const plan::Directory& directory) const {
+        Fd made = root_.open(directory.path, Missing::directory, Where::own, directory.mode);
+        if (!S_ISDIR(sys::stat_of(made.get(), printable(directory.path, 4096)).st_mode))
+            throw Error(cat("creating the directory ", printable(directory.path, 4096), " (", edit_.origin, "): there is something else of that name"));
+    }
+
+    void operator()(const plan::AccountLine& account) const {
+        Root::Place place = root_.place(account.path, true);
+        // A file of the node that is mounted there is the node's: it stays as it is.
+        if (place.name.empty() || !place.own) return;
+        Fd existing = exists(place);
+        if (existing && sys::is_mount_root(existing.get(), account.path)) return;
+        std::string content = existing ? account_file(place, account.path) : std::string();
+        // O_NONBLOCK: whatever the image has there, opening it does not wait.
+        Fd file = sys::open_at(place.parent.get(), place.name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, 0644);
+        sys::write_all(file.get(), plan::with_account_line(content, account), printable(account.path, 4096));
+    }
+
+  private:
+    static Fd exists(const Root::Place& place) { return sys::open_if_exists(place.parent.get(), place.name, O_PATH | O_NOFOLLOW); }
+
+    static std::string account_file(const Root::Place& place, const std::string& path) {
+        Fd file = sys::open_at(place.parent.get(), place.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+        std::string what = cat(printable(path, 4096), " of the image");
+        if (!S_ISREG(sys::stat_of(file.get(), what).st_mode)) throw Error(cat("reading ", what, ": it is no regular file"));
+        return sys::read_all(file.get(), account_file_limit, what);
+    }
+
+    Root& root_;
+    const plan::Edit& edit_;
+    const Source& source_;
+};
+
+}  // namespace
+
+void apply_edits(Root& root, const std::vector<plan::Edit>& edits, const std::vector<Source>& sources) {
+    for (size_t i = 0; i < edits.size(); ++i) std::visit(Executor(root, edits[i], sources[i]), edits[i].action);
+}
+
+void prepare_workdir(const Root& root, const std::string& path, bool required) {
+    std::string doing = cat("entering the working directory ", printable(path, 4096), required ? " (option --container-workdir)" : " of the image");
+    Fd directory;
+    try {
+        directory = root.open(path, required ? Missing::fails : Missing::directory);
+    } catch (const SysError& error) {
+        if (error.number() == ENOENT) throw Error(cat(doing, ": it does not exist in the container"), exit_not_found);
+        const char* hint = error.number() == ELOOP ? " (links of /proc are not followed)" : "";
+        throw Error(cat(doing, ": ", reason(error.number()), hint), exit_not_executable);
+    }
+    if (!S_ISDIR(sys::stat_of(directory.get(), doing).st_mode)) throw Error(cat(doing, ": it is not a directory"), exit_not_executable);
+}
+
+}  // namespace berth::mount

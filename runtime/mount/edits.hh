@@ -1,0 +1,19 @@
+// Executes the edits of a plan on a root: mounts, unmounts, symlinks, directories, account lines.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "runtime/mount/binds.hh"
+#include "runtime/mount/root.hh"
+#include "runtime/plan/plan.hh"
+
+namespace berth::mount {
+
+/// Does `edits` in order. `sources` is what take_sources() made of them. Throws Error naming the edit's object and origin.
+void apply_edits(Root& root, const std::vector<plan::Edit>& edits, const std::vector<Source>& sources);
+
+/// Makes sure that processes can start in `path`: when it is `required` it must be there (Error with exit code 127, or 126 when it is no directory
+/// that can be entered), else it is made when missing.
+void prepare_workdir(const Root& root, const std::string& path, bool required);
+
+}  // namespace berth::mount

@@ -1,0 +1,26 @@
+// The answers of the file server: what each FUSE request for the image's tree is replied with.
+#pragma once
+#include <sys/types.h>
+
+#include "runtime/squash/data.hh"
+#include "runtime/squash/index.hh"
+
+struct fuse_lowlevel_ops;
+
+namespace berth::mount {
+
+/// What the server serves. Shared by all its threads and never changed.
+struct Served {
+    squash::Index index;
+    squash::DataReader data;
+    uid_t uid;  ///< owner of everything, as the mounting user namespace numbers it
+    gid_t gid;
+};
+
+/// The operations, for a session whose user data is a `Served*`. Corrupt data is answered with EIO; nothing ever throws into libfuse.
+const fuse_lowlevel_ops& operations();
+
+/// True for an xattr name of the image that is served: user.*, save what the overlay would take for its own marks.
+bool serves_xattr(std::string_view name);
+
+}  // namespace berth::mount

@@ -1,0 +1,71 @@
+// The container's root file system: a writable overlay over the served image, and the ways to name, make and protect things inside it.
+#pragma once
+#include <sys/types.h>
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "runtime/base/fd.hh"
+
+namespace berth::mount {
+
+/// Mounts a tmpfs (`size` bytes, 0: half of memory) over a directory that every node has, with the directories lower, upper, work and root in it.
+/// It hides that directory, so sources of mounts are taken before. The result is the tmpfs's root. Throws Error.
+Fd make_staging(uint64_t size);
+
+/// The directory `name` of the staging area, O_PATH.
+Fd staging_directory(int staging, const std::string& name);
+
+/// Whether what is looked up must be there already or is made.
+enum class Missing { fails, directory, file };
+
+/// Where something new may be put. What the image names or redirects stays on the container's own file systems; what a user names in an option may be
+/// made in a directory of the node that was mounted, as long as no symlink led there.
+enum class Where { own, named };
+
+/// A container's root that is not yet the root of the process.
+class Root {
+  public:
+    /// Lays the overlay over staging/lower and attaches it at staging/root. Changes the working directory.
+    static Root make_overlay(int staging);
+
+    /// Any directory as a root, whose own file system counts as the container's.
+    explicit Root(Fd directory);
+
+    int fd() const { return directory_.get(); }
+
+    /// The object at `path` inside (O_PATH), all symlinks followed as the container sees them. What is missing is made as `missing` says, parents too
+    /// (mode 0755), where `where` allows it.
+    Fd open(const std::string& path, Missing missing, Where where = Where::own, mode_t mode = 0755) const;
+
+    /// A place for a name: its directory (made when missing) and the name in it, symlinks in both followed, the last one only with `follow_last`.
+    struct Place {
+        Fd parent;               ///< O_PATH
+        std::string name;        ///< empty: the root itself
+        bool own = false;        ///< the directory is on a file system of the container
+        bool redirected = false;  ///< a symlink was followed on the way
+    };
+    Place place(const std::string& path, bool follow_last, Where where = Where::own) const;
+
+    /// Throws Error when nothing new may be put at `place`, found by looking up `path`.
+    static void check_may_create(const Place& place, const std::string& path, Where where = Where::own);
+
+    /// From now on the file system of the mount `fd` counts as the container's own.
+    void adopt(int fd);
+
+    /// True when `fd` is on a file system of the container.
+    bool owns(int fd) const;
+
+    /// True when `fd` is the root directory itself.
+    bool is_root(int fd) const;
+
+    /// No writes to the root file system from here on; mounts on it are not affected.
+    void make_read_only() const;
+
+  private:
+    Fd directory_;
+    std::set<dev_t> own_;  ///< file systems that live and die with the container
+};
+
+}  // namespace berth::mount

@@ -1,0 +1,199 @@
+#include "runtime/mount/server.hh"
+
+#define FUSE_USE_VERSION 312
+#include <fcntl.h>
+#include <fuse3/fuse_lowlevel.h>
+#include <linux/fuse.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <future>
+#include <memory>
+#include <thread>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/namespaces.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/mount/operations.hh"
+
+namespace berth::mount {
+
+namespace {
+
+constexpr unsigned thread_limit = 8;
+
+// Each thread talks to the kernel over its own clone of /dev/fuse, so that threads do not queue for one lock.
+thread_local int channel = -1;
+
+ssize_t read_channel(int, void* buffer, size_t size, void*) { return ::read(channel, buffer, size); }
+ssize_t write_channel(int, iovec* parts, int count, void*) { return ::writev(channel, parts, count); }
+
+void silent(fuse_log_level, const char*, va_list) {}
+
+unsigned usable_cpus() {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<unsigned>(CPU_COUNT(&set)) : 1;
+}
+
+/// Gives the calling thread its own descriptor table that holds only `keep` (and /dev/null as 0, 1 and 2): no socket or pipe of the rest of the
+/// process stays open because of the server.
+void leave_descriptor_table(std::vector<int> keep) {
+    if (int number = sys::unshare(CLONE_FILES); number != 0) throw SysError("giving the file server its own descriptors", number);
+    std::sort(keep.begin(), keep.end());
+    unsigned from = 3;
+    for (int fd : keep) {
+        auto kept = static_cast<unsigned>(fd);
+        if (kept > from) close_range(from, kept - 1, 0);
+        from = std::max(from, kept + 1);
+    }
+    close_range(from, ~0U, 0);
+    Fd null = sys::open_file("/dev/null", O_RDWR);
+    for (int fd : {0, 1, 2})
+        if (::dup3(null.get(), fd, O_CLOEXEC) < 0) throw SysError("closing the file server's standard streams");
+}
+
+Fd open_device() {
+    Fd fd(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+    if (fd) return fd;
+    int number = errno;
+    const char* hint = number == EACCES || number == EPERM ? "; its mode must be 0666 (chmod 666 /dev/fuse, or the udev rules of the fuse3 package)"
+                       : number == ENOENT || number == ENODEV || number == ENXIO ? "; load the kernel module: modprobe fuse"
+                                                                               : "";
+    throw Error(cat("opening /dev/fuse to serve the image: ", reason(number), hint));
+}
+
+Fd clone_device(int device) {
+    Fd fd = open_device();
+    auto source = static_cast<uint32_t>(device);
+    if (::ioctl(fd.get(), FUSE_DEV_IOC_CLONE, &source) != 0) throw SysError("cloning the connection of the file server");
+    return fd;
+}
+
+struct SessionEnd {
+    void operator()(fuse_session* session) const { fuse_session_destroy(session); }
+};
+using Session = std::unique_ptr<fuse_session, SessionEnd>;
+
+/// Takes `device` over.
+Session make_session(Served& served, Fd device) {
+    fuse_set_log_func(silent);
+    char name[] = "berth";
+    char* arguments[] = {name, nullptr};
+    fuse_args args = FUSE_ARGS_INIT(1, arguments);
+    Session session(fuse_session_new(&args, &operations(), sizeof operations(), &served));
+    fuse_custom_io io{};
+    io.writev = write_channel;
+    io.read = read_channel;
+    if (!session || fuse_session_custom_io(session.get(), &io, device.get()) != 0) throw Error("starting the file server: libfuse refused the session");
+    device.release();
+    return session;
+}
+
+void attach(int device, const ServerOptions& options, int mount_point) {
+    std::vector<sys::MountOption> settings = {{"source", "berth"},
+                                              {"fd", cat(device)},
+                                              {"rootmode", "40000"},
+                                              {"user_id", cat(options.uid)},
+                                              {"group_id", cat(options.gid)},
+                                              {"allow_other", "", true},
+                                              {"default_permissions", "", true}};
+    Fd mount = sys::new_mount("fuse", settings, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    sys::move_mount_to(mount.get(), mount_point, "the image");
+}
+
+/// Answers requests that come over `device` until the mount has gone.
+void answer_requests(fuse_session* session, int device) {
+    channel = device;
+    fuse_buf request{};
+    while (!fuse_session_exited(session)) {
+        int got = fuse_session_receive_buf(session, &request);
+        if (got == -EINTR || got == -EAGAIN) continue;
+        if (got <= 0) break;
+        fuse_session_process_buf(session, &request);
+    }
+    fuse_session_exit(session);
+    free(request.mem);
+}
+
+/// What start_server hands to the thread it makes.
+struct Start {
+    squash::Index index;
+    std::vector<int> layers;
+    ServerOptions options;
+    int mount_point;
+    std::promise<void> mounted;
+};
+
+/// The life of the server's main thread. Throws only before `mounted` is set.
+void serve(Start& start) {
+    std::vector<int> keep = start.layers;
+    keep.push_back(start.mount_point);
+    leave_descriptor_table(std::move(keep));
+    Fd mount_point(start.mount_point);
+    std::vector<Fd> layers;
+    for (int fd : start.layers) layers.emplace_back(fd);
+    std::vector<squash::LayerInfo> about = start.index.layers();
+    Served served{std::move(start.index), squash::DataReader(std::move(layers), about, start.options.cache_bytes), start.options.uid, start.options.gid};
+
+    Fd device = open_device();
+    int first = device.get();
+    Session session = make_session(served, std::move(device));
+    attach(first, start.options, mount_point.get());
+    mount_point.reset();
+    std::vector<Fd> clones;
+    for (unsigned i = 1; i < server_threads(start.options.threads, usable_cpus()); ++i) clones.push_back(clone_device(first));
+    if (start.options.confine) start.options.confine();
+
+    std::vector<std::jthread> workers;
+    for (const Fd& clone : clones) workers.emplace_back(answer_requests, session.get(), clone.get());
+    start.mounted.set_value();
+    answer_requests(session.get(), first);
+}
+
+/// Signals are the business of the program's own threads.
+class SignalsBlocked {
+  public:
+    SignalsBlocked() {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    SignalsBlocked(const SignalsBlocked&) = delete;
+    SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+  private:
+    sigset_t before_{};
+};
+
+}  // namespace
+
+unsigned server_threads(unsigned configured, unsigned cpus) { return configured != 0 ? configured : std::clamp(cpus, 1U, thread_limit); }
+
+void start_server(squash::Index index, std::vector<Fd> layers, const ServerOptions& options, int mount_point) {
+    // `layers` stays the owner of the descriptors in this thread's table; the server owns its copies of them in its own.
+    auto start = std::make_shared<Start>(Start{std::move(index), {}, options, mount_point, {}});
+    for (const Fd& layer : layers) start->layers.push_back(layer.get());
+    std::future<void> mounted = start->mounted.get_future();
+    {
+        SignalsBlocked blocked;
+        std::thread([start] {
+            try {
+                serve(*start);
+            } catch (...) {
+                start->mounted.set_exception(std::current_exception());
+            }
+        }).detach();
+    }
+    mounted.get();
+}
+
+}  // namespace berth::mount

@@ -1,0 +1,64 @@
+#include "runtime/sandbox/capabilities.hh"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+
+namespace berth::sandbox {
+
+namespace {
+
+void set_capabilities(uint64_t permitted, uint64_t effective) {
+    __user_cap_header_struct header{};
+    header.version = _LINUX_CAPABILITY_VERSION_3;
+    __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
+    for (unsigned word = 0; word < _LINUX_CAPABILITY_U32S_3; ++word) {
+        data[word].permitted = static_cast<uint32_t>(permitted >> (32 * word));
+        data[word].effective = static_cast<uint32_t>(effective >> (32 * word));
+    }
+    if (syscall(SYS_capset, &header, data) != 0) throw SysError("setting capabilities");
+}
+
+}  // namespace
+
+void drop_capabilities(uint64_t keep) {
+    if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0) throw SysError("clearing the ambient capabilities");
+    // The kernel may know capabilities that these headers do not: it says where its list ends.
+    for (unsigned long capability = 0;; ++capability) {
+        int held = ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0);
+        if (held < 0) break;
+        if (held > 0 && ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) throw SysError("emptying the capability bounding set");
+    }
+    set_capabilities(keep, 0);
+}
+
+void raise_capabilities(uint64_t wanted) { set_capabilities(wanted, wanted); }
+
+void forbid_new_privileges() {
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) throw SysError("setting no_new_privs");
+}
+
+void become_private() {
+    rlimit none{0, 0};
+    if (::setrlimit(RLIMIT_CORE, &none) != 0 || ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) throw SysError("closing the process to others");
+}
+
+void reset_oom_score() {
+    try {
+        if (std::strtol(sys::read_file("/proc/self/oom_score_adj", 64).c_str(), nullptr, 10) >= 0) return;
+        sys::write_all(sys::open_file("/proc/self/oom_score_adj", O_WRONLY).get(), "0", "oom_score_adj");
+    } catch (const Error&) {
+        // A node that hides the file loses the adjustment, not the start.
+    }
+}
+
+}  // namespace berth::sandbox

@@ -1,0 +1,96 @@
+#include "runtime/sandbox/processes.hh"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/nsfs.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/pidfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+#include <vector>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/fd.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::sandbox {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct DirectoryEnd {
+    void operator()(DIR* directory) const { closedir(directory); }
+};
+
+std::vector<pid_t> all_processes(int proc) {
+    Fd fd = sys::open_at(proc, ".", O_RDONLY | O_DIRECTORY);
+    std::unique_ptr<DIR, DirectoryEnd> directory(fdopendir(fd.get()));
+    if (!directory) throw SysError("listing /proc");
+    fd.release();
+    std::vector<pid_t> pids;
+    while (const dirent* entry = readdir(directory.get())) {
+        uint64_t pid = 0;
+        if (parse_number(entry->d_name, INT32_MAX, pid) && static_cast<pid_t>(pid) != ::getpid()) pids.push_back(static_cast<pid_t>(pid));
+    }
+    return pids;
+}
+
+/// True when the process is in the user namespace with inode number `inode`, or in one made below it.
+bool lives_in(int proc, pid_t pid, ino_t inode) {
+    Fd at(::openat(proc, cat(pid, "/ns/user").c_str(), O_RDONLY | O_CLOEXEC));
+    while (at) {
+        struct stat st {};
+        if (::fstat(at.get(), &st) != 0) return false;
+        if (st.st_ino == inode) return true;
+        // Ends with EPERM above the caller's own namespace.
+        at.reset(::ioctl(at.get(), NS_GET_PARENT));
+    }
+    return false;
+}
+
+bool has_ended(int pidfd) {
+    pollfd wait{pidfd, POLLIN, 0};
+    return ::poll(&wait, 1, 0) > 0;
+}
+
+/// Kills what is there now; the result are the handles of those that were alive.
+std::vector<Fd> kill_once(int proc, ino_t inode) {
+    std::vector<Fd> killed;
+    for (pid_t pid : all_processes(proc)) {
+        // The handle first: what is examined after it is the process of the handle, or it has ended.
+        Fd handle(::pidfd_open(pid, 0));
+        if (!handle || !lives_in(proc, pid, inode) || has_ended(handle.get())) continue;
+        if (::pidfd_send_signal(handle.get(), SIGKILL, nullptr, 0) == 0) killed.push_back(std::move(handle));
+    }
+    return killed;
+}
+
+int milliseconds_until(Clock::time_point end) {
+    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    return left > 0 ? static_cast<int>(left) : 0;
+}
+
+}  // namespace
+
+bool kill_inhabitants(int proc, int user_namespace, std::chrono::milliseconds patience) {
+    ino_t inode = sys::stat_of(user_namespace, "the user namespace").st_ino;
+    Clock::time_point end = Clock::now() + patience;
+    for (;;) {
+        std::vector<Fd> killed = kill_once(proc, inode);
+        if (killed.empty()) return true;
+        for (const Fd& handle : killed) {
+            pollfd wait{handle.get(), POLLIN, 0};
+            ::poll(&wait, 1, milliseconds_until(end));
+        }
+        if (Clock::now() >= end) return kill_once(proc, inode).empty();
+    }
+}
+
+}  // namespace berth::sandbox
