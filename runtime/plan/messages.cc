@@ -1,0 +1,114 @@
+#include "runtime/plan/messages.hh"
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::plan {
+
+namespace {
+
+constexpr uint64_t id_limit = 0xFFFFFFFF;
+
+Message message_of(MessageType type) {
+    Message out;
+    out.type = static_cast<uint16_t>(type);
+    return out;
+}
+
+void expect(const Message& message, MessageType type) {
+    if (!is(message, type)) throw Error(cat("reading a message of berth's plugin or helper: it has type ", message.type, " where another was due"));
+}
+
+}  // namespace
+
+Message encode(const StepRequest& request) {
+    Message out = message_of(MessageType::step);
+    for (const auto& [name, value] : request.options) out.add("option:" + name, value);
+    out.add_number("job", request.job);
+    out.add("step", request.step);
+    out.add("node", request.node);
+    out.add_number("uid", request.uid);
+    out.add_number("gid", request.gid);
+    out.add("cwd", request.cwd);
+    out.add("batch-script", request.batch_script);
+    for (const std::string& entry : request.environment) out.add("env", entry);
+    return out;
+}
+
+StepRequest decode_step(const Message& message) {
+    expect(message, MessageType::step);
+    StepRequest out;
+    for (const auto& [key, value] : message.records)
+        if (key.starts_with("option:")) add_option(out.options, key.substr(7), value);
+    out.job = static_cast<uint32_t>(message.number("job", id_limit));
+    out.step = message.value("step");
+    out.node = message.value("node");
+    out.uid = static_cast<uid_t>(message.number("uid", id_limit));
+    out.gid = static_cast<gid_t>(message.number("gid", id_limit));
+    out.cwd = message.value("cwd");
+    out.batch_script = message.value("batch-script");
+    out.environment = message.all("env");
+    return out;
+}
+
+Message encode(const TaskRequest& request) {
+    Message out = message_of(MessageType::task);
+    out.add_number("local-id", request.local_id);
+    for (const std::string& entry : request.environment) out.add("env", entry);
+    return out;
+}
+
+TaskRequest decode_task(const Message& message) {
+    expect(message, MessageType::task);
+    return {static_cast<uint32_t>(message.number("local-id", id_limit)), message.all("env")};
+}
+
+Message encode(const Ready& ready) {
+    Message out = message_of(MessageType::ready);
+    out.add("workdir", ready.workdir);
+    out.add("seccomp", ready.seccomp_program);
+    for (const EnvironmentChange& change : ready.environment)
+        if (change.value)
+            out.add("set", cat(change.name, '=', *change.value));
+        else
+            out.add("unset", change.name);
+    return out;
+}
+
+Ready decode_ready(const Message& message) {
+    expect(message, MessageType::ready);
+    Ready out;
+    out.workdir = message.value("workdir");
+    out.seccomp_program = message.value("seccomp");
+    for (const auto& [key, value] : message.records) {
+        size_t equals = value.find('=');
+        if (key == "set" && equals != std::string::npos)
+            out.environment.push_back({value.substr(0, equals), value.substr(equals + 1)});
+        else if (key == "unset")
+            out.environment.push_back({value, std::nullopt});
+    }
+    return out;
+}
+
+Message encode(const Failure& failure) {
+    Message out = message_of(MessageType::failure);
+    out.add("line", failure.line);
+    out.add_number("exit-code", static_cast<uint64_t>(failure.exit_code));
+    out.add_number("shown", failure.shown ? 1 : 0);
+    return out;
+}
+
+Failure decode_failure(const Message& message) {
+    expect(message, MessageType::failure);
+    return {message.value("line"), static_cast<int>(message.number("exit-code", 255)), message.number("shown", 1) == 1};
+}
+
+Message join_message() { return message_of(MessageType::join); }
+
+Message progress_message(std::string_view text) {
+    Message out = message_of(MessageType::progress);
+    out.add("text", text);
+    return out;
+}
+
+}  // namespace berth::plan

@@ -1,0 +1,73 @@
+// What the plugin and the step's helper say to each other, as plain values, and their form on the channel. Pure.
+#pragma once
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/base/channel.hh"
+#include "runtime/plan/options.hh"
+#include "runtime/plan/plan.hh"
+
+namespace berth::plan {
+
+enum class MessageType : uint16_t {
+    step = 1,      ///< plugin to helper, once, on the step's socket: StepRequest
+    join = 2,      ///< a task to the helper on the step's socket; carries one end of the task's own socket pair
+    task = 3,      ///< a task to the helper on its own socket: TaskRequest
+    progress = 4,  ///< helper to a task, any number: one line in "text"
+    ready = 5,     ///< helper to a task: Ready, with two descriptors: user namespace, mount namespace
+    failure = 6,   ///< helper to a task: Failure
+};
+
+/// The first message of a step: everything the helper is told.
+struct StepRequest {
+    GivenOptions options;
+    uint32_t job = 0;
+    std::string step;  ///< "0", "batch", "interactive"
+    std::string node;
+    uid_t uid = 0;
+    gid_t gid = 0;
+    std::string cwd;
+    std::string batch_script;  ///< host path of the spooled script; empty when this is no batch step
+    std::vector<std::string> environment;  ///< NAME=VALUE of the step
+    bool operator==(const StepRequest&) const = default;
+};
+
+struct TaskRequest {
+    uint32_t local_id = 0;  ///< of the task on this node
+    std::vector<std::string> environment;
+    bool operator==(const TaskRequest&) const = default;
+};
+
+struct Ready {
+    std::string workdir;  ///< absolute, in the container
+    std::vector<EnvironmentChange> environment;
+    std::string seccomp_program;  ///< an array of struct sock_filter, or empty
+    bool operator==(const Ready&) const = default;
+};
+
+struct Failure {
+    std::string line;  ///< finished, without "berth:" in front
+    int exit_code = 125;
+    bool shown = false;  ///< another task of the step has been told to print it
+    bool operator==(const Failure&) const = default;
+};
+
+Message encode(const StepRequest& request);
+Message encode(const TaskRequest& request);
+Message encode(const Ready& ready);
+Message encode(const Failure& failure);
+Message join_message();
+Message progress_message(std::string_view text);
+
+/// Each throws Error when the message is of another type, or lacks something, or has a number out of range.
+StepRequest decode_step(const Message& message);
+TaskRequest decode_task(const Message& message);
+Ready decode_ready(const Message& message);
+Failure decode_failure(const Message& message);
+
+inline bool is(const Message& message, MessageType type) { return message.type == static_cast<uint16_t>(type); }
+
+}  // namespace berth::plan

@@ -1,0 +1,122 @@
+#include "runtime/plan/options.hh"
+
+#include <algorithm>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/plan/mounts.hh"
+#include "runtime/plan/names.hh"
+#include "runtime/plan/reference.hh"
+
+namespace berth::plan {
+
+namespace {
+
+const OptionInfo* info_of(std::string_view name) {
+    for (const OptionInfo& option : option_table())
+        if (name == option.name) return &option;
+    return nullptr;
+}
+
+/// The request with one option applied; the only place that knows what each option means.
+void apply(Request& request, std::string_view name, std::string_view value) {
+    if (name == "container-image") {
+        parse_reference(value);
+        request.image = value;
+    } else if (name == "container-mounts") {
+        request.mounts = parse_mounts(value);
+    } else if (name == "container-workdir") {
+        request.workdir = parse_workdir(value);
+    } else if (name == "container-env") {
+        request.env = parse_env_names(value);
+    } else if (name == "container-mount-home" || name == "no-container-mount-home") {
+        request.mount_home = name[0] == 'c';
+    } else if (name == "container-remap-root" || name == "no-container-remap-root") {
+        request.remap_root = name[0] == 'c';
+    } else if (name == "container-writable" || name == "container-readonly") {
+        request.writable = name == "container-writable";
+    } else {
+        throw Error(cat("--", printable(name), " is no option of berth"));
+    }
+}
+
+void insert_in_order(GivenOptions& options, std::string_view name, std::string_view value) {
+    auto position = [](std::string_view wanted) {
+        const auto& table = option_table();
+        return std::find_if(table.begin(), table.end(), [&](const OptionInfo& option) { return wanted == option.name; }) - table.begin();
+    };
+    auto after = std::find_if(options.begin(), options.end(), [&](const auto& option) { return position(option.first) > position(name); });
+    options.insert(after, {std::string(name), std::string(value)});
+}
+
+const char* opposite_of(std::string_view name) {
+    const OptionInfo* info = info_of(name);
+    return info != nullptr ? info->opposite : nullptr;
+}
+
+}  // namespace
+
+const std::vector<OptionInfo>& option_table() {
+    static const std::vector<OptionInfo> table = {
+        {"container-image", "[USER@][REGISTRY/]IMAGE[:TAG][@DIGEST]|PATH", "run in a container of this image; a path starts with . or /", nullptr},
+        {"container-mounts", "SRC[:DST[:FLAG+FLAG]][,...]", "make host files visible in the container; flags: ro rw exec noexec bind rbind", nullptr},
+        {"container-workdir", "PATH", "working directory in the container", nullptr},
+        {"container-env", "NAME[,NAME...]", "host environment variables that beat the image's", nullptr},
+        {"container-mount-home", nullptr, "make the home directory visible in the container", "no-container-mount-home"},
+        {"no-container-mount-home", nullptr, "keep the home directory out of the container", "container-mount-home"},
+        {"container-remap-root", nullptr, "be root in the container", "no-container-remap-root"},
+        {"no-container-remap-root", nullptr, "be oneself in the container", "container-remap-root"},
+        {"container-writable", nullptr, "let the container's file system be written to; what is written goes with the step", "container-readonly"},
+        {"container-readonly", nullptr, "make the container's file system read-only", "container-writable"},
+    };
+    return table;
+}
+
+const std::string* given(const GivenOptions& options, std::string_view name) {
+    for (const auto& [option, value] : options)
+        if (option == name) return &value;
+    return nullptr;
+}
+
+void check_option(std::string_view name, std::string_view value) {
+    Request scratch;
+    try {
+        apply(scratch, name, value);
+    } catch (const Error& error) {
+        throw Error(cat("--", printable(name), ": ", error.what()), error.exit_code());
+    }
+}
+
+void add_option(GivenOptions& options, std::string_view name, std::string_view value) {
+    if (const std::string* before = given(options, name)) {
+        if (*before == value) return;
+        throw Error(cat("--", printable(name), " is given twice, as ", printable(*before, 4096), " and as ", printable(value, 4096)));
+    }
+    if (const char* opposite = opposite_of(name); opposite != nullptr && given(options, opposite) != nullptr)
+        throw Error(cat("--", opposite, " and --", printable(name), " contradict each other"));
+    insert_in_order(options, name, value);
+}
+
+void add_option_if_new(GivenOptions& options, std::string_view name, std::string_view value) {
+    const char* opposite = opposite_of(name);
+    if (given(options, name) != nullptr || (opposite != nullptr && given(options, opposite) != nullptr)) return;
+    insert_in_order(options, name, value);
+}
+
+std::string ignored_note(const GivenOptions& options) {
+    if (options.empty() || given(options, "container-image") != nullptr) return {};
+    std::string names;
+    for (const auto& [name, value] : options) names += cat(names.empty() ? "" : ", ", "--", name);
+    return cat("ignoring ", names, ": there is no --container-image");
+}
+
+Request request_of(const GivenOptions& options) {
+    Request request;
+    for (const auto& [name, value] : options) {
+        check_option(name, value);
+        apply(request, name, value);
+    }
+    return request;
+}
+
+}  // namespace berth::plan

@@ -1,0 +1,48 @@
+#include "runtime/plan/messages.hh"
+
+#include <catch2/catch.hpp>
+
+#include "runtime/base/error.hh"
+
+using namespace berth;
+using namespace berth::plan;
+
+TEST_CASE("messages: a step's request is the same on both ends", "[messages]") {
+    StepRequest request;
+    request.options = {{"container-image", "r/n:t"}, {"container-mounts", "/a,b"}, {"container-readonly", ""}};
+    request.job = 4294967295;
+    request.step = "batch";
+    request.node = "n1";
+    request.uid = 1000;
+    request.gid = 1001;
+    request.cwd = "/home/a b";
+    request.batch_script = "/var/spool/job1/slurm_script";
+    request.environment = {"A=1", "A=2", "N=x\ny", "EMPTY="};
+    CHECK(decode_step(encode(request)) == request);
+}
+
+TEST_CASE("messages: tasks, answers and failures are the same on both ends", "[messages]") {
+    TaskRequest task{3, {"PATH=/bin", "X="}};
+    CHECK(decode_task(encode(task)) == task);
+
+    Ready ready{"/work", {{"PATH", "/usr/bin"}, {"LANG", std::nullopt}, {"E", ""}, {"EQ", "a=b"}}, std::string("\0\1\2", 3)};
+    CHECK(decode_ready(encode(ready)) == ready);
+
+    Failure failure{"no such image", 127, true};
+    CHECK(decode_failure(encode(failure)) == failure);
+
+    CHECK(is(join_message(), MessageType::join));
+    CHECK(progress_message("pulling").value("text") == "pulling");
+}
+
+TEST_CASE("messages: wrong types and missing parts are errors", "[messages]") {
+    CHECK_THROWS_AS(decode_ready(encode(Failure{"x", 1, false})), Error);
+    CHECK_THROWS_AS(decode_step(join_message()), Error);
+    Message message = encode(Failure{"x", 1, false});
+    message.records.clear();
+    CHECK_THROWS_AS(decode_failure(message), Error);
+    message.add("line", "x");
+    message.add("exit-code", "256");
+    message.add("shown", "0");
+    CHECK_THROWS_AS(decode_failure(message), Error);
+}

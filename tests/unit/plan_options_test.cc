@@ -1,0 +1,65 @@
+#include "runtime/plan/options.hh"
+
+#include <catch2/catch.hpp>
+
+#include "runtime/base/error.hh"
+
+using namespace berth;
+using namespace berth::plan;
+using Catch::Contains;
+
+TEST_CASE("options: a request is made of what was given", "[options]") {
+    GivenOptions options;
+    add_option(options, "container-readonly", "");
+    add_option(options, "container-mounts", "/a:/b:ro");
+    add_option(options, "container-image", "127.0.0.1:5000/debian:12");
+    add_option(options, "container-env", "FOO,BAR");
+    add_option(options, "container-workdir", "/w");
+    add_option(options, "no-container-mount-home", "");
+    add_option(options, "container-remap-root", "");
+    CHECK(options.front().first == "container-image");
+
+    Request request = request_of(options);
+    CHECK(request.image == "127.0.0.1:5000/debian:12");
+    REQUIRE(request.mounts.size() == 1);
+    CHECK(request.mounts[0].target == "/b");
+    CHECK(request.env == std::vector<std::string>{"FOO", "BAR"});
+    CHECK(request.workdir == "/w");
+    CHECK(request.mount_home == false);
+    CHECK(request.remap_root == true);
+    CHECK(request.writable == false);
+    CHECK(request_of({}).writable == std::nullopt);
+}
+
+TEST_CASE("options: mistakes name the option and show where", "[options]") {
+    CHECK_THROWS_WITH(check_option("container-image", "Debian:12"), Contains("--container-image") && Contains("^"));
+    CHECK_THROWS_WITH(check_option("container-mounts", "/a:b"), Contains("--container-mounts") && Contains("^"));
+    CHECK_THROWS_WITH(check_option("container-workdir", "w"), Contains("--container-workdir") && Contains("^"));
+    CHECK_THROWS_WITH(check_option("container-env", "A,2B"), Contains("--container-env") && Contains("^"));
+    CHECK_THROWS_AS(check_option("container-magic", ""), Error);
+    CHECK_NOTHROW(check_option("container-writable", ""));
+}
+
+TEST_CASE("options: twice with another value, and contradictions", "[options]") {
+    GivenOptions options;
+    add_option(options, "container-image", "a");
+    CHECK_NOTHROW(add_option(options, "container-image", "a"));
+    CHECK_THROWS_WITH(add_option(options, "container-image", "b"), Contains("--container-image is given twice"));
+    add_option(options, "container-writable", "");
+    CHECK_THROWS_WITH(add_option(options, "container-readonly", ""), Contains("--container-writable") && Contains("--container-readonly"));
+    add_option(options, "no-container-remap-root", "");
+    CHECK_THROWS_AS(add_option(options, "container-remap-root", ""), Error);
+
+    GivenOptions nested = {{"container-image", "a"}, {"container-readonly", ""}};
+    add_option_if_new(nested, "container-image", "outer");
+    add_option_if_new(nested, "container-writable", "");
+    add_option_if_new(nested, "container-workdir", "/w");
+    CHECK(nested == GivenOptions{{"container-image", "a"}, {"container-workdir", "/w"}, {"container-readonly", ""}});
+}
+
+TEST_CASE("options: without an image the others are ignored aloud", "[options]") {
+    CHECK(ignored_note({}).empty());
+    CHECK(ignored_note({{"container-image", "a"}, {"container-env", "A"}}).empty());
+    CHECK(ignored_note({{"container-env", "A"}, {"container-readonly", ""}}) ==
+          "ignoring --container-env, --container-readonly: there is no --container-image");
+}
