@@ -41,9 +41,9 @@ archives := $(foreach layer,$(layers),$(if $(sources_$(layer)),$(BUILD)/$(layer)
 berth_sources := $(sort $(wildcard runtime/*.cc runtime/cli/*.cc))
 pull_sources := $(sort $(wildcard runtime/pull/*.cc))
 # What the tests link of the programs: everything but the files with main.
-testable_sources := $(filter-out %/main.cc,$(berth_sources) $(pull_sources))
+testable_sources := $(filter-out %/main.cc,$(berth_sources) $(pull_sources)) $(wildcard $(addprefix spank/,config.cc join.cc run_directory.cc watch.cc))
 # The plugin has the grammars and the protocol of the lower layers and nothing else of them.
-plugin_sources := $(sort $(wildcard spank/*.cc)) $(wildcard $(addprefix runtime/plan/,reference.cc mounts.cc names.cc messages.cc)) $(sources_base)
+plugin_sources := $(sort $(wildcard spank/*.cc)) $(wildcard $(addprefix runtime/plan/,reference.cc mounts.cc names.cc options.cc messages.cc)) $(sources_base)
 unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*.cc))
 kernel_sources := $(sort $(wildcard tests/main.cc tests/kernel/*.cc))
 
@@ -55,7 +55,7 @@ programs := $(if $(berth_sources),$(BUILD)/berth) $(if $(pull_sources),$(BUILD)/
 plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel)
 
-.PHONY: all check install tidy format check-layers clean help
+.PHONY: all check install tidy format check-layers check-exports clean help
 all: $(programs) $(plugin) $(tests) compile_commands.json
 
 # Objects depend on this file, which changes only when the flags do.
@@ -98,12 +98,15 @@ $(BUILD)/tests/kernel: $(call objects,$(kernel_sources) $(testable_sources)) $(a
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
 
-check: all check-layers
+check: all check-layers $(if $(SAN)$(COV),,check-exports)
 	$(BUILD)/tests/unit
 	$(BUILD)/tests/kernel
 
 check-layers:
 	scripts/check-layers
+
+check-exports: $(plugin)
+	$(if $(plugin),scripts/check-exports $(plugin))
 
 compile_commands.json: Makefile $(all_sources)
 	@python3 -c 'import json,os,sys; print(json.dumps([{"directory":os.getcwd(),"file":f,"command":sys.argv[1]+" -c "+f} for f in sys.argv[2:]],indent=1))' \

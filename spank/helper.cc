@@ -1,0 +1,204 @@
+#include "spank/helper.hh"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "runtime/base/channel.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::spank {
+
+namespace {
+
+/// All that the child needs, made before the fork: only async-signal-safe calls are allowed after it.
+struct Launch {
+    const char* program;
+    char* const* arguments;
+    char* const* environment;
+    int socket;
+    int report;
+    uid_t uid;
+    gid_t gid;
+    const gid_t* groups;
+    size_t group_count;
+};
+
+/// A site's mistake with the helper's file would hand users' steps to whoever can write it.
+void check_program(const std::string& program) {
+    struct stat info;
+    if (stat(program.c_str(), &info) != 0) throw SysError(cat("looking for the helper ", program, " (helper= in plugstack.conf)"));
+    if (!S_ISREG(info.st_mode) || info.st_uid != 0 || (info.st_mode & 022) != 0)
+        throw Error(cat("the helper ", program, " must be a file of root's that nobody else can write to"));
+}
+
+/// -1 as an id means: leave it.
+long set_user(uid_t real, uid_t effective, uid_t saved) { return syscall(SYS_setresuid, real, effective, saved); }
+
+bool regain_root() { return set_user(static_cast<uid_t>(-1), 0, static_cast<uid_t>(-1)) == 0; }
+
+/// slurmstepd has -1000; its helper must not survive where tasks are killed for memory.
+void reset_oom_score() {
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    [[maybe_unused]] ssize_t written = write(fd, "0", 1);
+    close(fd);
+}
+
+/// Becomes the user for good; false when anything of root's could be left. The bare system calls touch this process alone, whereas the C
+/// library's would signal the threads it believes to have.
+bool drop_privileges(const Launch& launch) {
+    bool root = regain_root();
+    if (root) reset_oom_score();
+    if (root && syscall(SYS_setgroups, launch.group_count, launch.groups) != 0) return false;
+    if (syscall(SYS_setresgid, launch.gid, launch.gid, launch.gid) != 0) return false;
+    if (set_user(launch.uid, launch.uid, launch.uid) != 0) return false;
+    uid_t uids[3];
+    gid_t gids[3];
+    if (getresuid(&uids[0], &uids[1], &uids[2]) != 0 || getresgid(&gids[0], &gids[1], &gids[2]) != 0) return false;
+    for (int i = 0; i < 3; ++i)
+        if (uids[i] != launch.uid || gids[i] != launch.gid) return false;
+    if (launch.uid != 0 && regain_root()) return false;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+}
+
+/// Signals meant for the tasks must not end their file server; end of file on the socket does.
+void set_signals() {
+    static const int polite[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU, SIGTSTP, SIGTTIN, SIGTTOU};
+    for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
+    for (int number : polite) signal(number, SIG_IGN);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+/// Leaves 0, 1, 2 at /dev/null and 3 at the socket, and nothing else.
+bool set_descriptors(int socket) {
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0) return false;
+    // Out of the way of the targets; the copy survives exec.
+    int kept = fcntl(socket, F_DUPFD, 4);
+    for (int target = 0; target <= 2; ++target)
+        if (dup2(null, target) < 0) return false;
+    if (kept < 0 || dup2(kept, 3) < 0) return false;
+    return syscall(SYS_close_range, 4U, ~0U, 0U) == 0;
+}
+
+[[noreturn]] void become_helper(const Launch& launch) {
+    setsid();
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    struct rlimit no_core = {0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    umask(022);
+    if (chdir("/") != 0 || !drop_privileges(launch) || !set_descriptors(launch.socket)) _exit(125);
+    set_signals();
+    execve(launch.program, launch.arguments, launch.environment);
+    _exit(125);
+}
+
+/// Hands a descriptor to the other end of `socket`.
+void send_descriptor(int socket, int descriptor) {
+    char byte = 0;
+    iovec part{&byte, 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof descriptor)] = {};
+    msghdr header{};
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+    cmsghdr* rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof descriptor);
+    memcpy(CMSG_DATA(rights), &descriptor, sizeof descriptor);
+    sendmsg(socket, &header, MSG_NOSIGNAL);
+}
+
+/// The process between: starts the helper, hands its pidfd to slurmstepd while the number cannot be taken by another process, and ends.
+[[noreturn]] void become_go_between(const Launch& launch) {
+    int pidfd = -1;
+    // Not fork(): it takes locks that another thread of slurmstepd may have held.
+    long pid = syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, nullptr, &pidfd, nullptr, nullptr);
+    if (pid == 0) become_helper(launch);
+    if (pid > 0) send_descriptor(launch.report, pidfd);
+    _exit(pid > 0 ? 0 : 125);
+}
+
+/// The descriptor that the go-between sends; empty when it could not start the helper.
+Fd receive_descriptor(int socket) {
+    char byte;
+    iovec part{&byte, 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    msghdr header{};
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+    ssize_t size;
+    do size = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+    while (size < 0 && errno == EINTR);
+    cmsghdr* rights = size > 0 ? CMSG_FIRSTHDR(&header) : nullptr;
+    if (rights == nullptr || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS) return Fd();
+    int fd;
+    memcpy(&fd, CMSG_DATA(rights), sizeof fd);
+    return Fd(fd);
+}
+
+/// Forks with all signals blocked, so that none of slurmstepd's handlers runs in the child.
+pid_t fork_go_between(const Launch& launch) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t pid = fork();
+    if (pid == 0) become_go_between(launch);
+    int error = errno;
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    errno = error;
+    return pid;
+}
+
+void reap(pid_t pid) {
+    while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+}
+
+}  // namespace
+
+StartedHelper start_helper(const std::string& program, const HelperIdentity& identity) {
+    check_program(program);
+    auto [ours, theirs] = make_channel();
+    auto [report_read, report_write] = make_channel();
+    char name[] = "berth", command[] = "step", path[] = "PATH=/usr/local/bin:/usr/bin:/bin";
+    char* const arguments[] = {name, command, nullptr};
+    char* const environment[] = {path, nullptr};
+    Launch launch{program.c_str(), arguments,    environment,  theirs.get(),           report_write.get(),
+                  identity.uid,    identity.gid, identity.groups.data(), identity.groups.size()};
+    pid_t pid = fork_go_between(launch);
+    if (pid < 0) throw SysError("starting the helper " + program);
+    report_write.reset();
+    theirs.reset();
+    Fd process = receive_descriptor(report_read.get());
+    reap(pid);
+    if (!process) throw Error(cat("starting the helper ", program, " failed"));
+    return {std::move(ours), std::move(process)};
+}
+
+void wait_for_helper(int process, int timeout_ms) {
+    pollfd entry{process, POLLIN, 0};
+    if (poll(&entry, 1, timeout_ms) != 0) return;
+    syscall(SYS_pidfd_send_signal, process, SIGKILL, nullptr, 0);
+    poll(&entry, 1, 1000);
+}
+
+}  // namespace berth::spank

@@ -1,0 +1,55 @@
+#include "spank/join.hh"
+
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::spank {
+
+namespace {
+
+void empty_capabilities() {
+    // The bounding set first: dropping from it takes a capability itself.
+    for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability)
+        if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) throw SysError("dropping a capability from the bounding set");
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct none[2] = {};
+    if (syscall(SYS_capset, &header, none) != 0) throw SysError("dropping capabilities");
+}
+
+void install_seccomp(const std::string& program) {
+    if (program.empty()) return;
+    if (program.size() % sizeof(sock_filter) != 0 || program.size() / sizeof(sock_filter) > BPF_MAXINSNS)
+        throw Error("the seccomp program from the helper has an impossible length");
+    std::vector<sock_filter> filter(program.size() / sizeof(sock_filter));
+    std::memcpy(filter.data(), program.data(), program.size());
+    sock_fprog description{static_cast<unsigned short>(filter.size()), filter.data()};
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &description, 0, 0) != 0) throw SysError("installing the seccomp program");
+}
+
+}  // namespace
+
+void enter_namespaces(int user_namespace, int mount_namespace, const std::string& workdir) {
+    if (setns(user_namespace, CLONE_NEWUSER) != 0) throw SysError("joining the container's user namespace");
+    if (setns(mount_namespace, CLONE_NEWNS) != 0) throw SysError("joining the container's mount namespace");
+    if (chdir(workdir.c_str()) != 0) throw SysError("changing to the container's working directory " + printable(workdir));
+}
+
+void give_up_privileges(const std::string& seccomp_program) {
+    empty_capabilities();
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) throw SysError("setting no_new_privs");
+    install_seccomp(seccomp_program);
+}
+
+}  // namespace berth::spank

@@ -1,0 +1,94 @@
+// The symbols that Slurm looks for. Nothing but: which callback in which context leads to which function. No exception leaves a callback.
+#include <exception>
+
+#include "spank/options.hh"
+#include "spank/slurm.hh"
+#include "spank/start.hh"
+#include "spank/step.hh"
+#include "spank/task.hh"
+
+// All else in the plugin is hidden by the compiler's flags; exports.map keeps the C++ library's symbols in as well.
+#pragma GCC visibility push(default)
+
+// Not by SPANK_PLUGIN(): constants have internal linkage in C++, and Slurm would not find them.
+extern "C" {
+extern const char plugin_name[];
+extern const char plugin_type[];
+extern const unsigned int plugin_version;
+extern const unsigned int spank_plugin_version;
+
+const char plugin_name[] = "berth";
+const char plugin_type[] = "spank";
+const unsigned int plugin_version = SLURM_VERSION_NUMBER;
+const unsigned int spank_plugin_version = 1;
+}
+
+#pragma GCC visibility pop
+
+namespace {
+
+using namespace berth::spank;
+
+template <typename Action>
+int guarded(Action action) noexcept {
+    try {
+        action();
+        return ESPANK_SUCCESS;
+    } catch (const std::exception& error) {
+        slurm_spank_log("berth: %s", error.what());
+    } catch (...) {
+        slurm_spank_log("berth: unknown error");
+    }
+    return -1;
+}
+
+bool in_slurmstepd() { return spank_context() == S_CTX_REMOTE; }
+
+bool on_submit_side() { return spank_context() == S_CTX_LOCAL || spank_context() == S_CTX_ALLOCATOR; }
+
+void initialize(spank_t spank, int count, char** words) {
+    if (in_slurmstepd() || on_submit_side()) register_options(spank);
+    try {
+        step().config = parse_config(count, words);
+    } catch (const berth::Error& error) {
+        // An error here would drain the node; srun and slurmd refuse to start, which is enough.
+        if (!in_slurmstepd()) throw;
+        step().held_error = error;
+    }
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+
+extern "C" {
+
+int slurm_spank_init(spank_t spank, int count, char** words) {
+    return guarded([&] { initialize(spank, count, words); });
+}
+
+int slurm_spank_init_post_opt(spank_t spank, int, char**) {
+    return guarded([&] {
+        if (on_submit_side()) note_ignored_options();
+        if (in_slurmstepd()) prepare_step(spank);
+    });
+}
+
+int slurm_spank_user_init(spank_t spank, int, char**) {
+    return guarded([&] { start_step(spank); });
+}
+
+int slurm_spank_task_post_fork(spank_t spank, int, char**) {
+    return guarded([&] { watch_task(spank); });
+}
+
+int slurm_spank_task_init(spank_t spank, int, char**) {
+    return guarded([&] { join_container(spank); });
+}
+
+int slurm_spank_exit(spank_t, int, char**) {
+    return guarded([&] { end_step(); });
+}
+}
+
+#pragma GCC visibility pop

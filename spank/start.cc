@@ -1,0 +1,116 @@
+#include "spank/start.hh"
+
+#include <unistd.h>
+
+#include <exception>
+
+#include "runtime/base/channel.hh"
+#include "runtime/base/text.hh"
+#include "runtime/plan/messages.hh"
+#include "spank/helper.hh"
+#include "spank/run_directory.hh"
+#include "spank/step.hh"
+
+namespace berth::spank {
+
+namespace {
+
+constexpr int request_timeout_ms = 10'000;
+constexpr int goodbye_timeout_ms = 5'000;
+
+template <typename Value>
+Value item(spank_t spank, spank_item_t which) {
+    Value value{};
+    if (spank_get_item(spank, which, &value) != ESPANK_SUCCESS) throw Error("Slurm does not tell berth about the step");
+    return value;
+}
+
+/// The extern step has no tasks of the user.
+bool has_container(spank_t spank) { return step().wants_container() && item<uint32_t>(spank, S_JOB_STEPID) != SLURM_EXTERN_CONT; }
+
+template <typename Action>
+void hold_errors(Action action) {
+    try {
+        if (!step().held_error) action();
+    } catch (const Error& error) {
+        step().held_error = error;
+    } catch (const std::exception& error) {
+        step().held_error = Error(error.what());
+    }
+}
+
+HelperIdentity identity_of(spank_t spank) {
+    HelperIdentity out{item<uid_t>(spank, S_JOB_UID), item<gid_t>(spank, S_JOB_GID), {}};
+    gid_t* groups = nullptr;
+    int count = 0;
+    if (spank_get_item(spank, S_JOB_SUPPLEMENTARY_GIDS, &groups, &count) == ESPANK_SUCCESS && groups != nullptr)
+        out.groups.assign(groups, groups + count);
+    return out;
+}
+
+std::string step_name(uint32_t id) {
+    if (id == SLURM_BATCH_SCRIPT) return "batch";
+    if (id == SLURM_INTERACTIVE_STEP) return "interactive";
+    return std::to_string(id);
+}
+
+/// slurmstepd's working directory is the job's by now.
+std::string working_directory() {
+    std::string out(4096, '\0');
+    return getcwd(out.data(), out.size()) != nullptr ? out.c_str() : "/";
+}
+
+plan::StepRequest request_of(spank_t spank, const HelperIdentity& identity) {
+    plan::StepRequest out;
+    out.options = step().options;
+    out.job = item<uint32_t>(spank, S_JOB_ID);
+    uint32_t id = item<uint32_t>(spank, S_JOB_STEPID);
+    out.step = step_name(id);
+    out.node = node_name();
+    out.uid = identity.uid;
+    out.gid = identity.gid;
+    out.cwd = working_directory();
+    int count = 0;
+    char** arguments = nullptr;
+    if (id == SLURM_BATCH_SCRIPT && spank_get_item(spank, S_JOB_ARGV, &count, &arguments) == ESPANK_SUCCESS && count > 0)
+        out.batch_script = arguments[0];
+    for (char** entry = item<char**>(spank, S_JOB_ENV); entry != nullptr && *entry != nullptr; ++entry) out.environment.emplace_back(*entry);
+    return out;
+}
+
+void report_death() { slurm_spank_log("berth: the container's file server on %s died; ending the step", node_name().c_str()); }
+
+}  // namespace
+
+void prepare_step(spank_t spank) {
+    hold_errors([&] {
+        if (has_container(spank)) make_run_directory(item<uid_t>(spank, S_JOB_UID), item<gid_t>(spank, S_JOB_GID));
+    });
+}
+
+void start_step(spank_t spank) {
+    hold_errors([&] {
+        if (!has_container(spank)) return;
+        HelperIdentity identity = identity_of(spank);
+        Message request = plan::encode(request_of(spank, identity));
+        StartedHelper started = start_helper(step().config.helper, identity);
+        send_message(started.socket.get(), request, {}, request_timeout_ms);
+        step().socket = std::move(started.socket);
+        step().helper = std::move(started.process);
+    });
+}
+
+void watch_task(spank_t spank) {
+    if (!step().helper) return;
+    step().watch.add_task(item<pid_t>(spank, S_TASK_PID), step().helper.get(), report_death);
+}
+
+void end_step() {
+    if (!step().helper) return;
+    step().watch.stop();
+    step().socket.reset();
+    wait_for_helper(step().helper.get(), goodbye_timeout_ms);
+    step().helper.reset();
+}
+
+}  // namespace berth::spank

@@ -1,0 +1,20 @@
+// What the plugin does in slurmstepd around the tasks: prepare as root, start the helper as the user, watch it, let it go.
+#pragma once
+#include "spank/slurm.hh"
+
+namespace berth::spank {
+
+/// slurm_spank_init_post_opt, root. Errors are held for the tasks.
+void prepare_step(spank_t spank);
+
+/// slurm_spank_user_init, effective ids of the user. Errors are held for the tasks: an error here would not reach the user, and would
+/// drain the node for a batch job.
+void start_step(spank_t spank);
+
+/// slurm_spank_task_post_fork, root.
+void watch_task(spank_t spank);
+
+/// slurm_spank_exit, root: the helper unmounts and goes.
+void end_step();
+
+}  // namespace berth::spank

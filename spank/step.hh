@@ -1,0 +1,33 @@
+// What the plugin remembers in one process: srun, sbatch, salloc, or the slurmstepd of one step and the tasks forked from it.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/fd.hh"
+#include "runtime/plan/options.hh"
+#include "spank/config.hh"
+#include "spank/watch.hh"
+
+namespace berth::spank {
+
+/// SPANK has no context pointer, so there is one of these for the process.
+struct Step {
+    Config config;
+    plan::GivenOptions options;
+    /// An error from before the tasks: only task_init reaches the user.
+    std::optional<Error> held_error;
+    Fd socket;  ///< to the helper; its end of file is the helper's sign to go
+    Fd helper;  ///< pidfd of the helper
+    Watch watch;
+
+    bool wants_container() const { return plan::given(options, "container-image") != nullptr; }
+};
+
+/// The step of this process.
+Step& step();
+
+/// The name of this node in messages.
+std::string node_name();
+
+}  // namespace berth::spank

@@ -1,0 +1,135 @@
+#include "spank/task.hh"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <exception>
+
+#include "runtime/base/channel.hh"
+#include "runtime/base/command.hh"
+#include "runtime/base/text.hh"
+#include "runtime/plan/messages.hh"
+#include "spank/join.hh"
+#include "spank/step.hh"
+
+namespace berth::spank {
+
+namespace {
+
+/// The kernel's limit for one string of an environment, its terminator included (MAX_ARG_STRLEN with pages of 4 KiB).
+constexpr size_t string_limit = 128 * 1024;
+
+void print(std::string_view line) {
+    // One write, so that the lines of many tasks do not mix.
+    std::string text = cat("berth: ", node_name(), ": ", line, '\n');
+    [[maybe_unused]] ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+}
+
+/// Not by an error code to Slurm, which would add two lines of its own and lose the exit code.
+[[noreturn]] void fail(const plan::Failure& failure) {
+    if (!failure.shown) print(failure.line);
+    _exit(failure.exit_code);
+}
+
+char** environment(spank_t spank) {
+    char** out = nullptr;
+    return spank_get_item(spank, S_JOB_ENV, &out) == ESPANK_SUCCESS ? out : nullptr;
+}
+
+int local_id(spank_t spank) {
+    int id = 0;
+    spank_get_item(spank, S_TASK_ID, &id);
+    return id;
+}
+
+/// Hands the helper one end of a new socket pair and returns the other one.
+Fd connect_to_helper() {
+    auto [ours, theirs] = make_channel();
+    send_message(step().socket.get(), plan::join_message(), {theirs.get()});
+    // The task must not keep the step's socket open: its end of file is what ends the helper.
+    step().socket.reset();
+    step().helper.reset();
+    return std::move(ours);
+}
+
+plan::TaskRequest task_request(spank_t spank) {
+    plan::TaskRequest out{static_cast<uint32_t>(local_id(spank)), {}};
+    for (char** entry = environment(spank); entry != nullptr && *entry != nullptr; ++entry) out.environment.emplace_back(*entry);
+    return out;
+}
+
+/// Waits for the container, showing progress; returns the message with the descriptors of its namespaces.
+Received wait_until_ready(int socket) {
+    while (auto received = receive_message(socket)) {
+        const Message& message = received->message;
+        if (plan::is(message, plan::MessageType::progress))
+            print(message.value("text"));
+        else if (plan::is(message, plan::MessageType::failure))
+            fail(plan::decode_failure(message));
+        else if (received->descriptors.size() == 2)
+            return std::move(*received);
+        else
+            throw Error("the helper sent no namespaces");
+    }
+    throw Error("the container's helper died before the container was ready (killed, or out of memory)");
+}
+
+void change_environment(spank_t spank, const std::vector<plan::EnvironmentChange>& changes) {
+    for (const auto& [name, value] : changes) {
+        spank_err_t result = value ? spank_setenv(spank, name.c_str(), value->c_str(), 1) : spank_unsetenv(spank, name.c_str());
+        if (result != ESPANK_SUCCESS && value) throw Error(cat("Slurm does not take the environment variable ", printable(name)));
+    }
+}
+
+void check_environment(spank_t spank) {
+    for (char** entry = environment(spank); entry != nullptr && *entry != nullptr; ++entry)
+        if (size_t size = std::strlen(*entry) + 1; size > string_limit) {
+            std::string_view text = *entry;
+            throw Error(cat("the environment variable ", printable(text.substr(0, text.find('='))), " takes ", size, " bytes; Linux passes at most ",
+                            string_limit, " to a program"),
+                        exit_not_executable);
+        }
+}
+
+std::string search_path(spank_t spank) {
+    for (char** entry = environment(spank); entry != nullptr && *entry != nullptr; ++entry)
+        if (std::string_view text = *entry; text.starts_with("PATH=")) return std::string(text.substr(5));
+    return {};
+}
+
+void check_command(spank_t spank) {
+    int count = 0;
+    char** arguments = nullptr;
+    if (spank_get_item(spank, S_JOB_ARGV, &count, &arguments) != ESPANK_SUCCESS || count < 1) return;
+    // With --multi-prog the second word is the whole configuration, and only slurmstepd knows the task's command.
+    if (count >= 2 && std::strchr(arguments[1], '\n') != nullptr) return;
+    find_command(arguments[0], search_path(spank));
+}
+
+void join(spank_t spank) {
+    Fd socket = connect_to_helper();
+    send_message(socket.get(), plan::encode(task_request(spank)));
+    Received received = wait_until_ready(socket.get());
+    plan::Ready ready = plan::decode_ready(received.message);
+    enter_namespaces(received.descriptors[0].get(), received.descriptors[1].get(), ready.workdir);
+    change_environment(spank, ready.environment);
+    give_up_privileges(ready.seccomp_program);
+    check_environment(spank);
+    check_command(spank);
+}
+
+}  // namespace
+
+void join_container(spank_t spank) {
+    if (!step().wants_container()) return;
+    if (step().held_error) fail({step().held_error->what(), step().held_error->exit_code(), local_id(spank) != 0});
+    try {
+        join(spank);
+    } catch (const Error& error) {
+        fail({error.what(), error.exit_code(), false});
+    } catch (const std::exception& error) {
+        fail({error.what(), exit_failure, false});
+    }
+}
+
+}  // namespace berth::spank

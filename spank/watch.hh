@@ -1,0 +1,35 @@
+// Ends the tasks of a step when their file server has died: without it they would fail one file at a time.
+#pragma once
+#include <sys/types.h>
+
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/fd.hh"
+
+namespace berth::spank {
+
+/// A small thread in slurmstepd, started with the first task.
+class Watch {
+  public:
+    /// Adds a task (a child of this process that has not been waited for); starts the thread with the first one. `helper` is the helper's
+    /// pidfd and stays the caller's. `report` is called at most once, in the thread, before tasks are killed. Throws Error.
+    void add_task(pid_t task, int helper, void (*report)());
+
+    /// Ends the thread. Call before the helper is told to go.
+    void stop();
+
+  private:
+    void run(int helper, void (*report)());
+    bool tasks_alive();
+    void kill_tasks();
+
+    std::mutex mutex_;
+    std::vector<Fd> tasks_;  ///< pidfds
+    Fd wake_;                ///< eventfd: readable when the thread is to end
+    std::thread thread_;
+};
+
+}  // namespace berth::spank
