@@ -5,16 +5,10 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
+#include "runtime/container_image.hh"
 #include "runtime/plan/plan.hh"
-#include "runtime/squash/index.hh"
 
 namespace berth {
-
-/// What the container's root is made of. `layers` are open for reading, in the order of `index.layers()`.
-struct ContainerImage {
-    squash::Index index;
-    std::vector<Fd> layers;
-};
 
 /// How long a part of a start took.
 struct Phase {

@@ -1,10 +1,9 @@
 #include "runtime/image/registry.hh"
 
-#include <openssl/evp.h>
-
 #include <mutex>
 
 #include "runtime/base/text.hh"
+#include "runtime/image/digest.hh"
 #include "runtime/image/registry_error.hh"
 
 namespace berth::image {
@@ -32,16 +31,6 @@ struct Session {
 bool is_redirect(long status) { return status == 301 || status == 302 || status == 303 || status == 307 || status == 308; }
 
 }  // namespace
-
-std::string sha256_of(std::string_view bytes) {
-    unsigned char hash[EVP_MAX_MD_SIZE];
-    unsigned length = 0;
-    if (EVP_Digest(bytes.data(), bytes.size(), hash, &length, EVP_sha256(), nullptr) != 1) throw Error("computing a sha256: OpenSSL refuses");
-    static const char digits[] = "0123456789abcdef";
-    std::string out = "sha256:";
-    for (unsigned i = 0; i < length; ++i) out += {digits[hash[i] >> 4], digits[hash[i] & 15]};
-    return out;
-}
 
 struct Registry::Impl {
     plan::Reference reference;

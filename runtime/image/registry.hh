@@ -60,7 +60,4 @@ class Registry {
     std::unique_ptr<Impl> impl_;
 };
 
-/// "sha256:<hex>" of the bytes.
-std::string sha256_of(std::string_view bytes);
-
 }  // namespace berth::image

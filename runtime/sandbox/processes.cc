@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,9 +65,9 @@ std::vector<Fd> kill_once(int proc, ino_t inode) {
     std::vector<Fd> killed;
     for (pid_t pid : all_processes(proc)) {
         // The handle first: what is examined after it is the process of the handle, or it has ended.
-        Fd handle(::pidfd_open(pid, 0));
+        Fd handle(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
         if (!handle || !lives_in(proc, pid, inode) || has_ended(handle.get())) continue;
-        if (::pidfd_send_signal(handle.get(), SIGKILL, nullptr, 0) == 0) killed.push_back(std::move(handle));
+        if (syscall(SYS_pidfd_send_signal, handle.get(), SIGKILL, nullptr, 0) == 0) killed.push_back(std::move(handle));
     }
     return killed;
 }

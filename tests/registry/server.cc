@@ -11,7 +11,7 @@
 #include <stdexcept>
 
 #include "runtime/base/text.hh"
-#include "runtime/image/registry.hh"
+#include "runtime/image/digest.hh"
 
 namespace berth::test {
 

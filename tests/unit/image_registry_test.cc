@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "runtime/base/text.hh"
+#include "runtime/image/digest.hh"
 #include "tests/registry/server.hh"
 
 using namespace berth::image;
