@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <climits>
+#include <cstdlib>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
@@ -29,6 +30,7 @@ plan::Caller caller_of_this_process() {
     }
     group entry{}, *group_found = nullptr;
     if (::getgrgid_r(caller.gid, &entry, buffer, sizeof buffer, &group_found) == 0 && group_found) caller.group = group_found->gr_name;
+    if (const char* home = ::secure_getenv("HOME"); caller.home.empty() && home && home[0] == '/') caller.home = home;
     char directory[PATH_MAX];
     caller.cwd = ::getcwd(directory, sizeof directory) && directory[0] == '/' ? directory : "/";
     return caller;
@@ -60,7 +62,11 @@ store::Store open_store(const plan::Site& site, const plan::Caller& caller) {
     std::string path = plan::store_path(site, caller);
     bool built_in = site.store_path == plan::Site{}.store_path;
     std::string parent = path.substr(0, path.rfind('/'));
-    if (built_in && ::access(path.c_str(), F_OK) != 0 && ::access(parent.c_str(), W_OK) != 0 && !caller.home.empty()) path = caller.home + "/.cache/berth";
+    bool possible = ::access(path.c_str(), F_OK) == 0 || ::access(parent.c_str(), W_OK) == 0;
+    if (!possible && built_in && !caller.home.empty())
+        path = caller.home + "/.cache/berth";
+    else if (!possible && built_in)
+        throw Error(cat("opening the store ", path, ": the folder ", parent, " is not there or not writable; the site makes it with mode 1777 or sets store.path, a user sets BERTH_STORE_PATH"));
     return store::Store::open(path);
 }
 

@@ -8,7 +8,7 @@
 
 namespace berth {
 
-/// The owner of this process, with the names that the system's databases have for it.
+/// The owner of this process, with the names that the system's databases have for it; an account that is in none has the HOME of its environment.
 plan::Caller caller_of_this_process();
 
 /// NAME=VALUE of this process.
