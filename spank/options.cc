@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <exception>
 
 #include "runtime/base/error.hh"
@@ -21,9 +23,20 @@ void check_not_a_file(std::string_view image) {
     throw Error(cat("--container-image: ", printable(path), " would be fetched from a registry; for the file write ./", printable(path)));
 }
 
+/// True when `value` is what a surrounding salloc or sbatch left for the option, which a flag of this command may replace. Slurm hands such
+/// values over before the command line, through the same callback.
+bool is_inherited(const plan::OptionInfo& option, const std::string& value) {
+    std::string variable = cat("SLURM_SPANK__SLURM_SPANK_OPTION_berth_", option.name);
+    std::replace(variable.begin(), variable.end(), '-', '_');
+    const char* inherited = std::getenv(variable.c_str());
+    return inherited != nullptr && value == inherited;
+}
+
 void take_on_submit_side(const plan::OptionInfo& option, std::string_view value) {
     plan::check_option(option.name, value);
     if (std::string_view(option.name) == "container-image") check_not_a_file(value);
+    const std::string* before = plan::given(step().options, option.name);
+    if (before != nullptr && is_inherited(option, *before)) plan::remove_option(step().options, option.name);
     plan::add_option(step().options, option.name, value);
 }
 

@@ -86,6 +86,10 @@ int slurm_spank_task_init(spank_t spank, int, char**) {
     return guarded([&] { join_container(spank); });
 }
 
+int slurm_spank_task_exit(spank_t spank, int, char**) {
+    return guarded([&] { task_ended(spank); });
+}
+
 int slurm_spank_exit(spank_t, int, char**) {
     return guarded([&] { end_step(); });
 }

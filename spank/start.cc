@@ -80,6 +80,11 @@ plan::StepRequest request_of(spank_t spank, const HelperIdentity& identity) {
 
 void report_death() { slurm_spank_log("berth: the container's file server on %s died; ending the step", node_name().c_str()); }
 
+void let_helper_go() {
+    step().watch.stop();
+    step().socket.reset();
+}
+
 }  // namespace
 
 void prepare_step(spank_t spank) {
@@ -105,10 +110,13 @@ void watch_task(spank_t spank) {
     step().watch.add_task(item<pid_t>(spank, S_TASK_PID), step().helper.get(), report_death);
 }
 
+void task_ended(spank_t spank) {
+    if (step().helper && ++step().ended_tasks >= item<uint32_t>(spank, S_JOB_LOCAL_TASK_COUNT)) let_helper_go();
+}
+
 void end_step() {
     if (!step().helper) return;
-    step().watch.stop();
-    step().socket.reset();
+    let_helper_go();
     wait_for_helper(step().helper.get(), goodbye_timeout_ms);
     step().helper.reset();
 }

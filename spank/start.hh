@@ -14,6 +14,10 @@ void start_step(spank_t spank);
 /// slurm_spank_task_post_fork, root.
 void watch_task(spank_t spank);
 
+/// slurm_spank_task_exit, root. With the last task the container ends: what is left in it would hold the step's standard output open, for which
+/// slurmstepd waits before it calls slurm_spank_exit.
+void task_ended(spank_t spank);
+
 /// slurm_spank_exit, root: the helper unmounts and goes.
 void end_step();
 

@@ -1,5 +1,6 @@
 // What the plugin remembers in one process: srun, sbatch, salloc, or the slurmstepd of one step and the tasks forked from it.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -20,6 +21,7 @@ struct Step {
     Fd socket;  ///< to the helper; its end of file is the helper's sign to go
     Fd helper;  ///< pidfd of the helper
     Watch watch;
+    uint32_t ended_tasks = 0;
 
     bool wants_container() const { return plan::given(options, "container-image") != nullptr; }
 };

@@ -1,5 +1,6 @@
 #include "spank/task.hh"
 
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -107,6 +108,9 @@ void check_command(spank_t spank) {
 }
 
 void join(spank_t spank) {
+    // proctrack/linuxproc sends no signal, not even SIGKILL, to processes that bear slurmstepd's name; without another one a task that waits for a
+    // pull could not be cancelled. The name lasts until the command is executed.
+    prctl(PR_SET_NAME, "berth-task", 0, 0, 0);
     Fd socket = connect_to_helper();
     send_message(socket.get(), plan::encode(task_request(spank)));
     Received received = wait_until_ready(socket.get());

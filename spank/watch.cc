@@ -5,10 +5,13 @@
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
+#include "spank/inhabitants.hh"
 
 namespace berth::spank {
 
@@ -17,12 +20,17 @@ namespace {
 /// A kill of the whole step (scancel, time limit, memory) reaches helper and tasks within this time; then there is nothing to say.
 constexpr int settle_ms = 500;
 
+bool is_alive(int process) {
+    pollfd entry{process, POLLIN, 0};
+    return poll(&entry, 1, 0) == 0;
+}
+
 }  // namespace
 
 void Watch::add_task(pid_t task, int helper, void (*report)()) {
     Fd process = sys::pidfd_open(task);
     std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(process));
+    tasks_.push_back({task, std::move(process)});
     if (thread_.joinable()) return;
     wake_ = Fd(eventfd(0, EFD_CLOEXEC));
     if (!wake_) throw SysError("making an eventfd");
@@ -55,16 +63,19 @@ void Watch::run(int helper, void (*report)()) {
 
 bool Watch::tasks_alive() {
     std::lock_guard lock(mutex_);
-    for (const Fd& task : tasks_) {
-        pollfd entry{task.get(), POLLIN, 0};
-        if (poll(&entry, 1, 0) == 0) return true;
-    }
-    return false;
+    return std::any_of(tasks_.begin(), tasks_.end(), [](const Task& task) { return is_alive(task.process.get()); });
 }
 
 void Watch::kill_tasks() {
     std::lock_guard lock(mutex_);
-    for (const Fd& task : tasks_) syscall(SYS_pidfd_send_signal, task.get(), SIGKILL, nullptr, 0);
+    std::optional<NamespaceId> own = user_namespace_of(getpid()), container;
+    for (const Task& task : tasks_) {
+        std::optional<NamespaceId> found = user_namespace_of(task.pid);
+        // Its number is its own as long as it lives.
+        if (found && found != own && is_alive(task.process.get())) container = found;
+    }
+    for (const Task& task : tasks_) syscall(SYS_pidfd_send_signal, task.process.get(), SIGKILL, nullptr, 0);
+    if (container) kill_inhabitants(*container);
 }
 
 }  // namespace berth::spank

@@ -11,7 +11,8 @@
 
 namespace berth::spank {
 
-/// A small thread in slurmstepd, started with the first task.
+/// A small thread in slurmstepd, started with the first task. It kills what the tasks have started in the container as well: with
+/// proctrack/linuxproc nobody else would, and a process that holds the step's standard output holds the step.
 class Watch {
   public:
     /// Adds a task (a child of this process that has not been waited for); starts the thread with the first one. `helper` is the helper's
@@ -22,12 +23,17 @@ class Watch {
     void stop();
 
   private:
+    struct Task {
+        pid_t pid;
+        Fd process;  ///< pidfd
+    };
+
     void run(int helper, void (*report)());
     bool tasks_alive();
     void kill_tasks();
 
     std::mutex mutex_;
-    std::vector<Fd> tasks_;  ///< pidfds
+    std::vector<Task> tasks_;
     Fd wake_;                ///< eventfd: readable when the thread is to end
     std::thread thread_;
 };

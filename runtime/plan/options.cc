@@ -83,7 +83,9 @@ void check_option(std::string_view name, std::string_view value) {
     try {
         apply(scratch, name, value);
     } catch (const Error& error) {
-        throw Error(cat("--", printable(name), ": ", error.what()), error.exit_code());
+        std::string_view line = error.what();
+        // Some of the grammars belong to one option only and name it themselves.
+        throw Error(line.starts_with("--") ? std::string(line) : cat("--", printable(name), ": ", line), error.exit_code());
     }
 }
 
@@ -101,6 +103,10 @@ void add_option_if_new(GivenOptions& options, std::string_view name, std::string
     const char* opposite = opposite_of(name);
     if (given(options, name) != nullptr || (opposite != nullptr && given(options, opposite) != nullptr)) return;
     insert_in_order(options, name, value);
+}
+
+void remove_option(GivenOptions& options, std::string_view name) {
+    std::erase_if(options, [&](const auto& option) { return option.first == name; });
 }
 
 std::string ignored_note(const GivenOptions& options) {

@@ -34,6 +34,9 @@ void add_option(GivenOptions& options, std::string_view name, std::string_view v
 /// As add_option(), but what was given first wins silently: for options that come again by way of the environment.
 void add_option_if_new(GivenOptions& options, std::string_view name, std::string_view value);
 
+/// Takes an option back, if it was given.
+void remove_option(GivenOptions& options, std::string_view name);
+
 /// One line that says which options have no effect because there is no --container-image; empty when there is nothing to say.
 std::string ignored_note(const GivenOptions& options);
 

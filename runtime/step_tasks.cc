@@ -1,0 +1,79 @@
+#include "runtime/step_tasks.hh"
+
+#include <cerrno>
+
+#include "runtime/base/error.hh"
+
+namespace berth {
+
+bool StepTasks::accept() {
+    for (;;) {
+        switch (inbox_.read(socket_.get())) {
+            case Inbox::Status::nothing: return true;
+            case Inbox::Status::closed: return false;
+            case Inbox::Status::message: break;
+        }
+        Received received = inbox_.take();
+        if (!plan::is(received.message, plan::MessageType::join) || received.descriptors.size() != 1)
+            throw Error("reading the step's socket: a message that is no task's request to join");
+        tasks_.push_back({std::move(received.descriptors[0]), {}, {}});
+        if (!unseen_line_.empty()) show(std::exchange(unseen_line_, {}));
+    }
+}
+
+void StepTasks::show(const std::string& line) {
+    if (tasks_.empty()) {
+        unseen_line_ = line;
+        return;
+    }
+    Task& first = tasks_.front();
+    if (first.gone) return;
+    try {
+        first.outbox.push(plan::progress_message(line));
+        first.outbox.flush(first.socket.get());
+    } catch (const Error&) {
+        first.gone = true;  // Killed meanwhile: nobody to tell.
+    }
+}
+
+bool StepTasks::serve(const Answering& answering) {
+    std::vector<pollfd> entries = waiting();
+    if (::poll(entries.data(), entries.size(), -1) < 0) {
+        if (errno == EINTR) return true;
+        throw SysError("waiting for the tasks of the step");
+    }
+    size_t position = 0;
+    for (Task& task : tasks_)
+        if (entries[++position].revents != 0) handle(task, answering);
+    tasks_.remove_if([](const Task& task) { return task.gone || (task.answered && task.outbox.empty()); });
+    return entries[0].revents == 0 || accept();
+}
+
+std::vector<pollfd> StepTasks::waiting() const {
+    std::vector<pollfd> entries = {{socket_.get(), POLLIN, 0}};
+    for (const Task& task : tasks_) {
+        int events = (task.answered ? 0 : POLLIN) | (task.outbox.empty() ? 0 : POLLOUT);
+        entries.push_back({task.socket.get(), static_cast<short>(events), 0});
+    }
+    return entries;
+}
+
+/// Whatever is wrong with one task's connection ends that connection alone.
+void StepTasks::handle(Task& task, const Answering& answering) {
+    try {
+        if (!task.answered) {
+            Inbox::Status status = task.inbox.read(task.socket.get());
+            if (status == Inbox::Status::closed) task.gone = true;
+            if (status == Inbox::Status::message) {
+                Answer answer = answering(plan::decode_task(task.inbox.take().message));
+                task.outbox.push(answer.message, answer.descriptors);
+                task.answered = true;
+            }
+        }
+        if (!task.gone) task.outbox.flush(task.socket.get());
+    } catch (const Error&) {
+        task.gone = true;
+    }
+}
+
+}  // namespace berth
