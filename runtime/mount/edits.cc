@@ -58,6 +58,20 @@ class Executor {
         sys::write_all(file.get(), plan::with_account_line(content, account), printable(account.path, 4096));
     }
 
+    void operator()(const plan::DropIn& wanted) const {
+        std::string folder = wanted.path.substr(0, wanted.path.rfind('/'));
+        try {
+            root_.open(folder, Missing::fails);
+        } catch (const SysError& error) {
+            if (error.number() == ENOENT || error.number() == ENOTDIR) return;
+            throw;
+        }
+        Root::Place place = root_.place(wanted.path, false);
+        if (place.name.empty() || !place.own || exists(place)) return;
+        Fd file = sys::open_at(place.parent.get(), place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+        sys::write_all(file.get(), wanted.content, printable(wanted.path, 4096));
+    }
+
   private:
     static Fd exists(const Root::Place& place) { return sys::open_if_exists(place.parent.get(), place.name, O_PATH | O_NOFOLLOW); }
 

@@ -11,7 +11,8 @@ bool HostFacts::has(const std::string& path) const { return std::find(existing.b
 
 namespace {
 
-const std::vector<std::string> device_nodes = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"};
+// ptmx as a node, not as a link to pts/ptmx: that one has mode 000 on most systems.
+const std::vector<std::string> device_nodes = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx"};
 const std::vector<std::string> host_files = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/machine-id", "/etc/localtime"};
 
 /// Collects edits of one origin in order.
@@ -62,7 +63,6 @@ void add_devices(Edits& edits, const HostFacts& host) {
     terminals.device = true;
     terminals.optional = true;
     terminals.create = Mount::Create::directory;
-    edits.add(Symlink{"/dev/ptmx", "pts/ptmx"}, "system", "new terminals");
     for (const char* shared : {"/dev/shm", "/dev/mqueue", "/dev/hugepages"})
         if (host.has(shared)) edits.bind(shared, shared, "system", "shared memory of the node").create = Mount::Create::directory;
     edits.add(Symlink{"/dev/fd", "/proc/self/fd"}, "system", "standard link");
@@ -178,6 +178,9 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
     add_host_files(edits, host);
     add_accounts(edits, plan, caller, home);
     add_home(edits, request.mount_home.value_or(site.mount_home), home, caller);
+    if (plan.remap_root)
+        edits.add(DropIn{"/etc/apt/apt.conf.d/99berth", "APT::Sandbox::User \"root\";\n"}, "option --container-remap-root",
+                  "apt checks that it has become another user, which is only faked here");
     for (const std::string& file : job.bind_read_only) {
         Mount& mount = edits.bind(file, file, "slurm", "the batch script");
         mount.read_only = true;

@@ -53,7 +53,13 @@ struct AccountLine {
     int key_field = 2;
 };
 
-using Action = std::variant<Mount, Unmount, Symlink, Directory, AccountLine>;
+/// A small file for a program that may be in the image: made when its folder is there and the file is not.
+struct DropIn {
+    std::string path;
+    std::string content;
+};
+
+using Action = std::variant<Mount, Unmount, Symlink, Directory, AccountLine, DropIn>;
 
 /// One change of the container, with who asked for it ("system", "option --container-mounts", "site", ...) and why.
 struct Edit {

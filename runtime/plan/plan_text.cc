@@ -30,6 +30,7 @@ Row row(const Unmount& unmount) { return {"umount", shown(unmount.target), "", "
 Row row(const Symlink& link) { return {"symlink", shown(link.path), cat("-> ", shown(link.target)), "", ""}; }
 Row row(const Directory& directory) { return {"directory", shown(directory.path), cat("mode=", octal(directory.mode)), "", ""}; }
 Row row(const AccountLine& account) { return {"line", shown(account.path), shown(account.line), "", ""}; }
+Row row(const DropIn& file) { return {"file", shown(file.path), shown(std::string(trimmed(file.content))), "", ""}; }
 
 std::vector<Row> rows_of(const Plan& plan) {
     std::vector<Row> rows = {{"WHAT", "WHERE", "FROM", "WHOSE", "WHY"}};

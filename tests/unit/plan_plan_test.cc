@@ -71,6 +71,8 @@ TEST_CASE("plan: identity and accounts, with and without remap-root", "[plan]") 
     CHECK(plan.identity.host_uid == 2001);
     CHECK(lines_of(plan, "/etc/passwd") == std::vector<std::string>{"root:x:0:0::/root:/bin/sh"});
     CHECK(plan.environment.set[0] == "HOME=/root");
+    auto drop_ins = std::count_if(plan.edits.begin(), plan.edits.end(), [](const Edit& edit) { return std::holds_alternative<DropIn>(edit.action); });
+    CHECK(drop_ins == 1);  // apt's sandbox user
 }
 
 TEST_CASE("hostile row 61: plan: no passwd entry and no home", "[plan]") {
