@@ -19,19 +19,6 @@
 
 namespace berth::store {
 
-namespace {
-
-constexpr time_t foreign_age = 7 * 24 * 3600;
-
-/// "HOST." with what is unusual in a file name taken out.
-std::string host_prefix() {
-    char name[256] = "";
-    ::gethostname(name, sizeof name - 1);
-    std::string out = name;
-    std::replace_if(out.begin(), out.end(), [](char c) { return c == '/' || c == '.'; }, '-');
-    return out + ".";
-}
-
 std::vector<std::string> names_in(int directory) {
     // A descriptor of its own: fdopendir takes it over, and the caller's position stays.
     Fd copy(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -45,6 +32,19 @@ std::vector<std::string> names_in(int directory) {
     }
     ::closedir(stream);
     return out;
+}
+
+namespace {
+
+constexpr time_t foreign_age = 7 * 24 * 3600;
+
+/// "HOST." with what is unusual in a file name taken out.
+std::string host_prefix() {
+    char name[256] = "";
+    ::gethostname(name, sizeof name - 1);
+    std::string out = name;
+    std::replace_if(out.begin(), out.end(), [](char c) { return c == '/' || c == '.'; }, '-');
+    return out + ".";
 }
 
 /// An object of tmp/ is a file, or a directory of files.

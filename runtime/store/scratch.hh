@@ -1,6 +1,7 @@
 // What is under way in the store's tmp/ folder: named after its host and process, held by flock, swept when its maker is dead.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "runtime/base/fd.hh"
 
@@ -43,5 +44,8 @@ std::string scratch_name();
 /// Removes the objects of this host that no process holds, and those of any host that are a week old. Does nothing while something is
 /// being made, or where there are no locks. Returns the number removed.
 size_t sweep_scratch(int tmp);
+
+/// The names in a directory, but `.` and `..`; empty when it cannot be read.
+std::vector<std::string> names_in(int directory);
 
 }  // namespace berth::store

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <map>
 
@@ -10,6 +12,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/store/names.hh"
+#include "runtime/store/scratch.hh"
 
 namespace berth::store {
 
@@ -47,10 +50,20 @@ void check_owner(int root, const std::string& path) {
         throw Error(cat("store ", printable(path), ": can be written by other users, who could change images; run chmod go-w ", printable(path)));
 }
 
+// The last one's presence tells of all the others.
+constexpr std::array folders{"layers", "images", "lists", "refs", "locks", "tmp"};
+
+/// A path given by mistake (a home directory) must not be filled with our folders, let alone be swept.
+void check_is_store(int root, const std::string& path) {
+    for (const std::string& name : names_in(root))
+        if (std::find(folders.begin(), folders.end(), name) == folders.end() && name != "lost+found")
+            throw Error(cat("store ", printable(path), ": has other things in it, such as ", printable(name), "; set store.path to a directory of its own"));
+}
+
 void make_folders(int root, const std::string& path) {
-    // tmp is the last one, so that its presence tells of all the others.
-    if (::faccessat(root, "tmp", F_OK, AT_SYMLINK_NOFOLLOW) == 0) return;
-    for (const char* name : {"layers", "images", "lists", "refs", "locks", "tmp"})
+    if (::faccessat(root, folders.back(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) return;
+    check_is_store(root, path);
+    for (const char* name : folders)
         if (::mkdirat(root, name, 0700) != 0 && errno != EEXIST) throw SysError(cat("creating ", printable(path), "/", name));
 }
 

@@ -79,6 +79,13 @@ TEST_CASE("the store is made private and opened again", "[store]") {
     CHECK(Store::open(path + "/").path() == path);
 }
 
+TEST_CASE("a directory with other things in it is not made a store", "[store]") {
+    Folder folder;
+    std::ofstream(folder.path + "/letter") << "x";
+    CHECK_THAT(refusal(folder.path), Catch::Contains("such as letter"));
+    CHECK(count(folder.path) == 1);
+}
+
 TEST_CASE("tags are recorded and found", "[store]") {
     Folder folder;
     Store store = Store::open(folder.path);
