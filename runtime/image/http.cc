@@ -149,7 +149,7 @@ HttpAnswer Http::exchange(const HttpRequest& request, size_t body_limit, const S
     if (exchange.failure) std::rethrow_exception(exchange.failure);
     if (code == CURLE_OK) return exchange.answer;
     if (exchange.body_full && exchange.answer.status != 200) return exchange.answer;
-    if (exchange.body_full) throw Error(cat("the answer is larger than ", human_bytes(body_limit)));
+    if (exchange.body_full) throw TooLarge(cat("the answer is larger than ", human_bytes(body_limit)));
     if (code == CURLE_ABORTED_BY_CALLBACK) throw Error("stopped");
     throw Unreachable(impl_->reason[0] != '\0' ? printable(impl_->reason) : std::string(curl_easy_strerror(code)));
 }

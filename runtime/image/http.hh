@@ -19,6 +19,12 @@ class Unreachable : public Error {
     using Error::Error;
 };
 
+/// A body went past the limit it was asked with.
+class TooLarge : public Error {
+  public:
+    using Error::Error;
+};
+
 struct HttpLimits {
     long connect_seconds = 10;
     long slow_bytes = 1000;        ///< an exchange that stays below so many bytes a second ...
@@ -55,7 +61,7 @@ class Http {
     Http& operator=(const Http&) = delete;
 
     /// Does one request, following no redirect and reading no netrc. The body of a 200 goes to `sink`; without one, and for other statuses,
-    /// up to `body_limit` (limits.body_bytes for other statuses) is kept and the rest not read. Throws Unreachable.
+    /// up to `body_limit` (limits.body_bytes for other statuses) is kept and the rest not read. Throws Unreachable, or TooLarge for a 200 past its limit.
     HttpAnswer exchange(const HttpRequest& request, size_t body_limit, const Sink& sink = {});
 
   private:
