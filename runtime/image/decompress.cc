@@ -52,6 +52,7 @@ class GzipDecompressor : public Decompressor {
 
     void begin_member() {
         uint8_t* next = state_->next_in;
+        if (members_ > 0 && *next != 0x1F) throw Error("the gzip data is followed by bytes that are no gzip data");
         uint32_t available = state_->avail_in;
         isal_inflate_reset(state_.get());
         state_->crc_flag = ISAL_GZIP;  // the library reads the header and verifies the trailer
@@ -78,7 +79,6 @@ class GzipDecompressor : public Decompressor {
 
     [[noreturn]] void refuse(int result) const {
         if (result == ISAL_INCORRECT_CHECKSUM) throw Error("the gzip data is damaged: its checksum is wrong");
-        if (result == ISAL_INVALID_WRAPPER && members_ > 0) throw Error("the gzip data is followed by bytes that are no gzip data");
         throw Error(cat("the gzip data is damaged (igzip error ", result, ")"));
     }
 

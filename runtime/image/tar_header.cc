@@ -39,21 +39,25 @@ int64_t binary_number(std::string_view bytes, const char* what) {
     return number;
 }
 
-int64_t octal_number(std::string_view bytes, const char* what) {
+/// Digits between blanks, up to a NUL; nothing at all is zero. No value for anything else.
+std::optional<int64_t> octal_digits(std::string_view bytes) {
     size_t end = bytes.find('\0');
     if (end != std::string_view::npos) bytes = bytes.substr(0, end);
     while (!bytes.empty() && bytes.front() == ' ') bytes.remove_prefix(1);
     while (!bytes.empty() && bytes.back() == ' ') bytes.remove_suffix(1);
     int64_t value = 0;  // 12 digits at most: it cannot overflow
     for (char c : bytes) {
-        if (c < '0' || c > '7') refuse_number(what, "is not an octal number");
+        if (c < '0' || c > '7') return std::nullopt;
         value = value * 8 + (c - '0');
     }
     return value;
 }
 
 int64_t number_field(std::string_view bytes, const char* what) {
-    return (static_cast<uint8_t>(bytes[0]) & 0x80) != 0 ? binary_number(bytes, what) : octal_number(bytes, what);
+    if ((static_cast<uint8_t>(bytes[0]) & 0x80) != 0) return binary_number(bytes, what);
+    auto value = octal_digits(bytes);
+    if (!value) refuse_number(what, "is not an octal number");
+    return *value;
 }
 
 uint64_t size_field(std::string_view bytes, const char* what) {
@@ -165,8 +169,8 @@ bool checksum_matches(const uint8_t* block) {
         unsigned_sum += byte;
         signed_sum += static_cast<int8_t>(byte);
     }
-    int64_t stated = octal_number(field(block, 148, 8), "checksum");
-    return stated == unsigned_sum || stated == signed_sum;
+    auto stated = octal_digits(field(block, 148, 8));
+    return stated && (*stated == unsigned_sum || *stated == signed_sum);
 }
 
 TarHeader decode_header(const uint8_t* block) {

@@ -91,7 +91,7 @@ void Unpacker::entry(const TarEntry& entry) {
     if (path.empty() && entry.type != TarEntry::Type::directory) refuse(entry.name, "it would replace the root directory");
     path = placed(entry, path);
     if (kind == NameKind::plain) return add(entry, path);
-    writer_.begin_file(path, {.mode = 0, .xattrs = {}});
+    writer_.begin_file(path, {.mode = 0});
     writer_.end_file();
 }
 
@@ -130,7 +130,7 @@ void Unpacker::add(const TarEntry& entry, const std::string& path) {
 }
 
 squash::Attributes Unpacker::attributes(const TarEntry& entry) {
-    squash::Attributes out{.mode = entry.mode, .uid = entry.uid, .gid = entry.gid, .mtime = entry.mtime, .xattrs = {}};
+    squash::Attributes out{.mode = entry.mode, .uid = entry.uid, .gid = entry.gid, .mtime = entry.mtime};
     if (!may_have_xattrs(entry.type)) return out;
     for (const auto& [name, value] : entry.xattrs) {
         if (!is_kept_xattr(name)) continue;

@@ -16,7 +16,7 @@ struct Attributes {
     uint32_t uid = 0;
     uint32_t gid = 0;
     int64_t mtime = 0;
-    std::map<std::string, std::string> xattrs;
+    std::map<std::string, std::string> xattrs = {};
 };
 
 struct WriterOptions {

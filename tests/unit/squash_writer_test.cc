@@ -25,7 +25,7 @@ std::string noise(size_t size, unsigned seed) {
     return out;
 }
 
-void add_file(LayerWriter& writer, std::string_view path, std::string_view content, const Attributes& attributes = {.mode = 0644, .xattrs = {}}) {
+void add_file(LayerWriter& writer, std::string_view path, std::string_view content, const Attributes& attributes = {.mode = 0644}) {
     writer.begin_file(path, attributes);
     writer.append(content.data(), content.size());
     writer.end_file();
@@ -44,7 +44,7 @@ Squashfs write_squashfs(const TempFolder& folder, const std::string& name, const
 TEST_CASE("an empty layer is a squashfs file with a root", "[squash]") {
     TempFolder folder;
     Squashfs made = write_squashfs(folder, "a", [](LayerWriter& w) {
-        w.add_directory("", {.mode = 01777, .uid = 5, .gid = 6, .mtime = 1, .xattrs = {}});
+        w.add_directory("", {.mode = 01777, .uid = 5, .gid = 6, .mtime = 1});
         CHECK(w.entries() == 1);
     });
     CHECK_THAT(made.listing(), Catch::StartsWith("drwxrwxrwt 5/6"));
@@ -55,14 +55,14 @@ TEST_CASE("every kind of entry keeps its attributes and content", "[squash]") {
     TempFolder folder;
     std::string big = noise(300'000, 1);
     Squashfs made = write_squashfs(folder, "a", [&](LayerWriter& w) {
-        add_file(w, "usr/bin/tool", big, {.mode = 04755, .uid = 0, .gid = 12, .mtime = 86400, .xattrs = {}});
+        add_file(w, "usr/bin/tool", big, {.mode = 04755, .uid = 0, .gid = 12, .mtime = 86400});
         add_file(w, "empty", "");
         add_file(w, "small", "hello\n");
-        w.add_symlink("usr/lib", {.mode = 0777, .xattrs = {}}, "../lib/x");
-        w.add_special("fifo", {.mode = 0600, .xattrs = {}}, S_IFIFO);
-        w.add_special("sock", {.mode = 0600, .xattrs = {}}, S_IFSOCK);
+        w.add_symlink("usr/lib", {.mode = 0777}, "../lib/x");
+        w.add_special("fifo", {.mode = 0600}, S_IFIFO);
+        w.add_special("sock", {.mode = 0600}, S_IFSOCK);
         w.add_hardlink("also", "small");
-        w.add_directory("dir", {.mode = 0700, .uid = 70000, .gid = 4294967294U, .mtime = -5, .xattrs = {}});
+        w.add_directory("dir", {.mode = 0700, .uid = 70000, .gid = 4294967294U, .mtime = -5});
         w.add_hardlink("lib2", "usr/lib");
         add_file(w, ".wh.gone", "");
         CHECK(w.entries() == 13);
@@ -103,10 +103,10 @@ TEST_CASE("the last entry of a path wins", "[squash]") {
         w.add_hardlink("kept", "f");
         add_file(w, "f", "new");
         add_file(w, "d/x/y", "below");
-        w.add_directory("d", {.mode = 0711, .xattrs = {}});
+        w.add_directory("d", {.mode = 0711});
         add_file(w, "gone/x/y", "below");
         add_file(w, "gone", "file");
-        w.add_symlink("s", {.xattrs = {}}, "d");
+        w.add_symlink("s", {}, "d");
         add_file(w, "s/child", "child");
         CHECK(w.entries() == 9);
     });
@@ -123,25 +123,25 @@ TEST_CASE("hard links that cannot be are refused", "[squash]") {
     TempFolder folder;
     Fd fd = folder.create("a");
     LayerWriter w(fd.get(), {});
-    w.add_directory("dir", {.xattrs = {}});
+    w.add_directory("dir", {});
     CHECK_THROWS_WITH(w.add_hardlink("x", "missing"), "making the hard link x to missing: no such file in this layer");
     CHECK_THROWS_WITH(w.add_hardlink("x", "dir"), "making the hard link x to dir: a directory cannot be a hard link");
     CHECK_THROWS_AS(w.add_hardlink("x", ""), Error);
-    CHECK_THROWS_AS(w.add_directory("a//b", {.xattrs = {}}), std::logic_error);
-    CHECK_THROWS_AS(w.add_directory("../b", {.xattrs = {}}), std::logic_error);
+    CHECK_THROWS_AS(w.add_directory("a//b", {}), std::logic_error);
+    CHECK_THROWS_AS(w.add_directory("../b", {}), std::logic_error);
 }
 
 TEST_CASE("symlinked parents are resolved inside the tree", "[squash]") {
     TempFolder folder;
     Fd fd = folder.create("a");
     LayerWriter w(fd.get(), {});
-    w.add_directory("usr/lib", {.xattrs = {}});
-    w.add_symlink("lib", {.xattrs = {}}, "usr/lib");
-    w.add_symlink("abs", {.xattrs = {}}, "//usr/./lib/");
-    w.add_symlink("usr/up", {.xattrs = {}}, "../../../lib");
-    w.add_symlink("self", {.xattrs = {}}, "self");
-    w.add_symlink("slash", {.xattrs = {}}, "/");
-    w.add_symlink("nowhere", {.xattrs = {}}, "usr/none");
+    w.add_directory("usr/lib", {});
+    w.add_symlink("lib", {}, "usr/lib");
+    w.add_symlink("abs", {}, "//usr/./lib/");
+    w.add_symlink("usr/up", {}, "../../../lib");
+    w.add_symlink("self", {}, "self");
+    w.add_symlink("slash", {}, "/");
+    w.add_symlink("nowhere", {}, "usr/none");
     CHECK(w.resolved("lib/x") == "usr/lib/x");
     CHECK(w.resolved("lib") == "lib");
     CHECK(w.resolved("abs/new/x") == "usr/lib/new/x");
@@ -157,7 +157,7 @@ TEST_CASE("large sparse files cost neither space nor much time", "[squash]") {
     TempFolder folder;
     constexpr uint64_t gap = 5ULL << 30;
     Squashfs made = write_squashfs(folder, "a", [](LayerWriter& w) {
-        w.begin_file("sparse", {.xattrs = {}});
+        w.begin_file("sparse", {});
         w.append("head", 4);
         w.append_zeros(gap);
         w.append("tail", 4);
@@ -181,7 +181,7 @@ TEST_CASE("xattrs, long names and large directories survive", "[squash]") {
         add_file(w, "x", "1", {.xattrs = {{"user.a", std::string("\0b", 2)}, {"user.c", ""}}});
         w.add_directory("d", {.xattrs = {{"user.dir", "v"}}});
         add_file(w, long_name, "2");
-        for (unsigned i = 0; i < 20'000; ++i) add_file(w, cat("many/entry-with-a-longer-name-", i), i % 3 == 0 ? "same" : cat("content ", i));
+        for (unsigned i = 0; i < 6'000; ++i) add_file(w, cat("many/entry-with-a-longer-name-", i), i % 3 == 0 ? "same" : cat("content ", i));
     });
     made.extract(folder / "out");
     char value[16];
@@ -190,14 +190,14 @@ TEST_CASE("xattrs, long names and large directories survive", "[squash]") {
     CHECK(::getxattr((folder / "out/d").c_str(), "user.dir", value, sizeof value) == 1);
     CHECK(sys::read_file(folder / ("out/" + long_name)) == "2");
     CHECK(sys::read_file(folder / "out/many/entry-with-a-longer-name-9") == "same");
-    CHECK(sys::read_file(folder / "out/many/entry-with-a-longer-name-19999") == "content 19999");
-    CHECK(fixtures::run_command("ls '" + folder / "out/many" + "' | wc -l").output == "20000\n");
+    CHECK(sys::read_file(folder / "out/many/entry-with-a-longer-name-5999") == "content 5999");
+    CHECK(fixtures::run_command("ls '" + folder / "out/many" + "' | wc -l").output == "6000\n");
 }
 
 TEST_CASE("ids past the 65,535 of the format become nobody's", "[squash]") {
     TempFolder folder;
     Squashfs made = write_squashfs(folder, "a", [](LayerWriter& w) {
-        for (uint32_t i = 0; i < 66'000; ++i) w.add_special(cat("f", i), {.uid = i + 100'000, .gid = 7, .xattrs = {}}, S_IFIFO);
+        for (uint32_t i = 0; i < 66'000; ++i) w.add_special(cat("f", i), {.uid = i + 100'000, .gid = 7}, S_IFIFO);
     });
     std::string all = made.listing();
     CHECK_THAT(made.line("f0"), Catch::Contains("100000/7"));
