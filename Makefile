@@ -97,6 +97,11 @@ $(BUILD)/tests/unit: $(call objects,$(unit_sources) $(testable_sources)) $(archi
 $(BUILD)/tests/kernel: $(call objects,$(kernel_sources) $(testable_sources)) $(archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
+$(BUILD)/tests/kernel: | $(BUILD)/tests/inside
+# The one program in the images that the kernel tests make: static, because there is nothing else in them.
+$(BUILD)/tests/inside: tests/fixtures/inside.cc
+	@mkdir -p $(@D)
+	$(CXX) -std=c++20 -O2 $(warnings) -static $< -o $@
 
 check: all check-layers $(if $(SAN)$(COV),,check-exports)
 	$(BUILD)/tests/unit

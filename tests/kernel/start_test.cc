@@ -1,0 +1,269 @@
+// Containers started for real: what a task sees, what it may do, and what is left when it ends.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "tests/kernel/support.hh"
+
+using namespace berth;
+using namespace berth::kernel_test;
+
+namespace {
+
+std::string names_in(const std::string& path) {
+    std::string names;
+    DIR* directory = opendir(path.c_str());
+    if (!directory) return "missing";
+    std::vector<std::string> found;
+    while (const dirent* entry = readdir(directory)) found.emplace_back(entry->d_name);
+    closedir(directory);
+    std::sort(found.begin(), found.end());
+    for (const std::string& name : found)
+        if (name[0] != '.') names += name + " ";
+    return names;
+}
+
+std::string mode_of(const std::string& path) {
+    struct stat st {};
+    if (lstat(path.c_str(), &st) != 0) return reason(errno);
+    char text[64];
+    snprintf(text, sizeof text, "%o %u:%u", st.st_mode, st.st_uid, st.st_gid);
+    return text;
+}
+
+std::string pattern(size_t size) {
+    std::string text(size, '\0');
+    uint32_t state = 1;
+    for (char& c : text) c = static_cast<char>((state = state * 1664525 + 1013904223) >> 28);
+    return text;
+}
+
+}  // namespace
+
+TEST_CASE("a task sees the image's files", "[kernel][start]") {
+    NEED_CONTAINERS();
+    const std::string big = pattern((3 << 20) + 12345);
+    auto fill = [&](squash::LayerWriter& writer) {
+        fill_sample(writer);
+        add_file(writer, "big", big);
+        add_file(writer, "none", "");
+        writer.begin_file("sparse", {});
+        writer.append("x", 1);
+        writer.append_zeros(1 << 20);
+        writer.append("y", 1);
+        writer.end_file();
+        writer.add_hardlink("hard", "etc/hello");
+        for (int i = 0; i < 3000; ++i) add_file(writer, cat("many/file", i), cat(i));
+    };
+    Outcome seen = in_container(plan_for(), fill, [&] {
+        std::string text = slurp("/etc/hello") + slurp("/etc/link") + slurp("/hard") + names_in("/empty") + "\n";
+        text += slurp("/big") == big ? "big\n" : "big differs\n";
+        std::string sparse = slurp("/sparse");
+        text += sparse == "x" + std::string(1 << 20, '\0') + "y" ? "sparse\n" : "sparse differs\n";
+        text += cat("none", slurp("/none"), " ", split(names_in("/many"), ' ').size() - 1, " ", slurp("/many/file2999"), "\n");
+        struct stat one {}, two {};
+        stat("/hard", &one);
+        stat("/etc/hello", &two);
+        text += one.st_nlink == 2 && one.st_ino == two.st_ino ? "linked\n" : "not linked\n";
+        return text + verdict(access("/missing", F_OK)) + verdict(access("/missing", F_OK));
+    });
+    CHECK(seen.error == "");
+    CHECK(seen.text == "hello\nhello\nhello\n\nbig\nsparse\nnone 3000 2999\nlinked\nNo such file or directoryNo such file or directory");
+}
+
+TEST_CASE("a static program of the image runs", "[kernel][start]") {
+    NEED_CONTAINERS();
+    Outcome ran = in_container(plan_for(), fill_sample, [] { return output_of({"/bin/inside", "a b"}) + output_of({"/bin/inside", "fail"}) + output_of({"/bin/no"}); });
+    std::string ids = cat(" uid=", test_uid(), " gid=", test_gid(), " euid=", test_uid(), "\n");
+    CHECK(ran.error == "");
+    CHECK(ran.text == cat("inside a b", ids, "|0inside fail", ids, "|7|127"));
+}
+
+TEST_CASE("layers are merged", "[kernel][start]") {
+    NEED_CONTAINERS();
+    auto base = [](squash::LayerWriter& writer) {
+        add_file(writer, "keep", "base");
+        add_file(writer, "gone", "base");
+        add_file(writer, "changed", "base");
+    };
+    auto top = [](squash::LayerWriter& writer) {
+        add_file(writer, ".wh.gone", "");
+        add_file(writer, "changed", "top");
+    };
+    ContainerImage image = make_image(std::vector<Fill>{base, top});
+    Outcome seen = as_user([&] {
+        StartedContainer container = start_container(bare_plan(), std::move(image), {});
+        return run_task(container, [] { return names_in("/") + slurp("/keep") + slurp("/changed"); });
+    });
+    CHECK(seen.error == "");
+    CHECK(seen.text == "changed keep basetop");
+}
+
+TEST_CASE("the root is writable and the image unchanged", "[kernel][start]") {
+    NEED_CONTAINERS();
+    Outcome wrote = in_container(plan_for(), fill_sample, [] {
+        return in_order({write_to("/etc/hello", "changed"), slurp("/etc/hello"), verdict(mkdir("/new", 0755)), verdict(rename("/etc/link", "/new/link")),
+                         verdict(unlink("/etc/hello")), verdict(rmdir("/empty")), names_in("/new"), names_in("/empty"), verdict(access("/etc/hello", F_OK))});
+    });
+    CHECK(wrote.error == "");
+    CHECK(wrote.text == "ok changed ok ok ok ok link  missing No such file or directory");
+}
+
+TEST_CASE("the writable layer has a limit", "[kernel][start]") {
+    NEED_CONTAINERS();
+    plan::Plan plan = bare_plan();
+    plan.tmpfs_size = 1 << 20;
+    Outcome wrote = in_container(plan, fill_sample, [] { return in_order({write_to("/a", std::string(512 << 10, 'x')), write_to("/b", std::string(2 << 20, 'x'))}); });
+    CHECK(wrote.error == "");
+    CHECK(wrote.text != "ok ok");
+    CHECK(wrote.text.starts_with("ok "));
+}
+
+TEST_CASE("a read-only root refuses writes, its mounts do not", "[kernel][start]") {
+    NEED_CONTAINERS();
+    plan::Request request;
+    request.writable = false;
+    Outcome wrote = in_container(plan_for(request), fill_sample,
+                                 [] { return in_order({write_to("/etc/hello", "x"), write_to("/new", "x"), write_to("/tmp/x", "x"), slurp("/etc/hello")}); });
+    CHECK(wrote.error == "");
+    CHECK(wrote.text == "Read-only file system Read-only file system ok hello\n");
+}
+
+TEST_CASE("hostile row 21: setuid files are data and give nothing", "[kernel][start]") {
+    NEED_CONTAINERS();
+    auto fill = [](squash::LayerWriter& writer) {
+        fill_sample(writer);
+        add_file(writer, "bin/su", "x", 04755);
+        add_file(writer, "private", "p", 0600);
+    };
+    Outcome seen = in_container(plan_for(), fill, [] { return mode_of("/bin/su") + " " + mode_of("/private") + " " + slurp("/private"); });
+    std::string owner = cat(test_uid(), ":", test_gid());
+    CHECK(seen.error == "");
+    CHECK(seen.text == cat("104755 ", owner, " 100600 ", owner, " p"));
+}
+
+TEST_CASE("hostile row 20: xattrs of the user are served, the overlay's own marks are not", "[kernel][start]") {
+    NEED_CONTAINERS();
+    auto fill = [](squash::LayerWriter& writer) {
+        squash::Attributes attributes;
+        attributes.xattrs = {{"user.colour", "red"}, {"user.overlay.opaque", "y"}, {"user.overlay.redirect", "/etc"}};
+        writer.add_directory("marked", attributes);
+        add_file(writer, "marked/file", "x");
+        add_file(writer, "etc/hello", "hello");
+    };
+    Outcome seen = in_container(bare_plan(), fill, [] {
+        char value[64] = {}, names[256];
+        ssize_t got = getxattr("/marked", "user.colour", value, sizeof value);
+        ssize_t size = listxattr("/marked", names, sizeof names);
+        return cat(got, " ", std::string(value), " ", std::string(names, size > 0 ? static_cast<size_t>(size - 1) : 0), " ", names_in("/marked"));
+    });
+    CHECK(seen.error == "");
+    CHECK(seen.text == "3 red user.colour file ");
+}
+
+TEST_CASE("a task has no capabilities and gains no privileges", "[kernel][start]") {
+    NEED_CONTAINERS();
+    bool remap = GENERATE(false, true);
+    plan::Request request;
+    request.remap_root = remap;
+    Outcome seen = in_container(plan_for(request), fill_sample, [] {
+        std::string text;
+        for (const char* name : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs"}) text += status_line(name) + " ";
+        // After an exec too, where root would get its capabilities back.
+        return text + output_of({"/bin/inside"});
+    });
+    uid_t uid = remap ? 0 : test_uid();
+    gid_t gid = remap ? 0 : test_gid();
+    std::string none = "0000000000000000 ";
+    CHECK(seen.error == "");
+    CHECK(seen.text == cat(none, none, none, none, none, "1 inside uid=", uid, " gid=", gid, " euid=", uid, "\n|0"));
+}
+
+TEST_CASE("remap-root: changes of owner and ids seem to work", "[kernel][start]") {
+    NEED_CONTAINERS();
+    plan::Request request;
+    request.remap_root = true;
+    Outcome seen = in_container(plan_for(request), fill_sample, [] {
+        return in_order({cat(getuid(), getgid()), mode_of("/etc/hello"), verdict(chown("/etc/hello", 33, 33)), verdict(lchown("/etc/link", 1, 1)),
+                         verdict(fchownat(AT_FDCWD, "/etc/hello", 5, 5, 0)), verdict(setresuid(42, 42, 42)), verdict(setresgid(42, 42, 42)), verdict(setuid(42)),
+                         verdict(mknod("/null", S_IFCHR | 0666, 259)), verdict(mknod("/fifo", S_IFIFO | 0600, 0)), cat(getuid()), mode_of("/etc/hello"),
+                         mode_of("/null"), mode_of("/fifo"), status_line("Seccomp")});
+    });
+    CHECK(seen.error == "");
+    CHECK(seen.text == "00 100644 0:0 ok ok ok ok ok ok ok ok 0 100644 0:0 No such file or directory 10600 0:0 2");
+}
+
+TEST_CASE("without remap-root there is no filter, and ids are real", "[kernel][start]") {
+    NEED_CONTAINERS();
+    Outcome seen = in_container(plan_for(), fill_sample, [] { return status_line("Seccomp") + " " + verdict(setresuid(42, 42, 42)) + " " + verdict(chown("/etc/hello", 33, 33)); });
+    CHECK(seen.error == "");
+    CHECK(seen.text == "0 Invalid argument Invalid argument");
+}
+
+TEST_CASE("hostile row 59: an image with nothing but one program runs it", "[kernel][start]") {
+    NEED_CONTAINERS();
+    auto fill = [](squash::LayerWriter& writer) { add_file(writer, "inside", slurp(inside_program()), 0755); };
+    Outcome ran = in_container(plan_for(), fill, [] { return output_of({"/inside"}) + names_in("/") + names_in("/etc"); });
+    CHECK(ran.error == "");
+    CHECK_THAT(ran.text, Catch::StartsWith("inside uid="));
+    CHECK_THAT(ran.text, Catch::Contains("|0dev etc inside proc run sys tmp "));
+    CHECK_THAT(ran.text, Catch::Contains("group"));
+}
+
+TEST_CASE("hostile row 61: a uid that no passwd file knows gets a line in the container", "[kernel][start]") {
+    NEED_CONTAINERS();
+    Outcome seen = in_container(plan_for(), fill_sample, [] { return slurp("/etc/passwd") + slurp("/etc/group"); });
+    CHECK(seen.error == "");
+    CHECK_THAT(seen.text, Catch::StartsWith("root:x:0:0:root:/root:/bin/sh\n"));
+    CHECK_THAT(seen.text, Catch::Contains(cat(":x:", test_uid(), ":", test_gid(), ":")));
+}
+
+TEST_CASE("working directories", "[kernel][start]") {
+    NEED_CONTAINERS();
+    auto where = [] {
+        char path[4096];
+        return std::string(getcwd(path, sizeof path) ? path : "nowhere");
+    };
+    plan::Plan plan = bare_plan();
+
+    plan.workdir = "/made/by/start";
+    CHECK(in_container(plan, fill_sample, where).text == "/made/by/start");
+
+    plan.workdir_required = true;
+    Outcome missing = in_container(plan, fill_sample, where);
+    CHECK(missing.exit_code == 127);
+    CHECK(missing.error == "entering the working directory /made/by/start (option --container-workdir): it does not exist in the container");
+
+    plan.workdir = "/etc/hello";
+    Outcome file = in_container(plan, fill_sample, where);
+    CHECK(file.exit_code == 126);
+    CHECK(file.error == "entering the working directory /etc/hello (option --container-workdir): it is not a directory");
+
+    plan.workdir = "/etc";
+    plan.writable = false;
+    CHECK(in_container(plan, fill_sample, where).text == "/etc");
+}
+
+TEST_CASE("hostile row 63: a working directory behind a link of /proc is refused", "[kernel][start]") {
+    NEED_CONTAINERS();
+    plan::Plan plan = bare_plan();
+    plan.edits.push_back(bind_of("/proc", "/proc"));
+    bool required = GENERATE(true, false);
+    plan.workdir_required = required;
+    // Directly, and by a symlink of the image.
+    plan.workdir = GENERATE(as<std::string>(), "/proc/self/fd/0", "/proc/self/root", "/sneaky");
+    auto fill = [](squash::LayerWriter& writer) {
+        fill_sample(writer);
+        writer.add_symlink("sneaky", {}, "/proc/self/cwd");
+    };
+    Outcome refused = in_container(plan, fill, [] { return std::string("started"); });
+    CHECK(refused.text == "");
+    CHECK(refused.exit_code == 126);
+    CHECK_THAT(refused.error, Catch::EndsWith("(links of /proc are not followed)"));
+}

@@ -1,0 +1,266 @@
+#include "tests/kernel/support.hh"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/facts.hh"
+#include "runtime/squash/tree.hh"
+
+namespace berth::kernel_test {
+
+namespace {
+
+constexpr uid_t ordinary = 2001;
+
+// Ends a report: the end of the pipe would not do, because tasks that outlive their server hold it open.
+constexpr char end_mark = '\4';
+
+/// A child's last words: kind, exit code and text.
+void report(int pipe, char kind, int code, const std::string& text) { sys::write_all(pipe, cat(kind, static_cast<char>(code), text, end_mark), "the report"); }
+
+void run_body(int pipe, const std::function<std::string()>& body) {
+    try {
+        report(pipe, 'T', 0, body());
+    } catch (const Error& error) {
+        report(pipe, 'E', error.exit_code(), error.what());
+    } catch (const std::exception& error) {
+        report(pipe, 'E', 1, cat("unexpected: ", error.what()));
+    }
+}
+
+Outcome read_outcome(int pipe, std::chrono::seconds limit) {
+    auto end = std::chrono::steady_clock::now() + limit;
+    std::string all;
+    char buffer[4096];
+    Outcome outcome;
+    for (;;) {
+        auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+        pollfd wait{pipe, POLLIN, 0};
+        if (left <= 0 || ::poll(&wait, 1, static_cast<int>(left)) <= 0) {
+            outcome.hung = true;
+            return outcome;
+        }
+        ssize_t got = ::read(pipe, buffer, sizeof buffer);
+        if (got <= 0) break;
+        all.append(buffer, static_cast<size_t>(got));
+        if (all.size() > 2 && all.back() == end_mark) break;
+    }
+    if (!all.empty()) all.pop_back();
+    if (all.size() < 2) {
+        outcome.error = "the child died";
+        outcome.exit_code = -1;
+    } else if (all[0] == 'T') {
+        outcome.text = all.substr(2);
+    } else {
+        outcome.error = all.substr(2);
+        outcome.exit_code = static_cast<unsigned char>(all[1]);
+    }
+    return outcome;
+}
+
+}  // namespace
+
+void as_user_here() {
+    if (::geteuid() != 0) return;
+    if (::setgroups(0, nullptr) != 0 || ::setresgid(ordinary, ordinary, ordinary) != 0 || ::setresuid(ordinary, ordinary, ordinary) != 0)
+        throw SysError("becoming the test user");
+    // Changing ids made the process closed; a process that was executed by the user would be open.
+    ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+}
+
+uid_t test_uid() { return ::geteuid() == 0 ? ordinary : ::geteuid(); }
+gid_t test_gid() { return ::geteuid() == 0 ? ordinary : ::getegid(); }
+
+std::string missing_need() {
+    static const std::string need = [] {
+        Outcome outcome = in_container(bare_plan(), fill_sample, [] { return std::string("ready"); });
+        return outcome.text == "ready" ? std::string() : outcome.error.empty() ? "the trial container hung" : outcome.error;
+    }();
+    return need;
+}
+
+Outcome in_child(const std::function<std::string()>& body, std::chrono::seconds limit) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw SysError("making a pipe");
+    Fd reading(ends[0]), writing(ends[1]);
+    pid_t child = ::fork();
+    if (child < 0) throw SysError("forking");
+    if (child == 0) {
+        reading.reset();
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        run_body(writing.get(), body);
+        ::_exit(0);
+    }
+    writing.reset();
+    Outcome outcome = read_outcome(reading.get(), limit);
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    return outcome;
+}
+
+Outcome as_user(const std::function<std::string()>& body, std::chrono::seconds limit) {
+    return in_child(
+        [&] {
+            as_user_here();
+            return body();
+        },
+        limit);
+}
+
+ContainerImage make_image(const Fill& fill) { return make_image(std::vector<Fill>{fill}); }
+
+ContainerImage make_image(const std::vector<Fill>& fills) {
+    std::vector<Fd> files;
+    std::vector<squash::Tree> trees;
+    std::vector<squash::LayerInfo> about;
+    for (const Fill& fill : fills) {
+        Fd file(::memfd_create("layer", MFD_CLOEXEC));
+        squash::LayerWriter writer(file.get(), {});
+        fill(writer);
+        writer.finish();
+        squash::LayerInfo info;
+        trees.push_back(squash::read_tree(file.get(), "layer", static_cast<uint32_t>(files.size()), info));
+        about.push_back(info);
+        files.push_back(std::move(file));
+    }
+    std::string bytes = squash::build_index(squash::merge(std::move(trees)), about, {});
+    return {squash::Index::from_bytes(std::move(bytes)), std::move(files)};
+}
+
+void add_file(squash::LayerWriter& writer, const std::string& path, const std::string& content, uint32_t mode) {
+    squash::Attributes attributes;
+    attributes.mode = mode;
+    writer.begin_file(path, attributes);
+    writer.append(content.data(), content.size());
+    writer.end_file();
+}
+
+std::string inside_program() { return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "inside"; }
+
+void fill_sample(squash::LayerWriter& writer) {
+    for (const char* path : {"etc", "tmp", "dev", "proc", "sys", "bin", "empty"}) writer.add_directory(path, {});
+    add_file(writer, "bin/inside", slurp(inside_program()), 0755);
+    add_file(writer, "etc/hello", "hello\n");
+    add_file(writer, "etc/passwd", "root:x:0:0:root:/root:/bin/sh\n");
+    add_file(writer, "etc/group", "root:x:0:\n");
+    writer.add_symlink("etc/link", {}, "hello");
+}
+
+plan::Plan plan_for(plan::Request request, const plan::ImageConfig& config) {
+    plan::Caller caller;
+    caller.uid = test_uid();
+    caller.gid = test_gid();
+    caller.cwd = "/";
+    return plan::make_plan(request, caller, {}, {}, host_facts(), config);
+}
+
+plan::Plan bare_plan() {
+    plan::Plan plan;
+    plan.identity = {test_uid(), test_uid(), test_gid(), test_gid()};
+    plan.workdir = "/";
+    return plan;
+}
+
+plan::Edit bind_of(const std::string& source, const std::string& target, bool read_only) {
+    plan::Mount mount;
+    mount.source = source;
+    mount.target = target;
+    mount.read_only = read_only;
+    return {mount, "option --container-mounts", "asked for"};
+}
+
+std::string run_task(const StartedContainer& container, const std::function<std::string()>& inside) {
+    Outcome outcome = in_child([&] {
+        join_container(container);
+        return inside();
+    });
+    if (outcome.hung) throw Error("the task hung");
+    if (!outcome.error.empty()) throw Error(outcome.error, outcome.exit_code);
+    return outcome.text;
+}
+
+Outcome in_container(const plan::Plan& plan, const Fill& fill, const std::function<std::string()>& inside) {
+    ContainerImage image = make_image(fill);
+    return as_user([&] {
+        StartedContainer container = start_container(plan, std::move(image), {});
+        return run_task(container, inside);
+    });
+}
+
+std::string output_of(const std::vector<std::string>& command) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw SysError("making a pipe");
+    Fd reading(ends[0]), writing(ends[1]);
+    pid_t child = ::fork();
+    if (child == 0) {
+        ::dup2(writing.get(), 1);
+        std::vector<char*> arguments;
+        for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+        arguments.push_back(nullptr);
+        ::execv(arguments[0], arguments.data());
+        ::_exit(errno == ENOENT ? 127 : 126);
+    }
+    writing.reset();
+    std::string text = sys::read_all(reading.get(), 1 << 20, "the output");
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return cat(text, "|", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+}
+
+std::string in_order(std::initializer_list<std::string> words) {
+    std::string text;
+    for (const std::string& word : words) text += text.empty() ? word : " " + word;
+    return text;
+}
+
+std::string write_to(const std::string& path, const std::string& text) {
+    Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    ssize_t put = fd ? ::write(fd.get(), text.data(), text.size()) : -1;
+    if (put < 0) return reason(errno);
+    return put == static_cast<ssize_t>(text.size()) ? "ok" : "short";
+}
+
+std::string slurp(const std::string& path) { return sys::read_file(path, 64 << 20); }
+
+std::string verdict(long result) { return result >= 0 ? "ok" : reason(errno); }
+
+std::string status_line(const std::string& name, const std::string& path) {
+    for (const std::string& line : split(slurp(path), '\n'))
+        if (line.starts_with(name + ":")) return std::string(trimmed(line.substr(name.size() + 1)));
+    return "missing";
+}
+
+Folder::Folder() {
+    char name[] = "/tmp/berth-kernel-XXXXXX";
+    if (::mkdtemp(name) == nullptr || ::chown(name, test_uid(), test_gid()) != 0) throw SysError("making a folder for the test");
+    path_ = name;
+}
+
+Folder::~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+}
+
+void Folder::file(const std::string& name, const std::string& content) const {
+    Fd fd = sys::open_file(*this / name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    sys::write_all(fd.get(), content, name);
+    if (::fchown(fd.get(), test_uid(), test_gid()) != 0) throw SysError("giving a file to the test user");
+}
+
+void Folder::directory(const std::string& name) const {
+    if (::mkdir((*this / name).c_str(), 0755) != 0 || ::chown((*this / name).c_str(), test_uid(), test_gid()) != 0) throw SysError("making a folder");
+}
+
+}  // namespace berth::kernel_test
