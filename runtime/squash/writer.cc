@@ -64,6 +64,13 @@ struct LayerWriter::Impl {
         make_processor();
     }
 
+    /// libsquashfs 1.2 leaks the blocks in flight when it is destroyed in the middle of its work; there are few, so it may as well end it.
+    ~Impl() {
+        if (!processor || finished) return;
+        sqfs_block_processor_end_file(processor.get());
+        sqfs_block_processor_finish(processor.get());
+    }
+
     void make_processor() {
         sqfs_block_processor_desc_t description{};
         description.size = sizeof description;
@@ -115,6 +122,7 @@ struct LayerWriter::Impl {
     SqfsPtr<sqfs_xattr_writer_t> xattrs;
     sqfs_super_t super{};
     EntryTree tree;
+    bool finished = false;
     SqfsPtr<sqfs_block_processor_t> processor;  // after all it refers to: its threads end first
 };
 
@@ -170,6 +178,7 @@ void LayerWriter::end_file() { impl_->file.check(sqfs_block_processor_end_file(i
 void LayerWriter::finish() {
     Impl& impl = *impl_;
     impl.file.check(sqfs_block_processor_finish(impl.processor.get()), writing);
+    impl.finished = true;
     write_tables(impl.tree, {impl.file, impl.compressor.get(), impl.fragments.get(), impl.xattrs.get(), impl.super});
     impl.super.bytes_used = impl.file.size();
     impl.file.check(sqfs_super_write(&impl.super, &impl.file), writing);

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -14,7 +16,6 @@ namespace {
 const char* words(int code) {
     switch (code) {
         case SQFS_ERROR_ALLOC: return "out of memory";
-        case SQFS_ERROR_IO: return "input or output failed";
         case SQFS_ERROR_COMPRESSOR: return "the compressor failed";
         case SQFS_ERROR_OVERFLOW: return "a table of the format is full";
         case SQFS_ERROR_UNSUPPORTED: return "the installed libsquashfs lacks a feature (zstd?)";
@@ -35,44 +36,47 @@ OutputFile::OutputFile(int fd) : sqfs_file_t{}, fd_(fd) {
 }
 
 void OutputFile::check(int code, const char* doing) const {
-    if (code == 0) return;
     if (int number = error_.load(); number != 0) throw SysError(doing, number);
-    throw Error(cat(doing, ": ", words(code), " (libsquashfs error ", code, ")"));
+    if (code != 0) throw Error(cat(doing, ": ", words(code), " (libsquashfs error ", code, ")"));
 }
 
-int OutputFile::fail(int number) {
+void OutputFile::fail(int number) {
     int none = 0;
     error_.compare_exchange_strong(none, number);
-    return SQFS_ERROR_IO;
 }
 
 int OutputFile::read(uint64_t offset, void* buffer, size_t size) {
     auto* out = static_cast<char*>(buffer);
-    while (size > 0) {
+    while (size > 0 && error_ == 0) {
         ssize_t n = ::pread(fd_, out, size, static_cast<off_t>(offset));
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return fail(errno);
-        if (n == 0) return fail(EIO);
+        if (n <= 0) {
+            fail(n < 0 ? errno : EIO);
+            break;
+        }
         out += n, offset += static_cast<uint64_t>(n), size -= static_cast<size_t>(n);
     }
+    std::memset(out, 0, size);
     return 0;
 }
 
 int OutputFile::write(uint64_t offset, const void* buffer, size_t size) {
     auto* in = static_cast<const char*>(buffer);
-    while (size > 0) {
+    size_ = std::max(size_, offset + size);
+    while (size > 0 && error_ == 0) {
         ssize_t n = ::pwrite(fd_, in, size, static_cast<off_t>(offset));
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return fail(errno);
-        if (n == 0) return fail(EIO);
+        if (n <= 0) {
+            fail(n < 0 ? errno : EIO);
+            break;
+        }
         in += n, offset += static_cast<uint64_t>(n), size -= static_cast<size_t>(n);
-        if (offset > size_) size_ = offset;
     }
     return 0;
 }
 
 int OutputFile::resize(uint64_t size) {
-    if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) return fail(errno);
+    if (error_ == 0 && ::ftruncate(fd_, static_cast<off_t>(size)) != 0) fail(errno);
     size_ = size;
     return 0;
 }

@@ -17,7 +17,8 @@ struct SqfsDestroy {
 template <typename T>
 using SqfsPtr = std::unique_ptr<T, SqfsDestroy>;
 
-/// A sqfs_file_t that remembers the errno of its first failure (libsquashfs only says "I/O error"). Does not own the descriptor.
+/// A sqfs_file_t that keeps the errno of its first failure to itself until check(): libsquashfs would only say "I/O error", and it leaks the blocks
+/// in flight when a write fails. After a failure nothing is read or written any more. Does not own the descriptor.
 class OutputFile : public sqfs_file_t {
   public:
     explicit OutputFile(int fd);
@@ -26,14 +27,14 @@ class OutputFile : public sqfs_file_t {
 
     uint64_t size() const { return size_; }
 
-    /// Throws when `code`, the result of a libsquashfs call, is a failure: SysError with the remembered errno, else Error.
+    /// To be called with the result of each libsquashfs call. Throws SysError when the file has failed, and Error when `code` is a failure.
     void check(int code, const char* doing) const;
 
   private:
     int read(uint64_t offset, void* buffer, size_t size);
     int write(uint64_t offset, const void* buffer, size_t size);
     int resize(uint64_t size);
-    int fail(int number);
+    void fail(int number);
 
     int fd_;
     uint64_t size_ = 0;
