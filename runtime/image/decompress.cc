@@ -173,8 +173,14 @@ class DetectingDecompressor : public Decompressor {
 
 }  // namespace
 
-std::unique_ptr<Decompressor> make_gzip_decompressor(ByteSink sink) { return std::make_unique<GzipDecompressor>(std::move(sink)); }
-std::unique_ptr<Decompressor> make_zstd_decompressor(ByteSink sink) { return std::make_unique<ZstdDecompressor>(std::move(sink)); }
-std::unique_ptr<Decompressor> make_decompressor(ByteSink sink) { return std::make_unique<DetectingDecompressor>(std::move(sink)); }
+std::unique_ptr<Decompressor> make_gzip_decompressor(ByteSink sink) {
+    return std::make_unique<GzipDecompressor>(std::move(sink));
+}
+std::unique_ptr<Decompressor> make_zstd_decompressor(ByteSink sink) {
+    return std::make_unique<ZstdDecompressor>(std::move(sink));
+}
+std::unique_ptr<Decompressor> make_decompressor(ByteSink sink) {
+    return std::make_unique<DetectingDecompressor>(std::move(sink));
+}
 
 }  // namespace berth::image

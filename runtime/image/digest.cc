@@ -12,18 +12,26 @@ void check(int result) {
     if (result != 1) throw Error("computing a SHA-256 digest: OpenSSL failed; check its configuration (openssl dgst -sha256)");
 }
 
-EVP_MD_CTX* evp(void* context) { return static_cast<EVP_MD_CTX*>(context); }
+EVP_MD_CTX* evp(void* context) {
+    return static_cast<EVP_MD_CTX*>(context);
+}
 
 }  // namespace
 
-void Sha256::Free::operator()(void* context) const { EVP_MD_CTX_free(evp(context)); }
+void Sha256::Free::operator()(void* context) const {
+    EVP_MD_CTX_free(evp(context));
+}
 
-Sha256::Sha256() : context_(EVP_MD_CTX_new()) { check(context_ && EVP_DigestInit_ex(evp(context_.get()), EVP_sha256(), nullptr)); }
+Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
+    check(context_ && EVP_DigestInit_ex(evp(context_.get()), EVP_sha256(), nullptr));
+}
 Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
-void Sha256::update(const void* data, size_t size) { check(EVP_DigestUpdate(evp(context_.get()), data, size)); }
+void Sha256::update(const void* data, size_t size) {
+    check(EVP_DigestUpdate(evp(context_.get()), data, size));
+}
 
 std::string Sha256::finish() {
     unsigned char hash[EVP_MAX_MD_SIZE];

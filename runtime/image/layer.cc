@@ -206,9 +206,9 @@ struct LayerConverter::Impl {
     squash::LayerWriter writer;
     BlockQueue queue;
     CancellableUnpacker unpacker;
-    Sha256 packed_hash;    // the caller's
-    Sha256 unpacked_hash;  // the worker's
-    Block block;           // the caller's, not full yet
+    Sha256 packed_hash;     // the caller's
+    Sha256 unpacked_hash;   // the worker's
+    Block block;            // the caller's, not full yet
     ConvertedLayer result;  // compressed_size and digest are the caller's, the rest the worker's until it is joined
     std::exception_ptr failure;
     std::atomic<bool> failed = false;  // set after failure
@@ -225,8 +225,12 @@ LayerConverter::LayerConverter(int squash_fd, std::string what, const ConvertOpt
 
 LayerConverter::~LayerConverter() = default;
 
-void LayerConverter::write(const void* data, size_t size) { impl_->write(data, size); }
+void LayerConverter::write(const void* data, size_t size) {
+    impl_->write(data, size);
+}
 
-ConvertedLayer LayerConverter::finish() { return impl_->finish(); }
+ConvertedLayer LayerConverter::finish() {
+    return impl_->finish();
+}
 
 }  // namespace berth::image

@@ -16,14 +16,25 @@ constexpr size_t piece_limit = 1'000'000;
 
 std::optional<TarEntry::Type> type_of(char flag) {
     switch (flag) {
-        case '\0': case '0': case '7': case 'S': return TarEntry::Type::file;
-        case '1': return TarEntry::Type::hardlink;
-        case '2': return TarEntry::Type::symlink;
-        case '3': return TarEntry::Type::character;
-        case '4': return TarEntry::Type::block;
-        case '5': return TarEntry::Type::directory;
-        case '6': return TarEntry::Type::fifo;
-        default: return std::nullopt;
+        case '\0':
+        case '0':
+        case '7':
+        case 'S':
+            return TarEntry::Type::file;
+        case '1':
+            return TarEntry::Type::hardlink;
+        case '2':
+            return TarEntry::Type::symlink;
+        case '3':
+            return TarEntry::Type::character;
+        case '4':
+            return TarEntry::Type::block;
+        case '5':
+            return TarEntry::Type::directory;
+        case '6':
+            return TarEntry::Type::fifo;
+        default:
+            return std::nullopt;
     }
 }
 
@@ -54,10 +65,12 @@ void TarParser::feed(const void* data, size_t size) {
 size_t TarParser::step(const uint8_t* data, size_t size) {
     size_t part = 0;
     switch (state_) {
-        case State::end: return size;
+        case State::end:
+            return size;
         case State::header:
         case State::sparse_block:
-        case State::sparse_map: return take_block(data, size);
+        case State::sparse_map:
+            return take_block(data, size);
         case State::padding:
             part = std::min<uint64_t>(size, padding_);
             if ((padding_ -= part) == 0) state_ = State::header;
@@ -130,10 +143,18 @@ void TarParser::begin_extension() {
 void TarParser::finish_extension() {
     state_ = padding_ > 0 ? State::padding : State::header;
     switch (extension_type_) {
-        case 'g': return decode_pax(extension_, true, global_);
-        case 'x': pax_ = {}; decode_pax(extension_, false, pax_); break;
-        case 'L': long_name_ = long_text(extension_); break;
-        case 'K': long_link_ = long_text(extension_); break;
+        case 'g':
+            return decode_pax(extension_, true, global_);
+        case 'x':
+            pax_ = {};
+            decode_pax(extension_, false, pax_);
+            break;
+        case 'L':
+            long_name_ = long_text(extension_);
+            break;
+        case 'K':
+            long_link_ = long_text(extension_);
+            break;
     }
     extended_ = true;
     if (pax_.pieces.size() > piece_limit) refuse("its sparse map is too long");
@@ -147,7 +168,8 @@ void TarParser::begin_entry() {
     entry_.name = header_.name;
     entry_.link = header_.link;
     apply_pax();
-    if (entry_.type == TarEntry::Type::file && header_.type != 'S' && entry_.name.ends_with('/')) entry_.type = TarEntry::Type::directory;  // V7 had no type for it
+    if (entry_.type == TarEntry::Type::file && header_.type != 'S' && entry_.name.ends_with('/'))
+        entry_.type = TarEntry::Type::directory;  // V7 had no type for it
     // Only files have data: the size of a directory was a hint once, and that of a hard link repeats its target's.
     stored_ = entry_.type == TarEntry::Type::file ? header_.size : 0;
     padding_ = (tar_block - stored_ % tar_block) % tar_block;
@@ -194,7 +216,8 @@ void TarParser::set_pieces() {
     }
     uint64_t end = 0, sum = 0;
     for (const SparsePiece& piece : pieces_) {
-        if (piece.offset < end || piece.offset > entry_.size || piece.length > entry_.size - piece.offset) refuse("its sparse map is out of order or out of bounds");
+        if (piece.offset < end || piece.offset > entry_.size || piece.length > entry_.size - piece.offset)
+            refuse("its sparse map is out of order or out of bounds");
         end = piece.offset + piece.length;
         sum += piece.length;
     }

@@ -15,8 +15,8 @@ namespace berth::image {
 struct TarEntry {
     enum class Type { file, hardlink, symlink, character, block, directory, fifo };
     Type type = Type::file;
-    std::string name;  ///< byte-exact, not normalised; never holds a NUL byte
-    std::string link;  ///< target of a hard link or symlink
+    std::string name;   ///< byte-exact, not normalised; never holds a NUL byte
+    std::string link;   ///< target of a hard link or symlink
     uint64_t size = 0;  ///< of a file, its holes included
     uint32_t mode = 0;  ///< permission bits only
     uint32_t uid = 0, gid = 0;

@@ -12,14 +12,18 @@ namespace {
 
 constexpr uint32_t nobody = 65534;
 
-std::string_view field(const uint8_t* block, size_t offset, size_t length) { return {reinterpret_cast<const char*>(block) + offset, length}; }
+std::string_view field(const uint8_t* block, size_t offset, size_t length) {
+    return {reinterpret_cast<const char*>(block) + offset, length};
+}
 
 std::string text_field(const uint8_t* block, size_t offset, size_t length) {
     std::string_view bytes = field(block, offset, length);
     return std::string(bytes.substr(0, bytes.find('\0')));
 }
 
-[[noreturn]] void refuse_number(const char* what, const char* why) { throw Error(cat("the ", what, " in a header ", why)); }
+[[noreturn]] void refuse_number(const char* what, const char* why) {
+    throw Error(cat("the ", what, " in a header ", why));
+}
 
 /// GNU's form for numbers that do not fit in octal digits: the top bit marks it, the rest is a big-endian two's complement number.
 int64_t binary_number(std::string_view bytes, const char* what) {
@@ -68,12 +72,15 @@ uint64_t size_field(std::string_view bytes, const char* what) {
 }
 
 /// Ids that no Linux knows belong to nobody: files are served as the caller's in any case.
-uint32_t id_of(int64_t value) { return value >= 0 && value <= UINT32_MAX ? static_cast<uint32_t>(value) : nobody; }
+uint32_t id_of(int64_t value) {
+    return value >= 0 && value <= UINT32_MAX ? static_cast<uint32_t>(value) : nobody;
+}
 
 /// Decodes pairs of 12-byte numbers; an empty pair ends the list.
 void decode_pieces(const uint8_t* at, size_t count, std::vector<SparsePiece>& pieces) {
     for (size_t i = 0; i < count && at[i * 24] != 0; ++i)
-        pieces.push_back({size_field(field(at, i * 24, 12), "offset of a sparse piece"), size_field(field(at, i * 24 + 12, 12), "length of a sparse piece")});
+        pieces.push_back(
+            {size_field(field(at, i * 24, 12), "offset of a sparse piece"), size_field(field(at, i * 24 + 12, 12), "length of a sparse piece")});
 }
 
 /// The directory part of long names. Only POSIX headers have it: GNU's put times there, and star's a shorter one before its times.
@@ -85,7 +92,8 @@ std::string prefix_of(const uint8_t* block) {
 
 uint64_t pax_number(std::string_view value, std::string_view key) {
     uint64_t out = 0;
-    if (!parse_number(value, tar_number_limit, out)) throw Error(cat("the PAX record ", printable(key), " is no valid number: ", printable(value, 40)));
+    if (!parse_number(value, tar_number_limit, out))
+        throw Error(cat("the PAX record ", printable(key), " is no valid number: ", printable(value, 40)));
     return out;
 }
 
@@ -114,7 +122,8 @@ std::vector<SparsePiece> sparse_map(std::string_view value) {
     if (value.empty()) return out;
     std::vector<std::string> numbers = split(value, ',');
     if (numbers.size() % 2 != 0) throw Error("the PAX record GNU.sparse.map has an odd count of numbers");
-    for (size_t i = 0; i < numbers.size(); i += 2) out.push_back({pax_number(numbers[i], "GNU.sparse.map"), pax_number(numbers[i + 1], "GNU.sparse.map")});
+    for (size_t i = 0; i < numbers.size(); i += 2)
+        out.push_back({pax_number(numbers[i], "GNU.sparse.map"), pax_number(numbers[i + 1], "GNU.sparse.map")});
     return out;
 }
 
@@ -150,7 +159,9 @@ void apply_record(std::string_view key, std::string_view value, bool global, Pax
     if (key == "size") return set_or_clear(fields.size, value, pax_number, key);
     if (key == "uid") return set_or_clear(fields.uid, value, pax_id, key);
     if (key == "gid") return set_or_clear(fields.gid, value, pax_id, key);
-    if (key == "mtime") return set_or_clear<int64_t>(fields.mtime, value, [](std::string_view text, std::string_view) { return pax_time(text); }, key);
+    if (key == "mtime")
+        return set_or_clear<int64_t>(
+            fields.mtime, value, [](std::string_view text, std::string_view) { return pax_time(text); }, key);
     // One xattr for all entries to come has no honest use, and would let headers pile up in memory.
     if (key.starts_with(xattr_prefix) && !global) fields.xattrs[std::string(key.substr(xattr_prefix.size()))] = std::string(value);
     if (key.starts_with(sparse_prefix)) apply_sparse_record(key.substr(sparse_prefix.size()), value, fields);

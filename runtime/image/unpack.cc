@@ -12,16 +12,18 @@ namespace berth::image {
 
 namespace {
 
-constexpr size_t path_limit = 4096;       // PATH_MAX
-constexpr size_t target_limit = 4095;     // PATH_MAX without its NUL: the longest symlink that Linux makes and squashfs serves
-constexpr size_t component_limit = 255;   // NAME_MAX
+constexpr size_t path_limit = 4096;      // PATH_MAX
+constexpr size_t target_limit = 4095;    // PATH_MAX without its NUL: the longest symlink that Linux makes and squashfs serves
+constexpr size_t component_limit = 255;  // NAME_MAX
 constexpr size_t depth_limit = 1024;
 constexpr size_t xattr_name_limit = 255;  // XATTR_NAME_MAX
 constexpr size_t xattr_value_limit = 64 * 1024;
 
 constexpr std::string_view whiteout_prefix = ".wh.", meta_prefix = ".wh..wh.", opaque_name = ".wh..wh..opq";
 
-[[noreturn]] void refuse(std::string_view name, const std::string& why) { throw Error(cat("the tar entry ", printable(name), ": ", why)); }
+[[noreturn]] void refuse(std::string_view name, const std::string& why) {
+    throw Error(cat("the tar entry ", printable(name), ": ", why));
+}
 
 std::string joined(const std::vector<std::string_view>& names) {
     std::string out;
@@ -33,10 +35,14 @@ std::string joined(const std::vector<std::string_view>& names) {
 }
 
 /// Of the archive's xattrs only these mean anything for data that runs without privileges.
-bool is_kept_xattr(std::string_view name) { return name.starts_with("user.") && !name.starts_with("user.overlay."); }
+bool is_kept_xattr(std::string_view name) {
+    return name.starts_with("user.") && !name.starts_with("user.overlay.");
+}
 
 /// Linux gives user.* to files and directories alone.
-bool may_have_xattrs(TarEntry::Type type) { return type == TarEntry::Type::file || type == TarEntry::Type::directory; }
+bool may_have_xattrs(TarEntry::Type type) {
+    return type == TarEntry::Type::file || type == TarEntry::Type::directory;
+}
 
 }  // namespace
 
@@ -113,19 +119,24 @@ std::string Unpacker::placed(const TarEntry& entry, const std::string& path) con
 
 void Unpacker::add(const TarEntry& entry, const std::string& path) {
     switch (entry.type) {
-        case TarEntry::Type::directory: return writer_.add_directory(path, attributes(entry));
-        case TarEntry::Type::fifo: return writer_.add_special(path, attributes(entry), S_IFIFO);
-        case TarEntry::Type::hardlink: return writer_.add_hardlink(path, placed(entry, normalised_name(entry.link)));
+        case TarEntry::Type::directory:
+            return writer_.add_directory(path, attributes(entry));
+        case TarEntry::Type::fifo:
+            return writer_.add_special(path, attributes(entry), S_IFIFO);
+        case TarEntry::Type::hardlink:
+            return writer_.add_hardlink(path, placed(entry, normalised_name(entry.link)));
         case TarEntry::Type::symlink:
             if (entry.link.empty()) refuse(entry.name, "it is a symlink without a target");
-            if (entry.link.size() > target_limit) refuse(entry.name, cat("its target has ", entry.link.size(), " bytes, the limit is ", target_limit));
+            if (entry.link.size() > target_limit)
+                refuse(entry.name, cat("its target has ", entry.link.size(), " bytes, the limit is ", target_limit));
             return writer_.add_symlink(path, attributes(entry), entry.link);
         case TarEntry::Type::file:
             writer_.begin_file(path, attributes(entry));
             in_file_ = true;
             return;
         case TarEntry::Type::character:
-        case TarEntry::Type::block: return;
+        case TarEntry::Type::block:
+            return;
     }
 }
 
@@ -137,7 +148,8 @@ squash::Attributes Unpacker::attributes(const TarEntry& entry) {
         if (name.size() == std::string_view("user.").size() || name.size() > xattr_name_limit || value.size() > xattr_value_limit)
             refuse(entry.name, cat("Linux allows no extended attribute ", printable(name, 64), " of ", value.size(), " bytes"));
         xattr_bytes_ += name.size() + value.size();
-        if (xattr_bytes_ > limits_.xattr_bytes) refuse(entry.name, cat("the extended attributes of the layer exceed ", human_bytes(limits_.xattr_bytes)));
+        if (xattr_bytes_ > limits_.xattr_bytes)
+            refuse(entry.name, cat("the extended attributes of the layer exceed ", human_bytes(limits_.xattr_bytes)));
         out.xattrs.emplace(name, value);
     }
     return out;

@@ -130,9 +130,13 @@ LayerWriter::LayerWriter(int fd, const WriterOptions& options) : impl_(std::make
 
 LayerWriter::~LayerWriter() = default;
 
-std::string LayerWriter::resolved(std::string_view path) const { return impl_->tree.resolved(path); }
+std::string LayerWriter::resolved(std::string_view path) const {
+    return impl_->tree.resolved(path);
+}
 
-uint64_t LayerWriter::entries() const { return impl_->tree.size(); }
+uint64_t LayerWriter::entries() const {
+    return impl_->tree.size();
+}
 
 void LayerWriter::add_directory(std::string_view path, const Attributes& attributes) {
     NewInode* existing = impl_->tree.find(path);
@@ -173,7 +177,9 @@ void LayerWriter::append_zeros(uint64_t size) {
     for (; size > 0; size -= std::min<uint64_t>(size, zeros.size())) append(zeros.data(), std::min<uint64_t>(size, zeros.size()));
 }
 
-void LayerWriter::end_file() { impl_->file.check(sqfs_block_processor_end_file(impl_->processor.get()), writing); }
+void LayerWriter::end_file() {
+    impl_->file.check(sqfs_block_processor_end_file(impl_->processor.get()), writing);
+}
 
 void LayerWriter::finish() {
     Impl& impl = *impl_;

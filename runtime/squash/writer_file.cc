@@ -15,11 +15,16 @@ namespace {
 
 const char* words(int code) {
     switch (code) {
-        case SQFS_ERROR_ALLOC: return "out of memory";
-        case SQFS_ERROR_COMPRESSOR: return "the compressor failed";
-        case SQFS_ERROR_OVERFLOW: return "a table of the format is full";
-        case SQFS_ERROR_UNSUPPORTED: return "the installed libsquashfs lacks a feature (zstd?)";
-        default: return "libsquashfs failed";
+        case SQFS_ERROR_ALLOC:
+            return "out of memory";
+        case SQFS_ERROR_COMPRESSOR:
+            return "the compressor failed";
+        case SQFS_ERROR_OVERFLOW:
+            return "a table of the format is full";
+        case SQFS_ERROR_UNSUPPORTED:
+            return "the installed libsquashfs lacks a feature (zstd?)";
+        default:
+            return "libsquashfs failed";
     }
 }
 
@@ -27,7 +32,9 @@ const char* words(int code) {
 
 OutputFile::OutputFile(int fd) : sqfs_file_t{}, fd_(fd) {
     base.destroy = [](sqfs_object_t*) {};
-    read_at = [](sqfs_file_t* file, sqfs_u64 offset, void* buffer, size_t size) { return static_cast<OutputFile*>(file)->read(offset, buffer, size); };
+    read_at = [](sqfs_file_t* file, sqfs_u64 offset, void* buffer, size_t size) {
+        return static_cast<OutputFile*>(file)->read(offset, buffer, size);
+    };
     write_at = [](sqfs_file_t* file, sqfs_u64 offset, const void* buffer, size_t size) {
         return static_cast<OutputFile*>(file)->write(offset, buffer, size);
     };

@@ -184,6 +184,8 @@ class TableWriter {
 
 }  // namespace
 
-void write_tables(EntryTree& tree, const TableOutput& output) { TableWriter(output).write(tree); }
+void write_tables(EntryTree& tree, const TableOutput& output) {
+    TableWriter(output).write(tree);
+}
 
 }  // namespace berth::squash

@@ -83,7 +83,9 @@ std::optional<Position> follow(Position from, std::string_view target, unsigned&
 
 }  // namespace
 
-EntryTree::EntryTree() : root_(&make(S_IFDIR | 0755)) { root_->links = 1; }
+EntryTree::EntryTree() : root_(&make(S_IFDIR | 0755)) {
+    root_->links = 1;
+}
 
 NewInode& EntryTree::make(uint32_t mode) {
     NewInode& inode = inodes_.emplace_back();

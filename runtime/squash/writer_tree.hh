@@ -26,12 +26,12 @@ struct NewInode {
     uint32_t mode = 0;  ///< with the type bits
     uint32_t uid = 0, gid = 0;
     uint32_t mtime = 0;
-    uint32_t xattr = no_xattrs;           ///< index of its set in the xattr table
-    sqfs_inode_generic_t* file = nullptr;  ///< of a regular file: made and still changed by the block processor
-    std::string target;                    ///< of a symlink
+    uint32_t xattr = no_xattrs;                                               ///< index of its set in the xattr table
+    sqfs_inode_generic_t* file = nullptr;                                     ///< of a regular file: made and still changed by the block processor
+    std::string target;                                                       ///< of a symlink
     std::unique_ptr<std::map<std::string, NewInode*, std::less<>>> children;  ///< of a directory, in the byte order that the format wants
 
-    uint32_t links = 0;      ///< names that refer to it, filled in when numbered
+    uint32_t links = 0;  ///< names that refer to it, filled in when numbered
     uint32_t number = 0;
     uint64_t reference = unwritten;  ///< where it stands in the inode table, once written
 };

@@ -1,5 +1,3 @@
-#include "runtime/image/decompress.hh"
-
 #include <zlib.h>
 #include <zstd.h>
 
@@ -7,6 +5,7 @@
 #include <random>
 
 #include "runtime/base/error.hh"
+#include "runtime/image/decompress.hh"
 #include "runtime/image/digest.hh"
 #include "tests/fixtures/pack.hh"
 
@@ -58,7 +57,8 @@ TEST_CASE("hostile row 17: multi-member gzip is whole, cut or followed by garbag
         CHECK_THROWS_AS(unpacked(packed.substr(0, cut)), Error);
         CHECK_THROWS_AS(unpacked(packed.substr(0, cut), 1), Error);
     }
-    for (const char* garbage : {"x", "garbage that is long enough to be a header", "\x1f", "\x1f\x8b"}) CHECK_THROWS_AS(unpacked(packed + garbage), Error);
+    for (const char* garbage : {"x", "garbage that is long enough to be a header", "\x1f", "\x1f\x8b"})
+        CHECK_THROWS_AS(unpacked(packed + garbage), Error);
     CHECK_THROWS_WITH(unpacked(packed + "not gzip"), Catch::Contains("followed by bytes"));
     CHECK_THROWS_AS(unpacked(packed + std::string(512, '\0')), Error);
 }
@@ -82,7 +82,12 @@ TEST_CASE("decompress: gzip headers with every optional field", "[decompress]") 
     std::string plain = gzip("payload"), body = plain.substr(10);
     std::string header = plain.substr(0, 10);
     header[3] = 4 | 8 | 16;
-    std::string packed = header + std::string("\x04\x00" "abcd", 6) + std::string("name\0", 5) + std::string("comment\0", 8) + body;
+    std::string packed = header +
+                         std::string(
+                             "\x04\x00"
+                             "abcd",
+                             6) +
+                         std::string("name\0", 5) + std::string("comment\0", 8) + body;
     for (size_t step : {size_t{1}, size_t{5}, std::string::npos}) CHECK(unpacked(packed + packed, step) == "payloadpayload");
 }
 

@@ -1,5 +1,3 @@
-#include "runtime/image/layer.hh"
-
 #include <dirent.h>
 
 #include <catch2/catch.hpp>
@@ -9,6 +7,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/image/digest.hh"
+#include "runtime/image/layer.hh"
 #include "tests/fixtures/pack.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/fixtures/tar_builder.hh"
@@ -40,7 +39,9 @@ std::string sample_tar() {
     return tar.hardlink("usr/bin/link", "usr/bin/f7").finished();
 }
 
-size_t thread_count() { return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {})); }
+size_t thread_count() {
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
+}
 
 }  // namespace
 
@@ -129,7 +130,10 @@ TEST_CASE("layer: a full disk is named and keeps its errno", "[layer]") {
 TEST_CASE("layer: abandoning a conversion is quick and leaves no thread", "[layer]") {
     TempFolder folder;
     size_t before = thread_count();
-    std::string hole = TarBuilder().pax({{"GNU.sparse.major", "1"}, {"GNU.sparse.realsize", cat(1ULL << 39)}}).file("a", std::string("0\n", 2) + std::string(510, '\0')).finished();
+    std::string hole = TarBuilder()
+                           .pax({{"GNU.sparse.major", "1"}, {"GNU.sparse.realsize", cat(1ULL << 39)}})
+                           .file("a", std::string("0\n", 2) + std::string(510, '\0'))
+                           .finished();
     std::string half = sample_tar().substr(0, 3'000'000);
     for (const std::string& blob : {std::string(), half, hole}) {
         auto start = std::chrono::steady_clock::now();

@@ -1,10 +1,9 @@
-#include "runtime/image/tar.hh"
-
 #include <catch2/catch.hpp>
 #include <random>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/image/tar.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/fixtures/tar_builder.hh"
 
@@ -48,7 +47,9 @@ std::vector<Seen> parsed(const std::string& bytes, size_t step = std::string::np
     return recorder.seen;
 }
 
-std::string raw(uint64_t value) { return TarBuilder::number(value, 12); }
+std::string raw(uint64_t value) {
+    return TarBuilder::number(value, 12);
+}
 
 const std::string gnu_magic("ustar  \0", 8);
 
@@ -56,9 +57,16 @@ const std::string gnu_magic("ustar  \0", 8);
 
 TEST_CASE("tar: plain entries of every type", "[tar]") {
     TarBuilder tar;
-    tar.item({.name = "a", .content = "hello", .mode = 04755, .uid = 7, .gid = 8, .mtime = 99}).directory("d/").symlink("s", "../t").hardlink("h", "a");
-    tar.item({.name = "p", .type = '6'}).item({.name = "c", .type = '3'}).item({.name = "b", .type = '4'}).item({.name = "k", .type = '7', .content = "x"});
-    tar.item({.name = "v7dir/", .type = '\0', .magic = std::string(8, '\0')}).item({.name = "v7", .type = '\0', .content = "y", .magic = std::string(8, '\0')});
+    tar.item({.name = "a", .content = "hello", .mode = 04755, .uid = 7, .gid = 8, .mtime = 99})
+        .directory("d/")
+        .symlink("s", "../t")
+        .hardlink("h", "a");
+    tar.item({.name = "p", .type = '6'})
+        .item({.name = "c", .type = '3'})
+        .item({.name = "b", .type = '4'})
+        .item({.name = "k", .type = '7', .content = "x"});
+    tar.item({.name = "v7dir/", .type = '\0', .magic = std::string(8, '\0')})
+        .item({.name = "v7", .type = '\0', .content = "y", .magic = std::string(8, '\0')});
     tar.item({.name = "name", .prefix = "some/prefix"}).item({.name = "gnu", .magic = gnu_magic, .prefix = "12345670123"});
     for (size_t step : {size_t{1}, size_t{7}, size_t{511}, size_t{512}, size_t{513}, std::string::npos}) {
         auto seen = parsed(tar.finished(), step);
@@ -117,7 +125,8 @@ TEST_CASE("tar: global PAX records last, local ones do not", "[tar]") {
 
 TEST_CASE("tar: binary numbers", "[tar]") {
     TarBuilder tar;
-    tar.item({.name = "a", .uid = 1ULL << 31, .gid = 1ULL << 40, .mtime = -1}).item({.name = "b", .uid = static_cast<uint64_t>(-2), .mtime = 1LL << 40});
+    tar.item({.name = "a", .uid = 1ULL << 31, .gid = 1ULL << 40, .mtime = -1})
+        .item({.name = "b", .uid = static_cast<uint64_t>(-2), .mtime = 1LL << 40});
     tar.item({.name = "c", .content = "xyz", .size_field = std::string("\x80\0\0\0\0\0\0\0\0\0\0\x03", 12)});
     auto seen = parsed(tar.finished());
     REQUIRE(seen.size() == 3);
@@ -171,8 +180,10 @@ TEST_CASE("hostile row 16: oversized PAX headers, NUL bytes in names and malform
     CHECK_THROWS_WITH(parsed(TarBuilder().pax({{"path", std::string("a\0b", 3)}}).file("a", "").finished()), Catch::Contains("NUL"));
     CHECK_THROWS_WITH(parsed(TarBuilder().pax({{"linkpath", std::string("a\0b", 3)}}).symlink("a", "b").finished()), Catch::Contains("NUL"));
     CHECK_THROWS_WITH(parsed(TarBuilder().gnu_long('L', std::string("a\0b", 3)).file("a", "").finished()), Catch::Contains("NUL"));
-    for (const char* records : {"5 a=b", "99 a=b\n", "0 a=b\n", "6 ab\n\n", "x a=b\n", "6 a=bc", "-6 a=b\n", "2 \n", "6 =bc\n", "\n", "18446744073709551615 a=b\n"})
-        CHECK_THROWS_WITH(parsed(TarBuilder().item({.name = "p", .type = 'x', .content = records}).file("a", "").finished()), Catch::Contains("malformed record"));
+    for (const char* records :
+         {"5 a=b", "99 a=b\n", "0 a=b\n", "6 ab\n\n", "x a=b\n", "6 a=bc", "-6 a=b\n", "2 \n", "6 =bc\n", "\n", "18446744073709551615 a=b\n"})
+        CHECK_THROWS_WITH(parsed(TarBuilder().item({.name = "p", .type = 'x', .content = records}).file("a", "").finished()),
+                          Catch::Contains("malformed record"));
 }
 
 TEST_CASE("tar: damaged and truncated archives are refused", "[tar]") {
@@ -239,17 +250,27 @@ TEST_CASE("hostile row 22: sparse files of all formats are exact", "[tar][hostil
     };
     check(TarBuilder().raw_header(old_sparse_block({{1000, 3}, {3003, 2}, {3100, 0}}, 5, 3100, false)).data("abcde").file("after", "").finished());
     check(TarBuilder()
-              .pax({{"GNU.sparse.size", "3100"}, {"GNU.sparse.numblocks", "2"}, {"GNU.sparse.offset", "1000"}, {"GNU.sparse.numbytes", "3"},
-                    {"GNU.sparse.offset", "3003"}, {"GNU.sparse.numbytes", "2"}})
-              .file("sparse", "abcde").file("after", "").finished());
+              .pax({{"GNU.sparse.size", "3100"},
+                    {"GNU.sparse.numblocks", "2"},
+                    {"GNU.sparse.offset", "1000"},
+                    {"GNU.sparse.numbytes", "3"},
+                    {"GNU.sparse.offset", "3003"},
+                    {"GNU.sparse.numbytes", "2"}})
+              .file("sparse", "abcde")
+              .file("after", "")
+              .finished());
     check(TarBuilder()
               .pax({{"GNU.sparse.name", "sparse"}, {"GNU.sparse.size", "3100"}, {"GNU.sparse.map", "1000,3,3003,2"}})
-              .file("GNUSparseFile.1/sparse", "abcde").file("after", "").finished());
+              .file("GNUSparseFile.1/sparse", "abcde")
+              .file("after", "")
+              .finished());
     std::string map = "3\n1000\n3\n3003\n2\n3100\n0\n";
     map.resize(512);
     check(TarBuilder()
               .pax({{"GNU.sparse.major", "1"}, {"GNU.sparse.minor", "0"}, {"GNU.sparse.name", "sparse"}, {"GNU.sparse.realsize", "3100"}})
-              .file("GNUSparseFile.1/sparse", map + "abcde").file("after", "").finished());
+              .file("GNUSparseFile.1/sparse", map + "abcde")
+              .file("after", "")
+              .finished());
 }
 
 TEST_CASE("tar: sparse maps that do not fit are refused", "[tar]") {
@@ -266,7 +287,8 @@ TEST_CASE("tar: sparse maps that do not fit are refused", "[tar]") {
         return TarBuilder().pax({{"GNU.sparse.major", "1"}, {"GNU.sparse.realsize", "100"}}).file("a", map + "abcde").finished();
     };
     CHECK(parsed(in_data("1\n10\n5\n"))[0].entry.size == 100);
-    for (const char* map : {"1\n10\n4\n", "x\n", "2000000\n", "-1\n", "1\n10\n99999999999999999999999\n", "\n", "9\n1\n", ""}) CHECK_THROWS_AS(parsed(in_data(map)), Error);
+    for (const char* map : {"1\n10\n4\n", "x\n", "2000000\n", "-1\n", "1\n10\n99999999999999999999999\n", "\n", "9\n1\n", ""})
+        CHECK_THROWS_AS(parsed(in_data(map)), Error);
     CHECK_THROWS_AS(parsed(TarBuilder().pax({{"GNU.sparse.map", "1,2,3"}, {"GNU.sparse.size", "9"}}).file("a", "12").finished()), Error);
     CHECK_THROWS_AS(parsed(TarBuilder().pax({{"GNU.sparse.map", "1,2"}}).file("a", "12").finished()), Error);
     CHECK_THROWS_AS(parsed(TarBuilder().pax({{"GNU.sparse.numbytes", "2"}, {"GNU.sparse.size", "9"}}).file("a", "12").finished()), Error);
@@ -279,11 +301,13 @@ TEST_CASE("tar: archives of GNU tar in each of its formats", "[tar]") {
     auto made = fixtures::run_command("cd '" + folder.path() + "' && mkdir d && printf hello > '" + name + "' && ln '" + name +
                                       "' d/hard && truncate -s 8G d/sparse && printf end >> d/sparse && mkfifo d/fifo && ln -s hard d/soft");
     REQUIRE(made.status == 0);
-    for (const char* format : {"v7", "oldgnu", "gnu", "ustar", "posix --sparse-version=0.0", "posix --sparse-version=0.1", "posix --sparse-version=1.0"}) {
+    for (const char* format :
+         {"v7", "oldgnu", "gnu", "ustar", "posix --sparse-version=0.0", "posix --sparse-version=0.1", "posix --sparse-version=1.0"}) {
         bool has_sparse = format[0] != 'v' && format[0] != 'u';
         // V7 has neither FIFOs nor names that long.
         std::string names = has_sparse ? "d" : format[0] == 'u' ? "d/hard d/fifo d/soft" : "d/hard d/soft";
-        auto tar = fixtures::run_command("cd '" + folder.path() + "' && tar --sort=name -c" + (has_sparse ? "S" : "") + " --format=" + format + " " + names);
+        auto tar =
+            fixtures::run_command("cd '" + folder.path() + "' && tar --sort=name -c" + (has_sparse ? "S" : "") + " --format=" + format + " " + names);
         REQUIRE(tar.status == 0);
         std::map<std::string, Seen> by_name;
         for (Seen& seen : parsed(tar.output, 10240)) by_name[seen.entry.name] = seen;
@@ -303,8 +327,13 @@ TEST_CASE("tar: random damage never does worse than an Error", "[tar]") {
     std::string good = TarBuilder()
                            .pax({{"path", "long"}, {"GNU.sparse.major", "1"}, {"GNU.sparse.realsize", "100"}})
                            .file("x", std::string("1\n10\n5\n", 7) + std::string(505, '\0') + "abcde")
-                           .raw_header(old_sparse_block({{1000, 3}, {3003, 2}}, 5, 3100, true)).data("").data(std::string(512, '\0')).data("abcde")
-                           .gnu_long('L', "name").symlink("a", "b").finished();
+                           .raw_header(old_sparse_block({{1000, 3}, {3003, 2}}, 5, 3100, true))
+                           .data("")
+                           .data(std::string(512, '\0'))
+                           .data("abcde")
+                           .gnu_long('L', "name")
+                           .symlink("a", "b")
+                           .finished();
     std::mt19937 random(7);
     for (int round = 0; round < 20000; ++round) {
         std::string bad = good;

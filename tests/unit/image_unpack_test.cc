@@ -1,5 +1,3 @@
-#include "runtime/image/unpack.hh"
-
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
@@ -7,6 +5,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/image/unpack.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/fixtures/tar_builder.hh"
 
@@ -126,7 +125,13 @@ TEST_CASE("hostile row 8: of duplicate entries the last wins", "[unpack][hostile
 }
 
 TEST_CASE("hostile row 9: a parent that is no directory becomes one", "[unpack][hostile]") {
-    Layer layer(TarBuilder().file("f", "1").file("f/child", "2").symlink("loop", "loop").file("loop/child", "3").item({.name = "p", .type = '6'}).file("p/q", "4"));
+    Layer layer(TarBuilder()
+                    .file("f", "1")
+                    .file("f/child", "2")
+                    .symlink("loop", "loop")
+                    .file("loop/child", "3")
+                    .item({.name = "p", .type = '6'})
+                    .file("p/q", "4"));
     CHECK(layer.type("f") == 'd');
     CHECK(layer.content("f/child") == "2");
     CHECK(layer.content("loop/child") == "3");
@@ -147,7 +152,13 @@ TEST_CASE("hostile row 10: bare whiteouts are refused", "[unpack][hostile]") {
 }
 
 TEST_CASE("hostile rows 11 and 12: whiteouts, opaque markers and the names they hide are all stored for the merge", "[unpack][hostile]") {
-    Layer layer(TarBuilder().file("d/new", "1").file("d/.wh..wh..opq", "ignored").file("f", "2").file(".wh.f", "").directory(".wh.dir").file(".wh..wh.aufs", ""));
+    Layer layer(TarBuilder()
+                    .file("d/new", "1")
+                    .file("d/.wh..wh..opq", "ignored")
+                    .file("f", "2")
+                    .file(".wh.f", "")
+                    .directory(".wh.dir")
+                    .file(".wh..wh.aufs", ""));
     CHECK(layer.content("d/new") == "1");
     CHECK(layer.content("d/.wh..wh..opq").empty());
     CHECK(layer.content("f") == "2");
@@ -170,7 +181,13 @@ TEST_CASE("hostile row 15: entries, depth and lengths are limited", "[unpack][ho
     CHECK_THROWS_WITH(normalised_name("a/" + std::string(256, 'x')), Catch::Contains("255"));
     CHECK(normalised_name(std::string(255, 'x')).size() == 255);
     // A symlink to a deep directory, and a deep path below the symlink.
-    CHECK_THROWS_WITH(Layer(TarBuilder().pax({{"path", deep(1000)}}).directory("x").pax({{"linkpath", deep(1000)}}).symlink("s", "x").pax({{"path", "s/" + deep(500)}}).directory("x")),
+    CHECK_THROWS_WITH(Layer(TarBuilder()
+                                .pax({{"path", deep(1000)}})
+                                .directory("x")
+                                .pax({{"linkpath", deep(1000)}})
+                                .symlink("s", "x")
+                                .pax({{"path", "s/" + deep(500)}})
+                                .directory("x")),
                       Catch::Contains("too long once the symlinks"));
     CHECK_THROWS_WITH(Layer(TarBuilder().symlink("s", "")), Catch::Contains("without a target"));
     CHECK_THROWS_WITH(Layer(TarBuilder().gnu_long('K', std::string(4096, 'x')).symlink("s", "x")), Catch::Contains("4095"));
@@ -185,10 +202,15 @@ TEST_CASE("hostile row 19: names that are not UTF-8 are byte-exact", "[unpack][h
 
 TEST_CASE("hostile row 20: only user xattrs survive, and none that overlayfs reads", "[unpack][hostile]") {
     Layer layer(TarBuilder()
-                    .pax({{"SCHILY.xattr.user.kept", std::string("a\0b", 3)}, {"SCHILY.xattr.security.capability", "x"}, {"SCHILY.xattr.trusted.overlay.opaque", "y"},
-                          {"SCHILY.xattr.user.overlay.opaque", "y"}, {"SCHILY.xattr.system.posix_acl_access", "z"}, {"SCHILY.xattr.user.empty", ""}})
+                    .pax({{"SCHILY.xattr.user.kept", std::string("a\0b", 3)},
+                          {"SCHILY.xattr.security.capability", "x"},
+                          {"SCHILY.xattr.trusted.overlay.opaque", "y"},
+                          {"SCHILY.xattr.user.overlay.opaque", "y"},
+                          {"SCHILY.xattr.system.posix_acl_access", "z"},
+                          {"SCHILY.xattr.user.empty", ""}})
                     .file("f", "")
-                    .pax({{"SCHILY.xattr.user.link", "x"}}).symlink("s", "f"));
+                    .pax({{"SCHILY.xattr.user.link", "x"}})
+                    .symlink("s", "f"));
     char names[256];
     ssize_t size = ::listxattr(layer.extracted("f").c_str(), names, sizeof names);
     REQUIRE(size >= 0);

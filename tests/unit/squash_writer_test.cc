@@ -1,5 +1,3 @@
-#include "runtime/squash/writer.hh"
-
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
@@ -9,6 +7,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/squash/writer.hh"
 #include "tests/fixtures/squash_tools.hh"
 
 using namespace berth;
