@@ -68,6 +68,8 @@ HttpAnswer Registry::Impl::exchange(const HttpRequest& request, size_t limit, co
         return http.exchange(request, limit, sink);
     } catch (const Unreachable& problem) {
         throw Unreachable(cat(what(), ": no complete answer from ", origin_of(request.url).authority(), ": ", problem.what()));
+    } catch (const TooLarge& problem) {
+        throw Error(cat(what(), ": ", problem.what(), "; refused"));
     }
 }
 
