@@ -50,6 +50,9 @@ TEST_CASE("options: twice with another value, and contradictions", "[options]") 
     add_option(options, "no-container-remap-root", "");
     CHECK_THROWS_AS(add_option(options, "container-remap-root", ""), Error);
 
+    remove_option(options, "container-image");
+    CHECK_NOTHROW(add_option(options, "container-image", "b"));
+
     GivenOptions nested = {{"container-image", "a"}, {"container-readonly", ""}};
     add_option_if_new(nested, "container-image", "outer");
     add_option_if_new(nested, "container-writable", "");
