@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view whiteout_prefix = ".wh.";
 constexpr std::string_view special_prefix = ".wh..wh.";
-constexpr std::string_view opaque_name = ".wh..wh.opq";
+constexpr std::string_view opaque_name = ".wh..wh..opq";
 
 /// A directory of one layer that is part of a merged directory.
 struct Source {

@@ -13,9 +13,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from oci_layout import LAYER, MEDIA, digest, file, tar
 from program import program
 
-# With a megabyte of filler, so that a layer that ends early ends in the middle of a transfer.
-PLAIN = tar([file("bare", program(), 0o755), file("filler", bytes(1 << 20))])
-
 
 def flipped(data):
     return data[:-9] + bytes([data[-9] ^ 1]) + data[-8:]
@@ -23,9 +20,11 @@ def flipped(data):
 
 def image(fault):
     """(manifest bytes, {digest: bytes as served}) of the image with this fault."""
-    packed = gzip.compress(PLAIN, 0, mtime=0)
+    # No two faults share a layer, which a store would not fetch again; a megabyte, so that one that ends early ends in mid-transfer.
+    plain = tar([file("bare", program(), 0o755), file("filler", fault.encode() + bytes(1 << 20))])
+    packed = gzip.compress(plain, 0, mtime=0)
     packed = {"garbage": packed + b"garbage", "short-gzip": packed[:-300]}.get(fault, packed)
-    diff_ids = [digest(b"another tar" if fault == "diffid" else PLAIN)] * (2 if fault == "count" else 1)
+    diff_ids = [digest(b"another tar" if fault == "diffid" else plain)] * (2 if fault == "count" else 1)
     config = json.dumps({"architecture": "amd64", "os": "linux", "config": {}, "rootfs": {"type": "layers", "diff_ids": diff_ids}}).encode()
     named = {"uppercase": digest(packed).upper(), "traversal": "sha256:../../../../etc/passwd"}.get(fault, digest(packed))
     manifest = json.dumps({

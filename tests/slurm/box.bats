@@ -48,3 +48,11 @@ load helper
     expect_output_like "fakegpu1: No such device or address"
   fi
 }
+
+@test "restarted nodes stay within what down ends" {
+  read -r nodes _ < "$state/variant"
+  root env BERTH_BOX_DIR="$state" BERTH_BOX_PORT="${BERTH_BOX_PORT:-16817}" "$state/lib/nodes.sh" restart "$nodes" > "$BATS_TEST_TMPDIR/log" 2>&1 3>&-
+  wait_until 20 "$box" status
+  pid=$(root cat /run/slurmd.n1.pid)
+  grep -q "/berth-box-${BERTH_BOX_PORT:-16817}$" "/proc/$pid/cgroup"
+}

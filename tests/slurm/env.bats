@@ -50,7 +50,7 @@ load helper
 }
 
 @test "hostile row 60: a missing working directory is one line that names it" {
-  run contained --container-workdir=/not/there true
+  run ! contained --container-workdir=/not/there true
   expect_failure
   expect_output_like "/not/there"
   expect_one_error_line

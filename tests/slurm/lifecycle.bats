@@ -44,7 +44,7 @@ a_pull_runs() {
 @test "a step that failed leaves nothing" {
   run contained false
   expect_no_leftovers
-  run contained --container-workdir=/not/there true
+  run ! contained --container-workdir=/not/there true
   expect_no_leftovers
 }
 

@@ -140,7 +140,7 @@ load helper
 }
 
 @test "two users run side by side, each from a store of their own" {
-  run -0 bob srun -w n1 --container-image="$image" id -un
+  run -0 --separate-stderr bob srun -w n1 --container-image="$image" id -un
   expect_equal "$output" bob
   run -0 contained id -un
   expect_equal "$output" alice

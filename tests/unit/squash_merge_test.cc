@@ -168,7 +168,7 @@ TEST_CASE("hostile row 10: a whiteout of nothing is refused", "[squash]") {
 }
 
 TEST_CASE("hostile row 11: an opaque marker has the same effect whatever its place among its siblings", "[squash]") {
-    // "!" sorts before ".wh..wh.opq" and "z" after it; the layer's own names stay, all lower ones go.
+    // "!" sorts before ".wh..wh..opq" and "z" after it; the layer's own names stay, all lower ones go.
     Layers layers;
     layers
         .add([](LayerWriter& w) {
@@ -179,7 +179,7 @@ TEST_CASE("hostile row 11: an opaque marker has the same effect whatever its pla
             file(w, "d/!up", "u");
             file(w, "d/zlow", "u");
             file(w, "d/sub/new", "u");
-            file(w, "d/.wh..wh.opq");
+            file(w, "d/.wh..wh..opq");
         })
         .add([](LayerWriter& w) { file(w, "d/later", "x"); });
     CHECK(merged_listing(layers) == "d/ d/!up=u d/later=x d/sub/ d/sub/new=u d/zlow=u outside=l");
@@ -188,7 +188,7 @@ TEST_CASE("hostile row 11: an opaque marker has the same effect whatever its pla
 TEST_CASE("an opaque root hides all lower layers", "[squash]") {
     Layers layers;
     layers.add([](LayerWriter& w) { file(w, "old", "o"); }).add([](LayerWriter& w) {
-        file(w, ".wh..wh.opq");
+        file(w, ".wh..wh..opq");
         file(w, "new", "n");
     });
     CHECK(merged_listing(layers) == "new=n");
@@ -216,7 +216,7 @@ TEST_CASE("aufs bookkeeping does not survive", "[squash]") {
         file(w, ".wh..wh.plnk/12.34", "x");
         file(w, ".wh..wh.aufs", "x");
         file(w, ".wh..wh.orph/a", "x");
-        file(w, "d/.wh..wh.opq");
+        file(w, "d/.wh..wh..opq");
         file(w, "real", "r");
     });
     CHECK(merged_listing(layers) == "d/ real=r");
