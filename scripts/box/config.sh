@@ -25,9 +25,10 @@ write_munge() {
   chown -R munge:munge /etc/munge
 }
 
+# A node claims more CPUs than the machine has, so tasks are not bound to CPUs.
 process_tracking() {
   if (( cgroup )); then
-    printf '%s\n' ProctrackType=proctrack/cgroup TaskPlugin=task/cgroup,task/affinity
+    printf '%s\n' ProctrackType=proctrack/cgroup TaskPlugin=task/cgroup,task/affinity TaskPluginParam=none
   else
     printf '%s\n' ProctrackType=proctrack/linuxproc TaskPlugin=task/none
   fi
