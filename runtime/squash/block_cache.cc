@@ -1,6 +1,7 @@
 #include "runtime/squash/block_cache.hh"
 
 #include <algorithm>
+#include <atomic>
 
 namespace berth::squash {
 
@@ -23,7 +24,11 @@ std::unique_ptr<char[]> BlockCache::make_room(Shard& shard, size_t limit, uint32
         Item& last = shard.order.back();
         shard.bytes -= last.block->capacity;
         // Memory of this size goes back to the kernel when freed and comes back as page faults: use it again when nobody reads it any more.
-        if (last.block.use_count() == 1 && last.block->capacity == capacity) spare = std::move(last.block->bytes);
+        if (last.block.use_count() == 1 && last.block->capacity == capacity) {
+            // The count is read without ordering; its last reader must be done before the bytes are written anew.
+            std::atomic_thread_fence(std::memory_order_acquire);
+            spare = std::move(last.block->bytes);
+        }
         shard.items.erase(last.key);
         shard.order.pop_back();
     }

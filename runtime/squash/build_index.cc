@@ -45,8 +45,8 @@ class IndexBuilder {
 
     const Tree::Impl& tree_;
     std::string sections_[section_count];
-    std::vector<uint32_t> links_;        ///< of each node
-    std::vector<uint32_t> xattr_sets_;   ///< 1 + offset of each set
+    std::vector<uint32_t> links_;       ///< of each node
+    std::vector<uint32_t> xattr_sets_;  ///< 1 + offset of each set
 };
 
 void IndexBuilder::add_names() {
@@ -109,7 +109,8 @@ InodeRecord IndexBuilder::record_of(const Node& node) {
             record.b = sections_[names].size();
             sections_[names] += tree_.target(node);
             break;
-        default: record.a = node.rdev;
+        default:
+            record.a = node.rdev;
     }
     return record;
 }
@@ -188,7 +189,8 @@ std::string IndexBuilder::build(const std::vector<LayerInfo>& layer_list, const 
     // Names and xattr sets are found by 32-bit offsets.
     constexpr uint64_t limit = std::numeric_limits<uint32_t>::max();
     if (sections_[names].size() > limit || sections_[xattrs].size() >= limit || tree_.nodes.size() >= limit)
-        throw Error(cat("building the index of an image: it has ", tree_.nodes.size(), " files, whose names or xattrs take more than 4 GiB; the image is refused"));
+        throw Error(cat("building the index of an image: it has ", tree_.nodes.size(),
+                        " files, whose names or xattrs take more than 4 GiB; the image is refused"));
     return assemble();
 }
 

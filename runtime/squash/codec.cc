@@ -66,8 +66,8 @@ long unpack_xz(const void* in, size_t in_size, void* out, size_t out_size) {
     uint64_t memory = 64 << 20;
     size_t in_at = 0;
     size_t out_at = 0;
-    auto result = lzma_stream_buffer_decode(&memory, 0, nullptr, static_cast<const uint8_t*>(in), &in_at, in_size, static_cast<uint8_t*>(out), &out_at,
-                                            out_size);
+    auto result = lzma_stream_buffer_decode(&memory, 0, nullptr, static_cast<const uint8_t*>(in), &in_at, in_size, static_cast<uint8_t*>(out),
+                                            &out_at, out_size);
     return result == LZMA_OK ? static_cast<long>(out_at) : -1;
 }
 
@@ -85,13 +85,19 @@ bool can_unpack(Codec codec) {
 
 long unpack(Codec codec, const void* in, size_t in_size, void* out, size_t out_size) {
     switch (codec) {
-        case Codec::zstd: return unpack_zstd(in, in_size, out, out_size);
-        case Codec::gzip: return unpack_gzip(in, in_size, out, out_size);
-        case Codec::lz4: return unpack_lz4(in, in_size, out, out_size);
-        case Codec::xz: return unpack_xz(in, in_size, out, out_size);
-        case Codec::lzo: return unpack_lzo(in, in_size, out, out_size);
+        case Codec::zstd:
+            return unpack_zstd(in, in_size, out, out_size);
+        case Codec::gzip:
+            return unpack_gzip(in, in_size, out, out_size);
+        case Codec::lz4:
+            return unpack_lz4(in, in_size, out, out_size);
+        case Codec::xz:
+            return unpack_xz(in, in_size, out, out_size);
+        case Codec::lzo:
+            return unpack_lzo(in, in_size, out, out_size);
         case Codec::none:
-        case Codec::lzma: break;
+        case Codec::lzma:
+            break;
     }
     return -1;
 }

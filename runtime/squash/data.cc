@@ -1,9 +1,8 @@
 #include "runtime/squash/data.hh"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-
-#include <algorithm>
 
 #include "runtime/squash/block_cache.hh"
 #include "runtime/squash/codec.hh"

@@ -28,7 +28,7 @@ struct InodeView {
     uint32_t nlink = 0;
     uint32_t rdev = 0;
     int64_t mtime = 0;
-    uint64_t size = 0;  ///< bytes of a file, length of a symlink's target
+    uint64_t size = 0;          ///< bytes of a file, length of a symlink's target
     uint32_t uid = 0, gid = 0;  ///< as recorded in the image; the server shows the caller's instead
 };
 
@@ -42,21 +42,22 @@ struct Entry {
 struct FileData {
     uint32_t layer = 0;
     uint64_t size = 0;
-    uint64_t start = 0;              ///< offset of the first block in the layer file
+    uint64_t start = 0;                ///< offset of the first block in the layer file
     const uint32_t* blocks = nullptr;  ///< on-disk size of each block; bit 24 set: stored uncompressed; 0: a hole
     uint32_t block_count = 0;
-    uint32_t first_sum = 0;           ///< the block that sums[0] is at
+    uint32_t first_sum = 0;          ///< the block that sums[0] is at
     const uint64_t* sums = nullptr;  ///< running sums of the on-disk sizes, one every 64 blocks from first_sum on; null: add up `blocks`
     bool has_fragment = false;
-    uint64_t fragment_start = 0;  ///< offset of the fragment block in the layer file
-    uint32_t fragment_size = 0;   ///< on-disk size of it, bit 24 as above
-    uint32_t fragment_offset = 0; ///< where the tail starts in the unpacked fragment block
+    uint64_t fragment_start = 0;   ///< offset of the fragment block in the layer file
+    uint32_t fragment_size = 0;    ///< on-disk size of it, bit 24 as above
+    uint32_t fragment_offset = 0;  ///< where the tail starts in the unpacked fragment block
 };
 
 /// Read-only and safe to share between threads. Every access is bounded: a corrupt file gives Error or "nothing", never a crash.
 class Index {
   public:
-    /// Maps the file, which nobody may write to or shorten while it is in use; throws Error when its magic, version, header checksum or section bounds are wrong.
+    /// Maps the file, which nobody may write to or shorten while it is in use; throws Error when its magic, version, header checksum or section
+    /// bounds are wrong.
     static Index open(int fd, const std::string& what);
     /// Takes the bytes of build_index(); throws Error as open() does.
     static Index from_bytes(std::string bytes);

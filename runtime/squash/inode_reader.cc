@@ -17,7 +17,7 @@ constexpr uint16_t type_socket = 7;
 constexpr uint16_t to_extended = 7;
 constexpr uint32_t type_bits[] = {0, S_IFDIR, S_IFREG, S_IFLNK, S_IFBLK, S_IFCHR, S_IFIFO, S_IFSOCK};
 
-constexpr uint32_t target_limit = 4095;  // PATH_MAX without its NUL
+constexpr uint32_t target_limit = 4095;    // PATH_MAX without its NUL
 constexpr uint32_t dot_entries_bytes = 3;  // squashfs counts "." and ".." into a directory's size
 
 struct __attribute__((packed)) BasicDirectory {
@@ -73,10 +73,17 @@ Node InodeReader::read(uint64_t reference, Listing& listing) {
     node.mtime = header.mtime;
     node.layer = layer_;
     switch (node.mode & S_IFMT) {
-        case S_IFDIR: read_directory(cursor, extended, node, listing); break;
-        case S_IFREG: read_file(cursor, extended, node); break;
-        case S_IFLNK: read_symlink(cursor, extended, node); break;
-        default: read_special(cursor, extended, S_ISBLK(node.mode) || S_ISCHR(node.mode), node);
+        case S_IFDIR:
+            read_directory(cursor, extended, node, listing);
+            break;
+        case S_IFREG:
+            read_file(cursor, extended, node);
+            break;
+        case S_IFLNK:
+            read_symlink(cursor, extended, node);
+            break;
+        default:
+            read_special(cursor, extended, S_ISBLK(node.mode) || S_ISCHR(node.mode), node);
     }
     return node;
 }

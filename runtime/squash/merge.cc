@@ -107,7 +107,8 @@ bool Merger::collect_source(const Source& source, uint32_t rank) {
         }
         name.remove_prefix(whiteout_prefix.size());
         if (name.empty() || name == "." || name == "..")
-            throw Error(cat("merging the layers of an image: layer ", source.layer + 1, " has the whiteout \".wh.", name, "\", which names nothing; the image is refused"));
+            throw Error(cat("merging the layers of an image: layer ", source.layer + 1, " has the whiteout \".wh.", name,
+                            "\", which names nothing; the image is refused"));
         candidates_.push_back({name, {}, rank, true});
     }
     return !opaque;
@@ -169,7 +170,8 @@ uint32_t Merger::add_other(const Source& source, uint32_t parent) {
 }
 
 uint32_t Merger::add_node(const Source& source, uint32_t parent) {
-    if (out_->nodes.size() >= std::numeric_limits<uint32_t>::max() - 1) throw Error("merging the layers of an image: it has more than 2^32 files; the image is refused");
+    if (out_->nodes.size() >= std::numeric_limits<uint32_t>::max() - 1)
+        throw Error("merging the layers of an image: it has more than 2^32 files; the image is refused");
     Node node = node_of(source);
     node.parent = parent;
     copy_payload(source, node);

@@ -96,7 +96,8 @@ uint32_t TreeReader::node_of(const Listed& listed, uint32_t directory) {
     const Node& node = tree_.nodes[number];
     if (found != seen_.end() && S_ISDIR(node.mode)) file_.damaged("a directory is in the tree twice");
     constexpr uint32_t types[] = {0, S_IFDIR, S_IFREG, S_IFLNK, S_IFBLK, S_IFCHR, S_IFIFO, S_IFSOCK};
-    if (listed.type >= std::size(types) || types[listed.type] != (node.mode & S_IFMT)) file_.damaged("a directory and an inode disagree about a type");
+    if (listed.type >= std::size(types) || types[listed.type] != (node.mode & S_IFMT))
+        file_.damaged("a directory and an inode disagree about a type");
     return number;
 }
 

@@ -27,7 +27,8 @@ constexpr uint64_t absent = ~0ULL;
 void check_identity(const SquashFile& file, const RawSuper& raw) {
     auto refuse = [&](const std::string& why) { throw Error(cat("reading ", printable(file.what, 4096), ": ", why)); };
     if (raw.magic != squashfs_magic) refuse("it is not a squashfs file");
-    if (raw.major != 4 || raw.minor != 0) refuse(cat("squashfs version ", raw.major, ".", raw.minor, " is not supported, only 4.0; make it again with a current mksquashfs"));
+    if (raw.major != 4 || raw.minor != 0)
+        refuse(cat("squashfs version ", raw.major, ".", raw.minor, " is not supported, only 4.0; make it again with a current mksquashfs"));
     auto codec = static_cast<Codec>(raw.codec);
     if (codec == Codec::lzma) refuse("its blocks are packed with lzma, which is not supported; make it again with mksquashfs -comp zstd");
     if (!can_unpack(codec)) refuse(cat("its blocks are packed with the unknown codec ", raw.codec, "; make it again with mksquashfs -comp zstd"));

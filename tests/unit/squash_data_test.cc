@@ -1,5 +1,3 @@
-#include "runtime/squash/data.hh"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,6 +10,7 @@
 
 #include "runtime/base/sys.hh"
 #include "runtime/squash/block_cache.hh"
+#include "runtime/squash/data.hh"
 #include "runtime/squash/tree.hh"
 #include "runtime/squash/writer.hh"
 #include "tests/unit/squash_support.hh"
@@ -112,7 +111,8 @@ TEST_CASE("hostile row 48: damaged and truncated layer files give EIO", "[squash
     }
     SECTION("blocks of impossible sizes") {
         for (uint32_t size : {0xFFFFFFFFU, 0xFFFFFFU, 131073U, 5U, 5U | 1U << 24}) {
-            std::vector<uint32_t> blocks(file.blocks, file.blocks + file.block_count);
+            FileData whole = one.data();
+            std::vector<uint32_t> blocks(whole.blocks, whole.blocks + whole.block_count);
             blocks[0] = size;
             file.blocks = blocks.data();
             DataReader reader = one.reader(1 << 20);

@@ -1,5 +1,3 @@
-#include "runtime/squash/index.hh"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -11,6 +9,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/squash/index.hh"
 #include "runtime/squash/index_format.hh"
 #include "runtime/squash/tree.hh"
 #include "runtime/squash/writer.hh"
@@ -22,8 +21,13 @@ using namespace berth::squash::test;
 
 namespace {
 
-const plan::ImageConfig sample_config = {
-    .env = {"PATH=/bin", "EMPTY=", "LINE=a\nb"}, .entrypoint = {"/bin/sh", "-c"}, .cmd = {}, .working_dir = "/work", .user = "1000:1000", .architecture = "amd64", .volumes = {"/data"}};
+const plan::ImageConfig sample_config = {.env = {"PATH=/bin", "EMPTY=", "LINE=a\nb"},
+                                         .entrypoint = {"/bin/sh", "-c"},
+                                         .cmd = {},
+                                         .working_dir = "/work",
+                                         .user = "1000:1000",
+                                         .architecture = "amd64",
+                                         .volumes = {"/data"}};
 
 /// A layer with a bit of everything, and its index.
 struct Sample {

@@ -42,7 +42,8 @@ class Layers {
     std::vector<Fd> files_;
 };
 
-void file(LayerWriter& writer, const std::string& path, const std::string& content = "", const Attributes& attributes = {.mode = 0644, .xattrs = {}}) {
+void file(LayerWriter& writer, const std::string& path, const std::string& content = "",
+          const Attributes& attributes = {.mode = 0644, .xattrs = {}}) {
     writer.begin_file(path, attributes);
     writer.append(content.data(), content.size());
     writer.end_file();
@@ -224,9 +225,9 @@ TEST_CASE("aufs bookkeeping does not survive", "[squash]") {
 
 TEST_CASE("a directory over a file over a directory does not bring the lowest back", "[squash]") {
     Layers layers;
-    layers.add([](LayerWriter& w) { file(w, "x/bottom", "b"); })
-        .add([](LayerWriter& w) { file(w, "x", "file"); })
-        .add([](LayerWriter& w) { file(w, "x/top", "t"); });
+    layers.add([](LayerWriter& w) { file(w, "x/bottom", "b"); }).add([](LayerWriter& w) { file(w, "x", "file"); }).add([](LayerWriter& w) {
+        file(w, "x/top", "t");
+    });
     CHECK(merged_listing(layers) == "x/ x/top=t");
 }
 

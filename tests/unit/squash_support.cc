@@ -37,7 +37,8 @@ void make_sparse_files(const std::string& root) {
 void make_directories(const std::string& root, bool small) {
     namespace fs = std::filesystem;
     fs::create_directories(root + "/many");
-    for (int i = 0; i < (small ? 20 : 700); ++i) write_file(cat(root, "/many/entry-", i), prose(static_cast<size_t>(i) * 7, static_cast<uint32_t>(i)));
+    for (int i = 0; i < (small ? 20 : 300); ++i)
+        write_file(cat(root, "/many/entry-", i), prose(static_cast<size_t>(i) * 7, static_cast<uint32_t>(i)));
     fs::create_directories(root + "/empty");
     std::string deep = root + "/deep";
     for (int i = 0; i < (small ? 5 : 60); ++i) deep += "/d";
@@ -177,7 +178,9 @@ void write_file(const std::string& path, const std::string& content) {
     REQUIRE(out.flush());
 }
 
-std::string read_file(const std::string& path) { return sys::read_file(path, 1 << 30); }
+std::string read_file(const std::string& path) {
+    return sys::read_file(path, 1 << 30);
+}
 
 void make_sample_tree(const std::string& root, bool small) {
     std::filesystem::create_directories(root);
@@ -228,7 +231,9 @@ Opened open_image(const std::string& image, size_t cache_bytes) {
     return {Index::from_bytes(build_index(tree, layers, {})), DataReader(std::move(files), layers, cache_bytes)};
 }
 
-void require_same(Opened& opened, const std::string& folder) { Comparison(opened).object(1, folder, 1); }
+void require_same(Opened& opened, const std::string& folder) {
+    Comparison(opened).object(1, folder, 1);
+}
 
 std::string content_of(Opened& opened, uint32_t inode, size_t limit) {
     auto file = opened.index.file(inode);

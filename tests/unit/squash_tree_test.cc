@@ -1,5 +1,3 @@
-#include "runtime/squash/tree.hh"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -13,6 +11,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/squash/tree.hh"
 #include "tests/unit/squash_support.hh"
 
 using namespace berth;
@@ -100,9 +99,13 @@ TEST_CASE("images of every compressor and option read as their source", "[squash
     if (!have_mksquashfs()) return;
     TempFolder temp;
     make_sample_tree(temp / "tree");
-    for (const char* options : {"-comp gzip", "-comp zstd -Xcompression-level 1", "-comp lz4", "-comp xz", "-comp lzo", "-comp zstd -no-fragments", "-comp lz4 -noD", "-noI -noF",
-                                "-comp zstd -noI -noD -noF -noX -noId", "-comp lz4 -b 4096", "-comp zstd -b 1M -always-use-fragments", "-comp lz4 -no-sparse -no-exports",
-                                "-comp lz4 -b 64K -tailends"}) {
+    const std::string zstd = "-comp zstd -Xcompression-level 1";
+    const std::string plain = " -noI -noD -noF -noX -noId";
+    for (const std::string& options :
+         {std::string("-comp gzip -Xcompression-level 1"), zstd, std::string("-comp lz4"), std::string("-comp xz"),
+          std::string("-comp lzo -Xalgorithm lzo1x_1"), zstd + " -no-fragments", zstd + plain, zstd + " -b 1M -always-use-fragments",
+          std::string("-comp lz4 -noD"), std::string("-comp lz4 -noI -noF"), std::string("-comp lz4 -b 4096"),
+          std::string("-comp lz4 -no-sparse -no-exports"), std::string("-comp lz4 -b 64K -tailends")}) {
         INFO(options);
         make_image(temp / "tree", temp / "image", options);
         Opened opened = open_image(temp / "image");

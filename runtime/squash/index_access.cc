@@ -1,0 +1,147 @@
+#include <sys/stat.h>
+
+#include "runtime/squash/index_impl.hh"
+
+namespace berth::squash {
+
+using format::EntryRecord;
+using format::FragmentRecord;
+
+namespace {
+
+/// Directories have no size of their own in a merged tree; this is what most file systems show.
+constexpr uint64_t directory_size = 4096;
+
+}  // namespace
+
+std::optional<InodeView> Index::inode(uint32_t number) const {
+    auto found = impl_->inode_record(number);
+    if (!found) return std::nullopt;
+    bool device = S_ISCHR(found->mode) || S_ISBLK(found->mode);
+    return InodeView{.mode = found->mode,
+                     .nlink = found->nlink,
+                     .rdev = device ? found->a : 0,
+                     .mtime = found->mtime,
+                     .size = S_ISDIR(found->mode) ? directory_size : found->size,
+                     .uid = found->uid,
+                     .gid = found->gid};
+}
+
+uint32_t Index::lookup(uint32_t parent, std::string_view name) const {
+    auto directory = impl_->directory_record(parent);
+    if (!directory) return 0;
+    uint64_t low = 0;
+    uint64_t high = directory->c;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        auto entry = impl_->record<EntryRecord>(format::entries, directory->b + middle);
+        if (!entry) return 0;
+        int order = impl_->name_at(entry->name).compare(name);
+        if (order == 0) return entry->inode <= impl_->header.inode_count ? entry->inode : 0;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return 0;
+}
+
+uint32_t Index::entry_count(uint32_t directory) const {
+    auto found = impl_->directory_record(directory);
+    uint64_t all = impl_->section(format::entries).size() / sizeof(EntryRecord);
+    if (!found || found->b > all || found->c > all - found->b) return 0;
+    return static_cast<uint32_t>(found->c);
+}
+
+std::optional<Entry> Index::entry(uint32_t directory, uint32_t position) const {
+    auto found = impl_->directory_record(directory);
+    if (!found || position >= found->c) return std::nullopt;
+    auto entry = impl_->record<EntryRecord>(format::entries, found->b + position);
+    if (!entry) return std::nullopt;
+    auto inode = impl_->inode_record(entry->inode);
+    if (!inode) return std::nullopt;
+    return Entry{impl_->name_at(entry->name), entry->inode, inode->mode};
+}
+
+uint32_t Index::parent(uint32_t directory) const {
+    auto found = impl_->directory_record(directory);
+    return found && found->a <= impl_->header.inode_count ? found->a : 0;
+}
+
+std::optional<std::string_view> Index::symlink_target(uint32_t number) const {
+    auto found = impl_->inode_record(number);
+    std::string_view names = impl_->section(format::names);
+    if (!found || !S_ISLNK(found->mode) || found->b > names.size() || found->size > names.size() - found->b) return std::nullopt;
+    return names.substr(found->b, found->size);
+}
+
+std::optional<FileData> Index::file(uint32_t number) const {
+    auto found = impl_->inode_record(number);
+    if (!found || !S_ISREG(found->mode) || found->a >= impl_->layers.size()) return std::nullopt;
+    FileData file{.layer = found->a, .size = found->size, .start = found->b};
+    uint64_t block_size = impl_->layers[found->a].block_size;
+    file.has_fragment = found->d != format::no_fragment;
+    uint64_t count = found->size / block_size + (!file.has_fragment && found->size % block_size != 0 ? 1 : 0);
+    std::string_view blocks = impl_->section(format::blocks);
+    uint64_t all = blocks.size() / sizeof(uint32_t);
+    if (found->c > all || count > all - found->c) return std::nullopt;
+    file.block_count = static_cast<uint32_t>(count);
+    file.blocks = reinterpret_cast<const uint32_t*>(blocks.data()) + found->c;
+    std::string_view sums = impl_->section(format::sums);
+    uint64_t first_sum = (found->c + format::sum_interval - 1) / format::sum_interval;
+    uint64_t first_block = first_sum * format::sum_interval - found->c;
+    if (first_block < count && (found->c + count - 1) / format::sum_interval < sums.size() / sizeof(uint64_t)) {
+        file.sums = reinterpret_cast<const uint64_t*>(sums.data()) + first_sum;
+        file.first_sum = static_cast<uint32_t>(first_block);
+    }
+    if (!file.has_fragment) return file;
+    auto fragment = impl_->record<FragmentRecord>(format::fragments, found->d);
+    if (!fragment) return std::nullopt;
+    file.fragment_start = fragment->start;
+    file.fragment_size = fragment->size;
+    file.fragment_offset = found->e;
+    return file;
+}
+
+template <typename Visit>
+void Index::Impl::each_xattr(uint32_t number, Visit visit) const {
+    auto found = inode_record(number);
+    std::string_view rest = section(format::xattrs);
+    uint32_t count = 0;
+    if (!found || found->xattrs == 0 || found->xattrs - 1 > rest.size()) return;
+    rest.remove_prefix(found->xattrs - 1);
+    if (rest.size() < sizeof count) return;
+    std::memcpy(&count, rest.data(), sizeof count);
+    rest.remove_prefix(sizeof count);
+    for (; count > 0; --count) {
+        uint16_t name = 0;
+        uint32_t value = 0;
+        if (rest.size() < sizeof name + sizeof value) return;
+        std::memcpy(&name, rest.data(), sizeof name);
+        std::memcpy(&value, rest.data() + sizeof name, sizeof value);
+        rest.remove_prefix(sizeof name + sizeof value);
+        if (rest.size() < uint64_t{name} + value) return;
+        if (!visit(rest.substr(0, name), rest.substr(name, value))) return;
+        rest.remove_prefix(uint64_t{name} + value);
+    }
+}
+
+std::optional<std::string_view> Index::xattr(uint32_t number, std::string_view name) const {
+    std::optional<std::string_view> out;
+    impl_->each_xattr(number, [&](std::string_view key, std::string_view value) {
+        if (key == name) out = value;
+        return key != name;
+    });
+    return out;
+}
+
+std::vector<std::string_view> Index::xattr_names(uint32_t number) const {
+    std::vector<std::string_view> out;
+    impl_->each_xattr(number, [&](std::string_view key, std::string_view) {
+        out.push_back(key);
+        return true;
+    });
+    return out;
+}
+
+}  // namespace berth::squash
