@@ -78,7 +78,8 @@ mount::ServerOptions server_options(const plan::Plan& plan, const plan::Site& si
 /// True when the calling process is in the container's user namespace already, as a child of the server is.
 bool is_inside(const StartedContainer& container) {
     Fd own = container.proc ? sys::open_at(container.proc.get(), "self/ns/user", O_RDONLY) : sys::open_file("/proc/self/ns/user", O_RDONLY);
-    return sys::stat_of(own.get(), "the user namespace").st_ino == sys::stat_of(container.user_namespace.get(), "the container's user namespace").st_ino;
+    return sys::stat_of(own.get(), "the user namespace").st_ino ==
+           sys::stat_of(container.user_namespace.get(), "the container's user namespace").st_ino;
 }
 
 void enter_workdir(const std::string& path) {
@@ -99,7 +100,8 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     sys::make_mounts_private();
     watch.lap("sources");
     Fd staging = mount::make_staging(plan.tmpfs_size);
-    mount::start_server(std::move(image.index), std::move(image.layers), server_options(plan, site), mount::staging_directory(staging.get(), "lower").get());
+    mount::start_server(std::move(image.index), std::move(image.layers), server_options(plan, site),
+                        mount::staging_directory(staging.get(), "lower").get());
     watch.lap("server");
     mount::Root root = mount::Root::make_overlay(staging.get());
     watch.lap("overlay");

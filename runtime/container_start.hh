@@ -25,9 +25,9 @@ struct StartedContainer {
     std::vector<Phase> phases;
 };
 
-/// Turns the calling process, which has one thread, into the container's server: enters new namespaces, serves the image from threads and executes the
-/// plan. Afterwards its root is the container's, its capabilities are gone, and it is closed to other processes. The container lives as long as it does.
-/// Throws Error; the process is then good for nothing but telling so. Its working directory and umask change.
+/// Turns the calling process, which has one thread, into the container's server: enters new namespaces, serves the image from threads and executes
+/// the plan. Afterwards its root is the container's, its capabilities are gone, and it is closed to other processes. The container lives as long as
+/// it does. Throws Error; the process is then good for nothing but telling so. Its working directory and umask change.
 StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site);
 
 /// For a process that is to become a task: a child of the server, or any process of the same user in the namespaces of the server's start. Joins the

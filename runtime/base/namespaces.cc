@@ -15,7 +15,9 @@
 
 namespace berth::sys {
 
-int unshare(int flags) { return ::unshare(flags) == 0 ? 0 : errno; }
+int unshare(int flags) {
+    return ::unshare(flags) == 0 ? 0 : errno;
+}
 
 void enter_namespace(int fd, int type, const std::string& what) {
     if (::setns(fd, type) != 0) throw SysError(cat("joining the ", what));

@@ -61,10 +61,14 @@ Source take(const plan::Mount& mount, const std::string& doing) {
 
 Missing missing_of(const plan::Mount& mount, bool directory) {
     switch (mount.create) {
-        case plan::Mount::Create::none: return Missing::fails;
-        case plan::Mount::Create::directory: return Missing::directory;
-        case plan::Mount::Create::file: return Missing::file;
-        case plan::Mount::Create::automatic: break;
+        case plan::Mount::Create::none:
+            return Missing::fails;
+        case plan::Mount::Create::directory:
+            return Missing::directory;
+        case plan::Mount::Create::file:
+            return Missing::file;
+        case plan::Mount::Create::automatic:
+            break;
     }
     return directory ? Missing::directory : Missing::file;
 }

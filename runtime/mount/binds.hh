@@ -15,8 +15,8 @@ struct Source {
     bool directory = false;
 };
 
-/// Opens the source of every bind in `edits` as the caller sees it, clones it and gives it its flags (nosuid, nodev save devices, ro, noexec; private).
-/// One element an edit. Must come before anything is mounted over the node's directories. Throws Error naming source, target and origin.
+/// Opens the source of every bind in `edits` as the caller sees it, clones it and gives it its flags (nosuid, nodev save devices, ro, noexec;
+/// private). One element an edit. Must come before anything is mounted over the node's directories. Throws Error naming source, target and origin.
 std::vector<Source> take_sources(const std::vector<plan::Edit>& edits);
 
 /// Attaches one bind or tmpfs in `root`, making the mount point when it is missing. Throws Error.

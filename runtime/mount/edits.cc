@@ -43,7 +43,8 @@ class Executor {
     void operator()(const plan::Directory& directory) const {
         Fd made = root_.open(directory.path, Missing::directory, Where::own, directory.mode);
         if (!S_ISDIR(sys::stat_of(made.get(), printable(directory.path, 4096)).st_mode))
-            throw Error(cat("creating the directory ", printable(directory.path, 4096), " (", edit_.origin, "): there is something else of that name"));
+            throw Error(
+                cat("creating the directory ", printable(directory.path, 4096), " (", edit_.origin, "): there is something else of that name"));
     }
 
     void operator()(const plan::AccountLine& account) const {
@@ -93,15 +94,34 @@ void apply_edits(Root& root, const std::vector<plan::Edit>& edits, const std::ve
     for (size_t i = 0; i < edits.size(); ++i) std::visit(Executor(root, edits[i], sources[i]), edits[i].action);
 }
 
+namespace {
+
+[[noreturn]] void refuse_workdir(const std::string& doing, int number) {
+    if (number == ENOENT) throw Error(cat(doing, ": it does not exist in the container"), exit_not_found);
+    throw Error(cat(doing, ": ", reason(number), number == ELOOP ? " (links of /proc are not followed)" : ""), exit_not_executable);
+}
+
+/// Makes a directory that the image names, unless it would be on the node.
+Fd make_workdir(const Root& root, const std::string& path, const std::string& doing) {
+    try {
+        return root.open(path, Missing::directory);
+    } catch (const SysError&) {
+        throw;
+    } catch (const Error&) {
+        throw Error(cat(doing, ": it is missing in the directory of the node that is mounted there; make it, or use --container-workdir"),
+                    exit_not_found);
+    }
+}
+
+}  // namespace
+
 void prepare_workdir(const Root& root, const std::string& path, bool required) {
     std::string doing = cat("entering the working directory ", printable(path, 4096), required ? " (option --container-workdir)" : " of the image");
     Fd directory;
     try {
-        directory = root.open(path, required ? Missing::fails : Missing::directory);
+        directory = required ? root.open(path, Missing::fails) : make_workdir(root, path, doing);
     } catch (const SysError& error) {
-        if (error.number() == ENOENT) throw Error(cat(doing, ": it does not exist in the container"), exit_not_found);
-        const char* hint = error.number() == ELOOP ? " (links of /proc are not followed)" : "";
-        throw Error(cat(doing, ": ", reason(error.number()), hint), exit_not_executable);
+        refuse_workdir(doing, error.number());
     }
     if (!S_ISDIR(sys::stat_of(directory.get(), doing).st_mode)) throw Error(cat(doing, ": it is not a directory"), exit_not_executable);
 }

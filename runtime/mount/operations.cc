@@ -20,7 +20,9 @@ constexpr size_t name_limit = 255;
 // The kernel keeps a link's target in one page.
 constexpr size_t link_limit = 4095;
 
-Served& served(fuse_req_t request) { return *static_cast<Served*>(fuse_req_userdata(request)); }
+Served& served(fuse_req_t request) {
+    return *static_cast<Served*>(fuse_req_userdata(request));
+}
 
 /// Runs one answer. `body` replies as its very last step, so that an exception always means that no reply was sent.
 template <typename Body>
@@ -66,8 +68,8 @@ void init(void*, fuse_conn_info* connection) {
     connection->max_readahead = 1 << 20;
     connection->max_background = 64;
     connection->congestion_threshold = 48;
-    unsigned wanted = FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS |
-                      FUSE_CAP_ASYNC_READ;
+    unsigned wanted = FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_PARALLEL_DIROPS |
+                      FUSE_CAP_READDIRPLUS | FUSE_CAP_ASYNC_READ;
     // READDIRPLUS_AUTO falls back to plain readdir, which costs a lookup a file later; AUTO_INVAL_DATA asks for attributes that cannot have changed.
     connection->want = wanted & connection->capable;
 }
@@ -109,10 +111,16 @@ void readlink(fuse_req_t request, fuse_ino_t ino) {
 }
 
 // ENOSYS is remembered by the kernel: no round trip for any later open, and the page cache is kept.
-void open(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, ENOSYS); }
+void open(fuse_req_t request, fuse_ino_t, fuse_file_info*) {
+    fuse_reply_err(request, ENOSYS);
+}
 
-void forget(fuse_req_t request, fuse_ino_t, uint64_t) { fuse_reply_none(request); }
-void forget_multi(fuse_req_t request, size_t, fuse_forget_data*) { fuse_reply_none(request); }
+void forget(fuse_req_t request, fuse_ino_t, uint64_t) {
+    fuse_reply_none(request);
+}
+void forget_multi(fuse_req_t request, size_t, fuse_forget_data*) {
+    fuse_reply_none(request);
+}
 
 /// A buffer of the calling thread, kept from one request to the next.
 char* thread_buffer(size_t size) {
@@ -182,8 +190,12 @@ void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, bool pl
     });
 }
 
-void readdir(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) { list(request, ino, size, offset, false); }
-void readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) { list(request, ino, size, offset, true); }
+void readdir(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
+    list(request, ino, size, offset, false);
+}
+void readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
+    list(request, ino, size, offset, true);
+}
 
 void statfs(fuse_req_t request, fuse_ino_t) {
     struct statvfs st {};
@@ -233,7 +245,9 @@ void listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
 
 }  // namespace
 
-bool serves_xattr(std::string_view name) { return name.starts_with("user.") && !name.starts_with("user.overlay."); }
+bool serves_xattr(std::string_view name) {
+    return name.starts_with("user.") && !name.starts_with("user.overlay.");
+}
 
 const fuse_lowlevel_ops& operations() {
     static const fuse_lowlevel_ops table = [] {

@@ -122,11 +122,14 @@ class Walk {
 
 }  // namespace
 
-Root::Place Root::place(const std::string& path, bool follow_last, Where where) const { return Walk(*this, path, where).run(follow_last); }
+Root::Place Root::place(const std::string& path, bool follow_last, Where where) const {
+    return Walk(*this, path, where).run(follow_last);
+}
 
 void Root::check_may_create(const Place& place, const std::string& path, Where where) {
     if (place.own || (where == Where::named && !place.redirected)) return;
-    throw Error(cat("creating ", printable(path, 4096), " in the container: that would be in a directory of the node", place.redirected ? ", by a symlink" : ""));
+    throw Error(cat("creating ", printable(path, 4096), " in the container: that would be in a directory of the node",
+                    place.redirected ? ", by a symlink" : ""));
 }
 
 Fd Root::open(const std::string& path, Missing missing, Where where, mode_t mode) const {
@@ -137,7 +140,8 @@ Fd Root::open(const std::string& path, Missing missing, Where where, mode_t mode
     }
     Place at = place(path, true, where);
     check_may_create(at, path, where);
-    int failed = missing == Missing::directory ? ::mkdirat(at.parent.get(), at.name.c_str(), mode) : ::mknodat(at.parent.get(), at.name.c_str(), S_IFREG | 0644, 0);
+    int failed = missing == Missing::directory ? ::mkdirat(at.parent.get(), at.name.c_str(), mode)
+                                               : ::mknodat(at.parent.get(), at.name.c_str(), S_IFREG | 0644, 0);
     if (failed != 0 && errno != EEXIST) throw SysError(cat("creating ", printable(path, 4096), " in the container"));
     return sys::open_beneath(at.parent.get(), at.name, O_PATH | O_NOFOLLOW);
 }

@@ -33,29 +33,41 @@ Fd make_staging(uint64_t size) {
     return staging;
 }
 
-Fd staging_directory(int staging, const std::string& name) { return sys::open_at(staging, name, O_PATH | O_DIRECTORY | O_NOFOLLOW); }
+Fd staging_directory(int staging, const std::string& name) {
+    return sys::open_at(staging, name, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+}
 
 Root Root::make_overlay(int staging) {
     // Relative names keep the mount table free of the node's paths, and need no quoting.
     if (::fchdir(staging) != 0) throw SysError("entering the staging area of the container");
-    std::vector<sys::MountOption> options = {
-        {"source", "berth"}, {"lowerdir", "lower"}, {"upperdir", "upper"}, {"workdir", "work"}, {"userxattr", "", true}};
+    // xino: without it files of the image have another device number than its directories, and `tar --one-file-system`, `rsync -x` and `du -x` leave
+    // them out.
+    std::vector<sys::MountOption> options = {{"source", "berth"}, {"lowerdir", "lower"}, {"upperdir", "upper"},
+                                             {"workdir", "work"}, {"xino", "on"},        {"userxattr", "", true}};
     Fd overlay = sys::new_mount("overlay", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     sys::move_mount_to(overlay.get(), staging_directory(staging, "root").get(), "the container's root");
     return Root(std::move(overlay));
 }
 
-Root::Root(Fd directory) : directory_(std::move(directory)) { adopt(directory_.get()); }
+Root::Root(Fd directory) : directory_(std::move(directory)) {
+    adopt(directory_.get());
+}
 
-void Root::adopt(int fd) { own_.insert(sys::stat_of(fd, "a file system of the container").st_dev); }
+void Root::adopt(int fd) {
+    own_.insert(sys::stat_of(fd, "a file system of the container").st_dev);
+}
 
-bool Root::owns(int fd) const { return own_.contains(sys::stat_of(fd, "a directory of the container").st_dev); }
+bool Root::owns(int fd) const {
+    return own_.contains(sys::stat_of(fd, "a directory of the container").st_dev);
+}
 
 bool Root::is_root(int fd) const {
     struct stat here = sys::stat_of(fd, "a mount point"), root = sys::stat_of(directory_.get(), "the container's root");
     return here.st_dev == root.st_dev && here.st_ino == root.st_ino;
 }
 
-void Root::make_read_only() const { sys::set_mount_attributes(directory_.get(), MOUNT_ATTR_RDONLY, 0, false, "the container's root"); }
+void Root::make_read_only() const {
+    sys::set_mount_attributes(directory_.get(), MOUNT_ATTR_RDONLY, 0, false, "the container's root");
+}
 
 }  // namespace berth::mount

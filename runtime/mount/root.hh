@@ -41,9 +41,9 @@ class Root {
 
     /// A place for a name: its directory (made when missing) and the name in it, symlinks in both followed, the last one only with `follow_last`.
     struct Place {
-        Fd parent;               ///< O_PATH
-        std::string name;        ///< empty: the root itself
-        bool own = false;        ///< the directory is on a file system of the container
+        Fd parent;                ///< O_PATH
+        std::string name;         ///< empty: the root itself
+        bool own = false;         ///< the directory is on a file system of the container
         bool redirected = false;  ///< a symlink was followed on the way
     };
     Place place(const std::string& path, bool follow_last, Where where = Where::own) const;

@@ -32,8 +32,12 @@ constexpr unsigned thread_limit = 8;
 // Each thread talks to the kernel over its own clone of /dev/fuse, so that threads do not queue for one lock.
 thread_local int channel = -1;
 
-ssize_t read_channel(int, void* buffer, size_t size, void*) { return ::read(channel, buffer, size); }
-ssize_t write_channel(int, iovec* parts, int count, void*) { return ::writev(channel, parts, count); }
+ssize_t read_channel(int, void* buffer, size_t size, void*) {
+    return ::read(channel, buffer, size);
+}
+ssize_t write_channel(int, iovec* parts, int count, void*) {
+    return ::writev(channel, parts, count);
+}
 
 void silent(fuse_log_level, const char*, va_list) {}
 
@@ -66,7 +70,7 @@ Fd open_device() {
     int number = errno;
     const char* hint = number == EACCES || number == EPERM ? "; its mode must be 0666 (chmod 666 /dev/fuse, or the udev rules of the fuse3 package)"
                        : number == ENOENT || number == ENODEV || number == ENXIO ? "; load the kernel module: modprobe fuse"
-                                                                               : "";
+                                                                                 : "";
     throw Error(cat("opening /dev/fuse to serve the image: ", reason(number), hint));
 }
 
@@ -92,7 +96,8 @@ Session make_session(Served& served, Fd device) {
     fuse_custom_io io{};
     io.writev = write_channel;
     io.read = read_channel;
-    if (!session || fuse_session_custom_io(session.get(), &io, device.get()) != 0) throw Error("starting the file server: libfuse refused the session");
+    if (!session || fuse_session_custom_io(session.get(), &io, device.get()) != 0)
+        throw Error("starting the file server: libfuse refused the session");
     device.release();
     return session;
 }
@@ -141,7 +146,8 @@ void serve(Start& start) {
     std::vector<Fd> layers;
     for (int fd : start.layers) layers.emplace_back(fd);
     std::vector<squash::LayerInfo> about = start.index.layers();
-    Served served{std::move(start.index), squash::DataReader(std::move(layers), about, start.options.cache_bytes), start.options.uid, start.options.gid};
+    Served served{std::move(start.index), squash::DataReader(std::move(layers), about, start.options.cache_bytes), start.options.uid,
+                  start.options.gid};
 
     Fd device = open_device();
     int first = device.get();
@@ -176,7 +182,9 @@ class SignalsBlocked {
 
 }  // namespace
 
-unsigned server_threads(unsigned configured, unsigned cpus) { return configured != 0 ? configured : std::clamp(cpus, 1U, thread_limit); }
+unsigned server_threads(unsigned configured, unsigned cpus) {
+    return configured != 0 ? configured : std::clamp(cpus, 1U, thread_limit);
+}
 
 void start_server(squash::Index index, std::vector<Fd> layers, const ServerOptions& options, int mount_point) {
     // `layers` stays the owner of the descriptors in this thread's table; the server owns its copies of them in its own.

@@ -23,9 +23,9 @@ struct ServerOptions {
 /// Mounts the image on the directory `mount_point` (O_PATH) and serves it until the mount or the process ends; returns when the mount is there.
 /// Call with CAP_SYS_ADMIN in the user namespace that owns the mount namespace. Throws Error that names what stands in the way of /dev/fuse.
 ///
-/// The server's threads have a descriptor table of their own, and /dev/fuse is opened only there. A thread that waits for the server's answer cannot be
-/// killed before the answer or the end of the connection; the connection ends when the last descriptor of /dev/fuse is closed; so no thread that may ever
-/// touch the mounted tree may hold one, or a kill -9 would wait for ever.
+/// The server's threads have a descriptor table of their own, and /dev/fuse is opened only there. A thread that waits for the server's answer cannot
+/// be killed before the answer or the end of the connection; the connection ends when the last descriptor of /dev/fuse is closed; so no thread that
+/// may ever touch the mounted tree may hold one, or a kill -9 would wait for ever.
 void start_server(squash::Index index, std::vector<Fd> layers, const ServerOptions& options, int mount_point);
 
 /// Threads for a setting of `configured` on `cpus` usable CPUs. Pure.

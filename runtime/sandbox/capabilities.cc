@@ -41,7 +41,9 @@ void drop_capabilities(uint64_t keep) {
     set_capabilities(keep, 0);
 }
 
-void raise_capabilities(uint64_t wanted) { set_capabilities(wanted, wanted); }
+void raise_capabilities(uint64_t wanted) {
+    set_capabilities(wanted, wanted);
+}
 
 void forbid_new_privileges() {
     if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) throw SysError("setting no_new_privs");

@@ -14,7 +14,8 @@ void raise_capabilities(uint64_t wanted);
 /// prctl(PR_SET_NO_NEW_PRIVS): no later exec gains privileges.
 void forbid_new_privileges();
 
-/// No other process of the same user may look into this one, and a crash writes no core (which would wait for threads that wait for the crashed ones).
+/// No other process of the same user may look into this one, and a crash writes no core (which would wait for threads that wait for the crashed
+/// ones).
 void become_private();
 
 /// Raises a negative oom_score_adj, inherited from slurmd, to 0: a container's server is no better than its tasks. Errors are ignored.

@@ -24,10 +24,10 @@ namespace {
 
 // Package managers give files to other users and drop to service accounts; with one id mapped both would fail with EINVAL.
 // 32-bit programs use the forms with "32", which libseccomp knows only by these names.
-constexpr const char* faked_calls[] = {"chown",       "chown32",     "fchown",   "fchown32",   "lchown",    "lchown32",    "fchownat",    "setuid",   "setuid32",
-                                       "setgid",      "setgid32",    "setreuid", "setreuid32", "setregid",  "setregid32",  "setresuid",   "setresuid32",
-                                       "setresgid",   "setresgid32", "setfsuid", "setfsuid32", "setfsgid",  "setfsgid32",  "setgroups",   "setgroups32",
-                                       "capset"};
+constexpr const char* faked_calls[] = {"chown",      "chown32",    "fchown",      "fchown32",    "lchown",      "lchown32",   "fchownat",
+                                       "setuid",     "setuid32",   "setgid",      "setgid32",    "setreuid",    "setreuid32", "setregid",
+                                       "setregid32", "setresuid",  "setresuid32", "setresgid",   "setresgid32", "setfsuid",   "setfsuid32",
+                                       "setfsgid",   "setfsgid32", "setgroups",   "setgroups32", "capset"};
 
 void check(int result, const char* doing) {
     if (result < 0) throw SysError(cat("building the system call filter: ", doing), -result);
@@ -41,9 +41,14 @@ using Filter = std::unique_ptr<void, FilterEnd>;
 void add_foreign_architectures(scmp_filter_ctx filter) {
     std::vector<uint32_t> more;
     switch (seccomp_arch_native()) {
-        case SCMP_ARCH_X86_64: more = {SCMP_ARCH_X86, SCMP_ARCH_X32}; break;
-        case SCMP_ARCH_AARCH64: more = {SCMP_ARCH_ARM}; break;
-        default: break;
+        case SCMP_ARCH_X86_64:
+            more = {SCMP_ARCH_X86, SCMP_ARCH_X32};
+            break;
+        case SCMP_ARCH_AARCH64:
+            more = {SCMP_ARCH_ARM};
+            break;
+        default:
+            break;
     }
     for (uint32_t architecture : more) check(seccomp_arch_add(filter, architecture), "adding an architecture");
 }

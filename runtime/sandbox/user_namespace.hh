@@ -7,15 +7,16 @@
 
 namespace berth::sandbox {
 
-/// Moves the calling process (of one thread) into a new user and mount namespace in which the host ids of `identity` are shown as the inside ones, and
-/// setgroups is denied, so that supplementary groups stay. Afterwards the process has all capabilities in it. Throws Error that names the setting in the way.
+/// Moves the calling process (of one thread) into a new user and mount namespace in which the host ids of `identity` are shown as the inside ones,
+/// and setgroups is denied, so that supplementary groups stay. Afterwards the process has all capabilities in it. Throws Error that names the setting
+/// in the way.
 void enter_user_namespace(const plan::Identity& identity);
 
 /// The kernel's settings that can forbid user namespaces; empty where the kernel has no such setting.
 struct NamespaceSettings {
-    std::optional<long> max_user_namespaces;           ///< /proc/sys/user/max_user_namespaces
-    std::optional<long> max_mnt_namespaces;            ///< /proc/sys/user/max_mnt_namespaces
-    std::optional<long> unprivileged_userns_clone;     ///< /proc/sys/kernel/unprivileged_userns_clone (Debian)
+    std::optional<long> max_user_namespaces;                    ///< /proc/sys/user/max_user_namespaces
+    std::optional<long> max_mnt_namespaces;                     ///< /proc/sys/user/max_mnt_namespaces
+    std::optional<long> unprivileged_userns_clone;              ///< /proc/sys/kernel/unprivileged_userns_clone (Debian)
     std::optional<long> apparmor_restrict_unprivileged_userns;  ///< /proc/sys/kernel/apparmor_restrict_unprivileged_userns (Ubuntu)
 };
 

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <cstring>
+#include <filesystem>
 #include <random>
 #include <thread>
 
@@ -170,7 +170,8 @@ TEST_CASE("hostile row 65: when the server is killed its tasks get errors and do
             std::string text = in_order({slurp("hello"), cat(getuid()), status_line("CapEff"), status_line("CapBnd")});
             // The task was told nothing of the server's process but stands in its pid namespace.
             ::kill(server, SIGKILL);
-            for (int i = 0; i < 200 && ::kill(server, 0) == 0 && status_line("State", cat("/proc/", server, "/status"))[0] != 'Z'; ++i) std::this_thread::sleep_for(10ms);
+            for (int i = 0; i < 200 && ::kill(server, 0) == 0 && status_line("State", cat("/proc/", server, "/status"))[0] != 'Z'; ++i)
+                std::this_thread::sleep_for(10ms);
             Fd fd(::open("/dir1/file1", O_RDONLY | O_CLOEXEC));
             return text + " " + (fd ? "opened" : reason(errno));
         });
@@ -211,7 +212,8 @@ TEST_CASE("the server is closed to its tasks and has no privileges", "[kernel][l
             text += cat(" ", status_line("CapEff", status), status_line("CapBnd", status), status_line("NoNewPrivs", status));
         }
         return text + "; " + run_task(container, [server] {
-                   return in_order({verdict(::access(cat("/proc/", server, "/root/").c_str(), F_OK)), verdict(::open(cat("/proc/", server, "/mem").c_str(), O_RDONLY | O_CLOEXEC))});
+                   return in_order({verdict(::access(cat("/proc/", server, "/root/").c_str(), F_OK)),
+                                    verdict(::open(cat("/proc/", server, "/mem").c_str(), O_RDONLY | O_CLOEXEC))});
                });
     });
     CHECK(seen.error == "");

@@ -67,7 +67,8 @@ TEST_CASE("a task sees the image's files", "[kernel][start]") {
         std::string sparse = slurp("/sparse");
         text += sparse == "x" + std::string(1 << 20, '\0') + "y" ? "sparse\n" : "sparse differs\n";
         text += cat("none", slurp("/none"), " ", split(names_in("/many"), ' ').size() - 1, " ", slurp("/many/file2999"), "\n");
-        struct stat one {}, two {};
+        struct stat one {
+        }, two{};
         stat("/hard", &one);
         stat("/etc/hello", &two);
         text += one.st_nlink == 2 && one.st_ino == two.st_ino ? "linked\n" : "not linked\n";
@@ -79,7 +80,9 @@ TEST_CASE("a task sees the image's files", "[kernel][start]") {
 
 TEST_CASE("a static program of the image runs", "[kernel][start]") {
     NEED_CONTAINERS();
-    Outcome ran = in_container(plan_for(), fill_sample, [] { return output_of({"/bin/inside", "a b"}) + output_of({"/bin/inside", "fail"}) + output_of({"/bin/no"}); });
+    Outcome ran = in_container(plan_for(), fill_sample, [] {
+        return output_of({"/bin/inside", "a b"}) + output_of({"/bin/inside", "fail"}) + output_of({"/bin/no"});
+    });
     std::string ids = cat(" uid=", test_uid(), " gid=", test_gid(), " euid=", test_uid(), "\n");
     CHECK(ran.error == "");
     CHECK(ran.text == cat("inside a b", ids, "|0inside fail", ids, "|7|127"));
@@ -108,18 +111,41 @@ TEST_CASE("layers are merged", "[kernel][start]") {
 TEST_CASE("the root is writable and the image unchanged", "[kernel][start]") {
     NEED_CONTAINERS();
     Outcome wrote = in_container(plan_for(), fill_sample, [] {
-        return in_order({write_to("/etc/hello", "changed"), slurp("/etc/hello"), verdict(mkdir("/new", 0755)), verdict(rename("/etc/link", "/new/link")),
-                         verdict(unlink("/etc/hello")), verdict(rmdir("/empty")), names_in("/new"), names_in("/empty"), verdict(access("/etc/hello", F_OK))});
+        return in_order({write_to("/etc/hello", "changed"), slurp("/etc/hello"), verdict(mkdir("/new", 0755)),
+                         verdict(rename("/etc/link", "/new/link")), verdict(unlink("/etc/hello")), verdict(rmdir("/empty")), names_in("/new"),
+                         names_in("/empty"), verdict(access("/etc/hello", F_OK))});
     });
     CHECK(wrote.error == "");
     CHECK(wrote.text == "ok changed ok ok ok ok link  missing No such file or directory");
+}
+
+TEST_CASE("files and directories of the root are on one file system", "[kernel][start]") {
+    NEED_CONTAINERS();
+    // Else `tar --one-file-system`, `rsync -x` and `du -x` leave the image's files out.
+    Outcome seen = in_container(plan_for(), fill_sample, [] {
+        struct stat directory {
+        }, file{}, made{}, before{}, after{};
+        stat("/etc", &directory);
+        stat("/etc/hello", &file);
+        write_to("/new", "x");
+        stat("/new", &made);
+        stat("/etc/group", &before);
+        write_to("/etc/group", "x");
+        stat("/etc/group", &after);
+        return in_order({directory.st_dev == file.st_dev ? "one" : "two", made.st_dev == file.st_dev ? "one" : "two",
+                         before.st_ino == after.st_ino ? "same" : "changed"});
+    });
+    CHECK(seen.error == "");
+    CHECK(seen.text == "one one same");
 }
 
 TEST_CASE("the writable layer has a limit", "[kernel][start]") {
     NEED_CONTAINERS();
     plan::Plan plan = bare_plan();
     plan.tmpfs_size = 1 << 20;
-    Outcome wrote = in_container(plan, fill_sample, [] { return in_order({write_to("/a", std::string(512 << 10, 'x')), write_to("/b", std::string(2 << 20, 'x'))}); });
+    Outcome wrote = in_container(plan, fill_sample, [] {
+        return in_order({write_to("/a", std::string(512 << 10, 'x')), write_to("/b", std::string(2 << 20, 'x'))});
+    });
     CHECK(wrote.error == "");
     CHECK(wrote.text != "ok ok");
     CHECK(wrote.text.starts_with("ok "));
@@ -129,8 +155,9 @@ TEST_CASE("a read-only root refuses writes, its mounts do not", "[kernel][start]
     NEED_CONTAINERS();
     plan::Request request;
     request.writable = false;
-    Outcome wrote = in_container(plan_for(request), fill_sample,
-                                 [] { return in_order({write_to("/etc/hello", "x"), write_to("/new", "x"), write_to("/tmp/x", "x"), slurp("/etc/hello")}); });
+    Outcome wrote = in_container(plan_for(request), fill_sample, [] {
+        return in_order({write_to("/etc/hello", "x"), write_to("/new", "x"), write_to("/tmp/x", "x"), slurp("/etc/hello")});
+    });
     CHECK(wrote.error == "");
     CHECK(wrote.text == "Read-only file system Read-only file system ok hello\n");
 }
@@ -191,9 +218,9 @@ TEST_CASE("remap-root: changes of owner and ids seem to work", "[kernel][start]"
     request.remap_root = true;
     Outcome seen = in_container(plan_for(request), fill_sample, [] {
         return in_order({cat(getuid(), getgid()), mode_of("/etc/hello"), verdict(chown("/etc/hello", 33, 33)), verdict(lchown("/etc/link", 1, 1)),
-                         verdict(fchownat(AT_FDCWD, "/etc/hello", 5, 5, 0)), verdict(setresuid(42, 42, 42)), verdict(setresgid(42, 42, 42)), verdict(setuid(42)),
-                         verdict(mknod("/null", S_IFCHR | 0666, 259)), verdict(mknod("/fifo", S_IFIFO | 0600, 0)), cat(getuid()), mode_of("/etc/hello"),
-                         mode_of("/null"), mode_of("/fifo"), status_line("Seccomp")});
+                         verdict(fchownat(AT_FDCWD, "/etc/hello", 5, 5, 0)), verdict(setresuid(42, 42, 42)), verdict(setresgid(42, 42, 42)),
+                         verdict(setuid(42)), verdict(mknod("/null", S_IFCHR | 0666, 259)), verdict(mknod("/fifo", S_IFIFO | 0600, 0)), cat(getuid()),
+                         mode_of("/etc/hello"), mode_of("/null"), mode_of("/fifo"), status_line("Seccomp")});
     });
     CHECK(seen.error == "");
     CHECK(seen.text == "00 100644 0:0 ok ok ok ok ok ok ok ok 0 100644 0:0 No such file or directory 10600 0:0 2");
@@ -201,7 +228,9 @@ TEST_CASE("remap-root: changes of owner and ids seem to work", "[kernel][start]"
 
 TEST_CASE("without remap-root there is no filter, and ids are real", "[kernel][start]") {
     NEED_CONTAINERS();
-    Outcome seen = in_container(plan_for(), fill_sample, [] { return status_line("Seccomp") + " " + verdict(setresuid(42, 42, 42)) + " " + verdict(chown("/etc/hello", 33, 33)); });
+    Outcome seen = in_container(plan_for(), fill_sample, [] {
+        return status_line("Seccomp") + " " + verdict(setresuid(42, 42, 42)) + " " + verdict(chown("/etc/hello", 33, 33));
+    });
     CHECK(seen.error == "");
     CHECK(seen.text == "0 Invalid argument Invalid argument");
 }

@@ -28,7 +28,9 @@ constexpr uid_t ordinary = 2001;
 constexpr char end_mark = '\4';
 
 /// A child's last words: kind, exit code and text.
-void report(int pipe, char kind, int code, const std::string& text) { sys::write_all(pipe, cat(kind, static_cast<char>(code), text, end_mark), "the report"); }
+void report(int pipe, char kind, int code, const std::string& text) {
+    sys::write_all(pipe, cat(kind, static_cast<char>(code), text, end_mark), "the report");
+}
 
 void run_body(int pipe, const std::function<std::string()>& body) {
     try {
@@ -80,8 +82,12 @@ void as_user_here() {
     ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 }
 
-uid_t test_uid() { return ::geteuid() == 0 ? ordinary : ::geteuid(); }
-gid_t test_gid() { return ::geteuid() == 0 ? ordinary : ::getegid(); }
+uid_t test_uid() {
+    return ::geteuid() == 0 ? ordinary : ::geteuid();
+}
+gid_t test_gid() {
+    return ::geteuid() == 0 ? ordinary : ::getegid();
+}
 
 std::string missing_need() {
     static const std::string need = [] {
@@ -119,7 +125,9 @@ Outcome as_user(const std::function<std::string()>& body, std::chrono::seconds l
         limit);
 }
 
-ContainerImage make_image(const Fill& fill) { return make_image(std::vector<Fill>{fill}); }
+ContainerImage make_image(const Fill& fill) {
+    return make_image(std::vector<Fill>{fill});
+}
 
 ContainerImage make_image(const std::vector<Fill>& fills) {
     std::vector<Fd> files;
@@ -147,7 +155,9 @@ void add_file(squash::LayerWriter& writer, const std::string& path, const std::s
     writer.end_file();
 }
 
-std::string inside_program() { return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "inside"; }
+std::string inside_program() {
+    return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "inside";
+}
 
 void fill_sample(squash::LayerWriter& writer) {
     for (const char* path : {"etc", "tmp", "dev", "proc", "sys", "bin", "empty"}) writer.add_directory(path, {});
@@ -232,9 +242,13 @@ std::string write_to(const std::string& path, const std::string& text) {
     return put == static_cast<ssize_t>(text.size()) ? "ok" : "short";
 }
 
-std::string slurp(const std::string& path) { return sys::read_file(path, 64 << 20); }
+std::string slurp(const std::string& path) {
+    return sys::read_file(path, 64 << 20);
+}
 
-std::string verdict(long result) { return result >= 0 ? "ok" : reason(errno); }
+std::string verdict(long result) {
+    return result >= 0 ? "ok" : reason(errno);
+}
 
 std::string status_line(const std::string& name, const std::string& path) {
     for (const std::string& line : split(slurp(path), '\n'))

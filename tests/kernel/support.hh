@@ -2,8 +2,8 @@
 #pragma once
 #include <sys/types.h>
 
-#include <chrono>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <functional>
 #include <initializer_list>
 #include <string>
@@ -22,13 +22,13 @@ gid_t test_gid();
 std::string missing_need();
 
 /// Ends the test when containers cannot be started here: a failure with BERTH_MUST_RUN=1, else said aloud.
-#define NEED_CONTAINERS()                                                                                            \
-    do {                                                                                                             \
-        if (std::string need = berth::kernel_test::missing_need(); !need.empty()) {                                  \
+#define NEED_CONTAINERS()                                                                                                    \
+    do {                                                                                                                     \
+        if (std::string need = berth::kernel_test::missing_need(); !need.empty()) {                                          \
             if (const char* must = getenv("BERTH_MUST_RUN"); must && std::string(must) == "1") FAIL("cannot run: " << need); \
-            WARN("NOT RUN, nothing was tested: " << need);                                                           \
-            return;                                                                                                  \
-        }                                                                                                            \
+            WARN("NOT RUN, nothing was tested: " << need);                                                                   \
+            return;                                                                                                          \
+        }                                                                                                                    \
     } while (false)
 
 /// What a child came back with.
