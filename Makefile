@@ -41,7 +41,7 @@ archives := $(foreach layer,$(layers),$(if $(sources_$(layer)),$(BUILD)/$(layer)
 berth_sources := $(sort $(wildcard runtime/*.cc runtime/cli/*.cc))
 pull_sources := $(sort $(wildcard runtime/pull/*.cc))
 # What the tests link of the programs: everything but the files with main.
-testable_sources := $(filter-out %/main.cc,$(berth_sources) $(pull_sources)) $(wildcard $(addprefix spank/,config.cc inhabitants.cc join.cc run_directory.cc watch.cc))
+testable_sources := $(filter-out %/main.cc,$(berth_sources) $(pull_sources)) $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc run_directory.cc watch.cc))
 # The plugin has the grammars and the protocol of the lower layers and nothing else of them.
 plugin_sources := $(sort $(wildcard spank/*.cc)) $(wildcard $(addprefix runtime/plan/,reference.cc mounts.cc names.cc options.cc messages.cc)) $(sources_base)
 unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*.cc))

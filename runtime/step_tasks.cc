@@ -9,9 +9,12 @@ namespace berth {
 bool StepTasks::accept() {
     for (;;) {
         switch (inbox_.read(socket_.get())) {
-            case Inbox::Status::nothing: return true;
-            case Inbox::Status::closed: return false;
-            case Inbox::Status::message: break;
+            case Inbox::Status::nothing:
+                return true;
+            case Inbox::Status::closed:
+                return false;
+            case Inbox::Status::message:
+                break;
         }
         Received received = inbox_.take();
         if (!plan::is(received.message, plan::MessageType::join) || received.descriptors.size() != 1)

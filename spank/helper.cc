@@ -44,9 +44,13 @@ void check_program(const std::string& program) {
 }
 
 /// -1 as an id means: leave it.
-long set_user(uid_t real, uid_t effective, uid_t saved) { return syscall(SYS_setresuid, real, effective, saved); }
+long set_user(uid_t real, uid_t effective, uid_t saved) {
+    return syscall(SYS_setresuid, real, effective, saved);
+}
 
-bool regain_root() { return set_user(static_cast<uid_t>(-1), 0, static_cast<uid_t>(-1)) == 0; }
+bool regain_root() {
+    return set_user(static_cast<uid_t>(-1), 0, static_cast<uid_t>(-1)) == 0;
+}
 
 /// slurmstepd has -1000; its helper must not survive where tasks are killed for memory.
 void reset_oom_score() {
@@ -182,8 +186,8 @@ StartedHelper start_helper(const std::string& program, const HelperIdentity& ide
     char name[] = "berth", command[] = "step", path[] = "PATH=/usr/local/bin:/usr/bin:/bin";
     char* const arguments[] = {name, command, nullptr};
     char* const environment[] = {path, nullptr};
-    Launch launch{program.c_str(), arguments,    environment,  theirs.get(),           report_write.get(),
-                  identity.uid,    identity.gid, identity.groups.data(), identity.groups.size()};
+    Launch launch{program.c_str(),       arguments, environment, theirs.get(), report_write.get(), identity.uid, identity.gid, identity.groups.data(),
+                  identity.groups.size()};
     pid_t pid = fork_go_between(launch);
     if (pid < 0) throw SysError("starting the helper " + program);
     report_write.reset();

@@ -1,5 +1,6 @@
 #include "spank/join.hh"
 
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
 namespace berth::spank {
@@ -43,7 +45,10 @@ void install_seccomp(const std::string& program) {
 void enter_namespaces(int user_namespace, int mount_namespace, const std::string& workdir) {
     if (setns(user_namespace, CLONE_NEWUSER) != 0) throw SysError("joining the container's user namespace");
     if (setns(mount_namespace, CLONE_NEWNS) != 0) throw SysError("joining the container's mount namespace");
-    if (chdir(workdir.c_str()) != 0) throw SysError("changing to the container's working directory " + printable(workdir));
+    // The image may name the directory: no magic link (/proc/self/fd/N) may lead out of the root.
+    Fd root = sys::open_file("/", O_PATH | O_DIRECTORY);
+    Fd directory = sys::open_in_root(root.get(), workdir, O_PATH | O_DIRECTORY);
+    if (fchdir(directory.get()) != 0) throw SysError("changing to the container's working directory " + printable(workdir, 4096));
 }
 
 void give_up_privileges(const std::string& seccomp_program) {

@@ -64,8 +64,12 @@ void register_options(spank_t spank) {
     int index = 0;
     for (const plan::OptionInfo& info : plan::option_table()) {
         // Slurm copies the strings and changes nothing in them.
-        spank_option option{const_cast<char*>(info.name), const_cast<char*>(info.argument), const_cast<char*>(info.usage),
-                            info.argument != nullptr, index++,  take_option};
+        spank_option option{const_cast<char*>(info.name),
+                            const_cast<char*>(info.argument),
+                            const_cast<char*>(info.usage),
+                            info.argument != nullptr,
+                            index++,
+                            take_option};
         if (spank_option_register(spank, &option) != ESPANK_SUCCESS) throw Error(cat("Slurm does not take the option --", info.name));
     }
 }

@@ -42,9 +42,13 @@ int guarded(Action action) noexcept {
     return -1;
 }
 
-bool in_slurmstepd() { return spank_context() == S_CTX_REMOTE; }
+bool in_slurmstepd() {
+    return spank_context() == S_CTX_REMOTE;
+}
 
-bool on_submit_side() { return spank_context() == S_CTX_LOCAL || spank_context() == S_CTX_ALLOCATOR; }
+bool on_submit_side() {
+    return spank_context() == S_CTX_LOCAL || spank_context() == S_CTX_ALLOCATOR;
+}
 
 void initialize(spank_t spank, int count, char** words) {
     if (in_slurmstepd() || on_submit_side()) register_options(spank);

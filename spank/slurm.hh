@@ -3,14 +3,13 @@
 // What it includes must come first: C++ headers cannot be included inside extern "C".
 #include <errno.h>
 #include <inttypes.h>
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
-
-#include <slurm/slurm.h>
-#include <slurm/slurm_errno.h>
 
 #pragma GCC visibility push(default)
 extern "C" {

@@ -26,7 +26,9 @@ Value item(spank_t spank, spank_item_t which) {
 }
 
 /// The extern step has no tasks of the user.
-bool has_container(spank_t spank) { return step().wants_container() && item<uint32_t>(spank, S_JOB_STEPID) != SLURM_EXTERN_CONT; }
+bool has_container(spank_t spank) {
+    return step().wants_container() && item<uint32_t>(spank, S_JOB_STEPID) != SLURM_EXTERN_CONT;
+}
 
 template <typename Action>
 void hold_errors(Action action) {
@@ -78,7 +80,9 @@ plan::StepRequest request_of(spank_t spank, const HelperIdentity& identity) {
     return out;
 }
 
-void report_death() { slurm_spank_log("berth: the container's file server on %s died; ending the step", node_name().c_str()); }
+void report_death() {
+    slurm_spank_log("berth: the container's file server on %s died; ending the step", node_name().c_str());
+}
 
 void let_helper_go() {
     step().watch.stop();

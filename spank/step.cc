@@ -1,7 +1,8 @@
 #include "spank/step.hh"
 
-#include <cstdlib>
 #include <unistd.h>
+
+#include <cstdlib>
 
 #include "runtime/base/text.hh"
 

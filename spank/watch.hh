@@ -34,7 +34,7 @@ class Watch {
 
     std::mutex mutex_;
     std::vector<Task> tasks_;
-    Fd wake_;                ///< eventfd: readable when the thread is to end
+    Fd wake_;  ///< eventfd: readable when the thread is to end
     std::thread thread_;
 };
 

@@ -24,7 +24,9 @@ struct Header {
 };
 static_assert(sizeof(Header) == 16);
 
-[[noreturn]] void malformed(const std::string& why) { throw Error("reading a message of berth's plugin or helper: " + why); }
+[[noreturn]] void malformed(const std::string& why) {
+    throw Error("reading a message of berth's plugin or helper: " + why);
+}
 
 void append_u32(std::string& out, size_t value) {
     auto number = static_cast<uint32_t>(value);
@@ -184,7 +186,9 @@ Inbox::Status Inbox::read(int socket) {
     }
 }
 
-Received Inbox::take() { return {assembler_.take(), std::exchange(descriptors_, {})}; }
+Received Inbox::take() {
+    return {assembler_.take(), std::exchange(descriptors_, {})};
+}
 
 void Outbox::push(const Message& message, const std::vector<int>& descriptors) {
     if (descriptors.size() > descriptor_limit) throw Error("too many descriptors beside one message");

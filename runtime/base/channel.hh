@@ -32,9 +32,9 @@ struct Message {
 };
 
 inline constexpr uint16_t channel_version = 1;
-inline constexpr size_t packet_limit = 64 * 1024;       ///< bytes of one packet, its header included
+inline constexpr size_t packet_limit = 64 * 1024;          ///< bytes of one packet, its header included
 inline constexpr size_t message_limit = 64 * 1024 * 1024;  ///< bytes of all records of one message
-inline constexpr size_t descriptor_limit = 8;           ///< descriptors beside one message
+inline constexpr size_t descriptor_limit = 8;              ///< descriptors beside one message
 
 /// The packets of `message` in the order they are to be sent. Throws Error when it is longer than message_limit.
 ///

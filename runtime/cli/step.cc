@@ -1,11 +1,12 @@
 // `berth step`: started by the plugin from slurmstepd, never by hand.
+#include "runtime/step.hh"
+
 #include <fcntl.h>
 #include <sys/socket.h>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/fd.hh"
 #include "runtime/cli/commands.hh"
-#include "runtime/step.hh"
 
 namespace berth::cli {
 

@@ -103,7 +103,9 @@ Failure decode_failure(const Message& message) {
     return {message.value("line"), static_cast<int>(message.number("exit-code", 255)), message.number("shown", 1) == 1};
 }
 
-Message join_message() { return message_of(MessageType::join); }
+Message join_message() {
+    return message_of(MessageType::join);
+}
 
 Message progress_message(std::string_view text) {
     Message out = message_of(MessageType::progress);

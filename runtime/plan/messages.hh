@@ -30,7 +30,7 @@ struct StepRequest {
     uid_t uid = 0;
     gid_t gid = 0;
     std::string cwd;
-    std::string batch_script;  ///< host path of the spooled script; empty when this is no batch step
+    std::string batch_script;              ///< host path of the spooled script; empty when this is no batch step
     std::vector<std::string> environment;  ///< NAME=VALUE of the step
     bool operator==(const StepRequest&) const = default;
 };
@@ -68,6 +68,8 @@ TaskRequest decode_task(const Message& message);
 Ready decode_ready(const Message& message);
 Failure decode_failure(const Message& message);
 
-inline bool is(const Message& message, MessageType type) { return message.type == static_cast<uint16_t>(type); }
+inline bool is(const Message& message, MessageType type) {
+    return message.type == static_cast<uint16_t>(type);
+}
 
 }  // namespace berth::plan

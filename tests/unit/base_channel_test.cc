@@ -1,12 +1,11 @@
-#include "runtime/base/channel.hh"
-
-#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <sys/socket.h>
 
+#include <catch2/catch.hpp>
 #include <cstring>
 #include <thread>
 
+#include "runtime/base/channel.hh"
 #include "runtime/base/error.hh"
 
 using namespace berth;
@@ -33,7 +32,9 @@ Message round_trip(const Message& message) {
     return assembler.take();
 }
 
-void patch(std::string& packet, size_t offset, auto value) { std::memcpy(packet.data() + offset, &value, sizeof value); }
+void patch(std::string& packet, size_t offset, auto value) {
+    std::memcpy(packet.data() + offset, &value, sizeof value);
+}
 
 }  // namespace
 
@@ -68,7 +69,9 @@ TEST_CASE("channel: bodies around the packet size", "[channel]") {
 TEST_CASE("channel: malformed packets are refused", "[channel]") {
     std::string good = packets_of(sample())[0];
     Assembler assembler;
-    SECTION("cut header") { CHECK_THROWS_AS(assembler.add(good.substr(0, 15)), Error); }
+    SECTION("cut header") {
+        CHECK_THROWS_AS(assembler.add(good.substr(0, 15)), Error);
+    }
     SECTION("magic") {
         patch(good, 0, uint32_t{0});
         CHECK_THROWS_AS(assembler.add(good), Error);

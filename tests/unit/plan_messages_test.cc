@@ -1,8 +1,7 @@
-#include "runtime/plan/messages.hh"
-
 #include <catch2/catch.hpp>
 
 #include "runtime/base/error.hh"
+#include "runtime/plan/messages.hh"
 
 using namespace berth;
 using namespace berth::plan;

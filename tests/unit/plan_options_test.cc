@@ -1,8 +1,7 @@
-#include "runtime/plan/options.hh"
-
 #include <catch2/catch.hpp>
 
 #include "runtime/base/error.hh"
+#include "runtime/plan/options.hh"
 
 using namespace berth;
 using namespace berth::plan;

@@ -81,8 +81,12 @@ TEST_CASE("step: a task that dies or talks nonsense ends alone", "[step]") {
 TEST_CASE("step: anything but a join on the step's socket is an error", "[step]") {
     auto [plugin, helper] = make_channel();
     StepTasks tasks(std::move(helper));
-    SECTION("another message") { send_message(plugin.get(), plan::progress_message("?")); }
-    SECTION("a join without a socket") { send_message(plugin.get(), plan::join_message()); }
+    SECTION("another message") {
+        send_message(plugin.get(), plan::progress_message("?"));
+    }
+    SECTION("a join without a socket") {
+        send_message(plugin.get(), plan::join_message());
+    }
     CHECK_THROWS_AS(tasks.accept(), Error);
 }
 

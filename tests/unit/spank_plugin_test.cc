@@ -1,5 +1,4 @@
 // The parts of the plugin that need no Slurm.
-#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -7,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 
@@ -33,7 +33,7 @@ struct Run {
     }
     ~Run() { std::filesystem::remove_all(path); }
     struct stat info(const std::string& name) const {
-        struct stat out{};
+        struct stat out {};
         REQUIRE(lstat((path + "/" + name).c_str(), &out) == 0);
         return out;
     }
@@ -53,7 +53,9 @@ bool killed(pid_t pid) {
 }
 
 std::atomic<int> reports;
-void count_report() { ++reports; }
+void count_report() {
+    ++reports;
+}
 
 }  // namespace
 

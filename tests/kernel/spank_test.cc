@@ -1,0 +1,213 @@
+// The plugin's acting parts: the drop to the user, the join, and the end of a container whose server has died.
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/base/channel.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/sandbox/seccomp.hh"
+#include "spank/helper.hh"
+#include "spank/inhabitants.hh"
+#include "spank/join.hh"
+#include "tests/kernel/support.hh"
+
+using namespace berth;
+using namespace berth::kernel_test;
+using Catch::Contains;
+
+namespace {
+
+#define NEED_ROOT()                                                                                                          \
+    do {                                                                                                                     \
+        if (geteuid() != 0) {                                                                                                \
+            if (const char* must = getenv("BERTH_MUST_RUN"); must && std::string(must) == "1") FAIL("cannot run: not root"); \
+            WARN("NOT RUN, nothing was tested: not root");                                                                   \
+            return;                                                                                                          \
+        }                                                                                                                    \
+    } while (false)
+
+/// A script of root's in a folder of its own, in place of `berth`.
+class Program {
+  public:
+    explicit Program(const std::string& script) {
+        char name[] = "/tmp/berth-helper-XXXXXX";
+        if (mkdtemp(name) == nullptr) throw SysError("making a folder");
+        folder_ = name;
+        chmod(name, 0755);
+        Fd file(open(path().c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0755));
+        sys::write_all(file.get(), script, path());
+        fchmod(file.get(), 0755);
+    }
+    ~Program() {
+        unlink(path().c_str());
+        rmdir(folder_.c_str());
+    }
+    std::string path() const { return folder_ + "/berth"; }
+
+  private:
+    std::string folder_;
+};
+
+/// Everything that comes out of a socket until its end.
+std::string all_of(int socket) {
+    std::string out;
+    char buffer[65536];
+    for (ssize_t size; (size = recv(socket, buffer, sizeof buffer, 0)) > 0;) out.append(buffer, static_cast<size_t>(size));
+    return out;
+}
+
+/// Puts the process in the state in which slurmstepd calls slurm_spank_user_init.
+void as_in_user_init(const std::vector<gid_t>& groups) {
+    write_to("/proc/self/oom_score_adj", "-1000");
+    if (setegid(2001) != 0 || setgroups(groups.size(), groups.data()) != 0 || seteuid(2001) != 0) throw SysError("acting as slurmstepd");
+}
+
+std::string status_of_helper(const std::string& script) {
+    Program program(script);
+    Outcome outcome = in_child([&] {
+        std::vector<gid_t> groups = {2001, 2100};
+        as_in_user_init(groups);
+        spank::StartedHelper helper = spank::start_helper(program.path(), {2001, 2001, groups});
+        std::string out = all_of(helper.socket.get());
+        spank::wait_for_helper(helper.process.get(), 5000);
+        return out;
+    });
+    CHECK(outcome.error == "");
+    return outcome.text;
+}
+
+}  // namespace
+
+TEST_CASE("plugin: the helper is the user and nothing of slurmstepd is left in it", "[kernel][root][spank]") {
+    NEED_ROOT();
+    Fd leak = sys::open_file("/", O_RDONLY);
+    fcntl(leak.get(), F_SETFD, 0);
+    setenv("LD_BERTH_TEST", "evil", 1);
+    std::string out = status_of_helper(
+        "#!/bin/sh\n"
+        "cat /proc/self/status >&3\n"
+        "echo arguments: $* >&3; echo score: $(cat /proc/$$/oom_score_adj) >&3\n"
+        "echo environment: $(tr '\\0' ' ' < /proc/$$/environ) >&3\n"
+        "ls -l /proc/$$/fd >&3\n"
+        "echo cwd: $(pwd) session: $(cut -d' ' -f6 /proc/$$/stat) $$ >&3\n");
+    unsetenv("LD_BERTH_TEST");
+    CHECK_THAT(out, Contains("Uid:\t2001\t2001\t2001\t2001\n") && Contains("Gid:\t2001\t2001\t2001\t2001\n") && Contains("Groups:\t2001 2100 \n"));
+    CHECK_THAT(out, Contains("CapPrm:\t0000000000000000") && Contains("CapEff:\t0000000000000000") && Contains("NoNewPrivs:\t1"));
+    CHECK_THAT(out, Contains("SigBlk:\t0000000000000000"));
+    CHECK_THAT(out, Contains("arguments: step\n") && Contains("score: 0\n") && Contains("environment: PATH=/usr/local/bin:/usr/bin:/bin\n"));
+    CHECK_THAT(out, Contains(" 0 -> /dev/null\n") && Contains(" 2 -> /dev/null\n") && Contains(" 3 -> socket:"));
+    // The shell itself has its script as descriptor 10, and its own standard output, which the listing has redirected, as 11.
+    CHECK_THAT(out, Contains(" 11 -> /dev/null\n"));
+    CHECK_THAT(out, !Contains(" 4 -> ") && !Contains(" 5 -> ") && !Contains(" 6 -> ") && !Contains(" -> /\n"));
+    CHECK_THAT(out, Contains("cwd: / session: "));
+}
+
+TEST_CASE("plugin: polite signals leave the helper alone, and a stubborn one is killed", "[kernel][root][spank]") {
+    NEED_ROOT();
+    Program program("#!/bin/sh\nkill -TERM $$; kill -HUP $$; kill -INT $$; echo alive >&3\nexec sleep 600\n");
+    Outcome outcome = in_child([&] {
+        spank::StartedHelper helper = spank::start_helper(program.path(), {2001, 2001, {2001}});
+        char buffer[16] = "";
+        if (recv(helper.socket.get(), buffer, sizeof buffer - 1, 0) < 0) throw SysError("receiving");
+        spank::wait_for_helper(helper.process.get(), 100);
+        pollfd ended{helper.process.get(), POLLIN, 0};
+        return cat(buffer, poll(&ended, 1, 0));
+    });
+    CHECK(outcome.text == "alive\n1");
+}
+
+TEST_CASE("plugin: a helper that somebody else can write to is refused", "[kernel][root][spank]") {
+    NEED_ROOT();
+    Program program("#!/bin/sh\n");
+    chmod(program.path().c_str(), 0775);
+    CHECK_THROWS_WITH(spank::start_helper(program.path(), {2001, 2001, {}}), Contains("nobody else can write to"));
+    chmod(program.path().c_str(), 0755);
+    REQUIRE(chown(program.path().c_str(), 2001, 2001) == 0);
+    CHECK_THROWS_WITH(spank::start_helper(program.path(), {2001, 2001, {}}), Contains("a file of root's"));
+    CHECK_THROWS_WITH(spank::start_helper(program.path() + "x", {2001, 2001, {}}), Contains("helper= in plugstack.conf"));
+}
+
+namespace {
+
+/// Forks a server that hands its namespaces over `socket` and stays.
+pid_t container_server(int socket) {
+    pid_t child = fork();
+    if (child != 0) return child;
+    as_user_here();
+    try {
+        plan::Request request;
+        request.remap_root = true;
+        StartedContainer container = start_container(plan_for(request), make_image(fill_sample), {});
+        send_message(socket, {}, {container.user_namespace.get(), container.mount_namespace.get()});
+    } catch (const std::exception& error) {
+        fprintf(stderr, "in the server: %s\n", error.what());
+        _exit(1);
+    }
+    for (;;) pause();
+}
+
+void end(pid_t child) {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+}
+
+}  // namespace
+
+TEST_CASE("plugin: a task that joins has the root, no capabilities, no_new_privs and the filter", "[kernel][spank]") {
+    NEED_CONTAINERS();
+    auto [ours, theirs] = make_channel();
+    pid_t server = container_server(theirs.get());
+    theirs.reset();
+    auto received = receive_message(ours.get(), 10'000);
+    REQUIRE(received);
+    REQUIRE(received->descriptors.size() == 2);
+    int user = received->descriptors[0].get(), mount = received->descriptors[1].get();
+    Outcome outcome = as_user([&] {
+        spank::enter_namespaces(user, mount, "/tmp");
+        spank::give_up_privileges(sandbox::fake_root_filter());
+        std::string cwd(100, '\0');
+        cwd = getcwd(cwd.data(), cwd.size());
+        return in_order({cwd, std::to_string(getuid()), verdict(access("/bin/inside", X_OK)), verdict(chown("/tmp", 5, 5)), status_line("CapBnd"),
+                         status_line("CapPrm"), status_line("NoNewPrivs"), status_line("Seccomp")});
+    });
+    CHECK(outcome.error == "");
+    CHECK(outcome.text == "/tmp 0 ok ok 0000000000000000 0000000000000000 1 2");
+
+    Outcome escape = as_user([&] {
+        spank::enter_namespaces(user, mount, cat("/proc/self/fd/", user));
+        return std::string("entered");
+    });
+    CHECK(escape.text == "");
+    CHECK_THAT(escape.error, Contains("/proc/self/fd/"));
+    end(server);
+}
+
+TEST_CASE("hostile row 65: what lives in a container can be ended from outside, and nothing else", "[kernel][root][spank]") {
+    NEED_ROOT();
+    NEED_CONTAINERS();
+    auto [ours, theirs] = make_channel();
+    pid_t server = container_server(theirs.get());
+    theirs.reset();
+    REQUIRE(receive_message(ours.get(), 10'000));
+    pid_t bystander = fork();
+    if (bystander == 0) {
+        as_user_here();
+        for (;;) pause();
+    }
+    auto inside = spank::user_namespace_of(server);
+    REQUIRE(inside);
+    CHECK(inside != spank::user_namespace_of(getpid()));
+    spank::kill_inhabitants(*inside);
+    int status = 0;
+    CHECK(waitpid(server, &status, 0) == server);
+    CHECK(WIFSIGNALED(status));
+    CHECK(waitpid(bystander, &status, WNOHANG) == 0);
+    end(bystander);
+}
