@@ -88,5 +88,6 @@ wait_step() {
   expect_equal "$code" "$plain"
   grep -q 'DUE TO TIME LIMIT' "$first_out"
   grep -q 'DUE TO TIME LIMIT' "$out"
+  wait_until 20 no_jobs
   expect_no_leftovers
 }
