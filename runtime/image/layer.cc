@@ -17,6 +17,7 @@
 #include "runtime/image/digest.hh"
 #include "runtime/image/tar.hh"
 #include "runtime/image/unpack.hh"
+#include "runtime/squash/tree.hh"
 
 namespace berth::image {
 
@@ -186,9 +187,10 @@ struct LayerConverter::Impl {
         for (Block next; queue.pop(next);) decompressor->feed(next.data(), next.size());
         decompressor->finish();
         parser.finish();
+        result.entries = writer.entries();
+        writer.mark_implied_directories(squash::implied_directory_marker);
         writer.finish();
         result.diff_id = unpacked_hash.finish();
-        result.entries = writer.entries();
         result.skipped_devices = unpacker.skipped_devices();
     }
 

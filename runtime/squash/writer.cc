@@ -94,6 +94,7 @@ struct LayerWriter::Impl {
         inode.gid = attributes.gid;
         inode.mtime = static_cast<uint32_t>(std::clamp<int64_t>(attributes.mtime, 0, std::numeric_limits<uint32_t>::max()));
         inode.xattr = xattr_index(attributes);
+        inode.implied = false;
     }
 
     uint32_t xattr_index(const Attributes& attributes) {
@@ -142,6 +143,13 @@ void LayerWriter::add_directory(std::string_view path, const Attributes& attribu
     NewInode* existing = impl_->tree.find(path);
     if (existing != nullptr && existing->is_directory()) return impl_->set(*existing, attributes);
     impl_->add(path, attributes, S_IFDIR);
+}
+
+void LayerWriter::mark_implied_directories(std::string_view marker) {
+    for (const std::string& path : impl_->tree.implied_directories()) {
+        begin_file(path.empty() ? std::string(marker) : cat(path, "/", marker), {.mode = 0});
+        end_file();
+    }
 }
 
 void LayerWriter::add_symlink(std::string_view path, const Attributes& attributes, std::string_view target) {

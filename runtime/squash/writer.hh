@@ -57,6 +57,10 @@ class LayerWriter {
     void append_zeros(uint64_t size);
     void end_file();
 
+    /// Puts an empty file `marker` into every directory, the root included, that no entry made but the path of one below it: the merge must not
+    /// take the attributes of such a directory for the layer's word.
+    void mark_implied_directories(std::string_view marker);
+
     /// Writes all metadata and the superblock. Does not fsync. Throws Error (ENOSPC and the like named).
     void finish();
 

@@ -85,6 +85,7 @@ std::optional<Position> follow(Position from, std::string_view target, unsigned&
 
 EntryTree::EntryTree() : root_(&make(S_IFDIR | 0755)) {
     root_->links = 1;
+    root_->implied = true;
 }
 
 NewInode& EntryTree::make(uint32_t mode) {
@@ -120,6 +121,7 @@ NewInode& EntryTree::directory_at(NewInode& parent, std::string_view name) {
     NewInode* found = child(parent, name);
     if (found != nullptr && found->is_directory()) return *found;
     NewInode& made = make(S_IFDIR | 0755);
+    made.implied = true;
     if (found != nullptr) --size_;
     (*parent.children)[std::string(name)] = &made;
     ++size_;
@@ -136,6 +138,19 @@ void EntryTree::forget(const NewInode& inode) {
         if (!next->is_directory()) continue;
         for (const auto& [name, below] : *next->children) pending.push_back(below);
     }
+}
+
+std::vector<std::string> EntryTree::implied_directories() const {
+    std::vector<std::string> paths;
+    std::vector<std::pair<std::string, const NewInode*>> pending{{"", root_}};  // no recursion, as above
+    while (!pending.empty()) {
+        auto [path, inode] = std::move(pending.back());
+        pending.pop_back();
+        for (const auto& [name, below] : *inode->children)
+            if (below->is_directory()) pending.emplace_back(path.empty() ? name : path + "/" + name, below);
+        if (inode->implied) paths.push_back(std::move(path));
+    }
+    return paths;
 }
 
 std::string EntryTree::resolved(std::string_view path) const {

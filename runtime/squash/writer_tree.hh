@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace berth::squash {
 
@@ -22,6 +23,8 @@ struct NewInode {
     NewInode& operator=(const NewInode&) = delete;
 
     bool is_directory() const { return children != nullptr; }
+
+    bool implied = false;  ///< a directory that only the path of an entry below it made
 
     uint32_t mode = 0;  ///< with the type bits
     uint32_t uid = 0, gid = 0;
@@ -50,6 +53,8 @@ class EntryTree {
     void put(std::string_view path, NewInode& inode);
     /// `path` with the symlinks among its parents followed, as long as they lead to directories of this tree; see LayerWriter::resolved.
     std::string resolved(std::string_view path) const;
+    /// The paths of all implied directories, "" for the root.
+    std::vector<std::string> implied_directories() const;
     /// Number of names, the root's included.
     uint64_t size() const { return size_; }
 

@@ -8,6 +8,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/image/digest.hh"
 #include "runtime/image/layer.hh"
+#include "runtime/squash/tree.hh"
 #include "tests/fixtures/pack.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/fixtures/tar_builder.hh"
@@ -73,6 +74,23 @@ TEST_CASE("layer: an empty blob is an empty layer", "[layer]") {
     Fd fd = folder.create("layer");
     CHECK(converted(fd.get(), "").entries == 1);
     CHECK_THAT(fixtures::Squashfs(folder / "layer").listing(), Catch::StartsWith("drwxr-xr-x 0/0"));
+}
+
+TEST_CASE("layer: a directory without an entry of its own keeps the lower layer's attributes in the merge", "[layer]") {
+    TempFolder folder;
+    Fd lower = folder.create("lower"), upper = folder.create("upper");
+    converted(lower.get(), TarBuilder().directory("tmp", 01777).directory("opt", 0700).finished());
+    converted(upper.get(), TarBuilder().file("tmp/x", "x").directory("opt", 0711).file("opt/y", "y").file("new/z", "z").finished());
+    std::vector<squash::LayerInfo> infos(2);
+    std::vector<squash::Tree> trees;
+    trees.push_back(squash::read_tree(lower.get(), "lower", 0, infos[0]));
+    trees.push_back(squash::read_tree(upper.get(), "upper", 1, infos[1]));
+    squash::Index index = squash::Index::from_bytes(squash::build_index(squash::merge(std::move(trees)), infos, {}));
+    auto mode = [&](const char* name) { return index.inode(index.lookup(1, name))->mode & 07777; };
+    CHECK(mode("tmp") == 01777);
+    CHECK(mode("opt") == 0711);
+    CHECK(mode("new") == 0755);
+    CHECK(index.entry_count(index.lookup(1, "tmp")) == 1);
 }
 
 TEST_CASE("layer: errors name the layer and reach the caller", "[layer]") {
