@@ -11,6 +11,7 @@
 #include "runtime/image_source.hh"
 #include "runtime/plan/messages.hh"
 #include "runtime/plan/plan.hh"
+#include "runtime/plan/site_file.hh"
 #include "runtime/step_settings.hh"
 #include "runtime/step_tasks.hh"
 
@@ -51,6 +52,7 @@ RunningContainer start(const plan::StepRequest& request, StepTasks& tasks) {
     if (caller.uid != request.uid || caller.gid != request.gid) throw Error("the container's helper does not run as the owner of the step");
     caller.cwd = request.cwd;
     plan::Site site = load_site();
+    plan::apply_environment(site, request.environment);
     OpenedImage opened = open_image(wanted.image, caller, site, watch_of(tasks));
     plan::Plan plan = plan::make_plan(wanted, caller, job_of(request), site, host_facts(), opened.image.index.config());
     return {plan.environment, start_container(plan, std::move(opened.image), site)};

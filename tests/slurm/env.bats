@@ -64,6 +64,14 @@ load helper
   expect_equal "$output" "/not/there.so x"
 }
 
+@test "a key of the site file as a variable of the job, and a wrong value named" {
+  run ! in_home "BERTH_DEFAULTS_WRITABLE=no srun --container-image=$image touch /file"
+  expect_output_like "Read-only file system"
+  run ! in_home "BERTH_DEFAULTS_WRITABLE=perhaps srun --container-image=$image true"
+  expect_output_like "BERTH_DEFAULTS_WRITABLE=perhaps"
+  expect_one_error_line
+}
+
 @test "hostile row 58: a mebibyte of environment reaches the task" {
   run -0 in_home "for i in 1 2 3 4 5 6 7 8 9 10; do export BIG\$i=\$(head -c 100000 /dev/zero | tr '\\0' x); done
     srun --container-image=$image sh -c 'echo \${#BIG1} \${#BIG10}'"
