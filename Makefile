@@ -55,7 +55,7 @@ programs := $(if $(berth_sources),$(BUILD)/berth) $(if $(pull_sources),$(BUILD)/
 plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel)
 
-.PHONY: all check install rpm tidy format check-layers check-exports clean help
+.PHONY: all check bench-start install rpm tidy format check-layers check-exports clean help
 all: $(programs) $(plugin) $(tests) compile_commands.json
 
 # Objects depend on this file, which changes only when the flags do.
@@ -134,6 +134,11 @@ install: $(programs) $(plugin)
 	  sed 's|@LIBEXECDIR@|$(LIBEXECDIR)|; s|@BINDIR@|$(PREFIX)/bin|' conf/plugstack.conf.d/berth.conf > $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d/berth.conf
 	for page in $(wildcard man/*.[1-8]); do section=$${page##*.}; install -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$$section/$${page##*/}; done
 
+# Start latency beside the peers that are installed (bwrap, unshare, ch-run); as an ordinary user, with /dev/fuse usable.
+bench-start: all
+	python3 tests/bench/start.py $(BUILD)/berth $(BUILD)/tests/inside
+	$(BUILD)/tests/kernel '[bench]'
+
 # The packages of rpm/berth.spec, from what is committed. RPMBUILD_FLAGS=--nodeps where the build's needs were not installed by rpm.
 rpm:
 	@mkdir -p $(BUILD)/rpm/SOURCES
@@ -144,7 +149,7 @@ clean:
 	rm -rf build build-* compile_commands.json
 
 help:
-	@echo 'targets: all check install rpm tidy format check-layers clean help'
+	@echo 'targets: all check bench-start install rpm tidy format check-layers clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR)'
 	@echo '          SAN=address,undefined | thread   COV=1   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'

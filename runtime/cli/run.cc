@@ -136,7 +136,9 @@ int run(int argc, char** argv) {
     if (command < 0) throw SysError("starting the command");
     if (command == 0) become(container, decided.command, std::move(environment));
     code = attend(command, watched);
+    phases.mark("command");
     end_container(container);
+    phases.mark("end");
     return code;
 }
 
