@@ -92,6 +92,7 @@ void enter_workdir(const std::string& path) {
 
 StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site) {
     StartedContainer container;
+    container.lease = std::move(image.lease);
     Stopwatch watch(container.phases);
     PlainUmask umask;
     enter_namespaces(container, plan.identity);

@@ -84,8 +84,10 @@ std::string known_digest(const plan::Reference& reference, const store::Store& s
 }
 
 ContainerImage stored_image(const store::Store& store, const std::string& digest) {
+    // First of all: from here on nothing of the image is removed.
+    Fd lease = store.lease(store.image_of(digest).value_or(digest));
     Fd file = store.open_index(digest);
-    ContainerImage image{squash::Index::open(file.get(), cat("the index of image ", digest)), {}};
+    ContainerImage image{squash::Index::open(file.get(), cat("the index of image ", digest)), {}, std::move(lease)};
     image.layers = store.open_layers(image.index);
     return image;
 }
@@ -144,6 +146,8 @@ std::vector<std::string> pull_arguments(const plan::Site& site, const std::strin
     std::vector<std::string> arguments = {"--store", store, "--policy", site.pull_policy};
     for (const auto& [host, registry] : site.registries)
         if (registry.plain_http) arguments.insert(arguments.end(), {"--plain-http", host});
+    if (site.store_size > 0) arguments.insert(arguments.end(), {"--keep-bytes", std::to_string(site.store_size)});
+    if (site.store_age > 0) arguments.insert(arguments.end(), {"--keep-days", std::to_string(site.store_age)});
     return arguments;
 }
 

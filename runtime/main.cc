@@ -16,6 +16,11 @@ constexpr const char* usage =
     "  run [options] IMAGE [command ...]   run a command in a container\n"
     "  plan [options] IMAGE                print what run would do, and why\n"
     "  pull [options] IMAGE                bring an image into the store\n"
+    "  images [--json]                     list the images in the store\n"
+    "  inspect [--json] IMAGE              print what the store knows of an image\n"
+    "  rmi IMAGE ...                       remove images from the store\n"
+    "  gc [options]                        remove what is old, too much or of no use\n"
+    "  verify [--repair]                   check every byte of the store\n"
     "  version                             print the version\n"
     "\n"
     "berth COMMAND --help tells the options of a command; see also berth(1).\n";
@@ -35,8 +40,10 @@ Command* command_of(const char* word) {
         const char* word;
         Command* run;
     };
-    static constexpr Entry commands[] = {{"step", berth::cli::step}, {"run", berth::cli::run},   {"plan", berth::cli::plan}, {"pull", berth::cli::pull},
-                                         {"version", version},       {"--version", version},     {"help", help},             {"--help", help}, {"-h", help}};
+    namespace cli = berth::cli;
+    static constexpr Entry commands[] = {{"step", cli::step},     {"run", cli::run},   {"plan", cli::plan}, {"pull", cli::pull},     {"images", cli::images},
+                                         {"inspect", cli::inspect}, {"rmi", cli::rmi},   {"gc", cli::gc},     {"verify", cli::verify}, {"version", version},
+                                         {"--version", version},  {"help", help},       {"--help", help},    {"-h", help}};
     for (const Entry& entry : commands)
         if (std::strcmp(entry.word, word) == 0) return entry.run;
     return nullptr;

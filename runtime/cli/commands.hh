@@ -9,5 +9,10 @@ Command step;  ///< the helper of a Slurm step, started by the plugin only
 Command run;
 Command plan;
 Command pull;
+Command images;
+Command inspect;
+Command rmi;
+Command gc;
+Command verify;
 
 }  // namespace berth::cli

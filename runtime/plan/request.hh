@@ -54,6 +54,8 @@ struct Site {
     bool remap_root = false;
     bool mount_home = false;
     bool writable = true;
+    uint64_t store_size = 0;  ///< bytes that the store may keep after a pull; 0: no limit
+    unsigned store_age = 0;   ///< days without use after which an image is removed; 0: never
     uint64_t tmpfs_size = 0;  ///< bytes of the writable layer; 0: the kernel's default, half of memory
     uint64_t cache_bytes = 64ULL << 20;  ///< decompressed blocks kept by the file server
     unsigned server_threads = 0;         ///< 0: one a CPU this process may use, at most 8

@@ -56,6 +56,12 @@ void set_threads(Site& site, const toml::node& node, const std::string& key, con
     site.server_threads = static_cast<unsigned>(count);
 }
 
+void set_store_age(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+    auto days = value_of<int64_t>(node, key, name, "a number of days");
+    if (days < 0 || days > 36500) throw Error(cat(place(name, node.source()), ": ", key, " must lie between 0 and 36500 days"));
+    site.store_age = static_cast<unsigned>(days);
+}
+
 void set_policy(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
     site.pull_policy = value_of<std::string>(node, key, name, "a text in quotes");
     for (const char* known : {"newer", "missing", "always", "never"})
@@ -72,6 +78,8 @@ const std::map<std::string, Key>& keys() {
         {"defaults.mount_home", flag_key(&Site::mount_home)},
         {"defaults.writable", flag_key(&Site::writable)},
         {"limits.tmpfs_size", size_key(&Site::tmpfs_size)},
+        {"limits.store_size", size_key(&Site::store_size)},
+        {"limits.store_age", {Key::Type::number, set_store_age}},
         {"mount.cache_size", size_key(&Site::cache_bytes)},
         {"mount.threads", {Key::Type::number, set_threads}},
     };

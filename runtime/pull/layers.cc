@@ -10,6 +10,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/image/layer.hh"
+#include "runtime/pull/seal.hh"
 
 namespace berth::pull {
 
@@ -34,6 +35,7 @@ class Fetch {
 
   private:
     void fetch(image::Registry& registry, const MissingLayer& layer, unsigned compressors);
+    Fd wait_for_turn(const MissingLayer& layer);
     void fail(std::exception_ptr failure);
 
     const store::Store& store_;
@@ -47,6 +49,7 @@ class Fetch {
     std::condition_variable changed_;
     unsigned finished_ = 0;
     std::exception_ptr failure_;
+    std::string waiting_;  ///< what a worker waits for, until it has been told
 };
 
 void Fetch::fail(std::exception_ptr failure) {
@@ -67,7 +70,26 @@ void Fetch::work(image::Registry registry, unsigned compressors) noexcept {
     changed_.notify_one();
 }
 
+/// Another image that is being pulled may have the same layer; its pull may also die.
+Fd Fetch::wait_for_turn(const MissingLayer& layer) {
+    for (bool told = false;; told = true) {
+        if (Fd turn = store_.try_lock(layer.diff_id)) return turn;
+        if (stop_) throw Error(cat(what_, ": stopped"));
+        if (!told) {
+            std::string owner = store_.lock_owner(layer.diff_id);
+            std::lock_guard lock(mutex_);
+            waiting_ = cat(what_, ": waiting for the layer ", layer.blob.digest, ", which ", owner, " is pulling");
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+}
+
 void Fetch::fetch(image::Registry& registry, const MissingLayer& layer, unsigned compressors) {
+    Fd turn = wait_for_turn(layer);
+    if (store_.open_layer(layer.diff_id)) {
+        received_ += layer.blob.size;
+        return;
+    }
     store::NewFile file = store_.new_file();
     image::ConvertOptions options;
     options.writer.workers = compressors;
@@ -87,6 +109,7 @@ void Fetch::fetch(image::Registry& registry, const MissingLayer& layer, unsigned
     };
     refuse("digest", got.digest, layer.blob.digest);
     refuse("diff_id", got.diff_id, layer.diff_id);
+    seal_layer(file.fd(), cat(what_, ", layer ", layer.blob.digest));
     store_.publish_layer(std::move(file), layer.diff_id);
 }
 
@@ -98,6 +121,7 @@ void Fetch::watch(unsigned workers, const Progress& progress) {
         auto seconds = std::chrono::duration<double>(Clock::now() - start).count();
         std::string line = cat("pulling ", what_, ": ", human_bytes(received), " of ", human_bytes(total_), ", ",
                                human_bytes(static_cast<uint64_t>(static_cast<double>(received) / seconds)), "/s");
+        if (!waiting_.empty()) line = std::exchange(waiting_, {});
         lock.unlock();
         progress(line);
         lock.lock();

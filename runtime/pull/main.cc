@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <cstring>
 #include <iostream>
 
 #include "runtime/base/error.hh"
@@ -12,6 +13,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/plan/site_file.hh"
 #include "runtime/pull/pull.hh"
+#include "runtime/pull/verify.hh"
 
 namespace {
 
@@ -23,6 +25,8 @@ struct Arguments {
     std::vector<std::string> plain_http;
     std::string site;
     bool report = false;
+    uint64_t keep_bytes = 0;
+    unsigned keep_days = 0;
     std::string reference;
 };
 
@@ -57,6 +61,7 @@ pull::Options options_of(const Arguments& arguments, const plan::Reference& refe
     pull::Options out;
     out.policy = pull::parse_policy(arguments.policy);
     out.registry.plain_http.insert(arguments.plain_http.begin(), arguments.plain_http.end());
+    out.keep = {arguments.keep_bytes, int64_t{24 * 3600} * arguments.keep_days};
     if (arguments.site.empty()) return out;
     plan::Site site = plan::parse_site(sys::read_file(arguments.site), arguments.site);
     for (const auto& [host, registry] : site.registries) {
@@ -88,15 +93,32 @@ void prepare_process(bool report) {
     if (report) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
+/// The commands of `berth` that need what only this program is linked with: they come as the first word.
+int run_command(int argc, char** argv, int (*command)(int, char**)) {
+    prepare_process(false);
+    try {
+        return command(argc - 1, argv + 1);
+    } catch (const Error& problem) {
+        std::cerr << "berth: " << problem.what() << '\n';
+        return problem.exit_code();
+    } catch (const std::exception& problem) {
+        std::cerr << "berth: " << argv[1] << ": " << printable(problem.what()) << '\n';
+        return exit_failure;
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+    if (argc > 1 && std::strcmp(argv[1], "verify") == 0) return run_command(argc, argv, pull::verify_command);
     Arguments arguments;
     CLI::App app("Brings an image from a registry into a store of berth.", "berth-pull");
     app.add_option("--store", arguments.store, "directory of the store")->required();
     app.add_option("--policy", arguments.policy, "newer (default), missing, always or never");
     app.add_option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS (loopback always is)")->expected(1)->take_all();
     app.add_option("--site", arguments.site, "site file, of which the registries are used");
+    app.add_option("--keep-bytes", arguments.keep_bytes, "what the store may keep after the pull; 0: no limit");
+    app.add_option("--keep-days", arguments.keep_days, "days without use after which images are removed then; 0: never");
     app.add_flag("--report", arguments.report, "report to a program, by lines on the standard output");
     app.add_option("reference", arguments.reference, "the image")->required();
     try {

@@ -7,6 +7,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/pull/layers.hh"
 #include "runtime/pull/stored.hh"
+#include "runtime/store/collect.hh"
 
 namespace berth::pull {
 
@@ -31,6 +32,8 @@ class Pull {
           registry_(reference, with_stop(options.registry)) {}
 
     std::string run();
+    /// True when run() has brought something.
+    bool has_fetched() const { return fetched_; }
 
   private:
     image::RegistryOptions with_stop(image::RegistryOptions options) {
@@ -54,6 +57,7 @@ class Pull {
     const Progress& progress_;
     std::string what_;
     std::atomic<bool> stop_ = false;
+    bool fetched_ = false;
     std::string etag_;
     image::Registry registry_;
 };
@@ -113,7 +117,7 @@ std::string Pull::fall_back(const image::Unreachable& problem) const {
 
 Fd Pull::wait_for_turn(const std::string& digest) const {
     if (Fd mine = store_.try_lock(digest)) return mine;
-    progress_(cat("waiting for another pull of ", what_));
+    progress_(cat("waiting for ", store_.lock_owner(digest), ", which is pulling ", what_));
     return store_.lock(digest);
 }
 
@@ -138,6 +142,7 @@ Chain Pull::find_manifest(const std::string& digest) {
 }
 
 void Pull::fetch(const std::string& digest) {
+    fetched_ = true;
     progress_(cat("pulling ", what_));
     Chain chain = find_manifest(digest);
     // Another index, or a tag of the bare manifest, may have brought it already.
@@ -152,7 +157,10 @@ void Pull::fetch_image(const Chain& chain) {
     for (size_t i = 0; i < image.diff_ids.size(); ++i) {
         const std::string& diff_id = image.diff_ids[i];
         bool known = std::any_of(missing.begin(), missing.end(), [&](const MissingLayer& layer) { return layer.diff_id == diff_id; });
-        if (!known && !store_.open_layer(diff_id)) missing.push_back({chain.manifest.layers[i], diff_id});
+        if (store_.open_layer(diff_id))
+            store_.touch_layer(diff_id);
+        else if (!known)
+            missing.push_back({chain.manifest.layers[i], diff_id});
     }
     fetch_layers(store_, registry_, missing, downloads_, stop_, what_, progress_);
     progress_(cat("merging the ", image.diff_ids.size(), " layers of ", what_));
@@ -180,7 +188,13 @@ Policy parse_policy(const std::string& text) {
 std::string pull(const store::Store& store, const plan::Reference& reference, const Options& options, const Progress& progress) {
     if (reference.kind != plan::Reference::Kind::registry) throw Error(cat("image ", printable(reference.text()), ": a file, which needs no pull"));
     store.sweep();
-    return Pull(store, reference, options, progress).run();
+    Fd no_removals = store.hold_off_removals();
+    Pull pull(store, reference, options, progress);
+    std::string digest = pull.run();
+    no_removals.reset();
+    // Another pull that goes on does it at its end.
+    if (pull.has_fetched() && (options.keep.bytes > 0 || options.keep.age > 0)) store::collect(store, options.keep, false, false);
+    return digest;
 }
 
 }  // namespace berth::pull

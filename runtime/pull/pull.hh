@@ -5,6 +5,7 @@
 
 #include "runtime/image/registry.hh"
 #include "runtime/plan/reference.hh"
+#include "runtime/store/collect.hh"
 #include "runtime/store/store.hh"
 
 namespace berth::pull {
@@ -20,6 +21,7 @@ struct Options {
     Policy policy = Policy::newer;
     image::RegistryOptions registry;
     unsigned downloads = 3;  ///< layers at a time
+    store::KeepLimits keep;  ///< applied to the store after a pull that brought something
 };
 
 /// Takes a line about what is being done; called from the caller's thread only.

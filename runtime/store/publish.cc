@@ -91,6 +91,8 @@ void Store::publish_image(const std::string& digest, const ImageFiles& files) co
     write_file(scratch.fd(), "config.json", files.config);
     write_file(scratch.fd(), "index", files.index);
     make_durable(scratch.fd(), "the folder of an image");
+    // Before it is here, so that it never looks unused.
+    lease(digest).reset();
     Fd images = directory("images");
     if (::renameat(tmp.get(), scratch.name().c_str(), images.get(), hex_of(digest).c_str()) == 0) {
         scratch.published();
@@ -126,21 +128,6 @@ void Store::put_tag(const plan::Reference& reference, const TagRecord& record) c
     if (!record.etag.empty() && record.etag.size() <= 256 && record.etag.find_first_of("\r\n") == record.etag.npos) text += cat("etag ", record.etag, "\n");
     publish_text(text, make_refs_directory(reference).get(), tag_file(reference));
 }
-
-Fd Store::take_lock(const std::string& digest, int operation) const {
-    Fd file = sys::open_beneath(root_.get(), cat("locks/", hex_of(digest)), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-    while (::flock(file.get(), operation) != 0) {
-        if (errno == EINTR) continue;
-        // Whatever else is wrong with locks here costs duplicate work at most.
-        if (errno == EWOULDBLOCK) return {};
-        return file;
-    }
-    return file;
-}
-
-Fd Store::try_lock(const std::string& digest) const { return take_lock(digest, LOCK_EX | LOCK_NB); }
-
-Fd Store::lock(const std::string& digest) const { return take_lock(digest, LOCK_EX); }
 
 size_t Store::sweep() const { return sweep_scratch(directory("tmp").get()); }
 

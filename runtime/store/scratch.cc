@@ -47,15 +47,6 @@ std::string host_prefix() {
     return out + ".";
 }
 
-/// An object of tmp/ is a file, or a directory of files.
-bool remove_scratch(int tmp, const std::string& name) {
-    if (::unlinkat(tmp, name.c_str(), 0) == 0) return true;
-    Fd directory(::openat(tmp, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!directory) return false;
-    for (const std::string& file : names_in(directory.get())) ::unlinkat(directory.get(), file.c_str(), 0);
-    return ::unlinkat(tmp, name.c_str(), AT_REMOVEDIR) == 0;
-}
-
 bool is_abandoned(int tmp, const std::string& name, const std::string& own) {
     Fd object(::openat(tmp, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat st {};
@@ -66,6 +57,14 @@ bool is_abandoned(int tmp, const std::string& name, const std::string& own) {
 }
 
 }  // namespace
+
+bool remove_scratch(int tmp, const std::string& name) {
+    if (::unlinkat(tmp, name.c_str(), 0) == 0) return true;
+    Fd directory(::openat(tmp, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!directory) return false;
+    for (const std::string& file : names_in(directory.get())) ::unlinkat(directory.get(), file.c_str(), 0);
+    return ::unlinkat(tmp, name.c_str(), AT_REMOVEDIR) == 0;
+}
 
 ScratchGuard::ScratchGuard(int tmp) : tmp_(tmp) { ::flock(tmp_, LOCK_SH); }
 ScratchGuard::~ScratchGuard() { ::flock(tmp_, LOCK_UN); }

@@ -51,7 +51,7 @@ void check_owner(int root, const std::string& path) {
 }
 
 // The last one's presence tells of all the others.
-constexpr std::array folders{"layers", "images", "lists", "refs", "locks", "tmp"};
+constexpr std::array folders{"layers", "images", "lists", "refs", "locks", "tmp", "leases"};
 
 /// A path given by mistake (a home directory) must not be filled with our folders, let alone be swept.
 void check_is_store(int root, const std::string& path) {
@@ -111,11 +111,15 @@ std::optional<std::string> Store::digest_of(const plan::Reference& reference) co
     return record ? std::optional(record->digest) : std::nullopt;
 }
 
+std::optional<std::string> Store::find_list(const std::string& name) const {
+    auto record = read_record(root_.get(), cat("lists/", name));
+    return plan::is_digest(record["image"]) ? std::optional(record["image"]) : std::nullopt;
+}
+
 std::optional<std::string> Store::image_of(const std::string& digest) const {
     if (open_if_here(root_.get(), cat("images/", hex_of(digest)), O_PATH | O_DIRECTORY)) return digest;
-    auto record = read_record(root_.get(), cat("lists/", list_file(digest)));
-    const std::string& image = record["image"];
-    if (!plan::is_digest(image) || !open_if_here(root_.get(), cat("images/", hex_of(image)), O_PATH | O_DIRECTORY)) return std::nullopt;
+    auto image = find_list(list_file(digest));
+    if (!image || !open_if_here(root_.get(), cat("images/", hex_of(*image)), O_PATH | O_DIRECTORY)) return std::nullopt;
     return image;
 }
 

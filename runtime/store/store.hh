@@ -46,7 +46,7 @@ class NewFile {
 };
 
 /// Layout: layers/<hex of diff_id>.zstd.sqfs, images/<hex of manifest digest>/{manifest.json,config.json,index},
-/// lists/<hex of image index digest>.<architecture>, refs/<registry>/<name>/:<tag>, locks/, tmp/.
+/// lists/<hex of image index digest>.<architecture>, refs/<registry>/<name>/:<tag>, leases/<hex of manifest digest>, locks/, tmp/.
 /// Digests given to the functions are checked; objects are opened below the store's directory without following symlinks.
 class Store {
   public:
@@ -87,17 +87,38 @@ class Store {
     /// lock waits. On file systems without locks both succeed.
     Fd try_lock(const std::string& digest) const;
     Fd lock(const std::string& digest) const;
+    /// "process 12 on host7" for who holds (or last held) the lock of `digest`; "another process" when it did not say. For messages only.
+    std::string lock_owner(const std::string& digest) const;
+
+    /// Keeps the image of a manifest digest from being removed while the descriptor, or a copy of it in another process, is open; records the use,
+    /// at most once a minute. Empty where the store cannot be written to: what runs must not depend on that.
+    Fd lease(const std::string& digest) const;
+    /// The other side of lease(): empty while somebody has one.
+    Fd claim(const std::string& digest) const;
+    /// Held by a pull from its first look at what is here until its image is published: nothing is removed meanwhile. Waits for a removal.
+    Fd hold_off_removals() const;
+    /// Held while objects are removed. Empty while pulls go on and `wait` is false.
+    Fd hold_off_pulls(bool wait) const;
+    /// False where locks do not exist or may not be seen by other hosts (network file systems): removals then go by age as well.
+    bool locks_are_certain() const;
+    /// Says that a layer that was here already is going to be part of an image, for removals that go by age.
+    void touch_layer(const std::string& diff_id) const;
     /// Removes what dead processes of this host left in tmp/. Returns the number of objects removed.
     size_t sweep() const;
 
+    /// One of the folders of the layout, or a folder in it, for what lists and removes.
+    Fd directory(const std::string& name) const;
+    /// What the file `name` of lists/ means on this or another architecture; nothing when it cannot be understood.
+    std::optional<std::string> find_list(const std::string& name) const;
+
   private:
     Store(std::string path, Fd root) : path_(std::move(path)), root_(std::move(root)) {}
-    Fd directory(const std::string& name) const;
     Fd make_refs_directory(const plan::Reference& reference) const;
     void publish_text(std::string_view text, int directory, const std::string& name) const;
     void move_in(NewFile& file, int directory, const std::string& name) const;
     NewFile named_file() const;
-    Fd take_lock(const std::string& digest, int operation) const;
+    Fd take_lock(const std::string& path, int operation) const;
+    Fd owned_lock(const std::string& digest, int operation) const;
     std::string shown(const std::string& object) const { return path_ + "/" + object; }
 
     std::string path_;

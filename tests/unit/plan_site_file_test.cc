@@ -22,10 +22,12 @@ std::string refusal(const std::string& text) {
 }  // namespace
 
 TEST_CASE("site file: values and defaults", "[plan]") {
-    Site site = parse_site("[store]\npath = \"/scratch/%u\"\npull = \"missing\"\n[limits]\ntmpfs_size = \"2G\"\n[registry.\"reg:5000\"]\nplain_http = true\n", "berth.conf");
+    Site site = parse_site("[store]\npath = \"/scratch/%u\"\npull = \"missing\"\n[limits]\ntmpfs_size = \"2G\"\nstore_size = \"1T\"\nstore_age = 30\n[registry.\"reg:5000\"]\nplain_http = true\n", "berth.conf");
     CHECK(site.store_path == "/scratch/%u");
     CHECK(site.pull_policy == "missing");
     CHECK(site.tmpfs_size == 2ULL << 30);
+    CHECK(site.store_size == 1ULL << 40);
+    CHECK(site.store_age == 30);
     CHECK(site.registries.at("reg:5000").plain_http);
     CHECK(site.writable);
     CHECK(parse_site("", "x").store_path == "/var/lib/berth/%U");
@@ -36,6 +38,7 @@ TEST_CASE("site file: mistakes name file, line and key", "[plan]") {
     CHECK(refusal("[store]\npath = 5\n").starts_with("berth.conf:2:"));
     CHECK(refusal("[store]\npull = \"sometimes\"\n").find("newer, missing") != std::string::npos);
     CHECK(refusal("[limits]\ntmpfs_size = \"lots\"\n").find("is no size") != std::string::npos);
+    CHECK(refusal("[limits]\nstore_age = -1\n").find("between 0 and 36500") != std::string::npos);
     CHECK(refusal("stray = 1\n").find("outside of a section") != std::string::npos);
     CHECK(refusal("[store\n").starts_with("berth.conf:1:"));
     CHECK(refusal("[registry.\"x\"]\nproxy = 1\n").find("unknown key") != std::string::npos);

@@ -1,0 +1,46 @@
+// `berth gc`: removes from the store what is old, too much, or of no use.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/cli/commands.hh"
+#include "runtime/cli/listing.hh"
+#include "runtime/facts.hh"
+#include "runtime/plan/site_file.hh"
+#include "runtime/store/collect.hh"
+
+namespace berth::cli {
+
+int gc(int argc, char** argv) {
+    plan::Site site = load_site();
+    plan::apply_environment(site, environment_of_this_process());
+    CLI::App app("Remove images that were not used for long, and what no image needs.", "berth gc");
+    std::string size;
+    unsigned days = site.store_age;
+    bool dry = false;
+    app.add_option("--size", size, "remove the images not used for the longest time until the rest is no larger (K, M, G, T)");
+    app.add_option("--age", days, "remove images that were not used for so many days");
+    app.add_flag("--dry-run", dry, "only tell");
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? 0 : exit_failure;
+    }
+    store::KeepLimits limits{size.empty() ? site.store_size : plan::parse_size(size, "--size"), int64_t{24 * 3600} * days};
+    store::Store store = store_of_caller();
+    auto removed = store::collect(store, limits, dry, false);
+    if (!removed) {
+        std::fprintf(stderr, "berth: waiting for the pulls into %s to end\n", store.path().c_str());
+        removed = store::collect(store, limits, dry, true);
+    }
+    const char* did = dry ? "would remove" : "removed";
+    for (const store::StoredImage& image : removed->images) {
+        std::vector<std::string> names = tag_names(image);
+        std::printf("%s %s %s\n", did, short_digest(image.digest).c_str(), names.empty() ? "-" : names.front().c_str());
+    }
+    std::printf("%s %zu images and %zu layers: %s\n", did, removed->images.size(), removed->layers, human_bytes(removed->bytes).c_str());
+    return 0;
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,82 @@
+// `berth inspect`: what the store knows of one image.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/cli/commands.hh"
+#include "runtime/cli/listing.hh"
+#include "runtime/squash/index.hh"
+
+namespace berth::cli {
+
+namespace {
+
+std::vector<std::string> layer_files(const store::Inventory& inventory, const store::StoredImage& image) {
+    std::vector<std::string> out;
+    for (size_t layer : image.layers) out.push_back(inventory.layers[layer].file);
+    return out;
+}
+
+/// The registry's own documents are JSON already, and were checked when they came.
+void print_json(const store::Store& store, const store::Inventory& inventory, const store::StoredImage& image) {
+    std::string manifest = store.read_document(image.digest, "manifest.json"), config = store.read_document(image.digest, "config.json");
+    std::string out = cat(R"({"digest":)", json_text(image.digest), R"(,"tags":)", json_list(tag_names(image)), R"(,"pulled":)", json_text(iso_time(image.pulled)),
+                          R"(,"used":)", json_text(iso_time(image.used)), R"(,"in_use":)", image.in_use ? "true" : "false", R"(,"bytes":)", inventory.bytes(image),
+                          R"(,"shared_bytes":)", inventory.shared_bytes(image), R"(,"files":)", json_list(layer_files(inventory, image)), R"(,"manifest":)", manifest,
+                          R"(,"config":)", config, "}\n");
+    std::fputs(out.c_str(), stdout);
+}
+
+void print_field(const char* name, const std::string& value) {
+    if (!value.empty()) std::printf("%-11s %s\n", name, printable(value, value.size()).c_str());
+}
+
+std::string words(const std::vector<std::string>& texts) {
+    std::string out;
+    for (const std::string& text : texts) out += (out.empty() ? "" : " ") + text;
+    return out;
+}
+
+void print_config(const plan::ImageConfig& config) {
+    print_field("platform", "linux/" + config.architecture);
+    print_field("entrypoint", words(config.entrypoint));
+    print_field("command", words(config.cmd));
+    print_field("workdir", config.working_dir);
+    print_field("user", config.user.empty() ? "" : config.user + " (not followed: the process runs as the caller)");
+    for (const std::string& variable : config.env) print_field("env", variable);
+}
+
+void print_text(const store::Store& store, const store::Inventory& inventory, const store::StoredImage& image) {
+    print_field("digest", image.digest);
+    for (const std::string& name : tag_names(image)) print_field("tag", name);
+    print_field("pulled", shown_time(image.pulled));
+    print_field("used", image.in_use ? "now" : shown_time(image.used));
+    print_field("size", cat(human_bytes(inventory.bytes(image)), ", ", human_bytes(inventory.shared_bytes(image)), " of it shared with other images"));
+    squash::Index index = squash::Index::open(store.open_index(image.digest).get(), cat("the index of image ", image.digest));
+    print_config(index.config());
+    print_field("files", cat(index.inode_count()));
+    for (const squash::LayerInfo& layer : index.layers()) print_field("layer", layer.name);
+}
+
+}  // namespace
+
+int inspect(int argc, char** argv) {
+    CLI::App app("Print what the store knows of an image.", "berth inspect");
+    std::string text;
+    bool json = false;
+    app.add_flag("--json", json, "for programs, with the image's manifest and config");
+    app.add_option("image", text, "REGISTRY/NAME:TAG, NAME@sha256:..., or the start of a digest")->required();
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? 0 : exit_failure;
+    }
+    store::Store store = store_of_caller();
+    store::Inventory inventory = store::take_inventory(store);
+    const store::StoredImage& image = find_image(inventory, text, store);
+    json ? print_json(store, inventory, image) : print_text(store, inventory, image);
+    return 0;
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,88 @@
+#include "runtime/cli/listing.hh"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <ctime>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/facts.hh"
+#include "runtime/image_source.hh"
+#include "runtime/plan/site_file.hh"
+
+namespace berth::cli {
+
+namespace {
+
+plan::Site site_of_caller() {
+    plan::Site site = load_site();
+    plan::apply_environment(site, environment_of_this_process());
+    return site;
+}
+
+}  // namespace
+
+store::Store store_of_caller() { return open_store(site_of_caller(), caller_of_this_process()); }
+
+std::string short_digest(const std::string& digest) { return digest.substr(7, 12); }
+
+std::vector<std::string> tag_names(const store::StoredImage& image) {
+    std::vector<std::string> out;
+    for (const store::StoredTag& tag : image.tags) out.push_back(tag.reference.text());
+    return out;
+}
+
+std::string shown_time(int64_t seconds) {
+    std::time_t time = seconds;
+    std::tm fields{};
+    ::localtime_r(&time, &fields);
+    char text[64];
+    return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &fields)};
+}
+
+std::string iso_time(int64_t seconds) {
+    std::time_t time = seconds;
+    std::tm fields{};
+    ::gmtime_r(&time, &fields);
+    char text[64];
+    return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &fields)};
+}
+
+std::string json_text(std::string_view text) {
+    std::string out = "\"";
+    // After printable() there are no control characters and nothing but UTF-8.
+    for (char c : printable(text, text.size())) {
+        if (c == '"' || c == '\\') out += '\\';
+        out += c;
+    }
+    return out + '"';
+}
+
+std::string json_list(const std::vector<std::string>& texts) {
+    std::string out;
+    for (const std::string& text : texts) out += (out.empty() ? "" : ",") + json_text(text);
+    return "[" + out + "]";
+}
+
+const store::StoredImage& find_image(const store::Inventory& inventory, const std::string& text, const store::Store& store) {
+    const store::StoredImage* image = inventory.find(text);
+    if (!image) throw Error(cat("image ", printable(text, 1024), ": not in the store ", printable(store.path()), "; berth images lists what is"));
+    return *image;
+}
+
+void become_pull_program(const std::string& word, const std::vector<std::string>& arguments) {
+    plan::Site site = site_of_caller();
+    std::string program = pull_program();
+    std::vector<std::string> words{program, word, "--store", open_store(site, caller_of_this_process()).path()};
+    for (const auto& [host, registry] : site.registries)
+        if (registry.plain_http) words.insert(words.end(), {"--plain-http", host});
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> pointers;
+    for (std::string& one : words) pointers.push_back(one.data());
+    pointers.push_back(nullptr);
+    ::execv(program.c_str(), pointers.data());
+    throw SysError("starting " + program);
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,35 @@
+// What the commands that look at the store share: opening it, short digests, times, JSON.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/store/inventory.hh"
+
+namespace berth::cli {
+
+/// The store of whoever calls, by site file and environment.
+store::Store store_of_caller();
+
+/// The first 12 digits of a digest.
+std::string short_digest(const std::string& digest);
+
+/// "REGISTRY/NAME:TAG" of each tag.
+std::vector<std::string> tag_names(const store::StoredImage& image);
+
+/// "2026-11-21 06:30" in local time; as ISO 8601 in UTC for programs.
+std::string shown_time(int64_t seconds);
+std::string iso_time(int64_t seconds);
+
+/// A JSON string, or a list of strings. Bytes that are not UTF-8 are written as printable() does.
+std::string json_text(std::string_view text);
+std::string json_list(const std::vector<std::string>& texts);
+
+/// The image that `text` means in the inventory; throws Error when none is here.
+const store::StoredImage& find_image(const store::Inventory& inventory, const std::string& text, const store::Store& store);
+
+/// Replaces this process by `berth-pull WORD --store ... ARGUMENTS`: for what needs more than `berth` is linked with.
+[[noreturn]] void become_pull_program(const std::string& word, const std::vector<std::string>& arguments);
+
+}  // namespace berth::cli

@@ -1,0 +1,206 @@
+#include "runtime/store/collect.hh"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <ctime>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/store/names.hh"
+#include "runtime/store/scratch.hh"
+
+namespace berth::store {
+
+namespace {
+
+constexpr int64_t lock_file_age = 24 * 3600;
+
+/// What would be left when images go one after the other.
+class Remainder {
+  public:
+    explicit Remainder(const Inventory& inventory) : inventory_(inventory), bytes_(inventory.bytes()) {
+        for (const StoredLayer& layer : inventory.layers) {
+            uses_.push_back(layer.images);
+            if (layer.images == 0) bytes_ -= layer.bytes;
+        }
+    }
+    void remove(const StoredImage& image) {
+        bytes_ -= image.own_bytes;
+        for (size_t layer : image.layers)
+            if (--uses_[layer] == 0) bytes_ -= inventory_.layers[layer].bytes;
+    }
+    uint64_t bytes() const { return bytes_; }
+    bool needs(size_t layer) const { return uses_[layer] > 0; }
+
+  private:
+    const Inventory& inventory_;
+    std::vector<size_t> uses_;
+    uint64_t bytes_;
+};
+
+/// Acts under the lock that holds off pulls.
+class Remover {
+  public:
+    Remover(const Store& store, bool dry) : store_(store), dry_(dry), certain_(store.locks_are_certain()), now_(::time(nullptr)) {}
+
+    /// False when the image is in use.
+    bool image(const Inventory& inventory, const StoredImage& image);
+    void layers(const Inventory& inventory, const Remainder& rest);
+    void strays(const Inventory& inventory);
+    void lock_files();
+    Removed take_result() { return std::move(result_); }
+
+  private:
+    bool may_be_needed_elsewhere(int64_t time) const { return !certain_ && now_ - time < uncertain_age; }
+    void forget(const Inventory& inventory, const StoredImage& image);
+
+    const Store& store_;
+    bool dry_;
+    bool certain_;
+    int64_t now_;
+    Removed result_;
+};
+
+void remove_file(const Store& store, const std::string& folder, const std::string& name) {
+    if (::unlinkat(store.directory(folder).get(), name.c_str(), 0) != 0 && errno != ENOENT)
+        throw SysError(cat("removing ", printable(cat(store.path(), "/", folder, "/", name), 4096)));
+}
+
+/// The image is gone at once, by a rename; its files follow, or are swept.
+void remove_directory(const Store& store, const std::string& hex) {
+    Fd tmp = store.directory("tmp"), images = store.directory("images");
+    std::string scratch = scratch_name();
+    if (::renameat(images.get(), hex.c_str(), tmp.get(), scratch.c_str()) != 0) {
+        if (errno == ENOENT) return;
+        throw SysError(cat("removing the image sha256:", hex, " from the store ", printable(store.path())));
+    }
+    remove_scratch(tmp.get(), scratch);
+}
+
+void forget_tag(const Store& store, const StoredTag& tag) {
+    std::string folder = refs_directory(tag.reference);
+    remove_file(store, folder, tag_file(tag.reference));
+    // The folders that are empty now; a tag that comes meanwhile keeps its own, or makes it again.
+    for (; folder != "refs"; folder.erase(folder.rfind('/'))) {
+        size_t slash = folder.rfind('/');
+        if (::unlinkat(store.directory(folder.substr(0, slash)).get(), folder.c_str() + slash + 1, AT_REMOVEDIR) != 0) return;
+    }
+}
+
+bool Remover::image(const Inventory& inventory, const StoredImage& image) {
+    std::string hex = hex_of(image.digest);
+    Fd claim = store_.claim(image.digest);
+    if (!claim) return false;
+    if (!dry_) {
+        forget(inventory, image);
+        remove_directory(store_, hex);
+        remove_file(store_, "leases", hex);
+    }
+    result_.images.push_back(image);
+    result_.bytes += image.own_bytes;
+    return true;
+}
+
+/// Names go before what they name: a kill in between leaves an image without a name, which is a whole one.
+void Remover::forget(const Inventory& inventory, const StoredImage& image) {
+    for (const StoredTag& tag : image.tags) forget_tag(store_, tag);
+    for (const StoredList& list : inventory.lists)
+        if (list.image == image.digest) remove_file(store_, "lists", list.file);
+}
+
+void Remover::layers(const Inventory& inventory, const Remainder& rest) {
+    for (size_t i = 0; i < inventory.layers.size(); ++i) {
+        const StoredLayer& layer = inventory.layers[i];
+        if (rest.needs(i) || may_be_needed_elsewhere(layer.time)) continue;
+        if (!dry_) remove_file(store_, "layers", layer.file);
+        ++result_.layers;
+        result_.bytes += layer.bytes;
+    }
+}
+
+void Remover::strays(const Inventory& inventory) {
+    if (dry_ || !certain_) return;
+    for (const StoredTag& tag : inventory.stray_tags) forget_tag(store_, tag);
+    for (const StoredList& list : inventory.lists)
+        if (std::none_of(inventory.images.begin(), inventory.images.end(), [&](const StoredImage& image) { return image.digest == list.image; }))
+            remove_file(store_, "lists", list.file);
+}
+
+/// Of digests that were fetched once; whoever opened one just now finds it without a name and makes another.
+void Remover::lock_files() {
+    if (dry_ || !certain_) return;
+    Fd folder = store_.directory("locks");
+    for (const std::string& name : names_in(folder.get())) {
+        if (!plan::is_digest("sha256:" + name)) continue;
+        Fd file = sys::open_if_exists(folder.get(), name, O_RDONLY | O_NOFOLLOW);
+        if (file && now_ - sys::stat_of(file.get(), name).st_mtime > lock_file_age && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0)
+            ::unlinkat(folder.get(), name.c_str(), 0);
+    }
+}
+
+}  // namespace
+
+std::vector<size_t> images_to_remove(const Inventory& inventory, const KeepLimits& limits, int64_t now) {
+    std::vector<size_t> out;
+    Remainder rest(inventory);
+    // The last used come first in the inventory.
+    for (size_t i = inventory.images.size(); i-- > 0;) {
+        const StoredImage& image = inventory.images[i];
+        int64_t age = now - image.used;
+        if (image.in_use || age < fresh_age) continue;
+        bool too_old = (limits.age > 0 && age > limits.age) || (image.tags.empty() && age > untagged_age);
+        if (!too_old && (limits.bytes == 0 || rest.bytes() <= limits.bytes)) continue;
+        rest.remove(image);
+        out.push_back(i);
+    }
+    return out;
+}
+
+std::optional<Removed> collect(const Store& store, const KeepLimits& limits, bool dry, bool wait) {
+    Fd turn = store.hold_off_pulls(wait);
+    if (!turn) return std::nullopt;
+    if (!dry) store.sweep();
+    Inventory inventory = take_inventory(store);
+    Remover remover(store, dry);
+    Remainder rest(inventory);
+    for (size_t i : images_to_remove(inventory, limits, ::time(nullptr)))
+        if (remover.image(inventory, inventory.images[i])) rest.remove(inventory.images[i]);
+    remover.layers(inventory, rest);
+    remover.strays(inventory);
+    remover.lock_files();
+    return remover.take_result();
+}
+
+Removed remove_image(const Store& store, const std::string& digest) {
+    Fd turn = store.hold_off_pulls(true);
+    Inventory inventory = take_inventory(store);
+    auto image = std::find_if(inventory.images.begin(), inventory.images.end(), [&](const StoredImage& one) { return one.digest == digest; });
+    if (image == inventory.images.end()) throw Error(cat("image ", printable(digest), ": not in the store ", printable(store.path())));
+    Remover remover(store, false);
+    if (!remover.image(inventory, *image)) throw Error(cat("removing the image ", digest, ": it is in use by a running container; try again when that has ended"));
+    Remainder rest(inventory);
+    rest.remove(*image);
+    remover.layers(inventory, rest);
+    return remover.take_result();
+}
+
+void remove_tag(const Store& store, const StoredTag& tag) {
+    Fd turn = store.hold_off_pulls(true);
+    forget_tag(store, tag);
+}
+
+void discard_image(const Store& store, const std::string& digest) { remove_directory(store, hex_of(digest)); }
+
+void discard_layer(const Store& store, const std::string& file, int fd) {
+    struct stat seen = sys::stat_of(fd, file), now {};
+    Fd folder = store.directory("layers");
+    if (::fstatat(folder.get(), file.c_str(), &now, AT_SYMLINK_NOFOLLOW) == 0 && now.st_ino == seen.st_ino) remove_file(store, "layers", file);
+}
+
+}  // namespace berth::store

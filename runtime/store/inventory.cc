@@ -1,0 +1,217 @@
+#include "runtime/store/inventory.hh"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+#include <tuple>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/store/names.hh"
+#include "runtime/store/scratch.hh"
+
+namespace berth::store {
+
+namespace {
+
+constexpr size_t hex_length = 64;
+constexpr size_t short_length = 12;
+
+bool is_hex(std::string_view text) { return !text.empty() && text.find_first_not_of("0123456789abcdef") == text.npos; }
+
+uint64_t disk_bytes(const struct stat& st) { return static_cast<uint64_t>(st.st_blocks) * 512; }
+
+/// Every digest that a text mentions, as hex.
+std::set<std::string> digests_in(std::string_view text) {
+    constexpr std::string_view prefix = "sha256:";
+    std::set<std::string> out;
+    for (size_t at = text.find(prefix); at != text.npos; at = text.find(prefix, at + 1))
+        if (std::string_view hex = text.substr(at + prefix.size(), hex_length); hex.size() == hex_length && is_hex(hex)) out.emplace(hex);
+    return out;
+}
+
+/// True when `digest` is the image's own, or that of an image index that means it on some architecture.
+bool leads_to(const std::vector<StoredList>& lists, const std::string& digest, const StoredImage& image) {
+    if (digest == image.digest) return true;
+    return std::any_of(lists.begin(), lists.end(), [&](const StoredList& list) { return list.digest == digest && list.image == image.digest; });
+}
+
+class Taking {
+  public:
+    explicit Taking(const Store& store) : store_(store) {}
+    Inventory take();
+
+  private:
+    void take_layers();
+    void take_images();
+    StoredImage image(const std::string& hex) const;
+    void add_use(StoredImage& image, const std::string& hex) const;
+    void take_lists();
+    void take_tags();
+    void take_tag(const std::vector<std::string>& path, const std::string& file);
+    void place(StoredTag tag);
+
+    const Store& store_;
+    Inventory out_;
+};
+
+Inventory Taking::take() {
+    take_layers();
+    take_images();
+    take_lists();
+    take_tags();
+    return std::move(out_);
+}
+
+void Taking::take_layers() {
+    Fd folder = store_.directory("layers");
+    for (const std::string& name : names_in(folder.get())) {
+        struct stat st {};
+        if (::fstatat(folder.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) continue;
+        out_.layers.push_back({name, disk_bytes(st), st.st_mtime, 0});
+    }
+    std::sort(out_.layers.begin(), out_.layers.end(), [](const StoredLayer& a, const StoredLayer& b) { return a.file < b.file; });
+}
+
+void Taking::take_images() {
+    for (const std::string& name : names_in(store_.directory("images").get()))
+        if (name.size() == hex_length && is_hex(name)) out_.images.push_back(image(name));
+    std::sort(out_.images.begin(), out_.images.end(), [](const StoredImage& a, const StoredImage& b) { return std::tie(b.used, a.digest) < std::tie(a.used, b.digest); });
+    for (const StoredImage& image : out_.images)
+        for (size_t layer : image.layers) ++out_.layers[layer].images;
+}
+
+StoredImage Taking::image(const std::string& hex) const {
+    StoredImage image;
+    image.digest = "sha256:" + hex;
+    try {
+        Fd folder = store_.directory("images/" + hex);
+        for (const std::string& name : names_in(folder.get())) {
+            struct stat st {};
+            if (::fstatat(folder.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) continue;
+            image.own_bytes += disk_bytes(st);
+            if (name == "manifest.json") image.pulled = st.st_mtime;
+        }
+        std::set<std::string> mentioned = digests_in(store_.read_document(image.digest, "config.json"));
+        for (size_t i = 0; i < out_.layers.size(); ++i)
+            if (mentioned.contains(out_.layers[i].file.substr(0, hex_length))) image.layers.push_back(i);
+    } catch (const Error&) {
+        // Gone meanwhile, or damaged: berth verify tells.
+    }
+    add_use(image, hex);
+    return image;
+}
+
+void Taking::add_use(StoredImage& image, const std::string& hex) const {
+    image.used = image.pulled;
+    Fd lease = sys::open_if_exists(store_.directory("leases").get(), hex, O_RDONLY | O_NOFOLLOW);
+    if (!lease) return;
+    image.used = std::max<int64_t>(image.used, sys::stat_of(lease.get(), "a lease").st_mtime);
+    image.in_use = ::flock(lease.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+void Taking::take_lists() {
+    for (const std::string& name : names_in(store_.directory("lists").get())) {
+        std::string hex = name.substr(0, name.find('.'));
+        auto image = store_.find_list(name);
+        if (image && hex.size() == hex_length && is_hex(hex)) out_.lists.push_back({name, "sha256:" + hex, *image});
+    }
+}
+
+void Taking::take_tags() {
+    std::vector<std::vector<std::string>> paths(1);
+    while (!paths.empty()) {
+        std::vector<std::string> path = std::move(paths.back());
+        paths.pop_back();
+        std::string folder = "refs";
+        for (const std::string& part : path) folder += "/" + part;
+        Fd directory;
+        try {
+            directory = store_.directory(folder);
+        } catch (const Error&) {
+            continue;  // no folder, or a path longer than any of ours
+        }
+        for (const std::string& name : names_in(directory.get())) {
+            if (name.starts_with(":")) {
+                take_tag(path, name);
+            } else {
+                paths.push_back(path);
+                paths.back().push_back(name);
+            }
+        }
+    }
+}
+
+void Taking::take_tag(const std::vector<std::string>& path, const std::string& file) {
+    if (path.size() < 2) return;
+    StoredTag tag;
+    tag.reference.registry = path[0];
+    std::replace(tag.reference.registry.begin(), tag.reference.registry.end(), '_', ':');
+    for (size_t i = 1; i < path.size(); ++i) tag.reference.name += cat(i > 1 ? "/" : "", path[i]);
+    tag.reference.tag = file.substr(1);
+    auto record = store_.find_tag(tag.reference);
+    if (!record) return;
+    tag.digest = record->digest;
+    place(std::move(tag));
+}
+
+void Taking::place(StoredTag tag) {
+    bool placed = false;
+    for (StoredImage& image : out_.images) {
+        bool here = leads_to(out_.lists, tag.digest, image);
+        if (here) image.tags.push_back(tag);
+        placed |= here;
+    }
+    if (!placed) out_.stray_tags.push_back(std::move(tag));
+}
+
+}  // namespace
+
+uint64_t Inventory::bytes(const StoredImage& image) const {
+    uint64_t sum = image.own_bytes;
+    for (size_t layer : image.layers) sum += layers[layer].bytes;
+    return sum;
+}
+
+uint64_t Inventory::shared_bytes(const StoredImage& image) const {
+    uint64_t sum = 0;
+    for (size_t layer : image.layers)
+        if (layers[layer].images > 1) sum += layers[layer].bytes;
+    return sum;
+}
+
+uint64_t Inventory::bytes() const {
+    uint64_t sum = 0;
+    for (const StoredImage& image : images) sum += image.own_bytes;
+    for (const StoredLayer& layer : layers) sum += layer.bytes;
+    return sum;
+}
+
+const StoredImage* Inventory::find(const std::string& text) const {
+    std::string hex = text.starts_with("sha256:") ? text.substr(7) : text;
+    if (hex.size() >= short_length && hex.size() <= hex_length && is_hex(hex)) {
+        const StoredImage* found = nullptr;
+        for (const StoredImage& image : images) {
+            if (!image.digest.substr(7).starts_with(hex)) continue;
+            if (found) throw Error(cat("image ", printable(text), ": more than one digest starts like this; write more digits"));
+            found = &image;
+        }
+        if (found || text.starts_with("sha256:")) return found;
+    }
+    plan::Reference reference = plan::parse_reference(text);
+    for (const StoredImage& image : images) {
+        if (!reference.digest.empty() && leads_to(lists, reference.digest, image)) return &image;
+        auto same = [&](const StoredTag& tag) { return tag.reference.text() == reference.text(); };
+        if (reference.digest.empty() && std::any_of(image.tags.begin(), image.tags.end(), same)) return &image;
+    }
+    return nullptr;
+}
+
+Inventory take_inventory(const Store& store) { return Taking(store).take(); }
+
+}  // namespace berth::store

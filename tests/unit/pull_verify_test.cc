@@ -1,0 +1,136 @@
+#include "runtime/pull/verify.hh"
+
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <random>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/pull/seal.hh"
+#include "runtime/pull/stored.hh"
+#include "runtime/store/collect.hh"
+#include "tests/fixtures/served_image.hh"
+#include "tests/fixtures/squash_tools.hh"
+
+namespace fs = std::filesystem;
+using namespace berth;
+using Catch::Contains;
+using fixtures::ServedLayer;
+using fixtures::TarBuilder;
+
+namespace {
+
+struct Scene {
+    fixtures::TempFolder folder;
+    test::Content content;
+    std::unique_ptr<test::Server> server = std::make_unique<test::Server>([this](const test::HttpCall& call) { return content.answer(call); });
+    std::vector<ServedLayer> layers{ServedLayer(TarBuilder().directory("bin/").file("bin/tool", std::string(200'000, 't')).finished()),
+                                    ServedLayer(TarBuilder().file("bin/two", "2").finished())};
+    std::string digest = fixtures::serve_image(content, layers);
+    store::Store store = store::Store::open(folder / "store");
+
+    Scene() {
+        content.tag("1", digest);
+        pull({});
+    }
+    void pull(const pull::Options& options) const {
+        pull::pull(store, plan::parse_reference(server->host() + "/a:1"), options, [](const std::string&) {});
+    }
+    pull::Verified verify() const {
+        return pull::verify(store, [](const std::string&) {});
+    }
+    std::string layer(size_t i) const { return cat(store.path(), "/layers/", store::layer_file_name(layers[i].diff_id)); }
+    std::string image(const std::string& file) const { return cat(store.path(), "/images/", digest.substr(7), "/", file); }
+    int command(const std::string& more = {}) const {
+        return fixtures::run_command(cat(fixtures::built_program("berth-pull"), " verify --store ", store.path(), " ", more)).status;
+    }
+};
+
+/// Flips one bit of a file, whatever its mode.
+void damage(const std::string& path, uint64_t at) {
+    ::chmod(path.c_str(), 0600);
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(at));
+    char byte = static_cast<char>(file.get());
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(static_cast<char>(byte ^ 1));
+}
+
+}  // namespace
+
+TEST_CASE("a whole store verifies, and a layer file is a squashfs all the same", "[pull]") {
+    Scene scene;
+    pull::Verified verified = scene.verify();
+    CHECK(verified.problems.empty());
+    CHECK(verified.images == 1);
+    CHECK(verified.layers == 2);
+    CHECK(scene.command() == 0);
+    CHECK(fixtures::Squashfs(scene.layer(1)).content("bin/two") == "2");
+}
+
+TEST_CASE("hostile row 47: a flipped bit anywhere in a stored object is found and fetched again", "[pull]") {
+    Scene scene;
+    std::string path;
+    size_t problems = 1;
+    SECTION("layer, data") { path = scene.layer(0), problems = 2; }
+    SECTION("the other layer") { path = scene.layer(1), problems = 2; }
+    SECTION("manifest") { path = scene.image("manifest.json"); }
+    SECTION("config") { path = scene.image("config.json"); }
+    SECTION("index") { path = scene.image("index"); }
+    std::mt19937 random(1);
+    for (int i = 0; i < 6; ++i) {
+        uint64_t size = fs::file_size(path);
+        damage(path, i == 0 ? size - 1 : random() % size);
+        pull::Verified verified = scene.verify();
+        INFO((verified.problems.empty() ? "" : verified.problems[0]));
+        CHECK(verified.problems.size() == problems);
+        CHECK(verified.incomplete.size() == (path.ends_with("/index") ? 0 : 1));
+        CHECK(scene.command("--repair") == 0);
+        CHECK(scene.verify().problems.empty());
+        CHECK(pull::is_complete(scene.store, scene.digest));
+    }
+}
+
+TEST_CASE("damage without a registry is an exit code, a line, and no harm to the rest", "[pull]") {
+    Scene scene;
+    scene.server.reset();
+    damage(scene.layer(0), 200);
+    CHECK(scene.command("--repair") == 1);
+    CHECK_FALSE(fs::exists(scene.layer(0)));
+    CHECK(fs::exists(scene.layer(1)));
+    CHECK(scene.command() == 1);
+    CHECK_THAT(scene.verify().problems.at(0), Contains("is not in the store"));
+    damage(scene.image("manifest.json"), 5);
+    CHECK(scene.command() == 1);
+    CHECK_THAT(scene.verify().problems.at(0), Contains("tag ") && Contains("/a:1: its image"));
+}
+
+TEST_CASE("a seal is of its file alone", "[pull]") {
+    fixtures::TempFolder folder;
+    Fd file = folder.create("layer");
+    CHECK_FALSE(pull::has_good_seal(file.get(), "layer"));
+    sys::write_all(file.get(), std::string(3'000'000, 'x'), "layer");
+    CHECK_FALSE(pull::has_good_seal(file.get(), "layer"));
+    pull::seal_layer(file.get(), "layer");
+    CHECK(pull::has_good_seal(file.get(), "layer"));
+    REQUIRE(::ftruncate(file.get(), 3'000'127) == 0);
+    CHECK_FALSE(pull::has_good_seal(file.get(), "layer"));
+}
+
+TEST_CASE("a pull applies the limits of the site, and keeps what it brought", "[pull]") {
+    Scene scene;
+    std::string other = fixtures::serve_image(scene.content, {ServedLayer(TarBuilder().file("other", "o").finished())}, "other");
+    timespec old[2] = {{1000, 0}, {1000, 0}};
+    for (const std::string& path : {scene.image("manifest.json"), cat(scene.store.path(), "/leases/", scene.digest.substr(7))})
+        REQUIRE(::utimensat(AT_FDCWD, path.c_str(), old, 0) == 0);
+    pull::Options options;
+    options.keep.bytes = 1;
+    pull::pull(scene.store, plan::parse_reference(scene.server->host() + "/a@" + other), options, [](const std::string&) {});
+    CHECK(pull::is_complete(scene.store, other));
+    CHECK_FALSE(scene.store.has_image(scene.digest));
+    CHECK_FALSE(fs::exists(scene.layer(0)));
+    scene.pull(options);
+    CHECK(pull::is_complete(scene.store, scene.digest));
+}

@@ -1,0 +1,213 @@
+#include "runtime/store/collect.hh"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <catch2/catch.hpp>
+#include <ctime>
+#include <filesystem>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "tests/fixtures/squash_tools.hh"
+
+namespace fs = std::filesystem;
+using namespace berth;
+using berth::plan::parse_reference;
+using berth::store::Inventory;
+using berth::store::KeepLimits;
+using berth::store::Store;
+
+namespace {
+
+constexpr int64_t day = 24 * 3600;
+
+std::string digest(char c) { return "sha256:" + std::string(64, c); }
+
+/// A store with images of layers of 64 KiB.
+struct Scene {
+    fixtures::TempFolder folder;
+    std::string path = folder / "store";
+    Store store = Store::open(path);
+
+    void add_layer(char layer) const {
+        auto file = store.new_file();
+        sys::write_all(file.fd(), std::string(64 << 10, layer), "layer");
+        store.publish_layer(std::move(file), digest(layer));
+    }
+    /// `days` ago.
+    void add_image(char image, const std::string& layers, const std::string& tag, int days) const {
+        std::string config;
+        for (char layer : layers) {
+            add_layer(layer);
+            config += "\"" + digest(layer) + "\"";
+        }
+        store.publish_image(digest(image), {"manifest", config, "index"});
+        if (!tag.empty()) store.put_tag(parse_reference(tag), {digest(image), 1, ""});
+        set_used(image, days);
+    }
+    void set_used(char image, int days) const {
+        timespec times[2] = {{std::time(nullptr) - days * day, 0}, {std::time(nullptr) - days * day, 0}};
+        std::string hex(64, image);
+        REQUIRE(::utimensat(AT_FDCWD, cat(path, "/leases/", hex).c_str(), times, 0) == 0);
+        REQUIRE(::utimensat(AT_FDCWD, cat(path, "/images/", hex, "/manifest.json").c_str(), times, 0) == 0);
+    }
+    size_t objects(const std::string& name) const { return static_cast<size_t>(std::distance(fs::directory_iterator(path + "/" + name), {})); }
+    store::Removed collect(const KeepLimits& limits, bool dry = false) const { return store::collect(store, limits, dry, false).value(); }
+};
+
+}  // namespace
+
+TEST_CASE("an inventory tells sizes, shared layers, names and use", "[store]") {
+    Scene scene;
+    scene.add_image('a', "12", "r.io:5000/x/y:1", 3);
+    scene.add_image('b', "13", "r.io/z:1", 1);
+    scene.store.put_list(digest('c'), digest('b'));
+    scene.store.put_tag(parse_reference("r.io/z:list"), {digest('c'), 1, ""});
+    Fd lease = scene.store.lease(digest('a'));
+    scene.set_used('a', 3);
+    Inventory inventory = store::take_inventory(scene.store);
+    REQUIRE(inventory.images.size() == 2);
+    CHECK(inventory.images[0].digest == digest('b'));
+    const store::StoredImage& a = inventory.images[1];
+    CHECK(a.in_use);
+    CHECK_FALSE(inventory.images[0].in_use);
+    CHECK(inventory.images[0].tags.size() == 2);
+    REQUIRE(a.tags.size() == 1);
+    CHECK(a.tags[0].reference.text() == "r.io:5000/x/y:1");
+    CHECK(inventory.bytes(a) >= 128 << 10);
+    CHECK(inventory.shared_bytes(a) >= 64 << 10);
+    CHECK(inventory.shared_bytes(a) < 128 << 10);
+    CHECK(inventory.find("r.io/z:list") == &inventory.images[0]);
+    CHECK(inventory.find("r.io:5000/x/y:1") == &a);
+    CHECK(inventory.find("aaaaaaaaaaaa") == &a);
+    CHECK(inventory.find(digest('a')) == &a);
+    CHECK(inventory.find("r.io/q@" + digest('c')) == &inventory.images[0]);
+    CHECK(inventory.find("r.io/z:2") == nullptr);
+}
+
+TEST_CASE("what is removed: the old, then the least recently used until the rest fits", "[store]") {
+    Inventory inventory;
+    for (int i = 0; i < 4; ++i) {
+        inventory.layers.push_back({cat(i), 100, 0, i == 0 ? 2U : 1U});
+        store::StoredImage image;
+        image.used = 1'000'000'000 - i * 10 * day;
+        image.tags.emplace_back();
+        image.layers = {static_cast<size_t>(i)};
+        inventory.images.push_back(image);
+    }
+    inventory.images[1].layers.push_back(0);
+    int64_t now = 1'000'000'000 + 60;
+    using Positions = std::vector<size_t>;
+    CHECK(images_to_remove(inventory, {}, now).empty());
+    CHECK(images_to_remove(inventory, {0, 15 * day}, now) == Positions{3, 2});
+    CHECK(images_to_remove(inventory, {400, 0}, now).empty());
+    CHECK(images_to_remove(inventory, {399, 0}, now) == Positions{3});
+    // The layer that two images have is not freed by one of them; the image used a minute ago stays whatever the limit.
+    CHECK(images_to_remove(inventory, {1, 0}, now) == Positions{3, 2, 1});
+    inventory.images[3].in_use = true;
+    CHECK(images_to_remove(inventory, {399, 15 * day}, now) == Positions{2});
+    inventory.images[3].in_use = false;
+    inventory.images[2].tags.clear();
+    CHECK(images_to_remove(inventory, {}, now).empty());
+    CHECK(images_to_remove(inventory, {}, now + 30 * day) == Positions{2});
+}
+
+TEST_CASE("a collection removes layers of no image, and images with all their names", "[store]") {
+    Scene scene;
+    scene.add_image('a', "12", "r.io/x/y:1", 20);
+    scene.add_image('b', "23", "r.io/z:1", 1);
+    scene.add_layer('4');
+    scene.store.put_list(digest('c'), digest('a'));
+    scene.store.put_tag(parse_reference("r.io/x/y:list"), {digest('c'), 1, ""});
+    scene.store.put_tag(parse_reference("r.io/x/y:gone"), {digest('d'), 1, ""});
+
+    store::Removed told = scene.collect({0, 10 * day}, true);
+    CHECK(told.images.size() == 1);
+    CHECK(told.layers == 2);
+    CHECK(scene.objects("layers") == 4);
+    CHECK(scene.store.has_image(digest('a')));
+
+    store::Removed removed = scene.collect({0, 10 * day});
+    CHECK(removed.bytes == told.bytes);
+    CHECK_FALSE(scene.store.has_image(digest('a')));
+    CHECK(scene.store.has_image(digest('b')));
+    CHECK(scene.objects("layers") == 2);
+    CHECK(scene.objects("lists") == 0);
+    CHECK(scene.objects("tmp") == 0);
+    CHECK(scene.objects("leases") == 1);
+    CHECK_FALSE(fs::exists(scene.path + "/refs/r.io/x"));
+    CHECK(scene.store.digest_of(parse_reference("r.io/z:1")) == digest('b'));
+    CHECK(scene.collect({0, 10 * day}).images.empty());
+}
+
+TEST_CASE("what runs is not removed, by limit or by hand, until its process has ended", "[store]") {
+    Scene scene;
+    scene.add_image('a', "1", "r.io/a:1", 20);
+    int ready[2], end[2];
+    REQUIRE((::pipe(ready) == 0 && ::pipe(end) == 0));
+    pid_t child = ::fork();
+    if (child == 0) {
+        Fd lease = scene.store.lease(digest('a'));
+        char byte = lease ? 'y' : 'n';
+        (void)!::write(ready[1], &byte, 1);
+        (void)!::read(end[0], &byte, 1);
+        ::_exit(0);
+    }
+    char byte = 0;
+    REQUIRE(::read(ready[0], &byte, 1) == 1);
+    CHECK(byte == 'y');
+    // Its start was a use; only the lease keeps it now.
+    scene.set_used('a', 20);
+    CHECK(scene.collect({1, 1}).images.empty());
+    CHECK_THROWS_WITH(store::remove_image(scene.store, digest('a')), Catch::Contains("in use by a running container"));
+    CHECK(scene.objects("layers") == 1);
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    CHECK(scene.collect({1, 0}).images.size() == 1);
+    CHECK(scene.objects("layers") == 0);
+    for (int fd : {ready[0], ready[1], end[0], end[1]}) ::close(fd);
+}
+
+TEST_CASE("nothing is removed while a pull relies on it", "[store]") {
+    Scene scene;
+    scene.add_layer('1');
+    {
+        Fd pull = scene.store.hold_off_removals();
+        CHECK_FALSE(store::collect(scene.store, {}, false, false));
+        CHECK(scene.objects("layers") == 1);
+    }
+    CHECK(scene.collect({}).layers == 1);
+}
+
+TEST_CASE("a lease is a use, and a lease of an image that was removed in between is a new one", "[store]") {
+    Scene scene;
+    scene.add_image('a', "1", "r.io/a:1", 20);
+    scene.store.lease(digest('a')).reset();
+    CHECK(store::take_inventory(scene.store).images[0].used >= std::time(nullptr) - 60);
+    store::remove_image(scene.store, digest('a'));
+    CHECK(scene.objects("leases") == 0);
+    Fd lease = scene.store.lease(digest('a'));
+    CHECK(scene.objects("leases") == 1);
+    CHECK_FALSE(scene.store.claim(digest('a')));
+}
+
+TEST_CASE("a tag among several is removed alone", "[store]") {
+    Scene scene;
+    scene.add_image('a', "1", "r.io/a:1", 1);
+    scene.store.put_tag(parse_reference("r.io/a:2"), {digest('a'), 1, ""});
+    store::remove_tag(scene.store, store::take_inventory(scene.store).images[0].tags[0]);
+    CHECK(store::take_inventory(scene.store).images[0].tags.size() == 1);
+    store::Removed removed = store::remove_image(scene.store, digest('a'));
+    CHECK(removed.layers == 1);
+    CHECK(scene.objects("refs") == 0);
+}
+
+TEST_CASE("the owner of a lock can be told", "[store]") {
+    Scene scene;
+    CHECK(scene.store.lock_owner(digest('a')) == "another process");
+    Fd lock = scene.store.try_lock(digest('a'));
+    CHECK_THAT(scene.store.lock_owner(digest('a')), Catch::StartsWith(cat("process ", ::getpid(), " on ")));
+}
