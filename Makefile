@@ -55,7 +55,7 @@ programs := $(if $(berth_sources),$(BUILD)/berth) $(if $(pull_sources),$(BUILD)/
 plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel)
 
-.PHONY: all check bench-start install rpm tidy format check-layers check-exports clean help
+.PHONY: all check bench-image bench-start install rpm tidy format check-layers check-exports clean help
 all: $(programs) $(plugin) $(tests) compile_commands.json
 
 # Objects depend on this file, which changes only when the flags do.
@@ -139,6 +139,11 @@ bench-start: all
 	python3 tests/bench/start.py $(BUILD)/berth $(BUILD)/tests/inside
 	$(BUILD)/tests/kernel '[bench]'
 
+# A pull of a large generated image beside its parts run alone (igzip, openssl, tar2sqfs) and the peers that are installed; SCALE=1 is 3.6 GB.
+SCALE ?= 1
+bench-image: all
+	python3 tests/bench/image.py $(BUILD)/berth-pull --scale $(SCALE) --json $(BUILD)/bench-image.json
+
 # The packages of rpm/berth.spec, from what is committed. RPMBUILD_FLAGS=--nodeps where the build's needs were not installed by rpm.
 rpm:
 	@mkdir -p $(BUILD)/rpm/SOURCES
@@ -149,9 +154,9 @@ clean:
 	rm -rf build build-* compile_commands.json
 
 help:
-	@echo 'targets: all check bench-start install rpm tidy format check-layers clean help'
+	@echo 'targets: all check bench-image bench-start install rpm tidy format check-layers clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR)'
-	@echo '          SAN=address,undefined | thread   COV=1   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
+	@echo '          SAN=address,undefined | thread   COV=1   SCALE=$(SCALE)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

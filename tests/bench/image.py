@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Pulling a large image: wall and CPU seconds, memory and megabytes written, beside the arithmetic of its parts run alone and beside the peers
+that are installed. usage: image.py BERTH_PULL [--scale S] [--cache DIR] [--json FILE]
+
+Each row is a fresh process tree measured by the kernel's own accounting; ratios are to the sum of the parts (CPU) of the same run.
+"""
+import argparse
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+import ngc_image
+
+
+def measured(command, **options):
+    """Runs a command; wall, CPU seconds, peak RSS in MB, bytes written, of it and its children."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **options)
+    _, errors = process.communicate()
+    wall = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if process.returncode != 0:
+        sys.exit(f"{command}: exit code {process.returncode}: {errors.decode(errors='replace')[-2000:]}")
+    return {"wall": wall, "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+            "written": (after.ru_oublock - before.ru_oublock) * 512 / 1e6}
+
+
+def with_memory(command, **options):
+    """As measured(), through a small Python that reports the peak of this command alone."""
+    code = ("import resource, subprocess, sys; r = subprocess.run(sys.argv[2:]).returncode; "
+            "open(sys.argv[1], 'w').write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)); sys.exit(r)")
+    with tempfile.NamedTemporaryFile("r") as report:
+        row = measured([sys.executable, "-c", code, report.name] + command, **options)
+        row["rss"] = int(report.read()) / 1024
+    return row
+
+
+def start_registry(folder):
+    """docker-registry on a free port of the loopback address."""
+    config = os.path.join(folder, "registry.yml")
+    port = 5950
+    with open(config, "w", encoding="ascii") as file:
+        file.write(f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {folder}/registry}}}}\nhttp: {{addr: '127.0.0.1:{port}'}}\n")
+    process = subprocess.Popen(["docker-registry", "serve", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for _ in range(100):
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/").close()
+            return process, f"127.0.0.1:{port}"
+        except OSError:
+            time.sleep(0.1)
+    sys.exit("docker-registry does not answer")
+
+
+def push(layout, name):
+    subprocess.run(["skopeo", "copy", "-q", "--dest-tls-verify=false", f"oci:{layout}", f"docker://{name}"], check=True)
+
+
+def parts(layout, layers, scratch):
+    """The work that no puller can avoid, each step alone, added up over the layers."""
+    total = {"wall": 0.0, "cpu": 0.0}
+    for digest, _, _ in layers:
+        packed = os.path.join(layout, "blobs/sha256", digest)
+        tar = os.path.join(scratch, "layer.tar")
+        steps = [["sh", "-c", f"igzip -d -c {packed} > /dev/null"], ["openssl", "dgst", "-sha256", packed]]
+        subprocess.run(["sh", "-c", f"igzip -d -c {packed} > {tar}"], check=True)
+        steps += [["openssl", "dgst", "-sha256", tar],
+                  ["sh", "-c", f"tar2sqfs -q -f -j 1 -c zstd -X level=1 {scratch}/layer.sqfs < {tar}"]]
+        for step in steps:
+            row = measured(step)
+            total["wall"] += row["wall"]
+            total["cpu"] += row["cpu"]
+    return total
+
+
+def berth_rows(pull, registry, work):
+    store = os.path.join(work, "store")
+    command = lambda tag: [pull, "--store", store, f"{registry}/ngc:{tag}"]
+    rows = {"berth, cold": with_memory(command("base")), "berth, again": with_memory(command("base")), "berth, derived": with_memory(command("derived"))}
+    size = sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(os.path.join(store, "layers")) for name in names)
+    rows["berth, cold"]["stored"] = size / 1e6
+    return rows
+
+
+def peer_rows(registry, layout, work):
+    """What is installed of the peers; nobody is an error."""
+    rows = {}
+    if shutil.which("skopeo") and shutil.which("umoci"):
+        script = (f"skopeo copy -q --src-tls-verify=false docker://{registry}/ngc:base oci:{work}/peer:base && "
+                  f"umoci unpack --rootless --image {work}/peer:base {work}/bundle")
+        rows["skopeo + umoci"] = with_memory(["sh", "-c", script])
+        shutil.rmtree(f"{work}/peer"), shutil.rmtree(f"{work}/bundle")
+    if shutil.which("ch-image"):
+        rows["ch-image pull"] = with_memory(["ch-image", "--tls-no-verify", "-s", f"{work}/ch", "pull", f"{registry}/ngc:base"])
+    if shutil.which("podman"):
+        rows["podman pull"] = with_memory(["podman", "--root", f"{work}/podman", "--runroot", f"{work}/podman-run", "pull", "-q", "--tls-verify=false",
+                                           f"{registry}/ngc:base"])
+    return rows
+
+
+def show(rows, floor):
+    print(f"{'':18}{'wall s':>9}{'CPU s':>9}{'RSS MB':>9}{'written':>9}{'stored':>8}{'CPU/parts':>11}{'wall/CPU':>10}")
+    for name, row in rows.items():
+        rss, written, stored = (f"{row[key]:.0f}" if key in row else "-" for key in ("rss", "written", "stored"))
+        print(f"{name:18}{row['wall']:9.2f}{row['cpu']:9.2f}{rss:>9}{written:>9}{stored:>8}{row['cpu'] / floor:11.2f}{row['wall'] / max(row['cpu'], 1e-9):10.2f}")
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("pull")
+    options.add_argument("--scale", type=float, default=1.0)
+    options.add_argument("--cache", default="/var/tmp/berth-bench")
+    options.add_argument("--json")
+    options = options.parse_args()
+    layout = os.path.join(options.cache, f"layout-{options.scale}")
+    facts = os.path.join(layout, "layers.json")
+    if not os.path.exists(facts):
+        shutil.rmtree(layout, ignore_errors=True)
+        layers = ngc_image.write_layers(layout, options.scale)
+        with open(facts, "w", encoding="ascii") as file:
+            json.dump(layers, file)
+    with open(facts, encoding="ascii") as file:
+        layers = json.load(file)
+    with tempfile.TemporaryDirectory(prefix="berth-bench-", dir=options.cache) as work:
+        registry_process, registry = start_registry(work)
+        try:
+            ngc_image.write_image(layout, layers)
+            push(layout, f"{registry}/ngc:base")
+            ngc_image.write_image(layout, layers + [ngc_image.write_small_layer(layout)], b"derived")
+            push(layout, f"{registry}/ngc:derived")
+            floor = parts(layout, layers, work)
+            rows = {"the parts, alone": floor, **berth_rows(os.path.abspath(options.pull), registry, work), **peer_rows(registry, layout, work)}
+        finally:
+            registry_process.send_signal(signal.SIGTERM)
+            registry_process.wait()
+    show(rows, floor["cpu"])
+    if options.json:
+        with open(options.json, "w", encoding="ascii") as file:
+            json.dump(rows, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
