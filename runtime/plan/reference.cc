@@ -21,6 +21,16 @@ bool is_alnum(char c) { return is_digit(c) || is_lower(c) || (c >= 'A' && c <= '
 bool is_lower_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); }
 bool is_any_hex(char c) { return is_lower_hex(c) || (c >= 'A' && c <= 'F'); }
 
+struct Scheme {
+    std::string_view prefix;
+    Reference::Kind kind;
+};
+constexpr Scheme schemes[] = {{"oci:", Reference::Kind::oci},
+                              {"oci-archive:", Reference::Kind::oci_archive},
+                              {"docker-archive:", Reference::Kind::docker_archive},
+                              {"dockerd://", Reference::Kind::dockerd},
+                              {"podman://", Reference::Kind::podman}};
+
 bool has_registry_shape(std::string_view part) { return part == "localhost" || part.find_first_of(".:[") != part.npos; }
 
 /// What stands behind an `@` is meant as a digest when it names a hash or ends in a long run of hexadecimal digits; otherwise the
@@ -44,7 +54,10 @@ class Parser {
     [[noreturn]] void fail(std::string_view message, const char* at) const {
         throw Error(with_caret(cat("image reference: ", message), text_, static_cast<size_t>(at - text_.data())));
     }
+    Reference parse_local(Reference::Kind kind, std::string_view rest) const;
     std::string_view without_scheme() const;
+    void check_selector(std::string_view selector) const;
+    void take_image(std::string_view rest, Reference& out) const;
     void take_user(std::string_view& rest, Reference& out) const;
     void take_registry(std::string_view& rest, Reference& out) const;
     void take_digest(std::string_view& rest, Reference& out) const;
@@ -69,8 +82,40 @@ Reference Parser::parse() {
         out.path = text_;
         return out;
     }
+    for (const Scheme& scheme : schemes)
+        if (text_.starts_with(scheme.prefix)) return parse_local(scheme.kind, text_.substr(scheme.prefix.size()));
     std::string_view rest = without_scheme();
     take_user(rest, out);
+    take_image(rest, out);
+    return out;
+}
+
+/// The other sources: the first colon ends a path, as skopeo has it.
+Reference Parser::parse_local(Reference::Kind kind, std::string_view rest) const {
+    Reference out;
+    out.kind = kind;
+    if (out.has_path()) {
+        size_t colon = rest.find(':');
+        out.path = rest.substr(0, colon);
+        if (out.path.empty()) fail("the path is missing", rest.data());
+        if (colon == rest.npos) return out;
+        rest.remove_prefix(colon + 1);
+        if (rest.empty()) fail("what follows the colon is empty; without the colon the only image is meant", rest.data());
+    }
+    out.selector = rest;
+    check_selector(rest);
+    if (kind != Reference::Kind::oci && kind != Reference::Kind::oci_archive) take_image(rest, out);
+    return out;
+}
+
+void Parser::check_selector(std::string_view selector) const {
+    constexpr size_t selector_limit = 200;
+    auto bad = std::find_if(selector.begin(), selector.end(), [](char c) { return c <= ' ' || c > '~' || c == '%'; });
+    if (bad != selector.end()) fail("this character cannot be part of an image's name", &*bad);
+    if (selector.size() > selector_limit) fail(cat("an image's name has here at most ", selector_limit, " characters"), selector.data() + selector_limit);
+}
+
+void Parser::take_image(std::string_view rest, Reference& out) const {
     take_registry(rest, out);
     take_digest(rest, out);
     take_tag(rest, out);
@@ -79,15 +124,13 @@ Reference Parser::parse() {
     if (out.registry == docker_hub && out.name.find('/') == out.name.npos) out.name.insert(0, "library/");
     if (out.name.size() > name_limit) fail(cat("the name is longer than ", name_limit, " bytes"), rest.data());
     if (out.tag.empty() && out.digest.empty()) out.tag = "latest";
-    return out;
 }
 
 std::string_view Parser::without_scheme() const {
-    for (std::string_view other : {"oci:", "oci-archive:", "docker-archive:", "dockerd://", "podman://"})
-        if (text_.starts_with(other))
-            fail(cat(other, " is not supported yet; push the image to a registry, or give a .sqsh file as ./FILE.sqsh"), text_.data());
+    if (text_.starts_with("docker-daemon:")) fail("the images of a docker daemon are written dockerd://NAME:TAG", text_.data());
     if (text_.starts_with("docker://")) return text_.substr(9);
-    if (size_t scheme = text_.find("://"); scheme != text_.npos) fail("unknown kind of image source; a registry image is docker:// or has no prefix", text_.data());
+    if (size_t scheme = text_.find("://"); scheme != text_.npos)
+        fail("unknown kind of image source; there are docker:// (or no prefix), dockerd://, podman://, oci:, oci-archive: and docker-archive:", text_.data());
     return text_;
 }
 
@@ -215,6 +258,8 @@ void Parser::check_component(std::string_view component) const {
 
 std::string Reference::text() const {
     if (kind == Kind::path) return path;
+    for (const Scheme& scheme : schemes)
+        if (scheme.kind == kind) return cat(scheme.prefix, path, has_path() && !selector.empty() ? ":" : "", selector);
     std::string out = cat(registry, has_registry_shape(registry) ? "/" : "#", name);
     if (!tag.empty()) out += cat(":", tag);
     if (!digest.empty()) out += cat("@", digest);
@@ -227,9 +272,15 @@ bool is_digest(std::string_view text) {
     return text.size() == 71 && text.starts_with("sha256:") && std::all_of(text.begin() + 7, text.end(), is_lower_hex);
 }
 
+Reference with_absolute_path(Reference reference, const std::string& cwd) {
+    if (reference.has_path() && reference.path[0] != '/') reference.path = cat(cwd, "/", reference.path);
+    return reference;
+}
+
 bool looks_like_image_file(std::string_view text) {
     if (text.find_first_of("/:@#") != text.npos) return false;
-    return text.ends_with(".sqsh") || text.ends_with(".squashfs") || text.ends_with(".sqfs") || text.ends_with(".sif");
+    constexpr std::string_view endings[] = {".sqsh", ".squashfs", ".sqfs", ".sif", ".tar", ".tgz", ".tar.gz", ".tar.zst", ".tar.zstd"};
+    return std::any_of(std::begin(endings), std::end(endings), [&](std::string_view ending) { return text.ends_with(ending); });
 }
 
 std::string image_file_mistake(std::string_view text) {

@@ -89,9 +89,40 @@ TEST_CASE("paths are taken as given", "[plan][reference]") {
     }
     CHECK(berth::plan::looks_like_image_file("x.sqsh"));
     CHECK(berth::plan::looks_like_image_file("tool.sif"));
+    CHECK(berth::plan::looks_like_image_file("image.tar.gz"));
     CHECK_FALSE(berth::plan::looks_like_image_file("./x.sqsh"));
     CHECK_FALSE(berth::plan::looks_like_image_file("ubuntu"));
     CHECK(berth::plan::image_file_mistake("x.sqsh").find("write ./x.sqsh") != std::string::npos);
+}
+
+TEST_CASE("the sources of this node: a path up to the first colon, and what is chosen in it", "[plan][reference]") {
+    using Kind = Reference::Kind;
+    struct Row {
+        std::string text;
+        Kind kind;
+        std::string path, selector;
+    };
+    const Row rows[] = {{"oci:dir", Kind::oci, "dir", ""},
+                        {"oci:./a/dir:v1/x@y:2", Kind::oci, "./a/dir", "v1/x@y:2"},
+                        {"oci-archive:/a.tar:@sha256:" + std::string(64, 'a'), Kind::oci_archive, "/a.tar", "@sha256:" + std::string(64, 'a')},
+                        {"docker-archive:../a.tar", Kind::docker_archive, "../a.tar", ""},
+                        {"docker-archive:a.tar:debian:12", Kind::docker_archive, "a.tar", "debian:12"},
+                        {"dockerd://r.io/a/b:2", Kind::dockerd, "", "r.io/a/b:2"},
+                        {"podman://debian", Kind::podman, "", "debian"}};
+    for (const Row& row : rows) {
+        INFO(row.text);
+        Reference got = parse_reference(row.text);
+        CHECK(got.kind == row.kind);
+        CHECK(got.path == row.path);
+        CHECK(got.selector == row.selector);
+        CHECK(got.text() == row.text);
+        CHECK(got.has_path() == !row.path.empty());
+    }
+    CHECK(parse_reference("docker-archive:a.tar:debian").tag == "latest");
+    CHECK(parse_reference("docker-archive:a.tar:debian").name == "library/debian");
+    CHECK(berth::plan::with_absolute_path(parse_reference("oci:a:b"), "/w").text() == "oci:/w/a:b");
+    CHECK(berth::plan::with_absolute_path(parse_reference("/x.sqsh"), "/w").path == "/x.sqsh");
+    CHECK(berth::plan::with_absolute_path(parse_reference("r.io/a:b"), "/w").text() == "r.io/a:b");
 }
 
 TEST_CASE("hostile row 28: a digest is sha256 and 64 lower-case digits before any path or URL", "[plan][reference]") {
@@ -136,11 +167,14 @@ TEST_CASE("mistakes in a reference are pointed at", "[plan][reference]") {
         {"#a", 0, "registry is empty"},
         {"@r.io#a", 0, "login name"},
         {"[::1/a", 0, "IPv6"},
-        {"oci:dir", 0, "not supported yet"},
-        {"podman://x", 0, "not supported yet"},
-        {"dockerd://x", 0, "not supported yet"},
-        {"docker-archive:x.tar", 0, "not supported yet"},
-        {"oci-archive:x.tar", 0, "not supported yet"},
+        {"oci:", 4, "path is missing"},
+        {"oci:dir:", 8, "without the colon"},
+        {"oci:dir:a b", 9, "character"},
+        {"oci-archive:x.tar:a%b", 19, "character"},
+        {"docker-archive:x.tar:UP", 21, "lower-case"},
+        {"podman://", 9, "empty"},
+        {"dockerd://a:b c", 13, "character"},
+        {"docker-daemon:x", 0, "dockerd://"},
         {"http://r.io/a", 0, "unknown kind"},
         {"docker:///a", 9, "empty"},
     };
