@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -26,7 +27,7 @@ class Fetch {
     }
 
     /// Runs in a worker until no layer is left, or something failed.
-    void work(image::Registry registry, unsigned compressors) noexcept;
+    void work(const image::Source& origin, unsigned compressors) noexcept;
     /// Runs in the caller's thread until the workers are done.
     void watch(unsigned workers, const Progress& progress);
     void rethrow() const {
@@ -34,7 +35,7 @@ class Fetch {
     }
 
   private:
-    void fetch(image::Registry& registry, const MissingLayer& layer, unsigned compressors);
+    void fetch(image::Source& source, const MissingLayer& layer, unsigned compressors);
     Fd wait_for_turn(const MissingLayer& layer);
     void fail(std::exception_ptr failure);
 
@@ -59,9 +60,10 @@ void Fetch::fail(std::exception_ptr failure) {
     stop_ = true;
 }
 
-void Fetch::work(image::Registry registry, unsigned compressors) noexcept {
+void Fetch::work(const image::Source& origin, unsigned compressors) noexcept {
     try {
-        for (size_t i = next_++; i < layers_.size() && !stop_; i = next_++) fetch(registry, layers_[i], compressors);
+        std::unique_ptr<image::Source> source = origin.sibling();
+        for (size_t i = next_++; i < layers_.size() && !stop_; i = next_++) fetch(*source, layers_[i], compressors);
     } catch (...) {
         fail(std::current_exception());
     }
@@ -84,7 +86,7 @@ Fd Fetch::wait_for_turn(const MissingLayer& layer) {
     }
 }
 
-void Fetch::fetch(image::Registry& registry, const MissingLayer& layer, unsigned compressors) {
+void Fetch::fetch(image::Source& source, const MissingLayer& layer, unsigned compressors) {
     Fd turn = wait_for_turn(layer);
     if (store_.open_layer(layer.diff_id)) {
         received_ += layer.blob.size;
@@ -101,7 +103,7 @@ void Fetch::fetch(image::Registry& registry, const MissingLayer& layer, unsigned
     if (layer.blob.data) {
         take(layer.blob.data->data(), layer.blob.data->size());
     } else {
-        registry.stream_blob(layer.blob, take);
+        source.stream(layer.blob, take);
     }
     image::ConvertedLayer got = converter.finish();
     auto refuse = [&](const char* kind, const std::string& is, const std::string& wanted) {
@@ -130,7 +132,7 @@ void Fetch::watch(unsigned workers, const Progress& progress) {
 
 }  // namespace
 
-void fetch_layers(const store::Store& store, const image::Registry& registry, const std::vector<MissingLayer>& layers, unsigned downloads,
+void fetch_layers(const store::Store& store, const image::Source& source, const std::vector<MissingLayer>& layers, unsigned downloads,
                   std::atomic<bool>& stop, const std::string& what, const Progress& progress) {
     if (layers.empty()) return;
     Fetch fetch(store, layers, stop, what);
@@ -139,7 +141,7 @@ void fetch_layers(const store::Store& store, const image::Registry& registry, co
     {
         // Joined at the end of the block, whatever progress throws; `stop` makes that soon.
         std::vector<std::jthread> threads;
-        for (unsigned i = 0; i < workers; ++i) threads.emplace_back(&Fetch::work, &fetch, registry.sibling(), compressors);
+        for (unsigned i = 0; i < workers; ++i) threads.emplace_back(&Fetch::work, &fetch, std::cref(source), compressors);
         try {
             fetch.watch(workers, progress);
         } catch (...) {

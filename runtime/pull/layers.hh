@@ -1,10 +1,10 @@
-// Fetches the missing layers of an image, several at a time, each straight from the registry into its squashfs file.
+// Fetches the missing layers of an image, several at a time, each straight from its source into its squashfs file.
 #pragma once
 #include <string>
 #include <vector>
 
 #include "runtime/image/manifest.hh"
-#include "runtime/image/registry.hh"
+#include "runtime/image/source.hh"
 #include "runtime/pull/pull.hh"
 #include "runtime/store/store.hh"
 
@@ -16,8 +16,8 @@ struct MissingLayer {
 };
 
 /// Every layer is verified (size, digest, diff_id) before it is published. The first failure stops the others and is thrown.
-/// `stop` is the flag that the registry's options point to.
-void fetch_layers(const store::Store& store, const image::Registry& registry, const std::vector<MissingLayer>& layers, unsigned downloads,
+/// `stop` is the flag that a registry's options point to.
+void fetch_layers(const store::Store& store, const image::Source& source, const std::vector<MissingLayer>& layers, unsigned downloads,
                   std::atomic<bool>& stop, const std::string& what, const Progress& progress);
 
 }  // namespace berth::pull

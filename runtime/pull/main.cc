@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 
@@ -57,9 +58,24 @@ class Output {
     bool report_;
 };
 
+/// The socket of `program`'s daemon, by the variables that its own client heeds.
+std::string socket_of(const char* program) {
+    auto value = [](const char* name) { return std::string(std::getenv(name) == nullptr ? "" : std::getenv(name)); };
+    if (program == std::string("podman")) {
+        std::string folder = value("XDG_RUNTIME_DIR");
+        return cat(folder.empty() ? cat("/run/user/", ::geteuid()) : folder, "/podman/podman.sock");
+    }
+    std::string host = value("DOCKER_HOST");
+    if (host.empty()) return "/var/run/docker.sock";
+    if (!host.starts_with("unix://")) throw Error(cat("DOCKER_HOST=", printable(host), ": only a unix socket is supported, as unix:///PATH"));
+    return host.substr(7);
+}
+
 pull::Options options_of(const Arguments& arguments, const plan::Reference& reference) {
     pull::Options out;
     out.policy = pull::parse_policy(arguments.policy);
+    if (reference.kind == plan::Reference::Kind::dockerd) out.docker_socket = socket_of("docker");
+    out.podman_socket = socket_of("podman");
     out.registry.plain_http.insert(arguments.plain_http.begin(), arguments.plain_http.end());
     out.keep = {arguments.keep_bytes, int64_t{24 * 3600} * arguments.keep_days};
     if (arguments.site.empty()) return out;
@@ -112,7 +128,7 @@ int run_command(int argc, char** argv, int (*command)(int, char**)) {
 int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "verify") == 0) return run_command(argc, argv, pull::verify_command);
     Arguments arguments;
-    CLI::App app("Brings an image from a registry into a store of berth.", "berth-pull");
+    CLI::App app("Brings an image into a store of berth.", "berth-pull");
     app.add_option("--store", arguments.store, "directory of the store")->required();
     app.add_option("--policy", arguments.policy, "newer (default), missing, always or never");
     app.add_option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS (loopback always is)")->expected(1)->take_all();

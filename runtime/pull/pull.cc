@@ -6,6 +6,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/pull/layers.hh"
+#include "runtime/pull/open_source.hh"
 #include "runtime/pull/stored.hh"
 #include "runtime/store/collect.hh"
 
@@ -25,21 +26,21 @@ class Pull {
     Pull(const store::Store& store, const plan::Reference& reference, const Options& options, const Progress& progress)
         : store_(store),
           reference_(reference),
+          options_(options),
           policy_(options.policy),
-          downloads_(options.downloads),
           progress_(progress),
           what_(cat("image ", printable(reference.text(), 1024))),
-          registry_(reference, with_stop(options.registry)) {}
+          record_(record_of(reference, options)) {
+        if (options_.registry.stop == nullptr) options_.registry.stop = &stop_;
+    }
 
     std::string run();
     /// True when run() has brought something.
     bool has_fetched() const { return fetched_; }
 
   private:
-    image::RegistryOptions with_stop(image::RegistryOptions options) {
-        if (options.stop == nullptr) options.stop = &stop_;
-        return options;
-    }
+    bool is_local() const { return reference_.kind != plan::Reference::Kind::registry; }
+    image::Source& source();
     std::optional<std::string> without_asking() const;
     std::string resolve();
     std::string ask();
@@ -52,15 +53,22 @@ class Pull {
 
     const store::Store& store_;
     const plan::Reference& reference_;
+    Options options_;
     Policy policy_;
-    unsigned downloads_;
     const Progress& progress_;
     std::string what_;
     std::atomic<bool> stop_ = false;
     bool fetched_ = false;
     std::string etag_;
-    image::Registry registry_;
+    plan::Reference record_;  ///< what the store remembers the answer under
+    std::unique_ptr<image::Source> source_;
 };
+
+/// Opened only when something is asked of it: to open an archive can mean to unpack it.
+image::Source& Pull::source() {
+    if (!source_) source_ = open_source(store_, reference_, record_, options_);
+    return *source_;
+}
 
 std::string Pull::run() {
     if (auto stored = without_asking()) return *stored;
@@ -75,11 +83,11 @@ std::string Pull::run() {
 
 /// What the policy lets run without a request.
 std::optional<std::string> Pull::without_asking() const {
-    bool may_ask = policy_ == Policy::always || (policy_ == Policy::newer && reference_.digest.empty());
+    bool may_ask = policy_ == Policy::always || (policy_ == Policy::newer && reference_.digest.empty() && !is_local());
     if (may_ask) return std::nullopt;
-    auto digest = store_.digest_of(reference_);
+    auto digest = store_.digest_of(record_);
     if (digest && is_complete(store_, *digest)) return digest;
-    if (policy_ == Policy::never) throw Error(cat(what_, ": not in the store ", store_.path(), ", and the pull policy is never; pull it first"));
+    if (policy_ == Policy::never && !is_local()) throw Error(cat(what_, ": not in the store ", store_.path(), ", and the pull policy is never; pull it first"));
     return std::nullopt;
 }
 
@@ -93,23 +101,23 @@ std::string Pull::resolve() {
 }
 
 std::string Pull::ask() {
-    std::string asked = reference_.digest.empty() ? reference_.tag : reference_.digest;
+    const std::string& digest = record_.digest;
     // A digest says all that a HEAD would; `always` wants to know whether the registry still has it.
-    if (!reference_.digest.empty() && policy_ != Policy::always) return asked;
-    if (auto answer = registry_.head_manifest(asked)) {
-        if (!reference_.digest.empty() && answer->digest != reference_.digest)
+    if (!digest.empty() && policy_ != Policy::always) return digest;
+    if (auto answer = source().resolve()) {
+        if (!digest.empty() && answer->digest != digest)
             throw Error(cat(what_, ": the registry answers with ", answer->digest, " instead; refused"));
         etag_ = answer->etag;
         return answer->digest;
     }
-    image::Document document = registry_.get_manifest(asked);
+    image::Document document = source().manifest("");
     etag_ = document.etag;
     return document.digest;
 }
 
 /// A registry that is down must not stop jobs whose image is here.
 std::string Pull::fall_back(const image::Unreachable& problem) const {
-    auto digest = store_.digest_of(reference_);
+    auto digest = store_.digest_of(record_);
     if (!digest || !is_complete(store_, *digest)) throw problem;
     progress_(cat("warning: ", problem.what(), "; using the image of the last pull, ", *digest));
     return *digest;
@@ -125,7 +133,7 @@ Chain Pull::find_manifest(const std::string& digest) {
     Chain out;
     image::Descriptor next{"", digest, 0, std::nullopt};
     for (unsigned depth = 0;; ++depth) {
-        out.document = registry_.get_manifest(next.digest);
+        out.document = source().manifest(next.digest);
         if (depth > 0 && out.document.bytes.size() != next.size)
             throw Error(cat(what_, ": the manifest ", next.digest, " has ", out.document.bytes.size(), " bytes instead of ", next.size, "; refused"));
         auto document = image::parse_manifest(out.document.bytes, out.document.content_type, what_);
@@ -151,7 +159,7 @@ void Pull::fetch(const std::string& digest) {
 }
 
 void Pull::fetch_image(const Chain& chain) {
-    std::string config = registry_.get_blob(chain.manifest.config);
+    std::string config = source().blob(chain.manifest.config);
     image::ImageDescription image = image::parse_config(config, chain.manifest.layers.size(), what_);
     std::vector<MissingLayer> missing;
     for (size_t i = 0; i < image.diff_ids.size(); ++i) {
@@ -162,17 +170,17 @@ void Pull::fetch_image(const Chain& chain) {
         else if (!known)
             missing.push_back({chain.manifest.layers[i], diff_id});
     }
-    fetch_layers(store_, registry_, missing, downloads_, stop_, what_, progress_);
+    fetch_layers(store_, source(), missing, options_.downloads, stop_, what_, progress_);
     progress_(cat("merging the ", image.diff_ids.size(), " layers of ", what_));
     store_.publish_image(chain.document.digest, {chain.document.bytes, config, make_index(store_, image, what_)});
 }
 
 void Pull::remember_tag(const std::string& digest) const {
-    if (!reference_.digest.empty()) return;
-    auto known = store_.find_tag(reference_);
+    if (!record_.digest.empty() || !is_still_true(reference_, record_)) return;
+    auto known = store_.find_tag(record_);
     // A warm start that changes nothing writes nothing.
     if (known && known->digest == digest) return;
-    store_.put_tag(reference_, {digest, static_cast<int64_t>(::time(nullptr)), etag_});
+    store_.put_tag(record_, {digest, static_cast<int64_t>(::time(nullptr)), etag_});
 }
 
 }  // namespace
@@ -186,7 +194,7 @@ Policy parse_policy(const std::string& text) {
 }
 
 std::string pull(const store::Store& store, const plan::Reference& reference, const Options& options, const Progress& progress) {
-    if (reference.kind != plan::Reference::Kind::registry) throw Error(cat("image ", printable(reference.text()), ": a file, which needs no pull"));
+    if (reference.kind == plan::Reference::Kind::path) throw Error(cat("image ", printable(reference.text()), ": a file, which needs no pull"));
     store.sweep();
     Fd no_removals = store.hold_off_removals();
     Pull pull(store, reference, options, progress);

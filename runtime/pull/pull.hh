@@ -1,4 +1,4 @@
-// Brings an image into the store: asks the registry what a tag means, fetches what is missing, and publishes it whole.
+// Brings an image into the store: asks its source what the reference means, fetches what is missing, and publishes it whole.
 #pragma once
 #include <functional>
 #include <string>
@@ -12,6 +12,7 @@ namespace berth::pull {
 
 /// When the registry is asked. newer: one HEAD for a tag, nothing for a digest that is here, and what is here when the registry cannot answer.
 /// missing: only when the image is not here. always: always, and its silence is an error. never: not at all.
+/// What is on this node already (archives, layouts, daemons) is not the matter of a policy: it is read when it is not known, or with always.
 enum class Policy { newer, missing, always, never };
 
 /// Throws Error for anything but the four words.
@@ -20,6 +21,8 @@ Policy parse_policy(const std::string& text);
 struct Options {
     Policy policy = Policy::newer;
     image::RegistryOptions registry;
+    std::string docker_socket = "/var/run/docker.sock";
+    std::string podman_socket;  ///< empty: there is none
     unsigned downloads = 3;  ///< layers at a time
     store::KeepLimits keep;  ///< applied to the store after a pull that brought something
 };

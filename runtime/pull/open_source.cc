@@ -1,0 +1,70 @@
+#include "runtime/pull/open_source.hh"
+
+#include <fcntl.h>
+
+#include <ctime>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/image/source_local.hh"
+#include "runtime/store/file_record.hh"
+
+namespace berth::pull {
+
+namespace {
+
+using Kind = plan::Reference::Kind;
+
+bool is_daemon(Kind kind) { return kind == Kind::dockerd || kind == Kind::podman; }
+
+image::Daemon daemon_of(Kind kind, const Options& options) {
+    return kind == Kind::dockerd ? image::Daemon{"docker", options.docker_socket} : image::Daemon{"podman", options.podman_socket};
+}
+
+image::Scratch scratch_in(const store::Store& store) {
+    return [&store] {
+        store::NewFile file = store.new_file();
+        Fd copy(::fcntl(file.fd(), F_DUPFD_CLOEXEC, 0));
+        if (!copy) throw SysError("making a temporary file");
+        return copy;
+    };
+}
+
+}  // namespace
+
+plan::Reference record_of(const plan::Reference& reference, const Options& options) {
+    if (reference.kind == Kind::registry) return reference;
+    if (is_daemon(reference.kind)) return store::id_record(image::find_in_daemon(daemon_of(reference.kind, options), reference));
+    return store::file_record(reference).reference;
+}
+
+bool is_still_true(const plan::Reference& reference, const plan::Reference& record) {
+    if (reference.kind == Kind::registry || is_daemon(reference.kind)) return true;
+    // A change within the clock's step of the last one would leave no trace.
+    constexpr int64_t settled_seconds = 2;
+    store::FileRecord now = store::file_record(reference);
+    return now.reference.name == record.name && now.changed + settled_seconds <= ::time(nullptr);
+}
+
+std::unique_ptr<image::Source> open_source(const store::Store& store, const plan::Reference& reference, const plan::Reference& record, const Options& options) {
+    std::string what = cat("image ", printable(reference.text(), 1024));
+    image::Scratch scratch = scratch_in(store);
+    switch (reference.kind) {
+        case Kind::oci:
+            return image::make_oci_source(image::open_folder(reference.path, what), reference.selector, what);
+        case Kind::oci_archive:
+            return image::make_oci_source(image::open_archive(reference.path, what, scratch), reference.selector, what);
+        case Kind::docker_archive:
+            return image::make_docker_source(image::open_archive(reference.path, what, scratch), reference, what);
+        case Kind::dockerd:
+        case Kind::podman: {
+            // By its Id the daemon gives just this image, whatever its name means by now.
+            Fd archive = image::export_from_daemon(daemon_of(reference.kind, options), record.name, what, scratch);
+            return image::make_docker_source(image::open_archive(std::move(archive), what, scratch), {}, what);
+        }
+        default:
+            return image::make_registry_source(reference, options.registry);
+    }
+}
+
+}  // namespace berth::pull
