@@ -1,5 +1,6 @@
 // An image that is ready to be served.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "runtime/base/fd.hh"
@@ -8,9 +9,12 @@
 namespace berth {
 
 struct ContainerImage {
-    squash::Index index;
+    squash::Index index;     ///< of a directory: its config, and no files
     std::vector<Fd> layers;  ///< in the order of index.layers()
     Fd lease = Fd();         ///< keeps the image in its store; empty for an image that is in none
+    /// Path of a root file system that is a directory of the node; empty for an image that is served. A path, since a mount namespace takes no mounts
+    /// from descriptors of another one.
+    std::string directory = {};
 };
 
 }  // namespace berth

@@ -75,6 +75,12 @@ mount::ServerOptions server_options(const plan::Plan& plan, const plan::Site& si
     return options;
 }
 
+/// A mount of the directory that is the image, not attached anywhere; empty for none.
+Fd clone_directory(const std::string& path) {
+    if (path.empty()) return {};
+    return sys::open_tree_clone(sys::open_file(path, O_PATH | O_DIRECTORY).get(), true, printable(path, 4096));
+}
+
 /// True when the calling process is in the container's user namespace already, as a child of the server is.
 bool is_inside(const StartedContainer& container) {
     Fd own = container.proc ? sys::open_at(container.proc.get(), "self/ns/user", O_RDONLY) : sys::open_file("/proc/self/ns/user", O_RDONLY);
@@ -98,11 +104,17 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     enter_namespaces(container, plan.identity);
     watch.lap("namespaces");
     std::vector<mount::Source> sources = mount::take_sources(plan.edits);
+    Fd directory = clone_directory(image.directory);
     sys::make_mounts_private();
     watch.lap("sources");
     Fd staging = mount::make_staging(plan.tmpfs_size);
-    mount::start_server(std::move(image.index), std::move(image.layers), server_options(plan, site),
-                        mount::staging_directory(staging.get(), "lower").get());
+    Fd lower = mount::staging_directory(staging.get(), "lower");
+    if (directory) {
+        // Its owners stay who they are: the caller's files are the caller's in the container.
+        sys::move_mount_to(directory.get(), lower.get(), printable(image.directory, 4096));
+    } else {
+        mount::start_server(std::move(image.index), std::move(image.layers), server_options(plan, site), lower.get());
+    }
     watch.lap("server");
     mount::Root root = mount::Root::make_overlay(staging.get());
     watch.lap("overlay");

@@ -1,8 +1,7 @@
 #include "runtime/image_source.hh"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -10,10 +9,11 @@
 
 #include "runtime/base/child.hh"
 #include "runtime/base/error.hh"
-#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/facts.hh"
-#include "runtime/squash/tree.hh"
+#include "runtime/image_file.hh"
+#include "runtime/image_spelling.hh"
+#include "runtime/store/file_record.hh"
 
 namespace berth {
 
@@ -75,8 +75,14 @@ std::string pulled(const plan::Reference& reference, const std::vector<std::stri
     }
 }
 
-/// The digest when the store can answer without the registry; empty otherwise.
+/// The digest when the store can answer without the source; empty otherwise.
 std::string known_digest(const plan::Reference& reference, const store::Store& store, const plan::Site& site) {
+    using Kind = plan::Reference::Kind;
+    if (reference.kind == Kind::dockerd || reference.kind == Kind::podman) return {};
+    if (reference.has_path()) {
+        auto digest = site.pull_policy == "always" ? std::nullopt : store.digest_of(store::file_record(reference).reference);
+        return digest && store.has_image(*digest) ? *digest : std::string();
+    }
     bool may_ask = reference.digest.empty() && site.pull_policy != "missing" && site.pull_policy != "never";
     if (may_ask || site.pull_policy == "always") return {};
     auto digest = store.digest_of(reference);
@@ -87,7 +93,7 @@ ContainerImage stored_image(const store::Store& store, const std::string& digest
     // First of all: from here on nothing of the image is removed.
     Fd lease = store.lease(store.image_of(digest).value_or(digest));
     Fd file = store.open_index(digest);
-    ContainerImage image{squash::Index::open(file.get(), cat("the index of image ", digest)), {}, std::move(lease)};
+    ContainerImage image{squash::Index::open(file.get(), cat("the index of image ", digest)), {}, std::move(lease), {}};
     image.layers = store.open_layers(image.index);
     return image;
 }
@@ -99,7 +105,7 @@ std::optional<ContainerImage> try_stored_image(const store::Store& store, const 
     return std::nullopt;
 }
 
-OpenedImage open_registry_image(const plan::Reference& reference, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+OpenedImage open_stored_image(const plan::Reference& reference, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
     store::Store store = open_store(site, caller);
     std::string digest = known_digest(reference, store, site);
     if (!digest.empty())
@@ -110,25 +116,13 @@ OpenedImage open_registry_image(const plan::Reference& reference, const plan::Ca
     return {stored_image(store, digest), digest};
 }
 
-OpenedImage open_file_image(const std::string& path, const plan::Caller& caller) {
-    std::string full = path[0] == '/' ? path : cat(caller.cwd, "/", path);
-    Fd file = sys::open_file(full, O_RDONLY);
-    struct stat st = sys::stat_of(file.get(), full);
-    if (S_ISDIR(st.st_mode)) throw Error(cat("opening the image ", printable(full, 4096), ": it is a directory; berth takes squashfs files (make one with mksquashfs DIR FILE.sqsh)"));
-    if (!S_ISREG(st.st_mode)) throw Error(cat("opening the image ", printable(full, 4096), ": it is no regular file"));
-    std::vector<squash::LayerInfo> layers(1);
-    squash::Tree tree = squash::read_tree(file.get(), full, 0, layers[0]);
-    OpenedImage opened{{squash::Index::from_bytes(squash::build_index(tree, layers, {})), {}}, {}};
-    opened.image.layers.push_back(std::move(file));
-    return opened;
-}
-
 }  // namespace
 
 OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
-    plan::Reference reference = plan::parse_reference(text);
-    if (reference.kind == plan::Reference::Kind::path) return open_file_image(reference.path, caller);
-    return open_registry_image(reference, caller, site, watch);
+    plan::Reference reference = plan::with_absolute_path(plan::parse_reference(text), caller.cwd);
+    if (reference.kind == plan::Reference::Kind::path) return {open_image_file(reference.path), {}};
+    if (reference.kind == plan::Reference::Kind::registry) check_is_no_file(text, caller.cwd);
+    return open_stored_image(reference, caller, site, watch);
 }
 
 std::string pull_program() {

@@ -1,4 +1,4 @@
-// From what the user wrote to an image that can be started: through the store, a pull, or a squashfs file.
+// From what the user wrote to an image that can be started: through the store, a pull, or a file or directory used as it lies.
 #pragma once
 #include <functional>
 #include <string>

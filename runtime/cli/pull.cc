@@ -15,7 +15,7 @@ int pull(int argc, char** argv) {
     CLI::App app("Bring an image into the store and print its digest.", "berth pull");
     std::string image, policy;
     app.add_option("--policy", policy, "newer: ask the registry about a tag; missing; always; never")->check(CLI::IsMember({"newer", "missing", "always", "never"}));
-    app.add_option("image", image, "REGISTRY/NAME:TAG or NAME@sha256:...")->required();
+    app.add_option("image", image, "REGISTRY/NAME:TAG, NAME@sha256:..., oci:DIR, oci-archive:FILE, docker-archive:FILE, dockerd://NAME or podman://NAME")->required();
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

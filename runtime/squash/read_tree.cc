@@ -158,13 +158,16 @@ void TreeReader::sort_names() {
 
 }  // namespace
 
-Tree read_tree(int fd, const std::string& what, uint32_t layer, LayerInfo& info, const TreeLimits& limits) {
-    SquashFile file{fd, what};
+Tree read_tree(int fd, const std::string& what, uint32_t layer, LayerInfo& info, const TreeLimits& limits, const Extent& place) {
+    SquashFile file{fd, what, place.size, place.offset};
     Super super = read_super(file);
     Budget budget(file, limits.metadata_bytes);
     Metadata metadata(file, super.codec, budget);
     auto tree = std::make_unique<Tree::Impl>();
     TreeReader(metadata, super, layer, limits, *tree).read();
+    for (Node& node : tree->nodes)
+        if (S_ISREG(node.mode)) node.start += place.offset;
+    for (Fragment& fragment : tree->fragments) fragment.start += place.offset;
     info.codec = super.codec;
     info.block_size = super.block_size;
     return Tree(std::move(tree));

@@ -1,5 +1,6 @@
 #include "runtime/squash/super.hh"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -52,7 +53,7 @@ void check_bounds(const SquashFile& file, const RawSuper& raw) {
 
 void SquashFile::read(void* out, size_t bytes, uint64_t offset) const {
     if (offset > size || bytes > size - offset) damaged("something points past its end");
-    if (!sys::pread_exact(fd, out, bytes, offset, printable(what, 4096))) damaged("it is shorter than its superblock says");
+    if (!sys::pread_exact(fd, out, bytes, start + offset, printable(what, 4096))) damaged("it is shorter than its superblock says");
 }
 
 void SquashFile::damaged(const std::string& problem) const {
@@ -64,7 +65,9 @@ void SquashFile::too_large(const std::string& problem) const {
 }
 
 Super read_super(SquashFile& file) {
-    file.size = static_cast<uint64_t>(sys::stat_of(file.fd, printable(file.what, 4096)).st_size);
+    auto there = static_cast<uint64_t>(sys::stat_of(file.fd, printable(file.what, 4096)).st_size);
+    uint64_t space = there - std::min(there, file.start);
+    file.size = file.size == 0 ? space : std::min(file.size, space);
     RawSuper raw{};
     if (file.size < sizeof raw) throw Error(cat("reading ", printable(file.what, 4096), ": it is too short for a squashfs file"));
     file.read(&raw, sizeof raw, 0);

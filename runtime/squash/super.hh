@@ -11,7 +11,8 @@ namespace berth::squash {
 struct SquashFile {
     int fd = -1;
     std::string what;
-    uint64_t size = 0;  ///< bytes that may be read: what the superblock counts as used
+    uint64_t size = 0;   ///< bytes that may be read: what the superblock counts as used
+    uint64_t start = 0;  ///< where the squashfs starts in the file behind `fd`; all offsets count from there
 
     /// Reads exactly `size` bytes at `offset`; throws Error past the end.
     void read(void* out, size_t bytes, uint64_t offset) const;
@@ -21,7 +22,7 @@ struct SquashFile {
     [[noreturn]] void too_large(const std::string& problem) const;
 };
 
-/// The superblock's fields, all within bounds. Offsets are bytes from the start of the file. Source: Linux fs/squashfs/squashfs_fs.h.
+/// The superblock's fields, all within bounds. Offsets are bytes from the start of the squashfs. Source: Linux fs/squashfs/squashfs_fs.h.
 struct Super {
     uint32_t inodes = 0;
     uint32_t block_size = 0;
@@ -36,7 +37,7 @@ struct Super {
     uint64_t fragment_table = 0;
 };
 
-/// Reads and checks the superblock and sets `file.size`. Throws Error for another version, an unsupported codec, or a truncated file.
+/// Reads and checks the superblock and sets `file.size`, which before is the space there is (0: all of the file). Throws Error for another version, an unsupported codec, or a truncated file.
 Super read_super(SquashFile& file);
 
 }  // namespace berth::squash

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/squash/index.hh"
+#include "runtime/squash/sif.hh"
 
 namespace berth::squash {
 
@@ -36,7 +37,8 @@ class Tree {
 
 /// Reads all metadata of the squashfs 4.0 file `fd` (gzip, lzo, xz, lz4, zstd). Files will refer to layer number `layer`.
 /// `info` receives codec and block size (its name is left as it is). Throws Error naming `what` for anything out of bounds or of another version.
-Tree read_tree(int fd, const std::string& what, uint32_t layer, LayerInfo& info, const TreeLimits& limits = {});
+/// The squashfs is all of the file, or the part `place` of it (a partition of a SIF file): the tree's offsets are those of the whole file either way.
+Tree read_tree(int fd, const std::string& what, uint32_t layer, LayerInfo& info, const TreeLimits& limits = {}, const Extent& place = {});
 
 /// Lays `layers` over one another, the base first, by the OCI layer rules: `.wh.NAME` removes NAME of lower layers, `.wh..wh..opq` empties the
 /// directory of lower layers whatever its place among its siblings, a name given beside its own whiteout survives, directory over directory
