@@ -11,6 +11,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/image_spelling.hh"
 #include "runtime/squash/data.hh"
+#include "runtime/squash/file_config.hh"
 #include "runtime/squash/tree.hh"
 #include "runtime/squash/tree_data.hh"
 
@@ -38,10 +39,17 @@ plan::ImageConfig config_in(const squash::Tree& tree, const std::vector<squash::
     return config_of_enroot(small_file(index, reader, "environment"), small_file(index, reader, "rc"));
 }
 
+/// What `berth import` wrote behind the squashfs, or for the files of others what Enroot leaves in them.
+plan::ImageConfig config_of(const squash::Tree& tree, const std::vector<squash::LayerInfo>& layers, int fd, const std::string& path, const squash::Extent& place) {
+    if (place.size == 0)
+        if (auto carried = squash::read_config(fd, path)) return carried->process;
+    return config_in(tree, layers, fd);
+}
+
 ContainerImage open_squashfs(Fd file, const std::string& path, const squash::Extent& place) {
     std::vector<squash::LayerInfo> layers(1);
     squash::Tree tree = squash::read_tree(file.get(), path, 0, layers[0], {}, place);
-    plan::ImageConfig config = config_in(tree, layers, file.get());
+    plan::ImageConfig config = config_of(tree, layers, file.get(), path, place);
     ContainerImage out{squash::Index::from_bytes(squash::build_index(tree, layers, config)), {}, {}, {}};
     out.layers.push_back(std::move(file));
     return out;

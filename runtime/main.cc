@@ -16,6 +16,7 @@ constexpr const char* usage =
     "  run [options] IMAGE [command ...]   run a command in a container\n"
     "  plan [options] IMAGE                print what run would do, and why\n"
     "  pull [options] IMAGE                bring an image into the store\n"
+    "  import -o FILE IMAGE                write an image as one squashfs file\n"
     "  images [--json]                     list the images in the store\n"
     "  inspect [--json] IMAGE              print what the store knows of an image\n"
     "  rmi IMAGE ...                       remove images from the store\n"
@@ -42,7 +43,7 @@ Command* command_of(const char* word) {
     };
     namespace cli = berth::cli;
     static constexpr Entry commands[] = {{"step", cli::step},     {"run", cli::run},   {"plan", cli::plan}, {"pull", cli::pull},     {"images", cli::images},
-                                         {"inspect", cli::inspect}, {"rmi", cli::rmi},   {"gc", cli::gc},     {"verify", cli::verify}, {"version", version},
+                                         {"inspect", cli::inspect}, {"rmi", cli::rmi},   {"gc", cli::gc},     {"import", cli::import}, {"verify", cli::verify}, {"version", version},
                                          {"--version", version},  {"help", help},       {"--help", help},    {"-h", help}};
     for (const Entry& entry : commands)
         if (std::strcmp(entry.word, word) == 0) return entry.run;

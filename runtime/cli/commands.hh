@@ -9,6 +9,7 @@ Command step;  ///< the helper of a Slurm step, started by the plugin only
 Command run;
 Command plan;
 Command pull;
+Command import;
 Command images;
 Command inspect;
 Command rmi;

@@ -46,10 +46,9 @@ bool is_complete(const store::Store& store, const std::string& digest) {
     return image && (has_readable_index(store, *image) || restore_index(store, *image));
 }
 
-std::string make_index(const store::Store& store, const image::ImageDescription& image, const std::string& what) {
+squash::Tree merged_tree(const store::Store& store, const std::vector<std::string>& diff_ids, const std::string& what, std::vector<squash::LayerInfo>& layers) {
     std::vector<squash::Tree> trees;
-    std::vector<squash::LayerInfo> layers;
-    for (const std::string& diff_id : image.diff_ids) {
+    for (const std::string& diff_id : diff_ids) {
         Fd file = store.open_layer(diff_id);
         if (!file) throw Error(cat(what, ": its layer ", diff_id, " has gone from the store ", store.path(), "; pull it again"));
         squash::LayerInfo info;
@@ -57,7 +56,13 @@ std::string make_index(const store::Store& store, const image::ImageDescription&
         trees.push_back(squash::read_tree(file.get(), info.name, static_cast<uint32_t>(layers.size()), info));
         layers.push_back(info);
     }
-    return squash::build_index(squash::merge(std::move(trees)), layers, image.config);
+    return squash::merge(std::move(trees));
+}
+
+std::string make_index(const store::Store& store, const image::ImageDescription& image, const std::string& what) {
+    std::vector<squash::LayerInfo> layers;
+    squash::Tree tree = merged_tree(store, image.diff_ids, what, layers);
+    return squash::build_index(tree, layers, image.config);
 }
 
 }  // namespace berth::pull

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/image/manifest.hh"
+#include "runtime/squash/tree.hh"
 #include "runtime/store/store.hh"
 
 namespace berth::pull {
@@ -11,6 +12,9 @@ namespace berth::pull {
 /// True when the image of `digest` can be run: its index is readable and every layer is here. An index that is of another version or damaged
 /// is made anew from the layers. Does no request.
 bool is_complete(const store::Store& store, const std::string& digest);
+
+/// The layers laid over one another; `layers`, which is empty, receives what they are. Throws Error when one is not in the store.
+squash::Tree merged_tree(const store::Store& store, const std::vector<std::string>& diff_ids, const std::string& what, std::vector<squash::LayerInfo>& layers);
 
 /// The bytes of the index file: the layers of `image`, which are in the store, laid over one another.
 std::string make_index(const store::Store& store, const image::ImageDescription& image, const std::string& what);

@@ -1,0 +1,40 @@
+// The command line of `berth import`.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/pull/import.hh"
+#include "runtime/pull/pull.hh"
+
+namespace berth::pull {
+
+int import_command(int argc, char** argv) {
+    CLI::App app("Write an image as one squashfs file.", "berth import");
+    std::string path, policy = "newer", output, image;
+    std::vector<std::string> plain_http;
+    ImportOptions options;
+    app.add_option("--store", path, "directory of the store")->required();
+    app.add_option("--plain-http", plain_http, "registry that is spoken to without TLS")->expected(1)->take_all();
+    app.add_option("--policy", policy, "newer, missing, always or never");
+    app.add_option("-o,--output", output, "the file to write")->required();
+    app.add_flag("--force", options.force, "replace it when it exists");
+    app.add_flag("--plain", options.plain, "do not write /etc/environment and /etc/rc for Enroot");
+    app.add_option("image", image, "REGISTRY/NAME:TAG or NAME@sha256:...")->required();
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? 0 : exit_failure;
+    }
+    store::Store store = store::Store::open(path);
+    plan::Reference reference = plan::parse_reference(image);
+    Options pull_options;
+    pull_options.policy = parse_policy(policy);
+    pull_options.registry.plain_http.insert(plain_http.begin(), plain_http.end());
+    std::string digest = pull(store, reference, pull_options, [](const std::string& line) { std::fprintf(stderr, "berth: %s\n", line.c_str()); });
+    import_image(store, digest, reference.text(), output, options);
+    std::printf("%s\n", digest.c_str());
+    return 0;
+}
+
+}  // namespace berth::pull

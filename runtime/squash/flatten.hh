@@ -1,0 +1,25 @@
+// One squashfs file out of the layers of an image: compressed blocks are copied as they are, only metadata is written anew.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "runtime/base/fd.hh"
+#include "runtime/squash/tree.hh"
+
+namespace berth::squash {
+
+/// A small file that goes into the result besides the image's own, or in place of one of them. Its parents are made when they are missing; when one of
+/// them is no directory in the image, the file is left out.
+struct AddedFile {
+    std::string path;  ///< relative and normalised
+    std::string content;
+    uint32_t mode = 0644;
+};
+
+/// Writes `tree` (which merge() made of `layers`) to the empty regular file `fd`, opened for reading and writing. Only the blocks that the tree needs are
+/// copied, by copy_file_range, so that file systems with reflinks may share them. `layers` are the open files in the order of `infos`, which must
+/// agree in codec and block size. Reproducible; does not fsync. Device nodes are left out, as in layers. Throws Error naming `what`.
+void flatten(const Tree& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, const std::vector<AddedFile>& added, int fd,
+             const std::string& what);
+
+}  // namespace berth::squash

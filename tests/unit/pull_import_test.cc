@@ -1,0 +1,56 @@
+#include "runtime/pull/import.hh"
+
+#include <catch2/catch.hpp>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "tests/fixtures/served_image.hh"
+#include "tests/fixtures/squash_tools.hh"
+
+using namespace berth;
+using fixtures::ServedLayer;
+using fixtures::TarBuilder;
+
+TEST_CASE("an image is imported as one squashfs file with its settings", "[pull]") {
+    fixtures::TempFolder folder;
+    test::Content content;
+    std::string digest = fixtures::serve_image(content,
+                                               {ServedLayer(TarBuilder().directory("etc/").file("etc/environment", "old").file("gone", "x").finished()),
+                                                ServedLayer(TarBuilder().file(".wh.gone", "").file("tool", "#!").finished())},
+                                               "it's");
+    content.tag("1", digest);
+    test::Server server([&](const test::HttpCall& call) { return content.answer(call); });
+    std::string path = folder / "x.sqsh", store = folder / "store";
+    std::string command = cat(fixtures::built_program("berth-pull"), " import --store ", store, " -o ", path, " ", server.host(), "/a:1");
+    auto result = fixtures::run_command(command);
+    INFO(result.output);
+    REQUIRE(result.status == 0);
+    CHECK_THAT(result.output, Catch::Contains(digest));
+    fixtures::Squashfs image(path);
+    CHECK(image.content("tool") == "#!");
+    CHECK(image.line("gone").empty());
+    CHECK(image.content("etc/environment") == "NOTE=it's\nPATH=/bin\n");
+    CHECK_THAT(image.content("etc/rc"), Catch::Contains("exec '/bin/tool'\n"));
+    auto config = squash::read_config(sys::open_file(path, O_RDONLY).get(), path);
+    REQUIRE(config);
+    CHECK(config->digest == digest);
+    CHECK(config->process.cmd == std::vector<std::string>{"/bin/tool"});
+
+    result = fixtures::run_command(command);
+    CHECK(result.status == exit_failure);
+    CHECK_THAT(result.output, Catch::Contains("exists already; remove it or use --force"));
+    CHECK(fixtures::run_command(command + " --force --plain").status == 0);
+    CHECK(image.content("etc/environment") == "old");
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
+    CHECK(fixtures::run_command(cat(fixtures::built_program("berth-pull"), " import --store ", store, " -o /dev/full/x ", server.host(), "/a:1")).status == exit_failure);
+}
+
+TEST_CASE("the script for Enroot quotes what a shell would read", "[pull]") {
+    plan::ImageConfig config;
+    config.env = {"A=$(x)", "B=two\nlines"};
+    config.entrypoint = {"/bin/it's", "$(reboot)"};
+    config.working_dir = "/a b";
+    auto files = pull::enroot_files(config);
+    CHECK(files[0].content == "A=$(x)\n");
+    CHECK_THAT(files[1].content, Catch::Contains("exec '/bin/it'\\''s' '$(reboot)' \"$@\"") && Catch::Contains("cd '/a b' &&"));
+}

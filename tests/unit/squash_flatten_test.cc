@@ -1,0 +1,189 @@
+#include "runtime/squash/flatten.hh"
+
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/squash/file_config.hh"
+#include "runtime/squash/writer.hh"
+#include "tests/unit/squash_support.hh"
+
+using namespace berth;
+using namespace berth::squash;
+using squash::test::TempFolder;
+
+namespace {
+
+/// Three layers with every kind of entry, of which the upper ones hide parts of the lower ones.
+struct Layers {
+    TempFolder folder;
+    std::vector<Fd> files;
+    std::vector<LayerInfo> infos;
+
+    Layers() {
+        add([](LayerWriter& writer) {
+            writer.add_directory("", {.mode = 0755, .mtime = 5});
+            file(writer, "bin/big", test::noise(700'000, 1), {.mode = 0755, .mtime = 100});
+            file(writer, "bin/prose", test::prose(300'000, 2), {.uid = 7, .gid = 8, .xattrs = {{"user.note", "one"}}});
+            file(writer, "bin/gone", test::noise(400'000, 3), {});
+            writer.add_hardlink("bin/big2", "bin/big");
+            writer.add_symlink("lib", {.mode = 0777}, "usr/lib");
+            for (int i = 0; i < 300; ++i) file(writer, cat("small/f", i), cat("content ", i), {.mtime = i});
+        });
+        add([](LayerWriter& writer) {
+            file(writer, "bin/.wh.gone", "", {});
+            file(writer, "small/f7", "seven", {});
+            file(writer, "empty", "", {.mode = 0600});
+            writer.add_special("pipe", {.mode = 0622}, S_IFIFO);
+            writer.begin_file("sparse", {});
+            writer.append("begin", 5);
+            writer.append_zeros(1'000'000);
+            writer.append("end", 3);
+            writer.end_file();
+        });
+        add([](LayerWriter& writer) { file(writer, "bin/third", test::prose(200'000, 4), {.mode = 04755, .xattrs = {{"user.note", "one"}}}); });
+    }
+
+    static void file(LayerWriter& writer, const std::string& path, const std::string& content, const Attributes& attributes) {
+        writer.begin_file(path, attributes);
+        writer.append(content.data(), content.size());
+        writer.end_file();
+    }
+    void add(const std::function<void(LayerWriter&)>& fill) {
+        files.push_back(folder.create(cat("layer", files.size())));
+        LayerWriter writer(files.back().get(), {});
+        fill(writer);
+        writer.mark_implied_directories(implied_directory_marker);
+        writer.finish();
+    }
+    Tree merged() {
+        infos.clear();
+        std::vector<Tree> trees;
+        for (Fd& file : files) {
+            LayerInfo info;
+            trees.push_back(read_tree(file.get(), "layer", static_cast<uint32_t>(infos.size()), info));
+            infos.push_back(info);
+        }
+        return merge(std::move(trees));
+    }
+    /// The path of the flattened file.
+    std::string flattened(const std::string& name, const std::vector<AddedFile>& added = {}) {
+        Fd out = folder.create(name);
+        Tree tree = merged();
+        flatten(tree, files, infos, added, out.get(), name);
+        return folder / name;
+    }
+};
+
+std::string tree_of(const std::string& folder) {
+    return fixtures::run_command(cat("cd '", folder, "' && find . -printf '%p %y %m %U %G %n %T@ %l\\n' | sort && find . -type f -print0 | sort -z | xargs -0 sha256sum")).output;
+}
+
+}  // namespace
+
+TEST_CASE("a flattened image is the merged tree, for unsquashfs and for our reader", "[squash]") {
+    Layers layers;
+    std::string flat = layers.flattened("flat");
+    std::string out = layers.folder / "out";
+    fixtures::Squashfs(flat).extract(out);
+    CHECK(test::read_file(out + "/bin/big") == test::noise(700'000, 1));
+    CHECK(test::read_file(out + "/bin/prose") == test::prose(300'000, 2));
+    CHECK(test::read_file(out + "/bin/third") == test::prose(200'000, 4));
+    CHECK(test::read_file(out + "/small/f7") == "seven");
+    CHECK(test::read_file(out + "/small/f299") == "content 299");
+    CHECK(test::read_file(out + "/sparse") == "begin" + std::string(1'000'000, '\0') + "end");
+    CHECK_FALSE(std::filesystem::exists(out + "/bin/gone"));
+    struct stat st {};
+    REQUIRE(::stat((out + "/bin/big").c_str(), &st) == 0);
+    CHECK(st.st_nlink == 2);
+    CHECK(st.st_mtime == 100);
+    CHECK_THAT(fixtures::Squashfs(flat).listing(), Catch::Contains("lib -> usr/lib") && Catch::Contains("prw--w--w-"));
+
+    auto opened = test::open_image(flat);
+    test::require_same(opened, out);
+    uint32_t third = test::at_path(opened.index, "bin/third");
+    CHECK(opened.index.xattr(third, "user.note") == "one");
+    CHECK(opened.index.inode(third)->mode == (S_IFREG | 04755));
+
+    // Nothing of the file that was removed is copied.
+    uint64_t kept = 0;
+    for (int i = 0; i < 3; ++i) kept += std::filesystem::file_size(layers.folder / cat("layer", i));
+    CHECK(std::filesystem::file_size(flat) < kept - 390'000);
+    layers.flattened("again");
+    CHECK(fixtures::Squashfs(flat).bytes() == fixtures::Squashfs(layers.folder / "again").bytes());
+}
+
+TEST_CASE("a flattened image is the same tree for the kernel", "[squash]") {
+    Layers layers;
+    std::string flat = layers.flattened("flat"), out = layers.folder / "out", mounted = layers.folder / "mounted";
+    fixtures::Squashfs(flat).extract(out);
+    std::filesystem::create_directory(mounted);
+    auto result = fixtures::run_command(cat("unshare --mount --propagation private sh -ec 'mount -t squashfs -o loop,ro ", flat, " ", mounted, "; cd ", mounted,
+                                            "; find . -printf \"%p %y %m %U %G %n %T@ %l\\n\" | sort; find . -type f -print0 | sort -z | xargs -0 sha256sum'"));
+    if (result.status != 0) {
+        if (std::getenv("BERTH_MUST_RUN") != nullptr && ::geteuid() == 0 && std::filesystem::exists("/dev/loop-control")) FAIL(result.output);
+        WARN("not tested: the kernel's mount needs root and loop devices: " << result.output);
+        return;
+    }
+    CHECK(result.output == tree_of(out));
+}
+
+TEST_CASE("files are added to a flattened image, but not below what is no directory", "[squash]") {
+    Layers layers;
+    std::string content = test::noise(300'000, 9);
+    std::string flat = layers.flattened("flat", {{"etc/rc", content}, {"small/f8", "new"}, {"lib/x", "not through a symlink"}, {"empty.txt", ""}});
+    fixtures::Squashfs image(flat);
+    CHECK(image.content("etc/rc") == content);
+    CHECK(image.content("small/f8") == "new");
+    CHECK(image.content("empty.txt").empty());
+    CHECK_THAT(image.line("lib"), Catch::StartsWith("l"));
+    auto opened = test::open_image(flat);
+    CHECK(test::content_of(opened, test::at_path(opened.index, "etc/rc")) == content);
+}
+
+TEST_CASE("an image without layers is flattened to an empty root", "[squash]") {
+    TempFolder folder;
+    Fd out = folder.create("flat");
+    flatten(merge({}), {}, {}, {}, out.get(), "flat");
+    CHECK(test::open_image(folder / "flat").index.inode_count() == 1);
+}
+
+TEST_CASE("layers that are packed in different ways are refused", "[squash]") {
+    Layers layers;
+    Tree tree = layers.merged();
+    layers.infos[1].codec = Codec::gzip;
+    Fd out = layers.folder.create("flat");
+    CHECK_THROWS_WITH(flatten(tree, layers.files, layers.infos, {}, out.get(), "flat"), Catch::Contains("packed in different ways"));
+}
+
+TEST_CASE("a squashfs file carries process settings, whatever is in them", "[squash]") {
+    Layers layers;
+    std::string flat = layers.flattened("flat");
+    Fd file = sys::open_file(flat, O_RDWR);
+    CHECK_FALSE(read_config(file.get(), "flat"));
+    FileConfig config{{{"A=line\nenv 3\n", "B="}, {"/bin/sh", "-c"}, {"a b", ""}, "/w", "u", "amd64", {"/v"}}, "sha256:x", "r.io/a:1"};
+    append_config(file.get(), config, "flat");
+    auto read = read_config(file.get(), "flat");
+    REQUIRE(read);
+    CHECK(read->process.env == config.process.env);
+    CHECK(read->process.entrypoint == config.process.entrypoint);
+    CHECK(read->process.cmd == config.process.cmd);
+    CHECK(read->process.working_dir == "/w");
+    CHECK(read->process.volumes == config.process.volumes);
+    CHECK(read->reference == "r.io/a:1");
+    CHECK(fixtures::Squashfs(flat).content("small/f7") == "seven");
+    // Damage is no config, and no crash.
+    uint64_t size = std::filesystem::file_size(flat);
+    for (uint64_t at = size - 4096; at < size - 3500; ++at) {
+        char byte = '9', before = 0;
+        REQUIRE(::pread(file.get(), &before, 1, static_cast<off_t>(at)) == 1);
+        REQUIRE(::pwrite(file.get(), &byte, 1, static_cast<off_t>(at)) == 1);
+        CHECK_NOTHROW(read_config(file.get(), "flat"));
+        REQUIRE(::pwrite(file.get(), &before, 1, static_cast<off_t>(at)) == 1);
+    }
+    REQUIRE(::ftruncate(file.get(), static_cast<off_t>(size - 4096 + 100)) == 0);
+    CHECK_FALSE(read_config(file.get(), "flat"));
+}
