@@ -1,0 +1,138 @@
+// What happens to a store when processes are killed and disks are full.
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include "runtime/base/sys.hh"
+#include "runtime/pull/pull.hh"
+#include "runtime/pull/stored.hh"
+#include "runtime/pull/verify.hh"
+#include "tests/fixtures/served_image.hh"
+#include "tests/fixtures/squash_tools.hh"
+
+namespace fs = std::filesystem;
+using namespace berth;
+using fixtures::ServedLayer;
+using fixtures::TarBuilder;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+
+std::string noise(size_t size, unsigned seed) {
+    std::mt19937 random(seed);
+    std::string out(size, '\0');
+    for (char& c : out) c = static_cast<char>(random());
+    return out;
+}
+
+struct Scene {
+    fixtures::TempFolder folder;
+    std::string store = folder / "store", log = folder / "log";
+    test::Content content;
+    ServedLayer base{TarBuilder().directory("bin/").file("bin/base", noise(400'000, 1)).finished()};
+    std::vector<std::string> digests;
+    std::unique_ptr<test::Server> server;
+    std::string pull_program = fixtures::built_program("berth-pull"), berth = fixtures::built_program("berth");
+
+    /// Images that share their base.
+    explicit Scene(unsigned images) {
+        for (unsigned i = 0; i < images; ++i) {
+            ServedLayer own(TarBuilder().file("bin/own", noise(200'000, 10 + i)).finished());
+            digests.push_back(fixtures::serve_image(content, {base, own}, cat("image ", i)));
+            content.tag(cat(i), digests.back());
+        }
+        server = std::make_unique<test::Server>([this](const test::HttpCall& call) { return content.answer(call); });
+    }
+    std::string image(unsigned i) const { return cat(server->host(), "/a:", i); }
+    pid_t start_pull(unsigned i) const { return fixtures::start_program(pull_program, {"--store", store, image(i)}, log); }
+    pid_t start_berth(std::vector<std::string> words) const { return fixtures::start_program(berth, std::move(words), log); }
+    /// Makes the images look unused for a long time, so that a collection has something to do.
+    void make_old() const {
+        timespec times[2] = {{1000, 0}, {1000, 0}};
+        for (const auto& lease : fs::directory_iterator(store + "/leases")) {
+            ::utimensat(AT_FDCWD, lease.path().c_str(), times, 0);
+            ::utimensat(AT_FDCWD, cat(store, "/images/", lease.path().filename().string(), "/manifest.json").c_str(), times, 0);
+        }
+    }
+    size_t objects(const std::string& name) const { return static_cast<size_t>(std::distance(fs::directory_iterator(store + "/" + name), {})); }
+};
+
+}  // namespace
+
+TEST_CASE("hostile row 45: 100 kills at any time during pull, publish, removal and collection leave a store that verifies", "[pull]") {
+    Scene scene(3);
+    ::setenv("BERTH_STORE_PATH", scene.store.c_str(), 1);
+    auto start = Clock::now();
+    REQUIRE(fixtures::wait_for(scene.start_pull(0)) == 0);
+    auto whole = std::chrono::duration_cast<microseconds>(Clock::now() - start);
+    std::mt19937 random(20261121);
+    int killed = 0;
+    for (int i = 0; i < 600 && killed < 100; ++i) {
+        unsigned image = random() % 3;
+        bool pulling = !store::Store::open(scene.store).has_image(scene.digests[image]);
+        if (!pulling) scene.make_old();
+        // A removal is over much sooner than a pull.
+        microseconds patience(random() % static_cast<unsigned>(pulling ? whole.count() : std::max<long>(whole.count() / 6, 3000)));
+        pid_t child = pulling ? scene.start_pull(image) : random() % 2 == 0 ? scene.start_berth({"gc", "--age", "1"}) : scene.start_berth({"rmi", scene.image(image)});
+        std::this_thread::sleep_for(patience);
+        ::kill(child, SIGKILL);
+        killed += fixtures::wait_for(child) == 128 + SIGKILL;
+        pull::Verified verified = pull::verify(store::Store::open(scene.store), [](const std::string&) {});
+        INFO("round " << i << (verified.problems.empty() ? "" : ": " + verified.problems[0]));
+        REQUIRE(verified.problems.empty());
+        REQUIRE(scene.objects("tmp") == 0);
+    }
+    ::unsetenv("BERTH_STORE_PATH");
+    CHECK(killed == 100);
+    for (unsigned i = 0; i < 3; ++i) {
+        CHECK(fixtures::wait_for(scene.start_pull(i)) == 0);
+        CHECK(pull::is_complete(store::Store::open(scene.store), scene.digests[i]));
+    }
+    CHECK(scene.objects("layers") == 4);
+}
+
+TEST_CASE("hostile row 44: a disk that is full at any point of a pull is named, and what is there still starts", "[pull]") {
+    if (::geteuid() != 0) {
+        WARN("not tested: needs root for a small file system");
+        return;
+    }
+    Scene scene(2);
+    fs::create_directory(scene.store);
+    // Each round leaves a little more room for the second image.
+    std::string script = cat("set -eu; store=", scene.store, " program=", scene.pull_program, " first=", scene.image(0), " second=", scene.image(1), R"sh(
+mount -t tmpfs -o size=2m,mode=700 store-test "$store"
+"$program" --store "$store" "$first" > /dev/null 2>&1
+layers=$(ls "$store/layers" | wc -l)
+full=0 whole=0
+for kilobytes in 0 4 8 12 16 20 24 40 80 120 160 196 200 204 208 212 216 220 224 228 232 236 240 244 248 252 256 300; do
+  size=$(( $(stat -f -c %a "$store") * 4 - kilobytes ))
+  # In the store's own tmp folder, under another host's name: anywhere else it would be found.
+  head -c "${size}k" /dev/zero > "$store/tmp/other.1.1"
+  if said=$("$program" --store "$store" "$second" 2>&1); then
+    whole=$((whole + 1))
+    rm "$store/tmp/other.1.1"
+    break
+  fi
+  case $said in *"No space left on device"*) full=$((full + 1)) ;; *) echo "at $kilobytes KiB: $said"; exit 1 ;; esac
+  "$program" --store "$store" "$first" > /dev/null
+  "$program" --policy never --store "$store" "$first" > /dev/null
+  rm "$store/tmp/other.1.1"
+  "$program" verify --store "$store" > /dev/null
+  [ "$(ls "$store/tmp" | wc -l)" = 0 ]
+done
+"$program" verify --store "$store"
+echo "full $full whole $whole"
+)sh");
+    sys::write_all(scene.folder.create("script").get(), script, "script");
+    auto result = fixtures::run_command(cat("unshare --mount --propagation private bash ", scene.folder / "script"));
+    INFO(result.output);
+    CHECK(result.status == 0);
+    CHECK_THAT(result.output, Catch::Contains("whole 1"));
+    CHECK_THAT(result.output, !Catch::Contains("full 0") && !Catch::Contains("full 1 "));
+}
