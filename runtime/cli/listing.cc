@@ -29,7 +29,7 @@ std::string short_digest(const std::string& digest) { return digest.substr(7, 12
 
 std::vector<std::string> tag_names(const store::StoredImage& image) {
     std::vector<std::string> out;
-    for (const store::StoredTag& tag : image.tags) out.push_back(tag.reference.text());
+    for (const store::StoredTag& tag : image.tags) out.push_back(printable(tag.text(), 1024));
     return out;
 }
 

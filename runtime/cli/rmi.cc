@@ -18,11 +18,11 @@ void remove(const store::Store& store, const std::string& text) {
     store::Inventory inventory = store::take_inventory(store);
     const store::StoredImage& image = find_image(inventory, text, store);
     auto named = std::find_if(image.tags.begin(), image.tags.end(), [&](const store::StoredTag& tag) {
-        return !text.starts_with("sha256:") && text.find('@') == text.npos && plan::parse_reference(text).text() == tag.reference.text();
+        return !text.starts_with("sha256:") && text.find('@') == text.npos && plan::parse_reference(text).text() == tag.text();
     });
     if (named != image.tags.end() && image.tags.size() > 1) {
         store::remove_tag(store, *named);
-        std::printf("removed the tag %s; the image %s has others\n", named->reference.text().c_str(), short_digest(image.digest).c_str());
+        std::printf("removed the tag %s; the image %s has others\n", printable(named->text(), 1024).c_str(), short_digest(image.digest).c_str());
         return;
     }
     store::Removed removed = store::remove_image(store, image.digest);

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 
 #include "runtime/base/error.hh"
@@ -90,7 +91,7 @@ pull::Options options_of(const Arguments& arguments, const plan::Reference& refe
 
 int run(const Arguments& arguments, const Output& output) {
     try {
-        plan::Reference reference = plan::parse_reference(arguments.reference);
+        plan::Reference reference = plan::with_absolute_path(plan::parse_reference(arguments.reference), std::filesystem::current_path());
         store::Store store = store::Store::open(arguments.store);
         output.image(pull::pull(store, reference, options_of(arguments, reference), [&](const std::string& text) { output.progress(text); }));
         return 0;

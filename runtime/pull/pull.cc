@@ -180,7 +180,7 @@ void Pull::remember_tag(const std::string& digest) const {
     auto known = store_.find_tag(record_);
     // A warm start that changes nothing writes nothing.
     if (known && known->digest == digest) return;
-    store_.put_tag(record_, {digest, static_cast<int64_t>(::time(nullptr)), etag_});
+    store_.put_tag(record_, {digest, static_cast<int64_t>(::time(nullptr)), etag_, is_local() ? reference_.text() : ""});
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ class Verifier {
     void check_index(const std::string& digest, const image::ImageDescription& description);
     void check_tag(const store::StoredTag& tag);
     void add_incomplete(const std::string& digest, plan::Reference reference);
-    void add_incomplete(const store::StoredImage& image) { add_incomplete(image.digest, image.tags.empty() ? plan::Reference() : image.tags.front().reference); }
+    void add_incomplete(const store::StoredImage& image) { add_incomplete(image.digest, image.tags.empty() ? plan::Reference() : origin_of(image.tags.front())); }
+    static plan::Reference origin_of(const store::StoredTag& tag) { return tag.source.empty() ? tag.reference : plan::parse_reference(tag.source); }
     void problem(const std::string& line) { out_.problems.push_back(line); }
 
     const store::Store& store_;
@@ -108,8 +109,8 @@ void Verifier::check_index(const std::string& digest, const image::ImageDescript
 
 /// Removals take names away first, so that this is what an earlier discovery of damage left.
 void Verifier::check_tag(const store::StoredTag& tag) {
-    problem(cat("tag ", printable(tag.reference.text(), 1024), ": its image ", tag.digest, " is not in the store"));
-    add_incomplete(tag.digest, tag.reference);
+    problem(cat("tag ", printable(tag.text(), 1024), ": its image ", tag.digest, " is not in the store"));
+    add_incomplete(tag.digest, origin_of(tag));
 }
 
 void Verifier::add_incomplete(const std::string& digest, plan::Reference reference) {

@@ -14,7 +14,7 @@ namespace {
 size_t repair(const store::Store& store, const Verified& verified, const Options& options) {
     size_t left = 0;
     for (const plan::Reference& reference : verified.incomplete) try {
-            if (reference.registry.empty()) throw Error(cat("image ", reference.digest, ": no tag says where it came from; pull it again"));
+            if (reference.kind == plan::Reference::Kind::registry && reference.registry.empty()) throw Error(cat("image ", reference.digest, ": no tag says where it came from; pull it again"));
             pull(store, reference, options, [](const std::string& line) { std::fprintf(stderr, "berth: %s\n", line.c_str()); });
             std::printf("repaired %s\n", printable(reference.text(), 1024).c_str());
         } catch (const Error& error) {

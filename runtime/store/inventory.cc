@@ -157,6 +157,7 @@ void Taking::take_tag(const std::vector<std::string>& path, const std::string& f
     auto record = store_.find_tag(tag.reference);
     if (!record) return;
     tag.digest = record->digest;
+    tag.source = record->source;
     place(std::move(tag));
 }
 
@@ -206,7 +207,7 @@ const StoredImage* Inventory::find(const std::string& text) const {
     plan::Reference reference = plan::parse_reference(text);
     for (const StoredImage& image : images) {
         if (!reference.digest.empty() && leads_to(lists, reference.digest, image)) return &image;
-        auto same = [&](const StoredTag& tag) { return tag.reference.text() == reference.text(); };
+        auto same = [&](const StoredTag& tag) { return tag.text() == reference.text(); };
         if (reference.digest.empty() && std::any_of(image.tags.begin(), image.tags.end(), same)) return &image;
     }
     return nullptr;

@@ -12,6 +12,10 @@ namespace berth::store {
 struct StoredTag {
     plan::Reference reference;
     std::string digest;
+    std::string source = {};  ///< as in TagRecord
+
+    /// What brings the image again: the source when there is one, else the tag.
+    std::string text() const { return source.empty() ? reference.text() : source; }
 };
 
 struct StoredLayer {

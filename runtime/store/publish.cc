@@ -126,6 +126,7 @@ void Store::put_tag(const plan::Reference& reference, const TagRecord& record) c
     std::string text = cat("digest ", record.digest, "\ntime ", record.time, "\n");
     // An ETag is quoted printable ASCII by its grammar; another one could forge lines.
     if (!record.etag.empty() && record.etag.size() <= 256 && record.etag.find_first_of("\r\n") == record.etag.npos) text += cat("etag ", record.etag, "\n");
+    if (!record.source.empty() && record.source.find_first_of("\r\n") == record.source.npos) text += cat("source ", record.source, "\n");
     publish_text(text, make_refs_directory(reference).get(), tag_file(reference));
 }
 

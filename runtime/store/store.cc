@@ -98,7 +98,7 @@ Store Store::open(const std::string& path) {
 std::optional<TagRecord> Store::find_tag(const plan::Reference& reference) const {
     if (reference.tag.empty()) return std::nullopt;
     auto record = read_record(root_.get(), cat(refs_directory(reference), "/", tag_file(reference)));
-    TagRecord out{record["digest"], 0, record["etag"]};
+    TagRecord out{record["digest"], 0, record["etag"], record["source"]};
     uint64_t time = 0;
     if (!plan::is_digest(out.digest)) return std::nullopt;
     if (parse_number(record["time"], INT64_MAX, time)) out.time = static_cast<int64_t>(time);

@@ -17,6 +17,8 @@ struct TagRecord {
     std::string digest;
     int64_t time = 0;  ///< seconds since 1970 of that answer
     std::string etag;  ///< as the registry sent it, may be empty
+    /// What the user wrote, for a record of no registry's tag (see file_record.hh); else empty. Without line ends.
+    std::string source = {};
 };
 
 /// The files of one image: manifest and config are the registry's bytes, index is build_index().
