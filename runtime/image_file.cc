@@ -30,27 +30,26 @@ std::string small_file(const squash::Index& index, squash::DataReader& reader, c
     return reader.read(*file, 0, out.data(), out.size()) == static_cast<long>(out.size()) ? out : std::string();
 }
 
-plan::ImageConfig config_in(const squash::Tree& tree, const std::vector<squash::LayerInfo>& layers, int fd) {
-    squash::Index index = squash::Index::from_bytes(squash::build_index(tree, layers, {}));
+/// What Enroot left in the image's files.
+plan::ImageConfig config_in(const squash::Index& index, int fd) {
     std::vector<Fd> files;
     files.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
     if (!files.back()) throw SysError("opening the image once more");
-    squash::DataReader reader(std::move(files), layers, 1 << 20);
+    squash::DataReader reader(std::move(files), index.layers(), 1 << 20);
     return config_of_enroot(small_file(index, reader, "environment"), small_file(index, reader, "rc"));
-}
-
-/// What `berth import` wrote behind the squashfs, or for the files of others what Enroot leaves in them.
-plan::ImageConfig config_of(const squash::Tree& tree, const std::vector<squash::LayerInfo>& layers, int fd, const std::string& path, const squash::Extent& place) {
-    if (place.size == 0)
-        if (auto carried = squash::read_config(fd, path)) return carried->process;
-    return config_in(tree, layers, fd);
 }
 
 ContainerImage open_squashfs(Fd file, const std::string& path, const squash::Extent& place) {
     std::vector<squash::LayerInfo> layers(1);
     squash::Tree tree = squash::read_tree(file.get(), path, 0, layers[0], {}, place);
-    plan::ImageConfig config = config_of(tree, layers, file.get(), path, place);
-    ContainerImage out{squash::Index::from_bytes(squash::build_index(tree, layers, config)), {}, {}, {}};
+    auto index_with = [&](const plan::ImageConfig& config) { return squash::Index::from_bytes(squash::build_index(tree, layers, config)); };
+    // What `berth import` wrote stands behind the squashfs.
+    auto carried = place.size == 0 ? squash::read_config(file.get(), path) : std::nullopt;
+    ContainerImage out{index_with(carried ? carried->process : plan::ImageConfig()), {}, {}, {}};
+    if (!carried) {
+        plan::ImageConfig config = config_in(out.index, file.get());
+        if (!config.env.empty() || !config.working_dir.empty()) out.index = index_with(config);
+    }
     out.layers.push_back(std::move(file));
     return out;
 }
