@@ -1,6 +1,7 @@
 #include "runtime/pull/open_source.hh"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <ctime>
 
@@ -18,7 +19,8 @@ using Kind = plan::Reference::Kind;
 bool is_daemon(Kind kind) { return kind == Kind::dockerd || kind == Kind::podman; }
 
 image::Daemon daemon_of(Kind kind, const Options& options) {
-    return kind == Kind::dockerd ? image::Daemon{"docker", options.docker_socket} : image::Daemon{"podman", options.podman_socket};
+    if (kind == Kind::dockerd) return {"docker", options.docker_socket};
+    return {"podman", options.podman_socket.empty() ? cat("/run/user/", ::geteuid(), "/podman/podman.sock") : options.podman_socket};
 }
 
 image::Scratch scratch_in(const store::Store& store) {

@@ -22,7 +22,7 @@ struct Options {
     Policy policy = Policy::newer;
     image::RegistryOptions registry;
     std::string docker_socket = "/var/run/docker.sock";
-    std::string podman_socket;  ///< empty: there is none
+    std::string podman_socket;  ///< empty: where systemd has it for the calling user
     unsigned downloads = 3;  ///< layers at a time
     store::KeepLimits keep;  ///< applied to the store after a pull that brought something
 };
