@@ -110,6 +110,7 @@ bool Remover::image(const Inventory& inventory, const StoredImage& image) {
 /// Names go before what they name: a kill in between leaves an image without a name, which is a whole one.
 void Remover::forget(const Inventory& inventory, const StoredImage& image) {
     for (const StoredTag& tag : image.tags) forget_tag(store_, tag);
+    for (const StoredTag& record : image.records) forget_tag(store_, record);
     for (const StoredList& list : inventory.lists)
         if (list.image == image.digest) remove_file(store_, "lists", list.file);
 }

@@ -151,7 +151,7 @@ void Taking::take_tag(const std::vector<std::string>& path, const std::string& f
     if (path.size() < 2) return;
     StoredTag tag;
     tag.reference.registry = path[0];
-    std::replace(tag.reference.registry.begin(), tag.reference.registry.end(), '_', ':');
+    if (!tag.reference.registry.starts_with("_")) std::replace(tag.reference.registry.begin(), tag.reference.registry.end(), '_', ':');
     for (size_t i = 1; i < path.size(); ++i) tag.reference.name += cat(i > 1 ? "/" : "", path[i]);
     tag.reference.tag = file.substr(1);
     auto record = store_.find_tag(tag.reference);
@@ -165,7 +165,7 @@ void Taking::place(StoredTag tag) {
     bool placed = false;
     for (StoredImage& image : out_.images) {
         bool here = leads_to(out_.lists, tag.digest, image);
-        if (here) image.tags.push_back(tag);
+        if (here) (tag.is_record() ? image.records : image.tags).push_back(tag);
         placed |= here;
     }
     if (!placed) out_.stray_tags.push_back(std::move(tag));

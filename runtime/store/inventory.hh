@@ -16,6 +16,9 @@ struct StoredTag {
 
     /// What brings the image again: the source when there is one, else the tag.
     std::string text() const { return source.empty() ? reference.text() : source; }
+
+    /// True for what the store remembers by an Id alone (file_record.hh): goes with its image, but nobody can call the image by it.
+    bool is_record() const { return reference.registry.starts_with("_") && source.empty(); }
 };
 
 struct StoredLayer {
@@ -28,6 +31,7 @@ struct StoredLayer {
 struct StoredImage {
     std::string digest;  ///< of the manifest
     std::vector<StoredTag> tags;
+    std::vector<StoredTag> records;  ///< see StoredTag::is_record
     std::vector<size_t> layers;  ///< positions in Inventory::layers, each once, without those that are missing
     uint64_t own_bytes = 0;      ///< on disk, of manifest, config and index
     int64_t pulled = 0;          ///< seconds since 1970

@@ -11,6 +11,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/store/file_record.hh"
 #include "tests/fixtures/squash_tools.hh"
 
 namespace fs = std::filesystem;
@@ -64,6 +65,7 @@ TEST_CASE("an inventory tells sizes, shared layers, names and use", "[store]") {
     Scene scene;
     scene.add_image('a', "12", "r.io:5000/x/y:1", 3);
     scene.add_image('b', "13", "r.io/z:1", 1);
+    scene.store.put_tag(store::id_record("123abc"), {digest('b'), 1, ""});
     scene.store.put_list(digest('c'), digest('b'));
     scene.store.put_tag(parse_reference("r.io/z:list"), {digest('c'), 1, ""});
     Fd lease = scene.store.lease(digest('a'));
@@ -75,6 +77,7 @@ TEST_CASE("an inventory tells sizes, shared layers, names and use", "[store]") {
     CHECK(a.in_use);
     CHECK_FALSE(inventory.images[0].in_use);
     CHECK(inventory.images[0].tags.size() == 2);
+    CHECK(inventory.images[0].records.size() == 1);
     REQUIRE(a.tags.size() == 1);
     CHECK(a.tags[0].reference.text() == "r.io:5000/x/y:1");
     CHECK(inventory.bytes(a) >= 128 << 10);
@@ -122,6 +125,7 @@ TEST_CASE("a collection removes layers of no image, and images with all their na
     scene.add_layer('4');
     scene.store.put_list(digest('c'), digest('a'));
     scene.store.put_tag(parse_reference("r.io/x/y:list"), {digest('c'), 1, ""});
+    scene.store.put_tag(store::id_record("123abc"), {digest('a'), 1, ""});
     scene.store.put_tag(parse_reference("r.io/x/y:gone"), {digest('d'), 1, ""});
 
     store::Removed told = scene.collect({0, 10 * day}, true);
@@ -139,6 +143,7 @@ TEST_CASE("a collection removes layers of no image, and images with all their na
     CHECK(scene.objects("tmp") == 0);
     CHECK(scene.objects("leases") == 1);
     CHECK_FALSE(fs::exists(scene.path + "/refs/r.io/x"));
+    CHECK(scene.objects("refs") == 1);
     CHECK(scene.store.digest_of(parse_reference("r.io/z:1")) == digest('b'));
     CHECK(scene.collect({0, 10 * day}).images.empty());
 }
