@@ -17,8 +17,10 @@ std::vector<std::string> environment_of_this_process();
 /// Which of plan::host_paths() exist.
 plan::HostFacts host_facts();
 
+inline constexpr const char* site_path = "/etc/berth/berth.conf";
+
 /// The settings of the site file, or the defaults when there is none. Throws Error when it could have been written by somebody else than root.
-plan::Site load_site(const std::string& path = "/etc/berth/berth.conf");
+plan::Site load_site(const std::string& path = site_path);
 
 /// The caller's store at the site's place; when that is the built-in default and cannot be made here, ~/.cache/berth.
 store::Store open_store(const plan::Site& site, const plan::Caller& caller);

@@ -111,6 +111,8 @@ OpenedImage open_stored_image(const plan::Reference& reference, const plan::Call
     if (!digest.empty())
         if (auto image = try_stored_image(store, digest)) return {std::move(*image), digest};
     std::vector<std::string> arguments = pull_arguments(site, store.path());
+    // The canonical text has no user, who is no part of which image it is.
+    if (!reference.user.empty()) arguments.insert(arguments.end(), {"--user", reference.user});
     arguments.insert(arguments.end(), {"--report", reference.text()});
     digest = pulled(reference, arguments, watch);
     return {stored_image(store, digest), digest};
@@ -136,8 +138,14 @@ std::string pull_program() {
     throw Error(cat("finding the program berth-pull: neither beside berth in ", folder, " nor in ", folder, "/../libexec/berth; install berth completely"));
 }
 
+std::vector<std::string> site_arguments() {
+    if (::access(site_path, F_OK) != 0) return {};
+    return {"--site", site_path};
+}
+
 std::vector<std::string> pull_arguments(const plan::Site& site, const std::string& store) {
-    std::vector<std::string> arguments = {"--store", store, "--policy", site.pull_policy};
+    std::vector<std::string> arguments = site_arguments();
+    arguments.insert(arguments.end(), {"--store", store, "--policy", site.pull_policy});
     for (const auto& [host, registry] : site.registries)
         if (registry.plain_http) arguments.insert(arguments.end(), {"--plain-http", host});
     if (site.store_size > 0) arguments.insert(arguments.end(), {"--keep-bytes", std::to_string(site.store_size)});

@@ -22,6 +22,8 @@ constexpr const char* usage =
     "  rmi IMAGE ...                       remove images from the store\n"
     "  gc [options]                        remove what is old, too much or of no use\n"
     "  verify [--repair]                   check every byte of the store\n"
+    "  login [options] REGISTRY            try and keep a login for a registry\n"
+    "  logout REGISTRY                     remove it\n"
     "  version                             print the version\n"
     "\n"
     "berth COMMAND --help tells the options of a command; see also berth(1).\n";
@@ -43,7 +45,8 @@ Command* command_of(const char* word) {
     };
     namespace cli = berth::cli;
     static constexpr Entry commands[] = {{"step", cli::step},     {"run", cli::run},   {"plan", cli::plan}, {"pull", cli::pull},     {"images", cli::images},
-                                         {"inspect", cli::inspect}, {"rmi", cli::rmi},   {"gc", cli::gc},     {"import", cli::import}, {"verify", cli::verify}, {"version", version},
+                                         {"inspect", cli::inspect}, {"rmi", cli::rmi},   {"gc", cli::gc},     {"import", cli::import}, {"verify", cli::verify},
+                                         {"login", cli::login},    {"logout", cli::logout}, {"version", version},
                                          {"--version", version},  {"help", help},       {"--help", help},    {"-h", help}};
     for (const Entry& entry : commands)
         if (std::strcmp(entry.word, word) == 0) return entry.run;

@@ -20,9 +20,12 @@ struct SpawnSettings {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
 
-    explicit SpawnSettings(int output) {
+    SpawnSettings(int input, int output) {
         posix_spawn_file_actions_init(&files);
-        posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        if (input >= 0)
+            posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
+        else
+            posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
         posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
         posix_spawnattr_init(&attributes);
         sigset_t none, all;
@@ -42,7 +45,7 @@ struct SpawnSettings {
 
 }  // namespace
 
-Child::Child(const std::string& program, const std::vector<std::string>& arguments) {
+Child::Child(const std::string& program, const std::vector<std::string>& arguments, int input) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw SysError(cat("starting ", program));
     output_ = Fd(ends[0]);
@@ -50,7 +53,7 @@ Child::Child(const std::string& program, const std::vector<std::string>& argumen
     std::vector<char*> argv{const_cast<char*>(program.c_str())};
     for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
-    SpawnSettings settings(writing.get());
+    SpawnSettings settings(input, writing.get());
     if (int number = posix_spawn(&pid_, program.c_str(), &settings.files, &settings.attributes, argv.data(), environ); number != 0) {
         pid_ = -1;
         throw SysError(cat("starting ", program), number);

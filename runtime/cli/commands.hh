@@ -15,5 +15,7 @@ Command inspect;
 Command rmi;
 Command gc;
 Command verify;
+Command login;
+Command logout;
 
 }  // namespace berth::cli

@@ -71,18 +71,23 @@ const store::StoredImage& find_image(const store::Inventory& inventory, const st
     return *image;
 }
 
-void become_pull_program(const std::string& word, const std::vector<std::string>& arguments) {
-    plan::Site site = site_of_caller();
+void exec_pull_program(std::vector<std::string> arguments) {
     std::string program = pull_program();
-    std::vector<std::string> words{program, word, "--store", open_store(site, caller_of_this_process()).path()};
-    for (const auto& [host, registry] : site.registries)
-        if (registry.plain_http) words.insert(words.end(), {"--plain-http", host});
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    std::vector<char*> pointers;
-    for (std::string& one : words) pointers.push_back(one.data());
+    std::vector<char*> pointers{program.data()};
+    for (std::string& one : arguments) pointers.push_back(one.data());
     pointers.push_back(nullptr);
     ::execv(program.c_str(), pointers.data());
     throw SysError("starting " + program);
+}
+
+void become_pull_program(const std::string& word, const std::vector<std::string>& arguments) {
+    plan::Site site = site_of_caller();
+    std::vector<std::string> words{word, "--store", open_store(site, caller_of_this_process()).path()};
+    for (const std::string& one : site_arguments()) words.push_back(one);
+    for (const auto& [host, registry] : site.registries)
+        if (registry.plain_http) words.insert(words.end(), {"--plain-http", host});
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    exec_pull_program(std::move(words));
 }
 
 }  // namespace berth::cli

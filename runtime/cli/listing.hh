@@ -29,6 +29,9 @@ std::string json_list(const std::vector<std::string>& texts);
 /// The image that `text` means in the inventory; throws Error when none is here.
 const store::StoredImage& find_image(const store::Inventory& inventory, const std::string& text, const store::Store& store);
 
+/// Replaces this process by berth-pull with these arguments.
+[[noreturn]] void exec_pull_program(std::vector<std::string> arguments);
+
 /// Replaces this process by `berth-pull WORD --store ... ARGUMENTS`: for what needs more than `berth` is linked with.
 [[noreturn]] void become_pull_program(const std::string& word, const std::vector<std::string>& arguments);
 

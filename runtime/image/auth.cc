@@ -94,6 +94,12 @@ std::string token_url(const Challenge& challenge, const Origin& registry, const 
     return url;
 }
 
+std::string refresh_form(const std::string& token_url, const std::string& identity_token) {
+    size_t query = token_url.find('?');
+    std::string given = query == token_url.npos ? "" : token_url.substr(query + 1);
+    return cat("grant_type=refresh_token&client_id=berth&refresh_token=", url_encoded(identity_token), given.empty() ? "" : "&", given);
+}
+
 std::string parse_token(std::string_view answer) {
     nlohmann::json document = parse_json(answer, "the token server's answer");
     if (!document.is_object()) throw Error("the token server's answer: not a JSON object");

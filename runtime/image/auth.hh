@@ -9,12 +9,6 @@
 
 namespace berth::image {
 
-/// Login for a registry; empty for an anonymous one.
-struct Credentials {
-    std::string user;
-    std::string password;
-};
-
 /// One challenge of a WWW-Authenticate header (RFC 9110, section 11.6.1).
 struct Challenge {
     std::string scheme;                             ///< lower case
@@ -29,6 +23,9 @@ std::vector<Challenge> parse_challenges(std::string_view header);
 /// Throws Error otherwise.
 std::string token_url(const Challenge& challenge, const Origin& registry, const std::string& scope,
                       const std::function<bool(const Origin&)>& plain_allowed);
+
+/// The parameters of a token URL as the form of an OAuth 2 refresh (RFC 6749, section 6) with an identity token; the URL to send it to is the part before "?".
+std::string refresh_form(const std::string& token_url, const std::string& identity_token);
 
 /// The token in the answer of a token server, `token` or `access_token`. Throws Error when there is none that can be put into a header.
 std::string parse_token(std::string_view answer);

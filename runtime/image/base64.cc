@@ -1,5 +1,6 @@
 #include "runtime/image/base64.hh"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace berth::image {
@@ -14,6 +15,17 @@ int digit_value(char c) {
 }
 
 }  // namespace
+
+std::string encode_base64(std::string_view bytes) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    std::string out;
+    for (; !bytes.empty(); bytes.remove_prefix(std::min<size_t>(bytes.size(), 3))) {
+        uint32_t bits = 0;
+        for (size_t i = 0; i < 3; ++i) bits = bits << 8 | (i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0U);
+        for (size_t i = 0; i < 4; ++i) out += i <= bytes.size() ? digits[bits >> (18 - 6 * i) & 63] : '=';
+    }
+    return out;
+}
 
 std::optional<std::string> decode_base64(std::string_view text) {
     if (text.size() % 4 != 0) return std::nullopt;

@@ -6,6 +6,8 @@
 
 namespace berth::image {
 
+std::string encode_base64(std::string_view bytes);
+
 /// Nothing unless `text` is base64 with its padding and nothing else.
 std::optional<std::string> decode_base64(std::string_view text);
 

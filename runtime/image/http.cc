@@ -27,8 +27,10 @@ struct Exchange {
     const std::atomic<bool>* stop = nullptr;
     size_t body_limit = 0;
     size_t error_limit = 0;
+    uint64_t from = 0;
     size_t header_bytes = 0;
     bool body_full = false;
+    std::optional<uint64_t> skip = {};  ///< bytes still to drop before the sink's first; unknown until the body starts
     HttpAnswer answer;
     std::exception_ptr failure;
 };
@@ -39,13 +41,29 @@ long status_of(CURL* curl) {
     return status;
 }
 
+/// Gives the sink its part of a body that may start before the byte that is wanted.
+void feed(Exchange& exchange, const char* data, size_t size, bool partial) {
+    if (!exchange.skip) exchange.skip = exchange.from - (partial ? *range_start(exchange.answer.header("content-range")) : 0);
+    size_t dropped = std::min<uint64_t>(*exchange.skip, size);
+    *exchange.skip -= dropped;
+    if (size > dropped) (*exchange.sink)(data + dropped, size - dropped);
+}
+
+/// True for a 206 that holds the byte that is wanted, or what comes before it.
+bool is_usable_part(const Exchange& exchange) {
+    if (exchange.from == 0 || status_of(exchange.curl) != 206) return false;
+    auto start = range_start(exchange.answer.header("content-range"));
+    return start && *start <= exchange.from;
+}
+
 size_t take_body(char* data, size_t one, size_t count, void* user) {
     auto& exchange = *static_cast<Exchange*>(user);
     size_t size = one * count;
     bool good = status_of(exchange.curl) == 200;
     try {
-        if (good && *exchange.sink) {
-            (*exchange.sink)(data, size);
+        bool partial = is_usable_part(exchange);
+        if ((good || partial) && *exchange.sink) {
+            feed(exchange, data, size, partial);
             return size;
         }
         size_t room = (good ? exchange.body_limit : exchange.error_limit) - exchange.answer.body.size();
@@ -132,16 +150,26 @@ void Http::Impl::set_request(const HttpRequest& request, curl_slist* headers) {
     curl_easy_setopt(curl, CURLOPT_NOBODY, request.head ? 1L : 0L);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
     // A proxy of the environment is for the world outside, not for this machine.
-    if (origin_of(request.url).is_loopback()) curl_easy_setopt(curl, CURLOPT_PROXY, "");
+    if (origin_of(request.url).is_loopback()) {
+        curl_easy_setopt(curl, CURLOPT_PROXY, "");
+    } else if (!request.proxy.empty()) {
+        curl_easy_setopt(curl, CURLOPT_PROXY, request.proxy.c_str());
+        curl_easy_setopt(curl, CURLOPT_NOPROXY, request.no_proxy.c_str());
+    }
+    if (request.form) {
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.form->size()));
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.form->c_str());
+    }
     if (!request.ca.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, request.ca.c_str());
 }
 
 HttpAnswer Http::exchange(const HttpRequest& request, size_t body_limit, const Sink& sink) {
-    Exchange exchange{impl_->curl, &sink, impl_->stop, body_limit, impl_->limits.body_bytes, 0, false, {}, nullptr};
+    Exchange exchange{impl_->curl, &sink, impl_->stop, body_limit, impl_->limits.body_bytes, request.from, 0, false, {}, {}, nullptr};
     impl_->reason[0] = '\0';
     impl_->set_common(exchange);
     curl_slist* headers = nullptr;
     for (const std::string& header : request.headers) headers = curl_slist_append(headers, header.c_str());
+    if (request.from > 0 && request.by_range) headers = curl_slist_append(headers, cat("Range: bytes=", request.from, "-").c_str());
     impl_->set_request(request, headers);
     CURLcode code = curl_easy_perform(impl_->curl);
     exchange.answer.status = status_of(impl_->curl);
@@ -151,7 +179,16 @@ HttpAnswer Http::exchange(const HttpRequest& request, size_t body_limit, const S
     if (exchange.body_full && exchange.answer.status != 200) return exchange.answer;
     if (exchange.body_full) throw TooLarge(cat("the answer is larger than ", human_bytes(body_limit)));
     if (code == CURLE_ABORTED_BY_CALLBACK) throw Error("stopped");
-    throw Unreachable(impl_->reason[0] != '\0' ? printable(impl_->reason) : std::string(curl_easy_strerror(code)));
+    bool lasting = code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CONNECT_ERROR || code == CURLE_SSL_CACERT_BADFILE;
+    throw Unreachable(impl_->reason[0] != '\0' ? printable(impl_->reason) : std::string(curl_easy_strerror(code)), lasting);
+}
+
+std::optional<uint64_t> range_start(std::string_view content_range) {
+    std::string text = lower(trimmed(content_range));
+    uint64_t first = 0;
+    size_t dash = text.find('-');
+    if (!text.starts_with("bytes ") || dash == text.npos || !parse_number(trimmed(text.substr(6, dash - 6)), INT64_MAX, first)) return std::nullopt;
+    return first;
 }
 
 std::string HttpAnswer::header(const std::string& name) const {

@@ -1,10 +1,12 @@
 // One HTTP exchange over libcurl, with limits on time and size and without any of libcurl's conveniences that act on their own.
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +18,16 @@ namespace berth::image {
 /// No usable answer for now: name not found, refused, timed out, too slow, reset, TLS not trusted; or too many requests, or a server's fault.
 class Unreachable : public Error {
   public:
-    using Error::Error;
+    /// `lasting`: asking again at once cannot help (a certificate that is not trusted, a server that speaks no TLS). `after`: the server's Retry-After.
+    explicit Unreachable(const std::string& line, bool lasting = false, std::optional<std::chrono::seconds> after = {})
+        : Error(line), lasting_(lasting), after_(after) {}
+
+    bool lasting() const { return lasting_; }
+    std::optional<std::chrono::seconds> after() const { return after_; }
+
+  private:
+    bool lasting_;
+    std::optional<std::chrono::seconds> after_;
 };
 
 /// A body went past the limit it was asked with.
@@ -37,6 +48,11 @@ struct HttpRequest {
     bool head = false;
     std::vector<std::string> headers;  ///< "Name: value"
     std::string ca;                    ///< PEM file of trusted roots; empty: the system's
+    std::string proxy;                 ///< for what is not on loopback; empty: the one of the usual variables, or none
+    std::string no_proxy;              ///< hosts that `proxy` is not for
+    std::optional<std::string> form;   ///< sent by POST, urlencoded
+    uint64_t from = 0;                 ///< the sink wants the body from this byte on ...
+    bool by_range = true;              ///< ... and the server is asked for nothing else
 };
 
 struct HttpAnswer {
@@ -47,6 +63,9 @@ struct HttpAnswer {
     /// The header's value, "" when absent.
     std::string header(const std::string& name) const;
 };
+
+/// The first byte of `Content-Range: bytes FIRST-LAST/SIZE` (RFC 9110, section 14.4); nothing for anything else. Pure.
+std::optional<uint64_t> range_start(std::string_view content_range);
 
 /// Takes the bytes of a body as they come; may throw, which ends the exchange and comes out of it.
 using Sink = std::function<void(const void*, size_t)>;
@@ -62,6 +81,7 @@ class Http {
 
     /// Does one request, following no redirect and reading no netrc. The body of a 200 goes to `sink`; without one, and for other statuses,
     /// up to `body_limit` (limits.body_bytes for other statuses) is kept and the rest not read. Throws Unreachable, or TooLarge for a 200 past its limit.
+    /// With `from`, the sink gets what a 206 or a 200 has from that byte on; a 206 of a range that starts later comes back without its body.
     HttpAnswer exchange(const HttpRequest& request, size_t body_limit, const Sink& sink = {});
 
   private:

@@ -1,22 +1,34 @@
 // Client of one repository in a registry, by the OCI distribution specification: manifests by HEAD and GET, blobs by GET.
 #pragma once
+#include <climits>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
-#include "runtime/image/auth.hh"
+#include "runtime/image/credentials_search.hh"
 #include "runtime/image/http.hh"
 #include "runtime/image/manifest.hh"
+#include "runtime/image/retry.hh"
 #include "runtime/plan/reference.hh"
 
 namespace berth::image {
 
 struct RegistryOptions {
-    std::set<std::string> plain_http;  ///< "host" or "host:port" that may be spoken to without TLS; loopback always may
-    std::string ca;                    ///< PEM file of trusted roots; empty: the system's
-    Credentials credentials;           ///< not used yet: every access is anonymous
+    std::set<std::string> plain_http;       ///< "host" or "host:port" that may be spoken to without TLS; loopback always may
+    std::map<std::string, std::string> ca;  ///< "host[:port]" -> PEM file of trusted roots, for it and what it leads to; else the system's
+    std::vector<std::string> mirrors;       ///< "host[:port]", asked for everything before the registry itself, with the same names
+    std::string proxy;                      ///< see HttpRequest
+    std::string no_proxy;
+    /// Looks the login for a host up; called at most once a host, when it asks for one. None: every access is anonymous.
+    std::function<CredentialSearch(const std::string& host)> credentials;
+    /// Takes a line about a mirror that is passed over, or a login file that others can read; from any thread.
+    std::function<void(const std::string&)> notice;
+    RetryRules retry;
+    unsigned head_retries = UINT_MAX;  ///< at most so many for a HEAD, where something else stands in for the answer
     HttpLimits limits;
     const std::atomic<bool>* stop = nullptr;
 };
@@ -36,7 +48,7 @@ struct Document {
 
 /// One thread at a time; sibling() gives another thread its own client with its own connection and the same token.
 /// Everything throws Error with one finished line that names the image: not found, no access, rate limited, a fault of the registry, or an
-/// Unreachable. Redirects are followed for at most 5 hops, never from https to http and never with the token to another host.
+/// Unreachable once the retries are used up. Redirects are followed for at most 5 hops, never from https to http and never with a login or token to another host.
 class Registry {
   public:
     Registry(const plan::Reference& reference, RegistryOptions options);
@@ -51,7 +63,8 @@ class Registry {
     Document get_manifest(const std::string& tag_or_digest);
     /// A whole small blob, taken from the descriptor's inline data when it is there; size and digest are verified.
     std::string get_blob(const Descriptor& blob);
-    /// Streams a blob and verifies its size; the digest is left to the caller, who hashes it anyway.
+    /// Streams a blob and verifies its size; the digest is left to the caller, who hashes it anyway. A transfer that breaks goes on at the byte it had
+    /// reached, perhaps from another host: the sink gets each byte once.
     void stream_blob(const Descriptor& blob, const Sink& sink);
 
   private:
@@ -59,5 +72,8 @@ class Registry {
     explicit Registry(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;
 };
+
+/// Tries a login at a registry. Returns when the registry takes it, or needs none; throws Error with the reason.
+void check_login(const std::string& host, RegistryOptions options, const Credentials& credentials);
 
 }  // namespace berth::image

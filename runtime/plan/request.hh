@@ -47,10 +47,13 @@ struct Site {
     struct Registry {
         bool plain_http = false;
         std::string ca;  ///< PEM file; empty: the system's
+        std::vector<std::string> mirrors;  ///< "host[:port]", asked before it
     };
     std::string store_path = "/var/lib/berth/%U";
     std::string pull_policy = "newer";
     std::map<std::string, Registry> registries;
+    std::string proxy;     ///< "[http://]host:port" of an HTTP proxy for pulls; empty: that of the environment, or none
+    std::string no_proxy;  ///< hosts that the proxy is not for, with commas
     bool remap_root = false;
     bool mount_home = false;
     bool writable = true;

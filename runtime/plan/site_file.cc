@@ -74,6 +74,8 @@ const std::map<std::string, Key>& keys() {
     static const std::map<std::string, Key> all = {
         {"store.path", text_key(&Site::store_path)},
         {"store.pull", {Key::Type::text, set_policy}},
+        {"network.proxy", text_key(&Site::proxy)},
+        {"network.no_proxy", text_key(&Site::no_proxy)},
         {"defaults.remap_root", flag_key(&Site::remap_root)},
         {"defaults.mount_home", flag_key(&Site::mount_home)},
         {"defaults.writable", flag_key(&Site::writable)},
@@ -86,6 +88,19 @@ const std::map<std::string, Key>& keys() {
     return all;
 }
 
+std::vector<std::string> hosts_of(const toml::node& node, const std::string& key, const std::string& name) {
+    const toml::array* list = node.as_array();
+    if (!list) throw Error(cat(place(name, node.source()), ": ", key, " must be a list of hosts, such as [\"mirror.example.com:5000\"]"));
+    std::vector<std::string> out;
+    for (const toml::node& entry : *list) {
+        out.push_back(lower(value_of<std::string>(entry, key, name, "a list of hosts in quotes")));
+        // A registry is a host and a port, everywhere.
+        if (out.back().empty() || out.back().find_first_of("/@ ?#") != std::string::npos)
+            throw Error(cat(place(name, entry.source()), ": ", key, ": \"", printable(out.back()), "\" is no HOST[:PORT]"));
+    }
+    return out;
+}
+
 Site::Registry registry_of(const toml::node& node, const std::string& host, const std::string& name) {
     Site::Registry registry;
     const toml::table* table = node.as_table();
@@ -96,8 +111,10 @@ Site::Registry registry_of(const toml::node& node, const std::string& host, cons
             registry.plain_http = value_of<bool>(value, path, name, "true or false");
         else if (key.str() == "ca")
             registry.ca = value_of<std::string>(value, path, name, "a path in quotes");
+        else if (key.str() == "mirror")
+            registry.mirrors = hosts_of(value, path, name);
         else
-            throw Error(cat(place(name, key.source()), ": unknown key ", path, " (known: plain_http ca)"));
+            throw Error(cat(place(name, key.source()), ": unknown key ", path, " (known: plain_http ca mirror)"));
     }
     return registry;
 }

@@ -1,20 +1,23 @@
 // The command line of `berth import`.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/pull/import.hh"
 #include "runtime/pull/pull.hh"
+#include "runtime/pull/settings.hh"
 
 namespace berth::pull {
 
 int import_command(int argc, char** argv) {
     CLI::App app("Write an image as one squashfs file.", "berth import");
-    std::string path, policy = "newer", output, image;
+    std::string path, policy = "newer", output, image, site_file;
     std::vector<std::string> plain_http;
     ImportOptions options;
     app.add_option("--store", path, "directory of the store")->required();
+    app.add_option("--site", site_file, "site file, of which the registries are used");
     app.add_option("--plain-http", plain_http, "registry that is spoken to without TLS")->expected(1)->take_all();
     app.add_option("--policy", policy, "newer, missing, always or never");
     app.add_option("-o,--output", output, "the file to write")->required();
@@ -27,9 +30,11 @@ int import_command(int argc, char** argv) {
         return app.exit(error) == 0 ? 0 : exit_failure;
     }
     store::Store store = store::Store::open(path);
-    plan::Reference reference = plan::parse_reference(image);
+    plan::Reference reference = plan::with_absolute_path(plan::parse_reference(image), std::filesystem::current_path());
+    std::vector<std::string> environment = environment_of_this_process();
     Options pull_options;
     pull_options.policy = parse_policy(policy);
+    pull_options.registry = options_for(reference, "", site_of(site_file, environment), environment);
     pull_options.registry.plain_http.insert(plain_http.begin(), plain_http.end());
     std::string digest = pull(store, reference, pull_options, [](const std::string& line) { std::fprintf(stderr, "berth: %s\n", line.c_str()); });
     import_image(store, digest, reference.text(), output, options);

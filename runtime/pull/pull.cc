@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <thread>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -31,7 +32,7 @@ class Pull {
           progress_(progress),
           what_(cat("image ", printable(reference.text(), 1024))),
           record_(record_of(reference, options)) {
-        if (options_.registry.stop == nullptr) options_.registry.stop = &stop_;
+        prepare_options();
     }
 
     std::string run();
@@ -40,6 +41,7 @@ class Pull {
 
   private:
     bool is_local() const { return reference_.kind != plan::Reference::Kind::registry; }
+    void prepare_options();
     image::Source& source();
     std::optional<std::string> without_asking() const;
     std::string resolve();
@@ -63,6 +65,19 @@ class Pull {
     plan::Reference record_;  ///< what the store remembers the answer under
     std::unique_ptr<image::Source> source_;
 };
+
+void Pull::prepare_options() {
+    image::RegistryOptions& registry = options_.registry;
+    if (registry.stop == nullptr) registry.stop = &stop_;
+    // Progress is the caller's thread's; what the threads of the layers say has been said by it before, or repeats itself.
+    if (!registry.notice)
+        registry.notice = [this, caller = std::this_thread::get_id()](const std::string& line) {
+            if (std::this_thread::get_id() == caller) progress_(line);
+        };
+    // With an image to fall back on, a start does not wait for a registry that is down.
+    auto known = policy_ == Policy::newer && !is_local() ? store_.digest_of(record_) : std::nullopt;
+    if (known && store_.has_image(*known)) registry.head_retries = 0;
+}
 
 /// Opened only when something is asked of it: to open an archive can mean to unpack it.
 image::Source& Pull::source() {

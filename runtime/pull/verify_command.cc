@@ -4,6 +4,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/pull/settings.hh"
 #include "runtime/pull/verify.hh"
 
 namespace berth::pull {
@@ -11,10 +12,13 @@ namespace berth::pull {
 namespace {
 
 /// Fetches what is missing of the images; returns the number of those that stay incomplete.
-size_t repair(const store::Store& store, const Verified& verified, const Options& options) {
+size_t repair(const store::Store& store, const Verified& verified, const plan::Site& site) {
     size_t left = 0;
+    Options options;
+    options.policy = Policy::missing;
     for (const plan::Reference& reference : verified.incomplete) try {
             if (reference.kind == plan::Reference::Kind::registry && reference.registry.empty()) throw Error(cat("image ", reference.digest, ": no tag says where it came from; pull it again"));
+            options.registry = options_for(reference, "", site, environment_of_this_process());
             pull(store, reference, options, [](const std::string& line) { std::fprintf(stderr, "berth: %s\n", line.c_str()); });
             std::printf("repaired %s\n", printable(reference.text(), 1024).c_str());
         } catch (const Error& error) {
@@ -28,10 +32,11 @@ size_t repair(const store::Store& store, const Verified& verified, const Options
 
 int verify_command(int argc, char** argv) {
     CLI::App app("Check every byte of the store.", "berth verify");
-    std::string path;
+    std::string path, site_file;
     std::vector<std::string> plain_http;
     bool mend = false;
     app.add_option("--store", path, "directory of the store")->required();
+    app.add_option("--site", site_file, "site file, of which the registries are used");
     app.add_option("--plain-http", plain_http, "registry that is spoken to without TLS")->expected(1)->take_all();
     app.add_flag("--repair", mend, "fetch again what is damaged or missing");
     try {
@@ -42,10 +47,9 @@ int verify_command(int argc, char** argv) {
     store::Store store = store::Store::open(path);
     Verified verified = verify(store, [](const std::string&) {});
     for (const std::string& problem : verified.problems) std::printf("%s\n", problem.c_str());
-    Options options;
-    options.policy = Policy::missing;
-    options.registry.plain_http.insert(plain_http.begin(), plain_http.end());
-    size_t left = mend ? repair(store, verified, options) : verified.problems.size();
+    plan::Site site = site_of(site_file, environment_of_this_process());
+    for (const std::string& host : plain_http) site.registries[host].plain_http = true;
+    size_t left = mend ? repair(store, verified, site) : verified.problems.size();
     std::printf("%zu images and %zu layers checked, %zu problems%s\n", verified.images, verified.layers, verified.problems.size(),
                 mend && !verified.problems.empty() && left == 0 ? ", all repaired" : "");
     return left == 0 ? 0 : 1;

@@ -24,6 +24,8 @@ RegistryOptions fast() {
     RegistryOptions out;
     out.limits.connect_seconds = 2;
     out.limits.slow_seconds = 2;
+    out.retry.retries = 2;
+    out.retry.first = std::chrono::milliseconds(10);
     return out;
 }
 

@@ -30,6 +30,9 @@ TEST_CASE("site file: values and defaults", "[plan]") {
     CHECK(site.store_age == 30);
     CHECK(site.registries.at("reg:5000").plain_http);
     CHECK(site.writable);
+    Site mirrored = parse_site("[network]\nproxy = \"p:3128\"\n[registry.\"docker.io\"]\nmirror = [\"A.example:5000\", \"b\"]\n", "berth.conf");
+    CHECK(mirrored.registries.at("docker.io").mirrors == std::vector<std::string>{"a.example:5000", "b"});
+    CHECK(mirrored.proxy == "p:3128");
     CHECK(parse_site("", "x").store_path == "/var/lib/berth/%U");
 }
 
@@ -41,6 +44,8 @@ TEST_CASE("site file: mistakes name file, line and key", "[plan]") {
     CHECK(refusal("[limits]\nstore_age = -1\n").find("between 0 and 36500") != std::string::npos);
     CHECK(refusal("stray = 1\n").find("outside of a section") != std::string::npos);
     CHECK(refusal("[store\n").starts_with("berth.conf:1:"));
+    CHECK(refusal("[registry.\"x\"]\nmirror = \"y\"\n").find("a list of hosts") != std::string::npos);
+    CHECK(refusal("[registry.\"x\"]\nmirror = [\"https://y/z\"]\n").find("is no HOST[:PORT]") != std::string::npos);
     CHECK(refusal("[registry.\"x\"]\nproxy = 1\n").find("unknown key") != std::string::npos);
 }
 
@@ -84,13 +89,15 @@ TEST_CASE("site file: conf/berth.conf holds every key as a commented default", "
     Site defaults;
     CHECK(site.store_path == defaults.store_path);
     CHECK(site.pull_policy == defaults.pull_policy);
+    CHECK(site.proxy == defaults.proxy);
+    CHECK(site.no_proxy == defaults.no_proxy);
     CHECK(site.remap_root == defaults.remap_root);
     CHECK(site.mount_home == defaults.mount_home);
     CHECK(site.writable == defaults.writable);
     CHECK(site.tmpfs_size == defaults.tmpfs_size);
     CHECK(site.cache_bytes == defaults.cache_bytes);
     CHECK(site.server_threads == defaults.server_threads);
-    for (const char* key : {"#path", "#pull", "#remap_root", "#mount_home", "#writable", "#tmpfs_size", "#cache_size", "#threads", "plain_http", "ca ="}) {
+    for (const char* key : {"#path", "#pull", "#remap_root", "#mount_home", "#writable", "#tmpfs_size", "#cache_size", "#threads", "plain_http", "ca =", "mirror =", "#proxy", "#no_proxy"}) {
         INFO(key);
         CHECK(shipped.find(key) != std::string::npos);
     }

@@ -114,6 +114,7 @@ struct Scene {
         pull::Options options;
         options.policy = policy;
         options.registry.limits.slow_seconds = 2;
+        options.registry.retry.first = std::chrono::milliseconds(10);
         return pull::pull(open(), plan::parse_reference(host + "/a/b" + suffix), options, [this](const std::string& line) { progress.push_back(line); });
     }
     std::string failure(const std::string& suffix = ":1", pull::Policy policy = pull::Policy::newer) {
