@@ -150,6 +150,7 @@ HelperAnswer run_credential_helper(const std::string& name, const std::string& p
 }
 
 std::string CredentialSearch::explanation(const std::string& host) const {
+    if (!found.empty() && found.source.empty()) return "check the user and the password";
     if (!found.empty())
         return cat("sent the login ", found.user.empty() ? "token" : cat("of ", printable(found.user)), " from ", printable(found.source, 4096), "; berth login ", printable(host),
                    " makes a new one");

@@ -25,7 +25,7 @@ struct RegistryOptions {
     std::string no_proxy;
     /// Looks the login for a host up; called at most once a host, when it asks for one. None: every access is anonymous.
     std::function<CredentialSearch(const std::string& host)> credentials;
-    /// Takes a line about a mirror that is passed over, or a login file that others can read; from any thread.
+    /// Takes a line about a mirror that is passed over, a wait, or a login file that others can read; from any thread.
     std::function<void(const std::string&)> notice;
     RetryRules retry;
     unsigned head_retries = UINT_MAX;  ///< at most so many for a HEAD, where something else stands in for the answer

@@ -17,6 +17,8 @@ constexpr int redirect_limit = 5;
 constexpr size_t token_answer_limit = 64 << 10;
 /// So much of a body makes a broken transfer one that gets further.
 constexpr uint64_t progress_bytes = 1 << 20;
+/// Somebody may wonder about a wait that is longer.
+constexpr milliseconds noticed_delay{2000};
 
 bool is_redirect(long status) { return status == 301 || status == 302 || status == 303 || status == 307 || status == 308; }
 
@@ -39,8 +41,6 @@ RegistryClient::RegistryClient(const plan::Reference& reference, const std::stri
     origin_ = origin_of(url);
     base_ = cat(url, "/v2/", reference.name, reference.name.empty() ? "" : "/");
 }
-
-std::string RegistryClient::cat_server(const Origin& origin) { return cat("registry ", origin.authority()); }
 
 bool RegistryClient::plain_allowed(const Origin& target) const {
     return target.is_loopback() || options_.plain_http.contains(target.authority()) || options_.plain_http.contains(cat(target.host, ":", target.port));
@@ -198,6 +198,7 @@ HttpAnswer RegistryClient::get(const Ask& ask, const RetryRules& rules) {
             auto delay = problem.lasting() ? std::nullopt : retry_delay(rules, retry++, waited, jitter(), problem.after());
             if (!delay) throw;
             waited += *delay;
+            if (*delay > noticed_delay && options_.notice) options_.notice(cat("trying again in ", delay->count() / 1000, " s: ", problem.what()));
             pause(*delay);
         }
     }

@@ -50,10 +50,9 @@ class RegistryClient {
     [[noreturn]] void refuse_answer(const HttpAnswer& answer, const std::string& what);
 
     const std::shared_ptr<Session>& session() const { return session_; }
-    std::string server() const { return cat_server(origin_); }
 
   private:
-    static std::string cat_server(const Origin& origin);
+    std::string server() const { return "registry " + origin_.authority(); }
     bool plain_allowed(const Origin& target) const;
     HttpAnswer get_once(const Ask& ask, bool by_range);
     HttpAnswer follow(HttpRequest request, const Ask& ask, Origin& last, std::string& authorization);

@@ -80,7 +80,6 @@ std::string login(const std::string& registry, const std::string& user, bool pas
                   const image::CredentialPlaces& places) {
     std::string host = image::registry_host(registry);
     image::Credentials login;
-    login.source = "this command";
     login.user = !user.empty() ? user : asked(cat("User for ", printable(host), ": "), false);
     login.password = password_from_input ? password_of_input() : asked(cat("Password of ", printable(login.user), " for ", printable(host), ": "), true);
     if (login.user.empty() || login.user.find(':') != login.user.npos) throw Error(cat("login to ", printable(host), ": a user's name is not empty and has no colon"));

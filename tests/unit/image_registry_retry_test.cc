@@ -232,3 +232,21 @@ TEST_CASE("mirrors are asked first, and the registry for what they cannot give",
     if (how == "down") CHECK(mirror.log().size() == 2);
     if (how == "breaks") CHECK(origin.calls().back().headers.at("range") == "bytes=1000-");
 }
+
+TEST_CASE("a proxy of the site is used for what is not on this machine", "[image][registry]") {
+    Content content;
+    content.tag("1", content.add_manifest("application/vnd.oci.image.manifest.v1+json", "{}"));
+    Server proxy([&](const HttpCall& call) { return content.answer(call); });
+    Server local([&](const HttpCall& call) { return content.answer(call); });
+    RegistryOptions options = fast();
+    options.proxy = "http://" + proxy.host();
+    options.plain_http = {"registry.invalid:5000", "direct.invalid:5000"};
+    options.no_proxy = "direct.invalid";
+    options.retry.retries = 0;
+    auto get = [&](const std::string& host) { return Registry(berth::plan::parse_reference(host + "/a/b:1"), options).get_manifest("1").bytes; };
+    CHECK(get("registry.invalid:5000") == "{}");
+    CHECK(proxy.log() == std::vector<std::string>{"GET http://registry.invalid:5000/v2/a/b/manifests/1"});
+    CHECK(get(local.host()) == "{}");
+    CHECK_THAT(failure([&] { get("direct.invalid:5000"); }), Contains("no complete answer from direct.invalid:5000"));
+    CHECK(proxy.log().size() == 1);
+}

@@ -394,6 +394,20 @@ TEST_CASE("hostile row 29: a layer whose content is not what the config says is 
     CHECK_THAT(scene.failure(":2"), Contains("1 diff_ids for 2 layers"));
 }
 
+TEST_CASE("hostile row 36: the addresses that a manifest gives for a foreign layer are not asked", "[pull]") {
+    Scene scene;
+    Server elsewhere([](const HttpCall&) { return HttpReply{}; });
+    Image image;
+    image.add_to(scene.content);
+    std::string urls = cat(R"(,"urls":["http://)", elsewhere.host(), R"(/layer"])");
+    for (size_t at = image.manifest.find("layers"); (at = image.manifest.find("}", at + 1)) < image.manifest.size() - 2; at += urls.size()) image.manifest.insert(at, urls);
+    REQUIRE_THAT(image.manifest, Contains("/layer\"]}]}"));
+    scene.content.tag("1", scene.content.add_manifest(oci_manifest, image.manifest));
+    CHECK_FALSE(scene.pull().empty());
+    CHECK(scene.server->count("GET /v2/a/b/blobs/") == 3);
+    CHECK(elsewhere.log().empty());
+}
+
 TEST_CASE("hostile row 45: a pull killed in the middle of a layer leaves nothing", "[pull]") {
     Scene scene;
     Image image;
