@@ -180,7 +180,9 @@ HttpAnswer Http::exchange(const HttpRequest& request, size_t body_limit, const S
     if (exchange.body_full) throw TooLarge(cat("the answer is larger than ", human_bytes(body_limit)));
     if (code == CURLE_ABORTED_BY_CALLBACK) throw Error("stopped");
     bool lasting = code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CONNECT_ERROR || code == CURLE_SSL_CACERT_BADFILE;
-    throw Unreachable(impl_->reason[0] != '\0' ? printable(impl_->reason) : std::string(curl_easy_strerror(code)), lasting);
+    std::string reason = impl_->reason[0] != '\0' ? printable(impl_->reason) : std::string(curl_easy_strerror(code));
+    if (code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST) throw NotConnected(reason);
+    throw Unreachable(reason, lasting);
 }
 
 std::optional<uint64_t> range_start(std::string_view content_range) {

@@ -30,6 +30,12 @@ class Unreachable : public Error {
     std::optional<std::chrono::seconds> after_;
 };
 
+/// There is nobody at the address, or the name has none.
+class NotConnected : public Unreachable {
+  public:
+    using Unreachable::Unreachable;
+};
+
 /// A body went past the limit it was asked with.
 class TooLarge : public Error {
   public:

@@ -55,7 +55,12 @@ HttpAnswer RegistryClient::exchange(HttpRequest& request, const Ask& ask) {
     request.proxy = options_.proxy;
     request.no_proxy = options_.no_proxy;
     try {
-        return http_.exchange(request, ask.limit, ask.sink);
+        HttpAnswer answer = http_.exchange(request, ask.limit, ask.sink);
+        session_->answered = true;
+        return answer;
+    } catch (const NotConnected& problem) {
+        // A user who mistyped a name, or whose registry is down, is told at once.
+        throw Unreachable(cat(ask.what, ": no answer from ", target.authority(), ": ", problem.what()), !session_->answered);
     } catch (const Unreachable& problem) {
         throw Unreachable(cat(ask.what, ": no complete answer from ", target.authority(), ": ", problem.what()), problem.lasting());
     } catch (const TooLarge& problem) {

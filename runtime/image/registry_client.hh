@@ -17,6 +17,7 @@ struct Session {
     std::optional<CredentialSearch> search;
     std::mutex refresh;         ///< held by the one that asks for a token
     std::atomic<bool> given_up = false;  ///< a mirror that did not answer
+    std::atomic<bool> answered = false;  ///< somebody was there, so that a connection refused later may pass
 
     std::string get() {
         std::lock_guard lock(mutex);

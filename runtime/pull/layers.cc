@@ -118,7 +118,8 @@ void Fetch::fetch(image::Source& source, const MissingLayer& layer, unsigned com
 void Fetch::watch(unsigned workers, const Progress& progress) {
     auto start = Clock::now();
     std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, std::chrono::seconds(1), [&] { return finished_ == workers; })) {
+    // Soon once, so that nobody wonders; then as seldom as suits a log.
+    for (auto period = std::chrono::seconds(1); !changed_.wait_for(lock, period, [&] { return finished_ == workers; }); period = std::chrono::seconds(5)) {
         uint64_t received = received_;
         auto seconds = std::chrono::duration<double>(Clock::now() - start).count();
         std::string line = cat("pulling ", what_, ": ", human_bytes(received), " of ", human_bytes(total_), ", ",

@@ -40,10 +40,11 @@ expect_output_like() {
   [[ $output =~ $1 ]] || fail "no match for: $1" "output: $output"
 }
 
-# A user's mistake is told in one line of Berth's own; Slurm's lines about the failed task follow and are not counted.
+# A user's mistake is told in one line of Berth's own. Slurm's lines about the failed task follow and are not counted, nor is the progress of
+# what takes longer than a second.
 expect_one_error_line() {
   local lines
-  lines=$(grep -c 'berth: ' <<< "$output" || true)
+  lines=$(grep 'berth: ' <<< "$output" | grep -cvE 'berth: n[0-9]+: (pulling|merging|trying again|waiting)' || true)
   (( lines == 1 )) || fail "expected one line of berth's, got $lines:" "$output"
 }
 
