@@ -40,12 +40,17 @@ expect_output_like() {
   [[ $output =~ $1 ]] || fail "no match for: $1" "output: $output"
 }
 
-# A user's mistake is told in one line of Berth's own. Slurm's lines about the failed task follow and are not counted, nor is the progress of
-# what takes longer than a second.
+# A user's mistake is told in one line of Berth's own; Slurm's lines about the failed task follow and are not counted.
 expect_one_error_line() {
   local lines
-  lines=$(grep 'berth: ' <<< "$output" | grep -cvE 'berth: n[0-9]+: (pulling|merging|trying again|waiting)' || true)
+  lines=$(grep -c 'berth: ' <<< "$output" || true)
   (( lines == 1 )) || fail "expected one line of berth's, got $lines:" "$output"
+}
+
+# The same for what is tried for seconds before it fails: the progress of that is shown meanwhile, and only it.
+expect_one_error_line_after_progress() {
+  output=$(grep -vE 'berth: n[0-9]+: (pulling|trying again)' <<< "$output")
+  expect_one_error_line
 }
 
 expect_nodes_up() {

@@ -18,13 +18,13 @@ teardown_file() {
   kill "$(cat "$BATS_FILE_TMPDIR/faulty.pid")"
 }
 
-# The step fails with one line that matches, and neither the stores nor the nodes notice.
+# The step fails with one line that matches, and neither the stores nor the nodes notice: expect_rejected IMAGE REGEX [CHECK OF THE LINES].
 expect_rejected() {
   local before
   before=$(published)
   run alice srun -w n1 --container-image="$1" true
   expect_failure
-  expect_one_error_line
+  "${3:-expect_one_error_line}"
   expect_output_like "$2"
   expect_equal "$(published)" "$before"
   expect_equal "$(temporary_files)" ""
@@ -148,7 +148,7 @@ expect_rejected() {
 }
 
 @test "hostile row 17: a truncated layer, a short gzip and bytes after its end are rejected" {
-  expect_rejected "$faulty/truncated:latest" "$faulty"
+  expect_rejected "$faulty/truncated:latest" "$faulty" expect_one_error_line_after_progress
   expect_rejected "$faulty/short-gzip:latest" "$faulty"
   expect_rejected "$faulty/garbage:latest" "$faulty"
 }

@@ -99,6 +99,7 @@ TEST_CASE("hostile row 45: 100 kills at any time during pull, publish, removal a
 
 TEST_CASE("hostile row 44: a disk that is full at any point of a pull is named, and what is there still starts", "[pull]") {
     if (::geteuid() != 0) {
+        if (std::getenv("BERTH_MUST_RUN") != nullptr) FAIL("needs root for a small file system");
         WARN("not tested: needs root for a small file system");
         return;
     }

@@ -1,5 +1,6 @@
 #include "runtime/squash/flatten.hh"
 
+#include <cstdlib>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -124,7 +125,7 @@ TEST_CASE("a flattened image is the same tree for the kernel", "[squash]") {
     auto result = fixtures::run_command(cat("unshare --mount --propagation private sh -ec 'mount -t squashfs -o loop,ro ", flat, " ", mounted, "; cd ", mounted,
                                             "; find . -printf \"%p %y %m %U %G %n %T@ %l\\n\" | sort; find . -type f -print0 | sort -z | xargs -0 sha256sum'"));
     if (result.status != 0) {
-        if (std::getenv("BERTH_MUST_RUN") != nullptr && ::geteuid() == 0 && std::filesystem::exists("/dev/loop-control")) FAIL(result.output);
+        if (std::getenv("BERTH_MUST_RUN") != nullptr) FAIL(result.output);
         WARN("not tested: the kernel's mount needs root and loop devices: " << result.output);
         return;
     }
