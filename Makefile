@@ -141,7 +141,8 @@ bench-start: all
 	python3 tests/bench/start.py $(BUILD)/berth $(BUILD)/tests/inside
 	$(BUILD)/tests/kernel '[bench]'
 
-# A pull of a large generated image beside its parts run alone (igzip, openssl, tar2sqfs) and the peers that are installed; SCALE=1 is 3.6 GB.
+# A pull of a large generated image beside its parts run alone (igzip, openssl, tar2sqfs) and the peers that are installed (podman, charliecloud, skopeo
+# with umoci, mksquashfs; all are Debian packages); SCALE=1 is 3.6 GB. As an ordinary user, or podman is left out.
 SCALE ?= 1
 bench-image: all
 	python3 tests/bench/image.py $(BUILD)/berth-pull --scale $(SCALE) --json $(BUILD)/bench-image.json

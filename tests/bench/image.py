@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
 """Pulling a large image: wall and CPU seconds, memory and megabytes written, beside the arithmetic of its parts run alone and beside the peers
-that are installed. usage: image.py BERTH_PULL [--scale S] [--cache DIR] [--json FILE]
+that are installed (podman only when run by an ordinary user). usage: image.py BERTH_PULL [--scale S] [--cache DIR] [--json FILE]
 
 Each row is a fresh process tree measured by the kernel's own accounting; ratios are to the sum of the parts (CPU) of the same run.
 """
 import argparse
+import contextlib
 import json
 import os
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 
 import ngc_image
 
@@ -43,20 +44,35 @@ def with_memory(command, **options):
     return row
 
 
-def start_registry(folder):
-    """docker-registry on a free port of the loopback address."""
-    config = os.path.join(folder, "registry.yml")
-    port = 5950
+def start_registry(folder, port, tls=""):
+    """docker-registry on a port of the loopback address; all of them serve the same images."""
+    config = os.path.join(folder, f"registry-{port}.yml")
     with open(config, "w", encoding="ascii") as file:
-        file.write(f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {folder}/registry}}}}\nhttp: {{addr: '127.0.0.1:{port}'}}\n")
+        file.write(f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {folder}/registry}}}}\nhttp: {{addr: '127.0.0.1:{port}'{tls}}}\n")
     process = subprocess.Popen(["docker-registry", "serve", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for _ in range(100):
         try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/").close()
-            return process, f"127.0.0.1:{port}"
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return process
         except OSError:
             time.sleep(0.1)
     sys.exit("docker-registry does not answer")
+
+
+@contextlib.contextmanager
+def registries(folder):
+    """One registry with plain HTTP, which all but one of the peers speak, and one with TLS."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1", "-keyout", f"{folder}/key.pem",
+                    "-out", f"{folder}/cert.pem"], check=True, stderr=subprocess.DEVNULL)
+    processes = []
+    try:
+        processes.append(start_registry(folder, 5950))
+        processes.append(start_registry(folder, 5951, f", tls: {{certificate: {folder}/cert.pem, key: {folder}/key.pem}}"))
+        yield "127.0.0.1:5950", "127.0.0.1:5951"
+    finally:
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
 
 
 def push(layout, name):
@@ -86,30 +102,70 @@ def berth_rows(pull, registry, work):
     rows = {"berth, cold": with_memory(command("base")), "berth, again": with_memory(command("base")), "berth, derived": with_memory(command("derived"))}
     size = sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(os.path.join(store, "layers")) for name in names)
     rows["berth, cold"]["stored"] = size / 1e6
+    rows["berth, flatten"] = with_memory([pull, "import", "--store", store, "-o", f"{work}/flat.sqsh", f"{registry}/ngc:base"])
+    rows["berth, flatten"]["stored"] = os.path.getsize(f"{work}/flat.sqsh") / 1e6
+    os.unlink(f"{work}/flat.sqsh")
     return rows
 
 
-def peer_rows(registry, layout, work):
-    """What is installed of the peers; nobody is an error."""
+def unpacked_rows(registry, work):
+    """The usual two steps of a script: unpack by skopeo and umoci, then one squashfs out of the tree."""
+    bundle = f"{work}/bundle"
+    script = (f"skopeo copy -q --src-tls-verify=false docker://{registry}/ngc:base oci:{work}/peer:base && "
+              f"umoci unpack --rootless --image {work}/peer:base {bundle}")
+    rows = {"skopeo + umoci": with_memory(["sh", "-c", script])}
+    if shutil.which("mksquashfs"):
+        rows["mksquashfs of that"] = with_memory(["mksquashfs", f"{bundle}/rootfs", f"{work}/peer.sqsh", "-quiet", "-no-progress", "-comp", "zstd",
+                                                  "-Xcompression-level", "1", "-b", "131072"])
+        rows["mksquashfs of that"]["stored"] = os.path.getsize(f"{work}/peer.sqsh") / 1e6
+        os.unlink(f"{work}/peer.sqsh")
+    subprocess.run(["chmod", "-R", "u+rwX", bundle], check=True)
+    shutil.rmtree(f"{work}/peer")
+    shutil.rmtree(bundle)
+    return rows
+
+
+def charliecloud_row(registry, work):
+    """Of a registry with TLS: it speaks nothing else."""
+    storage = f"{work}/charliecloud"
+    row = with_memory(["ch-image", "--no-cache", "--tls-no-verify", "-s", storage, "pull", f"{registry}/ngc:base"])
+    subprocess.run(["chmod", "-R", "u+rwX", storage], check=True)
+    shutil.rmtree(storage)
+    return row
+
+
+def podman_row(registry, work):
+    """Without root: with the caller's range of subordinate ids, or, where there is none, with all files owned by the caller."""
+    with tempfile.TemporaryDirectory(prefix="berth-") as runroot:  # it takes no path of over 50 characters
+        place = ["--root", f"{work}/podman", "--runroot", runroot, "--storage-driver", "overlay", "--storage-opt", "ignore_chown_errors=true"]
+        environment = {**os.environ, "XDG_RUNTIME_DIR": runroot}
+        row = with_memory(["podman", *place, "pull", "-q", "--tls-verify=false", f"{registry}/ngc:base"], env=environment)
+        # It leaves a process that holds its mounts, and files of subordinate ids, which only a user namespace with all of them may remove.
+        with open(f"{runroot}/libpod/tmp/pause.pid", encoding="ascii") as file:
+            os.kill(int(file.read()), signal.SIGKILL)
+        subprocess.run(["unshare", "--map-root-user", "--map-auto", "rm", "-rf", f"{work}/podman"], check=True)
+    return row
+
+
+def peer_rows(registry, tls_registry, work):
+    """What is installed of the peers; a peer that fails is an error."""
     rows = {}
     if shutil.which("skopeo") and shutil.which("umoci"):
-        script = (f"skopeo copy -q --src-tls-verify=false docker://{registry}/ngc:base oci:{work}/peer:base && "
-                  f"umoci unpack --rootless --image {work}/peer:base {work}/bundle")
-        rows["skopeo + umoci"] = with_memory(["sh", "-c", script])
-        shutil.rmtree(f"{work}/peer"), shutil.rmtree(f"{work}/bundle")
+        rows.update(unpacked_rows(registry, work))
     if shutil.which("ch-image"):
-        rows["ch-image pull"] = with_memory(["ch-image", "--tls-no-verify", "-s", f"{work}/ch", "pull", f"{registry}/ngc:base"])
-    if shutil.which("podman"):
-        rows["podman pull"] = with_memory(["podman", "--root", f"{work}/podman", "--runroot", f"{work}/podman-run", "pull", "-q", "--tls-verify=false",
-                                           f"{registry}/ngc:base"])
+        rows["ch-image pull"] = charliecloud_row(tls_registry, work)
+    if shutil.which("podman") and os.geteuid() != 0:
+        rows["podman pull"] = podman_row(registry, work)
     return rows
 
 
 def show(rows, floor):
-    print(f"{'':18}{'wall s':>9}{'CPU s':>9}{'RSS MB':>9}{'written':>9}{'stored':>8}{'CPU/parts':>11}{'wall/CPU':>10}")
+    cold = rows["berth, cold"]["wall"]
+    print(f"{'':18}{'wall s':>9}{'CPU s':>9}{'RSS MB':>9}{'written':>9}{'stored':>8}{'CPU/parts':>11}{'wall/CPU':>10}{'wall/cold':>11}")
     for name, row in rows.items():
         rss, written, stored = (f"{row[key]:.0f}" if key in row else "-" for key in ("rss", "written", "stored"))
-        print(f"{name:18}{row['wall']:9.2f}{row['cpu']:9.2f}{rss:>9}{written:>9}{stored:>8}{row['cpu'] / floor:11.2f}{row['wall'] / max(row['cpu'], 1e-9):10.2f}")
+        print(f"{name:18}{row['wall']:9.2f}{row['cpu']:9.2f}{rss:>9}{written:>9}{stored:>8}{row['cpu'] / floor:11.2f}"
+              f"{row['wall'] / max(row['cpu'], 1e-9):10.2f}{row['wall'] / cold:11.2f}")
 
 
 def main():
@@ -129,17 +185,13 @@ def main():
     with open(facts, encoding="ascii") as file:
         layers = json.load(file)
     with tempfile.TemporaryDirectory(prefix="berth-bench-", dir=options.cache) as work:
-        registry_process, registry = start_registry(work)
-        try:
+        with registries(work) as (registry, tls_registry):
             ngc_image.write_image(layout, layers)
             push(layout, f"{registry}/ngc:base")
             ngc_image.write_image(layout, layers + [ngc_image.write_small_layer(layout)], b"derived")
             push(layout, f"{registry}/ngc:derived")
             floor = parts(layout, layers, work)
-            rows = {"the parts, alone": floor, **berth_rows(os.path.abspath(options.pull), registry, work), **peer_rows(registry, layout, work)}
-        finally:
-            registry_process.send_signal(signal.SIGTERM)
-            registry_process.wait()
+            rows = {"the parts, alone": floor, **berth_rows(os.path.abspath(options.pull), registry, work), **peer_rows(registry, tls_registry, work)}
     show(rows, floor["cpu"])
     if options.json:
         with open(options.json, "w", encoding="ascii") as file:

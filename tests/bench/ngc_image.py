@@ -119,6 +119,7 @@ def write_image(folder, layers, extra=b""):
     """Manifest, config and index.json for `layers`; `extra` tells two images of the same layers apart."""
     config = blob(folder, json.dumps({
         "architecture": "amd64", "os": "linux", "config": {"Env": ["PATH=/usr/bin", "X=" + extra.decode()]},
+        "history": [{"created": "2024-01-01T00:00:00Z", "created_by": "layer"} for _ in layers],
         "rootfs": {"type": "layers", "diff_ids": ["sha256:" + diff_id for _, _, diff_id in layers]}}).encode())
     descriptor = lambda kind, digest, size: {"mediaType": "application/vnd.oci.image." + kind, "digest": "sha256:" + digest, "size": size}
     size = os.path.getsize(os.path.join(folder, "blobs/sha256", config))
