@@ -98,7 +98,7 @@ $(BUILD)/tests/kernel: $(call objects,$(kernel_sources) $(testable_sources)) $(a
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
 # Some of the tests run the programs.
-$(BUILD)/tests/unit: | $(programs)
+$(BUILD)/tests/unit: | $(programs) $(plugin)
 $(BUILD)/tests/kernel: | $(BUILD)/tests/inside
 # The one program in the images that the kernel tests make: static, because there is nothing else in them.
 $(BUILD)/tests/inside: tests/fixtures/inside.cc

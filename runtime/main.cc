@@ -24,6 +24,7 @@ constexpr const char* usage =
     "  verify [--repair]                   check every byte of the store\n"
     "  login [options] REGISTRY            try and keep a login for a registry\n"
     "  logout REGISTRY                     remove it\n"
+    "  doctor [--json]                     check whether this node can run containers\n"
     "  version                             print the version\n"
     "\n"
     "berth COMMAND --help tells the options of a command; see also berth(1).\n";
@@ -46,7 +47,7 @@ Command* command_of(const char* word) {
     namespace cli = berth::cli;
     static constexpr Entry commands[] = {{"step", cli::step},     {"run", cli::run},   {"plan", cli::plan}, {"pull", cli::pull},     {"images", cli::images},
                                          {"inspect", cli::inspect}, {"rmi", cli::rmi},   {"gc", cli::gc},     {"import", cli::import}, {"verify", cli::verify},
-                                         {"login", cli::login},    {"logout", cli::logout}, {"version", version},
+                                         {"login", cli::login},    {"logout", cli::logout}, {"doctor", cli::doctor}, {"version", version},
                                          {"--version", version},  {"help", help},       {"--help", help},    {"-h", help}};
     for (const Entry& entry : commands)
         if (std::strcmp(entry.word, word) == 0) return entry.run;

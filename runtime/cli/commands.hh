@@ -17,5 +17,6 @@ Command gc;
 Command verify;
 Command login;
 Command logout;
+Command doctor;
 
 }  // namespace berth::cli

@@ -21,6 +21,16 @@ Fd staging_place() {
     throw Error("staging the container: this node has neither /tmp, /var/tmp, /run nor /mnt");
 }
 
+Fd mount_overlay(const std::vector<sys::MountOption>& options) {
+    try {
+        return sys::new_mount("overlay", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    } catch (const SysError& problem) {
+        if (problem.number() != EPERM && problem.number() != ENODEV) throw;
+        throw Error(cat(problem.what(), problem.number() == ENODEV ? "; load the kernel module: modprobe overlay"
+                                                                   : "; users may do that on Linux 5.12 and newer: berth doctor tells what this node lacks"));
+    }
+}
+
 }  // namespace
 
 Fd make_staging(uint64_t size) {
@@ -44,7 +54,7 @@ Root Root::make_overlay(int staging) {
     // them out.
     std::vector<sys::MountOption> options = {{"source", "berth"}, {"lowerdir", "lower"}, {"upperdir", "upper"},
                                              {"workdir", "work"}, {"xino", "on"},        {"userxattr", "", true}};
-    Fd overlay = sys::new_mount("overlay", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    Fd overlay = mount_overlay(options);
     sys::move_mount_to(overlay.get(), staging_directory(staging, "root").get(), "the container's root");
     return Root(std::move(overlay));
 }

@@ -186,6 +186,14 @@ unsigned server_threads(unsigned configured, unsigned cpus) {
     return configured != 0 ? configured : std::clamp(cpus, 1U, thread_limit);
 }
 
+void try_fuse(uid_t uid, gid_t gid, int mount_point) {
+    ServerOptions options;
+    options.uid = uid;
+    options.gid = gid;
+    Fd device = open_device();
+    attach(device.get(), options, mount_point);
+}
+
 void start_server(squash::Index index, std::vector<Fd> layers, const ServerOptions& options, int mount_point) {
     // `layers` stays the owner of the descriptors in this thread's table; the server owns its copies of them in its own.
     auto start = std::make_shared<Start>(Start{std::move(index), {}, options, mount_point, {}});

@@ -28,6 +28,9 @@ struct ServerOptions {
 /// may ever touch the mounted tree may hold one, or a kill -9 would wait for ever.
 void start_server(squash::Index index, std::vector<Fd> layers, const ServerOptions& options, int mount_point);
 
+/// Makes the mount that start_server makes, with nobody to serve it, to see whether that is possible here: for a process that ends soon. Throws the same.
+void try_fuse(uid_t uid, gid_t gid, int mount_point);
+
 /// Threads for a setting of `configured` on `cpus` usable CPUs. Pure.
 unsigned server_threads(unsigned configured, unsigned cpus);
 

@@ -156,3 +156,9 @@ load helper
   run -0 alice berth version
   run -0 bob berth version
 }
+
+@test "berth doctor finds nothing wrong on a node of the box" {
+  run -0 alice berth doctor
+  [[ $output != *FAILED* ]]
+  expect_output_like "ok +Slurm +Slurm 22.05"
+}
