@@ -55,7 +55,7 @@ programs := $(if $(berth_sources),$(BUILD)/berth) $(if $(pull_sources),$(BUILD)/
 plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel)
 
-.PHONY: all check bench-image bench-start install rpm tidy format check-layers check-exports clean help
+.PHONY: all check bench-image bench-io bench-start install rpm tidy format check-layers check-exports clean help
 all: $(programs) $(plugin) $(tests) compile_commands.json
 
 # Objects depend on this file, which changes only when the flags do.
@@ -105,6 +105,11 @@ $(BUILD)/tests/inside: tests/fixtures/inside.cc
 	@mkdir -p $(@D)
 	$(CXX) -std=c++20 -O2 $(warnings) -static $< -o $@
 
+# For bench-io only.
+$(BUILD)/tests/serve: $(call objects,tests/bench/serve.cc $(filter-out runtime/main.cc,$(berth_sources))) $(filter-out $(BUILD)/image.a,$(archives))
+	@mkdir -p $(@D)
+	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(start_libraries) $(CXXFLAGS) $(LDFLAGS)
+
 check: all check-layers $(if $(SAN)$(COV),,check-exports)
 	$(BUILD)/tests/unit
 	$(BUILD)/tests/kernel
@@ -147,6 +152,11 @@ SCALE ?= 1
 bench-image: all
 	python3 tests/bench/image.py $(BUILD)/berth-pull --scale $(SCALE) --json $(BUILD)/bench-image.json
 
+# Reading inside an image beside an unpacked directory, the kernel's squashfs and squashfuse_ll. As root, who drops to an ordinary user for all but
+# the kernel's mount.
+bench-io: all $(BUILD)/tests/serve
+	python3 tests/bench/io.py $(BUILD)/berth-pull $(BUILD)/tests/serve --scale $(SCALE) --json $(BUILD)/bench-io.json
+
 # The packages of rpm/berth.spec, from what is committed. RPMBUILD_FLAGS=--nodeps where the build's needs were not installed by rpm.
 rpm:
 	@mkdir -p $(BUILD)/rpm/SOURCES
@@ -157,7 +167,7 @@ clean:
 	rm -rf build build-* compile_commands.json
 
 help:
-	@echo 'targets: all check bench-image bench-start install rpm tidy format check-layers clean help'
+	@echo 'targets: all check bench-image bench-io bench-start install rpm tidy format check-layers clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR)'
 	@echo '          SAN=address,undefined | thread   COV=1   SCALE=$(SCALE)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
