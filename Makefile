@@ -43,7 +43,7 @@ pull_sources := $(sort $(wildcard runtime/pull/*.cc))
 # What the tests link of the programs: everything but the files with main.
 testable_sources := $(filter-out %/main.cc,$(berth_sources) $(pull_sources)) $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc run_directory.cc watch.cc))
 # The plugin has the grammars and the protocol of the lower layers and nothing else of them.
-plugin_sources := $(sort $(wildcard spank/*.cc)) $(wildcard $(addprefix runtime/plan/,reference.cc mounts.cc names.cc options.cc messages.cc)) $(sources_base)
+plugin_sources := $(sort $(wildcard spank/*.cc)) $(wildcard $(addprefix runtime/plan/,reference.cc mounts.cc names.cc options.cc environment_options.cc messages.cc)) $(sources_base)
 unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*.cc))
 kernel_sources := $(sort $(wildcard tests/main.cc tests/kernel/*.cc))
 

@@ -9,6 +9,7 @@
 #include "runtime/container_start.hh"
 #include "runtime/facts.hh"
 #include "runtime/image_source.hh"
+#include "runtime/plan/environment_options.hh"
 #include "runtime/plan/messages.hh"
 #include "runtime/plan/plan.hh"
 #include "runtime/plan/site_file.hh"
@@ -47,7 +48,9 @@ PullWatch watch_of(StepTasks& tasks) {
 
 /// The table of contents of a start.
 RunningContainer start(const plan::StepRequest& request, StepTasks& tasks) {
-    plan::Request wanted = plan::request_of(request.options);
+    plan::GivenOptions options = request.options;
+    plan::add_environment_options(options, request.environment);
+    plan::Request wanted = plan::request_of(options);
     plan::Caller caller = caller_of_this_process();
     if (caller.uid != request.uid || caller.gid != request.gid) throw Error("the container's helper does not run as the owner of the step");
     caller.cwd = request.cwd;

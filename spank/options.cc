@@ -1,6 +1,7 @@
 #include "spank/options.hh"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -8,6 +9,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/plan/environment_options.hh"
 #include "runtime/plan/options.hh"
 #include "spank/step.hh"
 
@@ -23,13 +25,24 @@ void check_not_a_file(std::string_view image) {
     throw Error(cat("--container-image: ", printable(path), " would be fetched from a registry; for the file write ./", printable(path)));
 }
 
-/// True when `value` is what a surrounding salloc or sbatch left for the option, which a flag of this command may replace. Slurm hands such
-/// values over before the command line, through the same callback.
-bool is_inherited(const plan::OptionInfo& option, const std::string& value) {
-    std::string variable = cat("SLURM_SPANK__SLURM_SPANK_OPTION_berth_", option.name);
+/// Where a surrounding salloc or sbatch leaves the value of an option for us. Slurm hands such values over before the command line, through the same
+/// callback.
+std::string inheritance(std::string_view option) {
+    std::string variable = cat("SLURM_SPANK__SLURM_SPANK_OPTION_berth_", option);
     std::replace(variable.begin(), variable.end(), '-', '_');
-    const char* inherited = std::getenv(variable.c_str());
+    return variable;
+}
+
+/// True when `value` is inherited so, and a flag of this command may replace it.
+bool is_inherited(const plan::OptionInfo& option, const std::string& value) {
+    const char* inherited = std::getenv(inheritance(option.name).c_str());
     return inherited != nullptr && value == inherited;
+}
+
+std::vector<std::string> environment_of_this_process() {
+    std::vector<std::string> out;
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) out.emplace_back(*entry);
+    return out;
 }
 
 void take_on_submit_side(const plan::OptionInfo& option, std::string_view value) {
@@ -72,6 +85,21 @@ void register_options(spank_t spank) {
                             take_option};
         if (spank_option_register(spank, &option) != ESPANK_SUCCESS) throw Error(cat("Slurm does not take the option --", info.name));
     }
+}
+
+void offer_environment_options() {
+    std::vector<plan::EnvironmentOption> found = plan::environment_options(environment_of_this_process());
+    for (const plan::EnvironmentOption& option : found) {
+        bool in_doubt = std::any_of(found.begin(), found.end(), [&](const auto& other) { return other.name == option.name && !other.problem.empty(); });
+        // A flag offered so could not be taken back by its opposite on the command line.
+        if (in_doubt || option.value.empty()) continue;
+        setenv(inheritance(option.name).c_str(), option.value.c_str(), 0);
+    }
+}
+
+void take_environment_options() {
+    plan::add_environment_options(step().options, environment_of_this_process());
+    if (const std::string* image = plan::given(step().options, "container-image")) check_not_a_file(*image);
 }
 
 void note_ignored_options() {

@@ -52,6 +52,7 @@ bool on_submit_side() {
 
 void initialize(spank_t spank, int count, char** words) {
     if (in_slurmstepd() || on_submit_side()) register_options(spank);
+    if (spank_context() == S_CTX_LOCAL) offer_environment_options();
     try {
         step().config = parse_config(count, words);
     } catch (const berth::Error& error) {
@@ -73,7 +74,10 @@ int slurm_spank_init(spank_t spank, int count, char** words) {
 
 int slurm_spank_init_post_opt(spank_t spank, int, char**) {
     return guarded([&] {
-        if (on_submit_side()) note_ignored_options();
+        if (on_submit_side()) {
+            take_environment_options();
+            note_ignored_options();
+        }
         if (in_slurmstepd()) prepare_step(spank);
     });
 }

@@ -25,9 +25,15 @@ Value item(spank_t spank, spank_item_t which) {
     return value;
 }
 
-/// The extern step has no tasks of the user.
-bool has_container(spank_t spank) {
-    return step().wants_container() && item<uint32_t>(spank, S_JOB_STEPID) != SLURM_EXTERN_CONT;
+/// The value is the helper's business: only that there is one matters here.
+bool has_variable(spank_t spank, const char* name) {
+    char start[2] = {};
+    spank_err_t answer = spank_getenv(spank, name, start, sizeof start);
+    return answer == ESPANK_NOSPACE || (answer == ESPANK_SUCCESS && start[0] != '\0');
+}
+
+bool wants_container(spank_t spank) {
+    return plan::given(step().options, "container-image") != nullptr || has_variable(spank, "BERTH_CONTAINER_IMAGE") || has_variable(spank, "PYXIS_CONTAINER_IMAGE");
 }
 
 template <typename Action>
@@ -92,14 +98,16 @@ void let_helper_go() {
 }  // namespace
 
 void prepare_step(spank_t spank) {
+    // The extern step has no tasks of the user.
+    step().has_container = wants_container(spank) && item<uint32_t>(spank, S_JOB_STEPID) != SLURM_EXTERN_CONT;
     hold_errors([&] {
-        if (has_container(spank)) make_run_directory(item<uid_t>(spank, S_JOB_UID), item<gid_t>(spank, S_JOB_GID));
+        if (step().has_container) make_run_directory(item<uid_t>(spank, S_JOB_UID), item<gid_t>(spank, S_JOB_GID));
     });
 }
 
 void start_step(spank_t spank) {
     hold_errors([&] {
-        if (!has_container(spank)) return;
+        if (!step().has_container) return;
         HelperIdentity identity = identity_of(spank);
         Message request = plan::encode(request_of(spank, identity));
         StartedHelper started = start_helper(step().config.helper, identity);

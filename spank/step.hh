@@ -22,8 +22,7 @@ struct Step {
     Fd helper;  ///< pidfd of the helper
     Watch watch;
     uint32_t ended_tasks = 0;
-
-    bool wants_container() const { return plan::given(options, "container-image") != nullptr; }
+    bool has_container = false;  ///< in slurmstepd: this step's tasks run in one
 };
 
 /// The step of this process.

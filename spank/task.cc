@@ -125,7 +125,7 @@ void join(spank_t spank) {
 }  // namespace
 
 void join_container(spank_t spank) {
-    if (!step().wants_container()) return;
+    if (!step().has_container) return;
     if (step().held_error) fail({step().held_error->what(), step().held_error->exit_code(), local_id(spank) != 0});
     try {
         join(spank);
