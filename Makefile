@@ -72,6 +72,16 @@ $(BUILD)/pic/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(CPPFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c $< -o $@ $(CXXFLAGS)
 
+# The usual system call filters, made once here instead of at every start.
+$(BUILD)/generate-filters: $(call objects,runtime/sandbox/generate/filters.cc runtime/sandbox/seccomp.cc) $(BUILD)/base.a
+	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ -lseccomp $(CXXFLAGS) $(LDFLAGS)
+$(BUILD)/generated/filter_table.cc: $(BUILD)/generate-filters
+	@mkdir -p $(@D)
+	$< > $@
+$(BUILD)/generated/filter_table.o: $(BUILD)/generated/filter_table.cc
+	$(CXX) $(base_flags) $(CPPFLAGS) -MMD -MP -c $< -o $@ $(CXXFLAGS)
+$(BUILD)/sandbox.a: $(BUILD)/generated/filter_table.o
+
 define archive_rule
 $$(BUILD)/$(1).a: $$(call objects,$$(sources_$(1)))
 	@rm -f $$@

@@ -124,7 +124,7 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     watch.lap("edits");
     sys::change_root(root.fd());
     container.workdir = plan.workdir;
-    if (plan.remap_root) container.seccomp_program = sandbox::fake_root_filter();
+    container.seccomp_program = sandbox::filter_for({plan.system_calls.confined, plan.remap_root, plan.system_calls.allow, plan.system_calls.deny});
     sandbox::drop_capabilities(kept_capabilities);
     sandbox::forbid_new_privileges();
     watch.lap("enter");
@@ -139,7 +139,7 @@ void join_container(const StartedContainer& container) {
     enter_workdir(container.workdir);
     sandbox::drop_capabilities();
     sandbox::forbid_new_privileges();
-    if (!container.seccomp_program.empty()) sandbox::install_filter(container.seccomp_program);
+    sandbox::install_filter(container.seccomp_program);
 }
 
 bool end_container(const StartedContainer& container, std::chrono::milliseconds patience) {

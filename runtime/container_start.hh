@@ -20,7 +20,7 @@ struct Phase {
 struct StartedContainer {
     Fd user_namespace, mount_namespace;
     std::string workdir;          ///< absolute, in the container
-    std::string seccomp_program;  ///< of sandbox::fake_root_filter(); empty: none
+    std::string seccomp_program;  ///< of sandbox::system_call_filter(); empty: none
     Fd proc;                      ///< the node's /proc (O_PATH); empty in a copy made for joining
     Fd lease;                     ///< of the image, see ContainerImage; empty in such a copy too
     std::vector<Phase> phases;

@@ -81,6 +81,13 @@ struct EnvironmentRules {
     std::vector<std::string> set;        ///< NAME=VALUE set by berth last (HOME under remap-root)
 };
 
+/// What the tasks may not call.
+struct SystemCalls {
+    bool confined = true;            ///< what the built-in list has is refused
+    std::vector<std::string> allow;  ///< but for these
+    std::vector<std::string> deny;   ///< and these besides
+};
+
 struct Plan {
     Identity identity;
     bool writable = true;
@@ -90,6 +97,7 @@ struct Plan {
     std::string workdir;      ///< absolute path in the container
     bool workdir_required = false;  ///< asked for by option: missing is an error; else made from the image's WorkingDir
     EnvironmentRules environment;
+    SystemCalls system_calls;
     std::vector<std::string> command;  ///< entrypoint and cmd of the image, for `berth run` without a command
 };
 

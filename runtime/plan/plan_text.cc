@@ -70,14 +70,27 @@ std::string table(const std::vector<Row>& rows) {
     return out;
 }
 
+std::string words(const std::vector<std::string>& names) {
+    std::string out;
+    for (const std::string& name : names) out += (out.empty() ? "" : " ") + shown(name);
+    return out;
+}
+
+std::string system_calls_text(const SystemCalls& calls) {
+    std::string out = calls.confined ? "the dangerous ones are refused" : "none of the dangerous ones is refused";
+    if (calls.confined && !calls.allow.empty()) out += ", but for " + words(calls.allow);
+    if (!calls.deny.empty()) out += "; refused besides: " + words(calls.deny);
+    return out;
+}
+
 }  // namespace
 
 std::string plan_text(const Plan& plan) {
     const Identity& id = plan.identity;
-    std::string command;
-    for (const std::string& word : plan.command) command += (command.empty() ? "" : " ") + shown(word);
+    std::string command = words(plan.command);
     return cat("identity   uid ", id.host_uid, " is ", id.inside_uid, " inside, gid ", id.host_gid, " is ", id.inside_gid, plan.remap_root ? " (remap-root)" : "", "\n",
                "root       ", plan.writable ? "writable in memory, gone with the container" : "read-only", "\n",
+               "syscalls   ", system_calls_text(plan.system_calls), "\n",
                "directory  ", shown(plan.workdir), plan.workdir_required ? " (must exist)" : "", "\n",
                "command    ", command.empty() ? "(none)" : command, "\n\n", table(rows_of(plan)));
 }

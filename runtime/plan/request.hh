@@ -61,6 +61,9 @@ struct Site {
     unsigned store_age = 0;   ///< days without use after which an image is removed; 0: never
     uint64_t tmpfs_size = 0;  ///< bytes of the writable layer; 0: the kernel's default, half of memory
     uint64_t cache_bytes = 64ULL << 20;  ///< decompressed blocks kept by the file server
+    bool confined = true;                ///< security.seccomp: the built-in list of refused system calls holds ...
+    std::vector<std::string> seccomp_allow;  ///< ... but for these ...
+    std::vector<std::string> seccomp_deny;   ///< ... and these are refused besides
     unsigned server_threads = 0;         ///< 0: one a CPU this process may use, at most 8
 };
 

@@ -1,5 +1,6 @@
 #include "runtime/plan/site_file.hh"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <toml++/toml.h>
@@ -50,6 +51,23 @@ Key size_key(uint64_t Site::*member) {
             }};
 }
 
+void set_seccomp(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+    std::string choice = value_of<std::string>(node, key, name, "a text in quotes");
+    if (choice != "default" && choice != "off") throw Error(cat(place(name, node.source()), ": ", key, " must be default or off"));
+    site.confined = choice == "default";
+}
+
+/// Names with blanks or commas between them.
+Key names_key(std::vector<std::string> Site::*member) {
+    return {Key::Type::text, [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+                std::string text = value_of<std::string>(node, key, name, "names in one pair of quotes, with blanks between them");
+                std::replace(text.begin(), text.end(), ',', ' ');
+                (site.*member).clear();
+                for (const std::string& word : split(text, ' '))
+                    if (!word.empty()) (site.*member).push_back(word);
+            }};
+}
+
 void set_threads(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
     auto count = value_of<int64_t>(node, key, name, "a number");
     if (count < 0 || count > 256) throw Error(cat(place(name, node.source()), ": ", key, " must lie between 0 and 256"));
@@ -82,6 +100,9 @@ const std::map<std::string, Key>& keys() {
         {"limits.tmpfs_size", size_key(&Site::tmpfs_size)},
         {"limits.store_size", size_key(&Site::store_size)},
         {"limits.store_age", {Key::Type::number, set_store_age}},
+        {"security.seccomp", {Key::Type::text, set_seccomp}},
+        {"security.seccomp_allow", names_key(&Site::seccomp_allow)},
+        {"security.seccomp_deny", names_key(&Site::seccomp_deny)},
         {"mount.cache_size", size_key(&Site::cache_bytes)},
         {"mount.threads", {Key::Type::number, set_threads}},
     };

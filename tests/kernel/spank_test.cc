@@ -171,7 +171,7 @@ TEST_CASE("plugin: a task that joins has the root, no capabilities, no_new_privs
     int user = received->descriptors[0].get(), mount = received->descriptors[1].get();
     Outcome outcome = as_user([&] {
         spank::enter_namespaces(user, mount, "/tmp");
-        spank::give_up_privileges(sandbox::fake_root_filter());
+        spank::give_up_privileges(sandbox::system_call_filter({.confine = true, .fake_root = true, .allow = {}, .deny = {}}));
         std::string cwd(100, '\0');
         cwd = getcwd(cwd.data(), cwd.size());
         return in_order({cwd, std::to_string(getuid()), verdict(access("/bin/inside", X_OK)), verdict(chown("/tmp", 5, 5)), status_line("CapBnd"),

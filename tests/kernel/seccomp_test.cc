@@ -1,0 +1,121 @@
+// The system call filter as a task meets it.
+#include <linux/keyctl.h>
+#include <sched.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "runtime/base/text.hh"
+#include "tests/kernel/support.hh"
+
+using namespace berth;
+using namespace berth::kernel_test;
+
+namespace {
+
+std::string call(long number, long a = 0, long b = 0, long c = 0) {
+    return verdict(syscall(number, a, b, c));
+}
+
+/// What `body` returns in a task of a container whose plan `change` has changed.
+Outcome with_plan(const std::function<void(plan::Plan&)>& change, const std::function<std::string()>& body) {
+    plan::Plan plan = plan_for();
+    change(plan);
+    return in_container(plan, fill_sample, body);
+}
+
+#ifdef __x86_64__
+/// A system call as 32-bit programs make it.
+long call_32(long number, long a) {
+    long result;
+    asm volatile("int $0x80" : "=a"(result) : "a"(number), "b"(a), "c"(0), "d"(0) : "memory");
+    return result;
+}
+#endif
+
+}  // namespace
+
+TEST_CASE("seccomp: what widens the kernel's surface is refused to a task", "[kernel][seccomp]") {
+    NEED_CONTAINERS();
+    Outcome seen = with_plan([](plan::Plan&) {}, [] {
+        std::string out;
+        for (long number : {long{SYS_keyctl}, long{SYS_add_key}, long{SYS_bpf}, long{SYS_mount}, long{SYS_pivot_root}, long{SYS_io_uring_setup}, long{SYS_userfaultfd},
+                            long{SYS_open_by_handle_at}, long{SYS_setns}, long{SYS_fsopen}, long{SYS_open_tree}, long{SYS_init_module}, long{SYS_kexec_load}, long{SYS_reboot}})
+            if (std::string said = call(number); said != "Operation not permitted") out += cat(number, ": ", said, " ");
+        return out;
+    });
+    CHECK(seen.error == "");
+    CHECK(seen.text == "");
+}
+
+TEST_CASE("seccomp: no new namespaces, and clone3 sends the C library to clone", "[kernel][seccomp]") {
+    NEED_CONTAINERS();
+    Outcome seen = with_plan([](plan::Plan&) {}, [] {
+        bool ran = false;
+        std::thread([&] { ran = true; }).join();
+        return in_order({call(SYS_unshare, CLONE_NEWUSER), call(SYS_unshare, CLONE_NEWNET | CLONE_FILES), call(SYS_unshare, CLONE_FILES),
+                         call(SYS_clone, CLONE_NEWUSER | SIGCHLD), call(SYS_clone3), ran ? "threads run" : "no thread", output_of({"/bin/inside"})});
+    });
+    CHECK(seen.error == "");
+    CHECK_THAT(seen.text, Catch::StartsWith("Operation not permitted Operation not permitted ok Operation not permitted Function not implemented threads run inside uid="));
+}
+
+TEST_CASE("seccomp: AF_ALG and AF_VSOCK are refused, other sockets are not", "[kernel][seccomp]") {
+    NEED_CONTAINERS();
+    Outcome seen = with_plan([](plan::Plan&) {}, [] {
+        auto open = [](int family, int type) { return socket(family, type, 0) < 0 ? verdict(-1) : std::string("ok"); };
+        return in_order({open(AF_ALG, SOCK_SEQPACKET), open(AF_VSOCK, SOCK_STREAM), open(AF_UNIX, SOCK_STREAM), open(AF_INET, SOCK_STREAM), open(AF_NETLINK, SOCK_RAW)});
+    });
+    CHECK(seen.error == "");
+    std::string refused = "Address family not supported by protocol ";
+    CHECK(seen.text == refused + refused + "ok ok ok");
+}
+
+TEST_CASE("seccomp: what MPI, NUMA libraries and debuggers use works", "[kernel][seccomp]") {
+    NEED_CONTAINERS();
+    Outcome seen = with_plan([](plan::Plan&) {}, [] {
+        char from[] = "rank", to[8] = {};
+        iovec there{from, sizeof from}, here{to, sizeof to};
+        bool copied = process_vm_readv(getpid(), &here, 1, &there, 1, 0) == sizeof from;
+        int mode = 0;
+        long policy = syscall(SYS_get_mempolicy, &mode, nullptr, 0, nullptr, 0);
+        pid_t child = fork();
+        if (child == 0) _exit(ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0 ? 0 : 1);
+        int status = 0;
+        waitpid(child, &status, 0);
+        return cat(copied, policy == 0 || errno != EPERM, status == 0);
+    });
+    CHECK(seen.error == "");
+    CHECK(seen.text == "111");
+}
+
+#ifdef __x86_64__
+TEST_CASE("seccomp: the 32-bit way in is guarded too", "[kernel][seccomp]") {
+    NEED_CONTAINERS();
+    Outcome seen = with_plan([](plan::Plan&) {}, [] {
+        // From arch/x86/entry/syscalls/syscall_32.tbl: getpid, add_key, socketcall, socket, unshare.
+        return in_order({cat(call_32(20, 0) == getpid()), cat(call_32(286, 0)), cat(call_32(102, 1)), cat(call_32(359, AF_ALG)), cat(call_32(310, CLONE_NEWUSER))});
+    });
+    CHECK(seen.error == "");
+    CHECK(seen.text == cat("1 -", EPERM, " -", ENOSYS, " -", EAFNOSUPPORT, " -", EPERM));
+}
+#endif
+
+TEST_CASE("seccomp: a site allows more, denies more, or switches it off", "[kernel][seccomp]") {
+    NEED_CONTAINERS();
+    auto body = [] { return in_order({call(SYS_unshare, CLONE_NEWUSER), call(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING) == "Operation not permitted" ? "no keys" : "keys", call(SYS_getppid)}); };
+    Outcome more = with_plan([](plan::Plan& plan) { plan.system_calls.allow = {"unshare", "clone", "keyctl"}; }, body);
+    CHECK(more.error == "");
+    CHECK(more.text == "ok keys ok");
+    Outcome less = with_plan([](plan::Plan& plan) { plan.system_calls.deny = {"getppid"}; }, body);
+    CHECK(less.error == "");
+    CHECK(less.text == "Operation not permitted no keys Operation not permitted");
+    Outcome off = with_plan([](plan::Plan& plan) { plan.system_calls.confined = false; }, body);
+    CHECK(off.error == "");
+    CHECK(off.text == "ok keys ok");
+}
