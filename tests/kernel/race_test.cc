@@ -1,0 +1,120 @@
+// An attacker that changes a mount target while it is being mounted on.
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <sstream>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/namespaces.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/mount/edits.hh"
+#include "runtime/mount/root.hh"
+#include "runtime/sandbox/user_namespace.hh"
+#include "tests/kernel/support.hh"
+
+using namespace berth;
+using namespace berth::kernel_test;
+
+namespace {
+
+/// Swaps two names for ever, in a process of its own.
+class Swapper {
+  public:
+    Swapper(const std::string& one, const std::string& other) : pid_(fork()) {
+        if (pid_ != 0) return;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE);
+    }
+    ~Swapper() {
+        kill(pid_, SIGKILL);
+        waitpid(pid_, nullptr, 0);
+    }
+    /// For as long as somebody has to rely on the names.
+    void pause() const {
+        kill(pid_, SIGSTOP);
+        waitpid(pid_, nullptr, WUNTRACED);
+    }
+    void go_on() const { kill(pid_, SIGCONT); }
+    Swapper(const Swapper&) = delete;
+    Swapper& operator=(const Swapper&) = delete;
+
+  private:
+    pid_t pid_;
+};
+
+/// The mount points of this mount namespace (proc(5), mountinfo: the fifth word of a line).
+std::vector<std::string> mount_points() {
+    std::vector<std::string> out;
+    std::istringstream lines(sys::read_file("/proc/self/mountinfo", 1 << 20));
+    for (std::string line; std::getline(lines, line);) out.push_back(split(line, ' ').at(4));
+    return out;
+}
+
+plan::Identity own_identity() {
+    plan::Identity out;
+    out.host_uid = out.inside_uid = test_uid();
+    out.host_gid = out.inside_gid = test_gid();
+    return out;
+}
+
+/// What the rounds came to.
+struct Tally {
+    unsigned inside = 0, refused = 0, outside = 0;
+};
+
+/// Mounts on `target` in the root, looks where that ended, and takes it away again.
+void one_round(mount::Root& root, const std::string& root_path, const plan::Edit& edit, size_t mounts_before, const Swapper& swapper, Tally& tally) {
+    try {
+        mount::apply_edits(root, {edit}, mount::take_sources({edit}));
+    } catch (const Error&) {
+        ++tally.refused;
+        return;
+    }
+    swapper.pause();
+    std::vector<std::string> points = mount_points();
+    for (size_t i = mounts_before; i < points.size(); ++i) {
+        points[i].starts_with(root_path + "/") ? ++tally.inside : ++tally.outside;
+        if (umount2(points[i].c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0) throw SysError("taking " + points[i] + " away");
+    }
+    swapper.go_on();
+}
+
+}  // namespace
+
+TEST_CASE("hostile row 53: ten thousand mounts on a target that changes between directory and symlink stay in the root", "[kernel][race]") {
+    NEED_CONTAINERS();
+    Folder host;
+    for (const char* name : {"root", "root/place", "victim", "victim/place", "source"}) host.directory(name);
+    REQUIRE(::symlink((host / "victim").c_str(), (host / "root/link").c_str()) == 0);
+    // The parent of the mount point is what changes: a path that is looked up in steps would end in the victim's directory.
+    host.directory("root/parent");
+    host.directory("root/parent/place");
+    Outcome seen = as_user(
+        [&] {
+            Swapper swapper(host / "root/parent", host / "root/link");
+            sandbox::enter_user_namespace(own_identity());
+            sys::make_mounts_private();
+            // A mount of its own, as the overlay is.
+            Fd tree = sys::open_tree_clone(sys::open_file(host / "root", O_PATH | O_DIRECTORY).get(), false, "the root");
+            sys::move_mount_to(tree.get(), sys::open_file(host / "root", O_PATH | O_DIRECTORY).get(), "the root");
+            mount::Root root(std::move(tree));
+            size_t before = mount_points().size();
+            plan::Edit edit = bind_of(host / "source", "/parent/place");
+            Tally tally;
+            for (unsigned round = 0; round < 10'000; ++round) one_round(root, host / "root", edit, before, swapper, tally);
+            return cat(tally.inside > 0, " ", tally.outside, " ", tally.inside + tally.refused);
+        },
+        std::chrono::seconds(300));
+    CHECK(seen.error == "");
+    CHECK_FALSE(seen.hung);
+    CHECK(seen.text == "1 0 10000");
+    // Nothing was made on the node either.
+    CHECK(::access((host / "victim/source").c_str(), F_OK) != 0);
+}
