@@ -60,7 +60,7 @@ programs := $(if $(berth_sources),$(BUILD)/berth) $(if $(pull_sources),$(BUILD)/
 plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel)
 
-.PHONY: all check bench-image bench-io bench-start install rpm tidy format check-layers check-exports clean help
+.PHONY: all check bench-image bench-io bench-start soak soak-run install rpm tidy format check-layers check-exports clean help
 all: $(programs) $(plugin) $(tests) compile_commands.json
 
 # Objects depend on this file, which changes only when the flags do.
@@ -172,6 +172,16 @@ bench-image: all
 bench-io: all $(BUILD)/tests/serve
 	python3 tests/bench/io.py $(BUILD)/berth-pull $(BUILD)/tests/serve --scale $(SCALE) --json $(BUILD)/bench-io.json
 
+# A thousand starts and two hundred kills at random moments must leave nothing: in a box that is up (as root), or with `make soak-run IMAGE=...` outside of
+# Slurm (as an ordinary user).
+STARTS ?= 1000
+KILLS ?= 200
+IMAGE ?= 127.0.0.1:$(or $(BERTH_BOX_REGISTRY_PORT),5000)/debian:12
+soak: all
+	python3 tests/soak/soak.py slurm scripts/slurm-in-a-box $(IMAGE) --starts $(STARTS) --kills $(KILLS)
+soak-run: all
+	python3 tests/soak/soak.py run $(BUILD)/berth $(IMAGE) --starts $(STARTS) --kills $(KILLS)
+
 # The packages of rpm/berth.spec, from what is committed. RPMBUILD_FLAGS=--nodeps where the build's needs were not installed by rpm.
 rpm:
 	@mkdir -p $(BUILD)/rpm/SOURCES
@@ -182,7 +192,7 @@ clean:
 	rm -rf build build-* compile_commands.json
 
 help:
-	@echo 'targets: all check bench-image bench-io bench-start install rpm tidy format check-layers clean help'
+	@echo 'targets: all check bench-image bench-io bench-start soak soak-run install rpm tidy format check-layers clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR)'
 	@echo '          SAN=address,undefined | thread   COV=1   STATIC=   SCALE=$(SCALE)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'

@@ -1,0 +1,9 @@
+#!/usr/bin/env bats
+# A little of what `make soak` does at length: starts, and kills at random moments, that leave nothing.
+load helper
+
+@test "starts and random kills of helpers, tasks and slurmstepd leave nothing" {
+  run -0 python3 "$repo/tests/soak/soak.py" slurm "$box" "$image" --starts 10 --kills 12
+  expect_output_like "^10 starts, 0 failed"
+  expect_nodes_up
+}
