@@ -61,9 +61,12 @@ Child::Child(const std::string& program, const std::vector<std::string>& argumen
 }
 
 Child::~Child() {
-    if (pid_ < 0) return;
-    ::kill(pid_, SIGKILL);
+    send(SIGKILL);
     wait();
+}
+
+void Child::send(int signal) const {
+    if (pid_ >= 0) ::kill(pid_, signal);
 }
 
 int Child::wait() {

@@ -23,6 +23,9 @@ class Child {
     /// The reading end of its standard output.
     int output() const { return output_.get(); }
 
+    /// Sends the signal, unless the program has been waited for.
+    void send(int signal) const;
+
     /// Waits for the end; returns the exit code, or 128 and the signal's number.
     int wait();
 
