@@ -30,7 +30,7 @@ constexpr unsigned zstd_level = 1;
 
 class Flattener {
   public:
-    Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const LayerInfo& format, int fd, const std::string& what);
+    Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const LayerInfo& format, int fd, const std::string& what, const Copied& copied);
     void write(const std::vector<AddedFile>& added);
 
   private:
@@ -50,6 +50,7 @@ class Flattener {
     LayerInfo format_;
     int fd_;
     const std::string& what_;
+    const Copied& copied_;
     OutputFile file_;
     SqfsPtr<sqfs_compressor_t> compressor_;
     SqfsPtr<sqfs_frag_table_t> fragments_;
@@ -72,12 +73,13 @@ SqfsPtr<sqfs_compressor_t> make_compressor(const OutputFile& file, const LayerIn
     return SqfsPtr<sqfs_compressor_t>(compressor);
 }
 
-Flattener::Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const LayerInfo& format, int fd, const std::string& what)
+Flattener::Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const LayerInfo& format, int fd, const std::string& what, const Copied& copied)
     : tree_(tree),
       layers_(layers),
       format_(format),
       fd_(fd),
       what_(what),
+      copied_(copied),
       file_(fd),
       compressor_(make_compressor(file_, format)),
       fragments_(sqfs_frag_table_create(0)),
@@ -106,7 +108,13 @@ void Flattener::start() {
 }
 
 void Flattener::copy_blocks() {
-    for (size_t i = 0; i < layers_.size(); ++i) ranges_[i].copy(layers_[i].get(), fd_, position_, what_);
+    uint64_t total = 0, start = position_;
+    for (BlockRanges& ranges : ranges_) total += ranges.join();
+    auto advance = [&](uint64_t position) {
+        if (copied_) copied_(position - start, total);
+    };
+    advance(start);
+    for (size_t i = 0; i < layers_.size(); ++i) ranges_[i].copy(layers_[i].get(), fd_, position_, what_, advance);
     file_.check(file_.truncate(&file_, position_), writing);
 }
 
@@ -208,12 +216,12 @@ void Flattener::finish() {
 }  // namespace
 
 void flatten(const Tree& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, const std::vector<AddedFile>& added, int fd,
-             const std::string& what) {
+             const std::string& what, const Copied& copied) {
     LayerInfo format = infos.empty() ? LayerInfo{"", Codec::zstd, 128 << 10} : infos.front();
     for (const LayerInfo& info : infos)
         if (info.codec != format.codec || info.block_size != format.block_size)
             throw Error(cat("writing ", what, ": the layers of the image are packed in different ways; pull it again into an empty store"));
-    Flattener(tree.impl(), layers, format, fd, what).write(added);
+    Flattener(tree.impl(), layers, format, fd, what, copied).write(added);
 }
 
 }  // namespace berth::squash

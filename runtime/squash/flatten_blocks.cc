@@ -21,11 +21,14 @@ ssize_t copy_through_memory(int from, off_t source, int to, off_t target, uint64
     return got <= 0 ? got : ::pwrite(to, buffer.data(), static_cast<size_t>(got), target);
 }
 
-void copy_range(int from, uint64_t source, int to, uint64_t target, uint64_t bytes, const std::string& what) {
+/// So much at a time can be told, and interrupted, within a second on slow disks.
+constexpr uint64_t part = 32 << 20;
+
+void copy_range(int from, uint64_t source, int to, uint64_t target, uint64_t bytes, const std::string& what, const std::function<void(uint64_t)>& advance) {
     bool by_kernel = true;
     while (bytes > 0) {
         off_t in = static_cast<off_t>(source), out = static_cast<off_t>(target);
-        ssize_t copied = by_kernel ? ::copy_file_range(from, &in, to, &out, bytes, 0) : copy_through_memory(from, in, to, out, bytes);
+        ssize_t copied = by_kernel ? ::copy_file_range(from, &in, to, &out, std::min(bytes, part), 0) : copy_through_memory(from, in, to, out, bytes);
         if (copied < 0 && errno == EINTR) continue;
         if (copied < 0 && by_kernel && (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
             by_kernel = false;
@@ -34,12 +37,13 @@ void copy_range(int from, uint64_t source, int to, uint64_t target, uint64_t byt
         if (copied < 0) throw SysError(cat("writing ", what));
         if (copied == 0) throw Error(cat("writing ", what, ": a layer is shorter than its metadata says; run berth verify --repair"));
         source += static_cast<uint64_t>(copied), target += static_cast<uint64_t>(copied), bytes -= static_cast<uint64_t>(copied);
+        advance(target);
     }
 }
 
 }  // namespace
 
-void BlockRanges::copy(int from, int to, uint64_t& position, const std::string& what) {
+uint64_t BlockRanges::join() {
     std::sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) { return a.start < b.start; });
     std::vector<Range> joined;
     for (const Range& range : ranges_) {
@@ -48,12 +52,18 @@ void BlockRanges::copy(int from, int to, uint64_t& position, const std::string& 
         else
             joined.push_back(range);
     }
-    for (Range& range : joined) {
+    ranges_ = std::move(joined);
+    uint64_t bytes = 0;
+    for (const Range& range : ranges_) bytes += range.bytes;
+    return bytes;
+}
+
+void BlockRanges::copy(int from, int to, uint64_t& position, const std::string& what, const std::function<void(uint64_t position)>& advance) {
+    for (Range& range : ranges_) {
         range.target = position;
-        copy_range(from, range.start, to, position, range.bytes, what);
+        copy_range(from, range.start, to, position, range.bytes, what, advance);
         position += range.bytes;
     }
-    ranges_ = std::move(joined);
 }
 
 uint64_t BlockRanges::moved(uint64_t start) const {
