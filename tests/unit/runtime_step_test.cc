@@ -92,6 +92,6 @@ TEST_CASE("step: anything but a join on the step's socket is an error", "[step]"
 
 TEST_CASE("step: hostile row 57: of the job's environment only settings reach the helper", "[step]") {
     auto settings = step_settings({"LD_PRELOAD=/evil.so", "PATH=/evil", "https_proxy=http://evil", "BASH_ENV=/evil", "HOME=/evil", "BERTH_LOG=debug",
-                                   "REGISTRY_AUTH_FILE=/a=b", "REGISTRY_AUTH_FILE=/second", "broken", "LD_LIBRARY_PATH=/evil"});
-    CHECK(settings == std::vector<std::pair<std::string, std::string>>{{"BERTH_LOG", "debug"}, {"REGISTRY_AUTH_FILE", "/a=b"}});
+                                   "REGISTRY_AUTH_FILE=/a=b", "REGISTRY_AUTH_FILE=/second", "broken", "LD_LIBRARY_PATH=/evil", "DOCKER_HOST=unix:///d"});
+    CHECK(settings == std::vector<std::pair<std::string, std::string>>{{"BERTH_LOG", "debug"}, {"REGISTRY_AUTH_FILE", "/a=b"}, {"DOCKER_HOST", "unix:///d"}});
 }
