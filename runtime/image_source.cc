@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <climits>
+#include <csignal>
 
 #include "runtime/base/child.hh"
 #include "runtime/base/error.hh"
@@ -18,8 +18,6 @@
 namespace berth {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// The words of berth-pull's report, put together from its output as it comes.
 class Report {
@@ -43,7 +41,7 @@ class Report {
         size_t space = text.find(' ');
         std::string word = text.substr(0, space), rest = space == std::string::npos ? "" : text.substr(space + 1);
         if (word == "image" && plan::is_digest(rest)) digest_ = rest;
-        if (word == "progress" && watch_.progress && (rest.starts_with("warning") || Clock::now() - start_ > std::chrono::seconds(1))) watch_.progress(rest);
+        if (word == "progress" && watch_.progress) watch_.progress(rest);
         if (word == "error") {
             uint64_t code = 0;
             size_t after = rest.find(' ');
@@ -53,14 +51,12 @@ class Report {
     }
 
     const PullWatch& watch_;
-    Clock::time_point start_ = Clock::now();
     std::string pending_, digest_, error_;
     int error_code_ = exit_failure;
 };
 
 /// Reads the pull's report until its end while looking after the watch's descriptor.
-std::string pulled(const plan::Reference& reference, const std::vector<std::string>& arguments, const PullWatch& watch) {
-    Child child(pull_program(), arguments);
+std::string reported(Child& child, const plan::Reference& reference, const PullWatch& watch) {
     Report report(watch);
     pollfd waiting[2] = {{child.output(), POLLIN, 0}, {watch.descriptor, POLLIN, 0}};
     for (;;) {
@@ -72,6 +68,20 @@ std::string pulled(const plan::Reference& reference, const std::vector<std::stri
         if (got < 0 && errno != EINTR) throw SysError("reading the report of a pull");
         if (got == 0) return report.result(child.wait(), reference.text());
         if (got > 0) report.take({buffer, static_cast<size_t>(got)});
+    }
+}
+
+std::string pulled(const plan::Reference& reference, const std::vector<std::string>& arguments, const PullWatch& watch) {
+    Child child(pull_program(), arguments);
+    try {
+        return reported(child, reference, watch);
+    } catch (...) {
+        // A pull that draws takes its bars away.
+        if (watch.bars) {
+            child.send(SIGTERM);
+            child.wait();
+        }
+        throw;
     }
 }
 
@@ -113,6 +123,8 @@ OpenedImage open_stored_image(const plan::Reference& reference, const plan::Call
     std::vector<std::string> arguments = pull_arguments(site, store.path());
     // The canonical text has no user, who is no part of which image it is.
     if (!reference.user.empty()) arguments.insert(arguments.end(), {"--user", reference.user});
+    if (watch.bars) arguments.emplace_back("--bars");
+    if (!watch.progress) arguments.emplace_back("--quiet");
     arguments.insert(arguments.end(), {"--report", reference.text()});
     digest = pulled(reference, arguments, watch);
     return {stored_image(store, digest), digest};

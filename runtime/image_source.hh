@@ -12,8 +12,10 @@ namespace berth {
 
 /// What to do while a pull goes on.
 struct PullWatch {
-    /// A line for the user: phase, bytes, rate. Called only for what takes over a second, and for warnings.
+    /// A line for the user: phase, bytes, rate. Called only for what takes over a second, and for warnings. None: nothing is shown.
     std::function<void(const std::string& line)> progress;
+    /// The pull may draw on standard error instead, when that is a terminal.
+    bool bars = false;
     /// A descriptor to look after meanwhile (-1: none), and what to do when it is readable or closed; an exception from it ends the pull.
     int descriptor = -1;
     std::function<void()> ready;

@@ -2,9 +2,9 @@
 #include <cstdio>
 
 #include "runtime/cli/commands.hh"
+#include "runtime/cli/open_for_person.hh"
 #include "runtime/cli/run_options.hh"
 #include "runtime/facts.hh"
-#include "runtime/image_source.hh"
 #include "runtime/plan/plan_text.hh"
 #include "runtime/plan/site_file.hh"
 
@@ -17,7 +17,7 @@ int plan(int argc, char** argv) {
     plan::Site site = load_site();
     plan::Caller caller = caller_of_this_process();
     plan::apply_environment(site, environment_of_this_process());
-    OpenedImage opened = open_image(options.request.image, caller, site, {});
+    OpenedImage opened = open_for_person(options, caller, site);
     plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(), opened.image.index.config());
     if (!options.command.empty()) decided.command = options.command;
     std::string text = (opened.digest.empty() ? "" : "image      " + opened.digest + "\n") + plan::plan_text(decided);

@@ -1,37 +1,54 @@
 // `berth pull`: the program berth-pull with the site's settings.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
+#include <cstdio>
+#include <ctime>
 
 #include "runtime/base/error.hh"
 #include "runtime/cli/commands.hh"
+#include "runtime/cli/listing.hh"
 #include "runtime/facts.hh"
 #include "runtime/image_source.hh"
 #include "runtime/plan/site_file.hh"
 
 namespace berth::cli {
 
+namespace {
+
+std::vector<std::string> arguments_for(const std::string& policy) {
+    plan::Site site = load_site();
+    plan::apply_environment(site, environment_of_this_process());
+    if (!policy.empty()) site.pull_policy = policy;
+    return pull_arguments(site, open_store(site, caller_of_this_process()).path());
+}
+
+}  // namespace
+
 int pull(int argc, char** argv) {
     CLI::App app("Bring an image into the store and print its digest.", "berth pull");
     std::string image, policy;
+    bool json = false, quiet = false;
     app.add_option("--policy", policy, "newer: ask the registry about a tag; missing; always; never")->check(CLI::IsMember({"newer", "missing", "always", "never"}));
+    auto* as_json = app.add_flag("--json", json, "print what happens as JSON, an object a line; the last one is \"done\" with the digest, or \"error\"");
+    app.add_flag("-q,--quiet", quiet, "print nothing but the digest")->excludes(as_json);
     app.add_option("image", image, "REGISTRY/NAME:TAG, NAME@sha256:..., oci:DIR, oci-archive:FILE, docker-archive:FILE, dockerd://NAME or podman://NAME")->required();
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
         return app.exit(error) == 0 ? 0 : exit_failure;
     }
-    plan::Site site = load_site();
-    plan::apply_environment(site, environment_of_this_process());
-    if (!policy.empty()) site.pull_policy = policy;
-    std::string program = pull_program();
-    std::vector<std::string> arguments = pull_arguments(site, open_store(site, caller_of_this_process()).path());
-    arguments.push_back(image);
-    std::vector<char*> words{program.data()};
-    for (std::string& argument : arguments) words.push_back(argument.data());
-    words.push_back(nullptr);
-    ::execv(program.c_str(), words.data());
-    throw SysError("starting " + program);
+    try {
+        std::vector<std::string> arguments = arguments_for(policy);
+        if (json) arguments.emplace_back("--json");
+        if (quiet) arguments.emplace_back("--quiet");
+        arguments.push_back(image);
+        exec_pull_program(std::move(arguments));
+    } catch (const Error& error) {
+        if (!json) throw;
+        // As from berth-pull, which could not be started.
+        std::printf("{\"event\":\"error\",\"time\":%s,\"image\":%s,\"text\":%s,\"code\":%d}\n", json_text(iso_time(::time(nullptr))).c_str(), json_text(image).c_str(),
+                    json_text(error.what()).c_str(), error.exit_code());
+        return error.exit_code();
+    }
 }
 
 }  // namespace berth::cli

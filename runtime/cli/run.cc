@@ -12,10 +12,10 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
+#include "runtime/cli/open_for_person.hh"
 #include "runtime/cli/run_options.hh"
 #include "runtime/container_start.hh"
 #include "runtime/facts.hh"
-#include "runtime/image_source.hh"
 #include "runtime/plan/plan.hh"
 #include "runtime/plan/site_file.hh"
 
@@ -119,8 +119,7 @@ int run(int argc, char** argv) {
     plan::Site site = load_site();
     plan::Caller caller = caller_of_this_process();
     plan::apply_environment(site, environment_of_this_process());
-    auto show = [](const std::string& line) { std::fprintf(stderr, "berth: %s\n", line.c_str()); };
-    OpenedImage opened = open_image(options.request.image, caller, site, {show, -1, {}});
+    OpenedImage opened = open_for_person(options, caller, site);
     phases.mark("image");
     plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(), opened.image.index.config());
     if (!options.command.empty()) decided.command = options.command;

@@ -29,6 +29,7 @@ void declare(CLI::App& app, Given& given, RunOptions& options) {
     auto* rw = app.add_flag("--rw", given.writable, "the root file system can be written to, in memory");
     app.add_flag("--ro", given.read_only, "it cannot")->excludes(rw);
     app.add_flag("-v,--verbose", options.verbose, "print the time of each phase");
+    app.add_flag("-q,--quiet", options.quiet, "show no progress of a pull");
     app.add_option("image", options.request.image, "REGISTRY/NAME:TAG, NAME@sha256:..., a path, oci:DIR, oci-archive:FILE, docker-archive:FILE, dockerd://NAME, podman://NAME")->required();
 }
 

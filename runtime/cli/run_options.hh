@@ -12,6 +12,7 @@ struct RunOptions {
     std::vector<std::string> set;      ///< NAME=VALUE of --env, for the command's environment
     std::vector<std::string> command;  ///< empty: the image's
     bool verbose = false;
+    bool quiet = false;
 };
 
 /// Parses the command line of `word` ("run" or "plan"). After --help or a mistake the text has been printed, `code` is set and false is returned.

@@ -25,8 +25,10 @@ struct RegistryOptions {
     std::string no_proxy;
     /// Looks the login for a host up; called at most once a host, when it asks for one. None: every access is anonymous.
     std::function<CredentialSearch(const std::string& host)> credentials;
-    /// Takes a line about a mirror that is passed over, a wait, or a login file that others can read; from any thread.
+    /// Takes a line about a mirror that is passed over, or a login file that others can read; from any thread.
     std::function<void(const std::string&)> notice;
+    /// Told of a wait of a second or more before a request is tried again, and why; from any thread.
+    std::function<void(std::chrono::milliseconds, const std::string& reason)> retrying;
     RetryRules retry;
     unsigned head_retries = UINT_MAX;  ///< at most so many for a HEAD, where something else stands in for the answer
     HttpLimits limits;

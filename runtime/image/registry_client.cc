@@ -18,7 +18,7 @@ constexpr size_t token_answer_limit = 64 << 10;
 /// So much of a body makes a broken transfer one that gets further.
 constexpr uint64_t progress_bytes = 1 << 20;
 /// Somebody may wonder about a wait that is longer.
-constexpr milliseconds noticed_delay{2000};
+constexpr milliseconds noticed_delay{1000};
 
 bool is_redirect(long status) { return status == 301 || status == 302 || status == 303 || status == 307 || status == 308; }
 
@@ -203,7 +203,7 @@ HttpAnswer RegistryClient::get(const Ask& ask, const RetryRules& rules) {
             auto delay = problem.lasting() ? std::nullopt : retry_delay(rules, retry++, waited, jitter(), problem.after());
             if (!delay) throw;
             waited += *delay;
-            if (*delay > noticed_delay && options_.notice) options_.notice(cat("trying again in ", delay->count() / 1000, " s: ", problem.what()));
+            if (*delay >= noticed_delay && options_.retrying) options_.retrying(*delay, problem.what());
             pause(*delay);
         }
     }

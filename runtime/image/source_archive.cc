@@ -41,8 +41,8 @@ std::string normalised(std::string_view path) {
 
 class Archive : public Files {
   public:
-    Archive(Fd file, std::string what) : file_(std::make_shared<const Fd>(std::move(file))), what_(std::move(what)) {
-        naming(what_, "reading the archive", [&] { scan(); });
+    Archive(Fd file, std::string what, const Advance& advance) : file_(std::make_shared<const Fd>(std::move(file))), what_(std::move(what)) {
+        naming(what_, "reading the archive", [&] { scan(advance); });
     }
 
     std::optional<Piece> find(const std::string& path) const override {
@@ -63,7 +63,7 @@ class Archive : public Files {
         std::string link;  ///< normalised
     };
 
-    void scan();
+    void scan(const Advance& advance);
     uint64_t scan_entry(const uint8_t* block, uint64_t at);
     std::string extension(uint64_t at, uint64_t size) const;
     void add(const TarHeader& header, uint64_t at, uint64_t size);
@@ -78,14 +78,16 @@ class Archive : public Files {
     std::string long_name_, long_link_;
 };
 
-void Archive::scan() {
+void Archive::scan(const Advance& advance) {
     end_ = static_cast<uint64_t>(sys::stat_of(file_->get(), what_).st_size);
     uint8_t block[tar_block];
     for (uint64_t at = 0; end_ - at >= tar_block;) {
         if (!sys::pread_exact(file_->get(), block, sizeof block, at, what_)) refuse("became shorter while it was read");
         if (is_zero_block(block)) return;
         if (!checksum_matches(block)) refuse(at == 0 ? "is no tar file" : cat("is damaged at byte ", at));
-        at = scan_entry(block, at + tar_block);
+        uint64_t next = scan_entry(block, at + tar_block);
+        if (advance) advance(next - at);
+        at = next;
     }
     if (count_ == 0) refuse("is no tar file");
 }
@@ -136,11 +138,14 @@ void Archive::add(const TarHeader& header, uint64_t at, uint64_t size) {
     entries_[name] = std::move(entry);
 }
 
-Fd unpacked(Fd file, const std::string& what, const Scratch& scratch) {
+bool is_packed(int file, const std::string& what) {
     uint8_t head[4] = {};
-    if (!sys::pread_exact(file.get(), head, sizeof head, 0, what)) throw Error(cat(what, ": the archive is no tar file; refused"));
+    if (!sys::pread_exact(file, head, sizeof head, 0, what)) throw Error(cat(what, ": the archive is no tar file; refused"));
     constexpr uint8_t gzip[] = {0x1f, 0x8b}, zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
-    if (std::memcmp(head, gzip, sizeof gzip) != 0 && std::memcmp(head, zstd, sizeof zstd) != 0) return file;
+    return std::memcmp(head, gzip, sizeof gzip) == 0 || std::memcmp(head, zstd, sizeof zstd) == 0;
+}
+
+Fd unpacked(Fd file, const std::string& what, const Scratch& scratch, const Advance& advance) {
     Fd out = scratch();
     uint64_t written = 0;
     auto unpack = make_decompressor([&](const void* data, size_t size) {
@@ -151,7 +156,11 @@ Fd unpacked(Fd file, const std::string& what, const Scratch& scratch) {
     Piece all{std::make_shared<const Fd>(std::move(file)), 0, 0, "the archive"};
     all.size = static_cast<uint64_t>(sys::stat_of(all.file->get(), what).st_size);
     naming(what, "unpacking the archive", [&] {
-        stream_piece(all, [&](const void* data, size_t size) { unpack->feed(data, size); }, what);
+        auto feed = [&](const void* data, size_t size) {
+            unpack->feed(data, size);
+            if (advance) advance(size);
+        };
+        stream_piece(all, feed, what);
         unpack->finish();
     });
     return out;
@@ -159,16 +168,17 @@ Fd unpacked(Fd file, const std::string& what, const Scratch& scratch) {
 
 }  // namespace
 
-std::shared_ptr<const Files> open_archive(Fd file, const std::string& what, const Scratch& scratch) {
-    return std::make_shared<Archive>(unpacked(std::move(file), what, scratch), what);
+std::shared_ptr<const Files> open_archive(Fd file, const std::string& what, const Scratch& scratch, const Advance& advance) {
+    if (!is_packed(file.get(), what)) return std::make_shared<Archive>(std::move(file), what, advance);
+    return std::make_shared<Archive>(unpacked(std::move(file), what, scratch, advance), what, Advance());
 }
 
-std::shared_ptr<const Files> open_archive(const std::string& path, const std::string& what, const Scratch& scratch) {
+Fd open_archive_file(const std::string& path, const std::string& what) {
     Fd file = sys::open_file(path, O_RDONLY | O_NONBLOCK);
     struct stat st = sys::stat_of(file.get(), printable(path, 4096));
     if (S_ISDIR(st.st_mode)) throw Error(cat(what, ": is a directory, not an archive; a directory with an image layout is written oci:DIR"));
     if (!S_ISREG(st.st_mode)) throw Error(cat(what, ": is no regular file"));
-    return open_archive(std::move(file), what, scratch);
+    return file;
 }
 
 }  // namespace berth::image

@@ -117,11 +117,15 @@ std::string find_in_daemon(const Daemon& daemon, const plan::Reference& referenc
     return id.substr(7);
 }
 
-Fd export_from_daemon(const Daemon& daemon, const std::string& id, const std::string& what, const Scratch& scratch) {
+Fd export_from_daemon(const Daemon& daemon, const std::string& id, const std::string& what, const Scratch& scratch, const Advance& advance) {
     Fd out = scratch();
     std::string body;
     auto take = [&](long status, std::string_view bytes) {
-        if (status == 200) return sys::write_all(out.get(), bytes, "the image to the store's tmp folder");
+        if (status == 200) {
+            sys::write_all(out.get(), bytes, "the image to the store's tmp folder");
+            if (advance) advance(bytes.size());
+            return;
+        }
         body += bytes.substr(0, std::min(bytes.size(), size_t{64 << 10} - std::min(body.size(), size_t{64 << 10})));
     };
     long status = Exchange{daemon, what, take}.get(cat("/images/", id, "/get"));

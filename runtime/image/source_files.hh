@@ -33,11 +33,16 @@ using Scratch = std::function<Fd()>;
 /// Opened below the directory, following no symlink. `what` names the image in errors.
 std::shared_ptr<const Files> open_folder(const std::string& path, const std::string& what);
 
+/// Told how many more bytes have been gone through, for those who wait; may be empty.
+using Advance = std::function<void(uint64_t bytes)>;
+
 /// A tar archive, of which only the headers are read. One that is packed (gzip, zstd; told by content) is unpacked to a scratch file first.
-/// Links are followed inside the archive. Throws Error for one that is malformed or has more than archive_entry_limit entries.
-std::shared_ptr<const Files> open_archive(const std::string& path, const std::string& what, const Scratch& scratch);
-/// The same for a file that is open already.
-std::shared_ptr<const Files> open_archive(Fd file, const std::string& what, const Scratch& scratch);
+/// Links are followed inside the archive. `advance` comes to the size of `file`. Throws Error for one that is malformed or has more than
+/// archive_entry_limit entries.
+std::shared_ptr<const Files> open_archive(Fd file, const std::string& what, const Scratch& scratch, const Advance& advance = {});
+
+/// Opens the file for open_archive. Throws Error for anything but a regular file.
+Fd open_archive_file(const std::string& path, const std::string& what);
 
 inline constexpr size_t archive_entry_limit = 100'000;
 

@@ -28,6 +28,6 @@ struct Daemon {
 std::string find_in_daemon(const Daemon& daemon, const plan::Reference& reference);
 
 /// The archive of the image with that Id, written to a scratch file.
-Fd export_from_daemon(const Daemon& daemon, const std::string& id, const std::string& what, const Scratch& scratch);
+Fd export_from_daemon(const Daemon& daemon, const std::string& id, const std::string& what, const Scratch& scratch, const Advance& advance = {});
 
 }  // namespace berth::image

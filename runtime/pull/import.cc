@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <utility>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
@@ -114,18 +115,25 @@ std::vector<squash::AddedFile> enroot_files(const plan::ImageConfig& config) {
     return {{"etc/environment", environment}, {"etc/rc", rc}};
 }
 
-void import_image(const store::Store& store, const std::string& digest, const std::string& reference, const std::string& path, const ImportOptions& options) {
+void import_image(const store::Store& store, const std::string& digest, const std::string& reference, const std::string& path, const ImportOptions& options,
+                  Meter& meter) {
     std::string what = printable(path, 4096);
     Fd lease = store.lease(store.image_of(digest).value_or(digest));
     image::ImageDescription image = describe(store, digest, cat("image ", digest));
     Output output(path);
     if (!options.force) output.refuse_existing();
+    meter.begin(Phase::merging, cat("merging the ", image.diff_ids.size(), " layers of image ", digest));
     std::vector<squash::LayerInfo> infos;
     squash::Tree tree = merged_tree(store, image.diff_ids, cat("image ", digest), infos);
     std::vector<Fd> layers;
     for (const std::string& diff_id : image.diff_ids) layers.push_back(store.open_layer(diff_id));
-    squash::flatten(tree, layers, infos, options.plain ? std::vector<squash::AddedFile>() : enroot_files(image.config), output.fd(), what);
+    auto copied = [&, before = uint64_t{0}](uint64_t bytes, uint64_t total) mutable {
+        if (bytes == 0) meter.begin(Phase::writing, cat("writing ", what), total);
+        meter.advance(bytes - std::exchange(before, bytes));
+    };
+    squash::flatten(tree, layers, infos, options.plain ? std::vector<squash::AddedFile>() : enroot_files(image.config), output.fd(), what, copied);
     squash::append_config(output.fd(), {image.config, digest, reference}, what);
+    meter.begin(Phase::saving, cat("saving ", what, " to disk"));
     output.publish(options.force);
 }
 

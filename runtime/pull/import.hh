@@ -2,6 +2,7 @@
 #pragma once
 #include <string>
 
+#include "runtime/pull/progress.hh"
 #include "runtime/squash/file_config.hh"
 #include "runtime/squash/flatten.hh"
 #include "runtime/store/store.hh"
@@ -15,7 +16,8 @@ struct ImportOptions {
 
 /// Makes the file `path` from the image `digest` (of a manifest or image index), which is in the store. `reference` is carried in it for people.
 /// The file appears whole and durable, or not at all. Throws Error, also when it exists already and `force` is not set.
-void import_image(const store::Store& store, const std::string& digest, const std::string& reference, const std::string& path, const ImportOptions& options);
+void import_image(const store::Store& store, const std::string& digest, const std::string& reference, const std::string& path, const ImportOptions& options,
+                  Meter& meter);
 
 /// What Enroot looks for in an image: /etc/environment (NAME=VALUE lines) and /etc/rc (a shell script that becomes the command). Pure.
 std::vector<squash::AddedFile> enroot_files(const plan::ImageConfig& config);

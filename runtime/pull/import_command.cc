@@ -5,7 +5,9 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/pull/daemons.hh"
 #include "runtime/pull/import.hh"
+#include "runtime/pull/output.hh"
 #include "runtime/pull/pull.hh"
 #include "runtime/pull/settings.hh"
 
@@ -13,15 +15,17 @@ namespace berth::pull {
 
 int import_command(int argc, char** argv) {
     CLI::App app("Write an image as one squashfs file.", "berth import");
-    std::string path, policy = "newer", output, image, site_file;
+    std::string path, policy = "newer", file, image, site_file;
+    bool quiet = false;
     std::vector<std::string> plain_http;
     ImportOptions options;
     app.add_option("--store", path, "directory of the store")->required();
     app.add_option("--site", site_file, "site file, of which the registries are used");
     app.add_option("--plain-http", plain_http, "registry that is spoken to without TLS")->expected(1)->take_all();
     app.add_option("--policy", policy, "newer, missing, always or never");
-    app.add_option("-o,--output", output, "the file to write")->required();
+    app.add_option("-o,--output", file, "the file to write")->required();
     app.add_flag("--force", options.force, "replace it when it exists");
+    app.add_flag("-q,--quiet", quiet, "print nothing but the digest");
     app.add_flag("--plain", options.plain, "do not write /etc/environment and /etc/rc for Enroot");
     app.add_option("image", image, "REGISTRY/NAME:TAG or NAME@sha256:...")->required();
     try {
@@ -36,9 +40,11 @@ int import_command(int argc, char** argv) {
     pull_options.policy = parse_policy(policy);
     pull_options.registry = options_for(reference, "", site_of(site_file, environment), environment);
     pull_options.registry.plain_http.insert(plain_http.begin(), plain_http.end());
-    std::string digest = pull(store, reference, pull_options, [](const std::string& line) { std::fprintf(stderr, "berth: %s\n", line.c_str()); });
-    import_image(store, digest, reference.text(), output, options);
-    std::printf("%s\n", digest.c_str());
+    set_daemon(pull_options, reference, environment);
+    Output output({.quiet = quiet}, reference.text());
+    std::string digest = pull(store, reference, pull_options, output.meter());
+    import_image(store, digest, reference.text(), file, options, output.meter());
+    output.done(digest);
     return 0;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -17,40 +16,30 @@ namespace berth::pull {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 class Fetch {
   public:
-    Fetch(const store::Store& store, const std::vector<MissingLayer>& layers, std::atomic<bool>& stop, std::string what)
-        : store_(store), layers_(layers), stop_(stop), what_(std::move(what)) {
-        for (const MissingLayer& layer : layers) total_ += layer.blob.size;
-    }
+    Fetch(const store::Store& store, const std::vector<MissingLayer>& layers, std::atomic<bool>& stop, std::string what, Meter& meter)
+        : store_(store), layers_(layers), stop_(stop), what_(std::move(what)), meter_(meter) {}
 
     /// Runs in a worker until no layer is left, or something failed.
     void work(const image::Source& origin, unsigned compressors) noexcept;
-    /// Runs in the caller's thread until the workers are done.
-    void watch(unsigned workers, const Progress& progress);
     void rethrow() const {
         if (failure_) std::rethrow_exception(failure_);
     }
 
   private:
-    void fetch(image::Source& source, const MissingLayer& layer, unsigned compressors);
-    Fd wait_for_turn(const MissingLayer& layer);
+    void fetch(image::Source& source, size_t index, unsigned compressors);
+    Fd wait_for_turn(size_t index);
     void fail(std::exception_ptr failure);
 
     const store::Store& store_;
     const std::vector<MissingLayer>& layers_;
     std::atomic<bool>& stop_;
     std::string what_;
-    uint64_t total_ = 0;
+    Meter& meter_;
     std::atomic<size_t> next_ = 0;
-    std::atomic<uint64_t> received_ = 0;
     std::mutex mutex_;
-    std::condition_variable changed_;
-    unsigned finished_ = 0;
     std::exception_ptr failure_;
-    std::string waiting_;  ///< what a worker waits for, until it has been told
 };
 
 void Fetch::fail(std::exception_ptr failure) {
@@ -63,92 +52,68 @@ void Fetch::fail(std::exception_ptr failure) {
 void Fetch::work(const image::Source& origin, unsigned compressors) noexcept {
     try {
         std::unique_ptr<image::Source> source = origin.sibling();
-        for (size_t i = next_++; i < layers_.size() && !stop_; i = next_++) fetch(*source, layers_[i], compressors);
+        for (size_t i = next_++; i < layers_.size() && !stop_; i = next_++) fetch(*source, i, compressors);
     } catch (...) {
         fail(std::current_exception());
     }
-    std::lock_guard lock(mutex_);
-    ++finished_;
-    changed_.notify_one();
 }
 
 /// Another image that is being pulled may have the same layer; its pull may also die.
-Fd Fetch::wait_for_turn(const MissingLayer& layer) {
-    for (bool told = false;; told = true) {
-        if (Fd turn = store_.try_lock(layer.diff_id)) return turn;
+Fd Fetch::wait_for_turn(size_t index) {
+    for (const std::string& diff_id = layers_[index].diff_id;;) {
+        if (Fd turn = store_.try_lock(diff_id)) return turn;
         if (stop_) throw Error(cat(what_, ": stopped"));
-        if (!told) {
-            std::string owner = store_.lock_owner(layer.diff_id);
-            std::lock_guard lock(mutex_);
-            waiting_ = cat(what_, ": waiting for the layer ", layer.blob.digest, ", which ", owner, " is pulling");
-        }
+        meter_.set_layer(index, LayerState::waiting, store_.lock_owner(diff_id));
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
 }
 
-void Fetch::fetch(image::Source& source, const MissingLayer& layer, unsigned compressors) {
-    Fd turn = wait_for_turn(layer);
-    if (store_.open_layer(layer.diff_id)) {
-        received_ += layer.blob.size;
-        return;
-    }
+void Fetch::fetch(image::Source& source, size_t index, unsigned compressors) {
+    const MissingLayer& layer = layers_[index];
+    Fd turn = wait_for_turn(index);
+    if (store_.open_layer(layer.diff_id)) return meter_.set_layer(index, LayerState::present);
+    meter_.set_layer(index, LayerState::pulling);
     store::NewFile file = store_.new_file();
     image::ConvertOptions options;
     options.writer.workers = compressors;
     image::LayerConverter converter(file.fd(), cat(what_, ", layer ", layer.blob.digest), options);
     auto take = [&](const void* data, size_t size) {
         converter.write(data, size);
-        received_ += size;
+        meter_.advance_layer(index, size);
     };
     if (layer.blob.data) {
         take(layer.blob.data->data(), layer.blob.data->size());
     } else {
         source.stream(layer.blob, take);
     }
+    meter_.set_layer(index, LayerState::converting);
     image::ConvertedLayer got = converter.finish();
     auto refuse = [&](const char* kind, const std::string& is, const std::string& wanted) {
         if (is != wanted) throw Error(cat(what_, ", layer ", layer.blob.digest, ": its ", kind, " is ", is, " instead of ", wanted, "; refused"));
     };
     refuse("digest", got.digest, layer.blob.digest);
     refuse("diff_id", got.diff_id, layer.diff_id);
+    meter_.set_layer(index, LayerState::saving);
     seal_layer(file.fd(), cat(what_, ", layer ", layer.blob.digest));
     store_.publish_layer(std::move(file), layer.diff_id);
-}
-
-void Fetch::watch(unsigned workers, const Progress& progress) {
-    auto start = Clock::now();
-    std::unique_lock lock(mutex_);
-    // Soon once, so that nobody wonders; then as seldom as suits a log.
-    for (auto period = std::chrono::seconds(1); !changed_.wait_for(lock, period, [&] { return finished_ == workers; }); period = std::chrono::seconds(5)) {
-        uint64_t received = received_;
-        auto seconds = std::chrono::duration<double>(Clock::now() - start).count();
-        std::string line = cat("pulling ", what_, ": ", human_bytes(received), " of ", human_bytes(total_), ", ",
-                               human_bytes(static_cast<uint64_t>(static_cast<double>(received) / seconds)), "/s");
-        if (!waiting_.empty()) line = std::exchange(waiting_, {});
-        lock.unlock();
-        progress(line);
-        lock.lock();
-    }
+    meter_.set_layer(index, LayerState::done);
 }
 
 }  // namespace
 
 void fetch_layers(const store::Store& store, const image::Source& source, const std::vector<MissingLayer>& layers, unsigned downloads,
-                  std::atomic<bool>& stop, const std::string& what, const Progress& progress) {
+                  std::atomic<bool>& stop, const std::string& what, Meter& meter) {
     if (layers.empty()) return;
-    Fetch fetch(store, layers, stop, what);
+    std::vector<LayerStatus> shown;
+    for (const MissingLayer& layer : layers) shown.push_back({layer.blob.digest, layer.blob.size});
+    meter.begin_layers(cat("pulling ", what), shown);
+    Fetch fetch(store, layers, stop, what, meter);
     auto workers = static_cast<unsigned>(std::min<size_t>(std::max(downloads, 1U), layers.size()));
     unsigned compressors = std::max(1U, std::thread::hardware_concurrency() / workers);
     {
-        // Joined at the end of the block, whatever progress throws; `stop` makes that soon.
+        // Joined at the end of the block.
         std::vector<std::jthread> threads;
         for (unsigned i = 0; i < workers; ++i) threads.emplace_back(&Fetch::work, &fetch, std::cref(source), compressors);
-        try {
-            fetch.watch(workers, progress);
-        } catch (...) {
-            stop = true;
-            throw;
-        }
     }
     fetch.rethrow();
 }

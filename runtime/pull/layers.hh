@@ -1,11 +1,12 @@
 // Fetches the missing layers of an image, several at a time, each straight from its source into its squashfs file.
 #pragma once
+#include <atomic>
 #include <string>
 #include <vector>
 
 #include "runtime/image/manifest.hh"
 #include "runtime/image/source.hh"
-#include "runtime/pull/pull.hh"
+#include "runtime/pull/progress.hh"
 #include "runtime/store/store.hh"
 
 namespace berth::pull {
@@ -18,6 +19,6 @@ struct MissingLayer {
 /// Every layer is verified (size, digest, diff_id) before it is published. The first failure stops the others and is thrown.
 /// `stop` is the flag that a registry's options point to.
 void fetch_layers(const store::Store& store, const image::Source& source, const std::vector<MissingLayer>& layers, unsigned downloads,
-                  std::atomic<bool>& stop, const std::string& what, const Progress& progress);
+                  std::atomic<bool>& stop, const std::string& what, Meter& meter);
 
 }  // namespace berth::pull

@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/image/source_local.hh"
 #include "runtime/store/file_record.hh"
@@ -34,9 +35,13 @@ image::Scratch scratch_in(const store::Store& store) {
 
 }  // namespace
 
-plan::Reference record_of(const plan::Reference& reference, const Options& options) {
+plan::Reference record_of(const plan::Reference& reference, const Options& options, Meter& meter) {
     if (reference.kind == Kind::registry) return reference;
-    if (is_daemon(reference.kind)) return store::id_record(image::find_in_daemon(daemon_of(reference.kind, options), reference));
+    if (is_daemon(reference.kind)) {
+        image::Daemon daemon = daemon_of(reference.kind, options);
+        meter.begin(Phase::asking, cat("asking ", daemon.program, " about image ", printable(reference.text(), 1024)));
+        return store::id_record(image::find_in_daemon(daemon, reference));
+    }
     return store::file_record(reference).reference;
 }
 
@@ -48,21 +53,28 @@ bool is_still_true(const plan::Reference& reference, const plan::Reference& reco
     return now.reference.name == record.name && now.changed + settled_seconds <= ::time(nullptr);
 }
 
-std::unique_ptr<image::Source> open_source(const store::Store& store, const plan::Reference& reference, const plan::Reference& record, const Options& options) {
+std::unique_ptr<image::Source> open_source(const store::Store& store, const plan::Reference& reference, const plan::Reference& record, const Options& options,
+                                           Meter& meter) {
     std::string what = cat("image ", printable(reference.text(), 1024));
     image::Scratch scratch = scratch_in(store);
+    auto archive = [&](Fd file) {
+        meter.begin(Phase::reading, cat("reading the archive of ", what), static_cast<uint64_t>(sys::stat_of(file.get(), what).st_size));
+        return image::open_archive(std::move(file), what, scratch, [&](uint64_t bytes) { meter.advance(bytes); });
+    };
     switch (reference.kind) {
         case Kind::oci:
             return image::make_oci_source(image::open_folder(reference.path, what), reference.selector, what);
         case Kind::oci_archive:
-            return image::make_oci_source(image::open_archive(reference.path, what, scratch), reference.selector, what);
+            return image::make_oci_source(archive(image::open_archive_file(reference.path, what)), reference.selector, what);
         case Kind::docker_archive:
-            return image::make_docker_source(image::open_archive(reference.path, what, scratch), reference, what);
+            return image::make_docker_source(archive(image::open_archive_file(reference.path, what)), reference, what);
         case Kind::dockerd:
         case Kind::podman: {
             // By its Id the daemon gives just this image, whatever its name means by now.
-            Fd archive = image::export_from_daemon(daemon_of(reference.kind, options), record.name, what, scratch);
-            return image::make_docker_source(image::open_archive(std::move(archive), what, scratch), {}, what);
+            image::Daemon daemon = daemon_of(reference.kind, options);
+            meter.begin(Phase::exporting, cat("exporting ", what, " from ", daemon.program));
+            Fd file = image::export_from_daemon(daemon, record.name, what, scratch, [&](uint64_t bytes) { meter.advance(bytes); });
+            return image::make_docker_source(archive(std::move(file)), {}, what);
         }
         default:
             return image::make_registry_source(reference, options.registry);

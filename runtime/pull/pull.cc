@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <ctime>
-#include <thread>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/pull/display.hh"
 #include "runtime/pull/layers.hh"
 #include "runtime/pull/open_source.hh"
 #include "runtime/pull/stored.hh"
@@ -24,14 +24,14 @@ struct Chain {
 
 class Pull {
   public:
-    Pull(const store::Store& store, const plan::Reference& reference, const Options& options, const Progress& progress)
+    Pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter)
         : store_(store),
           reference_(reference),
           options_(options),
           policy_(options.policy),
-          progress_(progress),
+          meter_(meter),
           what_(cat("image ", printable(reference.text(), 1024))),
-          record_(record_of(reference, options)) {
+          record_(record_of(reference, options, meter)) {
         prepare_options();
     }
 
@@ -57,7 +57,7 @@ class Pull {
     const plan::Reference& reference_;
     Options options_;
     Policy policy_;
-    const Progress& progress_;
+    Meter& meter_;
     std::string what_;
     std::atomic<bool> stop_ = false;
     bool fetched_ = false;
@@ -69,11 +69,8 @@ class Pull {
 void Pull::prepare_options() {
     image::RegistryOptions& registry = options_.registry;
     if (registry.stop == nullptr) registry.stop = &stop_;
-    // Progress is the caller's thread's; what the threads of the layers say has been said by it before, or repeats itself.
-    if (!registry.notice)
-        registry.notice = [this, caller = std::this_thread::get_id()](const std::string& line) {
-            if (std::this_thread::get_id() == caller) progress_(line);
-        };
+    registry.notice = [this](const std::string& line) { meter_.note(line); };
+    registry.retrying = [this](std::chrono::milliseconds delay, const std::string& reason) { meter_.retry(delay, reason); };
     // With an image to fall back on, a start does not wait for a registry that is down.
     auto known = policy_ == Policy::newer && !is_local() ? store_.digest_of(record_) : std::nullopt;
     if (known && store_.has_image(*known)) registry.head_retries = 0;
@@ -81,7 +78,7 @@ void Pull::prepare_options() {
 
 /// Opened only when something is asked of it: to open an archive can mean to unpack it.
 image::Source& Pull::source() {
-    if (!source_) source_ = open_source(store_, reference_, record_, options_);
+    if (!source_) source_ = open_source(store_, reference_, record_, options_, meter_);
     return *source_;
 }
 
@@ -119,6 +116,7 @@ std::string Pull::ask() {
     const std::string& digest = record_.digest;
     // A digest says all that a HEAD would; `always` wants to know whether the registry still has it.
     if (!digest.empty() && policy_ != Policy::always) return digest;
+    if (!is_local()) meter_.begin(Phase::asking, cat("asking ", reference_.registry, " about ", what_));
     if (auto answer = source().resolve()) {
         if (!digest.empty() && answer->digest != digest)
             throw Error(cat(what_, ": the registry answers with ", answer->digest, " instead; refused"));
@@ -134,13 +132,13 @@ std::string Pull::ask() {
 std::string Pull::fall_back(const image::Unreachable& problem) const {
     auto digest = store_.digest_of(record_);
     if (!digest || !is_complete(store_, *digest)) throw problem;
-    progress_(cat("warning: ", problem.what(), "; using the image of the last pull, ", *digest));
+    meter_.warn(cat(problem.what(), "; using the image of the last pull, ", *digest));
     return *digest;
 }
 
 Fd Pull::wait_for_turn(const std::string& digest) const {
     if (Fd mine = store_.try_lock(digest)) return mine;
-    progress_(cat("waiting for ", store_.lock_owner(digest), ", which is pulling ", what_));
+    meter_.begin(Phase::waiting, cat("waiting for ", store_.lock_owner(digest), ", which is pulling ", what_));
     return store_.lock(digest);
 }
 
@@ -166,7 +164,7 @@ Chain Pull::find_manifest(const std::string& digest) {
 
 void Pull::fetch(const std::string& digest) {
     fetched_ = true;
-    progress_(cat("pulling ", what_));
+    if (!is_local()) meter_.begin(Phase::asking, cat("asking ", reference_.registry, " for the manifest of ", what_));
     Chain chain = find_manifest(digest);
     // Another index, or a tag of the bare manifest, may have brought it already.
     if (!is_complete(store_, chain.document.digest)) fetch_image(chain);
@@ -185,8 +183,8 @@ void Pull::fetch_image(const Chain& chain) {
         else if (!known)
             missing.push_back({chain.manifest.layers[i], diff_id});
     }
-    fetch_layers(store_, source(), missing, options_.downloads, stop_, what_, progress_);
-    progress_(cat("merging the ", image.diff_ids.size(), " layers of ", what_));
+    fetch_layers(store_, source(), missing, options_.downloads, stop_, what_, meter_);
+    meter_.begin(Phase::merging, cat("merging the ", image.diff_ids.size(), " layers of ", what_));
     store_.publish_image(chain.document.digest, {chain.document.bytes, config, make_index(store_, image, what_)});
 }
 
@@ -208,16 +206,27 @@ Policy parse_policy(const std::string& text) {
     throw Error(cat("pull policy \"", printable(text), "\": not one of newer, missing, always, never"));
 }
 
-std::string pull(const store::Store& store, const plan::Reference& reference, const Options& options, const Progress& progress) {
+std::string pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter) {
     if (reference.kind == plan::Reference::Kind::path) throw Error(cat("image ", printable(reference.text()), ": a file, which needs no pull"));
+    meter.begin(Phase::opening, cat("opening the store ", printable(store.path(), 4096)));
     store.sweep();
+    meter.begin(Phase::opening, cat("waiting until nothing is being removed from the store ", printable(store.path(), 4096)));
     Fd no_removals = store.hold_off_removals();
-    Pull pull(store, reference, options, progress);
+    Pull pull(store, reference, options, meter);
     std::string digest = pull.run();
     no_removals.reset();
     // Another pull that goes on does it at its end.
-    if (pull.has_fetched() && (options.keep.bytes > 0 || options.keep.age > 0)) store::collect(store, options.keep, false, false);
+    if (!pull.has_fetched() || (options.keep.bytes == 0 && options.keep.age == 0)) return digest;
+    meter.begin(Phase::removing, cat("removing what the store ", printable(store.path(), 4096), " need not keep"));
+    store::collect(store, options.keep, false, false);
     return digest;
+}
+
+std::string pull(const store::Store& store, const plan::Reference& reference, const Options& options, const Progress& progress) {
+    Meter meter(reference.text());
+    LineView lines(progress);
+    Display display(meter, lines);
+    return pull(store, reference, options, meter);
 }
 
 }  // namespace berth::pull

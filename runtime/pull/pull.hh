@@ -5,6 +5,7 @@
 
 #include "runtime/image/registry.hh"
 #include "runtime/plan/reference.hh"
+#include "runtime/pull/progress.hh"
 #include "runtime/store/collect.hh"
 #include "runtime/store/store.hh"
 
@@ -27,11 +28,13 @@ struct Options {
     store::KeepLimits keep;  ///< applied to the store after a pull that brought something
 };
 
-/// Takes a line about what is being done; called from the caller's thread only.
+/// Takes a line about what is being done; called from another thread, and no more after the function it was given to.
 using Progress = std::function<void(const std::string&)>;
 
 /// Returns the digest under which the store now has the image: that of the reference, or what its tag means (which may be an image index).
 /// Throws Error, with nothing published but complete layers.
+std::string pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter);
+/// The same with the lines that suit a log.
 std::string pull(const store::Store& store, const plan::Reference& reference, const Options& options, const Progress& progress);
 
 }  // namespace berth::pull

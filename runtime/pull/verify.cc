@@ -1,7 +1,9 @@
 #include "runtime/pull/verify.hh"
 
-#include <algorithm>
 #include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
@@ -20,10 +22,11 @@ constexpr size_t index_limit = size_t{4} << 30;
 
 class Verifier {
   public:
-    Verifier(const store::Store& store, const Progress& progress) : store_(store), progress_(progress) {}
+    Verifier(const store::Store& store, Meter& meter) : store_(store), meter_(meter) {}
     Verified run();
 
   private:
+    uint64_t size_of(const store::StoredLayer& layer) const;
     void check_layer(const store::StoredLayer& layer);
     void check_image(const store::StoredImage& image);
     image::ImageDescription check_documents(const std::string& digest) const;
@@ -35,29 +38,41 @@ class Verifier {
     void problem(const std::string& line) { out_.problems.push_back(line); }
 
     const store::Store& store_;
-    const Progress& progress_;
+    Meter& meter_;
     Verified out_;
 };
 
 Verified Verifier::run() {
+    std::string place = cat("the store ", printable(store_.path(), 4096));
+    meter_.begin(Phase::opening, cat("waiting until nothing is being removed from ", place));
     store_.sweep();
     Fd no_removals = store_.hold_off_removals();
     store::Inventory inventory = store::take_inventory(store_);
+    uint64_t total = 0;
+    for (const store::StoredLayer& layer : inventory.layers) total += size_of(layer);
+    meter_.begin(Phase::verifying, cat("verifying the layers of ", place), total);
     for (const store::StoredLayer& layer : inventory.layers) check_layer(layer);
+    meter_.begin(Phase::verifying, cat("verifying the images of ", place));
     for (const store::StoredImage& image : inventory.images) check_image(image);
     for (const store::StoredTag& tag : inventory.stray_tags)
         if (!tag.is_record()) check_tag(tag);
     return std::move(out_);
 }
 
+/// 0 for one that has gone or cannot be read, which its check tells.
+uint64_t Verifier::size_of(const store::StoredLayer& layer) const {
+    struct stat st {};
+    bool known = ::fstatat(store_.directory("layers").get(), layer.file.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0;
+    return known ? static_cast<uint64_t>(st.st_size) : 0;
+}
+
 void Verifier::check_layer(const store::StoredLayer& layer) {
     std::string what = cat("layer ", printable(layer.file));
-    progress_(what);
     ++out_.layers;
     Fd file = sys::open_if_exists(store_.directory("layers").get(), layer.file, O_RDONLY | O_NOFOLLOW);
     if (!file) return;
     try {
-        if (has_good_seal(file.get(), what)) return;
+        if (has_good_seal(file.get(), what, [&](uint64_t bytes) { meter_.advance(bytes); })) return;
         problem(cat(what, ": its bytes are not those that were stored; removed"));
     } catch (const SysError& error) {
         problem(cat(error.what(), "; removed"));
@@ -66,7 +81,6 @@ void Verifier::check_layer(const store::StoredLayer& layer) {
 }
 
 void Verifier::check_image(const store::StoredImage& image) {
-    progress_(cat("image ", image.digest));
     ++out_.images;
     image::ImageDescription description;
     try {
@@ -122,6 +136,6 @@ void Verifier::add_incomplete(const std::string& digest, plan::Reference referen
 
 }  // namespace
 
-Verified verify(const store::Store& store, const Progress& progress) { return Verifier(store, progress).run(); }
+Verified verify(const store::Store& store, Meter& meter) { return Verifier(store, meter).run(); }
 
 }  // namespace berth::pull

@@ -17,8 +17,8 @@ struct Verified {
 };
 
 /// Checks layers by their seals, manifests by their names, configs by their manifests, and indexes by making them again. Damaged layers, manifests
-/// and configs are removed, an index is replaced. `progress` is told about each object. Throws Error when the store cannot be read or written.
-Verified verify(const store::Store& store, const Progress& progress);
+/// and configs are removed, an index is replaced. `meter` is told of the bytes. Throws Error when the store cannot be read or written.
+Verified verify(const store::Store& store, Meter& meter);
 
 /// `berth-pull verify`: the command line of all this. Exit code 0: all is well, or was mended; 1: something is damaged or missing.
 int verify_command(int argc, char** argv);

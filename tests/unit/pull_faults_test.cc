@@ -83,7 +83,8 @@ TEST_CASE("hostile row 45: 100 kills at any time during pull, publish, removal a
         std::this_thread::sleep_for(patience);
         ::kill(child, SIGKILL);
         killed += fixtures::wait_for(child) == 128 + SIGKILL;
-        pull::Verified verified = pull::verify(store::Store::open(scene.store), [](const std::string&) {});
+        pull::Meter meter("");
+        pull::Verified verified = pull::verify(store::Store::open(scene.store), meter);
         INFO("round " << i << (verified.problems.empty() ? "" : ": " + verified.problems[0]));
         REQUIRE(verified.problems.empty());
         REQUIRE(scene.objects("tmp") == 0);

@@ -39,7 +39,8 @@ struct Scene {
         pull::pull(store, plan::parse_reference(server->host() + "/a:1"), options, [](const std::string&) {});
     }
     pull::Verified verify() const {
-        return pull::verify(store, [](const std::string&) {});
+        pull::Meter meter("");
+        return pull::verify(store, meter);
     }
     std::string layer(size_t i) const { return cat(store.path(), "/layers/", store::layer_file_name(layers[i].diff_id)); }
     std::string image(const std::string& file) const { return cat(store.path(), "/images/", digest.substr(7), "/", file); }
