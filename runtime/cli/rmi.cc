@@ -13,6 +13,11 @@ namespace berth::cli {
 
 namespace {
 
+/// A removal waits for pulls; nobody should wonder about that.
+void tell_of_pulls(const store::Store& store) {
+    if (!store.hold_off_pulls(false)) std::fprintf(stderr, "berth: waiting for the pulls into %s to end\n", printable(store.path(), 4096).c_str());
+}
+
 /// A tag among several goes alone; the last one, or a digest, takes the image along.
 void remove(const store::Store& store, const std::string& text) {
     store::Inventory inventory = store::take_inventory(store);
@@ -41,6 +46,7 @@ int rmi(int argc, char** argv) {
         return app.exit(error) == 0 ? 0 : exit_failure;
     }
     store::Store store = store_of_caller();
+    tell_of_pulls(store);
     int code = 0;
     for (const std::string& text : texts) try {
             remove(store, text);

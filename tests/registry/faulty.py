@@ -2,12 +2,14 @@
 
 good, truncated (a layer ends early), flipped (a bit of a layer differs), size (a layer is a byte longer than said), diffid (the config
 names another tar), config (a bit of the config differs), manifest (not what its digest says), garbage (bytes after the gzip's end),
-short-gzip (the gzip ends early but matches its digest), uppercase and traversal (bad digests in the manifest), count (a diff_id too many).
+short-gzip (the gzip ends early but matches its digest), slow (takes three seconds for the layer), broken (the first four requests for the
+layer end early), uppercase and traversal (bad digests in the manifest), count (a diff_id too many).
 """
 
 import gzip
 import json
 import sys
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from oci_layout import LAYER, MEDIA, digest, file, tar
@@ -39,6 +41,7 @@ def image(fault):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    broken = 4
 
     def do_HEAD(self):
         self.answer(False)
@@ -59,9 +62,14 @@ class Handler(BaseHTTPRequestHandler):
             return self.send(manifest, with_body, MEDIA + "manifest.v1+json", named)
         if name not in blobs:
             return self.send_error(404)
-        self.send(blobs[name], with_body, ends_early=fault == "truncated" and len(blobs[name]) > 4096)
+        is_layer = len(blobs[name]) > 1024
+        ends_early = is_layer and fault == "truncated"
+        if is_layer and with_body and fault == "broken" and Handler.broken > 0:
+            Handler.broken -= 1
+            ends_early = True
+        self.send(blobs[name], with_body, ends_early=ends_early, seconds=3 if is_layer and fault == "slow" else 0)
 
-    def send(self, body, with_body, media_type="application/octet-stream", named=None, ends_early=False):
+    def send(self, body, with_body, media_type="application/octet-stream", named=None, ends_early=False, seconds=0):
         self.send_response(200)
         self.send_header("Content-Type", media_type)
         self.send_header("Content-Length", str(len(body)))
@@ -69,9 +77,17 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Docker-Content-Digest", named)
         self.end_headers()
         if with_body:
-            self.wfile.write(body[: len(body) // 2] if ends_early else body)
+            self.write_slowly(body[: len(body) // 2] if ends_early else body, seconds)
         if ends_early:
             self.close_connection = True
+
+    def write_slowly(self, body, seconds):
+        parts = 30 if seconds else 1
+        size = len(body) // parts + 1
+        for at in range(0, len(body), size):
+            self.wfile.write(body[at : at + size])
+            self.wfile.flush()
+            time.sleep(seconds / parts)
 
     def log_message(self, *_):
         pass

@@ -2,13 +2,13 @@
 # Where an image comes from: a registry in its forms, the store on the second run, a squashfs file; and what goes wrong.
 load helper
 
-faulty=127.0.0.1:5999
+faulty=127.0.0.1:$((${BERTH_BOX_REGISTRY_PORT:-5000} + 999))
 
 setup_file() {
-  python3 -B "$BATS_TEST_DIRNAME/../registry/faulty.py" 5999 3>&- > /dev/null 2>&1 &
+  python3 -B "$BATS_TEST_DIRNAME/../registry/faulty.py" "${faulty##*:}" 3>&- > /dev/null 2>&1 &
   echo $! > "$BATS_FILE_TMPDIR/faulty.pid"
   for _ in $(seq 50); do
-    curl -s -o /dev/null http://127.0.0.1:5999/v2/ && return
+    curl -s -o /dev/null "http://$faulty/v2/" && return
     sleep 0.1
   done
   return 1
@@ -145,6 +145,18 @@ expect_rejected() {
 @test "the registry with faults serves the good image" {
   run -0 alice srun -w n1 --container-image="$faulty/good:latest" /bare
   expect_equal "$output" bare
+}
+
+@test "a pull that takes over a second is told on srun's standard error, with the node's name" {
+  run -0 alice srun -w n1 --container-image="$faulty/slow:latest" /bare
+  expect_output_like "berth: n1: pulling image $faulty/slow:latest: [0-9.]+ [kM]?B of [0-9.]+ [kM]?B \([0-9]+%\), [0-9.]+ [kM]?B/s, [0-9]+ s left"
+  expect_equal "$(grep -v '^berth: n1: ' <<< "$output")" bare
+}
+
+@test "a wait before a retry is told on srun's standard error, with its reason" {
+  run -0 alice srun -w n1 --container-image="$faulty/broken:latest" /bare
+  expect_output_like "berth: n1: trying again in [0-9]+ s: image $faulty/broken:latest, blob sha256:.*: no complete answer from $faulty"
+  expect_equal "$(grep -v '^berth: n1: ' <<< "$output")" bare
 }
 
 @test "hostile row 17: a truncated layer, a short gzip and bytes after its end are rejected" {

@@ -67,8 +67,22 @@ TEST_CASE("a whole store verifies, and a layer file is a squashfs all the same",
     CHECK(verified.problems.empty());
     CHECK(verified.images == 1);
     CHECK(verified.layers == 2);
+    auto result = fixtures::run_command(cat(fixtures::built_program("berth-pull"), " verify --quiet --store ", scene.store.path()));
+    CHECK(result.status == 0);
+    CHECK(result.output.empty());
     CHECK(scene.command() == 0);
     CHECK(fixtures::Squashfs(scene.layer(1)).content("bin/two") == "2");
+}
+
+TEST_CASE("a verification tells the bytes that it reads", "[pull][progress]") {
+    Scene scene;
+    pull::Meter meter("");
+    pull::verify(scene.store, meter);
+    uint64_t bytes = fs::file_size(scene.layer(0)) + fs::file_size(scene.layer(1));
+    std::vector<uint64_t> totals;
+    for (const pull::Event& event : meter.take_events())
+        if (event.phase == pull::Phase::verifying) totals.push_back(event.total);
+    CHECK(totals == std::vector<uint64_t>{bytes, 0});
 }
 
 TEST_CASE("hostile row 47: a flipped bit anywhere in a stored object is found and fetched again", "[pull]") {

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <thread>
 
+#include "runtime/pull/daemons.hh"
+#include "tests/fixtures/served_image.hh"
 #include "tests/unit/source_support.hh"
 
 using namespace berth;
@@ -105,6 +107,30 @@ TEST_CASE("an image comes from a daemon, and is exported once", "[source]") {
     CHECK(scene.count("tmp") == 0);
     CHECK(scene.pull(scheme + "debian:12", asking(socket)) == digest);
     CHECK(daemon.log() == std::vector<std::string>{"/images/debian:12/json", cat("/images/", id.substr(7), "/get"), "/images/debian:12/json"});
+}
+
+TEST_CASE("a daemon is found by the variables of its own client", "[source]") {
+    pull::Options options;
+    pull::set_daemon(options, plan::parse_reference("dockerd://x"), {"DOCKER_HOST=unix:///d.sock", "DOCKER_HOST=unix:///second", "XDG_RUNTIME_DIR=/r"});
+    CHECK(options.docker_socket == "/d.sock");
+    CHECK(options.podman_socket.empty());
+    pull::set_daemon(options, plan::parse_reference("podman://x"), {"DOCKER_HOST=tcp://n1:2375", "XDG_RUNTIME_DIR=/r"});
+    CHECK(options.podman_socket == "/r/podman/podman.sock");
+    CHECK_THROWS_WITH(pull::set_daemon(options, plan::parse_reference("dockerd://x"), {"DOCKER_HOST=tcp://n1:2375"}), Contains("only a unix socket"));
+}
+
+TEST_CASE("what is damaged comes again from the daemon that it came from", "[source]") {
+    SourceScene scene;
+    std::string socket = scene.folder / "sock";
+    FakeDaemon daemon(socket, honest());
+    std::string digest = scene.pull("dockerd://debian:12", asking(socket)), layer = store::layer_file_name(image::sha256_of(layer_tar()));
+    REQUIRE(std::filesystem::remove(cat(scene.folder / "store", "/layers/", layer)));
+    std::string command = cat("DOCKER_HOST=unix://", socket, " ", fixtures::built_program("berth-pull"), " verify --repair --store ", scene.folder / "store");
+    auto result = fixtures::run_command(command);
+    INFO(result.output);
+    CHECK(result.status == 0);
+    CHECK_THAT(result.output, Contains("repaired dockerd://debian:12") && Contains("all repaired"));
+    CHECK(scene.os_of(digest) == "PRETTY=base\n");
 }
 
 TEST_CASE("what a daemon lacks or forbids is told with the remedy", "[source]") {

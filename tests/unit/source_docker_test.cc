@@ -66,6 +66,27 @@ TEST_CASE("one of several images of an archive is chosen by its name", "[source]
     CHECK(scene.pull(reference + ":debian:12") == scene.pull(reference + ":r.io/x:1"));
 }
 
+TEST_CASE("the reading of an archive is told by bytes of its file", "[source][progress]") {
+    SourceScene scene;
+    bool packed = GENERATE(false, true);
+    std::string bytes = packed ? fixtures::gzip(tar_of(saved())) : tar_of(saved()), file = scene.write("a.tar", bytes);
+    pull::Meter meter("a.tar");
+    pull::pull(scene.store(), plan::parse_reference("docker-archive:" + file), {}, meter);
+    std::vector<std::string> phases;
+    for (const pull::Event& event : meter.take_events()) {
+        if (event.kind != pull::Event::Kind::phase) continue;
+        phases.emplace_back(name_of(event.phase));
+        if (event.phase == pull::Phase::reading) CHECK(event.total == bytes.size());
+    }
+    CHECK(phases == std::vector<std::string>{"opening", "opening", "reading", "pulling", "merging"});
+
+    uint64_t read = 0;
+    auto scratch = [&] { return scene.folder.create("scratch"); };
+    image::open_archive(image::open_archive_file(file, "a"), "a", scratch, [&](uint64_t more) { read += more; });
+    // Of a plain one the two blocks of zeros at its end are not gone through.
+    CHECK(read == (packed ? bytes.size() : bytes.size() - 1024));
+}
+
 TEST_CASE("hostile: archives of docker save that say what is not so", "[source][hostile]") {
     SourceScene scene;
     FileMap files = saved();

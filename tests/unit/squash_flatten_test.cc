@@ -74,7 +74,12 @@ struct Layers {
     std::string flattened(const std::string& name, const std::vector<AddedFile>& added = {}) {
         Fd out = folder.create(name);
         Tree tree = merged();
-        flatten(tree, files, infos, added, out.get(), name);
+        uint64_t last = 0, all = 0;
+        flatten(tree, files, infos, added, out.get(), name, [&](uint64_t bytes, uint64_t total) {
+            CHECK(bytes >= last);
+            last = bytes, all = total;
+        });
+        CHECK(last == all);
         return folder / name;
     }
 };
