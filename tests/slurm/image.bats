@@ -142,6 +142,15 @@ expect_rejected() {
   expect_rejected "$registry/debian@sha256:$(printf 'x' | sha256sum | cut -c1-64)" "sha256:"
 }
 
+@test "the sockets of docker and podman are those that the job's environment says" {
+  run alice env DOCKER_HOST=unix:///nowhere/d.sock srun -w n1 --container-image=dockerd://x true
+  expect_failure
+  expect_output_like "docker does not listen at /nowhere/d.sock on this node"
+  run alice env XDG_RUNTIME_DIR=/nowhere srun -w n1 --container-image=podman://x true
+  expect_failure
+  expect_output_like "podman does not listen at /nowhere/podman/podman.sock on this node"
+}
+
 @test "the registry with faults serves the good image" {
   run -0 alice srun -w n1 --container-image="$faulty/good:latest" /bare
   expect_equal "$output" bare
