@@ -39,15 +39,23 @@ std::string noise(size_t size) {
 /// An image of two layers, the first of which takes more than a second.
 struct Scene {
     using Environment = std::vector<std::pair<std::string, std::string>>;
+    bool damaged;
     fixtures::TempFolder folder;
     test::Content content;
     std::vector<ServedLayer> layers{ServedLayer(TarBuilder().file("slow", noise(1200)).finished()), ServedLayer(TarBuilder().file("fast", "2").finished())};
-    std::string digest = fixtures::serve_image(content, layers);
+    std::string digest = publish();
     std::atomic<int> faults = 0;
     std::unique_ptr<test::Server> server = std::make_unique<test::Server>([this](const HttpCall& call) { return answer(call); });
     std::string store = folder / "store", image = cat(server->host(), "/a:1"), program = fixtures::built_program("berth-pull");
 
-    Scene() { content.tag("1", digest); }
+    explicit Scene(bool is_damaged = false) : damaged(is_damaged) {}
+    /// Before the server starts: it reads the content without a lock.
+    std::string publish() {
+        std::string out = fixtures::serve_image(content, layers);
+        content.tag("1", out);
+        if (damaged) content.replace_blob(layers[0].digest(), noise(layers[0].blob.size()));
+        return out;
+    }
     HttpReply answer(const HttpCall& call) {
         HttpReply reply = content.answer(call);
         if (!call.target.ends_with(layers[0].digest())) return reply;
@@ -122,8 +130,7 @@ TEST_CASE("display: Ctrl-C leaves one line, no bars, and the death that a shell 
 }
 
 TEST_CASE("display: an error takes the bars away", "[display]") {
-    Scene scene;
-    scene.content.replace_blob(scene.layers[0].digest(), noise(scene.layers[0].blob.size()));
+    Scene scene(true);
     auto terminal = scene.on_terminal(500);
     bool bar = false;
     CHECK(terminal->run([&](const Screen& screen) { bar |= screen.shows("total "); }) == 125);
@@ -183,7 +190,6 @@ TEST_CASE("display: JSON events come in order, with exact bytes, and end with th
     CHECK(events.back()["digest"] == scene.digest);
     CHECK(events.back()["bytes"] == all);
 
-    scene.content.tag("1", "sha256:" + std::string(64, '0'));
     scene.server.reset();
     result = scene.run("--json --policy always");
     CHECK(result.status == 125);
