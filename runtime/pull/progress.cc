@@ -128,6 +128,8 @@ std::vector<Event> Meter::take_events() {
 }
 
 double Rates::Window::add(double time, uint64_t bytes) {
+    // The time before the first byte is no part of a transfer.
+    if (bytes == 0) samples_.clear();
     samples_.push_back({time, bytes});
     // One sample that is older than the window stays: it is what the window begins with.
     while (samples_.size() > 2 && samples_[1].time <= time - rate_window) samples_.pop_front();

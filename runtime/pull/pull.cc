@@ -85,6 +85,8 @@ image::Source& Pull::source() {
 std::string Pull::run() {
     if (auto stored = without_asking()) return *stored;
     std::string digest = resolve();
+    // An index that is damaged or of another version is made anew by this.
+    meter_.begin(Phase::opening, cat("opening ", what_, " in the store"));
     if (!is_complete(store_, digest)) {
         Fd turn = wait_for_turn(digest);
         if (!is_complete(store_, digest)) fetch(digest);

@@ -180,7 +180,7 @@ TEST_CASE("display: JSON events come in order, with exact bytes, and end with th
     }
     uint64_t size = scene.layers[0].blob.size(), all = size + scene.layers[1].blob.size();
     CHECK(last > 0);
-    CHECK(phases == std::vector<std::string>{"opening", "opening", "asking", "asking", "pulling", "merging"});
+    CHECK(phases == std::vector<std::string>{"opening", "opening", "asking", "opening", "asking", "pulling", "merging"});
     std::vector<std::string> states;
     for (const json& event : layers[scene.layers[0].digest()]) states.push_back(event["state"]);
     CHECK(states == std::vector<std::string>{"pulling", "converting", "saving", "done"});

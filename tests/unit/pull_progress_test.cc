@@ -82,6 +82,8 @@ TEST_CASE("progress: a rate is that of the last seconds, and falls to nothing wh
     CHECK(at(17, 7500) == Approx(1000));
     status.phase_number = 2;
     CHECK(at(20, 0) == 0);
+    CHECK(at(24, 0) == 0);
+    CHECK(at(25, 500) == Approx(500));
 }
 
 TEST_CASE("progress: the line of a log has phase, bytes, rate, time left and waits", "[progress]") {

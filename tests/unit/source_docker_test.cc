@@ -78,7 +78,7 @@ TEST_CASE("the reading of an archive is told by bytes of its file", "[source][pr
         phases.emplace_back(name_of(event.phase));
         if (event.phase == pull::Phase::reading) CHECK(event.total == bytes.size());
     }
-    CHECK(phases == std::vector<std::string>{"opening", "opening", "reading", "pulling", "merging"});
+    CHECK(phases == std::vector<std::string>{"opening", "opening", "reading", "opening", "pulling", "merging"});
 
     uint64_t read = 0;
     auto scratch = [&] { return scene.folder.create("scratch"); };
