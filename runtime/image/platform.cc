@@ -31,10 +31,10 @@ std::string Platform::text() const { return cat(os, "/", architecture, variant.e
 Machine this_machine() {
     Machine out{std::string(plan::machine_architecture), {std::string(plan::machine_variant)}};
 #if defined(__x86_64__)
-    // Levels of the x86-64 psABI; one includes those before it.
-    if (__builtin_cpu_supports("x86-64-v2")) out.variants.push_back("v2");
-    if (__builtin_cpu_supports("x86-64-v3")) out.variants.push_back("v3");
-    if (__builtin_cpu_supports("x86-64-v4")) out.variants.push_back("v4");
+    // Levels of the x86-64 psABI by the features that came last to each: clang 14 knows no levels by name.
+    if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt")) out.variants.push_back("v2");
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma")) out.variants.push_back("v3");
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) out.variants.push_back("v4");
 #endif
     return out;
 }
