@@ -165,7 +165,8 @@ Site parse_site(std::string_view text, const std::string& name) {
             read_section(site, std::string(key.str()), *table, name);
         }
     } catch (const toml::parse_error& error) {
-        throw Error(cat(place(name, error.source()), ": ", error.description()));
+        // The library's words may hold pieces of the file.
+        throw Error(cat(place(name, error.source()), ": ", printable(error.description())));
     }
     return site;
 }
