@@ -49,7 +49,10 @@ pull_sources := $(sort $(wildcard runtime/pull/*.cc))
 testable_sources := $(filter-out %/main.cc,$(berth_sources) $(pull_sources)) $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc run_directory.cc watch.cc))
 # The plugin has the grammars and the protocol of the lower layers and nothing else of them.
 plugin_sources := $(sort $(wildcard spank/*.cc)) $(wildcard $(addprefix runtime/plan/,reference.cc mounts.cc names.cc options.cc environment_options.cc messages.cc)) $(sources_base)
-unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*.cc))
+# Targets for libFuzzer: a program each (`make fuzz`), and all of them in the unit tests, which feed them what is kept in tests/hostile.
+fuzz_targets := $(patsubst tests/hostile/fuzz_%.cc,%,$(filter-out %/fuzz_main.cc,$(sort $(wildcard tests/hostile/fuzz_*.cc))))
+fuzz_sources := tests/hostile/fuzz_main.cc tests/hostile/target.cc
+unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*.cc) $(filter-out %/fuzz_main.cc,$(wildcard tests/hostile/*.cc)))
 kernel_sources := $(sort $(wildcard tests/main.cc tests/kernel/*.cc))
 
 objects = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))
@@ -60,7 +63,7 @@ programs := $(if $(berth_sources),$(BUILD)/berth) $(if $(pull_sources),$(BUILD)/
 plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel)
 
-.PHONY: all check bench-image bench-io bench-start soak soak-run install rpm tidy format check-layers check-exports clean help
+.PHONY: all check fuzz fuzz-run fuzz-programs bench-image bench-io bench-start soak soak-run install rpm tidy format check-layers check-exports clean help
 all: $(programs) $(plugin) $(tests) compile_commands.json
 
 # Objects depend on this file, which changes only when the flags do.
@@ -124,6 +127,21 @@ $(BUILD)/tests/inside: tests/fixtures/inside.cc
 $(BUILD)/tests/serve: $(call objects,tests/bench/serve.cc $(filter-out runtime/main.cc,$(berth_sources))) $(filter-out $(BUILD)/image.a,$(archives))
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(start_libraries) $(CXXFLAGS) $(LDFLAGS)
+# clang's libFuzzer with both sanitizers, in a folder of its own; optimised little, so that it builds soon.
+FUZZ_CXX ?= clang++
+SECONDS ?= 10
+fuzz:
+	+$(MAKE) --no-print-directory fuzz-programs BUILD=build-fuzz CXX='$(FUZZ_CXX)' SAN=address,undefined \
+	  CXXFLAGS='-O1 -g1 -fsanitize=fuzzer-no-link -fno-sanitize-recover=all'
+
+fuzz-programs: $(foreach target,$(fuzz_targets),$(BUILD)/fuzz/$(target))
+$(BUILD)/fuzz/%: $(BUILD)/obj/tests/hostile/fuzz_%.o $(call objects,$(fuzz_sources)) $(filter %/image.a %/squash.a %/plan.a %/base.a,$(archives))
+	@mkdir -p $(@D)
+	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) -fsanitize=fuzzer $(LDFLAGS)
+.SECONDARY: $(call objects,$(patsubst %,tests/hostile/fuzz_%.cc,$(fuzz_targets)))
+
+fuzz-run: fuzz
+	scripts/fuzz $(SECONDS)
 
 check: all check-layers $(if $(SAN)$(COV),,check-exports)
 	$(BUILD)/tests/unit
@@ -196,5 +214,9 @@ help:
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR)'
 	@echo '          SAN=address,undefined | thread   COV=1   STATIC=   SCALE=$(SCALE)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
+	@echo 'targets: all check fuzz fuzz-run bench-image bench-start install rpm tidy format check-layers clean help'
+	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
+	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR)'
+	@echo '          SAN=address,undefined | thread   COV=1   SCALE=$(SCALE)   SECONDS=$(SECONDS)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -255,22 +255,4 @@ uint32_t at_path(const Index& index, const std::string& path) {
     return at;
 }
 
-void walk_everything(const Index& index, DataReader* reader) {
-    std::string buffer(1 << 16, 0);
-    index.config();
-    for (uint32_t number = 0; number <= index.inode_count() + 1; ++number) {
-        index.inode(number);
-        index.symlink_target(number);
-        index.parent(number);
-        for (std::string_view name : index.xattr_names(number)) index.xattr(number, name);
-        for (uint32_t i = 0; i < index.entry_count(number); ++i)
-            if (auto entry = index.entry(number, i)) index.lookup(number, entry->name);
-        auto file = index.file(number);
-        if (!file || !reader) continue;
-        for (uint64_t offset = 0; offset < std::min<uint64_t>(file->size, 1 << 20); offset += buffer.size())
-            if (reader->read(*file, offset, buffer.data(), buffer.size()) < 0) break;
-        reader->read(*file, file->size - 1, buffer.data(), buffer.size());
-    }
-}
-
 }  // namespace berth::squash::test

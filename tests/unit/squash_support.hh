@@ -8,6 +8,7 @@
 #include "runtime/squash/index.hh"
 #include "runtime/squash/tree.hh"
 #include "tests/fixtures/squash_tools.hh"
+#include "tests/fixtures/squash_walk.hh"
 
 namespace berth::squash::test {
 
@@ -44,8 +45,5 @@ std::string content_of(Opened& opened, uint32_t inode, size_t limit = SIZE_MAX);
 
 /// The inode at a path like "a/b"; 0 when there is none.
 uint32_t at_path(const Index& index, const std::string& path);
-
-/// Visits all inodes, names, xattrs and (the first MiB of) files: nothing but Error may come of it, whatever the bytes were.
-void walk_everything(const Index& index, DataReader* reader);
 
 }  // namespace berth::squash::test

@@ -1,0 +1,12 @@
+// Layer blobs as they come: gzip, zstd or plain, nothing repaired.
+#include "tests/hostile/layer_target.hh"
+
+namespace {
+
+void run(std::string_view input) {
+    berth::hostile::convert([&](berth::image::Decompressor& decompressor) { decompressor.feed(input.data(), input.size()); });
+}
+
+const berth::hostile::Registration registration("packed", run);
+
+}  // namespace

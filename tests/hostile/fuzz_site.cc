@@ -1,0 +1,20 @@
+// The site file (TOML), and the user's variables over it.
+#include "runtime/base/text.hh"
+#include "runtime/plan/site_file.hh"
+#include "tests/hostile/target.hh"
+
+namespace {
+
+void run(std::string_view input) {
+    using namespace berth::plan;
+    berth::hostile::refusing([&] {
+        Site site = parse_site(input, "berth.conf");
+        store_path(site, {});
+    });
+    Site site;
+    berth::hostile::refusing([&] { apply_environment(site, berth::split(input, '\n')); });
+}
+
+const berth::hostile::Registration registration("site", run);
+
+}  // namespace

@@ -1,0 +1,53 @@
+// A layer's way from tar to squashfs and back to a tree, for the targets that differ in where the tar comes from.
+#pragma once
+#include <sys/mman.h>
+
+#include <stdexcept>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/fd.hh"
+#include "runtime/image/decompress.hh"
+#include "runtime/image/unpack.hh"
+#include "runtime/squash/tree.hh"
+#include "tests/hostile/target.hh"
+
+namespace berth::hostile {
+
+/// What was written without an error must be read without one.
+inline void read_back(int fd) {
+    squash::LayerInfo info;
+    try {
+        squash::Tree tree = squash::read_tree(fd, "layer", 0, info);
+        std::vector<squash::Tree> layers;
+        layers.push_back(std::move(tree));
+        squash::Tree merged = squash::merge(std::move(layers));
+        squash::Index::from_bytes(squash::build_index(merged, {info}, {}));
+    } catch (const Error& error) {
+        throw std::logic_error(std::string("our own layer is refused: ") + error.what());
+    }
+}
+
+/// Converts what `feed` gives to the decompressor. The limits are low, since honest holes of a terabyte only take time.
+inline void convert(const std::function<void(image::Decompressor&)>& feed) {
+    Fd fd(::memfd_create("layer", MFD_CLOEXEC));
+    bool written = false;
+    refusing([&] {
+        squash::LayerWriter writer(fd.get(), {});
+        image::Unpacker unpacker(writer, {.unpacked_bytes = 4 << 20, .entries = 2000, .xattr_bytes = 1 << 20});
+        image::TarParser parser(unpacker);
+        uint64_t unpacked = 0;
+        auto decompressor = image::make_decompressor([&](const void* data, size_t size) {
+            if ((unpacked += size) > (8 << 20)) throw Error("unpacks to more than the limit");
+            parser.feed(data, size);
+        });
+        feed(*decompressor);
+        decompressor->finish();
+        parser.finish();
+        writer.mark_implied_directories(squash::implied_directory_marker);
+        writer.finish();
+        written = true;
+    });
+    if (written) read_back(fd.get());
+}
+
+}  // namespace berth::hostile

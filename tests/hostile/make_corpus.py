@@ -1,0 +1,180 @@
+"""Writes the honest inputs that fuzzing starts from: make_corpus.py BERTH_PULL OUT (OUT/<target>/<name>, the same bytes each time).
+
+What fuzzing has added to tests/hostile/corpus (scripts/fuzz-keep) is named by its hash and stays as it is.
+"""
+
+import gzip
+import io
+import json
+import os
+import struct
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "registry"))
+from oci_layout import COMPRESSORS, Layout, directory, file, hardlink, opaque, symlink, tar, whiteout  # noqa: E402
+
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+OCI = "application/vnd.oci.image."
+DOCKER = "application/vnd.docker.distribution.manifest."
+
+
+def references():
+    return ["debian", "docker://USER@nvcr.io#nvidia/pytorch:24.01-py3", f"localhost:5000/a/b-c_d:x@{DIGEST}", "oci:dir:ref", "oci-archive:/a/b.tar:ref",
+            "docker-archive:x.tar:name:tag", "dockerd://ubuntu:22.04", "podman://quay.io/a/b", "./image.sqsh", "/images/x.sif", "x.sqsh", "[::1]:5000/a:b"]
+
+
+def descriptor(media_type, **more):
+    return dict({"mediaType": media_type, "digest": DIGEST, "size": 7}, **more)
+
+
+def manifests():
+    """(choice of the document, JSON)"""
+    image = {"schemaVersion": 2, "mediaType": OCI + "manifest.v1+json", "config": descriptor(OCI + "config.v1+json", data="e30gICAgIA=="),
+             "layers": [descriptor(OCI + "layer.v1.tar+gzip"), descriptor(OCI + "layer.v1.tar+zstd")], "annotations": {"a": "b"}}
+    docker = {"schemaVersion": 2, "config": descriptor("application/vnd.docker.container.image.v1+json"),
+              "layers": [descriptor("application/vnd.docker.image.rootfs.diff.tar.gzip"), descriptor("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip", urls=["http://x/"])]}
+    index = {"schemaVersion": 2, "manifests": [descriptor(OCI + "manifest.v1+json", platform={"os": "linux", "architecture": "amd64"}),
+                                               descriptor(DOCKER + "v2+json", platform={"os": "linux", "architecture": "arm64", "variant": "v8"})]}
+    config = {"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": [DIGEST, DIGEST]},
+              "config": {"Env": ["PATH=/bin", "A=\u00e9\n"], "Entrypoint": ["/bin/sh"], "Cmd": None, "WorkingDir": "/w", "User": "1:2", "Volumes": {"/v": {}}}}
+    schema1 = {"schemaVersion": 1, "fsLayers": []}
+    return [(0, image), (1, image), (3, docker), (2, index), (4, index), (22, config), (6, config), (5, schema1)]
+
+
+def http():
+    return ['Bearer realm="https://auth.example/token?a=b",service="registry.example",scope="repository:a/b:pull"\n{"token":"abc","expires_in":300}',
+            'Basic realm="x\\"y", Bearer realm="http://169.254.169.254/t"\n{"access_token":"abc"}', "bytes 10-19/100\nhttps://cdn.example/x?sig=1#f",
+            "bytes */100\n//[fe80::1]:80/x", "120\nfile:///etc/passwd", "Wed, 21 Oct 2026 07:28:00 GMT\n/v2/other"]
+
+
+def logins():
+    docker = {"auths": {"https://index.docker.io/v1/": {"auth": "dXNlcjpwYXNz"}, "quay.io/team": {"identitytoken": "t"}, "nvcr.io": {"registrytoken": "r"}},
+              "credHelpers": {"gcr.io": "gcloud"}, "credsStore": "secretservice"}
+    return [json.dumps(docker), '{"ServerURL":"x","Username":"<token>","Secret":"s"}',
+            "# comment\nmachine nvcr.io login $oauthtoken password abc\nmachine auth.docker.io login u password $(cmd)\ndefault login x password y\n"]
+
+
+def sites():
+    commented = (Path(__file__).parent.parent.parent / "conf" / "berth.conf").read_text()
+    keys = "\n".join(line.removeprefix("#") for line in commented.splitlines() if line.startswith(("#", "[")) and not line.startswith("# "))
+    return [keys, '[registry."host:5000"]\nplain_http = true\nca = "/x"\nmirror = ["a", "b:1"]\n[limits]\nstore_size = "2G"\n', "BERTH_STORE_PATH=/x\nBERTH_MOUNT_THREADS=4\nBERTH_DEFAULTS_WRITABLE=yes"]
+
+
+def options():
+    return ["container-image=debian\ncontainer-mounts=/a:/b:ro+noexec,./c,tmpfs:/t,umount:/u\ncontainer-workdir=/w", "container-image=./x.sqsh\ncontainer-name=n:auto\ncontainer-env=A,B",
+            "container-remap-root=\nno-container-mount-home=", "/a\\:b:/c,/d\\,e:/f:rbind"]
+
+
+def packets(kind, records):
+    body = b"".join(struct.pack("<II", len(key), len(value)) + key + value for key, value in ((k.encode(), v.encode()) for k, v in records))
+    whole = struct.pack("<IHHQ", 0x48545242, 1, kind, len(body)) + body
+    parts = [whole[at:at + 65536] for at in range(0, len(whole), 65536)]
+    return b"".join(struct.pack("<H", len(part)) + part for part in parts)
+
+
+def messages():
+    environment = [("env", "A=b"), ("env", "PATH=/bin")]
+    step = [("option:container-image", "debian"), ("option:container-mounts", "/a:/b"), ("job", "7"), ("step", "0"), ("node", "n1"), ("uid", "1000"), ("gid", "1000"),
+            ("cwd", "/home"), ("batch-script", "")]
+    return [packets(1, step + environment), packets(3, [("local-id", "3")] + environment), packets(5, [("workdir", "/w"), ("seccomp", "12345678"), ("set", "A=b"), ("unset", "B")]),
+            packets(6, [("line", "it failed"), ("exit-code", "125"), ("shown", "1")]), packets(2, []) + packets(4, [("text", "pulling")])]
+
+
+def special(name, kind, **more):
+    info = tarfile.TarInfo(name)
+    info.type = kind
+    for key, value in more.items():
+        setattr(info, key, value)
+    return info
+
+
+def odd_entries():
+    return [directory("d/"), file("d/f", "content"), symlink("s", "d"), file("s/through", "x"), hardlink("h", "d/f"), whiteout("d/gone"), opaque("d"),
+            special("p", tarfile.FIFOTYPE), special("c", tarfile.CHRTYPE, devmajor=1, devminor=3), special("x", tarfile.REGTYPE, mtime=1.5, uid=1 << 22, pax_headers={"SCHILY.xattr.user.a": "v"})]
+
+
+def tar_as(form):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as archive:
+        for entry in odd_entries() + [file("n" * 120 + "/" + "m" * 120, "long"), symlink("l", "t" * 150)]:
+            info, data = entry if isinstance(entry, tuple) else (entry, None)
+            archive.addfile(info, io.BytesIO(data) if data is not None else None)
+    return out.getvalue()[:-9 * 1024]
+
+
+def sparse(version):
+    with tempfile.TemporaryDirectory() as folder:
+        with open(f"{folder}/f", "wb") as out:
+            for at in range(6):
+                out.seek(at * 65536)
+                out.write(b"data")
+            out.truncate(500000)
+        form = ["--format=gnu"] if version == "gnu" else ["--format=pax", f"--sparse-version={version}"]
+        fixed = ["--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "-b1"]
+        pax = [] if version == "gnu" else ["--pax-option=delete=atime,delete=ctime,exthdr.name=p"]
+        packed = subprocess.run(["tar", "-C", folder, "-c", "-S", *form, *fixed, *pax, "f"], stdout=subprocess.PIPE, check=True).stdout
+        # GNU tar keeps whole blocks of the file system around each piece of data: cut the entry after its map and first bytes.
+        return packed[:20 * 512]
+
+
+def tars():
+    forms = [tar_as(form) for form in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT)]
+    return [bytes([13]) + data for data in forms + [tar(odd_entries())[:7680]] + [sparse(version) for version in ("gnu", "0.0", "0.1", "1.0")]]
+
+
+def packed():
+    data = tar([directory("d"), file("d/f", "content" * 30)])[:3072]
+    return [COMPRESSORS["+gzip"](data), COMPRESSORS["+zstd"](data), gzip.compress(data[:1024], mtime=0) + gzip.compress(data[1024:], mtime=0), data]
+
+
+def tree(folder):
+    os.makedirs(f"{folder}/d/e")
+    Path(f"{folder}/d/f").write_bytes(b"short")
+    Path(f"{folder}/d/big").write_bytes(bytes(range(256)) * 20)
+    Path(f"{folder}/hole").write_bytes(bytes(9000))
+    os.symlink("d/f", f"{folder}/link")
+    os.link(f"{folder}/d/f", f"{folder}/again")
+    os.mkfifo(f"{folder}/fifo")
+    os.setxattr(f"{folder}/d/f", "user.a", b"value")
+
+
+def squashfs():
+    out = []
+    with tempfile.TemporaryDirectory() as folder:
+        tree(f"{folder}/tree")
+        plain = ["-noI", "-noD", "-noF", "-noX"]
+        for how in (["-comp", "gzip"] + plain, ["-comp", "gzip", "-no-fragments"] + plain, ["-comp", "gzip"], ["-comp", "zstd"], ["-comp", "xz"], ["-comp", "lz4"], ["-comp", "lzo"]):
+            image = f"{folder}/image"
+            subprocess.run(["mksquashfs", f"{folder}/tree", image, "-noappend", "-quiet", "-no-progress", "-nopad", "-b", "4096", "-all-time", "0", "-mkfs-time", "0", "-all-root", *how], check=True, stdout=subprocess.DEVNULL)
+            out.append(Path(image).read_bytes())
+    return out
+
+
+def indexes(program):
+    with tempfile.TemporaryDirectory() as folder:
+        layout = Layout(f"{folder}/layout")
+        entries = [directory("d"), file("d/f", "content"), file("d/g", bytes(range(256)) * 40), symlink("s", "d/f"), hardlink("h", "d/f"),
+                   special("x", tarfile.REGTYPE, pax_headers={"SCHILY.xattr.user.a": "v"})]
+        layout.publish(layout.image([tar(entries), tar([file("d/new", "x")])], {"Env": ["A=b"], "Cmd": ["/d/f"]}))
+        subprocess.run([program, "--store", f"{folder}/store", f"oci:{folder}/layout"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return [path.read_bytes() for path in Path(folder, "store", "images").glob("*/index")]
+
+
+def main():
+    program, out = sys.argv[1], Path(sys.argv[2])
+    everything = {
+        "reference": references(), "manifest": [bytes([choice]) + json.dumps(value).encode() for choice, value in manifests()], "http": http(), "logins": logins(), "site": sites(),
+        "options": options(), "messages": messages(), "tar": tars(), "packed": packed(), "squashfs": squashfs(), "index": indexes(program),
+    }
+    for target, inputs in everything.items():
+        (out / target).mkdir(parents=True, exist_ok=True)
+        for number, data in enumerate(inputs):
+            (out / target / f"{number:02}").write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+if __name__ == "__main__":
+    main()
