@@ -117,9 +117,9 @@ $(BUILD)/tests/kernel: $(call objects,$(kernel_sources) $(testable_sources)) $(a
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
 # Some of the tests run the programs.
 $(BUILD)/tests/unit: | $(programs) $(plugin)
-$(BUILD)/tests/kernel: | $(BUILD)/tests/inside
-# The one program in the images that the kernel tests make: static, because there is nothing else in them.
-$(BUILD)/tests/inside: tests/fixtures/inside.cc
+$(BUILD)/tests/kernel: | $(BUILD)/tests/inside $(BUILD)/tests/list_tree
+# Programs for images with nothing else in them: static.
+$(BUILD)/tests/inside $(BUILD)/tests/list_tree: $(BUILD)/tests/%: tests/fixtures/%.cc
 	@mkdir -p $(@D)
 	$(CXX) -std=c++20 -O2 $(warnings) -static $< -o $@
 
@@ -210,13 +210,9 @@ clean:
 	rm -rf build build-* compile_commands.json
 
 help:
-	@echo 'targets: all check bench-image bench-io bench-start soak soak-run install rpm tidy format check-layers clean help'
+	@echo 'targets: all check fuzz fuzz-run bench-image bench-io bench-start soak soak-run install rpm tidy format check-layers clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR)'
-	@echo '          SAN=address,undefined | thread   COV=1   STATIC=   SCALE=$(SCALE)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
-	@echo 'targets: all check fuzz fuzz-run bench-image bench-start install rpm tidy format check-layers clean help'
-	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
-	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR)'
-	@echo '          SAN=address,undefined | thread   COV=1   SCALE=$(SCALE)   SECONDS=$(SECONDS)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
+	@echo '          SAN=address,undefined | thread   COV=1   STATIC=   SCALE=$(SCALE)   SECONDS=$(SECONDS)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

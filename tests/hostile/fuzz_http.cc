@@ -1,4 +1,5 @@
-// What a registry's headers and token server say: challenges, ranges, delays, redirects, tokens. The input's first line is the header, the second a URL.
+// What a registry's headers and token server say: challenges, ranges, delays, redirects, tokens. The input's first line is the header, the second a
+// URL.
 #include <stdexcept>
 
 #include "runtime/image/auth.hh"
@@ -21,9 +22,7 @@ void run(std::string_view input) {
         });
     range_start(header);
     parse_retry_after(header, 1'700'000'000);
-    refusing([&] {
-        origin_of(resolved("https://registry.example/v2/a/blobs/1", other)).is_loopback();
-    });
+    refusing([&] { origin_of(resolved("https://registry.example/v2/a/blobs/1", other)).is_loopback(); });
     refusing([&] { parse_token(other); });
 }
 

@@ -4,8 +4,11 @@
 
 namespace {
 
-constexpr const char* types[] = {"", "application/vnd.oci.image.manifest.v1+json", "application/vnd.oci.image.index.v1+json",
-                                 "application/vnd.docker.distribution.manifest.v2+json", "application/vnd.docker.distribution.manifest.list.v2+json",
+constexpr const char* types[] = {"",
+                                 "application/vnd.oci.image.manifest.v1+json",
+                                 "application/vnd.oci.image.index.v1+json",
+                                 "application/vnd.docker.distribution.manifest.v2+json",
+                                 "application/vnd.docker.distribution.manifest.list.v2+json",
                                  "application/json; charset=utf-8"};
 
 void run(std::string_view input) {
