@@ -3,11 +3,21 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+
+namespace {
+/// toml++ 3.3 has assertions that a malformed file can break, as `[=` does.
+struct BrokenAssertion {};
+[[noreturn]] void refuse_assertion() {
+    throw BrokenAssertion();
+}
+}  // namespace
+#define TOML_ASSERT(condition) ((condition) ? static_cast<void>(0) : refuse_assertion())
 #include <toml++/toml.h>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/names.hh"
+#include "runtime/plan/toml_text.hh"
 
 namespace berth::plan {
 
@@ -153,12 +163,33 @@ void read_section(Site& site, const std::string& section, const toml::table& tab
     }
 }
 
+toml::table parse_toml(std::string_view text, const std::string& name) {
+    if (!is_ascii(text)) {
+        static_cast<void>(toml::parse(with_ascii_only(text), name));
+        check_quoted(text, name);
+    }
+    return toml::parse(text, name);
+}
+
+/// The line at whose end the text has become one that breaks an assertion.
+size_t broken_line(std::string_view text, const std::string& name) {
+    size_t line = 1;
+    for (size_t end = text.find('\n'); end != text.npos; end = text.find('\n', end + 1), ++line) try {
+            parse_toml(text.substr(0, end), name);
+        } catch (const std::runtime_error&) {
+            // What is not finished at this line goes on below it.
+        } catch (const BrokenAssertion&) {
+            break;
+        }
+    return line;
+}
+
 }  // namespace
 
 Site parse_site(std::string_view text, const std::string& name) {
     Site site;
     try {
-        toml::table file = toml::parse(text, name);
+        toml::table file = parse_toml(text, name);
         for (const auto& [key, value] : file) {
             const toml::table* table = value.as_table();
             if (!table) throw Error(cat(place(name, key.source()), ": unknown key ", printable(key.str()), " outside of a section such as [store]"));
@@ -167,6 +198,8 @@ Site parse_site(std::string_view text, const std::string& name) {
     } catch (const toml::parse_error& error) {
         // The library's words may hold pieces of the file.
         throw Error(cat(place(name, error.source()), ": ", printable(error.description())));
+    } catch (const BrokenAssertion&) {
+        throw Error(cat(name, ":", broken_line(text, name), ": this is no TOML: a name, a value or a bracket is missing"));
     }
     return site;
 }

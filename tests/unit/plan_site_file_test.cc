@@ -49,6 +49,16 @@ TEST_CASE("site file: mistakes name file, line and key", "[plan]") {
     CHECK(refusal("[registry.\"x\"]\nproxy = 1\n").find("unknown key") != std::string::npos);
 }
 
+// toml++ 3.3 ends the program at these, or does worse.
+TEST_CASE("site file: what the library cannot bear is a mistake like any other", "[plan]") {
+    CHECK(refusal("[store]\n[=]\n").starts_with("berth.conf:2: this is no TOML"));
+    for (const char* broken : {"[=", " [ #x", "[[=", "[.a]", "a=[}", "a={]"}) CHECK(refusal(broken).starts_with("berth.conf:1:"));
+    CHECK(refusal("[store]\npath = \"\xC3\xA9\" # \xC3\xA9\n\xC3\xA9 = 1\n") == "berth.conf:3:1: a character that may stand in quotes only");
+    for (const std::string& text : {std::string("[\0a]", 4), std::string("a = \x7f"), std::string("a.\xC3\xA9 = 1")}) CHECK(refusal(text).starts_with("berth.conf:1:"));
+    for (const char* open : {"a = \"", "a = '", "a = \"\"\"\n[=", "a = '''\n", "a = \"\\"}) CHECK(refusal(open).starts_with("berth.conf:"));
+    CHECK(parse_site("[store]\npath = \"[=\\\"\\u00e9\"\n[network]\nproxy = '''\n[=\n'''\nno_proxy = \"\"\n", "x").store_path == "[=\"\xC3\xA9");
+}
+
 TEST_CASE("site file: variables override keys", "[plan]") {
     Site site;
     apply_environment(site, {"BERTH_STORE_PATH=/s", "BERTH_DEFAULTS_WRITABLE=no", "BERTH_MOUNT_THREADS=3", "BERTH_LIMITS_TMPFS_SIZE=1M", "BERTH_STORE_PATHS=x", "OTHER=1"});
