@@ -80,7 +80,7 @@ Flattener::Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, cons
       fd_(fd),
       what_(what),
       copied_(copied),
-      file_(fd),
+      file_(fd, what),
       compressor_(make_compressor(file_, format)),
       fragments_(sqfs_frag_table_create(0)),
       xattrs_(sqfs_xattr_writer_create(0)),

@@ -30,7 +30,7 @@ const char* words(int code) {
 
 }  // namespace
 
-OutputFile::OutputFile(int fd) : sqfs_file_t{}, fd_(fd) {
+OutputFile::OutputFile(int fd, std::string what) : sqfs_file_t{}, fd_(fd), what_(std::move(what)) {
     base.destroy = [](sqfs_object_t*) {};
     read_at = [](sqfs_file_t* file, sqfs_u64 offset, void* buffer, size_t size) {
         return static_cast<OutputFile*>(file)->read(offset, buffer, size);
@@ -43,8 +43,11 @@ OutputFile::OutputFile(int fd) : sqfs_file_t{}, fd_(fd) {
 }
 
 void OutputFile::check(int code, const char* doing) const {
-    if (int number = error_.load(); number != 0) throw SysError(doing, number);
-    if (code != 0) throw Error(cat(doing, ": ", words(code), " (libsquashfs error ", code, ")"));
+    int number = error_.load();
+    if (number == 0 && code == 0) return;
+    std::string problem = what_.empty() ? doing : cat("writing ", what_, ": ", doing);
+    if (number != 0) throw SysError(problem, number);
+    throw Error(cat(problem, ": ", words(code), " (libsquashfs error ", code, ")"));
 }
 
 void OutputFile::fail(int number) {

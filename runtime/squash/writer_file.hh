@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace berth::squash {
 
@@ -21,7 +22,8 @@ using SqfsPtr = std::unique_ptr<T, SqfsDestroy>;
 /// in flight when a write fails. After a failure nothing is read or written any more. Does not own the descriptor.
 class OutputFile : public sqfs_file_t {
   public:
-    explicit OutputFile(int fd);
+    /// `what` names the file in errors; empty where whoever calls adds a name.
+    explicit OutputFile(int fd, std::string what = {});
     OutputFile(const OutputFile&) = delete;
     OutputFile& operator=(const OutputFile&) = delete;
 
@@ -37,6 +39,7 @@ class OutputFile : public sqfs_file_t {
     void fail(int number);
 
     int fd_;
+    std::string what_;
     uint64_t size_ = 0;
     std::atomic<int> error_ = 0;
 };

@@ -43,7 +43,7 @@ void record_use(int fd) {
 
 Fd Store::take_lock(const std::string& path, int operation) const {
     for (;;) {
-        Fd file = sys::open_beneath(root_.get(), path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+        Fd file = open_object(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
         if (!granted(file.get(), operation)) return {};
         // A removal may have taken its name away in between; then it locks nothing.
         if (sys::stat_of(file.get(), path).st_nlink > 0) return file;

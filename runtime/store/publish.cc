@@ -19,10 +19,13 @@ void make_durable(int fd, const std::string& what) {
     if (::fsync(fd) != 0) throw SysError(cat("writing ", what, " to disk"));
 }
 
-void write_file(int directory, const std::string& name, std::string_view text) {
-    Fd file = sys::open_at(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0444);
-    sys::write_all(file.get(), text, name);
-    make_durable(file.get(), name);
+/// `what` is the folder's path for errors.
+void write_file(int directory, const std::string& name, const std::string& what, std::string_view text) {
+    std::string path = printable(cat(what, "/", name), 4096);
+    Fd file(::openat(directory, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444));
+    if (!file) throw SysError(cat("creating ", path));
+    sys::write_all(file.get(), text, path);
+    make_durable(file.get(), path);
 }
 
 }  // namespace
@@ -33,7 +36,7 @@ NewFile::~NewFile() {
     if (directory_ && !name_.empty()) ::unlinkat(directory_.get(), name_.c_str(), 0);
 }
 
-Fd Store::directory(const std::string& name) const { return sys::open_beneath(root_.get(), name, O_RDONLY | O_DIRECTORY); }
+Fd Store::directory(const std::string& name) const { return open_object(name, O_RDONLY | O_DIRECTORY); }
 
 NewFile Store::named_file() const {
     Fd tmp = directory("tmp");
@@ -56,41 +59,43 @@ NewFile Store::new_file() const {
     return named_file();
 }
 
-void Store::move_in(NewFile& file, int directory, const std::string& name) const {
-    if (::fchmod(file.fd(), 0444) != 0) throw SysError(cat("setting the mode of ", printable(name)));
-    make_durable(file.fd(), printable(name));
+void Store::move_in(NewFile& file, const std::string& folder, const std::string& name) const {
+    std::string path = printable(shown(cat(folder, "/", name)), 4096);
+    Fd target = directory(folder);
+    if (::fchmod(file.fd(), 0444) != 0) throw SysError(cat("setting the mode of ", path));
+    make_durable(file.fd(), path);
     if (file.name_.empty()) {
         // A link cannot replace a file, a rename can: the name in between is swept like any other.
         std::string scratch = scratch_name();
         std::string self = cat("/proc/self/fd/", file.fd());
         if (::linkat(AT_FDCWD, self.c_str(), file.directory_.get(), scratch.c_str(), AT_SYMLINK_FOLLOW) != 0)
-            throw SysError(cat("naming ", printable(name), " in the store ", printable(path_)));
+            throw SysError(cat("giving a name to what is to be ", path));
         file.name_ = scratch;
     }
-    if (::renameat(file.directory_.get(), file.name_.c_str(), directory, name.c_str()) != 0)
-        throw SysError(cat("publishing ", printable(name), " in the store ", printable(path_)));
+    if (::renameat(file.directory_.get(), file.name_.c_str(), target.get(), name.c_str()) != 0) throw SysError(cat("publishing ", path));
     file.name_.clear();
     file.directory_.reset();
-    make_durable(directory, cat("the folder of ", printable(name)));
+    make_durable(target.get(), cat("the folder of ", path));
 }
 
 void Store::publish_layer(NewFile file, const std::string& diff_id) const {
-    move_in(file, directory("layers").get(), layer_file_name(diff_id));
+    move_in(file, "layers", layer_file_name(diff_id));
 }
 
-void Store::publish_text(std::string_view text, int directory, const std::string& name) const {
+void Store::publish_text(std::string_view text, const std::string& folder, const std::string& name) const {
     NewFile file = new_file();
-    sys::write_all(file.fd(), text, printable(name));
-    move_in(file, directory, name);
+    sys::write_all(file.fd(), text, printable(shown(cat(folder, "/", name)), 4096));
+    move_in(file, folder, name);
 }
 
 void Store::publish_image(const std::string& digest, const ImageFiles& files) const {
     Fd tmp = directory("tmp");
-    Scratch scratch(tmp.get());
-    write_file(scratch.fd(), "manifest.json", files.manifest);
-    write_file(scratch.fd(), "config.json", files.config);
-    write_file(scratch.fd(), "index", files.index);
-    make_durable(scratch.fd(), "the folder of an image");
+    Scratch scratch(tmp.get(), shown("tmp"));
+    std::string shown_scratch = shown(cat("tmp/", scratch.name()));
+    write_file(scratch.fd(), "manifest.json", shown_scratch, files.manifest);
+    write_file(scratch.fd(), "config.json", shown_scratch, files.config);
+    write_file(scratch.fd(), "index", shown_scratch, files.index);
+    make_durable(scratch.fd(), printable(shown_scratch, 4096));
     // Before it is here, so that it never looks unused.
     lease(digest).reset();
     Fd images = directory("images");
@@ -104,21 +109,20 @@ void Store::publish_image(const std::string& digest, const ImageFiles& files) co
 }
 
 void Store::replace_index(const std::string& digest, std::string_view index) const {
-    publish_text(index, directory(cat("images/", hex_of(digest))).get(), "index");
+    publish_text(index, cat("images/", hex_of(digest)), "index");
 }
 
 void Store::put_list(const std::string& list, const std::string& digest) const {
     hex_of(digest);
-    publish_text(cat("image ", digest, "\n"), directory("lists").get(), list_file(list));
+    publish_text(cat("image ", digest, "\n"), "lists", list_file(list));
 }
 
-Fd Store::make_refs_directory(const plan::Reference& reference) const {
+void Store::make_refs_directory(const plan::Reference& reference) const {
     Fd at = directory("refs");
     for (const std::string& part : split(refs_directory(reference).substr(5), '/')) {
-        if (::mkdirat(at.get(), part.c_str(), 0700) != 0 && errno != EEXIST) throw SysError(cat("creating ", printable(shown(refs_directory(reference)))));
+        if (::mkdirat(at.get(), part.c_str(), 0700) != 0 && errno != EEXIST) throw SysError(cat("creating ", printable(shown(refs_directory(reference)), 4096)));
         at = sys::open_beneath(at.get(), part, O_RDONLY | O_DIRECTORY);
     }
-    return at;
 }
 
 void Store::put_tag(const plan::Reference& reference, const TagRecord& record) const {
@@ -127,7 +131,8 @@ void Store::put_tag(const plan::Reference& reference, const TagRecord& record) c
     // An ETag is quoted printable ASCII by its grammar; another one could forge lines.
     if (!record.etag.empty() && record.etag.size() <= 256 && record.etag.find_first_of("\r\n") == record.etag.npos) text += cat("etag ", record.etag, "\n");
     if (!record.source.empty() && record.source.find_first_of("\r\n") == record.source.npos) text += cat("source ", record.source, "\n");
-    publish_text(text, make_refs_directory(reference).get(), tag_file(reference));
+    make_refs_directory(reference);
+    publish_text(text, refs_directory(reference), tag_file(reference));
 }
 
 size_t Store::sweep() const { return sweep_scratch(directory("tmp").get()); }

@@ -69,13 +69,13 @@ bool remove_scratch(int tmp, const std::string& name) {
 ScratchGuard::ScratchGuard(int tmp) : tmp_(tmp) { ::flock(tmp_, LOCK_SH); }
 ScratchGuard::~ScratchGuard() { ::flock(tmp_, LOCK_UN); }
 
-Scratch::Scratch(int tmp) : tmp_(tmp) {
+Scratch::Scratch(int tmp, const std::string& where) : tmp_(tmp) {
     ScratchGuard guard(tmp);
     name_ = scratch_name();
     if (::mkdirat(tmp, name_.c_str(), 0700) != 0) {
         int number = errno;
         name_.clear();
-        throw SysError("creating a directory in the store's tmp folder", number);
+        throw SysError(cat("creating a directory in ", printable(where, 4096)), number);
     }
     fd_ = sys::open_beneath(tmp, name_, O_RDONLY | O_DIRECTORY);
     ::flock(fd_.get(), LOCK_EX | LOCK_NB);

@@ -22,7 +22,8 @@ class ScratchGuard {
 /// A directory in tmp/, removed with its files unless it was published. `tmp` is borrowed.
 class Scratch {
   public:
-    explicit Scratch(int tmp);
+    /// `where` names the folder in errors.
+    Scratch(int tmp, const std::string& where);
     ~Scratch();
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;

@@ -95,6 +95,14 @@ Store Store::open(const std::string& path) {
     return Store(trimmed_path, std::move(root));
 }
 
+Fd Store::open_object(const std::string& path, int flags, mode_t mode) const {
+    try {
+        return sys::open_beneath(root_.get(), path, flags, mode);
+    } catch (const SysError& error) {
+        throw SysError(cat("opening ", printable(shown(path), 4096)), error.number());
+    }
+}
+
 std::optional<TagRecord> Store::find_tag(const plan::Reference& reference) const {
     if (reference.tag.empty()) return std::nullopt;
     auto record = read_record(root_.get(), cat(refs_directory(reference), "/", tag_file(reference)));
@@ -126,7 +134,7 @@ std::optional<std::string> Store::image_of(const std::string& digest) const {
 Fd Store::open_index(const std::string& digest) const {
     auto image = image_of(digest);
     if (!image) throw Error(cat("image ", printable(digest), ": not in the store ", printable(path_)));
-    return sys::open_beneath(root_.get(), cat("images/", hex_of(*image), "/index"), O_RDONLY);
+    return open_object(cat("images/", hex_of(*image), "/index"), O_RDONLY);
 }
 
 std::vector<Fd> Store::open_layers(const squash::Index& index) const {
@@ -147,7 +155,7 @@ std::string Store::read_document(const std::string& digest, const std::string& f
     auto image = image_of(digest);
     if (!image) throw Error(cat("image ", printable(digest), ": not in the store ", printable(path_)));
     std::string path = cat("images/", hex_of(*image), "/", file);
-    return sys::read_all(sys::open_beneath(root_.get(), path, O_RDONLY).get(), document_limit, shown(path));
+    return sys::read_all(open_object(path, O_RDONLY).get(), document_limit, shown(path));
 }
 
 }  // namespace berth::store

@@ -115,9 +115,11 @@ class Store {
 
   private:
     Store(std::string path, Fd root) : path_(std::move(path)), root_(std::move(root)) {}
-    Fd make_refs_directory(const plan::Reference& reference) const;
-    void publish_text(std::string_view text, int directory, const std::string& name) const;
-    void move_in(NewFile& file, int directory, const std::string& name) const;
+    /// As sys::open_beneath; its error has the whole path.
+    Fd open_object(const std::string& path, int flags, mode_t mode = 0) const;
+    void make_refs_directory(const plan::Reference& reference) const;
+    void publish_text(std::string_view text, const std::string& folder, const std::string& name) const;
+    void move_in(NewFile& file, const std::string& folder, const std::string& name) const;
     NewFile named_file() const;
     Fd take_lock(const std::string& path, int operation) const;
     Fd owned_lock(const std::string& digest, int operation) const;

@@ -169,7 +169,7 @@ TEST_CASE("hostile row 45: a killed publisher leaves nothing that looks publishe
 
     in_killed_child([&] {
         berth::Fd tmp = berth::sys::open_file(folder.path + "/tmp", O_RDONLY | O_DIRECTORY);
-        berth::store::Scratch scratch(tmp.get());
+        berth::store::Scratch scratch(tmp.get(), "tmp");
         berth::sys::write_all(berth::sys::open_at(scratch.fd(), "manifest.json", O_WRONLY | O_CREAT, 0600).get(), "x", "manifest");
         ::kill(::getpid(), SIGKILL);
     });
@@ -179,11 +179,25 @@ TEST_CASE("hostile row 45: a killed publisher leaves nothing that looks publishe
     CHECK(count(folder.path + "/tmp") == 0);
 }
 
+TEST_CASE("hostile row 66: what a crash of the node left is reaped, whatever process has its number now", "[store]") {
+    Folder folder;
+    Store store = Store::open(folder.path);
+    // The names say that this very process made them; but the lock of a maker ends with the boot it lived in.
+    fs::create_directory(folder.path + "/tmp/" + berth::store::scratch_name());
+    std::ofstream(folder.path + "/tmp/" + berth::store::scratch_name()) << "half a layer";
+    std::ofstream(folder.path + "/locks/" + std::string(64, 'a')) << berth::store::scratch_name();
+    std::ofstream(folder.path + "/leases/" + std::string(64, 'a')) << "";
+    CHECK(store.sweep() == 2);
+    CHECK(count(folder.path + "/tmp") == 0);
+    CHECK(store.try_lock(digest_a));
+    CHECK(store.claim(digest_a));
+}
+
 TEST_CASE("a sweep leaves alone what is held or belongs to another host", "[store]") {
     Folder folder;
     Store store = Store::open(folder.path);
     berth::Fd tmp = berth::sys::open_file(folder.path + "/tmp", O_RDONLY | O_DIRECTORY);
-    berth::store::Scratch held(tmp.get());
+    berth::store::Scratch held(tmp.get(), "tmp");
     std::ofstream(folder.path + "/tmp/another-host-of-ours.1.1") << "x";
     CHECK(store.sweep() == 0);
     CHECK(count(folder.path + "/tmp") == 2);
