@@ -55,7 +55,7 @@ a_pull_runs() {
   expect_no_leftovers
 }
 
-@test "kill -9 of slurmstepd leaves nothing, and the node goes on" {
+@test "hostile row 64: kill -9 of slurmstepd leaves nothing, and the node goes on" {
   start_long_step
   kill -9 "$(stepd_pid)"
   expect_no_leftovers
@@ -84,14 +84,14 @@ a_pull_runs() {
   expect_step_failed
 }
 
-@test "scancel leaves nothing" {
+@test "hostile row 64: scancel leaves nothing" {
   start_long_step
   root scancel -u alice
   expect_step_failed
   expect_no_leftovers
 }
 
-@test "a step that is cancelled while it pulls leaves nothing" {
+@test "hostile row 64: a step that is cancelled while it pulls leaves nothing" {
   forget_images
   mark_log
   in_home "srun -w n1 --container-image=$image true" > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
@@ -111,6 +111,47 @@ a_pull_runs() {
     expect_equal "$(stat -c %u "/proc/$pid")" 2001
   done
   root scancel -u alice
+  expect_no_leftovers
+}
+
+# As a service manager would restart them; what they start has nothing of the test's open.
+restart_daemons() {
+  # shellcheck disable=SC2016
+  root bash -c 'pid=$(cat /run/slurmctld.pid); kill "$pid"; while kill -0 "$pid" 2> /dev/null; do sleep 0.1; done; slurmctld' < /dev/null > /dev/null 2>&1 3>&-
+  root env BERTH_BOX_DIR="$state" BERTH_BOX_PORT="${BERTH_BOX_PORT:-16817}" "$state/lib/nodes.sh" restart 2 < /dev/null > /dev/null 2>&1 3>&-
+  wait_until 30 root scontrol ping
+}
+
+@test "hostile row 67: restarts of slurmd and slurmctld leave a step and its container alone" {
+  start_long_step
+  before=$(berth_processes)
+  restart_daemons
+  expect_equal "$(berth_processes)" "$before"
+  kill -0 "$step"
+  wait_until 30 alice srun -w n2 --container-image="$image" true
+  root scancel -u alice
+  expect_step_failed
+  expect_no_leftovers
+  wait_until 30 "$box" status
+  run -0 contained true
+}
+
+@test "hostile row 67: a job that is requeued starts in a container of its own" {
+  in_home 'rm -f runs out; cat > job.sh' <<'END'
+#!/bin/bash
+[[ ! -e /tmp/left ]] || echo stale
+touch /tmp/left
+echo run >> /home/alice/runs
+(( $(wc -l < /home/alice/runs) == 2 )) || sleep 600
+END
+  job=$(in_home "sbatch --parsable --requeue -w n1 -o out --container-image=$image --container-mounts=/home/alice job.sh")
+  wait_until 20 alice test -s runs
+  root scontrol requeue "$job"
+  # Slurm lets two minutes pass before it starts such a job again.
+  wait_until 20 root scontrol update "jobid=$job" StartTime=now
+  wait_until 60 no_jobs
+  expect_equal "$(alice cat runs)" $'run\nrun'
+  expect_equal "$(alice cat out)" ""
   expect_no_leftovers
 }
 

@@ -79,7 +79,7 @@ wait_step() {
 }
 
 # One minute is the smallest limit, so both jobs wait for theirs at once.
-@test "the time limit ends a step with the code that it has without a container" {
+@test "hostile row 64: the time limit ends a step with the code that it has without a container" {
   start_step --time=1 sh -c 'echo ready; sleep 600'
   first=$step first_out=$out
   start_step --time=1 --container-image="$image" sh -c 'echo ready; sleep 600'
