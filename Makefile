@@ -52,7 +52,7 @@ plugin_sources := $(sort $(wildcard spank/*.cc)) $(wildcard $(addprefix runtime/
 # Targets for libFuzzer: a program each (`make fuzz`), and all of them in the unit tests, which feed them what is kept in tests/hostile.
 fuzz_targets := $(patsubst tests/hostile/fuzz_%.cc,%,$(filter-out %/fuzz_main.cc,$(sort $(wildcard tests/hostile/fuzz_*.cc))))
 fuzz_sources := tests/hostile/fuzz_main.cc tests/hostile/target.cc
-unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*.cc) $(filter-out %/fuzz_main.cc,$(wildcard tests/hostile/*.cc)))
+unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*.cc tests/fixtures/failing_calls.cc) $(filter-out %/fuzz_main.cc,$(wildcard tests/hostile/*.cc)))
 kernel_sources := $(sort $(wildcard tests/main.cc tests/kernel/*.cc))
 
 objects = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))
@@ -63,7 +63,7 @@ programs := $(if $(berth_sources),$(BUILD)/berth) $(if $(pull_sources),$(BUILD)/
 plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel)
 
-.PHONY: all check fuzz fuzz-run fuzz-programs bench-image bench-io bench-start soak soak-run install rpm tidy format check-layers check-exports clean help
+.PHONY: all check fuzz fuzz-run fuzz-programs bench-image bench-io bench-start soak soak-run install rpm tidy format check-layers check-rows check-exports clean help
 all: $(programs) $(plugin) $(tests) compile_commands.json
 
 # Objects depend on this file, which changes only when the flags do.
@@ -143,12 +143,15 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/tests/hostile/fuzz_%.o $(call objects,$(fuzz_sourc
 fuzz-run: fuzz
 	scripts/fuzz $(SECONDS)
 
-check: all check-layers $(if $(SAN)$(COV),,check-exports)
+check: all check-layers check-rows $(if $(SAN)$(COV),,check-exports)
 	$(BUILD)/tests/unit
 	$(BUILD)/tests/kernel
 
 check-layers:
 	scripts/check-layers
+
+check-rows:
+	scripts/check-rows
 
 check-exports: $(plugin)
 	$(if $(plugin),scripts/check-exports $(plugin))
@@ -210,7 +213,7 @@ clean:
 	rm -rf build build-* compile_commands.json
 
 help:
-	@echo 'targets: all check fuzz fuzz-run bench-image bench-io bench-start soak soak-run install rpm tidy format check-layers clean help'
+	@echo 'targets: all check fuzz fuzz-run bench-image bench-io bench-start soak soak-run install rpm tidy format check-layers check-rows clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR)'
 	@echo '          SAN=address,undefined | thread   COV=1   STATIC=   SCALE=$(SCALE)   SECONDS=$(SECONDS)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'

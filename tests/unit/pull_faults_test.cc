@@ -11,57 +11,16 @@
 #include "runtime/pull/pull.hh"
 #include "runtime/pull/stored.hh"
 #include "runtime/pull/verify.hh"
-#include "tests/fixtures/served_image.hh"
-#include "tests/fixtures/squash_tools.hh"
+#include "tests/fixtures/store_scene.hh"
 
 namespace fs = std::filesystem;
 using namespace berth;
-using fixtures::ServedLayer;
-using fixtures::TarBuilder;
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
-
-std::string noise(size_t size, unsigned seed) {
-    std::mt19937 random(seed);
-    std::string out(size, '\0');
-    for (char& c : out) c = static_cast<char>(random());
-    return out;
-}
-
-struct Scene {
-    fixtures::TempFolder folder;
-    std::string store = folder / "store", log = folder / "log";
-    test::Content content;
-    ServedLayer base{TarBuilder().directory("bin/").file("bin/base", noise(400'000, 1)).finished()};
-    std::vector<std::string> digests;
-    std::unique_ptr<test::Server> server;
-    std::string pull_program = fixtures::built_program("berth-pull"), berth = fixtures::built_program("berth");
-
-    /// Images that share their base.
-    explicit Scene(unsigned images) {
-        for (unsigned i = 0; i < images; ++i) {
-            ServedLayer own(TarBuilder().file("bin/own", noise(200'000, 10 + i)).finished());
-            digests.push_back(fixtures::serve_image(content, {base, own}, cat("image ", i)));
-            content.tag(cat(i), digests.back());
-        }
-        server = std::make_unique<test::Server>([this](const test::HttpCall& call) { return content.answer(call); });
-    }
-    std::string image(unsigned i) const { return cat(server->host(), "/a:", i); }
-    pid_t start_pull(unsigned i) const { return fixtures::start_program(pull_program, {"--store", store, image(i)}, log); }
-    pid_t start_berth(std::vector<std::string> words) const { return fixtures::start_program(berth, std::move(words), log); }
-    /// Makes the images look unused for a long time, so that a collection has something to do.
-    void make_old() const {
-        timespec times[2] = {{1000, 0}, {1000, 0}};
-        for (const auto& lease : fs::directory_iterator(store + "/leases")) {
-            ::utimensat(AT_FDCWD, lease.path().c_str(), times, 0);
-            ::utimensat(AT_FDCWD, cat(store, "/images/", lease.path().filename().string(), "/manifest.json").c_str(), times, 0);
-        }
-    }
-    size_t objects(const std::string& name) const { return static_cast<size_t>(std::distance(fs::directory_iterator(store + "/" + name), {})); }
-};
+using fixtures::Scene;
 
 }  // namespace
 
