@@ -13,15 +13,14 @@
 
 namespace berth::hostile {
 
-/// What was written without an error must be read without one.
+/// What was written without an error must be read without one, alone and over itself, where its whiteouts have something to remove.
 inline void read_back(int fd) {
-    squash::LayerInfo info;
+    std::vector<squash::LayerInfo> infos(2);
     try {
-        squash::Tree tree = squash::read_tree(fd, "layer", 0, info);
         std::vector<squash::Tree> layers;
-        layers.push_back(std::move(tree));
+        for (uint32_t layer : {0U, 1U}) layers.push_back(squash::read_tree(fd, "layer", layer, infos[layer]));
         squash::Tree merged = squash::merge(std::move(layers));
-        squash::Index::from_bytes(squash::build_index(merged, {info}, {}));
+        squash::Index::from_bytes(squash::build_index(merged, infos, {}));
     } catch (const Error& error) {
         throw std::logic_error(std::string("our own layer is refused: ") + error.what());
     }

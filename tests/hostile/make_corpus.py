@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "registry"))
-from oci_layout import COMPRESSORS, Layout, directory, file, hardlink, opaque, symlink, tar, whiteout  # noqa: E402
+from oci_layout import COMPRESSORS, Layout, digest, directory, file, hardlink, opaque, symlink, tar, whiteout  # noqa: E402
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 OCI = "application/vnd.oci.image."
@@ -117,6 +117,10 @@ def sparse(version):
         fixed = ["--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "-b1"]
         pax = [] if version == "gnu" else ["--pax-option=delete=atime,delete=ctime,exthdr.name=p"]
         packed = subprocess.run(["tar", "-C", folder, "-c", "-S", *form, *fixed, *pax, "f"], stdout=subprocess.PIPE, check=True).stdout
+        # Such a header is named after the process that made it; its checksum is put right by the target.
+        for at in range(0, len(packed), 512):
+            if packed.startswith(b"./GNUSparseFile.", at):
+                packed = packed[:at] + b"./GNUSparseFile.0/f".ljust(100, b"\0") + packed[at + 100:at + 148] + bytes(8) + packed[at + 156:]
         # GNU tar keeps whole blocks of the file system around each piece of data: cut the entry after its map and first bytes.
         return packed[:20 * 512]
 
@@ -154,21 +158,49 @@ def squashfs():
     return out
 
 
-def indexes(program):
+def sif(image):
+    """A SIF file whose system partition is `image`."""
+    header = b"#!/usr/bin/env run-singularity\n".ljust(32, b"\0") + b"SIF_MAGIC\0" + b"01\0" + b"02\0" + bytes(16)
+    offset = 128 + 585
+    header += struct.pack("<8q", 0, 0, 0, 1, 128, 585, offset, len(image))
+    partition = struct.pack("<iBIII7q", 0x4004, 1, 1, 1, 0, offset, len(image), len(image), 0, 0, 0, 0) + b"image".ljust(128, b"\0") + struct.pack("<ii", 1, 2)
+    return header.ljust(128, b"\0") + partition.ljust(585, b"\0") + image
+
+
+def stored(program):
+    """The index of a stored image, and the image as one file with its config."""
     with tempfile.TemporaryDirectory() as folder:
         layout = Layout(f"{folder}/layout")
         entries = [directory("d"), file("d/f", "content"), file("d/g", bytes(range(256)) * 40), symlink("s", "d/f"), hardlink("h", "d/f"),
                    special("x", tarfile.REGTYPE, pax_headers={"SCHILY.xattr.user.a": "v"})]
         layout.publish(layout.image([tar(entries), tar([file("d/new", "x")])], {"Env": ["A=b"], "Cmd": ["/d/f"]}))
         subprocess.run([program, "--store", f"{folder}/store", f"oci:{folder}/layout"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        return [path.read_bytes() for path in Path(folder, "store", "images").glob("*/index")]
+        subprocess.run([program, "import", "--store", f"{folder}/store", "-o", f"{folder}/x.sqsh", f"oci:{folder}/layout"], check=True, stderr=subprocess.DEVNULL)
+        return next(Path(folder, "store", "images").glob("*/index")).read_bytes(), Path(folder, "x.sqsh").read_bytes().replace(folder.encode(), b"/".ljust(len(folder), b"x"))
+
+
+def archives():
+    """(kind, archive) of one image as docker save, in both of its forms, and skopeo write it."""
+    layer = tar([file("f", "x")])[:1536]
+    config = json.dumps({"architecture": "amd64", "os": "linux", "config": {}, "rootfs": {"type": "layers", "diff_ids": [digest(layer)]}}).encode()
+    name = digest(config).partition(":")[2]
+    listed = [{"Config": f"{name}.json", "RepoTags": ["a:1"], "Layers": ["one/layer.tar"]}]
+    docker = tar([file("manifest.json", json.dumps(listed)), file(f"{name}.json", config), symlink("one/layer.tar", "../other/layer.tar"), file("other/layer.tar", layer)])
+    with tempfile.TemporaryDirectory() as folder:
+        layout = Layout(f"{folder}/layout")
+        layout.publish(layout.image([layer], {}))
+        oci = tar([file(str(path.relative_to(layout.folder)), path.read_bytes()) for path in sorted(layout.folder.rglob("*")) if path.is_file()])
+    return [(0, docker), (1, oci), (1, gzip.compress(oci, mtime=0))]
 
 
 def main():
     program, out = sys.argv[1], Path(sys.argv[2])
+    index, file_with_config = stored(program)
+    images = squashfs()
     everything = {
         "reference": references(), "manifest": [bytes([choice]) + json.dumps(value).encode() for choice, value in manifests()], "http": http(), "logins": logins(), "site": sites(),
-        "options": options(), "messages": messages(), "tar": tars(), "packed": packed(), "squashfs": squashfs(), "index": indexes(program),
+        "options": options(), "messages": messages(), "tar": tars(), "packed": packed(),
+        "archive": [bytes([kind]) + data for kind, data in archives()], "squashfs": images + [sif(images[0]), file_with_config], "index": [index],
     }
     for target, inputs in everything.items():
         (out / target).mkdir(parents=True, exist_ok=True)
