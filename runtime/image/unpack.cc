@@ -103,6 +103,8 @@ void Unpacker::entry(const TarEntry& entry) {
 
 void Unpacker::count(const TarEntry& entry) {
     if (++entries_ > limits_.entries) throw Error(cat("the layer has more than ", limits_.entries, " entries"));
+    if (writer_.memory() > limits_.tree_bytes)
+        refuse(entry.name, cat("with it the names of the layer take more than ", human_bytes(limits_.tree_bytes), " of memory"));
     if (entry.type != TarEntry::Type::file) return;
     if (entry.size > limits_.unpacked_bytes - file_bytes_)
         refuse(entry.name, cat("with its ", entry.size, " bytes the layer unpacks to more than ", human_bytes(limits_.unpacked_bytes)));

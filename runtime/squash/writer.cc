@@ -115,6 +115,8 @@ struct LayerWriter::Impl {
         return inode;
     }
 
+    void begin_data(NewInode& inode) { file.check(sqfs_block_processor_begin_file(processor.get(), &inode.file, nullptr, 0), writing); }
+
     WriterOptions options;
     OutputFile file;
     SqfsPtr<sqfs_compressor_t> compressor, uncompressor;
@@ -123,6 +125,7 @@ struct LayerWriter::Impl {
     SqfsPtr<sqfs_xattr_writer_t> xattrs;
     sqfs_super_t super{};
     EntryTree tree;
+    uint64_t target_bytes = 0;  // of symlinks
     bool finished = false;
     SqfsPtr<sqfs_block_processor_t> processor;  // after all it refers to: its threads end first
 };
@@ -145,15 +148,24 @@ void LayerWriter::add_directory(std::string_view path, const Attributes& attribu
     impl_->add(path, attributes, S_IFDIR);
 }
 
+uint64_t LayerWriter::memory() const {
+    return impl_->tree.bytes() + impl_->target_bytes;
+}
+
 void LayerWriter::mark_implied_directories(std::string_view marker) {
-    for (const std::string& path : impl_->tree.implied_directories()) {
-        begin_file(path.empty() ? std::string(marker) : cat(path, "/", marker), {.mode = 0});
-        end_file();
-    }
+    std::vector<NewInode*> directories = impl_->tree.implied_directories();
+    if (directories.empty()) return;
+    // One file by many names: an archive can imply a thousand directories by a single one.
+    NewInode& file = impl_->tree.make(S_IFREG);
+    impl_->set(file, {.mode = 0});
+    impl_->begin_data(file);
+    end_file();
+    for (NewInode* directory : directories) impl_->tree.put_in(*directory, marker, file);
 }
 
 void LayerWriter::add_symlink(std::string_view path, const Attributes& attributes, std::string_view target) {
     impl_->add(path, attributes, S_IFLNK).target = target;
+    impl_->target_bytes += target.size();
 }
 
 void LayerWriter::add_special(std::string_view path, const Attributes& attributes, uint32_t type) {
@@ -170,8 +182,7 @@ void LayerWriter::add_hardlink(std::string_view path, std::string_view existing)
 }
 
 void LayerWriter::begin_file(std::string_view path, const Attributes& attributes) {
-    NewInode& inode = impl_->add(path, attributes, S_IFREG);
-    impl_->file.check(sqfs_block_processor_begin_file(impl_->processor.get(), &inode.file, nullptr, 0), writing);
+    impl_->begin_data(impl_->add(path, attributes, S_IFREG));
 }
 
 void LayerWriter::append(const void* data, size_t size) {

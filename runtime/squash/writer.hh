@@ -67,6 +67,9 @@ class LayerWriter {
     /// Number of entries so far, the root included.
     uint64_t entries() const;
 
+    /// About the memory that the tree takes, in bytes: directories that only a path implies and what has been replaced are in it.
+    uint64_t memory() const;
+
   private:
     struct Impl;
     std::unique_ptr<Impl> impl_;

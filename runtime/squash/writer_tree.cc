@@ -45,6 +45,9 @@ struct Position {
     }
 };
 
+/// What an inode, the map of a directory and a name in it cost beside their bytes: their fields and the bookkeeping of the heap.
+constexpr uint64_t inode_cost = sizeof(NewInode) + 32, map_cost = 64, name_cost = 96;
+
 /// As many symlinks as the kernel follows in one path.
 constexpr unsigned symlink_limit = 40;
 
@@ -91,6 +94,7 @@ EntryTree::EntryTree() : root_(&make(S_IFDIR | 0755)) {
 NewInode& EntryTree::make(uint32_t mode) {
     NewInode& inode = inodes_.emplace_back();
     inode.mode = mode;
+    bytes_ += inode_cost + (S_ISDIR(mode) ? map_cost : 0);
     if (S_ISDIR(mode)) inode.children = std::make_unique<std::map<std::string, NewInode*, std::less<>>>();
     return inode;
 }
@@ -113,7 +117,17 @@ void EntryTree::put(std::string_view path, NewInode& inode) {
         forget(*place->second);
         place->second = &inode;
     }
+    count_name(name);
+}
+
+void EntryTree::put_in(NewInode& directory, std::string_view name, NewInode& inode) {
+    if (!directory.children->try_emplace(std::string(checked(name)), &inode).second) throw std::logic_error("a name is put into a directory that has it");
+    count_name(name);
+}
+
+void EntryTree::count_name(std::string_view name) {
     ++size_;
+    bytes_ += name_cost + name.size();
 }
 
 /// The directory `name` of `parent`, made when nothing or something else is there.
@@ -124,7 +138,7 @@ NewInode& EntryTree::directory_at(NewInode& parent, std::string_view name) {
     made.implied = true;
     if (found != nullptr) --size_;
     (*parent.children)[std::string(name)] = &made;
-    ++size_;
+    count_name(name);
     return made;
 }
 
@@ -140,17 +154,16 @@ void EntryTree::forget(const NewInode& inode) {
     }
 }
 
-std::vector<std::string> EntryTree::implied_directories() const {
-    std::vector<std::string> paths;
-    std::vector<std::pair<std::string, const NewInode*>> pending{{"", root_}};  // no recursion, as above
+std::vector<NewInode*> EntryTree::implied_directories() const {
+    std::vector<NewInode*> found, pending{root_};  // no recursion, as above
     while (!pending.empty()) {
-        auto [path, inode] = std::move(pending.back());
+        NewInode* inode = pending.back();
         pending.pop_back();
         for (const auto& [name, below] : *inode->children)
-            if (below->is_directory()) pending.emplace_back(path.empty() ? name : path + "/" + name, below);
-        if (inode->implied) paths.push_back(std::move(path));
+            if (below->is_directory()) pending.push_back(below);
+        if (inode->implied) found.push_back(inode);
     }
-    return paths;
+    return found;
 }
 
 std::string EntryTree::resolved(std::string_view path) const {

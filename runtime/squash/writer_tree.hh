@@ -53,18 +53,24 @@ class EntryTree {
     void put(std::string_view path, NewInode& inode);
     /// `path` with the symlinks among its parents followed, as long as they lead to directories of this tree; see LayerWriter::resolved.
     std::string resolved(std::string_view path) const;
-    /// The paths of all implied directories, "" for the root.
-    std::vector<std::string> implied_directories() const;
+    /// Gives `inode` the new name `name` in a directory of the tree.
+    void put_in(NewInode& directory, std::string_view name, NewInode& inode);
+    /// All implied directories.
+    std::vector<NewInode*> implied_directories() const;
     /// Number of names, the root's included.
     uint64_t size() const { return size_; }
+    /// About the memory that inodes and names take, in bytes, those included that have been replaced.
+    uint64_t bytes() const { return bytes_; }
 
   private:
     NewInode& directory_at(NewInode& parent, std::string_view name);
+    void count_name(std::string_view name);
     void forget(const NewInode& inode);
 
     std::deque<NewInode> inodes_;
     NewInode* root_;
     uint64_t size_ = 1;
+    uint64_t bytes_ = 0;
 };
 
 }  // namespace berth::squash

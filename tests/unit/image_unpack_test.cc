@@ -176,6 +176,15 @@ TEST_CASE("hostile row 15: entries, depth and lengths are limited", "[unpack][ho
         return name;
     };
     CHECK(Layer(TarBuilder().pax({{"path", deep(1024)}}).directory("x")).entries == 1025);
+    // Directories that are only implied, targets, and what other entries replace take memory like any other.
+    TarBuilder implied, targets, replaced;
+    for (unsigned i = 0; i < 20; ++i) {
+        implied.pax({{"path", cat(i, "/", deep(1000), "f")}}).file("x", "");
+        targets.pax({{"linkpath", std::string(4000, 't')}}).symlink(cat(i), "x");
+        replaced.pax({{"path", deep(1000)}}).directory("x").file("d", "");
+    }
+    for (const TarBuilder* tar : {&implied, &replaced}) CHECK_THROWS_WITH(Layer(*tar, {.tree_bytes = 4 << 20}), Catch::Contains("of memory"));
+    CHECK_THROWS_WITH(Layer(targets, {.tree_bytes = 64 << 10}), Catch::Contains("of memory"));
     CHECK_THROWS_WITH(normalised_name(deep(1025)), Catch::Contains("deeper than 1024"));
     CHECK_THROWS_WITH(normalised_name(std::string(1 << 20, 'x')), Catch::Contains("4096"));
     CHECK_THROWS_WITH(normalised_name("a/" + std::string(256, 'x')), Catch::Contains("255"));
