@@ -46,8 +46,10 @@ bool is_complete(const store::Store& store, const std::string& digest) {
     return image && (has_readable_index(store, *image) || restore_index(store, *image));
 }
 
-squash::Tree merged_tree(const store::Store& store, const std::vector<std::string>& diff_ids, const std::string& what, std::vector<squash::LayerInfo>& layers) {
+squash::Tree merged_tree(const store::Store& store, const std::vector<std::string>& diff_ids, const std::string& what, std::vector<squash::LayerInfo>& layers,
+                         uint64_t name_limit) {
     std::vector<squash::Tree> trees;
+    uint64_t names = 0;
     for (const std::string& diff_id : diff_ids) {
         Fd file = store.open_layer(diff_id);
         if (!file) throw Error(cat(what, ": its layer ", diff_id, " has gone from the store ", store.path(), "; pull it again"));
@@ -55,6 +57,8 @@ squash::Tree merged_tree(const store::Store& store, const std::vector<std::strin
         info.name = store::layer_file_name(diff_id);
         trees.push_back(squash::read_tree(file.get(), info.name, static_cast<uint32_t>(layers.size()), info));
         layers.push_back(info);
+        names += trees.back().names();
+        if (names > name_limit) throw Error(cat(what, ": its layers have more than ", name_limit, " names together; the image is refused"));
     }
     return squash::merge(std::move(trees));
 }

@@ -13,8 +13,13 @@ namespace berth::pull {
 /// is made anew from the layers. Does no request.
 bool is_complete(const store::Store& store, const std::string& digest);
 
-/// The layers laid over one another; `layers`, which is empty, receives what they are. Throws Error when one is not in the store.
-squash::Tree merged_tree(const store::Store& store, const std::vector<std::string>& diff_ids, const std::string& what, std::vector<squash::LayerInfo>& layers);
+/// Names in all layers of an image together, which a merge holds in memory: about 200 bytes each.
+inline constexpr uint64_t image_name_limit = 10'000'000;
+
+/// The layers laid over one another; `layers`, which is empty, receives what they are. Throws Error when one is not in the store, or when they have more
+/// than `name_limit` names together.
+squash::Tree merged_tree(const store::Store& store, const std::vector<std::string>& diff_ids, const std::string& what, std::vector<squash::LayerInfo>& layers,
+                         uint64_t name_limit = image_name_limit);
 
 /// The bytes of the index file: the layers of `image`, which are in the store, laid over one another.
 std::string make_index(const store::Store& store, const image::ImageDescription& image, const std::string& what);

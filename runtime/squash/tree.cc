@@ -11,6 +11,10 @@ Tree::Tree(Tree&&) noexcept = default;
 Tree& Tree::operator=(Tree&&) noexcept = default;
 Tree::~Tree() = default;
 
+uint64_t Tree::names() const {
+    return impl_->children.size();
+}
+
 uint32_t Tree::Impl::find(const Node& directory, std::string_view wanted) const {
     auto first = children.begin() + static_cast<ptrdiff_t>(directory.first);
     auto last = first + directory.count;

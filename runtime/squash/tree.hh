@@ -30,6 +30,8 @@ class Tree {
     Tree& operator=(Tree&&) noexcept;
     ~Tree();
     Impl& impl() const { return *impl_; }
+    /// Number of names in it, the root not counted.
+    uint64_t names() const;
 
   private:
     std::unique_ptr<Impl> impl_;

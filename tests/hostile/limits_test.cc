@@ -1,0 +1,20 @@
+// Images that are small to send and large to hold.
+#include <catch2/catch.hpp>
+
+#include "runtime/pull/stored.hh"
+#include "tests/fixtures/store_scene.hh"
+
+using namespace berth;
+
+TEST_CASE("hostile row 15: the names of all layers of an image are limited together, one layer listed many times too", "[pull][hostile]") {
+    fixtures::Scene scene(1);
+    REQUIRE(fixtures::wait_for(scene.start_pull(0)) == 0);
+    store::Store store = store::Store::open(scene.store);
+    std::vector<std::string> many(100, scene.base.diff_id);
+    std::vector<squash::LayerInfo> layers, more;
+    squash::Tree merged = pull::merged_tree(store, many, "image x", layers);
+    CHECK(merged.names() == 2);
+    CHECK_THROWS_WITH(pull::merged_tree(store, many, "image x", more, 50),
+                      "image x: its layers have more than 50 names together; the image is refused");
+    CHECK(more.size() < 30);
+}
