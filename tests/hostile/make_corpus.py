@@ -1,6 +1,6 @@
 """Writes the honest inputs that fuzzing starts from: make_corpus.py BERTH_PULL OUT (OUT/<target>/<name>, the same bytes each time).
 
-What fuzzing has added to tests/hostile/corpus (scripts/fuzz-keep) is named by its hash and stays as it is.
+What long runs have added is named by its hash: some forty a target of the set cover that libFuzzer makes (-set_cover_merge=1).
 """
 
 import gzip
