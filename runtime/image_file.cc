@@ -21,6 +21,9 @@ namespace {
 
 constexpr size_t small_file_limit = 1 << 20;
 
+/// Of a file that anybody may have made, in which a few kB can stand for any number of names: this much of metadata is some five million honest names.
+constexpr squash::TreeLimits foreign_limits{.inodes = 5'000'000, .depth = 1024, .metadata_bytes = 1ULL << 30};
+
 /// /etc/NAME of the image, or nothing when it is no regular file of a reasonable size.
 std::string small_file(const squash::Index& index, squash::DataReader& reader, const std::string& name) {
     uint32_t etc = index.lookup(1, "etc");
@@ -41,7 +44,7 @@ plan::ImageConfig config_in(const squash::Index& index, int fd) {
 
 ContainerImage open_squashfs(Fd file, const std::string& path, const squash::Extent& place) {
     std::vector<squash::LayerInfo> layers(1);
-    squash::Tree tree = squash::read_tree(file.get(), path, 0, layers[0], {}, place);
+    squash::Tree tree = squash::read_tree(file.get(), path, 0, layers[0], foreign_limits, place);
     auto index_with = [&](const plan::ImageConfig& config) { return squash::Index::from_bytes(squash::build_index(tree, layers, config)); };
     // What `berth import` wrote stands behind the squashfs.
     auto carried = place.size == 0 ? squash::read_config(file.get(), path) : std::nullopt;

@@ -21,7 +21,7 @@ void run(std::string_view input) {
     Reference file;
     file.kind = Reference::Kind::path;
     file.path = input;
-    with_absolute_path(file, "/work");
+    with_absolute_path(file, "/home/user");
 }
 
 const berth::hostile::Registration registration("reference", run);
