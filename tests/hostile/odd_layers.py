@@ -115,6 +115,7 @@ ODD_NAMES = ["t/ blank", "t/line\nend", "t/back\\slash", "t/'quote\"", "t/-dash"
 SEEN_LATER = "a parent without an entry has the time of unpacking there and 0 here"
 TOUCHED = "umoci changes the directory's time by what it makes or removes in it, and does not put it back"
 PARENTS = "a name makes its parents, also that of a whiteout (as with containerd)"
+NOWHERE = "a parent that is a symlink to nothing becomes a directory; umoci makes its target"
 EMPTY = "umoci's tar reader takes an empty value for none; GNU tar and Berth keep it"
 NO_DEVICES = "device nodes are skipped and counted: nobody could open them"
 LIMITS = "squashfs has 32 bits for a time: what lies outside is clamped"
@@ -141,6 +142,16 @@ CASES = {
     "opaque-new-directory": ([BASE, [d("t/fresh"), opaque("t/fresh"), f("t/fresh/a")]], {}),
     "opaque-over-file": ([BASE, [d("t/file"), opaque("t/file"), f("t/file/a")]], {}),
     "opaque-nested": ([BASE, [d("t"), opaque("t"), d("t/d"), f("t/d/only", "x")], [d("t/d"), f("t/d/more", "y")]], {}),
+    "opaque-root": ([BASE, [f(".wh..wh..opq", ""), d("t"), f("t/new")]], {}),
+    "whiteout-and-implied": ([BASE, [wh("t/d"), f("t/d/new", "x")]], {"t": ("mtime", TOUCHED), "t/d": ("mtime", SEEN_LATER)}),
+    "whiteout-below-file": ([BASE, [wh("t/file/x")]], {"t/file": ("type,mode,mtime,size,content", PARENTS)}),
+    "whiteout-in-removed": ([BASE, [wh("t/d")], [wh("t/d/a"), f("t/x")]], {"t/d": ("extra", PARENTS)}),
+    "implied-over-file": ([BASE, [f("t/file/x", "below what was a file")]], {"only here": ("", "row 9: a parent that is no directory becomes one")}),
+    "implied-over-symlink-to-nothing": ([[d("t"), s("t/s", "nowhere"), f("t/s/x", "x")]], {"*": ("tree", NOWHERE)}),
+    "symlink-loop": ([[d("t"), s("t/a", "b"), s("t/b", "a"), f("t/c")]], {}),
+    "hardlink-over-directory": ([BASE, [f("t/a", "x"), h("t/d", "t/a")]], {}),
+    "hardlink-then-directory": ([[d("t"), f("t/a", "x"), h("t/b", "t/a")], [d("t/a"), f("t/a/below")]], {}),
+    "hardlink-with-whiteout-of-it": ([BASE, [f("t/file", "new"), h("t/again", "t/file"), wh("t/file")]], {}),
     "aufs-bookkeeping": ([BASE, [f("t/.wh..wh.plnk", ""), f("t/.wh..wh.aufs", ""), f("t/x")]], {}),
     "hardlinks": ([[d("t"), f("t/a", "one inode"), h("t/b", "t/a"), h("t/c", "t/b"), h("t/d", "./t/a"), h("t/e", "/t/c")]], {}),
     "hardlink-to-symlink": ([[d("t"), f("t/a"), s("t/s", "a"), h("t/hs", "t/s")]], {}),
