@@ -41,6 +41,7 @@ const MetadataBlock& Metadata::block(uint64_t at) {
     if (found != blocks_.end()) return found->second;
     MetadataBlock block = load(at);
     budget_.charge(block.size + block_overhead);
+    unpacked_ += block.size;
     return blocks_.emplace(at, std::move(block)).first->second;
 }
 

@@ -52,6 +52,8 @@ class Metadata {
     }
 
     const SquashFile& file() const { return file_; }
+    /// Bytes of all blocks unpacked so far, each counted once.
+    uint64_t unpacked() const { return unpacked_; }
     Budget& budget() { return budget_; }
 
   private:
@@ -62,6 +64,7 @@ class Metadata {
     const SquashFile& file_;
     Codec codec_;
     Budget& budget_;
+    uint64_t unpacked_ = 0;
     std::unordered_map<uint64_t, MetadataBlock> blocks_;
 };
 

@@ -59,6 +59,7 @@ class TreeReader {
     std::unordered_map<uint64_t, uint32_t> seen_;  ///< inode reference to node: hard links
     std::vector<Listing> listings_;                ///< of each node
     std::vector<Listed> names_;                    ///< of the directory being read
+    uint64_t listed_ = 0;                          ///< bytes of all listings read
 };
 
 void TreeReader::read() {
@@ -118,6 +119,9 @@ void TreeReader::list(const Listing& listing) {
     if (listing.bytes == 0) return;
     Cursor cursor(metadata_, super_.directory_table, listing.reference);
     for (uint64_t left = listing.bytes; left > 0;) list_run(cursor, left);
+    // No writer shares one listing between directories; with it 50 kB would become millions of names.
+    listed_ += listing.bytes;
+    if (listed_ > metadata_.unpacked()) file_.damaged("its directories share their listings");
 }
 
 void TreeReader::list_run(Cursor& cursor, uint64_t& left) {

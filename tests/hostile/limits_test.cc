@@ -1,6 +1,7 @@
 // Images that are small to send and large to hold.
 #include <catch2/catch.hpp>
 
+#include "runtime/base/sys.hh"
 #include "runtime/pull/stored.hh"
 #include "tests/fixtures/store_scene.hh"
 
@@ -17,4 +18,11 @@ TEST_CASE("hostile row 15: the names of all layers of an image are limited toget
     CHECK_THROWS_WITH(pull::merged_tree(store, many, "image x", more, 50),
                       "image x: its layers have more than 50 names together; the image is refused");
     CHECK(more.size() < 30);
+}
+
+TEST_CASE("hostile row 15: directories of a squashfs file that share one listing are refused", "[squash][hostile]") {
+    // 300 directories with the same 200 names, in 3 kB; of 50 kB it would be millions.
+    Fd file = sys::open_file("tests/hostile/crashes/squashfs/shared-listings", O_RDONLY);
+    squash::LayerInfo info;
+    CHECK_THROWS_WITH(squash::read_tree(file.get(), "x.sqsh", 0, info), Catch::Contains("share their listings"));
 }

@@ -4,7 +4,6 @@ CASES maps a name to (layers, exceptions). A layer is a list of tar pieces as by
 exception says where Berth differs from umoci on purpose: {path or "*": (fields or "absent" or "extra", reason)}; for "refused" Berth must refuse the image.
 """
 
-import io
 import os
 import subprocess
 import tarfile
