@@ -21,7 +21,7 @@ TEST_CASE("hostile row 15: the names of all layers of an image are limited toget
 }
 
 TEST_CASE("hostile row 15: directories of a squashfs file that share one listing are refused", "[squash][hostile]") {
-    // 300 directories with the same 200 names, in 3 kB; of 50 kB it would be millions.
+    // 300 directories with the same 200 names, in 2 kB; of 50 kB it would be millions.
     Fd file = sys::open_file("tests/hostile/crashes/squashfs/shared-listings", O_RDONLY);
     squash::LayerInfo info;
     CHECK_THROWS_WITH(squash::read_tree(file.get(), "x.sqsh", 0, info), Catch::Contains("share their listings"));
