@@ -74,7 +74,8 @@ void check_told(const Attempt& attempt, const std::string& object) {
 void check_store(const Scene& scene) {
     store::Store store = store::Store::open(scene.store);
     CHECK(pull::is_complete(store, scene.digests[0]));
-    pull::Verified verified = pull::verify(store, [](const std::string&) {});
+    pull::Meter meter("");
+    pull::Verified verified = pull::verify(store, meter);
     CHECK(verified.problems.empty());
 }
 
@@ -122,7 +123,8 @@ TEST_CASE("hostile row 44: every change that a collection makes fails once, and 
         if (!collection.reached) break;
         seen.insert(collection.call.name);
         check_told(collection, scene.store);
-        CHECK(pull::verify(store::Store::open(scene.store), [](const std::string&) {}).problems.empty());
+        pull::Meter meter("");
+        CHECK(pull::verify(store::Store::open(scene.store), meter).problems.empty());
         CHECK(fixtures::wait_for(scene.start_berth({"gc", "--age", "1"})) == 0);
         for (const char* folder : {"images", "layers", "tmp"}) CHECK(scene.objects(folder) == 0);
     }
