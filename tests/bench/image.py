@@ -89,20 +89,29 @@ def berth_rows(pull, registry, work):
     return rows
 
 
+def peer_row(command):
+    """Nothing for a peer that is installed but does not work here, which is said."""
+    try:
+        return with_memory(command)
+    except SystemExit as problem:
+        print(problem, file=sys.stderr)
+        return None
+
+
 def peer_rows(registry, layout, work):
     """What is installed of the peers; nobody is an error."""
     rows = {}
     if shutil.which("skopeo") and shutil.which("umoci"):
         script = (f"skopeo copy -q --src-tls-verify=false docker://{registry}/ngc:base oci:{work}/peer:base && "
                   f"umoci unpack --rootless --image {work}/peer:base {work}/bundle")
-        rows["skopeo + umoci"] = with_memory(["sh", "-c", script])
-        shutil.rmtree(f"{work}/peer"), shutil.rmtree(f"{work}/bundle")
+        rows["skopeo + umoci"] = peer_row(["sh", "-c", script])
+        shutil.rmtree(f"{work}/peer", ignore_errors=True), shutil.rmtree(f"{work}/bundle", ignore_errors=True)
     if shutil.which("ch-image"):
-        rows["ch-image pull"] = with_memory(["ch-image", "--tls-no-verify", "-s", f"{work}/ch", "pull", f"{registry}/ngc:base"])
+        rows["ch-image pull"] = peer_row(["ch-image", "--tls-no-verify", "-s", f"{work}/ch", "pull", f"{registry}/ngc:base"])
     if shutil.which("podman"):
-        rows["podman pull"] = with_memory(["podman", "--root", f"{work}/podman", "--runroot", f"{work}/podman-run", "pull", "-q", "--tls-verify=false",
-                                           f"{registry}/ngc:base"])
-    return rows
+        rows["podman pull"] = peer_row(["podman", "--root", f"{work}/podman", "--runroot", f"{work}/podman-run", "pull", "-q", "--tls-verify=false",
+                                        f"{registry}/ngc:base"])
+    return {name: row for name, row in rows.items() if row}
 
 
 def show(rows, floor):
