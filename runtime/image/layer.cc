@@ -114,7 +114,7 @@ class CancellableUnpacker : public Unpacker {
 
 struct LayerConverter::Impl {
     Impl(int squash_fd, std::string what_layer, const ConvertOptions& convert_options)
-        : what(std::move(what_layer)), options(convert_options), writer(squash_fd, options.writer), unpacker(writer, options.limits, queue) {
+        : what(std::move(what_layer)), options(convert_options), writer(squash_fd, options.pool), unpacker(writer, options.limits, queue) {
         block.reserve(block_size);
         worker = std::thread([this] { work(); });
     }

@@ -8,10 +8,12 @@
 #include <mutex>
 #include <thread>
 
+#include "runtime/base/cpus.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/image/layer.hh"
 #include "runtime/pull/seal.hh"
+#include "runtime/squash/compressor_pool.hh"
 
 namespace berth::pull {
 
@@ -21,13 +23,13 @@ using Clock = std::chrono::steady_clock;
 
 class Fetch {
   public:
-    Fetch(const store::Store& store, const std::vector<MissingLayer>& layers, std::atomic<bool>& stop, std::string what)
-        : store_(store), layers_(layers), stop_(stop), what_(std::move(what)) {
+    Fetch(const store::Store& store, const std::vector<MissingLayer>& layers, squash::CompressorPool& pool, std::atomic<bool>& stop, std::string what)
+        : store_(store), layers_(layers), pool_(pool), stop_(stop), what_(std::move(what)) {
         for (const MissingLayer& layer : layers) total_ += layer.blob.size;
     }
 
     /// Runs in a worker until no layer is left, or something failed.
-    void work(const image::Source& origin, unsigned compressors) noexcept;
+    void work(const image::Source& origin) noexcept;
     /// Runs in the caller's thread until the workers are done.
     void watch(unsigned workers, const Progress& progress);
     void rethrow() const {
@@ -35,12 +37,13 @@ class Fetch {
     }
 
   private:
-    void fetch(image::Source& source, const MissingLayer& layer, unsigned compressors);
+    void fetch(image::Source& source, const MissingLayer& layer);
     Fd wait_for_turn(const MissingLayer& layer);
     void fail(std::exception_ptr failure);
 
     const store::Store& store_;
     const std::vector<MissingLayer>& layers_;
+    squash::CompressorPool& pool_;
     std::atomic<bool>& stop_;
     std::string what_;
     uint64_t total_ = 0;
@@ -60,10 +63,10 @@ void Fetch::fail(std::exception_ptr failure) {
     stop_ = true;
 }
 
-void Fetch::work(const image::Source& origin, unsigned compressors) noexcept {
+void Fetch::work(const image::Source& origin) noexcept {
     try {
         std::unique_ptr<image::Source> source = origin.sibling();
-        for (size_t i = next_++; i < layers_.size() && !stop_; i = next_++) fetch(*source, layers_[i], compressors);
+        for (size_t i = next_++; i < layers_.size() && !stop_; i = next_++) fetch(*source, layers_[i]);
     } catch (...) {
         fail(std::current_exception());
     }
@@ -86,7 +89,7 @@ Fd Fetch::wait_for_turn(const MissingLayer& layer) {
     }
 }
 
-void Fetch::fetch(image::Source& source, const MissingLayer& layer, unsigned compressors) {
+void Fetch::fetch(image::Source& source, const MissingLayer& layer) {
     Fd turn = wait_for_turn(layer);
     if (store_.open_layer(layer.diff_id)) {
         received_ += layer.blob.size;
@@ -94,7 +97,7 @@ void Fetch::fetch(image::Source& source, const MissingLayer& layer, unsigned com
     }
     store::NewFile file = store_.new_file();
     image::ConvertOptions options;
-    options.writer.workers = compressors;
+    options.pool = &pool_;
     image::LayerConverter converter(file.fd(), cat(what_, ", layer ", layer.blob.digest), options);
     auto take = [&](const void* data, size_t size) {
         converter.write(data, size);
@@ -136,13 +139,14 @@ void Fetch::watch(unsigned workers, const Progress& progress) {
 void fetch_layers(const store::Store& store, const image::Source& source, const std::vector<MissingLayer>& layers, unsigned downloads,
                   std::atomic<bool>& stop, const std::string& what, const Progress& progress) {
     if (layers.empty()) return;
-    Fetch fetch(store, layers, stop, what);
     auto workers = static_cast<unsigned>(std::min<size_t>(std::max(downloads, 1U), layers.size()));
-    unsigned compressors = std::max(1U, std::thread::hardware_concurrency() / workers);
+    unsigned compressors = usable_cpus();
+    squash::CompressorPool pool({}, {.threads = compressors, .buffers = 2 * compressors + 2 * workers + 1});
+    Fetch fetch(store, layers, pool, stop, what);
     {
         // Joined at the end of the block, whatever progress throws; `stop` makes that soon.
         std::vector<std::jthread> threads;
-        for (unsigned i = 0; i < workers; ++i) threads.emplace_back(&Fetch::work, &fetch, std::cref(source), compressors);
+        for (unsigned i = 0; i < workers; ++i) threads.emplace_back(&Fetch::work, &fetch, std::cref(source));
         try {
             fetch.watch(workers, progress);
         } catch (...) {

@@ -1,19 +1,17 @@
 #include "runtime/squash/flatten.hh"
 
-#include <sqfs/compressor.h>
 #include <sqfs/frag_table.h>
 #include <sqfs/super.h>
 #include <sqfs/xattr_writer.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <new>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/squash/compression.hh"
 #include "runtime/squash/flatten_blocks.hh"
 #include "runtime/squash/tree_data.hh"
 #include "runtime/squash/writer_file.hh"
@@ -25,8 +23,6 @@ namespace berth::squash {
 namespace {
 
 constexpr const char* writing = "writing a squashfs file";
-constexpr uint32_t no_fragment = 0xFFFFFFFF;
-constexpr unsigned zstd_level = 1;
 
 class Flattener {
   public:
@@ -42,7 +38,6 @@ class Flattener {
     void fill_file(NewInode& inode, const Node& node);
     uint32_t xattrs_of(uint32_t set);
     void add_file(const AddedFile& file);
-    sqfs_inode_generic_t* new_file(uint64_t size, uint64_t start, const std::vector<uint32_t>& blocks) const;
     void finish();
 
     const Tree::Impl& tree_;
@@ -62,16 +57,6 @@ class Flattener {
     EntryTree entries_;
 };
 
-SqfsPtr<sqfs_compressor_t> make_compressor(const OutputFile& file, const LayerInfo& format) {
-    sqfs_compressor_config_t config;
-    auto codec = static_cast<SQFS_COMPRESSOR>(format.codec);
-    file.check(sqfs_compressor_config_init(&config, codec, format.block_size, 0), "setting up the compressor");
-    if (format.codec == Codec::zstd) config.level = zstd_level;
-    sqfs_compressor_t* compressor = nullptr;
-    file.check(sqfs_compressor_create(&config, &compressor), "setting up the compressor");
-    return SqfsPtr<sqfs_compressor_t>(compressor);
-}
-
 Flattener::Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const LayerInfo& format, int fd, const std::string& what)
     : tree_(tree),
       layers_(layers),
@@ -79,7 +64,7 @@ Flattener::Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, cons
       fd_(fd),
       what_(what),
       file_(fd),
-      compressor_(make_compressor(file_, format)),
+      compressor_(make_compressor({format.codec, 0}, format.block_size)),
       fragments_(sqfs_frag_table_create(0)),
       xattrs_(sqfs_xattr_writer_create(0)),
       ranges_(ranges_of(tree, layers.size())) {
@@ -148,27 +133,14 @@ NewInode* Flattener::inode_of(const Node& node, uint32_t number) {
 void Flattener::fill_file(NewInode& inode, const Node& node) {
     std::vector<uint32_t> blocks(tree_.blocks.begin() + static_cast<ptrdiff_t>(node.first), tree_.blocks.begin() + static_cast<ptrdiff_t>(node.first + node.count));
     bool stored = std::any_of(blocks.begin(), blocks.end(), [](uint32_t block) { return (block & block_size_mask) > 0; });
-    inode.file = new_file(node.size, stored ? ranges_[node.layer].moved(node.start) : 0, blocks);
-    if (node.fragment != Node::none) file_.check(sqfs_inode_set_frag_location(inode.file, node.fragment, node.fragment_offset), writing);
-    uint64_t holes = 0;
+    inode.file = std::make_unique<StoredFile>();
+    StoredFile& file = *inode.file;
+    file.size = node.size;
+    file.start = stored ? ranges_[node.layer].moved(node.start) : 0;
+    if (node.fragment != Node::none) file.fragment = node.fragment, file.fragment_offset = node.fragment_offset;
     for (size_t i = 0; i < blocks.size(); ++i)
-        if (blocks[i] == 0) holes += std::min<uint64_t>(format_.block_size, node.size - i * uint64_t{format_.block_size});
-    if (holes == 0) return;
-    file_.check(sqfs_inode_make_extended(inode.file), writing);
-    inode.file->data.file_ext.sparse = holes;
-}
-
-sqfs_inode_generic_t* Flattener::new_file(uint64_t size, uint64_t start, const std::vector<uint32_t>& blocks) const {
-    size_t payload = blocks.size() * sizeof(uint32_t);
-    auto* record = static_cast<sqfs_inode_generic_t*>(std::calloc(1, sizeof(sqfs_inode_generic_t) + payload));
-    if (record == nullptr) throw std::bad_alloc();
-    record->base.type = SQFS_INODE_FILE;
-    record->payload_bytes_available = record->payload_bytes_used = static_cast<sqfs_u32>(payload);
-    if (payload > 0) std::memcpy(record->extra, blocks.data(), payload);
-    int failed = sqfs_inode_set_file_size(record, size) | sqfs_inode_set_file_block_start(record, start) | sqfs_inode_set_frag_location(record, no_fragment, 0);
-    if (failed != 0) std::free(record);
-    file_.check(failed, writing);
-    return record;
+        if (blocks[i] == 0) file.holes += std::min<uint64_t>(format_.block_size, node.size - i * uint64_t{format_.block_size});
+    file.blocks = std::move(blocks);
 }
 
 uint32_t Flattener::xattrs_of(uint32_t set) {
@@ -192,7 +164,7 @@ void Flattener::add_file(const AddedFile& file) {
     uint64_t start = file_.size();
     file_.check(file_.write_at(&file_, start, file.content.data(), file.content.size()), writing);
     NewInode& inode = entries_.make(S_IFREG | file.mode);
-    inode.file = new_file(file.content.size(), start, blocks);
+    inode.file = std::make_unique<StoredFile>(StoredFile{.size = file.content.size(), .start = start, .blocks = std::move(blocks)});
     entries_.put(file.path, inode);
 }
 
