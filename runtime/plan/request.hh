@@ -52,6 +52,10 @@ struct Site {
     std::string store_path = "/var/lib/berth/%U";
     std::string pull_policy = "newer";
     std::map<std::string, Registry> registries;
+    std::string compression = "zstd";   ///< of the layers in the store: zstd, lz4, gzip or none
+    unsigned compression_level = 0;     ///< as the codec counts; 0: what suits a pull
+    unsigned connections = 4;           ///< to a registry, at most: layers fetched at a time
+    uint64_t pull_memory = 128ULL << 20;  ///< bytes that a pull may take
     std::string proxy;     ///< "[http://]host:port" of an HTTP proxy for pulls; empty: that of the environment, or none
     std::string no_proxy;  ///< hosts that the proxy is not for, with commas
     bool remap_root = false;

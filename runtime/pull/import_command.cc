@@ -34,7 +34,9 @@ int import_command(int argc, char** argv) {
     std::vector<std::string> environment = environment_of_this_process();
     Options pull_options;
     pull_options.policy = parse_policy(policy);
-    pull_options.registry = options_for(reference, "", site_of(site_file, environment), environment);
+    plan::Site site = site_of(site_file, environment);
+    pull_options.limits = pull_limits(site);
+    pull_options.registry = options_for(reference, "", site, environment);
     pull_options.registry.plain_http.insert(plain_http.begin(), plain_http.end());
     std::string digest = pull(store, reference, pull_options, [](const std::string& line) { std::fprintf(stderr, "berth: %s\n", line.c_str()); });
     import_image(store, digest, reference.text(), output, options);

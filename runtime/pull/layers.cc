@@ -136,12 +136,12 @@ void Fetch::watch(unsigned workers, const Progress& progress) {
 
 }  // namespace
 
-void fetch_layers(const store::Store& store, const image::Source& source, const std::vector<MissingLayer>& layers, unsigned downloads,
+void fetch_layers(const store::Store& store, const image::Source& source, const std::vector<MissingLayer>& layers, const PullLimits& limits,
                   std::atomic<bool>& stop, const std::string& what, const Progress& progress) {
     if (layers.empty()) return;
-    auto workers = static_cast<unsigned>(std::min<size_t>(std::max(downloads, 1U), layers.size()));
-    unsigned compressors = usable_cpus();
-    squash::CompressorPool pool({}, {.threads = compressors, .buffers = 2 * compressors + 2 * workers + 1});
+    Capacity capacity = capacity_for(limits, usable_cpus());
+    auto workers = static_cast<unsigned>(std::min<size_t>(capacity.layers, layers.size()));
+    squash::CompressorPool pool(limits.compression, capacity.pool);
     Fetch fetch(store, layers, pool, stop, what);
     {
         // Joined at the end of the block, whatever progress throws; `stop` makes that soon.

@@ -185,7 +185,7 @@ void Pull::fetch_image(const Chain& chain) {
         else if (!known)
             missing.push_back({chain.manifest.layers[i], diff_id});
     }
-    fetch_layers(store_, source(), missing, options_.downloads, stop_, what_, progress_);
+    fetch_layers(store_, source(), missing, options_.limits, stop_, what_, progress_);
     progress_(cat("merging the ", image.diff_ids.size(), " layers of ", what_));
     store_.publish_image(chain.document.digest, {chain.document.bytes, config, make_index(store_, image, what_)});
 }

@@ -16,6 +16,7 @@ size_t repair(const store::Store& store, const Verified& verified, const plan::S
     size_t left = 0;
     Options options;
     options.policy = Policy::missing;
+    options.limits = pull_limits(site);
     for (const plan::Reference& reference : verified.incomplete) try {
             if (reference.kind == plan::Reference::Kind::registry && reference.registry.empty()) throw Error(cat("image ", reference.digest, ": no tag says where it came from; pull it again"));
             options.registry = options_for(reference, "", site, environment_of_this_process());

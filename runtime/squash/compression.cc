@@ -27,6 +27,15 @@ struct NoCompressor : sqfs_compressor_t {
     }
 };
 
+/// libsquashfs 1.2 takes what lz4 makes of a few bytes even when that is more, and unsquashfs refuses such a table.
+void refuse_growth(sqfs_compressor_t& compressor) {
+    static const auto original = compressor.do_block;  // one function for all compressors of the codec
+    compressor.do_block = [](sqfs_compressor_t* self, const sqfs_u8* in, sqfs_u32 size, sqfs_u8* out, sqfs_u32 room) {
+        sqfs_s32 packed = original(self, in, size, out, room);
+        return packed >= 0 && static_cast<sqfs_u32>(packed) >= size ? 0 : packed;
+    };
+}
+
 }  // namespace
 
 std::optional<Codec> codec_of(std::string_view name) {
@@ -48,12 +57,12 @@ unsigned highest_level(Codec codec) {
 
 Codec stored_codec(Codec codec) { return codec == Codec::none ? Codec::gzip : codec; }
 
-uint64_t compressor_memory(const Compression& compression, uint32_t block_size) {
-    uint64_t scratch = block_size;
+uint64_t compressor_memory(const Compression& compression) {
+    constexpr uint64_t scratch = 128 << 10;
     switch (compression.codec) {
-        case Codec::zstd: return scratch + (compression.level <= 4 ? 1ULL << 20 : 6ULL << 20);
+        case Codec::zstd: return scratch + (compression.level <= 2 ? 640ULL << 10 : 3ULL << 20);
         case Codec::none: return scratch;
-        default: return scratch + (512ULL << 10);
+        default: return scratch + (320ULL << 10);
     }
 }
 
@@ -70,6 +79,7 @@ SqfsPtr<sqfs_compressor_t> make_compressor(const Compression& compression, uint3
     if (compression.codec == Codec::lz4 && compression.level > 0) config.flags |= SQFS_COMP_FLAG_LZ4_HC;
     sqfs_compressor_t* made = nullptr;
     check(sqfs_compressor_create(&config, &made));
+    if (compression.codec == Codec::lz4) refuse_growth(*made);
     return SqfsPtr<sqfs_compressor_t>(made);
 }
 

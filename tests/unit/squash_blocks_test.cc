@@ -143,3 +143,28 @@ TEST_CASE("blocks: writers that are given up leave the pool as it was", "[squash
     writer.finish();
     CHECK((Squashfs(folder / "whole").content("a") == noise(1'000'000, 1)));
 }
+
+TEST_CASE("blocks: every codec and level is read by unsquashfs and by the own reader", "[squash]") {
+    TempFolder folder;
+    std::map<std::string, std::string> files = {{"prose", prose(700'000, 1)}, {"noise", noise(300'000, 2)}, {"small", "x"}, {"empty", ""}, {"again", prose(700'000, 1)}};
+    auto fill = [&](LayerWriter& writer) {
+        for (auto& [name, content] : files) add_file(writer, name, content);
+    };
+    std::map<Codec, uint64_t> sizes;
+    for (auto [codec, level] : std::vector<std::pair<Codec, unsigned>>{{Codec::zstd, 0}, {Codec::zstd, 19}, {Codec::lz4, 0}, {Codec::lz4, 12}, {Codec::gzip, 0}, {Codec::gzip, 9}, {Codec::none, 0}}) {
+        for (uint32_t block_size : {4096U, 131'072U, 1'048'576U}) {
+            INFO("codec " << static_cast<int>(codec) << ", level " << level << ", blocks of " << block_size);
+            Made made = make(folder, fill, {codec, level}, {.threads = 2, .buffers = 6, .block_size = block_size});
+            if (level == 0 && block_size == 131'072) sizes[codec] = made.size;
+            Squashfs image(made.path);
+            test::Opened opened = test::open_image(made.path);
+            for (auto& [name, content] : files) {
+                CHECK((image.content(name) == content));
+                CHECK((test::content_of(opened, opened.index.lookup(1, name)) == content));
+            }
+        }
+    }
+    CHECK(sizes[Codec::zstd] < sizes[Codec::lz4]);
+    CHECK(sizes[Codec::lz4] < sizes[Codec::none]);
+    CHECK(sizes[Codec::none] > 1'000'000);
+}
