@@ -24,10 +24,13 @@ base_flags := -std=c++20 -O2 -g $(warnings) -I. -DBERTH_VERSION='"$(VERSION)"' -
   $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) $(if $(COV),--coverage -O0) $(if $(SAN)$(COV),,-D_FORTIFY_SOURCE=2)
 base_ldflags := -pthread -Wl,--as-needed -Wl,-z,relro,-z,now $(if $(SAN),-fsanitize=$(SAN)) $(if $(COV),--coverage)
 
-packages := fuse3 libcurl libcrypto libzstd liblz4 liblzma zlib libseccomp libisal libsquashfs1
+# Where ISA-L is not there, zlib unpacks gzip, in twice the time.
+ISAL ?= $(if $(shell pkg-config --exists libisal && echo yes),yes,no)
+isal := $(filter yes,$(ISAL))
+packages := fuse3 libcurl libcrypto libzstd liblz4 liblzma zlib libseccomp $(isal:yes=libisal) libsquashfs1
 package_flags := $(shell pkg-config --cflags $(packages) 2>/dev/null)
 start_libraries := $(shell pkg-config --libs fuse3 libzstd liblz4 liblzma zlib libseccomp 2>/dev/null) -llzo2
-pull_libraries := $(shell pkg-config --libs libcurl libcrypto libisal libsquashfs1 libzstd liblz4 liblzma zlib 2>/dev/null) -llzo2
+pull_libraries := $(shell pkg-config --libs libcurl libcrypto $(isal:yes=libisal) libsquashfs1 libzstd liblz4 liblzma zlib 2>/dev/null) -llzo2
 
 all_flags = $(base_flags) $(package_flags) $(CPPFLAGS) $(CXXFLAGS)
 
@@ -36,6 +39,7 @@ layers := hooks sandbox mount store image squash plan base
 folder_hooks := hooks
 $(foreach layer,$(filter-out hooks,$(layers)),$(eval folder_$(layer) := runtime/$(layer)))
 $(foreach layer,$(layers),$(eval sources_$(layer) := $(sort $(wildcard $(folder_$(layer))/*.cc))))
+sources_image := $(if $(isal),$(sources_image),$(filter-out %/gzip_isal.cc,$(sources_image)))
 archives := $(foreach layer,$(layers),$(if $(sources_$(layer)),$(BUILD)/$(layer).a))
 
 berth_sources := $(sort $(wildcard runtime/*.cc runtime/cli/*.cc))
@@ -61,12 +65,14 @@ all: $(programs) $(plugin) $(tests) compile_commands.json
 # Objects depend on this file, which changes only when the flags do.
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CXX) $(subst ','\'',$(all_flags)) $(LDFLAGS)' | cmp -s - $@ || echo '$(CXX) $(subst ','\'',$(all_flags)) $(LDFLAGS)' > $@
+	@echo '$(CXX) $(subst ','\'',$(all_flags)) $(LDFLAGS) ISAL=$(ISAL)' | cmp -s - $@ || echo '$(CXX) $(subst ','\'',$(all_flags)) $(LDFLAGS) ISAL=$(ISAL)' > $@
 FORCE:
 
 $(BUILD)/obj/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(package_flags) $(CPPFLAGS) -MMD -MP -c $< -o $@ $(CXXFLAGS)
+
+$(BUILD)/obj/runtime/image/gzip_engine.o: CPPFLAGS += $(if $(isal),-DBERTH_ISAL)
 
 $(BUILD)/pic/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -159,6 +165,6 @@ help:
 	@echo 'targets: all check bench-image bench-start install rpm tidy format check-layers clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR)'
-	@echo '          SAN=address,undefined | thread   COV=1   SCALE=$(SCALE)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
+	@echo '          SAN=address,undefined | thread   COV=1   ISAL=$(ISAL)   SCALE=$(SCALE)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -14,6 +14,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/image/gzip.hh"
 #include "runtime/plan/site_file.hh"
 #include "runtime/pull/import.hh"
 #include "runtime/pull/login.hh"
@@ -163,6 +164,7 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "verify") == 0) return run_command(argc, argv, pull::verify_command);
     Arguments arguments;
     CLI::App app("Brings an image into a store of berth.", "berth-pull");
+    app.set_version_flag("--version", cat("berth-pull " BERTH_VERSION ", gzip by ", image::name_of(image::best_gzip_engine())));
     app.add_option("--store", arguments.store, "directory of the store");
     app.add_option("--policy", arguments.policy, "newer (default), missing, always or never");
     app.add_option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS (loopback always is)")->expected(1)->take_all();
