@@ -1,6 +1,7 @@
 #include "runtime/image/layer.hh"
 
 #include <atomic>
+#include <cerrno>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -104,7 +105,7 @@ class CancellableUnpacker : public Unpacker {
     } catch (const Error& error) {
         throw Error(doing + error.what(), error.exit_code());
     } catch (const std::bad_alloc&) {
-        throw Error(doing + "out of memory");
+        throw SysError("unpacking " + what, ENOMEM);
     } catch (const std::exception& error) {
         throw Error(doing + error.what());
     }

@@ -29,15 +29,22 @@ class Fetch {
     }
 
     /// Runs in a worker until no layer is left, or something failed.
-    void work(const image::Source& origin) noexcept;
+    void work(image::Source& source) noexcept;
     /// Runs in the caller's thread until the workers are done.
     void watch(unsigned workers, const Progress& progress);
+    /// Once they are: what the caller's thread is to tell.
+    void warn(const Progress& progress) const {
+        for (const std::string& line : warnings_) progress(line);
+    }
     void rethrow() const {
         if (failure_) std::rethrow_exception(failure_);
     }
 
   private:
     void fetch(image::Source& source, const MissingLayer& layer);
+    store::NewFile fetched(image::Source& source, const MissingLayer& layer);
+    void convert(image::Source& source, const MissingLayer& layer, int fd, uint64_t& taken);
+    std::string name_of(const MissingLayer& layer) const { return cat(what_, ", layer ", layer.blob.digest); }
     Fd wait_for_turn(const MissingLayer& layer);
     void fail(std::exception_ptr failure);
 
@@ -53,6 +60,7 @@ class Fetch {
     std::condition_variable changed_;
     unsigned finished_ = 0;
     std::exception_ptr failure_;
+    std::vector<std::string> warnings_;
     std::string waiting_;  ///< what a worker waits for, until it has been told
 };
 
@@ -63,10 +71,9 @@ void Fetch::fail(std::exception_ptr failure) {
     stop_ = true;
 }
 
-void Fetch::work(const image::Source& origin) noexcept {
+void Fetch::work(image::Source& source) noexcept {
     try {
-        std::unique_ptr<image::Source> source = origin.sibling();
-        for (size_t i = next_++; i < layers_.size() && !stop_; i = next_++) fetch(*source, layers_[i]);
+        for (size_t i = next_++; i < layers_.size() && !stop_; i = next_++) fetch(source, layers_[i]);
     } catch (...) {
         fail(std::current_exception());
     }
@@ -95,13 +102,41 @@ void Fetch::fetch(image::Source& source, const MissingLayer& layer) {
         received_ += layer.blob.size;
         return;
     }
-    store::NewFile file = store_.new_file();
+    store::NewFile file = fetched(source, layer);
+    seal_layer(file.fd(), name_of(layer));
+    store_.publish_layer(std::move(file), layer.diff_id);
+}
+
+/// The layer, converted and verified. What a mirror sent wrong is asked of the next host, and in the end of the registry itself.
+store::NewFile Fetch::fetched(image::Source& source, const MissingLayer& layer) {
+    for (;;) {
+        store::NewFile file = store_.new_file();
+        uint64_t taken = 0;
+        try {
+            convert(source, layer, file.fd(), taken);
+            return file;
+        } catch (const SysError&) {
+            throw;  // of this machine's disk or memory
+        } catch (const image::Unreachable&) {
+            throw;  // of the last host
+        } catch (const Error& problem) {
+            std::string mirrors = stop_ ? "" : source.pass_over_senders();
+            if (mirrors.empty()) throw;
+            received_ -= taken;
+            std::lock_guard lock(mutex_);
+            warnings_.push_back(cat("warning: mirror ", mirrors, " passed over: ", problem.what()));
+        }
+    }
+}
+
+void Fetch::convert(image::Source& source, const MissingLayer& layer, int fd, uint64_t& taken) {
     image::ConvertOptions options;
     options.pool = &pool_;
-    image::LayerConverter converter(file.fd(), cat(what_, ", layer ", layer.blob.digest), options);
+    image::LayerConverter converter(fd, name_of(layer), options);
     auto take = [&](const void* data, size_t size) {
         converter.write(data, size);
         received_ += size;
+        taken += size;
     };
     if (layer.blob.data) {
         take(layer.blob.data->data(), layer.blob.data->size());
@@ -110,12 +145,10 @@ void Fetch::fetch(image::Source& source, const MissingLayer& layer) {
     }
     image::ConvertedLayer got = converter.finish();
     auto refuse = [&](const char* kind, const std::string& is, const std::string& wanted) {
-        if (is != wanted) throw Error(cat(what_, ", layer ", layer.blob.digest, ": its ", kind, " is ", is, " instead of ", wanted, "; refused"));
+        if (is != wanted) throw Error(cat(name_of(layer), ": its ", kind, " is ", is, " instead of ", wanted, "; refused"));
     };
     refuse("digest", got.digest, layer.blob.digest);
     refuse("diff_id", got.diff_id, layer.diff_id);
-    seal_layer(file.fd(), cat(what_, ", layer ", layer.blob.digest));
-    store_.publish_layer(std::move(file), layer.diff_id);
 }
 
 void Fetch::watch(unsigned workers, const Progress& progress) {
@@ -136,17 +169,21 @@ void Fetch::watch(unsigned workers, const Progress& progress) {
 
 }  // namespace
 
-void fetch_layers(const store::Store& store, const image::Source& source, const std::vector<MissingLayer>& layers, const PullLimits& limits,
+void fetch_layers(const store::Store& store, image::Source& source, const std::vector<MissingLayer>& layers, const PullLimits& limits,
                   std::atomic<bool>& stop, const std::string& what, const Progress& progress) {
     if (layers.empty()) return;
     Capacity capacity = capacity_for(limits, usable_cpus());
     auto workers = static_cast<unsigned>(std::min<size_t>(capacity.layers, layers.size()));
     squash::CompressorPool pool(limits.compression, capacity.pool);
     Fetch fetch(store, layers, pool, stop, what);
+    // The first goes on with the connection that brought the manifest.
+    std::vector<std::unique_ptr<image::Source>> siblings;
+    for (unsigned i = 1; i < workers; ++i) siblings.push_back(source.sibling());
     {
         // Joined at the end of the block, whatever progress throws; `stop` makes that soon.
         std::vector<std::jthread> threads;
-        for (unsigned i = 0; i < workers; ++i) threads.emplace_back(&Fetch::work, &fetch, std::cref(source));
+        threads.emplace_back(&Fetch::work, &fetch, std::ref(source));
+        for (const auto& sibling : siblings) threads.emplace_back(&Fetch::work, &fetch, std::ref(*sibling));
         try {
             fetch.watch(workers, progress);
         } catch (...) {
@@ -154,6 +191,7 @@ void fetch_layers(const store::Store& store, const image::Source& source, const 
             throw;
         }
     }
+    fetch.warn(progress);
     fetch.rethrow();
 }
 
