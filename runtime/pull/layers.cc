@@ -42,8 +42,9 @@ class Fetch {
 
   private:
     void fetch(image::Source& source, const MissingLayer& layer);
-    store::NewFile fetched(image::Source& source, const MissingLayer& layer);
-    void convert(image::Source& source, const MissingLayer& layer, int fd, uint64_t& taken);
+    store::NewFile fetched(image::Source& source, const MissingLayer& layer, image::ConvertedLayer& got);
+    void refuse_other(const MissingLayer& layer, const char* kind, const std::string& is, const std::string& wanted) const;
+    image::ConvertedLayer convert(image::Source& source, const MissingLayer& layer, int fd, uint64_t& taken);
     std::string name_of(const MissingLayer& layer) const { return cat(what_, ", layer ", layer.blob.digest); }
     Fd wait_for_turn(const MissingLayer& layer);
     void fail(std::exception_ptr failure);
@@ -102,18 +103,21 @@ void Fetch::fetch(image::Source& source, const MissingLayer& layer) {
         received_ += layer.blob.size;
         return;
     }
-    store::NewFile file = fetched(source, layer);
+    image::ConvertedLayer got;
+    store::NewFile file = fetched(source, layer, got);
+    refuse_other(layer, "diff_id", got.diff_id, layer.diff_id);
     seal_layer(file.fd(), name_of(layer));
     store_.publish_layer(std::move(file), layer.diff_id);
 }
 
-/// The layer, converted and verified. What a mirror sent wrong is asked of the next host, and in the end of the registry itself.
-store::NewFile Fetch::fetched(image::Source& source, const MissingLayer& layer) {
+/// The layer, converted from the bytes that its digest names. What a mirror sent wrong is asked of the next host, and in the end of the registry itself.
+store::NewFile Fetch::fetched(image::Source& source, const MissingLayer& layer, image::ConvertedLayer& got) {
     for (;;) {
         store::NewFile file = store_.new_file();
         uint64_t taken = 0;
         try {
-            convert(source, layer, file.fd(), taken);
+            got = convert(source, layer, file.fd(), taken);
+            refuse_other(layer, "digest", got.digest, layer.blob.digest);
             return file;
         } catch (const SysError&) {
             throw;  // of this machine's disk or memory
@@ -129,7 +133,7 @@ store::NewFile Fetch::fetched(image::Source& source, const MissingLayer& layer) 
     }
 }
 
-void Fetch::convert(image::Source& source, const MissingLayer& layer, int fd, uint64_t& taken) {
+image::ConvertedLayer Fetch::convert(image::Source& source, const MissingLayer& layer, int fd, uint64_t& taken) {
     image::ConvertOptions options;
     options.pool = &pool_;
     image::LayerConverter converter(fd, name_of(layer), options);
@@ -143,12 +147,11 @@ void Fetch::convert(image::Source& source, const MissingLayer& layer, int fd, ui
     } else {
         source.stream(layer.blob, take);
     }
-    image::ConvertedLayer got = converter.finish();
-    auto refuse = [&](const char* kind, const std::string& is, const std::string& wanted) {
-        if (is != wanted) throw Error(cat(name_of(layer), ": its ", kind, " is ", is, " instead of ", wanted, "; refused"));
-    };
-    refuse("digest", got.digest, layer.blob.digest);
-    refuse("diff_id", got.diff_id, layer.diff_id);
+    return converter.finish();
+}
+
+void Fetch::refuse_other(const MissingLayer& layer, const char* kind, const std::string& is, const std::string& wanted) const {
+    if (is != wanted) throw Error(cat(name_of(layer), ": its ", kind, " is ", is, " instead of ", wanted, "; refused"));
 }
 
 void Fetch::watch(unsigned workers, const Progress& progress) {

@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <limits>
 #include <new>
+#include <optional>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/squash/compression.hh"
 #include "runtime/squash/flatten_blocks.hh"
+#include "runtime/squash/repack.hh"
 #include "runtime/squash/tree_data.hh"
 #include "runtime/squash/writer_file.hh"
 #include "runtime/squash/writer_tables.hh"
@@ -26,10 +28,11 @@ constexpr const char* writing = "writing a squashfs file";
 
 class Flattener {
   public:
-    Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const LayerInfo& format, int fd, const std::string& what);
+    Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd, const std::string& what);
     void write(const std::vector<AddedFile>& added);
 
   private:
+    bool is_copied(size_t layer) const { return infos_[layer].codec == format_.codec && infos_[layer].block_size == format_.block_size; }
     void start();
     void copy_blocks();
     void add_fragments();
@@ -42,7 +45,8 @@ class Flattener {
 
     const Tree::Impl& tree_;
     const std::vector<Fd>& layers_;
-    LayerInfo format_;
+    const std::vector<LayerInfo>& infos_;
+    LayerInfo format_;  ///< the base layer's, which is mostly the largest
     int fd_;
     const std::string& what_;
     OutputFile file_;
@@ -52,19 +56,22 @@ class Flattener {
     sqfs_super_t super_{};
     uint64_t position_ = 0;
     std::vector<BlockRanges> ranges_;
+    std::vector<sqfs_u32> fragment_numbers_;  ///< of each fragment of the tree
+    std::optional<Repacker> repacker_;        ///< of what is not copied
     std::vector<NewInode*> inodes_;       ///< of each node; null for what is left out
     std::vector<uint32_t> xattr_indexes_;  ///< of each set of the tree
     EntryTree entries_;
 };
 
-Flattener::Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const LayerInfo& format, int fd, const std::string& what)
+Flattener::Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd, const std::string& what)
     : tree_(tree),
       layers_(layers),
-      format_(format),
+      infos_(infos),
+      format_(infos.empty() ? LayerInfo{"", Codec::zstd, 128 << 10} : infos.front()),
       fd_(fd),
       what_(what),
       file_(fd),
-      compressor_(make_compressor({format.codec, 0}, format.block_size)),
+      compressor_(make_compressor({format_.codec, 0}, format_.block_size)),
       fragments_(sqfs_frag_table_create(0)),
       xattrs_(sqfs_xattr_writer_create(0)),
       ranges_(ranges_of(tree, layers.size())) {
@@ -76,6 +83,7 @@ void Flattener::write(const std::vector<AddedFile>& added) {
     copy_blocks();
     add_fragments();
     add_nodes();
+    if (repacker_) repacker_->finish(*fragments_);
     for (const AddedFile& file : added) add_file(file);
     finish();
 }
@@ -91,19 +99,21 @@ void Flattener::start() {
 }
 
 void Flattener::copy_blocks() {
-    for (size_t i = 0; i < layers_.size(); ++i) ranges_[i].copy(layers_[i].get(), fd_, position_, what_);
+    for (size_t i = 0; i < layers_.size(); ++i)
+        if (is_copied(i)) ranges_[i].copy(layers_[i].get(), fd_, position_, what_);
     file_.check(file_.truncate(&file_, position_), writing);
 }
 
 /// A fragment of the merged tree belongs to the one layer whose files refer to it.
 void Flattener::add_fragments() {
-    std::vector<uint64_t> starts(tree_.fragments.size(), 0);
+    constexpr uint64_t unused = UINT64_MAX;
+    std::vector<uint64_t> starts(tree_.fragments.size(), unused);
     for (const Node& node : tree_.nodes)
-        if (S_ISREG(node.mode) && node.fragment != Node::none) starts[node.fragment] = ranges_[node.layer].moved(tree_.fragments[node.fragment].start);
-    for (size_t i = 0; i < starts.size(); ++i) {
-        sqfs_u32 index = 0;
-        file_.check(sqfs_frag_table_append(fragments_.get(), starts[i], tree_.fragments[i].size, &index), writing);
-    }
+        if (S_ISREG(node.mode) && node.fragment != Node::none && is_copied(node.layer))
+            starts[node.fragment] = ranges_[node.layer].moved(tree_.fragments[node.fragment].start);
+    fragment_numbers_.resize(starts.size());
+    for (size_t i = 0; i < starts.size(); ++i)
+        if (starts[i] != unused) file_.check(sqfs_frag_table_append(fragments_.get(), starts[i], tree_.fragments[i].size, &fragment_numbers_[i]), writing);
 }
 
 void Flattener::add_nodes() {
@@ -131,13 +141,17 @@ NewInode* Flattener::inode_of(const Node& node, uint32_t number) {
 }
 
 void Flattener::fill_file(NewInode& inode, const Node& node) {
+    inode.file = std::make_unique<StoredFile>();
+    if (!is_copied(node.layer)) {
+        if (!repacker_) repacker_.emplace(file_, layers_, infos_, format_, what_);
+        return repacker_->add(*inode.file, tree_, node);
+    }
     std::vector<uint32_t> blocks(tree_.blocks.begin() + static_cast<ptrdiff_t>(node.first), tree_.blocks.begin() + static_cast<ptrdiff_t>(node.first + node.count));
     bool stored = std::any_of(blocks.begin(), blocks.end(), [](uint32_t block) { return (block & block_size_mask) > 0; });
-    inode.file = std::make_unique<StoredFile>();
     StoredFile& file = *inode.file;
     file.size = node.size;
     file.start = stored ? ranges_[node.layer].moved(node.start) : 0;
-    if (node.fragment != Node::none) file.fragment = node.fragment, file.fragment_offset = node.fragment_offset;
+    if (node.fragment != Node::none) file.fragment = fragment_numbers_[node.fragment], file.fragment_offset = node.fragment_offset;
     for (size_t i = 0; i < blocks.size(); ++i)
         if (blocks[i] == 0) file.holes += std::min<uint64_t>(format_.block_size, node.size - i * uint64_t{format_.block_size});
     file.blocks = std::move(blocks);
@@ -181,11 +195,7 @@ void Flattener::finish() {
 
 void flatten(const Tree& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, const std::vector<AddedFile>& added, int fd,
              const std::string& what) {
-    LayerInfo format = infos.empty() ? LayerInfo{"", Codec::zstd, 128 << 10} : infos.front();
-    for (const LayerInfo& info : infos)
-        if (info.codec != format.codec || info.block_size != format.block_size)
-            throw Error(cat("writing ", what, ": the layers of the image are packed in different ways; pull it again into an empty store"));
-    Flattener(tree.impl(), layers, format, fd, what).write(added);
+    Flattener(tree.impl(), layers, infos, fd, what).write(added);
 }
 
 }  // namespace berth::squash
