@@ -62,7 +62,7 @@ auto Registry::Impl::at_first(const Operation& operation, const bool& final, uns
 bool Registry::Impl::pass_over(RegistryClient& mirror, const Error& problem, bool unreachable) const {
     if (options.stop != nullptr && options.stop->load()) return false;
     if (unreachable) mirror.session()->given_up = true;
-    if (options.notice) options.notice(cat("mirror passed over: ", problem.what()));
+    if (options.notice) options.notice(cat("mirror ", mirror.host(), " passed over: ", problem.what()));
     return true;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <ctime>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "runtime/base/error.hh"
@@ -64,15 +66,19 @@ class Pull {
     std::string etag_;
     plan::Reference record_;  ///< what the store remembers the answer under
     std::unique_ptr<image::Source> source_;
+    std::mutex notices_mutex_;
+    std::set<std::string> notices_;  ///< of other threads, to be told when these have ended
 };
 
 void Pull::prepare_options() {
     image::RegistryOptions& registry = options_.registry;
     if (registry.stop == nullptr) registry.stop = &stop_;
-    // Progress is the caller's thread's; what the threads of the layers say has been said by it before, or repeats itself.
+    // Progress is the caller's thread's; what the threads of the layers say has been said by it before, or repeats itself, but for mirrors.
     if (!registry.notice)
         registry.notice = [this, caller = std::this_thread::get_id()](const std::string& line) {
-            if (std::this_thread::get_id() == caller) progress_(line);
+            if (std::this_thread::get_id() == caller) return progress_(line);
+            std::lock_guard lock(notices_mutex_);
+            if (line.starts_with("mirror ")) notices_.insert("warning: " + line);
         };
     // With an image to fall back on, a start does not wait for a registry that is down.
     auto known = policy_ == Policy::newer && !is_local() ? store_.digest_of(record_) : std::nullopt;
@@ -186,6 +192,7 @@ void Pull::fetch_image(const Chain& chain) {
             missing.push_back({chain.manifest.layers[i], diff_id});
     }
     fetch_layers(store_, source(), missing, options_.limits, stop_, what_, progress_);
+    for (const std::string& line : notices_) progress_(line);
     progress_(cat("merging the ", image.diff_ids.size(), " layers of ", what_));
     store_.publish_image(chain.document.digest, {chain.document.bytes, config, make_index(store_, image, what_)});
 }
