@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <exception>
-#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -21,15 +21,49 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// The connections. A worker has one while it converts a layer, not while it hashes and syncs the result, so that the next layer goes on meanwhile.
+class Sources {
+  public:
+    Sources(image::Source& first, size_t count) : free_{&first} {
+        while (free_.size() < count) free_.push_back(siblings_.emplace_back(first.sibling()).get());
+    }
+
+    struct GiveBack {
+        Sources* sources;
+        void operator()(image::Source* source) const { sources->give(source); }
+    };
+    std::unique_ptr<image::Source, GiveBack> take() {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return !free_.empty(); });
+        // The first is the one that is connected already, and what came back last is warm.
+        image::Source* source = free_.front();
+        free_.pop_front();
+        return {source, GiveBack{this}};
+    }
+
+  private:
+    void give(image::Source* source) {
+        std::lock_guard lock(mutex_);
+        free_.push_front(source);
+        changed_.notify_one();
+    }
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::vector<std::unique_ptr<image::Source>> siblings_;
+    std::deque<image::Source*> free_;
+};
+
 class Fetch {
   public:
-    Fetch(const store::Store& store, const std::vector<MissingLayer>& layers, squash::CompressorPool& pool, std::atomic<bool>& stop, std::string what)
-        : store_(store), layers_(layers), pool_(pool), stop_(stop), what_(std::move(what)) {
+    Fetch(const store::Store& store, Sources& sources, const std::vector<MissingLayer>& layers, squash::CompressorPool& pool, std::atomic<bool>& stop,
+          std::string what)
+        : store_(store), sources_(sources), layers_(layers), pool_(pool), stop_(stop), what_(std::move(what)) {
         for (const MissingLayer& layer : layers) total_ += layer.blob.size;
     }
 
     /// Runs in a worker until no layer is left, or something failed.
-    void work(image::Source& source) noexcept;
+    void work() noexcept;
     /// Runs in the caller's thread until the workers are done.
     void watch(unsigned workers, const Progress& progress);
     /// Once they are: what the caller's thread is to tell.
@@ -41,8 +75,8 @@ class Fetch {
     }
 
   private:
-    void fetch(image::Source& source, const MissingLayer& layer);
-    store::NewFile fetched(image::Source& source, const MissingLayer& layer, image::ConvertedLayer& got);
+    void fetch(const MissingLayer& layer);
+    store::NewFile fetched(const MissingLayer& layer, image::ConvertedLayer& got);
     void refuse_other(const MissingLayer& layer, const char* kind, const std::string& is, const std::string& wanted) const;
     image::ConvertedLayer convert(image::Source& source, const MissingLayer& layer, int fd, uint64_t& taken);
     std::string name_of(const MissingLayer& layer) const { return cat(what_, ", layer ", layer.blob.digest); }
@@ -50,6 +84,7 @@ class Fetch {
     void fail(std::exception_ptr failure);
 
     const store::Store& store_;
+    Sources& sources_;
     const std::vector<MissingLayer>& layers_;
     squash::CompressorPool& pool_;
     std::atomic<bool>& stop_;
@@ -72,9 +107,9 @@ void Fetch::fail(std::exception_ptr failure) {
     stop_ = true;
 }
 
-void Fetch::work(image::Source& source) noexcept {
+void Fetch::work() noexcept {
     try {
-        for (size_t i = next_++; i < layers_.size() && !stop_; i = next_++) fetch(source, layers_[i]);
+        for (size_t i = next_++; i < layers_.size() && !stop_; i = next_++) fetch(layers_[i]);
     } catch (...) {
         fail(std::current_exception());
     }
@@ -97,26 +132,27 @@ Fd Fetch::wait_for_turn(const MissingLayer& layer) {
     }
 }
 
-void Fetch::fetch(image::Source& source, const MissingLayer& layer) {
+void Fetch::fetch(const MissingLayer& layer) {
     Fd turn = wait_for_turn(layer);
     if (store_.open_layer(layer.diff_id)) {
         received_ += layer.blob.size;
         return;
     }
     image::ConvertedLayer got;
-    store::NewFile file = fetched(source, layer, got);
+    store::NewFile file = fetched(layer, got);
     refuse_other(layer, "diff_id", got.diff_id, layer.diff_id);
     seal_layer(file.fd(), name_of(layer));
     store_.publish_layer(std::move(file), layer.diff_id);
 }
 
 /// The layer, converted from the bytes that its digest names. What a mirror sent wrong is asked of the next host, and in the end of the registry itself.
-store::NewFile Fetch::fetched(image::Source& source, const MissingLayer& layer, image::ConvertedLayer& got) {
+store::NewFile Fetch::fetched(const MissingLayer& layer, image::ConvertedLayer& got) {
+    auto source = sources_.take();
     for (;;) {
         store::NewFile file = store_.new_file();
         uint64_t taken = 0;
         try {
-            got = convert(source, layer, file.fd(), taken);
+            got = convert(*source, layer, file.fd(), taken);
             refuse_other(layer, "digest", got.digest, layer.blob.digest);
             return file;
         } catch (const SysError&) {
@@ -124,7 +160,7 @@ store::NewFile Fetch::fetched(image::Source& source, const MissingLayer& layer, 
         } catch (const image::Unreachable&) {
             throw;  // of the last host
         } catch (const Error& problem) {
-            std::string mirrors = stop_ ? "" : source.pass_over_senders();
+            std::string mirrors = stop_ ? "" : source->pass_over_senders();
             if (mirrors.empty()) throw;
             received_ -= taken;
             std::lock_guard lock(mutex_);
@@ -176,17 +212,15 @@ void fetch_layers(const store::Store& store, image::Source& source, const std::v
                   std::atomic<bool>& stop, const std::string& what, const Progress& progress) {
     if (layers.empty()) return;
     Capacity capacity = capacity_for(limits, usable_cpus());
-    auto workers = static_cast<unsigned>(std::min<size_t>(capacity.layers, layers.size()));
+    // Twice as many workers as connections: the others are at the end of a layer, or wait.
+    auto workers = static_cast<unsigned>(std::min<size_t>(2 * capacity.layers, layers.size()));
+    Sources sources(source, std::min<size_t>(capacity.layers, layers.size()));
     squash::CompressorPool pool(limits.compression, capacity.pool);
-    Fetch fetch(store, layers, pool, stop, what);
-    // The first goes on with the connection that brought the manifest.
-    std::vector<std::unique_ptr<image::Source>> siblings;
-    for (unsigned i = 1; i < workers; ++i) siblings.push_back(source.sibling());
+    Fetch fetch(store, sources, layers, pool, stop, what);
     {
         // Joined at the end of the block, whatever progress throws; `stop` makes that soon.
         std::vector<std::jthread> threads;
-        threads.emplace_back(&Fetch::work, &fetch, std::ref(source));
-        for (const auto& sibling : siblings) threads.emplace_back(&Fetch::work, &fetch, std::ref(*sibling));
+        for (unsigned i = 0; i < workers; ++i) threads.emplace_back(&Fetch::work, &fetch);
         try {
             fetch.watch(workers, progress);
         } catch (...) {
