@@ -47,9 +47,10 @@ uint32_t BlockWriter::add_fragment(Buffer bytes, uint32_t size) {
 StoredBlock BlockWriter::fragment(uint32_t number) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return fragments_.size() > number || dropped_; });
+    StoredBlock found = fragments_.size() > number ? fragments_[number] : StoredBlock{};
     lock.unlock();
     check();
-    return fragments_.at(number);
+    return found;
 }
 
 void BlockWriter::finish(sqfs_frag_table_t& table) {
