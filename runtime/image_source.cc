@@ -160,6 +160,10 @@ std::vector<std::string> pull_arguments(const plan::Site& site, const std::strin
     arguments.insert(arguments.end(), {"--store", store, "--policy", site.pull_policy});
     for (const auto& [host, registry] : site.registries)
         if (registry.plain_http) arguments.insert(arguments.end(), {"--plain-http", host});
+    // These may come from the caller's variables, which in a step are not in this process's environment.
+    for (const std::string& setting : {cat("BERTH_STORE_COMPRESSION=", site.compression), cat("BERTH_STORE_COMPRESSION_LEVEL=", site.compression_level),
+                                       cat("BERTH_NETWORK_CONNECTIONS=", site.connections), cat("BERTH_LIMITS_PULL_MEMORY=", site.pull_memory)})
+        arguments.insert(arguments.end(), {"--setting", setting});
     if (site.store_size > 0) arguments.insert(arguments.end(), {"--keep-bytes", std::to_string(site.store_size)});
     if (site.store_age > 0) arguments.insert(arguments.end(), {"--keep-days", std::to_string(site.store_age)});
     return arguments;

@@ -6,9 +6,12 @@
 
 namespace berth::image {
 
+/// Bytes that a sink gets at once, at most, of what was packed.
+inline constexpr size_t decompressor_output_size = 256 * 1024;
+
 using ByteSink = std::function<void(const void* data, size_t size)>;
 
-/// Takes packed bytes, gives unpacked ones to its sink. Output comes in pieces of at most a few hundred KiB, however much the input expands to.
+/// Takes packed bytes, gives unpacked ones to its sink. Output comes in pieces, however much the input expands to.
 class Decompressor {
   public:
     virtual ~Decompressor() = default;
@@ -18,8 +21,6 @@ class Decompressor {
     virtual void finish() = 0;
 };
 
-/// gzip with any number of members, checksums verified (ISA-L, twice as fast as zlib).
-std::unique_ptr<Decompressor> make_gzip_decompressor(ByteSink sink);
 /// zstd with any number of frames, skippable ones included; windows up to 128 MiB.
 std::unique_ptr<Decompressor> make_zstd_decompressor(ByteSink sink);
 /// Chooses by the first bytes: gzip, zstd, or else the bytes as they are. Media types are not asked, since registries are known to lie about them.

@@ -1,6 +1,7 @@
 #include "runtime/image/layer.hh"
 
 #include <atomic>
+#include <cerrno>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -104,7 +105,7 @@ class CancellableUnpacker : public Unpacker {
     } catch (const Error& error) {
         throw Error(doing + error.what(), error.exit_code());
     } catch (const std::bad_alloc&) {
-        throw Error(doing + "out of memory");
+        throw SysError("unpacking " + what, ENOMEM);
     } catch (const std::exception& error) {
         throw Error(doing + error.what());
     }
@@ -114,7 +115,7 @@ class CancellableUnpacker : public Unpacker {
 
 struct LayerConverter::Impl {
     Impl(int squash_fd, std::string what_layer, const ConvertOptions& convert_options)
-        : what(std::move(what_layer)), options(convert_options), writer(squash_fd, options.writer), unpacker(writer, options.limits, queue) {
+        : what(std::move(what_layer)), options(convert_options), writer(squash_fd, options.pool), unpacker(writer, options.limits, queue) {
         block.reserve(block_size);
         worker = std::thread([this] { work(); });
     }

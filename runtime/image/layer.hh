@@ -12,7 +12,7 @@ namespace berth::image {
 
 struct ConvertOptions {
     LayerLimits limits;
-    squash::WriterOptions writer;
+    squash::CompressorPool* pool = nullptr;  ///< see LayerWriter
 };
 
 struct ConvertedLayer {

@@ -22,6 +22,7 @@ struct Registry::Impl {
     plan::Reference reference;
     RegistryOptions options;
     std::vector<std::unique_ptr<RegistryClient>> hosts;  ///< the mirrors, then the registry
+    std::set<RegistryClient*> senders;                   ///< of the last blob
 
     Impl(const plan::Reference& ref, RegistryOptions opts) : reference(ref), options(std::move(opts)) {
         for (const std::string& mirror : options.mirrors) add(mirror, std::make_shared<Session>());
@@ -61,7 +62,7 @@ auto Registry::Impl::at_first(const Operation& operation, const bool& final, uns
 bool Registry::Impl::pass_over(RegistryClient& mirror, const Error& problem, bool unreachable) const {
     if (options.stop != nullptr && options.stop->load()) return false;
     if (unreachable) mirror.session()->given_up = true;
-    if (options.notice) options.notice(cat("mirror passed over: ", problem.what()));
+    if (options.notice) options.notice(cat("mirror ", mirror.host(), " passed over: ", problem.what()));
     return true;
 }
 
@@ -118,7 +119,10 @@ void Registry::Impl::stream_from(RegistryClient& host, const RetryRules& rules, 
 void Registry::stream_blob(const Descriptor& blob, const Sink& sink) {
     uint64_t received = 0;
     bool sink_failed = false;
+    RegistryClient* sender = nullptr;
+    impl_->senders.clear();
     auto take = [&](const void* data, size_t size) {
+        impl_->senders.insert(sender);
         sink_failed = true;
         if (size > blob.size - received)
             throw Error(cat(impl_->what(), ": the registry sent ", received + size, " or more bytes of ", blob.digest, " instead of ", blob.size, "; refused"));
@@ -126,15 +130,34 @@ void Registry::stream_blob(const Descriptor& blob, const Sink& sink) {
         received += size;
         sink_failed = false;
     };
-    impl_->at_first([&](RegistryClient& host, const RetryRules& rules) { impl_->stream_from(host, rules, blob, take, received); }, sink_failed);
+    auto stream = [&](RegistryClient& host, const RetryRules& rules) {
+        sender = &host;
+        impl_->stream_from(host, rules, blob, take, received);
+    };
+    impl_->at_first(stream, sink_failed);
+}
+
+std::string Registry::pass_over_senders() {
+    std::string names;
+    for (RegistryClient* sender : impl_->senders) {
+        if (sender == impl_->hosts.back().get()) continue;
+        sender->session()->given_up = true;
+        names += cat(names.empty() ? "" : ", ", sender->host());
+    }
+    return names;
 }
 
 std::string Registry::get_blob(const Descriptor& blob) {
-    std::string bytes = blob.data.value_or("");
-    if (!blob.data) stream_blob(blob, [&](const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); });
-    std::string digest = sha256_of(bytes);
-    if (digest != blob.digest) throw Error(cat(impl_->what(), ": the blob ", blob.digest, " has the digest ", digest, "; refused"));
-    return bytes;
+    for (;;) {
+        std::string bytes = blob.data.value_or("");
+        if (!blob.data) stream_blob(blob, [&](const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); });
+        std::string digest = sha256_of(bytes);
+        if (digest == blob.digest) return bytes;
+        std::string mirrors = blob.data ? "" : pass_over_senders();
+        std::string line = cat(impl_->what(), ": the blob ", blob.digest, " has the digest ", digest);
+        if (mirrors.empty()) throw Error(line + "; refused");
+        if (impl_->options.notice) impl_->options.notice(cat("mirror ", mirrors, " passed over: ", line));
+    }
 }
 
 void check_login(const std::string& host, RegistryOptions options, const Credentials& credentials) {

@@ -63,11 +63,14 @@ class Registry {
     std::optional<Resolution> head_manifest(const std::string& tag_or_digest);
     /// Verified against Docker-Content-Digest, and against the digest when asked by one. At most document_limit bytes.
     Document get_manifest(const std::string& tag_or_digest);
-    /// A whole small blob, taken from the descriptor's inline data when it is there; size and digest are verified.
+    /// A whole small blob, taken from the descriptor's inline data when it is there; size and digest are verified, and what a mirror sends wrong is
+    /// asked of the next host.
     std::string get_blob(const Descriptor& blob);
     /// Streams a blob and verifies its size; the digest is left to the caller, who hashes it anyway. A transfer that breaks goes on at the byte it had
     /// reached, perhaps from another host: the sink gets each byte once.
     void stream_blob(const Descriptor& blob, const Sink& sink);
+    /// To be called when the bytes of the last stream_blob() were wrong: see Source::pass_over_senders.
+    std::string pass_over_senders();
 
   private:
     struct Impl;

@@ -51,6 +51,7 @@ class RegistryClient {
     [[noreturn]] void refuse_answer(const HttpAnswer& answer, const std::string& what);
 
     const std::shared_ptr<Session>& session() const { return session_; }
+    const std::string& host() const { return host_; }
 
   private:
     std::string server() const { return "registry " + origin_.authority(); }

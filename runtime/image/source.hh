@@ -25,6 +25,9 @@ class Source {
     virtual std::string blob(const Descriptor& blob) = 0;
     /// Streams a layer and verifies its size; the digest is left to the caller, who hashes it anyway.
     virtual void stream(const Descriptor& blob, const Sink& sink) = 0;
+    /// After a stream() whose bytes were not the layer's: the mirrors that sent any of them are asked for nothing more, by the siblings neither.
+    /// Returns their names; empty when no mirror had a part in it, so that asking again would bring the same.
+    virtual std::string pass_over_senders() { return {}; }
     virtual std::unique_ptr<Source> sibling() const = 0;
 };
 

@@ -12,6 +12,7 @@ class RegistrySource : public Source {
     Document manifest(const std::string& digest) override { return registry_.get_manifest(digest.empty() ? asked_ : digest); }
     std::string blob(const Descriptor& blob) override { return registry_.get_blob(blob); }
     void stream(const Descriptor& blob, const Sink& sink) override { registry_.stream_blob(blob, sink); }
+    std::string pass_over_senders() override { return registry_.pass_over_senders(); }
     std::unique_ptr<Source> sibling() const override { return std::make_unique<RegistrySource>(registry_.sibling(), asked_); }
 
   private:

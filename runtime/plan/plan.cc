@@ -165,7 +165,7 @@ const std::vector<std::string>& host_paths() {
 Plan make_plan(const Request& request, const Caller& caller, const Job& job, const Site& site, const HostFacts& host, const ImageConfig& image) {
     Plan plan;
     plan.remap_root = request.remap_root.value_or(site.remap_root);
-    plan.system_calls = {site.confined, site.seccomp_allow, site.seccomp_deny};
+    plan.system_calls = {site.seccomp == "default", site.seccomp_allow, site.seccomp_deny};
     plan.writable = request.writable.value_or(site.writable);
     plan.tmpfs_size = site.tmpfs_size;
     plan.identity = {caller.uid, plan.remap_root ? 0 : caller.uid, caller.gid, plan.remap_root ? 0 : caller.gid};

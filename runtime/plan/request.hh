@@ -52,6 +52,10 @@ struct Site {
     std::string store_path = "/var/lib/berth/%U";
     std::string pull_policy = "newer";
     std::map<std::string, Registry> registries;
+    std::string compression = "zstd";   ///< of the layers in the store: zstd, lz4, gzip or none
+    unsigned compression_level = 0;     ///< as the codec counts; 0: what suits a pull
+    unsigned connections = 4;           ///< to a registry, at most: layers fetched at a time
+    uint64_t pull_memory = 128ULL << 20;  ///< bytes that a pull may take
     std::string proxy;     ///< "[http://]host:port" of an HTTP proxy for pulls; empty: that of the environment, or none
     std::string no_proxy;  ///< hosts that the proxy is not for, with commas
     bool remap_root = false;
@@ -61,7 +65,7 @@ struct Site {
     unsigned store_age = 0;   ///< days without use after which an image is removed; 0: never
     uint64_t tmpfs_size = 0;  ///< bytes of the writable layer; 0: the kernel's default, half of memory
     uint64_t cache_bytes = 64ULL << 20;  ///< decompressed blocks kept by the file server
-    bool confined = true;                ///< security.seccomp: the built-in list of refused system calls holds ...
+    std::string seccomp = "default";     ///< "default": the built-in list of refused system calls holds ..., or "off"
     std::vector<std::string> seccomp_allow;  ///< ... but for these ...
     std::vector<std::string> seccomp_deny;   ///< ... and these are refused besides
     unsigned server_threads = 0;         ///< 0: one a CPU this process may use, at most 8

@@ -61,12 +61,6 @@ Key size_key(uint64_t Site::*member) {
             }};
 }
 
-void set_seccomp(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
-    std::string choice = value_of<std::string>(node, key, name, "a text in quotes");
-    if (choice != "default" && choice != "off") throw Error(cat(place(name, node.source()), ": ", key, " must be default or off"));
-    site.confined = choice == "default";
-}
-
 /// Names with blanks or commas between them.
 Key names_key(std::vector<std::string> Site::*member) {
     return {Key::Type::text, [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
@@ -78,30 +72,43 @@ Key names_key(std::vector<std::string> Site::*member) {
             }};
 }
 
-void set_threads(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
-    auto count = value_of<int64_t>(node, key, name, "a number");
-    if (count < 0 || count > 256) throw Error(cat(place(name, node.source()), ": ", key, " must lie between 0 and 256"));
-    site.server_threads = static_cast<unsigned>(count);
+/// `unit` is a word behind the limits, with its space, or nothing.
+Key number_key(unsigned Site::*member, int64_t least, int64_t most, const char* unit = "") {
+    return {Key::Type::number, [=](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+                auto number = value_of<int64_t>(node, key, name, "a number");
+                if (number < least || number > most) throw Error(cat(place(name, node.source()), ": ", key, " must lie between ", least, " and ", most, unit));
+                site.*member = static_cast<unsigned>(number);
+            }};
 }
 
-void set_store_age(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
-    auto days = value_of<int64_t>(node, key, name, "a number of days");
-    if (days < 0 || days > 36500) throw Error(cat(place(name, node.source()), ": ", key, " must lie between 0 and 36500 days"));
-    site.store_age = static_cast<unsigned>(days);
+/// `words` as an error lists them: "a, b or c".
+Key word_key(std::string Site::*member, const std::vector<std::string>& words) {
+    return {Key::Type::text, [=](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+                site.*member = value_of<std::string>(node, key, name, "a text in quotes");
+                std::string list;
+                for (const std::string& word : words) {
+                    if (site.*member == word) return;
+                    list += cat(list.empty() ? "" : word == words.back() ? " or " : ", ", word);
+                }
+                throw Error(cat(place(name, node.source()), ": ", key, " must be ", list));
+            }};
 }
 
-void set_policy(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
-    site.pull_policy = value_of<std::string>(node, key, name, "a text in quotes");
-    for (const char* known : {"newer", "missing", "always", "never"})
-        if (site.pull_policy == known) return;
-    throw Error(cat(place(name, node.source()), ": ", key, " must be newer, missing, always or never"));
+/// Less than `least` bytes would be a pull that cannot be.
+void set_pull_memory(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+    constexpr uint64_t least = 48ULL << 20;
+    size_key(&Site::pull_memory).set(site, node, key, name);
+    if (site.pull_memory < least) throw Error(cat(place(name, node.source()), ": ", key, " must be at least \"48M\""));
 }
 
 /// Every key of the file but the registries' tables; tests hold conf/berth.conf to this list.
 const std::map<std::string, Key>& keys() {
     static const std::map<std::string, Key> all = {
         {"store.path", text_key(&Site::store_path)},
-        {"store.pull", {Key::Type::text, set_policy}},
+        {"store.pull", word_key(&Site::pull_policy, {"newer", "missing", "always", "never"})},
+        {"store.compression", word_key(&Site::compression, {"zstd", "lz4", "gzip", "none"})},
+        {"store.compression_level", number_key(&Site::compression_level, 0, 22)},
+        {"network.connections", number_key(&Site::connections, 1, 64)},
         {"network.proxy", text_key(&Site::proxy)},
         {"network.no_proxy", text_key(&Site::no_proxy)},
         {"defaults.remap_root", flag_key(&Site::remap_root)},
@@ -109,12 +116,13 @@ const std::map<std::string, Key>& keys() {
         {"defaults.writable", flag_key(&Site::writable)},
         {"limits.tmpfs_size", size_key(&Site::tmpfs_size)},
         {"limits.store_size", size_key(&Site::store_size)},
-        {"limits.store_age", {Key::Type::number, set_store_age}},
-        {"security.seccomp", {Key::Type::text, set_seccomp}},
+        {"security.seccomp", word_key(&Site::seccomp, {"default", "off"})},
         {"security.seccomp_allow", names_key(&Site::seccomp_allow)},
         {"security.seccomp_deny", names_key(&Site::seccomp_deny)},
+        {"limits.store_age", number_key(&Site::store_age, 0, 36500, " days")},
+        {"limits.pull_memory", {Key::Type::text, set_pull_memory}},
         {"mount.cache_size", size_key(&Site::cache_bytes)},
-        {"mount.threads", {Key::Type::number, set_threads}},
+        {"mount.threads", number_key(&Site::server_threads, 0, 256)},
     };
     return all;
 }

@@ -21,7 +21,7 @@ int import_command(int argc, char** argv) {
     ImportOptions options;
     app.add_option("--store", path, "directory of the store")->required();
     app.add_option("--site", site_file, "site file, of which the registries are used");
-    app.add_option("--plain-http", plain_http, "registry that is spoken to without TLS")->expected(1)->take_all();
+    app.add_option("--plain-http", plain_http, "registry that is spoken to without TLS")->allow_extra_args(false);
     app.add_option("--policy", policy, "newer, missing, always or never");
     app.add_option("-o,--output", file, "the file to write")->required();
     app.add_flag("--force", options.force, "replace it when it exists");
@@ -38,7 +38,9 @@ int import_command(int argc, char** argv) {
     std::vector<std::string> environment = environment_of_this_process();
     Options pull_options;
     pull_options.policy = parse_policy(policy);
-    pull_options.registry = options_for(reference, "", site_of(site_file, environment), environment);
+    plan::Site site = site_of(site_file, environment);
+    pull_options.limits = pull_limits(site);
+    pull_options.registry = options_for(reference, "", site, environment);
     pull_options.registry.plain_http.insert(plain_http.begin(), plain_http.end());
     set_daemon(pull_options, reference, environment);
     Output output({.quiet = quiet}, reference.text());

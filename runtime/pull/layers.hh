@@ -6,6 +6,7 @@
 
 #include "runtime/image/manifest.hh"
 #include "runtime/image/source.hh"
+#include "runtime/pull/capacity.hh"
 #include "runtime/pull/progress.hh"
 #include "runtime/store/store.hh"
 
@@ -17,8 +18,8 @@ struct MissingLayer {
 };
 
 /// Every layer is verified (size, digest, diff_id) before it is published. The first failure stops the others and is thrown.
-/// `stop` is the flag that a registry's options point to.
-void fetch_layers(const store::Store& store, const image::Source& source, const std::vector<MissingLayer>& layers, unsigned downloads,
+/// `source` and its siblings are used, each with a connection that it keeps from layer to layer. `stop` is the flag that a registry's options point to.
+void fetch_layers(const store::Store& store, image::Source& source, const std::vector<MissingLayer>& layers, const PullLimits& limits,
                   std::atomic<bool>& stop, const std::string& what, Meter& meter);
 
 }  // namespace berth::pull

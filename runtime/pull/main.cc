@@ -13,6 +13,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/image/gzip.hh"
 #include "runtime/plan/site_file.hh"
 #include "runtime/pull/daemons.hh"
 #include "runtime/pull/import.hh"
@@ -36,6 +37,8 @@ struct Arguments {
     std::string logout;
     bool password_from_input = false;
     pull::OutputOptions output;
+    std::vector<std::string> settings;
+    unsigned threads = 0;
     uint64_t keep_bytes = 0;
     unsigned keep_days = 0;
     std::string reference;
@@ -47,7 +50,12 @@ pull::Options options_of(const Arguments& arguments, const plan::Reference& refe
     out.policy = pull::parse_policy(arguments.policy);
     pull::set_daemon(out, reference, environment);
     out.keep = {arguments.keep_bytes, int64_t{24 * 3600} * arguments.keep_days};
-    out.registry = pull::options_for(reference, arguments.user, pull::site_of(arguments.site, environment), environment);
+    std::vector<std::string> settings = environment;
+    settings.insert(settings.end(), arguments.settings.begin(), arguments.settings.end());
+    plan::Site site = pull::site_of(arguments.site, settings);
+    out.limits = pull::pull_limits(site);
+    out.limits.threads = arguments.threads;
+    out.registry = pull::options_for(reference, arguments.user, site, environment);
     out.registry.plain_http.insert(arguments.plain_http.begin(), arguments.plain_http.end());
     return out;
 }
@@ -119,10 +127,13 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "verify") == 0) return run_command(argc, argv, pull::verify_command);
     Arguments arguments;
     CLI::App app("Brings an image into a store of berth.", "berth-pull");
+    app.set_version_flag("--version", cat("berth-pull " BERTH_VERSION ", gzip by ", image::name_of(image::best_gzip_engine())));
     app.add_option("--store", arguments.store, "directory of the store");
     app.add_option("--policy", arguments.policy, "newer (default), missing, always or never");
-    app.add_option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS (loopback always is)")->expected(1)->take_all();
+    app.add_option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS (loopback always is)")->allow_extra_args(false);
     app.add_option("--site", arguments.site, "site file, of which the registries are used");
+    app.add_option("--setting", arguments.settings, "BERTH_SECTION_KEY=VALUE, over the environment's variable of that name")->allow_extra_args(false);
+    app.add_option("--threads", arguments.threads, "that compress, at most; 0: one for each CPU")->check(CLI::Range(0, 1024));
     app.add_option("--keep-bytes", arguments.keep_bytes, "what the store may keep after the pull; 0: no limit");
     app.add_option("--keep-days", arguments.keep_days, "days without use after which images are removed then; 0: never");
     auto* report = app.add_flag("--report", arguments.output.report, "report to a program, by lines on the standard output");

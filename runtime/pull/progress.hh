@@ -71,6 +71,8 @@ class Meter {
     /// Begins the phase pulling. `layers` have their digest and total. Not while threads count bytes of the layers of an earlier one.
     void begin_layers(const std::string& title, const std::vector<LayerStatus>& layers);
     void advance_layer(size_t layer, uint64_t bytes) { layers_[layer].received += bytes; }
+    /// Bytes that came in vain, and will come again.
+    void take_back(size_t layer, uint64_t bytes) { layers_[layer].received -= bytes; }
     void set_layer(size_t layer, LayerState state, const std::string& owner = {});
     void retry(std::chrono::milliseconds delay, const std::string& reason);
     /// Lines that are known already are not told again: the threads of a pull run into the same things.

@@ -69,7 +69,7 @@ class Pull {
 void Pull::prepare_options() {
     image::RegistryOptions& registry = options_.registry;
     if (registry.stop == nullptr) registry.stop = &stop_;
-    registry.notice = [this](const std::string& line) { meter_.note(line); };
+    registry.notice = [this](const std::string& line) { line.starts_with("mirror ") ? meter_.warn(line) : meter_.note(line); };
     registry.retrying = [this](std::chrono::milliseconds delay, const std::string& reason) { meter_.retry(delay, reason); };
     // With an image to fall back on, a start does not wait for a registry that is down.
     auto known = policy_ == Policy::newer && !is_local() ? store_.digest_of(record_) : std::nullopt;
@@ -185,7 +185,7 @@ void Pull::fetch_image(const Chain& chain) {
         else if (!known)
             missing.push_back({chain.manifest.layers[i], diff_id});
     }
-    fetch_layers(store_, source(), missing, options_.downloads, stop_, what_, meter_);
+    fetch_layers(store_, source(), missing, options_.limits, stop_, what_, meter_);
     meter_.begin(Phase::merging, cat("merging the ", image.diff_ids.size(), " layers of ", what_));
     store_.publish_image(chain.document.digest, {chain.document.bytes, config, make_index(store_, image, what_)});
 }

@@ -5,6 +5,7 @@
 
 #include "runtime/image/registry.hh"
 #include "runtime/plan/reference.hh"
+#include "runtime/pull/capacity.hh"
 #include "runtime/pull/progress.hh"
 #include "runtime/store/collect.hh"
 #include "runtime/store/store.hh"
@@ -24,7 +25,7 @@ struct Options {
     image::RegistryOptions registry;
     std::string docker_socket = "/var/run/docker.sock";
     std::string podman_socket;  ///< empty: where systemd has it for the calling user
-    unsigned downloads = 3;  ///< layers at a time
+    PullLimits limits;
     store::KeepLimits keep;  ///< applied to the store after a pull that brought something
 };
 

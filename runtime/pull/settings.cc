@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/site_file.hh"
@@ -18,6 +19,19 @@ image::RegistryOptions registry_options(const plan::Site& site, const std::strin
         if (!entry.ca.empty()) out.ca[host] = entry.ca;
         if (host == image::registry_host(registry)) out.mirrors = entry.mirrors;
     }
+    return out;
+}
+
+PullLimits pull_limits(const plan::Site& site) {
+    PullLimits out;
+    auto codec = squash::codec_of(site.compression);
+    if (!codec) throw Error(cat("store.compression: \"", printable(site.compression), "\" is not one of zstd, lz4, gzip, none"));
+    out.compression = {*codec, site.compression_level};
+    unsigned highest = squash::highest_level(*codec);
+    if (site.compression_level > highest)
+        throw Error(cat("store.compression_level: ", site.compression, " has no level ", site.compression_level, "; ", highest == 0 ? "leave it at 0" : cat("write 0 to ", highest)));
+    out.connections = site.connections;
+    out.memory = site.pull_memory;
     return out;
 }
 

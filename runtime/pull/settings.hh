@@ -5,11 +5,15 @@
 
 #include "runtime/image/registry.hh"
 #include "runtime/plan/request.hh"
+#include "runtime/pull/capacity.hh"
 
 namespace berth::pull {
 
 /// Pure. The options for pulls from `registry`: plain HTTP, certificates, mirrors and the proxy.
 image::RegistryOptions registry_options(const plan::Site& site, const std::string& registry);
+
+/// Pure. Codec, connections and memory. Throws Error for a level that the codec does not have.
+PullLimits pull_limits(const plan::Site& site);
 
 /// Pure. Where logins lie, by the variables among `environment` (NAME=VALUE).
 image::CredentialPlaces credential_places(const std::vector<std::string>& environment);

@@ -25,6 +25,7 @@ void repair_image(const store::Store& store, const plan::Reference& reference, c
     std::vector<std::string> environment = environment_of_this_process();
     Options options;
     options.policy = Policy::missing;
+    options.limits = pull_limits(site);
     options.registry = options_for(reference, "", site, environment);
     set_daemon(options, reference, environment);
     Output output({.quiet = quiet}, reference.text());
@@ -69,7 +70,7 @@ int verify_command(int argc, char** argv) {
     VerifyArguments arguments;
     app.add_option("--store", arguments.store, "directory of the store")->required();
     app.add_option("--site", arguments.site, "site file, of which the registries are used");
-    app.add_option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS")->expected(1)->take_all();
+    app.add_option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS")->allow_extra_args(false);
     app.add_flag("--repair", arguments.repair, "fetch again what is damaged or missing");
     app.add_flag("-q,--quiet", arguments.quiet, "print nothing but problems");
     try {

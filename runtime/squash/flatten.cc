@@ -1,20 +1,20 @@
 #include "runtime/squash/flatten.hh"
 
-#include <sqfs/compressor.h>
 #include <sqfs/frag_table.h>
 #include <sqfs/super.h>
 #include <sqfs/xattr_writer.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <new>
+#include <optional>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/squash/compression.hh"
 #include "runtime/squash/flatten_blocks.hh"
+#include "runtime/squash/repack.hh"
 #include "runtime/squash/tree_data.hh"
 #include "runtime/squash/writer_file.hh"
 #include "runtime/squash/writer_tables.hh"
@@ -25,15 +25,14 @@ namespace berth::squash {
 namespace {
 
 constexpr const char* writing = "writing a squashfs file";
-constexpr uint32_t no_fragment = 0xFFFFFFFF;
-constexpr unsigned zstd_level = 1;
 
 class Flattener {
   public:
-    Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const LayerInfo& format, int fd, const std::string& what, const Copied& copied);
+    Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd, const std::string& what, const Copied& copied);
     void write(const std::vector<AddedFile>& added);
 
   private:
+    bool is_copied(size_t layer) const { return infos_[layer].codec == format_.codec && infos_[layer].block_size == format_.block_size; }
     void start();
     void copy_blocks();
     void add_fragments();
@@ -42,12 +41,12 @@ class Flattener {
     void fill_file(NewInode& inode, const Node& node);
     uint32_t xattrs_of(uint32_t set);
     void add_file(const AddedFile& file);
-    sqfs_inode_generic_t* new_file(uint64_t size, uint64_t start, const std::vector<uint32_t>& blocks) const;
     void finish();
 
     const Tree::Impl& tree_;
     const std::vector<Fd>& layers_;
-    LayerInfo format_;
+    const std::vector<LayerInfo>& infos_;
+    LayerInfo format_;  ///< the base layer's, which is mostly the largest
     int fd_;
     const std::string& what_;
     const Copied& copied_;
@@ -58,30 +57,24 @@ class Flattener {
     sqfs_super_t super_{};
     uint64_t position_ = 0;
     std::vector<BlockRanges> ranges_;
+    std::vector<sqfs_u32> fragment_numbers_;  ///< of each fragment of the tree
+    std::optional<Repacker> repacker_;        ///< of what is not copied
     std::vector<NewInode*> inodes_;       ///< of each node; null for what is left out
     std::vector<uint32_t> xattr_indexes_;  ///< of each set of the tree
     EntryTree entries_;
 };
 
-SqfsPtr<sqfs_compressor_t> make_compressor(const OutputFile& file, const LayerInfo& format) {
-    sqfs_compressor_config_t config;
-    auto codec = static_cast<SQFS_COMPRESSOR>(format.codec);
-    file.check(sqfs_compressor_config_init(&config, codec, format.block_size, 0), "setting up the compressor");
-    if (format.codec == Codec::zstd) config.level = zstd_level;
-    sqfs_compressor_t* compressor = nullptr;
-    file.check(sqfs_compressor_create(&config, &compressor), "setting up the compressor");
-    return SqfsPtr<sqfs_compressor_t>(compressor);
-}
-
-Flattener::Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const LayerInfo& format, int fd, const std::string& what, const Copied& copied)
+Flattener::Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd, const std::string& what,
+                     const Copied& copied)
     : tree_(tree),
       layers_(layers),
-      format_(format),
+      infos_(infos),
+      format_(infos.empty() ? LayerInfo{"", Codec::zstd, 128 << 10} : infos.front()),
       fd_(fd),
       what_(what),
       copied_(copied),
       file_(fd, what),
-      compressor_(make_compressor(file_, format)),
+      compressor_(make_compressor({format_.codec, 0}, format_.block_size)),
       fragments_(sqfs_frag_table_create(0)),
       xattrs_(sqfs_xattr_writer_create(0)),
       ranges_(ranges_of(tree, layers.size())) {
@@ -93,6 +86,7 @@ void Flattener::write(const std::vector<AddedFile>& added) {
     copy_blocks();
     add_fragments();
     add_nodes();
+    if (repacker_) repacker_->finish(*fragments_);
     for (const AddedFile& file : added) add_file(file);
     finish();
 }
@@ -109,24 +103,27 @@ void Flattener::start() {
 
 void Flattener::copy_blocks() {
     uint64_t total = 0, start = position_;
-    for (BlockRanges& ranges : ranges_) total += ranges.join();
+    for (size_t i = 0; i < layers_.size(); ++i)
+        if (is_copied(i)) total += ranges_[i].join();
     auto advance = [&](uint64_t position) {
         if (copied_) copied_(position - start, total);
     };
     advance(start);
-    for (size_t i = 0; i < layers_.size(); ++i) ranges_[i].copy(layers_[i].get(), fd_, position_, what_, advance);
+    for (size_t i = 0; i < layers_.size(); ++i)
+        if (is_copied(i)) ranges_[i].copy(layers_[i].get(), fd_, position_, what_, advance);
     file_.check(file_.truncate(&file_, position_), writing);
 }
 
 /// A fragment of the merged tree belongs to the one layer whose files refer to it.
 void Flattener::add_fragments() {
-    std::vector<uint64_t> starts(tree_.fragments.size(), 0);
+    constexpr uint64_t unused = UINT64_MAX;
+    std::vector<uint64_t> starts(tree_.fragments.size(), unused);
     for (const Node& node : tree_.nodes)
-        if (S_ISREG(node.mode) && node.fragment != Node::none) starts[node.fragment] = ranges_[node.layer].moved(tree_.fragments[node.fragment].start);
-    for (size_t i = 0; i < starts.size(); ++i) {
-        sqfs_u32 index = 0;
-        file_.check(sqfs_frag_table_append(fragments_.get(), starts[i], tree_.fragments[i].size, &index), writing);
-    }
+        if (S_ISREG(node.mode) && node.fragment != Node::none && is_copied(node.layer))
+            starts[node.fragment] = ranges_[node.layer].moved(tree_.fragments[node.fragment].start);
+    fragment_numbers_.resize(starts.size());
+    for (size_t i = 0; i < starts.size(); ++i)
+        if (starts[i] != unused) file_.check(sqfs_frag_table_append(fragments_.get(), starts[i], tree_.fragments[i].size, &fragment_numbers_[i]), writing);
 }
 
 void Flattener::add_nodes() {
@@ -154,29 +151,20 @@ NewInode* Flattener::inode_of(const Node& node, uint32_t number) {
 }
 
 void Flattener::fill_file(NewInode& inode, const Node& node) {
+    inode.file = std::make_unique<StoredFile>();
+    if (!is_copied(node.layer)) {
+        if (!repacker_) repacker_.emplace(file_, layers_, infos_, format_, what_);
+        return repacker_->add(*inode.file, tree_, node);
+    }
     std::vector<uint32_t> blocks(tree_.blocks.begin() + static_cast<ptrdiff_t>(node.first), tree_.blocks.begin() + static_cast<ptrdiff_t>(node.first + node.count));
     bool stored = std::any_of(blocks.begin(), blocks.end(), [](uint32_t block) { return (block & block_size_mask) > 0; });
-    inode.file = new_file(node.size, stored ? ranges_[node.layer].moved(node.start) : 0, blocks);
-    if (node.fragment != Node::none) file_.check(sqfs_inode_set_frag_location(inode.file, node.fragment, node.fragment_offset), writing);
-    uint64_t holes = 0;
+    StoredFile& file = *inode.file;
+    file.size = node.size;
+    file.start = stored ? ranges_[node.layer].moved(node.start) : 0;
+    if (node.fragment != Node::none) file.fragment = fragment_numbers_[node.fragment], file.fragment_offset = node.fragment_offset;
     for (size_t i = 0; i < blocks.size(); ++i)
-        if (blocks[i] == 0) holes += std::min<uint64_t>(format_.block_size, node.size - i * uint64_t{format_.block_size});
-    if (holes == 0) return;
-    file_.check(sqfs_inode_make_extended(inode.file), writing);
-    inode.file->data.file_ext.sparse = holes;
-}
-
-sqfs_inode_generic_t* Flattener::new_file(uint64_t size, uint64_t start, const std::vector<uint32_t>& blocks) const {
-    size_t payload = blocks.size() * sizeof(uint32_t);
-    auto* record = static_cast<sqfs_inode_generic_t*>(std::calloc(1, sizeof(sqfs_inode_generic_t) + payload));
-    if (record == nullptr) throw std::bad_alloc();
-    record->base.type = SQFS_INODE_FILE;
-    record->payload_bytes_available = record->payload_bytes_used = static_cast<sqfs_u32>(payload);
-    if (payload > 0) std::memcpy(record->extra, blocks.data(), payload);
-    int failed = sqfs_inode_set_file_size(record, size) | sqfs_inode_set_file_block_start(record, start) | sqfs_inode_set_frag_location(record, no_fragment, 0);
-    if (failed != 0) std::free(record);
-    file_.check(failed, writing);
-    return record;
+        if (blocks[i] == 0) file.holes += std::min<uint64_t>(format_.block_size, node.size - i * uint64_t{format_.block_size});
+    file.blocks = std::move(blocks);
 }
 
 uint32_t Flattener::xattrs_of(uint32_t set) {
@@ -200,7 +188,7 @@ void Flattener::add_file(const AddedFile& file) {
     uint64_t start = file_.size();
     file_.check(file_.write_at(&file_, start, file.content.data(), file.content.size()), writing);
     NewInode& inode = entries_.make(S_IFREG | file.mode);
-    inode.file = new_file(file.content.size(), start, blocks);
+    inode.file = std::make_unique<StoredFile>(StoredFile{.size = file.content.size(), .start = start, .blocks = std::move(blocks)});
     entries_.put(file.path, inode);
 }
 
@@ -217,11 +205,7 @@ void Flattener::finish() {
 
 void flatten(const Tree& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, const std::vector<AddedFile>& added, int fd,
              const std::string& what, const Copied& copied) {
-    LayerInfo format = infos.empty() ? LayerInfo{"", Codec::zstd, 128 << 10} : infos.front();
-    for (const LayerInfo& info : infos)
-        if (info.codec != format.codec || info.block_size != format.block_size)
-            throw Error(cat("writing ", what, ": the layers of the image are packed in different ways; pull it again into an empty store"));
-    Flattener(tree.impl(), layers, format, fd, what, copied).write(added);
+    Flattener(tree.impl(), layers, infos, fd, what, copied).write(added);
 }
 
 }  // namespace berth::squash

@@ -1,8 +1,5 @@
 #include "runtime/squash/writer.hh"
 
-#include <sqfs/block_processor.h>
-#include <sqfs/block_writer.h>
-#include <sqfs/compressor.h>
 #include <sqfs/frag_table.h>
 #include <sqfs/super.h>
 #include <sqfs/xattr_writer.h>
@@ -11,11 +8,14 @@
 #include <algorithm>
 #include <limits>
 #include <new>
+#include <optional>
 #include <stdexcept>
-#include <vector>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/squash/compression.hh"
+#include "runtime/squash/compressor_pool.hh"
+#include "runtime/squash/file_cutter.hh"
 #include "runtime/squash/writer_file.hh"
 #include "runtime/squash/writer_tables.hh"
 #include "runtime/squash/writer_tree.hh"
@@ -26,18 +26,6 @@ namespace {
 
 constexpr const char* writing = "writing a squashfs file";
 
-/// Blocks waiting for a compressor, for each of them: enough to keep it busy, few enough for a small and known memory use.
-constexpr unsigned backlog_per_worker = 8;
-
-SqfsPtr<sqfs_compressor_t> make_compressor(const OutputFile& file, const WriterOptions& options, uint16_t flags) {
-    sqfs_compressor_config_t config;
-    file.check(sqfs_compressor_config_init(&config, SQFS_COMP_ZSTD, options.block_size, flags), "setting up the zstd compressor");
-    config.level = options.level;
-    sqfs_compressor_t* compressor = nullptr;
-    file.check(sqfs_compressor_create(&config, &compressor), "setting up the zstd compressor");
-    return SqfsPtr<sqfs_compressor_t>(compressor);
-}
-
 template <typename T>
 SqfsPtr<T> owned(T* object) {
     if (object == nullptr) throw std::bad_alloc();
@@ -47,45 +35,20 @@ SqfsPtr<T> owned(T* object) {
 }  // namespace
 
 struct LayerWriter::Impl {
-    Impl(int fd, const WriterOptions& writer_options)
-        : options(writer_options),
+    Impl(int fd, CompressorPool* shared)
+        : own(shared != nullptr ? nullptr : std::make_unique<CompressorPool>(Compression{}, PoolLimits{})),
+          pool(shared != nullptr ? *shared : *own),
           file(fd),
-          compressor(make_compressor(file, options, 0)),
-          uncompressor(make_compressor(file, options, SQFS_COMP_FLAG_UNCOMPRESS)),
-          blocks(owned(sqfs_block_writer_create(&file, SQFS_DEVBLK_SIZE, 0))),
+          compressor(make_compressor(pool.compression(), pool.block_size())),
           fragments(owned(sqfs_frag_table_create(0))),
           xattrs(owned(sqfs_xattr_writer_create(0))) {
         // The modification time is zero, so that equal layers are equal files.
-        file.check(sqfs_super_init(&super, options.block_size, 0, SQFS_COMP_ZSTD), writing);
+        file.check(sqfs_super_init(&super, pool.block_size(), 0, static_cast<SQFS_COMPRESSOR>(stored_codec(pool.compression().codec))), writing);
         file.check(sqfs_super_write(&super, &file), writing);
         int written = compressor->write_options(compressor.get(), &file);
         file.check(std::min(written, 0), writing);
         if (written > 0) super.flags |= SQFS_FLAG_COMPRESSOR_OPTIONS;
-        make_processor();
-    }
-
-    /// libsquashfs 1.2 leaks the blocks in flight when it is destroyed in the middle of its work; there are few, so it may as well end it.
-    ~Impl() {
-        if (!processor || finished) return;
-        sqfs_block_processor_end_file(processor.get());
-        sqfs_block_processor_finish(processor.get());
-    }
-
-    void make_processor() {
-        sqfs_block_processor_desc_t description{};
-        description.size = sizeof description;
-        description.max_block_size = options.block_size;
-        description.num_workers = std::max(options.workers, 1U);
-        description.max_backlog = description.num_workers * backlog_per_worker;
-        description.cmp = compressor.get();
-        description.wr = blocks.get();
-        description.tbl = fragments.get();
-        // Duplicate tails are compared byte by byte: a 32-bit checksum alone would one day mix two files up.
-        description.file = &file;
-        description.uncmp = uncompressor.get();
-        sqfs_block_processor_t* made = nullptr;
-        file.check(sqfs_block_processor_create_ex(&description, &made), "starting the compressor threads");
-        processor.reset(made);
+        cutter.emplace(file, pool);
     }
 
     void set(NewInode& inode, const Attributes& attributes) {
@@ -115,22 +78,24 @@ struct LayerWriter::Impl {
         return inode;
     }
 
-    void begin_data(NewInode& inode) { file.check(sqfs_block_processor_begin_file(processor.get(), &inode.file, nullptr, 0), writing); }
+    void begin_data(NewInode& inode) {
+        inode.file = std::make_unique<StoredFile>();
+        cutter->begin(*inode.file);
+    }
 
-    WriterOptions options;
+    std::unique_ptr<CompressorPool> own;
+    CompressorPool& pool;
     OutputFile file;
-    SqfsPtr<sqfs_compressor_t> compressor, uncompressor;
-    SqfsPtr<sqfs_block_writer_t> blocks;
+    SqfsPtr<sqfs_compressor_t> compressor;
     SqfsPtr<sqfs_frag_table_t> fragments;
     SqfsPtr<sqfs_xattr_writer_t> xattrs;
     sqfs_super_t super{};
     EntryTree tree;
     uint64_t target_bytes = 0;  // of symlinks
-    bool finished = false;
-    SqfsPtr<sqfs_block_processor_t> processor;  // after all it refers to: its threads end first
+    std::optional<FileCutter> cutter;  // after all that it writes to
 };
 
-LayerWriter::LayerWriter(int fd, const WriterOptions& options) : impl_(std::make_unique<Impl>(fd, options)) {}
+LayerWriter::LayerWriter(int fd, CompressorPool* pool) : impl_(std::make_unique<Impl>(fd, pool)) {}
 
 LayerWriter::~LayerWriter() = default;
 
@@ -186,24 +151,20 @@ void LayerWriter::begin_file(std::string_view path, const Attributes& attributes
 }
 
 void LayerWriter::append(const void* data, size_t size) {
-    if (size == 0) return;  // libsquashfs 1.2 dereferences null when a file starts with an empty piece
-    impl_->file.check(sqfs_block_processor_append(impl_->processor.get(), data, size), writing);
+    impl_->cutter->append(data, size);
 }
 
 void LayerWriter::append_zeros(uint64_t size) {
-    // The block processor finds the zeros again and stores no block for them.
-    static const std::vector<char> zeros(128 * 1024);
-    for (; size > 0; size -= std::min<uint64_t>(size, zeros.size())) append(zeros.data(), std::min<uint64_t>(size, zeros.size()));
+    impl_->cutter->append_zeros(size);
 }
 
 void LayerWriter::end_file() {
-    impl_->file.check(sqfs_block_processor_end_file(impl_->processor.get()), writing);
+    impl_->cutter->end();
 }
 
 void LayerWriter::finish() {
     Impl& impl = *impl_;
-    impl.file.check(sqfs_block_processor_finish(impl.processor.get()), writing);
-    impl.finished = true;
+    impl.cutter->finish(*impl.fragments);
     write_tables(impl.tree, {impl.file, impl.compressor.get(), impl.fragments.get(), impl.xattrs.get(), impl.super});
     impl.super.bytes_used = impl.file.size();
     impl.file.check(sqfs_super_write(&impl.super, &impl.file), writing);

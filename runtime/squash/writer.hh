@@ -19,13 +19,10 @@ struct Attributes {
     std::map<std::string, std::string> xattrs = {};
 };
 
-struct WriterOptions {
-    unsigned level = 1;  ///< of zstd
-    uint32_t block_size = 128 * 1024;
-    unsigned workers = 1;  ///< compressor threads
-};
+class CompressorPool;
 
-/// The tree is kept in memory; file data is compressed and written as it comes. The result is reproducible: the same calls give the same bytes.
+/// The tree is kept in memory; file data is compressed and written as it comes. The result is reproducible: the same calls give the same bytes,
+/// whatever the pool has of threads and buffers.
 ///
 /// Paths are relative and normalised by the caller ("usr/bin/ls"; "" is the root): an empty, "." or ".." component is a logic error.
 /// Missing parents are made with default attributes. An entry replaces an earlier one of the same path (last wins), but a directory
@@ -34,8 +31,9 @@ struct WriterOptions {
 class LayerWriter {
   public:
     /// Writes to the empty regular file `fd`, opened for reading (to find duplicates) and writing, which the caller owns and closes after
-    /// finish(). Throws Error.
-    LayerWriter(int fd, const WriterOptions& options);
+    /// finish(). Codec and block size are those of `pool`, which must outlive it; many writers may share one. Null: one of its own with one thread
+    /// and what is usual for the rest. Throws Error.
+    LayerWriter(int fd, CompressorPool* pool);
     ~LayerWriter();
     LayerWriter(const LayerWriter&) = delete;
     LayerWriter& operator=(const LayerWriter&) = delete;

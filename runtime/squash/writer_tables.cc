@@ -132,12 +132,28 @@ class TableWriter {
     }
 
     void write_file(NewInode& inode) {
-        if (inode.links > 1) check(sqfs_inode_make_extended(inode.file));  // the basic form means one link
-        if (inode.file->base.type == SQFS_INODE_EXT_FILE) inode.file->data.file_ext.nlink = inode.links;
-        if (inode.xattr != no_xattrs) check(sqfs_inode_set_xattr_index(inode.file, inode.xattr));
-        write_inode(inode, *inode.file);
-        sqfs_free(inode.file);  // the block lists of large layers are worth freeing early
-        inode.file = nullptr;
+        InodePtr record = file_record(*inode.file);
+        if (inode.links > 1) check(sqfs_inode_make_extended(record.get()));  // the basic form means one link
+        if (record->base.type == SQFS_INODE_EXT_FILE) record->data.file_ext.nlink = inode.links;
+        if (inode.xattr != no_xattrs) check(sqfs_inode_set_xattr_index(record.get(), inode.xattr));
+        write_inode(inode, *record);
+        inode.file.reset();  // the block lists of large layers are worth freeing early
+    }
+
+    InodePtr file_record(const StoredFile& file) const {
+        size_t payload = file.blocks.size() * sizeof(uint32_t);
+        InodePtr record = new_record(payload);
+        record->base.type = SQFS_INODE_FILE;
+        record->payload_bytes_available = record->payload_bytes_used = static_cast<sqfs_u32>(payload);
+        if (payload > 0) std::memcpy(record->extra, file.blocks.data(), payload);
+        check(sqfs_inode_set_file_size(record.get(), file.size));
+        check(sqfs_inode_set_file_block_start(record.get(), file.start));
+        check(sqfs_inode_set_frag_location(record.get(), file.fragment, file.fragment_offset));
+        if (file.holes > 0) {
+            check(sqfs_inode_make_extended(record.get()));
+            record->data.file_ext.sparse = file.holes;
+        }
+        return record;
     }
 
     static InodePtr new_record(size_t payload) {

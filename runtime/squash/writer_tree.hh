@@ -1,7 +1,5 @@
 // The tree of entries that a LayerWriter collects: names in memory, file data already on its way to the disk.
 #pragma once
-#include <sqfs/inode.h>
-
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -10,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/squash/stored_file.hh"
+
 namespace berth::squash {
 
 inline constexpr uint32_t no_xattrs = 0xFFFFFFFF;
@@ -17,11 +17,6 @@ inline constexpr uint64_t unwritten = UINT64_MAX;
 
 /// An inode to be; hard links are several names for one.
 struct NewInode {
-    NewInode() = default;
-    ~NewInode() { sqfs_free(file); }
-    NewInode(const NewInode&) = delete;
-    NewInode& operator=(const NewInode&) = delete;
-
     bool is_directory() const { return children != nullptr; }
 
     bool implied = false;  ///< a directory that only the path of an entry below it made
@@ -30,7 +25,7 @@ struct NewInode {
     uint32_t uid = 0, gid = 0;
     uint32_t mtime = 0;
     uint32_t xattr = no_xattrs;                                               ///< index of its set in the xattr table
-    sqfs_inode_generic_t* file = nullptr;                                     ///< of a regular file: made and still changed by the block processor
+    std::unique_ptr<StoredFile> file;                                         ///< of a regular file: still changed while its blocks are on their way
     std::string target;                                                       ///< of a symlink
     std::unique_ptr<std::map<std::string, NewInode*, std::less<>>> children;  ///< of a directory, in the byte order that the format wants
 
@@ -45,7 +40,7 @@ class EntryTree {
     EntryTree();
 
     NewInode& root() const { return *root_; }
-    /// A new inode without a name; it lives as long as the tree, whether or not it keeps a name, since the block processor may still write to it.
+    /// A new inode without a name; it lives as long as the tree, whether or not it keeps a name, since its blocks may still be on their way.
     NewInode& make(uint32_t mode);
     /// The inode called `path`, or null.
     NewInode* find(std::string_view path) const;

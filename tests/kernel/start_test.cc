@@ -108,6 +108,30 @@ TEST_CASE("layers are merged", "[kernel][start]") {
     CHECK(seen.text == "changed keep basetop");
 }
 
+TEST_CASE("layers of different codecs and block sizes are one image", "[kernel][start]") {
+    NEED_CONTAINERS();
+    using squash::Codec;
+    std::vector<std::unique_ptr<squash::CompressorPool>> pools;
+    std::vector<squash::CompressorPool*> order;
+    std::vector<Fill> fills;
+    for (auto [codec, block] : {std::pair{Codec::zstd, 128U << 10}, {Codec::lz4, 4U << 10}, {Codec::gzip, 1U << 20}, {Codec::none, 64U << 10}}) {
+        pools.push_back(std::make_unique<squash::CompressorPool>(squash::Compression{codec}, squash::PoolLimits{.block_size = block}));
+        order.push_back(pools.back().get());
+        fills.push_back([number = fills.size()](squash::LayerWriter& writer) { add_file(writer, cat("file", number), pattern(1'500'000 + number)); });
+    }
+    ContainerImage image = make_image(fills, order);
+    Outcome seen = as_user([&] {
+        StartedContainer container = start_container(bare_plan(), std::move(image), {});
+        return run_task(container, [] {
+            std::string same;
+            for (size_t number = 0; number < 4; ++number) same += slurp(cat("/file", number)) == pattern(1'500'000 + number) ? "same " : "different ";
+            return same;
+        });
+    });
+    CHECK(seen.error == "");
+    CHECK(seen.text == "same same same same ");
+}
+
 TEST_CASE("the root is writable and the image unchanged", "[kernel][start]") {
     NEED_CONTAINERS();
     Outcome wrote = in_container(plan_for(), fill_sample, [] {

@@ -129,13 +129,13 @@ ContainerImage make_image(const Fill& fill) {
     return make_image(std::vector<Fill>{fill});
 }
 
-ContainerImage make_image(const std::vector<Fill>& fills) {
+ContainerImage make_image(const std::vector<Fill>& fills, const std::vector<squash::CompressorPool*>& pools) {
     std::vector<Fd> files;
     std::vector<squash::Tree> trees;
     std::vector<squash::LayerInfo> about;
     for (const Fill& fill : fills) {
         Fd file(::memfd_create("layer", MFD_CLOEXEC));
-        squash::LayerWriter writer(file.get(), {});
+        squash::LayerWriter writer(file.get(), files.size() < pools.size() ? pools[files.size()] : nullptr);
         fill(writer);
         writer.finish();
         squash::LayerInfo info;

@@ -10,6 +10,7 @@
 
 #include "runtime/container_start.hh"
 #include "runtime/plan/plan.hh"
+#include "runtime/squash/compressor_pool.hh"
 #include "runtime/squash/writer.hh"
 
 namespace berth::kernel_test {
@@ -52,8 +53,8 @@ using Fill = std::function<void(squash::LayerWriter&)>;
 
 /// An image of one layer that `fill` writes, in memory.
 ContainerImage make_image(const Fill& fill);
-/// An image of several layers, the base first.
-ContainerImage make_image(const std::vector<Fill>& layers);
+/// An image of several layers, the base first; each with the pool of its place in `pools`, as far as these go.
+ContainerImage make_image(const std::vector<Fill>& layers, const std::vector<squash::CompressorPool*>& pools = {});
 
 /// Adds a file with `content`.
 void add_file(squash::LayerWriter& writer, const std::string& path, const std::string& content, uint32_t mode = 0644);

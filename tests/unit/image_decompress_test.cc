@@ -7,6 +7,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/image/decompress.hh"
 #include "runtime/image/digest.hh"
+#include "runtime/image/gzip.hh"
 #include "tests/fixtures/pack.hh"
 
 using namespace berth;
@@ -16,9 +17,14 @@ using fixtures::zstd;
 
 namespace {
 
+/// Of the test that runs: each one about gzip holds for all of them.
+GzipEngine engine = best_gzip_engine();
+
+void every_engine() { engine = GENERATE(from_range(gzip_engines())); }
+
 std::string unpacked(const std::string& bytes, size_t step = std::string::npos) {
     std::string out;
-    auto decompressor = make_decompressor([&](const void* data, size_t size) { out.append(static_cast<const char*>(data), size); });
+    auto decompressor = make_decompressor([&](const void* data, size_t size) { out.append(static_cast<const char*>(data), size); }, engine);
     for (size_t at = 0; at < bytes.size(); at += std::min(step, bytes.size() - at))
         decompressor->feed(bytes.data() + at, std::min(step, bytes.size() - at));
     decompressor->finish();
@@ -35,6 +41,7 @@ std::string text(size_t size) {
 }  // namespace
 
 TEST_CASE("decompress: gzip, zstd and plain bytes are told by content", "[decompress]") {
+    every_engine();
     std::string data = text(700'000);
     for (size_t step : {size_t{1}, size_t{4093}, std::string::npos}) {
         CHECK((unpacked(gzip(data), step) == data));
@@ -48,6 +55,7 @@ TEST_CASE("decompress: gzip, zstd and plain bytes are told by content", "[decomp
 }
 
 TEST_CASE("hostile row 17: multi-member gzip is whole, cut or followed by garbage it is refused", "[decompress][hostile]") {
+    every_engine();
     std::string first = text(3000), second = text(100), packed = gzip(first) + gzip("") + gzip(second);
     for (size_t step = 1; step < 80; ++step) CHECK((unpacked(packed, step) == first + second));
     CHECK((unpacked(packed) == first + second));
@@ -64,6 +72,7 @@ TEST_CASE("hostile row 17: multi-member gzip is whole, cut or followed by garbag
 }
 
 TEST_CASE("decompress: damaged gzip is refused", "[decompress]") {
+    every_engine();
     std::string packed = gzip(text(50'000));
     std::string bad = packed;
     bad[bad.size() - 8] ^= 1;
@@ -79,6 +88,7 @@ TEST_CASE("decompress: damaged gzip is refused", "[decompress]") {
 }
 
 TEST_CASE("decompress: gzip headers with every optional field", "[decompress]") {
+    every_engine();
     std::string plain = gzip("payload"), body = plain.substr(10);
     std::string header = plain.substr(0, 10);
     header[3] = 4 | 8 | 16;
@@ -107,15 +117,22 @@ TEST_CASE("hostile row 18: a zstd window over 128 MiB is refused", "[decompress]
 }
 
 TEST_CASE("hostile row 14: much output comes in small pieces", "[decompress][hostile]") {
+    every_engine();
     std::string zeros(100 << 20, '\0');
     for (const std::string& packed : {gzip(zeros), zstd(zeros)}) {
         size_t largest = 0, total = 0;
-        auto decompressor = make_decompressor([&](const void*, size_t size) { largest = std::max(largest, size), total += size; });
+        auto decompressor = make_decompressor([&](const void*, size_t size) { largest = std::max(largest, size), total += size; }, engine);
         decompressor->feed(packed.data(), packed.size());
         decompressor->finish();
         CHECK(total == zeros.size());
         CHECK(largest <= 256 * 1024);
     }
+}
+
+TEST_CASE("decompress: zlib is in every build, and the engine in use has a name", "[decompress]") {
+    CHECK(gzip_engines().back() == GzipEngine::zlib);
+    CHECK_THAT(name_of(GzipEngine::zlib), Catch::StartsWith("zlib 1."));
+    CHECK_FALSE(name_of(best_gzip_engine()).empty());
 }
 
 TEST_CASE("digest: SHA-256 as manifests write it", "[decompress]") {

@@ -106,7 +106,7 @@ TEST_CASE("layer: errors name the layer and reach the caller", "[layer]") {
     fails(tar.substr(0, 5000), "cut off");
     fails(std::string(100'000, 'x'), "checksum of a header");
     fails("<html>", "cut off");
-    fails(packed, "unpacks to more than", {.limits = {.unpacked_bytes = 1'000'000}, .writer = {}});
+    fails(packed, "unpacks to more than", {.limits = {.unpacked_bytes = 1'000'000}, .pool = nullptr});
     fails(TarBuilder().file("../x", "").finished(), "leads out of the image");
 }
 

@@ -28,6 +28,11 @@ TEST_CASE("site file: values and defaults", "[plan]") {
     CHECK(site.tmpfs_size == 2ULL << 30);
     CHECK(site.store_size == 1ULL << 40);
     CHECK(site.store_age == 30);
+    Site packed = parse_site("[store]\ncompression = \"lz4\"\ncompression_level = 9\n[network]\nconnections = 16\n[limits]\npull_memory = \"1G\"\n", "berth.conf");
+    CHECK(packed.compression == "lz4");
+    CHECK(packed.compression_level == 9);
+    CHECK(packed.connections == 16);
+    CHECK(packed.pull_memory == 1ULL << 30);
     CHECK(site.registries.at("reg:5000").plain_http);
     CHECK(site.writable);
     Site mirrored = parse_site("[network]\nproxy = \"p:3128\"\n[registry.\"docker.io\"]\nmirror = [\"A.example:5000\", \"b\"]\n", "berth.conf");
@@ -42,6 +47,10 @@ TEST_CASE("site file: mistakes name file, line and key", "[plan]") {
     CHECK(refusal("[store]\npull = \"sometimes\"\n").find("newer, missing") != std::string::npos);
     CHECK(refusal("[limits]\ntmpfs_size = \"lots\"\n").find("is no size") != std::string::npos);
     CHECK(refusal("[limits]\nstore_age = -1\n").find("between 0 and 36500") != std::string::npos);
+    CHECK(refusal("[store]\ncompression = \"xz\"\n").ends_with("store.compression must be zstd, lz4, gzip or none"));
+    CHECK(refusal("[store]\ncompression_level = 23\n").find("between 0 and 22") != std::string::npos);
+    CHECK(refusal("[network]\nconnections = 0\n").find("between 1 and 64") != std::string::npos);
+    CHECK(refusal("[limits]\npull_memory = \"1M\"\n").find("at least \"48M\"") != std::string::npos);
     CHECK(refusal("stray = 1\n").find("outside of a section") != std::string::npos);
     CHECK(refusal("[store\n").starts_with("berth.conf:1:"));
     CHECK(refusal("[registry.\"x\"]\nmirror = \"y\"\n").find("a list of hosts") != std::string::npos);
@@ -61,7 +70,11 @@ TEST_CASE("site file: what the library cannot bear is a mistake like any other",
 
 TEST_CASE("site file: variables override keys", "[plan]") {
     Site site;
-    apply_environment(site, {"BERTH_STORE_PATH=/s", "BERTH_DEFAULTS_WRITABLE=no", "BERTH_MOUNT_THREADS=3", "BERTH_LIMITS_TMPFS_SIZE=1M", "BERTH_STORE_PATHS=x", "OTHER=1"});
+    apply_environment(site, {"BERTH_STORE_PATH=/s", "BERTH_DEFAULTS_WRITABLE=no", "BERTH_MOUNT_THREADS=3", "BERTH_LIMITS_TMPFS_SIZE=1M", "BERTH_STORE_PATHS=x", "OTHER=1",
+                             "BERTH_STORE_COMPRESSION=none", "BERTH_NETWORK_CONNECTIONS=8", "BERTH_LIMITS_PULL_MEMORY=256M"});
+    CHECK(site.compression == "none");
+    CHECK(site.connections == 8);
+    CHECK(site.pull_memory == 256ULL << 20);
     CHECK(site.store_path == "/s");
     CHECK_FALSE(site.writable);
     CHECK(site.server_threads == 3);
@@ -106,8 +119,13 @@ TEST_CASE("site file: conf/berth.conf holds every key as a commented default", "
     CHECK(site.writable == defaults.writable);
     CHECK(site.tmpfs_size == defaults.tmpfs_size);
     CHECK(site.cache_bytes == defaults.cache_bytes);
+    CHECK(site.compression == defaults.compression);
+    CHECK(site.compression_level == defaults.compression_level);
+    CHECK(site.connections == defaults.connections);
+    CHECK(site.pull_memory == defaults.pull_memory);
     CHECK(site.server_threads == defaults.server_threads);
-    for (const char* key : {"#path", "#pull", "#remap_root", "#mount_home", "#writable", "#tmpfs_size", "#cache_size", "#threads", "plain_http", "ca =", "mirror =", "#proxy", "#no_proxy"}) {
+    for (const char* key : {"#path", "#pull", "#remap_root", "#mount_home", "#writable", "#tmpfs_size", "#cache_size", "#threads", "plain_http", "ca =", "mirror =", "#proxy", "#no_proxy",
+                            "#compression =", "#compression_level", "#connections", "#pull_memory"}) {
         INFO(key);
         CHECK(shipped.find(key) != std::string::npos);
     }

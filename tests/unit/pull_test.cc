@@ -102,6 +102,7 @@ struct Scene {
     Content content;
     std::function<std::optional<HttpReply>(const HttpCall&)> fault;
     std::vector<std::string> progress;
+    pull::PullLimits limits;
     std::unique_ptr<Server> server = std::make_unique<Server>([this](const HttpCall& call) {
         if (fault)
             if (auto reply = fault(call)) return *reply;
@@ -115,6 +116,7 @@ struct Scene {
         options.policy = policy;
         options.registry.limits.slow_seconds = 2;
         options.registry.retry.first = std::chrono::milliseconds(10);
+        options.limits = limits;
         return pull::pull(open(), plan::parse_reference(host + "/a/b" + suffix), options, [this](const std::string& line) { progress.push_back(line); });
     }
     std::string failure(const std::string& suffix = ":1", pull::Policy policy = pull::Policy::newer) {
@@ -223,6 +225,28 @@ TEST_CASE("only missing layers are fetched, and a moved tag is followed", "[pull
     CHECK(scene.server->count("GET /v2/a/b/blobs/") == blobs + 2);
     CHECK(reads(scene.open(), second, "", "new") == "n");
     CHECK(reads(scene.open(), first, "bin", "tool") == "#!tool\n");
+}
+
+TEST_CASE("another codec is for new layers, and stored ones stay as they are", "[pull]") {
+    Scene scene;
+    Image image;
+    scene.content.tag("1", image.add_to(scene.content));
+    scene.pull();
+    Image derived;
+    derived.layers.push_back(packed(tar_entry("more", std::string(300'000, 'm'))));
+    derived.make_config();
+    scene.content.tag("2", derived.add_to(scene.content));
+    scene.limits.compression = {squash::Codec::lz4, 0};
+    size_t before = scene.server->count("GET /v2/a/b/blobs/");
+    std::string digest = scene.pull(":2");
+    CHECK(scene.server->count("GET /v2/a/b/blobs/") == before + 2);
+    store::Store store = scene.open();
+    CHECK(reads(store, digest, "", "big") == std::string(300'000, 'b'));
+    CHECK(reads(store, digest, "", "more") == std::string(300'000, 'm'));
+    std::vector<squash::Codec> codecs;
+    squash::Index index = squash::Index::open(store.open_index(digest).get(), "index");
+    for (const squash::LayerInfo& layer : index.layers()) codecs.push_back(layer.codec);
+    CHECK(codecs == std::vector{squash::Codec::zstd, squash::Codec::zstd, squash::Codec::lz4});
 }
 
 TEST_CASE("a registry that is down does not stop what is here, and is an error for what is not", "[pull]") {

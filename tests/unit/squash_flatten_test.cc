@@ -8,6 +8,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/squash/compressor_pool.hh"
 #include "runtime/squash/file_config.hh"
 #include "runtime/squash/writer.hh"
 #include "tests/unit/squash_support.hh"
@@ -53,9 +54,9 @@ struct Layers {
         writer.append(content.data(), content.size());
         writer.end_file();
     }
-    void add(const std::function<void(LayerWriter&)>& fill) {
+    void add(const std::function<void(LayerWriter&)>& fill, CompressorPool* pool = nullptr) {
         files.push_back(folder.create(cat("layer", files.size())));
-        LayerWriter writer(files.back().get(), {});
+        LayerWriter writer(files.back().get(), pool);
         fill(writer);
         writer.mark_implied_directories(implied_directory_marker);
         writer.finish();
@@ -157,12 +158,44 @@ TEST_CASE("an image without layers is flattened to an empty root", "[squash]") {
     CHECK(test::open_image(folder / "flat").index.inode_count() == 1);
 }
 
-TEST_CASE("layers that are packed in different ways are refused", "[squash]") {
+TEST_CASE("layers that are packed in different ways become one file in the way of the first", "[squash]") {
     Layers layers;
+    CompressorPool lz4({Codec::lz4, 0}, {.threads = 2, .buffers = 8, .block_size = 16 << 10}), none({Codec::none, 0}, {});
+    auto fill = [](LayerWriter& writer, const std::string& folder) {
+        Layers::file(writer, folder + "/large", test::prose(500'000, 5), {.mode = 0640});
+        writer.add_hardlink(folder + "/link", folder + "/large");
+        for (int i = 0; i < 200; ++i) Layers::file(writer, cat(folder, "/f", i), cat(folder, " ", i), {});
+        writer.begin_file(folder + "/sparse", {});
+        writer.append_zeros(400'000);
+        writer.append("end", 3);
+        writer.end_file();
+        Layers::file(writer, folder + "/empty", "", {});
+    };
+    layers.add([&](LayerWriter& writer) { fill(writer, "lz4"); }, &lz4);
+    layers.add([&](LayerWriter& writer) { fill(writer, "none"); }, &none);
+    std::string flat = layers.flattened("flat"), out = layers.folder / "out";
+    fixtures::Squashfs(flat).extract(out);
+    auto opened = test::open_image(flat);
+    CHECK(opened.index.layers()[0].codec == Codec::zstd);
+    for (std::string folder : {"lz4", "none"}) {
+        CHECK(test::read_file(out + "/" + folder + "/link") == test::prose(500'000, 5));
+        CHECK(test::read_file(cat(out, "/", folder, "/f199")) == folder + " 199");
+        CHECK(test::read_file(out + "/" + folder + "/sparse") == std::string(400'000, '\0') + "end");
+        CHECK(test::read_file(out + "/" + folder + "/empty").empty());
+        CHECK(test::content_of(opened, test::at_path(opened.index, folder + "/large")) == test::prose(500'000, 5));
+    }
+    CHECK(test::read_file(out + "/bin/big") == test::noise(700'000, 1));
+    CHECK(test::read_file(out + "/small/f299") == "content 299");
+}
+
+TEST_CASE("a damaged layer that would be packed anew is named", "[squash]") {
+    Layers layers;
+    CompressorPool gzip({Codec::gzip, 0}, {});
+    layers.add([&](LayerWriter& writer) { Layers::file(writer, "more", test::prose(500'000, 5), {}); }, &gzip);
     Tree tree = layers.merged();
-    layers.infos[1].codec = Codec::gzip;
+    REQUIRE(::pwrite(layers.files.back().get(), "damage damage damage", 20, 100) == 20);
     Fd out = layers.folder.create("flat");
-    CHECK_THROWS_WITH(flatten(tree, layers.files, layers.infos, {}, out.get(), "flat"), Catch::Contains("packed in different ways"));
+    CHECK_THROWS_WITH(flatten(tree, layers.files, layers.infos, {}, out.get(), "flat"), "writing flat: a layer is damaged; run berth verify --repair");
 }
 
 TEST_CASE("a squashfs file carries process settings, whatever is in them", "[squash]") {

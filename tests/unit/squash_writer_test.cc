@@ -7,6 +7,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/squash/compressor_pool.hh"
 #include "runtime/squash/writer.hh"
 #include "tests/fixtures/squash_tools.hh"
 
@@ -30,9 +31,9 @@ void add_file(LayerWriter& writer, std::string_view path, std::string_view conte
     writer.end_file();
 }
 
-Squashfs write_squashfs(const TempFolder& folder, const std::string& name, const std::function<void(LayerWriter&)>& fill, unsigned workers = 1) {
+Squashfs write_squashfs(const TempFolder& folder, const std::string& name, const std::function<void(LayerWriter&)>& fill, CompressorPool* pool = nullptr) {
     Fd fd = folder.create(name);
-    LayerWriter writer(fd.get(), {.workers = workers});
+    LayerWriter writer(fd.get(), pool);
     fill(writer);
     writer.finish();
     return Squashfs(folder / name);
@@ -90,9 +91,12 @@ TEST_CASE("the same calls give the same bytes, whatever the number of threads", 
     auto fill = [](LayerWriter& w) {
         for (unsigned i = 0; i < 60; ++i) add_file(w, cat("d", i % 7, "/f", i), noise(i * 9001, i % 20), {.uid = i, .xattrs = {{"user.n", cat(i)}}});
     };
-    std::string first = write_squashfs(folder, "a", fill, 1).bytes();
-    CHECK((first == write_squashfs(folder, "b", fill, 1).bytes()));
-    CHECK((first == write_squashfs(folder, "c", fill, 4).bytes()));
+    std::string first = write_squashfs(folder, "a", fill).bytes();
+    CHECK((first == write_squashfs(folder, "b", fill).bytes()));
+    for (PoolLimits limits : {PoolLimits{.threads = 4, .buffers = 64}, {.threads = 3, .buffers = 3}, {.threads = 16, .buffers = 5}}) {
+        CompressorPool pool({}, limits);
+        CHECK((first == write_squashfs(folder, "c", fill, &pool).bytes()));
+    }
 }
 
 TEST_CASE("the last entry of a path wins", "[squash]") {

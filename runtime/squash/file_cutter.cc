@@ -1,0 +1,82 @@
+#include "runtime/squash/file_cutter.hh"
+
+#include <algorithm>
+#include <cstring>
+
+namespace berth::squash {
+
+namespace {
+
+bool is_zero(const uint8_t* bytes, size_t size) { return bytes[0] == 0 && std::memcmp(bytes, bytes + 1, size - 1) == 0; }
+
+}  // namespace
+
+void FileCutter::begin(StoredFile& file) {
+    file_ = &file;
+    has_blocks_ = false;
+    used_ = 0;
+}
+
+void FileCutter::append(const void* data, size_t size) {
+    file_->size += size;
+    for (auto* bytes = static_cast<const uint8_t*>(data); size > 0;) {
+        if (used_ == pool_.block_size()) flush();
+        if (!current_) current_ = pool_.take();
+        auto part = static_cast<uint32_t>(std::min<size_t>(size, pool_.block_size() - used_));
+        std::memcpy(current_.get() + used_, bytes, part);
+        bytes += part, used_ += part, size -= part;
+    }
+}
+
+void FileCutter::append_zeros(uint64_t size) {
+    static const uint8_t zeros[4096] = {};
+    auto fill = [&](uint64_t bytes) {
+        for (; bytes > 0; bytes -= std::min<uint64_t>(bytes, sizeof zeros)) append(zeros, std::min<uint64_t>(bytes, sizeof zeros));
+    };
+    // Whole blocks of a hole need not be looked at.
+    if (used_ > 0 && used_ < pool_.block_size()) {
+        uint64_t part = std::min<uint64_t>(size, pool_.block_size() - used_);
+        fill(part);
+        size -= part;
+    }
+    if (uint64_t count = size / pool_.block_size(); count > 0) {
+        if (used_ > 0) flush();
+        file_->size += count * pool_.block_size();
+        add_holes(count, count * pool_.block_size());
+        size -= count * pool_.block_size();
+    }
+    fill(size);
+}
+
+void FileCutter::flush() {
+    if (is_zero(current_.get(), used_)) {
+        add_holes(1, used_);
+    } else {
+        blocks_.add_block(*file_, std::move(current_), used_);
+        has_blocks_ = true;
+    }
+    used_ = 0;
+}
+
+void FileCutter::add_holes(uint64_t count, uint64_t bytes) {
+    blocks_.add_holes(*file_, count);
+    file_->holes += bytes;
+    has_blocks_ = true;
+}
+
+void FileCutter::end() {
+    bool has_tail = used_ > 0 && used_ < pool_.block_size() && !is_zero(current_.get(), used_);
+    if (used_ > 0 && !has_tail) flush();
+    // First the end of the blocks: the tail may send a fragment after them.
+    if (has_blocks_) blocks_.end_file(*file_);
+    if (has_tail) tails_.add(*file_, current_.get(), used_);
+    used_ = 0;
+}
+
+void FileCutter::finish(sqfs_frag_table_t& table) {
+    current_.reset();
+    tails_.finish();
+    blocks_.finish(table);
+}
+
+}  // namespace berth::squash
