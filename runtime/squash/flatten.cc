@@ -15,6 +15,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/squash/flatten_blocks.hh"
+#include "runtime/squash/flatten_repack.hh"
 #include "runtime/squash/tree_data.hh"
 #include "runtime/squash/writer_file.hh"
 #include "runtime/squash/writer_tables.hh"
@@ -26,11 +27,10 @@ namespace {
 
 constexpr const char* writing = "writing a squashfs file";
 constexpr uint32_t no_fragment = 0xFFFFFFFF;
-constexpr unsigned zstd_level = 1;
 
 class Flattener {
   public:
-    Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const LayerInfo& format, int fd, const std::string& what);
+    Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd, const std::string& what);
     void write(const std::vector<AddedFile>& added);
 
   private:
@@ -40,6 +40,7 @@ class Flattener {
     void add_nodes();
     NewInode* inode_of(const Node& node, uint32_t number);
     void fill_file(NewInode& inode, const Node& node);
+    RepackedFile placed(const Node& node);
     uint32_t xattrs_of(uint32_t set);
     void add_file(const AddedFile& file);
     sqfs_inode_generic_t* new_file(uint64_t size, uint64_t start, const std::vector<uint32_t>& blocks) const;
@@ -56,41 +57,47 @@ class Flattener {
     SqfsPtr<sqfs_xattr_writer_t> xattrs_;
     sqfs_super_t super_{};
     uint64_t position_ = 0;
+    Repacker repacker_;
+    std::vector<bool> copied_;            ///< of each layer: its blocks are as those of the result
     std::vector<BlockRanges> ranges_;
+    std::vector<uint32_t> fragment_indexes_;  ///< of each fragment of the tree
     std::vector<NewInode*> inodes_;       ///< of each node; null for what is left out
     std::vector<uint32_t> xattr_indexes_;  ///< of each set of the tree
     EntryTree entries_;
 };
 
-SqfsPtr<sqfs_compressor_t> make_compressor(const OutputFile& file, const LayerInfo& format) {
-    sqfs_compressor_config_t config;
-    auto codec = static_cast<SQFS_COMPRESSOR>(format.codec);
-    file.check(sqfs_compressor_config_init(&config, codec, format.block_size, 0), "setting up the compressor");
-    if (format.codec == Codec::zstd) config.level = zstd_level;
-    sqfs_compressor_t* compressor = nullptr;
-    file.check(sqfs_compressor_create(&config, &compressor), "setting up the compressor");
-    return SqfsPtr<sqfs_compressor_t>(compressor);
+std::vector<bool> layers_of_format(const std::vector<LayerInfo>& infos, const LayerInfo& format) {
+    std::vector<bool> out;
+    for (const LayerInfo& info : infos) out.push_back(same_format(info, format));
+    return out;
 }
 
-Flattener::Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const LayerInfo& format, int fd, const std::string& what)
+template <typename T>
+SqfsPtr<T> owned(T* object) {
+    if (object == nullptr) throw std::bad_alloc();
+    return SqfsPtr<T>(object);
+}
+
+Flattener::Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd, const std::string& what)
     : tree_(tree),
       layers_(layers),
-      format_(format),
+      format_(common_format(tree, infos)),
       fd_(fd),
       what_(what),
       file_(fd),
-      compressor_(make_compressor(file_, format)),
-      fragments_(sqfs_frag_table_create(0)),
-      xattrs_(sqfs_xattr_writer_create(0)),
-      ranges_(ranges_of(tree, layers.size())) {
-    if (!fragments_ || !xattrs_) throw std::bad_alloc();
-}
+      compressor_(make_flat_compressor(file_, format_)),
+      fragments_(owned(sqfs_frag_table_create(0))),
+      xattrs_(owned(sqfs_xattr_writer_create(0))),
+      repacker_(tree, layers, infos, format_.block_size, file_, compressor_.get(), fragments_.get(), what),
+      copied_(layers_of_format(infos, format_)),
+      ranges_(ranges_of(tree, copied_)) {}
 
 void Flattener::write(const std::vector<AddedFile>& added) {
     start();
     copy_blocks();
     add_fragments();
     add_nodes();
+    repacker_.finish();
     for (const AddedFile& file : added) add_file(file);
     finish();
 }
@@ -112,12 +119,11 @@ void Flattener::copy_blocks() {
 
 /// A fragment of the merged tree belongs to the one layer whose files refer to it.
 void Flattener::add_fragments() {
-    std::vector<uint64_t> starts(tree_.fragments.size(), 0);
-    for (const Node& node : tree_.nodes)
-        if (S_ISREG(node.mode) && node.fragment != Node::none) starts[node.fragment] = ranges_[node.layer].moved(tree_.fragments[node.fragment].start);
-    for (size_t i = 0; i < starts.size(); ++i) {
-        sqfs_u32 index = 0;
-        file_.check(sqfs_frag_table_append(fragments_.get(), starts[i], tree_.fragments[i].size, &index), writing);
+    fragment_indexes_.assign(tree_.fragments.size(), Node::none);
+    for (const Node& node : tree_.nodes) {
+        if (!S_ISREG(node.mode) || node.fragment == Node::none || !copied_[node.layer] || fragment_indexes_[node.fragment] != Node::none) continue;
+        const Fragment& fragment = tree_.fragments[node.fragment];
+        file_.check(sqfs_frag_table_append(fragments_.get(), ranges_[node.layer].moved(fragment.start), fragment.size, &fragment_indexes_[node.fragment]), writing);
     }
 }
 
@@ -145,14 +151,27 @@ NewInode* Flattener::inode_of(const Node& node, uint32_t number) {
     return &inode;
 }
 
+/// Where the file's data is in the result; brings it there when it was not copied.
+RepackedFile Flattener::placed(const Node& node) {
+    if (!copied_[node.layer]) return repacker_.add(node);
+    RepackedFile out;
+    auto first = tree_.blocks.begin() + static_cast<ptrdiff_t>(node.first);
+    out.blocks.assign(first, first + node.count);
+    bool stored = std::any_of(out.blocks.begin(), out.blocks.end(), [](uint32_t block) { return (block & block_size_mask) > 0; });
+    if (stored) out.start = ranges_[node.layer].moved(node.start);
+    if (node.fragment == Node::none) return out;
+    out.fragment = fragment_indexes_[node.fragment];
+    out.fragment_offset = node.fragment_offset;
+    return out;
+}
+
 void Flattener::fill_file(NewInode& inode, const Node& node) {
-    std::vector<uint32_t> blocks(tree_.blocks.begin() + static_cast<ptrdiff_t>(node.first), tree_.blocks.begin() + static_cast<ptrdiff_t>(node.first + node.count));
-    bool stored = std::any_of(blocks.begin(), blocks.end(), [](uint32_t block) { return (block & block_size_mask) > 0; });
-    inode.file = new_file(node.size, stored ? ranges_[node.layer].moved(node.start) : 0, blocks);
-    if (node.fragment != Node::none) file_.check(sqfs_inode_set_frag_location(inode.file, node.fragment, node.fragment_offset), writing);
+    RepackedFile file = placed(node);
+    inode.file = new_file(node.size, file.start, file.blocks);
+    if (file.fragment != Node::none) file_.check(sqfs_inode_set_frag_location(inode.file, file.fragment, file.fragment_offset), writing);
     uint64_t holes = 0;
-    for (size_t i = 0; i < blocks.size(); ++i)
-        if (blocks[i] == 0) holes += std::min<uint64_t>(format_.block_size, node.size - i * uint64_t{format_.block_size});
+    for (size_t i = 0; i < file.blocks.size(); ++i)
+        if (file.blocks[i] == 0) holes += std::min<uint64_t>(format_.block_size, node.size - i * uint64_t{format_.block_size});
     if (holes == 0) return;
     file_.check(sqfs_inode_make_extended(inode.file), writing);
     inode.file->data.file_ext.sparse = holes;
@@ -209,11 +228,7 @@ void Flattener::finish() {
 
 void flatten(const Tree& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, const std::vector<AddedFile>& added, int fd,
              const std::string& what) {
-    LayerInfo format = infos.empty() ? LayerInfo{"", Codec::zstd, 128 << 10} : infos.front();
-    for (const LayerInfo& info : infos)
-        if (info.codec != format.codec || info.block_size != format.block_size)
-            throw Error(cat("writing ", what, ": the layers of the image are packed in different ways; pull it again into an empty store"));
-    Flattener(tree.impl(), layers, format, fd, what).write(added);
+    Flattener(tree.impl(), layers, infos, fd, what).write(added);
 }
 
 }  // namespace berth::squash

@@ -62,10 +62,10 @@ uint64_t BlockRanges::moved(uint64_t start) const {
     return std::prev(after)->target + (start - std::prev(after)->start);
 }
 
-std::vector<BlockRanges> ranges_of(const Tree::Impl& tree, size_t layers) {
-    std::vector<BlockRanges> out(layers);
+std::vector<BlockRanges> ranges_of(const Tree::Impl& tree, const std::vector<bool>& wanted) {
+    std::vector<BlockRanges> out(wanted.size());
     for (const Node& node : tree.nodes) {
-        if (!S_ISREG(node.mode)) continue;
+        if (!S_ISREG(node.mode) || !wanted.at(node.layer)) continue;
         uint64_t bytes = 0;
         for (uint64_t i = node.first; i < node.first + node.count; ++i) bytes += tree.blocks[i] & block_size_mask;
         out.at(node.layer).add(node.start, bytes);

@@ -27,7 +27,7 @@ class BlockRanges {
     std::vector<Range> ranges_;
 };
 
-/// What the tree needs of each of the layers.
-std::vector<BlockRanges> ranges_of(const Tree::Impl& tree, size_t layers);
+/// What the tree needs of each of the layers; nothing of those that are not `wanted`.
+std::vector<BlockRanges> ranges_of(const Tree::Impl& tree, const std::vector<bool>& wanted);
 
 }  // namespace berth::squash
