@@ -13,6 +13,9 @@ namespace berth::pull {
 /// is made anew from the layers. Does no request.
 bool is_complete(const store::Store& store, const std::string& digest);
 
+/// What the manifest and config of an image that is in the store say. Throws Error naming `what`.
+image::ImageDescription describe(const store::Store& store, const std::string& digest, const std::string& what);
+
 /// The layers laid over one another; `layers`, which is empty, receives what they are. Throws Error when one is not in the store.
 squash::Tree merged_tree(const store::Store& store, const std::vector<std::string>& diff_ids, const std::string& what, std::vector<squash::LayerInfo>& layers);
 
