@@ -50,6 +50,7 @@ struct Site {
         std::vector<std::string> mirrors;  ///< "host[:port]", asked before it
     };
     std::string store_path = "/var/lib/berth/%U";
+    std::string data_path = "/var/lib/berth/%U.containers";
     std::string pull_policy = "newer";
     std::map<std::string, Registry> registries;
     std::string proxy;     ///< "[http://]host:port" of an HTTP proxy for pulls; empty: that of the environment, or none
