@@ -1,4 +1,5 @@
 // The command line of `berth-pull save`, which `berth save` and `berth run --save` start.
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -14,11 +15,15 @@ namespace {
 /// Becomes able to read all files of the caller, whatever their modes: containers write files of mode 0 (/etc/shadow).
 void read_everything() {
     if (::geteuid() == 0) return;
+    int ends_with_parent = 0;
+    ::prctl(PR_GET_PDEATHSIG, &ends_with_parent);
     try {
         sandbox::enter_user_namespace({::geteuid(), ::geteuid(), ::getegid(), ::getegid()});
     } catch (const Error&) {
         // Then such a file is what the error is about, if there is one.
     }
+    // The new credentials took it back.
+    ::prctl(PR_SET_PDEATHSIG, ends_with_parent);
 }
 
 }  // namespace
