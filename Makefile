@@ -100,7 +100,7 @@ $(BUILD)/tests/kernel: $(call objects,$(kernel_sources) $(testable_sources)) $(a
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
 # Some of the tests run the programs.
 $(BUILD)/tests/unit: | $(programs)
-$(BUILD)/tests/kernel: | $(BUILD)/tests/inside
+$(BUILD)/tests/kernel: | $(BUILD)/tests/inside $(programs)
 # The one program in the images that the kernel tests make: static, because there is nothing else in them.
 $(BUILD)/tests/inside: tests/fixtures/inside.cc
 	@mkdir -p $(@D)

@@ -163,8 +163,10 @@ void run_helper(HelperOrder& order, Fd& connection) {
         failure = Error(cat("starting container ", order.name, ": ", error.what()));
     }
     try {
-        // Taken over by the server once the container runs; then there is nobody left to tell.
-        if (failure && connection) send_message(connection.get(), plan::encode(plan::Failure{failure->what(), failure->exit_code()}), {}, answer_ms);
+        // Taken over by the server once the container runs; then there is nobody left to tell. The request is read first: a socket that is closed with
+        // something unread in it takes back what was sent.
+        if (failure && connection && receive_message(connection.get(), answer_ms))
+            send_message(connection.get(), plan::encode(plan::Failure{failure->what(), failure->exit_code()}), {}, answer_ms);
     } catch (const Error&) {
         // Who started it has gone.
     }
