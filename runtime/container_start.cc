@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "runtime/base/error.hh"
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
@@ -52,9 +54,26 @@ class PlainUmask {
     mode_t before_;
 };
 
-void enter_namespaces(StartedContainer& container, const plan::Identity& identity) {
+/// Leaves the node's namespaces that the plan says, and keeps the new ones for those who join.
+void enter_own_namespaces(StartedContainer& container, const plan::OwnNamespaces& own) {
+    struct Kind {
+        bool wanted;
+        int type;
+        const char* name;
+    };
+    for (const Kind& kind : {Kind{own.ipc, CLONE_NEWIPC, "ipc"}, Kind{own.net, CLONE_NEWNET, "net"}, Kind{own.uts, CLONE_NEWUTS, "uts"}}) {
+        if (!kind.wanted) continue;
+        if (int number = sys::unshare(kind.type); number != 0)
+            throw Error(cat("giving the container a ", kind.name, " namespace of its own: ", reason(number), number == ENOSPC ? cat("; raise user.max_", kind.name, "_namespaces (sysctl)") : ""));
+        container.namespaces.push_back({kind.type, sys::open_file(cat("/proc/self/ns/", kind.name), O_RDONLY)});
+    }
+    if (own.net) sys::raise_loopback();
+}
+
+void enter_namespaces(StartedContainer& container, const plan::Plan& plan) {
     sandbox::reset_oom_score();
-    sandbox::enter_user_namespace(identity);
+    sandbox::enter_user_namespace(plan.identity);
+    enter_own_namespaces(container, plan.unshare);
     container.proc = sys::open_file("/proc", O_PATH | O_DIRECTORY);
     container.user_namespace = sys::open_file("/proc/self/ns/user", O_RDONLY);
     container.mount_namespace = sys::open_file("/proc/self/ns/mnt", O_RDONLY);
@@ -109,7 +128,7 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     container.lease = std::move(image.lease);
     Stopwatch watch(container.phases);
     PlainUmask umask;
-    enter_namespaces(container, plan.identity);
+    enter_namespaces(container, plan);
     watch.lap("namespaces");
     std::vector<mount::Source> sources = mount::take_sources(plan.edits);
     Fd directory = clone_directory(image.directory), disk = clone_directory(storage.path);

@@ -1,5 +1,8 @@
 #include "runtime/container_use.hh"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <ctime>
 
 #include "runtime/base/error.hh"
@@ -25,9 +28,10 @@ plan::Request completed(const ContainerStart& start, const plan::ContainerRecord
     if (!out.mount_home) out.mount_home = record.mount_home;
     if (!out.remap_root) out.remap_root = record.remap_root;
     if (!out.writable) out.writable = record.writable;
-    if (start.again)
-        for (const std::string& text : record.mounts)
-            for (plan::MountRequest& mount : plan::parse_mounts(text)) out.mounts.push_back(std::move(mount));
+    if (!start.again) return out;
+    out.unshare = record.unshare;
+    for (const std::string& text : record.mounts)
+        for (plan::MountRequest& mount : plan::parse_mounts(text)) out.mounts.push_back(std::move(mount));
     return out;
 }
 
@@ -37,6 +41,14 @@ void check_agrees(const ContainerStart& start, const JoinedContainer& joined) {
     auto refuse = [&](const char* what) { throw Error(cat("joining container ", start.wanted.name, ": it runs already and is ", what, "; leave the option out, or wait for its end")); };
     if (contradicts(start.request.remap_root, joined.remap_root)) refuse(joined.remap_root ? "started with --root" : "not started with --root");
     if (contradicts(start.request.writable, joined.writable)) refuse(joined.writable ? "writable" : "read-only");
+    auto lacks = [&](bool wanted, int type) {
+        const auto& own = joined.container.namespaces;
+        return wanted && std::none_of(own.begin(), own.end(), [&](const OwnNamespace& one) { return one.type == type; });
+    };
+    const plan::OwnNamespaces& wanted = start.request.unshare;
+    if (lacks(wanted.ipc, CLONE_NEWIPC)) refuse("in the node's ipc namespace");
+    if (lacks(wanted.net, CLONE_NEWNET)) refuse("in the node's network namespace");
+    if (lacks(wanted.uts, CLONE_NEWUTS)) refuse("in the node's uts namespace");
     if (!start.request.mounts.empty() || start.request.mount_home) note(start, "it runs already, with the mounts that it was started with");
 }
 
@@ -114,6 +126,7 @@ class Use {
         out.mount_home = start_.request.mount_home;
         out.remap_root = start_.request.remap_root;
         out.writable = start_.request.writable;
+        out.unshare = start_.request.unshare;
         return out;
     }
 

@@ -37,6 +37,10 @@ void declare(CLI::App& app, Given& given, RunOptions& options) {
     app.add_flag("--no-entrypoint", given.no_entrypoint, "do not, even when there is no command")->excludes(entrypoint);
     app.add_option("--name", options.name, "NAME[:auto|create|exec|no_exec]: a container that stays, and can be used again by this name");
     app.add_option("--save", options.save, "FILE: when the command ends with 0, write the container as one squashfs file, replacing another one");
+    plan::OwnNamespaces& own = options.request.unshare;
+    app.add_flag("--ipc", own.ipc, "System V and POSIX shared memory and queues of the container's own");
+    app.add_flag("--net", own.net, "a network of its own, with nothing but loopback");
+    app.add_flag("--uts", own.uts, "a host name of its own");
     app.add_flag("-i,--interactive", given.interactive, "accepted for podman's users: the command has the standard input in any case");
     app.add_flag("-t,--tty", given.terminal, "likewise: it has the terminal");
     app.add_flag("-v,--verbose", options.verbose, "print the time of each phase");

@@ -38,6 +38,12 @@ void set(ContainerRecord& record, std::string_view key, std::string value, const
         record.remap_root = flag();
     else if (key == "writable")
         record.writable = flag();
+    else if (key == "unshare" && value == "ipc")
+        record.unshare.ipc = true;
+    else if (key == "unshare" && value == "net")
+        record.unshare.net = true;
+    else if (key == "unshare" && value == "uts")
+        record.unshare.uts = true;
     else
         throw Error(cat("reading ", what, ": '", printable(key), "' is unknown to this version of berth; it was written by another one"));
 }
@@ -71,6 +77,9 @@ std::string record_text(const ContainerRecord& record) {
     put_choice(out, "mount-home", record.mount_home);
     put_choice(out, "remap-root", record.remap_root);
     put_choice(out, "writable", record.writable);
+    if (record.unshare.ipc) put(out, "unshare", "ipc");
+    if (record.unshare.net) put(out, "unshare", "net");
+    if (record.unshare.uts) put(out, "unshare", "uts");
     return out;
 }
 

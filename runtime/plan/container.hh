@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/plan/request.hh"
+
 namespace berth::plan {
 
 /// How a start may use a container of that name.
@@ -34,6 +36,7 @@ struct ContainerRecord {
     int64_t created = 0;    ///< seconds since 1970
     std::vector<std::string> mounts;  ///< values of --mount at its creation, for `berth exec`
     std::optional<bool> mount_home, remap_root, writable;
+    OwnNamespaces unshare;
     bool operator==(const ContainerRecord&) const = default;
 };
 

@@ -315,3 +315,38 @@ TEST_CASE("berth run, exec and ps with a name", "[kernel][named]") {
     });
     CHECK_THAT(listed.text, Catch::StartsWith("1 {\"containers\":[\n  {\"name\":\"c\",") && Catch::Contains("\"running\":true"));
 }
+
+TEST_CASE("a container may have ipc, network and host name of its own, and those who join have them too", "[kernel][named]") {
+    NEED_CONTAINERS();
+    NamedScene scene;
+    auto own = [](const std::string& name) { return std::filesystem::read_symlink("/proc/self/ns/" + name).string(); };
+    plan::Request request;
+    request.unshare = {true, true, true};
+    Outcome seen = as_user([&] {
+        std::string text;
+        UsedContainer first = scene.use("c", request), second = scene.use("c", request);
+        for (const char* name : {"ipc", "net", "uts"}) {
+            std::string one = run_task(first.joined.container, [&] { return own(name); }), two = run_task(second.joined.container, [&] { return own(name); });
+            text += cat(name, " ", one == two, one != own(name), " ");
+        }
+        text += run_task(first.joined.container, [] {
+            std::string flags = slurp("/proc/net/dev");
+            return cat(flags.find("lo:") != flags.npos, split(flags, '\n').size(), " ", write_to("/dev/shm/mine", "x"), " ", exists("/dev/mqueue"));
+        });
+        leave(std::move(first.connection));
+        leave(std::move(second.connection));
+        UsedContainer plain = scene.use("c");
+        try {
+            plan::Request net;
+            net.unshare.net = true;
+            scene.use("c", net);
+        } catch (const Error& error) {
+            text += cat(" ", error.what());
+        }
+        return text;
+    });
+    CHECK(seen.error == "");
+    CHECK_THAT(seen.text, Catch::StartsWith("ipc 11 net 11 uts 11 14 ok No such file or directory joining container c: it runs already and is in the node's network namespace"));
+    std::string port = scene.program("berth", {"run", "--net", "--ipc", "--uts", scene.image, "inside"});
+    CHECK_THAT(port, Catch::EndsWith("|0"));
+}
