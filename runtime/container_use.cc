@@ -60,7 +60,7 @@ class Use {
         Fd lock = folder_.lock(name_, [&] { note(start_, "waiting for another process that is starting it"); });
         auto record = folder_.find(name_);
         Fd connection = folder_.connect(name_);
-        plan::NameAction action = plan::action_for(start_.wanted, record.has_value(), bool(connection));
+        plan::NameAction action = decided(record.has_value(), bool(connection));
         if (action == plan::NameAction::join) lock.reset();
         UsedContainer out{std::move(connection), {}, action, record.value_or(plan::ContainerRecord()), {}};
         if (action == plan::NameAction::start) restart(out, lock);
@@ -70,6 +70,19 @@ class Use {
     }
 
   private:
+    /// A refusal leaves no lock file of a container that there is not.
+    plan::NameAction decided(bool exists, bool runs) {
+        try {
+            plan::NameAction action = plan::action_for(start_.wanted, exists, runs);
+            if (action == plan::NameAction::create && start_.request.image.empty())
+                throw Error(cat("container ", name_, ": there is none of that name; berth run --name ", name_, " IMAGE makes one, berth ps lists those that are there"));
+            return action;
+        } catch (const Error&) {
+            if (!exists) folder_.remove(name_);
+            throw;
+        }
+    }
+
     /// False when the helper has ended meanwhile. A container that was never started is not kept.
     bool join(UsedContainer& out, const std::vector<std::string>& environment) {
         try {
@@ -97,7 +110,6 @@ class Use {
     }
 
     void create(UsedContainer& out, Fd& lock) {
-        if (start_.request.image.empty()) throw Error(cat("container ", name_, ": there is none of that name; berth run --name ", name_, " IMAGE makes one, berth ps lists those that are there"));
         OpenedImage opened = open_image(start_.request.image, start_.caller, start_.site, start_.watch);
         out.record = record_of(opened);
         folder_.create(name_, out.record);

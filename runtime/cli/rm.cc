@@ -20,6 +20,8 @@ constexpr int end_ms = 10'000;
 std::string digest_of(const ContainerFolder& folder, const std::string& name) {
     try {
         auto record = folder.find(name);
+        // With its lock file, and what a kill may have left.
+        if (!record) folder.remove(name);
         if (!record) throw Error(cat("removing container ", name, ": there is none of that name; berth ps lists those that are there"));
         return record->digest;
     } catch (const SysError&) {

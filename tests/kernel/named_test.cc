@@ -268,6 +268,9 @@ TEST_CASE("removing a container leaves nothing of it, whatever it wrote", "[kern
     CHECK(scene.program("berth", {"rm", "c"}) == "|0");
     CHECK(scene.left() == "locks");
     CHECK_THAT(scene.program("berth", {"rm", "c"}), Catch::Contains("there is none of that name") && Catch::EndsWith("|125"));
+    CHECK_THAT(scene.program("berth", {"exec", "c", "true"}), Catch::Contains("there is none of that name") && Catch::EndsWith("|125"));
+    CHECK_THAT(scene.program("berth", {"run", "--name", "c:exec", scene.image, "inside"}), Catch::Contains("there is none of that name"));
+    CHECK(scene.left() == "locks");
     CHECK_THAT(scene.program("berth", {"rm", "../x"}), Catch::Contains("container name") && Catch::EndsWith("|125"));
 }
 
