@@ -159,6 +159,26 @@ TEST_CASE("a save that is killed leaves no file", "[kernel][save]") {
     CHECK(scene.program("berth", {"rm", "c"}) == "|0");
 }
 
+TEST_CASE("an image in another format is saved in it, with what the container wrote", "[kernel][save]") {
+    NEED_CONTAINERS();
+    if (fixtures::run_command("command -v mksquashfs unsquashfs").status != 0) {
+        if (getenv("BERTH_MUST_RUN")) FAIL("mksquashfs is missing");
+        WARN("NOT RUN, nothing was tested: mksquashfs is missing");
+        return;
+    }
+    NamedScene scene([](squash::LayerWriter& writer) { add_file(writer, "large", std::string(3'000'000, 'x') + slurp(inside_program())); });
+    std::string tree = scene.folder / "tree", gzip = scene.folder / "gzip.sqfs", saved = scene.folder / "saved.sqsh";
+    fixtures::Squashfs(scene.image).extract(tree);
+    REQUIRE(fixtures::run_command(cat("mksquashfs ", tree, " ", gzip, " -comp gzip -b 64K -no-progress -quiet && chmod 644 ", gzip)).status == 0);
+    plan::Request request;
+    request.image = gzip;
+    CHECK(scene.outcome("c", [] { return write_to("/new", std::string(300'000, 'n')); }, request).text == "ok");
+    CHECK(scene.program("berth", {"save", "c", "-o", saved}) == "|0");
+    CHECK_THAT(fixtures::Squashfs(saved).statistics(), Catch::Contains("Compression gzip") && Catch::Contains("Block size 65536"));
+    CHECK(fixtures::Squashfs(saved).content("new") == std::string(300'000, 'n'));
+    CHECK(fixtures::Squashfs(saved).content("large") == slurp(tree + "/large"));
+}
+
 TEST_CASE("a container is not removed while it is saved", "[kernel][save]") {
     NEED_CONTAINERS();
     NamedScene scene;
