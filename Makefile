@@ -48,9 +48,10 @@ sources_image := $(if $(isal),$(sources_image),$(filter-out %/gzip_isal.cc,$(sou
 archives := $(foreach layer,$(layers),$(if $(sources_$(layer)),$(BUILD)/$(layer).a))
 
 berth_sources := $(sort $(wildcard runtime/*.cc runtime/cli/*.cc))
-pull_sources := $(sort $(wildcard runtime/pull/*.cc))
+# With what it shares with `berth`: image files, which it saves.
+pull_sources := $(sort $(wildcard runtime/pull/*.cc)) runtime/image_file.cc runtime/image_spelling.cc
 # What the tests link of the programs: everything but the files with main.
-testable_sources := $(filter-out %/main.cc,$(berth_sources) $(pull_sources)) $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc run_directory.cc watch.cc))
+testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc run_directory.cc watch.cc))
 # The plugin has the grammars and the protocol of the lower layers and nothing else of them.
 plugin_sources := $(sort $(wildcard spank/*.cc)) $(wildcard $(addprefix runtime/plan/,reference.cc mounts.cc names.cc options.cc environment_options.cc messages.cc)) $(sources_base)
 # Targets for libFuzzer: a program each (`make fuzz`), and all of them in the unit tests, which feed them what is kept in tests/hostile.
@@ -106,7 +107,7 @@ $(foreach layer,$(layers),$(eval $(call archive_rule,$(layer))))
 $(BUILD)/berth: $(call objects,$(berth_sources)) $(filter-out $(BUILD)/image.a,$(archives))
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(if $(SAN),,-static-libstdc++ -static-libgcc) $(program_libraries) $(CXXFLAGS) $(LDFLAGS)
 
-$(BUILD)/berth-pull: $(call objects,$(pull_sources)) $(filter-out %/hooks.a %/sandbox.a %/mount.a,$(archives))
+$(BUILD)/berth-pull: $(call objects,$(pull_sources)) $(filter-out %/hooks.a %/mount.a,$(archives))
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) $(LDFLAGS)
 
 # libstdc++ is linked in and every symbol but SPANK's own is hidden: a plugin must not disturb its host.
@@ -123,7 +124,7 @@ $(BUILD)/tests/kernel: $(call objects,$(kernel_sources) $(testable_sources)) $(a
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
 # Some of the tests run the programs.
 $(BUILD)/tests/unit: | $(programs) $(plugin)
-$(BUILD)/tests/kernel: | $(BUILD)/tests/inside $(BUILD)/tests/list_tree
+$(BUILD)/tests/kernel: | $(BUILD)/tests/inside $(BUILD)/tests/list_tree $(programs)
 # Programs for images with nothing else in them: static.
 $(BUILD)/tests/inside $(BUILD)/tests/list_tree: $(BUILD)/tests/%: tests/fixtures/%.cc
 	@mkdir -p $(@D)

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "runtime/base/error.hh"
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
@@ -52,9 +54,26 @@ class PlainUmask {
     mode_t before_;
 };
 
-void enter_namespaces(StartedContainer& container, const plan::Identity& identity) {
+/// Leaves the node's namespaces that the plan says, and keeps the new ones for those who join.
+void enter_own_namespaces(StartedContainer& container, const plan::OwnNamespaces& own) {
+    struct Kind {
+        bool wanted;
+        int type;
+        const char* name;
+    };
+    for (const Kind& kind : {Kind{own.ipc, CLONE_NEWIPC, "ipc"}, Kind{own.net, CLONE_NEWNET, "net"}, Kind{own.uts, CLONE_NEWUTS, "uts"}}) {
+        if (!kind.wanted) continue;
+        if (int number = sys::unshare(kind.type); number != 0)
+            throw Error(cat("giving the container a ", kind.name, " namespace of its own: ", reason(number), number == ENOSPC ? cat("; raise user.max_", kind.name, "_namespaces (sysctl)") : ""));
+        container.namespaces.push_back({kind.type, sys::open_file(cat("/proc/self/ns/", kind.name), O_RDONLY)});
+    }
+    if (own.net) sys::raise_loopback();
+}
+
+void enter_namespaces(StartedContainer& container, const plan::Plan& plan) {
     sandbox::reset_oom_score();
-    sandbox::enter_user_namespace(identity);
+    sandbox::enter_user_namespace(plan.identity);
+    enter_own_namespaces(container, plan.unshare);
     container.proc = sys::open_file("/proc", O_PATH | O_DIRECTORY);
     container.user_namespace = sys::open_file("/proc/self/ns/user", O_RDONLY);
     container.mount_namespace = sys::open_file("/proc/self/ns/mnt", O_RDONLY);
@@ -75,7 +94,7 @@ mount::ServerOptions server_options(const plan::Plan& plan, const plan::Site& si
     return options;
 }
 
-/// A mount of the directory that is the image, not attached anywhere; empty for none.
+/// A mount of a directory of the node, not attached anywhere; empty for none.
 Fd clone_directory(const std::string& path) {
     if (path.empty()) return {};
     return sys::open_tree_clone(sys::open_file(path, O_PATH | O_DIRECTORY).get(), true, printable(path, 4096));
@@ -94,17 +113,25 @@ void enter_workdir(const std::string& path) {
     if (::fchdir(directory.get()) != 0) throw SysError(cat("entering the working directory ", printable(path, 4096)));
 }
 
+/// The container's root over what is mounted at staging/lower, and the directory that takes what is written to it.
+mount::Root make_root(StartedContainer& container, const Fd& staging, const ContainerStorage& storage, const Fd& disk) {
+    if (disk) sys::move_mount_to(disk.get(), mount::staging_directory(staging.get(), "disk").get(), printable(storage.path, 4096));
+    mount::Root root = mount::Root::make_overlay(staging.get(), storage.source, bool(disk), storage.path);
+    container.upper = sys::open_at(staging.get(), disk ? "disk/upper" : "upper", O_RDONLY | O_DIRECTORY);
+    return root;
+}
+
 }  // namespace
 
-StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site) {
+StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site, const ContainerStorage& storage) {
     StartedContainer container;
     container.lease = std::move(image.lease);
     Stopwatch watch(container.phases);
     PlainUmask umask;
-    enter_namespaces(container, plan.identity);
+    enter_namespaces(container, plan);
     watch.lap("namespaces");
     std::vector<mount::Source> sources = mount::take_sources(plan.edits);
-    Fd directory = clone_directory(image.directory);
+    Fd directory = clone_directory(image.directory), disk = clone_directory(storage.path);
     sys::make_mounts_private();
     watch.lap("sources");
     Fd staging = mount::make_staging(plan.tmpfs_size);
@@ -116,7 +143,7 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
         mount::start_server(std::move(image.index), std::move(image.layers), server_options(plan, site), lower.get());
     }
     watch.lap("server");
-    mount::Root root = mount::Root::make_overlay(staging.get());
+    mount::Root root = make_root(container, staging, storage, disk);
     watch.lap("overlay");
     mount::apply_edits(root, plan.edits, sources);
     mount::prepare_workdir(root, plan.workdir, plan.workdir_required);
@@ -135,6 +162,7 @@ void join_container(const StartedContainer& container) {
     if (!is_inside(container)) {
         sys::enter_namespace(container.user_namespace.get(), CLONE_NEWUSER, "container's user namespace");
         sys::enter_namespace(container.mount_namespace.get(), CLONE_NEWNS, "container's mount namespace");
+        for (const OwnNamespace& own : container.namespaces) sys::enter_namespace(own.fd.get(), own.type, "a namespace of the container");
     }
     enter_workdir(container.workdir);
     sandbox::drop_capabilities();

@@ -16,6 +16,18 @@ struct Phase {
     std::chrono::microseconds time;
 };
 
+/// Where a container writes to.
+struct ContainerStorage {
+    std::string path;              ///< a folder with the directories upper and work; empty: memory, gone with the container
+    std::string source = "berth";  ///< name of its root in the mount table
+};
+
+/// A namespace besides those of users and mounts that a container has of its own.
+struct OwnNamespace {
+    int type;  ///< CLONE_NEW*
+    Fd fd;
+};
+
 /// A container that runs. The descriptors are all that a process needs to join it.
 struct StartedContainer {
     Fd user_namespace, mount_namespace;
@@ -23,13 +35,15 @@ struct StartedContainer {
     std::string seccomp_program;  ///< of sandbox::system_call_filter(); empty: none
     Fd proc;                      ///< the node's /proc (O_PATH); empty in a copy made for joining
     Fd lease;                     ///< of the image, see ContainerImage; empty in such a copy too
+    Fd upper;                     ///< the directory of what it writes, outside of its mounts; empty in such a copy too
+    std::vector<OwnNamespace> namespaces;
     std::vector<Phase> phases;
 };
 
 /// Turns the calling process, which has one thread, into the container's server: enters new namespaces, serves the image from threads and executes
 /// the plan. Afterwards its root is the container's, its capabilities are gone, and it is closed to other processes. The container lives as long as
 /// it does. Throws Error; the process is then good for nothing but telling so. Its working directory and umask change.
-StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site);
+StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site, const ContainerStorage& storage = {});
 
 /// For a process that is to become a task: a child of the server, or any process of the same user in the namespaces of the server's start. Joins the
 /// namespaces, enters the working directory, gives up all capabilities, sets no_new_privs and installs the filter. Throws Error.

@@ -10,6 +10,7 @@
 #include "runtime/base/child.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/container_folder.hh"
 #include "runtime/facts.hh"
 #include "runtime/image_file.hh"
 #include "runtime/image_spelling.hh"
@@ -136,6 +137,26 @@ OpenedImage open_image(const std::string& text, const plan::Caller& caller, cons
     plan::Reference reference = plan::with_absolute_path(plan::parse_reference(text), caller.cwd);
     if (reference.kind == plan::Reference::Kind::path) return {open_image_file(reference.path), {}};
     if (reference.kind == plan::Reference::Kind::registry) check_is_no_file(text, caller.cwd);
+    return open_stored_image(reference, caller, site, watch);
+}
+
+OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+    std::string path = printable(record.image_file, 4096);
+    if (!record.image_file.empty()) {
+        OpenedImage out{open_image_file(record.image_file), {}};
+        if (file_identity(record.image_file) != record.identity)
+            throw Error(cat("opening the image ", path, " of the container: the file has changed since the container was made of it; put the old one back, or remove the container"));
+        return out;
+    }
+    store::Store store = open_store(site, caller);
+    if (auto image = try_stored_image(store, record.digest)) return {std::move(*image), record.digest};
+    plan::Reference reference = plan::parse_reference(record.image);
+    if (reference.kind != plan::Reference::Kind::registry)
+        throw Error(cat("opening the image ", record.digest, " of the container: it is no longer in the store ", printable(store.path(), 4096), "; bring it back with berth pull ",
+                        printable(record.image, 4096)));
+    // Just these bytes, whatever the tag means by now.
+    reference.tag.clear();
+    reference.digest = record.digest;
     return open_stored_image(reference, caller, site, watch);
 }
 

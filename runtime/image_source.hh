@@ -4,6 +4,7 @@
 #include <string>
 
 #include "runtime/container_image.hh"
+#include "runtime/plan/container.hh"
 #include "runtime/plan/reference.hh"
 #include "runtime/plan/request.hh"
 #include "runtime/store/store.hh"
@@ -29,6 +30,9 @@ struct OpenedImage {
 /// Opens the image `text`. A path is relative to the caller's working directory. Runs berth-pull only when the store cannot answer alone.
 /// Throws Error with the line of whatever failed.
 OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch);
+
+/// Opens the image of a named container again, which must be the very one it was made of. Throws Error that says how to bring it back.
+OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch);
 
 /// Where the program berth-pull is: beside this program, or in ../libexec/berth from there.
 std::string pull_program();

@@ -14,6 +14,10 @@ constexpr const char* usage =
     "usage: berth COMMAND [options]\n"
     "\n"
     "  run [options] IMAGE [command ...]   run a command in a container\n"
+    "  exec [options] NAME [command ...]   run a command in a named container\n"
+    "  ps [--json]                         list the named containers\n"
+    "  save -o FILE NAME                   write a named container as one squashfs file\n"
+    "  rm [--force] NAME ...               remove named containers\n"
     "  plan [options] IMAGE                print what run would do, and why\n"
     "  pull [options] IMAGE                bring an image into the store\n"
     "  import -o FILE IMAGE                write an image as one squashfs file\n"
@@ -45,7 +49,7 @@ Command* command_of(const char* word) {
         Command* run;
     };
     namespace cli = berth::cli;
-    static constexpr Entry commands[] = {{"step", cli::step},     {"run", cli::run},   {"plan", cli::plan}, {"pull", cli::pull},     {"images", cli::images},
+    static constexpr Entry commands[] = {{"step", cli::step},     {"run", cli::run},   {"exec", cli::exec}, {"ps", cli::ps}, {"save", cli::save}, {"rm", cli::rm}, {"plan", cli::plan}, {"pull", cli::pull},     {"images", cli::images},
                                          {"inspect", cli::inspect}, {"rmi", cli::rmi},   {"gc", cli::gc},     {"import", cli::import}, {"verify", cli::verify},
                                          {"login", cli::login},    {"logout", cli::logout}, {"doctor", cli::doctor}, {"version", version},
                                          {"--version", version},  {"help", help},       {"--help", help},    {"-h", help}};

@@ -1,13 +1,17 @@
 #include "runtime/base/namespaces.hh"
 
 #include <fcntl.h>
+#include <net/if.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
@@ -21,6 +25,15 @@ int unshare(int flags) {
 
 void enter_namespace(int fd, int type, const std::string& what) {
     if (::setns(fd, type) != 0) throw SysError(cat("joining the ", what));
+}
+
+void raise_loopback() {
+    Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ifreq request{};
+    std::strcpy(request.ifr_name, "lo");
+    if (!socket || ::ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) throw SysError("looking at the loopback interface of the container");
+    request.ifr_flags |= IFF_UP;
+    if (::ioctl(socket.get(), SIOCSIFFLAGS, &request) != 0) throw SysError("raising the loopback interface of the container");
 }
 
 void make_mounts_private() {

@@ -12,6 +12,9 @@ int unshare(int flags);
 /// setns(2) of one namespace descriptor.
 void enter_namespace(int fd, int type, const std::string& what);
 
+/// Makes the loopback interface of the calling thread's network namespace work. Needs CAP_NET_ADMIN there. Throws SysError.
+void raise_loopback();
+
 /// Cuts every mount of this mount namespace off from the host's: nothing propagates in either direction.
 void make_mounts_private();
 

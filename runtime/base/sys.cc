@@ -1,10 +1,13 @@
 #include "runtime/base/sys.hh"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <memory>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -100,6 +103,28 @@ void make_directories(const std::string& path, mode_t mode) {
         }
         if (slash == std::string::npos) return;
     }
+}
+
+namespace {
+
+struct DirectoryEnd {
+    void operator()(DIR* directory) const { ::closedir(directory); }
+};
+
+}  // namespace
+
+std::vector<std::string> list_directory(int directory, const std::string& what) {
+    // A descriptor of its own: the stream takes it over, and the caller's position stays.
+    Fd copy(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    std::unique_ptr<DIR, DirectoryEnd> stream(copy ? ::fdopendir(copy.get()) : nullptr);
+    if (!stream) throw SysError(cat("listing ", what));
+    copy.release();
+    std::vector<std::string> out;
+    for (errno = 0; const dirent* entry = ::readdir(stream.get()); errno = 0)
+        if (std::string name = entry->d_name; name != "." && name != "..") out.push_back(std::move(name));
+    if (errno != 0) throw SysError(cat("listing ", what));
+    std::sort(out.begin(), out.end());
+    return out;
 }
 
 struct stat stat_of(int fd, const std::string& what) {

@@ -40,6 +40,9 @@ bool pread_exact(int fd, void* buffer, size_t size, uint64_t offset, const std::
 /// Creates `path` and its missing parents with `mode`. An existing directory is fine.
 void make_directories(const std::string& path, mode_t mode);
 
+/// The names in a directory but `.` and `..`, sorted by their bytes. Throws SysError "listing WHAT".
+std::vector<std::string> list_directory(int directory, const std::string& what);
+
 struct stat stat_of(int fd, const std::string& what);
 
 /// New mount API (Linux 5.2). Each returns a detached mount or context, or throws SysError.

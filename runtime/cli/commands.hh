@@ -7,6 +7,10 @@ using Command = int(int argc, char** argv);
 
 Command step;  ///< the helper of a Slurm step, started by the plugin only
 Command run;
+Command exec;
+Command ps;
+Command rm;
+Command save;
 Command plan;
 Command pull;
 Command import;

@@ -13,15 +13,11 @@
 
 namespace berth::cli {
 
-namespace {
-
 plan::Site site_of_caller() {
     plan::Site site = load_site();
     plan::apply_environment(site, environment_of_this_process());
     return site;
 }
-
-}  // namespace
 
 store::Store store_of_caller() { return open_store(site_of_caller(), caller_of_this_process()); }
 

@@ -5,9 +5,13 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/plan/request.hh"
 #include "runtime/store/inventory.hh"
 
 namespace berth::cli {
+
+/// The settings of the site file with the caller's variables over them.
+plan::Site site_of_caller();
 
 /// The store of whoever calls, by site file and environment.
 store::Store store_of_caller();

@@ -19,7 +19,7 @@ int plan(int argc, char** argv) {
     plan::apply_environment(site, environment_of_this_process());
     OpenedImage opened = open_for_person(options, caller, site);
     plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(), opened.image.index.config());
-    if (!options.command.empty()) decided.command = options.command;
+    if (!options.command.empty() || options.entrypoint) decided.command = command_of(options, opened.image.index.config());
     std::string text = (opened.digest.empty() ? "" : "image      " + opened.digest + "\n") + plan::plan_text(decided);
     std::fputs(text.c_str(), stdout);
     return 0;

@@ -3,8 +3,12 @@
 #include <CLI/CLI.hpp>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/facts.hh"
 #include "runtime/plan/mounts.hh"
 #include "runtime/plan/names.hh"
+#include "runtime/plan/plan.hh"
+#include "runtime/task_process.hh"
 
 namespace berth::cli {
 
@@ -16,6 +20,7 @@ struct Given {
     std::vector<std::string> env;
     std::string workdir;
     bool mount_home = false, no_mount_home = false, root = false, no_root = false, writable = false, read_only = false;
+    bool entrypoint = false, no_entrypoint = false, interactive = false, terminal = false;
 };
 
 void declare(CLI::App& app, Given& given, RunOptions& options) {
@@ -26,8 +31,18 @@ void declare(CLI::App& app, Given& given, RunOptions& options) {
     app.add_flag("--no-mount-home", given.no_mount_home, "do not")->excludes(home);
     auto* root = app.add_flag("--root", given.root, "be user 0 inside");
     app.add_flag("--no-root", given.no_root, "do not")->excludes(root);
-    auto* rw = app.add_flag("--rw", given.writable, "the root file system can be written to, in memory");
-    app.add_flag("--ro", given.read_only, "it cannot")->excludes(rw);
+    auto* rw = app.add_flag("--rw", given.writable, "the root file system can be written to: in memory, or on disk with --name");
+    app.add_flag("--ro,--read-only", given.read_only, "it cannot")->excludes(rw);
+    auto* entrypoint = app.add_flag("--entrypoint", given.entrypoint, "run the image's entrypoint, with the command as its arguments");
+    app.add_flag("--no-entrypoint", given.no_entrypoint, "do not, even when there is no command")->excludes(entrypoint);
+    app.add_option("--name", options.name, "NAME[:auto|create|exec|no_exec]: a container that stays, and can be used again by this name");
+    app.add_option("--save", options.save, "FILE: when the command ends with 0, write the container as one squashfs file, replacing another one");
+    plan::OwnNamespaces& own = options.request.unshare;
+    app.add_flag("--ipc", own.ipc, "System V and POSIX shared memory and queues of the container's own");
+    app.add_flag("--net", own.net, "a network of its own, with nothing but loopback");
+    app.add_flag("--uts", own.uts, "a host name of its own");
+    app.add_flag("-i,--interactive", given.interactive, "accepted for podman's users: the command has the standard input in any case");
+    app.add_flag("-t,--tty", given.terminal, "likewise: it has the terminal");
     app.add_flag("-v,--verbose", options.verbose, "print the time of each phase");
     app.add_flag("-q,--quiet", options.quiet, "show no progress of a pull");
     app.add_option("image", options.request.image, "REGISTRY/NAME:TAG, NAME@sha256:..., a path, oci:DIR, oci-archive:FILE, docker-archive:FILE, dockerd://NAME, podman://NAME")->required();
@@ -42,19 +57,40 @@ void interpret(const Given& given, RunOptions& options) {
     plan::Request& request = options.request;
     for (const std::string& text : given.mounts)
         for (plan::MountRequest& mount : plan::parse_mounts(text)) request.mounts.push_back(std::move(mount));
-    for (const std::string& text : given.env) {
-        size_t equals = text.find('=');
-        plan::parse_env_names(text.substr(0, equals));
-        request.env.push_back(text.substr(0, equals));
-        if (equals != std::string::npos) options.set.push_back(text);
-    }
+    options.mounts = given.mounts;
+    take_environment(given.env, options);
     if (!given.workdir.empty()) request.workdir = plan::parse_workdir(given.workdir);
     request.mount_home = choice(given.mount_home, given.no_mount_home);
     request.remap_root = choice(given.root, given.no_root);
     request.writable = choice(given.writable, given.read_only);
+    options.entrypoint = choice(given.entrypoint, given.no_entrypoint);
 }
 
 }  // namespace
+
+std::vector<std::string> command_of(const RunOptions& options, const plan::ImageConfig& image) {
+    std::vector<std::string> out;
+    if (options.entrypoint.value_or(options.command.empty())) out = image.entrypoint;
+    const std::vector<std::string>& rest = options.command.empty() ? image.cmd : options.command;
+    out.insert(out.end(), rest.begin(), rest.end());
+    if (out.empty()) throw Error(cat("running ", printable(options.request.image, 4096), ": the image names no command; write one after the image"), exit_not_found);
+    return out;
+}
+
+std::vector<std::string> environment_with(const std::vector<std::string>& set) {
+    std::vector<plan::EnvironmentChange> changes;
+    for (const std::string& text : set) changes.push_back({text.substr(0, text.find('=')), text.substr(text.find('=') + 1)});
+    return changed_environment(environment_of_this_process(), changes);
+}
+
+void take_environment(const std::vector<std::string>& texts, RunOptions& options) {
+    for (const std::string& text : texts) {
+        size_t equals = text.find('=');
+        plan::parse_env_names(text.substr(0, equals));
+        options.request.env.push_back(text.substr(0, equals));
+        if (equals != std::string::npos) options.set.push_back(text);
+    }
+}
 
 bool parse_run_options(const std::string& word, int argc, char** argv, RunOptions& options, int& code) {
     CLI::App app(word == "run" ? "Run a command in a container." : "Print what `berth run` would do with the same options, and why.", "berth " + word);

@@ -1,8 +1,10 @@
 // The options that `berth run` and `berth plan` share.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "runtime/plan/image_config.hh"
 #include "runtime/plan/request.hh"
 
 namespace berth::cli {
@@ -10,10 +12,23 @@ namespace berth::cli {
 struct RunOptions {
     plan::Request request;
     std::vector<std::string> set;      ///< NAME=VALUE of --env, for the command's environment
+    std::vector<std::string> mounts;   ///< the texts that request.mounts comes from
     std::vector<std::string> command;  ///< empty: the image's
+    std::optional<bool> entrypoint;    ///< the image's goes before the command; unset: only when there is no command
+    std::string name;                  ///< NAME[:MODE] of a container that stays; empty: none
+    std::string save;                  ///< file to save the container in; empty: none
     bool verbose = false;
     bool quiet = false;
 };
+
+/// What is run: the command with or without the image's entrypoint. Throws Error with exit code 127 when there is nothing to run.
+std::vector<std::string> command_of(const RunOptions& options, const plan::ImageConfig& image);
+
+/// This process's environment with NAME=VALUE texts set.
+std::vector<std::string> environment_with(const std::vector<std::string>& set);
+
+/// Takes --env texts apart: names whose value outside counts, and what is to be set. Throws Error.
+void take_environment(const std::vector<std::string>& texts, RunOptions& options);
 
 /// Parses the command line of `word` ("run" or "plan"). After --help or a mistake the text has been printed, `code` is set and false is returned.
 bool parse_run_options(const std::string& word, int argc, char** argv, RunOptions& options, int& code);

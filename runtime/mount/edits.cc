@@ -53,10 +53,12 @@ class Executor {
         if (place.name.empty() || !place.own) return;
         Fd existing = exists(place);
         if (existing && sys::is_mount_root(existing.get(), account.path)) return;
-        std::string content = existing ? account_file(place, account.path) : std::string();
+        std::string content = existing ? account_file(place, account.path) : std::string(), changed = plan::with_account_line(content, account);
+        // A named container has its line from the last run, and a file that is not written cannot be half written.
+        if (changed == content) return;
         // O_NONBLOCK: whatever the image has there, opening it does not wait.
         Fd file = sys::open_at(place.parent.get(), place.name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, 0644);
-        sys::write_all(file.get(), plan::with_account_line(content, account), printable(account.path, 4096));
+        sys::write_all(file.get(), changed, printable(account.path, 4096));
     }
 
     void operator()(const plan::DropIn& wanted) const {

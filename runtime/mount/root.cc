@@ -3,6 +3,9 @@
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <vector>
@@ -38,7 +41,7 @@ Fd make_staging(uint64_t size) {
     if (size != 0) options.push_back({"size", cat(size)});
     Fd staging = sys::new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     sys::move_mount_to(staging.get(), staging_place().get(), "the staging area of the container");
-    for (const char* name : {"lower", "upper", "work", "root"})
+    for (const char* name : {"lower", "upper", "work", "disk", "root"})
         if (::mkdirat(staging.get(), name, 0755) != 0) throw SysError(cat("creating the staging directory ", name));
     return staging;
 }
@@ -47,14 +50,51 @@ Fd staging_directory(int staging, const std::string& name) {
     return sys::open_at(staging, name, O_PATH | O_DIRECTORY | O_NOFOLLOW);
 }
 
-Root Root::make_overlay(int staging) {
-    // Relative names keep the mount table free of the node's paths, and need no quoting.
-    if (::fchdir(staging) != 0) throw SysError("entering the staging area of the container");
+namespace {
+
+/// The overlay, not attached anywhere; `folder` holds upper and work. Names are relative to the working directory: they keep the mount table free of the
+/// node's paths, and need no quoting.
+Fd new_overlay(const std::string& source, const std::string& folder) {
     // xino: without it files of the image have another device number than its directories, and `tar --one-file-system`, `rsync -x` and `du -x` leave
     // them out.
-    std::vector<sys::MountOption> options = {{"source", "berth"}, {"lowerdir", "lower"}, {"upperdir", "upper"},
-                                             {"workdir", "work"}, {"xino", "on"},        {"userxattr", "", true}};
-    Fd overlay = mount_overlay(options);
+    std::vector<sys::MountOption> options = {{"source", source},          {"lowerdir", "lower"}, {"upperdir", folder + "upper"},
+                                             {"workdir", folder + "work"}, {"xino", "on"},        {"userxattr", "", true}};
+    return mount_overlay(options);
+}
+
+/// What an overlay needs of the file system it writes to, tried out: without some of it the kernel mounts, and fails at the first removal.
+void try_marks(const char* folder) {
+    std::string probe = cat(folder, "probe"), whiteout = probe + "/whiteout";
+    auto check = [](long result, const char* what) {
+        if (result != 0) throw SysError(what);
+    };
+    check(::mkdir(probe.c_str(), 0700) != 0 && errno != EEXIST, "making a directory");
+    ::unlink(whiteout.c_str());
+    check(::setxattr(probe.c_str(), "user.overlay.opaque", "y", 1, 0), "setting a user.* attribute");
+    check(::mknod(whiteout.c_str(), S_IFCHR, makedev(0, 0)), "making the mark of a removed file");
+    check(::unlink(whiteout.c_str()), "removing it");
+    check(::rmdir(probe.c_str()), "removing a directory");
+}
+
+Fd new_overlay_on_disk(const std::string& source, const std::string& path) {
+    std::string why;
+    try {
+        try_marks("disk/");
+        return new_overlay(source, "disk/");
+    } catch (const Error& error) {
+        why = error.what();
+    }
+    // What fails in memory as well is not the folder's fault, and says so itself.
+    new_overlay(source, "");
+    throw Error(cat("keeping the container's files in ", printable(path, 4096), ": its file system cannot hold what an overlay writes (", why,
+                    "); set data.path or BERTH_DATA_PATH to a folder on a local disk (ext4, xfs, btrfs), or in /dev/shm"));
+}
+
+}  // namespace
+
+Root Root::make_overlay(int staging, const std::string& source, bool on_disk, const std::string& disk_path) {
+    if (::fchdir(staging) != 0) throw SysError("entering the staging area of the container");
+    Fd overlay = on_disk ? new_overlay_on_disk(source, disk_path) : new_overlay(source, "");
     sys::move_mount_to(overlay.get(), staging_directory(staging, "root").get(), "the container's root");
     return Root(std::move(overlay));
 }

@@ -10,8 +10,8 @@
 
 namespace berth::mount {
 
-/// Mounts a tmpfs (`size` bytes, 0: half of memory) over a directory that every node has, with the directories lower, upper, work and root in it.
-/// It hides that directory, so sources of mounts are taken before. The result is the tmpfs's root. Throws Error.
+/// Mounts a tmpfs (`size` bytes, 0: half of memory) over a directory that every node has, with the directories lower, upper, work, disk and root in
+/// it. It hides that directory, so sources of mounts are taken before. The result is the tmpfs's root. Throws Error.
 Fd make_staging(uint64_t size);
 
 /// The directory `name` of the staging area, O_PATH.
@@ -27,8 +27,10 @@ enum class Where { own, named };
 /// A container's root that is not yet the root of the process.
 class Root {
   public:
-    /// Lays the overlay over staging/lower and attaches it at staging/root. Changes the working directory.
-    static Root make_overlay(int staging);
+    /// Lays the overlay over staging/lower and attaches it at staging/root; `source` is its name in the mount table. What is written goes to memory, or,
+    /// with `on_disk`, to the directories upper and work of the folder mounted at staging/disk: `disk_path`, for messages. Changes the working
+    /// directory. Throws Error; when it is the file system of the folder that cannot hold what an overlay writes, that is what the error says.
+    static Root make_overlay(int staging, const std::string& source = "berth", bool on_disk = false, const std::string& disk_path = {});
 
     /// Any directory as a root, whose own file system counts as the container's.
     explicit Root(Fd directory);

@@ -67,6 +67,9 @@ Message encode(const Ready& ready) {
     Message out = message_of(MessageType::ready);
     out.add("workdir", ready.workdir);
     out.add("seccomp", ready.seccomp_program);
+    for (uint32_t type : ready.namespaces) out.add_number("namespace", type);
+    out.add_number("remap-root", ready.remap_root ? 1 : 0);
+    out.add_number("writable", ready.writable ? 1 : 0);
     for (const EnvironmentChange& change : ready.environment)
         if (change.value)
             out.add("set", cat(change.name, '=', *change.value));
@@ -80,9 +83,14 @@ Ready decode_ready(const Message& message) {
     Ready out;
     out.workdir = message.value("workdir");
     out.seccomp_program = message.value("seccomp");
+    out.remap_root = message.find("remap-root") == "1";
+    out.writable = message.find("writable") != "0";
     for (const auto& [key, value] : message.records) {
         size_t equals = value.find('=');
-        if (key == "set" && equals != std::string::npos)
+        uint64_t type = 0;
+        if (key == "namespace" && parse_number(value, id_limit, type))
+            out.namespaces.push_back(static_cast<uint32_t>(type));
+        else if (key == "set" && equals != std::string::npos)
             out.environment.push_back({value.substr(0, equals), value.substr(equals + 1)});
         else if (key == "unset")
             out.environment.push_back({value, std::nullopt});
@@ -101,6 +109,26 @@ Message encode(const Failure& failure) {
 Failure decode_failure(const Message& message) {
     expect(message, MessageType::failure);
     return {message.value("line"), static_cast<int>(message.number("exit-code", 255)), message.number("shown", 1) == 1};
+}
+
+Message encode(const HelperInfo& info) {
+    Message out = message_of(MessageType::info);
+    out.add_number("user-namespace", info.user_namespace);
+    out.add_number("started", static_cast<uint64_t>(info.started));
+    return out;
+}
+
+HelperInfo decode_info(const Message& message) {
+    expect(message, MessageType::info);
+    return {message.number("user-namespace", UINT64_MAX), static_cast<int64_t>(message.number("started", INT64_MAX))};
+}
+
+Message status_message() {
+    return message_of(MessageType::status);
+}
+
+Message stop_message() {
+    return message_of(MessageType::stop);
 }
 
 Message join_message() {

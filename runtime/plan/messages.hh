@@ -17,8 +17,11 @@ enum class MessageType : uint16_t {
     join = 2,      ///< a task to the helper on the step's socket; carries one end of the task's own socket pair
     task = 3,      ///< a task to the helper on its own socket: TaskRequest
     progress = 4,  ///< helper to a task, any number: one line in "text"
-    ready = 5,     ///< helper to a task: Ready, with two descriptors: user namespace, mount namespace
+    ready = 5,     ///< helper to a task: Ready, with descriptors: user namespace, mount namespace, and those of Ready::namespaces
     failure = 6,   ///< helper to a task: Failure
+    status = 7,    ///< to the helper of a named container on a connection: what runs? Answered by `info`
+    info = 8,      ///< the answer: HelperInfo
+    stop = 9,      ///< to the helper of a named container: end it with all that runs in it
 };
 
 /// The first message of a step: everything the helper is told.
@@ -45,6 +48,8 @@ struct Ready {
     std::string workdir;  ///< absolute, in the container
     std::vector<EnvironmentChange> environment;
     std::string seccomp_program;  ///< an array of struct sock_filter, or empty
+    std::vector<uint32_t> namespaces = {};  ///< CLONE_NEW* of each descriptor after the first two
+    bool remap_root = false, writable = true;  ///< as the container was started, for those who ask for something else
     bool operator==(const Ready&) const = default;
 };
 
@@ -55,11 +60,21 @@ struct Failure {
     bool operator==(const Failure&) const = default;
 };
 
+/// What the helper of a named container says about itself.
+struct HelperInfo {
+    uint64_t user_namespace = 0;  ///< inode number: tells the container's processes from others
+    int64_t started = 0;          ///< seconds since 1970
+    bool operator==(const HelperInfo&) const = default;
+};
+
 Message encode(const StepRequest& request);
 Message encode(const TaskRequest& request);
 Message encode(const Ready& ready);
 Message encode(const Failure& failure);
+Message encode(const HelperInfo& info);
 Message join_message();
+Message status_message();
+Message stop_message();
 Message progress_message(std::string_view text);
 
 /// Each throws Error when the message is of another type, or lacks something, or has a number out of range.
@@ -67,6 +82,7 @@ StepRequest decode_step(const Message& message);
 TaskRequest decode_task(const Message& message);
 Ready decode_ready(const Message& message);
 Failure decode_failure(const Message& message);
+HelperInfo decode_info(const Message& message);
 
 inline bool is(const Message& message, MessageType type) {
     return message.type == static_cast<uint16_t>(type);

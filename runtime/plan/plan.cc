@@ -51,7 +51,7 @@ void add_kernel_file_systems(Edits& edits) {
     sys.read_only = true;
 }
 
-void add_devices(Edits& edits, const HostFacts& host) {
+void add_devices(Edits& edits, const HostFacts& host, bool own_ipc) {
     edits.tmpfs("/dev", 0755, "system", "a private /dev: only named devices");
     for (const std::string& node : device_nodes)
         if (host.has(node)) {
@@ -63,8 +63,10 @@ void add_devices(Edits& edits, const HostFacts& host) {
     terminals.device = true;
     terminals.optional = true;
     terminals.create = Mount::Create::directory;
+    // The node's message queues belong to the node's ipc namespace.
+    if (own_ipc) edits.tmpfs("/dev/shm", 01777, "option --ipc", "shared memory of the container's own");
     for (const char* shared : {"/dev/shm", "/dev/mqueue", "/dev/hugepages"})
-        if (host.has(shared)) edits.bind(shared, shared, "system", "shared memory of the node").create = Mount::Create::directory;
+        if (host.has(shared) && (!own_ipc || shared == std::string_view("/dev/hugepages"))) edits.bind(shared, shared, "system", "shared memory of the node").create = Mount::Create::directory;
     edits.add(Symlink{"/dev/fd", "/proc/self/fd"}, "system", "standard link");
     edits.add(Symlink{"/dev/stdin", "/proc/self/fd/0"}, "system", "standard link");
     edits.add(Symlink{"/dev/stdout", "/proc/self/fd/1"}, "system", "standard link");
@@ -167,13 +169,14 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
     plan.remap_root = request.remap_root.value_or(site.remap_root);
     plan.system_calls = {site.seccomp == "default", site.seccomp_allow, site.seccomp_deny};
     plan.writable = request.writable.value_or(site.writable);
+    plan.unshare = request.unshare;
     plan.tmpfs_size = site.tmpfs_size;
     plan.identity = {caller.uid, plan.remap_root ? 0 : caller.uid, caller.gid, plan.remap_root ? 0 : caller.gid};
     std::string home = home_inside(plan, caller);
 
     Edits edits(plan.edits);
     add_kernel_file_systems(edits);
-    add_devices(edits, host);
+    add_devices(edits, host, plan.unshare.ipc);
     edits.tmpfs("/run", 0755, "system", "a fresh /run");
     edits.tmpfs("/tmp", 01777, "system", "a fresh /tmp");
     add_host_files(edits, host);

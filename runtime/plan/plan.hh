@@ -92,6 +92,7 @@ struct Plan {
     Identity identity;
     bool writable = true;
     bool remap_root = false;
+    OwnNamespaces unshare;
     uint64_t tmpfs_size = 0;
     std::vector<Edit> edits;  ///< in the order they are done
     std::string workdir;      ///< absolute path in the container

@@ -83,13 +83,19 @@ std::string system_calls_text(const SystemCalls& calls) {
     return out;
 }
 
+/// A line, or nothing for the usual ones.
+std::string namespaces_text(const OwnNamespaces& unshare) {
+    if (unshare == OwnNamespaces()) return {};
+    return cat("namespaces user mount", unshare.ipc ? " ipc" : "", unshare.net ? " net" : "", unshare.uts ? " uts" : "", " of its own, the others are the node's\n");
+}
+
 }  // namespace
 
 std::string plan_text(const Plan& plan) {
     const Identity& id = plan.identity;
     std::string command = words(plan.command);
     return cat("identity   uid ", id.host_uid, " is ", id.inside_uid, " inside, gid ", id.host_gid, " is ", id.inside_gid, plan.remap_root ? " (remap-root)" : "", "\n",
-               "root       ", plan.writable ? "writable in memory, gone with the container" : "read-only", "\n",
+               namespaces_text(plan.unshare), "root       ", plan.writable ? "writable in memory, gone with the container" : "read-only", "\n",
                "syscalls   ", system_calls_text(plan.system_calls), "\n",
                "directory  ", shown(plan.workdir), plan.workdir_required ? " (must exist)" : "", "\n",
                "command    ", command.empty() ? "(none)" : command, "\n\n", table(rows_of(plan)));

@@ -12,6 +12,14 @@
 
 namespace berth::plan {
 
+/// Which namespaces of the node a container does not share, besides those of users and mounts.
+struct OwnNamespaces {
+    bool ipc = false;
+    bool net = false;
+    bool uts = false;
+    bool operator==(const OwnNamespaces&) const = default;
+};
+
 /// The options of one start. What is unset is decided by the site.
 struct Request {
     std::string image;  ///< as written
@@ -21,6 +29,7 @@ struct Request {
     std::optional<bool> mount_home;
     std::optional<bool> remap_root;
     std::optional<bool> writable;
+    OwnNamespaces unshare;
 };
 
 /// Who asks, as the host sees it.
@@ -50,6 +59,7 @@ struct Site {
         std::vector<std::string> mirrors;  ///< "host[:port]", asked before it
     };
     std::string store_path = "/var/lib/berth/%U";
+    std::string data_path = "/var/lib/berth/%U.containers";
     std::string pull_policy = "newer";
     std::map<std::string, Registry> registries;
     std::string compression = "zstd";   ///< of the layers in the store: zstd, lz4, gzip or none

@@ -109,6 +109,7 @@ const std::map<std::string, Key>& keys() {
         {"store.compression", word_key(&Site::compression, {"zstd", "lz4", "gzip", "none"})},
         {"store.compression_level", number_key(&Site::compression_level, 0, 22)},
         {"network.connections", number_key(&Site::connections, 1, 64)},
+        {"data.path", text_key(&Site::data_path)},
         {"network.proxy", text_key(&Site::proxy)},
         {"network.no_proxy", text_key(&Site::no_proxy)},
         {"defaults.remap_root", flag_key(&Site::remap_root)},
@@ -244,9 +245,8 @@ uint64_t parse_size(std::string_view text, std::string_view setting) {
     return number << shift;
 }
 
-std::string store_path(const Site& site, const Caller& caller) {
+std::string path_for(const std::string& path, const Caller& caller) {
     std::string out;
-    const std::string& path = site.store_path;
     for (size_t at = 0; at < path.size(); ++at) {
         char next = path[at] == '%' && at + 1 < path.size() ? path[at + 1] : '\0';
         if (next == 'U' || next == 'u' || next == 'h' || next == '%') {

@@ -17,7 +17,7 @@ void apply_environment(Site& site, const std::vector<std::string>& environment);
 /// Bytes of "512M", "2G", "1048576"; binary units K M G T. Throws Error naming `setting`.
 uint64_t parse_size(std::string_view text, std::string_view setting);
 
-/// The store's path for this user: %U is the uid, %u the name, %h the home directory.
-std::string store_path(const Site& site, const Caller& caller);
+/// A path of the site file (store.path, data.path) for this user: %U is the uid, %u the name, %h the home directory, %% a percent sign.
+std::string path_for(const std::string& path, const Caller& caller);
 
 }  // namespace berth::plan

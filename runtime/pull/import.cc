@@ -1,18 +1,9 @@
 #include "runtime/pull/import.hh"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <utility>
-
 #include "runtime/base/error.hh"
-#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/pull/output_file.hh"
 #include "runtime/pull/stored.hh"
-#include "runtime/store/scratch.hh"
 
 namespace berth::pull {
 
@@ -29,73 +20,6 @@ std::string quoted(const std::vector<std::string>& words) {
     std::string out;
     for (const std::string& word : words) out += " " + quoted(word);
     return out;
-}
-
-/// A file to be, in the folder where it will appear: without a name where the file system can do that, so that a kill leaves nothing.
-class Output {
-  public:
-    explicit Output(const std::string& path) : path_(path) {
-        size_t slash = path.rfind('/');
-        name_ = path.substr(slash + 1);
-        if (name_.empty()) throw Error(cat("writing ", printable(path, 4096), ": this names a folder; name a file"));
-        folder_ = sys::open_file(slash == path.npos ? "." : slash == 0 ? "/" : path.substr(0, slash), O_RDONLY | O_DIRECTORY);
-        file_ = Fd(::openat(folder_.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
-        if (file_) return;
-        if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL) fail();
-        temporary_ = cat(".berth-import.", store::scratch_name());
-        file_ = sys::open_at(folder_.get(), temporary_, O_RDWR | O_CREAT | O_EXCL, 0666);
-    }
-    ~Output() {
-        if (!temporary_.empty()) ::unlinkat(folder_.get(), temporary_.c_str(), 0);
-    }
-    Output(const Output&) = delete;
-    Output& operator=(const Output&) = delete;
-
-    int fd() const { return file_.get(); }
-
-    /// Before the work as well as at its end: nobody wants to wait for a refusal.
-    void refuse_existing() const {
-        struct stat st {};
-        if (::fstatat(folder_.get(), name_.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0) refuse();
-    }
-
-    void publish(bool force) {
-        if (::fsync(file_.get()) != 0) fail();
-        if (!force) {
-            // A link, unlike a rename, never replaces anything.
-            if (!link_as(name_)) errno == EEXIST ? refuse() : fail();
-        } else {
-            if (temporary_.empty()) {
-                std::string name = cat(".berth-import.", store::scratch_name());
-                if (!link_as(name)) fail();
-                temporary_ = name;
-            }
-            if (::renameat(folder_.get(), temporary_.c_str(), folder_.get(), name_.c_str()) != 0) fail();
-            temporary_.clear();
-        }
-        if (::fsync(folder_.get()) != 0) fail();
-    }
-
-  private:
-    bool link_as(const std::string& name) const {
-        if (!temporary_.empty()) return ::linkat(folder_.get(), temporary_.c_str(), folder_.get(), name.c_str(), 0) == 0;
-        return ::linkat(AT_FDCWD, cat("/proc/self/fd/", file_.get()).c_str(), folder_.get(), name.c_str(), AT_SYMLINK_FOLLOW) == 0;
-    }
-    [[noreturn]] void refuse() const { throw Error(cat("writing ", printable(path_, 4096), ": it exists already; remove it or use --force")); }
-    [[noreturn]] void fail() const {
-        int number = errno;
-        throw SysError(cat("writing ", printable(path_, 4096)), number);
-    }
-
-    std::string path_, name_, temporary_;
-    Fd folder_, file_;
-};
-
-image::ImageDescription describe(const store::Store& store, const std::string& digest, const std::string& what) {
-    auto manifest = image::parse_manifest(store.read_document(digest, "manifest.json"), "", what);
-    auto* single = std::get_if<image::Manifest>(&manifest);
-    if (single == nullptr) throw Error(cat(what, ": its manifest is an image index"));
-    return image::parse_config(store.read_document(digest, "config.json"), single->layers.size(), what);
 }
 
 }  // namespace
@@ -120,7 +44,7 @@ void import_image(const store::Store& store, const std::string& digest, const st
     std::string what = printable(path, 4096);
     Fd lease = store.lease(store.image_of(digest).value_or(digest));
     image::ImageDescription image = describe(store, digest, cat("image ", digest));
-    Output output(path);
+    OutputFile output(path);
     if (!options.force) output.refuse_existing();
     meter.begin(Phase::merging, cat("merging the ", image.diff_ids.size(), " layers of image ", digest));
     std::vector<squash::LayerInfo> infos;

@@ -20,6 +20,7 @@
 #include "runtime/pull/login.hh"
 #include "runtime/pull/output.hh"
 #include "runtime/pull/pull.hh"
+#include "runtime/pull/save.hh"
 #include "runtime/pull/settings.hh"
 #include "runtime/pull/verify.hh"
 
@@ -124,6 +125,7 @@ int run_command(int argc, char** argv, int (*command)(int, char**)) {
 
 int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "import") == 0) return run_command(argc, argv, pull::import_command);
+    if (argc > 1 && std::strcmp(argv[1], "save") == 0) return run_command(argc, argv, pull::save_command);
     if (argc > 1 && std::strcmp(argv[1], "verify") == 0) return run_command(argc, argv, pull::verify_command);
     Arguments arguments;
     CLI::App app("Brings an image into a store of berth.", "berth-pull");

@@ -46,6 +46,13 @@ bool is_complete(const store::Store& store, const std::string& digest) {
     return image && (has_readable_index(store, *image) || restore_index(store, *image));
 }
 
+image::ImageDescription describe(const store::Store& store, const std::string& digest, const std::string& what) {
+    auto manifest = image::parse_manifest(store.read_document(digest, "manifest.json"), "", what);
+    auto* single = std::get_if<image::Manifest>(&manifest);
+    if (single == nullptr) throw Error(cat(what, ": its manifest is an image index"));
+    return image::parse_config(store.read_document(digest, "config.json"), single->layers.size(), what);
+}
+
 squash::Tree merged_tree(const store::Store& store, const std::vector<std::string>& diff_ids, const std::string& what, std::vector<squash::LayerInfo>& layers,
                          uint64_t name_limit) {
     std::vector<squash::Tree> trees;

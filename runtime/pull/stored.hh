@@ -20,6 +20,9 @@ inline constexpr uint64_t image_name_limit = 10'000'000;
 /// than `name_limit` names together.
 squash::Tree merged_tree(const store::Store& store, const std::vector<std::string>& diff_ids, const std::string& what, std::vector<squash::LayerInfo>& layers,
                          uint64_t name_limit = image_name_limit);
+/// What the manifest and config of an image that is in the store say. Throws Error naming `what`.
+image::ImageDescription describe(const store::Store& store, const std::string& digest, const std::string& what);
+
 
 /// The bytes of the index file: the layers of `image`, which are in the store, laid over one another.
 std::string make_index(const store::Store& store, const image::ImageDescription& image, const std::string& what);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -24,6 +25,8 @@ namespace berth::sandbox {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr size_t mountinfo_limit = 16 << 20;
 
 struct DirectoryEnd {
     void operator()(DIR* directory) const { closedir(directory); }
@@ -60,13 +63,32 @@ bool has_ended(int pidfd) {
     return ::poll(&wait, 1, 0) > 0;
 }
 
+/// True when the root directory of the process is a mount of `source` (proc(5), mountinfo).
+bool has_root_of(int proc, pid_t pid, const std::string& source) {
+    Fd file(::openat(proc, cat(pid, "/mountinfo").c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) return false;
+    std::string text;
+    try {
+        text = sys::read_all(file.get(), mountinfo_limit, "mountinfo");
+    } catch (const Error&) {
+        return false;  // it has ended
+    }
+    for (const std::string& line : split(text, '\n')) {
+        std::vector<std::string> fields = split(line, ' ');
+        if (fields.size() > 4 && fields[4] == "/" && line.find(cat(" - overlay ", source, " ")) != line.npos) return true;
+    }
+    return false;
+}
+
+using Belongs = std::function<bool(pid_t)>;
+
 /// Kills what is there now; the result are the handles of those that were alive.
-std::vector<Fd> kill_once(int proc, ino_t inode) {
+std::vector<Fd> kill_once(int proc, const Belongs& belongs) {
     std::vector<Fd> killed;
     for (pid_t pid : all_processes(proc)) {
         // The handle first: what is examined after it is the process of the handle, or it has ended.
         Fd handle(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-        if (!handle || !lives_in(proc, pid, inode) || has_ended(handle.get())) continue;
+        if (!handle || !belongs(pid) || has_ended(handle.get())) continue;
         if (syscall(SYS_pidfd_send_signal, handle.get(), SIGKILL, nullptr, 0) == 0) killed.push_back(std::move(handle));
     }
     return killed;
@@ -77,20 +99,36 @@ int milliseconds_until(Clock::time_point end) {
     return left > 0 ? static_cast<int>(left) : 0;
 }
 
-}  // namespace
-
-bool kill_inhabitants(int proc, int user_namespace, std::chrono::milliseconds patience) {
-    ino_t inode = sys::stat_of(user_namespace, "the user namespace").st_ino;
+/// Again and again, since what is killed may have forked.
+bool kill_all(int proc, const Belongs& belongs, std::chrono::milliseconds patience) {
     Clock::time_point end = Clock::now() + patience;
     for (;;) {
-        std::vector<Fd> killed = kill_once(proc, inode);
+        std::vector<Fd> killed = kill_once(proc, belongs);
         if (killed.empty()) return true;
         for (const Fd& handle : killed) {
             pollfd wait{handle.get(), POLLIN, 0};
             ::poll(&wait, 1, milliseconds_until(end));
         }
-        if (Clock::now() >= end) return kill_once(proc, inode).empty();
+        if (Clock::now() >= end) return kill_once(proc, belongs).empty();
     }
+}
+
+}  // namespace
+
+bool kill_inhabitants(int proc, int user_namespace, std::chrono::milliseconds patience) {
+    ino_t inode = sys::stat_of(user_namespace, "the user namespace").st_ino;
+    return kill_all(proc, [&](pid_t pid) { return lives_in(proc, pid, inode); }, patience);
+}
+
+bool kill_users_of_root(int proc, const std::string& source, std::chrono::milliseconds patience) {
+    return kill_all(proc, [&](pid_t pid) { return has_root_of(proc, pid, source); }, patience);
+}
+
+std::vector<pid_t> inhabitants(int proc, ino_t user_namespace) {
+    std::vector<pid_t> out;
+    for (pid_t pid : all_processes(proc))
+        if (lives_in(proc, pid, user_namespace)) out.push_back(pid);
+    return out;
 }
 
 }  // namespace berth::sandbox

@@ -14,6 +14,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/squash/compression.hh"
 #include "runtime/squash/flatten_blocks.hh"
+#include "runtime/squash/flatten_format.hh"
 #include "runtime/squash/repack.hh"
 #include "runtime/squash/tree_data.hh"
 #include "runtime/squash/writer_file.hh"
@@ -46,7 +47,7 @@ class Flattener {
     const Tree::Impl& tree_;
     const std::vector<Fd>& layers_;
     const std::vector<LayerInfo>& infos_;
-    LayerInfo format_;  ///< the base layer's, which is mostly the largest
+    LayerInfo format_;
     int fd_;
     const std::string& what_;
     const Copied& copied_;
@@ -69,7 +70,7 @@ Flattener::Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, cons
     : tree_(tree),
       layers_(layers),
       infos_(infos),
-      format_(infos.empty() ? LayerInfo{"", Codec::zstd, 128 << 10} : infos.front()),
+      format_(common_format(tree, infos)),
       fd_(fd),
       what_(what),
       copied_(copied),

@@ -21,8 +21,9 @@ struct AddedFile {
 using Copied = std::function<void(uint64_t bytes, uint64_t total)>;
 
 /// Writes `tree` (which merge() made of `layers`) to the empty regular file `fd`, opened for reading and writing. Only the blocks that the tree needs are
-/// copied, by copy_file_range, so that file systems with reflinks may share them. `layers` are the open files in the order of `infos`.
-/// What is in a layer of another codec or block size than the first is packed anew. Reproducible; does not fsync. Device nodes are left out, as in layers. Throws Error naming `what`.
+/// copied, by copy_file_range, so that file systems with reflinks may share them. `layers` are the open files in the order of `infos`. When these differ
+/// in codec or block size, the format of most of the data is kept and the rest packed anew. Reproducible; does not fsync. Device nodes are left out, as
+/// in layers. Throws Error naming `what`.
 void flatten(const Tree& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, const std::vector<AddedFile>& added, int fd,
              const std::string& what, const Copied& copied = {});
 

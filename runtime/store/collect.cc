@@ -96,7 +96,8 @@ void forget_tag(const Store& store, const StoredTag& tag) {
 bool Remover::image(const Inventory& inventory, const StoredImage& image) {
     std::string hex = hex_of(image.digest);
     Fd claim = store_.claim(image.digest);
-    if (!claim) return false;
+    // A pin may have come since the inventory was taken; whoever makes one has a lease meanwhile.
+    if (!claim || !store_.pin_holders(image.digest).empty()) return false;
     if (!dry_) {
         forget(inventory, image);
         remove_directory(store_, hex);
@@ -127,6 +128,7 @@ void Remover::layers(const Inventory& inventory, const Remainder& rest) {
 
 void Remover::strays(const Inventory& inventory) {
     if (dry_ || !certain_) return;
+    store_.sweep_pins();
     for (const StoredTag& tag : inventory.stray_tags) forget_tag(store_, tag);
     for (const StoredList& list : inventory.lists)
         if (std::none_of(inventory.images.begin(), inventory.images.end(), [&](const StoredImage& image) { return image.digest == list.image; }))
@@ -154,7 +156,7 @@ std::vector<size_t> images_to_remove(const Inventory& inventory, const KeepLimit
     for (size_t i = inventory.images.size(); i-- > 0;) {
         const StoredImage& image = inventory.images[i];
         int64_t age = now - image.used;
-        if (image.in_use || age < fresh_age) continue;
+        if (image.in_use || !image.pins.empty() || age < fresh_age) continue;
         bool too_old = (limits.age > 0 && age > limits.age) || (image.tags.empty() && age > untagged_age);
         if (!too_old && (limits.bytes == 0 || rest.bytes() <= limits.bytes)) continue;
         rest.remove(image);
@@ -184,6 +186,8 @@ Removed remove_image(const Store& store, const std::string& digest) {
     auto image = std::find_if(inventory.images.begin(), inventory.images.end(), [&](const StoredImage& one) { return one.digest == digest; });
     if (image == inventory.images.end()) throw Error(cat("image ", printable(digest), ": not in the store ", printable(store.path())));
     Remover remover(store, false);
+    if (!image->pins.empty())
+        throw Error(cat("removing the image ", digest, ": the container kept at ", printable(image->pins.front(), 4096), " is made of it; remove that first with berth rm"));
     if (!remover.image(inventory, *image)) throw Error(cat("removing the image ", digest, ": it is in use by a running container; try again when that has ended"));
     Remainder rest(inventory);
     rest.remove(*image);

@@ -22,7 +22,7 @@ inline constexpr int64_t fresh_age = 10 * 60;
 inline constexpr int64_t uncertain_age = 24 * 3600;
 
 /// The images to remove, as positions in `inventory.images`: unused for too long, then those used the longest time ago until the rest fits. Never one
-/// that is in use or fresh. `now` is in seconds since 1970.
+/// that is in use, pinned or fresh. `now` is in seconds since 1970.
 std::vector<size_t> images_to_remove(const Inventory& inventory, const KeepLimits& limits, int64_t now);
 
 /// What was removed, or would be.

@@ -103,6 +103,7 @@ StoredImage Taking::image(const std::string& hex) const {
     } catch (const Error&) {
         // Gone meanwhile, or damaged: berth verify tells.
     }
+    image.pins = store_.pin_holders(image.digest);
     add_use(image, hex);
     return image;
 }

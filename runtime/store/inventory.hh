@@ -37,6 +37,7 @@ struct StoredImage {
     int64_t pulled = 0;          ///< seconds since 1970
     int64_t used = 0;            ///< last start or pull
     bool in_use = false;         ///< somebody holds a lease
+    std::vector<std::string> pins = {};  ///< see Store::pin_holders
 };
 
 /// A file of lists/: an image index that means an image on one architecture.

@@ -48,7 +48,8 @@ class NewFile {
 };
 
 /// Layout: layers/<hex of diff_id>.zstd.sqfs, images/<hex of manifest digest>/{manifest.json,config.json,index},
-/// lists/<hex of image index digest>.<architecture>, refs/<registry>/<name>/:<tag>, leases/<hex of manifest digest>, locks/, tmp/.
+/// lists/<hex of image index digest>.<architecture>, refs/<registry>/<name>/:<tag>, leases/<hex of manifest digest>,
+/// pins/<hex of manifest digest>.<anything>, locks/, tmp/.
 /// Digests given to the functions are checked; objects are opened below the store's directory without following symlinks.
 class Store {
   public:
@@ -97,6 +98,14 @@ class Store {
     Fd lease(const std::string& digest) const;
     /// The other side of lease(): empty while somebody has one.
     Fd claim(const std::string& digest) const;
+    /// Keeps the image of a manifest digest until unpin(), whether anything runs or not: named containers need it again. `holder` is the path of a file
+    /// of this host: without it the pin counts for nothing. Silently without effect where the store cannot be written to.
+    void pin(const std::string& digest, const std::string& holder) const;
+    void unpin(const std::string& digest, const std::string& holder) const;
+    /// The holders of the image's pins: "PATH", or "PATH on HOST" for those of other hosts, which cannot be looked for here.
+    std::vector<std::string> pin_holders(const std::string& digest) const;
+    /// Removes the pins whose holders have gone from this host. For collect().
+    void sweep_pins() const;
     /// Held by a pull from its first look at what is here until its image is published: nothing is removed meanwhile. Waits for a removal.
     Fd hold_off_removals() const;
     /// Held while objects are removed. Empty while pulls go on and `wait` is false.

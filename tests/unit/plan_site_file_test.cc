@@ -96,9 +96,9 @@ TEST_CASE("site file: the store's path", "[plan]") {
     caller.uid = 7;
     caller.user = "al";
     caller.home = "/h/al";
-    CHECK(store_path(site, caller) == "/var/lib/berth/7");
+    CHECK(path_for(site.store_path, caller) == "/var/lib/berth/7");
     site.store_path = "%h/.cache/%u-%U%%";
-    CHECK(store_path(site, caller) == "/h/al/.cache/al-7%");
+    CHECK(path_for(site.store_path, caller) == "/h/al/.cache/al-7%");
 }
 
 TEST_CASE("site file: conf/berth.conf holds every key as a commented default", "[plan]") {

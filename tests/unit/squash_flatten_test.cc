@@ -158,7 +158,7 @@ TEST_CASE("an image without layers is flattened to an empty root", "[squash]") {
     CHECK(test::open_image(folder / "flat").index.inode_count() == 1);
 }
 
-TEST_CASE("layers that are packed in different ways become one file in the way of the first", "[squash]") {
+TEST_CASE("layers that are packed in different ways become one file", "[squash]") {
     Layers layers;
     CompressorPool lz4({Codec::lz4, 0}, {.threads = 2, .buffers = 8, .block_size = 16 << 10}), none({Codec::none, 0}, {});
     auto fill = [](LayerWriter& writer, const std::string& folder) {
@@ -196,6 +196,36 @@ TEST_CASE("a damaged layer that would be packed anew is named", "[squash]") {
     REQUIRE(::pwrite(layers.files.back().get(), "damage damage damage", 20, 100) == 20);
     Fd out = layers.folder.create("flat");
     CHECK_THROWS_WITH(flatten(tree, layers.files, layers.infos, {}, out.get(), "flat"), "writing flat: a layer is damaged; run berth verify --repair");
+}
+
+TEST_CASE("layers that are packed in different ways are brought to the way of most of their bytes", "[squash]") {
+    if (!test::have_mksquashfs()) return;
+    Layers layers;
+    std::string folder = layers.folder / "tree";
+    std::filesystem::create_directories(folder + "/other");
+    // Whole blocks, a tail, zeros, holes, tails that share a fragment, nothing at all, and what does not compress.
+    test::write_file(folder + "/other/noise", test::noise(300'000, 7));
+    test::write_file(folder + "/other/prose", test::prose(262'144 + 99, 8));
+    test::write_file(folder + "/other/zeros", std::string(400'000, '\0'));
+    test::write_file(folder + "/other/short zeros", std::string(10, '\0'));
+    test::write_file(folder + "/other/none", "");
+    for (int i = 0; i < 50; ++i) test::write_file(folder + cat("/other/f", i), test::prose(static_cast<size_t>(i) * 301, 9));
+    std::string options = GENERATE(std::string("-comp gzip -b 4K"), std::string("-comp xz -b 1M"), std::string("-comp lzo"), std::string("-comp zstd -b 256K"));
+    bool large = GENERATE(false, true);
+    if (large) test::write_file(folder + "/other/large", test::prose(6'000'000, 10));
+    CAPTURE(options, large);
+    test::make_image(folder, layers.folder / "foreign", options);
+    layers.files.push_back(sys::open_file(layers.folder / "foreign", O_RDONLY));
+    std::string flat = layers.flattened("flat"), out = layers.folder / "out";
+    std::string kept = large && options.find("lzo") == options.npos ? options.substr(6, options.find(' ', 6) - 6) : "zstd";
+    CHECK_THAT(fixtures::Squashfs(flat).statistics(), Catch::Contains("Compression " + kept));
+    fixtures::Squashfs(flat).extract(out);
+    CHECK(fixtures::run_command(cat("cd ", folder, " && find other -type f | while read -r f; do cmp \"$f\" \"", out, "/$f\" || exit 1; done")).output.empty());
+    CHECK(test::read_file(out + "/bin/big") == test::noise(700'000, 1));
+    CHECK(test::read_file(out + "/sparse") == "begin" + std::string(1'000'000, '\0') + "end");
+    CHECK(test::read_file(out + "/small/f299") == "content 299");
+    auto opened = test::open_image(flat);
+    test::require_same(opened, out);
 }
 
 TEST_CASE("a squashfs file carries process settings, whatever is in them", "[squash]") {

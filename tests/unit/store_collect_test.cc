@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
@@ -215,4 +216,31 @@ TEST_CASE("the owner of a lock can be told", "[store]") {
     CHECK(scene.store.lock_owner(digest('a')) == "another process");
     Fd lock = scene.store.try_lock(digest('a'));
     CHECK_THAT(scene.store.lock_owner(digest('a')), Catch::StartsWith(cat("process ", ::getpid(), " on ")));
+}
+
+TEST_CASE("an image that a named container is made of stays until the container has gone", "[store]") {
+    Scene scene;
+    scene.add_image('1', "a", "r.io/x:1", 100);
+    std::string holder = scene.folder / "state";
+    std::ofstream(holder) << "here";
+    scene.store.pin(digest('1'), holder);
+    scene.store.pin(digest('1'), holder);
+    CHECK(scene.objects("pins") == 1);
+    CHECK(scene.collect({1, 1}).images.empty());
+    CHECK_THROWS_WITH(store::remove_image(scene.store, digest('1')), Catch::Contains("the container kept at " + holder + " is made of it"));
+    SECTION("removed by name") {
+        scene.store.unpin(digest('1'), holder);
+        CHECK(scene.collect({1, 1}).images.size() == 1);
+    }
+    SECTION("lost") {
+        fs::remove(holder);
+        CHECK(scene.collect({1, 1}).images.size() == 1);
+        CHECK(scene.objects("pins") == 0);
+    }
+    SECTION("of another host, where nobody can look") {
+        scene.store.unpin(digest('1'), holder);
+        std::ofstream(scene.path + "/pins/" + std::string(64, '1') + ".x") << "elsewhere\n/gone/state";
+        CHECK(scene.collect({1, 1}).images.empty());
+        CHECK_THROWS_WITH(store::remove_image(scene.store, digest('1')), Catch::Contains("/gone/state on elsewhere"));
+    }
 }

@@ -1,0 +1,92 @@
+// `berth ps`: the named containers of the caller.
+#include <fcntl.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/cli/commands.hh"
+#include "runtime/cli/listing.hh"
+#include "runtime/cli/run_named.hh"
+#include "runtime/container_helper.hh"
+#include "runtime/sandbox/processes.hh"
+
+namespace berth::cli {
+
+namespace {
+
+struct Row {
+    std::string name;
+    plan::ContainerRecord record;
+    std::string trouble;              ///< why the record cannot be read; else empty
+    std::optional<int64_t> running;   ///< since, in seconds since 1970
+    std::vector<pid_t> pids;
+    uint64_t bytes = 0;
+};
+
+Row row_of(const ContainerFolder& folder, const std::string& name) {
+    Row row;
+    row.name = name;
+    try {
+        if (auto record = folder.find(name)) row.record = *record;
+        row.bytes = bytes_on_disk(folder.upper(name).get());
+        Fd connection = folder.connect(name);
+        auto info = connection ? ask_for_status(connection.get()) : std::nullopt;
+        if (!info) return row;
+        row.running = info->started;
+        row.pids = sandbox::inhabitants(sys::open_file("/proc", O_RDONLY | O_DIRECTORY).get(), info->user_namespace);
+    } catch (const Error& error) {
+        // The others are listed all the same.
+        row.trouble = error.what();
+    }
+    return row;
+}
+
+std::string pids_text(const Row& row, const char* between) {
+    std::string out;
+    for (pid_t pid : row.pids) out += cat(out.empty() ? "" : between, pid);
+    return out;
+}
+
+void print_json(const std::vector<Row>& rows) {
+    std::string out;
+    for (const Row& row : rows)
+        out += cat(out.empty() ? "\n" : ",\n", R"(  {"name":)", json_text(row.name), R"(,"image":)", json_text(row.record.image), R"(,"digest":)", json_text(row.record.digest),
+                   R"(,"created":)", json_text(iso_time(row.record.created)), R"(,"running":)", row.running ? "true" : "false", R"(,"since":)",
+                   row.running ? json_text(iso_time(*row.running)) : "null", R"(,"pids":[)", pids_text(row, ","), R"(],"bytes":)", row.bytes,
+                   row.trouble.empty() ? "" : R"(,"error":)" + json_text(row.trouble), "}");
+    std::printf("{\"containers\":[%s\n]}\n", out.c_str());
+}
+
+void print_text(const std::vector<Row>& rows) {
+    std::printf("%-20s %-40s %-12s %-16s %-16s %10s  %s\n", "NAME", "IMAGE", "DIGEST", "CREATED", "RUNS SINCE", "SIZE", "PIDS");
+    for (const Row& row : rows) {
+        if (!row.trouble.empty()) std::fprintf(stderr, "berth: %s\n", row.trouble.c_str());
+        std::printf("%-20s %-40s %-12s %-16s %-16s %10s  %s\n", row.name.c_str(), printable(row.record.image, 1024).c_str(),
+                    row.record.digest.empty() ? "-" : short_digest(row.record.digest).c_str(), shown_time(row.record.created).c_str(),
+                    row.running ? shown_time(*row.running).c_str() : "-", human_bytes(row.bytes).c_str(), pids_text(row, " ").c_str());
+    }
+}
+
+}  // namespace
+
+int ps(int argc, char** argv) {
+    CLI::App app("List the named containers, those that run and those that do not.", "berth ps");
+    bool json = false, all = false;
+    app.add_flag("--json", json, "for programs");
+    app.add_flag("-a,--all", all, "accepted for podman's users: all are listed in any case");
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? 0 : exit_failure;
+    }
+    ContainerFolder folder = containers_of_caller();
+    std::vector<Row> rows;
+    for (const std::string& name : folder.names()) rows.push_back(row_of(folder, name));
+    json ? print_json(rows) : print_text(rows);
+    return 0;
+}
+
+}  // namespace berth::cli

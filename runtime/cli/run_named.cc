@@ -1,0 +1,71 @@
+#include "runtime/cli/run_named.hh"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/cli/listing.hh"
+#include "runtime/container_use.hh"
+#include "runtime/facts.hh"
+#include "runtime/task_process.hh"
+
+namespace berth::cli {
+
+namespace {
+
+/// What the image's settings change; not what the caller says for himself, which the helper does not know.
+std::vector<plan::EnvironmentChange> changes_for(const RunOptions& options, std::vector<plan::EnvironmentChange> changes, const std::vector<std::string>& environment) {
+    std::erase_if(changes, [&](const plan::EnvironmentChange& change) {
+        bool meant = std::find(options.request.env.begin(), options.request.env.end(), change.name) != options.request.env.end();
+        return meant && std::any_of(environment.begin(), environment.end(), [&](const std::string& text) { return text.starts_with(change.name + "="); });
+    });
+    return changes;
+}
+
+std::vector<std::string> command_in(const RunOptions& options, const UsedContainer& used) {
+    if (!options.command.empty() && !options.entrypoint.value_or(false)) return options.command;
+    if (used.action == plan::NameAction::join)
+        throw Error(cat("container ", options.name, ": it runs already; write the command to run in it", options.command.empty() ? "" : " without --entrypoint"), exit_not_found);
+    return used.command;
+}
+
+}  // namespace
+
+ContainerFolder containers_of_caller() { return open_container_folder(site_of_caller(), caller_of_this_process()); }
+
+void show_note(const std::string& line) { std::fprintf(stderr, "berth: %s\n", line.c_str()); }
+
+int save_after(Saver& saver, int upper, int code, const std::string& output) {
+    if (code != 0) {
+        show_note(cat("not saved as ", printable(output, 4096), ": the command ended with ", code));
+        return code;
+    }
+    return saver.save(upper) ? 0 : exit_failure;
+}
+
+int run_named(const RunOptions& options) {
+    plan::Site site = site_of_caller();
+    plan::Caller caller = caller_of_this_process();
+    ContainerFolder folder = open_container_folder(site, caller);
+    ContainerStart start{plan::parse_container_name(options.name), options.request, options.mounts, options.request.image.empty(), caller, {}, site, {show_note, {}, -1, {}}};
+    // What this command wants for itself is no property of the container.
+    start.request.env.clear();
+    std::vector<std::string> environment = environment_with(options.set);
+    sigset_t watched = forwarded_signals();
+    UsedContainer used = use_container(folder, start, environment);
+    std::vector<std::string> command = command_in(options, used);
+    if (options.request.workdir) used.joined.container.workdir = *options.request.workdir;
+    ::sigprocmask(SIG_BLOCK, &watched, nullptr);
+    pid_t task = start_task(used.joined.container, command, changed_environment(environment, changes_for(options, used.joined.environment, environment)));
+    int code = attend_task(task, watched, used.connection.get());
+    leave(std::move(used.connection));
+    if (options.save.empty()) return code;
+    Fd upper = folder.upper(start.wanted.name);
+    Saver saver(used.record, start.wanted.name, used.record.digest.empty() ? "" : open_store(site, caller).path(), options.save);
+    return save_after(saver, upper.get(), code, options.save);
+}
+
+}  // namespace berth::cli

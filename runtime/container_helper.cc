@@ -1,0 +1,249 @@
+#include "runtime/container_helper.hh"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <list>
+
+#include "runtime/base/channel.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/sandbox/processes.hh"
+#include "runtime/store/scratch.hh"
+
+namespace berth {
+
+namespace {
+
+constexpr int answer_ms = 60'000;
+constexpr int previous_helper_ms = 15'000;
+constexpr auto survivors_patience = std::chrono::seconds(5);
+
+/// Answers those who join, ask or stop the container.
+class Helper {
+  public:
+    Helper(Fd listener, Fd first, const plan::Plan& plan, const StartedContainer& container) : listener_(std::move(listener)), plan_(plan), container_(container) {
+        add(std::move(first));
+    }
+
+    /// Until nobody is left. The connections of the last ones stay open as long as this object, so that they can wait for the container's end.
+    void serve() {
+        while (!stopping_ && std::any_of(clients_.begin(), clients_.end(), [](const Client& client) { return !client.gone; })) {
+            clients_.remove_if([](const Client& client) { return client.gone; });
+            std::vector<pollfd> waiting = {{listener_.get(), POLLIN, 0}};
+            for (const Client& client : clients_) waiting.push_back({client.socket.get(), static_cast<short>(POLLIN | (client.outbox.empty() ? 0 : POLLOUT)), 0});
+            if (::poll(waiting.data(), waiting.size(), -1) < 0) continue;
+            size_t position = 0;
+            for (Client& client : clients_)
+                if (waiting[++position].revents != 0) handle(client);
+            if (waiting[0].revents != 0) accept();
+        }
+        // Whoever connects from here on must find out that he is late.
+        listener_.reset();
+    }
+
+  private:
+    struct Client {
+        Fd socket;
+        Inbox inbox = {};
+        Outbox outbox = {};
+        bool gone = false;
+    };
+
+    void add(Fd socket) { clients_.push_back({std::move(socket)}); }
+
+    void accept() {
+        Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        ucred peer{};
+        socklen_t size = sizeof peer;
+        // The folder is closed to others; a descriptor that was passed on is not.
+        if (socket && ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == plan_.identity.inside_uid) add(std::move(socket));
+    }
+
+    /// Whatever is wrong with one connection ends that one alone.
+    void handle(Client& client) {
+        try {
+            Inbox::Status status = client.inbox.read(client.socket.get());
+            if (status == Inbox::Status::closed) client.gone = true;
+            if (status == Inbox::Status::message) answer(client, client.inbox.take().message);
+            if (!client.gone) client.outbox.flush(client.socket.get());
+        } catch (const Error&) {
+            client.gone = true;
+        }
+    }
+
+    void answer(Client& client, const Message& message) {
+        if (plan::is(message, plan::MessageType::stop)) {
+            stopping_ = true;
+        } else if (plan::is(message, plan::MessageType::status)) {
+            ino_t inode = sys::stat_of(container_.user_namespace.get(), "the user namespace").st_ino;
+            client.outbox.push(plan::encode(plan::HelperInfo{inode, started_}));
+        } else {
+            plan::Ready ready{container_.workdir, plan::environment_changes(plan_.environment, plan::decode_task(message).environment), container_.seccomp_program};
+            ready.remap_root = plan_.remap_root;
+            ready.writable = plan_.writable;
+            std::vector<int> descriptors = {container_.user_namespace.get(), container_.mount_namespace.get()};
+            for (const OwnNamespace& own : container_.namespaces) {
+                ready.namespaces.push_back(static_cast<uint32_t>(own.type));
+                descriptors.push_back(own.fd.get());
+            }
+            client.outbox.push(plan::encode(ready), descriptors);
+        }
+    }
+
+    Fd listener_;
+    const plan::Plan& plan_;
+    const StartedContainer& container_;
+    int64_t started_ = std::time(nullptr);
+    std::list<Client> clients_;
+    bool stopping_ = false;
+};
+
+/// Nothing of the terminal and the pipes of whoever was first stays open because of the helper.
+void leave_session() {
+    ::setsid();
+    ::signal(SIGPIPE, SIG_IGN);
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    Fd null = sys::open_file("/dev/null", O_RDWR);
+    for (int fd : {0, 1, 2})
+        if (::dup2(null.get(), fd) < 0) throw SysError("closing the standard streams of a container's helper");
+}
+
+/// Waits for the end of the helper before this one, and ends what that left when it was killed. The result holds off the next one; the file says how
+/// this run's mounts are called.
+Fd take_turn(const ContainerFolder& folder, const std::string& name, std::string& source) {
+    Fd running = folder.running_lock(name, previous_helper_ms);
+    if (!running) throw Error(cat("starting container ", name, ": its last run has not ended yet; see berth ps, or berth rm --force"));
+    std::string left = sys::read_all(running.get(), 4096, "the state of a container's run");
+    if (!left.empty() && !sandbox::kill_users_of_root(sys::open_file("/proc", O_RDONLY | O_DIRECTORY).get(), left, survivors_patience))
+        throw Error(cat("starting container ", name, ": processes of its last run, whose helper was killed, cannot be ended"));
+    source = cat("berth:", name, ":", store::scratch_name());
+    if (::ftruncate(running.get(), 0) != 0 || ::pwrite(running.get(), source.data(), source.size(), 0) != static_cast<ssize_t>(source.size()))
+        throw SysError(cat("starting container ", name));
+    return running;
+}
+
+struct HelperOrder {
+    const ContainerFolder& folder;
+    const std::string& name;
+    const plan::Plan& plan;
+    ContainerImage image;
+    const plan::Site& site;
+};
+
+void run_helper(HelperOrder& order, Fd& connection) {
+    leave_session();
+    ContainerStorage storage{order.folder.path_of(order.name)};
+    Fd running = take_turn(order.folder, order.name, storage.source);
+    Fd listener = order.folder.listen(order.name);
+    StartedContainer container = start_container(order.plan, std::move(order.image), order.site, storage);
+    Helper helper(std::move(listener), std::move(connection), order.plan, container);
+    helper.serve();
+    // An empty file: nothing of this run is left.
+    if (end_container(container) && ::ftruncate(running.get(), 0) != 0) throw SysError(cat("ending container ", order.name));
+}
+
+/// The life of the helper. Never returns.
+[[noreturn]] void be_helper(HelperOrder order, Fd connection) {
+    std::optional<Error> failure;
+    try {
+        run_helper(order, connection);
+    } catch (const Error& error) {
+        failure = error;
+    } catch (const std::exception& error) {
+        failure = Error(cat("starting container ", order.name, ": ", error.what()));
+    }
+    try {
+        // Taken over by the server once the container runs; then there is nobody left to tell. The request is read first: a socket that is closed with
+        // something unread in it takes back what was sent.
+        if (failure && connection && receive_message(connection.get(), answer_ms))
+            send_message(connection.get(), plan::encode(plan::Failure{failure->what(), failure->exit_code()}), {}, answer_ms);
+    } catch (const Error&) {
+        // Who started it has gone.
+    }
+    ::_exit(failure ? exit_failure : 0);
+}
+
+/// The answer to a message; nothing when the helper has gone.
+std::optional<Received> ask(int connection, const Message& message) {
+    try {
+        send_message(connection, message, {}, answer_ms);
+        return receive_message(connection);
+    } catch (const SysError& error) {
+        if (error.number() == EPIPE || error.number() == ECONNRESET) return receive_message(connection, 0);
+        throw;
+    }
+}
+
+}  // namespace
+
+Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image, const plan::Site& site, Fd& lock) {
+    auto [ours, its] = make_channel();
+    pid_t child = ::fork();
+    if (child < 0) throw SysError(cat("starting the helper of container ", name));
+    if (child > 0) return std::move(ours);
+    // Here and only here the lock is somebody else's.
+    ::close(lock.release());
+    ours.reset();
+    be_helper({folder, name, plan, std::move(image), site}, std::move(its));
+}
+
+std::optional<JoinedContainer> ask_to_join(int connection, const std::vector<std::string>& environment) {
+    std::optional<Received> received;
+    try {
+        received = ask(connection, plan::encode(plan::TaskRequest{0, environment}));
+    } catch (const SysError& error) {
+        if (error.number() != EPIPE && error.number() != ECONNRESET) throw;
+    }
+    if (!received) return std::nullopt;
+    if (plan::is(received->message, plan::MessageType::failure)) {
+        plan::Failure failure = plan::decode_failure(received->message);
+        throw Error(failure.line, failure.exit_code);
+    }
+    plan::Ready ready = plan::decode_ready(received->message);
+    std::vector<Fd>& descriptors = received->descriptors;
+    if (descriptors.size() != 2 + ready.namespaces.size()) throw Error("joining a container: its helper sent other namespaces than it says; it is of another version of berth");
+    JoinedContainer out;
+    out.container.user_namespace = std::move(descriptors[0]);
+    out.container.mount_namespace = std::move(descriptors[1]);
+    for (size_t i = 0; i < ready.namespaces.size(); ++i) out.container.namespaces.push_back({static_cast<int>(ready.namespaces[i]), std::move(descriptors[i + 2])});
+    out.container.workdir = ready.workdir;
+    out.container.seccomp_program = ready.seccomp_program;
+    out.environment = std::move(ready.environment);
+    out.remap_root = ready.remap_root;
+    out.writable = ready.writable;
+    return out;
+}
+
+void leave(Fd connection) {
+    ::shutdown(connection.get(), SHUT_WR);
+    try {
+        receive_message(connection.get());
+    } catch (const Error&) {
+        // It has gone, which is what was waited for.
+    }
+}
+
+std::optional<plan::HelperInfo> ask_for_status(int connection) {
+    auto received = ask(connection, plan::status_message());
+    return received ? std::optional(plan::decode_info(received->message)) : std::nullopt;
+}
+
+void ask_to_stop(Fd connection) {
+    try {
+        ask(connection.get(), plan::stop_message());
+    } catch (const Error&) {
+        // It ended by itself meanwhile.
+    }
+}
+
+}  // namespace berth

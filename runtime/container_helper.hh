@@ -1,0 +1,40 @@
+// The helper of a named container: a process of its own that serves the container for as long as somebody is in it.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/container_folder.hh"
+#include "runtime/container_image.hh"
+#include "runtime/container_start.hh"
+#include "runtime/plan/messages.hh"
+#include "runtime/plan/plan.hh"
+
+namespace berth {
+
+/// Starts the helper of the container `name`, a child in a session of its own, and gives back a connection to it. Whether the container starts is what
+/// ask_to_join() tells. The helper ends the container when the last connection that joined is closed. `lock` is the container's lock, which is not
+/// passed on. Call from a process of one thread. Throws Error.
+Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image, const plan::Site& site, Fd& lock);
+
+/// What a process needs to be a task of a container that a helper serves.
+struct JoinedContainer {
+    StartedContainer container;  ///< for join_container()
+    std::vector<plan::EnvironmentChange> environment;
+    bool remap_root = false, writable = true;
+};
+
+/// Asks over a connection to the helper to join with this environment; from then on the connection keeps the container alive. Nothing when the helper has
+/// ended meanwhile. Throws the Error that the start failed with.
+std::optional<JoinedContainer> ask_to_join(int connection, const std::vector<std::string>& environment);
+
+/// Says that the task has ended, and waits until the helper has taken note: when it was the last one, until the container has ended.
+void leave(Fd connection);
+
+/// What the helper says about itself; nothing when it has ended meanwhile.
+std::optional<plan::HelperInfo> ask_for_status(int connection);
+
+/// Has the helper end the container with all that runs in it, and waits for that.
+void ask_to_stop(Fd connection);
+
+}  // namespace berth

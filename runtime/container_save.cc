@@ -1,0 +1,96 @@
+#include "runtime/container_save.hh"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "runtime/base/channel.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/image_source.hh"
+
+namespace berth {
+
+namespace {
+
+void check_folder(const std::string& output) {
+    size_t slash = output.rfind('/');
+    std::string folder = slash == output.npos ? "." : output.substr(0, slash + 1);
+    if (::access(folder.c_str(), W_OK) != 0) {
+        int number = errno;
+        throw Error(cat("saving the container as ", printable(output, 4096), ": the folder cannot be written to: ", reason(number)));
+    }
+}
+
+/// Waits for the descriptor of the upper directory, and becomes berth-pull. Never returns.
+[[noreturn]] void wait_and_save(Fd channel, const plan::ContainerRecord& record, const std::string& name, const std::string& store, const std::string& output) {
+    // An interruption is the command's; whether there is anything to save is known after that.
+    for (int number : {SIGINT, SIGQUIT, SIGHUP, SIGTERM}) ::signal(number, SIG_IGN);
+    try {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        auto received = receive_message(channel.get());
+        if (!received || received->descriptors.size() != 1) ::_exit(0);
+        int upper = received->descriptors[0].get();
+        if (::fcntl(upper, F_SETFD, 0) != 0) throw SysError("saving the container");
+        std::vector<std::string> words = save_arguments(record, name, store, upper, output, {"--force"});
+        std::string program = pull_program();
+        std::vector<char*> pointers{program.data()};
+        for (std::string& word : words) pointers.push_back(word.data());
+        pointers.push_back(nullptr);
+        for (int number : {SIGINT, SIGQUIT, SIGHUP, SIGTERM}) ::signal(number, SIG_DFL);
+        sigset_t none;
+        sigemptyset(&none);
+        ::sigprocmask(SIG_SETMASK, &none, nullptr);
+        ::execv(program.c_str(), pointers.data());
+        throw SysError("starting " + program);
+    } catch (const Error& error) {
+        std::fprintf(stderr, "berth: %s\n", error.what());
+    }
+    ::_exit(exit_failure);
+}
+
+}  // namespace
+
+std::vector<std::string> save_arguments(const plan::ContainerRecord& record, const std::string& name, const std::string& store, int upper, const std::string& output,
+                                        const std::vector<std::string>& flags) {
+    std::vector<std::string> out{"save", "--upper-fd", std::to_string(upper), "--name", name, "--output", output};
+    if (record.digest.empty())
+        out.insert(out.end(), {"--image-file", record.image_file});
+    else
+        out.insert(out.end(), {"--store", store, "--digest", record.digest, "--reference", record.image});
+    out.insert(out.end(), flags.begin(), flags.end());
+    return out;
+}
+
+Saver::Saver(const plan::ContainerRecord& record, const std::string& name, const std::string& store, const std::string& output) {
+    check_folder(output);
+    auto [ours, its] = make_channel();
+    process_ = ::fork();
+    if (process_ < 0) throw SysError("starting what will save the container");
+    if (process_ == 0) {
+        ours.reset();
+        wait_and_save(std::move(its), record, name, store, output);
+    }
+    channel_ = std::move(ours);
+}
+
+Saver::~Saver() {
+    if (process_ < 0) return;
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+}
+
+bool Saver::save(int upper) {
+    send_message(channel_.get(), {}, {upper});
+    int status = 0;
+    while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) continue;
+    process_ = -1;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+}  // namespace berth

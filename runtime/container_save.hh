@@ -1,0 +1,36 @@
+// Saving a container as one squashfs file, which the program berth-pull writes.
+#pragma once
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "runtime/base/fd.hh"
+#include "runtime/plan/container.hh"
+
+namespace berth {
+
+/// The words after `berth-pull` that save a container made as `record` says, whose upper directory is the descriptor `upper`, into `output`.
+std::vector<std::string> save_arguments(const plan::ContainerRecord& record, const std::string& name, const std::string& store, int upper, const std::string& output,
+                                        const std::vector<std::string>& flags);
+
+/// A process that stays outside of a container and saves it when it is told to: the container's server sees the node's files no more.
+class Saver {
+  public:
+    /// Forks. `output` is replaced when it exists; a folder that cannot be written to is refused now. `record.digest` empty: of an image file. Call before
+    /// the container is started, from a process of one thread. Throws Error.
+    Saver(const plan::ContainerRecord& record, const std::string& name, const std::string& store, const std::string& output);
+    Saver(const Saver&) = delete;
+    Saver& operator=(const Saver&) = delete;
+    /// Ends the process, and what it may be writing.
+    ~Saver();
+
+    /// Saves what is over the image in the directory `upper`. Returns false when that failed; why has been said on standard error.
+    bool save(int upper);
+
+  private:
+    Fd channel_;
+    pid_t process_ = -1;
+};
+
+}  // namespace berth

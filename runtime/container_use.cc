@@ -1,0 +1,161 @@
+#include "runtime/container_use.hh"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/facts.hh"
+#include "runtime/plan/mounts.hh"
+
+namespace berth {
+
+namespace {
+
+// As often a helper may end just when it is asked; each time is another one.
+constexpr int patience = 20;
+constexpr int end_ms = 10'000;
+
+void note(const ContainerStart& start, const std::string& text) {
+    if (start.watch.progress) start.watch.progress(cat("container ", start.wanted.name, ": ", text));
+}
+
+/// What the request leaves open is as it was at the creation.
+plan::Request completed(const ContainerStart& start, const plan::ContainerRecord& record) {
+    plan::Request out = start.request;
+    if (!out.mount_home) out.mount_home = record.mount_home;
+    if (!out.remap_root) out.remap_root = record.remap_root;
+    if (!out.writable) out.writable = record.writable;
+    if (!start.again) return out;
+    out.unshare = record.unshare;
+    for (const std::string& text : record.mounts)
+        for (plan::MountRequest& mount : plan::parse_mounts(text)) out.mounts.push_back(std::move(mount));
+    return out;
+}
+
+/// A container that runs is as it is.
+void check_agrees(const ContainerStart& start, const JoinedContainer& joined) {
+    auto contradicts = [&](const std::optional<bool>& wanted, bool has) { return wanted && *wanted != has; };
+    auto refuse = [&](const char* what) { throw Error(cat("joining container ", start.wanted.name, ": it runs already and is ", what, "; leave the option out, or wait for its end")); };
+    if (contradicts(start.request.remap_root, joined.remap_root)) refuse(joined.remap_root ? "started with --root" : "not started with --root");
+    if (contradicts(start.request.writable, joined.writable)) refuse(joined.writable ? "writable" : "read-only");
+    auto lacks = [&](bool wanted, int type) {
+        const auto& own = joined.container.namespaces;
+        return wanted && std::none_of(own.begin(), own.end(), [&](const OwnNamespace& one) { return one.type == type; });
+    };
+    const plan::OwnNamespaces& wanted = start.request.unshare;
+    if (lacks(wanted.ipc, CLONE_NEWIPC)) refuse("in the node's ipc namespace");
+    if (lacks(wanted.net, CLONE_NEWNET)) refuse("in the node's network namespace");
+    if (lacks(wanted.uts, CLONE_NEWUTS)) refuse("in the node's uts namespace");
+    if (!start.request.mounts.empty() || start.request.mount_home) note(start, "it runs already, with the mounts that it was started with");
+}
+
+class Use {
+  public:
+    Use(const ContainerFolder& folder, const ContainerStart& start) : folder_(folder), start_(start), name_(start.wanted.name) {}
+
+    std::optional<UsedContainer> attempt(const std::vector<std::string>& environment) {
+        Fd lock = folder_.lock(name_, [&] { note(start_, "waiting for another process that is starting it"); });
+        auto record = folder_.find(name_);
+        Fd connection = folder_.connect(name_);
+        plan::NameAction action = decided(record.has_value(), bool(connection));
+        if (action == plan::NameAction::join) lock.reset();
+        UsedContainer out{std::move(connection), {}, action, record.value_or(plan::ContainerRecord()), {}};
+        if (action == plan::NameAction::start) restart(out, lock);
+        if (action == plan::NameAction::create) create(out, lock);
+        if (!join(out, environment)) return std::nullopt;
+        return out;
+    }
+
+  private:
+    /// A refusal leaves no lock file of a container that there is not.
+    plan::NameAction decided(bool exists, bool runs) {
+        try {
+            plan::NameAction action = plan::action_for(start_.wanted, exists, runs);
+            if (action == plan::NameAction::create && start_.request.image.empty())
+                throw Error(cat("container ", name_, ": there is none of that name; berth run --name ", name_, " IMAGE makes one, berth ps lists those that are there"));
+            return action;
+        } catch (const Error&) {
+            if (!exists) folder_.remove(name_);
+            throw;
+        }
+    }
+
+    /// False when the helper has ended meanwhile. A container that was never started is not kept.
+    bool join(UsedContainer& out, const std::vector<std::string>& environment) {
+        try {
+            auto joined = ask_to_join(out.connection.get(), environment);
+            if (joined) out.joined = std::move(*joined);
+            if (joined && out.action == plan::NameAction::join) check_agrees(start_, out.joined);
+            return joined.has_value();
+        } catch (const Error&) {
+            if (out.action == plan::NameAction::create) forget(out);
+            throw;
+        }
+    }
+
+    void forget(UsedContainer& out) {
+        out.connection.reset();
+        if (folder_.running_lock(name_, end_ms)) folder_.remove(name_);
+        if (!out.record.digest.empty()) open_store(start_.site, start_.caller).unpin(out.record.digest, state_path());
+    }
+
+    void restart(UsedContainer& out, Fd& lock) {
+        OpenedImage opened = open_image_again(out.record, start_.caller, start_.site, start_.watch);
+        if (!start_.request.image.empty() && canonical(start_.request.image) != out.record.image)
+            note(start_, cat("it is made of the image ", printable(out.record.image, 1024), "; the one given is not looked at"));
+        launch(out, std::move(opened), lock);
+    }
+
+    void create(UsedContainer& out, Fd& lock) {
+        OpenedImage opened = open_image(start_.request.image, start_.caller, start_.site, start_.watch);
+        out.record = record_of(opened);
+        folder_.create(name_, out.record);
+        launch(out, std::move(opened), lock);
+    }
+
+    void launch(UsedContainer& out, OpenedImage opened, Fd& lock) {
+        // Each time: a pin may have been lost with the store, and the lease lasts only as long as the container runs.
+        if (!out.record.digest.empty()) open_store(start_.site, start_.caller).pin(out.record.digest, state_path());
+        plan::Plan plan = plan::make_plan(completed(start_, out.record), start_.caller, start_.job, start_.site, host_facts(), opened.image.index.config());
+        out.command = plan.command;
+        out.connection = start_helper(folder_, name_, plan, std::move(opened.image), start_.site, lock);
+    }
+
+    plan::ContainerRecord record_of(const OpenedImage& opened) const {
+        plan::ContainerRecord out;
+        out.image = canonical(start_.request.image);
+        if (opened.digest.empty()) {
+            out.image_file = plan::with_absolute_path(plan::parse_reference(start_.request.image), start_.caller.cwd).path;
+            out.identity = file_identity(out.image_file);
+        } else {
+            out.digest = open_store(start_.site, start_.caller).image_of(opened.digest).value_or(opened.digest);
+        }
+        out.created = std::time(nullptr);
+        out.mounts = start_.mounts;
+        out.mount_home = start_.request.mount_home;
+        out.remap_root = start_.request.remap_root;
+        out.writable = start_.request.writable;
+        out.unshare = start_.request.unshare;
+        return out;
+    }
+
+    std::string canonical(const std::string& image) const { return plan::with_absolute_path(plan::parse_reference(image), start_.caller.cwd).text(); }
+    std::string state_path() const { return folder_.path_of(name_) + "/state"; }
+
+    const ContainerFolder& folder_;
+    const ContainerStart& start_;
+    const std::string& name_;
+};
+
+}  // namespace
+
+UsedContainer use_container(const ContainerFolder& folder, const ContainerStart& start, const std::vector<std::string>& environment) {
+    for (int i = 0; i < patience; ++i)
+        if (auto used = Use(folder, start).attempt(environment)) return std::move(*used);
+    throw Error(cat("joining container ", start.wanted.name, ": its helper ends each time it is asked; see berth ps, or berth rm --force"));
+}
+
+}  // namespace berth

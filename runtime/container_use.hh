@@ -1,0 +1,38 @@
+// Using a named container: joining the one that runs, starting the one that is there, or making it.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "runtime/container_folder.hh"
+#include "runtime/container_helper.hh"
+#include "runtime/image_source.hh"
+#include "runtime/plan/plan.hh"
+
+namespace berth {
+
+/// What a start is asked for and what it is asked by.
+struct ContainerStart {
+    plan::ContainerName wanted;
+    plan::Request request;            ///< `image` may be empty where the container must be there already
+    std::vector<std::string> mounts;  ///< the texts that request.mounts was made of, to be recorded
+    bool again = false;               ///< with what was recorded at its creation, for `berth exec`
+    plan::Caller caller;
+    plan::Job job;
+    const plan::Site& site;
+    PullWatch watch;  ///< its `progress` gets notes as well
+};
+
+/// The container, of which this process is a member as long as `connection` is open.
+struct UsedContainer {
+    Fd connection;
+    JoinedContainer joined;
+    plan::NameAction action;        ///< what was done to get there
+    plan::ContainerRecord record;
+    std::vector<std::string> command;  ///< the image's, when it was opened here
+};
+
+/// Of any number of processes that ask at once one creates or starts the container, and the others join it. `environment` is that of the task to be. A
+/// container that could not be started the first time is removed again. Call from a process of one thread. Throws Error.
+UsedContainer use_container(const ContainerFolder& folder, const ContainerStart& start, const std::vector<std::string>& environment);
+
+}  // namespace berth

@@ -1,0 +1,54 @@
+// Named containers: the grammar of their option, what is recorded of one, and what a start does with it. Pure.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/plan/request.hh"
+
+namespace berth::plan {
+
+/// How a start may use a container of that name.
+enum class NameMode {
+    automatic,  ///< join it when it runs, else start it, else create it
+    create,     ///< it must not be there
+    exec,       ///< it must run
+    no_exec,    ///< start or create it: not when it runs
+};
+
+struct ContainerName {
+    std::string name;
+    NameMode mode = NameMode::automatic;
+    bool operator==(const ContainerName&) const = default;
+};
+
+/// NAME[:auto|create|exec|no_exec]. Throws Error.
+ContainerName parse_container_name(std::string_view text);
+
+/// What is kept of a container besides the files it wrote.
+struct ContainerRecord {
+    std::string image;      ///< as the user wrote it, paths made absolute
+    std::string digest;     ///< of the image's manifest; empty for a file or directory
+    std::string image_file; ///< path of a file or directory that is the image; empty for an image of the store
+    std::string identity;   ///< of the file, see file_identity(): a container's files belong to just this image
+    int64_t created = 0;    ///< seconds since 1970
+    std::vector<std::string> mounts;  ///< values of --mount at its creation, for `berth exec`
+    std::optional<bool> mount_home, remap_root, writable;
+    OwnNamespaces unshare;
+    bool operator==(const ContainerRecord&) const = default;
+};
+
+/// The record as a file: the line "berth-container 1", then "KEY LENGTH\nVALUE\n" each.
+std::string record_text(const ContainerRecord& record);
+
+/// Throws Error naming `what` for text that record_text() would not write. Unknown keys are refused: they would be lost.
+ContainerRecord parse_record(std::string_view text, const std::string& what);
+
+enum class NameAction { join, start, create };
+
+/// What to do for `wanted`. Throws Error when its mode forbids that.
+NameAction action_for(const ContainerName& wanted, bool exists, bool runs);
+
+}  // namespace berth::plan

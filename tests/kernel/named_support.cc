@@ -1,0 +1,65 @@
+#include "tests/kernel/named_support.hh"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "runtime/base/sys.hh"
+
+namespace berth::kernel_test {
+
+NamedScene::NamedScene(const Fill& more) {
+    site.data_path = data;
+    folder.file("image.sqfs", "");
+    Fd file = sys::open_file(image, O_RDWR);
+    squash::LayerWriter writer(file.get(), {});
+    fill_sample(writer);
+    add_file(writer, "gone", "of the image");
+    add_file(writer, "folder/below", "of the image");
+    if (more) more(writer);
+    writer.finish();
+}
+
+UsedContainer NamedScene::use(const std::string& name, const plan::Request& request) const {
+    plan::Caller caller = caller_of_this_process();
+    caller.cwd = "/";
+    ContainerStart start{plan::parse_container_name(name), request, {}, false, caller, {}, site, {}};
+    if (start.request.image.empty()) start.request.image = image;
+    return use_container(ContainerFolder::open(data), start, {"PATH=/bin"});
+}
+
+std::string NamedScene::run(const std::string& name, const std::function<std::string()>& inside, const plan::Request& request) const {
+    UsedContainer used = use(name, request);
+    std::string out = run_task(used.joined.container, inside);
+    leave(std::move(used.connection));
+    return out;
+}
+
+Outcome NamedScene::outcome(const std::string& name, const std::function<std::string()>& inside, const plan::Request& request) const {
+    return as_user([&] { return run(name, inside, request); });
+}
+
+std::vector<std::string> NamedScene::command(const std::string& name, const std::vector<std::string>& arguments) const {
+    std::string path = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / name;
+    std::vector<std::string> out{"/usr/bin/env", "-i", "PATH=/bin:/usr/bin", "HOME=" + folder / "", "BERTH_DATA_PATH=" + data, "BERTH_STORE_PATH=" + folder / "store", path};
+    out.insert(out.end(), arguments.begin(), arguments.end());
+    return out;
+}
+
+std::string NamedScene::program(const std::string& name, const std::vector<std::string>& arguments) const {
+    return as_user([&] {
+        ::dup2(STDOUT_FILENO, STDERR_FILENO);
+        std::vector<std::string> words{"/bin/sh", "-c", "exec \"$@\" 2>&1", "sh"};
+        for (const std::string& word : command(name, arguments)) words.push_back(word);
+        return output_of(words);
+    }).text;
+}
+
+std::string NamedScene::left() const {
+    std::string out;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(data)) out += (out.empty() ? "" : " ") + entry.path().string().substr(data.size() + 1);
+    return out;
+}
+
+}  // namespace berth::kernel_test

@@ -1,0 +1,38 @@
+// What the tests of named containers share: an image file, a folder for containers, and their use by the test user.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/container_use.hh"
+#include "runtime/facts.hh"
+#include "tests/kernel/support.hh"
+
+namespace berth::kernel_test {
+
+/// An image file and the place for the containers made of it.
+struct NamedScene {
+    Folder folder;
+    std::string image = folder / "image.sqfs";
+    std::string data = folder / "data";
+    plan::Site site;
+
+    explicit NamedScene(const Fill& more = {});
+
+    /// In a child that acts as the test user: uses the container `name`.
+    UsedContainer use(const std::string& name, const plan::Request& request = {}) const;
+    /// Uses it, runs `inside` in a task of it, and leaves it.
+    std::string run(const std::string& name, const std::function<std::string()>& inside, const plan::Request& request = {}) const;
+    /// As run(), in a child.
+    Outcome outcome(const std::string& name, const std::function<std::string()>& inside, const plan::Request& request = {}) const;
+    ContainerFolder containers() const { return ContainerFolder::open(data); }
+    /// A program of this build, run by the test user with the scene's settings: its output and "|CODE".
+    std::string program(const std::string& name, const std::vector<std::string>& arguments) const;
+    /// The words that run `program`; for those who wait themselves.
+    std::vector<std::string> command(const std::string& name, const std::vector<std::string>& arguments) const;
+    /// Everything below the folder of containers, with blanks between.
+    std::string left() const;
+};
+
+}  // namespace berth::kernel_test
