@@ -191,6 +191,7 @@ struct LayerConverter::Impl {
         result.entries = writer.entries();
         writer.mark_implied_directories(squash::implied_directory_marker);
         writer.finish();
+        result.sums = writer.sums();
         result.diff_id = unpacked_hash.finish();
         result.skipped_devices = unpacker.skipped_devices();
     }

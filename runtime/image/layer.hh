@@ -22,6 +22,7 @@ struct ConvertedLayer {
     uint64_t unpacked_size = 0;
     uint64_t entries = 0;          ///< entries of the squashfs file, the root included
     uint64_t skipped_devices = 0;  ///< device nodes in the tar: never made
+    squash::BlockSums sums;        ///< of the squashfs file
 };
 
 /// A push pipeline in bounded memory: sha256 in the caller's thread, everything after it in a thread of its own, compression in more

@@ -6,6 +6,7 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 #include "runtime/base/cpus.hh"
@@ -56,7 +57,11 @@ class Fetch {
   public:
     Fetch(const store::Store& store, Sources& sources, const std::vector<MissingLayer>& layers, squash::CompressorPool& pool, std::atomic<bool>& stop,
           std::string what, Meter& meter)
-        : store_(store), sources_(sources), layers_(layers), pool_(pool), stop_(stop), what_(std::move(what)), meter_(meter) {}
+        : store_(store), sources_(sources), layers_(layers), pool_(pool), stop_(stop), what_(std::move(what)), meter_(meter), order_(layers.size()) {
+        // The largest first: a large one that comes last would be alone at its end, and unpacks in one thread.
+        std::iota(order_.begin(), order_.end(), size_t{0});
+        std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) { return layers[a].blob.size > layers[b].blob.size; });
+    }
 
     /// Runs in a worker until no layer is left, or something failed.
     void work() noexcept;
@@ -80,6 +85,7 @@ class Fetch {
     std::atomic<bool>& stop_;
     std::string what_;
     Meter& meter_;
+    std::vector<size_t> order_;  ///< in which the layers are fetched
     std::atomic<size_t> next_ = 0;
     std::mutex mutex_;
     std::exception_ptr failure_;
@@ -94,7 +100,7 @@ void Fetch::fail(std::exception_ptr failure) {
 
 void Fetch::work() noexcept {
     try {
-        for (size_t i = next_++; i < layers_.size() && !stop_; i = next_++) fetch(i);
+        for (size_t i = next_++; i < order_.size() && !stop_; i = next_++) fetch(order_[i]);
     } catch (...) {
         fail(std::current_exception());
     }
@@ -118,7 +124,7 @@ void Fetch::fetch(size_t index) {
     store::NewFile file = fetched(index, got);
     refuse_other(layer, "diff_id", got.diff_id, layer.diff_id);
     meter_.set_layer(index, LayerState::saving);
-    seal_layer(file.fd(), name_of(layer));
+    seal_layer(file.fd(), got.sums, name_of(layer));
     store_.publish_layer(std::move(file), layer.diff_id);
     meter_.set_layer(index, LayerState::done);
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "runtime/squash/index_format.hh"
 #include "runtime/squash/tree_data.hh"
 
 namespace berth::squash {
@@ -12,7 +13,7 @@ namespace {
 
 constexpr const char* writing = "writing a squashfs file";
 
-uint64_t hash_of(const uint8_t* bytes, uint32_t size) { return std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes), size}); }
+uint64_t hash_of(const uint8_t* bytes, uint32_t size) { return format::hash({reinterpret_cast<const char*>(bytes), size}); }
 
 uint64_t mixed(uint64_t hash, uint64_t next) {
     hash ^= next + 0x9E3779B97F4A7C15 + (hash << 6) + (hash >> 2);
@@ -89,7 +90,7 @@ void BlockWriter::pack(Item& item, Packer& packer) noexcept {
             uint32_t packed = packer.pack(item.bytes.get(), item.size);
             item.is_packed = packed > 0;
             if (item.is_packed) item.size = packed;
-            if (item.kind == Item::Kind::block) item.hash = hash_of(item.bytes.get(), item.size);
+            item.hash = hash_of(item.bytes.get(), item.size);
         }
     } catch (...) {
         fail(std::current_exception());
@@ -137,6 +138,7 @@ StoredBlock BlockWriter::put(const Item& item) {
     StoredBlock block{position_, size_word(item.size, item.is_packed)};
     file_.write_at(&file_, position_, item.bytes.get(), item.size);  // a failure waits in the file for check()
     position_ += item.size;
+    sums_.push_back({block.start, item.size, item.hash});
     return block;
 }
 
@@ -154,6 +156,7 @@ void BlockWriter::write_end(StoredFile& file) {
         auto [known, is_new] = runs_.try_emplace(run_hash_, &file);
         if (!is_new && is_stored_at(*known->second, file, run_size_)) {
             position_ = file.start;
+            while (!sums_.empty() && sums_.back().start >= position_) sums_.pop_back();
             file.start = known->second->start;
         }
     }

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/squash/block_sums.hh"
 #include "runtime/squash/compressor_pool.hh"
 #include "runtime/squash/stored_file.hh"
 #include "runtime/squash/writer_file.hh"
@@ -48,6 +49,8 @@ class BlockWriter {
     StoredBlock fragment(uint32_t number);
     /// Waits until all is written, shortens the file to it and puts the fragments into `table`.
     void finish(sqfs_frag_table_t& table);
+    /// After finish().
+    const BlockSums& sums() const { return sums_; }
 
   private:
     struct Item {
@@ -90,6 +93,7 @@ class BlockWriter {
     uint64_t run_hash_ = 0;  ///< of the stored blocks of the file that is being written
     uint64_t run_size_ = 0;  ///< their bytes
     std::unordered_map<uint64_t, const StoredFile*> runs_;
+    BlockSums sums_;
 };
 
 }  // namespace berth::squash

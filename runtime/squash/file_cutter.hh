@@ -20,6 +20,7 @@ class FileCutter {
     void end();
     /// See BlockWriter::finish().
     void finish(sqfs_frag_table_t& table);
+    const BlockSums& sums() const { return blocks_.sums(); }
 
   private:
     void flush();

@@ -113,6 +113,10 @@ void LayerWriter::add_directory(std::string_view path, const Attributes& attribu
     impl_->add(path, attributes, S_IFDIR);
 }
 
+const BlockSums& LayerWriter::sums() const {
+    return impl_->cutter->sums();
+}
+
 uint64_t LayerWriter::memory() const {
     return impl_->tree.bytes() + impl_->target_bytes;
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/squash/block_sums.hh"
+
 namespace berth::squash {
 
 /// Attributes of an entry. `mode` holds permission bits only (07777). Times are seconds since 1970 (clamped to 32 bits unsigned).
@@ -61,6 +63,9 @@ class LayerWriter {
 
     /// Writes all metadata and the superblock. Does not fsync. Throws Error (ENOSPC and the like named).
     void finish();
+
+    /// After finish(): of all blocks that were written.
+    const BlockSums& sums() const;
 
     /// Number of entries so far, the root included.
     uint64_t entries() const;

@@ -16,7 +16,7 @@ import time
 def make_image(folder, program):
     """A directory with one static program and the squashfs file of it."""
     root = os.path.join(folder, "root")
-    for name in ("bin", "proc", "dev", "tmp", "etc"):
+    for name in ("bin", "proc", "dev", "tmp", "etc", "sys", "run", "root", "home"):
         os.makedirs(os.path.join(root, name))
     shutil.copy(program, os.path.join(root, "bin", "inside"))
     image = os.path.join(folder, "image.sqsh")

@@ -9,6 +9,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/pull/seal.hh"
+#include "runtime/squash/index_format.hh"
 #include "runtime/pull/stored.hh"
 #include "runtime/store/collect.hh"
 #include "tests/fixtures/served_image.hh"
@@ -128,9 +129,21 @@ TEST_CASE("a seal is of its file alone", "[pull]") {
     CHECK_FALSE(pull::has_good_seal(file.get(), "layer"));
     sys::write_all(file.get(), std::string(3'000'000, 'x'), "layer");
     CHECK_FALSE(pull::has_good_seal(file.get(), "layer"));
-    pull::seal_layer(file.get(), "layer");
+    auto hash = [](size_t size) { return squash::format::hash(std::string(size, 'x')); };
+    pull::seal_layer(file.get(), {{100, 500'000, hash(500'000)}, {600'000, 7, hash(7)}, {600'007, 1 << 20, hash(1 << 20)}}, "layer");
     CHECK(pull::has_good_seal(file.get(), "layer"));
-    REQUIRE(::ftruncate(file.get(), 3'000'127) == 0);
+    uint64_t size = fs::file_size(folder / "layer");
+    CHECK(size == 3'000'000 + 3 * 24 + 128);
+    // Before, in and between the blocks, behind them, in their sums and in the line.
+    for (uint64_t at : {uint64_t{0}, uint64_t{99}, uint64_t{100}, uint64_t{500'099}, uint64_t{500'100}, uint64_t{600'003}, uint64_t{1'600'000}, uint64_t{2'999'999},
+                        uint64_t{3'000'000}, uint64_t{3'000'070}, size - 128, size - 100, size - 1}) {
+        CAPTURE(at);
+        damage(folder / "layer", at);
+        CHECK_FALSE(pull::has_good_seal(file.get(), "layer"));
+        damage(folder / "layer", at);
+        CHECK(pull::has_good_seal(file.get(), "layer"));
+    }
+    REQUIRE(::ftruncate(file.get(), static_cast<off_t>(size - 1)) == 0);
     CHECK_FALSE(pull::has_good_seal(file.get(), "layer"));
 }
 

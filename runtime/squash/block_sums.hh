@@ -1,0 +1,18 @@
+// What the blocks of a squashfs file are like, so that damage can be told later without anything being read twice now.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace berth::squash {
+
+/// A data or fragment block as it is stored.
+struct BlockSum {
+    uint64_t start = 0;  ///< offset in the file
+    uint64_t size = 0;   ///< bytes
+    uint64_t hash = 0;   ///< of them, as format::hash in index_format.hh has it
+};
+
+/// In the order of the file; blocks do not overlap.
+using BlockSums = std::vector<BlockSum>;
+
+}  // namespace berth::squash
