@@ -88,7 +88,8 @@ void Display::run() {
         rates.update(status);
         for (const Event& event : events) view_.event(event, status);
         if (status.elapsed >= view_.due() && !last) view_.tick(status);
-        if (!last) sleep_until(view_.due());
+        // The wake of a stop may have gone with the events; one that comes from here on is found by the wait.
+        if (!stopping_) sleep_until(view_.due());
         heed_signal();
     }
     view_.end();
