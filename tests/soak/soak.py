@@ -49,6 +49,14 @@ def wait_until_same(measure, before):
         time.sleep(0.5)
 
 
+def lines_of(path):
+    """None for what goes away meanwhile. An empty cgroup of a step is what slurmstepd leaves when it is killed, container or not."""
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
+
+
 def settled(measure):
     """What is measured once nothing changes any more."""
     before = measure()
@@ -112,7 +120,7 @@ class Slurm:
         idle = self.inside("sinfo", "-h", "-o", "%T", user="root").stdout.split()
         return {"processes": len(mine), "descriptors of slurmd": sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in slurmd),
                 "mounts of slurmd": sum(len(pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines()) for pid in slurmd),
-                "cgroups": sum(1 for path in pathlib.Path("/sys/fs/cgroup").glob("**/*step*") if path.is_dir()), "node states": ",".join(sorted(set(idle)))}
+                "cgroups with processes": sum(1 for path in pathlib.Path("/sys/fs/cgroup").glob("**/*step*/**/cgroup.procs") if lines_of(path)), "node states": ",".join(sorted(set(idle)))}
 
     def step(self, *words, **options):
         return self.inside("srun", f"--container-image={self.image}", *words, **options)
