@@ -37,22 +37,22 @@ std::string tree_of(const std::string& path) {
     return out;
 }
 
-/// Changes of every kind below /work, which the image has.
+/// Changes of every kind below /made, which the image has.
 std::string change_everything() {
-    std::string text = in_order({write_to("/work/changed", "new"), verdict(unlink("/work/gone")), verdict(unlink("/work/folder/below")), verdict(rmdir("/work/folder")),
-                                 verdict(mkdir("/work/folder", 0751)), write_to("/work/folder/new", "new"), verdict(symlink("/etc/shadow", "/work/link")),
-                                 verdict(mkfifo("/work/pipe", 0640)), verdict(link("/work/changed", "/work/second")), write_to("/work/secret", "secret"),
-                                 verdict(chmod("/work/secret", 0)), verdict(chmod("/work/kept", 04711)), verdict(unlink("/work/file")), verdict(mkdir("/work/file", 0755)),
-                                 verdict(unlink("/work/replaced/a")), verdict(rmdir("/work/replaced")), write_to("/work/replaced", "a file now"),
-                                 verdict(setxattr("/work/changed", "user.mine", "mine", 4, 0)), write_to("/work/.odd\xff", "odd")});
-    Fd sparse = sys::open_file("/work/sparse", O_WRONLY | O_CREAT, 0644);
+    std::string text = in_order({write_to("/made/changed", "new"), verdict(unlink("/made/gone")), verdict(unlink("/made/folder/below")), verdict(rmdir("/made/folder")),
+                                 verdict(mkdir("/made/folder", 0751)), write_to("/made/folder/new", "new"), verdict(symlink("/etc/shadow", "/made/link")),
+                                 verdict(mkfifo("/made/pipe", 0640)), verdict(link("/made/changed", "/made/second")), write_to("/made/secret", "secret"),
+                                 verdict(chmod("/made/secret", 0)), verdict(chmod("/made/kept", 04711)), verdict(unlink("/made/file")), verdict(mkdir("/made/file", 0755)),
+                                 verdict(unlink("/made/replaced/a")), verdict(rmdir("/made/replaced")), write_to("/made/replaced", "a file now"),
+                                 verdict(setxattr("/made/changed", "user.mine", "mine", 4, 0)), write_to("/made/.odd\xff", "odd")});
+    Fd sparse = sys::open_file("/made/sparse", O_WRONLY | O_CREAT, 0644);
     return text + " " + verdict(::pwrite(sparse.get(), "end", 3, 40 << 20));
 }
 
-void fill_work(squash::LayerWriter& writer) {
-    for (const char* path : {"work/changed", "work/gone", "work/folder/below", "work/kept", "work/file", "work/replaced/a"}) add_file(writer, path, "of the image");
-    add_file(writer, "work/pair", "of the image");
-    writer.add_hardlink("work/pair2", "work/pair");
+void fill_made(squash::LayerWriter& writer) {
+    for (const char* path : {"made/changed", "made/gone", "made/folder/below", "made/kept", "made/file", "made/replaced/a"}) add_file(writer, path, "of the image");
+    add_file(writer, "made/pair", "of the image");
+    writer.add_hardlink("made/pair2", "made/pair");
 }
 
 std::string ok(int count) {
@@ -67,14 +67,14 @@ size_t entries(const std::string& path) { return static_cast<size_t>(std::distan
 
 TEST_CASE("a saved container is what the container was", "[kernel][save]") {
     NEED_CONTAINERS();
-    NamedScene scene(fill_work);
+    NamedScene scene(fill_made);
     bool running = GENERATE(false, true);
     CAPTURE(running);
     std::string file = scene.folder / "saved.sqsh";
     Outcome before = as_user([&] {
         UsedContainer used = scene.use("c");
         std::string changed = run_task(used.joined.container, change_everything);
-        std::string tree = run_task(used.joined.container, [] { return tree_of("/work"); });
+        std::string tree = run_task(used.joined.container, [] { return tree_of("/made"); });
         if (changed != ok(20)) throw Error(changed);
         std::string saved;
         if (running) saved = scene.program("berth", {"save", "c", "-o", file});
@@ -86,12 +86,12 @@ TEST_CASE("a saved container is what the container was", "[kernel][save]") {
     REQUIRE(before.error == "");
     plan::Request request;
     request.image = file;
-    Outcome after = scene.outcome("saved", [] { return tree_of("/work"); }, request);
+    Outcome after = scene.outcome("saved", [] { return tree_of("/made"); }, request);
     CHECK(after.error == "");
     CHECK(after.text == before.text);
-    CHECK_THAT(after.text, Catch::Contains("/work/second") && !Catch::Contains("gone"));
-    CHECK(fixtures::Squashfs(file).content("work/secret") == "secret");
-    CHECK_THAT(fixtures::Squashfs(file).line("work/changed"), Catch::Contains(" 0/0 "));
+    CHECK_THAT(after.text, Catch::Contains("/made/second") && !Catch::Contains("gone"));
+    CHECK(fixtures::Squashfs(file).content("made/secret") == "secret");
+    CHECK_THAT(fixtures::Squashfs(file).line("made/changed"), Catch::Contains(" 0/0 "));
     // Nothing of this run's file server and mounts is in it, and its owner is nobody in particular.
     CHECK_THAT(fixtures::Squashfs(file).listing(), !Catch::Contains(".wh."));
     CHECK_THAT(scene.program("berth", {"save", "c", "-o", file}), Catch::Contains("it exists already") && Catch::EndsWith("|125"));

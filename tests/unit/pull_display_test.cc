@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "runtime/base/sys.hh"
+#include "runtime/pull/display.hh"
 #include "runtime/store/store.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
@@ -232,5 +233,17 @@ TEST_CASE("display: mistakes of the command line and the site end in JSON as wel
         json last = objects(result.output).back();
         CHECK(last["event"] == "error");
         CHECK(last["code"] == 125);
+    }
+}
+
+TEST_CASE("display: a stop right behind an event ends the display, whatever it is doing", "[display]") {
+    // The wake of a stop once went with the events before it, and the display slept for ever: one time in some hundreds.
+    for (int i = 0; i < 20'000; ++i) {
+        pull::Meter meter("x");
+        pull::NoView view;
+        pull::Display display(meter, view);
+        meter.note("something");
+        display.stop();
+        REQUIRE(meter.take_events().empty());
     }
 }
