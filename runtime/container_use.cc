@@ -46,9 +46,9 @@ void check_agrees(const ContainerStart& start, const JoinedContainer& joined) {
         return wanted && std::none_of(own.begin(), own.end(), [&](const OwnNamespace& one) { return one.type == type; });
     };
     const plan::OwnNamespaces& wanted = start.request.unshare;
-    if (lacks(wanted.ipc, CLONE_NEWIPC)) refuse("in the node's ipc namespace");
-    if (lacks(wanted.net, CLONE_NEWNET)) refuse("in the node's network namespace");
-    if (lacks(wanted.uts, CLONE_NEWUTS)) refuse("in the node's uts namespace");
+    if (lacks(wanted.ipc, CLONE_NEWIPC)) refuse("not in a separate IPC namespace");
+    if (lacks(wanted.net, CLONE_NEWNET)) refuse("not in a separate network namespace");
+    if (lacks(wanted.uts, CLONE_NEWUTS)) refuse("not in a separate UTS namespace");
     if (!start.request.mounts.empty() || start.request.mount_home) note(start, "it runs already, with the mounts that it was started with");
 }
 

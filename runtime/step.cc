@@ -51,10 +51,14 @@ RunningContainer start(const plan::StepRequest& request, StepTasks& tasks) {
     plan::GivenOptions options = request.options;
     plan::add_environment_options(options, request.environment);
     plan::Request wanted = plan::request_of(options);
+    // Never silently without effect.
+    if (wanted.name || !wanted.save.empty() || wanted.entrypoint.value_or(false))
+        throw Error("--container-name, --container-save and --container-entrypoint are not there yet in this version of berth");
     plan::Caller caller = caller_of_this_process();
     if (caller.uid != request.uid || caller.gid != request.gid) throw Error("the container's helper does not run as the owner of the step");
     caller.cwd = request.cwd;
     plan::Site site = load_site();
+    plan::apply_environment(site, request.settings);
     plan::apply_environment(site, request.environment);
     OpenedImage opened = open_image(wanted.image, caller, site, watch_of(tasks));
     plan::Plan plan = plan::make_plan(wanted, caller, job_of(request), site, host_facts(), opened.image.index.config());
@@ -71,7 +75,13 @@ void serve_container(StepTasks& tasks, const RunningContainer& running) {
     const StartedContainer& container = running.container;
     serve(tasks, [&](const plan::TaskRequest& task) -> StepTasks::Answer {
         plan::Ready ready{container.workdir, plan::environment_changes(running.environment, task.environment), container.seccomp_program};
-        return {plan::encode(ready), {container.user_namespace.get(), container.mount_namespace.get()}};
+        StepTasks::Answer out{{}, {container.user_namespace.get(), container.mount_namespace.get()}};
+        for (const OwnNamespace& own : container.namespaces) {
+            ready.namespaces.push_back(static_cast<uint32_t>(own.type));
+            out.descriptors.push_back(own.fd.get());
+        }
+        out.message = plan::encode(ready);
+        return out;
     });
     end_container(container);
 }

@@ -20,6 +20,17 @@ namespace berth::spank {
 
 namespace {
 
+const char* name_of(uint32_t type) {
+    switch (type) {
+        case CLONE_NEWUSER: return "user";
+        case CLONE_NEWNS: return "mount";
+        case CLONE_NEWIPC: return "ipc";
+        case CLONE_NEWNET: return "network";
+        case CLONE_NEWUTS: return "uts";
+        default: return "own";
+    }
+}
+
 void empty_capabilities() {
     // The bounding set first: dropping from it takes a capability itself.
     for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability)
@@ -42,13 +53,16 @@ void install_seccomp(const std::string& program) {
 
 }  // namespace
 
-void enter_namespaces(int user_namespace, int mount_namespace, const std::string& workdir) {
-    if (setns(user_namespace, CLONE_NEWUSER) != 0) throw SysError("joining the container's user namespace");
-    if (setns(mount_namespace, CLONE_NEWNS) != 0) throw SysError("joining the container's mount namespace");
+void enter_namespaces(const std::vector<Fd>& namespaces, const plan::Ready& ready) {
+    std::vector<uint32_t> types = {CLONE_NEWUSER, CLONE_NEWNS};
+    types.insert(types.end(), ready.namespaces.begin(), ready.namespaces.end());
+    if (namespaces.size() != types.size()) throw Error("joining the container: the helper sent other namespaces than it says; install the plugin and berth from the same release");
+    for (size_t i = 0; i < types.size(); ++i)
+        if (setns(namespaces[i].get(), static_cast<int>(types[i])) != 0) throw SysError(cat("joining the container's ", name_of(types[i]), " namespace"));
     // The image may name the directory: no magic link (/proc/self/fd/N) may lead out of the root.
     Fd root = sys::open_file("/", O_PATH | O_DIRECTORY);
-    Fd directory = sys::open_in_root(root.get(), workdir, O_PATH | O_DIRECTORY);
-    if (fchdir(directory.get()) != 0) throw SysError("changing to the container's working directory " + printable(workdir, 4096));
+    Fd directory = sys::open_in_root(root.get(), ready.workdir, O_PATH | O_DIRECTORY);
+    if (fchdir(directory.get()) != 0) throw SysError("changing to the container's working directory " + printable(ready.workdir, 4096));
 }
 
 void give_up_privileges(const std::string& seccomp_program) {

@@ -1,11 +1,16 @@
 // The system calls of a task that joins a container. Nothing of Slurm in it, so that tests can run it.
 #pragma once
 #include <string>
+#include <vector>
+
+#include "runtime/base/fd.hh"
+#include "runtime/plan/messages.hh"
 
 namespace berth::spank {
 
-/// Enters the namespaces (the user's first: it gives the right to the other) and the working directory. Throws SysError.
-void enter_namespaces(int user_namespace, int mount_namespace, const std::string& workdir);
+/// Enters the namespaces that came with `ready` (the user's first: it gives the right to the others) and the working directory. Throws Error, also when
+/// there are others than `ready` says.
+void enter_namespaces(const std::vector<Fd>& namespaces, const plan::Ready& ready);
 
 /// Gives up every capability, also for programs executed later, sets no_new_privs and installs the seccomp program (an array of
 /// struct sock_filter as bytes; empty for none). Throws Error.

@@ -46,13 +46,11 @@ bool in_slurmstepd() {
     return spank_context() == S_CTX_REMOTE;
 }
 
-bool on_submit_side() {
-    return spank_context() == S_CTX_LOCAL || spank_context() == S_CTX_ALLOCATOR;
+bool takes_options() {
+    return in_slurmstepd() || spank_context() == S_CTX_LOCAL || (spank_context() == S_CTX_ALLOCATOR && step().config.sbatch_support);
 }
 
 void initialize(spank_t spank, int count, char** words) {
-    if (in_slurmstepd() || on_submit_side()) register_options(spank);
-    if (spank_context() == S_CTX_LOCAL) offer_environment_options();
     try {
         step().config = parse_config(count, words);
     } catch (const berth::Error& error) {
@@ -60,6 +58,8 @@ void initialize(spank_t spank, int count, char** words) {
         if (!in_slurmstepd()) throw;
         step().held_error = error;
     }
+    if (takes_options()) register_options(spank);
+    if (spank_context() == S_CTX_LOCAL) offer_environment_options();
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ int slurm_spank_init(spank_t spank, int count, char** words) {
 
 int slurm_spank_init_post_opt(spank_t spank, int, char**) {
     return guarded([&] {
-        if (on_submit_side()) {
+        if (takes_options() && !in_slurmstepd()) {
             take_environment_options();
             note_ignored_options();
         }

@@ -33,7 +33,10 @@ bool has_variable(spank_t spank, const char* name) {
 }
 
 bool wants_container(spank_t spank) {
-    return plan::given(step().options, "container-image") != nullptr || has_variable(spank, "BERTH_CONTAINER_IMAGE") || has_variable(spank, "PYXIS_CONTAINER_IMAGE");
+    if (plan::asks_for_container(step().options)) return true;
+    for (const char* name : {"BERTH_CONTAINER_IMAGE", "PYXIS_CONTAINER_IMAGE", "BERTH_CONTAINER_NAME", "PYXIS_CONTAINER_NAME"})
+        if (has_variable(spank, name)) return true;
+    return false;
 }
 
 template <typename Action>
@@ -71,6 +74,7 @@ std::string working_directory() {
 plan::StepRequest request_of(spank_t spank, const HelperIdentity& identity) {
     plan::StepRequest out;
     out.options = step().options;
+    out.settings = step().config.settings;
     out.job = item<uint32_t>(spank, S_JOB_ID);
     uint32_t id = item<uint32_t>(spank, S_JOB_STEPID);
     out.step = step_name(id);

@@ -67,10 +67,8 @@ Received wait_until_ready(int socket) {
             print(message.value("text"));
         else if (plan::is(message, plan::MessageType::failure))
             fail(plan::decode_failure(message));
-        else if (received->descriptors.size() == 2)
-            return std::move(*received);
         else
-            throw Error("the helper sent no namespaces");
+            return std::move(*received);
     }
     throw Error("the container's helper died before the container was ready (killed, or out of memory)");
 }
@@ -115,7 +113,7 @@ void join(spank_t spank) {
     send_message(socket.get(), plan::encode(task_request(spank)));
     Received received = wait_until_ready(socket.get());
     plan::Ready ready = plan::decode_ready(received.message);
-    enter_namespaces(received.descriptors[0].get(), received.descriptors[1].get(), ready.workdir);
+    enter_namespaces(received.descriptors, ready);
     change_environment(spank, ready.environment);
     give_up_privileges(ready.seccomp_program);
     check_environment(spank);

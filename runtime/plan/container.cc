@@ -50,22 +50,6 @@ void set(ContainerRecord& record, std::string_view key, std::string value, const
 
 }  // namespace
 
-ContainerName parse_container_name(std::string_view text) {
-    size_t colon = text.find(':');
-    ContainerName out{std::string(text.substr(0, colon))};
-    check_container_name(out.name);
-    std::string_view mode = colon == text.npos ? "auto" : text.substr(colon + 1);
-    if (mode == "create")
-        out.mode = NameMode::create;
-    else if (mode == "exec")
-        out.mode = NameMode::exec;
-    else if (mode == "no_exec")
-        out.mode = NameMode::no_exec;
-    else if (mode != "auto")
-        throw Error(with_caret(cat("container name: after the colon stands auto, create, exec or no_exec, not '", printable(mode), "'"), text, colon + 1));
-    return out;
-}
-
 std::string record_text(const ContainerRecord& record) {
     std::string out(heading);
     put(out, "image", record.image);

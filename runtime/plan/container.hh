@@ -1,4 +1,4 @@
-// Named containers: the grammar of their option, what is recorded of one, and what a start does with it. Pure.
+// Named containers: what is recorded of one, and what a start does with it. Pure.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -9,23 +9,6 @@
 #include "runtime/plan/request.hh"
 
 namespace berth::plan {
-
-/// How a start may use a container of that name.
-enum class NameMode {
-    automatic,  ///< join it when it runs, else start it, else create it
-    create,     ///< it must not be there
-    exec,       ///< it must run
-    no_exec,    ///< start or create it: not when it runs
-};
-
-struct ContainerName {
-    std::string name;
-    NameMode mode = NameMode::automatic;
-    bool operator==(const ContainerName&) const = default;
-};
-
-/// NAME[:auto|create|exec|no_exec]. Throws Error.
-ContainerName parse_container_name(std::string_view text);
 
 /// What is kept of a container besides the files it wrote.
 struct ContainerRecord {

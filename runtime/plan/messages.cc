@@ -32,6 +32,7 @@ Message encode(const StepRequest& request) {
     out.add("cwd", request.cwd);
     out.add("batch-script", request.batch_script);
     for (const std::string& entry : request.environment) out.add("env", entry);
+    for (const std::string& entry : request.settings) out.add("setting", entry);
     return out;
 }
 
@@ -48,6 +49,7 @@ StepRequest decode_step(const Message& message) {
     out.cwd = message.value("cwd");
     out.batch_script = message.value("batch-script");
     out.environment = message.all("env");
+    out.settings = message.all("setting");
     return out;
 }
 

@@ -35,6 +35,7 @@ struct StepRequest {
     std::string cwd;
     std::string batch_script;              ///< host path of the spooled script; empty when this is no batch step
     std::vector<std::string> environment;  ///< NAME=VALUE of the step
+    std::vector<std::string> settings = {};  ///< BERTH_KEY=VALUE: keys of the site file that plugstack.conf sets
     bool operator==(const StepRequest&) const = default;
 };
 

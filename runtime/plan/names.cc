@@ -22,6 +22,22 @@ void check_container_name(std::string_view name) {
         throw Error(cat("container name '", printable(name, 80), "': use 1 to 64 letters, digits, _ . - and start with a letter, a digit or _"));
 }
 
+ContainerName parse_container_name(std::string_view text) {
+    size_t colon = text.find(':');
+    ContainerName out{std::string(text.substr(0, colon))};
+    check_container_name(out.name);
+    std::string_view mode = colon == text.npos ? "auto" : text.substr(colon + 1);
+    if (mode == "create")
+        out.mode = NameMode::create;
+    else if (mode == "exec")
+        out.mode = NameMode::exec;
+    else if (mode == "no_exec")
+        out.mode = NameMode::no_exec;
+    else if (mode != "auto" && !mode.empty())
+        throw Error(with_caret(cat("container name: after the colon stands auto, create, exec or no_exec, not '", printable(mode), "'"), text, colon + 1));
+    return out;
+}
+
 std::vector<std::string> parse_env_names(std::string_view text) {
     std::vector<std::string> names;
     size_t position = 0;
@@ -45,6 +61,15 @@ std::string parse_workdir(std::string_view text) {
     // A descriptor or another process's directory can lead out of the container.
     if (path == "/proc" || path.starts_with("/proc/")) fail("a directory below /proc can lead out of the container");
     return path;
+}
+
+std::string parse_save_path(std::string_view text) {
+    auto fail = [&](const char* why) { throw Error(with_caret(cat("--container-save: ", why), text, text.size())); };
+    if (text.empty()) fail("it needs the path of a file");
+    std::string_view last = text.substr(text.rfind('/') + 1);
+    if (last.empty() || last == "." || last == "..") fail("this is a directory; write the path of a file");
+    if (text.find('\0') != std::string_view::npos || text.size() > 4095) fail("it holds a NUL byte or is longer than 4095 bytes");
+    return std::string(text);
 }
 
 bool parse_bool(std::string_view text, std::string_view setting) {

@@ -6,14 +6,34 @@
 
 namespace berth::plan {
 
+/// How a start may use a container of that name.
+enum class NameMode {
+    automatic,  ///< join it when it runs, else start it, else create it
+    create,     ///< it must not be there
+    exec,       ///< it must run
+    no_exec,    ///< never share the mounts of one that runs
+};
+
+struct ContainerName {
+    std::string name;
+    NameMode mode = NameMode::automatic;
+    bool operator==(const ContainerName&) const = default;
+};
+
 /// Throws Error unless `name` is [A-Za-z0-9_][A-Za-z0-9_.-]{0,63}.
 void check_container_name(std::string_view name);
+
+/// NAME[:auto|create|exec|no_exec]; nothing after the colon is auto. Throws Error.
+ContainerName parse_container_name(std::string_view text);
 
 /// NAME[,NAME...] of --container-env; each name is [A-Za-z_][A-Za-z0-9_]*. Throws Error with a caret.
 std::vector<std::string> parse_env_names(std::string_view text);
 
 /// The value of --container-workdir: an absolute path without NUL, not under /proc/self/fd or /proc/N. Throws Error with a caret.
 std::string parse_workdir(std::string_view text);
+
+/// The value of --container-save: the path of a file, absolute or relative. Throws Error with a caret for what can only be a directory.
+std::string parse_save_path(std::string_view text);
 
 /// 1/true/yes/y/on and 0/false/no/n/off, any case; throws Error naming `setting` for anything else.
 bool parse_bool(std::string_view text, std::string_view setting);

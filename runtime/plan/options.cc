@@ -18,6 +18,24 @@ const OptionInfo* info_of(std::string_view name) {
     return nullptr;
 }
 
+/// NS[,NS...] of --container-unshare.
+OwnNamespaces parse_unshare(std::string_view text) {
+    OwnNamespaces out;
+    size_t position = 0;
+    for (const std::string& word : split(text, ',')) {
+        if (word == "net")
+            out.net = true;
+        else if (word == "ipc")
+            out.ipc = true;
+        else if (word == "uts")
+            out.uts = true;
+        else
+            throw Error(with_caret(cat("--container-unshare: unknown namespace '", printable(word), "'; there are net, ipc and uts, with commas between them"), text, position));
+        position += word.size() + 1;
+    }
+    return out;
+}
+
 /// The request with one option applied; the only place that knows what each option means.
 void apply(Request& request, std::string_view name, std::string_view value) {
     if (name == "container-image") {
@@ -33,6 +51,16 @@ void apply(Request& request, std::string_view name, std::string_view value) {
         request.mount_home = name[0] == 'c';
     } else if (name == "container-remap-root" || name == "no-container-remap-root") {
         request.remap_root = name[0] == 'c';
+    } else if (name == "container-name") {
+        request.name = parse_container_name(value);
+    } else if (name == "container-save") {
+        request.save = parse_save_path(value);
+    } else if (name == "container-unshare") {
+        request.unshare = parse_unshare(value);
+    } else if (name == "container-entrypoint" || name == "no-container-entrypoint") {
+        request.entrypoint = name[0] == 'c';
+    } else if (name == "container-entrypoint-log") {
+        request.entrypoint_log = true;
     } else if (name == "container-writable" || name == "container-readonly") {
         request.writable = name == "container-writable";
     } else {
@@ -62,11 +90,17 @@ const std::vector<OptionInfo>& option_table() {
         {"container-mounts", "SRC[:DST[:FLAG+FLAG]][,...]", "make host files visible in the container; flags: ro rw exec noexec bind rbind", nullptr},
         {"container-workdir", "PATH", "working directory in the container", nullptr},
         {"container-env", "NAME[,NAME...]", "host environment variables that beat the image's", nullptr},
+        {"container-name", "NAME[:auto|create|exec|no_exec]", "keep the container under this name, and use the one that has it", nullptr},
+        {"container-save", "PATH", "write the container as one squashfs file after the last task", nullptr},
+        {"container-unshare", "net,ipc,uts", "namespaces of the container's own", nullptr},
         {"container-mount-home", nullptr, "make the home directory visible in the container", "no-container-mount-home"},
         {"no-container-mount-home", nullptr, "keep the home directory out of the container", "container-mount-home"},
         {"container-remap-root", nullptr, "be root in the container", "no-container-remap-root"},
         {"no-container-remap-root", nullptr, "be oneself in the container", "container-remap-root"},
-        {"container-writable", nullptr, "let the container's file system be written to; what is written goes with the step", "container-readonly"},
+        {"container-entrypoint", nullptr, "run the image's entrypoint before the tasks", "no-container-entrypoint"},
+        {"no-container-entrypoint", nullptr, "do not run the image's entrypoint", "container-entrypoint"},
+        {"container-entrypoint-log", nullptr, "show what the entrypoint prints", nullptr},
+        {"container-writable", nullptr, "let the container's file system be written to; what is written goes with an unnamed container", "container-readonly"},
         {"container-readonly", nullptr, "make the container's file system read-only", "container-writable"},
     };
     return table;
@@ -109,11 +143,13 @@ void remove_option(GivenOptions& options, std::string_view name) {
     std::erase_if(options, [&](const auto& option) { return option.first == name; });
 }
 
+bool asks_for_container(const GivenOptions& options) { return given(options, "container-image") != nullptr || given(options, "container-name") != nullptr; }
+
 std::string ignored_note(const GivenOptions& options) {
-    if (options.empty() || given(options, "container-image") != nullptr) return {};
+    if (options.empty() || asks_for_container(options)) return {};
     std::string names;
     for (const auto& [name, value] : options) names += cat(names.empty() ? "" : ", ", "--", name);
-    return cat("ignoring ", names, ": there is no --container-image");
+    return cat("ignoring ", names, ": there is neither --container-image nor --container-name");
 }
 
 Request request_of(const GivenOptions& options) {

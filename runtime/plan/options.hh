@@ -37,7 +37,10 @@ void add_option_if_new(GivenOptions& options, std::string_view name, std::string
 /// Takes an option back, if it was given.
 void remove_option(GivenOptions& options, std::string_view name);
 
-/// One line that says which options have no effect because there is no --container-image; empty when there is nothing to say.
+/// True when there is an image or a name: without either the other options have no effect.
+bool asks_for_container(const GivenOptions& options);
+
+/// One line that says which options have no effect because no container is asked for; empty when there is nothing to say.
 std::string ignored_note(const GivenOptions& options);
 
 /// What the options ask for. Throws Error as check_option() does.

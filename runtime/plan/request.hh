@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/plan/mounts.hh"
+#include "runtime/plan/names.hh"
 
 namespace berth::plan {
 
@@ -30,6 +31,10 @@ struct Request {
     std::optional<bool> remap_root;
     std::optional<bool> writable;
     OwnNamespaces unshare;
+    std::optional<ContainerName> name;  ///< of a container that stays
+    std::string save;                   ///< file to save the container in after the last task, as written; empty: none
+    std::optional<bool> entrypoint;     ///< run the image's before the tasks
+    bool entrypoint_log = false;        ///< show what it says
 };
 
 /// Who asks, as the host sees it.
@@ -71,6 +76,8 @@ struct Site {
     bool remap_root = false;
     bool mount_home = false;
     bool writable = true;
+    bool entrypoint = false;
+    std::string container_scope = "global";  ///< which jobs share a container's name: "global": all of the user's on the node; "job": the steps of one
     uint64_t store_size = 0;  ///< bytes that the store may keep after a pull; 0: no limit
     unsigned store_age = 0;   ///< days without use after which an image is removed; 0: never
     uint64_t tmpfs_size = 0;  ///< bytes of the writable layer; 0: the kernel's default, half of memory

@@ -115,6 +115,8 @@ const std::map<std::string, Key>& keys() {
         {"defaults.remap_root", flag_key(&Site::remap_root)},
         {"defaults.mount_home", flag_key(&Site::mount_home)},
         {"defaults.writable", flag_key(&Site::writable)},
+        {"defaults.entrypoint", flag_key(&Site::entrypoint)},
+        {"defaults.container_scope", word_key(&Site::container_scope, {"global", "job"})},
         {"limits.tmpfs_size", size_key(&Site::tmpfs_size)},
         {"limits.store_size", size_key(&Site::store_size)},
         {"security.seccomp", word_key(&Site::seccomp, {"default", "off"})},

@@ -349,7 +349,7 @@ TEST_CASE("a container may have ipc, network and host name of its own, and those
         return text;
     });
     CHECK(seen.error == "");
-    CHECK_THAT(seen.text, Catch::StartsWith("ipc 11 net 11 uts 11 14 ok No such file or directory joining container c: it runs already and is in the node's network namespace"));
+    CHECK_THAT(seen.text, Catch::StartsWith("ipc 11 net 11 uts 11 14 ok No such file or directory joining container c: it runs already and is not in a separate network namespace"));
     std::string port = scene.program("berth", {"run", "--net", "--ipc", "--uts", scene.image, "inside"});
     CHECK_THAT(port, Catch::EndsWith("|0"));
 }

@@ -168,9 +168,9 @@ TEST_CASE("plugin: a task that joins has the root, no capabilities, no_new_privs
     auto received = receive_message(ours.get(), 10'000);
     REQUIRE(received);
     REQUIRE(received->descriptors.size() == 2);
-    int user = received->descriptors[0].get(), mount = received->descriptors[1].get();
+    const std::vector<Fd>& namespaces = received->descriptors;
     Outcome outcome = as_user([&] {
-        spank::enter_namespaces(user, mount, "/tmp");
+        spank::enter_namespaces(namespaces, {"/tmp", {}, {}});
         spank::give_up_privileges(sandbox::system_call_filter({.confine = true, .fake_root = true, .allow = {}, .deny = {}}));
         std::string cwd(100, '\0');
         cwd = getcwd(cwd.data(), cwd.size());
@@ -181,7 +181,7 @@ TEST_CASE("plugin: a task that joins has the root, no capabilities, no_new_privs
     CHECK(outcome.text == "/tmp 0 ok ok 0000000000000000 0000000000000000 1 2");
 
     Outcome escape = as_user([&] {
-        spank::enter_namespaces(user, mount, cat("/proc/self/fd/", user));
+        spank::enter_namespaces(namespaces, {cat("/proc/self/fd/", namespaces[0].get()), {}, {}});
         return std::string("entered");
     });
     CHECK(escape.text == "");

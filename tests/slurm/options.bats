@@ -11,6 +11,14 @@ expect_refused() {
   expect_equal "$output" ""
 }
 
+expect_refused_line() {
+  run "$@"
+  expect_failure
+  expect_output_like "berth: .*container-"
+  run -0 root squeue --noheader
+  expect_equal "$output" ""
+}
+
 @test "srun, sbatch and salloc refuse a bad image with a caret" {
   expect_refused alice srun --container-image=Not/An/Image:::x true
   expect_refused alice sbatch --container-image=Not/An/Image:::x --wrap true
@@ -43,9 +51,18 @@ expect_refused() {
   expect_equal "$(count_since '[A-Z]+' /)" 0
 }
 
+@test "a bad name, a directory to save in, both entrypoints: refused at submission" {
+  for option in name=/tmp/foo name=:attach name=dev:attach "name=$(printf 'a%.0s' {1..300})" save=/tmp/ save=/ save=./; do
+    expect_refused_line alice srun --container-image="$image" --container-"$option" true
+  done
+  expect_refused_line alice sbatch --container-image="$image" --container-name=a/b --wrap true
+  expect_refused_line alice srun --container-image="$image" --container-entrypoint --no-container-entrypoint true
+  expect_refused_line alice srun --container-image="$image" --container-name=a --container-name=b true
+}
+
 @test "srun --help names the options" {
   run -0 alice srun --help
-  for option in image mounts workdir env mount-home remap-root writable readonly; do
+  for option in image mounts workdir env name save unshare entrypoint entrypoint-log mount-home remap-root writable readonly; do
     expect_output_like "--(\[no-\])?container-$option"
   done
 }

@@ -39,6 +39,19 @@ TEST_CASE("options: mistakes name the option and show where", "[options]") {
     CHECK_NOTHROW(check_option("container-writable", ""));
 }
 
+TEST_CASE("options: names, files and namespaces", "[options]") {
+    Request request = request_of({{"container-name", "dev:exec"}, {"container-save", "out/dev.sqsh"}, {"container-unshare", "uts,net"}, {"no-container-entrypoint", ""}, {"container-entrypoint-log", ""}});
+    CHECK(request.name == ContainerName{"dev", NameMode::exec});
+    CHECK(request.save == "out/dev.sqsh");
+    CHECK((request.unshare.uts && request.unshare.net && !request.unshare.ipc));
+    CHECK(request.entrypoint == false);
+    CHECK(request.entrypoint_log);
+    for (const char* path : {"", "/", "./", "/tmp/", ".", "a/.."}) CHECK_THROWS_WITH(check_option("container-save", path), Contains("--container-save"));
+    CHECK_THROWS_WITH(check_option("container-unshare", "net,foo"), Contains("unknown namespace 'foo'") && Contains("^"));
+    CHECK_THROWS_AS(check_option("container-unshare", "net,"), Error);
+    CHECK_THROWS_WITH(check_option("container-name", "dev:attach"), Contains("--container-name") && Contains("^"));
+}
+
 TEST_CASE("options: twice with another value, and contradictions", "[options]") {
     GivenOptions options;
     add_option(options, "container-image", "a");
@@ -63,5 +76,6 @@ TEST_CASE("options: without an image the others are ignored aloud", "[options]")
     CHECK(ignored_note({}).empty());
     CHECK(ignored_note({{"container-image", "a"}, {"container-env", "A"}}).empty());
     CHECK(ignored_note({{"container-env", "A"}, {"container-readonly", ""}}) ==
-          "ignoring --container-env, --container-readonly: there is no --container-image");
+          "ignoring --container-env, --container-readonly: there is neither --container-image nor --container-name");
+    CHECK(ignored_note({{"container-name", "a"}, {"container-env", "A"}}).empty());
 }

@@ -69,6 +69,17 @@ TEST_CASE("plugin: words of plugstack.conf", "[spank]") {
     CHECK_THROWS_AS(parse_config(1, words + 3), Error);
 }
 
+TEST_CASE("plugin: Pyxis' words of plugstack.conf", "[spank]") {
+    char scope[] = "container_scope=job", entrypoint[] = "execute_entrypoint=yes", batch[] = "sbatch_support=0", bad[] = "container_scope=node", perhaps[] = "sbatch_support=perhaps";
+    char* words[] = {scope, entrypoint, batch, bad, perhaps};
+    Config config = parse_config(3, words);
+    CHECK(config.settings == std::vector<std::string>{"BERTH_DEFAULTS_CONTAINER_SCOPE=job", "BERTH_DEFAULTS_ENTRYPOINT=true"});
+    CHECK_FALSE(config.sbatch_support);
+    CHECK(parse_config(0, words).sbatch_support);
+    CHECK_THROWS_WITH(parse_config(1, words + 3), Contains("container_scope=node") && Contains("global or job"));
+    CHECK_THROWS_WITH(parse_config(1, words + 4), Contains("sbatch_support=perhaps"));
+}
+
 TEST_CASE("plugin: the run directory is made once, with its owner and mode", "[spank]") {
     Run run;
     uid_t user = geteuid() == 0 ? 12345 : geteuid();

@@ -1,0 +1,63 @@
+#!/usr/bin/env bats
+# --container-unshare: namespaces of a container's own, shared by its tasks.
+load helper
+
+setup_file() {
+  load helper
+  host=$(alice sh -c 'for name in net ipc uts; do readlink /proc/self/ns/$name; done | sort')
+  export host
+}
+
+spaces='for name in net ipc uts; do readlink /proc/self/ns/$name; done'
+
+@test "without it net, ipc and uts are the node's" {
+  run -0 contained sh -c 'readlink /proc/self/ns/net; readlink /proc/self/ns/ipc'
+  expect_equal "$(sort <<< "$output")" "$(grep -v uts <<< "$host")"
+}
+
+@test "net, ipc and uts: three of the container's own, the same ones for all tasks" {
+  run -0 contained -n4 --container-unshare=net,ipc,uts sh -c "$spaces"
+  expect_equal "$(sort -u <<< "$output" | wc -l)" 3
+  expect_equal "$(sort -u <<< "$output" | grep -cFx "$host" || true)" 0
+}
+
+@test "one of them alone, in any order, by the variable too" {
+  run -0 contained --container-unshare=uts,net sh -c 'readlink /proc/self/ns/ipc'
+  expect_equal "$output" "$(grep ipc <<< "$host")"
+  run -0 in_home "PYXIS_CONTAINER_UNSHARE=ipc srun -w n1 --container-image=$image sh -c 'readlink /proc/self/ns/ipc; readlink /proc/self/ns/net'"
+  expect_equal "$(grep -c "$(grep ipc <<< "$host")" <<< "$output" || true)" 0
+  expect_equal "$(grep net <<< "$output")" "$(grep net <<< "$host")"
+}
+
+@test "net: loopback is up, and nothing else is to be reached" {
+  run -0 contained --container-unshare=net bash -c '
+    (exec < /dev/tcp/127.0.0.1/65535) 2>&1 | grep -o "Connection refused" | sort -u
+    (exec < /dev/tcp/8.8.8.8/53) 2>&1 | grep -o "Network is unreachable" | sort -u
+    cut -d: -f1 /proc/net/dev | tail -n +3 | xargs'
+  expect_equal "$output" $'Connection refused\nNetwork is unreachable\nlo'
+}
+
+@test "ipc: /dev/shm is private, and what was shared is gone with the container" {
+  run -0 in_home "before=\$(cat /proc/sysvipc/shm | wc -l); stat -c %d /dev/shm
+    srun -w n1 --container-image=$image --container-unshare=ipc sh -c 'stat -c %d /dev/shm; touch /dev/shm/berth-unshare'
+    test ! -e /dev/shm/berth-unshare && test \$(cat /proc/sysvipc/shm | wc -l) = \$before"
+  expect_equal "$(sort -u <<< "$output" | wc -l)" 2
+}
+
+@test "uts: the name of the node stays as it is" {
+  run -0 contained --container-unshare=uts hostname
+  expect_equal "$output" n1
+}
+
+@test "unknown and empty namespaces are refused at submission with a caret" {
+  for value in foo net,foo net, ,; do
+    run alice srun --container-image="$image" --container-unshare="$value" true
+    expect_failure
+    expect_output_like "--container-unshare: unknown namespace '.*\^"
+  done
+  run alice srun --container-image="$image" --container-unshare= true
+  expect_failure
+  run in_home "PYXIS_CONTAINER_UNSHARE=foo srun --container-image=$image true"
+  expect_failure
+  expect_output_like "PYXIS_CONTAINER_UNSHARE.*unknown namespace"
+}
