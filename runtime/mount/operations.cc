@@ -135,7 +135,7 @@ char* thread_buffer(size_t size) {
 
 void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
     answer(request, ino, [&](Served& at, uint32_t number) {
-        auto file = at.index.file(number);
+        auto file = at.index.file(number, static_cast<uint64_t>(offset), size);
         if (!file || offset < 0) {
             fuse_reply_err(request, EIO);
             return;

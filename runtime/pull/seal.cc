@@ -108,6 +108,16 @@ void seal_layer(int fd, const BlockSums& sums, const std::string& what) {
     sys::write_all(fd, line, what);
 }
 
+std::optional<BlockSums> read_seal(int fd, const std::string& what) {
+    Reader file(fd, what, {});
+    std::string line;
+    BlockSums sums;
+    uint64_t size = 0;
+    if (!read_sums(file, size_of(fd, what), line, sums, size)) return std::nullopt;
+    if (line != line_of(sums.size(), digest_of(file, size, sums))) throw Error(cat(what, ": its tables are not those that were stored"));
+    return sums;
+}
+
 bool has_good_seal(int fd, const std::string& what, const SealRead& read) {
     Reader file(fd, what, read);
     std::string line;

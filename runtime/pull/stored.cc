@@ -4,7 +4,9 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/pull/seal.hh"
 #include "runtime/squash/tree.hh"
+#include "runtime/store/collect.hh"
 
 namespace berth::pull {
 
@@ -39,6 +41,16 @@ bool restore_index(const store::Store& store, const std::string& digest) {
     }
 }
 
+/// The layer is no base for an index when its tables are damaged: it is removed, so that the next pull fetches it.
+std::optional<squash::BlockSums> sums_of(const store::Store& store, const std::string& name, int file) try {
+    return read_seal(file, cat("layer ", name));
+} catch (const SysError&) {
+    throw;
+} catch (const Error& error) {
+    store::discard_layer(store, name, file);
+    throw Error(cat(error.what(), "; removed, pull the image again"));
+}
+
 }  // namespace
 
 bool is_complete(const store::Store& store, const std::string& digest) {
@@ -62,7 +74,9 @@ squash::Tree merged_tree(const store::Store& store, const std::vector<std::strin
         if (!file) throw Error(cat(what, ": its layer ", diff_id, " has gone from the store ", store.path(), "; pull it again"));
         squash::LayerInfo info;
         info.name = store::layer_file_name(diff_id);
+        auto sums = sums_of(store, info.name, file.get());
         trees.push_back(squash::read_tree(file.get(), info.name, static_cast<uint32_t>(layers.size()), info));
+        if (sums) squash::add_sums(trees.back(), *sums);
         layers.push_back(info);
         names += trees.back().names();
         if (names > name_limit) throw Error(cat(what, ": its layers have more than ", name_limit, " names together; the image is refused"));

@@ -41,6 +41,7 @@ class IndexBuilder {
     void add_layers(const std::vector<LayerInfo>& layers);
     void add_config(const std::vector<LayerInfo>& layers, const plan::ImageConfig& config);
     InodeRecord record_of(const Node& node);
+    Header header() const;
     std::string assemble() const;
 
     const Tree::Impl& tree_;
@@ -131,7 +132,9 @@ void IndexBuilder::add_blocks() {
         if (i % sum_interval == 0) put(sections_[sums], sum);
         sum += tree_.blocks[i] & block_size_mask;
     }
-    for (const Fragment& fragment : tree_.fragments) put(sections_[fragments], FragmentRecord{fragment.start, fragment.size, 0});
+    for (uint32_t i = 0; i < tree_.fragments.size(); ++i)
+        put(sections_[fragments], FragmentRecord{tree_.fragments[i].start, tree_.fragments[i].size, 0, tree_.fragment_hash(i)});
+    sections_[hashes].assign(reinterpret_cast<const char*>(tree_.hashes.data()), tree_.hashes.size() * sizeof(uint64_t));
 }
 
 void IndexBuilder::add_layers(const std::vector<LayerInfo>& layer_list) {
@@ -152,30 +155,43 @@ void IndexBuilder::add_config(const std::vector<LayerInfo>& layer_list, const pl
     put_list(section, image.volumes);
 }
 
-std::string IndexBuilder::assemble() const {
+/// The place of each section; what follows the header and the table of pages starts at a multiple of a page.
+Header IndexBuilder::header() const {
+    auto padded = [](uint64_t size, uint64_t to) { return (size + to - 1) / to * to; };
     Header header{};
     std::memcpy(header.magic, magic, sizeof magic);
     header.version = version;
     header.flags = sections_[xattrs].empty() ? 0 : flag_xattrs;
     header.inode_count = static_cast<uint32_t>(tree_.nodes.size());
     header.range_count = section_count;
-    auto padded = [](uint64_t size) { return (size + 7) & ~7ULL; };
-    uint64_t at = sizeof header;
-    for (uint32_t i = 0; i < section_count; ++i) {
+    uint64_t body = 0;
+    for (const std::string& section : sections_) body += padded(section.size(), 8);
+    // Padding stands before the table, so that the table ends where the first page starts.
+    uint64_t table = padded(body, page_size) / page_size * sizeof(uint64_t);
+    uint64_t at = padded(sizeof header + table, page_size);
+    header.sections[pages] = {at - table, table};
+    for (uint32_t i = 0; i < pages; ++i) {
         header.sections[i] = {at, sections_[i].size()};
-        at += padded(sections_[i].size());
+        at += padded(sections_[i].size(), 8);
     }
     header.file_size = at;
-    std::string out;
-    out.reserve(at);
-    put(out, header);
-    for (const std::string& section : sections_) {
-        out += section;
-        out.resize(padded(out.size()));
+    return header;
+}
+
+std::string IndexBuilder::assemble() const {
+    Header header = this->header();
+    std::string out(header.file_size, '\0');
+    auto write = [&](uint64_t at, const void* from, size_t size) { std::memcpy(out.data() + at, from, size); };
+    for (uint32_t i = 0; i < pages; ++i) write(header.sections[i].offset, sections_[i].data(), sections_[i].size());
+    const Range& table = header.sections[pages];
+    uint64_t body = table.offset + table.size;
+    for (uint64_t i = 0; i < table.size / sizeof(uint64_t); ++i) {
+        uint64_t hash = page_hash(std::string_view(out).substr(body + i * page_size, page_size));
+        write(table.offset + i * sizeof hash, &hash, sizeof hash);
     }
-    header.body_hash = hash(std::string_view(out).substr(sizeof header));
+    header.pages_hash = hash(std::string_view(out).substr(table.offset, table.size));
     header.header_hash = hash_of(header);
-    std::memcpy(out.data(), &header, sizeof header);
+    write(0, &header, sizeof header);
     return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include "runtime/squash/block_cache.hh"
 #include "runtime/squash/codec.hh"
+#include "runtime/squash/index_format.hh"
 #include "runtime/squash/tree_data.hh"
 
 namespace berth::squash {
@@ -28,8 +29,26 @@ struct Stored {
     uint32_t size = 0;  ///< as in FileData::blocks
     uint32_t unpacked = 0;
     bool exact = true;  ///< false: `unpacked` is only the most there can be (a fragment block)
+    uint64_t hash = 0;  ///< of the stored bytes; 0: not known
     uint32_t bytes() const { return size & block_size_mask; }
     bool plain() const { return size & block_uncompressed; }
+    /// False when these stored bytes are not those that were written.
+    bool is_intact(const char* stored) const { return hash == 0 || hash == format::hash({stored, bytes()}); }
+};
+
+/// How far a read of a file has come.
+struct Position {
+    uint32_t number;  ///< of the block
+    uint64_t place;   ///< of the block in the layer file
+    uint64_t offset;  ///< in the file
+    char* out;
+    size_t left;
+    void advance(size_t size) {
+        offset += size;
+        out += size;
+        left -= size;
+    }
+    void skip(const FileData& file) { place += file.blocks[number++] & block_size_mask; }
 };
 
 /// 0, or -errno; a file that ends early is damaged.
@@ -54,7 +73,7 @@ uint64_t block_offset(const FileData& file, uint32_t number) {
         return sum;
     };
     if (!file.sums || number < file.first_sum) return add_up(0, number);
-    constexpr uint32_t interval = 64;
+    constexpr uint32_t interval = format::sum_interval;
     uint32_t steps = (number - file.first_sum) / interval;
     return add_up(0, file.first_sum) + (file.sums[steps] - file.sums[0]) + add_up(file.first_sum + steps * interval, number);
 }
@@ -69,22 +88,30 @@ struct DataReader::Impl {
 
     long unpack_to(const Stored& block, void* out, size_t capacity) const;
     int read_part(const Stored& block, uint32_t from, void* out, size_t size);
-    int read_plain(const FileData& file, uint32_t& number, Stored block, uint32_t from, char*& out, size_t& left) const;
-    int read_blocks(const FileData& file, uint64_t& offset, char*& out, size_t& left);
+    Stored block_at(const FileData& file, uint32_t number, uint64_t place) const;
+    int read_run(const FileData& file, Position& at) const;
+    int read_blocks(const FileData& file, Position& at);
     int read_tail(const FileData& file, uint64_t offset, char* out, size_t left);
 };
 
-/// Unpacks a block; the number of bytes, or -errno.
+Stored DataReader::Impl::block_at(const FileData& file, uint32_t number, uint64_t place) const {
+    uint32_t block_size = layers[file.layer].block_size;
+    auto unpacked = static_cast<uint32_t>(std::min<uint64_t>(block_size, file.size - uint64_t{number} * block_size));
+    return {file.layer, place, file.blocks[number], unpacked, true, file.hashes ? file.hashes[number] : 0};
+}
+
+/// Unpacks a block; the number of bytes, or -errno. One that is not as it was written is -EIO, whether or not it can be unpacked.
 long DataReader::Impl::unpack_to(const Stored& block, void* out, size_t capacity) const {
     const Layer& layer = layers[block.layer];
     if (block.bytes() == 0 || block.bytes() > layer.block_size) return -EIO;
     if (block.plain()) {
         if (block.bytes() > capacity) return -EIO;
-        int problem = read_exactly(layer.file.get(), out, block.bytes(), block.start);
-        return problem ? problem : static_cast<long>(block.bytes());
+        if (int problem = read_exactly(layer.file.get(), out, block.bytes(), block.start)) return problem;
+        return block.is_intact(static_cast<const char*>(out)) ? static_cast<long>(block.bytes()) : -EIO;
     }
     thread_local std::unique_ptr<char[]> packed = std::make_unique_for_overwrite<char[]>(largest_block);
     if (int problem = read_exactly(layer.file.get(), packed.get(), block.bytes(), block.start)) return problem;
+    if (!block.is_intact(packed.get())) return -EIO;
     long size = unpack(layer.codec, packed.get(), block.bytes(), out, capacity);
     return size < 0 ? -EIO : size;
 }
@@ -113,62 +140,57 @@ int DataReader::Impl::read_part(const Stored& block, uint32_t from, void* out, s
     return 0;
 }
 
-/// Reads on through the blocks stored uncompressed, which follow each other in the layer file just as in the file: one system call.
-int DataReader::Impl::read_plain(const FileData& file, uint32_t& number, Stored block, uint32_t from, char*& out, size_t& left) const {
-    const Layer& layer = layers[block.layer];
+/// Reads a run of blocks that are stored uncompressed, which follow each other in the layer file just as in the file: one system call. Blocks whose hash
+/// is known are in it only whole. The first one fits.
+int DataReader::Impl::read_run(const FileData& file, Position& at) const {
+    const Layer& layer = layers[file.layer];
+    auto from = static_cast<uint32_t>(at.offset % layer.block_size);
     size_t size = 0;
-    uint64_t start = block.start + from;
-    for (; number < file.block_count && size < left; ++number, from = 0) {
-        uint32_t unpacked = static_cast<uint32_t>(std::min<uint64_t>(layer.block_size, file.size - uint64_t{number} * layer.block_size));
-        if (!(file.blocks[number] & block_uncompressed)) break;
-        if ((file.blocks[number] & block_size_mask) != unpacked) return -EIO;
-        size += unpacked - from;
+    uint32_t end = at.number;
+    for (uint32_t skip = from; end < file.block_count && size < at.left; ++end, skip = 0) {
+        Stored block = block_at(file, end, at.place);
+        if (!block.plain() || (block.hash != 0 && block.unpacked > at.left - size)) break;
+        if (block.bytes() != block.unpacked) return -EIO;
+        size += block.unpacked - skip;
     }
-    size = std::min(size, left);
-    if (int problem = read_exactly(layer.file.get(), out, size, start)) return problem;
-    out += size;
-    left -= size;
+    size = std::min(size, at.left);
+    if (int problem = read_exactly(layer.file.get(), at.out, size, at.place + from)) return problem;
+    const char* stored = at.out - from;
+    for (; at.number < end; stored += file.blocks[at.number] & block_size_mask, at.skip(file))
+        if (!block_at(file, at.number, at.place).is_intact(stored)) return -EIO;
+    at.advance(size);
     return 0;
 }
 
-/// Reads what lies in blocks of the file's own; `offset`, `out` and `left` are moved on.
-int DataReader::Impl::read_blocks(const FileData& file, uint64_t& offset, char*& out, size_t& left) {
+/// Reads what lies in blocks of the file's own; `at` is moved on.
+int DataReader::Impl::read_blocks(const FileData& file, Position& at) {
     uint32_t block_size = layers[file.layer].block_size;
-    auto number = static_cast<uint32_t>(std::min<uint64_t>(offset / block_size, file.block_count));
-    uint64_t place = file.start + block_offset(file, number);
-    while (left > 0 && number < file.block_count) {
-        uint64_t block_start = uint64_t{number} * block_size;
-        Stored block{file.layer, place, file.blocks[number], static_cast<uint32_t>(std::min<uint64_t>(block_size, file.size - block_start))};
-        auto from = static_cast<uint32_t>(offset - block_start);
-        size_t size = std::min<size_t>(left, block.unpacked - from);
-        int problem = 0;
-        if (block.bytes() == 0) {
-            std::memset(out, 0, size);
-        } else if (block.plain()) {
-            char* before = out;
-            uint32_t first = number;
-            if (int failed = read_plain(file, number, block, from, out, left)) return failed;
-            offset += static_cast<uint64_t>(out - before);
-            place += block_offset(file, number) - block_offset(file, first);
+    while (at.left > 0 && at.number < file.block_count) {
+        Stored block = block_at(file, at.number, at.place);
+        auto from = static_cast<uint32_t>(at.offset - uint64_t{at.number} * block_size);
+        size_t size = std::min<size_t>(at.left, block.unpacked - from);
+        bool whole = size == block.unpacked;
+        if (block.bytes() != 0 && block.plain() && (whole || block.hash == 0)) {
+            if (int problem = read_run(file, at)) return problem;
             continue;
-        } else if (size == block.unpacked) {
-            problem = unpack_to(block, out, size) == static_cast<long>(size) ? 0 : -EIO;
-        } else {
-            problem = read_part(block, from, out, size);
         }
+        int problem = 0;
+        if (block.bytes() == 0)
+            std::memset(at.out, 0, size);
+        else if (whole)
+            problem = unpack_to(block, at.out, size) == static_cast<long>(size) ? 0 : -EIO;
+        else
+            problem = read_part(block, from, at.out, size);
         if (problem) return problem;
-        place += block.bytes();
-        ++number;
-        offset += size;
-        out += size;
-        left -= size;
+        at.advance(size);
+        at.skip(file);
     }
     return 0;
 }
 
 int DataReader::Impl::read_tail(const FileData& file, uint64_t offset, char* out, size_t left) {
     if (!file.has_fragment) return -EIO;
-    Stored block{file.layer, file.fragment_start, file.fragment_size, layers[file.layer].block_size, false};
+    Stored block{file.layer, file.fragment_start, file.fragment_size, layers[file.layer].block_size, false, file.fragment_hash};
     uint64_t from = file.fragment_offset + (offset - uint64_t{file.block_count} * block.unpacked);
     if (from > block.unpacked) return -EIO;
     return read_part(block, static_cast<uint32_t>(from), out, left);
@@ -189,10 +211,11 @@ long DataReader::read(const FileData& file, uint64_t offset, void* out, size_t s
     if (offset >= file.size) return 0;
     size_t left = std::min<uint64_t>(size, file.size - offset);
     auto total = static_cast<long>(left);
-    auto* at = static_cast<char*>(out);
-    if (int problem = impl_->read_blocks(file, offset, at, left)) return problem;
-    if (left > 0)
-        if (int problem = impl_->read_tail(file, offset, at, left)) return problem;
+    auto number = static_cast<uint32_t>(std::min<uint64_t>(offset / impl_->layers[file.layer].block_size, file.block_count));
+    Position at{number, file.start + block_offset(file, number), offset, static_cast<char*>(out), left};
+    if (int problem = impl_->read_blocks(file, at)) return problem;
+    if (at.left > 0)
+        if (int problem = impl_->read_tail(file, at.offset, at.out, at.left)) return problem;
     return total;
 }
 

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "runtime/base/error.hh"
@@ -63,10 +64,31 @@ void Index::Impl::load(const std::string& what) {
             refuse(what, "a section is outside the file");
     if (section(format::inodes).size() / sizeof(InodeRecord) != header.inode_count || header.inode_count == 0)
         refuse(what, "its count of inodes is wrong");
+    if (mapped) load_pages(what);
     load_layers(what);
 }
 
+void Index::Impl::load_pages(const std::string& what) {
+    std::string_view table = section(format::pages);
+    uint64_t count = (bytes.size() - std::min<uint64_t>(bytes.size(), body()) + format::page_size - 1) / format::page_size;
+    if (body() % format::page_size != 0 || table.size() / sizeof(uint64_t) != count || header.pages_hash != format::hash(table))
+        refuse(what, "its table of pages is damaged");
+    for (const format::Range& range : header.sections)
+        if (&range != &header.sections[format::pages] && range.offset < body()) refuse(what, "a section is outside its pages");
+    sound = std::make_unique<std::atomic<bool>[]>(count);
+}
+
+void Index::Impl::check_page(uint64_t page) const {
+    std::string_view content = bytes.substr(body() + page * format::page_size, format::page_size);
+    uint64_t right = 0;
+    std::memcpy(&right, section(format::pages).data() + page * sizeof right, sizeof right);
+    if (format::page_hash(content) != right)
+        throw Error(cat("reading the index of the image: its bytes at ", content.data() - bytes.data(), " are not those that were written; run berth verify, which makes it anew"));
+    sound[page].store(true, std::memory_order_relaxed);
+}
+
 void Index::Impl::load_layers(const std::string& what) {
+    checked(section(format::config));
     std::vector<std::string> names = ListReader(section(format::config)).list();
     for (size_t i = 0; auto found = record<LayerRecord>(format::layers, i); ++i) {
         if (!std::has_single_bit(found->block_size) || found->block_size < 4096 || found->block_size > (1U << 20))
@@ -98,14 +120,6 @@ Index Index::from_bytes(std::string bytes) {
     impl->bytes = impl->owned;
     impl->load("in memory");
     return Index(std::move(impl));
-}
-
-bool Index::verify(std::string_view bytes) {
-    Header header{};
-    if (bytes.size() < sizeof header) return false;
-    std::memcpy(&header, bytes.data(), sizeof header);
-    return header.header_hash == format::hash_of(header) && header.file_size == bytes.size() &&
-           header.body_hash == format::hash(bytes.substr(sizeof header));
 }
 
 uint32_t Index::inode_count() const {

@@ -47,23 +47,23 @@ struct FileData {
     uint32_t block_count = 0;
     uint32_t first_sum = 0;          ///< the block that sums[0] is at
     const uint64_t* sums = nullptr;  ///< running sums of the on-disk sizes, one every 64 blocks from first_sum on; null: add up `blocks`
+    const uint64_t* hashes = nullptr;  ///< of the stored bytes of each block, as format::hash in index_format.hh has it, 0: not known; null: none is
     bool has_fragment = false;
     uint64_t fragment_start = 0;   ///< offset of the fragment block in the layer file
     uint32_t fragment_size = 0;    ///< on-disk size of it, bit 24 as above
     uint32_t fragment_offset = 0;  ///< where the tail starts in the unpacked fragment block
+    uint64_t fragment_hash = 0;    ///< of the fragment's stored bytes; 0: not known
 };
 
-/// Read-only and safe to share between threads. Every access is bounded: a corrupt file gives Error or "nothing", never a crash.
+/// Read-only and safe to share between threads. Every access is bounded: whatever the bytes, it gives Error or "nothing", never a crash. What is read of
+/// a file is what was written to it: an access that meets a page with another checksum throws Error.
 class Index {
   public:
-    /// Maps the file, which nobody may write to or shorten while it is in use; throws Error when its magic, version, header checksum or section
-    /// bounds are wrong.
+    /// Maps the file, which nobody may write to or shorten while it is in use; throws Error when its magic, version, header checksum, section
+    /// bounds, or the pages with the layers and the config are wrong.
     static Index open(int fd, const std::string& what);
-    /// Takes the bytes of build_index(); throws Error as open() does.
+    /// Takes the bytes of build_index(); throws Error as open() does. The checksums of the pages are not looked at: the bytes are this process's own.
     static Index from_bytes(std::string bytes);
-
-    /// True when these bytes of an index file are as they were written: the check that open() is too quick for.
-    static bool verify(std::string_view bytes);
 
     Index(Index&&) noexcept;
     Index& operator=(Index&&) noexcept;
@@ -83,7 +83,8 @@ class Index {
     /// The directory that holds `directory` (the root's is the root).
     uint32_t parent(uint32_t directory) const;
     std::optional<std::string_view> symlink_target(uint32_t number) const;
-    std::optional<FileData> file(uint32_t number) const;
+    /// With what is needed to read `size` bytes at `offset` (less would do no harm, but may be of damaged pages).
+    std::optional<FileData> file(uint32_t number, uint64_t offset = 0, uint64_t size = UINT64_MAX) const;
     /// Value of an xattr, or nothing; names with their full prefix ("user.x").
     std::optional<std::string_view> xattr(uint32_t number, std::string_view name) const;
     std::vector<std::string_view> xattr_names(uint32_t number) const;

@@ -1,5 +1,7 @@
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "runtime/squash/index_impl.hh"
 
 namespace berth::squash {
@@ -72,33 +74,61 @@ std::optional<std::string_view> Index::symlink_target(uint32_t number) const {
     auto found = impl_->inode_record(number);
     std::string_view names = impl_->section(format::names);
     if (!found || !S_ISLNK(found->mode) || found->b > names.size() || found->size > names.size() - found->b) return std::nullopt;
-    return names.substr(found->b, found->size);
+    return impl_->checked(names.substr(found->b, found->size));
 }
 
-std::optional<FileData> Index::file(uint32_t number) const {
+/// The part of a file's blocks that is needed to read `size` bytes at `offset`; throws Error when it is damaged.
+void Index::Impl::check_blocks(const FileData& file, uint64_t block_size, uint64_t offset, uint64_t size) const {
+    offset = std::min(offset, file.size);
+    uint64_t end = offset + std::min(size, file.size - offset);
+    uint64_t first = offset / block_size;
+    uint64_t last = std::min<uint64_t>((end + block_size - 1) / block_size, file.block_count);
+    if (first >= last) return;
+    // The place of a block is found by a sum and the blocks after it, and by those before the first sum.
+    uint64_t from = file.sums && first >= file.first_sum ? first - (first - file.first_sum) % format::sum_interval : 0;
+    auto check_some = [&](const auto* array, uint64_t start, uint64_t after) {
+        check(reinterpret_cast<const char*>(array + start), (after - start) * sizeof *array);
+    };
+    check_some(file.blocks, from, last);
+    if (file.hashes) check_some(file.hashes, first, last);
+    if (from == 0) return;
+    check_some(file.blocks, 0, file.first_sum);
+    check_some(file.sums, 0, 1);
+    check_some(file.sums, (from - file.first_sum) / format::sum_interval, (from - file.first_sum) / format::sum_interval + 1);
+}
+
+/// Adds where its blocks are to a file; false when that is outside the section.
+bool Index::Impl::find_blocks(const format::InodeRecord& record, uint64_t count, FileData& file) const {
+    auto array = [&](format::Section number) { return section(number).data(); };
+    uint64_t all = section(format::blocks).size() / sizeof(uint32_t);
+    if (record.c > all || count > all - record.c) return false;
+    file.block_count = static_cast<uint32_t>(count);
+    file.blocks = reinterpret_cast<const uint32_t*>(array(format::blocks)) + record.c;
+    if (section(format::hashes).size() / sizeof(uint64_t) == all) file.hashes = reinterpret_cast<const uint64_t*>(array(format::hashes)) + record.c;
+    uint64_t first_sum = (record.c + format::sum_interval - 1) / format::sum_interval;
+    uint64_t first_block = first_sum * format::sum_interval - record.c;
+    if (first_block < count && (record.c + count - 1) / format::sum_interval < section(format::sums).size() / sizeof(uint64_t)) {
+        file.sums = reinterpret_cast<const uint64_t*>(array(format::sums)) + first_sum;
+        file.first_sum = static_cast<uint32_t>(first_block);
+    }
+    return true;
+}
+
+std::optional<FileData> Index::file(uint32_t number, uint64_t offset, uint64_t size) const {
     auto found = impl_->inode_record(number);
     if (!found || !S_ISREG(found->mode) || found->a >= impl_->layers.size()) return std::nullopt;
     FileData file{.layer = found->a, .size = found->size, .start = found->b};
     uint64_t block_size = impl_->layers[found->a].block_size;
     file.has_fragment = found->d != format::no_fragment;
     uint64_t count = found->size / block_size + (!file.has_fragment && found->size % block_size != 0 ? 1 : 0);
-    std::string_view blocks = impl_->section(format::blocks);
-    uint64_t all = blocks.size() / sizeof(uint32_t);
-    if (found->c > all || count > all - found->c) return std::nullopt;
-    file.block_count = static_cast<uint32_t>(count);
-    file.blocks = reinterpret_cast<const uint32_t*>(blocks.data()) + found->c;
-    std::string_view sums = impl_->section(format::sums);
-    uint64_t first_sum = (found->c + format::sum_interval - 1) / format::sum_interval;
-    uint64_t first_block = first_sum * format::sum_interval - found->c;
-    if (first_block < count && (found->c + count - 1) / format::sum_interval < sums.size() / sizeof(uint64_t)) {
-        file.sums = reinterpret_cast<const uint64_t*>(sums.data()) + first_sum;
-        file.first_sum = static_cast<uint32_t>(first_block);
-    }
+    if (!impl_->find_blocks(*found, count, file)) return std::nullopt;
+    impl_->check_blocks(file, block_size, offset, size);
     if (!file.has_fragment) return file;
     auto fragment = impl_->record<FragmentRecord>(format::fragments, found->d);
     if (!fragment) return std::nullopt;
     file.fragment_start = fragment->start;
     file.fragment_size = fragment->size;
+    file.fragment_hash = fragment->hash;
     file.fragment_offset = found->e;
     return file;
 }
@@ -111,17 +141,19 @@ void Index::Impl::each_xattr(uint32_t number, Visit visit) const {
     if (!found || found->xattrs == 0 || found->xattrs - 1 > rest.size()) return;
     rest.remove_prefix(found->xattrs - 1);
     if (rest.size() < sizeof count) return;
+    check(rest.data(), sizeof count);
     std::memcpy(&count, rest.data(), sizeof count);
     rest.remove_prefix(sizeof count);
     for (; count > 0; --count) {
         uint16_t name = 0;
         uint32_t value = 0;
         if (rest.size() < sizeof name + sizeof value) return;
+        check(rest.data(), sizeof name + sizeof value);
         std::memcpy(&name, rest.data(), sizeof name);
         std::memcpy(&value, rest.data() + sizeof name, sizeof value);
         rest.remove_prefix(sizeof name + sizeof value);
         if (rest.size() < uint64_t{name} + value) return;
-        if (!visit(rest.substr(0, name), rest.substr(name, value))) return;
+        if (!visit(checked(rest.substr(0, name)), checked(rest.substr(name, value)))) return;
         rest.remove_prefix(uint64_t{name} + value);
     }
 }

@@ -1,20 +1,23 @@
 // The layout of an index file. Everything is little endian and every section starts at a multiple of 8, so the file is used where it is mapped.
 //
 //   header      Header below: magic, version, hashes, and the place of each section
+//   pages       u64[]: page_hash of each 4 KiB page of what follows, which starts at a multiple of 4096; the last page ends with the file
 //   inodes      InodeRecord[]; number N stands at position N - 1; 1 is the root; breadth-first order
 //   entries     EntryRecord[]; those of a directory together, sorted by the bytes of the name
 //   names       for each entry one byte of length and the name; the targets of symlinks, bare (their length is the inode's size)
 //   blocks      u32[]: on-disk size of each data block; bit 24 set: stored uncompressed; 0: a hole. Those of a file together, in order
 //   sums        u64[]: at position i the sum of the on-disk sizes of blocks 0 .. 64*i-1 of the section, so that the place of any block of
 //               a file is found with at most 128 additions
+//   hashes      u64[]: beside each of blocks the hash of its stored bytes; 0: not known. Empty when none is known
 //   fragments   FragmentRecord[]: blocks shared by the tails of many files
 //   xattrs      sets: u32 count, then count times {u16 length of name, u32 length of value, name, value}; an inode holds offset + 1
 //   layers      LayerRecord[]; their names are in the section config
 //   config      lists of strings: u32 count, then count times {u32 length, bytes}. In order: names of the layers, env, entrypoint, cmd,
 //               {working_dir, user, architecture}, volumes
 //
-// What a reader must not trust: any number. Opening checks the header's hash and that each section is inside the file; every later
-// access checks the positions it follows. A reader refuses another version: an index is a cache and is built again from its layers.
+// What a reader must not trust: any number. Opening checks the hashes of the header and of the table of pages, and that each section is inside the
+// file; every later access checks the positions it follows, and, the first time, the pages that it touches: to hash all of an index at each start would
+// take milliseconds. A reader refuses another version: an index is a cache and is built again from its layers.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -23,13 +26,14 @@
 namespace berth::squash::format {
 
 inline constexpr char magic[8] = {'b', 'e', 'r', 't', 'h', 'i', 'd', 'x'};
-inline constexpr uint32_t version = 1;
+inline constexpr uint32_t version = 2;
 inline constexpr uint32_t flag_xattrs = 1;
 /// Blocks between two sums.
 inline constexpr uint32_t sum_interval = 64;
 inline constexpr uint32_t no_fragment = ~0U;
+inline constexpr uint64_t page_size = 4096;
 
-enum Section : uint32_t { inodes, entries, names, blocks, sums, fragments, xattrs, layers, config, section_count };
+enum Section : uint32_t { inodes, entries, names, blocks, sums, fragments, xattrs, layers, config, hashes, pages, section_count };
 
 struct Range {
     uint64_t offset;  ///< from the start of the file
@@ -42,7 +46,7 @@ struct Header {
     uint32_t flags;
     uint64_t file_size;
     uint64_t header_hash;  ///< of the header with this field 0
-    uint64_t body_hash;    ///< of everything after the header
+    uint64_t pages_hash;   ///< of the section pages
     uint32_t inode_count;
     uint32_t range_count;  ///< section_count
     Range sections[section_count];
@@ -74,6 +78,7 @@ struct FragmentRecord {
     uint64_t start;
     uint32_t size;  ///< on disk, bit 24 as in blocks
     uint32_t unused;
+    uint64_t hash;  ///< of its stored bytes; 0: not known
 };
 
 struct LayerRecord {
@@ -101,6 +106,22 @@ inline uint64_t hash(std::string_view bytes) {
         mix(word);
     }
     return state;
+}
+
+/// The same for a page, in four lanes: one would wait for its multiplications, and a start hashes the pages it touches.
+inline uint64_t page_hash(std::string_view page) {
+    uint64_t lanes[4] = {1, 2, 3, 4};
+    size_t at = 0;
+    for (; at + sizeof lanes <= page.size(); at += sizeof lanes) {
+        uint64_t words[4];
+        std::memcpy(words, page.data() + at, sizeof words);
+        for (int i = 0; i < 4; ++i) {
+            lanes[i] = (lanes[i] ^ words[i]) * 0x9E3779B97F4A7C15ULL;
+            lanes[i] ^= lanes[i] >> 29;
+        }
+    }
+    uint64_t parts[5] = {lanes[0], lanes[1], lanes[2], lanes[3], hash(page.substr(at))};
+    return hash({reinterpret_cast<const char*>(parts), sizeof parts});
 }
 
 /// The value of `header_hash`.

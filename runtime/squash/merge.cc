@@ -55,6 +55,7 @@ class Merger {
     uint32_t add_node(const Source& source, uint32_t parent);
     uint32_t add_other(const Source& source, uint32_t parent);
     void copy_payload(const Source& source, Node& node);
+    void copy_hashes(const Tree::Impl& tree, uint64_t first, uint64_t count);
     void fill(uint32_t directory);
     void collect(const Pending& pending);
     bool collect_source(const Source& source, uint32_t rank);
@@ -187,6 +188,15 @@ uint32_t Merger::add_node(const Source& source, uint32_t parent) {
     return static_cast<uint32_t>(out_->nodes.size() - 1);
 }
 
+/// Keeps `hashes` beside `blocks`, from the first layer on that has any.
+void Merger::copy_hashes(const Tree::Impl& tree, uint64_t first, uint64_t count) {
+    if (tree.hashes.empty() && out_->hashes.empty()) return;
+    out_->hashes.resize(out_->blocks.size());
+    if (tree.hashes.empty()) return;
+    auto from = tree.hashes.begin() + static_cast<ptrdiff_t>(first);
+    std::copy(from, from + static_cast<ptrdiff_t>(count), out_->hashes.end() - static_cast<ptrdiff_t>(count));
+}
+
 /// Moves what a node refers to over to the result and points the node there.
 void Merger::copy_payload(const Source& source, Node& node) {
     const Tree::Impl& tree = in(source);
@@ -200,10 +210,12 @@ void Merger::copy_payload(const Source& source, Node& node) {
         node.first = out_->blocks.size();
         auto from = tree.blocks.begin() + static_cast<ptrdiff_t>(first);
         out_->blocks.insert(out_->blocks.end(), from, from + node.count);
+        copy_hashes(tree, first, node.count);
         if (node.fragment == Node::none) return;
         uint32_t& fragment = fragments_[source.layer][node.fragment];
         if (fragment == 0) {
             out_->fragments.push_back(tree.fragments[node.fragment]);
+            out_->fragment_hashes.push_back(tree.fragment_hash(node.fragment));
             fragment = static_cast<uint32_t>(out_->fragments.size());
         }
         node.fragment = fragment - 1;

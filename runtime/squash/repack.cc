@@ -28,10 +28,12 @@ PoolLimits limits_for(uint32_t block_size) {
 
 FileData data_of(const Tree::Impl& tree, const Node& node) {
     FileData data{.layer = node.layer, .size = node.size, .start = node.start, .blocks = tree.blocks.data() + node.first, .block_count = node.count};
+    if (!tree.hashes.empty()) data.hashes = tree.hashes.data() + node.first;
     if (node.fragment == Node::none) return data;
     data.has_fragment = true;
     data.fragment_start = tree.fragments[node.fragment].start;
     data.fragment_size = tree.fragments[node.fragment].size;
+    data.fragment_hash = tree.fragment_hash(node.fragment);
     data.fragment_offset = node.fragment_offset;
     return data;
 }

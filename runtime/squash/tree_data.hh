@@ -53,11 +53,14 @@ struct Tree::Impl {
     std::vector<Child> children;
     std::vector<uint32_t> blocks;
     std::vector<Fragment> fragments;
+    std::vector<uint64_t> hashes;           ///< of the stored bytes of each of `blocks`, 0: not known; empty: none is
+    std::vector<uint64_t> fragment_hashes;  ///< the same for `fragments`
     std::vector<XattrSet> xattr_sets = std::vector<XattrSet>(1);
     std::string text;
 
     std::string_view name(const Child& child) const { return {text.data() + child.text, child.length}; }
     std::string_view target(const Node& symlink) const { return {text.data() + symlink.first, symlink.size}; }
+    uint64_t fragment_hash(uint32_t fragment) const { return fragment < fragment_hashes.size() ? fragment_hashes[fragment] : 0; }
     /// The node called `name` in `directory`, or Node::none.
     uint32_t find(const Node& directory, std::string_view name) const;
 };

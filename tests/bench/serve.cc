@@ -34,7 +34,7 @@ int run(const std::string& mode, const std::string& store, const std::string& re
     plan::Site site;
     site.store_path = store;
     site.pull_policy = "missing";
-    OpenedImage opened = open_image(reference, caller, site, {[](const std::string&) {}, -1, {}});
+    OpenedImage opened = open_image(reference, caller, site, {.progress = [](const std::string&) {}, .ready = {}});
     plan::Identity identity;
     identity.host_uid = identity.inside_uid = caller.uid;
     identity.host_gid = identity.inside_gid = caller.gid;

@@ -19,7 +19,6 @@ void run(std::string_view input) {
         header.header_hash = squash::format::hash_of(header);
         std::memcpy(bytes.data(), &header, sizeof header);
     }
-    squash::Index::verify(bytes);
     hostile::refusing([&] {
         auto index = squash::Index::from_bytes(bytes);
         // The layers are an empty file each: what is read of them is never there.

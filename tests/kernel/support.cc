@@ -141,11 +141,15 @@ ContainerImage make_image(const std::vector<Fill>& fills, const std::vector<squa
         writer.finish();
         squash::LayerInfo info;
         trees.push_back(squash::read_tree(file.get(), "layer", static_cast<uint32_t>(files.size()), info));
+        squash::add_sums(trees.back(), writer.sums());
         about.push_back(info);
         files.push_back(std::move(file));
     }
     std::string bytes = squash::build_index(squash::merge(std::move(trees)), about, {});
-    return {squash::Index::from_bytes(std::move(bytes)), std::move(files)};
+    // Mapped, as one of the store is.
+    Fd index(::memfd_create("index", MFD_CLOEXEC));
+    sys::write_all(index.get(), bytes, "the index");
+    return {squash::Index::open(index.get(), "the index"), std::move(files)};
 }
 
 void add_file(squash::LayerWriter& writer, const std::string& path, const std::string& content, uint32_t mode) {

@@ -87,15 +87,9 @@ TEST_CASE("an index gives back the layers and the config it was made with", "[sq
     CHECK(config.volumes == sample_config.volumes);
 }
 
-TEST_CASE("an index is the same bytes for the same tree and knows when they changed", "[squash]") {
+TEST_CASE("an index is the same bytes for the same tree", "[squash]") {
     Sample one, two;
     CHECK((one.bytes == two.bytes));
-    CHECK(Index::verify(one.bytes));
-    std::string changed = one.bytes;
-    changed[changed.size() / 2] ^= 1;
-    CHECK_FALSE(Index::verify(changed));
-    CHECK_FALSE(Index::verify(changed.substr(0, 100)));
-    CHECK_FALSE(Index::verify(""));
 }
 
 TEST_CASE("names are found and inodes numbered from the root, breadth first", "[squash]") {
