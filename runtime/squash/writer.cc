@@ -48,6 +48,7 @@ struct LayerWriter::Impl {
         int written = compressor->write_options(compressor.get(), &file);
         file.check(std::min(written, 0), writing);
         if (written > 0) super.flags |= SQFS_FLAG_COMPRESSOR_OPTIONS;
+        file.write_behind();
         cutter.emplace(file, pool);
     }
 
@@ -175,6 +176,8 @@ void LayerWriter::finish() {
     // Loop devices have whole blocks: without the padding the kernel could not read the last table.
     uint64_t padded = (impl.file.size() + SQFS_DEVBLK_SIZE - 1) / SQFS_DEVBLK_SIZE * SQFS_DEVBLK_SIZE;
     impl.file.check(impl.file.truncate(&impl.file, padded), writing);
+    impl.file.flush();
+    impl.file.check(0, writing);
 }
 
 }  // namespace berth::squash

@@ -55,8 +55,18 @@ void OutputFile::fail(int number) {
     error_.compare_exchange_strong(none, number);
 }
 
+void OutputFile::flush() {
+    if (behind_ == nullptr || error_ != 0) return;
+    if (int number = behind_->flush()) fail(number);
+}
+
 int OutputFile::read(uint64_t offset, void* buffer, size_t size) {
     auto* out = static_cast<char*>(buffer);
+    if (behind_ != nullptr && error_ == 0) {
+        int number = behind_->read(offset, out, size);
+        if (number == 0) return 0;
+        fail(number);
+    }
     while (size > 0 && error_ == 0) {
         ssize_t n = ::pread(fd_, out, size, static_cast<off_t>(offset));
         if (n < 0 && errno == EINTR) continue;
@@ -73,6 +83,10 @@ int OutputFile::read(uint64_t offset, void* buffer, size_t size) {
 int OutputFile::write(uint64_t offset, const void* buffer, size_t size) {
     auto* in = static_cast<const char*>(buffer);
     size_ = std::max(size_, offset + size);
+    if (behind_ != nullptr && error_ == 0) {
+        if (int number = behind_->write(offset, in, size)) fail(number);
+        return 0;
+    }
     while (size > 0 && error_ == 0) {
         ssize_t n = ::pwrite(fd_, in, size, static_cast<off_t>(offset));
         if (n < 0 && errno == EINTR) continue;
@@ -86,8 +100,13 @@ int OutputFile::write(uint64_t offset, const void* buffer, size_t size) {
 }
 
 int OutputFile::resize(uint64_t size) {
-    if (error_ == 0 && ::ftruncate(fd_, static_cast<off_t>(size)) != 0) fail(errno);
     size_ = size;
+    if (error_ != 0) return 0;
+    if (behind_ != nullptr) {
+        if (int number = behind_->resize(size)) fail(number);
+    } else if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) {
+        fail(errno);
+    }
     return 0;
 }
 

@@ -9,6 +9,8 @@
 #include <memory>
 #include <string>
 
+#include "runtime/squash/write_behind.hh"
+
 namespace berth::squash {
 
 struct SqfsDestroy {
@@ -20,10 +22,15 @@ using SqfsPtr = std::unique_ptr<T, SqfsDestroy>;
 
 /// A sqfs_file_t that keeps the errno of its first failure to itself until check(): libsquashfs would only say "I/O error", and it leaks the blocks
 /// in flight when a write fails. After a failure nothing is read or written any more. Does not own the descriptor.
+/// What is written round the page cache is in the file after flush().
 class OutputFile : public sqfs_file_t {
   public:
     /// `what` names the file in errors; empty where whoever calls adds a name.
     explicit OutputFile(int fd, std::string what = {});
+    /// From now on writes round the page cache where that is worth it; nobody else may write to the descriptor until flush().
+    void write_behind() { behind_ = WriteBehind::over(fd_); }
+    /// To be followed by check().
+    void flush();
     OutputFile(const OutputFile&) = delete;
     OutputFile& operator=(const OutputFile&) = delete;
 
@@ -40,6 +47,7 @@ class OutputFile : public sqfs_file_t {
 
     int fd_;
     std::string what_;
+    std::unique_ptr<WriteBehind> behind_;
     uint64_t size_ = 0;
     std::atomic<int> error_ = 0;
 };
