@@ -37,6 +37,9 @@ linked_in := $(if $(and $(STATIC),$(if $(SAN),,1)),$(foreach name,fuse3 zstd lz4
 program_libraries := $(if $(linked_in),-Wl$(comma)-Bstatic $(linked_in) -Wl$(comma)-Bdynamic) $(filter-out $(linked_in),$(start_libraries))
 pull_libraries := $(shell pkg-config --libs libcurl libcrypto $(isal:yes=libisal) libsquashfs1 libzstd liblz4 liblzma zlib 2>/dev/null) -llzo2
 
+# A test's time goes into compiling it, not into running it.
+test_flags := -O0 -U_FORTIFY_SOURCE
+
 all_flags = $(base_flags) $(package_flags) $(CPPFLAGS) $(CXXFLAGS)
 
 # A folder of runtime/ is a layer and becomes one archive; the order is the link order, from the top down.
@@ -79,7 +82,7 @@ FORCE:
 
 $(BUILD)/obj/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(base_flags) $(package_flags) $(CPPFLAGS) -MMD -MP -c $< -o $@ $(CXXFLAGS)
+	$(CXX) $(base_flags) $(if $(filter tests/%,$<),$(test_flags)) $(package_flags) $(CPPFLAGS) -MMD -MP -c $< -o $@ $(CXXFLAGS)
 
 $(BUILD)/obj/runtime/image/gzip_engine.o: CPPFLAGS += $(if $(isal),-DBERTH_ISAL)
 

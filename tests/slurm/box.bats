@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=cgroup
 # The box itself: what the other tests rely on.
 load helper
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=cgroup
 # Whatever ends a step, nothing of it stays: no process, no mount, no temporary file.
 load helper
 

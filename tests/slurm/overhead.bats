@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=cgroup
 # What a container costs a step: the difference to the same step without one, measured in one allocation.
 load helper
 

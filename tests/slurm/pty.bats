@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=cgroup
 # srun --pty: a terminal inside the container.
 load helper
 

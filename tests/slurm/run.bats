@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=cgroup
 # The main job: a command in a container, on real nodes, with its exit code, streams and identity.
 load helper
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=cgroup
 # Signals, cancellation and limits behave as without a container: each test does the same to both.
 load helper
 

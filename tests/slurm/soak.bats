@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=cgroup
 # A little of what `make soak` does at length: starts, and kills at random moments, that leave nothing.
 load helper
 
