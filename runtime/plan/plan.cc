@@ -11,9 +11,11 @@ bool HostFacts::has(const std::string& path) const { return std::find(existing.b
 
 namespace {
 
-// ptmx as a node, not as a link to pts/ptmx: that one has mode 000 on most systems.
-const std::vector<std::string> device_nodes = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx"};
+const std::vector<std::string> device_nodes = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"};
 const std::vector<std::string> host_files = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/machine-id", "/etc/localtime"};
+
+// Only the second version of cgroups has one hierarchy, which can be mounted anew.
+constexpr const char* cgroup_file = "/sys/fs/cgroup/cgroup.controllers";
 
 /// Collects edits of one origin in order.
 class Edits {
@@ -39,16 +41,49 @@ class Edits {
         return std::get<Mount>(out_.back().action);
     }
 
+    /// A file system of the kernel's that shows what is the container's own.
+    Mount& fresh(Mount::Kind kind, const char* type, const std::string& target, std::string origin, std::string reason) {
+        Mount& mount = tmpfs(target, 0755, std::move(origin), std::move(reason));
+        mount.kind = kind;
+        mount.source = type;
+        mount.no_exec = true;
+        return mount;
+    }
+
   private:
     std::vector<Edit>& out_;
 };
 
-void add_kernel_file_systems(Edits& edits) {
-    Mount& proc = edits.bind("/proc", "/proc", "system", "the host's processes: berth keeps the host's pid namespace");
-    proc.create = Mount::Create::directory;
+void add_kernel_file_systems(Edits& edits, const HostFacts& host, const OwnNamespaces& own) {
+    if (own.pid)
+        edits.fresh(Mount::Kind::proc, "proc", "/proc", "option --pid", "the container's own processes");
+    else
+        edits.bind("/proc", "/proc", "system", "the host's processes: berth keeps the host's pid namespace").create = Mount::Create::directory;
     Mount& sys = edits.bind("/sys", "/sys", "system", "devices and topology, read-only");
     sys.create = Mount::Create::directory;
     sys.read_only = true;
+    if (own.cgroup && host.has(cgroup_file)) edits.fresh(Mount::Kind::cgroup, "cgroup2", "/sys/fs/cgroup", "option --cgroup", "the container's own cgroups").read_only = true;
+}
+
+/// Terminals are the container's own: one that is made by /dev/ptmx needs the file system of terminals beside it, and the node's would show those of all users.
+void add_terminals(Edits& edits, const std::string& callers) {
+    Mount& terminals = edits.fresh(Mount::Kind::devpts, "devpts", "/dev/pts", "system", "terminals of the container's own");
+    terminals.device = true;
+    edits.add(Symlink{"/dev/ptmx", "pts/ptmx"}, "system", "standard link");
+    if (callers.empty()) return;
+    // ttyname(3) looks into /dev for it.
+    Mount& mount = edits.bind(callers, "/dev/console", "system", "the caller's terminal");
+    mount.device = true;
+    mount.optional = true;
+    mount.create = Mount::Create::file;
+}
+
+/// Slurm opens the terminal of srun --pty on the node, only once the container has been started.
+void add_node_terminals(Edits& edits) {
+    Mount& terminals = edits.bind("/dev/pts", "/dev/pts", "slurm", "terminals of srun --pty");
+    terminals.device = true;
+    terminals.optional = true;
+    terminals.create = Mount::Create::directory;
 }
 
 void add_devices(Edits& edits, const HostFacts& host, bool own_ipc) {
@@ -59,10 +94,6 @@ void add_devices(Edits& edits, const HostFacts& host, bool own_ipc) {
             mount.device = true;
             mount.create = Mount::Create::file;
         }
-    Mount& terminals = edits.bind("/dev/pts", "/dev/pts", "system", "terminals of srun --pty");
-    terminals.device = true;
-    terminals.optional = true;
-    terminals.create = Mount::Create::directory;
     // The node's message queues belong to the node's ipc namespace.
     if (own_ipc) edits.tmpfs("/dev/shm", 01777, "option --ipc", "shared memory of the container's own");
     for (const char* shared : {"/dev/shm", "/dev/mqueue", "/dev/hugepages"})
@@ -158,7 +189,7 @@ const std::vector<std::string>& host_paths() {
     static const std::vector<std::string> paths = [] {
         std::vector<std::string> all = device_nodes;
         all.insert(all.end(), host_files.begin(), host_files.end());
-        for (const char* path : {"/dev/pts", "/dev/shm", "/dev/mqueue", "/dev/hugepages"}) all.emplace_back(path);
+        for (const char* path : {"/dev/shm", "/dev/mqueue", "/dev/hugepages", cgroup_file}) all.emplace_back(path);
         return all;
     }();
     return paths;
@@ -175,8 +206,9 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
     std::string home = home_inside(plan, caller);
 
     Edits edits(plan.edits);
-    add_kernel_file_systems(edits);
+    add_kernel_file_systems(edits, host, plan.unshare);
     add_devices(edits, host, plan.unshare.ipc);
+    job.has_terminal ? add_node_terminals(edits) : add_terminals(edits, caller.terminal);
     edits.tmpfs("/run", 0755, "system", "a fresh /run");
     edits.tmpfs("/tmp", 01777, "system", "a fresh /tmp");
     add_host_files(edits, host);

@@ -1,5 +1,6 @@
 // What a start is asked for and what it is asked by: plain values, the input of make_plan.
 #pragma once
+#include <sched.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -18,8 +19,23 @@ struct OwnNamespaces {
     bool ipc = false;
     bool net = false;
     bool uts = false;
+    bool pid = false;
+    bool cgroup = false;
     bool operator==(const OwnNamespaces&) const = default;
 };
+
+/// One of them: the word for it in options, records and /proc/PID/ns, its flag for the kernel, and what it is called in a sentence.
+struct NamespaceKind {
+    bool OwnNamespaces::*wanted;
+    const char* word;
+    int type;  ///< CLONE_NEW*
+    const char* name;
+};
+inline constexpr NamespaceKind namespace_kinds[] = {{&OwnNamespaces::ipc, "ipc", CLONE_NEWIPC, "IPC"},
+                                                    {&OwnNamespaces::net, "net", CLONE_NEWNET, "network"},
+                                                    {&OwnNamespaces::uts, "uts", CLONE_NEWUTS, "UTS"},
+                                                    {&OwnNamespaces::pid, "pid", CLONE_NEWPID, "PID"},
+                                                    {&OwnNamespaces::cgroup, "cgroup", CLONE_NEWCGROUP, "cgroup"}};
 
 /// The options of one start. What is unset is decided by the site.
 struct Request {
@@ -47,12 +63,14 @@ struct Caller {
     std::string home;   ///< empty when unknown
     std::string shell;
     std::string cwd;    ///< working directory, absolute
+    std::string terminal;  ///< "/dev/pts/3" when his command is to have that terminal itself; else empty
 };
 
 /// What a Slurm step adds. All empty outside Slurm.
 struct Job {
     std::string id;    ///< "JOB.STEP", for messages
     std::string node;  ///< node name, for messages
+    bool has_terminal = false;  ///< of srun --pty: opened by Slurm, and to be found by its name
     std::vector<std::string> bind_read_only;  ///< files of the job that must stay visible at the same path (the batch script)
 };
 
