@@ -48,6 +48,10 @@ plan::HostFacts host_facts() {
     plan::HostFacts facts;
     for (const std::string& path : plan::host_paths())
         if (::access(path.c_str(), F_OK) == 0) facts.existing.push_back(path);
+    for (const std::string& path : plan::masked_paths())
+        if (::access(path.c_str(), R_OK) == 0) facts.readable.push_back(path);
+    for (const std::string& path : plan::read_only_paths())
+        if (::access(path.c_str(), W_OK) == 0) facts.writable.push_back(path);
     return facts;
 }
 

@@ -86,6 +86,24 @@ std::pair<const char*, std::vector<sys::MountOption>> file_system_of(const plan:
     return {"tmpfs", options};
 }
 
+/// What is laid over `target`: an empty directory, or the container's /dev/null.
+Fd new_mask(const Root& root, int target, const plan::Mount& mount, const std::string& doing) {
+    if (S_ISDIR(sys::stat_of(target, doing).st_mode)) return sys::new_mount("tmpfs", {{"source", "berth"}, {"mode", "0555"}, {"size", "4k"}}, static_cast<unsigned>(flags_of(mount)));
+    Fd null = sys::open_tree_clone(root.open("/dev/null", Missing::fails).get(), false, "/dev/null");
+    sys::set_mount_attributes(null.get(), MOUNT_ATTR_RDONLY, 0, false, doing);
+    return null;
+}
+
+void attach_mask(const Root& root, const plan::Mount& mount, const std::string& doing) {
+    try {
+        Fd target = root.open(mount.target, Missing::fails);
+        sys::move_mount_to(new_mask(root, target.get(), mount, doing).get(), target.get(), printable(mount.target, 4096));
+    } catch (const SysError& error) {
+        // A node's /proc that is not mounted, or not with these.
+        if (error.number() != ENOENT) throw Error(cat(doing, ": ", error.what()));
+    }
+}
+
 Fd new_file_system(const plan::Mount& mount) {
     auto [type, options] = file_system_of(mount);
     return sys::new_mount(type, options, static_cast<unsigned>(flags_of(mount)));
@@ -127,6 +145,7 @@ void attach(Root& root, const plan::Mount& mount, const std::string& origin, con
     bool fresh = mount.kind != Kind::bind && mount.kind != Kind::proc;
     if (!fresh && !source.tree) return;
     std::string doing = described(mount, origin);
+    if (mount.kind == Kind::mask) return attach_mask(root, mount, doing);
     Fd target = open_target(root, mount, fresh || source.directory, doing);
     Fd made = fresh ? new_file_system(mount) : Fd();
     int tree = fresh ? made.get() : source.tree.get();

@@ -14,6 +14,15 @@ namespace {
 const std::vector<std::string> device_nodes = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"};
 const std::vector<std::string> host_files = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/machine-id", "/etc/localtime"};
 
+// The lists of moby (oci/defaults.go), but for what performance tools read: interrupts and thermal_throttle.
+const std::vector<std::string> hidden = {"/proc/acpi",        "/proc/asound", "/proc/kcore",      "/proc/keys",       "/proc/latency_stats", "/proc/sched_debug",
+                                         "/proc/scsi",        "/proc/timer_list", "/proc/timer_stats", "/sys/firmware", "/sys/devices/virtual/powercap"};
+const std::vector<std::string> protected_paths = {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"};
+
+// As docker's: room for links and sockets, none to store things in.
+constexpr uint64_t dev_size = 64 << 20;
+constexpr size_t volume_limit = 100;
+
 // Only the second version of cgroups has one hierarchy, which can be mounted anew.
 constexpr const char* cgroup_file = "/sys/fs/cgroup/cgroup.controllers";
 
@@ -87,7 +96,7 @@ void add_node_terminals(Edits& edits) {
 }
 
 void add_devices(Edits& edits, const HostFacts& host, bool own_ipc) {
-    edits.tmpfs("/dev", 0755, "system", "a private /dev: only named devices");
+    edits.tmpfs("/dev", 0755, "system", "a private /dev: only named devices").size = dev_size;
     for (const std::string& node : device_nodes)
         if (host.has(node)) {
             Mount& mount = edits.bind(node, node, "system", "standard device");
@@ -102,6 +111,31 @@ void add_devices(Edits& edits, const HostFacts& host, bool own_ipc) {
     edits.add(Symlink{"/dev/stdin", "/proc/self/fd/0"}, "system", "standard link");
     edits.add(Symlink{"/dev/stdout", "/proc/self/fd/1"}, "system", "standard link");
     edits.add(Symlink{"/dev/stderr", "/proc/self/fd/2"}, "system", "standard link");
+}
+
+/// A user's own rights forbid most of it already: what he could not do anyway needs no mount.
+void add_masks(Edits& edits, const HostFacts& host) {
+    for (const std::string& path : host.readable) {
+        Mount& mount = edits.tmpfs(path, 0555, "system", "of no use to a job");
+        mount.kind = Mount::Kind::mask;
+        mount.source = "mask";
+        mount.read_only = mount.optional = true;
+        mount.create = Mount::Create::none;
+    }
+    for (const std::string& path : host.writable) {
+        Mount& mount = edits.bind(path, path, "system", "settings of the node");
+        mount.read_only = mount.optional = true;
+        mount.create = Mount::Create::none;
+    }
+}
+
+void add_volumes(Edits& edits, const ImageConfig& image, uint64_t size) {
+    if (image.volumes.size() > volume_limit) throw Error(cat("the image has ", image.volumes.size(), " volumes, more than the limit of ", volume_limit, "; set mount.volumes = \"none\""));
+    for (const std::string& path : image.volumes) {
+        std::string target = normalised(path.starts_with('/') ? path : "/" + path);
+        if (std::string why = forbidden_target(target); !why.empty()) throw Error(cat("the image's volume ", printable(target, 4096), ": ", why, "; set mount.volumes = \"none\""));
+        edits.tmpfs(target, 0755, "image", "a volume of the image, by mount.volumes").size = size;
+    }
 }
 
 void add_host_files(Edits& edits, const HostFacts& host) {
@@ -195,6 +229,9 @@ const std::vector<std::string>& host_paths() {
     return paths;
 }
 
+const std::vector<std::string>& masked_paths() { return hidden; }
+const std::vector<std::string>& read_only_paths() { return protected_paths; }
+
 Plan make_plan(const Request& request, const Caller& caller, const Job& job, const Site& site, const HostFacts& host, const ImageConfig& image) {
     Plan plan;
     plan.remap_root = request.remap_root.value_or(site.remap_root);
@@ -209,8 +246,10 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
     add_kernel_file_systems(edits, host, plan.unshare);
     add_devices(edits, host, plan.unshare.ipc);
     job.has_terminal ? add_node_terminals(edits) : add_terminals(edits, caller.terminal);
-    edits.tmpfs("/run", 0755, "system", "a fresh /run");
-    edits.tmpfs("/tmp", 01777, "system", "a fresh /tmp");
+    if (site.mask) add_masks(edits, host);
+    edits.tmpfs("/run", 0755, "system", "a fresh /run").size = plan.tmpfs_size;
+    edits.tmpfs("/tmp", 01777, "system", "a fresh /tmp").size = plan.tmpfs_size;
+    if (site.volumes == "tmpfs") add_volumes(edits, image, plan.tmpfs_size);
     add_host_files(edits, host);
     add_accounts(edits, plan, caller, home);
     add_home(edits, request.mount_home.value_or(site.mount_home), home, caller);

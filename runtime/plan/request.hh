@@ -103,6 +103,8 @@ struct Site {
     std::string seccomp = "default";     ///< "default": the built-in list of refused system calls holds ..., or "off"
     std::vector<std::string> seccomp_allow;  ///< ... but for these ...
     std::vector<std::string> seccomp_deny;   ///< ... and these are refused besides
+    bool mask = true;                        ///< hide what masked_paths() has, and protect read_only_paths()
+    std::string volumes = "none";            ///< "tmpfs": the image's volumes are mounted, empty; "none": they are plain directories
     unsigned server_threads = 0;         ///< 0: one a CPU this process may use, at most 8
 };
 
@@ -110,10 +112,16 @@ struct Site {
 struct HostFacts {
     /// Those of `plan::host_paths()` that exist here: default mounts are made of what is there.
     std::vector<std::string> existing;
+    std::vector<std::string> readable;  ///< those of masked_paths() that the caller can read
+    std::vector<std::string> writable;  ///< those of read_only_paths() that the caller can write to
     bool has(const std::string& path) const;
 };
 
 /// The host paths whose existence make_plan asks for.
 const std::vector<std::string>& host_paths();
+
+/// What of /proc and /sys tells about the kernel and its hardware, and what changes them: hidden, and read-only, in a container whose caller could do that.
+const std::vector<std::string>& masked_paths();
+const std::vector<std::string>& read_only_paths();
 
 }  // namespace berth::plan
