@@ -95,11 +95,11 @@ TEST_CASE("what a caller could read of the kernel is hidden, and the node's sett
     CHECK(seen.error == "");
     CHECK(seen.text == "; Linux");
     // As for whoever could write there.
-    facts.writable = {"/proc/sys", "/proc/sysrq-trigger", "/proc/no-such"};
+    facts.writable = {"/proc/sys", "/proc/irq", "/proc/no-such"};
     plan::Caller caller;
     caller.uid = test_uid();
     caller.gid = test_gid();
-    Outcome guarded = in_container(plan::make_plan({}, caller, {}, {}, facts, {}), fill_sample, [] { return read_only("/proc/sys") + read_only("/proc/sysrq-trigger") + read_only("/proc/self"); });
+    Outcome guarded = in_container(plan::make_plan({}, caller, {}, {}, facts, {}), fill_sample, [] { return read_only("/proc/sys") + read_only("/proc/irq") + read_only("/proc/self"); });
     CHECK(guarded.error == "");
     CHECK(guarded.text == "rororw");
     plan::Site open;
