@@ -187,7 +187,7 @@ install: $(programs) $(plugin)
 	  sed 's|@LIBEXECDIR@|$(LIBEXECDIR)|; s|@BINDIR@|$(PREFIX)/bin|' conf/plugstack.conf.d/berth.conf > $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d/berth.conf
 	for page in $(wildcard man/*.[1-8]); do section=$${page##*.}; install -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$$section/$${page##*/}; done
 
-# Start latency beside the peers that are installed (bwrap, unshare, ch-run); as an ordinary user, with /dev/fuse usable.
+# Start latency beside the peers that are installed (unshare, bwrap, ch-run, crun, podman, srun), and where it goes; as an ordinary user, with /dev/fuse usable.
 bench-start: all
 	python3 tests/bench/start.py $(BUILD)/berth $(BUILD)/tests/inside
 	$(BUILD)/tests/kernel '[bench]'

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,7 +71,8 @@ std::vector<std::string> save_arguments(const plan::ContainerRecord& record, con
 Saver::Saver(const plan::ContainerRecord& record, const std::string& name, const std::string& store, const std::string& output) {
     check_folder(output);
     auto [ours, its] = make_channel();
-    process_ = ::fork();
+    // No signal at its end: whoever waits for any child waits for commands.
+    process_ = static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
     if (process_ < 0) throw SysError("starting what will save the container");
     if (process_ == 0) {
         ours.reset();
@@ -82,13 +84,13 @@ Saver::Saver(const plan::ContainerRecord& record, const std::string& name, const
 Saver::~Saver() {
     if (process_ < 0) return;
     ::kill(process_, SIGKILL);
-    ::waitpid(process_, nullptr, 0);
+    ::waitpid(process_, nullptr, __WALL);
 }
 
 bool Saver::save(int upper) {
     send_message(channel_.get(), {}, {upper});
     int status = 0;
-    while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) continue;
+    while (::waitpid(process_, &status, __WALL) < 0 && errno == EINTR) continue;
     process_ = -1;
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }

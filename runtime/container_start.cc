@@ -2,8 +2,12 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +20,7 @@
 #include "runtime/mount/root.hh"
 #include "runtime/mount/server.hh"
 #include "runtime/sandbox/capabilities.hh"
+#include "runtime/sandbox/init.hh"
 #include "runtime/sandbox/processes.hh"
 #include "runtime/sandbox/seccomp.hh"
 #include "runtime/sandbox/user_namespace.hh"
@@ -56,18 +61,29 @@ class PlainUmask {
 
 /// Leaves the node's namespaces that the plan says, and keeps the new ones for those who join.
 void enter_own_namespaces(StartedContainer& container, const plan::OwnNamespaces& own) {
-    struct Kind {
-        bool wanted;
-        int type;
-        const char* name;
-    };
-    for (const Kind& kind : {Kind{own.ipc, CLONE_NEWIPC, "ipc"}, Kind{own.net, CLONE_NEWNET, "net"}, Kind{own.uts, CLONE_NEWUTS, "uts"}}) {
-        if (!kind.wanted) continue;
+    for (const plan::NamespaceKind& kind : plan::namespace_kinds) {
+        // That of processes is not for this one, which serves them, but for those that it starts.
+        if (!(own.*kind.wanted) || kind.type == CLONE_NEWPID) continue;
         if (int number = sys::unshare(kind.type); number != 0)
-            throw Error(cat("giving the container a ", kind.name, " namespace of its own: ", reason(number), number == ENOSPC ? cat("; raise user.max_", kind.name, "_namespaces (sysctl)") : ""));
-        container.namespaces.push_back({kind.type, sys::open_file(cat("/proc/self/ns/", kind.name), O_RDONLY)});
+            throw Error(cat("giving the container a ", kind.name, " namespace of its own: ", reason(number), number == ENOSPC ? cat("; raise user.max_", kind.word, "_namespaces (sysctl)") : ""));
+        container.namespaces.push_back({kind.type, sys::open_file(cat("/proc/self/ns/", kind.word), O_RDONLY)});
     }
     if (own.net) sys::raise_loopback();
+}
+
+/// Makes the pid namespace, when one is wanted; the result is its /proc. Before threads are started, whose memory the first process would share.
+Fd start_own_processes(StartedContainer& container, const plan::OwnNamespaces& own) {
+    if (!own.pid) return {};
+    sandbox::Init init = sandbox::start_init();
+    container.init = init.pid;
+    container.namespaces.push_back({CLONE_NEWPID, std::move(init.pid_namespace)});
+    return std::move(init.file_system);
+}
+
+/// What this process starts from here on is in the container's pid namespace. Threads cannot be started any more.
+void enter_pid_namespace(const StartedContainer& container) {
+    for (const OwnNamespace& own : container.namespaces)
+        if (own.type == CLONE_NEWPID) sys::enter_namespace(own.fd.get(), own.type, "container's pid namespace");
 }
 
 void enter_namespaces(StartedContainer& container, const plan::Plan& plan) {
@@ -121,6 +137,16 @@ mount::Root make_root(StartedContainer& container, const Fd& staging, const Cont
     return root;
 }
 
+/// Kills a child and waits for its end; false when it is still there after `patience`.
+bool end_child(pid_t child, std::chrono::milliseconds patience) {
+    Fd handle = sys::pidfd_open(child);
+    ::kill(child, SIGKILL);
+    pollfd wait{handle.get(), POLLIN, 0};
+    if (::poll(&wait, 1, static_cast<int>(patience.count())) <= 0) return false;
+    ::waitpid(child, nullptr, __WALL);
+    return true;
+}
+
 }  // namespace
 
 StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site, const ContainerStorage& storage) {
@@ -130,7 +156,7 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     PlainUmask umask;
     enter_namespaces(container, plan);
     watch.lap("namespaces");
-    std::vector<mount::Source> sources = mount::take_sources(plan.edits);
+    std::vector<mount::Source> sources = mount::take_sources(plan.edits, start_own_processes(container, plan.unshare));
     Fd directory = clone_directory(image.directory), disk = clone_directory(storage.path);
     sys::make_mounts_private();
     watch.lap("sources");
@@ -152,25 +178,39 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     sys::change_root(root.fd());
     container.workdir = plan.workdir;
     container.seccomp_program = sandbox::filter_for({plan.system_calls.confined, plan.remap_root, plan.system_calls.allow, plan.system_calls.deny});
+    enter_pid_namespace(container);
     sandbox::drop_capabilities(kept_capabilities);
     sandbox::forbid_new_privileges();
     watch.lap("enter");
     return container;
 }
 
-void join_container(const StartedContainer& container) {
-    if (!is_inside(container)) {
-        sys::enter_namespace(container.user_namespace.get(), CLONE_NEWUSER, "container's user namespace");
-        sys::enter_namespace(container.mount_namespace.get(), CLONE_NEWNS, "container's mount namespace");
-        for (const OwnNamespace& own : container.namespaces) sys::enter_namespace(own.fd.get(), own.type, "a namespace of the container");
-    }
+void enter_container(const StartedContainer& container) {
+    if (is_inside(container)) return;
+    sys::enter_namespace(container.user_namespace.get(), CLONE_NEWUSER, "container's user namespace");
+    sys::enter_namespace(container.mount_namespace.get(), CLONE_NEWNS, "container's mount namespace");
+    for (const OwnNamespace& own : container.namespaces) sys::enter_namespace(own.fd.get(), own.type, "a namespace of the container");
+}
+
+void become_task(const StartedContainer& container) {
     enter_workdir(container.workdir);
     sandbox::drop_capabilities();
     sandbox::forbid_new_privileges();
     sandbox::install_filter(container.seccomp_program);
 }
 
+void join_container(const StartedContainer& container) {
+    enter_container(container);
+    become_task(container);
+}
+
+void adopt_orphans(StartedContainer& container) { container.adopts = ::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0; }
+
 bool end_container(const StartedContainer& container, std::chrono::milliseconds patience) {
+    // With the first process the kernel ends all others of its namespace; nobody else is in the container.
+    if (container.init > 0) return end_child(container.init, patience);
+    siginfo_t child{};
+    if (container.adopts && ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD) return true;
     // A task that made itself undumpable (ssh-agent does) can be recognised only with this.
     sandbox::raise_capabilities(kept_capabilities);
     bool ended = sandbox::kill_inhabitants(container.proc.get(), container.user_namespace.get(), patience);

@@ -1,5 +1,7 @@
 // Starting a container: the table of contents of what a Plan becomes.
 #pragma once
+#include <sys/types.h>
+
 #include <chrono>
 #include <string>
 #include <vector>
@@ -37,6 +39,8 @@ struct StartedContainer {
     Fd lease;                     ///< of the image, see ContainerImage; empty in such a copy too
     Fd upper;                     ///< the directory of what it writes, outside of its mounts; empty in such a copy too
     std::vector<OwnNamespace> namespaces;
+    pid_t init = -1;  ///< first process of its own pid namespace, a child of the server; -1: none, or a copy made for joining
+    bool adopts = false;  ///< see adopt_orphans()
     std::vector<Phase> phases;
 };
 
@@ -48,6 +52,14 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
 /// For a process that is to become a task: a child of the server, or any process of the same user in the namespaces of the server's start. Joins the
 /// namespaces, enters the working directory, gives up all capabilities, sets no_new_privs and installs the filter. Throws Error.
 void join_container(const StartedContainer& container);
+
+/// The two parts of join_container(). A pid namespace holds only for children that are made after the first part; the server's have it from birth.
+void enter_container(const StartedContainer& container);
+void become_task(const StartedContainer& container);
+
+/// From here on every process that loses its parent in the container becomes a child of the server, so that end_container() need not look for them. For a server
+/// whose children are the only ones that join.
+void adopt_orphans(StartedContainer& container);
 
 /// Kills every process of the container except the calling one, its server, and waits up to `patience` for their ends. False: some are left.
 bool end_container(const StartedContainer& container, std::chrono::milliseconds patience = std::chrono::seconds(4));

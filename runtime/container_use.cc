@@ -45,10 +45,8 @@ void check_agrees(const ContainerStart& start, const JoinedContainer& joined) {
         const auto& own = joined.container.namespaces;
         return wanted && std::none_of(own.begin(), own.end(), [&](const OwnNamespace& one) { return one.type == type; });
     };
-    const plan::OwnNamespaces& wanted = start.request.unshare;
-    if (lacks(wanted.ipc, CLONE_NEWIPC)) refuse("not in a separate IPC namespace");
-    if (lacks(wanted.net, CLONE_NEWNET)) refuse("not in a separate network namespace");
-    if (lacks(wanted.uts, CLONE_NEWUTS)) refuse("not in a separate UTS namespace");
+    for (const plan::NamespaceKind& kind : plan::namespace_kinds)
+        if (lacks(start.request.unshare.*kind.wanted, kind.type)) refuse(cat("not in a separate ", kind.name, " namespace").c_str());
     if (!start.request.mounts.empty() || start.request.mount_home) note(start, "it runs already, with the mounts that it was started with");
 }
 

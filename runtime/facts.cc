@@ -31,6 +31,8 @@ plan::Caller caller_of_this_process() {
     group entry{}, *group_found = nullptr;
     if (::getgrgid_r(caller.gid, &entry, buffer, sizeof buffer, &group_found) == 0 && group_found) caller.group = group_found->gr_name;
     if (const char* home = ::secure_getenv("HOME"); caller.home.empty() && home && home[0] == '/') caller.home = home;
+    for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+        if (caller.terminal.empty() && ::ttyname_r(fd, buffer, sizeof buffer) == 0) caller.terminal = buffer;
     char directory[PATH_MAX];
     caller.cwd = ::getcwd(directory, sizeof directory) && directory[0] == '/' ? directory : "/";
     return caller;
@@ -46,6 +48,10 @@ plan::HostFacts host_facts() {
     plan::HostFacts facts;
     for (const std::string& path : plan::host_paths())
         if (::access(path.c_str(), F_OK) == 0) facts.existing.push_back(path);
+    for (const std::string& path : plan::masked_paths())
+        if (::access(path.c_str(), R_OK) == 0) facts.readable.push_back(path);
+    for (const std::string& path : plan::read_only_paths())
+        if (::access(path.c_str(), W_OK) == 0) facts.writable.push_back(path);
     return facts;
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/step.hh"
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 
@@ -32,6 +33,8 @@ plan::Job job_of(const plan::StepRequest& request) {
     plan::Job job;
     job.id = cat(request.job, '.', request.step);
     job.node = request.node;
+    // What srun --pty sets for the task that has the terminal.
+    job.has_terminal = std::any_of(request.environment.begin(), request.environment.end(), [](const std::string& entry) { return entry.starts_with("SLURM_PTY_PORT="); });
     if (!request.batch_script.empty()) job.bind_read_only.push_back(request.batch_script);
     return job;
 }

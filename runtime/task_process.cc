@@ -1,22 +1,30 @@
 #include "runtime/task_process.hh"
 
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <optional>
+#include <tuple>
 
+#include "runtime/base/channel.hh"
 #include "runtime/base/command.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
 namespace berth {
 
 namespace {
+
+constexpr int answer_ms = 10'000;
 
 std::string value_of(const std::vector<std::string>& environment, const std::string& name) {
     for (const std::string& text : environment)
@@ -31,21 +39,56 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
     return out;
 }
 
+/// What a child needs to become the command.
+struct Launch {
+    const StartedContainer& container;
+    const std::vector<std::string>& command;
+    const std::vector<std::string>& environment;
+    bool terminal;
+    bool forks;   ///< the pid namespace that it joins is only for its children
+    Fd parent;    ///< handle of the process that started it
+    Fd channel;   ///< its end of the connection to that process, where there is anything to tell
+};
+
+/// Goes on in a new child of this process's parent, whose number is told to that.
+void fork_into_pid_namespace(int channel) {
+    auto child = static_cast<pid_t>(syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+    if (child < 0) throw SysError("starting the command in the container's pid namespace");
+    if (child == 0) return;
+    Message told;
+    told.add_number("pid", static_cast<uint64_t>(child));
+    send_message(channel, told, {}, answer_ms);
+    ::_exit(0);
+}
+
+void tie_to(int parent) {
+    // Only after the change of credentials, which takes it back. Without its server the container has no files.
+    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) throw SysError("tying the command to its container");
+    pollfd wait{parent, POLLIN, 0};
+    if (::poll(&wait, 1, 0) > 0) ::_exit(exit_failure);
+}
+
+[[noreturn]] void execute(const Launch& launch) {
+    std::vector<std::string> command = launch.command, environment = launch.environment;
+    std::string path = find_command(command[0], value_of(environment, "PATH"));
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::execve(path.c_str(), pointers(command).data(), pointers(environment).data());
+    int number = errno;
+    throw Error(cat("running ", printable(path, 4096), ": ", reason(number)), number == ENOENT ? exit_not_found : exit_not_executable);
+}
+
 /// The child's life: joins the container and becomes the command. Never returns.
-[[noreturn]] void become(const StartedContainer& container, std::vector<std::string> command, std::vector<std::string> environment, pid_t parent) {
+[[noreturn]] void become(const Launch& launch) {
     int code = exit_failure;
     try {
-        sigset_t none;
-        sigemptyset(&none);
-        join_container(container);
-        // Only now: a change of credentials takes it back. Without its server the container has no files.
-        if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) throw SysError("tying the command to its container");
-        if (::getppid() != parent) _exit(code);
-        std::string path = find_command(command[0], value_of(environment, "PATH"));
-        ::sigprocmask(SIG_SETMASK, &none, nullptr);
-        ::execve(path.c_str(), pointers(command).data(), pointers(environment).data());
-        int number = errno;
-        throw SysError(cat("running ", printable(path, 4096)), number);
+        enter_container(launch.container);
+        if (launch.forks) fork_into_pid_namespace(launch.channel.get());
+        become_task(launch.container);
+        tie_to(launch.parent.get());
+        if (launch.terminal) take_terminal(launch.channel.get());
+        execute(launch);
     } catch (const Error& error) {
         std::fprintf(stderr, "berth: %s\n", error.what());
         code = error.exit_code();
@@ -54,11 +97,41 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
     _exit(code);
 }
 
-/// The exit code when the command has ended.
-std::optional<int> ended(pid_t task) {
+bool joins_pid_namespace(const StartedContainer& container) {
+    // The server's own children are born in it.
+    return !container.proc && std::any_of(container.namespaces.begin(), container.namespaces.end(), [](const OwnNamespace& own) { return own.type == CLONE_NEWPID; });
+}
+
+/// Takes what the child tells: the number of the process that goes on in its place, and the other end of its terminal.
+void listen(Task& task, int channel, size_t messages) {
+    while (messages-- > 0) {
+        auto received = receive_message(channel);
+        // It has failed, and says so itself.
+        if (!received) return;
+        if (!received->descriptors.empty()) {
+            task.terminal = std::make_unique<TerminalRelay>(std::move(received->descriptors[0]));
+            continue;
+        }
+        ::waitpid(task.pid, nullptr, 0);
+        task.pid = static_cast<pid_t>(received->message.number("pid", INT32_MAX));
+    }
+}
+
+/// True for the stops that a terminal or a shell asks for. One by SIGSTOP is not passed on: it may be meant for the command alone, which without
+/// this program would have no files.
+bool is_shells(int signal) { return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU; }
+
+/// The exit code when the command has ended. Other children are those that lost their parents: they are only reaped.
+std::optional<int> ended(const Task& task) {
     int status = 0;
-    if (::waitpid(task, &status, WNOHANG) != task) return std::nullopt;
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    for (pid_t child; (child = ::waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
+        if (child != task.pid) continue;
+        if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
+        if (WIFEXITED(status)) return WEXITSTATUS(status);
+        // The shell that started this program waits for its stop, not for the command's.
+        if (!task.terminal && WIFSTOPPED(status) && is_shells(WSTOPSIG(status))) ::raise(SIGSTOP);
+    }
+    return std::nullopt;
 }
 
 /// Nothing is sent over the connection any more: what can be read is its end.
@@ -72,7 +145,7 @@ bool is_over(int connection) {
 sigset_t forwarded_signals() {
     sigset_t set;
     sigemptyset(&set);
-    for (int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH}) sigaddset(&set, number);
+    for (int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP, SIGWINCH}) sigaddset(&set, number);
     return set;
 }
 
@@ -84,33 +157,60 @@ std::vector<std::string> changed_environment(std::vector<std::string> environmen
     return environment;
 }
 
-pid_t start_task(const StartedContainer& container, const std::vector<std::string>& command, const std::vector<std::string>& environment) {
-    pid_t self = ::getpid(), task = ::fork();
-    if (task < 0) throw SysError("starting the command");
-    if (task == 0) become(container, command, environment, self);
+Task start_task(const StartedContainer& container, const std::vector<std::string>& command, const std::vector<std::string>& environment, bool terminal) {
+    Launch launch{container, command, environment, terminal, joins_pid_namespace(container), sys::pidfd_open(::getpid()), {}};
+    size_t messages = (launch.forks ? 1 : 0) + (terminal ? 1 : 0);
+    Fd ours;
+    if (messages > 0) std::tie(ours, launch.channel) = make_channel();
+    Task task{::fork(), nullptr};
+    if (task.pid < 0) throw SysError("starting the command");
+    if (task.pid == 0) {
+        ours.reset();
+        become(launch);
+    }
+    launch.channel.reset();
+    listen(task, ours.get(), messages);
     return task;
 }
 
-int attend_task(pid_t task, const sigset_t& watched, int connection) {
+namespace {
+
+void pass_on(const Task& task, const signalfd_siginfo& signal) {
+    int number = static_cast<int>(signal.ssi_signo);
+    if (number == SIGCHLD) return;
+    if (task.terminal && number == SIGWINCH) return task.terminal->resize();
+    if (task.terminal && number == SIGCONT) task.terminal->resume();
+    // A terminal's signals (from the kernel) reach the command by themselves where it is in the same process group.
+    if (task.terminal || signal.ssi_code <= 0) ::kill(task.pid, number);
+}
+
+int lost(const Task& task) {
+    // With the container its processes end: one that has ended by itself at the same time keeps its code.
+    if (auto code = ended(task)) return *code;
+    ::kill(task.pid, SIGKILL);
+    ::waitpid(task.pid, nullptr, 0);
+    throw Error("the container has ended: it was removed by force, or its helper was killed");
+}
+
+}  // namespace
+
+int attend_task(const Task& task, const sigset_t& watched, int connection) {
     Fd signals(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals) throw SysError("waiting for the command");
     for (;;) {
         // The command may have ended before the signals were looked at.
-        if (auto code = ended(task)) return *code;
-        pollfd waiting[2] = {{signals.get(), POLLIN, 0}, {connection, POLLIN, 0}};
-        ::poll(waiting, 2, -1);
-        if (is_over(connection)) {
-            // With the container its processes end: one that has ended by itself at the same time keeps its code.
-            if (auto code = ended(task)) return *code;
-            ::kill(task, SIGKILL);
-            ::waitpid(task, nullptr, 0);
-            throw Error("the container has ended: it was removed by force, or its helper was killed");
+        if (auto code = ended(task)) {
+            if (task.terminal) task.terminal->finish();
+            return *code;
         }
+        std::vector<pollfd> waiting = task.terminal ? task.terminal->waiting() : std::vector<pollfd>();
+        waiting.push_back({signals.get(), POLLIN, 0});
+        waiting.push_back({connection, POLLIN, 0});
+        ::poll(waiting.data(), waiting.size(), -1);
+        if (task.terminal) task.terminal->move(waiting);
+        if (is_over(connection)) return lost(task);
         signalfd_siginfo signal{};
-        while (::read(signals.get(), &signal, sizeof signal) == sizeof signal) {
-            // A terminal's signals (from the kernel) reach the command by themselves: it is in the same process group.
-            if (signal.ssi_signo != SIGCHLD && signal.ssi_code <= 0) ::kill(task, static_cast<int>(signal.ssi_signo));
-        }
+        while (::read(signals.get(), &signal, sizeof signal) == sizeof signal) pass_on(task, signal);
     }
 }
 

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/old_mounts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
@@ -45,8 +46,7 @@ namespace {
 /// A node that runs from its initramfs has a root that cannot be pivoted away: the new root is laid over it instead, as switch_root does.
 void cover_root(int root) {
     Fd old = open_file("/", O_PATH | O_DIRECTORY);
-    if (syscall(SYS_move_mount, root, "", old.get(), "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0)
-        throw SysError("moving the container's root over the root of the node");
+    move_mount_to(root, old.get(), "the container's root over the root of the node");
     if (::fchdir(root) != 0 || ::chroot(".") != 0) throw SysError("entering the container's root");
 }
 
@@ -72,6 +72,7 @@ void unmount(int fd, const std::string& what) {
 bool is_mount_root(int fd, const std::string& what) {
     struct statx st {};
     if (::statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_TYPE, &st) != 0) throw SysError(cat("examining ", what));
+    if ((st.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) == 0) return old::is_mount_root(fd, what);
     return st.stx_attributes & STATX_ATTR_MOUNT_ROOT;
 }
 

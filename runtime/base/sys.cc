@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/old_mounts.hh"
 #include "runtime/base/text.hh"
 
 namespace berth::sys {
@@ -24,7 +25,8 @@ int openat2(int directory, const std::string& path, int flags, mode_t mode, uint
     for (;;) {
         // EAGAIN: a rename or mount raced with a ".." in the path; the kernel asks us to try again.
         int fd = static_cast<int>(syscall(SYS_openat2, directory, path.c_str(), &how, sizeof how));
-        if (fd >= 0 || errno != EAGAIN) return fd;
+        if (fd >= 0 || (errno != EAGAIN && errno != ENOSYS)) return fd;
+        if (errno == ENOSYS) return old::open_inside(directory, path, flags, mode, (resolve & RESOLVE_BENEATH) != 0);
     }
 }
 
@@ -134,6 +136,7 @@ struct stat stat_of(int fd, const std::string& what) {
 }
 
 Fd open_tree_clone(int fd, bool recursive, const std::string& what) {
+    if (old::needed()) return old::clone_tree(fd, recursive, what);
     unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0U);
     Fd tree(static_cast<int>(syscall(SYS_open_tree, fd, "", flags)));
     if (!tree) throw SysError(cat("taking the mount of ", what));
@@ -141,6 +144,7 @@ Fd open_tree_clone(int fd, bool recursive, const std::string& what) {
 }
 
 void move_mount_to(int mount, int target, const std::string& what) {
+    if (old::needed()) return old::move_mount(mount, target, what);
     if (syscall(SYS_move_mount, mount, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0) throw SysError(cat("mounting ", what));
 }
 
@@ -157,6 +161,7 @@ std::string context_message(int context) {
 }  // namespace
 
 Fd new_mount(const std::string& type, const std::vector<MountOption>& options, unsigned attributes) {
+    if (old::needed()) return old::new_mount(type, options, attributes);
     Fd context(static_cast<int>(syscall(SYS_fsopen, type.c_str(), FSOPEN_CLOEXEC)));
     if (!context) throw SysError(cat("preparing a mount of type ", type));
     auto configure = [&](unsigned command, const char* key, const char* value) {
@@ -173,6 +178,7 @@ Fd new_mount(const std::string& type, const std::vector<MountOption>& options, u
 }
 
 void set_mount_attributes(int mount, uint64_t set, uint64_t clear, bool recursive, const std::string& what, uint64_t propagation) {
+    if (old::needed()) return old::set_attributes(mount, set, clear, recursive, what, propagation);
     mount_attr attributes{};
     attributes.propagation = propagation;
     attributes.attr_set = set;

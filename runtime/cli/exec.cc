@@ -13,11 +13,11 @@ int exec(int argc, char** argv) {
     RunOptions options;
     std::vector<std::string> environment;
     std::string workdir;
-    bool interactive = false, terminal = false;
+    bool interactive = false;
     app.add_option("-w,--workdir", workdir, "working directory in the container");
     app.add_option("-e,--env", environment, "NAME: the value outside beats the image's; NAME=VALUE: set it")->allow_extra_args(false);
-    app.add_flag("-i,--interactive", interactive, "accepted for podman's users: the command has the standard input in any case");
-    app.add_flag("-t,--tty", terminal, "likewise: it has the terminal");
+    app.add_flag("-i,--interactive", interactive, interactive_help);
+    app.add_flag("-t,--tty", options.terminal, terminal_help);
     app.add_option("name", options.name, "of the container")->required();
     app.prefix_command();
     app.positionals_at_end(false);

@@ -26,12 +26,20 @@ class Phases {
     explicit Phases(bool shown) : shown_(shown) {}
     void mark(const char* phase) {
         auto now = Clock::now();
-        if (shown_) std::fprintf(stderr, "berth: %-8s %7.2f ms\n", phase, std::chrono::duration<double, std::milli>(now - last_).count());
+        print(phase, std::chrono::duration_cast<std::chrono::microseconds>(now - last_));
         last_ = now;
+    }
+    /// Those of a start, which took their times themselves.
+    void mark(const std::vector<Phase>& parts) {
+        for (const Phase& part : parts) print(part.name, part.time);
+        last_ = Clock::now();
     }
 
   private:
     using Clock = std::chrono::steady_clock;
+    void print(const char* phase, std::chrono::microseconds time) const {
+        if (shown_) std::fprintf(stderr, "berth: %-10s %8lld us\n", phase, static_cast<long long>(time.count()));
+    }
     bool shown_;
     Clock::time_point last_ = Clock::now();
 };
@@ -64,6 +72,7 @@ int run(int argc, char** argv) {
     Phases phases(options.verbose);
     plan::Site site = site_of_caller();
     plan::Caller caller = caller_of_this_process();
+    if (options.terminal) caller.terminal.clear();
     OpenedImage opened = open_for_person(options, caller, site);
     phases.mark("image");
     plan::ImageConfig config = opened.image.index.config();
@@ -75,9 +84,12 @@ int run(int argc, char** argv) {
     ::sigprocmask(SIG_BLOCK, &watched, nullptr);
     std::unique_ptr<Saver> saver = make_saver(options, opened, caller, site);
     StartedContainer container = start_container(decided, std::move(opened.image), site);
-    phases.mark("start");
-    pid_t command = start_task(container, decided.command, task_environment(decided, options));
-    code = attend_task(command, watched);
+    phases.mark(container.phases);
+    adopt_orphans(container);
+    {
+        Task command = start_task(container, decided.command, task_environment(decided, options), options.terminal);
+        code = attend_task(command, watched);
+    }
     phases.mark("command");
     end_container(container);
     phases.mark("end");

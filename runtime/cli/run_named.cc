@@ -59,8 +59,9 @@ int run_named(const RunOptions& options) {
     std::vector<std::string> command = command_in(options, used);
     if (options.request.workdir) used.joined.container.workdir = *options.request.workdir;
     ::sigprocmask(SIG_BLOCK, &watched, nullptr);
-    pid_t task = start_task(used.joined.container, command, changed_environment(environment, changes_for(options, used.joined.environment, environment)));
+    Task task = start_task(used.joined.container, command, changed_environment(environment, changes_for(options, used.joined.environment, environment)), options.terminal);
     int code = attend_task(task, watched, used.connection.get());
+    task.terminal.reset();
     leave(std::move(used.connection));
     if (options.save.empty()) return code;
     Fd upper = folder.upper(start.wanted.name);

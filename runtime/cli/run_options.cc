@@ -20,7 +20,7 @@ struct Given {
     std::vector<std::string> env;
     std::string workdir;
     bool mount_home = false, no_mount_home = false, root = false, no_root = false, writable = false, read_only = false;
-    bool entrypoint = false, no_entrypoint = false, interactive = false, terminal = false;
+    bool entrypoint = false, no_entrypoint = false, interactive = false;
 };
 
 void declare(CLI::App& app, Given& given, RunOptions& options) {
@@ -41,8 +41,10 @@ void declare(CLI::App& app, Given& given, RunOptions& options) {
     app.add_flag("--ipc", own.ipc, "System V and POSIX shared memory and queues of the container's own");
     app.add_flag("--net", own.net, "a network of its own, with nothing but loopback");
     app.add_flag("--uts", own.uts, "a host name of its own");
-    app.add_flag("-i,--interactive", given.interactive, "accepted for podman's users: the command has the standard input in any case");
-    app.add_flag("-t,--tty", given.terminal, "likewise: it has the terminal");
+    app.add_flag("--pid", own.pid, "processes of its own: it sees and signals no others, and all end with it");
+    app.add_flag("--cgroup", own.cgroup, "cgroups seen from its own on");
+    app.add_flag("-i,--interactive", given.interactive, interactive_help);
+    app.add_flag("-t,--tty", options.terminal, terminal_help);
     app.add_flag("-v,--verbose", options.verbose, "print the time of each phase");
     app.add_flag("-q,--quiet", options.quiet, "show no progress of a pull");
     app.add_option("image", options.request.image, "REGISTRY/NAME:TAG, NAME@sha256:..., a path, oci:DIR, oci-archive:FILE, docker-archive:FILE, dockerd://NAME, podman://NAME")->required();

@@ -9,6 +9,12 @@
 
 namespace berth::cli {
 
+/// Help texts that run and exec share. Without --tty the command has the caller's terminal itself, as with Apptainer and Enroot: nothing stands between them, and it
+/// is a job of the caller's shell.
+inline constexpr const char* interactive_help = "accepted for podman's users: the command has the standard input in any case";
+inline constexpr const char* terminal_help =
+    "a terminal of the container's own, relayed to the caller's (as docker -it); not needed for interactive work: without it the command has the caller's terminal itself";
+
 struct RunOptions {
     plan::Request request;
     std::vector<std::string> set;      ///< NAME=VALUE of --env, for the command's environment
@@ -17,6 +23,7 @@ struct RunOptions {
     std::optional<bool> entrypoint;    ///< the image's goes before the command; unset: only when there is no command
     std::string name;                  ///< NAME[:MODE] of a container that stays; empty: none
     std::string save;                  ///< file to save the container in; empty: none
+    bool terminal = false;             ///< the command gets one of the container's
     bool verbose = false;
     bool quiet = false;
 };

@@ -7,6 +7,7 @@
 #include <sys/statfs.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
@@ -73,12 +74,39 @@ Missing missing_of(const plan::Mount& mount, bool directory) {
     return directory ? Missing::directory : Missing::file;
 }
 
-Fd new_tmpfs(const plan::Mount& mount) {
+/// Type and options of a new file system. Terminals belong to whoever opens one: the usual group tty is nobody in the user namespace.
+std::pair<const char*, std::vector<sys::MountOption>> file_system_of(const plan::Mount& mount) {
+    using Kind = plan::Mount::Kind;
+    if (mount.kind == Kind::devpts) return {"devpts", {{"source", "devpts"}, {"mode", "0620"}, {"ptmxmode", "0666"}}};
+    if (mount.kind == Kind::cgroup) return {"cgroup2", {{"source", "cgroup2"}}};
     char mode[16];
     snprintf(mode, sizeof mode, "%o", mount.mode & 07777U);
     std::vector<sys::MountOption> options = {{"source", "tmpfs"}, {"mode", mode}};
     if (mount.size != 0) options.push_back({"size", cat(mount.size)});
-    return sys::new_mount("tmpfs", options, static_cast<unsigned>(flags_of(mount)));
+    return {"tmpfs", options};
+}
+
+/// What is laid over `target`: an empty directory, or the container's /dev/null.
+Fd new_mask(const Root& root, int target, const plan::Mount& mount, const std::string& doing) {
+    if (S_ISDIR(sys::stat_of(target, doing).st_mode)) return sys::new_mount("tmpfs", {{"source", "berth"}, {"mode", "0555"}, {"size", "4k"}}, static_cast<unsigned>(flags_of(mount)));
+    Fd null = sys::open_tree_clone(root.open("/dev/null", Missing::fails).get(), false, "/dev/null");
+    sys::set_mount_attributes(null.get(), MOUNT_ATTR_RDONLY, 0, false, doing);
+    return null;
+}
+
+void attach_mask(const Root& root, const plan::Mount& mount, const std::string& doing) {
+    try {
+        Fd target = root.open(mount.target, Missing::fails);
+        sys::move_mount_to(new_mask(root, target.get(), mount, doing).get(), target.get(), printable(mount.target, 4096));
+    } catch (const SysError& error) {
+        // A node's /proc that is not mounted, or not with these.
+        if (error.number() != ENOENT) throw Error(cat(doing, ": ", error.what()));
+    }
+}
+
+Fd new_file_system(const plan::Mount& mount) {
+    auto [type, options] = file_system_of(mount);
+    return sys::new_mount(type, options, static_cast<unsigned>(flags_of(mount)));
 }
 
 /// The mount point, checked: of the same kind as what is mounted, and not the root.
@@ -98,31 +126,35 @@ Fd open_target(const Root& root, const plan::Mount& mount, bool directory, const
 }  // namespace
 
 std::string described(const plan::Mount& mount, const std::string& origin) {
-    std::string what = mount.kind == plan::Mount::Kind::tmpfs ? "a tmpfs" : printable(mount.source, 4096);
+    std::string what = mount.kind == plan::Mount::Kind::tmpfs ? "a tmpfs" : mount.kind == plan::Mount::Kind::bind ? printable(mount.source, 4096) : cat("a new ", mount.source);
     return cat("mounting ", what, " at ", printable(mount.target, 4096), " (", origin, ")");
 }
 
-std::vector<Source> take_sources(const std::vector<plan::Edit>& edits) {
+std::vector<Source> take_sources(const std::vector<plan::Edit>& edits, Fd own_proc) {
     std::vector<Source> sources(edits.size());
-    for (size_t i = 0; i < edits.size(); ++i)
-        if (const auto* mount = std::get_if<plan::Mount>(&edits[i].action); mount && mount->kind == plan::Mount::Kind::bind)
-            sources[i] = take(*mount, described(*mount, edits[i].origin));
+    for (size_t i = 0; i < edits.size(); ++i) {
+        const auto* mount = std::get_if<plan::Mount>(&edits[i].action);
+        if (mount && mount->kind == plan::Mount::Kind::bind) sources[i] = take(*mount, described(*mount, edits[i].origin));
+        if (mount && mount->kind == plan::Mount::Kind::proc) sources[i] = {std::move(own_proc), true};
+    }
     return sources;
 }
 
 void attach(Root& root, const plan::Mount& mount, const std::string& origin, const Source& source) {
-    bool tmpfs = mount.kind == plan::Mount::Kind::tmpfs;
-    if (!tmpfs && !source.tree) return;
+    using Kind = plan::Mount::Kind;
+    bool fresh = mount.kind != Kind::bind && mount.kind != Kind::proc;
+    if (!fresh && !source.tree) return;
     std::string doing = described(mount, origin);
-    Fd target = open_target(root, mount, tmpfs || source.directory, doing);
-    Fd made = tmpfs ? new_tmpfs(mount) : Fd();
-    int tree = tmpfs ? made.get() : source.tree.get();
+    if (mount.kind == Kind::mask) return attach_mask(root, mount, doing);
+    Fd target = open_target(root, mount, fresh || source.directory, doing);
+    Fd made = fresh ? new_file_system(mount) : Fd();
+    int tree = fresh ? made.get() : source.tree.get();
     try {
         sys::move_mount_to(tree, target.get(), printable(mount.target, 4096));
     } catch (const Error& error) {
         throw Error(cat(doing, ": ", error.what()));
     }
-    if (tmpfs) root.adopt(tree);
+    if (mount.kind == Kind::tmpfs) root.adopt(tree);
 }
 
 }  // namespace berth::mount

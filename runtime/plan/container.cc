@@ -17,6 +17,13 @@ void put_choice(std::string& out, std::string_view key, const std::optional<bool
     if (value) put(out, key, *value ? "true" : "false");
 }
 
+/// False for a word that is no namespace's.
+bool set_namespace(OwnNamespaces& own, std::string_view word) {
+    for (const NamespaceKind& kind : namespace_kinds)
+        if (word == kind.word) return own.*kind.wanted = true;
+    return false;
+}
+
 void set(ContainerRecord& record, std::string_view key, std::string value, const std::string& what) {
     uint64_t number = 0;
     auto flag = [&] { return parse_bool(value, cat(what, ": ", key)); };
@@ -38,12 +45,8 @@ void set(ContainerRecord& record, std::string_view key, std::string value, const
         record.remap_root = flag();
     else if (key == "writable")
         record.writable = flag();
-    else if (key == "unshare" && value == "ipc")
-        record.unshare.ipc = true;
-    else if (key == "unshare" && value == "net")
-        record.unshare.net = true;
-    else if (key == "unshare" && value == "uts")
-        record.unshare.uts = true;
+    else if (key == "unshare" && set_namespace(record.unshare, value))
+        return;
     else
         throw Error(cat("reading ", what, ": '", printable(key), "' is unknown to this version of berth; it was written by another one"));
 }
@@ -61,9 +64,8 @@ std::string record_text(const ContainerRecord& record) {
     put_choice(out, "mount-home", record.mount_home);
     put_choice(out, "remap-root", record.remap_root);
     put_choice(out, "writable", record.writable);
-    if (record.unshare.ipc) put(out, "unshare", "ipc");
-    if (record.unshare.net) put(out, "unshare", "net");
-    if (record.unshare.uts) put(out, "unshare", "uts");
+    for (const NamespaceKind& kind : namespace_kinds)
+        if (record.unshare.*kind.wanted) put(out, "unshare", kind.word);
     return out;
 }
 

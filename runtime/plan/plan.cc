@@ -11,9 +11,20 @@ bool HostFacts::has(const std::string& path) const { return std::find(existing.b
 
 namespace {
 
-// ptmx as a node, not as a link to pts/ptmx: that one has mode 000 on most systems.
-const std::vector<std::string> device_nodes = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx"};
+const std::vector<std::string> device_nodes = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"};
 const std::vector<std::string> host_files = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/machine-id", "/etc/localtime"};
+
+// The lists of moby (oci/defaults.go), but for what performance tools read: interrupts and thermal_throttle.
+const std::vector<std::string> hidden = {"/proc/acpi",        "/proc/asound", "/proc/kcore",      "/proc/keys",       "/proc/latency_stats", "/proc/sched_debug",
+                                         "/proc/scsi",        "/proc/timer_list", "/proc/timer_stats", "/sys/firmware", "/sys/devices/virtual/powercap"};
+const std::vector<std::string> protected_paths = {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"};
+
+// As docker's: room for links and sockets, none to store things in.
+constexpr uint64_t dev_size = 64 << 20;
+constexpr size_t volume_limit = 100;
+
+// Only the second version of cgroups has one hierarchy, which can be mounted anew.
+constexpr const char* cgroup_file = "/sys/fs/cgroup/cgroup.controllers";
 
 /// Collects edits of one origin in order.
 class Edits {
@@ -39,30 +50,59 @@ class Edits {
         return std::get<Mount>(out_.back().action);
     }
 
+    /// A file system of the kernel's that shows what is the container's own.
+    Mount& fresh(Mount::Kind kind, const char* type, const std::string& target, std::string origin, std::string reason) {
+        Mount& mount = tmpfs(target, 0755, std::move(origin), std::move(reason));
+        mount.kind = kind;
+        mount.source = type;
+        mount.no_exec = true;
+        return mount;
+    }
+
   private:
     std::vector<Edit>& out_;
 };
 
-void add_kernel_file_systems(Edits& edits) {
-    Mount& proc = edits.bind("/proc", "/proc", "system", "the host's processes: berth keeps the host's pid namespace");
-    proc.create = Mount::Create::directory;
+void add_kernel_file_systems(Edits& edits, const HostFacts& host, const OwnNamespaces& own) {
+    if (own.pid)
+        edits.fresh(Mount::Kind::proc, "proc", "/proc", "option --pid", "the container's own processes");
+    else
+        edits.bind("/proc", "/proc", "system", "the host's processes: berth keeps the host's pid namespace").create = Mount::Create::directory;
     Mount& sys = edits.bind("/sys", "/sys", "system", "devices and topology, read-only");
     sys.create = Mount::Create::directory;
     sys.read_only = true;
+    if (own.cgroup && host.has(cgroup_file)) edits.fresh(Mount::Kind::cgroup, "cgroup2", "/sys/fs/cgroup", "option --cgroup", "the container's own cgroups").read_only = true;
+}
+
+/// Terminals are the container's own: one that is made by /dev/ptmx needs the file system of terminals beside it, and the node's would show those of all users.
+void add_terminals(Edits& edits, const std::string& callers) {
+    Mount& terminals = edits.fresh(Mount::Kind::devpts, "devpts", "/dev/pts", "system", "terminals of the container's own");
+    terminals.device = true;
+    edits.add(Symlink{"/dev/ptmx", "pts/ptmx"}, "system", "standard link");
+    if (callers.empty()) return;
+    // ttyname(3) looks into /dev for it.
+    Mount& mount = edits.bind(callers, "/dev/console", "system", "the caller's terminal");
+    mount.device = true;
+    mount.optional = true;
+    mount.create = Mount::Create::file;
+}
+
+/// Slurm opens the terminal of srun --pty on the node, only once the container has been started.
+void add_node_terminals(Edits& edits) {
+    Mount& terminals = edits.bind("/dev/pts", "/dev/pts", "slurm", "terminals of srun --pty");
+    terminals.device = true;
+    terminals.optional = true;
+    terminals.create = Mount::Create::directory;
 }
 
 void add_devices(Edits& edits, const HostFacts& host, bool own_ipc) {
-    edits.tmpfs("/dev", 0755, "system", "a private /dev: only named devices");
+    edits.tmpfs("/dev", 0755, "system", "a private /dev: only named devices").size = dev_size;
     for (const std::string& node : device_nodes)
         if (host.has(node)) {
             Mount& mount = edits.bind(node, node, "system", "standard device");
             mount.device = true;
             mount.create = Mount::Create::file;
         }
-    Mount& terminals = edits.bind("/dev/pts", "/dev/pts", "system", "terminals of srun --pty");
-    terminals.device = true;
-    terminals.optional = true;
-    terminals.create = Mount::Create::directory;
     // The node's message queues belong to the node's ipc namespace.
     if (own_ipc) edits.tmpfs("/dev/shm", 01777, "option --ipc", "shared memory of the container's own");
     for (const char* shared : {"/dev/shm", "/dev/mqueue", "/dev/hugepages"})
@@ -71,6 +111,31 @@ void add_devices(Edits& edits, const HostFacts& host, bool own_ipc) {
     edits.add(Symlink{"/dev/stdin", "/proc/self/fd/0"}, "system", "standard link");
     edits.add(Symlink{"/dev/stdout", "/proc/self/fd/1"}, "system", "standard link");
     edits.add(Symlink{"/dev/stderr", "/proc/self/fd/2"}, "system", "standard link");
+}
+
+/// A user's own rights forbid most of it already: what he could not do anyway needs no mount.
+void add_masks(Edits& edits, const HostFacts& host) {
+    for (const std::string& path : host.readable) {
+        Mount& mount = edits.tmpfs(path, 0555, "system", "of no use to a job");
+        mount.kind = Mount::Kind::mask;
+        mount.source = "mask";
+        mount.read_only = mount.optional = true;
+        mount.create = Mount::Create::none;
+    }
+    for (const std::string& path : host.writable) {
+        Mount& mount = edits.bind(path, path, "system", "settings of the node");
+        mount.read_only = mount.optional = true;
+        mount.create = Mount::Create::none;
+    }
+}
+
+void add_volumes(Edits& edits, const ImageConfig& image, uint64_t size) {
+    if (image.volumes.size() > volume_limit) throw Error(cat("the image has ", image.volumes.size(), " volumes, more than the limit of ", volume_limit, "; set mount.volumes = \"none\""));
+    for (const std::string& path : image.volumes) {
+        std::string target = normalised(path.starts_with('/') ? path : "/" + path);
+        if (std::string why = forbidden_target(target); !why.empty()) throw Error(cat("the image's volume ", printable(target, 4096), ": ", why, "; set mount.volumes = \"none\""));
+        edits.tmpfs(target, 0755, "image", "a volume of the image, by mount.volumes").size = size;
+    }
 }
 
 void add_host_files(Edits& edits, const HostFacts& host) {
@@ -158,11 +223,14 @@ const std::vector<std::string>& host_paths() {
     static const std::vector<std::string> paths = [] {
         std::vector<std::string> all = device_nodes;
         all.insert(all.end(), host_files.begin(), host_files.end());
-        for (const char* path : {"/dev/pts", "/dev/shm", "/dev/mqueue", "/dev/hugepages"}) all.emplace_back(path);
+        for (const char* path : {"/dev/shm", "/dev/mqueue", "/dev/hugepages", cgroup_file}) all.emplace_back(path);
         return all;
     }();
     return paths;
 }
+
+const std::vector<std::string>& masked_paths() { return hidden; }
+const std::vector<std::string>& read_only_paths() { return protected_paths; }
 
 Plan make_plan(const Request& request, const Caller& caller, const Job& job, const Site& site, const HostFacts& host, const ImageConfig& image) {
     Plan plan;
@@ -175,10 +243,13 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
     std::string home = home_inside(plan, caller);
 
     Edits edits(plan.edits);
-    add_kernel_file_systems(edits);
+    add_kernel_file_systems(edits, host, plan.unshare);
     add_devices(edits, host, plan.unshare.ipc);
-    edits.tmpfs("/run", 0755, "system", "a fresh /run");
-    edits.tmpfs("/tmp", 01777, "system", "a fresh /tmp");
+    job.has_terminal ? add_node_terminals(edits) : add_terminals(edits, caller.terminal);
+    if (site.mask) add_masks(edits, host);
+    edits.tmpfs("/run", 0755, "system", "a fresh /run").size = plan.tmpfs_size;
+    edits.tmpfs("/tmp", 01777, "system", "a fresh /tmp").size = plan.tmpfs_size;
+    if (site.volumes == "tmpfs") add_volumes(edits, image, plan.tmpfs_size);
     add_host_files(edits, host);
     add_accounts(edits, plan, caller, home);
     add_home(edits, request.mount_home.value_or(site.mount_home), home, caller);

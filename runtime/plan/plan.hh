@@ -13,10 +13,12 @@ namespace berth::plan {
 
 /// A mount made in the container. Mounts are always nosuid; nodev unless `device`.
 struct Mount {
-    enum class Kind { bind, tmpfs };
+    /// proc, devpts, cgroup: a file system of this type that shows the container's own processes, terminals, cgroups.
+    /// mask: something empty that cannot be written to, over a file or directory of the kernel's.
+    enum class Kind { bind, tmpfs, proc, devpts, cgroup, mask };
     enum class Create { automatic, directory, file, none };  ///< what to make when the target is missing; automatic: as the source is
     Kind kind = Kind::bind;
-    std::string source;  ///< absolute host path (bind)
+    std::string source;  ///< absolute host path (bind); the type of a new file system
     std::string target;  ///< absolute container path
     bool read_only = false;
     bool no_exec = false;

@@ -24,6 +24,7 @@ Row row(const Mount& mount) {
     if (mount.no_exec) flags += ",noexec";
     if (mount.device) flags += ",dev";
     if (mount.kind == Mount::Kind::tmpfs) return {"tmpfs", shown(mount.target), cat("mode=", octal(mount.mode), ",", flags), "", ""};
+    if (mount.kind != Mount::Kind::bind) return {"new", shown(mount.target), cat(mount.source, " ", flags), "", ""};
     return {"bind", shown(mount.target), cat(shown(mount.source), " ", flags), "", ""};
 }
 Row row(const Unmount& unmount) { return {"umount", shown(unmount.target), "", "", ""}; }
@@ -86,7 +87,10 @@ std::string system_calls_text(const SystemCalls& calls) {
 /// A line, or nothing for the usual ones.
 std::string namespaces_text(const OwnNamespaces& unshare) {
     if (unshare == OwnNamespaces()) return {};
-    return cat("namespaces user mount", unshare.ipc ? " ipc" : "", unshare.net ? " net" : "", unshare.uts ? " uts" : "", " of its own, the others are the node's\n");
+    std::string words;
+    for (const NamespaceKind& kind : namespace_kinds)
+        if (unshare.*kind.wanted) words += cat(" ", kind.word);
+    return cat("namespaces user mount", words, " of its own, the others are the node's\n");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // What a start is asked for and what it is asked by: plain values, the input of make_plan.
 #pragma once
+#include <sched.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -18,8 +19,23 @@ struct OwnNamespaces {
     bool ipc = false;
     bool net = false;
     bool uts = false;
+    bool pid = false;
+    bool cgroup = false;
     bool operator==(const OwnNamespaces&) const = default;
 };
+
+/// One of them: the word for it in options, records and /proc/PID/ns, its flag for the kernel, and what it is called in a sentence.
+struct NamespaceKind {
+    bool OwnNamespaces::*wanted;
+    const char* word;
+    int type;  ///< CLONE_NEW*
+    const char* name;
+};
+inline constexpr NamespaceKind namespace_kinds[] = {{&OwnNamespaces::ipc, "ipc", CLONE_NEWIPC, "IPC"},
+                                                    {&OwnNamespaces::net, "net", CLONE_NEWNET, "network"},
+                                                    {&OwnNamespaces::uts, "uts", CLONE_NEWUTS, "UTS"},
+                                                    {&OwnNamespaces::pid, "pid", CLONE_NEWPID, "PID"},
+                                                    {&OwnNamespaces::cgroup, "cgroup", CLONE_NEWCGROUP, "cgroup"}};
 
 /// The options of one start. What is unset is decided by the site.
 struct Request {
@@ -47,12 +63,14 @@ struct Caller {
     std::string home;   ///< empty when unknown
     std::string shell;
     std::string cwd;    ///< working directory, absolute
+    std::string terminal;  ///< "/dev/pts/3" when his command is to have that terminal itself; else empty
 };
 
 /// What a Slurm step adds. All empty outside Slurm.
 struct Job {
     std::string id;    ///< "JOB.STEP", for messages
     std::string node;  ///< node name, for messages
+    bool has_terminal = false;  ///< of srun --pty: opened by Slurm, and to be found by its name
     std::vector<std::string> bind_read_only;  ///< files of the job that must stay visible at the same path (the batch script)
 };
 
@@ -85,6 +103,8 @@ struct Site {
     std::string seccomp = "default";     ///< "default": the built-in list of refused system calls holds ..., or "off"
     std::vector<std::string> seccomp_allow;  ///< ... but for these ...
     std::vector<std::string> seccomp_deny;   ///< ... and these are refused besides
+    bool mask = true;                        ///< hide what masked_paths() has, and protect read_only_paths()
+    std::string volumes = "none";            ///< "tmpfs": the image's volumes are mounted, empty; "none": they are plain directories
     unsigned server_threads = 0;         ///< 0: one a CPU this process may use, at most 8
 };
 
@@ -92,10 +112,16 @@ struct Site {
 struct HostFacts {
     /// Those of `plan::host_paths()` that exist here: default mounts are made of what is there.
     std::vector<std::string> existing;
+    std::vector<std::string> readable;  ///< those of masked_paths() that the caller can read
+    std::vector<std::string> writable;  ///< those of read_only_paths() that the caller can write to
     bool has(const std::string& path) const;
 };
 
 /// The host paths whose existence make_plan asks for.
 const std::vector<std::string>& host_paths();
+
+/// What of /proc and /sys tells about the kernel and its hardware, and what changes them: hidden, and read-only, in a container whose caller could do that.
+const std::vector<std::string>& masked_paths();
+const std::vector<std::string>& read_only_paths();
 
 }  // namespace berth::plan

@@ -125,6 +125,8 @@ const std::map<std::string, Key>& keys() {
         {"limits.store_age", number_key(&Site::store_age, 0, 36500, " days")},
         {"limits.pull_memory", {Key::Type::text, set_pull_memory}},
         {"mount.cache_size", size_key(&Site::cache_bytes)},
+        {"security.mask", flag_key(&Site::mask)},
+        {"mount.volumes", word_key(&Site::volumes, {"none", "tmpfs"})},
         {"mount.threads", number_key(&Site::server_threads, 0, 256)},
     };
     return all;

@@ -1,70 +1,173 @@
 #!/usr/bin/env python3
-"""Start latency of `berth run` beside its peers, as medians and ratios of one run.
+"""Start latency of `berth run` beside its peers, as medians and ratios of one run; then where berth's time goes, by phases and system calls.
 
-Runs as the caller (not root: user namespaces are what is measured), in turns A B C A B C ..., so that a slow moment hits all alike.
-usage: start.py BERTH INSIDE [RUNS]; INSIDE is the static program build/tests/inside, the only file of the image.
+Runs as the caller (not root: user namespaces are what is measured), in turns A B C A B C ..., so that a slow moment hits all alike. What is not installed,
+or does not work here, is named and left out. CPU is that of the command and of what it waited for, which a busy machine disturbs less than the time.
+usage: start.py BERTH INSIDE [RUNS]; INSIDE is the static program build/tests/inside, the only one of the images.
 """
+import collections
+import json
 import os
+import re
+import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "registry"))
+import oci_layout  # noqa: E402
+
+FOLDERS = ("bin", "proc", "dev", "tmp", "etc", "sys", "run", "root", "home")
+COMMAND = ["/bin/inside", "true"]
 
 
-def make_image(folder, program):
-    """A directory with one static program and the squashfs file of it."""
-    root = os.path.join(folder, "root")
-    for name in ("bin", "proc", "dev", "tmp", "etc", "sys", "run", "root", "home"):
-        os.makedirs(os.path.join(root, name))
-    shutil.copy(program, os.path.join(root, "bin", "inside"))
-    image = os.path.join(folder, "image.sqsh")
-    subprocess.run(["mksquashfs", root, image, "-quiet", "-no-progress", "-comp", "zstd"], check=True, stdout=subprocess.DEVNULL)
-    return root, image
+class Scene:
+    """One image in every form that a peer takes."""
+
+    def __init__(self, folder, program):
+        self.folder = Path(folder)
+        self.program = program
+        self.root = str(self.folder / "root")
+        for name in FOLDERS:
+            os.makedirs(os.path.join(self.root, name))
+        shutil.copy(program, os.path.join(self.root, "bin", "inside"))
+        self.small = self.layout("small", [])
+        self.large = self.layout("large", [[oci_layout.file(f"usr/lib/dir{i % 100}/file{i}", f"content {i}") for i in range(start, start + 3334)] for start in (0, 3334, 6668)])
+
+    def layout(self, name, more):
+        folders = [oci_layout.directory(folder) for folder in FOLDERS]
+        base = folders + [oci_layout.file("bin/inside", Path(self.program).read_bytes(), 0o755)]
+        layout = oci_layout.Layout(self.folder / name)
+        layout.publish(layout.image([oci_layout.tar(entries) for entries in [base] + more], {"Cmd": COMMAND}))
+        return f"oci:{self.folder / name}"
+
+    def squashfs(self):
+        image = str(self.folder / "image.sqsh")
+        subprocess.run(["mksquashfs", self.root, image, "-noappend", "-quiet", "-no-progress", "-comp", "zstd"], check=True, stdout=subprocess.DEVNULL)
+        return image
+
+    def bundle(self):
+        """A bundle of the runtime specification, as small as crun's own."""
+        bundle = self.folder / "bundle"
+        bundle.mkdir()
+        subprocess.run(["crun", "spec", "--rootless"], cwd=bundle, check=True)
+        config = json.loads((bundle / "config.json").read_text())
+        config["process"].update(terminal=False, args=COMMAND)
+        config["root"] = {"path": self.root, "readonly": False}
+        (bundle / "config.json").write_text(json.dumps(config))
+        return str(bundle)
 
 
-def contestants(berth, program, root, image):
-    """Name -> command; only what is installed."""
-    out = {
-        "host": [program, "true"],
-        "berth run": [berth, "run", image, "/bin/inside", "true"],
+def peers(scene):
+    """Name -> a function that makes the command; what it needs first."""
+    folder = str(scene.folder)
+    return {
+        "unshare -Urm": ("unshare", lambda: ["unshare", "-Urm", scene.program, "true"]),
+        "bwrap": ("bwrap", lambda: ["bwrap", "--bind", scene.root, "/", *COMMAND]),
+        "ch-run, directory": ("ch-run", lambda: ["ch-run", scene.root, "--", *COMMAND]),
+        "ch-run, squashfs": ("ch-run", lambda: ["ch-run", scene.squashfs(), "--", *COMMAND]),
+        "crun": ("crun", lambda: ["crun", "--root", folder + "/crun", "--cgroup-manager=disabled", "run", "--bundle", scene.bundle(), "bench"]),
+        "podman": ("podman", lambda: ["podman", "--root", folder + "/podman", "--runroot", folder + "/podman-run", "run", "--rm", "--network=none", "--rootfs", scene.root, *COMMAND]),
+        "srun": ("srun", lambda: ["srun", "-n1", scene.program, "true"]),
+        "srun, 8 tasks": ("srun", lambda: ["srun", "-n8", "-O", scene.program, "true"]),
+        "srun, berth": ("srun", lambda: ["srun", "-n1", "--container-image=" + scene.small, *COMMAND]),
+        "srun, berth, 8 tasks": ("srun", lambda: ["srun", "-n8", "-O", "--container-image=" + scene.small, *COMMAND]),
     }
-    if shutil.which("unshare"):
-        out["unshare -Urm"] = ["unshare", "-Urm", program, "true"]
-    if shutil.which("bwrap"):
-        out["bwrap"] = ["bwrap", "--bind", root, "/", "/bin/inside", "true"]
-    if shutil.which("ch-run"):
-        out["ch-run"] = ["ch-run", root, "--", "/bin/inside", "true"]
+
+
+def contestants(berth, scene):
+    """Name -> command, of those that work here."""
+    out = {
+        "host": [scene.program, "true"],
+        "berth, store": [berth, "run", scene.small, *COMMAND],
+        "berth, 10k entries": [berth, "run", scene.large, *COMMAND],
+    }
+    if shutil.which("mksquashfs"):
+        out["berth, .sqsh"] = [berth, "run", scene.squashfs(), *COMMAND]
+    for command in out.values():
+        once(command)
+    for name, (needed, make) in peers(scene).items():
+        if not shutil.which(needed):
+            print(f"{name}: left out, {needed} is not installed")
+            continue
+        try:
+            command = make()
+            once(command)
+            out[name] = command
+        except (OSError, RuntimeError, subprocess.SubprocessError) as problem:
+            print(f"{name}: left out, it does not work here: {problem}")
     return out
 
 
-def milliseconds(command):
+def once(command):
+    """Milliseconds on the clock and of the processor."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False, timeout=60)
     elapsed = (time.perf_counter() - start) * 1000
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr.decode(errors='replace').strip()}")
-    return elapsed
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
+        raise RuntimeError(f"exit code {done.returncode}: {lines[-1][:160]}")
+    return elapsed, (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1000
+
+
+def print_times(commands, runs):
+    times = {name: [] for name in commands}
+    for _ in range(runs):
+        for name, command in commands.items():
+            times[name].append(once(command))
+    clock = {name: statistics.median(wall for wall, _ in values) for name, values in times.items()}
+    print(f"{'':22}{'median ms':>10}{'min':>8}{'max':>8}{'CPU ms':>8}{'over host':>11}{'store / it':>12}   ({runs} runs in turns, load {os.getloadavg()[0]:.1f})")
+    for name, values in times.items():
+        walls, cpu = [wall for wall, _ in values], statistics.median(cpu for _, cpu in values)
+        print(f"{name:22}{clock[name]:10.2f}{min(walls):8.2f}{max(walls):8.2f}{cpu:8.2f}{clock[name] - clock['host']:11.2f}{clock['berth, store'] / clock[name]:12.2f}")
+
+
+def print_phases(commands, runs):
+    """What `berth run -v` says, in medians."""
+    names = [name for name in commands if name.startswith("berth")]
+    phases = {name: collections.defaultdict(list) for name in names}
+    for _ in range(runs):
+        for name in names:
+            command = commands[name][:2] + ["-v"] + commands[name][2:]
+            said = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True, text=True).stderr
+            for phase, time_taken in re.findall(r"^berth: (\S+) +(\d+) us$", said, re.MULTILINE):
+                phases[name][phase].append(int(time_taken))
+    print(f"\n{'microseconds':22}" + "".join(f"{name:>22}" for name in names))
+    for phase in phases[names[0]]:
+        print(f"  {phase:20}" + "".join(f"{statistics.median(phases[name][phase] or [0]):22.0f}" for name in names))
+
+
+def print_calls(commands):
+    """System calls of one start, the dearest names first."""
+    if not shutil.which("strace"):
+        print("\nsystem calls: left out, strace is not installed")
+        return
+    counts = {}
+    for name in [name for name in commands if name in ("bwrap", "berth, store")]:
+        with tempfile.NamedTemporaryFile("r") as log:
+            subprocess.run(["strace", "-f", "-c", "-U", "name,calls", "-o", log.name, *commands[name]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+            counts[name] = {call: int(number) for call, number in re.findall(r"^(\w+) +(\d+)$", log.read(), re.MULTILINE) if call != "total"}
+    print("\nsystem calls, by strace -f -c (what waits for a tracer may repeat itself)")
+    for name, calls in counts.items():
+        most = sorted(calls.items(), key=lambda item: -item[1])
+        print(f"  {name:20}{sum(calls.values()):6}   " + "  ".join(f"{call} {number}" for call, number in most[:14]))
 
 
 def main():
     berth, program = (os.path.abspath(path) for path in sys.argv[1:3])
     runs = int(sys.argv[3]) if len(sys.argv) > 3 else 30
     with tempfile.TemporaryDirectory(prefix="berth-bench-") as folder:
-        commands = contestants(berth, program, *make_image(folder, program))
-        for command in commands.values():
-            milliseconds(command)
-        times = {name: [] for name in commands}
-        for _ in range(runs):
-            for name, command in commands.items():
-                times[name].append(milliseconds(command))
-    host = statistics.median(times["host"])
-    ours = statistics.median(times["berth run"])
-    print(f"{'':16}{'median ms':>10}{'min':>8}{'max':>8}{'over host':>11}{'berth / it':>12}   ({runs} runs in turns)")
-    for name, values in times.items():
-        median = statistics.median(values)
-        print(f"{name:16}{median:10.2f}{min(values):8.2f}{max(values):8.2f}{median - host:11.2f}{ours / median:12.2f}")
+        os.environ["BERTH_STORE_PATH"] = folder + "/store"
+        commands = contestants(berth, Scene(folder, program))
+        print_times(commands, runs)
+        print_phases(commands, min(runs, 10))
+        print_calls(commands)
 
 
 if __name__ == "__main__":

@@ -299,7 +299,8 @@ TEST_CASE("berth run, exec and ps with a name", "[kernel][named]") {
     NamedScene scene;
     std::string ids = cat(" uid=", test_uid(), " gid=", test_gid(), " euid=", test_uid(), "\n");
     CHECK(scene.program("berth", {"run", "--name", "c", scene.image, "inside", "fail"}) == cat("inside fail", ids, "|7"));
-    CHECK(scene.program("berth", {"exec", "-it", "c", "inside", "again"}) == cat("inside again", ids, "|0"));
+    // By a terminal, which ends lines in its way.
+    CHECK(scene.program("berth", {"exec", "-it", "c", "inside", "again"}) == cat("inside again", ids.substr(0, ids.size() - 1), "\r\n|0"));
     CHECK_THAT(scene.program("berth", {"exec", "c", "no-such"}), Catch::EndsWith("|127"));
     CHECK_THAT(scene.program("berth", {"exec", "none", "true"}), Catch::Contains("there is none of that name") && Catch::EndsWith("|125"));
     CHECK_THAT(scene.program("berth", {"run", "--name", "c:exec", scene.image, "inside"}), Catch::Contains("does not run") && Catch::EndsWith("|125"));

@@ -258,7 +258,8 @@ TEST_CASE("without remap-root and confinement there is no filter, and ids are re
         return status_line("Seccomp") + " " + verdict(setresuid(42, 42, 42)) + " " + verdict(chown("/etc/hello", 33, 33));
     });
     CHECK(seen.error == "");
-    CHECK(seen.text == "0 Invalid argument Invalid argument");
+    // The tests' own filter hides newer system calls.
+    CHECK(seen.text == std::string(getenv("BERTH_TEST_OLD_KERNEL") ? "2" : "0") + " Invalid argument Invalid argument");
 }
 
 TEST_CASE("hostile row 59: an image with nothing but one program runs it", "[kernel][start]") {

@@ -135,6 +135,62 @@ TEST_CASE("plan: working directory of the image, of the option, and none below /
     CHECK_THROWS_AS(make_plan({}, alice(), {}, {}, full_host(), image), Error);
 }
 
+TEST_CASE("plan: terminals are the container's own, but for those that Slurm opens", "[plan]") {
+    Plan plan = make_plan({}, alice(), {}, {}, full_host(), {});
+    CHECK(mounts_at(plan, "/dev/pts").at(0).kind == Mount::Kind::devpts);
+    CHECK(mounts_at(plan, "/dev/console").empty());
+    Caller caller = alice();
+    caller.terminal = "/dev/pts/7";
+    plan = make_plan({}, caller, {}, {}, full_host(), {});
+    CHECK(mounts_at(plan, "/dev/console").at(0).source == "/dev/pts/7");
+    CHECK(mounts_at(plan, "/dev/console").at(0).device);
+    Job job;
+    job.has_terminal = true;
+    plan = make_plan({}, alice(), job, {}, full_host(), {});
+    CHECK(mounts_at(plan, "/dev/pts").at(0).kind == Mount::Kind::bind);
+}
+
+TEST_CASE("plan: namespaces of its own show their own processes and cgroups", "[plan]") {
+    Request request;
+    request.unshare.pid = request.unshare.cgroup = true;
+    Plan plan = make_plan(request, alice(), {}, {}, full_host(), {});
+    CHECK(mounts_at(plan, "/proc").at(0).kind == Mount::Kind::proc);
+    CHECK(mounts_at(plan, "/sys/fs/cgroup").at(0).kind == Mount::Kind::cgroup);
+    CHECK(mounts_at(plan, "/sys/fs/cgroup").at(0).read_only);
+    // The first version of cgroups cannot be shown so.
+    CHECK(mounts_at(make_plan(request, alice(), {}, {}, {{"/dev/null"}}, {}), "/sys/fs/cgroup").empty());
+}
+
+TEST_CASE("plan: what the caller could read or write of the kernel is masked, unless the site says otherwise", "[plan]") {
+    HostFacts host = full_host();
+    host.readable = {"/proc/keys"};
+    host.writable = {"/proc/sys"};
+    Plan plan = make_plan({}, alice(), {}, {}, host, {});
+    CHECK(mounts_at(plan, "/proc/keys").at(0).kind == Mount::Kind::mask);
+    CHECK(mounts_at(plan, "/proc/sys").at(0).read_only);
+    Site site;
+    site.mask = false;
+    CHECK(mounts_at(make_plan({}, alice(), {}, site, host, {}), "/proc/keys").empty());
+}
+
+TEST_CASE("plan: an image's volumes are mounted only in memory, and only when the site wants that", "[plan]") {
+    ImageConfig image;
+    image.volumes = {"/data", "cache/../x"};
+    CHECK(mounts_at(make_plan({}, alice(), {}, {}, full_host(), image), "/data").empty());
+    Site site;
+    site.volumes = "tmpfs";
+    site.tmpfs_size = 1 << 20;
+    Plan plan = make_plan({}, alice(), {}, site, full_host(), image);
+    CHECK(mounts_at(plan, "/data").at(0).kind == Mount::Kind::tmpfs);
+    CHECK(mounts_at(plan, "/data").at(0).size == 1 << 20);
+    CHECK(mounts_at(plan, "/tmp").at(0).size == 1 << 20);
+    CHECK(mounts_at(plan, "/x").size() == 1);
+    image.volumes = {"/proc"};
+    CHECK_THROWS_WITH(make_plan({}, alice(), {}, site, full_host(), image), Catch::Contains("volume /proc") && Catch::Contains("mount.volumes"));
+    image.volumes.assign(101, "/v");
+    CHECK_THROWS_WITH(make_plan({}, alice(), {}, site, full_host(), image), Catch::Contains("more than the limit of 100"));
+}
+
 TEST_CASE("hostile row 62: an image's environment, labels and files choose no mount", "[plan]") {
     ImageConfig image;
     image.env = {"NVIDIA_VISIBLE_DEVICES=all", "BERTH_MOUNTS=/:/host", "ENROOT_MOUNT_HOME=y", "PYXIS_CONTAINER_MOUNTS=/:/x"};
