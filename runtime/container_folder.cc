@@ -25,7 +25,6 @@ namespace berth {
 
 namespace {
 
-constexpr std::string_view scope = "global_";
 constexpr size_t record_limit = 8 << 20;
 constexpr int backlog = 128;
 constexpr int step_ms = 20;
@@ -63,7 +62,7 @@ bool try_flock(int fd) {
 
 }  // namespace
 
-ContainerFolder ContainerFolder::open(const std::string& path) {
+ContainerFolder ContainerFolder::open(const std::string& path, const std::string& scope) {
     if (path.empty() || path[0] != '/') throw Error(cat("containers in '", shown(path), "': data.path must be an absolute path"));
     std::string folder = path;
     while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
@@ -73,30 +72,43 @@ ContainerFolder ContainerFolder::open(const std::string& path) {
     if (!root) throw SysError(cat("opening the folder of containers ", shown(folder)));
     check_owner(root.get(), folder);
     if (::mkdirat(root.get(), "locks", 0700) != 0 && errno != EEXIST) throw SysError(cat("creating ", shown(folder), "/locks"));
-    return ContainerFolder(folder, std::move(root));
+    return ContainerFolder(folder, scope + "_", std::move(root));
 }
 
-std::string ContainerFolder::path_of(const std::string& name) const { return cat(path_, "/", scope, name); }
+std::string ContainerFolder::path_of(const std::string& name) const { return cat(path_, "/", prefix_, name); }
 
 std::vector<std::string> ContainerFolder::names() const {
     std::vector<std::string> out;
     for (const std::string& name : sys::list_directory(root_.get(), shown(path_)))
-        if (name.starts_with(scope) && ::faccessat(root_.get(), (name + "/state").c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) out.push_back(name.substr(scope.size()));
+        if (name.starts_with(prefix_) && ::faccessat(root_.get(), (name + "/state").c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) out.push_back(name.substr(prefix_.size()));
+    return out;
+}
+
+std::vector<uint32_t> ContainerFolder::jobs() const {
+    std::vector<uint32_t> out;
+    for (const std::string& name : sys::list_directory(root_.get(), shown(path_))) {
+        uint64_t job = 0;
+        size_t line = name.find('_');
+        if (name.starts_with("job") && line != name.npos && parse_number(name.substr(3, line - 3), UINT32_MAX, job)) out.push_back(static_cast<uint32_t>(job));
+    }
+    std::sort(out.begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
     return out;
 }
 
 Fd ContainerFolder::directory(const std::string& name) const {
     plan::check_container_name(name);
-    return sys::open_beneath(root_.get(), cat(scope, name), O_RDONLY | O_DIRECTORY);
+    return sys::open_beneath(root_.get(), cat(prefix_, name), O_RDONLY | O_DIRECTORY);
 }
 
-Fd ContainerFolder::lock(const std::string& name, const std::function<void()>& waiting) const {
+Fd ContainerFolder::lock(const std::string& name, const std::function<void()>& waiting, const std::function<void()>& turn) const {
     plan::check_container_name(name);
     auto start = std::chrono::steady_clock::now();
     for (bool told = false;;) {
-        Fd file = sys::open_beneath(root_.get(), cat("locks/", scope, name), O_RDWR | O_CREAT, 0600);
+        Fd file = sys::open_beneath(root_.get(), cat("locks/", prefix_, name), O_RDWR | O_CREAT, 0600);
         while (!try_flock(file.get())) {
             if (!told && waiting && std::chrono::steady_clock::now() - start > std::chrono::seconds(1)) told = true, waiting();
+            if (turn) turn();
             ::poll(nullptr, 0, step_ms);
         }
         // `berth rm` may have taken its name away in between; then it locks nothing.
@@ -108,7 +120,7 @@ std::optional<plan::ContainerRecord> ContainerFolder::find(const std::string& na
     plan::check_container_name(name);
     Fd file;
     try {
-        file = sys::open_beneath(root_.get(), cat(scope, name, "/state"), O_RDONLY);
+        file = sys::open_beneath(root_.get(), cat(prefix_, name, "/state"), O_RDONLY);
     } catch (const SysError& error) {
         if (error.number() == ENOENT) return std::nullopt;
         throw;
@@ -119,7 +131,7 @@ std::optional<plan::ContainerRecord> ContainerFolder::find(const std::string& na
 
 void ContainerFolder::create(const std::string& name, const plan::ContainerRecord& record) const {
     plan::check_container_name(name);
-    std::string folder = cat(scope, name), what = cat("container ", name);
+    std::string folder = cat(prefix_, name), what = cat("container ", name);
     sys::remove_tree(root_.get(), folder, what);
     if (::mkdirat(root_.get(), folder.c_str(), 0700) != 0) throw SysError(cat("creating ", what, " in ", shown(path_)));
     Fd made = directory(name);
@@ -135,7 +147,7 @@ void ContainerFolder::create(const std::string& name, const plan::ContainerRecor
 
 void ContainerFolder::remove(const std::string& name) const {
     plan::check_container_name(name);
-    std::string folder = cat(scope, name), what = cat("container ", name);
+    std::string folder = cat(prefix_, name), what = cat("container ", name);
     Fd held;
     try {
         held = directory(name);
@@ -191,12 +203,12 @@ Fd ContainerFolder::running_lock(const std::string& name, int patience_ms) const
     return file;
 }
 
-ContainerFolder open_container_folder(const plan::Site& site, const plan::Caller& caller) {
+ContainerFolder open_container_folder(const plan::Site& site, const plan::Caller& caller, const std::string& scope) {
     std::string path = plan::path_for(site.data_path, caller);
     bool built_in = site.data_path == plan::Site{}.data_path;
     bool possible = ::access(path.c_str(), F_OK) == 0 || ::access(path.substr(0, path.rfind('/')).c_str(), W_OK) == 0;
     if (!possible && built_in && !caller.home.empty()) path = caller.home + "/.local/share/berth/containers";
-    return ContainerFolder::open(path);
+    return ContainerFolder::open(path, scope);
 }
 
 std::string file_identity(const std::string& path) {

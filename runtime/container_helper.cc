@@ -86,15 +86,9 @@ class Helper {
             ino_t inode = sys::stat_of(container_.user_namespace.get(), "the user namespace").st_ino;
             client.outbox.push(plan::encode(plan::HelperInfo{inode, started_}));
         } else {
-            plan::Ready ready{container_.workdir, plan::environment_changes(plan_.environment, plan::decode_task(message).environment), container_.seccomp_program};
-            ready.remap_root = plan_.remap_root;
-            ready.writable = plan_.writable;
-            std::vector<int> descriptors = {container_.user_namespace.get(), container_.mount_namespace.get()};
-            for (const OwnNamespace& own : container_.namespaces) {
-                ready.namespaces.push_back(static_cast<uint32_t>(own.type));
-                descriptors.push_back(own.fd.get());
-            }
-            client.outbox.push(plan::encode(ready), descriptors);
+            plan::Ready ready = ready_of(plan_, container_);
+            ready.environment = plan::environment_changes(plan_.environment, plan::decode_task(message).environment);
+            client.outbox.push(plan::encode(ready), namespaces_of(container_));
         }
     }
 
@@ -186,7 +180,23 @@ std::optional<Received> ask(int connection, const Message& message) {
 
 }  // namespace
 
-Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image, const plan::Site& site, Fd& lock) {
+plan::Ready ready_of(const plan::Plan& plan, const StartedContainer& container) {
+    plan::Ready out{container.workdir, {}, container.seccomp_program};
+    for (const OwnNamespace& own : container.namespaces) out.namespaces.push_back(static_cast<uint32_t>(own.type));
+    out.remap_root = plan.remap_root;
+    out.writable = plan.writable;
+    out.entrypoint = plan.entrypoint;
+    return out;
+}
+
+std::vector<int> namespaces_of(const StartedContainer& container) {
+    std::vector<int> out = {container.user_namespace.get(), container.mount_namespace.get()};
+    for (const OwnNamespace& own : container.namespaces) out.push_back(own.fd.get());
+    return out;
+}
+
+Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image, const plan::Site& site, Fd& lock,
+                const std::function<void()>& forked) {
     auto [ours, its] = make_channel();
     pid_t child = ::fork();
     if (child < 0) throw SysError(cat("starting the helper of container ", name));
@@ -194,6 +204,7 @@ Fd start_helper(const ContainerFolder& folder, const std::string& name, const pl
     // Here and only here the lock is somebody else's.
     ::close(lock.release());
     ours.reset();
+    if (forked) forked();
     be_helper({folder, name, plan, std::move(image), site}, std::move(its));
 }
 
@@ -221,6 +232,7 @@ std::optional<JoinedContainer> ask_to_join(int connection, const std::vector<std
     out.environment = std::move(ready.environment);
     out.remap_root = ready.remap_root;
     out.writable = ready.writable;
+    out.entrypoint = std::move(ready.entrypoint);
     return out;
 }
 

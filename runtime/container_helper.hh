@@ -1,5 +1,6 @@
 // The helper of a named container: a process of its own that serves the container for as long as somebody is in it.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,15 +15,23 @@ namespace berth {
 
 /// Starts the helper of the container `name`, a child in a session of its own, and gives back a connection to it. Whether the container starts is what
 /// ask_to_join() tells. The helper ends the container when the last connection that joined is closed. `lock` is the container's lock, which is not
-/// passed on. Call from a process of one thread. Throws Error.
-Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image, const plan::Site& site, Fd& lock);
+/// passed on; `forked` is called in the helper, to close what else of the caller's it must not hold. Call from a process of one thread. Throws Error.
+Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image, const plan::Site& site, Fd& lock,
+                const std::function<void()>& forked = {});
 
 /// What a process needs to be a task of a container that a helper serves.
 struct JoinedContainer {
     StartedContainer container;  ///< for join_container()
     std::vector<plan::EnvironmentChange> environment;
     bool remap_root = false, writable = true;
+    std::vector<std::string> entrypoint;  ///< of the image
 };
+
+/// What those are told who join a container that was made as `plan` says; the changes of their environment are left to the caller.
+plan::Ready ready_of(const plan::Plan& plan, const StartedContainer& container);
+
+/// The descriptors that go with it.
+std::vector<int> namespaces_of(const StartedContainer& container);
 
 /// Asks over a connection to the helper to join with this environment; from then on the connection keeps the container alive. Nothing when the helper has
 /// ended meanwhile. Throws the Error that the start failed with.

@@ -19,15 +19,6 @@ namespace berth {
 
 namespace {
 
-void check_folder(const std::string& output) {
-    size_t slash = output.rfind('/');
-    std::string folder = slash == output.npos ? "." : output.substr(0, slash + 1);
-    if (::access(folder.c_str(), W_OK) != 0) {
-        int number = errno;
-        throw Error(cat("saving the container as ", printable(output, 4096), ": the folder cannot be written to: ", reason(number)));
-    }
-}
-
 /// Waits for the descriptor of the upper directory, and becomes berth-pull. Never returns.
 [[noreturn]] void wait_and_save(Fd channel, const plan::ContainerRecord& record, const std::string& name, const std::string& store, const std::string& output) {
     // An interruption is the command's; whether there is anything to save is known after that.
@@ -68,14 +59,25 @@ std::vector<std::string> save_arguments(const plan::ContainerRecord& record, con
     return out;
 }
 
-Saver::Saver(const plan::ContainerRecord& record, const std::string& name, const std::string& store, const std::string& output) {
-    check_folder(output);
+void check_save_folder(const std::string& output) {
+    size_t slash = output.rfind('/');
+    std::string folder = slash == output.npos ? "." : output.substr(0, slash + 1);
+    if (::access(folder.c_str(), W_OK) != 0) {
+        int number = errno;
+        throw Error(cat("saving the container as ", printable(output, 4096), ": the folder cannot be written to: ", reason(number)));
+    }
+}
+
+Saver::Saver(const plan::ContainerRecord& record, const std::string& name, const std::string& store, const std::string& output, Fd words) {
+    check_save_folder(output);
     auto [ours, its] = make_channel();
     // No signal at its end: whoever waits for any child waits for commands.
     process_ = static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
     if (process_ < 0) throw SysError("starting what will save the container");
     if (process_ == 0) {
         ours.reset();
+        if (words && ::dup2(words.get(), STDERR_FILENO) < 0) ::_exit(exit_failure);
+        words.reset();
         wait_and_save(std::move(its), record, name, store, output);
     }
     channel_ = std::move(ours);
@@ -88,7 +90,13 @@ Saver::~Saver() {
 }
 
 bool Saver::save(int upper) {
-    send_message(channel_.get(), {}, {upper});
+    begin(upper);
+    return wait();
+}
+
+void Saver::begin(int upper) { send_message(channel_.get(), {}, {upper}); }
+
+bool Saver::wait() {
     int status = 0;
     while (::waitpid(process_, &status, __WALL) < 0 && errno == EINTR) continue;
     process_ = -1;

@@ -25,6 +25,12 @@ void note(const ContainerStart& start, const std::string& text) {
 /// What the request leaves open is as it was at the creation.
 plan::Request completed(const ContainerStart& start, const plan::ContainerRecord& record) {
     plan::Request out = start.request;
+    // What one command wants for itself is no property of the container.
+    out.env.clear();
+    if (!start.inherit) {
+        out.workdir.reset();
+        return out;
+    }
     if (!out.mount_home) out.mount_home = record.mount_home;
     if (!out.remap_root) out.remap_root = record.remap_root;
     if (!out.writable) out.writable = record.writable;
@@ -47,7 +53,7 @@ void check_agrees(const ContainerStart& start, const JoinedContainer& joined) {
     };
     for (const plan::NamespaceKind& kind : plan::namespace_kinds)
         if (lacks(start.request.unshare.*kind.wanted, kind.type)) refuse(cat("not in a separate ", kind.name, " namespace").c_str());
-    if (!start.request.mounts.empty() || start.request.mount_home) note(start, "it runs already, with the mounts that it was started with");
+    if (!start.request.mounts.empty() || start.request.mount_home) note(start, cat("ignoring ", start.mounts_option, ": it runs already, with the mounts that it was started with"));
 }
 
 class Use {
@@ -55,7 +61,7 @@ class Use {
     Use(const ContainerFolder& folder, const ContainerStart& start) : folder_(folder), start_(start), name_(start.wanted.name) {}
 
     std::optional<UsedContainer> attempt(const std::vector<std::string>& environment) {
-        Fd lock = folder_.lock(name_, [&] { note(start_, "waiting for another process that is starting it"); });
+        Fd lock = folder_.lock(name_, [&] { note(start_, "waiting for another process that is starting it"); }, start_.watch.ready);
         auto record = folder_.find(name_);
         Fd connection = folder_.connect(name_);
         plan::NameAction action = decided(record.has_value(), bool(connection));
@@ -84,9 +90,9 @@ class Use {
     /// False when the helper has ended meanwhile. A container that was never started is not kept.
     bool join(UsedContainer& out, const std::vector<std::string>& environment) {
         try {
-            auto joined = ask_to_join(out.connection.get(), environment);
+            bool runs = out.action == plan::NameAction::join;
+            auto joined = runs ? join_running(start_, out.connection.get(), environment) : ask_to_join(out.connection.get(), environment);
             if (joined) out.joined = std::move(*joined);
-            if (joined && out.action == plan::NameAction::join) check_agrees(start_, out.joined);
             return joined.has_value();
         } catch (const Error&) {
             if (out.action == plan::NameAction::create) forget(out);
@@ -119,7 +125,7 @@ class Use {
         if (!out.record.digest.empty()) open_store(start_.site, start_.caller).pin(out.record.digest, state_path());
         plan::Plan plan = plan::make_plan(completed(start_, out.record), start_.caller, start_.job, start_.site, host_facts(), opened.image.index.config());
         out.command = plan.command;
-        out.connection = start_helper(folder_, name_, plan, std::move(opened.image), start_.site, lock);
+        out.connection = start_helper(folder_, name_, plan, std::move(opened.image), start_.site, lock, start_.forked);
     }
 
     plan::ContainerRecord record_of(const OpenedImage& opened) const {
@@ -149,6 +155,20 @@ class Use {
 };
 
 }  // namespace
+
+std::vector<plan::EnvironmentChange> changes_but(const std::vector<std::string>& names, std::vector<plan::EnvironmentChange> changes, const std::vector<std::string>& environment) {
+    std::erase_if(changes, [&](const plan::EnvironmentChange& change) {
+        bool meant = std::find(names.begin(), names.end(), change.name) != names.end();
+        return meant && std::any_of(environment.begin(), environment.end(), [&](const std::string& text) { return text.starts_with(change.name + "="); });
+    });
+    return changes;
+}
+
+std::optional<JoinedContainer> join_running(const ContainerStart& start, int connection, const std::vector<std::string>& environment) {
+    auto joined = ask_to_join(connection, environment);
+    if (joined) check_agrees(start, *joined);
+    return joined;
+}
 
 UsedContainer use_container(const ContainerFolder& folder, const ContainerStart& start, const std::vector<std::string>& environment) {
     for (int i = 0; i < patience; ++i)

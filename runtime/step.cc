@@ -1,19 +1,17 @@
 #include "runtime/step.hh"
 
-#include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 
 #include "runtime/base/channel.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/container_start.hh"
 #include "runtime/facts.hh"
-#include "runtime/image_source.hh"
 #include "runtime/plan/environment_options.hh"
 #include "runtime/plan/messages.hh"
-#include "runtime/plan/plan.hh"
 #include "runtime/plan/site_file.hh"
+#include "runtime/step_container.hh"
 #include "runtime/step_settings.hh"
 #include "runtime/step_tasks.hh"
 
@@ -23,21 +21,6 @@ namespace {
 
 /// Not an error: ends a pull when slurmstepd goes meanwhile.
 struct StepOver {};
-
-struct RunningContainer {
-    plan::EnvironmentRules environment;
-    StartedContainer container;
-};
-
-plan::Job job_of(const plan::StepRequest& request) {
-    plan::Job job;
-    job.id = cat(request.job, '.', request.step);
-    job.node = request.node;
-    // What srun --pty sets for the task that has the terminal.
-    job.has_terminal = std::any_of(request.environment.begin(), request.environment.end(), [](const std::string& entry) { return entry.starts_with("SLURM_PTY_PORT="); });
-    if (!request.batch_script.empty()) job.bind_read_only.push_back(request.batch_script);
-    return job;
-}
 
 PullWatch watch_of(StepTasks& tasks) {
     PullWatch watch;
@@ -49,23 +32,17 @@ PullWatch watch_of(StepTasks& tasks) {
     return watch;
 }
 
-/// The table of contents of a start.
-RunningContainer start(const plan::StepRequest& request, StepTasks& tasks) {
+/// What the options and the variables of the step ask for.
+StepStart start_of(const plan::StepRequest& request, StepTasks& tasks) {
     plan::GivenOptions options = request.options;
     plan::add_environment_options(options, request.environment);
-    plan::Request wanted = plan::request_of(options);
-    // Never silently without effect.
-    if (wanted.name || !wanted.save.empty() || wanted.entrypoint.value_or(false))
-        throw Error("--container-name, --container-save and --container-entrypoint are not there yet in this version of berth");
-    plan::Caller caller = caller_of_this_process();
-    if (caller.uid != request.uid || caller.gid != request.gid) throw Error("the container's helper does not run as the owner of the step");
-    caller.cwd = request.cwd;
-    plan::Site site = load_site();
-    plan::apply_environment(site, request.settings);
-    plan::apply_environment(site, request.environment);
-    OpenedImage opened = open_image(wanted.image, caller, site, watch_of(tasks));
-    plan::Plan plan = plan::make_plan(wanted, caller, job_of(request), site, host_facts(), opened.image.index.config());
-    return {plan.environment, start_container(plan, std::move(opened.image), site)};
+    StepStart out{request, plan::request_of(options), {}, caller_of_this_process(), load_site(), watch_of(tasks), tasks};
+    if (const std::string* mounts = plan::given(options, "container-mounts")) out.mounts = *mounts;
+    if (out.caller.uid != request.uid || out.caller.gid != request.gid) throw Error("the container's helper does not run as the owner of the step");
+    out.caller.cwd = request.cwd;
+    plan::apply_environment(out.site, request.settings);
+    plan::apply_environment(out.site, request.environment);
+    return out;
 }
 
 /// Answers the tasks until the step ends.
@@ -74,19 +51,9 @@ void serve(StepTasks& tasks, const StepTasks::Answering& answering) {
     }
 }
 
-void serve_container(StepTasks& tasks, const RunningContainer& running) {
-    const StartedContainer& container = running.container;
-    serve(tasks, [&](const plan::TaskRequest& task) -> StepTasks::Answer {
-        plan::Ready ready{container.workdir, plan::environment_changes(running.environment, task.environment), container.seccomp_program};
-        StepTasks::Answer out{{}, {container.user_namespace.get(), container.mount_namespace.get()}};
-        for (const OwnNamespace& own : container.namespaces) {
-            ready.namespaces.push_back(static_cast<uint32_t>(own.type));
-            out.descriptors.push_back(own.fd.get());
-        }
-        out.message = plan::encode(ready);
-        return out;
-    });
-    end_container(container);
+void serve_container(StepTasks& tasks, const plan::StepRequest& request, StepContainer& container) {
+    serve(tasks, [&](const plan::TaskRequest& task) { return container.answer(task.environment); });
+    container.end(tasks.entered() >= request.tasks);
 }
 
 /// One task prints the error; all end with its code.
@@ -105,10 +72,10 @@ void serve_step(Fd socket) {
     plan::StepRequest request = plan::decode_step(received->message);
     apply_step_settings(request.environment);
     StepTasks tasks(std::move(socket));
-    std::optional<RunningContainer> running;
+    std::unique_ptr<StepContainer> container;
     std::optional<Error> failure;
     try {
-        running = start(request, tasks);
+        container = start_step_container(start_of(request, tasks));
     } catch (const StepOver&) {
         return;
     } catch (const Error& error) {
@@ -119,7 +86,7 @@ void serve_step(Fd socket) {
     if (failure)
         serve_failure(tasks, *failure);
     else
-        serve_container(tasks, *running);
+        serve_container(tasks, request, *container);
 }
 
 }  // namespace berth

@@ -1,5 +1,8 @@
 #include "runtime/step_tasks.hh"
 
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <cerrno>
 
 #include "runtime/base/error.hh"
@@ -20,22 +23,61 @@ bool StepTasks::accept() {
         if (!plan::is(received.message, plan::MessageType::join) || received.descriptors.size() != 1)
             throw Error("reading the step's socket: a message that is no task's request to join");
         tasks_.push_back({std::move(received.descriptors[0]), {}, {}});
+        for (const std::string& line : std::exchange(unseen_notes_, {})) show(line);
         if (!unseen_line_.empty()) show(std::exchange(unseen_line_, {}));
     }
 }
 
+void StepTasks::close() {
+    tasks_.clear();
+    listener_.reset();
+    socket_.reset();
+}
+
+void StepTasks::note(const std::string& line) {
+    if (first_task() == nullptr)
+        unseen_notes_.push_back(line);
+    else
+        show(line);
+}
+
+void StepTasks::say_at_end(const std::string& line) {
+    try {
+        send_message(socket_.get(), plan::progress_message(line), {}, 1000);
+    } catch (const Error&) {
+        // slurmstepd was killed: nobody to tell.
+    }
+}
+
+/// The container is its user's alone; a descriptor that was passed on proves nothing.
+void StepTasks::accept_other_step() {
+    Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (socket && ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::getuid()) {
+        tasks_.push_back({std::move(socket), {}, {}});
+        tasks_.back().stays = true;
+    }
+}
+
+StepTasks::Task* StepTasks::first_task() {
+    for (Task& task : tasks_)
+        if (!task.stays) return &task;
+    return nullptr;
+}
+
 void StepTasks::show(const std::string& line) {
-    if (tasks_.empty()) {
+    Task* first = first_task();
+    if (first == nullptr) {
         unseen_line_ = line;
         return;
     }
-    Task& first = tasks_.front();
-    if (first.gone) return;
+    if (first->gone) return;
     try {
-        first.outbox.push(plan::progress_message(line));
-        first.outbox.flush(first.socket.get());
+        first->outbox.push(plan::progress_message(line));
+        first->outbox.flush(first->socket.get());
     } catch (const Error&) {
-        first.gone = true;  // Killed meanwhile: nobody to tell.
+        first->gone = true;  // Killed meanwhile: nobody to tell.
     }
 }
 
@@ -45,15 +87,18 @@ bool StepTasks::serve(const Answering& answering) {
         if (errno == EINTR) return true;
         throw SysError("waiting for the tasks of the step");
     }
-    size_t position = 0;
+    if (entries[2].revents != 0) throw Error("the container has ended: it was removed by force, or its helper was killed");
+    size_t position = 2;
     for (Task& task : tasks_)
         if (entries[++position].revents != 0) handle(task, answering);
     tasks_.remove_if([](const Task& task) { return task.gone || (task.answered && task.outbox.empty()); });
+    if (entries[1].revents != 0) accept_other_step();
     return entries[0].revents == 0 || accept();
 }
 
 std::vector<pollfd> StepTasks::waiting() const {
-    std::vector<pollfd> entries = {{socket_.get(), POLLIN, 0}};
+    // An empty place (-1) is passed over by poll(2).
+    std::vector<pollfd> entries = {{socket_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}, {life_line_, POLLIN, 0}};
     for (const Task& task : tasks_) {
         int events = (task.answered ? 0 : POLLIN) | (task.outbox.empty() ? 0 : POLLOUT);
         entries.push_back({task.socket.get(), static_cast<short>(events), 0});
@@ -70,7 +115,8 @@ void StepTasks::handle(Task& task, const Answering& answering) {
             if (status == Inbox::Status::message) {
                 Answer answer = answering(plan::decode_task(task.inbox.take().message));
                 task.outbox.push(answer.message, answer.descriptors);
-                task.answered = true;
+                task.answered = !task.stays;
+                if (!task.stays && plan::is(answer.message, plan::MessageType::ready)) ++entered_;
             }
         }
         if (!task.gone) task.outbox.flush(task.socket.get());

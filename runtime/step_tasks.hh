@@ -26,11 +26,29 @@ class StepTasks {
 
     int socket() const { return socket_.get(); }
 
+    /// Also answers those who connect to `listener`: other steps that join the container, which may ask again and stay connected.
+    void listen(Fd listener) { listener_ = std::move(listener); }
+
+    /// A descriptor (-1: none) whose end means that the container has gone: serve() throws then.
+    void watch(int life_line) { life_line_ = life_line; }
+
+    /// How many tasks have been let into the container.
+    uint32_t entered() const { return entered_; }
+
+    /// Closes all that leads to slurmstepd and the tasks: for a child that must not hold it.
+    void close();
+
     /// Takes in the tasks that have asked to join; false at the end of the step. Never waits. Throws Error for anything but a join.
     bool accept();
 
-    /// Shows a line on the standard error of one waiting task (the first); kept for the first task when there is none yet.
+    /// Shows a line on the standard error of one waiting task (the first). While there is none yet, the last line is kept for the first one.
     void show(const std::string& line);
+
+    /// As show(), but all such lines are kept.
+    void note(const std::string& line);
+
+    /// Shows a line after the tasks' end, by slurmstepd.
+    void say_at_end(const std::string& line);
 
     /// Waits for something to happen and handles it: reads the tasks' requests, answers them, forgets who is answered or gone. False at the end
     /// of the step.
@@ -43,7 +61,11 @@ class StepTasks {
         Outbox outbox;
         bool answered = false;
         bool gone = false;
+        bool stays = false;  ///< another step: may ask again, and is connected for as long as it uses the container
     };
+
+    Task* first_task();
+    void accept_other_step();
 
     void handle(Task& task, const Answering& answering);
     std::vector<pollfd> waiting() const;
@@ -51,6 +73,10 @@ class StepTasks {
     Fd socket_;
     Inbox inbox_;
     std::list<Task> tasks_;
+    Fd listener_;
+    int life_line_ = -1;
+    uint32_t entered_ = 0;
+    std::vector<std::string> unseen_notes_;
     std::string unseen_line_;
 };
 

@@ -179,14 +179,16 @@ void reap(pid_t pid) {
 
 }  // namespace
 
-StartedHelper start_helper(const std::string& program, const HelperIdentity& identity) {
+StartedHelper start_helper(const std::string& program, const HelperIdentity& identity, std::vector<std::string> words) {
     check_program(program);
     auto [ours, theirs] = make_channel();
     auto [report_read, report_write] = make_channel();
-    char name[] = "berth", command[] = "step", path[] = "PATH=/usr/local/bin:/usr/bin:/bin";
-    char* const arguments[] = {name, command, nullptr};
+    char name[] = "berth", path[] = "PATH=/usr/local/bin:/usr/bin:/bin";
+    std::vector<char*> arguments = {name};
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
     char* const environment[] = {path, nullptr};
-    Launch launch{program.c_str(),       arguments, environment, theirs.get(), report_write.get(), identity.uid, identity.gid, identity.groups.data(),
+    Launch launch{program.c_str(), arguments.data(), environment, theirs.get(), report_write.get(), identity.uid, identity.gid, identity.groups.data(),
                   identity.groups.size()};
     pid_t pid = fork_go_between(launch);
     if (pid < 0) throw SysError("starting the helper " + program);

@@ -98,6 +98,15 @@ int slurm_spank_task_exit(spank_t spank, int, char**) {
     return guarded([&] { task_ended(spank); });
 }
 
+int slurm_spank_job_epilog(spank_t spank, int count, char** words) {
+    guarded([&] {
+        step().config = parse_config(count, words);
+        end_job(spank);
+    });
+    // An error would drain the node; what is left is swept later.
+    return ESPANK_SUCCESS;
+}
+
 int slurm_spank_exit(spank_t, int, char**) {
     return guarded([&] { end_step(); });
 }

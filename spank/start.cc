@@ -1,5 +1,8 @@
 #include "spank/start.hh"
 
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <exception>
@@ -17,6 +20,8 @@ namespace {
 
 constexpr int request_timeout_ms = 10'000;
 constexpr int goodbye_timeout_ms = 5'000;
+/// The node waits for its epilog; what is not removed by then is left to the next sweep.
+constexpr int end_job_timeout_ms = 20'000;
 
 template <typename Value>
 Value item(spank_t spank, spank_item_t which) {
@@ -32,11 +37,10 @@ bool has_variable(spank_t spank, const char* name) {
     return answer == ESPANK_NOSPACE || (answer == ESPANK_SUCCESS && start[0] != '\0');
 }
 
-bool wants_container(spank_t spank) {
-    if (plan::asks_for_container(step().options)) return true;
-    for (const char* name : {"BERTH_CONTAINER_IMAGE", "PYXIS_CONTAINER_IMAGE", "BERTH_CONTAINER_NAME", "PYXIS_CONTAINER_NAME"})
-        if (has_variable(spank, name)) return true;
-    return false;
+/// By flag or by variable: "image" for --container-image, BERTH_CONTAINER_IMAGE and PYXIS_CONTAINER_IMAGE.
+bool asks_for(spank_t spank, const std::string& option, const std::string& variable) {
+    return plan::given(step().options, "container-" + option) != nullptr || has_variable(spank, ("BERTH_CONTAINER_" + variable).c_str()) ||
+           has_variable(spank, ("PYXIS_CONTAINER_" + variable).c_str());
 }
 
 template <typename Action>
@@ -82,6 +86,8 @@ plan::StepRequest request_of(spank_t spank, const HelperIdentity& identity) {
     out.uid = identity.uid;
     out.gid = identity.gid;
     out.cwd = working_directory();
+    out.tasks = item<uint32_t>(spank, S_JOB_LOCAL_TASK_COUNT);
+    out.node_index = item<uint32_t>(spank, S_JOB_NODEID);
     int count = 0;
     char** arguments = nullptr;
     if (id == SLURM_BATCH_SCRIPT && spank_get_item(spank, S_JOB_ARGV, &count, &arguments) == ESPANK_SUCCESS && count > 0)
@@ -99,11 +105,36 @@ void let_helper_go() {
     step().socket.reset();
 }
 
+/// Lets the helper save the container and shows what it says meanwhile. srun hears of the last task's end only after this.
+void follow_save() {
+    step().watch.stop();
+    shutdown(step().socket.get(), SHUT_WR);
+    try {
+        while (auto received = receive_message(step().socket.get()))
+            slurm_spank_log("berth: %s: %s", node_name().c_str(), received->message.value("text").c_str());
+    } catch (const std::exception& error) {
+        slurm_spank_log("berth: %s: waiting for the container to be saved: %s", node_name().c_str(), error.what());
+    }
+    step().socket.reset();
+}
+
+/// The owner of the user's folder in /run when the job has left its mark there; nothing otherwise. Root follows no link of the user's.
+std::optional<HelperIdentity> owner_of_mark(uid_t uid, uint32_t job) {
+    Fd folder(open(("/run/berth/" + std::to_string(uid)).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat info {};
+    if (!folder || fstat(folder.get(), &info) != 0 || info.st_uid != uid) return std::nullopt;
+    if (faccessat(folder.get(), ("job-" + std::to_string(job)).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
+    return HelperIdentity{uid, info.st_gid, {info.st_gid}};
+}
+
 }  // namespace
 
 void prepare_step(spank_t spank) {
     // The extern step has no tasks of the user.
-    step().has_container = wants_container(spank) && item<uint32_t>(spank, S_JOB_STEPID) != SLURM_EXTERN_CONT;
+    bool named = asks_for(spank, "name", "NAME");
+    step().has_container = (named || asks_for(spank, "image", "IMAGE")) && item<uint32_t>(spank, S_JOB_STEPID) != SLURM_EXTERN_CONT;
+    step().saves = asks_for(spank, "save", "SAVE");
+    if (named) step().watch.spare_others();
     hold_errors([&] {
         if (step().has_container) make_run_directory(item<uid_t>(spank, S_JOB_UID), item<gid_t>(spank, S_JOB_GID));
     });
@@ -127,7 +158,9 @@ void watch_task(spank_t spank) {
 }
 
 void task_ended(spank_t spank) {
-    if (step().helper && ++step().ended_tasks >= item<uint32_t>(spank, S_JOB_LOCAL_TASK_COUNT)) let_helper_go();
+    if (!step().helper || ++step().ended_tasks < item<uint32_t>(spank, S_JOB_LOCAL_TASK_COUNT)) return;
+    if (step().saves && step().socket) follow_save();
+    let_helper_go();
 }
 
 void end_step() {
@@ -135,6 +168,14 @@ void end_step() {
     let_helper_go();
     wait_for_helper(step().helper.get(), goodbye_timeout_ms);
     step().helper.reset();
+}
+
+void end_job(spank_t spank) {
+    uint32_t job = item<uint32_t>(spank, S_JOB_ID);
+    auto owner = owner_of_mark(item<uid_t>(spank, S_JOB_UID), job);
+    if (!owner) return;
+    StartedHelper started = start_helper(step().config.helper, *owner, {"end-job", std::to_string(job)});
+    wait_for_helper(started.process.get(), end_job_timeout_ms);
 }
 
 }  // namespace berth::spank

@@ -21,4 +21,8 @@ void task_ended(spank_t spank);
 /// slurm_spank_exit, root: the helper unmounts and goes.
 void end_step();
 
+/// slurm_spank_job_epilog, root, in a process of slurmd's: removes the containers that were the job's alone, as its user, and waits for that a bounded time.
+/// Throws Error.
+void end_job(spank_t spank);
+
 }  // namespace berth::spank

@@ -22,6 +22,7 @@ struct Step {
     Fd helper;  ///< pidfd of the helper
     Watch watch;
     uint32_t ended_tasks = 0;
+    bool saves = false;          ///< the container is saved after the last task
     bool has_container = false;  ///< in slurmstepd: this step's tasks run in one
 };
 

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -74,8 +75,11 @@ void Watch::kill_tasks() {
         // Its number is its own as long as it lives.
         if (found && found != own && is_alive(task.process.get())) container = found;
     }
+    // What a task started is known by the group that slurmstepd gave it, when the container has other people's processes as well.
+    for (const Task& task : tasks_)
+        if (pid_t group = getpgid(task.pid); spares_others_ && group > 1 && group != getpgrp()) kill(-group, SIGKILL);
     for (const Task& task : tasks_) syscall(SYS_pidfd_send_signal, task.process.get(), SIGKILL, nullptr, 0);
-    if (container) kill_inhabitants(*container);
+    if (container && !spares_others_) kill_inhabitants(*container);
 }
 
 }  // namespace berth::spank

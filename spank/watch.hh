@@ -19,6 +19,9 @@ class Watch {
     /// pidfd and stays the caller's. `report` is called at most once, in the thread, before tasks are killed. Throws Error.
     void add_task(pid_t task, int helper, void (*report)());
 
+    /// The container is also others': what lives in it besides the tasks is spared.
+    void spare_others() { spares_others_ = true; }
+
     /// Ends the thread. Call before the helper is told to go.
     void stop();
 
@@ -32,6 +35,7 @@ class Watch {
     bool tasks_alive();
     void kill_tasks();
 
+    bool spares_others_ = false;
     std::mutex mutex_;
     std::vector<Task> tasks_;
     Fd wake_;  ///< eventfd: readable when the thread is to end

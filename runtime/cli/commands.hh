@@ -6,6 +6,7 @@ namespace berth::cli {
 using Command = int(int argc, char** argv);
 
 Command step;  ///< the helper of a Slurm step, started by the plugin only
+Command end_job;  ///< removes the containers of a job that has ended, started by the plugin only
 Command run;
 Command exec;
 Command ps;

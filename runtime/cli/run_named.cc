@@ -16,15 +16,6 @@ namespace berth::cli {
 
 namespace {
 
-/// What the image's settings change; not what the caller says for himself, which the helper does not know.
-std::vector<plan::EnvironmentChange> changes_for(const RunOptions& options, std::vector<plan::EnvironmentChange> changes, const std::vector<std::string>& environment) {
-    std::erase_if(changes, [&](const plan::EnvironmentChange& change) {
-        bool meant = std::find(options.request.env.begin(), options.request.env.end(), change.name) != options.request.env.end();
-        return meant && std::any_of(environment.begin(), environment.end(), [&](const std::string& text) { return text.starts_with(change.name + "="); });
-    });
-    return changes;
-}
-
 std::vector<std::string> command_in(const RunOptions& options, const UsedContainer& used) {
     if (!options.command.empty() && !options.entrypoint.value_or(false)) return options.command;
     if (used.action == plan::NameAction::join)
@@ -51,15 +42,13 @@ int run_named(const RunOptions& options) {
     plan::Caller caller = caller_of_this_process();
     ContainerFolder folder = open_container_folder(site, caller);
     ContainerStart start{plan::parse_container_name(options.name), options.request, options.mounts, options.request.image.empty(), caller, {}, site, {show_note, {}, -1, {}}};
-    // What this command wants for itself is no property of the container.
-    start.request.env.clear();
     std::vector<std::string> environment = environment_with(options.set);
     sigset_t watched = forwarded_signals();
     UsedContainer used = use_container(folder, start, environment);
     std::vector<std::string> command = command_in(options, used);
     if (options.request.workdir) used.joined.container.workdir = *options.request.workdir;
     ::sigprocmask(SIG_BLOCK, &watched, nullptr);
-    Task task = start_task(used.joined.container, command, changed_environment(environment, changes_for(options, used.joined.environment, environment)), options.terminal);
+    Task task = start_task(used.joined.container, command, changed_environment(environment, changes_but(options.request.env, used.joined.environment, environment)), options.terminal);
     int code = attend_task(task, watched, used.connection.get());
     task.terminal.reset();
     leave(std::move(used.connection));

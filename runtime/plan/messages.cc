@@ -32,6 +32,8 @@ Message encode(const StepRequest& request) {
     out.add("cwd", request.cwd);
     out.add("batch-script", request.batch_script);
     for (const std::string& entry : request.environment) out.add("env", entry);
+    out.add_number("tasks", request.tasks);
+    out.add_number("node-index", request.node_index);
     for (const std::string& entry : request.settings) out.add("setting", entry);
     return out;
 }
@@ -49,6 +51,8 @@ StepRequest decode_step(const Message& message) {
     out.cwd = message.value("cwd");
     out.batch_script = message.value("batch-script");
     out.environment = message.all("env");
+    out.tasks = static_cast<uint32_t>(message.number("tasks", id_limit));
+    out.node_index = static_cast<uint32_t>(message.number("node-index", id_limit));
     out.settings = message.all("setting");
     return out;
 }
@@ -72,6 +76,7 @@ Message encode(const Ready& ready) {
     for (uint32_t type : ready.namespaces) out.add_number("namespace", type);
     out.add_number("remap-root", ready.remap_root ? 1 : 0);
     out.add_number("writable", ready.writable ? 1 : 0);
+    for (const std::string& word : ready.entrypoint) out.add("entrypoint", word);
     for (const EnvironmentChange& change : ready.environment)
         if (change.value)
             out.add("set", cat(change.name, '=', *change.value));
@@ -87,6 +92,7 @@ Ready decode_ready(const Message& message) {
     out.seccomp_program = message.value("seccomp");
     out.remap_root = message.find("remap-root") == "1";
     out.writable = message.find("writable") != "0";
+    out.entrypoint = message.all("entrypoint");
     for (const auto& [key, value] : message.records) {
         size_t equals = value.find('=');
         uint64_t type = 0;

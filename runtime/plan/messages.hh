@@ -35,6 +35,8 @@ struct StepRequest {
     std::string cwd;
     std::string batch_script;              ///< host path of the spooled script; empty when this is no batch step
     std::vector<std::string> environment;  ///< NAME=VALUE of the step
+    uint32_t tasks = 1;      ///< of the step on this node
+    uint32_t node_index = 0; ///< of this node among those of the step
     std::vector<std::string> settings = {};  ///< BERTH_KEY=VALUE: keys of the site file that plugstack.conf sets
     bool operator==(const StepRequest&) const = default;
 };
@@ -51,6 +53,7 @@ struct Ready {
     std::string seccomp_program;  ///< an array of struct sock_filter, or empty
     std::vector<uint32_t> namespaces = {};  ///< CLONE_NEW* of each descriptor after the first two
     bool remap_root = false, writable = true;  ///< as the container was started, for those who ask for something else
+    std::vector<std::string> entrypoint = {};  ///< of the image, for those who run it
     bool operator==(const Ready&) const = default;
 };
 

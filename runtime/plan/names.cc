@@ -72,6 +72,29 @@ std::string parse_save_path(std::string_view text) {
     return std::string(text);
 }
 
+std::string save_path_on(const std::string& path, const std::string& cwd, const std::string& node, uint32_t index) {
+    std::string out = path.starts_with('/') ? "" : cwd + "/";
+    bool own = false;
+    for (size_t at = 0; at < path.size(); ++at) {
+        bool sign = path[at] == '%' && at + 1 < path.size() && (path[at + 1] == 'N' || path[at + 1] == '%');
+        if (!sign) {
+            out += path[at];
+            continue;
+        }
+        own |= path[++at] == 'N';
+        out += path[at] == 'N' ? node : "%";
+    }
+    return own || index == 0 ? out : "";
+}
+
+bool is_step_name(std::string_view name) {
+    auto number = [](std::string_view text) { return !text.empty() && std::all_of(text.begin(), text.end(), digit); };
+    size_t dot = name.find('.');
+    if (dot == name.npos || !number(name.substr(0, dot))) return false;
+    std::string_view step = name.substr(dot + 1);
+    return number(step) || step == "batch" || step == "interactive";
+}
+
 bool parse_bool(std::string_view text, std::string_view setting) {
     std::string word = lower(text);
     for (const char* yes : {"1", "true", "yes", "y", "on"})

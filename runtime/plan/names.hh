@@ -1,5 +1,6 @@
 // Grammars of the small words a user gives: container names, environment variable names, absolute paths. Pure.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,13 @@ std::string parse_workdir(std::string_view text);
 
 /// The value of --container-save: the path of a file, absolute or relative. Throws Error with a caret for what can only be a directory.
 std::string parse_save_path(std::string_view text);
+
+/// Where a node of a step saves: below `cwd` when the path is relative, with %N as the node's name and %% as a percent sign. Empty: not on this node, since
+/// without %N all would write one file, which is the first node's (`index` 0).
+std::string save_path_on(const std::string& path, const std::string& cwd, const std::string& node, uint32_t index);
+
+/// True for JOB.STEP, as containers without a name are called: digits, a dot, and digits, "batch" or "interactive".
+bool is_step_name(std::string_view name);
 
 /// 1/true/yes/y/on and 0/false/no/n/off, any case; throws Error naming `setting` for anything else.
 bool parse_bool(std::string_view text, std::string_view setting);

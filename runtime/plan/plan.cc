@@ -265,6 +265,7 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
 
     set_workdir(plan, request, image);
     plan.environment = environment_rules(plan, request, image, home);
+    plan.entrypoint = image.entrypoint;
     plan.command = image.entrypoint;
     plan.command.insert(plan.command.end(), image.cmd.begin(), image.cmd.end());
     return plan;

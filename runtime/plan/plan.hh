@@ -101,6 +101,7 @@ struct Plan {
     bool workdir_required = false;  ///< asked for by option: missing is an error; else made from the image's WorkingDir
     EnvironmentRules environment;
     SystemCalls system_calls;
+    std::vector<std::string> entrypoint;  ///< of the image
     std::vector<std::string> command;  ///< entrypoint and cmd of the image, for `berth run` without a command
 };
 

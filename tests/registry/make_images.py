@@ -51,6 +51,22 @@ def removals():
     ])
 
 
+ENTRYPOINT = """#!/bin/sh
+echo "== ENTRYPOINT =="
+echo "to the standard error" >&2
+export FROM_ENTRYPOINT="${ENTRY_VAR:-unset}" PATH="/entry:$PATH"
+unset IMAGE_VAR
+case $ENTRY_DO in
+  fail) echo "cannot go on" >&2; exit 3 ;;
+  ignore) exit 0 ;;
+  hang) kill -STOP $$ ;;
+  stdin) read -r line || line=nothing; export READ="$line" ;;
+esac
+: > /entrypoint-ran
+exec "$@"
+"""
+
+
 def tiny(base, architecture):
     """A small root from the base tar, with a file that names its platform."""
     entries = [directory(name) for name in ("etc", "usr", "usr/bin", "usr/lib", "usr/lib64", "usr/lib/x86_64-linux-gnu", "srv")]
@@ -81,6 +97,9 @@ def build(base, out):
     }))
     arm64 = Layout(out / "arm64")
     arm64.publish(arm64.index({"arm64": arm64.image([other], CONFIG, architecture="arm64")}))
+
+    entry = Layout(out / "entry")
+    entry.publish(entry.image([small, tar([file("entry.sh", ENTRYPOINT, 0o755)])], CONFIG | {"Entrypoint": ["/entry.sh"]}))
 
     bare = Layout(out / "bare")
     bare.publish(bare.image([tar([file("bare", program(), 0o755)])], {}))

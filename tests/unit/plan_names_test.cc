@@ -32,3 +32,13 @@ TEST_CASE("booleans of the environment and nothing else", "[plan]") {
     for (const char* no : {"0", "False", "no", "N", "off"}) CHECK_FALSE(parse_bool(no, "X"));
     for (const char* bad : {"", "2", "maybe", "yes "}) CHECK_THROWS_AS(parse_bool(bad, "X"), Error);
 }
+
+TEST_CASE("names: where a node saves, and the names of steps", "[names]") {
+    CHECK(save_path_on("a.sqsh", "/w", "n1", 0) == "/w/a.sqsh");
+    CHECK(save_path_on("/x/a.sqsh", "/w", "n1", 0) == "/x/a.sqsh");
+    CHECK(save_path_on("/x/a.sqsh", "/w", "n2", 1) == "");
+    CHECK(save_path_on("%N/a-%N.sqsh", "/w", "n2", 1) == "/w/n2/a-n2.sqsh");
+    CHECK(save_path_on("100%%N%.sqsh", "/w", "n1", 0) == "/w/100%N%.sqsh");
+    for (const char* name : {"1.0", "12.345", "7.batch", "7.interactive"}) CHECK(is_step_name(name));
+    for (const char* name : {"", "1", "1.", ".0", "a.0", "1.a", "1.0.0", "1.batchx"}) CHECK_FALSE(is_step_name(name));
+}

@@ -50,6 +50,18 @@ TEST_CASE("containers are made, found, listed and removed", "[container]") {
     CHECK(std::filesystem::is_empty(temp / "deep/er/data/locks"));
 }
 
+TEST_CASE("a job's containers are apart from the others", "[container]") {
+    fixtures::TempFolder temp;
+    ContainerFolder all = ContainerFolder::open(temp / "data"), job = ContainerFolder::open(temp / "data", "job17");
+    Fd lock = job.lock("a");
+    job.create("a", sample());
+    CHECK(all.names().empty());
+    CHECK(job.names() == std::vector<std::string>{"a"});
+    std::filesystem::create_directories(temp / "data/jobx_a");
+    std::filesystem::create_directories(temp / "data/job3_a_b");
+    CHECK(all.jobs() == std::vector<uint32_t>{3, 17});
+}
+
 TEST_CASE("what a kill left of a container is none, and gives way to the next of its name", "[container]") {
     fixtures::TempFolder temp;
     ContainerFolder folder = ContainerFolder::open(temp / "data");

@@ -1,0 +1,230 @@
+#include "runtime/step_container.hh"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/container_start.hh"
+#include "runtime/container_use.hh"
+#include "runtime/entrypoint.hh"
+#include "runtime/facts.hh"
+#include "runtime/step_save.hh"
+#include "runtime/step_scope.hh"
+#include "runtime/task_process.hh"
+
+namespace berth {
+
+namespace {
+
+plan::Job job_of(const plan::StepRequest& request) {
+    plan::Job job;
+    job.id = cat(request.job, '.', request.step);
+    job.node = request.node;
+    // What srun --pty sets for the task that has the terminal.
+    job.has_terminal = std::any_of(request.environment.begin(), request.environment.end(), [](const std::string& entry) { return entry.starts_with("SLURM_PTY_PORT="); });
+    if (!request.batch_script.empty()) job.bind_read_only.push_back(request.batch_script);
+    return job;
+}
+
+/// Where the container of a step that has no name is reached by other steps of the user. The node's name is in it for machines with several slurmd.
+class StepAddress {
+  public:
+    StepAddress(const StepStart& start, const std::string& step) : folder_(sys::open_file(run_directory(start.caller), O_RDONLY | O_DIRECTORY)), name_(cat(start.step.node, ".", step)) {}
+    StepAddress(const StepAddress&) = delete;
+    StepAddress& operator=(const StepAddress&) = delete;
+    ~StepAddress() {
+        if (listens_) ::unlinkat(folder_.get(), name_.c_str(), 0);
+    }
+
+    Fd listen() {
+        Fd out = new_socket();
+        ::unlinkat(folder_.get(), name_.c_str(), 0);
+        sockaddr_un address = this->address();
+        if (::bind(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || ::listen(out.get(), 128) != 0)
+            throw SysError(cat("making the socket ", name_, " by which other steps join"));
+        listens_ = true;
+        return out;
+    }
+
+    /// Empty when no such step runs.
+    Fd connect() const {
+        Fd out = new_socket();
+        sockaddr_un address = this->address();
+        return ::connect(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 ? std::move(out) : Fd();
+    }
+
+  private:
+    static Fd new_socket() {
+        Fd out(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+        if (!out) throw SysError("making the socket of a step");
+        return out;
+    }
+
+    /// By way of the descriptor: a server's root is its container's, and an address is at most 108 bytes.
+    sockaddr_un address() const {
+        std::string path = cat("/proc/self/fd/", folder_.get(), "/", name_);
+        sockaddr_un out{};
+        out.sun_family = AF_UNIX;
+        if (path.size() >= sizeof out.sun_path) throw Error(cat("making the socket ", name_, " of a step: the node's name is too long"));
+        std::memcpy(out.sun_path, path.c_str(), path.size() + 1);
+        return out;
+    }
+
+    Fd folder_;
+    std::string name_;
+    bool listens_ = false;
+};
+
+using Changes = std::vector<plan::EnvironmentChange>;
+
+/// What an entrypoint gets: of the job's variables those of --container-env, and who and where the user is.
+std::vector<std::string> entrypoint_environment(const StepStart& start) {
+    std::vector<std::string> names = start.wanted.env, out;
+    names.insert(names.end(), {"HOME", "USER", "LOGNAME"});
+    for (const std::string& text : start.step.environment)
+        if (std::find(names.begin(), names.end(), text.substr(0, text.find('='))) != names.end()) out.push_back(text);
+    return out;
+}
+
+/// Runs the image's entrypoint, if there is one and it is asked for. `changes` are the container's to entrypoint_environment().
+Changes changes_of_entrypoint(const StepStart& start, const StartedContainer& container, const std::vector<std::string>& words, const Changes& changes) {
+    if (words.empty() || !start.wanted.entrypoint.value_or(start.site.entrypoint)) return {};
+    EntrypointRun run{container, words, changed_environment(entrypoint_environment(start), changes), {}, {}, start.watch.descriptor, start.watch.ready};
+    run.note = [&](const std::string& line) { start.tasks.note(line); };
+    if (start.wanted.entrypoint_log) run.log = [&](const std::string& line) { start.tasks.note(cat("entrypoint: ", line)); };
+    return run_entrypoint(run);
+}
+
+/// Served by this process for the step alone; other steps may join it while it runs.
+class OwnContainer : public StepContainer {
+  public:
+    explicit OwnContainer(StepStart& start) : address_(start, cat(start.step.job, ".", start.step.step)) {
+        OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch);
+        plan_ = plan::make_plan(start.wanted, start.caller, job_of(start.step), start.site, host_facts(), opened.image.index.config());
+        if (std::string path = save_path_of(start); !path.empty()) saver_.emplace(start, record_of(start, opened), cat("of step ", start.step.job, ".", start.step.step), path);
+        start.tasks.listen(address_.listen());
+        container_ = start_container(plan_, std::move(opened.image), start.site);
+        kept_ = start.wanted.env;
+        entrypoint_ = changes_of_entrypoint(start, container_, plan_.entrypoint, plan::environment_changes(plan_.environment, entrypoint_environment(start)));
+    }
+
+    StepTasks::Answer answer(const std::vector<std::string>& environment) override {
+        plan::Ready ready = ready_of(plan_, container_);
+        ready.environment = with_entrypoint(plan::environment_changes(plan_.environment, environment), entrypoint_, kept_, environment);
+        return {plan::encode(ready), namespaces_of(container_)};
+    }
+
+    void end(bool all_entered) override {
+        end_container(container_);
+        if (saver_) saver_->save(container_.upper.get(), all_entered);
+    }
+
+  private:
+    static plan::ContainerRecord record_of(const StepStart& start, const OpenedImage& opened) {
+        plan::Reference reference = plan::with_absolute_path(plan::parse_reference(start.wanted.image), start.caller.cwd);
+        plan::ContainerRecord out;
+        out.image = reference.text();
+        out.digest = opened.digest;
+        if (opened.digest.empty()) out.image_file = reference.path;
+        return out;
+    }
+
+    StepAddress address_;
+    plan::Plan plan_;
+    std::optional<StepSaver> saver_;
+    StartedContainer container_;
+    std::vector<std::string> kept_;  ///< names of --container-env
+    Changes entrypoint_;
+};
+
+/// One with a name, or another step's, which somebody else serves: this process is a member of it.
+class SharedContainer : public StepContainer {
+  public:
+    explicit SharedContainer(StepStart& start) : start_(std::move(start)) {
+        ContainerStart wanted{*start_.wanted.name, start_.wanted, {}, false, start_.caller, job_of(start_.step), start_.site, start_.watch};
+        if (!start_.mounts.empty()) wanted.mounts.push_back(start_.mounts);
+        wanted.watch.progress = [this](const std::string& line) { start_.tasks.note(line); };
+        wanted.inherit = false;
+        wanted.mounts_option = "--container-mounts";
+        wanted.forked = [this] { start_.tasks.close(); };
+        if (!join_step(wanted)) use(wanted);
+        start_.tasks.watch(used_.connection.get());
+        run_entrypoint();
+    }
+
+    StepTasks::Answer answer(const std::vector<std::string>& environment) override {
+        auto joined = ask_to_join(used_.connection.get(), environment);
+        if (!joined) return {plan::encode(plan::Failure{cat("container ", name(), ": it has ended: it was removed by force, or its helper was killed"), exit_failure, false}), {}};
+        const StartedContainer& container = used_.joined.container;
+        Changes changes = changes_but(start_.wanted.env, std::move(joined->environment), environment);
+        plan::Ready ready{container.workdir, with_entrypoint(std::move(changes), entrypoint_, start_.wanted.env, environment), container.seccomp_program};
+        for (const OwnNamespace& own : container.namespaces) ready.namespaces.push_back(static_cast<uint32_t>(own.type));
+        return {plan::encode(ready), namespaces_of(container)};
+    }
+
+    void end(bool all_entered) override {
+        if (!folder_) return leave(std::move(used_.connection));
+        {
+            Fd hold = folder_->hold(name());
+            leave(std::move(used_.connection));
+            if (std::string path = save_path_of(start_); !path.empty()) StepSaver(start_, used_.record, name(), path).save(folder_->upper(name()).get(), all_entered);
+        }
+        sweep_jobs(start_.site, start_.caller);
+    }
+
+  private:
+    const std::string& name() const { return start_.wanted.name->name; }
+
+    /// A container that has no name is called by its step, while that runs.
+    bool join_step(const ContainerStart& wanted) {
+        if (!plan::is_step_name(name()) || wanted.wanted.mode == plan::NameMode::create) return false;
+        used_.connection = StepAddress(start_, name()).connect();
+        auto joined = used_.connection ? join_running(wanted, used_.connection.get(), start_.step.environment) : std::nullopt;
+        if (!joined) return false;
+        if (!start_.wanted.save.empty()) throw Error(cat("--container-save: the container ", name(), " belongs to another step, which alone can save it"));
+        used_.joined = std::move(*joined);
+        return true;
+    }
+
+    void use(const ContainerStart& wanted) {
+        if (std::string path = save_path_of(start_); !path.empty()) check_save_folder(path);
+        bool of_job = start_.site.container_scope == "job";
+        folder_ = open_container_folder(start_.site, start_.caller, of_job ? job_scope(start_.step.job) : "global");
+        if (of_job) mark_job(start_.caller, start_.step.job, folder_->path());
+        used_ = use_container(*folder_, wanted, start_.step.environment);
+    }
+
+    /// Of the step, not of the container: each step that asks for it runs it.
+    void run_entrypoint() {
+        StartedContainer& container = used_.joined.container;
+        if (start_.wanted.workdir) container.workdir = *start_.wanted.workdir;
+        if (!start_.wanted.entrypoint.value_or(start_.site.entrypoint)) return;
+        std::vector<std::string> environment = entrypoint_environment(start_);
+        auto joined = ask_to_join(used_.connection.get(), environment);
+        if (!joined) throw Error(cat("container ", name(), ": it ended before the image's entrypoint could run"));
+        entrypoint_ = changes_of_entrypoint(start_, container, used_.joined.entrypoint, changes_but(start_.wanted.env, joined->environment, environment));
+    }
+
+    StepStart start_;
+    std::optional<ContainerFolder> folder_;
+    UsedContainer used_;
+    Changes entrypoint_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepContainer> start_step_container(StepStart start) {
+    if (start.wanted.name) return std::make_unique<SharedContainer>(start);
+    return std::make_unique<OwnContainer>(start);
+}
+
+}  // namespace berth

@@ -1,0 +1,77 @@
+#!/usr/bin/env bats
+# Steps that join a container that runs: by its name, or by the step it belongs to.
+load helper
+
+setup() {
+  cancel_everything
+  alice srun -w n1 berth rm --force exec 2> /dev/null || true
+  in_home 'rm -f started'
+}
+
+teardown() {
+  cancel_everything
+  alice srun -w n1 berth rm --force exec 2> /dev/null || true
+}
+
+# A step that runs in a container until it is ended: start_first OPTIONS...
+start_first() {
+  alice srun -w n1 --container-image="$image" --container-mounts=/home/alice "$@" \
+    bash -c 'cd /var; export FIRST=1; echo first > /tmp/first; echo $SLURM_JOB_ID.$SLURM_STEP_ID > /home/alice/started; sleep 600' > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
+  wait_until 20 alice test -s started
+}
+
+# shellcheck disable=SC2016
+look='cat /tmp/first; echo "$PWD ${FIRST-pristine} $IMAGE_VAR"; readlink /proc/self/ns/mnt /proc/self/ns/net'
+
+@test "a second step joins: same files and namespaces, the image's environment and working directory" {
+  start_first --container-name=exec --container-unshare=net
+  run -0 alice srun -w n1 --container-name=exec:exec sh -c "$look"
+  expect_output_like $'^first\n/srv pristine from-image\n'
+  expect_equal "$(grep -c "$(readlink /proc/self/ns/net)" <<< "$output" || true)" 0
+  run -0 alice srun -w n1 -n2 --container-name=exec --container-workdir=/tmp sh -c pwd
+  expect_equal "$output" $'/tmp\n/tmp'
+}
+
+@test "a step without a name is joined by JOB.STEP, and by that alone while it runs" {
+  start_first
+  step=$(alice cat started)
+  run -0 alice srun -w n1 --container-name="$step" sh -c "$look"
+  expect_output_like $'^first\n/srv pristine from-image\n'
+  run -0 alice srun -w n1 --container-name="$step:exec" true
+  run "$box" run -u bob -- srun -w n1 --container-name="$step:exec" true
+  expect_failure
+  cancel_everything
+  run alice srun -w n1 --container-name="$step:exec" true
+  expect_failure
+  expect_output_like "there is none of that name"
+}
+
+@test "joining ignores mounts aloud, and refuses what the container has not" {
+  start_first --container-name=exec
+  run -0 alice srun -w n1 --container-name=exec --container-mounts=/tmp:/mnt/test sh -c 'test ! -e /mnt/test'
+  expect_output_like "ignoring --container-mounts"
+  for namespace in net:network ipc:IPC uts:UTS; do
+    run alice srun -w n1 --container-name=exec --container-unshare="${namespace%:*}" true
+    expect_failure
+    expect_one_error_line
+    expect_output_like "not in a separate ${namespace#*:} namespace"
+  done
+  run alice srun -w n1 --container-name=exec --container-remap-root true
+  expect_failure
+  expect_output_like "not started with"
+}
+
+# bats test_tags=cgroup
+@test "the container outlives the step that started it for as long as another is in it" {
+  in_home "srun -w n1 --container-name=exec --container-image=$image --container-mounts=/home/alice sh -c 'touch /home/alice/started; sleep 3; echo first done'" > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
+  wait_until 20 alice test -e started
+  run -0 alice srun -w n1 --container-name=exec:exec sh -c 'sleep 5; only-in-image'
+  expect_equal "$output" "only in the image"
+  expect_no_leftovers
+}
+
+@test "no_exec on one that runs works on the same files" {
+  start_first --container-name=exec
+  run -0 alice srun -w n1 --container-name=exec:no_exec touch /opt/second
+  run -0 alice srun -w n1 --container-name=exec test -e /opt/second
+}

@@ -1,0 +1,122 @@
+#!/usr/bin/env bats
+# --container-name: a container's files from step to step and job to job, its modes, its scope, and its end.
+load helper
+
+setup() {
+  remove_all
+}
+
+teardown() {
+  remove_all
+}
+
+remove_all() {
+  alice srun -w n1 bash -c 'for name in $(berth ps --json | jq -r ".containers[].name"); do berth rm --force "$name"; done' || true
+}
+
+named() { alice srun -w n1 --container-name="$@"; }
+
+@test "what a named container wrote is there for the next job, with or without the image; an unnamed one leaves nothing" {
+  run -0 named keep --container-image="$image" --container-remap-root sh -c 'echo kept > /opt/kept; mkdir /opt/dir'
+  expect_equal "$output" ""
+  run -0 named keep cat /opt/kept
+  expect_equal "$output" kept
+  run -0 named keep --container-image="$image" -n2 sh -c 'cat /opt/kept; id -u'
+  expect_equal "$(sort -u <<< "$output")" "$(printf '%s\n' "$(alice id -u)" kept)"
+  run -0 contained sh -c 'test ! -e /opt/kept'
+  run -0 named other --container-image="$image" sh -c 'test ! -e /opt/kept'
+}
+
+@test "modes: create refuses an old one, exec one that does not run, a name without an image one that is not there" {
+  run named keep true
+  expect_failure
+  expect_one_error_line
+  expect_output_like "container keep: there is none of that name"
+  run -0 named keep:create --container-image="$image" touch /opt/kept
+  run named keep:create --container-image="$image" true
+  expect_failure
+  expect_output_like "exists already"
+  run named keep:exec true
+  expect_failure
+  expect_output_like "does not run"
+  run -0 named keep:no_exec test -e /opt/kept
+}
+
+@test "removed by hand it begins anew" {
+  run -0 named keep --container-image="$image" touch /opt/kept
+  run -0 alice srun -w n1 berth rm keep
+  run named keep test -e /opt/kept
+  expect_failure
+  run -0 named keep --container-image="$image" test ! -e /opt/kept
+}
+
+@test "by variable, and the flag wins" {
+  run -0 in_home "PYXIS_CONTAINER_NAME=keep srun -w n1 --container-image=$image touch /opt/kept"
+  run -0 in_home "BERTH_CONTAINER_NAME=keep srun -w n1 test -e /opt/kept"
+  run -0 in_home "PYXIS_CONTAINER_NAME=keep srun -w n1 --container-name=flag --container-image=$image test ! -e /opt/kept"
+}
+
+@test "every node has its own; other users have theirs" {
+  run -0 alice srun -N2 --container-name=keep --container-image="$image" sh -c 'echo $SLURMD_NODENAME > /opt/node'
+  run -0 alice srun -N2 --container-name=keep sh -c 'test "$(cat /opt/node)" = "$SLURMD_NODENAME"'
+  run "$box" run -u bob -- srun -w n1 --container-name=keep true
+  expect_failure
+  alice srun -w n2 berth rm keep
+}
+
+@test "read-only, mounts and roots are each step's own choice" {
+  run -0 named keep --container-image="$image" --container-remap-root --container-mounts=/home:/mnt/home sh -c 'touch /opt/kept; test -d /mnt/home/alice'
+  run named keep --container-readonly sh -c 'id -u; test ! -e /mnt/home/alice; touch /opt/more'
+  expect_failure
+  expect_output_like "Read-only file system"
+  expect_output_like "^$(alice id -u)"
+  run -0 named keep --container-mounts=/home:/opt/home test -d /opt/home/alice
+}
+
+@test "sbatch: the script runs in the container, and steps of other jobs find what it wrote" {
+  run -0 in_home "printf '#!/bin/sh\nonly-in-image\necho script > /opt/script\n' > named.sh; sbatch -W -w n1 -o named.out --container-name=keep --container-image=$image named.sh; cat named.out; rm named.sh named.out"
+  expect_output_like "only in the image"
+  run -0 named keep cat /opt/script
+  expect_equal "$output" script
+}
+
+# bats test_tags=cgroup
+@test "scope job: the steps of a job share it, another job does not, and it goes with the job" {
+  run -0 in_home "BERTH_DEFAULTS_CONTAINER_SCOPE=job salloc -w n1 bash -c '
+    srun --container-name=mine --container-image=$image touch /opt/kept
+    srun --container-name=mine test -e /opt/kept && echo shared'"
+  expect_output_like shared
+  wait_until 10 no_containers_of_jobs
+  run in_home "BERTH_DEFAULTS_CONTAINER_SCOPE=job srun -w n1 --container-name=mine true"
+  expect_failure
+}
+
+no_containers_of_jobs() {
+  root bash -c "! ls -d $state/nodes/n1/store/*.containers/job* && ! ls $state/nodes/n1/run/*/job-*"
+}
+
+@test "scope job: what an epilog could not remove goes with a later step of the user" {
+  root bash -c "mkdir -p $state/nodes/n1/store/2001.containers/job1_left/upper && touch $state/nodes/n1/store/2001.containers/job1_left/state && chown -R 2001:2001 $state/nodes/n1/store/2001.containers"
+  run -0 named keep --container-image="$image" true
+  wait_until 10 no_containers_of_jobs
+}
+
+# bats test_tags=cgroup
+@test "kill -9 of slurmstepd, of the container's helper, and scancel: the files stay, nothing else does" {
+  for how in stepd helper scancel; do
+    in_home 'rm -f started'
+    in_home "srun -w n1 --container-name=keep --container-image=$image --container-mounts=/home/alice sh -c 'echo $how >> /opt/kept; touch /home/alice/started; sleep 600'" > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    wait_until 20 alice test -e started
+    case $how in
+      stepd) kill -9 "$(pgrep -f 'slurmstepd: \[' | head -n 1)" ;;
+      helper) berth_processes | xargs kill -9 ;;
+      scancel) root scancel -u alice ;;
+    esac
+    expect_no_leftovers
+    cancel_everything
+    wait "$!" || true
+    wait_until 30 "$box" status
+  done
+  run -0 named keep cat /opt/kept
+  expect_equal "$output" $'stepd\nhelper\nscancel'
+}

@@ -1,0 +1,61 @@
+#!/usr/bin/env bats
+# --container-save: the container as one file after the last task.
+load helper
+
+setup() {
+  in_home 'rm -rf saved; mkdir saved'
+}
+
+teardown() {
+  cancel_everything
+  in_home 'rm -rf saved'
+}
+
+@test "what the tasks wrote is in the file when srun returns; an old file is replaced; relative to the job's directory" {
+  run -0 contained -n2 --container-save=/home/alice/saved/a.sqsh sh -c 'echo $SLURM_PROCID >> /opt/tasks'
+  expect_output_like "saved the container as /home/alice/saved/a.sqsh"
+  run -0 in_home "cd saved; srun -w n1 --container-image=./a.sqsh --container-save=a.sqsh sh -c 'sort /opt/tasks | xargs; echo \$IMAGE_VAR; touch /opt/more' 2> /dev/null"
+  expect_equal "$output" $'0 1\nfrom-image'
+  run -0 in_home "cd saved; srun -w n1 --container-image=./a.sqsh test -e /opt/more && ls -A"
+  expect_equal "$output" a.sqsh
+  expect_no_leftovers
+}
+
+@test "a command that fails is saved all the same, with its own exit code" {
+  run -3 contained --container-save=/home/alice/saved/a.sqsh sh -c 'touch /opt/work; exit 3'
+  run -0 in_home "srun -w n1 --container-image=./saved/a.sqsh test -e /opt/work"
+}
+
+@test "on two nodes the first one saves, or each with %N" {
+  run -0 alice srun -N2 --container-image="$image" --container-save=saved/a.sqsh sh -c 'echo $SLURM_NODEID > /opt/node'
+  run -0 in_home "srun -w n1 --container-image=./saved/a.sqsh cat /opt/node 2> /dev/null"
+  expect_equal "$output" 0
+  run -0 alice srun -N2 --container-image="$image" --container-save=saved/%N.sqsh true
+  run -0 in_home "ls saved"
+  expect_equal "$output" $'a.sqsh\nn1.sqsh\nn2.sqsh'
+}
+
+@test "a folder that cannot be written to is an error before the tasks; a start that fails saves nothing" {
+  run contained --container-save=/no/such/a.sqsh touch /home/alice/ran
+  expect_failure
+  expect_one_error_line
+  expect_output_like "saving the container as /no/such/a.sqsh"
+  run ! contained --container-save=saved/a.sqsh --container-workdir=/not/there true
+  run ! alice test -e saved/a.sqsh
+}
+
+@test "with a name, and by variable" {
+  run -0 in_home "PYXIS_CONTAINER_SAVE=saved/a.sqsh srun -w n1 --container-image=$image --container-name=save-test touch /opt/named"
+  run -0 in_home "srun -w n1 --container-image=./saved/a.sqsh test -e /opt/named; srun -w n1 berth rm save-test"
+}
+
+# bats test_tags=cgroup
+@test "a step that is cancelled in its work is saved; one that is cancelled while it saves leaves no file" {
+  in_home 'rm -f started'
+  in_home "srun -w n1 --container-image=$image --container-mounts=/home/alice --container-save=saved/a.sqsh sh -c 'touch /opt/work /home/alice/started; sleep 600'" > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  wait_until 20 alice test -e started
+  root scancel -u alice
+  wait "$!" || true
+  wait_until 10 alice test -e saved/a.sqsh
+  expect_no_leftovers
+}
