@@ -14,7 +14,7 @@ namespace berth::plan {
 /// A mount made in the container. Mounts are always nosuid; nodev unless `device`.
 struct Mount {
     enum class Kind { bind, tmpfs };
-    enum class Create { automatic, directory, file, none };  ///< what to make when the target is missing; automatic: as the source is
+    using Create = CreateTarget;
     Kind kind = Kind::bind;
     std::string source;  ///< absolute host path (bind)
     std::string target;  ///< absolute container path
@@ -25,6 +25,8 @@ struct Mount {
     bool optional = false;  ///< a source that has gone is no error
     uint64_t size = 0;      ///< tmpfs: bytes, 0 for the kernel's default
     uint32_t mode = 0755;   ///< tmpfs: of its root directory
+    Propagation propagation = Propagation::isolated;
+    std::vector<std::pair<std::string, std::string>> options;  ///< tmpfs: of the user's, before which `mode` and `size` give way
     Create create = Create::automatic;
 };
 
