@@ -12,6 +12,7 @@
 #include "runtime/plan/environment_options.hh"
 #include "runtime/plan/messages.hh"
 #include "runtime/plan/plan.hh"
+#include "runtime/plan/reference.hh"
 #include "runtime/plan/site_file.hh"
 #include "runtime/step_settings.hh"
 #include "runtime/step_tasks.hh"
@@ -36,14 +37,31 @@ plan::Job job_of(const plan::StepRequest& request) {
     return job;
 }
 
-PullWatch watch_of(StepTasks& tasks) {
+/// A step that lacks a task from its start cannot do what it was made for, and the others might wait for it for ever.
+void expect_all(const StepTasks& tasks) {
+    if (tasks.lost()) throw Error("starting the container: a task of the step was killed while it waited (by its user, or for memory); the step ends");
+}
+
+PullWatch watch_of(const plan::Request& wanted, StepTasks& tasks) {
     PullWatch watch;
-    watch.progress = [&tasks](const std::string& line) { tasks.show(line); };
+    // Scripts look for the words that Pyxis has here, followed by the image as it was asked for.
+    bool from_registry = !wanted.image.empty() && plan::parse_reference(wanted.image).kind == plan::Reference::Kind::registry;
+    if (from_registry) watch.failure = cat("failed to import docker image: ", printable(wanted.image, 4096), ": ");
+    watch.progress = [&tasks](const std::string& line) {
+        tasks.show(line);
+        expect_all(tasks);
+    };
     watch.descriptor = tasks.socket();
     watch.ready = [&tasks] {
         if (!tasks.accept()) throw StepOver{};
     };
     return watch;
+}
+
+/// The home that counts inside is the job's, as everywhere in Slurm; logins and settings keep to the account's.
+void take_home(plan::Caller& caller, const std::vector<std::string>& environment) {
+    for (const std::string& entry : environment)
+        if (entry.starts_with("HOME=/")) caller.home = entry.substr(5);
 }
 
 /// The table of contents of a start.
@@ -57,23 +75,28 @@ RunningContainer start(const plan::StepRequest& request, StepTasks& tasks) {
     plan::Caller caller = caller_of_this_process();
     if (caller.uid != request.uid || caller.gid != request.gid) throw Error("the container's helper does not run as the owner of the step");
     caller.cwd = request.cwd;
+    take_home(caller, request.environment);
     plan::Site site = load_site();
     plan::apply_environment(site, request.settings);
     plan::apply_environment(site, request.environment);
-    OpenedImage opened = open_image(wanted.image, caller, site, watch_of(tasks));
+    OpenedImage opened = open_image(wanted.image, caller, site, watch_of(wanted, tasks));
     plan::Plan plan = plan::make_plan(wanted, caller, job_of(request), site, host_facts(), opened.image.index.config());
     return {plan.environment, start_container(plan, std::move(opened.image), site)};
 }
 
-/// Answers the tasks until the step ends.
-void serve(StepTasks& tasks, const StepTasks::Answering& answering) {
-    while (tasks.serve(answering)) {
+/// One task prints the error; all end with its code.
+void serve_failure(StepTasks& tasks, const Error& error) {
+    bool shown = false;
+    auto answer = [&](const plan::TaskRequest&) -> StepTasks::Answer {
+        return {plan::encode(plan::Failure{error.what(), error.exit_code(), std::exchange(shown, true)}), {}};
+    };
+    while (tasks.serve(answer)) {
     }
 }
 
 void serve_container(StepTasks& tasks, const RunningContainer& running) {
     const StartedContainer& container = running.container;
-    serve(tasks, [&](const plan::TaskRequest& task) -> StepTasks::Answer {
+    auto answer = [&](const plan::TaskRequest& task) -> StepTasks::Answer {
         plan::Ready ready{container.workdir, plan::environment_changes(running.environment, task.environment), container.seccomp_program};
         StepTasks::Answer out{{}, {container.user_namespace.get(), container.mount_namespace.get()}};
         for (const OwnNamespace& own : container.namespaces) {
@@ -82,16 +105,16 @@ void serve_container(StepTasks& tasks, const RunningContainer& running) {
         }
         out.message = plan::encode(ready);
         return out;
-    });
+    };
+    try {
+        while (tasks.serve(answer)) expect_all(tasks);
+    } catch (const Error& error) {
+        // Those that run already end here; those that wait are told.
+        end_container(container);
+        serve_failure(tasks, error);
+        return;
+    }
     end_container(container);
-}
-
-/// One task prints the error; all end with its code.
-void serve_failure(StepTasks& tasks, const Error& error) {
-    bool shown = false;
-    serve(tasks, [&](const plan::TaskRequest&) -> StepTasks::Answer {
-        return {plan::encode(plan::Failure{error.what(), error.exit_code(), std::exchange(shown, true)}), {}};
-    });
 }
 
 }  // namespace

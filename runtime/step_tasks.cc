@@ -1,10 +1,17 @@
 #include "runtime/step_tasks.hh"
 
+#include <algorithm>
 #include <cerrno>
 
 #include "runtime/base/error.hh"
 
 namespace berth {
+
+namespace {
+
+bool is_over(int events) { return (events & (POLLHUP | POLLERR)) != 0; }
+
+}  // namespace
 
 bool StepTasks::accept() {
     for (;;) {
@@ -47,9 +54,16 @@ bool StepTasks::serve(const Answering& answering) {
     }
     size_t position = 0;
     for (Task& task : tasks_)
-        if (entries[++position].revents != 0) handle(task, answering);
+        if (int events = entries[++position].revents; events != 0) handle(task, events, answering);
     tasks_.remove_if([](const Task& task) { return task.gone || (task.answered && task.outbox.empty()); });
     return entries[0].revents == 0 || accept();
+}
+
+bool StepTasks::lost() const {
+    std::vector<pollfd> entries = waiting();
+    if (lost_ || ::poll(entries.data(), entries.size(), 0) <= 0) return lost_;
+    size_t position = 0;
+    return std::any_of(tasks_.begin(), tasks_.end(), [&](const Task& task) { return is_over(entries[++position].revents) && !task.answered; });
 }
 
 std::vector<pollfd> StepTasks::waiting() const {
@@ -62,9 +76,11 @@ std::vector<pollfd> StepTasks::waiting() const {
 }
 
 /// Whatever is wrong with one task's connection ends that connection alone.
-void StepTasks::handle(Task& task, const Answering& answering) {
+void StepTasks::handle(Task& task, int events, const Answering& answering) {
     try {
-        if (!task.answered) {
+        // What a task asked before it was killed is not answered: the one answer that is shown would be lost with it.
+        task.gone = is_over(events);
+        if (!task.answered && !task.gone) {
             Inbox::Status status = task.inbox.read(task.socket.get());
             if (status == Inbox::Status::closed) task.gone = true;
             if (status == Inbox::Status::message) {
@@ -77,6 +93,7 @@ void StepTasks::handle(Task& task, const Answering& answering) {
     } catch (const Error&) {
         task.gone = true;
     }
+    if (task.gone) lost_ = true;
 }
 
 }  // namespace berth

@@ -36,6 +36,9 @@ class StepTasks {
     /// of the step.
     bool serve(const Answering& answering);
 
+    /// True when a task has gone before it got its answer: killed, since a task waits for nothing else. Never waits.
+    bool lost() const;
+
   private:
     struct Task {
         Fd socket;
@@ -45,13 +48,14 @@ class StepTasks {
         bool gone = false;
     };
 
-    void handle(Task& task, const Answering& answering);
+    void handle(Task& task, int events, const Answering& answering);
     std::vector<pollfd> waiting() const;
 
     Fd socket_;
     Inbox inbox_;
     std::list<Task> tasks_;
     std::string unseen_line_;
+    bool lost_ = false;
 };
 
 }  // namespace berth
