@@ -32,7 +32,7 @@ class Report {
 
     /// The digest; throws the error that was reported.
     std::string result(int exit_code, const std::string& reference) const {
-        if (!error_.empty()) throw Error(error_, error_code_);
+        if (!error_.empty()) throw Error(watch_.failure + error_, error_code_);
         if (exit_code != 0 || digest_.empty()) throw Error(cat("pulling ", reference, ": berth-pull ended with code ", exit_code, " and no word; run berth pull by hand to see more"));
         return digest_;
     }

@@ -10,6 +10,7 @@
 #include "runtime/facts.hh"
 #include "runtime/plan/environment_options.hh"
 #include "runtime/plan/messages.hh"
+#include "runtime/plan/reference.hh"
 #include "runtime/plan/site_file.hh"
 #include "runtime/step_container.hh"
 #include "runtime/step_settings.hh"
@@ -22,9 +23,20 @@ namespace {
 /// Not an error: ends a pull when slurmstepd goes meanwhile.
 struct StepOver {};
 
-PullWatch watch_of(StepTasks& tasks) {
+/// A step that lacks a task from its start cannot do what it was made for, and the others might wait for it for ever.
+void expect_all(const StepTasks& tasks) {
+    if (tasks.lost()) throw Error("starting the container: a task of the step was killed while it waited (by its user, or for memory); the step ends");
+}
+
+PullWatch watch_of(const plan::Request& wanted, StepTasks& tasks) {
     PullWatch watch;
-    watch.progress = [&tasks](const std::string& line) { tasks.show(line); };
+    // Scripts look for the words that Pyxis has here, followed by the image as it was asked for.
+    bool from_registry = !wanted.image.empty() && plan::parse_reference(wanted.image).kind == plan::Reference::Kind::registry;
+    if (from_registry) watch.failure = cat("failed to import docker image: ", printable(wanted.image, 4096), ": ");
+    watch.progress = [&tasks](const std::string& line) {
+        tasks.show(line);
+        expect_all(tasks);
+    };
     watch.descriptor = tasks.socket();
     watch.ready = [&tasks] {
         if (!tasks.accept()) throw StepOver{};
@@ -32,36 +44,49 @@ PullWatch watch_of(StepTasks& tasks) {
     return watch;
 }
 
+/// The home that counts inside is the job's, as everywhere in Slurm; logins and settings keep to the account's.
+void take_home(plan::Caller& caller, const std::vector<std::string>& environment) {
+    for (const std::string& entry : environment)
+        if (entry.starts_with("HOME=/")) caller.home = entry.substr(5);
+}
+
 /// What the options and the variables of the step ask for.
 StepStart start_of(const plan::StepRequest& request, StepTasks& tasks) {
     plan::GivenOptions options = request.options;
     plan::add_environment_options(options, request.environment);
-    StepStart out{request, plan::request_of(options), {}, caller_of_this_process(), load_site(), watch_of(tasks), tasks};
+    StepStart out{request, plan::request_of(options), {}, caller_of_this_process(), load_site(), {}, tasks};
+    out.watch = watch_of(out.wanted, tasks);
     if (const std::string* mounts = plan::given(options, "container-mounts")) out.mounts = *mounts;
     if (out.caller.uid != request.uid || out.caller.gid != request.gid) throw Error("the container's helper does not run as the owner of the step");
     out.caller.cwd = request.cwd;
+    take_home(out.caller, request.environment);
     plan::apply_environment(out.site, request.settings);
     plan::apply_environment(out.site, request.environment);
     return out;
 }
 
-/// Answers the tasks until the step ends.
-void serve(StepTasks& tasks, const StepTasks::Answering& answering) {
-    while (tasks.serve(answering)) {
+/// One task prints the error; all end with its code.
+void serve_failure(StepTasks& tasks, const Error& error) {
+    bool shown = false;
+    auto answer = [&](const plan::TaskRequest&) -> StepTasks::Answer {
+        return {plan::encode(plan::Failure{error.what(), error.exit_code(), std::exchange(shown, true)}), {}};
+    };
+    while (tasks.serve(answer)) {
     }
 }
 
 void serve_container(StepTasks& tasks, const plan::StepRequest& request, StepContainer& container) {
-    serve(tasks, [&](const plan::TaskRequest& task) { return container.answer(task.environment); });
+    auto answer = [&](const plan::TaskRequest& task) { return container.answer(task.environment); };
+    try {
+        while (tasks.serve(answer)) expect_all(tasks);
+    } catch (const Error& error) {
+        // Those that run already end here; those that wait are told.
+        container.end(false);
+        tasks.watch(-1);
+        serve_failure(tasks, error);
+        return;
+    }
     container.end(tasks.entered() >= request.tasks);
-}
-
-/// One task prints the error; all end with its code.
-void serve_failure(StepTasks& tasks, const Error& error) {
-    bool shown = false;
-    serve(tasks, [&](const plan::TaskRequest&) -> StepTasks::Answer {
-        return {plan::encode(plan::Failure{error.what(), error.exit_code(), std::exchange(shown, true)}), {}};
-    });
 }
 
 }  // namespace

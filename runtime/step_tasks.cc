@@ -3,11 +3,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "runtime/base/error.hh"
 
 namespace berth {
+
+namespace {
+
+bool is_over(int events) { return (events & (POLLHUP | POLLERR)) != 0; }
+
+}  // namespace
 
 bool StepTasks::accept() {
     for (;;) {
@@ -90,10 +97,17 @@ bool StepTasks::serve(const Answering& answering) {
     if (entries[2].revents != 0) throw Error("the container has ended: it was removed by force, or its helper was killed");
     size_t position = 2;
     for (Task& task : tasks_)
-        if (entries[++position].revents != 0) handle(task, answering);
+        if (int events = entries[++position].revents; events != 0) handle(task, events, answering);
     tasks_.remove_if([](const Task& task) { return task.gone || (task.answered && task.outbox.empty()); });
     if (entries[1].revents != 0) accept_other_step();
     return entries[0].revents == 0 || accept();
+}
+
+bool StepTasks::lost() const {
+    std::vector<pollfd> entries = waiting();
+    if (lost_ || ::poll(entries.data(), entries.size(), 0) <= 0) return lost_;
+    size_t position = 2;
+    return std::any_of(tasks_.begin(), tasks_.end(), [&](const Task& task) { return is_over(entries[++position].revents) && !task.answered && !task.stays; });
 }
 
 std::vector<pollfd> StepTasks::waiting() const {
@@ -107,9 +121,11 @@ std::vector<pollfd> StepTasks::waiting() const {
 }
 
 /// Whatever is wrong with one task's connection ends that connection alone.
-void StepTasks::handle(Task& task, const Answering& answering) {
+void StepTasks::handle(Task& task, int events, const Answering& answering) {
     try {
-        if (!task.answered) {
+        // What a task asked before it was killed is not answered: the one answer that is shown would be lost with it.
+        task.gone = is_over(events);
+        if (!task.answered && !task.gone) {
             Inbox::Status status = task.inbox.read(task.socket.get());
             if (status == Inbox::Status::closed) task.gone = true;
             if (status == Inbox::Status::message) {
@@ -123,6 +139,7 @@ void StepTasks::handle(Task& task, const Answering& answering) {
     } catch (const Error&) {
         task.gone = true;
     }
+    if (task.gone && !task.stays) lost_ = true;
 }
 
 }  // namespace berth

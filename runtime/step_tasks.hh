@@ -54,6 +54,9 @@ class StepTasks {
     /// of the step.
     bool serve(const Answering& answering);
 
+    /// True when a task has gone before it got its answer: killed, since a task waits for nothing else. Never waits.
+    bool lost() const;
+
   private:
     struct Task {
         Fd socket;
@@ -66,8 +69,7 @@ class StepTasks {
 
     Task* first_task();
     void accept_other_step();
-
-    void handle(Task& task, const Answering& answering);
+    void handle(Task& task, int events, const Answering& answering);
     std::vector<pollfd> waiting() const;
 
     Fd socket_;
@@ -78,6 +80,7 @@ class StepTasks {
     uint32_t entered_ = 0;
     std::vector<std::string> unseen_notes_;
     std::string unseen_line_;
+    bool lost_ = false;
 };
 
 }  // namespace berth

@@ -41,7 +41,9 @@ int run_named(const RunOptions& options) {
     plan::Site site = site_of_caller();
     plan::Caller caller = caller_of_this_process();
     ContainerFolder folder = open_container_folder(site, caller);
-    ContainerStart start{plan::parse_container_name(options.name), options.request, options.mounts, options.request.image.empty(), caller, {}, site, {show_note, {}, -1, {}}};
+    ContainerStart start{plan::parse_container_name(options.name), options.request, options.mounts, options.request.image.empty(), caller, {}, site, {show_note, {}, -1, {}, {}}};
+    // What this command wants for itself is no property of the container.
+    start.request.env.clear();
     std::vector<std::string> environment = environment_with(options.set);
     sigset_t watched = forwarded_signals();
     UsedContainer used = use_container(folder, start, environment);

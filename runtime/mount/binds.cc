@@ -25,13 +25,27 @@ uint64_t flags_of(const plan::Mount& mount) {
     return flags;
 }
 
+uint64_t propagation_of(const plan::Mount& mount) {
+    switch (mount.propagation) {
+        case plan::Propagation::slave:
+            return MS_SLAVE;
+        case plan::Propagation::shared:
+            return MS_SHARED;
+        case plan::Propagation::unbindable:
+            return MS_UNBINDABLE;
+        case plan::Propagation::isolated:
+            break;
+    }
+    return MS_PRIVATE;
+}
+
 /// O_DIRECTORY first: it makes an automounter mount what a plain O_PATH leaves alone.
 Fd open_source(const plan::Mount& mount, const std::string& doing) {
     Fd source(::open(mount.source.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!source && errno == ENOTDIR) source.reset(::open(mount.source.c_str(), O_PATH | O_CLOEXEC));
     if (source || (mount.optional && (errno == ENOENT || errno == ENOTDIR))) return source;
     int number = errno;
-    if (number == ENOENT || number == ENOTDIR) throw Error(cat(doing, ": the source does not exist on this node"));
+    if (number == ENOENT || number == ENOTDIR) throw Error(cat(doing, ": the source path does not exist on this node"));
     throw SysError(cat(doing, ": opening the source"), number);
 }
 
@@ -56,7 +70,7 @@ Source take(const plan::Mount& mount, const std::string& doing) {
         const char* hint = error.number() == EINVAL && !mount.recursive ? "; there are mounts below it that may not be left out: use rbind" : "";
         throw Error(cat(doing, ": ", error.what(), hint));
     }
-    sys::set_mount_attributes(taken.tree.get(), flags_of(mount), 0, true, doing, MS_PRIVATE);
+    sys::set_mount_attributes(taken.tree.get(), flags_of(mount), 0, true, doing, propagation_of(mount));
     return taken;
 }
 
@@ -83,6 +97,7 @@ std::pair<const char*, std::vector<sys::MountOption>> file_system_of(const plan:
     snprintf(mode, sizeof mode, "%o", mount.mode & 07777U);
     std::vector<sys::MountOption> options = {{"source", "tmpfs"}, {"mode", mode}};
     if (mount.size != 0) options.push_back({"size", cat(mount.size)});
+    for (const auto& [key, value] : mount.options) options.push_back({key, value});
     return {"tmpfs", options};
 }
 
@@ -106,7 +121,9 @@ void attach_mask(const Root& root, const plan::Mount& mount, const std::string& 
 
 Fd new_file_system(const plan::Mount& mount) {
     auto [type, options] = file_system_of(mount);
-    return sys::new_mount(type, options, static_cast<unsigned>(flags_of(mount)));
+    Fd made = sys::new_mount(type, options, static_cast<unsigned>(flags_of(mount)));
+    if (mount.propagation != plan::Propagation::isolated) sys::set_mount_attributes(made.get(), 0, 0, false, "a tmpfs", propagation_of(mount));
+    return made;
 }
 
 /// The mount point, checked: of the same kind as what is mounted, and not the root.
@@ -147,14 +164,14 @@ void attach(Root& root, const plan::Mount& mount, const std::string& origin, con
     std::string doing = described(mount, origin);
     if (mount.kind == Kind::mask) return attach_mask(root, mount, doing);
     Fd target = open_target(root, mount, fresh || source.directory, doing);
-    Fd made = fresh ? new_file_system(mount) : Fd();
-    int tree = fresh ? made.get() : source.tree.get();
     try {
+        Fd made = fresh ? new_file_system(mount) : Fd();
+        int tree = fresh ? made.get() : source.tree.get();
         sys::move_mount_to(tree, target.get(), printable(mount.target, 4096));
+        if (mount.kind == Kind::tmpfs) root.adopt(tree);
     } catch (const Error& error) {
         throw Error(cat(doing, ": ", error.what()));
     }
-    if (mount.kind == Kind::tmpfs) root.adopt(tree);
 }
 
 }  // namespace berth::mount

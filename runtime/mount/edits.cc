@@ -99,7 +99,7 @@ void apply_edits(Root& root, const std::vector<plan::Edit>& edits, const std::ve
 namespace {
 
 [[noreturn]] void refuse_workdir(const std::string& doing, int number) {
-    if (number == ENOENT) throw Error(cat(doing, ": it does not exist in the container"), exit_not_found);
+    if (number == ENOENT) throw Error(cat(doing, ": ", reason(number), " in the container"), exit_not_found);
     throw Error(cat(doing, ": ", reason(number), number == ELOOP ? " (links of /proc are not followed)" : ""), exit_not_executable);
 }
 
@@ -118,7 +118,7 @@ Fd make_workdir(const Root& root, const std::string& path, const std::string& do
 }  // namespace
 
 void prepare_workdir(const Root& root, const std::string& path, bool required) {
-    std::string doing = cat("entering the working directory ", printable(path, 4096), required ? " (option --container-workdir)" : " of the image");
+    std::string doing = cat("entering the working directory ", required ? "of --container-workdir " : "of the image ", printable(path, 4096));
     Fd directory;
     try {
         directory = required ? root.open(path, Missing::fails) : make_workdir(root, path, doing);

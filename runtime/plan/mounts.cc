@@ -1,10 +1,10 @@
 #include "runtime/plan/mounts.hh"
 
-#include <algorithm>
-#include <array>
+#include <cerrno>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/plan/mount_flags.hh"
 
 namespace berth::plan {
 
@@ -40,23 +40,12 @@ std::vector<MountFields> fields_of(std::string_view text) {
     return mounts;
 }
 
-void apply_flag(MountRequest& mount, std::string_view flag, std::string_view text, size_t position) {
-    // nosuid, nodev and private propagation hold for every mount: naming them changes nothing.
-    static constexpr std::array<std::string_view, 10> harmless = {"rw", "exec", "nosuid", "nodev", "private", "rprivate", "slave", "rslave", "x-create=auto", "rbind"};
-    if (flag == "ro")
-        mount.read_only = true;
-    else if (flag == "noexec")
-        mount.no_exec = true;
-    else if (flag == "bind")
-        mount.recursive = false;
-    else if (std::find(harmless.begin(), harmless.end(), flag) == harmless.end())
-        fail(text, position, cat("unknown flag '", printable(flag), "' (known: ro rw exec noexec bind rbind nosuid nodev private, joined by +)"));
-}
-
 void apply_flags(MountRequest& mount, const Field& field, std::string_view text) {
+    // As in Pyxis, a colon with nothing behind it is as good as none.
+    if (field.text.empty()) return;
     size_t position = field.position;
     for (const std::string& flag : split(field.text, '+')) {
-        apply_flag(mount, flag, text, position);
+        if (std::string why = apply_mount_flag(mount, flag); !why.empty()) fail(text, position, why);
         position += flag.size() + 1;
     }
 }
@@ -80,14 +69,27 @@ void set_source(MountRequest& mount, const Field& field, std::string_view text) 
         mount.source = field.text;
 }
 
+/// Only of a relative target: in an absolute one `..` stops at the root, as in every path.
+bool leaves_root(std::string_view target) {
+    int depth = 0;
+    if (target[0] == '/') return false;
+    for (const std::string& part : split(target, '/')) {
+        if (!part.empty() && part != ".") depth += part == ".." ? -1 : 1;
+        if (depth < 0) return true;
+    }
+    return false;
+}
+
 void set_target(MountRequest& mount, const MountFields& fields, std::string_view text) {
     bool given = fields.size() > 1 && !fields[1].text.empty();
     if (!given) {
+        if (fields.size() == 2) fail(text, fields[1].position, "the target is missing after the colon");
         if (mount.kind != MountRequest::Kind::bind) fail(text, fields[0].position, cat(fields[0].text, " needs a target: ", fields[0].text, ":/path/in/the/container"));
         return;
     }
     check_path(fields[1], text, "target");
-    if (fields[1].text[0] != '/') fail(text, fields[1].position, "the target must be an absolute path in the container (start with /)");
+    if (fields[1].text[0] != '/' && fields[1].text[0] != '.') fail(text, fields[1].position, "the target must be an absolute path in the container (start with /)");
+    if (leaves_root(fields[1].text)) fail(text, fields[1].position, cat("the target leads out of the container: ", reason(EXDEV)));
     mount.target = normalised(fields[1].text);
     if (std::string why = forbidden_target(mount.target); !why.empty()) fail(text, fields[1].position, why);
 }

@@ -2,9 +2,16 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace berth::plan {
+
+/// What mounts made later on one side do on the other: with `slave` those of the node appear in the container.
+enum class Propagation { isolated, slave, shared, unbindable };
+
+/// What to make when the target is missing; automatic: as the source is.
+enum class CreateTarget { automatic, directory, file, none };
 
 /// One mount as the user wrote it. Sources and targets are not resolved yet.
 struct MountRequest {
@@ -14,11 +21,15 @@ struct MountRequest {
     std::string target;  ///< absolute path in the container
     bool read_only = false;
     bool no_exec = false;
+    bool optional = false;  ///< `nofail`: a source that is missing is no error
     bool recursive = true;  ///< false with the flag `bind`
+    Propagation propagation = Propagation::isolated;
+    CreateTarget create = CreateTarget::automatic;
+    std::vector<std::pair<std::string, std::string>> options;  ///< of a tmpfs: size, mode, nr_inodes, huge, as the kernel takes them
 };
 
 /// Parses the whole option value. `\:`, `\,` and `\\` stand for the characters themselves.
-/// Flags: ro rw exec noexec nosuid nodev bind rbind private (nosuid and nodev hold always; private is the only propagation).
+/// A target that starts with a dot is meant from the container's root. The flags are those of mount_flags.hh.
 /// Throws Error with a caret under the mistake.
 std::vector<MountRequest> parse_mounts(std::string_view text);
 

@@ -30,7 +30,8 @@ ContainerName parse_container_name(std::string_view text);
 /// NAME[,NAME...] of --container-env; each name is [A-Za-z_][A-Za-z0-9_]*. Throws Error with a caret.
 std::vector<std::string> parse_env_names(std::string_view text);
 
-/// The value of --container-workdir: an absolute path without NUL, not under /proc/self/fd or /proc/N. Throws Error with a caret.
+/// The value of --container-workdir as an absolute path: a relative one starts at the container's root, as in Pyxis. No NUL, and not below /proc.
+/// Throws Error with a caret.
 std::string parse_workdir(std::string_view text);
 
 /// The value of --container-save: the path of a file, absolute or relative. Throws Error with a caret for what can only be a directory.

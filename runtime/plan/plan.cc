@@ -191,7 +191,11 @@ void add_user_mounts(Edits& edits, const Request& request, const Caller& caller)
         Mount& mount = wanted.kind == MountRequest::Kind::tmpfs ? edits.tmpfs(target, 01777, origin, "asked for") : edits.bind(source, target, origin, "asked for");
         mount.read_only = wanted.read_only;
         mount.no_exec = wanted.no_exec;
+        mount.optional = wanted.optional;
         mount.recursive = wanted.recursive;
+        mount.propagation = wanted.propagation;
+        mount.options = wanted.options;
+        if (wanted.create != CreateTarget::automatic) mount.create = wanted.create;
     }
 }
 

@@ -16,7 +16,7 @@ struct Mount {
     /// proc, devpts, cgroup: a file system of this type that shows the container's own processes, terminals, cgroups.
     /// mask: something empty that cannot be written to, over a file or directory of the kernel's.
     enum class Kind { bind, tmpfs, proc, devpts, cgroup, mask };
-    enum class Create { automatic, directory, file, none };  ///< what to make when the target is missing; automatic: as the source is
+    using Create = CreateTarget;
     Kind kind = Kind::bind;
     std::string source;  ///< absolute host path (bind); the type of a new file system
     std::string target;  ///< absolute container path
@@ -27,6 +27,8 @@ struct Mount {
     bool optional = false;  ///< a source that has gone is no error
     uint64_t size = 0;      ///< tmpfs: bytes, 0 for the kernel's default
     uint32_t mode = 0755;   ///< tmpfs: of its root directory
+    Propagation propagation = Propagation::isolated;
+    std::vector<std::pair<std::string, std::string>> options;  ///< tmpfs: of the user's, before which `mode` and `size` give way
     Create create = Create::automatic;
 };
 

@@ -19,10 +19,27 @@ std::string octal(uint32_t mode) {
     return out;
 }
 
+/// The usual one is not told.
+const char* propagation_text(Propagation propagation) {
+    switch (propagation) {
+        case Propagation::slave:
+            return ",slave";
+        case Propagation::shared:
+            return ",shared";
+        case Propagation::unbindable:
+            return ",unbindable";
+        case Propagation::isolated:
+            break;
+    }
+    return "";
+}
+
 Row row(const Mount& mount) {
     std::string flags = mount.read_only ? "ro" : "rw";
     if (mount.no_exec) flags += ",noexec";
     if (mount.device) flags += ",dev";
+    flags += propagation_text(mount.propagation);
+    for (const auto& [key, value] : mount.options) flags += cat(",", key, "=", value);
     if (mount.kind == Mount::Kind::tmpfs) return {"tmpfs", shown(mount.target), cat("mode=", octal(mount.mode), ",", flags), "", ""};
     if (mount.kind != Mount::Kind::bind) return {"new", shown(mount.target), cat(mount.source, " ", flags), "", ""};
     return {"bind", shown(mount.target), cat(shown(mount.source), " ", flags), "", ""};

@@ -126,7 +126,7 @@ TEST_CASE("hostile row 55: sources with odd names are literal, missing ones are 
     CHECK(seen.text == "odd");
     Outcome missing = in_container(plan_with({bind_of(host / "none\n", "/x")}), fill_sample, [] { return std::string("started"); });
     CHECK(missing.error ==
-          cat("mounting ", printable(host / "none\n"), " at /x (option --container-mounts): the source does not exist on this node"));
+          cat("mounting ", printable(host / "none\n"), " at /x (option --container-mounts): the source path does not exist on this node"));
     CHECK(missing.exit_code == 125);
     plan::Edit optional = bind_of(host / "none", "/x");
     std::get<plan::Mount>(optional.action).optional = true;
@@ -226,7 +226,7 @@ TEST_CASE("hostile row 53: nothing is made in a directory of the node where a sy
     plan::Plan plan = plan_with({bind_of(host / "data", "/data")});
     plan.workdir = "/data/made";
     CHECK(in_container(plan, fill, started).error ==
-          "entering the working directory /data/made of the image: it is missing in the directory of the node "
+          "entering the working directory of the image /data/made: it is missing in the directory of the node "
           "that is mounted there; make it, or use --container-workdir");
     CHECK(snapshot(host / "") == before);
 }

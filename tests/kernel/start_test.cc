@@ -294,12 +294,12 @@ TEST_CASE("working directories", "[kernel][start]") {
     plan.workdir_required = true;
     Outcome missing = in_container(plan, fill_sample, where);
     CHECK(missing.exit_code == 127);
-    CHECK(missing.error == "entering the working directory /made/by/start (option --container-workdir): it does not exist in the container");
+    CHECK(missing.error == "entering the working directory of --container-workdir /made/by/start: No such file or directory in the container");
 
     plan.workdir = "/etc/hello";
     Outcome file = in_container(plan, fill_sample, where);
     CHECK(file.exit_code == 126);
-    CHECK(file.error == "entering the working directory /etc/hello (option --container-workdir): it is not a directory");
+    CHECK(file.error == "entering the working directory of --container-workdir /etc/hello: it is not a directory");
 
     plan.workdir = "/etc";
     plan.writable = false;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Environment and working directory inside the container.
+# The environment inside the container.
 load helper
 
 @test "the image's variables win over the host's, the job's others pass" {
@@ -17,6 +17,23 @@ load helper
   expect_equal "$output" /home/alice
   run -0 contained --container-remap-root printenv HOME
   expect_equal "$output" /root
+}
+
+@test "HOME of the job is where --container-mount-home looks" {
+  run -0 in_home "mkdir -p other; echo other > other/x; HOME=/home/alice/other srun -w n1 --container-image=$image --container-mount-home --container-remap-root cat /root/x"
+  expect_equal "$output" other
+  run -0 in_home "HOME=/home/alice/other srun -w n1 --container-image=$image --container-mount-home sh -c 'echo \$HOME; cat \$HOME/x'"
+  expect_equal "$output" $'/home/alice/other\nother'
+}
+
+@test "TERM is the caller's" {
+  run -0 in_home "TERM=vt220 srun -w n1 --container-image=$image printenv TERM"
+  expect_equal "$output" vt220
+}
+
+@test "--container-env brings the host's locale in" {
+  run -0 in_home "LANG=de_DE.UTF-8 srun -w n1 --container-image=$image --container-env=LANG printenv LANG"
+  expect_equal "$output" de_DE.UTF-8
 }
 
 @test "the host's locale is dropped, the image's stays" {
@@ -37,24 +54,6 @@ load helper
 @test "each task has its own SLURM_PROCID and the job's variables" {
   run -0 contained -n3 sh -c 'echo $SLURM_PROCID'
   expect_equal "$(sort <<< "$output" | xargs)" "0 1 2"
-}
-
-@test "the working directory is the image's" {
-  run -0 contained pwd
-  expect_equal "$output" /srv
-}
-
-@test "--container-workdir changes it" {
-  run -0 contained --container-workdir=/opt/links pwd
-  expect_equal "$output" /opt/links
-}
-
-@test "hostile row 60: a missing working directory is one line that names it" {
-  run ! contained --container-workdir=/not/there true
-  expect_failure
-  expect_output_like "/not/there"
-  expect_one_error_line
-  expect_nodes_up
 }
 
 @test "hostile row 57: newlines, LD_PRELOAD and settings of ours reach the task byte for byte" {

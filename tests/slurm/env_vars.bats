@@ -16,50 +16,9 @@ with() { in_home "$1 srun -w n1 $2"; }
   expect_equal "$output" /srv
 }
 
-@test "a flag beats the variable of its option and of the opposite one" {
-  run -0 with "PYXIS_CONTAINER_IMAGE=no.such.registry/x PYXIS_CONTAINER_WORKDIR=/srv" "--container-image=$image --container-workdir=/tmp pwd"
-  expect_equal "$output" /tmp
-  run with "PYXIS_CONTAINER_WRITABLE=1" "--container-image=$image --container-readonly touch /newfile"
-  expect_failure
-  expect_output_like "Read-only file system"
-  run -0 with "PYXIS_CONTAINER_REMAP_ROOT=1" "--container-image=$image --no-container-remap-root id -u"
-  expect_equal "$output" "$(alice id -u)"
-}
-
 @test "a flag beats a variable that is wrong" {
   run -0 with "PYXIS_CONTAINER_IMAGE=Not/An/Image:::x" "--container-image=$image true"
   expect_equal "$output" ""
-}
-
-@test "PYXIS_CONTAINER_MOUNTS mounts, and the flag replaces it" {
-  run -0 with "PYXIS_CONTAINER_MOUNTS=/home:/test-mnt" "--container-image=$image sh -c 'test -d /test-mnt/alice'"
-  run -0 with "PYXIS_CONTAINER_MOUNTS=/home:/mnt-env" "--container-image=$image --container-mounts=/tmp:/mnt-cli sh -c 'test -d /mnt-cli && test ! -e /mnt-env'"
-}
-
-@test "PYXIS_CONTAINER_MOUNT_HOME and _REMAP_ROOT take 1 and 0" {
-  run -0 with "PYXIS_CONTAINER_MOUNT_HOME=1 PYXIS_CONTAINER_REMAP_ROOT=1" "--container-image=$image sh -c 'grep -q \" /root \" /proc/self/mountinfo; id -u'"
-  expect_equal "$output" 0
-  run -0 with "PYXIS_CONTAINER_MOUNT_HOME=0 PYXIS_CONTAINER_REMAP_ROOT=1" "--container-image=$image sh -c '! grep -q \" /root \" /proc/self/mountinfo'"
-  run -0 with "PYXIS_CONTAINER_REMAP_ROOT=0" "--container-image=$image id -u"
-  expect_equal "$output" "$(alice id -u)"
-}
-
-@test "PYXIS_CONTAINER_WRITABLE and _READONLY, each as yes and no" {
-  for setting in PYXIS_CONTAINER_WRITABLE=1 PYXIS_CONTAINER_READONLY=no; do
-    run -0 with "$setting" "--container-image=$image touch /newfile"
-  done
-  for setting in PYXIS_CONTAINER_WRITABLE=0 PYXIS_CONTAINER_READONLY=true; do
-    run with "$setting" "--container-image=$image touch /newfile"
-    expect_failure
-    expect_output_like "Read-only file system"
-  done
-}
-
-@test "PYXIS_CONTAINER_ENV lets the host's value win, and the flag replaces the list" {
-  run -0 with "IMAGE_VAR=host PYXIS_CONTAINER_ENV=IMAGE_VAR" "--container-image=$image printenv IMAGE_VAR"
-  expect_equal "$output" host
-  run -0 with "IMAGE_VAR=host PYXIS_CONTAINER_ENV=IMAGE_VAR" "--container-image=$image --container-env=HOME printenv IMAGE_VAR"
-  expect_equal "$output" from-image
 }
 
 @test "a mistake in a variable is refused at submission and names it" {
@@ -91,4 +50,119 @@ with() { in_home "$1 srun -w n1 $2"; }
 @test "salloc: the variable of a step inside beats that of the allocation" {
   run -0 in_home "PYXIS_CONTAINER_WORKDIR=/srv salloc -w n1 sh -c 'PYXIS_CONTAINER_WORKDIR=/tmp srun --container-image=$image pwd' 2>/dev/null"
   expect_equal "$output" /tmp
+}
+
+home_mounts="grep -cE ' (/root|/home/alice) ' /proc/self/mountinfo || true"
+
+expect_read_only() {
+  run with "$1" "--container-image=$image $2 touch /newfile"
+  expect_failure
+  expect_output_like "Read-only file system"
+}
+
+@test "a flag beats the variable of its option and of the opposite one" {
+  run -0 with "PYXIS_CONTAINER_IMAGE=no.such.registry/x PYXIS_CONTAINER_WRITABLE=0" "--container-image=$image --container-writable touch /newfile"
+}
+
+@test "MOUNTS mounts" {
+  run -0 with "PYXIS_CONTAINER_MOUNTS=/home:/test-mnt,tmpfs:/scratch" "--container-image=$image sh -c 'test -d /test-mnt/alice && touch /scratch/x'"
+}
+
+@test "MOUNTS: the flag replaces all of it" {
+  run -0 with "PYXIS_CONTAINER_MOUNTS=/home:/mnt-env" "--container-image=$image --container-mounts=/tmp:/mnt-cli sh -c 'test -d /mnt-cli && test ! -e /mnt-env'"
+}
+
+@test "WORKDIR is where the command starts" {
+  run -0 with "PYXIS_CONTAINER_WORKDIR=/usr/local/bin" "--container-image=$image pwd"
+  expect_equal "$output" /usr/local/bin
+}
+
+@test "WORKDIR: the flag wins" {
+  run -0 with "PYXIS_CONTAINER_WORKDIR=/usr/local/bin" "--container-image=$image --container-workdir=/tmp pwd"
+  expect_equal "$output" /tmp
+}
+
+@test "MOUNT_HOME=1 mounts the home" {
+  run -0 with "PYXIS_CONTAINER_MOUNT_HOME=1" "--container-image=$image sh -c \"$home_mounts\""
+  expect_equal "$output" 1
+}
+
+@test "MOUNT_HOME=0 does not" {
+  run -0 with "PYXIS_CONTAINER_MOUNT_HOME=0" "--container-image=$image sh -c \"$home_mounts\""
+  expect_equal "$output" 0
+}
+
+@test "MOUNT_HOME: the flag wins" {
+  run -0 with "PYXIS_CONTAINER_MOUNT_HOME=1" "--container-image=$image --no-container-mount-home sh -c \"$home_mounts\""
+  expect_equal "$output" 0
+}
+
+@test "REMAP_ROOT=1 makes root" {
+  run -0 with "PYXIS_CONTAINER_REMAP_ROOT=1" "--container-image=$image id -u"
+  expect_equal "$output" 0
+}
+
+@test "REMAP_ROOT=0 does not" {
+  run -0 with "PYXIS_CONTAINER_REMAP_ROOT=0" "--container-image=$image id -u"
+  expect_equal "$output" 2001
+}
+
+@test "REMAP_ROOT: the flag wins" {
+  run -0 with "PYXIS_CONTAINER_REMAP_ROOT=1" "--container-image=$image --no-container-remap-root id -u"
+  expect_equal "$output" 2001
+}
+
+@test "WRITABLE=1 lets write" {
+  run -0 with "PYXIS_CONTAINER_WRITABLE=1" "--container-image=$image touch /newfile"
+}
+
+@test "WRITABLE=0 does not" {
+  expect_read_only PYXIS_CONTAINER_WRITABLE=0 ""
+}
+
+@test "WRITABLE: the flag of the opposite wins" {
+  expect_read_only PYXIS_CONTAINER_WRITABLE=1 --container-readonly
+}
+
+@test "READONLY=1 lets nothing be written" {
+  expect_read_only PYXIS_CONTAINER_READONLY=1 ""
+}
+
+@test "READONLY=0 lets write" {
+  run -0 with "PYXIS_CONTAINER_READONLY=0" "--container-image=$image touch /newfile"
+}
+
+@test "READONLY: the flag wins" {
+  expect_read_only PYXIS_CONTAINER_READONLY=0 --container-readonly
+}
+
+@test "each spelling of yes and no is understood" {
+  for word in true yes y on TRUE; do
+    run -0 with "BERTH_CONTAINER_REMAP_ROOT=$word" "--container-image=$image id -u"
+    expect_equal "$output" 0
+  done
+  for word in false no n off False; do
+    run -0 with "BERTH_CONTAINER_REMAP_ROOT=$word" "--container-image=$image id -u"
+    expect_equal "$output" 2001
+  done
+}
+
+@test "ENV lets the host's value win" {
+  run -0 with "IMAGE_VAR=host PYXIS_CONTAINER_ENV=IMAGE_VAR" "--container-image=$image printenv IMAGE_VAR"
+  expect_equal "$output" host
+}
+
+@test "ENV: the flag replaces the list" {
+  run -0 with "IMAGE_VAR=host PYXIS_CONTAINER_ENV=IMAGE_VAR" "--container-image=$image --container-env=HOME printenv IMAGE_VAR"
+  expect_equal "$output" from-image
+}
+
+@test "UNSHARE makes namespaces, and the flag replaces the list" {
+  show='readlink /proc/self/ns/uts /proc/self/ns/ipc'
+  run -0 alice srun -w n1 sh -c "$show"
+  node=("${lines[@]}")
+  run -0 with "PYXIS_CONTAINER_UNSHARE=uts" "--container-image=$image sh -c '$show'"
+  [[ ${lines[0]} != "${node[0]}" && ${lines[1]} == "${node[1]}" ]]
+  run -0 with "PYXIS_CONTAINER_UNSHARE=uts" "--container-image=$image --container-unshare=ipc sh -c '$show'"
+  [[ ${lines[0]} == "${node[0]}" && ${lines[1]} != "${node[1]}" ]]
 }

@@ -6,6 +6,8 @@ box=$repo/scripts/slurm-in-a-box
 state=${BERTH_BOX_DIR:-/var/tmp/berth-box}
 registry=127.0.0.1:${BERTH_BOX_REGISTRY_PORT:-5000}
 image=$registry/debian:12
+# A registry with faults, while start_faulty lasts.
+faulty=127.0.0.1:$((${BERTH_BOX_REGISTRY_PORT:-5000} + 999))
 bats_require_minimum_version 1.5.0
 
 alice() { "$box" run -u alice -- "$@"; }
@@ -151,4 +153,41 @@ cancel_everything() {
   root scancel -u alice
   root scancel -u bob
   wait_until 20 no_jobs
+}
+
+# The step fails with one line that matches, and neither the stores nor the nodes notice: expect_rejected IMAGE REGEX [CHECK OF THE LINES].
+expect_rejected() {
+  local before
+  before=$(published)
+  run alice srun -w n1 --container-image="$1" true
+  expect_failure
+  "${3:-expect_one_error_line}"
+  expect_output_like "$2"
+  expect_equal "$(published)" "$before"
+  expect_equal "$(temporary_files)" ""
+  expect_nodes_up
+}
+
+# Adds lines to the site file of all nodes until restore_site.
+with_site_lines() {
+  root bash -c '[[ -e /etc/berth/berth.conf.kept ]] || cp /etc/berth/berth.conf /etc/berth/berth.conf.kept; printf "%s\n" "$@" >> /etc/berth/berth.conf' bash "$@"
+}
+
+restore_site() {
+  root bash -c '[[ ! -e /etc/berth/berth.conf.kept ]] || mv /etc/berth/berth.conf.kept /etc/berth/berth.conf'
+}
+
+# For setup_file and teardown_file.
+start_faulty() {
+  python3 -B "$repo/tests/registry/faulty.py" "${faulty##*:}" 3>&- > /dev/null 2>&1 &
+  echo $! > "$BATS_FILE_TMPDIR/faulty.pid"
+  for _ in $(seq 50); do
+    curl -s -o /dev/null "http://$faulty/v2/" && return
+    sleep 0.1
+  done
+  return 1
+}
+
+stop_faulty() {
+  kill "$(cat "$BATS_FILE_TMPDIR/faulty.pid")"
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# --container-mounts and the home folder.
+# --container-mounts.
 load helper
 
 setup() {
@@ -46,6 +46,64 @@ setup() {
   expect_equal "$output" spaced
 }
 
+@test "a device file, and a target with a space" {
+  run -0 contained "--container-mounts=/dev/null:/null,/home/alice/a b:/mnt/my data" sh -c 'test -c /null && cat "/mnt/my data/x"'
+  expect_equal "$output" spaced
+}
+
+@test "a file that only root may read can be mounted and not read" {
+  run contained --container-mounts=/etc/shadow:/shadow sh -c 'grep -q " /shadow " /proc/self/mountinfo && echo mounted && cat /shadow'
+  expect_failure
+  expect_output_like $'mounted\n.*Permission denied'
+}
+
+@test "unbindable with ro, and the propagation is as asked for" {
+  run -0 contained --container-mounts=/home/alice/in:/data:unbindable+ro sh -c 'grep " /data " /proc/self/mountinfo; echo x > /data/x || echo refused'
+  expect_output_like " ro,.* unbindable .*refused"
+  run -0 contained --container-mounts=/home/alice/in:/data:shared grep " /data " /proc/self/mountinfo
+  expect_output_like " shared:"
+}
+
+@test "a tmpfs with its size, mode and huge pages" {
+  run -0 contained --container-mounts=tmpfs:/scratch:size=1M+mode=700+huge=within_size sh -c 'grep " /scratch " /proc/self/mountinfo; stat -c %a /scratch'
+  expect_output_like "size=1024k,.*huge=within_size.*"$'\n'700
+}
+
+@test "what the kernel does not take of a tmpfs is one line that names it" {
+  run contained --container-mounts=tmpfs:/scratch:size=much true
+  expect_failure
+  expect_one_error_line
+  expect_output_like "/scratch.*size=much"
+}
+
+@test "x-create=dir and x-create=file say what is made, and nofail leaves a missing source out" {
+  run -0 contained --container-mounts=/home/alice/in:/made:x-create=dir,/home/alice/in/x:/new/file:x-create=file,/not/there:/missing:nofail sh -c 'cat /made/x /new/file; test ! -e /missing'
+  expect_equal "$output" $'content\ncontent'
+}
+
+@test "a relative target starts at the container's root, and one that leads out of it is refused" {
+  run -0 contained --container-mounts=/home/alice/in:./data cat /data/x
+  expect_equal "$output" content
+  run contained --container-mounts=/home/alice/in:../home true
+  expect_failure
+  expect_output_like "[Cc]ross-device link"
+}
+
+@test "umount takes a mount of berth's or of the option's away" {
+  run -0 contained --container-mount-home --container-remap-root --container-mounts=umount:/root sh -c '! grep " /root " /proc/self/mountinfo'
+  run -0 contained --container-mounts=/home/alice/in:/data,umount:/data sh -c 'test -z "$(ls /data)"'
+  run contained --container-mounts=umount:/srv true
+  expect_failure
+  expect_output_like "/srv.*nothing is mounted there"
+}
+
+@test "a missing source among others names the missing one" {
+  run contained --container-mounts=/home/alice/in:/data,/nonexistent/path:/mnt true
+  expect_failure
+  expect_one_error_line
+  expect_output_like "/nonexistent/path.*source path does not exist"
+}
+
 @test "a missing source is one clear line, the step fails and the nodes stay up" {
   run contained --container-mounts=/home/alice/missing:/data true
   expect_failure
@@ -72,12 +130,6 @@ setup() {
   run -0 contained --container-mounts=/home/alice/in/x:/opt/links/absolute cat /opt/links/first
   expect_equal "$output" content
   run ! root test -e /opt/links
-}
-
-@test "--container-mount-home brings the home, --no-container-mount-home does not" {
-  run -0 contained --container-mount-home sh -c 'cat $HOME/in/x; cat /home/alice/in/x'
-  expect_equal "$output" $'content\ncontent'
-  run ! contained --no-container-mount-home test -e /home/alice/in/x
 }
 
 @test "without --container-image the mounts are ignored aloud" {

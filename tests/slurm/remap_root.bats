@@ -55,3 +55,11 @@ make_package() {
   run -0 contained --container-remap-root --container-mount-home sh -c 'echo $HOME; cat $HOME/in/x'
   expect_equal "$output" $'/root\ncontent'
 }
+
+@test "the map of user ids has one line, with and without it, and system calls are filtered in both" {
+  show="xargs < /proc/self/uid_map; grep Seccomp: /proc/self/status | tr -d '[:blank:]'"
+  run -0 contained --container-remap-root sh -c "$show"
+  expect_equal "$output" $'0 2001 1\nSeccomp:2'
+  run -0 contained --no-container-remap-root sh -c "$show"
+  expect_equal "$output" $'2001 2001 1\nSeccomp:2'
+}

@@ -24,26 +24,6 @@ load helper
   done
 }
 
-@test "a command that only the image has runs" {
-  run -0 contained only-in-image
-  expect_equal "$output" "only in the image"
-  run ! alice srun only-in-image
-}
-
-@test "a command that exists nowhere exits 127 and the message tells the container's view" {
-  run -127 contained no-such-command
-  expect_output_like "no-such-command"
-  expect_output_like "(container|image)"
-}
-
-@test "a command that only the host has is not found" {
-  run -127 contained skopeo --version
-}
-
-@test "a file that is not executable exits 126" {
-  run -126 contained /etc/os-release
-}
-
 @test "the command's exit code is srun's, as without a container" {
   for code in 0 1 42 255; do
     run contained sh -c "exit $code"
@@ -125,19 +105,6 @@ load helper
   expect_equal "$output" "$(root cat /etc/hostname)"
   run -0 contained cat /etc/resolv.conf
   expect_equal "$output" "$(root cat /etc/resolv.conf)"
-}
-
-@test "what a task writes to the root is gone with the step" {
-  run -0 contained --container-writable sh -c 'echo x > /srv/new && cat /srv/new'
-  expect_equal "$output" x
-  run ! contained test -e /srv/new
-}
-
-@test "--container-readonly makes the root read-only" {
-  run contained --container-readonly sh -c 'echo x > /srv/new'
-  expect_failure
-  expect_output_like "Read-only file system"
-  run -0 contained --container-readonly cat /srv/hello
 }
 
 @test "two users run side by side, each from a store of their own" {

@@ -47,6 +47,30 @@ TEST_CASE("mounts: targets are normalised and an empty one means the source", "[
     CHECK(parse_mounts("/a:/b:bind")[0].recursive == false);
 }
 
+TEST_CASE("mounts: a relative target starts at the root of the container and stays below it", "[plan]") {
+    CHECK(parse_mounts("/a:./b/../c")[0].target == "/c");
+    for (const char* target : {"../home", "./../x", "./a/../../b"}) CHECK(refusal(std::string("/a:") + target).find("Invalid cross-device link") != std::string::npos);
+}
+
+TEST_CASE("mounts: flags of Enroot's fstab lines", "[plan]") {
+    using plan::CreateTarget, plan::Propagation;
+    MountRequest bind = parse_mounts("/a:/b:unbindable+ro+nofail+x-create=file+relatime+defaults")[0];
+    CHECK(bind.propagation == Propagation::unbindable);
+    CHECK((bind.read_only && bind.optional));
+    CHECK(bind.create == CreateTarget::file);
+    CHECK(parse_mounts("/a:/b:rslave")[0].propagation == Propagation::slave);
+    CHECK(parse_mounts("/a:/b:shared")[0].propagation == Propagation::shared);
+    CHECK(parse_mounts("/a:/b:")[0].target == "/b");
+    using Options = std::vector<std::pair<std::string, std::string>>;
+    CHECK(parse_mounts("tmpfs:/b:huge=within_size+size=50%")[0].options == Options{{"huge", "within_size"}, {"size", "50%"}});
+    CHECK(parse_mounts("umount:/b:x-detach")[0].kind == MountRequest::Kind::umount);
+    CHECK(refusal("/a:/b:suid").find("no mount in a container has set-user-id programs") != std::string::npos);
+    for (const char* bad : {"/a:/b:size=1G", "tmpfs:/b:size=", "tmpfs:/b:size=1;2", "tmpfs:/b:uid=0", "/a:/b:x-detach", "/a:/b:rprivat", "/a:/b:remount", "/a:/b:noatime", "/a:/b:ro++rw"}) {
+        INFO(bad);
+        CHECK_FALSE(refusal(bad).empty());
+    }
+}
+
 TEST_CASE("hostile row 55: mounts: odd characters in a source are literal", "[plan]") {
     CHECK(parse_mounts("/a b:/c")[0].source == "/a b");
     CHECK(parse_mounts("/a\\:b\\,c\\\\d:/e")[0].source == "/a:b,c\\d");
@@ -59,6 +83,7 @@ TEST_CASE("mounts: mistakes have a caret below them", "[plan]") {
     CHECK(caret(refusal("/a:/b,data:/c")) == 6);
     CHECK(refusal("data:/c").find("./data") != std::string::npos);
     CHECK(caret(refusal("/a:b")) == 3);
+    CHECK(caret(refusal("/a:")) == 3);
     CHECK(caret(refusal("/a:/b:ro+wrong")) == 9);
     CHECK(caret(refusal("/a:/b:ro:x")) == 8);
     CHECK(caret(refusal("/a,,/b")) == 3);

@@ -24,7 +24,9 @@ TEST_CASE("environment names of --container-env", "[plan]") {
 
 TEST_CASE("hostile row 63: a working directory below /proc is refused", "[plan]") {
     CHECK(parse_workdir("/data/x/../y") == "/data/y");
-    for (const char* bad : {"", "data", "./x", "/proc/self/fd/3", "/proc", "/x/../proc/1/root"}) CHECK_THROWS_AS(parse_workdir(bad), Error);
+    CHECK(parse_workdir("data/x") == "/data/x");
+    CHECK(parse_workdir("../") == "/");
+    for (const char* bad : {"", "proc/1", "/proc/self/fd/3", "/proc", "/x/../proc/1/root"}) CHECK_THROWS_AS(parse_workdir(bad), Error);
 }
 
 TEST_CASE("booleans of the environment and nothing else", "[plan]") {

@@ -38,6 +38,28 @@ TEST_CASE("step: every task gets its own answer", "[step]") {
     CHECK_FALSE(receive_message(zero.socket.get(), 1000));
 }
 
+TEST_CASE("hostile row 68: step: a task that goes before its answer is known to be lost, one that goes after it is not", "[step]") {
+    auto [plugin, helper] = make_channel();
+    StepTasks tasks(std::move(helper));
+    FakeTask zero(plugin.get(), 0), one(plugin.get(), 1);
+    CHECK(tasks.accept());
+    CHECK_FALSE(tasks.lost());
+    SECTION("while something else is done") {
+        one.socket.reset();
+        CHECK(tasks.lost());
+    }
+    SECTION("while tasks are answered") {
+        one.socket.reset();
+        CHECK(tasks.serve(echo));
+        CHECK(tasks.lost());
+    }
+    SECTION("after its answer") {
+        CHECK(tasks.serve(echo));
+        one.socket.reset();
+        CHECK_FALSE(tasks.lost());
+    }
+}
+
 TEST_CASE("step: the end of the step's socket is seen while and between tasks", "[step]") {
     auto [plugin, helper] = make_channel();
     StepTasks tasks(std::move(helper));

@@ -1,34 +1,17 @@
 #!/usr/bin/env bats
-# Where an image comes from: a registry in its forms, the store on the second run, a squashfs file; and what goes wrong.
+# Images of registries: their forms and names, the store on the second run; and what goes wrong.
 load helper
 
-faulty=127.0.0.1:$((${BERTH_BOX_REGISTRY_PORT:-5000} + 999))
-
 setup_file() {
-  python3 -B "$BATS_TEST_DIRNAME/../registry/faulty.py" "${faulty##*:}" 3>&- > /dev/null 2>&1 &
-  echo $! > "$BATS_FILE_TMPDIR/faulty.pid"
-  for _ in $(seq 50); do
-    curl -s -o /dev/null "http://$faulty/v2/" && return
-    sleep 0.1
-  done
-  return 1
+  start_faulty
+}
+
+teardown() {
+  restore_site
 }
 
 teardown_file() {
-  kill "$(cat "$BATS_FILE_TMPDIR/faulty.pid")"
-}
-
-# The step fails with one line that matches, and neither the stores nor the nodes notice: expect_rejected IMAGE REGEX [CHECK OF THE LINES].
-expect_rejected() {
-  local before
-  before=$(published)
-  run alice srun -w n1 --container-image="$1" true
-  expect_failure
-  "${3:-expect_one_error_line}"
-  expect_output_like "$2"
-  expect_equal "$(published)" "$before"
-  expect_equal "$(temporary_files)" ""
-  expect_nodes_up
+  stop_faulty
 }
 
 @test "the second run of a tag does one HEAD and gets nothing" {
@@ -97,34 +80,22 @@ expect_rejected() {
   done
 }
 
-@test "a squashfs file made by mksquashfs is an image" {
-  in_home 'rm -rf image.sqsh tree; mkdir tree; cd tree; mkdir -p bin lib64 usr/lib/x86_64-linux-gnu etc proc dev
-    cp -L /bin/cat bin/; cp -L /lib64/ld-linux-x86-64.so.2 lib64/; cp -L /lib/x86_64-linux-gnu/libc.so.6 usr/lib/x86_64-linux-gnu/
-    ln -s usr/lib lib; echo from squashfs > hello; cd ..; mksquashfs tree image.sqsh -quiet -no-progress -all-root'
-  run -0 in_home 'srun --container-image=./image.sqsh cat /hello'
-  expect_equal "$output" "from squashfs"
-  run -0 in_home 'srun --container-image=/home/alice/image.sqsh cat /hello'
-  expect_equal "$output" "from squashfs"
-}
-
-@test "a squashfs of each compressor runs" {
-  for compressor in gzip xz lz4 zstd lzo; do
-    in_home "rm -f c.sqsh; mksquashfs tree c.sqsh -quiet -no-progress -comp $compressor"
-    run -0 in_home 'srun --container-image=./c.sqsh cat /hello'
-    expect_equal "$output" "from squashfs"
+@test "a name without a registry is Docker Hub's, and so are docker.io's and those with #; its mirror has them" {
+  skopeo --insecure-policy copy -q --src-tls-verify=false --dest-tls-verify=false "docker://$registry/debian:tar" "docker://$registry/library/tiny:1"
+  with_site_lines '[registry."docker.io"]' "mirror = [\"$registry\"]"
+  for name in tiny:1 docker.io/tiny:1 docker.io#library/tiny:1 docker://tiny:1; do
+    run -0 alice srun -w n1 --container-image="$name" only-in-image
+    expect_equal "$output" "only in the image"
   done
 }
 
-@test "a squashfs in the working directory without ./ is an error that says so" {
-  run in_home 'touch image.sqsh; srun --container-image=image.sqsh true'
+@test "an image that is missing is tried once for all tasks and told once, in the words that scripts look for" {
+  mark_log
+  run alice srun -w n1 -n4 --container-image="$registry/debian:no-such-tag" true
   expect_failure
-  expect_output_like '\./image\.sqsh'
-}
-
-@test "a missing or corrupt squashfs is one line" {
-  expect_rejected /home/alice/not-there.sqsh "not-there.sqsh"
-  in_home 'head -c 65536 /dev/urandom > junk.sqsh'
-  expect_rejected /home/alice/junk.sqsh "junk.sqsh"
+  expect_one_error_line
+  expect_output_like "berth: n1: failed to import docker image: $registry/debian:no-such-tag: "
+  expect_equal "$(count_since '(GET|HEAD)' /v2/debian/manifests/no-such-tag)" 1
 }
 
 @test "an unknown image and an unknown tag are one line each" {

@@ -1,0 +1,135 @@
+#!/usr/bin/env bats
+# How a step fails: once, soon, with its cause, and without harm to the node or to others.
+# bats file_tags=cgroup
+load helper
+
+setup_file() {
+  start_faulty
+}
+
+teardown_file() {
+  stop_faulty
+}
+
+setup() {
+  cancel_everything
+}
+
+teardown() {
+  restore_site
+  root bash -c '[[ ! -e /usr/bin/berth.kept ]] || mv /usr/bin/berth.kept /usr/bin/berth; chown root:root /usr/bin/berth; chmod 755 /usr/bin/berth /etc/berth/berth.conf'
+}
+
+now_ms() { date +%s%3N; }
+
+# As alice in the background; $step is srun, its output in $out.
+start_srun() {
+  out=$BATS_TEST_TMPDIR/out
+  env --default-signal=INT "$box" run -u alice -- srun "$@" > "$out" 2>&1 3>&- &
+  step=$!
+}
+
+no_pull() { [[ -z $(berth_processes) ]]; }
+
+@test "sixteen tasks on two nodes tell an error of all once a node" {
+  run alice srun -N2 -n16 --container-image="$image" --container-workdir=/not/there true
+  expect_status 127
+  expect_equal "$(grep -c 'berth: n[12]: ' <<< "$output")" 2
+}
+
+@test "of two nodes the one that is behind is named" {
+  run -0 alice srun -w n1 --container-image="$faulty/slow:latest" /bare
+  root bash -c "rm -rf $state/nodes/n2/store/*"
+  run -0 alice srun -N2 --container-image="$faulty/slow:latest" /bare
+  expect_output_like "berth: n2: pulling image $faulty/slow:latest"
+  [[ $output != *"berth: n1:"* ]]
+}
+
+@test "a pull that is cancelled ends within a second, by scancel and by Ctrl-C" {
+  for by in scancel interrupt; do
+    root bash -c "rm -rf $state/nodes/n1/store/*"
+    start_srun -w n1 --container-image="$faulty/slow:latest" /bare
+    wait_until 20 grep -q pulling "$out"
+    before=$(now_ms)
+    if [[ $by == scancel ]]; then root scancel -u alice; else kill -INT "$step"; sleep 0.1; kill -INT "$step"; fi
+    wait_until 5 no_pull
+    elapsed=$(($(now_ms) - before))
+    (( elapsed < 1500 )) || fail "the pull went on for $elapsed ms after $by"
+    wait "$step" || true
+    expect_no_leftovers
+  done
+}
+
+@test "scancel at any moment of a cold start leaves nothing" {
+  for tenths in 1 2 3 5 8; do
+    forget_images
+    start_srun -N2 -n4 --container-image="$image" sleep 600
+    sleep "0.$tenths"
+    root scancel -u alice
+    wait "$step" || true
+    expect_no_leftovers
+  done
+  expect_nodes_up
+}
+
+@test "hostile row 68: one of 256 tasks is killed while it waits: one pull, and the others fail within ten seconds" {
+  root bash -c "rm -rf $state/nodes/n1/store/*"
+  start_srun -w n1 -n256 --overcommit --container-image="$faulty/slow:latest" /bare
+  wait_until 60 grep -q pulling "$out"
+  victim=$(grep -l '^berth-task$' /proc/[0-9]*/comm 2> /dev/null | tail -n 1 | cut -d/ -f3)
+  kill -9 "$victim"
+  SECONDS=0 code=0
+  wait "$step" || code=$?
+  (( code != 0 && SECONDS <= 10 )) || fail "exit code $code after $SECONDS s" "$(tail -n 5 "$out")"
+  expect_equal "$(grep -c 'a task of the step was killed while it waited' "$out")" 1
+  expect_no_leftovers
+}
+
+@test "256 tasks on a node run" {
+  run -0 alice srun -w n1 -n256 --overcommit --container-image="$image" sh -c 'echo $SLURM_PROCID'
+  expect_equal "$(sort -un <<< "$output" | wc -l)" 256
+}
+
+# A container's step fails with one line that matches; what has no container runs: expect_misconfigured REGEX.
+expect_misconfigured() {
+  run alice srun -w n1 -n2 --container-image="$image" true
+  expect_failure
+  expect_one_error_line
+  expect_output_like "$1"
+  run -0 alice srun -w n1 true
+  expect_nodes_up
+}
+
+@test "a helper that is missing, another user's or writable by others is one line, and plain steps run" {
+  root mv /usr/bin/berth /usr/bin/berth.kept
+  expect_misconfigured "looking for the helper /usr/bin/berth .*plugstack.conf"
+  root mv /usr/bin/berth.kept /usr/bin/berth
+  root chown alice /usr/bin/berth
+  expect_misconfigured "/usr/bin/berth must be a file of root's"
+  root chown root /usr/bin/berth
+  root chmod 777 /usr/bin/berth
+  expect_misconfigured "/usr/bin/berth must be a file of root's"
+}
+
+@test "a site file that is broken, unreadable or writable by others is one line, and plain steps run" {
+  with_site_lines 'nonsense = 1'
+  expect_misconfigured "berth.conf"
+  restore_site
+  root chmod 600 /etc/berth/berth.conf
+  expect_misconfigured "berth.conf.*Permission denied"
+  root chmod 666 /etc/berth/berth.conf
+  expect_misconfigured "berth.conf.*chmod 644"
+}
+
+@test "bad input time after time drains no node" {
+  run in_home "for i in \$(seq 20); do
+    srun -w n1 --container-image=./none\$i.sqsh true
+    srun -w n2 --container-image=$image --container-mounts=/none:/x true
+    srun -w n1 --container-image=$image no-such-command\$i
+    srun --container-image=Not/An/Image true
+    sbatch -Q -o /dev/null --container-image=$registry/none:\$i --wrap true
+  done 2> /dev/null; true"
+  wait_until 60 no_jobs
+  expect_nodes_up
+  run -0 contained true
+}
