@@ -10,6 +10,7 @@
 #include "runtime/facts.hh"
 #include "runtime/image_source.hh"
 #include "runtime/plan/environment_options.hh"
+#include "runtime/plan/job_environment.hh"
 #include "runtime/plan/messages.hh"
 #include "runtime/plan/plan.hh"
 #include "runtime/plan/site_file.hh"
@@ -28,10 +29,20 @@ struct RunningContainer {
     StartedContainer container;
 };
 
-plan::Job job_of(const plan::StepRequest& request) {
+/// What a step with a PMIx server shares with it is known to the tasks only, so the container waits for the first of them.
+std::vector<std::string> shared_folders(const plan::StepRequest& request, bool remap_root, StepTasks& tasks) {
+    if (!plan::has_pmix_server(request.environment)) return {};
+    auto task = tasks.first_environment();
+    if (!task) throw StepOver{};
+    if (std::string note = plan::pmix_note(*task, remap_root); !note.empty()) tasks.show(note);
+    return plan::pmix_folders(*task, request.tmp_fs, request.uid, cat(request.job, '.', request.step));
+}
+
+plan::Job job_of(const plan::StepRequest& request, bool remap_root, StepTasks& tasks) {
     plan::Job job;
     job.id = cat(request.job, '.', request.step);
     job.node = request.node;
+    job.shared_folders = shared_folders(request, remap_root, tasks);
     if (!request.batch_script.empty()) job.bind_read_only.push_back(request.batch_script);
     return job;
 }
@@ -61,7 +72,7 @@ RunningContainer start(const plan::StepRequest& request, StepTasks& tasks) {
     plan::apply_environment(site, request.settings);
     plan::apply_environment(site, request.environment);
     OpenedImage opened = open_image(wanted.image, caller, site, watch_of(tasks));
-    plan::Plan plan = plan::make_plan(wanted, caller, job_of(request), site, host_facts(), opened.image.index.config());
+    plan::Plan plan = plan::make_plan(wanted, caller, job_of(request, wanted.remap_root.value_or(site.remap_root), tasks), site, host_facts(), opened.image.index.config());
     return {plan.environment, start_container(plan, std::move(opened.image), site)};
 }
 

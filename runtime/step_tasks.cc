@@ -1,5 +1,6 @@
 #include "runtime/step_tasks.hh"
 
+#include <algorithm>
 #include <cerrno>
 
 #include "runtime/base/error.hh"
@@ -40,14 +41,35 @@ void StepTasks::show(const std::string& line) {
 }
 
 bool StepTasks::serve(const Answering& answering) {
+    return poll([&](Task& task) { handle(task, answering); });
+}
+
+std::optional<std::vector<std::string>> StepTasks::first_environment() {
+    for (;;) {
+        for (const Task& task : tasks_)
+            if (task.request) return task.request->environment;
+        if (!poll(read_request)) return std::nullopt;
+    }
+}
+
+/// Waits until something has happened and lets `action` look at the tasks that it happened to; false at the end of the step.
+bool StepTasks::poll(const std::function<void(Task&)>& action) {
     std::vector<pollfd> entries = waiting();
-    if (::poll(entries.data(), entries.size(), -1) < 0) {
+    bool answer_due = std::any_of(tasks_.begin(), tasks_.end(), [](const Task& task) { return task.request.has_value(); });
+    if (::poll(entries.data(), entries.size(), answer_due ? 0 : -1) < 0) {
         if (errno == EINTR) return true;
         throw SysError("waiting for the tasks of the step");
     }
     size_t position = 0;
-    for (Task& task : tasks_)
-        if (entries[++position].revents != 0) handle(task, answering);
+    for (Task& task : tasks_) {
+        ++position;
+        // Whatever is wrong with one task's connection ends that connection alone.
+        try {
+            if (entries[position].revents != 0 || task.request) action(task);
+        } catch (const Error&) {
+            task.gone = true;
+        }
+    }
     tasks_.remove_if([](const Task& task) { return task.gone || (task.answered && task.outbox.empty()); });
     return entries[0].revents == 0 || accept();
 }
@@ -61,22 +83,22 @@ std::vector<pollfd> StepTasks::waiting() const {
     return entries;
 }
 
-/// Whatever is wrong with one task's connection ends that connection alone.
+/// Takes the task's request when it has come, and notes when the task has gone.
+void StepTasks::read_request(Task& task) {
+    Inbox::Status status = task.inbox.read(task.socket.get());
+    if (status == Inbox::Status::closed) task.gone = true;
+    if (status == Inbox::Status::message) task.request = plan::decode_task(task.inbox.take().message);
+}
+
 void StepTasks::handle(Task& task, const Answering& answering) {
-    try {
-        if (!task.answered) {
-            Inbox::Status status = task.inbox.read(task.socket.get());
-            if (status == Inbox::Status::closed) task.gone = true;
-            if (status == Inbox::Status::message) {
-                Answer answer = answering(plan::decode_task(task.inbox.take().message));
-                task.outbox.push(answer.message, answer.descriptors);
-                task.answered = true;
-            }
-        }
-        if (!task.gone) task.outbox.flush(task.socket.get());
-    } catch (const Error&) {
-        task.gone = true;
+    if (!task.answered && !task.request) read_request(task);
+    if (task.request) {
+        Answer answer = answering(*task.request);
+        task.outbox.push(answer.message, answer.descriptors);
+        task.answered = true;
+        task.request.reset();
     }
+    if (!task.gone) task.outbox.flush(task.socket.get());
 }
 
 }  // namespace berth

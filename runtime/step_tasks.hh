@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ class StepTasks {
     /// Takes in the tasks that have asked to join; false at the end of the step. Never waits. Throws Error for anything but a join.
     bool accept();
 
+    /// The environment of the first task, for which it waits; nothing when the step ends before.
+    std::optional<std::vector<std::string>> first_environment();
+
     /// Shows a line on the standard error of one waiting task (the first); kept for the first task when there is none yet.
     void show(const std::string& line);
 
@@ -41,11 +45,14 @@ class StepTasks {
         Fd socket;
         Inbox inbox;
         Outbox outbox;
+        std::optional<plan::TaskRequest> request;
         bool answered = false;
         bool gone = false;
     };
 
-    void handle(Task& task, const Answering& answering);
+    bool poll(const std::function<void(Task&)>& action);
+    static void read_request(Task& task);
+    static void handle(Task& task, const Answering& answering);
     std::vector<pollfd> waiting() const;
 
     Fd socket_;

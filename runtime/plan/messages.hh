@@ -33,6 +33,7 @@ struct StepRequest {
     uid_t uid = 0;
     gid_t gid = 0;
     std::string cwd;
+    std::string tmp_fs;                    ///< Slurm's TmpFS on this node; empty when unknown
     std::string batch_script;              ///< host path of the spooled script; empty when this is no batch step
     std::vector<std::string> environment;  ///< NAME=VALUE of the step
     std::vector<std::string> settings = {};  ///< BERTH_KEY=VALUE: keys of the site file that plugstack.conf sets

@@ -190,6 +190,12 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
         mount.read_only = true;
         mount.create = Mount::Create::file;
     }
+    for (const std::string& folder : job.shared_folders) {
+        Mount& mount = edits.bind(folder, folder, "slurm", "where MPI programs meet Slurm's server");
+        mount.no_exec = true;
+        mount.optional = true;
+        mount.create = Mount::Create::directory;
+    }
     add_user_mounts(edits, request, caller);
 
     set_workdir(plan, request, image);

@@ -54,6 +54,7 @@ struct Job {
     std::string id;    ///< "JOB.STEP", for messages
     std::string node;  ///< node name, for messages
     std::vector<std::string> bind_read_only;  ///< files of the job that must stay visible at the same path (the batch script)
+    std::vector<std::string> shared_folders;  ///< of Slurm's MPI server with the tasks, at the same paths; those that exist
 };
 
 /// The site file's settings (conf/berth.conf); the defaults here are the documented ones.

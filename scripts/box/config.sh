@@ -45,6 +45,7 @@ CryptoType=crypto/munge
 SlurmctldPort=$port
 StateSaveLocation=$state/slurmctld
 SlurmdSpoolDir=$state/spool/%n
+TmpFS=$state/tmp/%n
 SlurmctldPidFile=/run/slurmctld.pid
 SlurmdPidFile=/run/slurmd.%n.pid
 SlurmctldLogFile=$state/log/slurmctld.log
