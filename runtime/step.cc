@@ -10,10 +10,12 @@
 #include "runtime/facts.hh"
 #include "runtime/image_source.hh"
 #include "runtime/plan/environment_options.hh"
+#include "runtime/plan/frozen.hh"
 #include "runtime/plan/job_environment.hh"
 #include "runtime/plan/messages.hh"
 #include "runtime/plan/plan.hh"
 #include "runtime/plan/site_file.hh"
+#include "runtime/slurm_client.hh"
 #include "runtime/step_settings.hh"
 #include "runtime/step_tasks.hh"
 
@@ -38,12 +40,13 @@ std::vector<std::string> shared_folders(const plan::StepRequest& request, bool r
     return plan::pmix_folders(*task, request.tmp_fs, request.uid, cat(request.job, '.', request.step));
 }
 
-plan::Job job_of(const plan::StepRequest& request, bool remap_root, StepTasks& tasks) {
+plan::Job job_of(const plan::StepRequest& request, const plan::Site& site, bool remap_root, StepTasks& tasks) {
     plan::Job job;
     job.id = cat(request.job, '.', request.step);
     job.node = request.node;
     job.shared_folders = shared_folders(request, remap_root, tasks);
     if (!request.batch_script.empty()) job.bind_read_only.push_back(request.batch_script);
+    add_slurm_client(job, site);
     return job;
 }
 
@@ -71,8 +74,9 @@ RunningContainer start(const plan::StepRequest& request, StepTasks& tasks) {
     plan::Site site = load_site();
     plan::apply_environment(site, request.settings);
     plan::apply_environment(site, request.environment);
-    OpenedImage opened = open_image(wanted.image, caller, site, watch_of(tasks));
-    plan::Plan plan = plan::make_plan(wanted, caller, job_of(request, wanted.remap_root.value_or(site.remap_root), tasks), site, host_facts(), opened.image.index.config());
+    OpenedImage opened = open_image(wanted.image, caller, site, watch_of(tasks), site.resolve_tags == "submit" ? plan::frozen_digest(request.environment, wanted.image) : std::string());
+    plan::Plan plan = plan::make_plan(wanted, caller, job_of(request, site, wanted.remap_root.value_or(site.remap_root), tasks), site, host_facts(), opened.image.index.config());
+    if (!opened.digest.empty()) plan.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", opened.digest));
     return {plan.environment, start_container(plan, std::move(opened.image), site)};
 }
 

@@ -45,7 +45,7 @@ class StepTasks {
         Fd socket;
         Inbox inbox;
         Outbox outbox;
-        std::optional<plan::TaskRequest> request;
+        std::optional<plan::TaskRequest> request = {};
         bool answered = false;
         bool gone = false;
     };
