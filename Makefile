@@ -54,9 +54,9 @@ berth_sources := $(sort $(wildcard runtime/*.cc runtime/cli/*.cc))
 # With what it shares with `berth`: image files, which it saves.
 pull_sources := $(sort $(wildcard runtime/pull/*.cc)) runtime/image_file.cc runtime/image_spelling.cc
 # What the tests link of the programs: everything but the files with main.
-testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc run_directory.cc watch.cc))
+testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc run_directory.cc task_prolog.cc watch.cc))
 # The plugin has the grammars and the protocol of the lower layers and nothing else of them.
-plugin_sources := $(sort $(wildcard spank/*.cc)) $(wildcard $(addprefix runtime/plan/,reference.cc mounts.cc mount_flags.cc names.cc options.cc environment_options.cc messages.cc)) $(sources_base)
+plugin_sources := $(sort $(wildcard spank/*.cc)) $(wildcard $(addprefix runtime/plan/,frozen.cc reference.cc mounts.cc mount_flags.cc names.cc options.cc environment_options.cc messages.cc)) $(sources_base)
 # Targets for libFuzzer: a program each (`make fuzz`), and all of them in the unit tests, which feed them what is kept in tests/hostile.
 fuzz_targets := $(patsubst tests/hostile/fuzz_%.cc,%,$(filter-out %/fuzz_main.cc,$(sort $(wildcard tests/hostile/fuzz_*.cc))))
 fuzz_sources := tests/hostile/fuzz_main.cc tests/hostile/target.cc

@@ -114,7 +114,7 @@ class Use {
     }
 
     void create(UsedContainer& out, Fd& lock) {
-        OpenedImage opened = open_image(start_.request.image, start_.caller, start_.site, start_.watch);
+        OpenedImage opened = open_image(start_.request.image, start_.caller, start_.site, start_.watch, start_.frozen);
         out.record = record_of(opened);
         folder_.create(name_, out.record);
         launch(out, std::move(opened), lock);
@@ -124,6 +124,7 @@ class Use {
         // Each time: a pin may have been lost with the store, and the lease lasts only as long as the container runs.
         if (!out.record.digest.empty()) open_store(start_.site, start_.caller).pin(out.record.digest, state_path());
         plan::Plan plan = plan::make_plan(completed(start_, out.record), start_.caller, start_.job, start_.site, host_facts(), opened.image.index.config());
+        if (!out.record.digest.empty()) plan.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", out.record.digest));
         out.command = plan.command;
         out.connection = start_helper(folder_, name_, plan, std::move(opened.image), start_.site, lock, start_.forked);
     }

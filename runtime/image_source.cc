@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <ctime>
 
 #include "runtime/base/child.hh"
 #include "runtime/base/error.hh"
@@ -131,13 +132,26 @@ OpenedImage open_stored_image(const plan::Reference& reference, const plan::Call
     return {stored_image(store, digest), digest};
 }
 
+/// So that a later start finds it when the registry is down.
+void remember_tag(const plan::Reference& tag, const std::string& digest, const plan::Caller& caller, const plan::Site& site) {
+    store::Store store = open_store(site, caller);
+    auto known = store.find_tag(tag);
+    if (!known || known->digest != digest) store.put_tag(tag, {digest, static_cast<int64_t>(::time(nullptr)), ""});
+}
+
 }  // namespace
 
-OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch, const std::string& frozen) {
     plan::Reference reference = plan::with_absolute_path(plan::parse_reference(text), caller.cwd);
     if (reference.kind == plan::Reference::Kind::path) return {open_image_file(reference.path), {}};
-    if (reference.kind == plan::Reference::Kind::registry) check_is_no_file(text, caller.cwd);
-    return open_stored_image(reference, caller, site, watch);
+    if (reference.kind != plan::Reference::Kind::registry) return open_stored_image(reference, caller, site, watch);
+    check_is_no_file(text, caller.cwd);
+    if (frozen.empty() || !reference.digest.empty()) return open_stored_image(reference, caller, site, watch);
+    plan::Reference exact = reference;
+    exact.digest = frozen;
+    OpenedImage out = open_stored_image(exact, caller, site, watch);
+    remember_tag(reference, frozen, caller, site);
+    return out;
 }
 
 OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {

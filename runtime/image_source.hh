@@ -29,9 +29,10 @@ struct OpenedImage {
     std::string digest;  ///< of the manifest; empty for a file
 };
 
-/// Opens the image `text`. A path is relative to the caller's working directory. Runs berth-pull only when the store cannot answer alone.
-/// Throws Error with the line of whatever failed.
-OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch);
+/// Opens the image `text`. A path is relative to the caller's working directory. Runs berth-pull only when the store cannot answer alone. With `frozen`, a
+/// digest, a tag of a registry means just that, and the registry is not asked; the store remembers it as the tag's meaning. Throws Error with the line of
+/// whatever failed.
+OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch, const std::string& frozen = {});
 
 /// Opens the image of a named container again, which must be the very one it was made of. Throws Error that says how to bring it back.
 OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch);

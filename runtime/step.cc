@@ -9,6 +9,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/facts.hh"
 #include "runtime/plan/environment_options.hh"
+#include "runtime/plan/frozen.hh"
 #include "runtime/plan/messages.hh"
 #include "runtime/plan/reference.hh"
 #include "runtime/plan/site_file.hh"
@@ -19,9 +20,6 @@
 namespace berth {
 
 namespace {
-
-/// Not an error: ends a pull when slurmstepd goes meanwhile.
-struct StepOver {};
 
 /// A step that lacks a task from its start cannot do what it was made for, and the others might wait for it for ever.
 void expect_all(const StepTasks& tasks) {
@@ -54,7 +52,7 @@ void take_home(plan::Caller& caller, const std::vector<std::string>& environment
 StepStart start_of(const plan::StepRequest& request, StepTasks& tasks) {
     plan::GivenOptions options = request.options;
     plan::add_environment_options(options, request.environment);
-    StepStart out{request, plan::request_of(options), {}, caller_of_this_process(), load_site(), {}, tasks};
+    StepStart out{request, plan::request_of(options), {}, {}, caller_of_this_process(), load_site(), {}, tasks};
     out.watch = watch_of(out.wanted, tasks);
     if (const std::string* mounts = plan::given(options, "container-mounts")) out.mounts = *mounts;
     if (out.caller.uid != request.uid || out.caller.gid != request.gid) throw Error("the container's helper does not run as the owner of the step");
@@ -62,6 +60,7 @@ StepStart start_of(const plan::StepRequest& request, StepTasks& tasks) {
     take_home(out.caller, request.environment);
     plan::apply_environment(out.site, request.settings);
     plan::apply_environment(out.site, request.environment);
+    if (out.site.resolve_tags == "submit") out.frozen = plan::frozen_digest(request.environment, out.wanted.image);
     return out;
 }
 

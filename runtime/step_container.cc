@@ -17,6 +17,8 @@
 #include "runtime/container_use.hh"
 #include "runtime/entrypoint.hh"
 #include "runtime/facts.hh"
+#include "runtime/plan/job_environment.hh"
+#include "runtime/slurm_client.hh"
 #include "runtime/step_save.hh"
 #include "runtime/step_scope.hh"
 #include "runtime/task_process.hh"
@@ -25,13 +27,25 @@ namespace berth {
 
 namespace {
 
-plan::Job job_of(const plan::StepRequest& request) {
+/// What a step with a PMIx server shares with it is known to the tasks only, so the container waits for the first of them.
+std::vector<std::string> shared_folders(const StepStart& start) {
+    if (!plan::has_pmix_server(start.step.environment)) return {};
+    auto task = start.tasks.first_environment();
+    if (!task) throw StepOver{};
+    if (std::string note = plan::pmix_note(*task, start.wanted.remap_root.value_or(start.site.remap_root)); !note.empty()) start.tasks.note(note);
+    return plan::pmix_folders(*task, start.step.tmp_fs, start.step.uid, cat(start.step.job, '.', start.step.step));
+}
+
+plan::Job job_of(const StepStart& start) {
+    const plan::StepRequest& request = start.step;
     plan::Job job;
     job.id = cat(request.job, '.', request.step);
     job.node = request.node;
+    job.shared_folders = shared_folders(start);
     // What srun --pty sets for the task that has the terminal.
     job.has_terminal = std::any_of(request.environment.begin(), request.environment.end(), [](const std::string& entry) { return entry.starts_with("SLURM_PTY_PORT="); });
     if (!request.batch_script.empty()) job.bind_read_only.push_back(request.batch_script);
+    add_slurm_client(job, start.site);
     return job;
 }
 
@@ -108,8 +122,9 @@ Changes changes_of_entrypoint(const StepStart& start, const StartedContainer& co
 class OwnContainer : public StepContainer {
   public:
     explicit OwnContainer(StepStart& start) : address_(start, cat(start.step.job, ".", start.step.step)) {
-        OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch);
-        plan_ = plan::make_plan(start.wanted, start.caller, job_of(start.step), start.site, host_facts(), opened.image.index.config());
+        OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch, start.frozen);
+        plan_ = plan::make_plan(start.wanted, start.caller, job_of(start), start.site, host_facts(), opened.image.index.config());
+        if (!opened.digest.empty()) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", opened.digest));
         if (std::string path = save_path_of(start); !path.empty()) saver_.emplace(start, record_of(start, opened), cat("of step ", start.step.job, ".", start.step.step), path);
         start.tasks.listen(address_.listen());
         container_ = start_container(plan_, std::move(opened.image), start.site);
@@ -150,10 +165,11 @@ class OwnContainer : public StepContainer {
 class SharedContainer : public StepContainer {
   public:
     explicit SharedContainer(StepStart& start) : start_(std::move(start)) {
-        ContainerStart wanted{*start_.wanted.name, start_.wanted, {}, false, start_.caller, job_of(start_.step), start_.site, start_.watch};
+        ContainerStart wanted{*start_.wanted.name, start_.wanted, {}, false, start_.caller, job_of(start_), start_.site, start_.watch};
         if (!start_.mounts.empty()) wanted.mounts.push_back(start_.mounts);
         wanted.watch.progress = [this](const std::string& line) { start_.tasks.note(line); };
         wanted.inherit = false;
+        wanted.frozen = start_.frozen;
         wanted.mounts_option = "--container-mounts";
         wanted.forked = [this] { start_.tasks.close(); };
         if (!join_step(wanted)) use(wanted);

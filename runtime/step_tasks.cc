@@ -89,15 +89,37 @@ void StepTasks::show(const std::string& line) {
 }
 
 bool StepTasks::serve(const Answering& answering) {
+    return poll([&](Task& task, int events) { handle(task, events, answering); });
+}
+
+std::optional<std::vector<std::string>> StepTasks::first_environment() {
+    for (;;) {
+        for (const Task& task : tasks_)
+            if (task.request) return task.request->environment;
+        if (!poll(read_request)) return std::nullopt;
+    }
+}
+
+/// Waits until something has happened and lets `action` look at the tasks that it happened to; false at the end of the step.
+bool StepTasks::poll(const std::function<void(Task&, int)>& action) {
     std::vector<pollfd> entries = waiting();
-    if (::poll(entries.data(), entries.size(), -1) < 0) {
+    bool answer_due = std::any_of(tasks_.begin(), tasks_.end(), [](const Task& task) { return task.request.has_value(); });
+    if (::poll(entries.data(), entries.size(), answer_due ? 0 : -1) < 0) {
         if (errno == EINTR) return true;
         throw SysError("waiting for the tasks of the step");
     }
     if (entries[2].revents != 0) throw Error("the container has ended: it was removed by force, or its helper was killed");
     size_t position = 2;
-    for (Task& task : tasks_)
-        if (int events = entries[++position].revents; events != 0) handle(task, events, answering);
+    for (Task& task : tasks_) {
+        int events = entries[++position].revents;
+        // Whatever is wrong with one task's connection ends that connection alone.
+        try {
+            if (events != 0 || task.request) action(task, events);
+        } catch (const Error&) {
+            task.gone = true;
+        }
+        if (task.gone && !task.stays) lost_ = true;
+    }
     tasks_.remove_if([](const Task& task) { return task.gone || (task.answered && task.outbox.empty()); });
     if (entries[1].revents != 0) accept_other_step();
     return entries[0].revents == 0 || accept();
@@ -120,26 +142,27 @@ std::vector<pollfd> StepTasks::waiting() const {
     return entries;
 }
 
-/// Whatever is wrong with one task's connection ends that connection alone.
+/// Takes the task's request when it has come, and notes when the task has gone.
+void StepTasks::read_request(Task& task, int events) {
+    // What a task asked before it was killed is not answered: the one answer that is shown would be lost with it.
+    task.gone = is_over(events);
+    if (task.gone || task.answered || task.request) return;
+    Inbox::Status status = task.inbox.read(task.socket.get());
+    if (status == Inbox::Status::closed) task.gone = true;
+    if (status == Inbox::Status::message) task.request = plan::decode_task(task.inbox.take().message);
+}
+
 void StepTasks::handle(Task& task, int events, const Answering& answering) {
-    try {
-        // What a task asked before it was killed is not answered: the one answer that is shown would be lost with it.
-        task.gone = is_over(events);
-        if (!task.answered && !task.gone) {
-            Inbox::Status status = task.inbox.read(task.socket.get());
-            if (status == Inbox::Status::closed) task.gone = true;
-            if (status == Inbox::Status::message) {
-                Answer answer = answering(plan::decode_task(task.inbox.take().message));
-                task.outbox.push(answer.message, answer.descriptors);
-                task.answered = !task.stays;
-                if (!task.stays && plan::is(answer.message, plan::MessageType::ready)) ++entered_;
-            }
-        }
-        if (!task.gone) task.outbox.flush(task.socket.get());
-    } catch (const Error&) {
-        task.gone = true;
+    read_request(task, events);
+    if (task.gone) return;
+    if (task.request) {
+        Answer answer = answering(*task.request);
+        task.request.reset();
+        task.outbox.push(answer.message, answer.descriptors);
+        task.answered = !task.stays;
+        if (!task.stays && plan::is(answer.message, plan::MessageType::ready)) ++entered_;
     }
-    if (task.gone && !task.stays) lost_ = true;
+    task.outbox.flush(task.socket.get());
 }
 
 }  // namespace berth

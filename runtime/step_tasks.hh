@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@
 #include "runtime/plan/messages.hh"
 
 namespace berth {
+
+/// Not an error: ends what waits for a step that goes meanwhile.
+struct StepOver {};
 
 /// Takes in tasks from the step's socket and exchanges messages with them without ever waiting for one of them.
 class StepTasks {
@@ -41,6 +45,9 @@ class StepTasks {
     /// Takes in the tasks that have asked to join; false at the end of the step. Never waits. Throws Error for anything but a join.
     bool accept();
 
+    /// The environment of the first task, for which it waits; nothing when the step ends before. To be called before listen().
+    std::optional<std::vector<std::string>> first_environment();
+
     /// Shows a line on the standard error of one waiting task (the first). While there is none yet, the last line is kept for the first one.
     void show(const std::string& line);
 
@@ -62,6 +69,7 @@ class StepTasks {
         Fd socket;
         Inbox inbox;
         Outbox outbox;
+        std::optional<plan::TaskRequest> request = {};
         bool answered = false;
         bool gone = false;
         bool stays = false;  ///< another step: may ask again, and is connected for as long as it uses the container
@@ -69,6 +77,8 @@ class StepTasks {
 
     Task* first_task();
     void accept_other_step();
+    bool poll(const std::function<void(Task&, int events)>& action);
+    static void read_request(Task& task, int events);
     void handle(Task& task, int events, const Answering& answering);
     std::vector<pollfd> waiting() const;
 

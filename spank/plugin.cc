@@ -1,7 +1,9 @@
 // The symbols that Slurm looks for. Nothing but: which callback in which context leads to which function. No exception leaves a callback.
+#include <cstring>
 #include <exception>
 
 #include "spank/options.hh"
+#include "spank/resolve.hh"
 #include "spank/slurm.hh"
 #include "spank/start.hh"
 #include "spank/step.hh"
@@ -62,6 +64,14 @@ void initialize(spank_t spank, int count, char** words) {
     if (spank_context() == S_CTX_LOCAL) offer_environment_options();
 }
 
+/// A batch job runs what its tag means at its submission, however long it waits; salloc's steps ask when they start.
+void freeze_image() {
+    if (spank_context() == S_CTX_LOCAL)
+        start_resolving();
+    else if (std::strcmp(program_invocation_short_name, "sbatch") == 0)
+        resolve_now();
+}
+
 }  // namespace
 
 #pragma GCC visibility push(default)
@@ -77,9 +87,14 @@ int slurm_spank_init_post_opt(spank_t spank, int, char**) {
         if (takes_options() && !in_slurmstepd()) {
             take_environment_options();
             note_ignored_options();
+            freeze_image();
         }
         if (in_slurmstepd()) prepare_step(spank);
     });
+}
+
+int slurm_spank_local_user_init(spank_t, int, char**) {
+    return guarded([&] { finish_resolving(); });
 }
 
 int slurm_spank_user_init(spank_t spank, int, char**) {

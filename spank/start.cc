@@ -75,6 +75,16 @@ std::string working_directory() {
     return getcwd(out.data(), out.size()) != nullptr ? out.c_str() : "/";
 }
 
+/// Where Slurm makes temporary folders on this node, with what stands for the node's names in it.
+std::string tmp_fs() {
+    std::string out = &slurm_conf != nullptr && slurm_conf.tmp_fs != nullptr ? slurm_conf.tmp_fs : "/tmp";
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    for (const auto& [pattern, name] : {std::pair<std::string, std::string>("%n", node_name()), std::pair<std::string, std::string>("%h", host)})
+        if (size_t at = out.find(pattern); at != std::string::npos) out.replace(at, pattern.size(), name);
+    return out;
+}
+
 plan::StepRequest request_of(spank_t spank, const HelperIdentity& identity) {
     plan::StepRequest out;
     out.options = step().options;
@@ -88,6 +98,7 @@ plan::StepRequest request_of(spank_t spank, const HelperIdentity& identity) {
     out.cwd = working_directory();
     out.tasks = item<uint32_t>(spank, S_JOB_LOCAL_TASK_COUNT);
     out.node_index = item<uint32_t>(spank, S_JOB_NODEID);
+    out.tmp_fs = tmp_fs();
     int count = 0;
     char** arguments = nullptr;
     if (id == SLURM_BATCH_SCRIPT && spank_get_item(spank, S_JOB_ARGV, &count, &arguments) == ESPANK_SUCCESS && count > 0)

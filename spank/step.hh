@@ -1,9 +1,12 @@
 // What the plugin remembers in one process: srun, sbatch, salloc, or the slurmstepd of one step and the tasks forked from it.
 #pragma once
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "runtime/base/child.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/fd.hh"
 #include "runtime/plan/options.hh"
@@ -23,6 +26,8 @@ struct Step {
     Watch watch;
     uint32_t ended_tasks = 0;
     bool saves = false;          ///< the container is saved after the last task
+    std::unique_ptr<Child> resolver;  ///< in srun and sbatch: asks what the image's tag means
+    std::chrono::steady_clock::time_point resolver_started;
     bool has_container = false;  ///< in slurmstepd: this step's tasks run in one
 };
 

@@ -1,6 +1,7 @@
 #include "spank/task.hh"
 
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -12,6 +13,7 @@
 #include "runtime/plan/messages.hh"
 #include "spank/join.hh"
 #include "spank/step.hh"
+#include "spank/task_prolog.hh"
 
 namespace berth::spank {
 
@@ -37,6 +39,13 @@ char** environment(spank_t spank) {
     return spank_get_item(spank, S_JOB_ENV, &out) == ESPANK_SUCCESS ? out : nullptr;
 }
 
+/// The value of the variable that starts with `name`, a text like "PATH="; empty when there is none.
+std::string variable(spank_t spank, std::string_view name) {
+    for (char** entry = environment(spank); entry != nullptr && *entry != nullptr; ++entry)
+        if (std::string_view text = *entry; text.starts_with(name)) return std::string(text.substr(name.size()));
+    return {};
+}
+
 int local_id(spank_t spank) {
     int id = 0;
     spank_get_item(spank, S_TASK_ID, &id);
@@ -53,10 +62,14 @@ Fd connect_to_helper() {
     return std::move(ours);
 }
 
-plan::TaskRequest task_request(spank_t spank) {
-    plan::TaskRequest out{static_cast<uint32_t>(local_id(spank)), {}};
-    for (char** entry = environment(spank); entry != nullptr && *entry != nullptr; ++entry) out.environment.emplace_back(*entry);
+std::vector<std::string> environment_of(spank_t spank) {
+    std::vector<std::string> out;
+    for (char** entry = environment(spank); entry != nullptr && *entry != nullptr; ++entry) out.emplace_back(*entry);
     return out;
+}
+
+plan::TaskRequest task_request(spank_t spank) {
+    return {static_cast<uint32_t>(local_id(spank)), environment_of(spank)};
 }
 
 /// Waits for the container, showing progress; returns the message with the descriptors of its namespaces.
@@ -80,6 +93,22 @@ void change_environment(spank_t spank, const std::vector<plan::EnvironmentChange
     }
 }
 
+/// In place of slurmstepd, which would run it next, but in the container. Its setting is this task's own copy: the process was forked for the task.
+void run_site_prolog(spank_t spank) {
+    if (&slurm_conf == nullptr || slurm_conf.task_prolog == nullptr || slurm_conf.task_prolog[0] == '\0') return;
+    change_environment(spank, {{"SLURM_SCRIPT_CONTEXT", "prolog_task"}});
+    PrologOutput output = run_prolog(slurm_conf.task_prolog, environment_of(spank));
+    change_environment(spank, output.changes);
+    [[maybe_unused]] ssize_t written = write(STDOUT_FILENO, output.text.data(), output.text.size());
+    slurm_conf.task_prolog = nullptr;
+}
+
+/// A TMPDIR of the node's is often not in the container. slurmstepd, which makes it next, would complain in two lines before it took /tmp.
+void settle_temporary_folder(spank_t spank) {
+    std::string path = variable(spank, "TMPDIR=");
+    if (!path.empty() && (mkdir(path.c_str(), 0700) != 0 && access(path.c_str(), W_OK | X_OK) != 0)) change_environment(spank, {{"TMPDIR", "/tmp"}});
+}
+
 void check_environment(spank_t spank) {
     for (char** entry = environment(spank); entry != nullptr && *entry != nullptr; ++entry)
         if (size_t size = std::strlen(*entry) + 1; size > string_limit) {
@@ -90,19 +119,13 @@ void check_environment(spank_t spank) {
         }
 }
 
-std::string search_path(spank_t spank) {
-    for (char** entry = environment(spank); entry != nullptr && *entry != nullptr; ++entry)
-        if (std::string_view text = *entry; text.starts_with("PATH=")) return std::string(text.substr(5));
-    return {};
-}
-
 void check_command(spank_t spank) {
     int count = 0;
     char** arguments = nullptr;
     if (spank_get_item(spank, S_JOB_ARGV, &count, &arguments) != ESPANK_SUCCESS || count < 1) return;
     // With --multi-prog the second word is the whole configuration, and only slurmstepd knows the task's command.
     if (count >= 2 && std::strchr(arguments[1], '\n') != nullptr) return;
-    find_command(arguments[0], search_path(spank));
+    find_command(arguments[0], variable(spank, "PATH="));
 }
 
 void join(spank_t spank) {
@@ -110,12 +133,14 @@ void join(spank_t spank) {
     // pull could not be cancelled. The name lasts until the command is executed.
     prctl(PR_SET_NAME, "berth-task", 0, 0, 0);
     Fd socket = connect_to_helper();
+    run_site_prolog(spank);
     send_message(socket.get(), plan::encode(task_request(spank)));
     Received received = wait_until_ready(socket.get());
     plan::Ready ready = plan::decode_ready(received.message);
     enter_namespaces(received.descriptors, ready);
     change_environment(spank, ready.environment);
     give_up_privileges(ready.seccomp_program);
+    settle_temporary_folder(spank);
     check_environment(spank);
     check_command(spank);
 }

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "runtime/base/text.hh"
+#include "runtime/plan/job_environment.hh"
 #include "runtime/plan/plan.hh"
 
 namespace berth::plan {
@@ -24,14 +25,16 @@ std::vector<EnvironmentChange> environment_changes(const EnvironmentRules& rules
     for (const std::string& text : task)
         if (auto var = variable(text)) outside.insert(*var);
 
-    std::map<std::string, std::optional<std::string>> wanted;
-    auto host_wins = [&](const std::string& name) { return contains(rules.keep_host, name) && outside.count(name); };
+    Variables wanted;
+    auto host_wins = [&](const std::string& name) { return (contains(rules.keep_host, name) || belongs_to_job(name)) && outside.count(name); };
     for (const std::string& name : rules.remove)
         if (!host_wins(name)) wanted[name] = std::nullopt;
     for (const std::string& text : rules.image)
         if (auto var = variable(text); var && !host_wins(var->first)) wanted[var->first] = var->second;
     for (const std::string& text : rules.set)
         if (auto var = variable(text); var && !host_wins(var->first)) wanted[var->first] = var->second;
+
+    add_job_variables(wanted, outside);
 
     std::vector<EnvironmentChange> changes;
     for (auto& [name, value] : wanted) {

@@ -30,6 +30,7 @@ Message encode(const StepRequest& request) {
     out.add_number("uid", request.uid);
     out.add_number("gid", request.gid);
     out.add("cwd", request.cwd);
+    out.add("tmp-fs", request.tmp_fs);
     out.add("batch-script", request.batch_script);
     for (const std::string& entry : request.environment) out.add("env", entry);
     out.add_number("tasks", request.tasks);
@@ -49,6 +50,7 @@ StepRequest decode_step(const Message& message) {
     out.uid = static_cast<uid_t>(message.number("uid", id_limit));
     out.gid = static_cast<gid_t>(message.number("gid", id_limit));
     out.cwd = message.value("cwd");
+    out.tmp_fs = message.value("tmp-fs");
     out.batch_script = message.value("batch-script");
     out.environment = message.all("env");
     out.tasks = static_cast<uint32_t>(message.number("tasks", id_limit));

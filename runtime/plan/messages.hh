@@ -33,6 +33,7 @@ struct StepRequest {
     uid_t uid = 0;
     gid_t gid = 0;
     std::string cwd;
+    std::string tmp_fs;                    ///< Slurm's TmpFS on this node; empty when unknown
     std::string batch_script;              ///< host path of the spooled script; empty when this is no batch step
     std::vector<std::string> environment;  ///< NAME=VALUE of the step
     uint32_t tasks = 1;      ///< of the step on this node

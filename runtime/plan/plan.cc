@@ -261,9 +261,15 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
         edits.add(DropIn{"/etc/apt/apt.conf.d/99berth", "APT::Sandbox::User \"root\";\n"}, "option --container-remap-root",
                   "apt checks that it has become another user, which is only faked here");
     for (const std::string& file : job.bind_read_only) {
-        Mount& mount = edits.bind(file, file, "slurm", "the batch script");
+        Mount& mount = edits.bind(file, file, "slurm", "a file of the job's or of Slurm's");
         mount.read_only = true;
-        mount.create = Mount::Create::file;
+    }
+    for (const std::string& line : job.accounts) edits.add(AccountLine{"/etc/passwd", line, 2}, "slurm", "an account that Slurm's commands look for");
+    for (const std::string& folder : job.shared_folders) {
+        Mount& mount = edits.bind(folder, folder, "slurm", "where MPI programs meet Slurm's server");
+        mount.no_exec = true;
+        mount.optional = true;
+        mount.create = Mount::Create::directory;
     }
     add_user_mounts(edits, request, caller);
 

@@ -72,6 +72,8 @@ struct Job {
     std::string node;  ///< node name, for messages
     bool has_terminal = false;  ///< of srun --pty: opened by Slurm, and to be found by its name
     std::vector<std::string> bind_read_only;  ///< files of the job that must stay visible at the same path (the batch script)
+    std::vector<std::string> accounts;        ///< lines of /etc/passwd that Slurm's commands look for
+    std::vector<std::string> shared_folders;  ///< of Slurm's MPI server with the tasks, at the same paths; those that exist
 };
 
 /// The site file's settings (conf/berth.conf); the defaults here are the documented ones.
@@ -91,6 +93,9 @@ struct Site {
     uint64_t pull_memory = 128ULL << 20;  ///< bytes that a pull may take
     std::string proxy;     ///< "[http://]host:port" of an HTTP proxy for pulls; empty: that of the environment, or none
     std::string no_proxy;  ///< hosts that the proxy is not for, with commas
+    std::string resolve_tags = "submit";   ///< "submit": srun and sbatch ask the registry what a tag means, for all nodes; "nodes": each node does
+    bool client_in_container = false;      ///< Slurm's own commands work in containers
+    std::vector<std::string> client_files;  ///< and what they need there besides what berth finds by itself
     bool remap_root = false;
     bool mount_home = false;
     bool writable = true;

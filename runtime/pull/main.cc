@@ -14,6 +14,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/image/gzip.hh"
+#include "runtime/image/source.hh"
 #include "runtime/plan/site_file.hh"
 #include "runtime/pull/daemons.hh"
 #include "runtime/pull/import.hh"
@@ -37,6 +38,7 @@ struct Arguments {
     std::string login;
     std::string logout;
     bool password_from_input = false;
+    bool resolve = false;
     pull::OutputOptions output;
     std::vector<std::string> settings;
     unsigned threads = 0;
@@ -65,6 +67,17 @@ std::string pulled(const Arguments& arguments, pull::Meter& meter) {
     plan::Reference reference = plan::with_absolute_path(plan::parse_reference(arguments.reference), std::filesystem::current_path());
     store::Store store = store::Store::open(arguments.store);
     return pull::pull(store, reference, options_of(arguments, reference), meter);
+}
+
+/// Prints what the tag means now. One try: the nodes can ask as well.
+int resolve_tag(const Arguments& arguments) {
+    plan::Reference reference = plan::parse_reference(arguments.reference);
+    pull::Options options = options_of(arguments, reference);
+    options.registry.head_retries = 0;
+    auto source = image::make_registry_source(reference, options.registry);
+    auto answer = source->resolve();
+    std::cout << (answer ? answer->digest : source->manifest("").digest) << '\n';
+    return 0;
 }
 
 std::string logged_in(const Arguments& arguments, const std::vector<std::string>& environment) {
@@ -142,6 +155,7 @@ int main(int argc, char** argv) {
     app.add_flag("--bars", arguments.output.bars, "show progress on standard error all the same, when it is a terminal")->needs(report);
     auto* json = app.add_flag("--json", arguments.output.json, "tell what happens as JSON on the standard output")->excludes(report);
     app.add_flag("-q,--quiet", arguments.output.quiet, "print nothing but the digest")->excludes(json);
+    auto* resolve = app.add_flag("--resolve", arguments.resolve, "only print the digest that a registry's tag has now");
     app.add_option("--user", arguments.user, "whose login to use, or to make");
     auto* login = app.add_option("--login", arguments.login, "registry to log in to, instead of a pull");
     app.add_flag("--password-stdin", arguments.password_from_input, "with --login: read the password from standard input")->needs(login);
@@ -149,11 +163,12 @@ int main(int argc, char** argv) {
     auto* image = app.add_option("reference", arguments.reference, "the image")->excludes(login)->excludes(logout);
     try {
         app.parse(argc, argv);
-        if (login->empty() && logout->empty() && (image->empty() || arguments.store.empty())) throw CLI::RequiredError("--store and the image");
+        if (login->empty() && logout->empty() && (image->empty() || (arguments.store.empty() && resolve->empty()))) throw CLI::RequiredError("--store and the image");
     } catch (const CLI::ParseError& problem) {
         return app.exit(problem) == 0 ? 0 : exit_failure;
     }
     prepare_process(arguments.output);
     if (!login->empty() || !logout->empty()) return reporting_errors("login", [&] { return keep_login(arguments); });
+    if (arguments.resolve) return reporting_errors("resolve", [&] { return resolve_tag(arguments); });
     return pull_image(arguments);
 }

@@ -45,6 +45,7 @@ CryptoType=crypto/munge
 SlurmctldPort=$port
 StateSaveLocation=$state/slurmctld
 SlurmdSpoolDir=$state/spool/%n
+TmpFS=$state/tmp/%n
 SlurmctldPidFile=/run/slurmctld.pid
 SlurmdPidFile=/run/slurmd.%n.pid
 SlurmctldLogFile=$state/log/slurmctld.log
@@ -63,9 +64,28 @@ MessageTimeout=60
 SlurmdParameters=config_overrides
 PlugStackConfig=/etc/slurm/plugstack.conf
 GresTypes=gpu
+TaskProlog=/etc/slurm/task_prolog
+TaskEpilog=/etc/slurm/task_epilog
 NodeName=n[1-$nodes] NodeHostname=box NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + nodes))] CPUs=16 RealMemory=8000 Gres=gpu:h100:2,gpu:1g.10gb:2 State=UNKNOWN
 PartitionName=main Nodes=n[1-$nodes] Default=YES MaxTime=INFINITE OverSubscribe=YES:16 State=UP
 END
+}
+
+# What a site might do around each task; silent unless a test asks for it by a variable.
+write_task_scripts() {
+  cat > /etc/slurm/task_prolog <<'END'
+#!/bin/sh
+case "$BOX_PROLOG" in
+  '') ;;
+  fail) exit 7 ;;
+  *) echo "export FROM_PROLOG=$(command -v scontrol):$SLURM_PROCID"; echo "unset $BOX_PROLOG"; echo "print prolog of $(hostname)" ;;
+esac
+END
+  cat > /etc/slurm/task_epilog <<'END'
+#!/bin/sh
+[ -z "$BOX_EPILOG" ] || echo "$SLURM_PROCID $(id -un) $(command -v scontrol)" >> "$BOX_EPILOG"
+END
+  chmod 755 /etc/slurm/task_prolog /etc/slurm/task_epilog
 }
 
 write_gres_conf() {
@@ -90,6 +110,7 @@ write_slurm() {
   mkdir -p /etc/slurm/plugstack.conf.d
   echo 'include /etc/slurm/plugstack.conf.d/*.conf' > /etc/slurm/plugstack.conf
   write_slurm_conf
+  write_task_scripts
   write_gres_conf
   (( ! cgroup )) || write_cgroup_conf
 }

@@ -66,6 +66,13 @@ mount_all() {
   mount --bind "$state/nodes/login/store" /var/lib/berth
 }
 
+# Slurm's plugin opens the library by the name that only Debian's development package has.
+link_pmix() {
+  local library
+  library=$(find /usr/lib -path '*/pmix2/lib/libpmix.so.2' | head -n 1)
+  [[ -z $library ]] || ln -sf libpmix.so.2 "${library%.2}"
+}
+
 start_munge() {
   install -d -o munge -g munge -m 755 /run/munge
   install -d -o munge -g munge -m 700 /var/lib/munge "$state/log/munge"
@@ -89,6 +96,7 @@ main() {
   join_cgroup
   hostname box
   mount_all
+  link_pmix
   write_config
   (( ! plugin )) || "$here/deploy.sh"
   start_munge

@@ -1,4 +1,4 @@
-"""Builds the test images' OCI layouts from a Debian root as a tar: make_images.py BASE.tar OUT."""
+"""Builds the test images' OCI layouts from a Debian root as a tar: make_images.py BASE.tar MPI.tar OUT."""
 
 import sys
 import tarfile
@@ -79,7 +79,17 @@ def tiny(base, architecture):
     return tar(entries + [file("platform", architecture + "\n")])
 
 
-def build(base, out):
+def build_jobs(base, small, mpi, out):
+    """Images for what Slurm adds to a job: with MPI, and with the variable by which PyTorch's images are known."""
+    # Between the nodes of one machine there is the loopback interface, which both MPIs avoid by themselves; UCX would take them for one node.
+    network = ["OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,vader,tcp", "OMPI_MCA_btl_tcp_if_include=lo", "UCX_TLS=self,tcp", "UCX_NET_DEVICES=lo"]
+    parallel = Layout(out / "mpi")
+    parallel.publish(parallel.image([Path(base).read_bytes(), Path(mpi).read_bytes()], dict(CONFIG, Env=CONFIG["Env"] + network), "+zstd"))
+    pytorch = Layout(out / "pytorch")
+    pytorch.publish(pytorch.image([small], dict(CONFIG, Env=CONFIG["Env"] + ["PYTORCH_VERSION=2.1.0", "SLURM_PROCID=of-the-image"])))
+
+
+def build(base, mpi, out):
     debian = Layout(out / "debian")
     debian.publish(debian.image([Path(base).read_bytes(), additions(), removals()], CONFIG))
 
@@ -103,7 +113,8 @@ def build(base, out):
 
     bare = Layout(out / "bare")
     bare.publish(bare.image([tar([file("bare", program(), 0o755)])], {}))
+    build_jobs(base, small, mpi, out)
 
 
 if __name__ == "__main__":
-    build(sys.argv[1], Path(sys.argv[2]))
+    build(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

@@ -124,8 +124,11 @@ TEST_CASE("site file: conf/berth.conf holds every key as a commented default", "
     CHECK(site.connections == defaults.connections);
     CHECK(site.pull_memory == defaults.pull_memory);
     CHECK(site.server_threads == defaults.server_threads);
+    CHECK(site.resolve_tags == defaults.resolve_tags);
+    CHECK(site.client_in_container == defaults.client_in_container);
+    CHECK(site.client_files == defaults.client_files);
     for (const char* key : {"#path", "#pull", "#remap_root", "#mount_home", "#writable", "#tmpfs_size", "#cache_size", "#threads", "plain_http", "ca =", "mirror =", "#proxy", "#no_proxy",
-                            "#compression =", "#compression_level", "#connections", "#pull_memory"}) {
+                            "#compression =", "#compression_level", "#connections", "#pull_memory", "#resolve_tags", "#client_in_container", "#client_files"}) {
         INFO(key);
         CHECK(shipped.find(key) != std::string::npos);
     }

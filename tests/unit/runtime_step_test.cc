@@ -60,6 +60,19 @@ TEST_CASE("hostile row 68: step: a task that goes before its answer is known to 
     }
 }
 
+TEST_CASE("step: the first task can be looked at before it is answered", "[step]") {
+    auto [plugin, helper] = make_channel();
+    StepTasks tasks(std::move(helper));
+    FakeTask zero(plugin.get(), 0);
+    CHECK(tasks.first_environment() == std::vector<std::string>{"A=1"});
+    CHECK(tasks.serve(echo));
+    auto answer = receive_message(zero.socket.get(), 1000);
+    REQUIRE(answer);
+    CHECK(plan::decode_failure(answer->message).line == "task 0");
+    plugin.reset();
+    CHECK_FALSE(tasks.first_environment());
+}
+
 TEST_CASE("step: the end of the step's socket is seen while and between tasks", "[step]") {
     auto [plugin, helper] = make_channel();
     StepTasks tasks(std::move(helper));

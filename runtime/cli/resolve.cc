@@ -1,0 +1,42 @@
+// `berth resolve`: run by the plugin in srun and sbatch while an allocation is awaited, to ask once for all nodes what a tag means.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/cli/commands.hh"
+#include "runtime/facts.hh"
+#include "runtime/image_source.hh"
+#include "runtime/cli/listing.hh"
+#include "runtime/plan/reference.hh"
+#include "runtime/plan/site_file.hh"
+
+namespace berth::cli {
+
+namespace {
+
+bool may_ask(const plan::Reference& reference, const plan::Site& site) {
+    bool by_tag = reference.kind == plan::Reference::Kind::registry && reference.digest.empty();
+    return by_tag && site.resolve_tags == "submit" && (site.pull_policy == "newer" || site.pull_policy == "always");
+}
+
+}  // namespace
+
+/// Prints the digest and a line end, or nothing: whoever is not answered leaves it to the nodes, whose errors are shown.
+int resolve(int argc, char** argv) {
+    if (argc != 2) throw Error("berth resolve IMAGE is for srun and sbatch; see berth pull");
+    Fd null = sys::open_file("/dev/null", O_WRONLY);
+    if (::dup2(null.get(), STDERR_FILENO) < 0) throw SysError("silencing berth resolve");
+    plan::Site site = load_site();
+    plan::apply_environment(site, environment_of_this_process());
+    plan::Reference reference = plan::parse_reference(argv[1]);
+    if (!may_ask(reference, site)) return 0;
+    std::vector<std::string> arguments = site_arguments();
+    for (const auto& [host, registry] : site.registries)
+        if (registry.plain_http) arguments.insert(arguments.end(), {"--plain-http", host});
+    if (!reference.user.empty()) arguments.insert(arguments.end(), {"--user", reference.user});
+    arguments.insert(arguments.end(), {"--resolve", reference.text()});
+    exec_pull_program(std::move(arguments));
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,86 @@
+#include "spank/resolve.hh"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "runtime/base/text.hh"
+#include "runtime/plan/frozen.hh"
+#include "runtime/plan/options.hh"
+#include "runtime/plan/reference.hh"
+#include "spank/slurm.hh"
+#include "spank/step.hh"
+
+namespace berth::spank {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto patience = std::chrono::seconds(5);
+
+/// The image as written, when it is one of a registry and named by tag; else empty.
+std::string image_by_tag() {
+    const std::string* image = plan::given(step().options, "container-image");
+    if (image == nullptr) return {};
+    plan::Reference reference = plan::parse_reference(*image);
+    return reference.kind == plan::Reference::Kind::registry && reference.digest.empty() ? *image : std::string();
+}
+
+/// Without the program on this machine, the nodes ask.
+void ask(const std::string& image) {
+    step().resolver_started = Clock::now();
+    try {
+        step().resolver = std::make_unique<Child>(step().config.helper, std::vector<std::string>{"resolve", image});
+    } catch (const SysError&) {
+        step().resolver.reset();
+    }
+}
+
+/// What the program prints until its end; empty when that takes too long.
+std::string answer_of(int output) {
+    std::string out;
+    for (;;) {
+        auto left = std::chrono::duration_cast<std::chrono::milliseconds>(step().resolver_started + patience - Clock::now()).count();
+        pollfd entry{output, POLLIN, 0};
+        int ready = poll(&entry, 1, left > 0 ? static_cast<int>(left) : 0);
+        if (ready < 0 && errno == EINTR) continue;
+        char buffer[256];
+        ssize_t size = ready > 0 ? read(output, buffer, sizeof buffer) : -1;
+        if (size < 0) return {};
+        if (size == 0) return out;
+        out.append(buffer, static_cast<size_t>(size));
+    }
+}
+
+}  // namespace
+
+void start_resolving() {
+    std::string image = image_by_tag();
+    if (image.empty()) return;
+    const char* before = std::getenv(plan::frozen_variable);
+    bool frozen = before != nullptr && std::getenv("SLURM_JOB_ID") != nullptr && !plan::frozen_digest({cat(plan::frozen_variable, "=", before)}, image).empty();
+    if (!frozen) ask(image);
+}
+
+void finish_resolving() {
+    if (!step().resolver) return;
+    std::string digest(trimmed(answer_of(step().resolver->output())));
+    step().resolver.reset();
+    // That of a job around this one is for another image, or another time.
+    unsetenv(plan::frozen_variable);
+    if (plan::is_digest(digest)) setenv(plan::frozen_variable, plan::frozen_value(image_by_tag(), digest).c_str(), 1);
+}
+
+void resolve_now() {
+    unsetenv(plan::frozen_variable);
+    std::string image = image_by_tag();
+    if (image.empty()) return;
+    ask(image);
+    finish_resolving();
+    const char* frozen = std::getenv(plan::frozen_variable);
+    if (frozen != nullptr) slurm_spank_log("berth: %s is %s for this job", printable(image).c_str(), std::string(frozen).substr(image.size() + 1).c_str());
+}
+
+}  // namespace berth::spank

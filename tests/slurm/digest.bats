@@ -1,0 +1,49 @@
+#!/usr/bin/env bats
+# One digest a job: what a tag means is asked once, where the job is submitted.
+load helper
+
+moving=$registry/debian:moving
+
+# Makes the tag debian:moving mean what debian:$1 means.
+move_tag() {
+  local type='application/vnd.oci.image.manifest.v1+json' url=http://$registry/v2/debian/manifests
+  curl -sf -H "Accept: $type" "$url/$1" | curl -sf -X PUT -H "Content-Type: $type" --data-binary @- "$url/moving"
+}
+
+@test "two nodes ask the registry once, and the tasks know what they run, whatever --export lets through" {
+  digest=$(manifest_digest 12)
+  mark_log
+  run -0 alice srun -N2 --export=NONE --container-image="$image" sh -c 'echo $BERTH_CONTAINER_DIGEST'
+  expect_equal "$output" "$digest"$'\n'"$digest"
+  expect_equal "$(count_since '(HEAD|GET)' /v2/debian/manifests/)" 1
+}
+
+@test "resolve_tags = nodes leaves it to the nodes" {
+  mark_log
+  run -0 alice env BERTH_SLURM_RESOLVE_TAGS=nodes srun -N2 --container-image="$image" true
+  expect_equal "$(count_since HEAD /v2/debian/manifests/)" 2
+}
+
+@test "a batch job runs what the tag meant at its submission, which is said, unless a variable forbids it" {
+  move_tag zstd
+  before=$(manifest_digest moving)
+  run -0 --separate-stderr alice sbatch --hold --parsable -o frozen.out --container-image="$moving" --wrap 'echo $BERTH_CONTAINER_DIGEST'
+  frozen=$output
+  [[ $stderr == *"debian:moving is $before for this job"* ]]
+  run -0 --separate-stderr alice env BERTH_SLURM_RESOLVE_TAGS=nodes sbatch --hold --parsable -o later.out --container-image="$moving" --wrap 'echo $BERTH_CONTAINER_DIGEST'
+  expect_equal "$stderr" ""
+  move_tag tar
+  after=$(manifest_digest moving)
+  root scontrol release "$frozen" "$output"
+  wait_until 20 no_jobs
+  expect_equal "$(alice cat frozen.out)" "$before"
+  expect_equal "$(alice cat later.out)" "$after"
+  [[ $after != "$before" ]]
+}
+
+@test "a registry that does not answer: the nodes say so, once for each" {
+  run alice srun -N2 --container-image="127.0.0.1:1/debian:12" true
+  expect_failure
+  output=$(grep -v 'trying again' <<< "$output")
+  expect_equal "$(grep -c 'berth: .*127.0.0.1:1' <<< "$output")" 2
+}
