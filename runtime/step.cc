@@ -7,6 +7,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/container_start.hh"
+#include "runtime/devices.hh"
 #include "runtime/facts.hh"
 #include "runtime/image_source.hh"
 #include "runtime/plan/environment_options.hh"
@@ -25,6 +26,7 @@ struct StepOver {};
 
 struct RunningContainer {
     plan::EnvironmentRules environment;
+    std::vector<plan::VisibleDevice> devices;
     StartedContainer container;
 };
 
@@ -61,8 +63,9 @@ RunningContainer start(const plan::StepRequest& request, StepTasks& tasks) {
     plan::apply_environment(site, request.settings);
     plan::apply_environment(site, request.environment);
     OpenedImage opened = open_image(wanted.image, caller, site, watch_of(tasks));
-    plan::Plan plan = plan::make_plan(wanted, caller, job_of(request), site, host_facts(), opened.image.index.config());
-    return {plan.environment, start_container(plan, std::move(opened.image), site)};
+    plan::Additions devices = device_additions(opened.image, site, request.environment, [&](const std::string& line) { tasks.show(line); });
+    plan::Plan plan = plan::make_plan(wanted, caller, job_of(request), site, host_facts(), opened.image.index.config(), devices);
+    return {plan.environment, plan.devices, start_container(plan, std::move(opened.image), site)};
 }
 
 /// Answers the tasks until the step ends.
@@ -74,7 +77,7 @@ void serve(StepTasks& tasks, const StepTasks::Answering& answering) {
 void serve_container(StepTasks& tasks, const RunningContainer& running) {
     const StartedContainer& container = running.container;
     serve(tasks, [&](const plan::TaskRequest& task) -> StepTasks::Answer {
-        plan::Ready ready{container.workdir, plan::environment_changes(running.environment, task.environment), container.seccomp_program};
+        plan::Ready ready{container.workdir, plan::environment_changes(running.environment, task.environment), container.seccomp_program, {}, false, true, running.devices};
         StepTasks::Answer out{{}, {container.user_namespace.get(), container.mount_namespace.get()}};
         for (const OwnNamespace& own : container.namespaces) {
             ready.namespaces.push_back(static_cast<uint32_t>(own.type));

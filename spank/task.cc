@@ -80,6 +80,15 @@ void change_environment(spank_t spank, const std::vector<plan::EnvironmentChange
     }
 }
 
+/// Slurm says to each task which GPUs are its own; here, in its cgroup and its container, it can be seen whether that is so.
+void choose_devices(spank_t spank, const std::vector<plan::VisibleDevice>& devices) {
+    if (devices.empty()) return;
+    std::vector<std::string> variables;
+    for (char** entry = environment(spank); entry != nullptr && *entry != nullptr; ++entry) variables.emplace_back(*entry);
+    for (const auto& [name, value] : plan::visible_device_changes(devices, plan::accessible_devices(devices), variables))
+        if (spank_setenv(spank, name.c_str(), value.c_str(), 1) != ESPANK_SUCCESS) throw Error(cat("Slurm does not take the environment variable ", name));
+}
+
 void check_environment(spank_t spank) {
     for (char** entry = environment(spank); entry != nullptr && *entry != nullptr; ++entry)
         if (size_t size = std::strlen(*entry) + 1; size > string_limit) {
@@ -115,6 +124,7 @@ void join(spank_t spank) {
     plan::Ready ready = plan::decode_ready(received.message);
     enter_namespaces(received.descriptors, ready);
     change_environment(spank, ready.environment);
+    choose_devices(spank, ready.devices);
     give_up_privileges(ready.seccomp_program);
     check_environment(spank);
     check_command(spank);
