@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=cgroup
 # GPUs and MIG devices of a job, by fake nodes that Slurm's device cgroups know (scripts/box/devices.sh). Where the box does not constrain devices, Slurm's
 # numbers say what was granted, and the containers are the same.
 load helper
