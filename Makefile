@@ -27,7 +27,7 @@ base_ldflags := -pthread -Wl,--as-needed -Wl,-z,relro,-z,now $(if $(SAN),-fsanit
 # Where ISA-L is not there, zlib unpacks gzip, in twice the time.
 ISAL ?= $(if $(shell pkg-config --exists libisal && echo yes),yes,no)
 isal := $(filter yes,$(ISAL))
-packages := fuse3 libcurl libcrypto libzstd liblz4 liblzma zlib libseccomp $(isal:yes=libisal) libsquashfs1
+packages := fuse3 libcurl libcrypto libzstd liblz4 liblzma zlib libseccomp $(isal:yes=libisal) libsquashfs1 yaml-cpp
 package_flags := $(shell pkg-config --cflags $(packages) 2>/dev/null)
 start_libraries := $(shell pkg-config --libs fuse3 libzstd liblz4 liblzma zlib libseccomp 2>/dev/null) -llzo2
 # To load these takes a quarter of a millisecond at every start, so berth itself has them linked in where there are archives of them.
@@ -35,7 +35,7 @@ start_libraries := $(shell pkg-config --libs fuse3 libzstd liblz4 liblzma zlib l
 STATIC ?= 1
 linked_in := $(if $(and $(STATIC),$(if $(SAN),,1)),$(foreach name,fuse3 zstd lz4 lzma z seccomp lzo2,$(if $(filter /%,$(shell $(CXX) -print-file-name=lib$(name).a)),-l$(name))))
 program_libraries := $(if $(linked_in),-Wl$(comma)-Bstatic $(linked_in) -Wl$(comma)-Bdynamic) $(filter-out $(linked_in),$(start_libraries))
-pull_libraries := $(shell pkg-config --libs libcurl libcrypto $(isal:yes=libisal) libsquashfs1 libzstd liblz4 liblzma zlib 2>/dev/null) -llzo2
+pull_libraries := $(shell pkg-config --libs libcurl libcrypto $(isal:yes=libisal) libsquashfs1 yaml-cpp libzstd liblz4 liblzma zlib 2>/dev/null) -llzo2
 
 # A test's time goes into compiling it, not into running it.
 test_flags := -O0 -U_FORTIFY_SOURCE
@@ -56,7 +56,7 @@ pull_sources := $(sort $(wildcard runtime/pull/*.cc)) runtime/image_file.cc runt
 # What the tests link of the programs: everything but the files with main.
 testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc run_directory.cc task_prolog.cc watch.cc))
 # The plugin has the grammars and the protocol of the lower layers and nothing else of them.
-plugin_sources := $(sort $(wildcard spank/*.cc)) $(wildcard $(addprefix runtime/plan/,frozen.cc reference.cc mounts.cc mount_flags.cc names.cc options.cc environment_options.cc messages.cc)) $(sources_base)
+plugin_sources := $(sort $(wildcard spank/*.cc)) $(wildcard $(addprefix runtime/plan/,frozen.cc reference.cc mounts.cc mount_flags.cc names.cc options.cc environment_options.cc messages.cc visible_devices.cc)) $(sources_base)
 # Targets for libFuzzer: a program each (`make fuzz`), and all of them in the unit tests, which feed them what is kept in tests/hostile.
 fuzz_targets := $(patsubst tests/hostile/fuzz_%.cc,%,$(filter-out %/fuzz_main.cc,$(sort $(wildcard tests/hostile/fuzz_*.cc))))
 fuzz_sources := tests/hostile/fuzz_main.cc tests/hostile/target.cc
@@ -110,7 +110,7 @@ $(foreach layer,$(layers),$(eval $(call archive_rule,$(layer))))
 $(BUILD)/berth: $(call objects,$(berth_sources)) $(filter-out $(BUILD)/image.a,$(archives))
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(if $(SAN),,-static-libstdc++ -static-libgcc) $(program_libraries) $(CXXFLAGS) $(LDFLAGS)
 
-$(BUILD)/berth-pull: $(call objects,$(pull_sources)) $(filter-out %/hooks.a %/mount.a,$(archives))
+$(BUILD)/berth-pull: $(call objects,$(pull_sources)) $(filter-out %/mount.a,$(archives))
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) $(LDFLAGS)
 
 # libstdc++ is linked in and every symbol but SPANK's own is hidden: a plugin must not disturb its host.
@@ -126,12 +126,16 @@ $(BUILD)/tests/kernel: $(call objects,$(kernel_sources) $(testable_sources)) $(a
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
 # Some of the tests run the programs.
-$(BUILD)/tests/unit: | $(programs) $(plugin)
+$(BUILD)/tests/unit: | $(programs) $(plugin) $(BUILD)/tests/fake_nvml.so
 $(BUILD)/tests/kernel: | $(BUILD)/tests/inside $(BUILD)/tests/list_tree $(programs)
 # Programs for images with nothing else in them: static.
 $(BUILD)/tests/inside $(BUILD)/tests/list_tree: $(BUILD)/tests/%: tests/fixtures/%.cc
 	@mkdir -p $(@D)
 	$(CXX) -std=c++20 -O2 $(warnings) -static $< -o $@
+
+$(BUILD)/tests/fake_nvml.so: tests/fixtures/fake_nvml.cc
+	@mkdir -p $(@D)
+	$(CXX) -std=c++20 -O2 $(warnings) -shared -fPIC $< -o $@
 
 # For bench-io only.
 $(BUILD)/tests/serve: $(call objects,tests/bench/serve.cc $(filter-out runtime/main.cc,$(berth_sources))) $(filter-out $(BUILD)/image.a,$(archives))
@@ -145,7 +149,7 @@ fuzz:
 	  CXXFLAGS='-O1 -g1 -fsanitize=fuzzer-no-link -fno-sanitize-recover=all'
 
 fuzz-programs: $(foreach target,$(fuzz_targets),$(BUILD)/fuzz/$(target))
-$(BUILD)/fuzz/%: $(BUILD)/obj/tests/hostile/fuzz_%.o $(call objects,$(fuzz_sources)) $(filter %/image.a %/squash.a %/plan.a %/base.a,$(archives))
+$(BUILD)/fuzz/%: $(BUILD)/obj/tests/hostile/fuzz_%.o $(call objects,$(fuzz_sources)) $(filter %/hooks.a %/image.a %/squash.a %/plan.a %/base.a,$(archives))
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) -fsanitize=fuzzer $(LDFLAGS)
 .SECONDARY: $(call objects,$(patsubst %,tests/hostile/fuzz_%.cc,$(fuzz_targets)))

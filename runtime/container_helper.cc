@@ -186,6 +186,7 @@ plan::Ready ready_of(const plan::Plan& plan, const StartedContainer& container) 
     out.remap_root = plan.remap_root;
     out.writable = plan.writable;
     out.entrypoint = plan.entrypoint;
+    out.devices = plan.devices;
     return out;
 }
 
@@ -233,6 +234,7 @@ std::optional<JoinedContainer> ask_to_join(int connection, const std::vector<std
     out.remap_root = ready.remap_root;
     out.writable = ready.writable;
     out.entrypoint = std::move(ready.entrypoint);
+    out.devices = std::move(ready.devices);
     return out;
 }
 

@@ -7,6 +7,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/devices.hh"
 #include "runtime/facts.hh"
 #include "runtime/plan/mounts.hh"
 
@@ -61,6 +62,7 @@ class Use {
     Use(const ContainerFolder& folder, const ContainerStart& start) : folder_(folder), start_(start), name_(start.wanted.name) {}
 
     std::optional<UsedContainer> attempt(const std::vector<std::string>& environment) {
+        environment_ = &environment;
         Fd lock = folder_.lock(name_, [&] { note(start_, "waiting for another process that is starting it"); }, start_.watch.ready);
         auto record = folder_.find(name_);
         Fd connection = folder_.connect(name_);
@@ -123,7 +125,8 @@ class Use {
     void launch(UsedContainer& out, OpenedImage opened, Fd& lock) {
         // Each time: a pin may have been lost with the store, and the lease lasts only as long as the container runs.
         if (!out.record.digest.empty()) open_store(start_.site, start_.caller).pin(out.record.digest, state_path());
-        plan::Plan plan = plan::make_plan(completed(start_, out.record), start_.caller, start_.job, start_.site, host_facts(), opened.image.index.config());
+        plan::Additions devices = device_additions(opened.image, start_.site, *environment_, start_.watch.progress);
+        plan::Plan plan = plan::make_plan(completed(start_, out.record), start_.caller, start_.job, start_.site, host_facts(), opened.image.index.config(), devices);
         if (!out.record.digest.empty()) plan.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", out.record.digest));
         out.command = plan.command;
         out.connection = start_helper(folder_, name_, plan, std::move(opened.image), start_.site, lock, start_.forked);
@@ -153,6 +156,7 @@ class Use {
     const ContainerFolder& folder_;
     const ContainerStart& start_;
     const std::string& name_;
+    const std::vector<std::string>* environment_ = nullptr;  ///< of the task to be
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/container_start.hh"
 #include "runtime/container_use.hh"
+#include "runtime/devices.hh"
 #include "runtime/entrypoint.hh"
 #include "runtime/facts.hh"
 #include "runtime/plan/job_environment.hh"
@@ -123,7 +124,8 @@ class OwnContainer : public StepContainer {
   public:
     explicit OwnContainer(StepStart& start) : address_(start, cat(start.step.job, ".", start.step.step)) {
         OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch, start.frozen);
-        plan_ = plan::make_plan(start.wanted, start.caller, job_of(start), start.site, host_facts(), opened.image.index.config());
+        plan::Additions devices = device_additions(opened.image, start.site, start.step.environment, [&](const std::string& line) { start.tasks.note(line); });
+        plan_ = plan::make_plan(start.wanted, start.caller, job_of(start), start.site, host_facts(), opened.image.index.config(), devices);
         if (!opened.digest.empty()) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", opened.digest));
         if (std::string path = save_path_of(start); !path.empty()) saver_.emplace(start, record_of(start, opened), cat("of step ", start.step.job, ".", start.step.step), path);
         start.tasks.listen(address_.listen());
@@ -184,6 +186,7 @@ class SharedContainer : public StepContainer {
         Changes changes = changes_but(start_.wanted.env, std::move(joined->environment), environment);
         plan::Ready ready{container.workdir, with_entrypoint(std::move(changes), entrypoint_, start_.wanted.env, environment), container.seccomp_program};
         for (const OwnNamespace& own : container.namespaces) ready.namespaces.push_back(static_cast<uint32_t>(own.type));
+        ready.devices = std::move(joined->devices);
         return {plan::encode(ready), namespaces_of(container)};
     }
 

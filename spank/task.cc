@@ -107,6 +107,12 @@ void run_site_prolog(spank_t spank) {
 void settle_temporary_folder(spank_t spank) {
     std::string path = variable(spank, "TMPDIR=");
     if (!path.empty() && (mkdir(path.c_str(), 0700) != 0 && access(path.c_str(), W_OK | X_OK) != 0)) change_environment(spank, {{"TMPDIR", "/tmp"}});
+
+/// Slurm says to each task which GPUs are its own; here, in its cgroup and its container, it can be seen whether that is so.
+void choose_devices(spank_t spank, const std::vector<plan::VisibleDevice>& devices) {
+    if (devices.empty()) return;
+    for (const auto& [name, value] : plan::visible_device_changes(devices, plan::accessible_devices(devices), environment_of(spank)))
+        if (spank_setenv(spank, name.c_str(), value.c_str(), 1) != ESPANK_SUCCESS) throw Error(cat("Slurm does not take the environment variable ", name));
 }
 
 void check_environment(spank_t spank) {
@@ -139,6 +145,7 @@ void join(spank_t spank) {
     plan::Ready ready = plan::decode_ready(received.message);
     enter_namespaces(received.descriptors, ready);
     change_environment(spank, ready.environment);
+    choose_devices(spank, ready.devices);
     give_up_privileges(ready.seccomp_program);
     settle_temporary_folder(spank);
     check_environment(spank);

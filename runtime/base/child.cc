@@ -20,13 +20,14 @@ struct SpawnSettings {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
 
-    SpawnSettings(int input, int output) {
+    SpawnSettings(int input, int output, int errors) {
         posix_spawn_file_actions_init(&files);
         if (input >= 0)
             posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
         else
             posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
         posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
+        if (errors >= 0) posix_spawn_file_actions_adddup2(&files, errors, STDERR_FILENO);
         posix_spawnattr_init(&attributes);
         sigset_t none, all;
         sigemptyset(&none);
@@ -45,7 +46,7 @@ struct SpawnSettings {
 
 }  // namespace
 
-Child::Child(const std::string& program, const std::vector<std::string>& arguments, int input) {
+Child::Child(const std::string& program, const std::vector<std::string>& arguments, int input, int errors) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw SysError(cat("starting ", program));
     output_ = Fd(ends[0]);
@@ -53,7 +54,7 @@ Child::Child(const std::string& program, const std::vector<std::string>& argumen
     std::vector<char*> argv{const_cast<char*>(program.c_str())};
     for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
-    SpawnSettings settings(input, writing.get());
+    SpawnSettings settings(input, writing.get(), errors);
     if (int number = posix_spawn(&pid_, program.c_str(), &settings.files, &settings.attributes, argv.data(), environ); number != 0) {
         pid_ = -1;
         throw SysError(cat("starting ", program), number);

@@ -24,5 +24,6 @@ Command verify;
 Command login;
 Command logout;
 Command doctor;
+Command nvml;  ///< started by berth itself
 
 }  // namespace berth::cli

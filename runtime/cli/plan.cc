@@ -1,14 +1,33 @@
 // `berth plan`: prints what `berth run` would do, without doing it.
 #include <cstdio>
 
+#include "hooks/device_edits.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/open_for_person.hh"
 #include "runtime/cli/run_options.hh"
+#include "runtime/cli/plan_json.hh"
+#include "runtime/cli/run_named.hh"
+#include "runtime/devices.hh"
 #include "runtime/facts.hh"
 #include "runtime/plan/plan_text.hh"
 #include "runtime/plan/site_file.hh"
+#include "runtime/run_program.hh"
 
 namespace berth::cli {
+
+namespace {
+
+/// berth-pull writes it, since it has JSON.
+int print_cdi(const plan::Additions& devices) {
+    ProgramAnswer answer = run_program(pull_program(), {"cdi", "--write", "nvidia.com/gpu"}, hooks::lines_of(hooks::device_edits_of(devices)), std::chrono::seconds(10));
+    if (answer.code != 0) throw Error(cat("writing the CDI specification: ", answer.complaint));
+    std::fputs(answer.output.c_str(), stdout);
+    return 0;
+}
+
+}  // namespace
 
 int plan(int argc, char** argv) {
     RunOptions options;
@@ -18,8 +37,14 @@ int plan(int argc, char** argv) {
     plan::Caller caller = caller_of_this_process();
     plan::apply_environment(site, environment_of_this_process());
     OpenedImage opened = open_for_person(options, caller, site);
-    plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(), opened.image.index.config());
+    plan::Additions devices = device_additions(opened.image, site, environment_with(options.set), show_note);
+    plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(), opened.image.index.config(), devices);
     if (!options.command.empty() || options.entrypoint) decided.command = command_of(options, opened.image.index.config());
+    if (options.cdi) return print_cdi(devices);
+    if (options.json) {
+        std::fputs(plan_json(decided, opened.digest).c_str(), stdout);
+        return 0;
+    }
     std::string text = (opened.digest.empty() ? "" : "image      " + opened.digest + "\n") + plan::plan_text(decided);
     std::fputs(text.c_str(), stdout);
     return 0;

@@ -1,6 +1,7 @@
 // `berth run`: a container outside Slurm. This process becomes the container's server; its one child is the command.
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "runtime/cli/run_options.hh"
 #include "runtime/container_save.hh"
 #include "runtime/container_start.hh"
+#include "runtime/devices.hh"
 #include "runtime/facts.hh"
 #include "runtime/plan/plan.hh"
 #include "runtime/task_process.hh"
@@ -47,7 +49,13 @@ class Phases {
 /// The command's environment: this process's with --env, then the plan's rules.
 std::vector<std::string> task_environment(const plan::Plan& plan, const RunOptions& options) {
     std::vector<std::string> environment = environment_with(options.set);
-    return changed_environment(environment, plan::environment_changes(plan.environment, environment));
+    environment = changed_environment(environment, plan::environment_changes(plan.environment, environment));
+    bool in_slurm = std::any_of(environment.begin(), environment.end(), [](const std::string& text) { return text.starts_with("SLURM_JOB_ID="); });
+    if (!in_slurm) return environment;
+    // As the plugin does for a task: Slurm's numbers may not be those of the container.
+    std::vector<plan::EnvironmentChange> changes;
+    for (const auto& [name, value] : plan::visible_device_changes(plan.devices, std::vector<bool>(plan.devices.size(), true), environment)) changes.push_back({name, value});
+    return changed_environment(environment, changes);
 }
 
 /// What will save the container when the command has ended well; none when that is not asked for.
@@ -76,7 +84,8 @@ int run(int argc, char** argv) {
     OpenedImage opened = open_for_person(options, caller, site);
     phases.mark("image");
     plan::ImageConfig config = opened.image.index.config();
-    plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(), config);
+    plan::Additions devices = device_additions(opened.image, site, environment_with(options.set), show_note);
+    plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(), config, devices);
     decided.command = command_of(options, config);
     phases.mark("plan");
 

@@ -98,6 +98,10 @@ bool parse_run_options(const std::string& word, int argc, char** argv, RunOption
     CLI::App app(word == "run" ? "Run a command in a container." : "Print what `berth run` would do with the same options, and why.", "berth " + word);
     Given given;
     declare(app, given, options);
+    if (word == "plan") {
+        auto* json = app.add_flag("--json", options.json, "print it as JSON");
+        app.add_flag("--cdi", options.cdi, "print what hooks add as a CDI specification with the device nvidia.com/gpu=all")->excludes(json);
+    }
     // What follows the image is the command, its own options included.
     app.prefix_command();
     app.positionals_at_end(false);

@@ -26,6 +26,8 @@ struct RunOptions {
     bool terminal = false;             ///< the command gets one of the container's
     bool verbose = false;
     bool quiet = false;
+    bool json = false;                 ///< of plan: for programs
+    bool cdi = false;                  ///< of plan: the devices as a CDI specification
 };
 
 /// What is run: the command with or without the image's entrypoint. Throws Error with exit code 127 when there is nothing to run.

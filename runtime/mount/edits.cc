@@ -15,7 +15,7 @@ namespace berth::mount {
 
 namespace {
 
-constexpr size_t account_file_limit = 16 << 20;
+constexpr size_t account_file_limit = 16 << 20, loader_cache_limit = 16 << 20;
 
 /// Executes one action; the edit's place in the plan selects its source.
 class Executor {
@@ -34,7 +34,12 @@ class Executor {
 
     void operator()(const plan::Symlink& link) const {
         Root::Place place = root_.place(link.path, false);
-        if (place.name.empty() || exists(place)) return;
+        if (place.name.empty()) return;
+        if (Fd existing = exists(place)) {
+            bool directory = S_ISDIR(sys::stat_of(existing.get(), printable(link.path, 4096)).st_mode);
+            if (!link.replace || !place.own || directory || sys::is_mount_root(existing.get(), link.path)) return;
+            if (::unlinkat(place.parent.get(), place.name.c_str(), 0) != 0) throw SysError(cat("replacing ", printable(link.path, 4096), " (", edit_.origin, ")"));
+        }
         Root::check_may_create(place, link.path);
         if (::symlinkat(link.target.c_str(), place.parent.get(), place.name.c_str()) != 0)
             throw SysError(cat("creating the link ", printable(link.path, 4096), " (", edit_.origin, ")"));
@@ -53,7 +58,7 @@ class Executor {
         if (place.name.empty() || !place.own) return;
         Fd existing = exists(place);
         if (existing && sys::is_mount_root(existing.get(), account.path)) return;
-        std::string content = existing ? account_file(place, account.path) : std::string(), changed = plan::with_account_line(content, account);
+        std::string content = existing ? small_file(place, account.path, account_file_limit) : std::string(), changed = plan::with_account_line(content, account);
         // A named container has its line from the last run, and a file that is not written cannot be half written.
         if (changed == content) return;
         // O_NONBLOCK: whatever the image has there, opening it does not wait.
@@ -75,14 +80,49 @@ class Executor {
         sys::write_all(file.get(), wanted.content, printable(wanted.path, 4096));
     }
 
+    void operator()(const plan::LoaderLibraries& added) const {
+        if (!added.musl_path.empty()) return add_musl_folder(added);
+        if (added.libraries.empty()) return;
+        const std::string path = "/etc/ld.so.cache";
+        Root::Place place = root_.place(path, true);
+        if (place.name.empty() || !place.own) return;
+        plan::LoaderCache cache;
+        if (exists(place)) {
+            std::string bytes = small_file(place, path, loader_cache_limit);
+            // A cache that cannot be read is of no use to the loader of the image either.
+            try {
+                cache = plan::parse_loader_cache(bytes, path);
+            } catch (const Error&) {
+            }
+        }
+        plan::add_libraries(cache, added.libraries);
+        replace_file(place, path, plan::loader_cache_bytes(std::move(cache)));
+    }
+
   private:
+    /// musl's loader looks into these folders and no others once the file is there.
+    void add_musl_folder(const plan::LoaderLibraries& added) const {
+        Root::Place place = root_.place(added.musl_path, true);
+        if (place.name.empty() || !place.own) return;
+        std::string content = exists(place) ? small_file(place, added.musl_path, account_file_limit) : "/lib\n/usr/local/lib\n/usr/lib\n";
+        for (const std::string& line : split(content, '\n'))
+            if (line == added.folder) return;
+        replace_file(place, added.musl_path, content + (content.ends_with('\n') ? "" : "\n") + added.folder + "\n");
+    }
+
+    static void replace_file(const Root::Place& place, const std::string& path, const std::string& content) {
+        ::unlinkat(place.parent.get(), place.name.c_str(), 0);
+        Fd file = sys::open_at(place.parent.get(), place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+        sys::write_all(file.get(), content, printable(path, 4096));
+    }
+
     static Fd exists(const Root::Place& place) { return sys::open_if_exists(place.parent.get(), place.name, O_PATH | O_NOFOLLOW); }
 
-    static std::string account_file(const Root::Place& place, const std::string& path) {
+    static std::string small_file(const Root::Place& place, const std::string& path, size_t limit) {
         Fd file = sys::open_at(place.parent.get(), place.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
         std::string what = cat(printable(path, 4096), " of the image");
         if (!S_ISREG(sys::stat_of(file.get(), what).st_mode)) throw Error(cat("reading ", what, ": it is no regular file"));
-        return sys::read_all(file.get(), account_file_limit, what);
+        return sys::read_all(file.get(), limit, what);
     }
 
     Root& root_;

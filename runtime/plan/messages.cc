@@ -79,6 +79,7 @@ Message encode(const Ready& ready) {
     out.add_number("remap-root", ready.remap_root ? 1 : 0);
     out.add_number("writable", ready.writable ? 1 : 0);
     for (const std::string& word : ready.entrypoint) out.add("entrypoint", word);
+    for (const VisibleDevice& device : ready.devices) out.add("device", visible_device_text(device));
     for (const EnvironmentChange& change : ready.environment)
         if (change.value)
             out.add("set", cat(change.name, '=', *change.value));
@@ -100,6 +101,8 @@ Ready decode_ready(const Message& message) {
         uint64_t type = 0;
         if (key == "namespace" && parse_number(value, id_limit, type))
             out.namespaces.push_back(static_cast<uint32_t>(type));
+        else if (key == "device")
+            out.devices.push_back(parse_visible_device(value));
         else if (key == "set" && equals != std::string::npos)
             out.environment.push_back({value.substr(0, equals), value.substr(equals + 1)});
         else if (key == "unset")

@@ -55,6 +55,7 @@ struct Ready {
     std::vector<uint32_t> namespaces = {};  ///< CLONE_NEW* of each descriptor after the first two
     bool remap_root = false, writable = true;  ///< as the container was started, for those who ask for something else
     std::vector<std::string> entrypoint = {};  ///< of the image, for those who run it
+    std::vector<VisibleDevice> devices = {};   ///< for the task to try and choose from
     bool operator==(const Ready&) const = default;
 };
 

@@ -236,7 +236,8 @@ const std::vector<std::string>& host_paths() {
 const std::vector<std::string>& masked_paths() { return hidden; }
 const std::vector<std::string>& read_only_paths() { return protected_paths; }
 
-Plan make_plan(const Request& request, const Caller& caller, const Job& job, const Site& site, const HostFacts& host, const ImageConfig& image) {
+Plan make_plan(const Request& request, const Caller& caller, const Job& job, const Site& site, const HostFacts& host, const ImageConfig& image,
+               const Additions& additions) {
     Plan plan;
     plan.remap_root = request.remap_root.value_or(site.remap_root);
     plan.system_calls = {site.seccomp == "default", site.seccomp_allow, site.seccomp_deny};
@@ -271,11 +272,14 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
         mount.optional = true;
         mount.create = Mount::Create::directory;
     }
+    for (const Edit& edit : additions.edits) edits.add(edit.action, edit.origin, edit.reason);
     add_user_mounts(edits, request, caller);
 
     set_workdir(plan, request, image);
     plan.environment = environment_rules(plan, request, image, home);
     plan.entrypoint = image.entrypoint;
+    plan.environment.set.insert(plan.environment.set.end(), additions.environment.begin(), additions.environment.end());
+    plan.devices = additions.devices;
     plan.command = image.entrypoint;
     plan.command.insert(plan.command.end(), image.cmd.begin(), image.cmd.end());
     return plan;

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "runtime/plan/image_config.hh"
+#include "runtime/plan/loader_cache.hh"
 #include "runtime/plan/request.hh"
+#include "runtime/plan/visible_devices.hh"
 
 namespace berth::plan {
 
@@ -37,10 +39,11 @@ struct Unmount {
     std::string target;
 };
 
-/// A symlink, replacing nothing: what exists stays.
+/// A symlink. What exists stays, unless `replace` is set and it is no directory.
 struct Symlink {
     std::string path;
     std::string target;
+    bool replace = false;
 };
 
 /// A directory, made when missing.
@@ -63,13 +66,29 @@ struct DropIn {
     std::string content;
 };
 
-using Action = std::variant<Mount, Unmount, Symlink, Directory, AccountLine, DropIn>;
+/// Libraries that the dynamic loader is to find: added to /etc/ld.so.cache, where they take the place of those of the same name. For a root file system
+/// with musl the folder is added to `musl_path` instead, which is then not empty.
+struct LoaderLibraries {
+    std::vector<CachedLibrary> libraries;
+    std::string musl_path;  ///< "/etc/ld-musl-x86_64.path"
+    std::string folder;     ///< of the libraries, for musl
+};
+
+using Action = std::variant<Mount, Unmount, Symlink, Directory, AccountLine, DropIn, LoaderLibraries>;
 
 /// One change of the container, with who asked for it ("system", "option --container-mounts", "site", ...) and why.
 struct Edit {
     Action action;
     std::string origin;
     std::string reason;
+};
+
+/// What hooks decided: devices and what belongs to them.
+struct Additions {
+    std::vector<Edit> edits;
+    std::vector<std::string> environment;  ///< NAME=VALUE, set unless the user keeps the host's value
+    std::vector<VisibleDevice> devices;    ///< GPUs that tasks choose from by CUDA_VISIBLE_DEVICES
+    std::vector<std::string> warnings;     ///< a line each, for the user
 };
 
 struct Identity {
@@ -104,11 +123,14 @@ struct Plan {
     EnvironmentRules environment;
     SystemCalls system_calls;
     std::vector<std::string> entrypoint;  ///< of the image
+    std::vector<VisibleDevice> devices;  ///< of Additions
     std::vector<std::string> command;  ///< entrypoint and cmd of the image, for `berth run` without a command
 };
 
 /// Decides everything; touches nothing. Throws Error for what can be refused by looking at it (a mount over "/").
-Plan make_plan(const Request& request, const Caller& caller, const Job& job, const Site& site, const HostFacts& host, const ImageConfig& image);
+/// What `additions` has comes after the system's edits and before the user's mounts.
+Plan make_plan(const Request& request, const Caller& caller, const Job& job, const Site& site, const HostFacts& host, const ImageConfig& image,
+               const Additions& additions = {});
 
 /// One change of a process's environment: set, or removed when there is no value.
 struct EnvironmentChange {

@@ -49,9 +49,17 @@ Row row(const Symlink& link) { return {"symlink", shown(link.path), cat("-> ", s
 Row row(const Directory& directory) { return {"directory", shown(directory.path), cat("mode=", octal(directory.mode)), "", ""}; }
 Row row(const AccountLine& account) { return {"line", shown(account.path), shown(account.line), "", ""}; }
 Row row(const DropIn& file) { return {"file", shown(file.path), shown(std::string(trimmed(file.content))), "", ""}; }
+Row row(const LoaderLibraries& added) {
+    bool musl = !added.musl_path.empty();
+    std::string names;
+    for (const CachedLibrary& library : added.libraries) names += (names.empty() ? "" : " ") + library.name;
+    return {"libraries", musl ? shown(added.musl_path) : "/etc/ld.so.cache", musl ? shown(added.folder) : shown(names), "", ""};
+}
 
-std::vector<Row> rows_of(const Plan& plan) {
-    std::vector<Row> rows = {{"WHAT", "WHERE", "FROM", "WHOSE", "WHY"}};
+}  // namespace
+
+std::vector<Row> plan_rows(const Plan& plan) {
+    std::vector<Row> rows;
     for (const Edit& edit : plan.edits) {
         Row next = std::visit([](const auto& action) { return row(action); }, edit.action);
         next[3] = edit.origin;
@@ -71,7 +79,10 @@ std::vector<Row> rows_of(const Plan& plan) {
     return rows;
 }
 
-std::string table(const std::vector<Row>& rows) {
+namespace {
+
+std::string table(std::vector<Row> rows) {
+    rows.insert(rows.begin(), {"WHAT", "WHERE", "FROM", "WHOSE", "WHY"});
     std::array<size_t, 5> width{};
     for (const Row& cells : rows)
         for (size_t i = 0; i < cells.size(); ++i) width[i] = std::max(width[i], std::min<size_t>(cells[i].size(), 48));
@@ -119,7 +130,7 @@ std::string plan_text(const Plan& plan) {
                namespaces_text(plan.unshare), "root       ", plan.writable ? "writable in memory, gone with the container" : "read-only", "\n",
                "syscalls   ", system_calls_text(plan.system_calls), "\n",
                "directory  ", shown(plan.workdir), plan.workdir_required ? " (must exist)" : "", "\n",
-               "command    ", command.empty() ? "(none)" : command, "\n\n", table(rows_of(plan)));
+               "command    ", command.empty() ? "(none)" : command, "\n\n", table(plan_rows(plan)));
 }
 
 }  // namespace berth::plan

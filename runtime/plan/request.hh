@@ -110,6 +110,15 @@ struct Site {
     std::vector<std::string> seccomp_deny;   ///< ... and these are refused besides
     bool mask = true;                        ///< hide what masked_paths() has, and protect read_only_paths()
     std::string volumes = "none";            ///< "tmpfs": the image's volumes are mounted, empty; "none": they are plain directories
+    std::string nvidia = "auto";         ///< GPUs: "auto", "required" (one that is asked for and missing is an error) or "off"
+    std::string driver_root = "/";       ///< where the NVIDIA driver's libraries and programs lie
+    std::string device_root = "/";       ///< where the folder dev with its nodes lies
+    std::string rdma = "auto";           ///< "auto": as MELLANOX_VISIBLE_DEVICES asks; "all": what can be opened, always; "off"
+    bool rdma_userspace = false;         ///< the node's verbs libraries in place of the image's
+    std::vector<std::string> cdi;        ///< CDI devices that every container gets: "vendor.com/class=name"
+    std::vector<std::string> cdi_folders = {"/etc/cdi", "/var/run/cdi"};  ///< of their descriptions; a later one counts more
+    std::string hook_folder = "/etc/berth/hooks.d";  ///< of the site's programs
+    unsigned hook_seconds = 10;          ///< that each of them may take
     unsigned server_threads = 0;         ///< 0: one a CPU this process may use, at most 8
 };
 

@@ -94,6 +94,14 @@ Key word_key(std::string Site::*member, const std::vector<std::string>& words) {
             }};
 }
 
+/// A directory that stands for the node's root.
+Key root_key(std::string Site::*member) {
+    return {Key::Type::text, [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+                site.*member = value_of<std::string>(node, key, name, "a path in quotes");
+                if (!(site.*member).starts_with('/')) throw Error(cat(place(name, node.source()), ": ", key, " must be an absolute path"));
+            }};
+}
+
 /// Less than `least` bytes would be a pull that cannot be.
 void set_pull_memory(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
     constexpr uint64_t least = 48ULL << 20;
@@ -127,6 +135,15 @@ const std::map<std::string, Key>& keys() {
         {"security.seccomp_deny", names_key(&Site::seccomp_deny)},
         {"limits.store_age", number_key(&Site::store_age, 0, 36500, " days")},
         {"limits.pull_memory", {Key::Type::text, set_pull_memory}},
+        {"devices.nvidia", word_key(&Site::nvidia, {"auto", "required", "off"})},
+        {"devices.driver_root", root_key(&Site::driver_root)},
+        {"devices.device_root", root_key(&Site::device_root)},
+        {"devices.rdma", word_key(&Site::rdma, {"auto", "all", "off"})},
+        {"devices.rdma_userspace", flag_key(&Site::rdma_userspace)},
+        {"devices.cdi", names_key(&Site::cdi)},
+        {"devices.cdi_folders", names_key(&Site::cdi_folders)},
+        {"hooks.folder", root_key(&Site::hook_folder)},
+        {"hooks.timeout", number_key(&Site::hook_seconds, 1, 600, " seconds")},
         {"mount.cache_size", size_key(&Site::cache_bytes)},
         {"security.mask", flag_key(&Site::mask)},
         {"mount.volumes", word_key(&Site::volumes, {"none", "tmpfs"})},

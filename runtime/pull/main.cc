@@ -16,6 +16,7 @@
 #include "runtime/image/gzip.hh"
 #include "runtime/image/source.hh"
 #include "runtime/plan/site_file.hh"
+#include "runtime/pull/cdi_command.hh"
 #include "runtime/pull/daemons.hh"
 #include "runtime/pull/import.hh"
 #include "runtime/pull/login.hh"
@@ -139,6 +140,7 @@ int run_command(int argc, char** argv, int (*command)(int, char**)) {
 int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "import") == 0) return run_command(argc, argv, pull::import_command);
     if (argc > 1 && std::strcmp(argv[1], "save") == 0) return run_command(argc, argv, pull::save_command);
+    if (argc > 1 && std::strcmp(argv[1], "cdi") == 0) return run_command(argc, argv, pull::cdi_command);
     if (argc > 1 && std::strcmp(argv[1], "verify") == 0) return run_command(argc, argv, pull::verify_command);
     Arguments arguments;
     CLI::App app("Brings an image into a store of berth.", "berth-pull");

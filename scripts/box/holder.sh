@@ -6,6 +6,8 @@ here=$(dirname "$0")
 source "$here/common.sh"
 # shellcheck source=scripts/box/config.sh
 source "$here/config.sh"
+# shellcheck source=scripts/box/devices.sh
+source "$here/devices.sh"
 nodes=$1 cgroup=$2 plugin=$3
 
 # A caller that waits for the end of its pipes (bats, $(...)) must not wait for the daemons.
@@ -47,7 +49,7 @@ private_dev() {
   cp -ax /dev/. "$dev/"
   rm -f "$dev/fuse"
   mknod -m 666 "$dev/fuse" c 10 229
-  for name in 0 1 2 3; do mknod -m 666 "$dev/fakegpu$name" c "$major" "$name"; done
+  fake_nodes "$dev" "$major"
   for name in pts shm mqueue hugepages; do
     ! mountpoint -q "/dev/$name" || mount --bind "/dev/$name" "$dev/$name"
   done
@@ -59,6 +61,8 @@ mount_all() {
   for folder in /etc /usr /var/lib; do private_copy "$folder"; done
   cp --remove-destination "$(readlink -f /etc/resolv.conf)" /etc/resolv.conf 2>/dev/null || true
   private_dev
+  fake_proc "$(stat -c %Hr /dev/fakegpu0)"
+  fake_libraries
   mount --bind "$state/home" /home
   mount -t tmpfs -o mode=755 berth-box /run
   mkdir -p /run/berth /var/lib/berth

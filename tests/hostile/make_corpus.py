@@ -179,6 +179,37 @@ def stored(program):
         return next(Path(folder, "store", "images").glob("*/index")).read_bytes(), Path(folder, "x.sqsh").read_bytes().replace(folder.encode(), b"/".ljust(len(folder), b"x"))
 
 
+def loader_cache(names):
+    """/etc/ld.so.cache of glibc 2.32 and later, with an extension."""
+    start, strings, entries = 48 + 24 * len(names), b"", b""
+    for name in names:
+        path = f"/usr/lib/{name}".encode() + b"\0"
+        entries += struct.pack("<iIIIQ", 0x303, start + len(strings), start + len(strings) + len(name) + 1, 0, 0)
+        strings += name.encode() + b"\0" + path
+    hwcap = start + len(strings)
+    strings += b"x86-64-v3\0"
+    extension = (start + len(strings) + 3) // 4 * 4
+    head = b"glibc-ld.so.cache1.1" + struct.pack("<IIB3xI3I", len(names), len(strings), 2, extension, 0, 0, 0)
+    return (head + entries + strings).ljust(extension, b"\0") + struct.pack("<6I", 0xEAA42174, 1, 1, 0, extension + 24, 4) + struct.pack("<I", hwcap)
+
+
+def devices():
+    """(kind, text)"""
+    cache = loader_cache(["libnvidia-ml.so.1", "libcuda.so.10", "libcuda.so.1"])
+    node = [{"path": "/dev/x", "hostPath": "/dev/y", "permissions": "rw"}]
+    links = {"hookName": "createContainer", "path": "/usr/bin/nvidia-ctk", "args": ["nvidia-ctk", "hook", "create-symlinks", "--link", "a::/usr/lib64/b"]}
+    edits = {"env": ["A=b"], "deviceNodes": node, "mounts": [{"hostPath": "/a", "containerPath": "/b", "options": ["ro"]}], "hooks": [links], "additionalGids": [1]}
+    spec = {"cdiVersion": "0.5.0", "kind": "vendor.com/gpu", "devices": [{"name": "0", "containerEdits": edits}]}
+    yaml = "cdiVersion: 0.6.0\nkind: vendor.com/gpu\ndevices:\n  - name: \"0\"\n    containerEdits:\n      deviceNodes: [{path: /dev/x, major: 1}]\n      env: ['A=b']\n"
+    return [(0, cache), (0, b"ld.so-1.7.0\0" + struct.pack("<I12x4x", 1) + cache),
+            (1, b"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n"), (1, b"Character devices:\n195 nvidia\n234 nvidia-caps\n\nBlock devices:\n8 sd\n"),
+            (1, b"gpu0/gi7/access 66\ngpu0/gi7/ci0/access 67\n"), (1, b"Model: \t\t NVIDIA A100\nGPU UUID: \t GPU-1\nDevice Minor: \t 3\n"),
+            (1, b"driver 570.86.15 12.8\ngpu 00000000:1B:00.0 0 GPU-a 9.0 nvidia mig\nslice 0 7 0 MIG-a\n"),
+            (2, b"NVIDIA_VISIBLE_DEVICES=0,GPU-1,0:1\nNVIDIA_DRIVER_CAPABILITIES=all\nNVIDIA_REQUIRE_CUDA=cuda>=12.4 brand=tesla,driver<571\nNVIDIA_IMEX_CHANNELS=0"),
+            (2, b"GPU-1 0 0 5 /dev/nvidia0\nCUDA_VISIBLE_DEVICES=5\nROCR_VISIBLE_DEVICES=5\nMELLANOX_VISIBLE_DEVICES=0,mlx5_0"), (2, b"CUDA_VERSION=9.0.176\nX=1"),
+            (3, json.dumps(spec).encode()), (4, yaml.encode()), (5, b"env\tA=b\nnode\t/a\t/b\nmount\t/a\t/b\tro\texec\nlink\t/a\tb\nlibraries\t/a\ncompat\n")]
+
+
 def archives():
     """(kind, archive) of one image as docker save, in both of its forms, and skopeo write it."""
     layer = tar([file("f", "x")])[:1536]
@@ -201,6 +232,7 @@ def main():
         "reference": references(), "manifest": [bytes([choice]) + json.dumps(value).encode() for choice, value in manifests()], "http": http(), "logins": logins(), "site": sites(),
         "options": options(), "messages": messages(), "tar": tars(), "packed": packed(),
         "archive": [bytes([kind]) + data for kind, data in archives()], "squashfs": images + [sif(images[0]), file_with_config], "index": [index],
+        "devices": [bytes([kind]) + data for kind, data in devices()],
     }
     for target, inputs in everything.items():
         (out / target).mkdir(parents=True, exist_ok=True)

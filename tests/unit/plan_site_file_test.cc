@@ -127,7 +127,16 @@ TEST_CASE("site file: conf/berth.conf holds every key as a commented default", "
     CHECK(site.resolve_tags == defaults.resolve_tags);
     CHECK(site.client_in_container == defaults.client_in_container);
     CHECK(site.client_files == defaults.client_files);
-    for (const char* key : {"#path", "#pull", "#remap_root", "#mount_home", "#writable", "#tmpfs_size", "#cache_size", "#threads", "plain_http", "ca =", "mirror =", "#proxy", "#no_proxy",
+    CHECK(site.nvidia == defaults.nvidia);
+    CHECK(site.driver_root == defaults.driver_root);
+    CHECK(site.device_root == defaults.device_root);
+    CHECK(site.rdma == defaults.rdma);
+    CHECK(site.rdma_userspace == defaults.rdma_userspace);
+    CHECK(site.cdi == defaults.cdi);
+    CHECK(site.cdi_folders == defaults.cdi_folders);
+    CHECK(site.hook_folder == defaults.hook_folder);
+    CHECK(site.hook_seconds == defaults.hook_seconds);
+    for (const char* key : {"#nvidia =", "#driver_root", "#device_root", "#rdma =", "#rdma_userspace", "#cdi =", "#cdi_folders", "#folder", "#timeout", "#path", "#pull", "#remap_root", "#mount_home", "#writable", "#tmpfs_size", "#cache_size", "#threads", "plain_http", "ca =", "mirror =", "#proxy", "#no_proxy",
                             "#compression =", "#compression_level", "#connections", "#pull_memory", "#resolve_tags", "#client_in_container", "#client_files"}) {
         INFO(key);
         CHECK(shipped.find(key) != std::string::npos);

@@ -1,10 +1,23 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/sys.hh"
+#include "runtime/cli/plan_json.hh"
 #include "runtime/plan/plan_text.hh"
+#include "tests/fixtures/gpu_scenes.hh"
 
 using namespace berth;
 using namespace berth::plan;
+
+namespace {
+
+/// Make them anew with BERTH_GOLDEN=write after looking at the difference.
+void check_golden(const std::string& name, const std::string& text) {
+    std::string path = "tests/fixtures/" + name;
+    if (std::string golden = getenv("BERTH_GOLDEN") ? getenv("BERTH_GOLDEN") : ""; golden == "write") sys::write_all(sys::open_file(path, 01101, 0644).get(), text, name);
+    CHECK(text == sys::read_file(path));
+}
+
+}  // namespace
 
 TEST_CASE("plan text: the whole plan, as checked in", "[plan]") {
     Caller caller;
@@ -23,8 +36,21 @@ TEST_CASE("plan text: the whole plan, as checked in", "[plan]") {
     image.cmd = {"serve", "--all"};
     image.working_dir = "/srv";
     std::string text = plan_text(make_plan(request, caller, {}, {}, {host_paths()}, image));
-    // Make it anew with BERTH_GOLDEN=write after looking at the difference.
-    if (std::string golden = getenv("BERTH_GOLDEN") ? getenv("BERTH_GOLDEN") : ""; golden == "write")
-        sys::write_all(sys::open_file("tests/fixtures/plan.golden", 01101, 0644).get(), text, "plan.golden");
-    CHECK(text == sys::read_file("tests/fixtures/plan.golden"));
+    check_golden("plan.golden", text);
+}
+
+TEST_CASE("plan text: devices, as a table and as JSON", "[plan][hooks]") {
+    fixtures::FakeHost host;
+    fixtures::sliced(host);
+    host.allow_only("/dev/nvidia-caps/nvidia-cap", {120, 121});
+    fixtures::FakeImage image;
+    image.file("/etc/debian_version", "12\n");
+    Additions additions = fixtures::asked(host, image, {"NVIDIA_VISIBLE_DEVICES=all"}, {});
+    for (Edit& edit : additions.edits)
+        if (auto* mount = std::get_if<Mount>(&edit.action); mount && mount->source.starts_with(host.path())) mount->source.erase(0, host.path().size());
+    Caller caller;
+    caller.uid = caller.gid = 2001;
+    Plan plan = make_plan({}, caller, {}, {}, {}, {}, additions);
+    check_golden("plan-gpu.golden", plan_text(plan));
+    check_golden("plan-gpu.json", cli::plan_json(plan, "sha256:0"));
 }

@@ -1,0 +1,171 @@
+#include "hooks/cdi.hh"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "hooks/cdi_yaml.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/image/json_strict.hh"
+
+namespace berth::hooks {
+
+using nlohmann::json;
+
+namespace {
+
+void allow_only(const json& object, const std::set<std::string>& names, const std::string& what) {
+    if (!object.is_object()) throw Error(cat(what, ": it is no object"));
+    for (const auto& [name, value] : object.items())
+        if (!names.contains(name)) throw Error(cat(what, ": unknown member '", printable(name), "'"));
+}
+
+std::string text_of(const json& object, const char* name, const std::string& what, bool required = true) {
+    auto text = image::string_member(object, name, what);
+    if (required && (!text || text->empty())) throw Error(cat(what, ": it has no ", name));
+    return text.value_or("");
+}
+
+/// The edits of one "containerEdits".
+class EditsReader {
+  public:
+    explicit EditsReader(const std::string& what) : what_(what) {}
+
+    DeviceEdits read(const json& edits) {
+        allow_only(edits, {"env", "deviceNodes", "mounts", "hooks", "additionalGids", "intelRdt", "netDevices"}, what_);
+        for (const std::string& text : image::strings_member(edits, "env", what_)) add_variable(text);
+        for_each(edits, "deviceNodes", [&](const json& node) { add_node(node); });
+        for_each(edits, "mounts", [&](const json& mount) { add_mount(mount); });
+        for_each(edits, "hooks", [&](const json& hook) { add_hook(hook); });
+        for (const char* name : {"additionalGids", "intelRdt", "netDevices"})
+            if (edits.contains(name) && !edits[name].empty()) out_.warnings.push_back(cat(what_, ": ", name, " has no effect: only root could do it"));
+        return std::move(out_);
+    }
+
+  private:
+    template <typename Action>
+    void for_each(const json& object, const char* name, const Action& action) {
+        if (const json* list = image::array_member(object, name, what_))
+            for (const json& one : *list) action(one);
+    }
+
+    void add_variable(const std::string& text) {
+        if (text.find('=') == std::string::npos || text[0] == '=') throw Error(cat(what_, ": '", printable(text), "' is no NAME=VALUE"));
+        // It would keep our own hook from working, and is there to keep NVIDIA's from it.
+        if (text != "NVIDIA_VISIBLE_DEVICES=void") out_.environment.push_back(text);
+    }
+
+    void add_node(const json& node) {
+        allow_only(node, {"path", "hostPath", "type", "major", "minor", "fileMode", "permissions", "uid", "gid"}, what_);
+        std::string path = text_of(node, "path", what_), source = text_of(node, "hostPath", what_, false);
+        out_.nodes.emplace_back(source.empty() ? path : source, path);
+    }
+
+    void add_mount(const json& mount) {
+        allow_only(mount, {"hostPath", "containerPath", "options", "type"}, what_);
+        DeviceEdits::Mount out{text_of(mount, "hostPath", what_), text_of(mount, "containerPath", what_), false, false};
+        if (text_of(mount, "type", what_, false) == "tmpfs") out.source.clear();
+        for (const std::string& option : image::strings_member(mount, "options", what_)) {
+            out.read_only |= option == "ro";
+            out.no_exec |= option == "noexec";
+        }
+        out_.mounts.push_back(std::move(out));
+    }
+
+    /// nvidia-ctk's hooks are done by ourselves; no program of a specification is ever run.
+    void add_hook(const json& hook) {
+        allow_only(hook, {"hookName", "path", "args", "env", "timeout"}, what_);
+        std::vector<std::string> words = image::strings_member(hook, "args", what_);
+        std::string program = words.empty() ? "" : words[0].substr(words[0].rfind('/') + 1);
+        size_t at = words.size() > 1 && words[1] == "hook" ? 2 : 1;
+        std::string name = at < words.size() ? words[at] : "";
+        if (program != "nvidia-ctk" && program != "nvidia-cdi-hook") refuse(text_of(hook, "path", what_, false));
+        // A user namespace makes no device nodes, and directories of the container are open to its user in any case.
+        if (name == "disable-device-node-modification" || name == "chmod" || name == "update-application-profile") return;
+        if (name == "enable-cuda-compat")
+            out_.cuda_compat = true;
+        else if (name == "create-symlinks" || name == "update-ldcache")
+            add_arguments(name, std::vector<std::string>(words.begin() + static_cast<std::ptrdiff_t>(at) + 1, words.end()));
+        else
+            refuse(name);
+    }
+
+    [[noreturn]] void refuse(const std::string& hook) const {
+        throw Error(cat(what_, ": the hook ", printable(hook, 1024), " is none that berth does by itself, and it runs no others; a program in hooks.d can take its place"));
+    }
+
+    void add_arguments(const std::string& name, const std::vector<std::string>& words) {
+        std::string flag = name == "create-symlinks" ? "--link" : "--folder";
+        for (size_t i = 0; i < words.size(); ++i) {
+            bool joined = words[i].starts_with(flag + "=");
+            if (words[i] != flag && !joined) continue;
+            if (!joined && i + 1 == words.size()) throw Error(cat(what_, ": ", name, " lacks what comes after ", flag));
+            std::string value = joined ? words[i].substr(flag.size() + 1) : words[++i];
+            size_t colons = value.find("::");
+            if (flag == "--folder")
+                out_.library_folders.push_back(value);
+            else if (colons == std::string::npos)
+                throw Error(cat(what_, ": '", printable(value), "' is no TARGET::LINK"));
+            else
+                out_.links.emplace_back(value.substr(colons + 2), value.substr(0, colons));
+        }
+    }
+
+    const std::string& what_;
+    DeviceEdits out_;
+};
+
+json hook_of(const std::string& name, const char* flag, const std::vector<std::string>& values) {
+    json arguments = {"nvidia-cdi-hook", name};
+    for (const std::string& value : values) {
+        arguments.push_back(flag);
+        arguments.push_back(value);
+    }
+    return {{"hookName", "createContainer"}, {"path", "/usr/bin/nvidia-cdi-hook"}, {"args", arguments}};
+}
+
+}  // namespace
+
+DeviceEdits parse_container_edits(std::string_view text, const std::string& what) { return EditsReader(what).read(image::parse_json(text, what)); }
+
+CdiSpec parse_cdi(std::string_view text, bool yaml, const std::string& what) {
+    json spec = yaml ? json_of_yaml(text, what) : image::parse_json(text, what);
+    allow_only(spec, {"cdiVersion", "kind", "annotations", "devices", "containerEdits"}, what);
+    std::string version = text_of(spec, "cdiVersion", what);
+    static const std::set<std::string> versions = {"0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0"};
+    if (!versions.contains(version)) throw Error(cat(what, ": cdiVersion ", printable(version), " is not known (0.3.0 to 1.1.0)"));
+    CdiSpec out;
+    out.kind = text_of(spec, "kind", what);
+    if (spec.contains("containerEdits")) out.common = EditsReader(what).read(spec["containerEdits"]);
+    if (const json* devices = image::array_member(spec, "devices", what))
+        for (const json& device : *devices) {
+            allow_only(device, {"name", "annotations", "containerEdits"}, what);
+            std::string name = text_of(device, "name", what);
+            if (!device.contains("containerEdits")) throw Error(cat(what, ": device ", printable(name), " has no containerEdits"));
+            if (!out.devices.emplace(name, EditsReader(what).read(device["containerEdits"])).second) throw Error(cat(what, ": device ", printable(name), " is there twice"));
+        }
+    return out;
+}
+
+std::string cdi_text(const std::string& kind, const DeviceEdits& edits) {
+    json container = json::object();
+    if (!edits.environment.empty()) container["env"] = edits.environment;
+    for (const auto& [source, target] : edits.nodes) container["deviceNodes"].push_back({{"path", target}, {"hostPath", source}});
+    for (const DeviceEdits::Mount& mount : edits.mounts) {
+        json options = {"nosuid", "nodev", "rbind", mount.read_only ? "ro" : "rw"};
+        if (mount.no_exec) options.push_back("noexec");
+        json one = {{"hostPath", mount.source.empty() ? "tmpfs" : mount.source}, {"containerPath", mount.target}, {"options", options}};
+        if (mount.source.empty()) one["type"] = "tmpfs";
+        container["mounts"].push_back(one);
+    }
+    std::vector<std::string> links;
+    for (const auto& [path, target] : edits.links) links.push_back(target + "::" + path);
+    if (!links.empty()) container["hooks"].push_back(hook_of("create-symlinks", "--link", links));
+    if (!edits.library_folders.empty()) container["hooks"].push_back(hook_of("update-ldcache", "--folder", edits.library_folders));
+    if (edits.cuda_compat) container["hooks"].push_back(hook_of("enable-cuda-compat", "", {}));
+    json device = {{"name", "all"}, {"containerEdits", container}};
+    return json{{"cdiVersion", "0.5.0"}, {"kind", kind}, {"devices", {device}}}.dump(2) + "\n";
+}
+
+}  // namespace berth::hooks

@@ -1,0 +1,186 @@
+#include "hooks/device_edits.hh"
+
+#include <algorithm>
+#include <set>
+
+#include "hooks/nvidia.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/plan/mounts.hh"
+
+namespace berth::hooks {
+
+namespace {
+
+std::string line(std::initializer_list<std::string> fields) {
+    std::string out;
+    for (const std::string& field : fields) {
+        if (std::any_of(field.begin(), field.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+            throw Error(cat("a change of the container has control characters in it: ", printable(field)));
+        out += (out.empty() ? "" : "\t") + field;
+    }
+    return out + "\n";
+}
+
+std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+class Converter {
+  public:
+    Converter(const DeviceEdits& edits, const Host& host, const Rootfs& image, const std::string& origin) : edits_(edits), host_(host), image_(image), origin_(origin) {}
+
+    plan::Additions run() {
+        out_.environment = edits_.environment;
+        out_.warnings = edits_.warnings;
+        for (const auto& [source, target] : edits_.nodes) {
+            bind(source, target).device = true;
+        }
+        for (const DeviceEdits::Mount& mount : edits_.mounts) {
+            plan::Mount& made = mount.source.empty() ? tmpfs(mount.target) : bind(mount.source, mount.target);
+            made.read_only = mount.read_only;
+            made.no_exec = mount.no_exec;
+            made.create = plan::Mount::Create::automatic;
+        }
+        for (const auto& [path, target] : edits_.links) out_.edits.push_back({plan::Symlink{checked(path), target, true}, origin_, "a link"});
+        add_libraries();
+        return std::move(out_);
+    }
+
+  private:
+    std::string checked(const std::string& path) const {
+        std::string why = path.starts_with('/') ? plan::forbidden_target(plan::normalised(path)) : "it is no absolute path";
+        if (!why.empty()) throw Error(cat(origin_, ": ", printable(path, 4096), ": ", why));
+        return plan::normalised(path);
+    }
+
+    plan::Mount& bind(const std::string& source, const std::string& target) {
+        if (!source.starts_with('/')) throw Error(cat(origin_, ": ", printable(source, 4096), ": it is no absolute path"));
+        out_.edits.push_back(bind_edit(host_, source, checked(target), origin_, "asked for"));
+        return std::get<plan::Mount>(out_.edits.back().action);
+    }
+
+    plan::Mount& tmpfs(const std::string& target) {
+        plan::Mount mount;
+        mount.kind = plan::Mount::Kind::tmpfs;
+        mount.target = checked(target);
+        mount.mode = 01777;
+        out_.edits.push_back({mount, origin_, "asked for"});
+        return std::get<plan::Mount>(out_.edits.back().action);
+    }
+
+    /// ldconfig would make a link for each SONAME; the node has them already.
+    void add_names(plan::LoaderLibraries& loader, const std::string& folder, const DeviceEdits::Mount& mount) {
+        std::string file = name_of(mount.target);
+        std::string stem = file.substr(0, file.find(".so"));
+        auto know = [&](const std::string& name) { loader.libraries.push_back({plan::loader_flags(), name, folder + "/" + name, 0, 0}); };
+        know(file);
+        for (const char* ending : {".so.0", ".so.1", ".so.2", ".so.4"}) {
+            std::string name = stem + ending;
+            auto real = name == file ? std::nullopt : host_.resolved(folder_of(mount.source) + "/" + name);
+            if (!real || name_of(*real) != name_of(mount.source)) continue;
+            out_.edits.push_back({plan::Symlink{folder + "/" + name, file, true}, origin_, "a name of a library"});
+            know(name);
+        }
+    }
+
+    void add_libraries() {
+        plan::LoaderLibraries loader;
+        LibraryPlace place = library_place(image_);
+        loader.musl_path = place.musl_path;
+        std::set<std::string> folders(edits_.library_folders.begin(), edits_.library_folders.end());
+        for (const std::string& folder : folders) loader.folder = folder;
+        for (const DeviceEdits::Mount& mount : edits_.mounts)
+            if (std::string folder = folder_of(mount.target); folders.contains(folder) && mount.target.find(".so") != std::string::npos) add_names(loader, folder, mount);
+        std::string version = edits_.cuda_compat ? parse_module_version(host_.read("/proc/driver/nvidia/version").value_or("")) : "";
+        std::string compat = version.empty() ? "" : compat_folder(image_, version);
+        if (!compat.empty())
+            for (const std::string& name : image_.list(compat))
+                if (name.starts_with("lib") && name.find(".so.") != std::string::npos) {
+                    std::erase_if(loader.libraries, [&](const plan::CachedLibrary& library) { return library.name == name; });
+                    loader.libraries.push_back({plan::loader_flags(), name, compat + "/" + name, 0, 0});
+                }
+        if (!loader.libraries.empty()) out_.edits.push_back({loader, origin_, "how the loader finds them"});
+    }
+
+    const DeviceEdits& edits_;
+    const Host& host_;
+    const Rootfs& image_;
+    const std::string& origin_;
+    plan::Additions out_;
+};
+
+}  // namespace
+
+void DeviceEdits::append(const DeviceEdits& more) {
+    auto add = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+    add(environment, more.environment);
+    add(nodes, more.nodes);
+    add(mounts, more.mounts);
+    add(links, more.links);
+    add(library_folders, more.library_folders);
+    add(warnings, more.warnings);
+    cuda_compat |= more.cuda_compat;
+}
+
+std::string lines_of(const DeviceEdits& edits) {
+    std::string out;
+    for (const std::string& text : edits.environment) out += line({"env", text});
+    for (const auto& [source, target] : edits.nodes) out += line({"node", source, target});
+    for (const DeviceEdits::Mount& mount : edits.mounts) out += line({"mount", mount.source, mount.target, mount.read_only ? "ro" : "rw", mount.no_exec ? "noexec" : "exec"});
+    for (const auto& [path, target] : edits.links) out += line({"link", path, target});
+    for (const std::string& folder : edits.library_folders) out += line({"libraries", folder});
+    for (const std::string& text : edits.warnings) out += line({"warning", text});
+    return edits.cuda_compat ? out + "compat\n" : out;
+}
+
+DeviceEdits parse_device_edits(std::string_view lines, const std::string& what) {
+    DeviceEdits out;
+    for (const std::string& text : split(lines, '\n')) {
+        if (text.empty()) continue;
+        std::vector<std::string> words = split(text, '\t');
+        auto is = [&](const char* word, size_t size) { return words[0] == word && words.size() == size; };
+        if (is("env", 2))
+            out.environment.push_back(words[1]);
+        else if (is("node", 3))
+            out.nodes.emplace_back(words[1], words[2]);
+        else if (is("mount", 5))
+            out.mounts.push_back({words[1], words[2], words[3] == "ro", words[4] == "noexec"});
+        else if (is("link", 3))
+            out.links.emplace_back(words[1], words[2]);
+        else if (is("libraries", 2))
+            out.library_folders.push_back(words[1]);
+        else if (is("warning", 2))
+            out.warnings.push_back(words[1]);
+        else if (is("compat", 1))
+            out.cuda_compat = true;
+        else
+            throw Error(cat("reading ", what, ": '", printable(text), "' is no change of a container"));
+    }
+    return out;
+}
+
+plan::Additions additions_of(const DeviceEdits& edits, const Host& host, const Rootfs& image, const std::string& origin) {
+    return Converter(edits, host, image, origin).run();
+}
+
+DeviceEdits device_edits_of(const plan::Additions& additions) {
+    DeviceEdits out;
+    out.environment = additions.environment;
+    std::set<std::string> folders;
+    for (const plan::Edit& edit : additions.edits) {
+        if (const auto* mount = std::get_if<plan::Mount>(&edit.action)) {
+            if (mount->device)
+                out.nodes.emplace_back(mount->source, mount->target);
+            else if (mount->kind == plan::Mount::Kind::bind)
+                out.mounts.push_back({mount->source, mount->target, mount->read_only, mount->no_exec});
+        } else if (const auto* link = std::get_if<plan::Symlink>(&edit.action)) {
+            out.links.emplace_back(link->path, link->target);
+        } else if (const auto* loader = std::get_if<plan::LoaderLibraries>(&edit.action)) {
+            for (const plan::CachedLibrary& library : loader->libraries) folders.insert(folder_of(library.path));
+        }
+    }
+    out.library_folders.assign(folders.begin(), folders.end());
+    return out;
+}
+
+}  // namespace berth::hooks

@@ -1,0 +1,79 @@
+#include "hooks/host.hh"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::hooks {
+
+namespace {
+constexpr size_t file_limit = 4 << 20;
+}
+
+Host::Host(std::string root) : root_(std::move(root)), directory_(sys::open_file(root_ + "/", O_PATH | O_DIRECTORY)) {}
+
+Host::~Host() = default;
+
+/// O_NONBLOCK: no object of the node makes the hooks wait. openat2 takes it for no O_PATH.
+Fd Host::open(const std::string& path, int flags) const {
+    try {
+        return sys::open_in_root(directory_.get(), path, flags & O_PATH ? flags : flags | O_NONBLOCK);
+    } catch (const SysError&) {
+        return {};
+    }
+}
+
+bool Host::exists(const std::string& path) const {
+    // The usual answer on a node without devices, at the price of one system call.
+    if (root_.empty()) return ::access(path.c_str(), F_OK) == 0;
+    return bool(open(path, O_PATH));
+}
+
+std::optional<std::string> Host::read(const std::string& path) const {
+    Fd file = open(path, O_RDONLY);
+    if (!file) return std::nullopt;
+    try {
+        return sys::read_all(file.get(), file_limit, printable(path, 4096));
+    } catch (const Error&) {
+        return std::nullopt;
+    }
+}
+
+std::vector<std::string> Host::list(const std::string& path) const {
+    Fd directory = open(path, O_RDONLY | O_DIRECTORY);
+    if (!directory) return {};
+    return sys::list_directory(directory.get(), printable(path, 4096));
+}
+
+std::optional<std::string> Host::resolved(const std::string& path) const {
+    Fd object = open(path, O_PATH);
+    if (!object) return std::nullopt;
+    char text[PATH_MAX];
+    ssize_t size = ::readlink(cat("/proc/self/fd/", object.get()).c_str(), text, sizeof text);
+    ssize_t root_size = 0;
+    char root_text[PATH_MAX];
+    if (!root_.empty()) root_size = ::readlink(cat("/proc/self/fd/", directory_.get()).c_str(), root_text, sizeof root_text);
+    if (size <= root_size || root_size < 0) return std::nullopt;
+    return std::string(text + root_size, static_cast<size_t>(size - root_size));
+}
+
+std::optional<DeviceNumber> Host::device(const std::string& path) const {
+    struct stat st {};
+    if (::stat(real(path).c_str(), &st) != 0 || !S_ISCHR(st.st_mode)) return std::nullopt;
+    return DeviceNumber{major(st.st_rdev), minor(st.st_rdev)};
+}
+
+Access Host::access(const std::string& path, bool read_only) const {
+    if (::access(real(path).c_str(), read_only ? R_OK : R_OK | W_OK) == 0) return Access::allowed;
+    return errno == ENOENT || errno == ENOTDIR ? Access::missing : Access::denied;
+}
+
+}  // namespace berth::hooks

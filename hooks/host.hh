@@ -1,0 +1,52 @@
+// What hooks may look at of the node. Tests put a folder with fake devices in its place.
+#pragma once
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/fd.hh"
+
+namespace berth::hooks {
+
+/// A character device's numbers.
+struct DeviceNumber {
+    unsigned major = 0, minor = 0;
+    bool operator==(const DeviceNumber&) const = default;
+};
+
+/// Whether this process could open something: the device cgroup counts, as do modes and groups. Nothing is opened, for that can initialise a device.
+enum class Access { allowed, denied, missing };
+
+/// The node's file system below a root directory. Paths are absolute and seen from that root; links are followed without leaving it.
+class Host {
+  public:
+    /// `root` is "" for the node itself. Throws SysError when it is no directory.
+    explicit Host(std::string root = {});
+    virtual ~Host();
+
+    /// Where `path` lies for a mount's source.
+    std::string real(const std::string& path) const { return root_ + path; }
+
+    bool exists(const std::string& path) const;
+    /// The content of a small file (at most 4 MiB); nothing when it is missing or cannot be read.
+    std::optional<std::string> read(const std::string& path) const;
+    /// The names in a directory, sorted; none when it is missing or cannot be read.
+    std::vector<std::string> list(const std::string& path) const;
+    /// The path of an object with all links followed; nothing when it is missing.
+    std::optional<std::string> resolved(const std::string& path) const;
+
+    /// Nothing for what is missing or no character device.
+    virtual std::optional<DeviceNumber> device(const std::string& path) const;
+    /// For reading and writing, or for reading only.
+    virtual Access access(const std::string& path, bool read_only = false) const;
+
+  private:
+    Fd open(const std::string& path, int flags) const;
+
+    std::string root_;
+    Fd directory_;
+};
+
+}  // namespace berth::hooks

@@ -1,0 +1,45 @@
+// What an image and a job ask for by the variables NVIDIA_*. Pure.
+#pragma once
+#include <set>
+#include <string>
+#include <vector>
+
+namespace berth::hooks {
+
+/// Parts of the driver; the names are those of NVIDIA_DRIVER_CAPABILITIES.
+enum class Capability { compute, utility, video, graphics, display, ngx, compat32 };
+
+/// NVIDIA_REQUIRE_NAME=TEXT.
+struct Requirement {
+    std::string name;
+    std::string text;
+};
+
+/// Devices of one kind, all or by number.
+struct Numbers {
+    bool all = false;
+    std::set<unsigned> numbers;
+    bool empty() const { return !all && numbers.empty(); }
+};
+
+struct NvidiaRequest {
+    bool wanted = false;               ///< false: no part of the driver
+    bool all = false;                  ///< every GPU of the step
+    std::vector<std::string> devices;  ///< else these: indices, GPU:MIG, UUIDs, addresses on the PCI bus; none: the driver alone
+    std::set<Capability> capabilities;
+    std::vector<Requirement> requirements;  ///< empty when they are turned off
+    Numbers imex_channels;
+    bool gdrcopy = false, gds = false, nvswitch = false;
+    std::string mps_directory;        ///< of the job's CUDA_MPS_PIPE_DIRECTORY
+    bool in_slurm = false;            ///< a step of Slurm, which says in CUDA_VISIBLE_DEVICES what it has granted
+    std::string granted;              ///< that value; empty when there is none
+    std::vector<std::string> warnings;
+};
+
+/// Reads the variables of the image and the job (NAME=VALUE); the job's count first. Throws Error for an unknown capability or a channel out of range.
+NvidiaRequest nvidia_request(const std::vector<std::string>& image, const std::vector<std::string>& job);
+
+/// The value of NAME in NAME=VALUE strings, the first as for getenv; nullptr for none.
+const char* variable(const std::vector<std::string>& environment, std::string_view name);
+
+}  // namespace berth::hooks

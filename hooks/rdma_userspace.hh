@@ -1,0 +1,12 @@
+// The node's verbs libraries for an image whose own do not know the node's adapters.
+#pragma once
+#include "hooks/host.hh"
+#include "hooks/rootfs.hh"
+#include "runtime/plan/plan.hh"
+
+namespace berth::hooks {
+
+/// libibverbs, its providers and their list: one set that fits together, so all of it or, with a warning, nothing.
+void add_userspace(plan::Additions& out, const Host& host, const Rootfs& image);
+
+}  // namespace berth::hooks

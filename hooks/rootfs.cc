@@ -1,0 +1,104 @@
+#include "hooks/rootfs.hh"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/squash/data.hh"
+
+namespace berth::hooks {
+
+namespace {
+
+constexpr int link_limit = 40;
+
+Fd open_inside(int root, const std::string& path, int flags) {
+    try {
+        return sys::open_in_root(root, path, flags & O_PATH ? flags : flags | O_NONBLOCK);
+    } catch (const SysError&) {
+        return {};
+    }
+}
+
+}  // namespace
+
+Rootfs::~Rootfs() = default;
+
+/// The inode of `path`, 0 when there is none. `..` at the root stays there.
+uint32_t ServedRootfs::find(const std::string& path) const {
+    constexpr uint32_t root = 1;
+    std::deque<std::string> todo;
+    auto push = [&](std::string_view text) {
+        std::vector<std::string> parts = split(text, '/');
+        todo.insert(todo.begin(), parts.begin(), parts.end());
+    };
+    push(path);
+    uint32_t here = root;
+    int links = 0;
+    while (!todo.empty()) {
+        std::string part = std::move(todo.front());
+        todo.pop_front();
+        if (part.empty() || part == ".") continue;
+        if (part == "..") {
+            here = index_.parent(here);
+            continue;
+        }
+        uint32_t next = index_.lookup(here, part);
+        if (next == 0) return 0;
+        auto target = index_.symlink_target(next);
+        if (!target) {
+            here = next;
+            continue;
+        }
+        if (++links > link_limit) return 0;
+        if (target->starts_with('/')) here = root;
+        push(*target);
+    }
+    return here;
+}
+
+std::vector<std::string> ServedRootfs::list(const std::string& path) const {
+    std::vector<std::string> out;
+    uint32_t directory = find(path);
+    if (directory == 0) return out;
+    for (uint32_t i = 0; i < index_.entry_count(directory); ++i)
+        if (auto entry = index_.entry(directory, i)) out.emplace_back(entry->name);
+    return out;
+}
+
+std::string ServedRootfs::read(const std::string& path, uint64_t offset, size_t size) const {
+    auto file = index_.file(find(path));
+    if (!file || offset >= file->size) return {};
+    std::vector<Fd> layers;
+    for (const Fd& layer : layers_) layers.emplace_back(::fcntl(layer.get(), F_DUPFD_CLOEXEC, 0));
+    squash::DataReader reader(std::move(layers), index_.layers(), 4 << 20);
+    std::string out(std::min<uint64_t>(size, file->size - offset), '\0');
+    long got = reader.read(*file, offset, out.data(), out.size());
+    out.resize(got < 0 ? 0 : static_cast<size_t>(got));
+    return out;
+}
+
+DirectoryRootfs::DirectoryRootfs(const std::string& path) : directory_(sys::open_file(path, O_PATH | O_DIRECTORY)) {}
+
+bool DirectoryRootfs::exists(const std::string& path) const { return bool(open_inside(directory_.get(), path, O_PATH)); }
+
+std::vector<std::string> DirectoryRootfs::list(const std::string& path) const {
+    Fd directory = open_inside(directory_.get(), path, O_RDONLY | O_DIRECTORY);
+    return directory ? sys::list_directory(directory.get(), printable(path, 4096)) : std::vector<std::string>();
+}
+
+std::string DirectoryRootfs::read(const std::string& path, uint64_t offset, size_t size) const {
+    Fd file = open_inside(directory_.get(), path, O_RDONLY);
+    if (!file) return {};
+    std::string out(size, '\0');
+    ssize_t got = ::pread(file.get(), out.data(), out.size(), static_cast<off_t>(offset));
+    out.resize(got < 0 ? 0 : static_cast<size_t>(got));
+    return out;
+}
+
+}  // namespace berth::hooks

@@ -1,0 +1,148 @@
+#include "runtime/plan/visible_devices.hh"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::plan {
+
+namespace {
+
+constexpr const char* chooser = "CUDA_VISIBLE_DEVICES";
+// Set by Slurm beside it, with the same value; they know positions only.
+constexpr const char* companions[] = {"ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"};
+
+std::optional<std::string> variable(const std::vector<std::string>& environment, const std::string& name) {
+    for (const std::string& text : environment)
+        if (text.starts_with(name + "=")) return text.substr(name.size() + 1);
+    return std::nullopt;
+}
+
+/// What a value of CUDA_VISIBLE_DEVICES names among the devices of the container.
+class Choice {
+  public:
+    Choice(const std::vector<VisibleDevice>& devices, const std::vector<bool>& accessible) : devices_(devices) {
+        for (size_t i = 0; i < devices.size(); ++i)
+            if (accessible[i]) open_.push_back(i);
+        listed_ = open_;
+        std::sort(listed_.begin(), listed_.end(), [&](size_t one, size_t other) { return devices[one].position < devices[other].position; });
+    }
+
+    const std::vector<size_t>& open() const { return open_; }
+
+    /// The devices that are to be visible, and whether the value says so already, as CUDA reads it in the container.
+    struct Verdict {
+        std::vector<size_t> wanted;
+        bool right;
+    };
+
+    Verdict of(const std::string& value) const {
+        Verdict verdict{{}, true};
+        std::set<size_t> seen;
+        for (const std::string& word : split(value, ',')) {
+            std::optional<size_t> found = find(std::string(trimmed(word)), verdict.right);
+            // A device named twice: Slurm counts otherwise than is thought here.
+            if (!found || !seen.insert(*found).second) return {open_, false};
+            verdict.wanted.push_back(*found);
+        }
+        return verdict;
+    }
+
+    /// Of a task that Slurm told nothing although it has devices: CUDA finds whole GPUs that it can open by itself, of slices only the first.
+    Verdict of_nothing() const {
+        bool whole = std::none_of(open_.begin(), open_.end(), [&](size_t i) { return devices_[i].slice; });
+        return {open_, whole && open_.size() == devices_.size()};
+    }
+
+  private:
+    std::optional<size_t> find(const std::string& word, bool& right) const {
+        uint64_t number = 0;
+        if (!parse_number(word, 1 << 20, number)) return find_uuid(word);
+        bool slices = std::any_of(devices_.begin(), devices_.end(), [](const VisibleDevice& device) { return device.slice; });
+        if (devices_[open_[0]].constrained) {
+            // Slurm counts what the job has, CUDA what it can open: the same unless there are slices, whose parents count for CUDA.
+            right &= !slices;
+            return number < listed_.size() ? std::optional(listed_[number]) : std::nullopt;
+        }
+        // Slurm counts what the node has, CUDA what the container has.
+        for (size_t i : open_)
+            if (devices_[i].position == number) {
+                right &= !slices && i == number;
+                return i;
+            }
+        return std::nullopt;
+    }
+
+    /// CUDA takes beginnings of UUIDs too.
+    std::optional<size_t> find_uuid(const std::string& word) const {
+        for (size_t i : open_)
+            if (word.size() > 4 && devices_[i].uuid.starts_with(word)) return i;
+        return std::nullopt;
+    }
+
+    const std::vector<VisibleDevice>& devices_;
+    std::vector<size_t> open_;    ///< in the order of the PCI bus
+    std::vector<size_t> listed_;  ///< the same in Slurm's order
+};
+
+std::string positions_text(const std::vector<size_t>& wanted, const std::vector<size_t>& open) {
+    std::string out;
+    for (size_t i : wanted) {
+        auto at = std::find(open.begin(), open.end(), i) - open.begin();
+        out += cat(out.empty() ? "" : ",", static_cast<uint64_t>(at));
+    }
+    return out;
+}
+
+}  // namespace
+
+std::string visible_device_text(const VisibleDevice& device) {
+    std::string out = cat(device.uuid.empty() ? "-" : device.uuid, ' ', device.slice ? 1 : 0, ' ', device.constrained ? 1 : 0, ' ', device.position);
+    for (const std::string& node : device.nodes) out += ' ' + node;
+    return out;
+}
+
+VisibleDevice parse_visible_device(const std::string& text) {
+    std::vector<std::string> words = split(text, ' ');
+    uint64_t slice = 0, constrained = 0, position = 0;
+    if (words.size() < 4 || !parse_number(words[1], 1, slice) || !parse_number(words[2], 1, constrained) || !parse_number(words[3], 1 << 20, position))
+        throw Error("reading a message of berth's helper: a device that is none");
+    VisibleDevice out{words[0] == "-" ? "" : words[0], slice == 1, constrained == 1, static_cast<unsigned>(position), {}};
+    out.nodes.assign(words.begin() + 4, words.end());
+    return out;
+}
+
+std::vector<bool> accessible_devices(const std::vector<VisibleDevice>& devices) {
+    std::vector<bool> out;
+    for (const VisibleDevice& device : devices)
+        // Nodes of slices can be read by all and written by nobody.
+        out.push_back(std::all_of(device.nodes.begin(), device.nodes.end(), [](const std::string& node) { return ::access(node.c_str(), R_OK) == 0; }));
+    return out;
+}
+
+std::vector<std::pair<std::string, std::string>> visible_device_changes(const std::vector<VisibleDevice>& devices, const std::vector<bool>& accessible,
+                                                                        const std::vector<std::string>& environment) {
+    Choice choice(devices, accessible);
+    if (choice.open().empty()) return {};
+    auto value = variable(environment, chooser);
+    // Slurm's words for none.
+    if (value && (value->empty() || *value == "NoDevFiles")) return {};
+    Choice::Verdict verdict = value ? choice.of(*value) : choice.of_nothing();
+    if (verdict.right) return {};
+    std::string uuids;
+    for (size_t i : verdict.wanted) {
+        if (devices[i].uuid.empty()) return {};
+        uuids += (uuids.empty() ? "" : ",") + devices[i].uuid;
+    }
+    std::vector<std::pair<std::string, std::string>> changes = {{chooser, uuids}};
+    for (const char* name : companions)
+        if (variable(environment, name)) changes.emplace_back(name, positions_text(verdict.wanted, choice.open()));
+    return changes;
+}
+
+}  // namespace berth::plan

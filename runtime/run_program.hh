@@ -1,0 +1,19 @@
+// Running a program for its answer: input, output, what it complains of, and a limit of time.
+#pragma once
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace berth {
+
+struct ProgramAnswer {
+    std::string output;
+    std::string complaint;  ///< the last line on its standard error
+    int code = 0;           ///< exit code, 128 and a signal's number, or -1: it was killed when its time was over
+};
+
+/// Runs `program` with `input` on its standard input and this process's environment. Output beyond 4 MiB counts as an end by signal. Throws SysError when it
+/// cannot be started.
+ProgramAnswer run_program(const std::string& program, const std::vector<std::string>& arguments, const std::string& input, std::chrono::seconds limit);
+
+}  // namespace berth

@@ -1,0 +1,78 @@
+// CUDA_VISIBLE_DEVICES in each task: the rows that Slurm 22.05.8 was measured with, and what becomes of them.
+#include <catch2/catch.hpp>
+
+#include "runtime/base/error.hh"
+#include "runtime/plan/visible_devices.hh"
+
+using namespace berth;
+using namespace berth::plan;
+
+namespace {
+
+using Variables = std::vector<std::string>;
+
+VisibleDevice gpu(const std::string& uuid, unsigned position, bool constrained = true) { return {uuid, false, constrained, position, {"/dev/" + uuid}}; }
+VisibleDevice slice(const std::string& uuid, unsigned position, bool constrained = true) { return {uuid, true, constrained, position, {"/dev/" + uuid}}; }
+
+/// CUDA_VISIBLE_DEVICES of the task afterwards.
+std::string after(const std::vector<VisibleDevice>& devices, const std::vector<bool>& accessible, const std::string& before) {
+    Variables task = before == "unset" ? Variables{"X=1"} : Variables{"CUDA_VISIBLE_DEVICES=" + before};
+    auto changes = visible_device_changes(devices, accessible, task);
+    return changes.empty() ? before : changes[0].second;
+}
+
+}  // namespace
+
+TEST_CASE("visible devices: what Slurm grants and what it says, row by row", "[plan][hooks]") {
+    std::vector<VisibleDevice> two = {gpu("GPU-1", 1), gpu("GPU-3", 5)}, slices = {slice("MIG-1", 2), slice("MIG-2", 3)}, mixed = {gpu("GPU-1", 1), slice("MIG-1", 2)};
+    CHECK(after(two, {true, true}, "0,1") == "0,1");
+    // --gpu-bind=single:1: each task counts its own from 0.
+    CHECK(after(two, {true, false}, "0") == "0");
+    CHECK(after(two, {false, true}, "0") == "0");
+    CHECK(after(slices, {true, true}, "MIG-1,MIG-2") == "MIG-1,MIG-2");
+    // --gpu-bind=per_task:1: Slurm before 26.05 tells both tasks the first.
+    CHECK(after(slices, {true, false}, "MIG-1") == "MIG-1");
+    CHECK(after(slices, {false, true}, "MIG-1") == "MIG-2");
+    // --gpus-per-task=TYPE:1: nothing is said to the tasks.
+    CHECK(after(slices, {true, true}, "unset") == "MIG-1,MIG-2");
+    CHECK(after(slices, {false, true}, "unset") == "MIG-2");
+    CHECK(after(two, {true, true}, "unset") == "unset");
+    CHECK(after(mixed, {true, true}, "0,MIG-1") == "GPU-1,MIG-1");
+    CHECK(after(two, {false, false}, "0") == "0");
+    CHECK(after({}, {}, "0,1") == "0,1");
+    // Without ConstrainDevices Slurm counts the node's devices, and the container has some of them.
+    std::vector<VisibleDevice> open = {gpu("GPU-1", 1, false), gpu("GPU-3", 5, false)};
+    CHECK(after(open, {true, true}, "1,5") == "GPU-1,GPU-3");
+    CHECK(after(open, {true, true}, "5") == "GPU-3");
+    std::vector<VisibleDevice> open_slices = {slice("MIG-1", 2, false), slice("MIG-2", 3, false)};
+    CHECK(after(open_slices, {true, true}, "MIG-2") == "MIG-2");
+    CHECK(after({gpu("GPU-0", 0, false), gpu("GPU-1", 1, false)}, {true, true}, "0,1") == "0,1");
+}
+
+TEST_CASE("visible devices: what names nothing that the task has", "[plan][hooks]") {
+    std::vector<VisibleDevice> two = {gpu("GPU-a", 0), gpu("GPU-b", 1)};
+    CHECK(after(two, {true, true}, "2") == "GPU-a,GPU-b");
+    CHECK(after(two, {true, true}, "GPU-c") == "GPU-a,GPU-b");
+    CHECK(after(two, {false, true}, "GPU-a") == "GPU-b");
+    CHECK(after(two, {true, true}, "") == "");
+    CHECK(after(two, {true, true}, "NoDevFiles") == "NoDevFiles");
+    CHECK(after(two, {true, true}, "1") == "1");
+    // Nobody tells the UUID: as it was.
+    CHECK(after({slice("", 0)}, {true}, "0") == "0");
+}
+
+TEST_CASE("visible devices: other vendors' variables follow by position", "[plan][hooks]") {
+    std::vector<VisibleDevice> open = {gpu("GPU-1", 1, false), gpu("GPU-3", 5, false)};
+    auto changes = visible_device_changes(open, {true, true}, {"CUDA_VISIBLE_DEVICES=5", "ROCR_VISIBLE_DEVICES=5", "GPU_DEVICE_ORDINAL=5", "A=b"});
+    REQUIRE(changes.size() == 3);
+    CHECK(changes[1] == std::pair<std::string, std::string>("ROCR_VISIBLE_DEVICES", "1"));
+    CHECK(changes[2] == std::pair<std::string, std::string>("GPU_DEVICE_ORDINAL", "1"));
+}
+
+TEST_CASE("visible devices: through a message and back", "[plan][hooks]") {
+    VisibleDevice device = slice("MIG-1", 7);
+    device.nodes = {"/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap75"};
+    CHECK(parse_visible_device(visible_device_text(device)) == device);
+    CHECK(parse_visible_device(visible_device_text(VisibleDevice())) == VisibleDevice());
+    for (const char* wrong : {"", "GPU-1", "GPU-1 2 0 0", "GPU-1 0 0 x"}) CHECK_THROWS_AS(parse_visible_device(wrong), Error);
+}
