@@ -107,6 +107,7 @@ void run_site_prolog(spank_t spank) {
 void settle_temporary_folder(spank_t spank) {
     std::string path = variable(spank, "TMPDIR=");
     if (!path.empty() && (mkdir(path.c_str(), 0700) != 0 && access(path.c_str(), W_OK | X_OK) != 0)) change_environment(spank, {{"TMPDIR", "/tmp"}});
+}
 
 /// Slurm says to each task which GPUs are its own; here, in its cgroup and its container, it can be seen whether that is so.
 void choose_devices(spank_t spank, const std::vector<plan::VisibleDevice>& devices) {
