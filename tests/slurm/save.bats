@@ -50,7 +50,7 @@ teardown() {
 }
 
 # bats test_tags=cgroup
-@test "a step that is cancelled in its work is saved; one that is cancelled while it saves leaves no file" {
+@test "a step that is cancelled in its work is saved, and leaves nothing else" {
   in_home 'rm -f started'
   in_home "srun -w n1 --container-image=$image --container-mounts=/home/alice --container-save=saved/a.sqsh sh -c 'touch /opt/work /home/alice/started; sleep 600'" > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
   wait_until 20 alice test -e started
