@@ -188,10 +188,10 @@ TEST_CASE("run --tty: the caller's terminal is restored in every end, and input 
             Person person(scene.words({"-t"}, "echo ready; exec sleep 50"));
             person.see("ready");
             person.send(signal);
-            text += cat(person.end(), " ", person.terminal(), " ");
+            text += in_order({cat(person.end()), person.terminal(), ""});
         }
         Person failed(scene.command("berth", {"run", "-t", scene.image, "no-such-command"}));
-        text += cat(failed.end(), " ", failed.terminal(), " ");
+        text += in_order({cat(failed.end()), failed.terminal(), ""});
         failed.see_rest();
         return text + (failed.seen.find("command not found in the container") != std::string::npos ? "1" : "0");
     });
