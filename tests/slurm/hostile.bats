@@ -86,11 +86,8 @@ teardown() {
   run -0 alice env $'HARMLESS=x\nPYXIS_CONTAINER_IMAGE=no.such.registry/x' srun -w n1 true
 }
 
-@test "settings of ours in the environment cannot name files that the user may not read, or another user's store" {
+@test "settings of ours in the environment do not show files that the user may not read" {
   root bash -c 'install -d -m 700 /var/lib/secret && echo top > /var/lib/secret/s'
   run alice env REGISTRY_AUTH_FILE=/var/lib/secret/s srun -w n1 --container-image="$registry/debian:tar" true
   [[ $output != *top* ]]
-  run alice env BERTH_STORE_PATH=/var/lib/berth/2002 srun -w n1 --container-image="$image" true
-  run -0 root bash -c "find $state/nodes/n1/store/2002 -user alice | wc -l"
-  expect_equal "$output" 0
 }
