@@ -25,7 +25,7 @@ four() { alice timeout 60 srun -N2 --ntasks-per-node=2 "$@"; }
 }
 
 @test "PMIx: Open MPI has the right sums on two nodes, shares memory within one, and leaves nothing" {
-  run -0 four --mpi=pmix --container-image="$mpi" sums-openmpi
+  run -0 --separate-stderr four --mpi=pmix --container-image="$mpi" sums-openmpi
   expect_equal "$output" "4 ranks on 2 nodes, 2 on the first, sum 6"
   expect_no_leftovers
   expect_equal "$(find "$state/tmp" "$state/spool" -name '*pmix*')" ""
@@ -46,8 +46,8 @@ four() { alice timeout 60 srun -N2 --ntasks-per-node=2 "$@"; }
 }
 
 @test "PMI-2: MPICH has the right sums on two nodes, also as root in the container" {
-  run -0 four --mpi=pmi2 --container-image="$mpi" sums-mpich
+  run -0 --separate-stderr four --mpi=pmi2 --container-image="$mpi" sums-mpich
   expect_equal "$output" "4 ranks on 2 nodes, 2 on the first, sum 6"
-  run -0 four --mpi=pmi2 --container-image="$mpi" --container-remap-root sums-mpich
+  run -0 --separate-stderr four --mpi=pmi2 --container-image="$mpi" --container-remap-root sums-mpich
   expect_equal "$output" "4 ranks on 2 nodes, 2 on the first, sum 6"
 }
