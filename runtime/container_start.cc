@@ -16,6 +16,7 @@
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/mount/accounts.hh"
 #include "runtime/mount/edits.hh"
 #include "runtime/mount/root.hh"
 #include "runtime/mount/server.hh"
@@ -129,6 +130,17 @@ void enter_workdir(const std::string& path) {
     if (::fchdir(directory.get()) != 0) throw SysError(cat("entering the working directory ", printable(path, 4096)));
 }
 
+/// The edits that are done with before anything of the image is mounted.
+std::set<size_t> prepare_accounts(const ContainerImage& image, const Fd& staging, const std::vector<plan::Edit>& edits) {
+    std::vector<Fd> files;
+    for (const Fd& layer : image.layers) {
+        files.emplace_back(::fcntl(layer.get(), F_DUPFD_CLOEXEC, 0));
+        if (!files.back()) throw SysError("opening a layer once more");
+    }
+    squash::DataReader reader(std::move(files), image.index.layers(), 1 << 20);
+    return mount::write_accounts(image.index, reader, mount::staging_directory(staging.get(), "upper").get(), edits);
+}
+
 /// The container's root over what is mounted at staging/lower, and the directory that takes what is written to it.
 mount::Root make_root(StartedContainer& container, const Fd& staging, const ContainerStorage& storage, const Fd& disk) {
     if (disk) sys::move_mount_to(disk.get(), mount::staging_directory(staging.get(), "disk").get(), printable(storage.path, 4096));
@@ -162,6 +174,10 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     watch.lap("sources");
     Fd staging = mount::make_staging(plan.tmpfs_size);
     Fd lower = mount::staging_directory(staging.get(), "lower");
+    std::set<size_t> done;
+    // What is kept on disk has these lines from its first run.
+    if (!directory && !disk) done = prepare_accounts(image, staging, plan.edits);
+    watch.lap("accounts");
     if (directory) {
         // Its owners stay who they are: the caller's files are the caller's in the container.
         sys::move_mount_to(directory.get(), lower.get(), printable(image.directory, 4096));
@@ -171,7 +187,7 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     watch.lap("server");
     mount::Root root = make_root(container, staging, storage, disk);
     watch.lap("overlay");
-    mount::apply_edits(root, plan.edits, sources);
+    mount::apply_edits(root, plan.edits, sources, done);
     mount::prepare_workdir(root, plan.workdir, plan.workdir_required);
     if (!plan.writable) root.make_read_only();
     watch.lap("edits");

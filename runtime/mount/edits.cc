@@ -132,8 +132,9 @@ class Executor {
 
 }  // namespace
 
-void apply_edits(Root& root, const std::vector<plan::Edit>& edits, const std::vector<Source>& sources) {
-    for (size_t i = 0; i < edits.size(); ++i) std::visit(Executor(root, edits[i], sources[i]), edits[i].action);
+void apply_edits(Root& root, const std::vector<plan::Edit>& edits, const std::vector<Source>& sources, const std::set<size_t>& done) {
+    for (size_t i = 0; i < edits.size(); ++i)
+        if (!done.contains(i)) std::visit(Executor(root, edits[i], sources[i]), edits[i].action);
 }
 
 namespace {

@@ -1,5 +1,6 @@
 // Executes the edits of a plan on a root: mounts, unmounts, symlinks, directories, account lines.
 #pragma once
+#include <set>
 #include <string>
 #include <vector>
 
@@ -9,8 +10,8 @@
 
 namespace berth::mount {
 
-/// Does `edits` in order. `sources` is what take_sources() made of them. Throws Error naming the edit's object and origin.
-void apply_edits(Root& root, const std::vector<plan::Edit>& edits, const std::vector<Source>& sources);
+/// Does `edits` in order, save those at the positions `done`. `sources` is what take_sources() made of them. Throws Error naming the edit's object and origin.
+void apply_edits(Root& root, const std::vector<plan::Edit>& edits, const std::vector<Source>& sources, const std::set<size_t>& done = {});
 
 /// Makes sure that processes can start in `path`: when it is `required` it must be there (Error with exit code 127, or 126 when it is no directory
 /// that can be entered), else it is made when missing.

@@ -222,7 +222,7 @@ void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size)
             fuse_reply_err(request, ENOSYS);
             return;
         }
-        auto value = serves_xattr(name) ? at.index.xattr(number, name) : std::nullopt;
+        auto value = squash::shows_xattr(name) ? at.index.xattr(number, name) : std::nullopt;
         if (!value)
             fuse_reply_err(request, ENODATA);
         else
@@ -238,16 +238,12 @@ void listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
         }
         std::string names;
         for (std::string_view name : at.index.xattr_names(number))
-            if (serves_xattr(name)) names.append(name).push_back('\0');
+            if (squash::shows_xattr(name)) names.append(name).push_back('\0');
         reply_sized(request, names, size);
     });
 }
 
 }  // namespace
-
-bool serves_xattr(std::string_view name) {
-    return name.starts_with("user.") && !name.starts_with("user.overlay.");
-}
 
 const fuse_lowlevel_ops& operations() {
     static const fuse_lowlevel_ops table = [] {

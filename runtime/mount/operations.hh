@@ -20,7 +20,4 @@ struct Served {
 /// The operations, for a session whose user data is a `Served*`. Corrupt data is answered with EIO; nothing ever throws into libfuse.
 const fuse_lowlevel_ops& operations();
 
-/// True for an xattr name of the image that is served: user.*, save what the overlay would take for its own marks.
-bool serves_xattr(std::string_view name);
-
 }  // namespace berth::mount

@@ -95,4 +95,7 @@ class Index {
     std::unique_ptr<Impl> impl_;
 };
 
+/// True for an xattr name that a container sees of its image: user.*, save what the overlay would take for its own marks.
+bool shows_xattr(std::string_view name);
+
 }  // namespace berth::squash

@@ -167,6 +167,10 @@ std::optional<std::string_view> Index::xattr(uint32_t number, std::string_view n
     return out;
 }
 
+bool shows_xattr(std::string_view name) {
+    return name.starts_with("user.") && !name.starts_with("user.overlay.");
+}
+
 std::vector<std::string_view> Index::xattr_names(uint32_t number) const {
     std::vector<std::string_view> out;
     impl_->each_xattr(number, [&](std::string_view key, std::string_view) {

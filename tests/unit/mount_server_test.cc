@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "runtime/mount/operations.hh"
 #include "runtime/mount/server.hh"
+#include "runtime/squash/index.hh"
 
 using namespace berth::mount;
 
@@ -15,11 +15,11 @@ TEST_CASE("threads of the file server", "[mount]") {
 }
 
 TEST_CASE("xattrs that the file server shows", "[mount]") {
-    CHECK(serves_xattr("user.colour"));
-    CHECK(serves_xattr("user.overlayed"));
-    CHECK_FALSE(serves_xattr("user.overlay.opaque"));
-    CHECK_FALSE(serves_xattr("trusted.overlay.opaque"));
-    CHECK_FALSE(serves_xattr("security.capability"));
-    CHECK_FALSE(serves_xattr("system.posix_acl_access"));
-    CHECK_FALSE(serves_xattr(""));
+    CHECK(berth::squash::shows_xattr("user.colour"));
+    CHECK(berth::squash::shows_xattr("user.overlayed"));
+    CHECK_FALSE(berth::squash::shows_xattr("user.overlay.opaque"));
+    CHECK_FALSE(berth::squash::shows_xattr("trusted.overlay.opaque"));
+    CHECK_FALSE(berth::squash::shows_xattr("security.capability"));
+    CHECK_FALSE(berth::squash::shows_xattr("system.posix_acl_access"));
+    CHECK_FALSE(berth::squash::shows_xattr(""));
 }
