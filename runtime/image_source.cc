@@ -14,6 +14,7 @@
 #include "runtime/container_folder.hh"
 #include "runtime/facts.hh"
 #include "runtime/image_file.hh"
+#include "runtime/image_unpacked.hh"
 #include "runtime/image_spelling.hh"
 #include "runtime/store/file_record.hh"
 
@@ -139,9 +140,14 @@ void remember_tag(const plan::Reference& tag, const std::string& digest, const p
     if (!known || known->digest != digest) store.put_tag(tag, {digest, static_cast<int64_t>(::time(nullptr)), ""});
 }
 
-}  // namespace
+/// The image in the form that the site wants it served from.
+OpenedImage for_engine(OpenedImage opened, const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+    if (site.mount_engine == "unpack" && opened.image.directory.empty())
+        use_unpacked(opened.image, opened.digest, open_store(site, caller), cat("image ", printable(text, 1024)), watch);
+    return opened;
+}
 
-OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch, const std::string& frozen) {
+OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch, const std::string& frozen) {
     plan::Reference reference = plan::with_absolute_path(plan::parse_reference(text), caller.cwd);
     if (reference.kind == plan::Reference::Kind::path) return {open_image_file(reference.path), {}};
     if (reference.kind != plan::Reference::Kind::registry) return open_stored_image(reference, caller, site, watch);
@@ -154,7 +160,7 @@ OpenedImage open_image(const std::string& text, const plan::Caller& caller, cons
     return out;
 }
 
-OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
     std::string path = printable(record.image_file, 4096);
     if (!record.image_file.empty()) {
         OpenedImage out{open_image_file(record.image_file), {}};
@@ -172,6 +178,16 @@ OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Ca
     reference.tag.clear();
     reference.digest = record.digest;
     return open_stored_image(reference, caller, site, watch);
+}
+
+}  // namespace
+
+OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch, const std::string& frozen) {
+    return for_engine(open_as_is(text, caller, site, watch, frozen), text, caller, site, watch);
+}
+
+OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+    return for_engine(open_as_it_was(record, caller, site, watch), record.image, caller, site, watch);
 }
 
 std::string pull_program() {

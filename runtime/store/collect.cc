@@ -14,6 +14,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/store/names.hh"
 #include "runtime/store/scratch.hh"
+#include "runtime/store/unpacked.hh"
 
 namespace berth::store {
 
@@ -53,6 +54,7 @@ class Remover {
     bool image(const Inventory& inventory, const StoredImage& image);
     void layers(const Inventory& inventory, const Remainder& rest);
     void strays(const Inventory& inventory);
+    void unpacked(const Inventory& inventory, int64_t age);
     void lock_files();
     Removed take_result() { return std::move(result_); }
 
@@ -101,6 +103,7 @@ bool Remover::image(const Inventory& inventory, const StoredImage& image) {
     if (!dry_) {
         forget(inventory, image);
         remove_directory(store_, hex);
+        remove_unpacked(store_, image.digest);
         remove_file(store_, "leases", hex);
     }
     result_.images.push_back(image);
@@ -133,6 +136,18 @@ void Remover::strays(const Inventory& inventory) {
     for (const StoredList& list : inventory.lists)
         if (std::none_of(inventory.images.begin(), inventory.images.end(), [&](const StoredImage& image) { return image.digest == list.image; }))
             remove_file(store_, "lists", list.file);
+}
+
+/// What image files were unpacked to goes when it has not been used for long: the file may have gone or changed. That of an image goes with the image.
+void Remover::unpacked(const Inventory& inventory, int64_t age) {
+    if (dry_) return;
+    for (const std::string& digest : unpacked_digests(store_)) {
+        if (std::any_of(inventory.images.begin(), inventory.images.end(), [&](const StoredImage& image) { return image.digest == digest; })) continue;
+        Fd claim = store_.claim(digest);
+        if (!claim || now_ - sys::stat_of(claim.get(), "a lease").st_mtime < age) continue;
+        remove_unpacked(store_, digest);
+        remove_file(store_, "leases", hex_of(digest));
+    }
 }
 
 /// Of digests that were fetched once; whoever opened one just now finds it without a name and makes another.
@@ -176,6 +191,7 @@ std::optional<Removed> collect(const Store& store, const KeepLimits& limits, boo
         if (remover.image(inventory, inventory.images[i])) rest.remove(inventory.images[i]);
     remover.layers(inventory, rest);
     remover.strays(inventory);
+    remover.unpacked(inventory, limits.age > 0 ? limits.age : untagged_age);
     remover.lock_files();
     return remover.take_result();
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/remove_tree.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
@@ -62,8 +63,13 @@ bool remove_scratch(int tmp, const std::string& name) {
     if (::unlinkat(tmp, name.c_str(), 0) == 0) return true;
     Fd directory(::openat(tmp, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!directory) return false;
-    for (const std::string& file : names_in(directory.get())) ::unlinkat(directory.get(), file.c_str(), 0);
-    return ::unlinkat(tmp, name.c_str(), AT_REMOVEDIR) == 0;
+    try {
+        sys::remove_tree(tmp, name, name);
+        return true;
+    } catch (const SysError&) {
+        // What a dead process left is nobody's error; the next sweep finds it again.
+        return false;
+    }
 }
 
 ScratchGuard::ScratchGuard(int tmp) : tmp_(tmp) { ::flock(tmp_, LOCK_SH); }

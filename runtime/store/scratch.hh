@@ -42,7 +42,7 @@ class Scratch {
 /// A name that no other process uses: HOST.PID.RANDOM.
 std::string scratch_name();
 
-/// Removes an object of tmp/, a file or a directory of files. False when it is still there, or another process removed it.
+/// Removes an object of tmp/, a file or a directory with all that is in it. False when it is still there, or another process removed it.
 bool remove_scratch(int tmp, const std::string& name);
 
 /// Removes the objects of this host that no process holds, and those of any host that are a week old. Does nothing while something is

@@ -118,6 +118,7 @@ TEST_CASE("site file: conf/berth.conf holds every key as a commented default", "
     CHECK(site.mount_home == defaults.mount_home);
     CHECK(site.writable == defaults.writable);
     CHECK(site.tmpfs_size == defaults.tmpfs_size);
+    CHECK(site.mount_engine == defaults.mount_engine);
     CHECK(site.cache_bytes == defaults.cache_bytes);
     CHECK(site.compression == defaults.compression);
     CHECK(site.compression_level == defaults.compression_level);
@@ -136,7 +137,7 @@ TEST_CASE("site file: conf/berth.conf holds every key as a commented default", "
     CHECK(site.cdi_folders == defaults.cdi_folders);
     CHECK(site.hook_folder == defaults.hook_folder);
     CHECK(site.hook_seconds == defaults.hook_seconds);
-    for (const char* key : {"#nvidia =", "#driver_root", "#device_root", "#rdma =", "#rdma_userspace", "#cdi =", "#cdi_folders", "#folder", "#timeout", "#path", "#pull", "#remap_root", "#mount_home", "#writable", "#tmpfs_size", "#cache_size", "#threads", "plain_http", "ca =", "mirror =", "#proxy", "#no_proxy",
+    for (const char* key : {"#nvidia =", "#driver_root", "#device_root", "#rdma =", "#rdma_userspace", "#cdi =", "#cdi_folders", "#folder", "#timeout", "#path", "#pull", "#remap_root", "#mount_home", "#writable", "#tmpfs_size", "#engine", "#cache_size", "#threads", "plain_http", "ca =", "mirror =", "#proxy", "#no_proxy",
                             "#compression =", "#compression_level", "#connections", "#pull_memory", "#resolve_tags", "#client_in_container", "#client_files"}) {
         INFO(key);
         CHECK(shipped.find(key) != std::string::npos);

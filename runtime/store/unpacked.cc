@@ -1,0 +1,83 @@
+#include "runtime/store/unpacked.hh"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/squash/index_format.hh"
+#include "runtime/store/names.hh"
+#include "runtime/store/scratch.hh"
+
+namespace berth::store {
+
+namespace {
+
+// The published directory is one above: to give a directory another parent takes the right to write to it, which an image's root need not grant.
+constexpr const char* rootfs = "rootfs";
+
+std::string path_of(const Store& store, const std::string& digest) { return cat(store.path(), "/unpacked/", hex_of(digest), "/", rootfs); }
+
+}  // namespace
+
+std::string unpacked_path(const Store& store, const std::string& digest) {
+    std::string path = path_of(store, digest);
+    return sys::open_if_exists(store.directory("unpacked").get(), cat(hex_of(digest), "/", rootfs), O_PATH | O_DIRECTORY | O_NOFOLLOW) ? path : std::string();
+}
+
+std::string add_unpacked(const Store& store, const std::string& digest, const std::function<void(int directory)>& fill) {
+    Fd tmp = store.directory("tmp"), unpacked = store.directory("unpacked");
+    Scratch scratch(tmp.get(), cat(store.path(), "/tmp"));
+    if (::mkdirat(scratch.fd(), rootfs, 0700) != 0) throw SysError(cat("creating a directory in ", printable(store.path(), 4096), "/tmp"));
+    Fd directory = sys::open_beneath(scratch.fd(), rootfs, O_RDONLY | O_DIRECTORY);
+    fill(directory.get());
+    // A name that is there after a crash of the node must be of a whole tree.
+    if (::syncfs(directory.get()) != 0) throw SysError(cat("writing to the store ", printable(store.path(), 4096)));
+    if (::renameat(tmp.get(), scratch.name().c_str(), unpacked.get(), hex_of(digest).c_str()) == 0)
+        scratch.published();
+    else if (errno != EEXIST && errno != ENOTEMPTY)
+        throw SysError(cat("publishing ", printable(path_of(store, digest), 4096)));
+    return path_of(store, digest);
+}
+
+void remove_unpacked(const Store& store, const std::string& digest) {
+    Fd tmp = store.directory("tmp");
+    std::string scratch = scratch_name();
+    if (::renameat(store.directory("unpacked").get(), hex_of(digest).c_str(), tmp.get(), scratch.c_str()) == 0)
+        remove_scratch(tmp.get(), scratch);
+    else if (errno != ENOENT)
+        throw SysError(cat("removing ", printable(path_of(store, digest), 4096)));
+}
+
+std::vector<std::string> unpacked_digests(const Store& store) {
+    std::vector<std::string> out;
+    for (const std::string& name : names_in(store.directory("unpacked").get()))
+        if (plan::is_digest("sha256:" + name)) out.push_back("sha256:" + name);
+    return out;
+}
+
+std::string file_key(int fd) {
+    struct stat st = sys::stat_of(fd, "an image file");
+    uint64_t facts[] = {0,
+                        st.st_dev,
+                        st.st_ino,
+                        static_cast<uint64_t>(st.st_size),
+                        static_cast<uint64_t>(st.st_mtim.tv_sec),
+                        static_cast<uint64_t>(st.st_mtim.tv_nsec),
+                        static_cast<uint64_t>(st.st_ctim.tv_sec),
+                        static_cast<uint64_t>(st.st_ctim.tv_nsec)};
+    std::string key = "sha256:";
+    for (uint64_t& round = facts[0]; round < 4; ++round) {
+        char part[17];
+        std::snprintf(part, sizeof part, "%016llx", static_cast<unsigned long long>(squash::format::hash({reinterpret_cast<const char*>(facts), sizeof facts})));
+        key += part;
+    }
+    return key;
+}
+
+}  // namespace berth::store

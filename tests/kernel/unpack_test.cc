@@ -1,0 +1,47 @@
+// Containers of images that are unpacked instead of served (mount.engine).
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/facts.hh"
+#include "runtime/image_source.hh"
+#include "tests/kernel/support.hh"
+
+using namespace berth;
+using namespace berth::kernel_test;
+
+TEST_CASE("an image that is unpacked runs as one that is served, without FUSE", "[kernel][start]") {
+    NEED_CONTAINERS();
+    Folder folder;
+    std::string path = folder / "image.sqsh";
+    Fd file = sys::open_file(path, O_CREAT | O_RDWR, 0644);
+    squash::LayerWriter writer(file.get(), {});
+    fill_sample(writer);
+    add_file(writer, "private", "p", 0600);
+    writer.finish();
+    plan::Site site;
+    site.store_path = folder / "store";
+    site.mount_engine = "unpack";
+    for (bool remap : {false, true}) {
+        plan::Request request;
+        request.remap_root = remap;
+        plan::Plan plan = plan_for(request);
+        Outcome outcome = as_user([&] {
+            OpenedImage opened = open_image(path, caller_of_this_process(), site, {});
+            std::string directory = opened.image.directory;
+            StartedContainer container = start_container(plan, std::move(opened.image), site);
+            std::string text = run_task(container, [] {
+                struct stat st {};
+                ::stat("/private", &st);
+                return in_order({slurp("/etc/hello"), slurp("/private"), st.st_uid == ::getuid() ? "mine" : "not mine", write_to("/etc/hello", "changed"),
+                                 slurp("/proc/self/mounts").find(" fuse") == std::string::npos ? "no fuse" : "fuse"});
+            });
+            return text + (directory.starts_with(site.store_path + "/unpacked/") ? " in the store" : directory);
+        });
+        CHECK(outcome.error == "");
+        CHECK(outcome.text == "hello\n p mine ok no fuse in the store");
+    }
+}

@@ -1,0 +1,56 @@
+#include "runtime/squash/unpack_tree.hh"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "tests/unit/squash_support.hh"
+
+namespace fs = std::filesystem;
+using namespace berth;
+using namespace berth::squash;
+using namespace berth::squash::test;
+
+namespace {
+
+struct Scene {
+    TempFolder folder;
+    std::string image = folder / "image", out = folder / "out";
+    Fd directory;
+
+    Scene() {
+        make_sample_tree(folder / "in", true);
+        make_image(folder / "in", image, "-comp zstd -b 128K");
+        fs::create_directory(out);
+        directory = sys::open_file(out, O_RDONLY | O_DIRECTORY);
+    }
+};
+
+}  // namespace
+
+TEST_CASE("an unpacked image is like the folder that it was made of", "[squash]") {
+    if (!have_mksquashfs()) return;
+    Scene scene;
+    Opened opened = open_image(scene.image);
+    uint64_t last = 0, whole = 0;
+    unpack_tree(opened.index, opened.reader, scene.directory.get(), 3, "the image", [&](uint64_t done, uint64_t total) { last = done, whole = total; });
+    require_same(opened, scene.out);
+    CHECK(last == whole);
+    CHECK(last > 0);
+}
+
+TEST_CASE("an image that cannot be read is not unpacked", "[squash]") {
+    if (!have_mksquashfs()) return;
+    Scene scene;
+    Opened opened = open_image(scene.image);
+    Fd file = sys::open_file(scene.image, O_RDWR);
+    auto block = opened.index.file(at_path(opened.index, "block")).value();
+    REQUIRE(::pwrite(file.get(), "garbage", 7, static_cast<off_t>(block.start)) == 7);
+    CHECK_THROWS_WITH(unpack_tree(opened.index, opened.reader, scene.directory.get(), 1, "the image"),
+                      Catch::Contains("unpacking the image: block is damaged"));
+}
