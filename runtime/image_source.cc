@@ -74,16 +74,15 @@ std::string reported(Child& child, const plan::Reference& reference, const PullW
     }
 }
 
-std::string pulled(const plan::Reference& reference, const std::vector<std::string>& arguments, const PullWatch& watch) {
+std::string pulled(const plan::Reference& reference, const std::vector<std::string>& arguments, const store::Store& store, const PullWatch& watch) {
     Child child(pull_program(), arguments);
     try {
         return reported(child, reference, watch);
     } catch (...) {
         // A pull that draws takes its bars away.
-        if (watch.bars) {
-            child.send(SIGTERM);
-            child.wait();
-        }
+        child.send(watch.bars ? SIGTERM : SIGKILL);
+        child.wait();
+        store.sweep();  // what it was at
         throw;
     }
 }
@@ -129,7 +128,7 @@ OpenedImage open_stored_image(const plan::Reference& reference, const plan::Call
     if (watch.bars) arguments.emplace_back("--bars");
     if (!watch.progress) arguments.emplace_back("--quiet");
     arguments.insert(arguments.end(), {"--report", reference.text()});
-    digest = pulled(reference, arguments, watch);
+    digest = pulled(reference, arguments, store, watch);
     return {stored_image(store, digest), digest};
 }
 

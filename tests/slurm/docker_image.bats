@@ -89,13 +89,14 @@ teardown_file() {
   done
 }
 
-@test "an image that is missing is tried once for all tasks and told once, in the words that scripts look for" {
+@test "an image that is missing is tried once for all tasks of a node and told once, in the words that scripts look for" {
   mark_log
   run alice srun -w n1 -n4 --container-image="$registry/debian:no-such-tag" true
   expect_failure
   expect_one_error_line
   expect_output_like "berth: n1: failed to import docker image: $registry/debian:no-such-tag: "
-  expect_equal "$(count_since '(GET|HEAD)' /v2/debian/manifests/no-such-tag)" 1
+  # Once by srun, which only asks what the tag means, and once by the node.
+  expect_equal "$(count_since '(GET|HEAD)' /v2/debian/manifests/no-such-tag)" 2
 }
 
 @test "an unknown image and an unknown tag are one line each" {

@@ -16,7 +16,7 @@ teardown() {
   expect_output_like "saved the container as /home/alice/saved/a.sqsh"
   run -0 in_home "cd saved; srun -w n1 --container-image=./a.sqsh --container-save=a.sqsh sh -c 'sort /opt/tasks | xargs; echo \$IMAGE_VAR; touch /opt/more' 2> /dev/null"
   expect_equal "$output" $'0 1\nfrom-image'
-  run -0 in_home "cd saved; srun -w n1 --container-image=./a.sqsh test -e /opt/more && ls -A"
+  run -0 in_home "cd saved; srun -w n1 --container-image=./a.sqsh test -e /opt/more 2> /dev/null && ls -A"
   expect_equal "$output" a.sqsh
   expect_no_leftovers
 }
