@@ -206,6 +206,19 @@ TEST_CASE("run --tty: the caller's terminal is restored in every end, and input 
     CHECK_THAT(typed, Catch::Contains("42\r\n") && Catch::EndsWith("|5"));
 }
 
+namespace {
+
+/// Kills a child in the end, also when a check before it throws: it holds the pipe of the test's output.
+struct Ended {
+    pid_t child;
+    ~Ended() {
+        ::kill(child, SIGKILL);
+        ::waitpid(child, nullptr, 0);
+    }
+};
+
+}  // namespace
+
 TEST_CASE("run passes signals on, and exits as a shell would", "[kernel][run]") {
     NEED_CONTAINERS();
     Shell scene;
@@ -218,8 +231,11 @@ TEST_CASE("run passes signals on, and exits as a shell would", "[kernel][run]") 
         if (child == 0) {
             ::dup2(writing.get(), 1);
             ::setpgid(0, 0);
+            // Whoever started the tests in the background made them ignore these.
+            for (int number : {SIGINT, SIGQUIT}) ::signal(number, SIG_DFL);
             become(scene.words({}, script));
         }
+        Ended end{child};
         writing.reset();
         std::string out;
         read_until(reading.get(), out, "ready");
@@ -227,8 +243,6 @@ TEST_CASE("run passes signals on, and exits as a shell would", "[kernel][run]") 
             ::kill(child, number);
             read_until(reading.get(), out, cat("got-", name, "\n"));
         }
-        ::kill(child, SIGKILL);
-        ::waitpid(child, nullptr, 0);
         return out;
     });
     CHECK(seen.error == "");
