@@ -116,7 +116,8 @@ class Slurm:
     def measure(self):
         every = processes()
         mine = [command for _, _, _, command in every if "berth step" in command or "soak-task" in command or "slurmstepd: [" in command]
-        slurmd = [pid for pid, _, _, command in every if command.startswith(("slurmd ", "/usr/sbin/slurmd"))]
+        daemons = {pid: parent for pid, parent, _, command in every if command.startswith(("slurmd ", "/usr/sbin/slurmd"))}
+        slurmd = [pid for pid, parent in daemons.items() if parent not in daemons]  # not what one of them has just forked
         idle = self.inside("sinfo", "-h", "-o", "%T", user="root").stdout.split()
         return {"processes": len(mine), "descriptors of slurmd": sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in slurmd),
                 "mounts of slurmd": sum(len(pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines()) for pid in slurmd),
