@@ -2,8 +2,6 @@
 # The rest of a job: what sites and users do around the tasks behaves as without a container.
 load helper
 
-variant=$(cut -d' ' -f2 "$state/variant")
-
 @test "TaskProlog runs on the node, for each task: its variables, and what it prints" {
   run -0 --separate-stderr alice env BOX_PROLOG=GONE GONE=1 srun -w n1 -n2 --label --container-image="$image" sh -c 'echo "$FROM_PROLOG:$GONE:$SLURM_SCRIPT_CONTEXT"; ! command -v scontrol'
   expect_equal "$(sort <<< "$output")" $'0: /usr/bin/scontrol:0::prolog_task\n0: prolog of n1\n1: /usr/bin/scontrol:1::prolog_task\n1: prolog of n1'
@@ -46,12 +44,15 @@ variant=$(cut -d' ' -f2 "$state/variant")
   expect_equal "$output" "1: text"
 }
 
-@test "a core file is written where the task is" {
-  [[ $(cat /proc/sys/kernel/core_pattern) == core* ]] || skip "core files of this machine go to a program"
-  run in_home "rm -rf cores; mkdir cores; ulimit -c unlimited; srun -w n1 --propagate=CORE --container-image=$image --container-mounts=./cores:/cores --container-workdir=/cores sh -c 'kill -SEGV \$\$'"
+@test "a core file is written where the task is, of any size where the limit is propagated" {
+  run in_home "rm -rf cores; mkdir cores; ulimit -c unlimited; srun -w n1 --propagate=CORE --container-image=$image --container-mounts=./cores:/cores --container-workdir=/cores sh -c 'ulimit -c; kill -SEGV \$\$'"
   expect_failure
-  run -0 in_home 'ls cores'
-  expect_output_like "^core"
+  expect_output_like "unlimited"
+  # Some machines give cores to a program instead, whose business is not ours.
+  if [[ $(cat /proc/sys/kernel/core_pattern) == core* ]]; then
+    run -0 in_home 'ls cores'
+    expect_output_like "^core"
+  fi
 }
 
 @test "suspend stops the tasks and resume lets them go on; sattach shows what they print" {
@@ -87,7 +88,6 @@ variant=$(cut -d' ' -f2 "$state/variant")
 }
 
 @test "64 jobs of an array with one image: one pull for each store" {
-  (( ! variant )) || skip "the same in both variants of the box"
   forget_images
   mark_log
   in_home "rm -rf array; mkdir array; sbatch --parsable --array=1-64 -n1 -o array/%a --container-image=$registry/debian:zstd --wrap 'echo ran'"
