@@ -51,8 +51,9 @@ sources_image := $(if $(isal),$(sources_image),$(filter-out %/gzip_isal.cc,$(sou
 archives := $(foreach layer,$(layers),$(if $(sources_$(layer)),$(BUILD)/$(layer).a))
 
 berth_sources := $(sort $(wildcard runtime/*.cc runtime/cli/*.cc))
-# With what it shares with `berth`: image files, which it saves.
-pull_sources := $(sort $(wildcard runtime/pull/*.cc)) runtime/image_file.cc runtime/image_spelling.cc
+# With what it shares with `berth`: image files, which it saves, and events.
+pull_sources := $(sort $(wildcard runtime/pull/*.cc)) runtime/image_file.cc runtime/image_spelling.cc \
+  $(addprefix runtime/,counters_file.cc event_cause.cc event_log.cc facts.cc)
 # What the tests link of the programs: everything but the files with main.
 testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc run_directory.cc task_prolog.cc watch.cc))
 # The plugin has the grammars and the protocol of the lower layers and nothing else of them.

@@ -12,6 +12,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/container_folder.hh"
+#include "runtime/event_cause.hh"
 #include "runtime/facts.hh"
 #include "runtime/image_file.hh"
 #include "runtime/image_unpacked.hh"
@@ -34,8 +35,9 @@ class Report {
 
     /// The digest; throws the error that was reported.
     std::string result(int exit_code, const std::string& reference) const {
-        if (!error_.empty()) throw Error(watch_.failure + error_, error_code_);
+        if (!error_.empty()) throw PullError(watch_.failure + error_, error_code_, cause_);
         if (exit_code != 0 || digest_.empty()) throw Error(cat("pulling ", reference, ": berth-pull ended with code ", exit_code, " and no word; run berth pull by hand to see more"));
+        if (fetched_ && watch_.fetched) watch_.fetched({digest_, fetched_->bytes, fetched_->phases});
         return digest_;
     }
 
@@ -45,6 +47,8 @@ class Report {
         std::string word = text.substr(0, space), rest = space == std::string::npos ? "" : text.substr(space + 1);
         if (word == "image" && plan::is_digest(rest)) digest_ = rest;
         if (word == "progress" && watch_.progress) watch_.progress(rest);
+        if (word == "cause") cause_ = plan::cause_of(rest);
+        if (word == "fetched") take_fetched(rest);
         if (word == "error") {
             uint64_t code = 0;
             size_t after = rest.find(' ');
@@ -53,7 +57,16 @@ class Report {
         }
     }
 
+    /// BYTES PHASE=MICROSECONDS ...
+    void take_fetched(const std::string& text) {
+        PullResult result;
+        if (parse_number(text.substr(0, text.find(' ')), UINT64_MAX, result.bytes)) fetched_ = result;
+        if (fetched_) fetched_->phases = plan::parse_phases(text);
+    }
+
     const PullWatch& watch_;
+    std::optional<PullResult> fetched_;
+    plan::Cause cause_ = plan::Cause::image;
     std::string pending_, digest_, error_;
     int error_code_ = exit_failure;
 };

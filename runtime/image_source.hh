@@ -5,11 +5,19 @@
 
 #include "runtime/container_image.hh"
 #include "runtime/plan/container.hh"
+#include "runtime/plan/event.hh"
 #include "runtime/plan/reference.hh"
 #include "runtime/plan/request.hh"
 #include "runtime/store/store.hh"
 
 namespace berth {
+
+/// What a pull brought.
+struct PullResult {
+    std::string digest;
+    uint64_t bytes = 0;  ///< of layers, fetched
+    std::vector<plan::PhaseTime> phases;
+};
 
 /// What to do while a pull goes on.
 struct PullWatch {
@@ -22,6 +30,8 @@ struct PullWatch {
     std::function<void()> ready;
     /// What stands before the error of a pull that failed.
     std::string failure;
+    /// Called after a pull that brought an image into the store.
+    std::function<void(const PullResult& result)> fetched = {};
 };
 
 struct OpenedImage {

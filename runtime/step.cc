@@ -64,6 +64,14 @@ StepStart start_of(const plan::StepRequest& request, StepTasks& tasks) {
     return out;
 }
 
+/// `event` is made for the step; a start is told of from here on.
+void note_event(StepStart& start, std::optional<StartEvent>& event) {
+    event.emplace(start.site, start.caller, cat(start.step.job, ".", start.step.step), start.step.node);
+    event->of_image(start.wanted.image);
+    start.event = &*event;
+    start.watch.fetched = [&event](const PullResult& result) { event->pulled(result); };
+}
+
 /// One task prints the error; all end with its code.
 void serve_failure(StepTasks& tasks, const Error& error) {
     bool shown = false;
@@ -74,11 +82,16 @@ void serve_failure(StepTasks& tasks, const Error& error) {
     }
 }
 
-void serve_container(StepTasks& tasks, const plan::StepRequest& request, StepContainer& container) {
+void serve_container(StepTasks& tasks, const plan::StepRequest& request, StepContainer& container, StartEvent& event) {
     auto answer = [&](const plan::TaskRequest& task) { return container.answer(task.environment); };
     try {
-        while (tasks.serve(answer)) expect_all(tasks);
+        while (tasks.serve(answer)) {
+            expect_all(tasks);
+            // Only now, so that no task waits for it.
+            if (tasks.entered() > 0) event.started();
+        }
     } catch (const Error& error) {
+        event.failed(plan::Cause::killed, error.what());
         // Those that run already end here; those that wait are told.
         container.end(false);
         tasks.watch(-1);
@@ -97,20 +110,25 @@ void serve_step(Fd socket) {
     apply_step_settings(request.environment);
     StepTasks tasks(std::move(socket));
     std::unique_ptr<StepContainer> container;
+    std::optional<StartEvent> event;
     std::optional<Error> failure;
     try {
-        container = start_step_container(start_of(request, tasks));
+        StepStart start = start_of(request, tasks);
+        note_event(start, event);
+        container = start_step_container(std::move(start));
     } catch (const StepOver&) {
+        if (event) event->failed(plan::Cause::killed, "starting the container: the step ended meanwhile");
         return;
     } catch (const Error& error) {
         failure = error;
+        if (event) event->failed(error);
     } catch (const std::exception& error) {
         failure = Error(cat("starting the container: ", error.what()));
     }
     if (failure)
         serve_failure(tasks, *failure);
     else
-        serve_container(tasks, request, *container);
+        serve_container(tasks, request, *container, *event);
 }
 
 }  // namespace berth

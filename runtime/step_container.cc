@@ -113,23 +113,34 @@ std::vector<std::string> entrypoint_environment(const StepStart& start) {
 /// Runs the image's entrypoint, if there is one and it is asked for. `changes` are the container's to entrypoint_environment().
 Changes changes_of_entrypoint(const StepStart& start, const StartedContainer& container, const std::vector<std::string>& words, const Changes& changes) {
     if (words.empty() || !start.wanted.entrypoint.value_or(start.site.entrypoint)) return {};
+    start.event->stage(plan::Cause::entrypoint);
     EntrypointRun run{container, words, changed_environment(entrypoint_environment(start), changes), {}, {}, start.watch.descriptor, start.watch.ready};
     run.note = [&](const std::string& line) { start.tasks.note(line); };
     if (start.wanted.entrypoint_log) run.log = [&](const std::string& line) { start.tasks.note(cat("entrypoint: ", line)); };
-    return run_entrypoint(run);
+    Changes out = run_entrypoint(run);
+    start.event->lap("entrypoint");
+    return out;
 }
 
 /// Served by this process for the step alone; other steps may join it while it runs.
 class OwnContainer : public StepContainer {
   public:
     explicit OwnContainer(StepStart& start) : address_(start, cat(start.step.job, ".", start.step.step)) {
+        start.event->stage(plan::Cause::image);
         OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch, start.frozen);
+        start.event->opened(opened.digest);
+        start.event->lap("image");
+        start.event->stage(plan::Cause::devices);
         plan::Additions devices = device_additions(opened.image, start.site, start.step.environment, [&](const std::string& line) { start.tasks.note(line); });
+        start.event->stage(plan::Cause::plan);
         plan_ = plan::make_plan(start.wanted, start.caller, job_of(start), start.site, host_facts(), opened.image.index.config(), devices);
         if (!opened.digest.empty()) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", opened.digest));
         if (std::string path = save_path_of(start); !path.empty()) saver_.emplace(start, record_of(start, opened), cat("of step ", start.step.job, ".", start.step.step), path);
         start.tasks.listen(address_.listen());
+        start.event->lap("plan");
+        start.event->stage(plan::Cause::container);
         container_ = start_container(plan_, std::move(opened.image), start.site);
+        start.event->laps(container_.phases);
         kept_ = start.wanted.env;
         entrypoint_ = changes_of_entrypoint(start, container_, plan_.entrypoint, plan::environment_changes(plan_.environment, entrypoint_environment(start)));
     }
@@ -174,7 +185,12 @@ class SharedContainer : public StepContainer {
         wanted.frozen = start_.frozen;
         wanted.mounts_option = "--container-mounts";
         wanted.forked = [this] { start_.tasks.close(); };
-        if (!join_step(wanted)) use(wanted);
+        start_.event->stage(plan::Cause::container);
+        bool of_step = join_step(wanted);
+        if (!of_step) use(wanted);
+        if (!of_step) start_.event->opened(used_.record.digest);
+        start_.event->in_container(name(), of_step || used_.action == plan::NameAction::join);
+        start_.event->lap("use");
         start_.tasks.watch(used_.connection.get());
         run_entrypoint();
     }

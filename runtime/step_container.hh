@@ -7,6 +7,7 @@
 #include "runtime/image_source.hh"
 #include "runtime/plan/messages.hh"
 #include "runtime/plan/request.hh"
+#include "runtime/start_event.hh"
 #include "runtime/step_tasks.hh"
 
 namespace berth {
@@ -21,6 +22,7 @@ struct StepStart {
     plan::Site site;
     PullWatch watch;
     StepTasks& tasks;
+    StartEvent* event = nullptr;  ///< of this start
 };
 
 class StepContainer {

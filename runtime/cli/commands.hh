@@ -24,6 +24,7 @@ Command verify;
 Command login;
 Command logout;
 Command doctor;
+Command stats;
 Command nvml;  ///< started by berth itself
 
 }  // namespace berth::cli

@@ -45,16 +45,6 @@ std::string iso_time(int64_t seconds) {
     return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &fields)};
 }
 
-std::string json_text(std::string_view text) {
-    std::string out = "\"";
-    // After printable() there are no control characters and nothing but UTF-8.
-    for (char c : printable(text, text.size())) {
-        if (c == '"' || c == '\\') out += '\\';
-        out += c;
-    }
-    return out + '"';
-}
-
 std::string json_list(const std::vector<std::string>& texts) {
     std::string out;
     for (const std::string& text : texts) out += (out.empty() ? "" : ",") + json_text(text);

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/json_text.hh"
 #include "runtime/plan/request.hh"
 #include "runtime/store/inventory.hh"
 
@@ -26,8 +27,8 @@ std::vector<std::string> tag_names(const store::StoredImage& image);
 std::string shown_time(int64_t seconds);
 std::string iso_time(int64_t seconds);
 
-/// A JSON string, or a list of strings. Bytes that are not UTF-8 are written as printable() does.
-std::string json_text(std::string_view text);
+/// A JSON list of strings, see json_text().
+using berth::json_text;
 std::string json_list(const std::vector<std::string>& texts);
 
 /// The image that `text` means in the inventory; throws Error when none is here.

@@ -8,11 +8,12 @@
 
 namespace berth::cli {
 
-OpenedImage open_for_person(const RunOptions& options, const plan::Caller& caller, const plan::Site& site) {
+OpenedImage open_for_person(const RunOptions& options, const plan::Caller& caller, const plan::Site& site, StartEvent* event) {
     EndSignals signals;
     PullWatch watch;
     watch.bars = !options.quiet;
     if (!options.quiet) watch.progress = [](const std::string& line) { std::fprintf(stderr, "berth: %s\n", line.c_str()); };
+    if (event != nullptr) watch.fetched = [event](const PullResult& result) { event->pulled(result); };
     watch.descriptor = signals.descriptor();
     watch.ready = [&] {
         if (int signal = signals.take()) throw Error(cat("pulling image ", printable(options.request.image, 1024), ": interrupted"), 128 + signal);

@@ -2,11 +2,13 @@
 #pragma once
 #include "runtime/cli/run_options.hh"
 #include "runtime/image_source.hh"
+#include "runtime/start_event.hh"
 
 namespace berth::cli {
 
 /// As open_image, with the progress of a pull on standard error, unless the options say quiet. The signals that end a program leave the terminal clean first;
 /// they come out as an Error with the exit code that a shell has for them.
-OpenedImage open_for_person(const RunOptions& options, const plan::Caller& caller, const plan::Site& site);
+/// `event` is told of what was pulled.
+OpenedImage open_for_person(const RunOptions& options, const plan::Caller& caller, const plan::Site& site, StartEvent* event = nullptr);
 
 }  // namespace berth::cli

@@ -11,6 +11,7 @@
 #include "runtime/cli/listing.hh"
 #include "runtime/cli/run_named.hh"
 #include "runtime/cli/run_options.hh"
+#include "runtime/cli/told_start.hh"
 #include "runtime/container_save.hh"
 #include "runtime/container_start.hh"
 #include "runtime/devices.hh"
@@ -22,28 +23,23 @@ namespace berth::cli {
 
 namespace {
 
-/// Prints the time since the last mark, when asked to.
+/// Takes the times of the start's event, and prints them when asked to.
 class Phases {
   public:
-    explicit Phases(bool shown) : shown_(shown) {}
-    void mark(const char* phase) {
-        auto now = Clock::now();
-        print(phase, std::chrono::duration_cast<std::chrono::microseconds>(now - last_));
-        last_ = now;
-    }
+    Phases(StartEvent& event, bool shown) : event_(event), shown_(shown) {}
+    void mark(const char* phase) { print(phase, event_.lap(phase)); }
     /// Those of a start, which took their times themselves.
     void mark(const std::vector<Phase>& parts) {
+        event_.laps(parts);
         for (const Phase& part : parts) print(part.name, part.time);
-        last_ = Clock::now();
     }
 
   private:
-    using Clock = std::chrono::steady_clock;
     void print(const char* phase, std::chrono::microseconds time) const {
         if (shown_) std::fprintf(stderr, "berth: %-10s %8lld us\n", phase, static_cast<long long>(time.count()));
     }
+    StartEvent& event_;
     bool shown_;
-    Clock::time_point last_ = Clock::now();
 };
 
 /// The command's environment: this process's with --env, then the plan's rules.
@@ -69,25 +65,20 @@ std::unique_ptr<Saver> make_saver(const RunOptions& options, const OpenedImage& 
     return std::make_unique<Saver>(record, "of " + record.image, opened.digest.empty() ? "" : open_store(site, caller).path(), options.save);
 }
 
-}  // namespace
-
-int run(int argc, char** argv) {
-    RunOptions options;
-    int code = 0;
-    if (!parse_run_options("run", argc, argv, options, code)) return code;
-    if (!options.name.empty()) return run_named(options);
-
-    Phases phases(options.verbose);
-    plan::Site site = site_of_caller();
-    plan::Caller caller = caller_of_this_process();
-    if (options.terminal) caller.terminal.clear();
-    OpenedImage opened = open_for_person(options, caller, site);
+/// The table of contents of a run.
+int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Caller& caller, StartEvent& event) {
+    Phases phases(event, options.verbose);
+    event.stage(plan::Cause::image);
+    OpenedImage opened = open_for_person(options, caller, site, &event);
+    event.opened(opened.digest);
     phases.mark("image");
+    event.stage(plan::Cause::plan);
     plan::ImageConfig config = opened.image.index.config();
     plan::Additions devices = device_additions(opened.image, site, environment_with(options.set), show_note);
     plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(), config, devices);
     decided.command = command_of(options, config);
     phases.mark("plan");
+    event.stage(plan::Cause::container);
 
     sigset_t watched = forwarded_signals();
     ::sigprocmask(SIG_BLOCK, &watched, nullptr);
@@ -95,14 +86,29 @@ int run(int argc, char** argv) {
     StartedContainer container = start_container(decided, std::move(opened.image), site);
     phases.mark(container.phases);
     adopt_orphans(container);
+    int code = 0;
     {
         Task command = start_task(container, decided.command, task_environment(decided, options), options.terminal);
+        event.started();
         code = attend_task(command, watched);
     }
     phases.mark("command");
     end_container(container);
     phases.mark("end");
     return saver ? save_after(*saver, container.upper.get(), code, options.save) : code;
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+    RunOptions options;
+    int code = 0;
+    if (!parse_run_options("run", argc, argv, options, code)) return code;
+    if (!options.name.empty()) return run_named(options);
+    return told_start(options, [&](const plan::Site& site, plan::Caller& caller, StartEvent& event) {
+        if (options.terminal) caller.terminal.clear();
+        return run_in_new(options, site, caller, event);
+    });
 }
 
 }  // namespace berth::cli

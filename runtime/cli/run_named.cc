@@ -8,6 +8,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/listing.hh"
+#include "runtime/cli/told_start.hh"
 #include "runtime/container_use.hh"
 #include "runtime/facts.hh"
 #include "runtime/task_process.hh"
@@ -21,6 +22,37 @@ std::vector<std::string> command_in(const RunOptions& options, const UsedContain
     if (used.action == plan::NameAction::join)
         throw Error(cat("container ", options.name, ": it runs already; write the command to run in it", options.command.empty() ? "" : " without --entrypoint"), exit_not_found);
     return used.command;
+}
+
+void note_use(StartEvent& event, const ContainerStart& start, const UsedContainer& used) {
+    event.opened(used.record.digest);
+    event.in_container(start.wanted.name, used.action == plan::NameAction::join);
+    event.lap("use");
+}
+
+int run_in_named(const RunOptions& options, const plan::Site& site, const plan::Caller& caller, StartEvent& event) {
+    event.stage(plan::Cause::container);
+    ContainerFolder folder = open_container_folder(site, caller);
+    ContainerStart start{plan::parse_container_name(options.name), options.request, options.mounts, options.request.image.empty(), caller, {}, site, {show_note, {}, -1, {}, {}}};
+    // What this command wants for itself is no property of the container.
+    start.request.env.clear();
+    start.watch.fetched = [&](const PullResult& result) { event.pulled(result); };
+    std::vector<std::string> environment = environment_with(options.set);
+    sigset_t watched = forwarded_signals();
+    UsedContainer used = use_container(folder, start, environment);
+    note_use(event, start, used);
+    std::vector<std::string> command = command_in(options, used);
+    if (options.request.workdir) used.joined.container.workdir = *options.request.workdir;
+    ::sigprocmask(SIG_BLOCK, &watched, nullptr);
+    Task task = start_task(used.joined.container, command, changed_environment(environment, changes_but(options.request.env, used.joined.environment, environment)), options.terminal);
+    event.started();
+    int code = attend_task(task, watched, used.connection.get());
+    task.terminal.reset();
+    leave(std::move(used.connection));
+    if (options.save.empty()) return code;
+    Fd upper = folder.upper(start.wanted.name);
+    Saver saver(used.record, start.wanted.name, used.record.digest.empty() ? "" : open_store(site, caller).path(), options.save);
+    return save_after(saver, upper.get(), code, options.save);
 }
 
 }  // namespace
@@ -38,26 +70,7 @@ int save_after(Saver& saver, int upper, int code, const std::string& output) {
 }
 
 int run_named(const RunOptions& options) {
-    plan::Site site = site_of_caller();
-    plan::Caller caller = caller_of_this_process();
-    ContainerFolder folder = open_container_folder(site, caller);
-    ContainerStart start{plan::parse_container_name(options.name), options.request, options.mounts, options.request.image.empty(), caller, {}, site, {show_note, {}, -1, {}, {}}};
-    // What this command wants for itself is no property of the container.
-    start.request.env.clear();
-    std::vector<std::string> environment = environment_with(options.set);
-    sigset_t watched = forwarded_signals();
-    UsedContainer used = use_container(folder, start, environment);
-    std::vector<std::string> command = command_in(options, used);
-    if (options.request.workdir) used.joined.container.workdir = *options.request.workdir;
-    ::sigprocmask(SIG_BLOCK, &watched, nullptr);
-    Task task = start_task(used.joined.container, command, changed_environment(environment, changes_but(options.request.env, used.joined.environment, environment)), options.terminal);
-    int code = attend_task(task, watched, used.connection.get());
-    task.terminal.reset();
-    leave(std::move(used.connection));
-    if (options.save.empty()) return code;
-    Fd upper = folder.upper(start.wanted.name);
-    Saver saver(used.record, start.wanted.name, used.record.digest.empty() ? "" : open_store(site, caller).path(), options.save);
-    return save_after(saver, upper.get(), code, options.save);
+    return told_start(options, [&](const plan::Site& site, plan::Caller& caller, StartEvent& event) { return run_in_named(options, site, caller, event); });
 }
 
 }  // namespace berth::cli

@@ -65,7 +65,7 @@ void refuse(const HttpAnswer& answer, const std::string& what, const std::string
     int64_t now = ::time(nullptr);
     std::string line = refusal(answer, what, server, login, now);
     if (is_passing(answer.status) || answer.status >= 500) throw Unreachable(line, !is_passing(answer.status), parse_retry_after(answer.header("retry-after"), now));
-    throw Error(line);
+    throw Refused(line, answer.status);
 }
 
 }  // namespace berth::image

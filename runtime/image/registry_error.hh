@@ -13,7 +13,17 @@ std::string refusal(const HttpAnswer& answer, const std::string& what, const std
 /// True for an answer that may be another one soon: 408, 429 and a server's fault.
 bool is_passing(long status);
 
-/// Throws the refusal as Unreachable when asking later may help (429, 5xx), else as Error.
+/// What a registry refused for good.
+class Refused : public Error {
+  public:
+    Refused(const std::string& line, long status) : Error(line), status_(status) {}
+    long status() const { return status_; }
+
+  private:
+    long status_;
+};
+
+/// Throws the refusal as Unreachable when asking later may help (429, 5xx), else as Refused.
 [[noreturn]] void refuse(const HttpAnswer& answer, const std::string& what, const std::string& server, const std::string& login = {});
 
 /// The first message of the specification's error document, else the start of the body; cut and escaped. Empty for an empty body.

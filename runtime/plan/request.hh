@@ -119,6 +119,8 @@ struct Site {
     std::vector<std::string> cdi_folders = {"/etc/cdi", "/var/run/cdi"};  ///< of their descriptions; a later one counts more
     std::string hook_folder = "/etc/berth/hooks.d";  ///< of the site's programs
     unsigned hook_seconds = 10;          ///< that each of them may take
+    std::string event_log;               ///< where each start, pull and failure is told: a file (see path_for()), "syslog", or empty: nowhere
+    std::string counter_folder;          ///< of the users' files of counters; empty: nothing is counted
     std::string mount_engine = "berth";  ///< how an image's files come into a container: "berth", by a file server; "unpack", from a folder
     unsigned server_threads = 0;         ///< 0: one a CPU this process may use, at most 8
 };

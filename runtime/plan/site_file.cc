@@ -102,6 +102,16 @@ Key root_key(std::string Site::*member) {
             }};
 }
 
+/// A word, an absolute path, or nothing.
+Key place_key(std::string Site::*member, std::string_view word, const char* meaning) {
+    return {Key::Type::text, [=](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+                site.*member = value_of<std::string>(node, key, name, "a text in quotes");
+                const std::string& text = site.*member;
+                bool absolute = text.starts_with('/') || text.starts_with("%h/");
+                if (!absolute && !text.empty() && text != word) throw Error(cat(place(name, node.source()), ": ", key, " must be ", meaning));
+            }};
+}
+
 /// Less than `least` bytes would be a pull that cannot be.
 void set_pull_memory(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
     constexpr uint64_t least = 48ULL << 20;
@@ -142,6 +152,8 @@ const std::map<std::string, Key>& keys() {
         {"devices.rdma_userspace", flag_key(&Site::rdma_userspace)},
         {"devices.cdi", names_key(&Site::cdi)},
         {"devices.cdi_folders", names_key(&Site::cdi_folders)},
+        {"events.log", place_key(&Site::event_log, "syslog", "an absolute path, \"syslog\" or \"\"")},
+        {"events.counters", place_key(&Site::counter_folder, "", "an absolute path of a folder or \"\"")},
         {"hooks.folder", root_key(&Site::hook_folder)},
         {"hooks.timeout", number_key(&Site::hook_seconds, 1, 600, " seconds")},
         {"mount.cache_size", size_key(&Site::cache_bytes)},

@@ -10,10 +10,15 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
+#include <optional>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/event_cause.hh"
+#include "runtime/event_log.hh"
+#include "runtime/facts.hh"
 #include "runtime/image/gzip.hh"
+#include "runtime/image/registry_error.hh"
 #include "runtime/image/source.hh"
 #include "runtime/plan/site_file.hh"
 #include "runtime/pull/cdi_command.hh"
@@ -95,13 +100,70 @@ int keep_login(const Arguments& arguments) {
     return 0;
 }
 
+plan::Cause cause_of_pull(const Error& problem) {
+    if (dynamic_cast<const image::Unreachable*>(&problem) != nullptr) return plan::Cause::network;
+    const auto* refused = dynamic_cast<const image::Refused*>(&problem);
+    if (refused == nullptr) return cause_of(problem, plan::Cause::image);
+    return refused->status() == 404 ? plan::Cause::not_found : refused->status() == 401 || refused->status() == 403 ? plan::Cause::denied : plan::Cause::network;
+}
+
+/// Of a pull that is no part of a start, whose runtime tells it together with the start.
+class PullEvent {
+  public:
+    PullEvent(const Arguments& arguments, const pull::Meter& meter) : meter_(meter) {
+        if (arguments.output.report) return;
+        std::vector<std::string> environment = pull::environment_of_this_process();
+        plan::Site site = pull::site_of(arguments.site, environment);
+        if (site.event_log.empty() && site.counter_folder.empty()) return;
+        plan::Caller caller = caller_of_this_process();
+        log_ = EventLog(site, caller);
+        event_.uid = caller.uid;
+        event_.user = caller.user;
+        event_.node = host_name();
+        event_.job = job_name(environment);
+        event_.image = arguments.reference;
+        event_.of_pull = true;
+    }
+
+    void done(const std::string& digest) {
+        event_.kind = plan::Event::Kind::pull;
+        event_.digest = digest;
+        if (meter_.has_merged()) write();
+    }
+
+    void failed(const Error& problem) {
+        event_.kind = plan::Event::Kind::failure;
+        event_.cause = cause_of_pull(problem);
+        event_.error = problem.what();
+        write();
+    }
+
+  private:
+    void write() {
+        event_.time = event_time();
+        event_.bytes = meter_.fetched();
+        event_.phases = meter_.phase_times();
+        for (const plan::PhaseTime& phase : event_.phases) event_.total += phase.microseconds;
+        log_.write(event_);
+    }
+
+    const pull::Meter& meter_;
+    EventLog log_;
+    plan::Event event_;
+};
+
 int pull_image(const Arguments& arguments) {
     pull::Output output(arguments.output, arguments.reference);
+    std::optional<PullEvent> event;
     try {
-        output.done(pulled(arguments, output.meter()));
+        event.emplace(arguments, output.meter());
+        std::string digest = pulled(arguments, output.meter());
+        output.done(digest);
+        event->done(digest);
         return 0;
     } catch (const Error& problem) {
-        output.failed(problem);
+        output.failed(problem, cause_of_pull(problem));
+        if (event) event->failed(problem);
         return problem.exit_code();
     } catch (const std::exception& problem) {
         output.failed(Error(cat("berth-pull ", printable(arguments.reference), ": ", printable(problem.what()))));

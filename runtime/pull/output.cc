@@ -44,23 +44,24 @@ JsonHead Output::head() const {
 
 void Output::done(const std::string& digest) {
     display_->stop();
+    if (options_.report && meter_.has_merged()) put(STDOUT_FILENO, cat("fetched ", meter_.fetched(), " ", plan::phases_text(meter_.phase_times()), "\n"));
     put(STDOUT_FILENO, options_.json ? json_done(head(), digest, meter_.fetched()) : cat(options_.report ? "image " : "", digest, "\n"));
 }
 
-void Output::failed(const Error& error) {
+void Output::failed(const Error& error, plan::Cause cause) {
     display_->stop();
-    print_error(error);
+    print_error(error, cause);
 }
 
-void Output::print_error(const Error& error) const {
+void Output::print_error(const Error& error, plan::Cause cause) const {
     if (options_.json) return put(STDOUT_FILENO, json_error(head(), error));
     if (!options_.report) return put(STDERR_FILENO, cat("berth: ", error.what(), "\n"));
     // A caret means nothing where the line is read; the place of the mistake was shown at submission.
     std::vector<std::string> lines = split(error.what(), '\n');
     std::string text = lines.size() > 1 ? cat(lines[0], ": ", trimmed(lines[1])) : lines[0];
-    put(STDOUT_FILENO, cat("error ", error.exit_code(), " ", text, "\n"));
+    put(STDOUT_FILENO, cat("cause ", plan::name_of(cause), "\nerror ", error.exit_code(), " ", text, "\n"));
 }
 
-void Output::interrupted(int signal) const { print_error(Error(cat(meter_.status().title, ": interrupted"), 128 + signal)); }
+void Output::interrupted(int signal) const { print_error(Error(cat(meter_.status().title, ": interrupted"), 128 + signal), plan::Cause::killed); }
 
 }  // namespace berth::pull

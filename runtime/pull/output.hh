@@ -12,7 +12,8 @@ namespace berth::pull {
 struct OutputOptions {
     bool quiet = false;   ///< nothing but the result
     bool json = false;    ///< objects on standard output, the result among them
-    bool report = false;  ///< lines for the runtime on standard output: `progress TEXT`, `image DIGEST`, `error CODE TEXT`
+    bool report = false;  ///< lines for the runtime on standard output: `progress TEXT`, `fetched BYTES PHASE=US ...`,
+                          ///< `image DIGEST`, `cause WORD`, `error CODE TEXT`
     bool bars = false;    ///< with report: bars on standard error in place of the progress lines, when it is a terminal
 };
 
@@ -24,14 +25,14 @@ class Output {
     Meter& meter() { return meter_; }
     /// Each of the three ends the display. `digest` is the image that was brought; an error's text is one line but in a person's mistakes.
     void done(const std::string& digest);
-    void failed(const Error& error);
+    void failed(const Error& error, plan::Cause cause = plan::Cause::image);
     /// Ends the display alone: the result is somebody else's to print.
     void stop() { display_->stop(); }
 
   private:
     std::unique_ptr<View> view() const;
     JsonHead head() const;
-    void print_error(const Error& error) const;
+    void print_error(const Error& error, plan::Cause cause) const;
     void interrupted(int signal) const;
 
     OutputOptions options_;

@@ -52,6 +52,7 @@ void Meter::tell(Event::Kind kind, const std::string& line) {
 
 void Meter::start_phase(Phase phase, const std::string& title, uint64_t total) {
     fetched_before_ += fetched_now();
+    phase_times_[static_cast<size_t>(phase_)] += Clock::now() - phase_start_;
     layers_.clear();
     phase_ = phase;
     ++phase_number_;
@@ -101,6 +102,22 @@ uint64_t Meter::fetched_now() const {
 uint64_t Meter::fetched() const {
     std::lock_guard lock(mutex_);
     return fetched_before_ + fetched_now();
+}
+
+std::vector<plan::PhaseTime> Meter::phase_times() const {
+    std::lock_guard lock(mutex_);
+    std::vector<plan::PhaseTime> out;
+    for (size_t i = 0; i < phase_count; ++i) {
+        auto time = phase_times_[i] + (static_cast<Phase>(i) == phase_ ? Clock::now() - phase_start_ : Clock::duration());
+        auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+        if (microseconds > 0) out.push_back({name_of(static_cast<Phase>(i)), static_cast<uint64_t>(microseconds)});
+    }
+    return out;
+}
+
+bool Meter::has_merged() const {
+    std::lock_guard lock(mutex_);
+    return phase_ == Phase::merging || phase_times_[static_cast<size_t>(Phase::merging)] > Clock::duration();
 }
 
 Status Meter::status() const {

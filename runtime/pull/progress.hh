@@ -1,5 +1,6 @@
 // How far a pull, an import or a verification has come: a plain value for those who show it, and the counters that feed it.
 #pragma once
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -11,10 +12,13 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
+#include "runtime/plan/event.hh"
 
 namespace berth::pull {
 
 enum class Phase { opening, waiting, asking, exporting, reading, pulling, merging, removing, writing, saving, verifying };
+
+inline constexpr size_t phase_count = 11;
 
 /// queued: its turn has not come. waiting: another process pulls it. converting: all bytes are here, the squashfs file is not. saving: the file goes to
 /// the disk. present: somebody else has brought it meanwhile.
@@ -83,6 +87,11 @@ class Meter {
     /// Bytes of layers that were fetched since the beginning, in all phases.
     uint64_t fetched() const;
 
+    /// How long each kind of phase took, those that came to nothing left out; the present one until now.
+    std::vector<plan::PhaseTime> phase_times() const;
+    /// True when an image was made in the store.
+    bool has_merged() const;
+
     Status status() const;
     std::vector<Event> take_events();
     /// Readable when there are events; take_events() makes it silent.
@@ -112,6 +121,7 @@ class Meter {
     unsigned phase_number_ = 0;
     std::string title_;
     Clock::time_point phase_start_ = start_;
+    std::array<Clock::duration, phase_count> phase_times_ = {};
     uint64_t total_ = 0;
     uint64_t fetched_before_ = 0;
     std::deque<Layer> layers_;

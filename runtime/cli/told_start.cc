@@ -1,0 +1,22 @@
+#include "runtime/cli/told_start.hh"
+
+#include "runtime/cli/listing.hh"
+#include "runtime/event_cause.hh"
+#include "runtime/facts.hh"
+
+namespace berth::cli {
+
+int told_start(const RunOptions& options, const std::function<int(const plan::Site& site, plan::Caller& caller, StartEvent& event)>& start) {
+    plan::Site site = site_of_caller();
+    plan::Caller caller = caller_of_this_process();
+    StartEvent event(site, caller, job_name(environment_of_this_process()));
+    event.of_image(options.request.image);
+    try {
+        return start(site, caller, event);
+    } catch (const Error& error) {
+        event.failed(error);
+        throw;
+    }
+}
+
+}  // namespace berth::cli

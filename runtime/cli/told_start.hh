@@ -1,0 +1,14 @@
+// A start outside of Slurm, of which the site is told.
+#pragma once
+#include <functional>
+
+#include "runtime/cli/run_options.hh"
+#include "runtime/plan/request.hh"
+#include "runtime/start_event.hh"
+
+namespace berth::cli {
+
+/// Does `start` with the caller's settings and an event, which it says when to tell; an error of it is told here. Returns its result.
+int told_start(const RunOptions& options, const std::function<int(const plan::Site& site, plan::Caller& caller, StartEvent& event)>& start);
+
+}  // namespace berth::cli

@@ -1,0 +1,47 @@
+// The event of one start: its times as they pass, and in the end what became of it.
+#pragma once
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "runtime/base/error.hh"
+#include "runtime/container_start.hh"
+#include "runtime/event_log.hh"
+#include "runtime/image_source.hh"
+
+namespace berth {
+
+class StartEvent {
+  public:
+    /// To be made before the process leaves the node's root. `job` is "JOB.STEP" or empty; without `node` it is the host's name.
+    StartEvent(const plan::Site& site, const plan::Caller& caller, const std::string& job, const std::string& node = {});
+
+    void of_image(const std::string& text) { event_.image = text; }
+    void in_container(const std::string& name, bool joined);
+    void opened(const std::string& digest);
+    /// For PullWatch::fetched: what was pulled is an event of its own.
+    void pulled(const PullResult& result);
+
+    /// An error from here on belongs to this part, unless it says better.
+    void stage(plan::Cause cause) { stage_ = cause; }
+    /// Ends a phase that began at the last one's end; returns its time.
+    std::chrono::microseconds lap(const char* phase);
+    void laps(const std::vector<Phase>& phases);
+
+    /// The first of these writes the event; later ones do nothing.
+    void started();
+    void failed(const Error& error);
+    void failed(plan::Cause cause, const std::string& line);
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    void finish(plan::Event::Kind kind);
+
+    EventLog log_;
+    plan::Event event_;
+    plan::Cause stage_ = plan::Cause::request;
+    Clock::time_point begin_ = Clock::now(), last_ = begin_;
+    bool over_ = false;
+};
+
+}  // namespace berth
