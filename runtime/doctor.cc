@@ -132,8 +132,11 @@ Finding rdma(const DoctorFacts& facts) {
 }  // namespace
 
 std::vector<Finding> examine(const DoctorFacts& facts) {
-    return {kernel(facts), user_namespaces(facts), overlay(facts), fuse(facts),  cgroups(facts), limits(facts),
+    std::vector<Finding> out = {kernel(facts), user_namespaces(facts), overlay(facts), fuse(facts),  cgroups(facts), limits(facts),
             programs(facts), site_file(facts),     store(facts),   slurm(facts), gpus(facts),    rdma(facts)};
+    for (const std::string& trouble : facts.event_troubles)
+        out.push_back({Verdict::warning, "events", trouble, "make the folders of events.log and events.counters with mode 1777, or leave the keys out"});
+    return out;
 }
 
 }  // namespace berth

@@ -49,6 +49,7 @@ struct DoctorFacts {
     std::string pull_program;          ///< its path
     std::string pull_program_problem;  ///< empty: it is there
     std::string site_file_problem;     ///< empty: it is fine, or there is none
+    std::vector<std::string> event_troubles;  ///< why events are not written; empty: they are, or none are wanted
     PlaceFacts store;
     SlurmFacts slurm;
     DeviceFacts devices;

@@ -19,6 +19,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/doctor.hh"
+#include "runtime/event_log.hh"
 #include "runtime/facts.hh"
 #include "runtime/image_source.hh"
 #include "runtime/mount/root.hh"
@@ -189,6 +190,7 @@ DoctorFacts gather_doctor_facts() {
         site = load_site();
         plan::apply_environment(site, environment_of_this_process());
     });
+    out.event_troubles = event_troubles(site, caller_of_this_process());
     out.store = store_facts(site);
     out.slurm = gather_slurm_facts();
     out.devices = device_facts();

@@ -1,7 +1,7 @@
 #include "runtime/plan/event.hh"
 
+#include <chrono>
 #include <cstdio>
-#include <ctime>
 
 #include "runtime/base/json_text.hh"
 #include "runtime/base/text.hh"
@@ -13,13 +13,16 @@ namespace {
 constexpr const char* cause_names[cause_count] = {"request", "image", "denied", "not_found", "network", "space", "devices", "plan", "container", "entrypoint", "killed", "other"};
 
 std::string iso_time(int64_t microseconds) {
-    time_t seconds = microseconds / 1'000'000;
-    tm parts{};
-    ::gmtime_r(&seconds, &parts);
-    char text[64], fraction[16];
-    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
-    std::snprintf(fraction, sizeof fraction, ".%06dZ", static_cast<int>(microseconds % 1'000'000));
-    return cat(text, fraction);
+    // gmtime_r would read /etc/localtime, which is the image's by the time an event is written.
+    using namespace std::chrono;
+    sys_time<std::chrono::microseconds> time{std::chrono::microseconds(microseconds)};
+    year_month_day day(floor<days>(time));
+    hh_mm_ss clock(time - floor<days>(time));
+    char text[80];
+    std::snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d.%06dZ", static_cast<int>(day.year()), static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day()),
+                  static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()), static_cast<int>(clock.seconds().count()),
+                  static_cast<int>(clock.subseconds().count()));
+    return text;
 }
 
 /// ,"name":"text" unless the text is empty. Control characters become longer, quotes too, so that the limit is one of what goes in.

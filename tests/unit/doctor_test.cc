@@ -85,6 +85,7 @@ TEST_CASE("doctor: what works less well is a warning, what is merely absent a no
         {"limits", Verdict::warning, "256 open files", [](DoctorFacts& facts) { facts.open_files = 256; }},
         {"store", Verdict::warning, "MB free", [](DoctorFacts& facts) { facts.store.free_bytes = 100 << 20; }},
         {"store", Verdict::warning, "no locks", [](DoctorFacts& facts) { facts.store.locks = false; }},
+        {"events", Verdict::warning, "Permission denied", [](DoctorFacts& facts) { facts.event_troubles = {"opening /var/log/berth/a.jsonl: Permission denied"}; }},
         {"store", Verdict::note, "lustre", [](DoctorFacts& facts) { facts.store.network = true; facts.store.file_system = "lustre"; }},
         {"Slurm", Verdict::note, "neither", [](DoctorFacts& facts) { facts.slurm = {}; }},
         {"GPUs", Verdict::note, "no NVIDIA driver", [](DoctorFacts& facts) { facts.devices = {}; }},

@@ -51,6 +51,9 @@ TEST_CASE("site file: mistakes name file, line and key", "[plan]") {
     CHECK(refusal("[store]\ncompression_level = 23\n").find("between 0 and 22") != std::string::npos);
     CHECK(refusal("[network]\nconnections = 0\n").find("between 1 and 64") != std::string::npos);
     CHECK(refusal("[limits]\npull_memory = \"1M\"\n").find("at least \"48M\"") != std::string::npos);
+    CHECK(refusal("[events]\nlog = \"events.jsonl\"\n").ends_with("events.log must be an absolute path, \"syslog\" or \"\""));
+    CHECK(refusal("[events]\ncounters = \"syslog\"\n").ends_with("events.counters must be an absolute path of a folder or \"\""));
+    CHECK(parse_site("[events]\nlog = \"%h/e.jsonl\"\n", "x").event_log == "%h/e.jsonl");
     CHECK(refusal("stray = 1\n").find("outside of a section") != std::string::npos);
     CHECK(refusal("[store\n").starts_with("berth.conf:1:"));
     CHECK(refusal("[registry.\"x\"]\nmirror = \"y\"\n").find("a list of hosts") != std::string::npos);
