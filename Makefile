@@ -72,7 +72,7 @@ programs := $(if $(berth_sources),$(BUILD)/berth) $(if $(pull_sources),$(BUILD)/
 plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel)
 
-.PHONY: all check fuzz fuzz-run fuzz-programs bench-again bench-image bench-io bench-start soak soak-run install rpm tidy format check-layers check-rows check-exports clean help
+.PHONY: all check fuzz fuzz-run fuzz-programs bench-again bench-image bench-io bench-start soak soak-run install rpm tidy format check-layers check-messages check-rows check-exports clean help
 all: $(programs) $(plugin) $(tests) compile_commands.json
 
 # Objects depend on this file, which changes only when the flags do.
@@ -158,7 +158,7 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/tests/hostile/fuzz_%.o $(call objects,$(fuzz_sourc
 fuzz-run: fuzz
 	scripts/fuzz $(SECONDS)
 
-check: all check-layers check-rows $(if $(SAN)$(COV),,check-exports)
+check: all check-layers check-rows check-messages $(if $(SAN)$(COV),,check-exports)
 	$(BUILD)/tests/unit
 	$(BUILD)/tests/kernel
 
@@ -167,6 +167,9 @@ check-layers:
 
 check-rows:
 	scripts/check-rows
+
+check-messages:
+	scripts/check-messages
 
 check-exports: $(plugin)
 	$(if $(plugin),scripts/check-exports $(plugin))
@@ -191,6 +194,9 @@ install: $(programs) $(plugin)
 	test -e $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d/berth.conf || \
 	  sed 's|@LIBEXECDIR@|$(LIBEXECDIR)|; s|@BINDIR@|$(PREFIX)/bin|' conf/plugstack.conf.d/berth.conf > $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d/berth.conf
 	for page in $(wildcard man/*.[1-8]); do section=$${page##*.}; install -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$$section/$${page##*/}; done
+	install -d $(DESTDIR)$(PREFIX)/share/doc/berth/examples $(DESTDIR)$(PREFIX)/share/doc/berth/hooks.d
+	install -m 644 $(wildcard conf/examples/*) $(DESTDIR)$(PREFIX)/share/doc/berth/examples
+	install -m 644 $(wildcard conf/hooks.d/*) $(DESTDIR)$(PREFIX)/share/doc/berth/hooks.d
 
 # Start latency beside the peers that are installed (unshare, bwrap, ch-run, crun, podman, srun), and where it goes; as an ordinary user, with /dev/fuse usable.
 bench-start: all
@@ -232,7 +238,7 @@ clean:
 	rm -rf build build-* compile_commands.json
 
 help:
-	@echo 'targets: all check fuzz fuzz-run bench-again bench-image bench-io bench-start soak soak-run install rpm tidy format check-layers check-rows clean help'
+	@echo 'targets: all check fuzz fuzz-run bench-again bench-image bench-io bench-start soak soak-run install rpm tidy format check-layers check-messages check-rows clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR)'
 	@echo '          SAN=address,undefined | thread   COV=1   ISAL=$(ISAL)   STATIC=   SCALE=$(SCALE)   SECONDS=$(SECONDS)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'

@@ -31,7 +31,7 @@ class Library {
   public:
     explicit Library(const std::string& name) : handle_(::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
         if (!handle_) throw Error(cat("loading ", printable(name), ": ", printable(::dlerror())));
-        if (int code = call<int()>("nvmlInit_v2"); code != success) throw Error(cat("starting NVML: error ", code));
+        if (int code = call<int()>("nvmlInit_v2"); code != success) throw Error(cat("starting NVML: it answers with error ", code, "; nvidia-smi on the node tells more"));
     }
     ~Library() {
         call<int()>("nvmlShutdown");

@@ -80,7 +80,7 @@ bool count_event(int file, const plan::Event& event) {
     std::string text = plan::counters_text(counters);
     bool written = ::pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) && ::ftruncate(file, static_cast<off_t>(text.size())) == 0;
     ::flock(file, LOCK_UN);
-    if (!written) throw SysError("writing the counters");
+    if (!written) throw SysError(cat("writing the counters of user ", event.uid));
     return true;
 }
 

@@ -40,7 +40,7 @@ void check_program(const std::string& program) {
     struct stat info;
     if (stat(program.c_str(), &info) != 0) throw SysError(cat("looking for the helper ", program, " (helper= in plugstack.conf)"));
     if (!S_ISREG(info.st_mode) || info.st_uid != 0 || (info.st_mode & 022) != 0)
-        throw Error(cat("the helper ", program, " must be a file of root's that nobody else can write to"));
+        throw Error(cat("the helper ", program, " must be a file of root's that nobody else can write to; run chown root and chmod go-w on it"));
 }
 
 /// -1 as an id means: leave it.
@@ -196,7 +196,7 @@ StartedHelper start_helper(const std::string& program, const HelperIdentity& ide
     theirs.reset();
     Fd process = receive_descriptor(report_read.get());
     reap(pid);
-    if (!process) throw Error(cat("starting the helper ", program, " failed"));
+    if (!process) throw Error(cat("starting the helper ", program, ": the process that was to become it ended first; see slurmd's log, and run ", program, " version as the user"));
     return {std::move(ours), std::move(process)};
 }
 

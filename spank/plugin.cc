@@ -39,7 +39,7 @@ int guarded(Action action) noexcept {
     } catch (const std::exception& error) {
         slurm_spank_log("berth: %s", error.what());
     } catch (...) {
-        slurm_spank_log("berth: unknown error");
+        slurm_spank_log("berth: the plugin failed without a word; slurmd's log may tell more");
     }
     return -1;
 }

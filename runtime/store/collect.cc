@@ -200,7 +200,7 @@ Removed remove_image(const Store& store, const std::string& digest) {
     Fd turn = store.hold_off_pulls(true);
     Inventory inventory = take_inventory(store);
     auto image = std::find_if(inventory.images.begin(), inventory.images.end(), [&](const StoredImage& one) { return one.digest == digest; });
-    if (image == inventory.images.end()) throw Error(cat("image ", printable(digest), ": not in the store ", printable(store.path())));
+    if (image == inventory.images.end()) throw Error(cat("image ", printable(digest), ": not in the store ", printable(store.path()), "; berth images lists what is"));
     Remover remover(store, false);
     if (!image->pins.empty())
         throw Error(cat("removing the image ", digest, ": the container kept at ", printable(image->pins.front(), 4096), " is made of it; remove that first with berth rm"));

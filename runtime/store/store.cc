@@ -133,14 +133,14 @@ std::optional<std::string> Store::image_of(const std::string& digest) const {
 
 Fd Store::open_index(const std::string& digest) const {
     auto image = image_of(digest);
-    if (!image) throw Error(cat("image ", printable(digest), ": not in the store ", printable(path_)));
+    if (!image) throw Error(cat("image ", printable(digest), ": not in the store ", printable(path_), "; bring it there with berth pull"));
     return open_object(cat("images/", hex_of(*image), "/index"), O_RDONLY);
 }
 
 std::vector<Fd> Store::open_layers(const squash::Index& index) const {
     std::vector<Fd> out;
     for (const squash::LayerInfo& layer : index.layers()) {
-        if (layer.name.empty() || layer.name.find('/') != layer.name.npos) throw Error(cat("store ", printable(path_), ": an index names the layer \"", printable(layer.name), "\""));
+        if (layer.name.empty() || layer.name.find('/') != layer.name.npos) throw Error(cat("store ", printable(path_), ": an index names the layer \"", printable(layer.name), "\", which is no name of a layer; run berth verify --repair"));
         out.push_back(open_if_here(root_.get(), cat("layers/", layer.name), O_RDONLY));
         if (!out.back()) throw Error(cat("layer ", printable(shown("layers/" + layer.name)), ": missing from the store; pull the image again"));
     }
@@ -153,7 +153,7 @@ Fd Store::open_layer(const std::string& diff_id) const {
 
 std::string Store::read_document(const std::string& digest, const std::string& file) const {
     auto image = image_of(digest);
-    if (!image) throw Error(cat("image ", printable(digest), ": not in the store ", printable(path_)));
+    if (!image) throw Error(cat("image ", printable(digest), ": not in the store ", printable(path_), "; bring it there with berth pull"));
     std::string path = cat("images/", hex_of(*image), "/", file);
     return sys::read_all(open_object(path, O_RDONLY).get(), document_limit, shown(path));
 }

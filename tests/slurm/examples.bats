@@ -1,0 +1,79 @@
+#!/usr/bin/env bats
+# The scripts of conf/examples, each run as it is, with an image that has stand-ins for the programs of NGC's.
+load helper
+
+standin=/home/alice/standin.sqsh
+
+# The programs print what they are called with and what they see.
+setup_file() {
+  alice berth run --root --name standin "$image" bash -c '
+    for program in torchrun tritonserver python pip; do
+      printf "#!/bin/sh\necho $program \"\$@\" in \$(pwd) on \$SLURMD_NODENAME\n" > /usr/local/bin/$program
+      chmod 755 /usr/local/bin/$program
+    done'
+  alice berth save --force -o "$standin" standin
+  alice berth rm standin
+  alice mkdir -p examples/models
+  root cp -r "$repo/conf/examples/." /home/alice/examples
+}
+
+teardown_file() {
+  root rm -rf /home/alice/examples "$standin"
+}
+
+# Submits with variables and options, and prints what the jobs wrote; fails as they do: batch VARIABLES OPTIONS... SCRIPT ARGUMENTS...
+batch() {
+  in_home "cd examples && rm -f *.out && export $1 && sbatch --wait ${*:2}; code=\$?; cat *.out; exit \$code"
+}
+
+@test "pytorch-multinode.sbatch: a torchrun on each node, which meet on the first" {
+  run -0 --separate-stderr batch "IMAGE=$standin" --gpus-per-node=h100:1 pytorch-multinode.sbatch train.py --epochs 3
+  line='^torchrun --nnodes=2 --nproc-per-node=gpu --node-rank=[01] --rdzv-backend=c10d --rdzv-id=[0-9]+ --rdzv-endpoint=n1:(29[5-9]|30[0-4])[0-9]{2} train.py --epochs 3 in /job on n[12]$'
+  expect_equal "$(grep -cE "$line" <<< "$output" || true)" 2
+  expect_equal "$(grep -o 'node-rank=[01]' <<< "$output" | sort | xargs)" "node-rank=0 node-rank=1"
+}
+
+@test "mpi.sbatch: the ranks of two nodes add up, by PMIx and by PMI-2" {
+  run -0 --separate-stderr batch "IMAGE=$registry/debian:mpi" mpi.sbatch sums-openmpi
+  expect_output_like "4 ranks on 2 nodes, 2 on the first, sum 6"
+  run -0 --separate-stderr batch "MPI=pmi2 IMAGE=$registry/debian:mpi" mpi.sbatch sums-mpich
+  expect_output_like "4 ranks on 2 nodes, 2 on the first, sum 6"
+}
+
+@test "mig-inference.sbatch: each task of the array has a MIG device of its own and the models" {
+  run -0 --separate-stderr batch "NVIDIA_VISIBLE_DEVICES=all IMAGE=$standin" --array=0-1 -w n1 mig-inference.sbatch models
+  expect_equal "$(grep -c '^serving on MIG-' <<< "$output" || true)" 2
+  expect_equal "$(grep -c '^tritonserver --model-repository=/models in ' <<< "$output" || true)" 2
+}
+
+@test "air-gapped.sbatch: a file on a shared path, with no request to a registry" {
+  mark_log
+  run -0 --separate-stderr batch "IMAGE=$standin" air-gapped.sbatch python train.py
+  expect_output_like "python train.py in /job on n1"
+  expect_equal "$(count_since '(HEAD|GET)' /v2/)" 0
+  run batch IMAGE=standin.sqsh air-gapped.sbatch true
+  expect_status 2
+  expect_output_like "IMAGE=standin.sqsh: write the file's path from / or ./"
+}
+
+@test "interactive.sh: a shell with a terminal, in the folder where it was started" {
+  run script -qec "'$box' run -u alice -C /home/alice/examples -- env IMAGE=$standin ./interactive.sh -w n1" /dev/null <<'END'
+tty
+echo here: $PWD
+python x
+exit 5
+END
+  expect_status 5
+  expect_output_like "/dev/pts/[0-9]+"
+  expect_output_like "here: /home/alice/examples"
+  expect_output_like "python x in /home/alice/examples on n1"
+}
+
+@test "named-container.sbatch: a later step has what an earlier one wrote, the saved image too, and no container stays" {
+  run -0 --separate-stderr batch "IMAGE=$standin SETUP='id -u; echo mine > /opt/mine' CHECK='cat /opt/mine' OUTPUT=\$HOME/examples/extended.sqsh" -w n1 named-container.sbatch
+  expect_equal "$(grep -xE '0|mine' <<< "$output" | xargs)" "0 mine"
+  run -0 alice srun -w n1 --container-image=/home/alice/examples/extended.sqsh cat /opt/mine
+  expect_equal "$output" "mine"
+  run -0 alice srun -w n1 berth ps
+  [[ $output != *extend-* ]]
+}
