@@ -50,7 +50,8 @@ Fd open_for_sum(int folder, const std::string& name) {
 plan::Counters read_one(int folder, const std::string& name, uid_t uid) {
     Fd file = open_for_sum(folder, name);
     struct stat status = sys::stat_of(file.get(), name);
-    if (!S_ISREG(status.st_mode) || status.st_uid != uid || status.st_nlink != 1) throw Error(cat("reading the counters ", name, ": not a plain file of user ", uid, "; remove it"));
+    if (!S_ISREG(status.st_mode) || status.st_uid != uid || status.st_nlink != 1)
+        throw Error(cat("reading the counters ", name, ": not a plain file of user ", uid, "; remove it"));
     if (!lock(file.get(), LOCK_SH, 20)) throw Error(cat("reading the counters ", name, ": a process of user ", uid, " keeps them locked; left out this time"));
     auto counters = plan::parse_counters(static_cast<size_t>(status.st_size) == plan::counters_size() ? content_of(file.get(), name) : "");
     if (!counters) throw Error(cat("reading the counters ", name, ": they have another form; remove the file, or wait for the user's next start"));
@@ -59,7 +60,8 @@ plan::Counters read_one(int folder, const std::string& name, uid_t uid) {
 
 /// True for "1000.counters" and the like.
 bool parse_name(const std::string& name, uint64_t& uid) {
-    return name.ends_with(ending) && parse_number(std::string_view(name).substr(0, name.size() - ending.size()), UINT32_MAX - 1, uid) && name == name_for(static_cast<uid_t>(uid));
+    if (!name.ends_with(ending)) return false;
+    return parse_number(std::string_view(name).substr(0, name.size() - ending.size()), UINT32_MAX - 1, uid) && name == name_for(static_cast<uid_t>(uid));
 }
 
 }  // namespace
@@ -68,7 +70,8 @@ Fd open_counters(const std::string& folder, uid_t uid) {
     std::string path = cat(folder, "/", name_for(uid));
     Fd out = sys::open_file(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0644);
     struct stat status = sys::stat_of(out.get(), path);
-    if (!S_ISREG(status.st_mode) || status.st_uid != uid) throw Error(cat("opening the counters ", printable(path, 4096), ": not a plain file of user ", uid, "; let root remove it"));
+    if (!S_ISREG(status.st_mode) || status.st_uid != uid)
+        throw Error(cat("opening the counters ", printable(path, 4096), ": not a plain file of user ", uid, "; let root remove it"));
     return out;
 }
 

@@ -26,7 +26,8 @@ Fd connect_syslog() {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::strcpy(address.sun_path, syslog_socket);
-    if (!out || ::connect(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) throw SysError(cat("connecting to syslog at ", syslog_socket));
+    if (!out || ::connect(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+        throw SysError(cat("connecting to syslog at ", syslog_socket));
     return out;
 }
 

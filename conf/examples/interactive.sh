@@ -15,4 +15,5 @@
 set -euo pipefail
 
 # The home directory is mounted at its own path, so that the shell starts where the prompt was when that is below it.
-exec srun --pty "$@" --container-image="${IMAGE:-nvcr.io/nvidia/pytorch:24.01-py3}" --container-mount-home --container-mounts="$PWD:$PWD" --container-workdir="$PWD" bash -l
+exec srun --pty "$@" --container-image="${IMAGE:-nvcr.io/nvidia/pytorch:24.01-py3}" --container-mount-home \
+  --container-mounts="$PWD:$PWD" --container-workdir="$PWD" bash -l

@@ -11,7 +11,8 @@
 namespace berth::plan {
 
 /// Upper bounds of a histogram's buckets in microseconds; the last bucket has none.
-inline constexpr std::array<uint64_t, 14> bucket_bounds = {5'000, 10'000, 25'000, 50'000, 100'000, 250'000, 500'000, 1'000'000, 2'500'000, 5'000'000, 10'000'000, 30'000'000, 60'000'000, 300'000'000};
+inline constexpr std::array<uint64_t, 14> bucket_bounds = {
+    5'000, 10'000, 25'000, 50'000, 100'000, 250'000, 500'000, 1'000'000, 2'500'000, 5'000'000, 10'000'000, 30'000'000, 60'000'000, 300'000'000};
 
 struct Histogram {
     std::array<uint64_t, bucket_bounds.size() + 1> buckets = {};  ///< each counts for itself alone

@@ -10,7 +10,8 @@ namespace {
 
 std::string seconds_text(uint64_t microseconds) {
     char text[64];
-    std::snprintf(text, sizeof text, "%llu.%06llu", static_cast<unsigned long long>(microseconds / 1'000'000), static_cast<unsigned long long>(microseconds % 1'000'000));
+    auto seconds = static_cast<unsigned long long>(microseconds / 1'000'000), rest = static_cast<unsigned long long>(microseconds % 1'000'000);
+    std::snprintf(text, sizeof text, "%llu.%06llu", seconds, rest);
     return text;
 }
 
@@ -40,7 +41,8 @@ struct NamedHistogram {
     const char* name;
     Histogram Counters::*member;
 };
-constexpr NamedHistogram phases[] = {{"image", &Counters::image}, {"plan", &Counters::plan}, {"container", &Counters::container}, {"entrypoint", &Counters::entrypoint}};
+constexpr NamedHistogram phases[] = {{"image", &Counters::image}, {"plan", &Counters::plan}, {"container", &Counters::container},
+                                     {"entrypoint", &Counters::entrypoint}};
 
 std::string failures_text(const Counters& counters) {
     std::string out = family("berth_failures_total", "counter", "Starts and pulls that failed.");

@@ -10,7 +10,8 @@ namespace berth::plan {
 
 namespace {
 
-constexpr const char* cause_names[cause_count] = {"request", "image", "denied", "not_found", "network", "space", "devices", "plan", "container", "entrypoint", "killed", "other"};
+constexpr const char* cause_names[cause_count] = {"request", "image", "denied", "not_found", "network", "space",
+                                                  "devices", "plan", "container", "entrypoint", "killed", "other"};
 
 std::string iso_time(int64_t microseconds) {
     // gmtime_r would read /etc/localtime, which is the image's by the time an event is written.
@@ -19,8 +20,8 @@ std::string iso_time(int64_t microseconds) {
     year_month_day day(floor<days>(time));
     hh_mm_ss clock(time - floor<days>(time));
     char text[80];
-    std::snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d.%06dZ", static_cast<int>(day.year()), static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day()),
-                  static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()), static_cast<int>(clock.seconds().count()),
+    std::snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d.%06dZ", static_cast<int>(day.year()), static_cast<unsigned>(day.month()),
+                  static_cast<unsigned>(day.day()),                  static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()), static_cast<int>(clock.seconds().count()),
                   static_cast<int>(clock.subseconds().count()));
     return text;
 }
@@ -37,7 +38,8 @@ std::string members_of(const Event& event) {
     std::string out;
     if (event.kind == Event::Kind::start) out = cat(",\"from\":\"", name_of(event.from), "\"");
     out += cat(",\"bytes\":", event.bytes, ",\"us\":", event.total, ",\"phases\":{");
-    for (const PhaseTime& phase : event.phases) out += cat(&phase == &event.phases.front() ? "" : ",", json_text(phase.name.substr(0, 32)), ":", phase.microseconds);
+    for (const PhaseTime& phase : event.phases)
+        out += cat(&phase == &event.phases.front() ? "" : ",", json_text(phase.name.substr(0, 32)), ":", phase.microseconds);
     return out + "}";
 }
 
@@ -74,8 +76,8 @@ std::vector<PhaseTime> parse_phases(std::string_view text) {
 
 std::string json_line(const Event& event) {
     static constexpr const char* kinds[] = {"start", "pull", "failure"};
-    return cat("{\"time\":\"", iso_time(event.time), "\",\"kind\":\"", kinds[static_cast<size_t>(event.kind)], "\",\"uid\":", event.uid, member("user", event.user, 64),
-               member("node", event.node, 64), member("job", event.job, 64), member("image", event.image, 512), member("digest", event.digest, 80),
+    return cat("{\"time\":\"", iso_time(event.time), "\",\"kind\":\"", kinds[static_cast<size_t>(event.kind)], "\",\"uid\":", event.uid,
+               member("user", event.user, 64), member("node", event.node, 64), member("job", event.job, 64), member("image", event.image, 512), member("digest", event.digest, 80),
                member("container", event.container, 64), members_of(event), "}\n");
 }
 
