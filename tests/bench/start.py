@@ -71,10 +71,6 @@ def peers(scene):
         "ch-run, squashfs": ("ch-run", lambda: ["ch-run", scene.squashfs(), "--", *COMMAND]),
         "crun": ("crun", lambda: ["crun", "--root", folder + "/crun", "--cgroup-manager=disabled", "run", "--bundle", scene.bundle(), "bench"]),
         "podman": ("podman", lambda: ["podman", "--root", folder + "/podman", "--runroot", folder + "/podman-run", "run", "--rm", "--network=none", "--rootfs", scene.root, *COMMAND]),
-        "srun": ("srun", lambda: ["srun", "-n1", scene.program, "true"]),
-        "srun, 8 tasks": ("srun", lambda: ["srun", "-n8", "-O", scene.program, "true"]),
-        "srun, berth": ("srun", lambda: ["srun", "-n1", "--container-image=" + scene.small, *COMMAND]),
-        "srun, berth, 8 tasks": ("srun", lambda: ["srun", "-n8", "-O", "--container-image=" + scene.small, *COMMAND]),
     }
 
 
