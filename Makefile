@@ -195,7 +195,7 @@ install: $(programs) $(plugin)
 	  sed 's|@LIBEXECDIR@|$(LIBEXECDIR)|; s|@BINDIR@|$(PREFIX)/bin|' conf/plugstack.conf.d/berth.conf > $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d/berth.conf
 	for page in $(wildcard man/*.[1-8]); do section=$${page##*.}; install -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$$section/$${page##*/}; done
 	install -d $(DESTDIR)$(PREFIX)/share/doc/berth/examples $(DESTDIR)$(PREFIX)/share/doc/berth/hooks.d
-	install -m 644 $(wildcard conf/examples/*) $(DESTDIR)$(PREFIX)/share/doc/berth/examples
+	install -m 755 $(wildcard conf/examples/*) $(DESTDIR)$(PREFIX)/share/doc/berth/examples
 	install -m 644 $(wildcard conf/hooks.d/*) $(DESTDIR)$(PREFIX)/share/doc/berth/hooks.d
 
 # Start latency beside the peers that are installed (unshare, bwrap, ch-run, crun, podman), and where it goes; as an ordinary user, with /dev/fuse usable.
