@@ -125,7 +125,7 @@ class OwnContainer : public StepContainer {
     explicit OwnContainer(StepStart& start) : address_(start, cat(start.step.job, ".", start.step.step)) {
         OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch, start.frozen);
         plan::Additions devices = device_additions(opened.image, start.site, start.step.environment, [&](const std::string& line) { start.tasks.note(line); });
-        plan_ = plan::make_plan(start.wanted, start.caller, job_of(start), start.site, host_facts(), opened.image.index.config(), devices);
+        plan_ = plan::make_plan(start.wanted, start.caller, job_of(start), start.site, host_facts(start.wanted, start.caller, start.site), opened.image.index.config(), devices);
         if (!opened.digest.empty()) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", opened.digest));
         if (std::string path = save_path_of(start); !path.empty()) saver_.emplace(start, record_of(start, opened), cat("of step ", start.step.job, ".", start.step.step), path);
         start.tasks.listen(address_.listen());

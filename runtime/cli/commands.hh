@@ -24,6 +24,7 @@ Command verify;
 Command login;
 Command logout;
 Command doctor;
+Command config;
 Command nvml;  ///< started by berth itself
 
 }  // namespace berth::cli

@@ -85,7 +85,7 @@ int run(int argc, char** argv) {
     phases.mark("image");
     plan::ImageConfig config = opened.image.index.config();
     plan::Additions devices = device_additions(opened.image, site, environment_with(options.set), show_note);
-    plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(), config, devices);
+    plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(options.request, caller, site), config, devices);
     decided.command = command_of(options, config);
     phases.mark("plan");
 

@@ -68,6 +68,28 @@ expect_equal() {
   expect_equal "$(stat -c '%a %u' "$root/var/lib/berth" "$root/var/lib/berth/2100" | xargs)" "1777 0 700 2100"
 }
 
+@test "config tells where settings come from, and what is wrong with a file" {
+  printf '[store]\npull = "missing"\n' > "$root/etc/berth/berth.conf"
+  run -0 as_user env BERTH_MOUNT_THREADS=3 berth config show --json
+  expect_equal "$(jq -r '.keys[] | select(.key == "store.pull") | "\(.value) \(.origin.file):\(.origin.line)"' <<< "$output")" "missing /etc/berth/berth.conf:2"
+  expect_equal "$(jq -r '.keys[] | select(.key == "mount.threads") | "\(.value) \(.origin.variable)"' <<< "$output")" "3 BERTH_MOUNT_THREADS"
+  expect_equal "$(jq -r '.keys[] | select(.key == "store.path") | "\(.value) \(.origin.from)"' <<< "$output")" "/var/lib/berth/%U default"
+  run -0 as_user berth config check
+  chown 2100 "$root/etc/berth/berth.conf"
+  for words in "config check" "config show" images "run /srv/image.sqsh true"; do
+    # shellcheck disable=SC2086
+    run ! as_user berth $words
+    [[ $output == *"/etc/berth/berth.conf: it can be written by somebody else than root; run chown root"* ]] || fail "$words: $output"
+  done
+  chown 0 "$root/etc/berth/berth.conf"
+  chmod 666 "$root/etc/berth/berth.conf"
+  run -1 as_user berth config check
+  printf '[limits]\ntmpfs_size = "2X"\n' > "$root/srv/draft"
+  run -1 as_user berth config check /srv/draft
+  expect_equal "$output" $'/srv/draft:2:14: limits.tmpfs_size: \'2X\' is no size (write a number with K, M, G or T)\n  tmpfs_size = "2X"\n               ^'
+  chmod 644 "$root/etc/berth/berth.conf"
+}
+
 # A next version whose settings differ from those of this one.
 next_version() {
   dpkg-deb -R "$root"/packages/berth_*.deb "$tmp/next"

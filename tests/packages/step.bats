@@ -27,3 +27,32 @@ teardown_file() {
   run "$repo/scripts/slurm-in-a-box" run -u alice -- srun --container-image=/home/alice/image.sqsh /bin/inside fail
   [[ $status == 7 ]]
 }
+
+box() { "$repo/scripts/slurm-in-a-box" run "$@"; }
+step() { box -u alice -- srun "$@" --container-image=/home/alice/image.sqsh /bin/inside; }
+
+@test "the site's policy holds in steps, and each refusal is one line with file and key" {
+  printf '[policy]\nmount_sources = "/home/alice/data"\nimage_paths = "/home"\nremap_root = "@nobody"\nwritable = ""\nlocked = "security"\n' |
+    box -- tee -a /etc/berth/berth.conf > /dev/null
+  box -u alice -- mkdir -p data
+  run -0 step --container-mounts=/home/alice/data:/data
+  run ! step --container-mounts=/etc:/data
+  [[ $output == *"berth: mounting /etc: /etc/berth/berth.conf:4: policy.mount_sources allows mounts from /home/alice/data only"* ]]
+  box -u alice -- ln -s /etc data/link
+  run ! step --container-mounts=/home/alice/data/link:/data
+  [[ $output == *"policy.mount_sources"* ]]
+  run ! step --container-remap-root
+  [[ $output == *"berth.conf:6: policy.remap_root"* ]]
+  run ! step --container-writable
+  [[ $output == *"berth.conf:7: policy.writable"* ]]
+  run ! box -u alice -- env BERTH_SECURITY_SECCOMP=off srun --container-image=/home/alice/image.sqsh /bin/inside
+  [[ $output == *"security.seccomp is locked by /etc/berth/berth.conf:8 (policy.locked)"* ]]
+  box -- cp /home/alice/image.sqsh /tmp/elsewhere.sqsh
+  run ! box -u alice -- srun --container-image=/tmp/elsewhere.sqsh /bin/inside
+  [[ $output == *"policy.image_paths allows image files below /home only"* ]]
+  # The same for berth run, and nothing of it drains a node.
+  run ! box -u alice -- berth run --mount /etc:/data ./image.sqsh /bin/inside
+  [[ $output == *"policy.mount_sources"* ]]
+  run -0 step
+  "$repo/scripts/slurm-in-a-box" status
+}
