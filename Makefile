@@ -56,7 +56,7 @@ archives := $(foreach layer,$(layers),$(if $(sources_$(layer)),$(BUILD)/$(layer)
 
 berth_sources := $(sort $(wildcard runtime/*.cc runtime/cli/*.cc))
 # With what it shares with `berth`: image files, which it saves.
-pull_sources := $(sort $(wildcard runtime/pull/*.cc)) runtime/image_file.cc runtime/image_spelling.cc
+pull_sources := $(sort $(wildcard runtime/pull/*.cc)) runtime/image_file.cc runtime/image_spelling.cc runtime/policy_facts.cc
 # What the tests link of the programs: everything but the files with main.
 testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc run_directory.cc task_prolog.cc watch.cc))
 # The plugin has the grammars and the protocol of the lower layers and nothing else of them.
@@ -75,7 +75,7 @@ programs := $(if $(berth_sources),$(BUILD)/berth) $(if $(pull_sources),$(BUILD)/
 plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel)
 
-.PHONY: all check fuzz fuzz-run fuzz-programs bench-again bench-image bench-io bench-start soak soak-run install install-files deb rpm tidy format check-layers check-rows check-exports clean help
+.PHONY: all check fuzz fuzz-run fuzz-programs bench-again bench-image bench-io bench-start soak soak-run install install-files deb rpm tidy format check-layers check-rows check-consistency check-exports clean help
 all: $(programs) $(plugin) $(tests) compile_commands.json
 
 # Objects depend on this file, which changes only when the flags do.
@@ -161,7 +161,7 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/tests/hostile/fuzz_%.o $(call objects,$(fuzz_sourc
 fuzz-run: fuzz
 	scripts/fuzz $(SECONDS)
 
-check: all check-layers check-rows $(if $(SAN)$(COV),,check-exports)
+check: all check-layers check-rows check-consistency $(if $(SAN)$(COV),,check-exports)
 	$(BUILD)/tests/unit
 	$(BUILD)/tests/kernel
 
@@ -170,6 +170,9 @@ check-layers:
 
 check-rows:
 	scripts/check-rows
+
+check-consistency: $(programs)
+	scripts/check-consistency $(BUILD)
 
 check-exports: $(plugin)
 	$(if $(plugin),scripts/check-exports $(plugin))
@@ -252,7 +255,7 @@ clean:
 	rm -rf build build-* compile_commands.json
 
 help:
-	@echo 'targets: all check fuzz fuzz-run bench-again bench-image bench-io bench-start soak soak-run install install-files deb rpm tidy format check-layers check-rows clean help'
+	@echo 'targets: all check fuzz fuzz-run bench-again bench-image bench-io bench-start soak soak-run install install-files deb rpm tidy format check-layers check-rows check-consistency clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'
 	@echo '          BASH_COMPLETION_DIR=$(BASH_COMPLETION_DIR) ZSH_COMPLETION_DIR=$(ZSH_COMPLETION_DIR)'
