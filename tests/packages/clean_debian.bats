@@ -45,12 +45,21 @@ expect_equal() {
   expect_equal "$output" ""
 }
 
+# What bash makes of the beginning of a line.
+completed() {
+  as_user bash -ec '. /usr/share/bash-completion/completions/berth; COMP_LINE=$1 COMP_POINT=${#1}; _berth; echo "${COMPREPLY[*]}"' bash "$1"
+}
+
 @test "what a person looks for is there" {
   run -0 as_user berth --help
   [[ $output == *"usage: berth"* ]] || fail "$output"
   as_user /usr/libexec/berth/berth-pull --version
   for page in man1/berth.1 man5/berth.conf.5 man7/berth-hooks.7 man8/spank_berth.8; do gzip -t "$root/usr/share/man/$page.gz"; done
   as_user bash -ec '. /usr/share/bash-completion/completions/berth; complete -p berth'
+  expect_equal "$(completed 'berth pu')" pull
+  expect_equal "$(completed 'berth run --na')" --name
+  expect_equal "$(completed 'berth pull --policy ')" "newer missing always never"
+  zsh -n "$root/usr/share/zsh/vendor-completions/_berth"
   expect_equal "$(grep -v '^#' "$root/etc/slurm/plugstack.conf.d/berth.conf")" "required spank_berth.so helper=/usr/bin/berth"
   test -e "$(find "$root/usr/lib" -path '*/slurm-wlm/spank_berth.so')"
   # All that the plugin links, Slurm's own symbols aside, is there.
@@ -65,6 +74,8 @@ expect_equal() {
   run -0 as_user berth run /srv/image.sqsh sh -c 'id -u; . /etc/os-release; echo $VERSION_ID'
   expect_equal "$output" $'2100\n12'
   run -0 as_user berth images
+  run -0 as_user berth run --name dev-box /srv/image.sqsh true
+  expect_equal "$(completed 'berth exec de')" dev-box
   expect_equal "$(stat -c '%a %u' "$root/var/lib/berth" "$root/var/lib/berth/2100" | xargs)" "1777 0 700 2100"
 }
 
