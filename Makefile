@@ -8,6 +8,10 @@ PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 LIBEXECDIR ?= $(PREFIX)/libexec
 MANDIR ?= $(PREFIX)/share/man
+DATADIR ?= $(PREFIX)/share
+LOCALSTATEDIR ?= /var
+BASH_COMPLETION_DIR ?= $(DATADIR)/bash-completion/completions
+ZSH_COMPLETION_DIR ?= $(DATADIR)/zsh/site-functions
 SLURM_PLUGIN_DIR ?= $(PREFIX)/lib/$(shell $(CXX) -print-multiarch)/slurm-wlm
 
 ifeq ($(origin CXX),default)
@@ -51,9 +55,9 @@ sources_image := $(if $(isal),$(sources_image),$(filter-out %/gzip_isal.cc,$(sou
 archives := $(foreach layer,$(layers),$(if $(sources_$(layer)),$(BUILD)/$(layer).a))
 
 berth_sources := $(sort $(wildcard runtime/*.cc runtime/cli/*.cc))
-# With what it shares with `berth`: image files, which it saves, and events.
-pull_sources := $(sort $(wildcard runtime/pull/*.cc)) runtime/image_file.cc runtime/image_spelling.cc \
-  $(addprefix runtime/,counters_file.cc event_cause.cc event_log.cc facts.cc)
+# With what it shares with `berth`: image files, which it saves, events, and the site's policy.
+pull_sources := $(sort $(wildcard runtime/pull/*.cc)) \
+  $(addprefix runtime/,counters_file.cc event_cause.cc event_log.cc facts.cc image_file.cc image_spelling.cc policy_facts.cc)
 # What the tests link of the programs: everything but the files with main.
 testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc run_directory.cc task_prolog.cc watch.cc))
 # The plugin has the grammars and the protocol of the lower layers and nothing else of them.
@@ -72,7 +76,7 @@ programs := $(if $(berth_sources),$(BUILD)/berth) $(if $(pull_sources),$(BUILD)/
 plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel)
 
-.PHONY: all check fuzz fuzz-run fuzz-programs bench-again bench-image bench-io bench-srun bench-start soak soak-run install rpm tidy format check-layers check-messages check-rows check-exports clean help
+.PHONY: all check fuzz fuzz-run fuzz-programs bench-again bench-image bench-io bench-srun bench-start soak soak-run install install-files deb rpm tidy format check-layers check-messages check-rows check-consistency check-exports clean help
 all: $(programs) $(plugin) $(tests) compile_commands.json
 
 # Objects depend on this file, which changes only when the flags do.
@@ -158,7 +162,7 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/tests/hostile/fuzz_%.o $(call objects,$(fuzz_sourc
 fuzz-run: fuzz
 	scripts/fuzz $(SECONDS)
 
-check: all check-layers check-rows check-messages $(if $(SAN)$(COV),,check-exports)
+check: all check-layers check-rows check-messages check-consistency $(if $(SAN)$(COV),,check-exports)
 	$(BUILD)/tests/unit
 	$(BUILD)/tests/kernel
 
@@ -170,6 +174,9 @@ check-rows:
 
 check-messages:
 	scripts/check-messages
+
+check-consistency: $(programs)
+	scripts/check-consistency $(BUILD)
 
 check-exports: $(plugin)
 	$(if $(plugin),scripts/check-exports $(plugin))
@@ -185,18 +192,27 @@ format:
 	clang-format -i $(all_sources) $(wildcard runtime/*.hh runtime/*/*.hh hooks/*.hh spank/*.hh tests/*/*.hh)
 
 install: $(programs) $(plugin)
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBEXECDIR)/berth $(DESTDIR)$(SLURM_PLUGIN_DIR) \
-	  $(DESTDIR)$(SYSCONFDIR)/berth $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d
+	@$(MAKE) --no-print-directory install-files
+
+# The one list of what is installed, of what is built already: the packages are made of such a tree (scripts/package-files).
+# Settings that are there already stay as they are.
+install-files:
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBEXECDIR)/berth $(DESTDIR)$(SLURM_PLUGIN_DIR) $(DESTDIR)$(SYSCONFDIR)/berth/hooks.d \
+	  $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d $(DESTDIR)$(DATADIR)/doc/berth/examples/hooks.d $(DESTDIR)$(DATADIR)/doc/berth-slurm
+	install -d -m 1777 $(DESTDIR)$(LOCALSTATEDIR)/lib/berth
 	install -m 755 $(BUILD)/berth $(DESTDIR)$(PREFIX)/bin/berth
 	install -m 755 $(BUILD)/berth-pull $(DESTDIR)$(LIBEXECDIR)/berth/berth-pull
 	install -m 644 $(BUILD)/spank_berth.so $(DESTDIR)$(SLURM_PLUGIN_DIR)/spank_berth.so
 	test -e $(DESTDIR)$(SYSCONFDIR)/berth/berth.conf || install -m 644 conf/berth.conf $(DESTDIR)$(SYSCONFDIR)/berth/berth.conf
 	test -e $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d/berth.conf || \
-	  sed 's|@LIBEXECDIR@|$(LIBEXECDIR)|; s|@BINDIR@|$(PREFIX)/bin|' conf/plugstack.conf.d/berth.conf > $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d/berth.conf
+	  sed 's|@BINDIR@|$(PREFIX)/bin|' conf/plugstack.conf.d/berth.conf | install -m 644 /dev/stdin $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d/berth.conf
 	for page in $(wildcard man/*.[1-8]); do section=$${page##*.}; install -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$$section/$${page##*/}; done
-	install -d $(DESTDIR)$(PREFIX)/share/doc/berth/examples $(DESTDIR)$(PREFIX)/share/doc/berth/hooks.d
-	install -m 755 $(wildcard conf/examples/*) $(DESTDIR)$(PREFIX)/share/doc/berth/examples
-	install -m 644 $(wildcard conf/hooks.d/*) $(DESTDIR)$(PREFIX)/share/doc/berth/hooks.d
+	install -m 755 $(wildcard conf/examples/*) $(DESTDIR)$(DATADIR)/doc/berth/examples
+	install -D -m 644 conf/completions/berth.bash $(DESTDIR)$(BASH_COMPLETION_DIR)/berth
+	install -D -m 644 conf/completions/_berth $(DESTDIR)$(ZSH_COMPLETION_DIR)/_berth
+	install -m 644 README.md ARCHITECTURE.md SECURITY.md CHANGELOG.md LICENSE $(DESTDIR)$(DATADIR)/doc/berth
+	install -m 644 LICENSE $(DESTDIR)$(DATADIR)/doc/berth-slurm
+	install -m 644 $(wildcard conf/hooks.d/*.example) $(DESTDIR)$(DATADIR)/doc/berth/examples/hooks.d
 
 # Start latency beside the peers that are installed (unshare, bwrap, ch-run, crun, podman), and where it goes; as an ordinary user, with /dev/fuse usable.
 bench-start: all
@@ -232,7 +248,13 @@ soak-run: all
 bench-again: all
 	python3 tests/bench/again.py $(BUILD)/berth-pull
 
-# The packages of rpm/berth.spec, from what is committed. RPMBUILD_FLAGS=--nodeps where the build's needs were not installed by rpm.
+# Debian packages of what is built here, in $(BUILD)/deb.
+deb: $(BUILD)/deb/made
+$(BUILD)/deb/made: $(programs) $(plugin) Makefile scripts/make-debs scripts/package-files $(wildcard *.md conf/* conf/*/* man/* rpm/*)
+	scripts/make-debs $(BUILD) $(VERSION)
+	@touch $@
+
+# The packages of rpm/berth.spec, built and tested from what is committed. RPMBUILD_FLAGS=--nodeps where the build's needs were not installed by rpm.
 rpm:
 	@mkdir -p $(BUILD)/rpm/SOURCES
 	git archive --prefix=berth-$(VERSION)/ -o $(BUILD)/rpm/SOURCES/berth-$(VERSION).tar.gz HEAD
@@ -242,9 +264,10 @@ clean:
 	rm -rf build build-* compile_commands.json
 
 help:
-	@echo 'targets: all check fuzz fuzz-run bench-again bench-image bench-io bench-srun bench-start soak soak-run install rpm tidy format check-layers check-messages check-rows clean help'
+	@echo 'targets: all check fuzz fuzz-run bench-again bench-image bench-io bench-srun bench-start soak soak-run install install-files deb rpm tidy format check-layers check-messages check-rows check-consistency clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
-	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR)'
+	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'
+	@echo '          BASH_COMPLETION_DIR=$(BASH_COMPLETION_DIR) ZSH_COMPLETION_DIR=$(ZSH_COMPLETION_DIR)'
 	@echo '          SAN=address,undefined | thread   COV=1   ISAL=$(ISAL)   STATIC=   SCALE=$(SCALE)   SECONDS=$(SECONDS)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)

@@ -126,7 +126,8 @@ class Use {
         // Each time: a pin may have been lost with the store, and the lease lasts only as long as the container runs.
         if (!out.record.digest.empty()) open_store(start_.site, start_.caller).pin(out.record.digest, state_path());
         plan::Additions devices = device_additions(opened.image, start_.site, *environment_, start_.watch.progress);
-        plan::Plan plan = plan::make_plan(completed(start_, out.record), start_.caller, start_.job, start_.site, host_facts(), opened.image.index.config(), devices);
+        plan::Request request = completed(start_, out.record);
+        plan::Plan plan = plan::make_plan(request, start_.caller, start_.job, start_.site, host_facts(request, start_.caller, start_.site), opened.image.index.config(), devices);
         if (!out.record.digest.empty()) plan.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", out.record.digest));
         out.command = plan.command;
         out.connection = start_helper(folder_, name_, plan, std::move(opened.image), start_.site, lock, start_.forked);

@@ -13,6 +13,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/site_file.hh"
+#include "runtime/policy_facts.hh"
 
 namespace berth {
 
@@ -55,12 +56,23 @@ plan::HostFacts host_facts() {
     return facts;
 }
 
+plan::HostFacts host_facts(const plan::Request& request, const plan::Caller& caller, const plan::Site& site) {
+    plan::HostFacts facts = host_facts();
+    facts.real_paths = real_paths(plan::policy_paths(site, request, caller));
+    if (plan::asks_for_groups(site)) facts.groups = groups_of_this_process();
+    return facts;
+}
+
+void check_site_owner(int file, const std::string& path) {
+    struct stat st = sys::stat_of(file, path);
+    if (st.st_uid != 0 || (st.st_mode & 022) != 0)
+        throw Error(cat("reading ", path, ": it can be written by somebody else than root; run chown root ", path, " and chmod 644 ", path));
+}
+
 plan::Site load_site(const std::string& path) {
     Fd file = sys::open_if_exists(AT_FDCWD, path, O_RDONLY);
     if (!file) return {};
-    struct stat st = sys::stat_of(file.get(), path);
-    if (st.st_uid != 0 || (st.st_mode & 022) != 0)
-        throw Error(cat("reading ", path, ": it can be written by somebody else than root; run chown root ", path, " and chmod 644 ", path));
+    check_site_owner(file.get(), path);
     return plan::parse_site(sys::read_all(file.get(), 1 << 20, path), path);
 }
 

@@ -17,7 +17,13 @@ std::vector<std::string> environment_of_this_process();
 /// Which of plan::host_paths() exist.
 plan::HostFacts host_facts();
 
+/// The same with what the site's policy has to know of the request.
+plan::HostFacts host_facts(const plan::Request& request, const plan::Caller& caller, const plan::Site& site);
+
 inline constexpr const char* site_path = "/etc/berth/berth.conf";
+
+/// Throws Error when `file`, opened from `path`, could have been written by somebody else than root.
+void check_site_owner(int file, const std::string& path);
 
 /// The settings of the site file, or the defaults when there is none. Throws Error when it could have been written by somebody else than root.
 plan::Site load_site(const std::string& path = site_path);

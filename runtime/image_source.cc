@@ -17,6 +17,7 @@
 #include "runtime/image_file.hh"
 #include "runtime/image_unpacked.hh"
 #include "runtime/image_spelling.hh"
+#include "runtime/policy_facts.hh"
 #include "runtime/store/file_record.hh"
 
 namespace berth {
@@ -161,6 +162,7 @@ OpenedImage for_engine(OpenedImage opened, const std::string& text, const plan::
 
 OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch, const std::string& frozen) {
     plan::Reference reference = plan::with_absolute_path(plan::parse_reference(text), caller.cwd);
+    check_image_here(site, reference);
     if (reference.kind == plan::Reference::Kind::path) return {open_image_file(reference.path), {}};
     if (reference.kind != plan::Reference::Kind::registry) return open_stored_image(reference, caller, site, watch);
     check_is_no_file(text, caller.cwd);
@@ -173,6 +175,10 @@ OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, cons
 }
 
 OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+    plan::Reference made_of = plan::parse_reference(record.image);
+    // The container is made of these bytes, whatever its image was called.
+    if (made_of.digest.empty()) made_of.digest = record.digest;
+    check_image_here(site, made_of);
     std::string path = printable(record.image_file, 4096);
     if (!record.image_file.empty()) {
         OpenedImage out{open_image_file(record.image_file), {}};
@@ -225,7 +231,8 @@ std::vector<std::string> pull_arguments(const plan::Site& site, const std::strin
         if (registry.plain_http) arguments.insert(arguments.end(), {"--plain-http", host});
     // These may come from the caller's variables, which in a step are not in this process's environment.
     for (const std::string& setting : {cat("BERTH_STORE_COMPRESSION=", site.compression), cat("BERTH_STORE_COMPRESSION_LEVEL=", site.compression_level),
-                                       cat("BERTH_NETWORK_CONNECTIONS=", site.connections), cat("BERTH_LIMITS_PULL_MEMORY=", site.pull_memory)})
+                                       cat("BERTH_NETWORK_CONNECTIONS=", site.connections), cat("BERTH_LIMITS_PULL_MEMORY=", site.pull_memory),
+                                       cat("BERTH_LIMITS_IMAGE_SIZE=", site.image_size), cat("BERTH_LIMITS_PULL_TIME=", site.pull_seconds)})
         arguments.insert(arguments.end(), {"--setting", setting});
     if (site.store_size > 0) arguments.insert(arguments.end(), {"--keep-bytes", std::to_string(site.store_size)});
     if (site.store_age > 0) arguments.insert(arguments.end(), {"--keep-days", std::to_string(site.store_age)});

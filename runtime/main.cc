@@ -28,6 +28,7 @@ constexpr const char* usage =
     "  verify [--repair]                   check every byte of the store\n"
     "  login [options] REGISTRY            try and keep a login for a registry\n"
     "  logout REGISTRY                     remove it\n"
+    "  config show|check [FILE]            print the settings that hold, or look through a file of them\n"
     "  doctor [--json]                     check whether this node can run containers\n"
     "  stats [--json|--prometheus]         what was counted of starts and pulls on this node\n"
     "  version                             print the version\n"
@@ -52,7 +53,7 @@ Command* command_of(const char* word) {
     namespace cli = berth::cli;
     static constexpr Entry commands[] = {{"step", cli::step},     {"end-job", cli::end_job}, {"resolve", cli::resolve}, {"run", cli::run},   {"exec", cli::exec}, {"ps", cli::ps}, {"save", cli::save}, {"rm", cli::rm}, {"plan", cli::plan}, {"pull", cli::pull},     {"images", cli::images},
                                          {"inspect", cli::inspect}, {"rmi", cli::rmi},   {"gc", cli::gc},     {"import", cli::import}, {"verify", cli::verify},
-                                         {"login", cli::login},    {"logout", cli::logout}, {"doctor", cli::doctor}, {"stats", cli::stats}, {"nvml", cli::nvml}, {"version", version},
+                                         {"login", cli::login},    {"logout", cli::logout}, {"doctor", cli::doctor}, {"stats", cli::stats}, {"config", cli::config}, {"nvml", cli::nvml}, {"version", version},
                                          {"--version", version},  {"help", help},       {"--help", help},    {"-h", help}};
     for (const Entry& entry : commands)
         if (std::strcmp(entry.word, word) == 0) return entry.run;

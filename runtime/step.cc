@@ -58,7 +58,7 @@ StepStart start_of(const plan::StepRequest& request, StepTasks& tasks) {
     if (out.caller.uid != request.uid || out.caller.gid != request.gid) throw Error("the container's helper does not run as the owner of the step");
     out.caller.cwd = request.cwd;
     take_home(out.caller, request.environment);
-    plan::apply_environment(out.site, request.settings);
+    plan::apply_environment(out.site, request.settings, plan::Authority::site);
     plan::apply_environment(out.site, request.environment);
     if (out.site.resolve_tags == "submit") out.frozen = plan::frozen_digest(request.environment, out.wanted.image);
     return out;

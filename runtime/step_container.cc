@@ -133,7 +133,7 @@ class OwnContainer : public StepContainer {
         start.event->stage(plan::Cause::devices);
         plan::Additions devices = device_additions(opened.image, start.site, start.step.environment, [&](const std::string& line) { start.tasks.note(line); });
         start.event->stage(plan::Cause::plan);
-        plan_ = plan::make_plan(start.wanted, start.caller, job_of(start), start.site, host_facts(), opened.image.index.config(), devices);
+        plan_ = plan::make_plan(start.wanted, start.caller, job_of(start), start.site, host_facts(start.wanted, start.caller, start.site), opened.image.index.config(), devices);
         if (!opened.digest.empty()) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", opened.digest));
         if (std::string path = save_path_of(start); !path.empty()) saver_.emplace(start, record_of(start, opened), cat("of step ", start.step.job, ".", start.step.step), path);
         start.tasks.listen(address_.listen());

@@ -25,6 +25,7 @@ Command login;
 Command logout;
 Command doctor;
 Command stats;
+Command config;
 Command nvml;  ///< started by berth itself
 
 }  // namespace berth::cli

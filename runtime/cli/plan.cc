@@ -38,7 +38,7 @@ int plan(int argc, char** argv) {
     plan::apply_environment(site, environment_of_this_process());
     OpenedImage opened = open_for_person(options, caller, site);
     plan::Additions devices = device_additions(opened.image, site, environment_with(options.set), show_note);
-    plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(), opened.image.index.config(), devices);
+    plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(options.request, caller, site), opened.image.index.config(), devices);
     if (!options.command.empty() || options.entrypoint) decided.command = command_of(options, opened.image.index.config());
     if (options.cdi) return print_cdi(devices);
     if (options.json) {

@@ -75,7 +75,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
     event.stage(plan::Cause::plan);
     plan::ImageConfig config = opened.image.index.config();
     plan::Additions devices = device_additions(opened.image, site, environment_with(options.set), show_note);
-    plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(), config, devices);
+    plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(options.request, caller, site), config, devices);
     decided.command = command_of(options, config);
     phases.mark("plan");
     event.stage(plan::Cause::container);

@@ -4,6 +4,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/plan/policy.hh"
 
 namespace berth::plan {
 
@@ -238,10 +239,11 @@ const std::vector<std::string>& read_only_paths() { return protected_paths; }
 
 Plan make_plan(const Request& request, const Caller& caller, const Job& job, const Site& site, const HostFacts& host, const ImageConfig& image,
                const Additions& additions) {
+    check_request(site, request, caller, host);
     Plan plan;
-    plan.remap_root = request.remap_root.value_or(site.remap_root);
+    plan.remap_root = request.remap_root.value_or(site.remap_root && may_remap_root(site, caller, host));
     plan.system_calls = {site.seccomp == "default", site.seccomp_allow, site.seccomp_deny};
-    plan.writable = request.writable.value_or(site.writable);
+    plan.writable = request.writable.value_or(site.writable && may_write(site, caller, host));
     plan.unshare = request.unshare;
     plan.tmpfs_size = site.tmpfs_size;
     plan.identity = {caller.uid, plan.remap_root ? 0 : caller.uid, caller.gid, plan.remap_root ? 0 : caller.gid};

@@ -78,6 +78,13 @@ struct Job {
 
 /// The site file's settings (conf/berth.conf); the defaults here are the documented ones.
 struct Site {
+    /// Where a value comes from that is not the built-in one: a line of a file, or a variable.
+    struct Origin {
+        std::string file;
+        unsigned line = 0;
+        std::string variable;
+        std::string text() const;  ///< "FILE:LINE", the variable's name, or "default"
+    };
     struct Registry {
         bool plain_http = false;
         std::string ca;  ///< PEM file; empty: the system's
@@ -123,6 +130,18 @@ struct Site {
     std::string counter_folder;          ///< of the users' files of counters; empty: nothing is counted
     std::string mount_engine = "berth";  ///< how an image's files come into a container: "berth", by a file server; "unpack", from a folder
     unsigned server_threads = 0;         ///< 0: one a CPU this process may use, at most 8
+    uint64_t image_size = 0;    ///< bytes that an image's layers may have, packed; 0: no limit
+    unsigned pull_seconds = 0;  ///< that a pull may take; 0: no limit
+    // What users may do; "*" in a list is everything or everybody. See plan/policy.hh.
+    std::vector<std::string> registries_allowed = {"*"};
+    std::vector<std::string> registries_denied;
+    bool digest_required = false;
+    std::vector<std::string> mount_sources = {"*"};
+    std::vector<std::string> image_paths = {"*"};
+    std::vector<std::string> root_users = {"*"};
+    std::vector<std::string> writable_users = {"*"};
+    std::vector<std::string> locked;  ///< keys, or whole sections, that variables may not change
+    std::map<std::string, Origin> origins;  ///< by key
 };
 
 /// What of the host the plan depends on, looked up beforehand.
@@ -131,6 +150,8 @@ struct HostFacts {
     std::vector<std::string> existing;
     std::vector<std::string> readable;  ///< those of masked_paths() that the caller can read
     std::vector<std::string> writable;  ///< those of read_only_paths() that the caller can write to
+    std::map<std::string, std::string> real_paths;  ///< those of policy_paths() that exist, without the symlinks in them
+    std::vector<std::string> groups;  ///< names of the caller's groups, where asks_for_groups()
     bool has(const std::string& path) const;
 };
 

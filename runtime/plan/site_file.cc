@@ -1,169 +1,16 @@
 #include "runtime/plan/site_file.hh"
 
 #include <algorithm>
-#include <functional>
-#include <map>
-
-namespace {
-/// toml++ 3.3 has assertions that a malformed file can break, as `[=` does.
-struct BrokenAssertion {};
-[[noreturn]] void refuse_assertion() {
-    throw BrokenAssertion();
-}
-}  // namespace
-#define TOML_ASSERT(condition) ((condition) ? static_cast<void>(0) : refuse_assertion())
-#include <toml++/toml.h>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/names.hh"
+#include "runtime/plan/site_keys.hh"
 #include "runtime/plan/toml_text.hh"
 
 namespace berth::plan {
 
 namespace {
-
-/// Where a TOML node stands, for messages: "FILE:LINE:COLUMN".
-std::string place(const std::string& name, const toml::source_region& at) { return cat(name, ":", at.begin.line, ":", at.begin.column); }
-
-template <typename T>
-T value_of(const toml::node& node, const std::string& key, const std::string& name, const char* type) {
-    auto value = node.value_exact<T>();
-    if (!value) throw Error(cat(place(name, node.source()), ": ", key, " must be ", type));
-    return *value;
-}
-
-using Setter = std::function<void(Site&, const toml::node&, const std::string& key, const std::string& name)>;
-
-/// A key of the file: the TOML type of its value, and what it does to the settings.
-struct Key {
-    enum class Type { text, flag, number };
-    Type type;
-    Setter set;
-};
-
-Key text_key(std::string Site::*member) {
-    return {Key::Type::text, [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
-                site.*member = value_of<std::string>(node, key, name, "a text in quotes");
-            }};
-}
-
-Key flag_key(bool Site::*member) {
-    return {Key::Type::flag, [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
-                site.*member = value_of<bool>(node, key, name, "true or false");
-            }};
-}
-
-Key size_key(uint64_t Site::*member) {
-    return {Key::Type::text, [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
-                std::string text = value_of<std::string>(node, key, name, "a size in quotes, such as \"512M\"");
-                site.*member = parse_size(text, cat(place(name, node.source()), ": ", key));
-            }};
-}
-
-/// Names with blanks or commas between them.
-Key names_key(std::vector<std::string> Site::*member) {
-    return {Key::Type::text, [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
-                std::string text = value_of<std::string>(node, key, name, "names in one pair of quotes, with blanks between them");
-                std::replace(text.begin(), text.end(), ',', ' ');
-                (site.*member).clear();
-                for (const std::string& word : split(text, ' '))
-                    if (!word.empty()) (site.*member).push_back(word);
-            }};
-}
-
-/// `unit` is a word behind the limits, with its space, or nothing.
-Key number_key(unsigned Site::*member, int64_t least, int64_t most, const char* unit = "") {
-    return {Key::Type::number, [=](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
-                auto number = value_of<int64_t>(node, key, name, "a number");
-                if (number < least || number > most) throw Error(cat(place(name, node.source()), ": ", key, " must lie between ", least, " and ", most, unit));
-                site.*member = static_cast<unsigned>(number);
-            }};
-}
-
-/// `words` as an error lists them: "a, b or c".
-Key word_key(std::string Site::*member, const std::vector<std::string>& words) {
-    return {Key::Type::text, [=](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
-                site.*member = value_of<std::string>(node, key, name, "a text in quotes");
-                std::string list;
-                for (const std::string& word : words) {
-                    if (site.*member == word) return;
-                    list += cat(list.empty() ? "" : word == words.back() ? " or " : ", ", word);
-                }
-                throw Error(cat(place(name, node.source()), ": ", key, " must be ", list));
-            }};
-}
-
-/// A directory that stands for the node's root.
-Key root_key(std::string Site::*member) {
-    return {Key::Type::text, [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
-                site.*member = value_of<std::string>(node, key, name, "a path in quotes");
-                if (!(site.*member).starts_with('/')) throw Error(cat(place(name, node.source()), ": ", key, " must be an absolute path"));
-            }};
-}
-
-/// A word, an absolute path, or nothing.
-Key place_key(std::string Site::*member, std::string_view word, const char* meaning) {
-    return {Key::Type::text, [=](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
-                site.*member = value_of<std::string>(node, key, name, "a text in quotes");
-                const std::string& text = site.*member;
-                bool absolute = text.starts_with('/') || text.starts_with("%h/");
-                if (!absolute && !text.empty() && text != word) throw Error(cat(place(name, node.source()), ": ", key, " must be ", meaning));
-            }};
-}
-
-/// Less than `least` bytes would be a pull that cannot be.
-void set_pull_memory(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
-    constexpr uint64_t least = 48ULL << 20;
-    size_key(&Site::pull_memory).set(site, node, key, name);
-    if (site.pull_memory < least) throw Error(cat(place(name, node.source()), ": ", key, " must be at least \"48M\""));
-}
-
-/// Every key of the file but the registries' tables; tests hold conf/berth.conf to this list.
-const std::map<std::string, Key>& keys() {
-    static const std::map<std::string, Key> all = {
-        {"store.path", text_key(&Site::store_path)},
-        {"store.pull", word_key(&Site::pull_policy, {"newer", "missing", "always", "never"})},
-        {"store.compression", word_key(&Site::compression, {"zstd", "lz4", "gzip", "none"})},
-        {"store.compression_level", number_key(&Site::compression_level, 0, 22)},
-        {"network.connections", number_key(&Site::connections, 1, 64)},
-        {"data.path", text_key(&Site::data_path)},
-        {"network.proxy", text_key(&Site::proxy)},
-        {"network.no_proxy", text_key(&Site::no_proxy)},
-        {"slurm.resolve_tags", word_key(&Site::resolve_tags, {"submit", "nodes"})},
-        {"slurm.client_in_container", flag_key(&Site::client_in_container)},
-        {"slurm.client_files", names_key(&Site::client_files)},
-        {"defaults.remap_root", flag_key(&Site::remap_root)},
-        {"defaults.mount_home", flag_key(&Site::mount_home)},
-        {"defaults.writable", flag_key(&Site::writable)},
-        {"defaults.entrypoint", flag_key(&Site::entrypoint)},
-        {"defaults.container_scope", word_key(&Site::container_scope, {"global", "job"})},
-        {"limits.tmpfs_size", size_key(&Site::tmpfs_size)},
-        {"limits.store_size", size_key(&Site::store_size)},
-        {"security.seccomp", word_key(&Site::seccomp, {"default", "off"})},
-        {"security.seccomp_allow", names_key(&Site::seccomp_allow)},
-        {"security.seccomp_deny", names_key(&Site::seccomp_deny)},
-        {"limits.store_age", number_key(&Site::store_age, 0, 36500, " days")},
-        {"limits.pull_memory", {Key::Type::text, set_pull_memory}},
-        {"devices.nvidia", word_key(&Site::nvidia, {"auto", "required", "off"})},
-        {"devices.driver_root", root_key(&Site::driver_root)},
-        {"devices.device_root", root_key(&Site::device_root)},
-        {"devices.rdma", word_key(&Site::rdma, {"auto", "all", "off"})},
-        {"devices.rdma_userspace", flag_key(&Site::rdma_userspace)},
-        {"devices.cdi", names_key(&Site::cdi)},
-        {"devices.cdi_folders", names_key(&Site::cdi_folders)},
-        {"events.log", place_key(&Site::event_log, "syslog", "an absolute path, \"syslog\" or \"\"")},
-        {"events.counters", place_key(&Site::counter_folder, "", "an absolute path of a folder or \"\"")},
-        {"hooks.folder", root_key(&Site::hook_folder)},
-        {"hooks.timeout", number_key(&Site::hook_seconds, 1, 600, " seconds")},
-        {"mount.cache_size", size_key(&Site::cache_bytes)},
-        {"security.mask", flag_key(&Site::mask)},
-        {"mount.volumes", word_key(&Site::volumes, {"none", "tmpfs"})},
-        {"mount.engine", word_key(&Site::mount_engine, {"berth", "unpack"})},
-        {"mount.threads", number_key(&Site::server_threads, 0, 256)},
-    };
-    return all;
-}
 
 std::vector<std::string> hosts_of(const toml::node& node, const std::string& key, const std::string& name) {
     const toml::array* list = node.as_array();
@@ -178,12 +25,13 @@ std::vector<std::string> hosts_of(const toml::node& node, const std::string& key
     return out;
 }
 
-Site::Registry registry_of(const toml::node& node, const std::string& host, const std::string& name) {
+Site::Registry registry_of(const toml::node& node, const std::string& host, const std::string& name, std::map<std::string, Site::Origin>& origins) {
     Site::Registry registry;
     const toml::table* table = node.as_table();
     if (!table) throw Error(cat(place(name, node.source()), ": registry.\"", printable(host), "\" must be a table"));
     for (const auto& [key, value] : *table) {
         std::string path = cat("registry.\"", printable(host), "\".", printable(key.str()));
+        origins[path] = {name, value.source().begin.line, {}};
         if (key.str() == "plain_http")
             registry.plain_http = value_of<bool>(value, path, name, "true or false");
         else if (key.str() == "ca")
@@ -200,12 +48,13 @@ void read_section(Site& site, const std::string& section, const toml::table& tab
     for (const auto& [key, value] : table) {
         std::string path = cat(section, ".", printable(key.str()));
         if (section == "registry") {
-            site.registries[std::string(key.str())] = registry_of(value, std::string(key.str()), name);
+            site.registries[std::string(key.str())] = registry_of(value, std::string(key.str()), name, site.origins);
             continue;
         }
         auto found = keys().find(path);
         if (found == keys().end()) throw Error(cat(place(name, key.source()), ": unknown key ", path, " (the known ones are in the commented file that comes with berth)"));
         found->second.set(site, value, path, name);
+        site.origins[path] = {name, value.source().begin.line, {}};
     }
 }
 
@@ -250,23 +99,76 @@ Site parse_site(std::string_view text, const std::string& name) {
     return site;
 }
 
-void apply_environment(Site& site, const std::vector<std::string>& environment) {
+std::string variable_of(const std::string& key) {
+    std::string name = "BERTH_";
+    for (char c : key) name += c == '.' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    return name;
+}
+
+namespace {
+
+void set_by_variable(Site& site, const std::string& key, const Key& meaning, const std::string& name, const std::string& value) {
+    uint64_t number = 0;
+    if (meaning.type == Key::Type::number && !parse_number(value, INT64_MAX, number)) throw Error(cat(name, "=", printable(value), " is no number"));
+    if (meaning.type == Key::Type::flag)
+        meaning.set(site, toml::value<bool>(parse_bool(value, name)), key, name);
+    else if (meaning.type == Key::Type::number)
+        meaning.set(site, toml::value<int64_t>(static_cast<int64_t>(number)), key, name);
+    else
+        meaning.set(site, toml::value<std::string>(value), key, name);
+}
+
+void refuse_locked(const Site& site, const std::string& key, const std::string& name) {
+    if (key.starts_with("policy.")) throw Error(cat(name, ": ", key, " can be set by the site's file only; unset the variable"));
+    for (const std::string& lock : site.locked)
+        if (key == lock || key.starts_with(lock + ".")) throw Error(cat(name, ": ", key, " is locked by ", site.origins.at("policy.locked").text(), " (policy.locked); unset the variable"));
+}
+
+}  // namespace
+
+void apply_environment(Site& site, const std::vector<std::string>& environment, Authority authority) {
     for (const auto& [key, meaning] : keys()) {
-        std::string name = "BERTH_";
-        for (char c : key) name += c == '.' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+        std::string name = variable_of(key);
         for (const std::string& text : environment) {
             if (!text.starts_with(name + "=")) continue;
-            std::string value = text.substr(name.size() + 1);
-            uint64_t number = 0;
-            if (meaning.type == Key::Type::number && !parse_number(value, INT64_MAX, number)) throw Error(cat(name, "=", printable(value), " is no number"));
-            if (meaning.type == Key::Type::flag)
-                meaning.set(site, toml::value<bool>(parse_bool(value, name)), key, name);
-            else if (meaning.type == Key::Type::number)
-                meaning.set(site, toml::value<int64_t>(static_cast<int64_t>(number)), key, name);
-            else
-                meaning.set(site, toml::value<std::string>(value), key, name);
+            std::string before = meaning.show(site);
+            set_by_variable(site, key, meaning, name, text.substr(name.size() + 1));
+            // What says the same as the file is no contradiction.
+            if (meaning.show(site) == before) continue;
+            if (authority == Authority::user) refuse_locked(site, key, name);
+            site.origins[key] = authority == Authority::user ? Site::Origin{{}, 0, name} : Site::Origin{{}, 0, "plugstack.conf"};
         }
     }
+}
+
+std::string Site::Origin::text() const { return !variable.empty() ? variable : file.empty() ? "default" : cat(file, ":", line); }
+
+std::vector<ShownKey> shown_site(const Site& site) {
+    std::vector<ShownKey> out;
+    auto add = [&](const std::string& key, const std::string& value) {
+        auto origin = site.origins.find(key);
+        out.push_back({key, value, origin == site.origins.end() ? Site::Origin() : origin->second});
+    };
+    for (const auto& [key, meaning] : keys()) add(key, meaning.show(site));
+    for (const auto& [host, registry] : site.registries) {
+        std::string table = cat("registry.\"", printable(host), "\".");
+        std::string mirrors;
+        for (const std::string& mirror : registry.mirrors) mirrors += cat(mirrors.empty() ? "" : ", ", quoted(mirror));
+        add(table + "ca", quoted(registry.ca));
+        add(table + "mirror", cat("[", mirrors, "]"));
+        add(table + "plain_http", registry.plain_http ? "true" : "false");
+    }
+    return out;
+}
+
+std::string shown_mistake(const std::string& message, std::string_view text, const std::string& name) {
+    if (!message.starts_with(name + ":")) return message;
+    std::vector<std::string> numbers = split(std::string_view(message).substr(name.size() + 1), ':');
+    uint64_t line = 0, column = 0;
+    std::vector<std::string> lines = split(text, '\n');
+    if (!parse_number(numbers[0], lines.size(), line) || line == 0) return message;
+    if (numbers.size() < 2 || !parse_number(numbers[1], lines[line - 1].size() + 1, column) || column == 0) column = 1;
+    return with_caret(message, lines[line - 1], column - 1);
 }
 
 uint64_t parse_size(std::string_view text, std::string_view setting) {

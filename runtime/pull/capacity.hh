@@ -1,6 +1,7 @@
 // How much of a pull goes on at once: what the site's memory and connections, and this process's CPUs, leave room for.
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "runtime/squash/compressor_pool.hh"
 
@@ -11,6 +12,8 @@ struct PullLimits {
     unsigned connections = 4;           ///< layers at a time, at most
     uint64_t memory = 128ULL << 20;     ///< bytes of the process
     unsigned threads = 0;               ///< that compress, at most; 0: one for each CPU that this process may use
+    uint64_t image_size = 0;            ///< bytes that an image's layers may have, packed; 0: no limit
+    std::string image_size_rule = {};   ///< "FILE:LINE: KEY" of that limit, for the error
 };
 
 struct Capacity {

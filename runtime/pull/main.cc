@@ -21,7 +21,9 @@
 #include "runtime/image/registry_error.hh"
 #include "runtime/image/source.hh"
 #include "runtime/plan/site_file.hh"
+#include "runtime/policy_facts.hh"
 #include "runtime/pull/cdi_command.hh"
+#include "runtime/pull/deadline.hh"
 #include "runtime/pull/daemons.hh"
 #include "runtime/pull/import.hh"
 #include "runtime/pull/login.hh"
@@ -53,15 +55,18 @@ struct Arguments {
     std::string reference;
 };
 
-pull::Options options_of(const Arguments& arguments, const plan::Reference& reference) {
+plan::Site site_of(const Arguments& arguments, const std::vector<std::string>& environment) {
+    std::vector<std::string> settings = environment;
+    settings.insert(settings.end(), arguments.settings.begin(), arguments.settings.end());
+    return pull::site_of(arguments.site, settings);
+}
+
+pull::Options options_of(const Arguments& arguments, const plan::Reference& reference, const plan::Site& site) {
     std::vector<std::string> environment = pull::environment_of_this_process();
     pull::Options out;
     out.policy = pull::parse_policy(arguments.policy);
     pull::set_daemon(out, reference, environment);
     out.keep = {arguments.keep_bytes, int64_t{24 * 3600} * arguments.keep_days};
-    std::vector<std::string> settings = environment;
-    settings.insert(settings.end(), arguments.settings.begin(), arguments.settings.end());
-    plan::Site site = pull::site_of(arguments.site, settings);
     out.limits = pull::pull_limits(site);
     out.limits.threads = arguments.threads;
     out.registry = pull::options_for(reference, arguments.user, site, environment);
@@ -69,16 +74,19 @@ pull::Options options_of(const Arguments& arguments, const plan::Reference& refe
     return out;
 }
 
-std::string pulled(const Arguments& arguments, pull::Meter& meter) {
+std::string pulled(const Arguments& arguments, pull::Output& output) {
     plan::Reference reference = plan::with_absolute_path(plan::parse_reference(arguments.reference), std::filesystem::current_path());
+    plan::Site site = site_of(arguments, pull::environment_of_this_process());
+    check_image_here(site, reference);
+    pull::Deadline deadline(site, output);
     store::Store store = store::Store::open(arguments.store);
-    return pull::pull(store, reference, options_of(arguments, reference), meter);
+    return pull::pull(store, reference, options_of(arguments, reference, site), output.meter());
 }
 
 /// Prints what the tag means now. One try: the nodes can ask as well.
 int resolve_tag(const Arguments& arguments) {
     plan::Reference reference = plan::parse_reference(arguments.reference);
-    pull::Options options = options_of(arguments, reference);
+    pull::Options options = options_of(arguments, reference, site_of(arguments, pull::environment_of_this_process()));
     options.registry.head_retries = 0;
     auto source = image::make_registry_source(reference, options.registry);
     auto answer = source->resolve();
@@ -157,7 +165,7 @@ int pull_image(const Arguments& arguments) {
     std::optional<PullEvent> event;
     try {
         event.emplace(arguments, output.meter());
-        std::string digest = pulled(arguments, output.meter());
+        std::string digest = pulled(arguments, output);
         output.done(digest);
         event->done(digest);
         return 0;

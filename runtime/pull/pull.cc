@@ -50,6 +50,7 @@ class Pull {
     Fd wait_for_turn(const std::string& digest) const;
     void fetch(const std::string& digest);
     Chain find_manifest(const std::string& digest);
+    void check_size(const image::Manifest& manifest) const;
     void fetch_image(const Chain& chain);
     void remember_tag(const std::string& digest) const;
 
@@ -173,7 +174,17 @@ void Pull::fetch(const std::string& digest) {
     for (const std::string& list : chain.lists) store_.put_list(list, chain.document.digest);
 }
 
+/// Packed, since that is what a manifest tells beforehand.
+void Pull::check_size(const image::Manifest& manifest) const {
+    uint64_t size = 0;
+    for (const image::Descriptor& layer : manifest.layers) size = layer.size > UINT64_MAX - size ? UINT64_MAX : size + layer.size;
+    const PullLimits& limits = options_.limits;
+    if (limits.image_size != 0 && size > limits.image_size)
+        throw Error(cat(what_, ": its layers have ", human_bytes(size), ", more than the ", human_bytes(limits.image_size), " of ", limits.image_size_rule));
+}
+
 void Pull::fetch_image(const Chain& chain) {
+    check_size(chain.manifest);
     std::string config = source().blob(chain.manifest.config);
     image::ImageDescription image = image::parse_config(config, chain.manifest.layers.size(), what_);
     std::vector<MissingLayer> missing;

@@ -32,6 +32,9 @@ PullLimits pull_limits(const plan::Site& site) {
         throw Error(cat("store.compression_level: ", site.compression, " has no level ", site.compression_level, "; ", highest == 0 ? "leave it at 0" : cat("write 0 to ", highest)));
     out.connections = site.connections;
     out.memory = site.pull_memory;
+    out.image_size = site.image_size;
+    auto origin = site.origins.find("limits.image_size");
+    out.image_size_rule = cat(origin == site.origins.end() ? "" : origin->second.text() + ": ", "limits.image_size");
     return out;
 }
 

@@ -68,9 +68,9 @@ int work(const VerifyArguments& arguments) {
 int verify_command(int argc, char** argv) {
     CLI::App app("Check every byte of the store.", "berth verify");
     VerifyArguments arguments;
-    app.add_option("--store", arguments.store, "directory of the store")->required();
-    app.add_option("--site", arguments.site, "site file, of which the registries are used");
-    app.add_option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS")->allow_extra_args(false);
+    app.add_option("--store", arguments.store, "directory of the store")->required()->group("");
+    app.add_option("--site", arguments.site, "site file, of which the registries are used")->group("");
+    app.add_option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS")->allow_extra_args(false)->group("");
     app.add_flag("--repair", arguments.repair, "fetch again what is damaged or missing");
     app.add_flag("-q,--quiet", arguments.quiet, "print nothing but problems");
     try {

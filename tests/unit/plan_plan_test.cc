@@ -20,7 +20,7 @@ Caller alice() {
     return caller;
 }
 
-HostFacts full_host() { return {host_paths(), {}, {}}; }
+HostFacts full_host() { return {host_paths(), {}, {}, {}, {}}; }
 
 /// The mounts onto `target`, in order.
 std::vector<Mount> mounts_at(const Plan& plan, const std::string& target) {
@@ -54,7 +54,7 @@ TEST_CASE("plan: the default mounts", "[plan]") {
 }
 
 TEST_CASE("plan: what the host lacks is left out", "[plan]") {
-    Plan plan = make_plan({}, alice(), {}, {}, {{"/dev/null"}, {}, {}}, {});
+    Plan plan = make_plan({}, alice(), {}, {}, {{"/dev/null"}, {}, {}, {}, {}}, {});
     CHECK(mounts_at(plan, "/dev/null").size() == 1);
     CHECK(mounts_at(plan, "/dev/mqueue").empty());
     CHECK(mounts_at(plan, "/etc/machine-id").empty());
@@ -158,7 +158,7 @@ TEST_CASE("plan: namespaces of its own show their own processes and cgroups", "[
     CHECK(mounts_at(plan, "/sys/fs/cgroup").at(0).kind == Mount::Kind::cgroup);
     CHECK(mounts_at(plan, "/sys/fs/cgroup").at(0).read_only);
     // The first version of cgroups cannot be shown so.
-    CHECK(mounts_at(make_plan(request, alice(), {}, {}, {{"/dev/null"}, {}, {}}, {}), "/sys/fs/cgroup").empty());
+    CHECK(mounts_at(make_plan(request, alice(), {}, {}, {{"/dev/null"}, {}, {}, {}, {}}, {}), "/sys/fs/cgroup").empty());
 }
 
 TEST_CASE("plan: what the caller could read or write of the kernel is masked, unless the site says otherwise", "[plan]") {

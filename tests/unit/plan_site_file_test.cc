@@ -146,3 +146,27 @@ TEST_CASE("site file: conf/berth.conf holds every key as a commented default", "
         CHECK(shipped.find(key) != std::string::npos);
     }
 }
+
+TEST_CASE("site file: every value can be shown with where it comes from", "[plan]") {
+    Site site = parse_site("[store]\npull = \"missing\"\n[limits]\ntmpfs_size = \"2048K\"\n[registry.\"r:5\"]\nmirror = [\"a\", \"b\"]\n", "/etc/berth/berth.conf");
+    apply_environment(site, {"BERTH_STORE_PATH=/s \"x\"", "BERTH_MOUNT_THREADS=3", "BERTH_STORE_PULL=missing"});
+    apply_environment(site, {"BERTH_DEFAULTS_ENTRYPOINT=true"}, Authority::site);
+    std::map<std::string, std::string> shown;
+    for (const ShownKey& key : shown_site(site)) shown[key.key] = key.value + " " + key.origin.text();
+    CHECK(shown["store.path"] == "\"/s \\\"x\\\"\" BERTH_STORE_PATH");
+    CHECK(shown["store.pull"] == "\"missing\" /etc/berth/berth.conf:2");
+    CHECK(shown["limits.tmpfs_size"] == "\"2M\" /etc/berth/berth.conf:4");
+    CHECK(shown["limits.store_size"] == "\"0\" default");
+    CHECK(shown["mount.threads"] == "3 BERTH_MOUNT_THREADS");
+    CHECK(shown["defaults.entrypoint"] == "true plugstack.conf");
+    CHECK(shown["devices.cdi_folders"] == "\"/etc/cdi /var/run/cdi\" default");
+    CHECK(shown["registry.\"r:5\".mirror"] == "[\"a\", \"b\"] /etc/berth/berth.conf:6");
+    CHECK(shown["registry.\"r:5\".plain_http"] == "false default");
+}
+
+TEST_CASE("site file: a mistake is shown with its line and a caret", "[plan]") {
+    std::string text = "[store]\npull = \"often\"\n[a\n";
+    CHECK(shown_mistake("f:2:8: wrong", text, "f") == "f:2:8: wrong\n  pull = \"often\"\n         ^");
+    CHECK(shown_mistake("f:3: no TOML", text, "f") == "f:3: no TOML\n  [a\n  ^");
+    for (const char* other : {"g:1:1: x", "f: x", "f:99:1: x", "f:"}) CHECK(shown_mistake(other, text, "f") == other);
+}

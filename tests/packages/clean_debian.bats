@@ -1,0 +1,129 @@
+#!/usr/bin/env bats
+# The Debian packages on a Debian 12 that has nothing else, in the order of a machine's life: installed, used, upgraded, removed, purged.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+  export repo tmp=$BATS_FILE_TMPDIR root=$BATS_FILE_TMPDIR/root
+  repo=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+  chmod 755 "$BATS_RUN_TMPDIR" "$tmp"
+  make -s -C "$repo" deb
+  mkdir "$root"
+  tar -xf "$("$repo/scripts/make-test-image" --base)" -C "$root"
+  mksquashfs "$root" "$tmp/image.sqsh" -noI -noD -noF -noX -quiet -no-progress > /dev/null
+  fetch_needs
+  mkdir "$root/packages"
+  cp "$repo"/build/deb/berth_*.deb "$repo"/build/deb/berth-slurm_*.deb "$tmp"/needs/*.deb "$root/packages"
+}
+
+# What the packages depend on and the clean Debian lacks, as apt says.
+fetch_needs() {
+  mkdir -p "$tmp/needs/partial" /var/cache/berth-test/needs
+  cp /var/cache/berth-test/needs/*.deb "$tmp/needs" 2> /dev/null || true
+  apt-get install -qq --download-only --no-install-recommends -y -o Dir::State::status="$root/var/lib/dpkg/status" -o Dir::State::extended_states=/dev/null \
+    -o Dir::Cache::archives="$tmp/needs" -o APT::Sandbox::User=root "$repo"/build/deb/berth_*.deb "$repo"/build/deb/berth-slurm_*.deb > "$tmp/apt.log" 2>&1 ||
+    { cat "$tmp/apt.log" >&2; return 1; }
+  rm -f "$tmp"/needs/berth*.deb
+  cp "$tmp"/needs/*.deb /var/cache/berth-test/needs
+}
+
+as_root() { "$repo/tests/packages/inside" "$root" 0 "$@"; }
+as_user() { "$repo/tests/packages/inside" "$root" 2100 "$@"; }
+
+fail() {
+  printf '%s\n' "$@" >&2
+  return 1
+}
+
+expect_equal() {
+  [[ $1 == "$2" ]] || fail "expected: $2" "got:      $1"
+}
+
+@test "the packages go onto a clean Debian with what they name as their needs" {
+  run -0 as_root sh -c 'dpkg --install /packages/*.deb'
+  run -0 as_root dpkg --verify berth berth-slurm
+  expect_equal "$output" ""
+}
+
+# What bash makes of the beginning of a line.
+completed() {
+  as_user bash -ec '. /usr/share/bash-completion/completions/berth; COMP_LINE=$1 COMP_POINT=${#1}; _berth; echo "${COMPREPLY[*]}"' bash "$1"
+}
+
+@test "what a person looks for is there" {
+  run -0 as_user berth --help
+  [[ $output == *"usage: berth"* ]] || fail "$output"
+  as_user /usr/libexec/berth/berth-pull --version
+  for page in man1/berth.1 man5/berth.conf.5 man7/berth-hooks.7 man8/spank_berth.8; do gzip -t "$root/usr/share/man/$page.gz"; done
+  as_user bash -ec '. /usr/share/bash-completion/completions/berth; complete -p berth'
+  expect_equal "$(completed 'berth pu')" pull
+  expect_equal "$(completed 'berth run --na')" --name
+  expect_equal "$(completed 'berth pull --policy ')" "newer missing always never"
+  zsh -n "$root/usr/share/zsh/vendor-completions/_berth"
+  expect_equal "$(grep -v '^#' "$root/etc/slurm/plugstack.conf.d/berth.conf")" "required spank_berth.so helper=/usr/bin/berth"
+  test -e "$(find "$root/usr/lib" -path '*/slurm-wlm/spank_berth.so')"
+  # All that the plugin links, Slurm's own symbols aside, is there.
+  as_user bash -c 'ldd /usr/lib/*/slurm-wlm/spank_berth.so' | grep -v 'not found' > /dev/null
+  ! as_user bash -c 'ldd /usr/lib/*/slurm-wlm/spank_berth.so /usr/bin/berth /usr/libexec/berth/berth-pull' | grep 'not found'
+}
+
+@test "a user has a store without a line of configuration, and runs a container" {
+  cp "$tmp/image.sqsh" "$root/srv/"
+  run as_user berth doctor --json
+  jq -e '.usable or (.findings | all(.verdict != "failed" or .advice != ""))' <<< "$output"
+  run -0 as_user berth run /srv/image.sqsh sh -c 'id -u; . /etc/os-release; echo $VERSION_ID'
+  expect_equal "$output" $'2100\n12'
+  run -0 as_user berth images
+  run -0 as_user berth run --name dev-box /srv/image.sqsh true
+  expect_equal "$(completed 'berth exec de')" dev-box
+  expect_equal "$(stat -c '%a %u' "$root/var/lib/berth" "$root/var/lib/berth/2100" | xargs)" "1777 0 700 2100"
+}
+
+@test "config tells where settings come from, and what is wrong with a file" {
+  printf '[store]\npull = "missing"\n' > "$root/etc/berth/berth.conf"
+  run -0 as_user env BERTH_MOUNT_THREADS=3 berth config show --json
+  expect_equal "$(jq -r '.keys[] | select(.key == "store.pull") | "\(.value) \(.origin.file):\(.origin.line)"' <<< "$output")" "missing /etc/berth/berth.conf:2"
+  expect_equal "$(jq -r '.keys[] | select(.key == "mount.threads") | "\(.value) \(.origin.variable)"' <<< "$output")" "3 BERTH_MOUNT_THREADS"
+  expect_equal "$(jq -r '.keys[] | select(.key == "store.path") | "\(.value) \(.origin.from)"' <<< "$output")" "/var/lib/berth/%U default"
+  run -0 as_user berth config check
+  chown 2100 "$root/etc/berth/berth.conf"
+  for words in "config check" "config show" images "run /srv/image.sqsh true"; do
+    # shellcheck disable=SC2086
+    run ! as_user berth $words
+    [[ $output == *"/etc/berth/berth.conf: it can be written by somebody else than root; run chown root"* ]] || fail "$words: $output"
+  done
+  chown 0 "$root/etc/berth/berth.conf"
+  chmod 666 "$root/etc/berth/berth.conf"
+  run -1 as_user berth config check
+  printf '[limits]\ntmpfs_size = "2X"\n' > "$root/srv/draft"
+  run -1 as_user berth config check /srv/draft
+  expect_equal "$output" $'/srv/draft:2:14: limits.tmpfs_size: \'2X\' is no size (write a number with K, M, G or T)\n  tmpfs_size = "2X"\n               ^'
+  chmod 644 "$root/etc/berth/berth.conf"
+}
+
+# A next version whose settings differ from those of this one.
+next_version() {
+  dpkg-deb -R "$root"/packages/berth_*.deb "$tmp/next"
+  sed -i 's/^Version: .*/Version: 99-1/' "$tmp/next/DEBIAN/control"
+  echo '# of the next version' >> "$tmp/next/etc/berth/berth.conf"
+  dpkg-deb --root-owner-group -Znone --build "$tmp/next" "$root/packages/next.deb" > /dev/null
+}
+
+@test "an edited berth.conf stays through an upgrade and a removal, and goes with a purge" {
+  printf '[store]\npull = "missing"\n' > "$root/etc/berth/berth.conf"
+  next_version
+  # The plugin's package wants its own runtime.
+  run ! as_root dpkg --install /packages/next.deb
+  run -0 as_root dpkg --remove berth-slurm
+  run -0 as_root dpkg --force-confold --install /packages/next.deb
+  grep -q 'pull = "missing"' "$root/etc/berth/berth.conf"
+  run -0 as_root dpkg --remove berth
+  [[ ! -e $root/usr/bin/berth ]]
+  grep -q 'pull = "missing"' "$root/etc/berth/berth.conf"
+  test -e "$root/etc/slurm/plugstack.conf.d/berth.conf"
+  run -0 as_root dpkg --purge berth berth-slurm
+  [[ ! -e $root/etc/berth ]]
+  expect_equal "$(find "$root/etc/slurm" -name 'berth*')" ""
+  # Users' images are theirs.
+  [[ -d $root/var/lib/berth/2100 ]]
+}
