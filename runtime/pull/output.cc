@@ -6,6 +6,7 @@
 
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/pull/output_file.hh"
 
 namespace berth::pull {
 
@@ -61,6 +62,9 @@ void Output::print_error(const Error& error) const {
     put(STDOUT_FILENO, cat("error ", error.exit_code(), " ", text, "\n"));
 }
 
-void Output::interrupted(int signal) const { print_error(Error(cat(meter_.status().title, ": interrupted"), 128 + signal)); }
+void Output::interrupted(int signal) const {
+    OutputFile::abandon_all();
+    print_error(Error(cat(meter_.status().title, ": interrupted"), 128 + signal));
+}
 
 }  // namespace berth::pull

@@ -49,6 +49,37 @@ teardown() {
   run -0 in_home "srun -w n1 --container-image=./saved/a.sqsh test -e /opt/named; srun -w n1 berth rm save-test"
 }
 
+a_save_runs() {
+  pgrep -f '^/.*berth-pull save' > "$BATS_TEST_TMPDIR/saver"
+}
+
+save_has_ended() {
+  ! kill -0 "$(cat "$BATS_TEST_TMPDIR/saver")" && ! kill -0 "$step"
+}
+
+# bats test_tags=cgroup
+@test "a step that is cancelled while it is saved ends at once, with the file as it was before" {
+  in_home 'echo before > saved/a.sqsh'
+  for how in job step; do
+    in_home "srun -w n1 --container-image=$image --container-save=saved/a.sqsh sh -c 'head -c 300000000 /dev/urandom > /opt/work'" > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    step=$!
+    wait_until 30 a_save_runs
+    # Nothing of what it reads or writes may hold it up.
+    kill -STOP "$(cat "$BATS_TEST_TMPDIR/saver")"
+    job=$(root squeue --noheader --format %A)
+    [[ $how == job ]] || job=$job.0
+    root scancel "$job"
+    wait_until 5 save_has_ended
+    wait "$step" || true
+    output=$(cat "$BATS_TEST_TMPDIR/out")
+    expect_output_like "cancelled while its container was saved"
+    expect_equal "$(alice ls -A saved)" a.sqsh
+    expect_equal "$(alice cat saved/a.sqsh)" before
+    expect_no_leftovers
+  done
+  wait_until 30 "$box" status
+}
+
 # bats test_tags=cgroup
 @test "a step that is cancelled in its work is saved, and leaves nothing else" {
   in_home 'rm -f started'
