@@ -1,5 +1,7 @@
 #include "runtime/plan/plan.hh"
 
+#include <linux/capability.h>
+
 #include <algorithm>
 
 #include "runtime/base/error.hh"
@@ -221,6 +223,15 @@ void set_workdir(Plan& plan, const Request& request, const ImageConfig& image) {
                         " lies below /proc and could lead out of the container; use --container-workdir to name another one"));
 }
 
+/// Package managers write into directories that nobody may write to (0555 in images of the Red Hat family), and root mounts. Host name: who has one of his own sets it.
+void set_capabilities(Plan& plan, const OwnNamespaces& unshare) {
+    for (int capability : {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER, CAP_FSETID, CAP_SETFCAP, CAP_SYS_CHROOT, CAP_SYS_ADMIN})
+        if (plan.remap_root) plan.capabilities |= 1ULL << capability;
+    if (!unshare.uts) return;
+    plan.capabilities |= 1ULL << CAP_SYS_ADMIN;
+    plan.system_calls.allow.insert(plan.system_calls.allow.end(), {"sethostname", "setdomainname"});
+}
+
 }  // namespace
 
 const std::vector<std::string>& host_paths() {
@@ -241,6 +252,7 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
     Plan plan;
     plan.remap_root = request.remap_root.value_or(site.remap_root);
     plan.system_calls = {site.seccomp == "default", site.seccomp_allow, site.seccomp_deny};
+    set_capabilities(plan, request.unshare);
     plan.writable = request.writable.value_or(site.writable);
     plan.unshare = request.unshare;
     plan.tmpfs_size = site.tmpfs_size;

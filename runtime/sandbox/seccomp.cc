@@ -32,6 +32,9 @@ constexpr const char* faked_calls[] = {"chown",      "chown32",    "fchown",    
                                        "setregid32", "setresuid",  "setresuid32", "setresgid",   "setresgid32", "setfsuid",   "setfsuid32",
                                        "setfsgid",   "setfsgid32", "setgroups",   "setgroups32", "capset"};
 
+// Root inside may have these over the container's own mounts.
+constexpr const char* roots_calls[] = {"fsconfig", "fsmount", "fsopen", "fspick", "mount", "mount_setattr", "move_mount", "open_tree", "umount", "umount2"};
+
 constexpr scmp_datum_t namespace_flags = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 
 void check(int result, const std::string& doing) {
@@ -116,9 +119,15 @@ void refuse_socket_families(Builder& filter) {
     filter.answer("socketcall", ENOSYS);
 }
 
+/// The names of refused_calls() that these rules refuse.
+bool refuses(const FilterRules& rules, const std::string& name) {
+    bool roots = rules.fake_root && std::find(std::begin(roots_calls), std::end(roots_calls), name) != std::end(roots_calls);
+    return rules.confine && has(refused_calls(), name.c_str()) && !has(rules.allow, name.c_str()) && !roots;
+}
+
 void confine(Builder& filter, const FilterRules& rules) {
     for (const std::string& name : refused_calls())
-        if (!has(rules.allow, name.c_str())) filter.answer(name, EPERM);
+        if (refuses(rules, name)) filter.answer(name, EPERM);
     refuse_namespaces(filter, rules);
     if (!has(rules.allow, "socket") && !has(rules.deny, "socket")) refuse_socket_families(filter);
 }
@@ -138,8 +147,7 @@ void fake_root(Builder& filter, const std::vector<std::string>& deny) {
 /// What a site adds. A call that is refused anyway, perhaps only for some arguments, needs no second rule and could not have one.
 void refuse_more(Builder& filter, const FilterRules& rules) {
     for (const std::string& name : rules.deny) {
-        bool refused = rules.confine && has(refused_calls(), name.c_str()) && !has(rules.allow, name.c_str());
-        if (!refused && !filter.answer(name, EPERM)) no_such_call(name, "seccomp_deny");
+        if (!refuses(rules, name) && !filter.answer(name, EPERM)) no_such_call(name, "seccomp_deny");
     }
 }
 

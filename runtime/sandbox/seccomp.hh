@@ -8,7 +8,7 @@ namespace berth::sandbox {
 
 struct FilterRules {
     bool confine = false;    ///< refuse the calls of refused_calls()
-    bool fake_root = false;  ///< changes of owner, ids, groups and capabilities, and the making of device nodes, return 0 and do nothing
+    bool fake_root = false;  ///< changes of owner, ids, groups and capabilities, and the making of device nodes, return 0 and do nothing; mounts are not refused
     std::vector<std::string> allow;  ///< names of calls that are not refused after all
     std::vector<std::string> deny;   ///< names of calls that are refused besides
 };
