@@ -10,6 +10,7 @@
 #include "runtime/cli/listing.hh"
 #include "runtime/container_use.hh"
 #include "runtime/facts.hh"
+#include "runtime/step_scope.hh"
 #include "runtime/task_process.hh"
 
 namespace berth::cli {
@@ -25,7 +26,9 @@ std::vector<std::string> command_in(const RunOptions& options, const UsedContain
 
 }  // namespace
 
-ContainerFolder containers_of_caller() { return open_container_folder(site_of_caller(), caller_of_this_process()); }
+ContainerFolder containers_of_caller(uint32_t job) {
+    return open_container_folder(site_of_caller(), caller_of_this_process(), job == 0 ? "global" : job_scope(job));
+}
 
 void show_note(const std::string& line) { std::fprintf(stderr, "berth: %s\n", line.c_str()); }
 
@@ -40,7 +43,7 @@ int save_after(Saver& saver, int upper, int code, const std::string& output) {
 int run_named(const RunOptions& options) {
     plan::Site site = site_of_caller();
     plan::Caller caller = caller_of_this_process();
-    ContainerFolder folder = open_container_folder(site, caller);
+    ContainerFolder folder = containers_of_caller(options.job);
     ContainerStart start{plan::parse_container_name(options.name), options.request, options.mounts, options.request.image.empty(), caller, {}, site, {show_note, {}, -1, {}, {}}};
     // What this command wants for itself is no property of the container.
     start.request.env.clear();
