@@ -261,7 +261,7 @@ bool end_container(const StartedContainer& container, std::chrono::milliseconds 
     // A task that made itself undumpable (ssh-agent does) can be recognised only with this.
     sandbox::raise_capabilities(kept_capabilities);
     bool ended = sandbox::kill_inhabitants(container.proc.get(), container.user_namespace.get(), patience);
-    sandbox::drop_capabilities(kept_capabilities);
+    sandbox::drop_capabilities(kept_capabilities, container.capabilities);
     return ended;
 }
 

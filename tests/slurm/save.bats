@@ -50,7 +50,11 @@ teardown() {
 }
 
 a_save_runs() {
-  pgrep -f '^/.*berth-pull save' > "$BATS_TEST_TMPDIR/saver"
+  local pid
+  for pid in $(berth_processes); do
+    [[ $(tr '\0' ' ' < "/proc/$pid/cmdline") != *berth-pull\ save* ]] || echo "$pid"
+  done > "$BATS_TEST_TMPDIR/saver"
+  [[ -s $BATS_TEST_TMPDIR/saver ]]
 }
 
 save_has_ended() {
@@ -78,6 +82,14 @@ save_has_ended() {
     expect_no_leftovers
   done
   wait_until 30 "$box" status
+}
+
+@test "what root inside wrote is saved, and what its tasks left running is ended before" {
+  run -0 contained --container-remap-root --container-save=saved/a.sqsh sh -c 'mkdir -m 0 /opt/closed; echo x > /opt/closed/x; chmod 0 /opt/closed/x; sleep 600 > /dev/null 2>&1 &'
+  expect_output_like "saved the container as"
+  run -0 in_home "srun -w n1 --container-image=./saved/a.sqsh --container-remap-root cat /opt/closed/x 2> /dev/null"
+  expect_equal "$output" x
+  expect_no_leftovers
 }
 
 # bats test_tags=cgroup
