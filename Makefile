@@ -71,7 +71,7 @@ programs := $(if $(berth_sources),$(BUILD)/berth) $(if $(pull_sources),$(BUILD)/
 plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel)
 
-.PHONY: all check fuzz fuzz-run fuzz-programs bench-again bench-image bench-io bench-start soak soak-run install rpm tidy format check-layers check-rows check-exports clean help
+.PHONY: all check fuzz fuzz-run fuzz-programs bench-again bench-image bench-io bench-srun bench-start soak soak-run install rpm tidy format check-layers check-rows check-exports clean help
 all: $(programs) $(plugin) $(tests) compile_commands.json
 
 # Objects depend on this file, which changes only when the flags do.
@@ -191,10 +191,14 @@ install: $(programs) $(plugin)
 	  sed 's|@LIBEXECDIR@|$(LIBEXECDIR)|; s|@BINDIR@|$(PREFIX)/bin|' conf/plugstack.conf.d/berth.conf > $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d/berth.conf
 	for page in $(wildcard man/*.[1-8]); do section=$${page##*.}; install -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$$section/$${page##*/}; done
 
-# Start latency beside the peers that are installed (unshare, bwrap, ch-run, crun, podman, srun), and where it goes; as an ordinary user, with /dev/fuse usable.
+# Start latency beside the peers that are installed (unshare, bwrap, ch-run, crun, podman), and where it goes; as an ordinary user, with /dev/fuse usable.
 bench-start: all
 	python3 tests/bench/start.py $(BUILD)/berth $(BUILD)/tests/inside
 	$(BUILD)/tests/kernel '[bench]'
+
+# What a container adds to a step, with 1 and 8 tasks: in a box that is up and whose registry and stores have the image (scripts/make-test-image); as root.
+bench-srun: all
+	scripts/slurm-in-a-box run -u alice -- salloc -Q -w n1 -n8 --overcommit python3 - $(IMAGE) < tests/bench/srun.py
 
 # A pull of a large generated image beside its parts run alone (igzip, openssl, tar2sqfs) and the peers that are installed (podman, charliecloud, skopeo
 # with umoci, mksquashfs; all are Debian packages); SCALE=1 is 3.6 GB. As an ordinary user, or podman is left out.
@@ -231,7 +235,7 @@ clean:
 	rm -rf build build-* compile_commands.json
 
 help:
-	@echo 'targets: all check fuzz fuzz-run bench-again bench-image bench-io bench-start soak soak-run install rpm tidy format check-layers check-rows clean help'
+	@echo 'targets: all check fuzz fuzz-run bench-again bench-image bench-io bench-srun bench-start soak soak-run install rpm tidy format check-layers check-rows clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR)'
 	@echo '          SAN=address,undefined | thread   COV=1   ISAL=$(ISAL)   STATIC=   SCALE=$(SCALE)   SECONDS=$(SECONDS)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'

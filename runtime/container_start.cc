@@ -18,15 +18,17 @@
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/mount/accounts.hh"
 #include "runtime/mount/edits.hh"
 #include "runtime/mount/root.hh"
 #include "runtime/mount/server.hh"
+#include "runtime/mount/upper.hh"
+#include "runtime/mount/upper_layer.hh"
 #include "runtime/sandbox/capabilities.hh"
 #include "runtime/sandbox/init.hh"
 #include "runtime/sandbox/processes.hh"
 #include "runtime/sandbox/seccomp.hh"
 #include "runtime/sandbox/user_namespace.hh"
+#include "runtime/squash/data.hh"
 
 namespace berth {
 
@@ -132,15 +134,25 @@ void enter_workdir(const std::string& path) {
     if (::fchdir(directory.get()) != 0) throw SysError(cat("entering the working directory ", printable(path, 4096)));
 }
 
-/// The edits that are done with before anything of the image is mounted.
-std::set<size_t> prepare_accounts(const ContainerImage& image, const Fd& staging, const std::vector<plan::Edit>& edits) {
+/// All of a small file of the image, before the image is mounted.
+std::string content_of(const ContainerImage& image, const squash::FileData& data, const std::string& path) {
     std::vector<Fd> files;
     for (const Fd& layer : image.layers) {
         files.emplace_back(::fcntl(layer.get(), F_DUPFD_CLOEXEC, 0));
         if (!files.back()) throw SysError("opening a layer once more");
     }
     squash::DataReader reader(std::move(files), image.index.layers(), 1 << 20);
-    return mount::write_accounts(image.index, reader, mount::staging_directory(staging.get(), "upper").get(), edits);
+    std::string out(data.size, '\0');
+    if (reader.read(data, 0, out.data(), out.size()) != static_cast<long>(out.size())) throw SysError(cat("reading ", printable(path, 4096), " of the image"), EIO);
+    return out;
+}
+
+/// The edits that are done with before anything of the image is mounted.
+std::set<size_t> prepare_upper(const ContainerImage& image, const Fd& staging, const std::vector<plan::Edit>& edits, const std::vector<mount::Source>& sources, bool saved) {
+    mount::UpperFacts facts{image.index, sources, saved, [&](const squash::FileData& data, const std::string& path) { return content_of(image, data, path); }};
+    mount::UpperLayer layer = mount::upper_layer(edits, facts);
+    mount::write_upper(layer, image.index, mount::staging_directory(staging.get(), "upper").get());
+    return std::move(layer.done);
 }
 
 /// The container's root over what is mounted at staging/lower, and the directory that takes what is written to it.
@@ -178,8 +190,8 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     Fd lower = mount::staging_directory(staging.get(), "lower");
     std::set<size_t> done;
     // What is kept on disk has these lines from its first run.
-    if (!directory && !disk && !image.root) done = prepare_accounts(image, staging, plan.edits);
-    watch.lap("accounts");
+    if (!directory && !disk && !image.root) done = prepare_upper(image, staging, plan.edits, sources, storage.saved);
+    watch.lap("upper");
     bool own_files = !image.root;
     if (directory) {
         // Its owners stay who they are: the caller's files are the caller's in the container.

@@ -22,6 +22,7 @@ struct Phase {
 struct ContainerStorage {
     std::string path;              ///< a folder with the directories upper and work; empty: memory, gone with the container
     std::string source = "berth";  ///< name of its root in the mount table
+    bool saved = false;            ///< what it has written to memory becomes an image at its end
 };
 
 /// A namespace besides those of users and mounts that a container has of its own.

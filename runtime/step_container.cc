@@ -129,7 +129,9 @@ class OwnContainer : public StepContainer {
         if (!opened.digest.empty()) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", opened.digest));
         if (std::string path = save_path_of(start); !path.empty()) saver_.emplace(start, record_of(start, opened), cat("of step ", start.step.job, ".", start.step.step), path);
         start.tasks.listen(address_.listen());
-        container_ = start_container(plan_, std::move(opened.image), start.site);
+        ContainerStorage storage;
+        storage.saved = saver_.has_value();
+        container_ = start_container(plan_, std::move(opened.image), start.site, storage);
         kept_ = start.wanted.env;
         entrypoint_ = changes_of_entrypoint(start, container_, plan_.entrypoint, plan::environment_changes(plan_.environment, entrypoint_environment(start)));
     }

@@ -50,9 +50,21 @@ Fd open_in_root(int root, const std::string& path, int flags, mode_t mode) {
     return fd;
 }
 
+Fd find_in_root(int root, const std::string& path, int flags) {
+    Fd fd(openat2(root, path, flags, 0, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS));
+    if (!fd && errno != ENOENT) throw SysError(cat("opening ", printable(path, 4096), " in the container's root"));
+    return fd;
+}
+
 Fd open_beneath(int directory, const std::string& path, int flags, mode_t mode) {
     Fd fd(openat2(directory, path, flags, mode, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS));
     if (!fd) throw SysError(cat("opening ", printable(path, 4096)));
+    return fd;
+}
+
+Fd find_beneath(int directory, const std::string& path, int flags) {
+    Fd fd(openat2(directory, path, flags, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS));
+    if (!fd && errno != ENOENT && errno != ENOTDIR && errno != ELOOP && errno != EXDEV) throw SysError(cat("opening ", printable(path, 4096)));
     return fd;
 }
 

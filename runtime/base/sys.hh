@@ -24,8 +24,14 @@ Fd open_if_exists(int directory, const std::string& path, int flags);
 /// no magic links; a component walk on kernels without openat2). Throws SysError.
 Fd open_in_root(int root, const std::string& path, int flags, mode_t mode = 0);
 
+/// As open_in_root, but an empty Fd when there is nothing (ENOENT).
+Fd find_in_root(int root, const std::string& path, int flags);
+
 /// Opens `path` below `directory` following no symlink at all and never leaving it. Throws SysError.
 Fd open_beneath(int directory, const std::string& path, int flags, mode_t mode = 0);
+
+/// As open_beneath, but an empty Fd when there is nothing, or a symlink on the way.
+Fd find_beneath(int directory, const std::string& path, int flags);
 
 /// The whole content of a descriptor or file. Throws Error when it is longer than `limit` bytes.
 std::string read_all(int fd, size_t limit, const std::string& what);

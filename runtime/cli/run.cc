@@ -92,7 +92,9 @@ int run(int argc, char** argv) {
     sigset_t watched = forwarded_signals();
     ::sigprocmask(SIG_BLOCK, &watched, nullptr);
     std::unique_ptr<Saver> saver = make_saver(options, opened, caller, site);
-    StartedContainer container = start_container(decided, std::move(opened.image), site);
+    ContainerStorage storage;
+    storage.saved = saver != nullptr;
+    StartedContainer container = start_container(decided, std::move(opened.image), site, storage);
     phases.mark(container.phases);
     adopt_orphans(container);
     {

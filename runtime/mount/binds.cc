@@ -39,9 +39,9 @@ uint64_t propagation_of(const plan::Mount& mount) {
     return MS_PRIVATE;
 }
 
-/// O_DIRECTORY first: it makes an automounter mount what a plain O_PATH leaves alone.
+/// O_DIRECTORY first: it makes an automounter mount what a plain O_PATH leaves alone. A device is no directory, or one in /dev.
 Fd open_source(const plan::Mount& mount, const std::string& doing) {
-    Fd source(::open(mount.source.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    Fd source(::open(mount.source.c_str(), O_PATH | (mount.device ? 0 : O_DIRECTORY) | O_CLOEXEC));
     if (!source && errno == ENOTDIR) source.reset(::open(mount.source.c_str(), O_PATH | O_CLOEXEC));
     if (source || (mount.optional && (errno == ENOENT || errno == ENOTDIR))) return source;
     int number = errno;
@@ -101,18 +101,21 @@ std::pair<const char*, std::vector<sys::MountOption>> file_system_of(const plan:
     return {"tmpfs", options};
 }
 
-/// What is laid over `target`: an empty directory, or the container's /dev/null.
-Fd new_mask(const Root& root, int target, const plan::Mount& mount, const std::string& doing) {
-    if (S_ISDIR(sys::stat_of(target, doing).st_mode)) return sys::new_mount("tmpfs", {{"source", "berth"}, {"mode", "0555"}, {"size", "4k"}}, static_cast<unsigned>(flags_of(mount)));
-    Fd null = sys::open_tree_clone(root.open("/dev/null", Missing::fails).get(), false, "/dev/null");
-    sys::set_mount_attributes(null.get(), MOUNT_ATTR_RDONLY, 0, false, doing);
-    return null;
+/// What is laid over `target`: an empty directory, one for all, or the container's /dev/null.
+Fd new_mask(const Root& root, int target, const plan::Mount& mount, Fd& empty, const std::string& doing) {
+    if (!S_ISDIR(sys::stat_of(target, doing).st_mode)) {
+        Fd null = sys::open_tree_clone(root.open("/dev/null", Missing::fails).get(), false, "/dev/null");
+        sys::set_mount_attributes(null.get(), MOUNT_ATTR_RDONLY, 0, false, doing);
+        return null;
+    }
+    if (!empty) empty = sys::new_mount("tmpfs", {{"source", "berth"}, {"mode", "0555"}, {"size", "4k"}}, static_cast<unsigned>(flags_of(mount)));
+    return sys::open_tree_clone(empty.get(), false, "an empty directory");
 }
 
-void attach_mask(const Root& root, const plan::Mount& mount, const std::string& doing) {
+void attach_mask(const Root& root, const plan::Mount& mount, Fd& empty, const std::string& doing) {
     try {
         Fd target = root.open(mount.target, Missing::fails);
-        sys::move_mount_to(new_mask(root, target.get(), mount, doing).get(), target.get(), printable(mount.target, 4096));
+        sys::move_mount_to(new_mask(root, target.get(), mount, empty, doing).get(), target.get(), printable(mount.target, 4096));
     } catch (const SysError& error) {
         // A node's /proc that is not mounted, or not with these.
         if (error.number() != ENOENT) throw Error(cat(doing, ": ", error.what()));
@@ -157,12 +160,12 @@ std::vector<Source> take_sources(const std::vector<plan::Edit>& edits, Fd own_pr
     return sources;
 }
 
-void attach(Root& root, const plan::Mount& mount, const std::string& origin, const Source& source) {
+void attach(Root& root, const plan::Mount& mount, const std::string& origin, const Source& source, Fd& empty) {
     using Kind = plan::Mount::Kind;
     bool fresh = mount.kind != Kind::bind && mount.kind != Kind::proc;
     if (!fresh && !source.tree) return;
     std::string doing = described(mount, origin);
-    if (mount.kind == Kind::mask) return attach_mask(root, mount, doing);
+    if (mount.kind == Kind::mask) return attach_mask(root, mount, empty, doing);
     Fd target = open_target(root, mount, fresh || source.directory, doing);
     try {
         Fd made = fresh ? new_file_system(mount) : Fd();

@@ -20,9 +20,9 @@ constexpr size_t account_file_limit = 16 << 20, loader_cache_limit = 16 << 20;
 /// Executes one action; the edit's place in the plan selects its source.
 class Executor {
   public:
-    Executor(Root& root, const plan::Edit& edit, const Source& source) : root_(root), edit_(edit), source_(source) {}
+    Executor(Root& root, const plan::Edit& edit, const Source& source, Fd& empty) : root_(root), edit_(edit), source_(source), empty_(empty) {}
 
-    void operator()(const plan::Mount& mount) const { attach(root_, mount, edit_.origin, source_); }
+    void operator()(const plan::Mount& mount) const { attach(root_, mount, edit_.origin, source_, empty_); }
 
     void operator()(const plan::Unmount& wanted) const {
         std::string what = cat(printable(wanted.target, 4096), " (", edit_.origin, ")");
@@ -128,13 +128,15 @@ class Executor {
     Root& root_;
     const plan::Edit& edit_;
     const Source& source_;
+    Fd& empty_;
 };
 
 }  // namespace
 
 void apply_edits(Root& root, const std::vector<plan::Edit>& edits, const std::vector<Source>& sources, const std::set<size_t>& done) {
+    Fd empty;
     for (size_t i = 0; i < edits.size(); ++i)
-        if (!done.contains(i)) std::visit(Executor(root, edits[i], sources[i]), edits[i].action);
+        if (!done.contains(i)) std::visit(Executor(root, edits[i], sources[i], empty), edits[i].action);
 }
 
 namespace {

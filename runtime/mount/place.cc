@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "runtime/base/error.hh"
@@ -23,16 +24,6 @@ std::string joined(const std::vector<std::string>& parts) {
     std::string path = "/";
     for (const std::string& part : parts) path.append(path.size() > 1 ? "/" : "").append(part);
     return path;
-}
-
-/// The object itself, symlinks not followed in the last part; empty when it is missing.
-Fd open_object(int root, const std::string& path) {
-    try {
-        return sys::open_in_root(root, path, O_PATH | O_NOFOLLOW);
-    } catch (const SysError& error) {
-        if (error.number() != ENOENT) throw;
-        return {};
-    }
 }
 
 std::string link_text(int link, const std::string& path) {
@@ -73,7 +64,8 @@ class Walk {
         bool last = todo_.empty();
         done_.push_back(std::move(part));
         std::string here = joined(done_);
-        Fd object = open_object(root_.fd(), here);
+        // The object itself: symlinks are not followed in the last part.
+        Fd object = sys::find_in_root(root_.fd(), here, O_PATH | O_NOFOLLOW);
         if (!object) {
             if (!last) make_directory();
             return;
@@ -122,7 +114,22 @@ class Walk {
 
 }  // namespace
 
+std::optional<Root::Place> Root::plain_place(const std::string& path) const {
+    // With "..", what comes before it would have to be looked at.
+    for (const std::string& part : split(path, '/'))
+        if (part == "." || part == "..") return std::nullopt;
+    size_t slash = path.rfind('/');
+    Place place;
+    place.name = path.substr(slash + 1);
+    place.parent = sys::find_beneath(fd(), slash == 0 ? "." : path.substr(1, slash - 1), O_PATH | O_DIRECTORY);
+    if (place.name.empty() || !place.parent) return std::nullopt;
+    place.own = owns(place.parent.get());
+    return place;
+}
+
 Root::Place Root::place(const std::string& path, bool follow_last, Where where) const {
+    if (!follow_last)
+        if (std::optional<Place> plain = plain_place(path)) return std::move(*plain);
     return Walk(*this, path, where).run(follow_last);
 }
 
@@ -132,18 +139,29 @@ void Root::check_may_create(const Place& place, const std::string& path, Where w
                     place.redirected ? ", by a symlink" : ""));
 }
 
-Fd Root::open(const std::string& path, Missing missing, Where where, mode_t mode) const {
-    try {
-        return sys::open_in_root(fd(), path, O_PATH);
-    } catch (const SysError& error) {
-        if (error.number() != ENOENT || missing == Missing::fails) throw;
-    }
-    Place at = place(path, true, where);
-    check_may_create(at, path, where);
-    int failed = missing == Missing::directory ? ::mkdirat(at.parent.get(), at.name.c_str(), mode)
-                                               : ::mknodat(at.parent.get(), at.name.c_str(), S_IFREG | 0644, 0);
+namespace {
+
+/// False when there is something of that name.
+bool make(const Root::Place& at, const std::string& path, Missing missing, mode_t mode) {
+    int failed = missing == Missing::directory ? ::mkdirat(at.parent.get(), at.name.c_str(), mode) : ::mknodat(at.parent.get(), at.name.c_str(), S_IFREG | 0644, 0);
     if (failed != 0 && errno != EEXIST) throw SysError(cat("creating ", printable(path, 4096), " in the container"));
-    return sys::open_beneath(at.parent.get(), at.name, O_PATH | O_NOFOLLOW);
+    return failed == 0;
+}
+
+}  // namespace
+
+Fd Root::open(const std::string& path, Missing missing, Where where, mode_t mode) const {
+    if (missing == Missing::fails) return sys::open_in_root(fd(), path, O_PATH);
+    if (Fd existing = sys::find_in_root(fd(), path, O_PATH)) return existing;
+    std::optional<Place> at = plain_place(path);
+    if (at) check_may_create(*at, path, where);
+    // What is there, but was not found, is a symlink to nothing: what is made is made where it leads.
+    if (!at || !make(*at, path, missing, mode)) {
+        at = place(path, true, where);
+        check_may_create(*at, path, where);
+        make(*at, path, missing, mode);
+    }
+    return sys::open_beneath(at->parent.get(), at->name, O_PATH | O_NOFOLLOW);
 }
 
 }  // namespace berth::mount

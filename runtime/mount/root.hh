@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -52,6 +53,9 @@ class Root {
         bool redirected = false;  ///< a symlink was followed on the way
     };
     Place place(const std::string& path, bool follow_last, Where where = Where::own) const;
+
+    /// The same for a path whose directories are all there, with no symlink among them; nothing for any other.
+    std::optional<Place> plain_place(const std::string& path) const;
 
     /// Throws Error when nothing new may be put at `place`, found by looking up `path`.
     static void check_may_create(const Place& place, const std::string& path, Where where = Where::own);

@@ -35,9 +35,12 @@ void drop_capabilities(uint64_t keep, uint64_t bounding) {
     if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0) throw SysError("clearing the ambient capabilities");
     // The kernel may know capabilities that these headers do not: it says where its list ends.
     for (unsigned long capability = 0;; ++capability) {
-        int held = ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0);
+        bool stays = capability < 64 && (bounding >> capability & 1) != 0;
+        if (stays || ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0) continue;
+        int number = errno, held = ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0);
         if (held < 0) break;
-        if (held > 0 && (bounding >> capability & 1) == 0 && ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) throw SysError("emptying the capability bounding set");
+        // Who may not drop one need not where it has gone already.
+        if (held > 0) throw SysError("emptying the capability bounding set", number);
     }
     set_capabilities(keep, 0);
 }
