@@ -75,7 +75,8 @@ void Sentinel::start() {
 
 Sentinel::~Sentinel() {
     if (pid_ < 0) return;
-    kill(pid_, SIGKILL);
+    // By its handle: slurmstepd, which waits for any child, may have taken it already.
+    syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
     while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
 }
