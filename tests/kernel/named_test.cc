@@ -96,7 +96,9 @@ TEST_CASE("beside a running container another one has its files, and mounts and 
         read_only.writable = false;
         UsedContainer first = scene.use("c", read_only);
         run_task(first.joined.container, [] { return write_to("/run/in-memory", "first"); });
-        UsedContainer second = scene.use("c:no_exec", with_root());
+        plan::Request writable = with_root();
+        writable.writable = true;
+        UsedContainer second = scene.use("c:no_exec", writable);
         std::string text = run_task(second.joined.container, [] { return in_order({cat(getuid()), exists("/run/in-memory"), write_to("/new", "second"), slurp("/etc/hello")}); });
         text += run_task(first.joined.container, [] { return in_order({slurp("/new"), write_to("/new", "first"), slurp("/run/in-memory")}); });
         leave(std::move(first.connection));
