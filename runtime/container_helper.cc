@@ -29,7 +29,9 @@ constexpr auto survivors_patience = std::chrono::seconds(5);
 /// Answers those who join, ask or stop the container.
 class Helper {
   public:
-    Helper(Fd listener, Fd first, const plan::Plan& plan, const StartedContainer& container) : listener_(std::move(listener)), plan_(plan), container_(container) {
+    /// `life_line`: -1, or a descriptor that becomes readable when the container must end.
+    Helper(Fd listener, Fd first, const plan::Plan& plan, const StartedContainer& container, int life_line = -1)
+        : listener_(std::move(listener)), plan_(plan), container_(container), life_line_(life_line) {
         add(std::move(first));
     }
 
@@ -39,7 +41,9 @@ class Helper {
             clients_.remove_if([](const Client& client) { return client.gone; });
             std::vector<pollfd> waiting = {{listener_.get(), POLLIN, 0}};
             for (const Client& client : clients_) waiting.push_back({client.socket.get(), static_cast<short>(POLLIN | (client.outbox.empty() ? 0 : POLLOUT)), 0});
+            waiting.push_back({life_line_, POLLIN, 0});
             if (::poll(waiting.data(), waiting.size(), -1) < 0) continue;
+            stopping_ |= waiting.back().revents != 0;
             size_t position = 0;
             for (Client& client : clients_)
                 if (waiting[++position].revents != 0) handle(client);
@@ -95,6 +99,7 @@ class Helper {
     Fd listener_;
     const plan::Plan& plan_;
     const StartedContainer& container_;
+    int life_line_;
     int64_t started_ = std::time(nullptr);
     std::list<Client> clients_;
     bool stopping_ = false;
@@ -132,10 +137,21 @@ struct HelperOrder {
     const plan::Plan& plan;
     ContainerImage image;
     const plan::Site& site;
+    Fd other = Fd();  ///< see start_helper_beside()
 };
+
+/// The files, their lock and their file server are the other container's.
+void run_beside(HelperOrder& order, Fd& connection) {
+    StartedContainer container = start_container(order.plan, std::move(order.image), order.site);
+    Helper helper({}, std::move(connection), order.plan, container, order.other.get());
+    helper.serve();
+    end_container(container);
+    leave(std::move(order.other));
+}
 
 void run_helper(HelperOrder& order, Fd& connection) {
     leave_session();
+    if (order.other) return run_beside(order, connection);
     ContainerStorage storage{order.folder.path_of(order.name)};
     Fd running = take_turn(order.folder, order.name, storage.source);
     Fd listener = order.folder.listen(order.name);
@@ -185,6 +201,7 @@ plan::Ready ready_of(const plan::Plan& plan, const StartedContainer& container) 
     for (const OwnNamespace& own : container.namespaces) out.namespaces.push_back(static_cast<uint32_t>(own.type));
     out.remap_root = plan.remap_root;
     out.writable = plan.writable;
+    out.capabilities = container.capabilities;
     out.entrypoint = plan.entrypoint;
     out.devices = plan.devices;
     return out;
@@ -196,17 +213,30 @@ std::vector<int> namespaces_of(const StartedContainer& container) {
     return out;
 }
 
-Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image, const plan::Site& site, Fd& lock,
-                const std::function<void()>& forked) {
+namespace {
+
+/// `lock`: the caller's, which is not the child's.
+Fd fork_helper(HelperOrder order, Fd* lock, const std::function<void()>& forked) {
     auto [ours, its] = make_channel();
     pid_t child = ::fork();
-    if (child < 0) throw SysError(cat("starting the helper of container ", name));
+    if (child < 0) throw SysError(cat("starting the helper of container ", order.name));
     if (child > 0) return std::move(ours);
-    // Here and only here the lock is somebody else's.
-    ::close(lock.release());
+    if (lock) ::close(lock->release());
     ours.reset();
     if (forked) forked();
-    be_helper({folder, name, plan, std::move(image), site}, std::move(its));
+    be_helper(std::move(order), std::move(its));
+}
+
+}  // namespace
+
+Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image, const plan::Site& site, Fd& lock,
+                const std::function<void()>& forked) {
+    return fork_helper({folder, name, plan, std::move(image), site}, &lock, forked);
+}
+
+Fd start_helper_beside(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image, const plan::Site& site, Fd other,
+                       const std::function<void()>& forked) {
+    return fork_helper({folder, name, plan, std::move(image), site, std::move(other)}, nullptr, forked);
 }
 
 std::optional<JoinedContainer> ask_to_join(int connection, const std::vector<std::string>& environment) {
@@ -230,6 +260,7 @@ std::optional<JoinedContainer> ask_to_join(int connection, const std::vector<std
     for (size_t i = 0; i < ready.namespaces.size(); ++i) out.container.namespaces.push_back({static_cast<int>(ready.namespaces[i]), std::move(descriptors[i + 2])});
     out.container.workdir = ready.workdir;
     out.container.seccomp_program = ready.seccomp_program;
+    out.container.capabilities = ready.capabilities;
     out.environment = std::move(ready.environment);
     out.remap_root = ready.remap_root;
     out.writable = ready.writable;

@@ -19,6 +19,11 @@ namespace berth {
 Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image, const plan::Site& site, Fd& lock,
                 const std::function<void()>& forked = {});
 
+/// As start_helper(), for a container over the files of one that runs: `image.root` is its root, and `other` the connection that keeps it running. Its end is
+/// the end of this one too. Nobody but the caller can join.
+Fd start_helper_beside(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image, const plan::Site& site, Fd other,
+                       const std::function<void()>& forked = {});
+
 /// What a process needs to be a task of a container that a helper serves.
 struct JoinedContainer {
     StartedContainer container;  ///< for join_container()

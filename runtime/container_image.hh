@@ -15,6 +15,7 @@ struct ContainerImage {
     /// Path of a root file system that is a directory of the node; empty for an image that is served. A path, since a mount namespace takes no mounts
     /// from descriptors of another one.
     std::string directory = {};
+    Fd root = Fd();  ///< the root of a container that runs, see container_root(); then nothing is served, and the files are those of that container
 };
 
 }  // namespace berth

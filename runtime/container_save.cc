@@ -1,6 +1,7 @@
 #include "runtime/container_save.hh"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -18,6 +19,9 @@
 namespace berth {
 
 namespace {
+
+/// What a save may take to end when it is told to.
+constexpr int end_ms = 2000;
 
 /// Waits for the descriptor of the upper directory, and becomes berth-pull. Never returns.
 [[noreturn]] void wait_and_save(Fd channel, const plan::ContainerRecord& record, const std::string& name, const std::string& store, const std::string& output) {
@@ -85,6 +89,11 @@ Saver::Saver(const plan::ContainerRecord& record, const std::string& name, const
 
 Saver::~Saver() {
     if (process_ < 0) return;
+    channel_.reset();
+    // Where files always have names, only the program itself can take away what it has begun.
+    ::kill(process_, SIGTERM);
+    for (int waited = 0; waited < end_ms; waited += 20, ::poll(nullptr, 0, 20))
+        if (::waitpid(process_, nullptr, __WALL | WNOHANG) != 0) return;
     ::kill(process_, SIGKILL);
     ::waitpid(process_, nullptr, __WALL);
 }

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 
 #include <cerrno>
 
+#include "runtime/base/channel.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
@@ -188,16 +190,17 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     Fd lower = mount::staging_directory(staging.get(), "lower");
     std::set<size_t> done;
     // What is kept on disk has these lines from its first run.
-    if (!directory && !disk) done = prepare_upper(image, staging, plan.edits, sources, storage.saved);
+    if (!directory && !disk && !image.root) done = prepare_upper(image, staging, plan.edits, sources, storage.saved);
     watch.lap("upper");
+    bool own_files = !image.root;
     if (directory) {
         // Its owners stay who they are: the caller's files are the caller's in the container.
         sys::move_mount_to(directory.get(), lower.get(), printable(image.directory, 4096));
-    } else {
+    } else if (own_files) {
         mount::start_server(std::move(image.index), std::move(image.layers), server_options(plan, site), lower.get());
     }
     watch.lap("server");
-    mount::Root root = make_root(container, staging, storage, disk);
+    mount::Root root = own_files ? make_root(container, staging, storage, disk) : mount::Root::attach(staging.get(), std::move(image.root));
     watch.lap("overlay");
     mount::apply_edits(root, plan.edits, sources, done);
     mount::prepare_workdir(root, plan.workdir, plan.workdir_required);
@@ -206,11 +209,39 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     sys::change_root(root.fd());
     container.workdir = plan.workdir;
     container.seccomp_program = sandbox::filter_for({plan.system_calls.confined, plan.remap_root, plan.system_calls.allow, plan.system_calls.deny});
+    container.capabilities = plan.capabilities;
     enter_pid_namespace(container);
-    sandbox::drop_capabilities(kept_capabilities);
+    sandbox::drop_capabilities(kept_capabilities | plan.capabilities, plan.capabilities);
     sandbox::forbid_new_privileges();
     watch.lap("enter");
     return container;
+}
+
+/// What container_root() is about, in a process of its own.
+[[noreturn]] void send_root(const StartedContainer& container, int channel) {
+    try {
+        enter_container(container);
+        Fd root = sys::open_tree_clone(sys::open_file("/", O_PATH | O_DIRECTORY).get(), false, "the container's root");
+        sys::set_mount_attributes(root.get(), 0, MOUNT_ATTR_RDONLY, false, "the container's root");
+        send_message(channel, {}, {root.get()});
+    } catch (const Error& error) {
+        Message message;
+        message.add("error", error.what());
+        send_message(channel, message);
+    }
+    ::_exit(0);
+}
+
+Fd container_root(const StartedContainer& container) {
+    auto [ours, its] = make_channel();
+    pid_t child = ::fork();
+    if (child < 0) throw SysError("taking the container's root");
+    if (child == 0) send_root(container, its.get());
+    its.reset();
+    auto received = receive_message(ours.get());
+    ::waitpid(child, nullptr, 0);
+    if (received && received->descriptors.size() == 1) return std::move(received->descriptors[0]);
+    throw Error(received ? received->message.find("error").value_or("taking the container's root: no answer") : "taking the container's root: the process that did it was killed");
 }
 
 void enter_container(const StartedContainer& container) {
@@ -222,7 +253,7 @@ void enter_container(const StartedContainer& container) {
 
 void become_task(const StartedContainer& container) {
     enter_workdir(container.workdir);
-    sandbox::drop_capabilities();
+    sandbox::keep_capabilities(container.capabilities);
     sandbox::forbid_new_privileges();
     sandbox::install_filter(container.seccomp_program);
 }
@@ -242,7 +273,7 @@ bool end_container(const StartedContainer& container, std::chrono::milliseconds 
     // A task that made itself undumpable (ssh-agent does) can be recognised only with this.
     sandbox::raise_capabilities(kept_capabilities);
     bool ended = sandbox::kill_inhabitants(container.proc.get(), container.user_namespace.get(), patience);
-    sandbox::drop_capabilities(kept_capabilities);
+    sandbox::drop_capabilities(kept_capabilities, container.capabilities);
     return ended;
 }
 

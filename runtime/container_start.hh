@@ -36,6 +36,7 @@ struct StartedContainer {
     Fd user_namespace, mount_namespace;
     std::string workdir;          ///< absolute, in the container
     std::string seccomp_program;  ///< of sandbox::system_call_filter(); empty: none
+    uint64_t capabilities = 0;    ///< that tasks keep (bits 1 << CAP_*)
     Fd proc;                      ///< the node's /proc (O_PATH); empty in a copy made for joining
     Fd lease;                     ///< of the image, see ContainerImage; empty in such a copy too
     Fd upper;                     ///< the directory of what it writes, outside of its mounts; empty in such a copy too
@@ -45,13 +46,17 @@ struct StartedContainer {
     std::vector<Phase> phases;
 };
 
+/// A mount of the root of a container that runs, without what is mounted on it, and writable whatever that one is: for another container over the same files.
+/// It is attached nowhere, and usable in any mount namespace of the same user. The file server stays that of the container. Throws Error.
+Fd container_root(const StartedContainer& container);
+
 /// Turns the calling process, which has one thread, into the container's server: enters new namespaces, serves the image from threads and executes
-/// the plan. Afterwards its root is the container's, its capabilities are gone, and it is closed to other processes. The container lives as long as
+/// the plan. Afterwards its root is the container's, its capabilities are in effect no more, and it is closed to other processes. The container lives as long as
 /// it does. Throws Error; the process is then good for nothing but telling so. Its working directory and umask change.
 StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site, const ContainerStorage& storage = {});
 
 /// For a process that is to become a task: a child of the server, or any process of the same user in the namespaces of the server's start. Joins the
-/// namespaces, enters the working directory, gives up all capabilities, sets no_new_privs and installs the filter. Throws Error.
+/// namespaces, enters the working directory, gives up all capabilities but container.capabilities, sets no_new_privs and installs the filter. Throws Error.
 void join_container(const StartedContainer& container);
 
 /// The two parts of join_container(). A pid namespace holds only for children that are made after the first part; the server's have it from birth.

@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/old_mounts.hh"
 #include "runtime/base/text.hh"
 #include "runtime/devices.hh"
 #include "runtime/facts.hh"
@@ -67,10 +68,11 @@ class Use {
         auto record = folder_.find(name_);
         Fd connection = folder_.connect(name_);
         plan::NameAction action = decided(record.has_value(), bool(connection));
-        if (action == plan::NameAction::join) lock.reset();
+        if (connection) lock.reset();
         UsedContainer out{std::move(connection), {}, action, record.value_or(plan::ContainerRecord()), {}};
         if (action == plan::NameAction::start) restart(out, lock);
         if (action == plan::NameAction::create) create(out, lock);
+        if (action == plan::NameAction::beside && !start_beside(out)) return std::nullopt;
         if (!join(out, environment)) return std::nullopt;
         return out;
     }
@@ -80,6 +82,8 @@ class Use {
     plan::NameAction decided(bool exists, bool runs) {
         try {
             plan::NameAction action = plan::action_for(start_.wanted, exists, runs);
+            // Without the newer calls for mounts, a mount of one namespace cannot be used in another.
+            if (action == plan::NameAction::beside && sys::old::needed()) action = plan::NameAction::join;
             if (action == plan::NameAction::create && start_.request.image.empty())
                 throw Error(cat("container ", name_, ": there is none of that name; berth run --name ", name_, " IMAGE makes one, berth ps lists those that are there"));
             return action;
@@ -108,11 +112,24 @@ class Use {
         if (!out.record.digest.empty()) open_store(start_.site, start_.caller).unpin(out.record.digest, state_path());
     }
 
-    void restart(UsedContainer& out, Fd& lock) {
+    OpenedImage open_again(const UsedContainer& out) {
         OpenedImage opened = open_image_again(out.record, start_.caller, start_.site, start_.watch);
         if (!start_.request.image.empty() && canonical(start_.request.image) != out.record.image)
             note(start_, cat("it is made of the image ", printable(out.record.image, 1024), "; the one given is not looked at"));
-        launch(out, std::move(opened), lock);
+        return opened;
+    }
+
+    void restart(UsedContainer& out, Fd& lock) { launch(out, open_again(out), lock); }
+
+    /// False when the one that ran has ended meanwhile.
+    bool start_beside(UsedContainer& out) {
+        auto other = ask_to_join(out.connection.get(), *environment_);
+        if (!other) return false;
+        OpenedImage opened = open_again(out);
+        plan::Plan plan = plan_for(out, opened);
+        opened.image.root = container_root(other->container);
+        out.connection = start_helper_beside(folder_, name_, plan, std::move(opened.image), start_.site, std::move(out.connection), start_.forked);
+        return true;
     }
 
     void create(UsedContainer& out, Fd& lock) {
@@ -125,12 +142,17 @@ class Use {
     void launch(UsedContainer& out, OpenedImage opened, Fd& lock) {
         // Each time: a pin may have been lost with the store, and the lease lasts only as long as the container runs.
         if (!out.record.digest.empty()) open_store(start_.site, start_.caller).pin(out.record.digest, state_path());
+        plan::Plan plan = plan_for(out, opened);
+        out.connection = start_helper(folder_, name_, plan, std::move(opened.image), start_.site, lock, start_.forked);
+    }
+
+    plan::Plan plan_for(UsedContainer& out, const OpenedImage& opened) {
         plan::Additions devices = device_additions(opened.image, start_.site, *environment_, start_.watch.progress);
         plan::Request request = completed(start_, out.record);
         plan::Plan plan = plan::make_plan(request, start_.caller, start_.job, start_.site, host_facts(request, start_.caller, start_.site), opened.image.index.config(), devices);
         if (!out.record.digest.empty()) plan.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", out.record.digest));
         out.command = plan.command;
-        out.connection = start_helper(folder_, name_, plan, std::move(opened.image), start_.site, lock, start_.forked);
+        return plan;
     }
 
     plan::ContainerRecord record_of(const OpenedImage& opened) const {

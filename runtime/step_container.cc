@@ -204,6 +204,7 @@ class SharedContainer : public StepContainer {
         Changes changes = changes_but(start_.wanted.env, std::move(joined->environment), environment);
         plan::Ready ready{container.workdir, with_entrypoint(std::move(changes), entrypoint_, start_.wanted.env, environment), container.seccomp_program};
         for (const OwnNamespace& own : container.namespaces) ready.namespaces.push_back(static_cast<uint32_t>(own.type));
+        ready.capabilities = container.capabilities;
         ready.devices = std::move(joined->devices);
         return {plan::encode(ready), namespaces_of(container)};
     }

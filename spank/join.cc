@@ -31,14 +31,19 @@ const char* name_of(uint32_t type) {
     }
 }
 
-void empty_capabilities() {
+void empty_capabilities(uint64_t kept) {
+    auto keeps = [&](int capability) { return (kept >> capability & 1) != 0; };
     // The bounding set first: dropping from it takes a capability itself.
     for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability)
-        if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) throw SysError("dropping a capability from the bounding set");
+        if (!keeps(capability) && prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) throw SysError("dropping a capability from the bounding set");
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-    __user_cap_data_struct none[2] = {};
-    if (syscall(SYS_capset, &header, none) != 0) throw SysError("dropping capabilities");
+    auto low = static_cast<uint32_t>(kept), high = static_cast<uint32_t>(kept >> 32);
+    __user_cap_data_struct sets[2] = {{low, low, low}, {high, high, high}};
+    if (syscall(SYS_capset, &header, sets) != 0) throw SysError("dropping capabilities");
+    // The ambient set is what a program of another user than root inside is executed with.
+    for (int capability = 0; capability < 64; ++capability)
+        if (keeps(capability) && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0) != 0) throw SysError("keeping a capability in the container");
 }
 
 void install_seccomp(const std::string& program) {
@@ -65,8 +70,8 @@ void enter_namespaces(const std::vector<Fd>& namespaces, const plan::Ready& read
     if (fchdir(directory.get()) != 0) throw SysError("changing to the container's working directory " + printable(ready.workdir, 4096));
 }
 
-void give_up_privileges(const std::string& seccomp_program) {
-    empty_capabilities();
+void give_up_privileges(const std::string& seccomp_program, uint64_t capabilities) {
+    empty_capabilities(capabilities);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) throw SysError("setting no_new_privs");
     install_seccomp(seccomp_program);
 }

@@ -1,10 +1,12 @@
 #include "spank/start.hh"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <exception>
 
 #include "runtime/base/channel.hh"
@@ -116,13 +118,27 @@ void let_helper_go() {
     step().socket.reset();
 }
 
-/// Lets the helper save the container and shows what it says meanwhile. srun hears of the last task's end only after this.
+/// Shows what the helper says of the save until that has ended; false when Slurm ends the step before.
+bool show_save(int socket, int sentinel) {
+    pollfd waiting[2] = {{socket, POLLIN, 0}, {sentinel, POLLIN, 0}};
+    for (;;) {
+        if (poll(waiting, 2, -1) < 0 && errno != EINTR) throw SysError("waiting");
+        if (waiting[0].revents == 0 && waiting[1].revents != 0) return false;
+        if (waiting[0].revents == 0) continue;
+        auto received = receive_message(socket);
+        if (!received) return true;
+        slurm_spank_log("berth: %s: %s", node_name().c_str(), received->message.value("text").c_str());
+    }
+}
+
+/// Lets the helper save the container. srun hears of the last task's end only after this.
 void follow_save() {
     step().watch.stop();
     shutdown(step().socket.get(), SHUT_WR);
     try {
-        while (auto received = receive_message(step().socket.get()))
-            slurm_spank_log("berth: %s: %s", node_name().c_str(), received->message.value("text").c_str());
+        step().sentinel.start();
+        if (!show_save(step().socket.get(), step().sentinel.descriptor()))
+            slurm_spank_log("berth: %s: the step was cancelled while its container was saved: it is not saved", node_name().c_str());
     } catch (const std::exception& error) {
         slurm_spank_log("berth: %s: waiting for the container to be saved: %s", node_name().c_str(), error.what());
     }
@@ -165,7 +181,9 @@ void start_step(spank_t spank) {
 
 void watch_task(spank_t spank) {
     if (!step().helper) return;
-    step().watch.add_task(item<pid_t>(spank, S_TASK_PID), step().helper.get(), report_death);
+    pid_t task = item<pid_t>(spank, S_TASK_PID);
+    if (step().saves) step().sentinel.learn_from(task);
+    step().watch.add_task(task, step().helper.get(), report_death);
 }
 
 void task_ended(spank_t spank) {

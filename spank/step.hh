@@ -11,6 +11,7 @@
 #include "runtime/base/fd.hh"
 #include "runtime/plan/options.hh"
 #include "spank/config.hh"
+#include "spank/sentinel.hh"
 #include "spank/watch.hh"
 
 namespace berth::spank {
@@ -26,6 +27,7 @@ struct Step {
     Watch watch;
     uint32_t ended_tasks = 0;
     bool saves = false;          ///< the container is saved after the last task
+    Sentinel sentinel;           ///< while it is saved
     std::unique_ptr<Child> resolver;  ///< in srun and sbatch: asks what the image's tag means
     std::chrono::steady_clock::time_point resolver_started;
     bool has_container = false;  ///< in slurmstepd: this step's tasks run in one

@@ -147,7 +147,7 @@ void join(spank_t spank) {
     enter_namespaces(received.descriptors, ready);
     change_environment(spank, ready.environment);
     choose_devices(spank, ready.devices);
-    give_up_privileges(ready.seccomp_program);
+    give_up_privileges(ready.seccomp_program, ready.capabilities);
     settle_temporary_folder(spank);
     check_environment(spank);
     check_command(spank);

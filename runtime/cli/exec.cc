@@ -18,6 +18,7 @@ int exec(int argc, char** argv) {
     app.add_option("-e,--env", environment, "NAME: the value outside beats the image's; NAME=VALUE: set it")->allow_extra_args(false);
     app.add_flag("-i,--interactive", interactive, interactive_help);
     app.add_flag("-t,--tty", options.terminal, terminal_help);
+    app.add_option("--job", options.job, job_help);
     app.add_option("name", options.name, "of the container")->required();
     app.prefix_command();
     app.positionals_at_end(false);

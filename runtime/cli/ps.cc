@@ -12,6 +12,7 @@
 #include "runtime/cli/run_named.hh"
 #include "runtime/container_helper.hh"
 #include "runtime/sandbox/processes.hh"
+#include "runtime/step_scope.hh"
 
 namespace berth::cli {
 
@@ -19,6 +20,7 @@ namespace {
 
 struct Row {
     std::string name;
+    uint32_t job = 0;                 ///< whose steps alone share the name; 0: all share it
     plan::ContainerRecord record;
     std::string trouble;              ///< why the record cannot be read; else empty
     std::optional<int64_t> running;   ///< since, in seconds since 1970
@@ -26,9 +28,10 @@ struct Row {
     uint64_t bytes = 0;
 };
 
-Row row_of(const ContainerFolder& folder, const std::string& name) {
+Row row_of(const ContainerFolder& folder, const std::string& name, uint32_t job) {
     Row row;
     row.name = name;
+    row.job = job;
     try {
         if (auto record = folder.find(name)) row.record = *record;
         row.bytes = bytes_on_disk(folder.upper(name).get());
@@ -53,7 +56,7 @@ std::string pids_text(const Row& row, const char* between) {
 void print_json(const std::vector<Row>& rows) {
     std::string out;
     for (const Row& row : rows)
-        out += cat(out.empty() ? "\n" : ",\n", R"(  {"name":)", json_text(row.name), R"(,"image":)", json_text(row.record.image), R"(,"digest":)", json_text(row.record.digest),
+        out += cat(out.empty() ? "\n" : ",\n", R"(  {"name":)", json_text(row.name), R"(,"job":)", row.job == 0 ? "null" : std::to_string(row.job), R"(,"image":)", json_text(row.record.image), R"(,"digest":)", json_text(row.record.digest),
                    R"(,"created":)", json_text(iso_time(row.record.created)), R"(,"running":)", row.running ? "true" : "false", R"(,"since":)",
                    row.running ? json_text(iso_time(*row.running)) : "null", R"(,"pids":[)", pids_text(row, ","), R"(],"bytes":)", row.bytes,
                    row.trouble.empty() ? "" : R"(,"error":)" + json_text(row.trouble), "}");
@@ -61,10 +64,10 @@ void print_json(const std::vector<Row>& rows) {
 }
 
 void print_text(const std::vector<Row>& rows) {
-    std::printf("%-20s %-40s %-12s %-16s %-16s %10s  %s\n", "NAME", "IMAGE", "DIGEST", "CREATED", "RUNS SINCE", "SIZE", "PIDS");
+    std::printf("%-20s %-8s %-40s %-12s %-16s %-16s %10s  %s\n", "NAME", "JOB", "IMAGE", "DIGEST", "CREATED", "RUNS SINCE", "SIZE", "PIDS");
     for (const Row& row : rows) {
         if (!row.trouble.empty()) std::fprintf(stderr, "berth: %s\n", row.trouble.c_str());
-        std::printf("%-20s %-40s %-12s %-16s %-16s %10s  %s\n", row.name.c_str(), printable(row.record.image, 1024).c_str(),
+        std::printf("%-20s %-8s %-40s %-12s %-16s %-16s %10s  %s\n", row.name.c_str(), row.job == 0 ? "-" : std::to_string(row.job).c_str(), printable(row.record.image, 1024).c_str(),
                     row.record.digest.empty() ? "-" : short_digest(row.record.digest).c_str(), shown_time(row.record.created).c_str(),
                     row.running ? shown_time(*row.running).c_str() : "-", human_bytes(row.bytes).c_str(), pids_text(row, " ").c_str());
     }
@@ -84,7 +87,11 @@ int ps(int argc, char** argv) {
     }
     ContainerFolder folder = containers_of_caller();
     std::vector<Row> rows;
-    for (const std::string& name : folder.names()) rows.push_back(row_of(folder, name));
+    for (const std::string& name : folder.names()) rows.push_back(row_of(folder, name, 0));
+    for (uint32_t job : folder.jobs()) {
+        ContainerFolder own = ContainerFolder::open(folder.path(), job_scope(job));
+        for (const std::string& name : own.names()) rows.push_back(row_of(own, name, job));
+    }
     json ? print_json(rows) : print_text(rows);
     return 0;
 }

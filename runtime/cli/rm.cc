@@ -5,6 +5,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
+#include "runtime/cli/run_named.hh"
 #include "runtime/container_remove.hh"
 #include "runtime/facts.hh"
 
@@ -14,7 +15,9 @@ int rm(int argc, char** argv) {
     CLI::App app("Remove named containers with all that they wrote.", "berth rm");
     std::vector<std::string> names;
     bool force = false;
+    uint32_t job = 0;
     app.add_flag("-f,--force", force, "end those that run");
+    app.add_option("--job", job, "the containers are those that the steps of this job share (container_scope \"job\")");
     app.add_option("names", names, "of the containers")->required();
     try {
         app.parse(argc, argv);
@@ -23,7 +26,7 @@ int rm(int argc, char** argv) {
     }
     plan::Site site = site_of_caller();
     plan::Caller caller = caller_of_this_process();
-    ContainerFolder folder = open_container_folder(site, caller);
+    ContainerFolder folder = containers_of_caller(job);
     int code = 0;
     for (const std::string& name : names) try {
             remove_container(folder, name, force, site, caller);

@@ -11,6 +11,7 @@
 #include "runtime/cli/told_start.hh"
 #include "runtime/container_use.hh"
 #include "runtime/facts.hh"
+#include "runtime/step_scope.hh"
 #include "runtime/task_process.hh"
 
 namespace berth::cli {
@@ -32,7 +33,7 @@ void note_use(StartEvent& event, const ContainerStart& start, const UsedContaine
 
 int run_in_named(const RunOptions& options, const plan::Site& site, const plan::Caller& caller, StartEvent& event) {
     event.stage(plan::Cause::container);
-    ContainerFolder folder = open_container_folder(site, caller);
+    ContainerFolder folder = open_container_folder(site, caller, options.job == 0 ? "global" : job_scope(options.job));
     ContainerStart start{plan::parse_container_name(options.name), options.request, options.mounts, options.request.image.empty(), caller, {}, site, {show_note, {}, -1, {}, {}}};
     // What this command wants for itself is no property of the container.
     start.request.env.clear();
@@ -57,7 +58,9 @@ int run_in_named(const RunOptions& options, const plan::Site& site, const plan::
 
 }  // namespace
 
-ContainerFolder containers_of_caller() { return open_container_folder(site_of_caller(), caller_of_this_process()); }
+ContainerFolder containers_of_caller(uint32_t job) {
+    return open_container_folder(site_of_caller(), caller_of_this_process(), job == 0 ? "global" : job_scope(job));
+}
 
 void show_note(const std::string& line) { std::fprintf(stderr, "berth: %s\n", line.c_str()); }
 

@@ -8,8 +8,8 @@
 
 namespace berth::cli {
 
-/// The containers of whoever calls, by site file and environment.
-ContainerFolder containers_of_caller();
+/// The containers of whoever calls, by site file and environment: those that all share, or those of one job.
+ContainerFolder containers_of_caller(uint32_t job = 0);
 
 /// A line for the user on standard error.
 void show_note(const std::string& line);

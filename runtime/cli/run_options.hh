@@ -1,5 +1,6 @@
 // The options that `berth run` and `berth plan` share.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@ inline constexpr const char* interactive_help = "accepted for podman's users: th
 inline constexpr const char* terminal_help =
     "a terminal of the container's own, relayed to the caller's (as docker -it); not needed for interactive work: without it the command has the caller's terminal itself";
 
+inline constexpr const char* job_help = "the container is one that the steps of this job share (container_scope \"job\")";
+
 struct RunOptions {
     plan::Request request;
     std::vector<std::string> set;      ///< NAME=VALUE of --env, for the command's environment
@@ -22,6 +25,7 @@ struct RunOptions {
     std::vector<std::string> command;  ///< empty: the image's
     std::optional<bool> entrypoint;    ///< the image's goes before the command; unset: only when there is no command
     std::string name;                  ///< NAME[:MODE] of a container that stays; empty: none
+    uint32_t job = 0;                  ///< whose steps alone share the name; 0: all commands of the user
     std::string save;                  ///< file to save the container in; empty: none
     bool terminal = false;             ///< the command gets one of the container's
     bool verbose = false;

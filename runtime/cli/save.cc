@@ -15,16 +15,18 @@ int save(int argc, char** argv) {
     CLI::App app("Write a named container, its image with what it wrote, as one squashfs file. One that runs is saved as it is meanwhile.", "berth save");
     std::string name, output;
     bool force = false, plain = false;
+    uint32_t job = 0;
     app.add_option("-o,--output", output, "the file to write")->required();
     app.add_flag("--force", force, "replace it when it exists");
     app.add_flag("--plain", plain, "do not write /etc/environment and /etc/rc for Enroot");
+    app.add_option("--job", job, job_help);
     app.add_option("name", name, "of the container")->required();
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
         return app.exit(error) == 0 ? 0 : exit_failure;
     }
-    ContainerFolder folder = containers_of_caller();
+    ContainerFolder folder = containers_of_caller(job);
     auto record = folder.find(name);
     if (!record) throw Error(cat("saving container ", printable(name), ": there is none of that name; berth ps lists those that are there"));
     Fd hold = folder.hold(name), upper = folder.upper(name);

@@ -99,6 +99,11 @@ Root Root::make_overlay(int staging, const std::string& source, bool on_disk, co
     return Root(std::move(overlay));
 }
 
+Root Root::attach(int staging, Fd root) {
+    sys::move_mount_to(root.get(), staging_directory(staging, "root").get(), "the container's root");
+    return Root(std::move(root));
+}
+
 Root::Root(Fd directory) : directory_(std::move(directory)) {
     adopt(directory_.get());
 }

@@ -33,6 +33,9 @@ class Root {
     /// directory. Throws Error; when it is the file system of the folder that cannot hold what an overlay writes, that is what the error says.
     static Root make_overlay(int staging, const std::string& source = "berth", bool on_disk = false, const std::string& disk_path = {});
 
+    /// Attaches the root of another container, a mount that is attached nowhere, at staging/root. Throws Error.
+    static Root attach(int staging, Fd root);
+
     /// Any directory as a root, whose own file system counts as the container's.
     explicit Root(Fd directory);
 

@@ -91,6 +91,7 @@ NameAction action_for(const ContainerName& wanted, bool exists, bool runs) {
     auto refuse = [&](const char* why) { throw Error(cat("container ", wanted.name, ": ", why)); };
     if (wanted.mode == NameMode::create && exists) refuse("it exists already (asked for with :create); use another name, or remove it with berth rm");
     if (wanted.mode == NameMode::exec && !runs) refuse(exists ? "it does not run (asked for with :exec)" : "there is none of that name (asked for with :exec)");
+    if (wanted.mode == NameMode::no_exec && exists && runs) return NameAction::beside;
     return runs ? NameAction::join : exists ? NameAction::start : NameAction::create;
 }
 

@@ -29,7 +29,12 @@ std::string record_text(const ContainerRecord& record);
 /// Throws Error naming `what` for text that record_text() would not write. Unknown keys are refused: they would be lost.
 ContainerRecord parse_record(std::string_view text, const std::string& what);
 
-enum class NameAction { join, start, create };
+enum class NameAction {
+    join,
+    start,
+    create,
+    beside,  ///< mounts and processes of one's own over the files of one that runs
+};
 
 /// What to do for `wanted`. Throws Error when its mode forbids that.
 NameAction action_for(const ContainerName& wanted, bool exists, bool runs);

@@ -78,6 +78,7 @@ Message encode(const Ready& ready) {
     for (uint32_t type : ready.namespaces) out.add_number("namespace", type);
     out.add_number("remap-root", ready.remap_root ? 1 : 0);
     out.add_number("writable", ready.writable ? 1 : 0);
+    out.add_number("capabilities", ready.capabilities);
     for (const std::string& word : ready.entrypoint) out.add("entrypoint", word);
     for (const VisibleDevice& device : ready.devices) out.add("device", visible_device_text(device));
     for (const EnvironmentChange& change : ready.environment)
@@ -95,6 +96,7 @@ Ready decode_ready(const Message& message) {
     out.seccomp_program = message.value("seccomp");
     out.remap_root = message.find("remap-root") == "1";
     out.writable = message.find("writable") != "0";
+    out.capabilities = message.number("capabilities", UINT64_MAX);
     out.entrypoint = message.all("entrypoint");
     for (const auto& [key, value] : message.records) {
         size_t equals = value.find('=');

@@ -56,6 +56,7 @@ struct Ready {
     bool remap_root = false, writable = true;  ///< as the container was started, for those who ask for something else
     std::vector<std::string> entrypoint = {};  ///< of the image, for those who run it
     std::vector<VisibleDevice> devices = {};   ///< for the task to try and choose from
+    uint64_t capabilities = 0;  ///< that tasks keep in the container's namespaces (bits 1 << CAP_*)
     bool operator==(const Ready&) const = default;
 };
 

@@ -1,5 +1,7 @@
 #include "runtime/plan/plan.hh"
 
+#include <linux/capability.h>
+
 #include <algorithm>
 
 #include "runtime/base/error.hh"
@@ -222,6 +224,13 @@ void set_workdir(Plan& plan, const Request& request, const ImageConfig& image) {
                         " lies below /proc and could lead out of the container; use --container-workdir to name another one"));
 }
 
+/// Package managers write into directories that nobody may write to (0555 in images of the Red Hat family) and change root for their scripts. These hold for the
+/// user's own files and for nothing else: no other id is mapped.
+void set_capabilities(Plan& plan) {
+    for (int capability : {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER, CAP_FSETID, CAP_SETFCAP, CAP_SYS_CHROOT})
+        if (plan.remap_root) plan.capabilities |= 1ULL << capability;
+}
+
 }  // namespace
 
 const std::vector<std::string>& host_paths() {
@@ -243,6 +252,7 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
     Plan plan;
     plan.remap_root = request.remap_root.value_or(site.remap_root && may_remap_root(site, caller, host));
     plan.system_calls = {site.seccomp == "default", site.seccomp_allow, site.seccomp_deny};
+    set_capabilities(plan);
     plan.writable = request.writable.value_or(site.writable && may_write(site, caller, host));
     plan.unshare = request.unshare;
     plan.tmpfs_size = site.tmpfs_size;

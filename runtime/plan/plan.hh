@@ -122,6 +122,7 @@ struct Plan {
     bool workdir_required = false;  ///< asked for by option: missing is an error; else made from the image's WorkingDir
     EnvironmentRules environment;
     SystemCalls system_calls;
+    uint64_t capabilities = 0;  ///< of the tasks, over the container's own namespaces and the caller's own files: bits 1 << CAP_*
     std::vector<std::string> entrypoint;  ///< of the image
     std::vector<VisibleDevice> devices;  ///< of Additions
     std::vector<std::string> command;  ///< entrypoint and cmd of the image, for `berth run` without a command

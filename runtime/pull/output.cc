@@ -6,6 +6,7 @@
 
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/pull/output_file.hh"
 
 namespace berth::pull {
 
@@ -62,6 +63,9 @@ void Output::print_error(const Error& error, plan::Cause cause) const {
     put(STDOUT_FILENO, cat("cause ", plan::name_of(cause), "\nerror ", error.exit_code(), " ", text, "\n"));
 }
 
-void Output::interrupted(int signal) const { print_error(Error(cat(meter_.status().title, ": interrupted"), 128 + signal), plan::Cause::killed); }
+void Output::interrupted(int signal) const {
+    OutputFile::abandon_all();
+    print_error(Error(cat(meter_.status().title, ": interrupted"), 128 + signal), plan::Cause::killed);
+}
 
 }  // namespace berth::pull

@@ -6,6 +6,9 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <mutex>
+#include <set>
+#include <utility>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
@@ -15,6 +18,17 @@
 namespace berth::pull {
 
 namespace {
+
+/// The names that would be left by the end of the process.
+struct Unfinished {
+    std::mutex mutex;
+    std::set<std::pair<int, std::string>> names;  ///< in a folder
+};
+
+Unfinished& unfinished() {
+    static Unfinished all;
+    return all;
+}
 
 std::string temporary_name() { return cat(".berth-import.", store::scratch_name()); }
 
@@ -38,12 +52,31 @@ OutputFile::OutputFile(const std::string& path) : path_(path) {
         throw SysError(cat("writing ", printable(path_, 4096)), error.number());
     }
     if (file_) return;
-    temporary_ = temporary_name();
+    name_temporarily(temporary_name());
     file_ = sys::open_at(folder_.get(), temporary_, O_RDWR | O_CREAT | O_EXCL, 0666);
 }
 
 OutputFile::~OutputFile() {
-    if (!temporary_.empty()) ::unlinkat(folder_.get(), temporary_.c_str(), 0);
+    if (temporary_.empty()) return;
+    ::unlinkat(folder_.get(), temporary_.c_str(), 0);
+    forget_temporary();
+}
+
+void OutputFile::abandon_all() {
+    unfinished().mutex.lock();
+    for (const auto& [folder, name] : unfinished().names) ::unlinkat(folder, name.c_str(), 0);
+}
+
+void OutputFile::name_temporarily(const std::string& name) {
+    std::lock_guard lock(unfinished().mutex);
+    temporary_ = name;
+    unfinished().names.emplace(folder_.get(), name);
+}
+
+void OutputFile::forget_temporary() {
+    std::lock_guard lock(unfinished().mutex);
+    unfinished().names.erase({folder_.get(), temporary_});
+    temporary_.clear();
 }
 
 void OutputFile::refuse_existing() const {
@@ -58,12 +91,11 @@ void OutputFile::publish(bool force) {
         if (!link_as(name_)) errno == EEXIST ? refuse() : fail();
     } else {
         if (temporary_.empty()) {
-            std::string name = temporary_name();
-            if (!link_as(name)) fail();
-            temporary_ = name;
+            name_temporarily(temporary_name());
+            if (::linkat(AT_FDCWD, file_path().c_str(), folder_.get(), temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0) fail();
         }
         if (::renameat(folder_.get(), temporary_.c_str(), folder_.get(), name_.c_str()) != 0) fail();
-        temporary_.clear();
+        forget_temporary();
     }
     if (::fsync(folder_.get()) != 0) fail();
 }
@@ -78,8 +110,10 @@ Fd OutputFile::scratch() const {
 
 bool OutputFile::link_as(const std::string& name) const {
     if (!temporary_.empty()) return ::linkat(folder_.get(), temporary_.c_str(), folder_.get(), name.c_str(), 0) == 0;
-    return ::linkat(AT_FDCWD, cat("/proc/self/fd/", file_.get()).c_str(), folder_.get(), name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+    return ::linkat(AT_FDCWD, file_path().c_str(), folder_.get(), name.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
+
+std::string OutputFile::file_path() const { return cat("/proc/self/fd/", file_.get()); }
 
 void OutputFile::refuse() const { throw Error(cat("writing ", printable(path_, 4096), ": it exists already; remove it or use --force")); }
 

@@ -27,8 +27,14 @@ class OutputFile {
     /// An empty file beside it, without a name in any case.
     Fd scratch() const;
 
+    /// For who is about to be ended by a signal: takes away the names of all files that are not published. What would give one a name waits for ever then.
+    static void abandon_all();
+
   private:
     bool link_as(const std::string& name) const;
+    std::string file_path() const;
+    void name_temporarily(const std::string& name);
+    void forget_temporary();
     [[noreturn]] void refuse() const;
     [[noreturn]] void fail() const;
 

@@ -1,10 +1,14 @@
 // The command line of `berth-pull save`, which `berth save` and `berth run --save` start.
+#include <poll.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <thread>
 
+#include "runtime/base/end_signals.hh"
 #include "runtime/base/error.hh"
+#include "runtime/pull/output_file.hh"
 #include "runtime/pull/save.hh"
 #include "runtime/sandbox/user_namespace.hh"
 
@@ -24,6 +28,19 @@ void read_everything() {
     }
     // The new credentials took it back.
     ::prctl(PR_SET_PDEATHSIG, ends_with_parent);
+}
+
+/// A signal takes away what has been written so far. For a process of one thread.
+void heed_signals() {
+    static EndSignals signals;
+    std::thread([] {
+        pollfd entry{signals.descriptor(), POLLIN, 0};
+        int signal = 0;
+        while (signal == 0)
+            if (::poll(&entry, 1, -1) > 0) signal = signals.take();
+        OutputFile::abandon_all();
+        ::_exit(128 + signal);
+    }).detach();
 }
 
 }  // namespace
@@ -48,6 +65,7 @@ int save_command(int argc, char** argv) {
     }
     if (request.digest.empty() == request.image_file.empty()) throw Error("berth-pull save: give --digest or --image-file");
     read_everything();
+    heed_signals();
     save_container(request, output, options);
     return 0;
 }

@@ -17,30 +17,39 @@ namespace berth::sandbox {
 
 namespace {
 
-void set_capabilities(uint64_t permitted, uint64_t effective) {
+void set_capabilities(uint64_t permitted, uint64_t effective, uint64_t inheritable = 0) {
     __user_cap_header_struct header{};
     header.version = _LINUX_CAPABILITY_VERSION_3;
     __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
     for (unsigned word = 0; word < _LINUX_CAPABILITY_U32S_3; ++word) {
         data[word].permitted = static_cast<uint32_t>(permitted >> (32 * word));
         data[word].effective = static_cast<uint32_t>(effective >> (32 * word));
+        data[word].inheritable = static_cast<uint32_t>(inheritable >> (32 * word));
     }
     if (syscall(SYS_capset, &header, data) != 0) throw SysError("setting capabilities");
 }
 
 }  // namespace
 
-void drop_capabilities(uint64_t keep) {
+void drop_capabilities(uint64_t keep, uint64_t bounding) {
     if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0) throw SysError("clearing the ambient capabilities");
     // The kernel may know capabilities that these headers do not: it says where its list ends.
     for (unsigned long capability = 0;; ++capability) {
-        if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0) continue;
+        bool stays = capability < 64 && (bounding >> capability & 1) != 0;
+        if (stays || ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0) continue;
         int number = errno, held = ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0);
         if (held < 0) break;
         // Who may not drop one need not where it has gone already.
         if (held > 0) throw SysError("emptying the capability bounding set", number);
     }
     set_capabilities(keep, 0);
+}
+
+void keep_capabilities(uint64_t kept) {
+    drop_capabilities(kept, kept);
+    set_capabilities(kept, kept, kept);
+    for (unsigned long capability = 0; capability < 64; ++capability)
+        if ((kept >> capability & 1) != 0 && ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0) != 0) throw SysError("keeping a capability");
 }
 
 void raise_capabilities(uint64_t wanted) {

@@ -4,9 +4,12 @@
 
 namespace berth::sandbox {
 
-/// Empties the ambient, bounding, inheritable and effective sets of the calling thread, and the permitted one save `keep` (bits 1 << CAP_*).
-/// Needs CAP_SETPCAP, or bounding set that is empty already. Throws SysError.
-void drop_capabilities(uint64_t keep = 0);
+/// Empties the ambient, inheritable and effective sets of the calling thread, and the permitted and bounding ones save `keep` and `bounding` (bits 1 << CAP_*).
+/// Needs CAP_SETPCAP, or a bounding set that has no more already. Throws SysError.
+void drop_capabilities(uint64_t keep = 0, uint64_t bounding = 0);
+
+/// Leaves the calling thread and what it executes `kept` (which must be permitted) and nothing else, whatever its user id. Needs the same. Throws SysError.
+void keep_capabilities(uint64_t kept);
 
 /// Makes `wanted` (bits, must be permitted) effective in the calling thread and nothing else.
 void raise_capabilities(uint64_t wanted);

@@ -116,9 +116,14 @@ void refuse_socket_families(Builder& filter) {
     filter.answer("socketcall", ENOSYS);
 }
 
+/// The names of refused_calls() that these rules refuse.
+bool refuses(const FilterRules& rules, const std::string& name) {
+    return rules.confine && has(refused_calls(), name.c_str()) && !has(rules.allow, name.c_str());
+}
+
 void confine(Builder& filter, const FilterRules& rules) {
     for (const std::string& name : refused_calls())
-        if (!has(rules.allow, name.c_str())) filter.answer(name, EPERM);
+        if (refuses(rules, name)) filter.answer(name, EPERM);
     refuse_namespaces(filter, rules);
     if (!has(rules.allow, "socket") && !has(rules.deny, "socket")) refuse_socket_families(filter);
 }
@@ -138,8 +143,7 @@ void fake_root(Builder& filter, const std::vector<std::string>& deny) {
 /// What a site adds. A call that is refused anyway, perhaps only for some arguments, needs no second rule and could not have one.
 void refuse_more(Builder& filter, const FilterRules& rules) {
     for (const std::string& name : rules.deny) {
-        bool refused = rules.confine && has(refused_calls(), name.c_str()) && !has(rules.allow, name.c_str());
-        if (!refused && !filter.answer(name, EPERM)) no_such_call(name, "seccomp_deny");
+        if (!refuses(rules, name) && !filter.answer(name, EPERM)) no_such_call(name, "seccomp_deny");
     }
 }
 

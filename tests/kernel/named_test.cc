@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "runtime/base/namespaces.hh"
+#include "runtime/base/old_mounts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/sandbox/processes.hh"
 #include "runtime/sandbox/user_namespace.hh"
@@ -71,8 +72,7 @@ TEST_CASE("a running container is joined, and ends with the last who is in it", 
         // What only the first run has in memory is still there.
         text += run_task(second.joined.container, [] { return slurp("/run/in-memory"); });
         text += cat(" ", bool(scene.containers().running_lock("c", 0)));
-        // Its files cannot be mounted twice.
-        text += cat(" ", scene.use("c:no_exec").action == plan::NameAction::join);
+        text += cat(" ", scene.use("c:no_exec", with_root()).action == (sys::old::needed() ? plan::NameAction::join : plan::NameAction::beside));
         try {
             scene.use("c", with_root());
         } catch (const Error& error) {
@@ -85,6 +85,29 @@ TEST_CASE("a running container is joined, and ends with the last who is in it", 
     CHECK_THAT(seen.text, Catch::StartsWith("11 shared 0 1 ") &&
                               Catch::Contains("joining container c: it runs already and is not started with --root") && Catch::EndsWith(" 1"));
     CHECK(scene.outcome("c", [] { return exists("/run/in-memory"); }).text == "No such file or directory");
+}
+
+TEST_CASE("beside a running container another one has its files, and mounts and ids of its own", "[kernel][named]") {
+    NEED_CONTAINERS();
+    if (sys::old::needed()) return;
+    NamedScene scene;
+    Outcome seen = as_user([&] {
+        plan::Request read_only;
+        read_only.writable = false;
+        UsedContainer first = scene.use("c", read_only);
+        run_task(first.joined.container, [] { return write_to("/run/in-memory", "first"); });
+        plan::Request writable = with_root();
+        writable.writable = true;
+        UsedContainer second = scene.use("c:no_exec", writable);
+        std::string text = run_task(second.joined.container, [] { return in_order({cat(getuid()), exists("/run/in-memory"), write_to("/new", "second"), slurp("/etc/hello")}); });
+        text += run_task(first.joined.container, [] { return in_order({slurp("/new"), write_to("/new", "first"), slurp("/run/in-memory")}); });
+        leave(std::move(first.connection));
+        text += cat(" ", bool(scene.containers().running_lock("c", 0)), run_task(second.joined.container, [] { return slurp("/etc/hello"); }));
+        leave(std::move(second.connection));
+        return text + cat(bool(scene.containers().running_lock("c", 1000)));
+    });
+    CHECK(seen.error == "");
+    CHECK(seen.text == "0 No such file or directory ok hello\nsecond Read-only file system first 0hello\n1");
 }
 
 TEST_CASE("of twenty processes that ask at once one creates the container", "[kernel][named]") {

@@ -70,8 +70,31 @@ look='cat /tmp/first; echo "$PWD ${FIRST-pristine} $IMAGE_VAR"; readlink /proc/s
   expect_no_leftovers
 }
 
-@test "no_exec on one that runs works on the same files" {
+@test "no_exec on one that runs works on the same files with mounts, root and memory of its own" {
   start_first --container-name=exec
-  run -0 alice srun -w n1 --container-name=exec:no_exec touch /opt/second
-  run -0 alice srun -w n1 --container-name=exec test -e /opt/second
+  run -0 alice srun -w n1 --container-name=exec:no_exec --container-remap-root --container-mounts=/home/bob:/opt/bob sh -c \
+    'touch /opt/second /run/second; id -u; findmnt -n -o TARGET /opt/bob; findmnt /home/alice || only-in-image; echo $IMAGE_VAR'
+  expect_equal "$output" $'0\n/opt/bob\nonly in the image\nfrom-image'
+  run -0 alice srun -w n1 --container-name=exec sh -c 'id -u; test -e /opt/second; test ! -e /run/second; findmnt -n -o TARGET /home/alice'
+  expect_equal "$output" $'2001\n/home/alice'
+}
+
+# bats test_tags=cgroup
+@test "no_exec: the files are served for as long as the last one needs them, and its end leaves nothing" {
+  in_home "srun -w n1 --container-name=exec --container-image=$image --container-mounts=/home/alice sh -c 'touch /home/alice/started; sleep 3'" > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
+  wait_until 20 alice test -e started
+  run -0 alice srun -w n1 --container-name=exec:no_exec sh -c 'sleep 5; only-in-image; echo x > /opt/late'
+  expect_equal "$output" "only in the image"
+  expect_no_leftovers
+  run -0 alice srun -w n1 --container-name=exec cat /opt/late
+  for how in remove cancel; do
+    in_home 'rm -f started'
+    start_first --container-name=exec
+    in_home "rm -f second; srun -w n1 --container-name=exec:no_exec --container-mounts=/home/alice sh -c 'touch /home/alice/second; sleep 600'" > "$BATS_TEST_TMPDIR/second" 2>&1 3>&- &
+    wait_until 20 alice test -e second
+    if [[ $how == remove ]]; then alice srun -w n1 berth rm --force exec; else root scancel -u alice; fi
+    expect_no_leftovers
+    cancel_everything
+  done
+  expect_nodes_up
 }

@@ -132,3 +132,33 @@ expect_misconfigured() {
   expect_nodes_up
   run -0 contained true
 }
+
+# shellcheck disable=SC2016
+@test "five hundred steps with mistakes one after another: each fails, and no node is drained" {
+  before=$(published)
+  in_home 'echo no image > bad.sqsh; head -c 200000 /dev/urandom > random.sqsh; cat > mistakes.sh' <<'END'
+#!/bin/bash
+# The N-th mistake; prints the exit code of its step.
+case $(($1 % 10)) in
+  0) srun --container-image="$IMAGE" --container-workdir=/not/there true ;;
+  1) srun --container-image="$IMAGE" --container-mounts=/not/there:/mnt true ;;
+  2) srun --container-image="$IMAGE" not-a-command ;;
+  3) srun --container-image=./bad.sqsh true ;;
+  4) srun --container-image=./random.sqsh true ;;
+  5) srun --container-image=/dev/urandom true ;;
+  6) srun --container-image="${IMAGE%:*}:no-such-tag" true ;;
+  7) srun --container-image="$IMAGE" --container-mounts=tmpfs:/proc/self/cwd/x true ;;
+  8) srun --container-image="$IMAGE" --container-save=/not/there/x.sqsh true ;;
+  9) srun --container-name=none-of-this-name true ;;
+esac &> /dev/null
+echo $?
+END
+  run -0 in_home "chmod 755 mistakes.sh; export SLURM_OVERLAP=1 IMAGE=$image; salloc -Q -N2 --ntasks-per-node=1 bash -c 'unset SLURM_NTASKS_PER_NODE SLURM_NTASKS SLURM_NPROCS
+    seq 500 | xargs -P 8 -n 1 ./mistakes.sh' | sort | uniq -c"
+  expect_equal "$(grep -cE '^ +[0-9]+ 0$' <<< "$output" || true)" 0
+  expect_equal "$(awk '{ sum += $1 } END { print sum }' <<< "$output")" 500
+  wait_until 30 "$box" status
+  run -0 alice srun -N2 --container-image="$image" true
+  expect_equal "$(published)" "$before"
+  expect_no_leftovers
+}

@@ -91,6 +91,20 @@ named() { alice srun -w n1 --container-name="$@"; }
   expect_failure
 }
 
+@test "berth ps, exec, save and rm know the containers of a job, with the digest of their image" {
+  digest=$(manifest_digest 12)
+  run -0 in_home "BERTH_DEFAULTS_CONTAINER_SCOPE=job salloc -Q -w n1 bash -c '
+    srun --container-name=mine --container-image=$image sh -c \"echo kept > /opt/kept\"
+    srun berth ps --json | jq -r \".containers[] | [.name, .job == \$SLURM_JOB_ID, .digest] | @tsv\"
+    srun berth ps | grep -c \"^mine *\$SLURM_JOB_ID .*debian:12\"
+    srun berth exec --job \$SLURM_JOB_ID mine cat /opt/kept
+    srun berth save --job \$SLURM_JOB_ID --force -o saved.sqsh mine
+    srun berth rm mine 2>&1 | grep -o \"there is none of that name\"
+    srun berth rm --job \$SLURM_JOB_ID mine
+    srun berth ps --json | jq -c .containers; ls saved.sqsh; rm saved.sqsh'"
+  expect_equal "$output" "mine"$'\t'"true"$'\t'"$digest"$'\n1\nkept\nthere is none of that name\n[]\nsaved.sqsh'
+}
+
 no_containers_of_jobs() {
   root bash -c "! ls -d $state/nodes/n1/store/*.containers/job* && ! ls $state/nodes/n1/run/*/job-*"
 }

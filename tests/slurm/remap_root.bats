@@ -46,7 +46,23 @@ make_package() {
 @test "root inside is not root outside" {
   run contained --container-remap-root --container-mounts=/etc:/host-etc sh -c 'echo x >> /host-etc/shadow || cat /host-etc/shadow'
   expect_failure
+  run contained --container-remap-root --container-mounts=/proc/sys:/host-sys sh -c 'echo x > /host-sys/kernel/hostname || hostname x'
+  expect_failure
+}
+
+@test "root inside mounts what it likes, in the container alone, and writes where modes forbid it" {
+  run -0 contained --container-remap-root sh -c 'mount -t tmpfs none /mnt && echo x > /mnt/x && findmnt -n -o FSTYPE /mnt; umount /mnt; test ! -e /mnt/x'
+  expect_equal "$output" tmpfs
+  run ! root findmnt /mnt
+  run -0 contained --container-remap-root sh -c 'mkdir -m 555 /opt/d && echo x > /opt/d/x && chmod 0 /opt/d/x && cat /opt/d/x; chmod 555 /usr/bin && touch /usr/bin/new'
+  expect_equal "$output" x
+  run ! contained sh -c 'mount -t tmpfs none /mnt'
+}
+
+@test "a site denies root inside its mounts" {
+  with_site_lines '[security]' 'seccomp_deny = "mount fsopen"'
   run contained --container-remap-root sh -c 'mount -t tmpfs none /mnt'
+  restore_site
   expect_failure
 }
 

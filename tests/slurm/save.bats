@@ -49,6 +49,49 @@ teardown() {
   run -0 in_home "srun -w n1 --container-image=./saved/a.sqsh test -e /opt/named; srun -w n1 berth rm save-test"
 }
 
+a_save_runs() {
+  local pid
+  for pid in $(berth_processes); do
+    [[ $(tr '\0' ' ' < "/proc/$pid/cmdline") != *berth-pull\ save* ]] || echo "$pid"
+  done > "$BATS_TEST_TMPDIR/saver"
+  [[ -s $BATS_TEST_TMPDIR/saver ]]
+}
+
+save_has_ended() {
+  ! kill -0 "$(cat "$BATS_TEST_TMPDIR/saver")" && ! kill -0 "$step"
+}
+
+# bats test_tags=cgroup
+@test "a step that is cancelled while it is saved ends at once, with the file as it was before" {
+  in_home 'echo before > saved/a.sqsh'
+  for how in job step; do
+    in_home "srun -w n1 --container-image=$image --container-save=saved/a.sqsh sh -c 'head -c 300000000 /dev/urandom > /opt/work'" > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    step=$!
+    wait_until 30 a_save_runs
+    # Nothing of what it reads or writes may hold it up.
+    kill -STOP "$(cat "$BATS_TEST_TMPDIR/saver")"
+    job=$(root squeue --noheader --format %A)
+    [[ $how == job ]] || job=$job.0
+    root scancel "$job"
+    wait_until 5 save_has_ended
+    wait "$step" || true
+    output=$(cat "$BATS_TEST_TMPDIR/out")
+    expect_output_like "cancelled while its container was saved"
+    expect_equal "$(alice ls -A saved)" a.sqsh
+    expect_equal "$(alice cat saved/a.sqsh)" before
+    expect_no_leftovers
+  done
+  wait_until 30 "$box" status
+}
+
+@test "what root inside wrote is saved, and what its tasks left running is ended before" {
+  run -0 contained --container-remap-root --container-save=saved/a.sqsh sh -c 'mkdir -m 0 /opt/closed; echo x > /opt/closed/x; chmod 0 /opt/closed/x; sleep 600 > /dev/null 2>&1 &'
+  expect_output_like "saved the container as"
+  run -0 in_home "srun -w n1 --container-image=./saved/a.sqsh --container-remap-root cat /opt/closed/x 2> /dev/null"
+  expect_equal "$output" x
+  expect_no_leftovers
+}
+
 # bats test_tags=cgroup
 @test "a step that is cancelled in its work is saved, and leaves nothing else" {
   in_home 'rm -f started'

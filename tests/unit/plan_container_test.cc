@@ -52,6 +52,6 @@ TEST_CASE("the mode of a name decides between joining, starting and creating", "
     CHECK_THROWS_WITH(does(create, true, true), Catch::Contains("exists already"));
     CHECK_THROWS_WITH(does(exec, true, false), Catch::Contains("does not run"));
     CHECK_THROWS_WITH(does(exec, false, false), Catch::Contains("there is none of that name"));
-    // Its files cannot be mounted twice.
-    CHECK(does(no_exec, true, true) == NameAction::join);
+    // Its mounts are not shared.
+    CHECK(does(no_exec, true, true) == NameAction::beside);
 }

@@ -1,0 +1,35 @@
+// Hears that Slurm ends a step while its container is saved: the tasks have ended by then, and no callback tells a plugin of the signal.
+#pragma once
+#include <sys/types.h>
+
+#include <vector>
+
+#include "runtime/base/fd.hh"
+
+namespace berth::spank {
+
+/// A process that does nothing, placed where Slurm looks for the tasks of the step: what scancel, a time limit or a preemption sends to them ends it.
+class Sentinel {
+  public:
+    Sentinel() = default;
+    Sentinel(const Sentinel&) = delete;
+    Sentinel& operator=(const Sentinel&) = delete;
+    /// Ends the process.
+    ~Sentinel();
+
+    /// Remembers the cgroups of a task (a child of this process), which Slurm removes only with the step. To be called when slurmstepd has put it there.
+    void learn_from(pid_t task);
+
+    /// Starts the process, as a child of the caller's in these cgroups. Throws SysError.
+    void start();
+
+    /// Readable when the process was ended by somebody else; -1 before start().
+    int descriptor() const { return process_.get(); }
+
+  private:
+    std::vector<Fd> groups_;  ///< files cgroup.procs
+    pid_t pid_ = -1;
+    Fd process_;  ///< pidfd
+};
+
+}  // namespace berth::spank
