@@ -50,19 +50,10 @@ make_package() {
   expect_failure
 }
 
-@test "root inside mounts what it likes, in the container alone, and writes where modes forbid it" {
-  run -0 contained --container-remap-root sh -c 'mount -t tmpfs none /mnt && echo x > /mnt/x && findmnt -n -o FSTYPE /mnt; umount /mnt; test ! -e /mnt/x'
-  expect_equal "$output" tmpfs
-  run ! root findmnt /mnt
+@test "root inside writes where modes forbid it, and mounts nothing" {
   run -0 contained --container-remap-root sh -c 'mkdir -m 555 /opt/d && echo x > /opt/d/x && chmod 0 /opt/d/x && cat /opt/d/x; chmod 555 /usr/bin && touch /usr/bin/new'
   expect_equal "$output" x
-  run ! contained sh -c 'mount -t tmpfs none /mnt'
-}
-
-@test "a site denies root inside its mounts" {
-  with_site_lines '[security]' 'seccomp_deny = "mount fsopen"'
-  run contained --container-remap-root sh -c 'mount -t tmpfs none /mnt'
-  restore_site
+  run contained --container-remap-root sh -c 'mount -t tmpfs none /mnt || umount /proc/keys || hostname x'
   expect_failure
 }
 
