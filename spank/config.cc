@@ -11,10 +11,10 @@ namespace {
 void set(Config& config, std::string_view key, std::string_view value) {
     std::string setting = cat("plugstack.conf: ", key, "=", printable(value));
     if (key == "helper") {
-        if (!value.starts_with('/')) throw Error(setting + ": not an absolute path; write helper=/usr/bin/berth");
+        if (!value.starts_with('/')) throw Error(setting + ": no absolute path; write helper=/usr/bin/berth");
         config.helper = value;
     } else if (key == "container_scope") {
-        if (value != "global" && value != "job") throw Error(setting + ": neither global nor job; write one of them");
+        if (value != "global" && value != "job") throw Error(setting + ": no scope; write global or job");
         config.settings.push_back(cat("BERTH_DEFAULTS_CONTAINER_SCOPE=", value));
     } else if (key == "execute_entrypoint") {
         config.settings.push_back(cat("BERTH_DEFAULTS_ENTRYPOINT=", plan::parse_bool(value, "plugstack.conf: execute_entrypoint") ? "true" : "false"));
