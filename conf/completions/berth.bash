@@ -7,10 +7,10 @@ _berth_options() {
   case $1 in
     run) echo "$run" ;;
     plan) echo "$run --json --cdi" ;;
-    exec) echo '-w --workdir -e --env -i --interactive -t --tty' ;;
+    exec) echo '-w --workdir -e --env -i --interactive -t --tty --job' ;;
     ps) echo '--json -a --all' ;;
-    save) echo '-o --output --force --plain' ;;
-    rm) echo '-f --force' ;;
+    save) echo '-o --output --force --plain --job' ;;
+    rm) echo '-f --force --job' ;;
     pull) echo '--policy --json -q --quiet' ;;
     import) echo '--policy -o --output --force -q --quiet --plain' ;;
     images | inspect | doctor) echo '--json' ;;
@@ -18,10 +18,11 @@ _berth_options() {
     verify) echo '--repair -q --quiet' ;;
     login) echo '-u --user --password-stdin' ;;
     config) echo '--json' ;;
+    stats) echo '--json --prometheus' ;;
   esac
 }
 
-_berth_commands='run exec ps save rm plan pull import images inspect rmi gc verify login logout config doctor version'
+_berth_commands='run exec ps save rm plan pull import images inspect rmi gc verify login logout config doctor stats version'
 
 # The first column of a listing, without its head; - stands for no name.
 _berth_names() {
@@ -35,7 +36,7 @@ _berth_value() {
     --name) _berth_names ps ;;
     -o | --output | --save | -w | --workdir | --mount) echo FILES ;;
     -e | --env) compgen -v ;;
-    -u | --user | --size | --age) ;;
+    -u | --user | --size | --age | --job) ;;
     *) return 1 ;;
   esac
 }
