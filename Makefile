@@ -76,7 +76,7 @@ programs := $(if $(berth_sources),$(BUILD)/berth) $(if $(pull_sources),$(BUILD)/
 plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel)
 
-.PHONY: all check fuzz fuzz-run fuzz-programs bench-again bench-image bench-io bench-srun bench-start soak soak-run install install-files deb rpm tidy format check-layers check-messages check-rows check-consistency check-exports clean help
+.PHONY: all check fuzz fuzz-run fuzz-programs bench-again bench-image bench-io bench-srun bench-start soak soak-run install install-files deb rpm tidy format check-layers check-lint check-messages check-rows check-consistency check-exports clean help
 all: $(programs) $(plugin) $(tests) compile_commands.json
 
 # Objects depend on this file, which changes only when the flags do.
@@ -162,7 +162,7 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/tests/hostile/fuzz_%.o $(call objects,$(fuzz_sourc
 fuzz-run: fuzz
 	scripts/fuzz $(SECONDS)
 
-check: all check-layers check-rows check-messages check-consistency $(if $(SAN)$(COV),,check-exports)
+check: all check-lint check-layers check-rows check-messages check-consistency $(if $(SAN)$(COV),,check-exports)
 	$(BUILD)/tests/unit
 	$(BUILD)/tests/kernel
 
@@ -174,6 +174,9 @@ check-rows:
 
 check-messages:
 	scripts/check-messages
+
+check-lint:
+	scripts/check-lint
 
 check-consistency: $(programs)
 	scripts/check-consistency $(BUILD)
@@ -264,7 +267,7 @@ clean:
 	rm -rf build build-* compile_commands.json
 
 help:
-	@echo 'targets: all check fuzz fuzz-run bench-again bench-image bench-io bench-srun bench-start soak soak-run install install-files deb rpm tidy format check-layers check-messages check-rows check-consistency clean help'
+	@echo 'targets: all check fuzz fuzz-run bench-again bench-image bench-io bench-srun bench-start soak soak-run install install-files deb rpm tidy format check-layers check-lint check-messages check-rows check-consistency clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'
 	@echo '          BASH_COMPLETION_DIR=$(BASH_COMPLETION_DIR) ZSH_COMPLETION_DIR=$(ZSH_COMPLETION_DIR)'

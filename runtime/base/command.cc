@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -55,7 +56,8 @@ std::string elf_interpreter(int fd, const Elf64_Ehdr& header) {
         if (segment.p_type != PT_INTERP || segment.p_filesz == 0 || segment.p_filesz > 4096) continue;
         std::string text(segment.p_filesz, '\0');
         if (!sys::pread_exact(fd, text.data(), text.size(), segment.p_offset, "a program")) return {};
-        return text.c_str();  // up to its NUL
+        text.resize(std::min(text.find('\0'), text.size()));
+        return text;
     }
     return {};
 }

@@ -97,6 +97,7 @@ class CancellableUnpacker : public Unpacker {
 [[noreturn]] void rethrow_for(const std::string& what) {
     std::string doing = cat("unpacking ", what, ": ");
     try {
+        // cppcheck-suppress rethrowNoCurrentException ; called while one is handled
         throw;
     } catch (const SysError& error) {
         std::string line = error.what(), ending = ": " + reason(error.number());

@@ -66,7 +66,7 @@ class TarParser {
 
     TarSink& sink_;
     State state_ = State::header;
-    uint8_t block_[tar_block];
+    uint8_t block_[tar_block] = {};
     size_t filled_ = 0;  // of block_
     bool zero_block_seen_ = false;
 

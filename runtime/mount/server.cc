@@ -92,7 +92,7 @@ Session make_session(Served& served, Fd device) {
     char name[] = "berth";
     char* arguments[] = {name, nullptr};
     fuse_args args = FUSE_ARGS_INIT(1, arguments);
-    Session session(fuse_session_new(&args, &operations(), sizeof operations(), &served));
+    Session session(fuse_session_new(&args, &operations(), sizeof(fuse_lowlevel_ops), &served));
     fuse_custom_io io{};
     io.writev = write_channel;
     io.read = read_channel;

@@ -14,7 +14,7 @@ remove_all() {
   alice srun -w n1 bash -c 'for name in $(berth ps --json | jq -r ".containers[].name"); do berth rm --force "$name"; done' || true
 }
 
-named() { alice srun -w n1 --container-name="$@"; }
+named() { alice srun -w n1 "--container-name=$1" "${@:2}"; }
 
 @test "what a named container wrote is there for the next job, with or without the image; an unnamed one leaves nothing" {
   run -0 named keep --container-image="$image" --container-remap-root sh -c 'echo kept > /opt/kept; mkdir /opt/dir'
