@@ -43,6 +43,8 @@ pull_libraries := $(shell pkg-config --libs libcurl libcrypto $(isal:yes=libisal
 
 # A test's time goes into compiling it, not into running it.
 test_flags := -O0 -U_FORTIFY_SOURCE
+# PCH=1 reads Catch2 once for all tests instead of once for each, a second a file.
+PCH ?=
 
 all_flags = $(base_flags) $(package_flags) $(CPPFLAGS) $(CXXFLAGS)
 
@@ -84,6 +86,17 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CXX) $(subst ','\'',$(all_flags)) $(LDFLAGS) ISAL=$(ISAL)' | cmp -s - $@ || echo '$(CXX) $(subst ','\'',$(all_flags)) $(LDFLAGS) ISAL=$(ISAL)' > $@
 FORCE:
+
+$(BUILD)/pch/catch.hh: $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo '#include <catch2/catch.hpp>' > $@
+$(BUILD)/pch/catch.hh.gch: $(BUILD)/pch/catch.hh
+	$(CXX) $(base_flags) $(test_flags) $(package_flags) $(CPPFLAGS) -x c++-header $< -o $@ $(CXXFLAGS)
+ifneq ($(PCH),)
+with_catch := $(call objects,$(filter %_test.cc,$(unit_sources) $(kernel_sources)))
+$(with_catch): $(BUILD)/pch/catch.hh.gch
+$(with_catch): test_flags += -include $(BUILD)/pch/catch.hh
+endif
 
 $(BUILD)/obj/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -271,6 +284,6 @@ help:
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'
 	@echo '          BASH_COMPLETION_DIR=$(BASH_COMPLETION_DIR) ZSH_COMPLETION_DIR=$(ZSH_COMPLETION_DIR)'
-	@echo '          SAN=address,undefined | thread   COV=1   ISAL=$(ISAL)   STATIC=   SCALE=$(SCALE)   SECONDS=$(SECONDS)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
+	@echo '          SAN=address,undefined | thread   COV=1   ISAL=$(ISAL)   STATIC=   PCH=1   SCALE=$(SCALE)   SECONDS=$(SECONDS)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
 
 -include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)
