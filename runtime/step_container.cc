@@ -211,16 +211,23 @@ class SharedContainer : public StepContainer {
 
     void end(bool all_entered) override {
         if (!folder_) return leave(std::move(used_.connection));
-        {
-            Fd hold = folder_->hold(name());
+        std::string path = save_path_of(start_);
+        if (path.empty())
             leave(std::move(used_.connection));
-            if (std::string path = save_path_of(start_); !path.empty()) StepSaver(start_, used_.record, name(), path).save(folder_->upper(name()).get(), all_entered);
-        }
+        else
+            leave_and_save(path, all_entered);
         sweep_jobs(start_.site, start_.caller);
     }
 
   private:
     const std::string& name() const { return start_.wanted.name->name; }
+
+    /// Nobody removes the container between its end and the save.
+    void leave_and_save(const std::string& path, bool all_entered) {
+        Fd hold = folder_->hold(name());
+        leave(std::move(used_.connection));
+        StepSaver(start_, used_.record, name(), path).save(folder_->upper(name()).get(), all_entered);
+    }
 
     /// A container that has no name is called by its step, while that runs.
     bool join_step(const ContainerStart& wanted) {

@@ -4,8 +4,9 @@ load helper
 
 events=$state/events
 
-# Fresh for each test, where every user may write, as the site file of a real node would have it.
+# Fresh for each test, where every user may write, as the site file of a real node would have it. Both nodes have the image: what was there is no pull.
 setup() {
+  alice srun -N2 --container-image="$image" true
   root bash -c "rm -rf $events && mkdir -m 1777 -p $events/log $events/counters && chmod 1777 $events/log $events/counters"
   with_site_lines '[events]' "log = \"$events/log/%u.jsonl\"" "counters = \"$events/counters\""
 }
