@@ -134,14 +134,17 @@ void enter_workdir(const std::string& path) {
     if (::fchdir(directory.get()) != 0) throw SysError(cat("entering the working directory ", printable(path, 4096)));
 }
 
-/// All of a small file of the image, before the image is mounted.
-std::string content_of(const ContainerImage& image, const squash::FileData& data, const std::string& path) {
+/// Reads files of the image before it is mounted.
+squash::DataReader reader_of(const ContainerImage& image) {
     std::vector<Fd> files;
     for (const Fd& layer : image.layers) {
         files.emplace_back(::fcntl(layer.get(), F_DUPFD_CLOEXEC, 0));
         if (!files.back()) throw SysError("opening a layer once more");
     }
-    squash::DataReader reader(std::move(files), image.index.layers(), 1 << 20);
+    return squash::DataReader(std::move(files), image.index.layers(), 1 << 20);
+}
+
+std::string content_of(squash::DataReader& reader, const squash::FileData& data, const std::string& path) {
     std::string out(data.size, '\0');
     if (reader.read(data, 0, out.data(), out.size()) != static_cast<long>(out.size())) throw SysError(cat("reading ", printable(path, 4096), " of the image"), EIO);
     return out;
@@ -149,7 +152,8 @@ std::string content_of(const ContainerImage& image, const squash::FileData& data
 
 /// The edits that are done with before anything of the image is mounted.
 std::set<size_t> prepare_upper(const ContainerImage& image, const Fd& staging, const std::vector<plan::Edit>& edits, const std::vector<mount::Source>& sources, bool saved) {
-    mount::UpperFacts facts{image.index, sources, saved, [&](const squash::FileData& data, const std::string& path) { return content_of(image, data, path); }};
+    squash::DataReader reader = reader_of(image);
+    mount::UpperFacts facts{image.index, sources, saved, [&](const squash::FileData& data, const std::string& path) { return content_of(reader, data, path); }};
     mount::UpperLayer layer = mount::upper_layer(edits, facts);
     mount::write_upper(layer, image.index, mount::staging_directory(staging.get(), "upper").get());
     return std::move(layer.done);
