@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
 
@@ -199,6 +200,14 @@ void set_mount_attributes(int mount, uint64_t set, uint64_t clear, bool recursiv
     attributes.attr_clr = clear;
     unsigned flags = AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0U);
     if (syscall(SYS_mount_setattr, mount, "", flags, &attributes, sizeof attributes) != 0) throw SysError(cat("setting the mount flags of ", what));
+}
+
+void make_present(void* memory, size_t size) {
+    constexpr uintptr_t page = 4096;
+    auto from = (reinterpret_cast<uintptr_t>(memory) + page - 1) / page * page;
+    auto to = (reinterpret_cast<uintptr_t>(memory) + size) / page * page;
+    // An older kernel says that it cannot, and the faults do it.
+    if (to > from) (void)::madvise(reinterpret_cast<void*>(from), to - from, MADV_POPULATE_WRITE);
 }
 
 Fd pidfd_open(pid_t pid) {

@@ -4,10 +4,13 @@
 #include <fuse3/fuse_lowlevel.h>
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 #include <string>
+
+#include "runtime/base/sys.hh"
 
 namespace berth::mount {
 
@@ -128,8 +131,9 @@ char* thread_buffer(size_t size) {
     thread_local std::unique_ptr<char[]> buffer;
     thread_local size_t capacity = 0;
     if (size > capacity) {
-        buffer = std::make_unique_for_overwrite<char[]>(size);
-        capacity = size;
+        capacity = std::max<size_t>(size, block_size);
+        buffer = std::make_unique_for_overwrite<char[]>(capacity);
+        sys::make_present(buffer.get(), capacity);
     }
     return buffer.get();
 }
