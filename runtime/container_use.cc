@@ -133,7 +133,7 @@ class Use {
     }
 
     void create(UsedContainer& out, Fd& lock) {
-        OpenedImage opened = open_image(start_.request.image, start_.caller, start_.site, start_.watch, start_.frozen);
+        OpenedImage opened = open_image(start_.request.image, start_.caller, start_.site, start_.watch, start_.tag);
         out.record = record_of(opened);
         folder_.create(name_, out.record);
         launch(out, std::move(opened), lock);

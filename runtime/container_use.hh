@@ -24,7 +24,7 @@ struct ContainerStart {
     PullWatch watch;  ///< its `progress` gets notes as well
     bool inherit = true;  ///< mount_home, remap_root and writable that the request leaves open are as at the creation; else the site decides
     const char* mounts_option = "--mount";    ///< the name that these options have for the user
-    std::string frozen = {};                  ///< see open_image()
+    JobTag tag = {};                          ///< see open_image()
     std::function<void()> forked = {};        ///< see start_helper()
 };
 

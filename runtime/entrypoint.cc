@@ -30,12 +30,6 @@ constexpr int goodbye_ms = 2'000;
 constexpr size_t environment_limit = 8 << 20;
 constexpr size_t log_limit = 1 << 20;
 
-std::pair<Fd, Fd> make_pipe() {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) throw SysError("making a pipe");
-    return {Fd(ends[0]), Fd(ends[1])};
-}
-
 std::vector<char*> pointers(std::vector<std::string>& texts) {
     std::vector<char*> out;
     for (std::string& text : texts) out.push_back(text.data());
@@ -81,9 +75,9 @@ std::vector<std::string> words_of(const EntrypointRun& run) {
 class Entrypoint {
   public:
     explicit Entrypoint(const EntrypointRun& run) : run_(run) {
-        auto [log, its_log] = make_pipe();
-        auto [report, its_report] = make_pipe();
-        auto [its_hold, hold] = make_pipe();
+        auto [log, its_log] = sys::make_pipe();
+        auto [report, its_report] = sys::make_pipe();
+        auto [its_hold, hold] = sys::make_pipe();
         pid_ = ::fork();
         if (pid_ < 0) throw SysError("starting the image's entrypoint");
         if (pid_ == 0) become(run, its_log.get(), its_report.get(), its_hold.get());

@@ -10,6 +10,7 @@
 
 #include "runtime/base/child.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/container_folder.hh"
 #include "runtime/event_cause.hh"
@@ -88,8 +89,8 @@ std::string reported(Child& child, const plan::Reference& reference, const PullW
     }
 }
 
-std::string pulled(const plan::Reference& reference, const std::vector<std::string>& arguments, const store::Store& store, const PullWatch& watch) {
-    Child child(pull_program(), arguments);
+std::string pulled(const plan::Reference& reference, const std::vector<std::string>& arguments, const store::Store& store, const PullWatch& watch, int input = -1) {
+    Child child(pull_program(), arguments, input);
     try {
         return reported(child, reference, watch);
     } catch (...) {
@@ -131,19 +132,34 @@ std::optional<ContainerImage> try_stored_image(const store::Store& store, const 
     return std::nullopt;
 }
 
+std::vector<std::string> arguments_for(const plan::Reference& reference, const plan::Site& site, const store::Store& store, const PullWatch& watch) {
+    std::vector<std::string> out = pull_arguments(site, store.path());
+    // The canonical text has no user, who is no part of which image it is.
+    if (!reference.user.empty()) out.insert(out.end(), {"--user", reference.user});
+    if (watch.bars) out.emplace_back("--bars");
+    if (!watch.progress) out.emplace_back("--quiet");
+    out.insert(out.end(), {"--report", reference.text()});
+    return out;
+}
+
 OpenedImage open_stored_image(const plan::Reference& reference, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
     store::Store store = open_store(site, caller);
     std::string digest = known_digest(reference, store, site);
     if (!digest.empty())
         if (auto image = try_stored_image(store, digest)) return {std::move(*image), digest};
-    std::vector<std::string> arguments = pull_arguments(site, store.path());
-    // The canonical text has no user, who is no part of which image it is.
-    if (!reference.user.empty()) arguments.insert(arguments.end(), {"--user", reference.user});
-    if (watch.bars) arguments.emplace_back("--bars");
-    if (!watch.progress) arguments.emplace_back("--quiet");
-    arguments.insert(arguments.end(), {"--report", reference.text()});
-    digest = pulled(reference, arguments, store, watch);
+    digest = pulled(reference, arguments_for(reference, site, store, watch), store, watch);
     return {stored_image(store, digest), digest};
+}
+
+/// What the tag means for all nodes of the step. The secret goes by a pipe, where no list of processes shows it.
+std::string agreed_digest(const plan::Reference& tag, const std::string& meeting, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+    store::Store store = open_store(site, caller);
+    auto [reading, writing] = sys::make_pipe();
+    if (std::string line = meeting + '\n'; ::write(writing.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) throw SysError("telling berth-pull where nodes agree");
+    writing.reset();
+    std::vector<std::string> arguments = arguments_for(tag, site, store, watch);
+    arguments.insert(arguments.begin(), "--agree");
+    return pulled(tag, arguments, store, watch, reading.get());
 }
 
 /// So that a later start finds it when the registry is down.
@@ -160,17 +176,17 @@ OpenedImage for_engine(OpenedImage opened, const std::string& text, const plan::
     return opened;
 }
 
-OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch, const std::string& frozen) {
+OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch, const JobTag& tag) {
     plan::Reference reference = plan::with_absolute_path(plan::parse_reference(text), caller.cwd);
     check_image_here(site, reference);
     if (reference.kind == plan::Reference::Kind::path) return {open_image_file(reference.path), {}};
     if (reference.kind != plan::Reference::Kind::registry) return open_stored_image(reference, caller, site, watch);
     check_is_no_file(text, caller.cwd);
-    if (frozen.empty() || !reference.digest.empty()) return open_stored_image(reference, caller, site, watch);
+    if ((tag.digest.empty() && tag.meeting.empty()) || !reference.digest.empty()) return open_stored_image(reference, caller, site, watch);
     plan::Reference exact = reference;
-    exact.digest = frozen;
+    exact.digest = tag.digest.empty() ? agreed_digest(reference, tag.meeting, caller, site, watch) : tag.digest;
     OpenedImage out = open_stored_image(exact, caller, site, watch);
-    remember_tag(reference, frozen, caller, site);
+    remember_tag(reference, exact.digest, caller, site);
     return out;
 }
 
@@ -200,8 +216,8 @@ OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Call
 
 }  // namespace
 
-OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch, const std::string& frozen) {
-    return for_engine(open_as_is(text, caller, site, watch, frozen), text, caller, site, watch);
+OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch, const JobTag& tag) {
+    return for_engine(open_as_is(text, caller, site, watch, tag), text, caller, site, watch);
 }
 
 OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {

@@ -34,15 +34,20 @@ struct PullWatch {
     std::function<void(const PullResult& result)> fetched = {};
 };
 
+/// What is known of the image's tag beyond this node.
+struct JobTag {
+    std::string digest = {};   ///< what it means for the whole job
+    std::string meeting = {};  ///< without a digest: where the step's nodes agree on one (plan/frozen.hh); empty: this node finds out for itself
+};
+
 struct OpenedImage {
     ContainerImage image;
     std::string digest;  ///< of the manifest; empty for a file
 };
 
-/// Opens the image `text`. A path is relative to the caller's working directory. Runs berth-pull only when the store cannot answer alone. With `frozen`, a
-/// digest, a tag of a registry means just that, and the registry is not asked; the store remembers it as the tag's meaning. Throws Error with the line of
-/// whatever failed.
-OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch, const std::string& frozen = {});
+/// Opens the image `text`. A path is relative to the caller's working directory. Runs berth-pull only when the store cannot answer alone. A tag of a
+/// registry means what `tag` says, and the store remembers that as its meaning. Throws Error with the line of whatever failed.
+OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch, const JobTag& tag = {});
 
 /// Opens the image of a named container again, which must be the very one it was made of. Throws Error that says how to bring it back.
 OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch);

@@ -127,7 +127,7 @@ class OwnContainer : public StepContainer {
   public:
     explicit OwnContainer(StepStart& start) : address_(start, cat(start.step.job, ".", start.step.step)) {
         start.event->stage(plan::Cause::image);
-        OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch, start.frozen);
+        OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch, start.tag);
         start.event->opened(opened.digest);
         start.event->lap("image");
         start.event->stage(plan::Cause::devices);
@@ -184,7 +184,7 @@ class SharedContainer : public StepContainer {
         if (!start_.mounts.empty()) wanted.mounts.push_back(start_.mounts);
         wanted.watch.progress = [this](const std::string& line) { start_.tasks.note(line); };
         wanted.inherit = false;
-        wanted.frozen = start_.frozen;
+        wanted.tag = start_.tag;
         wanted.mounts_option = "--container-mounts";
         wanted.forked = [this] { start_.tasks.close(); };
         start_.event->stage(plan::Cause::container);

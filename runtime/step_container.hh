@@ -17,7 +17,7 @@ struct StepStart {
     const plan::StepRequest& step;
     plan::Request wanted;
     std::string mounts;  ///< the text that wanted.mounts was made of
-    std::string frozen;  ///< digest that the image's tag has for the whole job; empty where each step asks
+    JobTag tag;
     plan::Caller caller;
     plan::Site site;
     PullWatch watch;

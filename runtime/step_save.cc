@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/facts.hh"
 
@@ -17,13 +18,6 @@ namespace {
 /// So often one hears of a save that takes its time.
 constexpr int progress_ms = 10'000;
 
-/// Both ends of a pipe, close-on-exec.
-std::pair<Fd, Fd> make_pipe() {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) throw SysError("making a pipe");
-    return {Fd(ends[0]), Fd(ends[1])};
-}
-
 }  // namespace
 
 std::string save_path_of(const StepStart& start) {
@@ -32,7 +26,7 @@ std::string save_path_of(const StepStart& start) {
 }
 
 StepSaver::StepSaver(const StepStart& start, const plan::ContainerRecord& record, const std::string& name, std::string path) : tasks_(start.tasks), path_(std::move(path)) {
-    auto [ours, its] = make_pipe();
+    auto [ours, its] = sys::make_pipe();
     words_ = std::move(ours);
     std::string store = record.digest.empty() ? "" : open_store(start.site, start.caller).path();
     saver_ = std::make_unique<Saver>(record, name, store, path_, std::move(its));

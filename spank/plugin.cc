@@ -93,8 +93,10 @@ int slurm_spank_init_post_opt(spank_t spank, int, char**) {
     });
 }
 
-int slurm_spank_local_user_init(spank_t, int, char**) {
-    return guarded([&] { finish_resolving(); });
+int slurm_spank_local_user_init(spank_t spank, int, char**) {
+    uint32_t nodes = 0;
+    if (spank_get_item(spank, S_JOB_NNODES, &nodes) != ESPANK_SUCCESS) nodes = 1;
+    return guarded([&] { finish_resolving(nodes); });
 }
 
 int slurm_spank_user_init(spank_t spank, int, char**) {

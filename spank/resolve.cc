@@ -38,11 +38,11 @@ void ask(const std::string& image) {
     }
 }
 
-/// What the program prints until its end; empty when that takes too long.
-std::string answer_of(int output) {
+/// What a program prints up to the first line's end, or its own; empty when that takes longer than the patience that began at `start`.
+std::string answer_of(int output, Clock::time_point start) {
     std::string out;
-    for (;;) {
-        auto left = std::chrono::duration_cast<std::chrono::milliseconds>(step().resolver_started + patience - Clock::now()).count();
+    while (!out.ends_with('\n')) {
+        auto left = std::chrono::duration_cast<std::chrono::milliseconds>(start + patience - Clock::now()).count();
         pollfd entry{output, POLLIN, 0};
         int ready = poll(&entry, 1, left > 0 ? static_cast<int>(left) : 0);
         if (ready < 0 && errno == EINTR) continue;
@@ -52,11 +52,32 @@ std::string answer_of(int output) {
         if (size == 0) return out;
         out.append(buffer, static_cast<size_t>(size));
     }
+    return out;
+}
+
+/// Without the program on this machine, each node runs what it finds, as BERTH_CONTAINER_DIGEST then tells.
+void let_nodes_agree(const std::string& image) {
+    const uint16_t* range = &slurm_conf != nullptr ? slurm_conf.srun_port_range : nullptr;
+    std::vector<std::string> arguments = {"agree", std::to_string(range != nullptr ? range[0] : 0), std::to_string(range != nullptr ? range[1] : 0)};
+    try {
+        step().agreement = std::make_unique<Child>(step().config.helper, arguments);
+    } catch (const SysError&) {
+        return;
+    }
+    std::string place(trimmed(answer_of(step().agreement->output(), Clock::now())));
+    if (!place.empty()) setenv(plan::meeting_variable, plan::meeting_value(image, place).c_str(), 1);
+}
+
+/// Those of a job around this one are for another image, or another time.
+void forget_answers() {
+    unsetenv(plan::frozen_variable);
+    unsetenv(plan::meeting_variable);
 }
 
 }  // namespace
 
 void start_resolving() {
+    unsetenv(plan::meeting_variable);
     std::string image = image_by_tag();
     if (image.empty()) return;
     const char* before = std::getenv(plan::frozen_variable);
@@ -64,21 +85,24 @@ void start_resolving() {
     if (!frozen) ask(image);
 }
 
-void finish_resolving() {
+void finish_resolving(uint32_t nodes) {
     if (!step().resolver) return;
-    std::string digest(trimmed(answer_of(step().resolver->output())));
+    std::string digest(trimmed(answer_of(step().resolver->output(), step().resolver_started)));
     step().resolver.reset();
-    // That of a job around this one is for another image, or another time.
-    unsetenv(plan::frozen_variable);
-    if (plan::is_digest(digest)) setenv(plan::frozen_variable, plan::frozen_value(image_by_tag(), digest).c_str(), 1);
+    forget_answers();
+    std::string image = image_by_tag();
+    if (plan::is_digest(digest))
+        setenv(plan::frozen_variable, plan::frozen_value(image, digest).c_str(), 1);
+    else if (nodes > 1)
+        let_nodes_agree(image);
 }
 
 void resolve_now() {
-    unsetenv(plan::frozen_variable);
+    forget_answers();
     std::string image = image_by_tag();
     if (image.empty()) return;
     ask(image);
-    finish_resolving();
+    finish_resolving(1);  // a batch script runs on one node
     const char* frozen = std::getenv(plan::frozen_variable);
     if (frozen != nullptr) slurm_spank_log("berth: %s is %s for this job", printable(image).c_str(), std::string(frozen).substr(image.size() + 1).c_str());
 }

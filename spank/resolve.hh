@@ -1,5 +1,6 @@
 // In srun and sbatch: what the image's tag means is asked once for all nodes, as the user who calls, by the program `berth`.
 #pragma once
+#include <cstdint>
 
 namespace berth::spank {
 
@@ -7,8 +8,8 @@ namespace berth::spank {
 void start_resolving();
 
 /// Takes the answer when it has come, or comes within five seconds of the start, and hands it to the nodes by the environment. Without one they ask
-/// for themselves, and tell what is wrong.
-void finish_resolving();
+/// for themselves, and tell what is wrong; more than one node (of `nodes`) agree on what they found by way of a process that lives as long as srun.
+void finish_resolving(uint32_t nodes);
 
 /// Both, for sbatch, which waits for no allocation; says what the tag means.
 void resolve_now();

@@ -30,6 +30,7 @@ struct Step {
     Sentinel sentinel;           ///< while it is saved
     std::unique_ptr<Child> resolver;  ///< in srun and sbatch: asks what the image's tag means
     std::chrono::steady_clock::time_point resolver_started;
+    std::unique_ptr<Child> agreement;  ///< in srun: where the nodes agree on that when it was not learnt
     bool has_container = false;  ///< in slurmstepd: this step's tasks run in one
 };
 

@@ -202,6 +202,12 @@ void set_mount_attributes(int mount, uint64_t set, uint64_t clear, bool recursiv
     if (syscall(SYS_mount_setattr, mount, "", flags, &attributes, sizeof attributes) != 0) throw SysError(cat("setting the mount flags of ", what));
 }
 
+std::pair<Fd, Fd> make_pipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw SysError("making a pipe");
+    return {Fd(ends[0]), Fd(ends[1])};
+}
+
 void make_present(void* memory, size_t size) {
     constexpr uintptr_t page = 4096;
     auto from = (reinterpret_cast<uintptr_t>(memory) + page - 1) / page * page;

@@ -79,6 +79,15 @@ std::string human_bytes(uint64_t bytes) {
     return out;
 }
 
+std::string hex_text(const unsigned char* bytes, size_t size) {
+    std::string out;
+    for (size_t i = 0; i < size; ++i) {
+        out += "0123456789abcdef"[bytes[i] >> 4];
+        out += "0123456789abcdef"[bytes[i] & 15];
+    }
+    return out;
+}
+
 bool parse_number(std::string_view text, uint64_t limit, uint64_t& out) {
     uint64_t value = 0;
     auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -41,6 +41,9 @@ std::string printable(std::string_view text, size_t limit = 256);
 /// "1.5 GB" for people; decimal units.
 std::string human_bytes(uint64_t bytes);
 
+/// The bytes as lowercase hex digits.
+std::string hex_text(const unsigned char* bytes, size_t size);
+
 /// A decimal number and nothing else, in [0, limit]; false when `text` is anything else.
 bool parse_number(std::string_view text, uint64_t limit, uint64_t& out);
 

@@ -1,4 +1,5 @@
-// `berth resolve`: run by the plugin in srun and sbatch while an allocation is awaited, to ask once for all nodes what a tag means.
+// `berth resolve`: run by the plugin in srun and sbatch while an allocation is awaited, to ask once for all nodes what a tag means. `berth agree`: run by srun
+// when that gave no answer, for the nodes to agree on one.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -36,6 +37,13 @@ int resolve(int argc, char** argv) {
         if (registry.plain_http) arguments.insert(arguments.end(), {"--plain-http", host});
     if (!reference.user.empty()) arguments.insert(arguments.end(), {"--user", reference.user});
     arguments.insert(arguments.end(), {"--resolve", reference.text()});
+    exec_pull_program(std::move(arguments));
+}
+
+int agree(int argc, char** argv) {
+    std::vector<std::string> arguments(argv, argv + argc);
+    Fd null = sys::open_file("/dev/null", O_WRONLY);
+    if (::dup2(null.get(), STDERR_FILENO) < 0) throw SysError("silencing berth agree");
     exec_pull_program(std::move(arguments));
 }
 

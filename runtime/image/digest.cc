@@ -1,8 +1,10 @@
 #include "runtime/image/digest.hh"
 
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
 
 namespace berth::image {
 
@@ -37,18 +39,20 @@ std::string Sha256::finish() {
     unsigned char hash[EVP_MAX_MD_SIZE];
     unsigned length = 0;
     check(EVP_DigestFinal_ex(evp(context_.get()), hash, &length));
-    std::string out = "sha256:";
-    for (unsigned i = 0; i < length; ++i) {
-        out += "0123456789abcdef"[hash[i] >> 4];
-        out += "0123456789abcdef"[hash[i] & 15];
-    }
-    return out;
+    return "sha256:" + hex_text(hash, length);
 }
 
 std::string sha256_of(std::string_view data) {
     Sha256 hash;
     hash.update(data.data(), data.size());
     return hash.finish();
+}
+
+std::string hmac_sha256(std::string_view key, std::string_view data) {
+    unsigned char code[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    check(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(data.data()), data.size(), code, &length) != nullptr);
+    return hex_text(code, length);
 }
 
 }  // namespace berth::image

@@ -29,4 +29,7 @@ class Sha256 {
 /// The digest of `data`.
 std::string sha256_of(std::string_view data);
 
+/// HMAC (RFC 2104) with SHA-256, as 64 lowercase hex digits. Throws as Sha256 does.
+std::string hmac_sha256(std::string_view key, std::string_view data);
+
 }  // namespace berth::image

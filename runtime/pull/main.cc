@@ -22,6 +22,7 @@
 #include "runtime/image/source.hh"
 #include "runtime/plan/site_file.hh"
 #include "runtime/policy_facts.hh"
+#include "runtime/pull/agreement.hh"
 #include "runtime/pull/cdi_command.hh"
 #include "runtime/pull/deadline.hh"
 #include "runtime/pull/daemons.hh"
@@ -47,6 +48,7 @@ struct Arguments {
     std::string logout;
     bool password_from_input = false;
     bool resolve = false;
+    bool agree = false;
     pull::OutputOptions output;
     std::vector<std::string> settings;
     unsigned threads = 0;
@@ -74,13 +76,24 @@ pull::Options options_of(const Arguments& arguments, const plan::Reference& refe
     return out;
 }
 
+/// What the tag means for all nodes of the step; where they agree is the first line of the standard input.
+std::string agreed(const store::Store& store, const plan::Reference& reference, const pull::Options& options, pull::Meter& meter) {
+    std::string place;
+    std::getline(std::cin, place);
+    std::string mine = pull::digest_now(store, reference, options, meter), what = printable(reference.text(), 1024);
+    pull::Agreed result = pull::agree(pull::parse_meeting_place(place), mine, what);
+    if (result.digest != mine) meter.warn(cat(what, " is ", mine, " here; this step runs ", result.digest, ", which node ", result.node, " found first"));
+    return result.digest;
+}
+
 std::string pulled(const Arguments& arguments, pull::Output& output) {
     plan::Reference reference = plan::with_absolute_path(plan::parse_reference(arguments.reference), std::filesystem::current_path());
     plan::Site site = site_of(arguments, pull::environment_of_this_process());
     check_image_here(site, reference);
     pull::Deadline deadline(site, output);
     store::Store store = store::Store::open(arguments.store);
-    return pull::pull(store, reference, options_of(arguments, reference, site), output.meter());
+    pull::Options options = options_of(arguments, reference, site);
+    return arguments.agree ? agreed(store, reference, options, output.meter()) : pull::pull(store, reference, options, output.meter());
 }
 
 /// Prints what the tag means now. One try: the nodes can ask as well.
@@ -211,6 +224,7 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "import") == 0) return run_command(argc, argv, pull::import_command);
     if (argc > 1 && std::strcmp(argv[1], "save") == 0) return run_command(argc, argv, pull::save_command);
     if (argc > 1 && std::strcmp(argv[1], "cdi") == 0) return run_command(argc, argv, pull::cdi_command);
+    if (argc > 1 && std::strcmp(argv[1], "agree") == 0) return run_command(argc, argv, pull::agree_command);
     if (argc > 1 && std::strcmp(argv[1], "verify") == 0) return run_command(argc, argv, pull::verify_command);
     Arguments arguments;
     CLI::App app("Brings an image into a store of berth.", "berth-pull");
@@ -228,6 +242,7 @@ int main(int argc, char** argv) {
     auto* json = app.add_flag("--json", arguments.output.json, "tell what happens as JSON on the standard output")->excludes(report);
     app.add_flag("-q,--quiet", arguments.output.quiet, "print nothing but the digest")->excludes(json);
     auto* resolve = app.add_flag("--resolve", arguments.resolve, "only print the digest that a registry's tag has now");
+    app.add_flag("--agree", arguments.agree, "only agree with the step's other nodes what the tag means; where is read from standard input")->needs(report);
     app.add_option("--user", arguments.user, "whose login to use, or to make");
     auto* login = app.add_option("--login", arguments.login, "registry to log in to, instead of a pull");
     app.add_flag("--password-stdin", arguments.password_from_input, "with --login: read the password from standard input")->needs(login);

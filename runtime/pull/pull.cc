@@ -36,6 +36,8 @@ class Pull {
     }
 
     std::string run();
+    /// What the image's name means now, by the policy.
+    std::string digest();
     /// True when run() has brought something.
     bool has_fetched() const { return fetched_; }
 
@@ -94,6 +96,11 @@ std::string Pull::run() {
     }
     remember_tag(digest);
     return digest;
+}
+
+std::string Pull::digest() {
+    auto stored = without_asking();
+    return stored ? *stored : resolve();
 }
 
 /// What the policy lets run without a request.
@@ -233,6 +240,10 @@ std::string pull(const store::Store& store, const plan::Reference& reference, co
     meter.begin(Phase::removing, cat("removing what the store ", printable(store.path(), 4096), " need not keep"));
     store::collect(store, options.keep, false, false);
     return digest;
+}
+
+std::string digest_now(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter) {
+    return Pull(store, reference, options, meter).digest();
 }
 
 std::string pull(const store::Store& store, const plan::Reference& reference, const Options& options, const Progress& progress) {

@@ -38,4 +38,8 @@ std::string pull(const store::Store& store, const plan::Reference& reference, co
 /// The same with the lines that suit a log.
 std::string pull(const store::Store& store, const plan::Reference& reference, const Options& options, const Progress& progress);
 
+/// What the image's name means by the policy, without bringing it: the digest of the store, of the registry, or the store's where the registry cannot answer,
+/// with a warning. Throws Error.
+std::string digest_now(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter);
+
 }  // namespace berth::pull

@@ -1,0 +1,120 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <thread>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/image/digest.hh"
+#include "runtime/pull/agreement.hh"
+
+using namespace berth;
+using namespace berth::pull;
+
+namespace {
+
+const std::string one = "sha256:" + std::string(64, '1'), two = "sha256:" + std::string(64, '2');
+
+/// `berth-pull agree` in a process of its own.
+class Running {
+  public:
+    Running() {
+        auto [reading, writing] = sys::make_pipe();
+        pid_ = ::fork();
+        if (pid_ == 0) {
+            ::dup2(writing.get(), STDOUT_FILENO);
+            char program[] = "agree", any[] = "0";
+            char* words[] = {program, any, any};
+            try {
+                agree_command(3, words);
+            } catch (const std::exception&) {
+            }
+            ::_exit(1);
+        }
+        writing.reset();
+        char text[128];
+        ssize_t size = ::read(reading.get(), text, sizeof text);
+        std::vector<std::string> words = split(trimmed(std::string_view(text, size > 0 ? static_cast<size_t>(size) : 0)), ' ');
+        REQUIRE(words.size() == 2);
+        port = words[0];
+        secret = words[1];
+    }
+    ~Running() {
+        ::kill(pid_, SIGKILL);
+        ::waitpid(pid_, nullptr, 0);
+    }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+    MeetingPlace place(const std::string& node) const { return parse_meeting_place(cat("127.0.0.1 ", port, " ", secret, " ", node)); }
+
+    std::string port, secret;
+
+  private:
+    pid_t pid_;
+};
+
+}  // namespace
+
+TEST_CASE("agreement: a code as RFC 4231 has it", "[pull]") {
+    CHECK(image::hmac_sha256("Jefe", "what do ya want for nothing?") == "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+}
+
+TEST_CASE("agreement: the first word counts, for every node", "[pull]") {
+    Agreement agreement("s");
+    auto said = [&](const std::string& node, const std::string& digest) { return read_agreement("s", "nonce", agreement.answer(agreement_question("s", node, digest, "nonce"))); };
+    auto first = said("n1", one), second = said("n2", two), again = said("n1", two);
+    REQUIRE((first && second && again));
+    CHECK((first->digest == one && first->node == "n1"));
+    CHECK((second->digest == one && second->node == "n1"));
+    CHECK(again->digest == one);
+}
+
+TEST_CASE("agreement: nobody without the secret is heard or believed", "[pull]") {
+    Agreement agreement("s");
+    CHECK(agreement.answer(agreement_question("other", "n1", one, "nonce")).empty());
+    std::string question = agreement_question("s", "n1", one, "nonce");
+    for (size_t i = 0; i < question.size(); ++i) {
+        std::string damaged = question;
+        damaged[i] = damaged[i] == 'x' ? 'y' : 'x';
+        CHECK(agreement.answer(damaged).empty());
+    }
+    for (const std::string& bad : {std::string(), std::string(" "), std::string("berth-agree-1"), std::string(5000, 'a'), agreement_question("s", "n1", "no digest", "n"),
+                                   agreement_question("s", "n 1", one, "n"), agreement_question("s", "n1", one, "")})
+        CHECK(agreement.answer(bad).empty());
+    std::string answer = agreement.answer(question);
+    CHECK(read_agreement("s", "nonce", answer));
+    CHECK_FALSE(read_agreement("s", "another", answer));
+    CHECK_FALSE(read_agreement("other", "nonce", answer));
+    CHECK_FALSE(read_agreement("s", "nonce", question));
+    CHECK_FALSE(read_agreement("s", "nonce", ""));
+}
+
+TEST_CASE("agreement: over TCP, with many nodes at once", "[pull]") {
+    Running server;
+    std::vector<std::string> got(40);
+    std::vector<std::thread> nodes;
+    for (size_t i = 0; i < got.size(); ++i)
+        nodes.emplace_back([&, i] {
+            try {
+                got[i] = agree(server.place(cat("n", i)), i % 2 == 0 ? one : two, "image x").digest;
+            } catch (const Error& error) {
+                got[i] = error.what();
+            }
+        });
+    for (std::thread& node : nodes) node.join();
+    for (const std::string& digest : got) CHECK(digest == got[0]);
+    CHECK((got[0] == one || got[0] == two));
+    MeetingPlace stranger = server.place("n1");
+    stranger.secret = "guessed";
+    CHECK_THROWS_WITH(agree(stranger, one, "image x"), Catch::Contains("agreeing with the step's other nodes on image x") && Catch::Contains("no answer"));
+}
+
+TEST_CASE("agreement: a place where nobody listens, and what is no place", "[pull]") {
+    MeetingPlace nowhere{"127.0.0.1", "1", "s", "n1"};
+    CHECK_THROWS_WITH(agree(nowhere, one, "image x"), Catch::Contains("127.0.0.1 port 1: Connection refused; name the image by digest"));
+    for (const char* bad : {"", "a b c", "a b c d e", "a b c d;e", "a b  d"}) CHECK_THROWS_AS(parse_meeting_place(bad), Error);
+}
