@@ -1,11 +1,11 @@
 // `berth inspect`: what the store knows of one image.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
+#include "runtime/command_line.hh"
 #include "runtime/squash/index.hh"
 
 namespace berth::cli {
@@ -62,16 +62,12 @@ void print_text(const store::Store& store, const store::Inventory& inventory, co
 }  // namespace
 
 int inspect(int argc, char** argv) {
-    CLI::App app("Print what the store knows of an image.", "berth inspect");
+    CommandLine line("Print what the store knows of an image.", "berth inspect");
     std::string text;
     bool json = false;
-    app.add_flag("--json", json, "for programs, with the image's manifest and config");
-    app.add_option("image", text, "REGISTRY/NAME:TAG, NAME@sha256:..., or the start of a digest")->required();
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : exit_failure;
-    }
+    line.flag("--json", json, "for programs, with the image's manifest and config");
+    line.argument("image", text, "REGISTRY/NAME:TAG, NAME@sha256:..., or the start of a digest").required();
+    if (auto code = line.parse(argc, argv)) return *code;
     store::Store store = store_of_caller();
     store::Inventory inventory = store::take_inventory(store);
     const store::StoredImage& image = find_image(inventory, text, store);

@@ -1,7 +1,6 @@
 // `berth ps`: the named containers of the caller.
 #include <fcntl.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "runtime/base/error.hh"
@@ -10,6 +9,7 @@
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
 #include "runtime/cli/run_named.hh"
+#include "runtime/command_line.hh"
 #include "runtime/container_helper.hh"
 #include "runtime/sandbox/processes.hh"
 #include "runtime/step_scope.hh"
@@ -76,15 +76,11 @@ void print_text(const std::vector<Row>& rows) {
 }  // namespace
 
 int ps(int argc, char** argv) {
-    CLI::App app("List the named containers, those that run and those that do not.", "berth ps");
+    CommandLine line("List the named containers, those that run and those that do not.", "berth ps");
     bool json = false, all = false;
-    app.add_flag("--json", json, "for programs");
-    app.add_flag("-a,--all", all, "accepted for podman's users: all are listed in any case");
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : exit_failure;
-    }
+    line.flag("--json", json, "for programs");
+    line.flag("-a,--all", all, "accepted for podman's users: all are listed in any case");
+    if (auto code = line.parse(argc, argv)) return *code;
     ContainerFolder folder = containers_of_caller();
     std::vector<Row> rows;
     for (const std::string& name : folder.names()) rows.push_back(row_of(folder, name, 0));

@@ -1,9 +1,9 @@
 // The command line of `berth verify`.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/command_line.hh"
 #include "runtime/pull/daemons.hh"
 #include "runtime/pull/output.hh"
 #include "runtime/pull/settings.hh"
@@ -66,18 +66,14 @@ int work(const VerifyArguments& arguments) {
 }  // namespace
 
 int verify_command(int argc, char** argv) {
-    CLI::App app("Check every byte of the store.", "berth verify");
+    CommandLine line("Check every byte of the store.", "berth verify");
     VerifyArguments arguments;
-    app.add_option("--store", arguments.store, "directory of the store")->required()->group("");
-    app.add_option("--site", arguments.site, "site file, of which the registries are used")->group("");
-    app.add_option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS")->allow_extra_args(false)->group("");
-    app.add_flag("--repair", arguments.repair, "fetch again what is damaged or missing");
-    app.add_flag("-q,--quiet", arguments.quiet, "print nothing but problems");
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : exit_failure;
-    }
+    line.option("--store", arguments.store, "directory of the store").required().hidden();
+    line.option("--site", arguments.site, "site file, of which the registries are used").hidden();
+    line.option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS").hidden();
+    line.flag("--repair", arguments.repair, "fetch again what is damaged or missing");
+    line.flag("-q,--quiet", arguments.quiet, "print nothing but problems");
+    if (auto code = line.parse(argc, argv)) return *code;
     return work(arguments);
 }
 

@@ -61,6 +61,29 @@ TEST_CASE("site file: mistakes name file, line and key", "[plan]") {
     CHECK(refusal("[registry.\"x\"]\nproxy = 1\n").find("unknown key") != std::string::npos);
 }
 
+TEST_CASE("site file: all mistakes are told at once, in the order of their lines", "[plan]") {
+    auto places = [](const std::string& text) {
+        std::string out;
+        for (const std::string& mistake : site_mistakes(text, "f")) out += mistake.substr(0, mistake.find(": ")) + " ";
+        return out;
+    };
+    CHECK(places("").empty());
+    CHECK(places("[store]\npull = \"missing\"\n").empty());
+    CHECK(places("[store]\npull = \"often\"\nage = 1\n[network]\nconnections = 0\n[a]\nb = 1\n") == "f:2:8 f:3:1 f:5:15 f:7:1 ");
+    CHECK(places("[registry.\"z\"]\nca = 1\nproxy = 1\n[registry.\"a\"]\nmirror = [\"x/y\"]\n[registry]\nb = 1\n") == "f:2:6 f:3:1 f:5:11 f:7:5 ");
+    // A line that is no TOML is left out of the rest; a section's name with its keys.
+    CHECK(places("[store]\npath = \npull = \"often\"\npath = \"/x\"\n[limits\nx = 1\n[mount]\nthreads = -1\n") == "f:2:8 f:3:8 f:5:8 f:8:11 ");
+    CHECK(places("[store]\npull = \"missing\"\npull = \"often\"\n[=]\nx = 1\n[mount]\nx = 1\n") == "f:3:8 f:4 f:7:1 ");
+    CHECK(places("\xC3\xA9 = 1\n[mount]\nx = \"\xC3\xA9\"\n") == "f:1:1 f:3:1 ");
+    // Behind what is left open nobody can tell what was meant.
+    CHECK(split(places("[registry.\"a\"]\nmirror = [\"x\",\n[store]\npath = 1\n"), ' ').size() == 2);
+    CHECK(split(places("[store]\npath = \"\"\"x\n[limits]\na = b\n"), ' ').size() == 2);
+    std::string many = "[store]\n";
+    for (int line = 0; line < 100; ++line) many += "a = \n";
+    CHECK(site_mistakes(many, "f").size() == 20);
+    CHECK(refusal("[store]\nz = 1\na = 2\n").starts_with("berth.conf:2:1: "));
+}
+
 // toml++ 3.3 ends the program at these, or does worse.
 TEST_CASE("site file: what the library cannot bear is a mistake like any other", "[plan]") {
     CHECK(refusal("[store]\n[=]\n").starts_with("berth.conf:2: this is no TOML"));
