@@ -133,20 +133,10 @@ TEST_CASE("a save that is killed leaves no file", "[kernel][save]") {
     scene.folder.directory("out");
     int killed = 0;
     for (int delay = 2; delay < 160; delay += 6) {
-        pid_t child = ::fork();
-        if (child == 0) {
-            as_user_here();
-            std::vector<char*> words;
-            std::vector<std::string> command = scene.command("berth", {"save", "c", "--force", "-o", scene.folder / "out/saved.sqsh"});
-            for (std::string& word : command) words.push_back(word.data());
-            words.push_back(nullptr);
-            ::execv(words[0], words.data());
-            ::_exit(127);
-        }
+        Beside save(scene.command("berth", {"save", "c", "--force", "-o", scene.folder / "out/saved.sqsh"}), as_user_here);
         ::usleep(static_cast<useconds_t>(delay) * 1000);
-        ::kill(child, SIGKILL);
-        int status = 0;
-        ::waitpid(child, &status, 0);
+        save.send(SIGKILL);
+        int status = save.wait();
         killed += WIFSIGNALED(status);
         CAPTURE(delay, status);
         // All or nothing, and nothing beside it.
