@@ -42,19 +42,29 @@ CommandLine::CommandLine(const std::string& about, const std::string& command) :
 
 DeclaredOption CommandLine::flag(const std::string& names, bool& value, const std::string& help) { return DeclaredOption(app_->add_flag(names, value, help)); }
 
-DeclaredOption CommandLine::option(const std::string& names, std::string& value, const std::string& help) { return DeclaredOption(app_->add_option(names, value, help)); }
+DeclaredOption CommandLine::option(const std::string& names, std::string& value, const std::string& help) {
+    return DeclaredOption(app_->add_option(names, value, help));
+}
 
-DeclaredOption CommandLine::option(const std::string& names, int& value, const std::string& help) { return DeclaredOption(app_->add_option(names, value, help)); }
+DeclaredOption CommandLine::option(const std::string& names, int& value, const std::string& help) {
+    return DeclaredOption(app_->add_option(names, value, help));
+}
 
-DeclaredOption CommandLine::option(const std::string& names, uint32_t& value, const std::string& help) { return DeclaredOption(app_->add_option(names, value, help)); }
+DeclaredOption CommandLine::option(const std::string& names, uint32_t& value, const std::string& help) {
+    return DeclaredOption(app_->add_option(names, value, help));
+}
 
-DeclaredOption CommandLine::option(const std::string& names, uint64_t& value, const std::string& help) { return DeclaredOption(app_->add_option(names, value, help)); }
+DeclaredOption CommandLine::option(const std::string& names, uint64_t& value, const std::string& help) {
+    return DeclaredOption(app_->add_option(names, value, help));
+}
 
 DeclaredOption CommandLine::option(const std::string& names, std::vector<std::string>& values, const std::string& help) {
     return DeclaredOption(app_->add_option(names, values, help)->allow_extra_args(false));
 }
 
-DeclaredOption CommandLine::argument(const std::string& name, std::string& value, const std::string& help) { return DeclaredOption(app_->add_option(name, value, help)); }
+DeclaredOption CommandLine::argument(const std::string& name, std::string& value, const std::string& help) {
+    return DeclaredOption(app_->add_option(name, value, help));
+}
 
 DeclaredOption CommandLine::argument(const std::string& name, std::vector<std::string>& values, const std::string& help) {
     return DeclaredOption(app_->add_option(name, values, help));

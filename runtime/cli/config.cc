@@ -24,7 +24,8 @@ void print_text(const std::vector<plan::ShownKey>& keys) {
         value_width = std::max(value_width, std::min<size_t>(shown.value.size(), 40));
     }
     for (const plan::ShownKey& shown : keys)
-        std::printf("%-*s  %-*s  %s\n", static_cast<int>(key_width), shown.key.c_str(), static_cast<int>(value_width), shown.value.c_str(), shown.origin.text().c_str());
+        std::printf("%-*s  %-*s  %s\n", static_cast<int>(key_width), shown.key.c_str(), static_cast<int>(value_width), shown.value.c_str(),
+                    shown.origin.text().c_str());
 }
 
 std::string json_origin(const plan::Site::Origin& origin) {
@@ -36,7 +37,8 @@ std::string json_origin(const plan::Site::Origin& origin) {
 void print_json(const std::vector<plan::ShownKey>& keys) {
     std::string out;
     for (const plan::ShownKey& shown : keys)
-        out += cat(out.empty() ? "\n" : ",\n", R"(  {"key":)", json_text(shown.key), R"(,"value":)", shown.value, R"(,"origin":)", json_origin(shown.origin), "}");
+        out +=
+            cat(out.empty() ? "\n" : ",\n", R"(  {"key":)", json_text(shown.key), R"(,"value":)", shown.value, R"(,"origin":)", json_origin(shown.origin), "}");
     std::printf("{\"keys\":[%s\n]}\n", out.c_str());
 }
 

@@ -37,15 +37,16 @@ void print_text(const std::vector<Finding>& findings) {
 void print_json(const std::vector<Finding>& findings, bool usable) {
     std::string out = cat(R"({"usable":)", usable ? "true" : "false", R"(,"findings":[)");
     for (const Finding& finding : findings)
-        out += cat(&finding == &findings.front() ? "" : ",", R"({"verdict":)", json_text(lower(word_of(finding.verdict))), R"(,"subject":)", json_text(finding.subject),
-                   R"(,"text":)", json_text(finding.text), R"(,"advice":)", json_text(finding.advice), "}");
+        out += cat(&finding == &findings.front() ? "" : ",", R"({"verdict":)", json_text(lower(word_of(finding.verdict))), R"(,"subject":)",
+                   json_text(finding.subject), R"(,"text":)", json_text(finding.text), R"(,"advice":)", json_text(finding.advice), "}");
     std::puts((out + "]}").c_str());
 }
 
 }  // namespace
 
 int doctor(int argc, char** argv) {
-    CommandLine line("Try everything a container needs on this node, and say what to do where it fails. The exit code is 1 when something failed.", "berth doctor");
+    CommandLine line("Try everything a container needs on this node, and say what to do where it fails. The exit code is 1 when something failed.",
+                     "berth doctor");
     bool json = false;
     line.flag("--json", json, "for programs");
     if (auto code = line.parse(argc, argv)) return *code;

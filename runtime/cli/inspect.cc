@@ -21,10 +21,10 @@ std::vector<std::string> layer_files(const store::Inventory& inventory, const st
 /// The registry's own documents are JSON already, and were checked when they came.
 void print_json(const store::Store& store, const store::Inventory& inventory, const store::StoredImage& image) {
     std::string manifest = store.read_document(image.digest, "manifest.json"), config = store.read_document(image.digest, "config.json");
-    std::string out = cat(R"({"digest":)", json_text(image.digest), R"(,"tags":)", json_list(tag_names(image)), R"(,"pulled":)", json_text(iso_time(image.pulled)),
-                          R"(,"used":)", json_text(iso_time(image.used)), R"(,"in_use":)", image.in_use ? "true" : "false", R"(,"bytes":)", inventory.bytes(image),
-                          R"(,"shared_bytes":)", inventory.shared_bytes(image), R"(,"files":)", json_list(layer_files(inventory, image)), R"(,"manifest":)", manifest,
-                          R"(,"config":)", config, "}\n");
+    std::string out = cat(R"({"digest":)", json_text(image.digest), R"(,"tags":)", json_list(tag_names(image)), R"(,"pulled":)",
+                          json_text(iso_time(image.pulled)), R"(,"used":)", json_text(iso_time(image.used)), R"(,"in_use":)", image.in_use ? "true" : "false",
+                          R"(,"bytes":)", inventory.bytes(image), R"(,"shared_bytes":)", inventory.shared_bytes(image), R"(,"files":)",
+                          json_list(layer_files(inventory, image)), R"(,"manifest":)", manifest, R"(,"config":)", config, "}\n");
     std::fputs(out.c_str(), stdout);
 }
 

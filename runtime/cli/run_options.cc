@@ -46,7 +46,9 @@ void declare(CommandLine& line, Given& given, RunOptions& options) {
     line.flag("-t,--tty", options.terminal, terminal_help);
     line.flag("-v,--verbose", options.verbose, "print the time of each phase");
     line.flag("-q,--quiet", options.quiet, "show no progress of a pull");
-    line.argument("image", options.request.image, "REGISTRY/NAME:TAG, NAME@sha256:..., a path, oci:DIR, oci-archive:FILE, docker-archive:FILE, dockerd://NAME, podman://NAME").required();
+    line.argument("image", options.request.image,
+                  "REGISTRY/NAME:TAG, NAME@sha256:..., a path, oci:DIR, oci-archive:FILE, docker-archive:FILE, dockerd://NAME, podman://NAME")
+        .required();
 }
 
 std::optional<bool> choice(bool yes, bool no) {
@@ -74,7 +76,8 @@ std::vector<std::string> command_of(const RunOptions& options, const plan::Image
     if (options.entrypoint.value_or(options.command.empty())) out = image.entrypoint;
     const std::vector<std::string>& rest = options.command.empty() ? image.cmd : options.command;
     out.insert(out.end(), rest.begin(), rest.end());
-    if (out.empty()) throw Error(cat("running ", printable(options.request.image, 4096), ": the image names no command; write one after the image"), exit_not_found);
+    if (out.empty())
+        throw Error(cat("running ", printable(options.request.image, 4096), ": the image names no command; write one after the image"), exit_not_found);
     return out;
 }
 

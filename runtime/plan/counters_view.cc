@@ -64,7 +64,9 @@ std::string failures_json(const std::array<uint64_t, cause_count>& failures) {
     return cat("{", out, "}");
 }
 
-std::string time_json(const char* name, const Histogram& histogram) { return cat("\"", name, "\":{\"count\":", histogram.count(), ",\"us\":", histogram.sum, "}"); }
+std::string time_json(const char* name, const Histogram& histogram) {
+    return cat("\"", name, "\":{\"count\":", histogram.count(), ",\"us\":", histogram.sum, "}");
+}
 
 std::string mean_text(const Histogram& histogram) {
     if (histogram.count() == 0) return "-";
@@ -83,12 +85,14 @@ std::string row(const std::string& name, const std::string& value) {
 
 std::string prometheus_text(const Counters& counters, size_t files, size_t refused) {
     std::string out = family("berth_starts_total", "counter", "Containers that were started or joined, by where the image came from.");
-    for (size_t i = 0; i < image_from_count; ++i) out += cat("berth_starts_total{from=\"", name_of(static_cast<ImageFrom>(i)), "\"} ", counters.starts[i], "\n");
+    for (size_t i = 0; i < image_from_count; ++i)
+        out += cat("berth_starts_total{from=\"", name_of(static_cast<ImageFrom>(i)), "\"} ", counters.starts[i], "\n");
     out += failures_text(counters);
     out += cat(family("berth_pulls_total", "counter", "Images that were pulled."), "berth_pulls_total ", counters.pulls, "\n");
     out += cat(family("berth_pull_bytes_total", "counter", "Bytes of layers that pulls fetched."), "berth_pull_bytes_total ", counters.pull_bytes, "\n");
     out += cat(family("berth_imports_total", "counter", "Images that were written as one file."), "berth_imports_total ", counters.imports, "\n");
-    out += family("berth_start_seconds", "histogram", "Time from a start's request to its container.") + histogram_text("berth_start_seconds", "", counters.start);
+    out +=
+        family("berth_start_seconds", "histogram", "Time from a start's request to its container.") + histogram_text("berth_start_seconds", "", counters.start);
     out += family("berth_start_phase_seconds", "histogram", "The parts of that time.");
     for (const NamedHistogram& phase : phases) out += histogram_text("berth_start_phase_seconds", cat("phase=\"", phase.name, "\""), counters.*phase.member);
     out += family("berth_pull_seconds", "histogram", "Time of a pull.") + histogram_text("berth_pull_seconds", "", counters.pull);
@@ -102,7 +106,8 @@ std::string counters_json(const Counters& counters, size_t files, size_t refused
     std::string out = "{\"starts\":{";
     for (size_t i = 0; i < image_from_count; ++i) out += cat(i == 0 ? "" : ",", "\"", name_of(static_cast<ImageFrom>(i)), "\":", counters.starts[i]);
     out += cat("},\"failed_starts\":", failures_json(counters.failed_starts), ",\"failed_pulls\":", failures_json(counters.failed_pulls),
-               ",\"failed_imports\":", failures_json(counters.failed_imports), ",\"pulls\":", counters.pulls, ",\"pull_bytes\":", counters.pull_bytes, ",\"imports\":", counters.imports, ",\"times\":{", time_json("start", counters.start));
+               ",\"failed_imports\":", failures_json(counters.failed_imports), ",\"pulls\":", counters.pulls, ",\"pull_bytes\":", counters.pull_bytes,
+               ",\"imports\":", counters.imports, ",\"times\":{", time_json("start", counters.start));
     for (const NamedHistogram& phase : phases) out += "," + time_json(phase.name, counters.*phase.member);
     return out + cat(",", time_json("pull", counters.pull), ",", time_json("import", counters.import), "},\"files\":", files, ",\"refused\":", refused, "}\n");
 }
@@ -112,7 +117,8 @@ std::string counters_table(const Counters& counters) {
     for (size_t i = 0; i < image_from_count; ++i) out += row(cat("starts from ", name_of(static_cast<ImageFrom>(i))), std::to_string(counters.starts[i]));
     for (const NamedKind& of : kinds)
         for (size_t i = 0; i < cause_count; ++i)
-            if (uint64_t failures = counters.failures(of.kind)[i]) out += row(cat("failed ", of.name, "s, ", name_of(static_cast<Cause>(i))), std::to_string(failures));
+            if (uint64_t failures = counters.failures(of.kind)[i])
+                out += row(cat("failed ", of.name, "s, ", name_of(static_cast<Cause>(i))), std::to_string(failures));
     out += row("pulls", std::to_string(counters.pulls)) + row("pulled", human_bytes(counters.pull_bytes)) + row("imports", std::to_string(counters.imports));
     out += row("mean time of a start", mean_text(counters.start));
     for (const NamedHistogram& phase : phases) out += row(cat("  of it: ", phase.name), mean_text(counters.*phase.member));

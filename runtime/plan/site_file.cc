@@ -59,7 +59,8 @@ void read_registry(Site& site, const toml::node& node, const std::string& host, 
 
 void read_key(Site& site, const std::string& path, const toml::key& key, const toml::node& value, const std::string& name) {
     auto found = keys().find(path);
-    if (found == keys().end()) throw Error(cat(place(name, key.source()), ": unknown key ", path, " (the known ones are in the commented file that comes with berth)"));
+    if (found == keys().end())
+        throw Error(cat(place(name, key.source()), ": unknown key ", path, " (the known ones are in the commented file that comes with berth)"));
     found->second.set(site, value, path, name);
     site.origins[path] = {name, value.source().begin.line, {}};
 }
@@ -125,7 +126,8 @@ void set_by_variable(Site& site, const std::string& key, const Key& meaning, con
 void refuse_locked(const Site& site, const std::string& key, const std::string& name) {
     if (key.starts_with("policy.")) throw Error(cat(name, ": ", key, " can be set by the site's file only; unset the variable"));
     for (const std::string& lock : site.locked)
-        if (key == lock || key.starts_with(lock + ".")) throw Error(cat(name, ": ", key, " is locked by ", site.origins.at("policy.locked").text(), " (policy.locked); unset the variable"));
+        if (key == lock || key.starts_with(lock + "."))
+            throw Error(cat(name, ": ", key, " is locked by ", site.origins.at("policy.locked").text(), " (policy.locked); unset the variable"));
 }
 
 }  // namespace
@@ -182,7 +184,8 @@ uint64_t parse_size(std::string_view text, std::string_view setting) {
         digits.remove_suffix(1);
     }
     uint64_t number = 0;
-    if (!parse_number(digits, UINT64_MAX >> (shift + 1), number)) throw Error(cat(setting, ": '", printable(text), "' is no size (write a number with K, M, G or T)"));
+    if (!parse_number(digits, UINT64_MAX >> (shift + 1), number))
+        throw Error(cat(setting, ": '", printable(text), "' is no size (write a number with K, M, G or T)"));
     return number << shift;
 }
 

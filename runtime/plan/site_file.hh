@@ -11,8 +11,8 @@ namespace berth::plan {
 /// Parses `text`; unknown keys, wrong types and values are refused with Error naming `name`, line and column: the first one that there is.
 Site parse_site(std::string_view text, const std::string& name);
 
-/// All that parse_site would refuse, a line each, in the order of the file; nothing when it would take the text. Where a bracket or quotes are left open, that is
-/// the last mistake.
+/// All that parse_site would refuse, a line each, in the order of the file; nothing when it would take the text. Where a bracket or quotes are left open, that
+/// is the last mistake.
 std::vector<std::string> site_mistakes(std::string_view text, const std::string& name);
 
 /// Who has set a variable: the user, whom policy.locked binds, or the site (in plugstack.conf).

@@ -11,7 +11,9 @@ plan::Cause cause_of_pull(const Error& problem) {
     if (dynamic_cast<const image::Unreachable*>(&problem) != nullptr) return plan::Cause::network;
     const auto* refused = dynamic_cast<const image::Refused*>(&problem);
     if (refused == nullptr) return cause_of(problem, plan::Cause::image);
-    return refused->status() == 404 ? plan::Cause::not_found : refused->status() == 401 || refused->status() == 403 ? plan::Cause::denied : plan::Cause::network;
+    return refused->status() == 404                               ? plan::Cause::not_found
+           : refused->status() == 401 || refused->status() == 403 ? plan::Cause::denied
+                                                                  : plan::Cause::network;
 }
 
 PullEvent::PullEvent(const plan::Site& site, plan::Event::Kind of, const std::string& image, const Meter& meter) : meter_(meter) {

@@ -38,7 +38,8 @@ size_t repair(const store::Store& store, const Verified& verified, const VerifyA
     for (const std::string& host : arguments.plain_http) site.registries[host].plain_http = true;
     size_t left = 0;
     for (const plan::Reference& reference : verified.incomplete) try {
-            if (reference.kind == plan::Reference::Kind::registry && reference.registry.empty()) throw Error(cat("image ", reference.digest, ": no tag says where it came from; pull it again"));
+            if (reference.kind == plan::Reference::Kind::registry && reference.registry.empty())
+                throw Error(cat("image ", reference.digest, ": no tag says where it came from; pull it again"));
             repair_image(store, reference, site, arguments.quiet);
             if (!arguments.quiet) std::printf("repaired %s\n", printable(reference.text(), 1024).c_str());
         } catch (const Error& error) {
@@ -59,7 +60,8 @@ int work(const VerifyArguments& arguments) {
     for (const std::string& problem : verified.problems) std::printf("%s\n", problem.c_str());
     size_t left = arguments.repair ? repair(store, verified, arguments) : verified.problems.size();
     const char* repaired = arguments.repair && !verified.problems.empty() && left == 0 ? ", all repaired" : "";
-    if (!arguments.quiet) std::printf("%zu images and %zu layers checked, %zu problems%s\n", verified.images, verified.layers, verified.problems.size(), repaired);
+    if (!arguments.quiet)
+        std::printf("%zu images and %zu layers checked, %zu problems%s\n", verified.images, verified.layers, verified.problems.size(), repaired);
     return left == 0 ? 0 : 1;
 }
 

@@ -3,15 +3,14 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <filesystem>
 #include <random>
 
+#include "runtime/base/channel.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -68,39 +67,6 @@ pid_t lasting_task(const StartedContainer& container, const char* word) {
     return task;
 }
 
-void send_fds(int socket, int first, int second) {
-    char byte = 'x';
-    iovec part{&byte, 1};
-    alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(2 * sizeof(int));
-    int fds[2] = {first, second};
-    memcpy(CMSG_DATA(header), fds, sizeof fds);
-    if (::sendmsg(socket, &message, 0) != 1) throw SysError("sending descriptors");
-}
-
-std::pair<Fd, Fd> receive_fds(int socket) {
-    char byte;
-    iovec part{&byte, 1};
-    alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    if (::recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1) throw SysError("receiving descriptors");
-    int fds[2];
-    memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fds);
-    return {Fd(fds[0]), Fd(fds[1])};
-}
-
 void fill_many(squash::LayerWriter& writer) {
     fill_sample(writer);
     for (int i = 0; i < 2000; ++i) add_file(writer, cat("dir", i % 40, "/file", i), std::string(3000, 'x'));
@@ -151,17 +117,17 @@ TEST_CASE("hostile row 65: when the server is killed its tasks get errors and do
     NEED_CONTAINERS();
     ContainerImage image = make_image(fill_many);
     Outcome seen = as_user([&] {
-        int ends[2];
-        if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) throw SysError("making a pair of sockets");
-        Fd mine(ends[0]), others(ends[1]);
+        auto [mine, others] = make_channel();
         pid_t server = ::fork();
         if (server == 0) {
             StartedContainer container = start_container(plan_for(), std::move(image), {});
-            send_fds(others.get(), container.user_namespace.get(), container.mount_namespace.get());
+            send_message(others.get(), {}, {container.user_namespace.get(), container.mount_namespace.get()});
             for (;;) ::pause();
         }
         StartedContainer container;
-        std::tie(container.user_namespace, container.mount_namespace) = receive_fds(mine.get());
+        auto received = receive_message(mine.get());
+        container.user_namespace = std::move(received->descriptors.at(0));
+        container.mount_namespace = std::move(received->descriptors.at(1));
         container.workdir = "/etc";
         return run_task(container, [&] {
             std::string text = in_order({slurp("hello"), cat(getuid()), status_line("CapEff"), status_line("CapBnd")});

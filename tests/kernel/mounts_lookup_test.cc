@@ -30,21 +30,28 @@ TEST_CASE("looking up in a root part by part ends where openat2 does", "[kernel]
     Folder host;
     for (const char* name : {"root", "root/d", "root/d/e", "out"}) host.directory(name);
     host.file("root/d/f", "f");
-    for (const auto& [name, target] : {std::pair<const char*, const char*>{"up", "../../../../d/f"}, {"abs", "/d/f"}, {"dir", "d"}, {"dangling", "no/where"}, {"loop", "loop"}, {"d/back", "../dir/f"}})
+    for (const auto& [name, target] : {std::pair<const char*, const char*>{"up", "../../../../d/f"},
+                                       {"abs", "/d/f"},
+                                       {"dir", "d"},
+                                       {"dangling", "no/where"},
+                                       {"loop", "loop"},
+                                       {"d/back", "../dir/f"}})
         REQUIRE(::symlink(target, (host / "root/" + name).c_str()) == 0);
     Fd root = sys::open_file(host / "root", O_PATH | O_DIRECTORY);
     auto told = [&](int fd) {
         Fd owned(fd);
         return fd < 0 ? reason(errno) : cat(sys::stat_of(fd, "it").st_ino);
     };
-    for (const char* path : {"/", ".", "", "d", "/d/f", "up", "abs", "dir", "dir/f", "dir/..", "../../d/f", "d/back", "dangling", "dangling/x", "loop", "d/f/x", "d/./e/../f", "no"}) {
+    for (const char* path : {"/", ".", "", "d", "/d/f", "up", "abs", "dir", "dir/f", "dir/..", "../../d/f", "d/back", "dangling", "dangling/x", "loop", "d/f/x",
+                             "d/./e/../f", "no"}) {
         for (int flags : {O_PATH, O_PATH | O_NOFOLLOW, O_PATH | O_DIRECTORY, O_RDONLY}) {
             for (bool beneath : {false, true}) {
                 open_how how{};
                 how.flags = static_cast<uint64_t>(flags | O_CLOEXEC);
                 how.resolve = beneath ? RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS : RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
                 INFO(path << " " << flags << " " << beneath);
-                CHECK(told(sys::old::open_inside(root.get(), path, flags, 0, beneath)) == told(static_cast<int>(syscall(SYS_openat2, root.get(), path, &how, sizeof how))));
+                CHECK(told(sys::old::open_inside(root.get(), path, flags, 0, beneath)) ==
+                      told(static_cast<int>(syscall(SYS_openat2, root.get(), path, &how, sizeof how))));
             }
         }
     }

@@ -97,8 +97,9 @@ TEST_CASE("a file system that cannot hold an overlay's files is named with what 
         return scene.run("c", [] { return std::string("started"); });
     });
     CHECK(failed.text == "");
-    CHECK_THAT(failed.error, Catch::Contains(cat("keeping the container's files in ", scene.data, "/global_c: its file system cannot hold what an overlay writes")) &&
-                                 Catch::Contains("set data.path or BERTH_DATA_PATH to a folder on a local disk"));
+    CHECK_THAT(failed.error,
+               Catch::Contains(cat("keeping the container's files in ", scene.data, "/global_c: its file system cannot hold what an overlay writes")) &&
+                   Catch::Contains("set data.path or BERTH_DATA_PATH to a folder on a local disk"));
 }
 
 TEST_CASE("removing a container leaves nothing of it, whatever it wrote", "[kernel][named]") {
@@ -107,8 +108,9 @@ TEST_CASE("removing a container leaves nothing of it, whatever it wrote", "[kern
     Outcome wrote = scene.outcome(
         "c",
         [] {
-            return in_order({verdict(mkdir("/a", 0755)), verdict(mkdir("/a/b", 0755)), write_to("/a/b/f", "x"), verdict(mkfifo("/a/pipe", 0600)), verdict(symlink("/", "/a/link")),
-                             verdict(chmod("/a/b/f", 0)), verdict(chmod("/a/b", 0)), verdict(chmod("/a", 0)), verdict(unlink("/gone"))});
+            return in_order({verdict(mkdir("/a", 0755)), verdict(mkdir("/a/b", 0755)), write_to("/a/b/f", "x"), verdict(mkfifo("/a/pipe", 0600)),
+                             verdict(symlink("/", "/a/link")), verdict(chmod("/a/b/f", 0)), verdict(chmod("/a/b", 0)), verdict(chmod("/a", 0)),
+                             verdict(unlink("/gone"))});
         },
         with_root());
     CHECK(wrote.text == "ok ok ok ok ok ok ok ok ok");

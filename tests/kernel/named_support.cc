@@ -49,7 +49,8 @@ Outcome NamedScene::outcome(const std::string& name, const std::function<std::st
 
 std::vector<std::string> NamedScene::command(const std::string& name, const std::vector<std::string>& arguments) const {
     std::string path = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / name;
-    std::vector<std::string> out{"/usr/bin/env", "-i", "PATH=/bin:/usr/bin", "HOME=" + folder / "", "BERTH_DATA_PATH=" + data, "BERTH_STORE_PATH=" + folder / "store", path};
+    std::vector<std::string> out{
+        "/usr/bin/env", "-i", "PATH=/bin:/usr/bin", "HOME=" + folder / "", "BERTH_DATA_PATH=" + data, "BERTH_STORE_PATH=" + folder / "store", path};
     out.insert(out.end(), arguments.begin(), arguments.end());
     return out;
 }
@@ -65,7 +66,8 @@ std::string NamedScene::program(const std::string& name, const std::vector<std::
 
 std::string NamedScene::left() const {
     std::string out;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(data)) out += (out.empty() ? "" : " ") + entry.path().string().substr(data.size() + 1);
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(data))
+        out += (out.empty() ? "" : " ") + entry.path().string().substr(data.size() + 1);
     return out;
 }
 

@@ -31,14 +31,17 @@ TEST_CASE("what a named container wrote is there in the next run", "[kernel][nam
     NEED_CONTAINERS();
     NamedScene scene;
     Outcome first = scene.outcome("c", [] {
-        return in_order({write_to("/new", "one"), write_to("/etc/hello", "changed"), verdict(unlink("/gone")), verdict(unlink("/folder/below")), verdict(rmdir("/folder")),
-                         verdict(mkdir("/folder", 0700)), verdict(mkdir("/hidden", 0)), verdict(chmod("/new", 0)), verdict(rename("/bin", "/bin2")), slurp("/etc/passwd").find("2001") == 0 ? "" : "run"});
+        return in_order({write_to("/new", "one"), write_to("/etc/hello", "changed"), verdict(unlink("/gone")), verdict(unlink("/folder/below")),
+                         verdict(rmdir("/folder")), verdict(mkdir("/folder", 0700)), verdict(mkdir("/hidden", 0)), verdict(chmod("/new", 0)),
+                         verdict(rename("/bin", "/bin2")), slurp("/etc/passwd").find("2001") == 0 ? "" : "run"});
     });
     CHECK(first.error == "");
     // A directory of the image is not renamed in place: programs copy it, as across file systems.
     CHECK(first.text == "ok ok ok ok ok ok ok ok Invalid cross-device link run");
     CHECK(running(scene, "c", 5000) == "free");
-    auto look = [] { return in_order({exists("/new"), slurp("/etc/hello"), exists("/gone"), exists("/folder"), exists("/folder/below"), exists("/bin/inside")}); };
+    auto look = [] {
+        return in_order({exists("/new"), slurp("/etc/hello"), exists("/gone"), exists("/folder"), exists("/folder/below"), exists("/bin/inside")});
+    };
     Outcome second = scene.outcome("c", look);
     CHECK(second.error == "");
     CHECK(second.text == "ok changed No such file or directory ok No such file or directory ok");
@@ -89,7 +92,9 @@ TEST_CASE("beside a running container another one has its files, and mounts and 
         plan::Request writable = with_root();
         writable.writable = true;
         UsedContainer second = scene.use("c:no_exec", writable);
-        std::string text = run_task(second.joined.container, [] { return in_order({cat(getuid()), exists("/run/in-memory"), write_to("/new", "second"), slurp("/etc/hello")}); });
+        std::string text = run_task(second.joined.container, [] {
+            return in_order({cat(getuid()), exists("/run/in-memory"), write_to("/new", "second"), slurp("/etc/hello")});
+        });
         text += run_task(first.joined.container, [] { return in_order({slurp("/new"), write_to("/new", "first"), slurp("/run/in-memory")}); });
         leave(std::move(first.connection));
         text += cat(" ", bool(scene.containers().running_lock("c", 0)), run_task(second.joined.container, [] { return slurp("/etc/hello"); }));
@@ -222,7 +227,9 @@ TEST_CASE("a container may have ipc, network and host name of its own, and those
         return text;
     });
     CHECK(seen.error == "");
-    CHECK_THAT(seen.text, Catch::StartsWith("ipc 11 net 11 uts 11 14 ok No such file or directory joining container c: it runs already and is not in a separate network namespace"));
+    CHECK_THAT(seen.text,
+               Catch::StartsWith(
+                   "ipc 11 net 11 uts 11 14 ok No such file or directory joining container c: it runs already and is not in a separate network namespace"));
     std::string port = scene.program("berth", {"run", "--net", "--ipc", "--uts", scene.image, "inside"});
     CHECK_THAT(port, Catch::EndsWith("|0"));
 }

@@ -1,5 +1,5 @@
-// `berth run` and `berth exec` as people use them: terminals, jobs, signals, exit codes, processes of the container's own. The image has a shell by a mount of the
-// node's /usr.
+// `berth run` and `berth exec` as people use them: terminals, jobs, signals, exit codes, processes of the container's own. The image has a shell by a mount of
+// the node's /usr.
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
@@ -106,7 +106,8 @@ TEST_CASE("run --tty: a terminal of the container's own, with size, job control 
         return cat(code, " ", during, " ", person.terminal(), " ", person.seen);
     });
     CHECK(seen.error == "");
-    CHECK_THAT(seen.text, Catch::StartsWith("3 changed restored ") && Catch::Contains("/dev/pts/") && Catch::Contains("40 100") && Catch::Contains("through-tty\r\n") && Catch::Contains("41 101"));
+    CHECK_THAT(seen.text, Catch::StartsWith("3 changed restored ") && Catch::Contains("/dev/pts/") && Catch::Contains("40 100") &&
+                              Catch::Contains("through-tty\r\n") && Catch::Contains("41 101"));
     CHECK_THAT(seen.text, !Catch::Contains("no job control"));
     // Its own and ptmx.
     CHECK_THAT(seen.text, Catch::Contains("/dev/pts/0\r\n40 100\r\n2\r\n"));
@@ -149,11 +150,12 @@ TEST_CASE("run --tty: the caller's terminal is restored in every end, and input 
     });
     CHECK(seen.error == "");
     CHECK(seen.text == "143 restored 129 restored 127 restored 1");
-    std::string typed = as_user([&] {
-                            std::vector<std::string> words = scene.command("berth", {"run", "-t", "--mount", "/usr:/usr:ro", scene.image, "/usr/bin/bash", "--norc"});
-                            std::vector<std::string> all{"/bin/sh", "-c", "echo 'echo $((6*7)); exit 5' | \"$@\"", "sh"};
-                            all.insert(all.end(), words.begin(), words.end());
-                            return output_of(all);
-                        }).text;
+    std::string typed =
+        as_user([&] {
+            std::vector<std::string> words = scene.command("berth", {"run", "-t", "--mount", "/usr:/usr:ro", scene.image, "/usr/bin/bash", "--norc"});
+            std::vector<std::string> all{"/bin/sh", "-c", "echo 'echo $((6*7)); exit 5' | \"$@\"", "sh"};
+            all.insert(all.end(), words.begin(), words.end());
+            return output_of(all);
+        }).text;
     CHECK_THAT(typed, Catch::Contains("42\r\n") && Catch::EndsWith("|5"));
 }

@@ -12,7 +12,8 @@ using namespace berth::kernel_test;
 TEST_CASE("run passes signals on, and exits as a shell would", "[kernel][run]") {
     NEED_CONTAINERS();
     ShellScene scene;
-    const std::string script = "for s in INT TERM HUP QUIT USR1 USR2 WINCH CONT TSTP; do trap \"echo got-$s\" $s; done; echo ready; while :; do sleep 0.05; done";
+    const std::string script =
+        "for s in INT TERM HUP QUIT USR1 USR2 WINCH CONT TSTP; do trap \"echo got-$s\" $s; done; echo ready; while :; do sleep 0.05; done";
     Outcome seen = as_user([&] {
         Beside run(scene.words({}, script), [] {
             ::setpgid(0, 0);
@@ -21,7 +22,15 @@ TEST_CASE("run passes signals on, and exits as a shell would", "[kernel][run]") 
         });
         std::string out;
         read_until(run.output(), out, "ready");
-        for (auto [number, name] : {std::pair{SIGINT, "INT"}, {SIGTERM, "TERM"}, {SIGHUP, "HUP"}, {SIGQUIT, "QUIT"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}, {SIGWINCH, "WINCH"}, {SIGCONT, "CONT"}, {SIGTSTP, "TSTP"}}) {
+        for (auto [number, name] : {std::pair{SIGINT, "INT"},
+                                    {SIGTERM, "TERM"},
+                                    {SIGHUP, "HUP"},
+                                    {SIGQUIT, "QUIT"},
+                                    {SIGUSR1, "USR1"},
+                                    {SIGUSR2, "USR2"},
+                                    {SIGWINCH, "WINCH"},
+                                    {SIGCONT, "CONT"},
+                                    {SIGTSTP, "TSTP"}}) {
             run.send(number);
             read_until(run.output(), out, cat("got-", name, "\n"));
         }
@@ -58,7 +67,8 @@ TEST_CASE("run --pid: processes of its own, whose orphans are reaped, and which 
     NEED_CONTAINERS();
     ShellScene scene;
     const std::string script =
-        "echo $$ $PPID; (sleep 0.1 & exec 3>&-; true); sleep 0.5; set -- /proc/[0-9]*; echo $#; kill -0 1 && echo seen; kill -9 1; readlink /proc/1/ns/pid > /dev/null || echo closed; "
+        "echo $$ $PPID; (sleep 0.1 & exec 3>&-; true); sleep 0.5; set -- /proc/[0-9]*; echo $#; kill -0 1 && echo seen; kill -9 1; readlink /proc/1/ns/pid > "
+        "/dev/null || echo closed; "
         "grep -c . /proc/self/mountinfo > /dev/null; (setsid sleep 100 > /dev/null 2>&1 &) ; exit 4";
     bool named = GENERATE(false, true);
     std::vector<std::string> options = named ? std::vector<std::string>{"--pid", "--name", "c"} : std::vector<std::string>{"--pid"};
@@ -80,7 +90,9 @@ TEST_CASE("run --pid: processes of its own, whose orphans are reaped, and which 
 TEST_CASE("run --net --ipc --uts --cgroup: namespaces of its own", "[kernel][run]") {
     NEED_CONTAINERS();
     ShellScene scene;
-    const std::string show = "for n in net ipc uts cgroup pid; do readlink /proc/self/ns/$n; done; cat /proc/self/cgroup | tail -n 1; (echo > /dev/tcp/127.0.0.1/9) 2>&1 | grep -c 'connect: Connection refused'";
+    const std::string show =
+        "for n in net ipc uts cgroup pid; do readlink /proc/self/ns/$n; done; cat /proc/self/cgroup | tail -n 1; (echo > /dev/tcp/127.0.0.1/9) 2>&1 | grep -c "
+        "'connect: Connection refused'";
     std::string own = scene.shell({"--net", "--ipc", "--uts", "--cgroup", "--pid"}, show), node = scene.shell({}, show);
     std::vector<std::string> mine = split(own, '\n'), its = split(node, '\n');
     REQUIRE(mine.size() >= 7);
@@ -105,5 +117,6 @@ TEST_CASE("run: identity, writing, environment, directory, entrypoint and mounts
     CHECK_THAT(scene.shell(mounts, "cat /srv/data; echo x > /scratch/x && echo made; echo x > /srv/data || echo no"),
                Catch::StartsWith("of the nodemade\n") && Catch::EndsWith("no\n|0"));
     std::string verbose = scene.shell({"-v"}, "true");
-    for (const char* phase : {"image", "namespaces", "sources", "overlay", "edits", "command", "end"}) CHECK_THAT(verbose, Catch::Contains(cat(" ", phase, " ")));
+    for (const char* phase : {"image", "namespaces", "sources", "overlay", "edits", "command", "end"})
+        CHECK_THAT(verbose, Catch::Contains(cat(" ", phase, " ")));
 }

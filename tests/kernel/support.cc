@@ -78,7 +78,8 @@ Outcome read_outcome(int pipe, std::chrono::seconds limit) {
 
 namespace {
 
-/// With BERTH_TEST_OLD_KERNEL=1 the newer calls for mounts and look-ups do not exist, as before Linux 5.2, 5.6 and 5.12: the suite then tests what takes their place.
+/// With BERTH_TEST_OLD_KERNEL=1 the newer calls for mounts and look-ups do not exist, as before Linux 5.2, 5.6 and 5.12: the suite then tests what takes their
+/// place.
 void forget_new_calls() {
     const char* wanted = getenv("BERTH_TEST_OLD_KERNEL");
     if (wanted == nullptr || std::string(wanted) != "1") return;

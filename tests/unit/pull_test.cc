@@ -64,7 +64,8 @@ TEST_CASE("an image index leads to this machine's image, by tag and by digest", 
     std::string foreign = descriptor(oci_manifest, sha256_of("x"), 1, R"(,"platform":{"os":"plan9","architecture":"mips"})");
     std::string inner = cat(R"({"schemaVersion":2,"manifests":[)", foreign, ",", descriptor(oci_manifest, digest, image.manifest.size(), platform), "]}");
     std::string inner_digest = scene.content.add_manifest(docker_list, inner);
-    std::string outer = scene.content.add_manifest(oci_index, cat(R"({"schemaVersion":2,"manifests":[)", descriptor(docker_list, inner_digest, inner.size()), "]}"));
+    std::string outer =
+        scene.content.add_manifest(oci_index, cat(R"({"schemaVersion":2,"manifests":[)", descriptor(docker_list, inner_digest, inner.size()), "]}"));
     scene.content.tag("1", outer);
     CHECK(scene.pull() == outer);
     CHECK(scene.open().image_of(outer) == digest);

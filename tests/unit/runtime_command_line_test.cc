@@ -67,7 +67,8 @@ TEST_CASE("command line: what follows the arguments is a command with its own op
         line.flag("-q", quiet, "");
         line.argument("image", image, "").required();
         line.ends_with_command(command);
-        CHECK_FALSE(Words(dashes ? std::vector<std::string>{"a", "--", "ls", "-q", "--", "x"} : std::vector<std::string>{"a", "ls", "-q", "--", "x"}).parsed_by(line));
+        CHECK_FALSE(
+            Words(dashes ? std::vector<std::string>{"a", "--", "ls", "-q", "--", "x"} : std::vector<std::string>{"a", "ls", "-q", "--", "x"}).parsed_by(line));
         CHECK(image == "a");
         CHECK_FALSE(quiet);
         CHECK(command == std::vector<std::string>{"ls", "-q", "--", "x"});
@@ -91,17 +92,22 @@ TEST_CASE("command line: help is a success, a mistake berth's own failure, and b
         int code;
         const char* told;
     };
-    for (const Case& one : {Case{"pull --help", 0, "Usage: berth pull [OPTIONS] image\n"}, {"pull", exit_failure, "image is required\n"},
-                            {"pull --polite x", exit_failure, "The following argument was not expected: --polite\n"}, {"pull -q --json x", exit_failure, "--json excludes --quiet\n"},
-                            {"pull --policy often x", exit_failure, "--policy: often not in {newer,missing,always,never}\n"}, {"rm --job x y", exit_failure, "Could not convert: --job = x\n"},
-                            {"config", exit_failure, "A subcommand is required\n"}, {"config --help", 0, "Subcommands:\n"}}) {
+    for (const Case& one : {Case{"pull --help", 0, "Usage: berth pull [OPTIONS] image\n"},
+                            {"pull", exit_failure, "image is required\n"},
+                            {"pull --polite x", exit_failure, "The following argument was not expected: --polite\n"},
+                            {"pull -q --json x", exit_failure, "--json excludes --quiet\n"},
+                            {"pull --policy often x", exit_failure, "--policy: often not in {newer,missing,always,never}\n"},
+                            {"rm --job x y", exit_failure, "Could not convert: --job = x\n"},
+                            {"config", exit_failure, "A subcommand is required\n"},
+                            {"config --help", 0, "Subcommands:\n"}}) {
         auto result = fixtures::run_command(cat(fixtures::built_program("berth"), " ", one.words));
         INFO(one.words << ": " << result.output);
         CHECK(result.status == one.code);
         CHECK_THAT(result.output, Catch::Contains(one.told));
     }
     std::string pull = fixtures::built_program("berth-pull");
-    for (const auto& [words, told] : {std::pair{" --store x", "--store and the image is required\n"}, {" --threads 1025 --store x y", "--threads: Value 1025 not in range 0 to 1024\n"},
+    for (const auto& [words, told] : {std::pair{" --store x", "--store and the image is required\n"},
+                                      {" --threads 1025 --store x y", "--threads: Value 1025 not in range 0 to 1024\n"},
                                       {" --store x --bars y", "--bars requires --report\n"}}) {
         auto result = fixtures::run_command(pull + words);
         CHECK(result.status == exit_failure);
