@@ -204,10 +204,12 @@ check-exports: $(plugin)
 
 compile_commands.json: Makefile $(all_sources)
 	@python3 -c 'import json,os,sys; print(json.dumps([{"directory":os.getcwd(),"file":f,"command":sys.argv[1]+" -c "+f} for f in sys.argv[2:]],indent=1))' \
-	  '$(CXX) $(subst ','\'',$(all_flags))' $(all_sources) > $@ 2>/dev/null || rm -f $@
+	  '$(lastword $(CXX)) $(subst ','\'',$(all_flags))' $(all_sources) > $@ 2>/dev/null || rm -f $@
 
+# With BASE=REVISION only the sources that have changed since.
+tidy_sources = $(filter-out tests/%,$(if $(BASE),$(filter $(shell git diff --name-only $(BASE)),$(all_sources)),$(all_sources)))
 tidy: compile_commands.json
-	clang-tidy -quiet -p . $(filter-out tests/%,$(all_sources))
+	@printf '%s\n' $(tidy_sources) | xargs -r -n 1 -P $$(nproc) clang-tidy -quiet -p .
 
 format:
 	clang-format -i $(all_sources) $(wildcard runtime/*.hh runtime/*/*.hh hooks/*.hh spank/*.hh tests/*/*.hh)

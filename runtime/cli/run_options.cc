@@ -90,8 +90,9 @@ std::vector<std::string> environment_with(const std::vector<std::string>& set) {
 void take_environment(const std::vector<std::string>& texts, RunOptions& options) {
     for (const std::string& text : texts) {
         size_t equals = text.find('=');
-        plan::parse_env_names(text.substr(0, equals));
-        options.request.env.push_back(text.substr(0, equals));
+        std::vector<std::string> names = plan::parse_env_names(text.substr(0, equals));
+        if (equals != std::string::npos && names.size() > 1) throw Error(cat("--env: ", printable(text), ": a value is for one name; repeat the option"));
+        options.request.env.insert(options.request.env.end(), names.begin(), names.end());
         if (equals != std::string::npos) options.set.push_back(text);
     }
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/cli/run_options.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
 
@@ -73,6 +74,14 @@ TEST_CASE("command line: what follows the arguments is a command with its own op
         CHECK_FALSE(quiet);
         CHECK(command == std::vector<std::string>{"ls", "-q", "--", "x"});
     }
+}
+
+TEST_CASE("command line: --env names variables, several at once, or sets one", "[runtime]") {
+    cli::RunOptions options;
+    cli::take_environment({"A", "B,C", "D=x=y,z"}, options);
+    CHECK(options.request.env == std::vector<std::string>{"A", "B", "C", "D"});
+    CHECK(options.set == std::vector<std::string>{"D=x=y,z"});
+    for (const char* wrong : {"A,B=x", "=x", "A B", "1=x", ""}) CHECK_THROWS_AS(cli::take_environment({wrong}, options), Error);
 }
 
 TEST_CASE("command line: of subcommands one is chosen", "[runtime]") {
