@@ -83,7 +83,7 @@ plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel)
 
 .PHONY: all check fuzz fuzz-run fuzz-programs bench-again bench-image bench-io bench-srun bench-start soak soak-run install install-files \
-  deb rpm tidy format check-layers check-lint check-messages check-rows check-consistency check-exports clean help
+  deb rpm tidy wrap format check-layers check-lint check-messages check-rows check-consistency check-exports clean help
 all: $(programs) $(plugin) $(tests) compile_commands.json
 
 # Objects depend on this file, which changes only when the flags do.
@@ -184,17 +184,8 @@ check: all check-lint check-layers check-rows check-messages check-consistency $
 	$(BUILD)/tests/unit
 	$(BUILD)/tests/kernel
 
-check-layers:
-	scripts/check-layers
-
-check-rows:
-	scripts/check-rows
-
-check-messages:
-	scripts/check-messages
-
-check-lint:
-	scripts/check-lint
+check-layers check-lint check-messages check-rows:
+	scripts/$@
 
 check-consistency: $(programs)
 	scripts/check-consistency $(BUILD)
@@ -210,6 +201,11 @@ compile_commands.json: Makefile $(all_sources)
 tidy_sources = $(filter-out tests/%,$(if $(BASE),$(filter $(shell git diff --name-only $(BASE)),$(all_sources)),$(all_sources)))
 tidy: compile_commands.json
 	@printf '%s\n' $(tidy_sources) | xargs -r -n 1 -P $$(nproc) clang-tidy -quiet -p .
+
+# Breaks the lines of C++ that are too long, and no others.
+wrap:
+	for file in $$(git ls-files '*.cc' '*.hh'); do \
+	  lines=$$(awk 'length($$0) > 160 { printf " --lines=%d:%d", FNR, FNR }' $$file); [ -z "$$lines" ] || clang-format -i $$lines $$file; done
 
 format:
 	clang-format -i $(all_sources) $(wildcard runtime/*.hh runtime/*/*.hh hooks/*.hh spank/*.hh tests/*/*.hh)
@@ -288,7 +284,7 @@ clean:
 
 help:
 	@echo 'targets: all check fuzz fuzz-run bench-again bench-image bench-io bench-srun bench-start soak soak-run install install-files'
-	@echo '         deb rpm tidy format check-layers check-lint check-messages check-rows check-consistency clean help'
+	@echo '         deb rpm tidy wrap format check-layers check-lint check-messages check-rows check-consistency clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'
 	@echo '          BASH_COMPLETION_DIR=$(BASH_COMPLETION_DIR) ZSH_COMPLETION_DIR=$(ZSH_COMPLETION_DIR)'
