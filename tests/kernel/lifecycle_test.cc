@@ -136,12 +136,13 @@ TEST_CASE("hostile row 65: when the server is killed its tasks get errors and do
             for (int i = 0; i < 200 && ::kill(server, 0) == 0 && status_line("State", cat("/proc/", server, "/status"))[0] != 'Z'; ++i)
                 std::this_thread::sleep_for(10ms);
             Fd fd(::open("/dir1/file1", O_RDONLY | O_CLOEXEC));
-            return text + " " + (fd ? "opened" : reason(errno));
+            // The second is of a request that was under way when the last thread of the server went.
+            return text + " " + (fd ? "opened" : errno == ENOTCONN || errno == ECONNABORTED ? "no server" : reason(errno));
         });
     });
     CHECK_FALSE(seen.hung);
     CHECK(seen.error == "");
-    CHECK(seen.text == cat("hello\n ", test_uid(), " 0000000000000000 0000000000000000 Transport endpoint is not connected"));
+    CHECK(seen.text == cat("hello\n ", test_uid(), " 0000000000000000 0000000000000000 no server"));
 }
 
 TEST_CASE("the end of a container takes every process of it", "[kernel][lifecycle]") {
