@@ -37,7 +37,8 @@ start_libraries := $(shell pkg-config --libs fuse3 libzstd liblz4 liblzma zlib l
 # To load these takes a quarter of a millisecond at every start, so berth itself has them linked in where there are archives of them.
 # STATIC= links them dynamically, for distributions that mend a library in one place.
 STATIC ?= 1
-linked_in := $(if $(and $(STATIC),$(if $(SAN),,1)),$(foreach name,fuse3 zstd lz4 lzma z seccomp lzo2,$(if $(filter /%,$(shell $(CXX) -print-file-name=lib$(name).a)),-l$(name))))
+linked_in := $(if $(and $(STATIC),$(if $(SAN),,1)),\
+  $(foreach name,fuse3 zstd lz4 lzma z seccomp lzo2,$(if $(filter /%,$(shell $(CXX) -print-file-name=lib$(name).a)),-l$(name))))
 program_libraries := $(if $(linked_in),-Wl$(comma)-Bstatic $(linked_in) -Wl$(comma)-Bdynamic) $(filter-out $(linked_in),$(start_libraries))
 pull_libraries := $(shell pkg-config --libs libcurl libcrypto $(isal:yes=libisal) libsquashfs1 yaml-cpp libzstd liblz4 liblzma zlib 2>/dev/null) -llzo2
 
@@ -59,15 +60,18 @@ archives := $(foreach layer,$(layers),$(if $(sources_$(layer)),$(BUILD)/$(layer)
 berth_sources := $(sort $(wildcard runtime/*.cc runtime/cli/*.cc))
 # With what it shares with `berth`: image files, which it saves, events, and the site's policy.
 pull_sources := $(sort $(wildcard runtime/pull/*.cc)) \
-  $(addprefix runtime/,counters_file.cc event_cause.cc event_log.cc facts.cc image_file.cc image_spelling.cc policy_facts.cc)
+  $(addprefix runtime/,command_line.cc counters_file.cc event_cause.cc event_log.cc facts.cc image_file.cc image_spelling.cc policy_facts.cc)
 # What the tests link of the programs: everything but the files with main.
-testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc run_directory.cc task_prolog.cc watch.cc))
+testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) \
+  $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc run_directory.cc task_prolog.cc watch.cc))
 # The plugin has the grammars and the protocol of the lower layers and nothing else of them.
-plugin_sources := $(sort $(wildcard spank/*.cc)) $(wildcard $(addprefix runtime/plan/,frozen.cc reference.cc mounts.cc mount_flags.cc names.cc options.cc environment_options.cc messages.cc visible_devices.cc)) $(sources_base)
+plugin_sources := $(sort $(wildcard spank/*.cc)) $(sources_base) $(wildcard $(addprefix runtime/plan/,frozen.cc reference.cc mounts.cc mount_flags.cc names.cc \
+  options.cc environment_options.cc messages.cc visible_devices.cc))
 # Targets for libFuzzer: a program each (`make fuzz`), and all of them in the unit tests, which feed them what is kept in tests/hostile.
 fuzz_targets := $(patsubst tests/hostile/fuzz_%.cc,%,$(filter-out %/fuzz_main.cc,$(sort $(wildcard tests/hostile/fuzz_*.cc))))
 fuzz_sources := tests/hostile/fuzz_main.cc tests/hostile/target.cc
-unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*.cc tests/fixtures/failing_calls.cc) $(filter-out %/fuzz_main.cc,$(wildcard tests/hostile/*.cc)))
+unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*.cc tests/fixtures/failing_calls.cc) \
+  $(filter-out %/fuzz_main.cc,$(wildcard tests/hostile/*.cc)))
 kernel_sources := $(sort $(wildcard tests/main.cc tests/kernel/*.cc))
 
 objects = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))
@@ -78,7 +82,8 @@ programs := $(if $(berth_sources),$(BUILD)/berth) $(if $(pull_sources),$(BUILD)/
 plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel)
 
-.PHONY: all check fuzz fuzz-run fuzz-programs bench-again bench-image bench-io bench-srun bench-start soak soak-run install install-files deb rpm tidy format check-layers check-lint check-messages check-rows check-consistency check-exports clean help
+.PHONY: all check fuzz fuzz-run fuzz-programs bench-again bench-image bench-io bench-srun bench-start soak soak-run install install-files \
+  deb rpm tidy wrap format check-layers check-lint check-messages check-rows check-consistency check-exports clean help
 all: $(programs) $(plugin) $(tests) compile_commands.json
 
 # Objects depend on this file, which changes only when the flags do.
@@ -179,17 +184,8 @@ check: all check-lint check-layers check-rows check-messages check-consistency $
 	$(BUILD)/tests/unit
 	$(BUILD)/tests/kernel
 
-check-layers:
-	scripts/check-layers
-
-check-rows:
-	scripts/check-rows
-
-check-messages:
-	scripts/check-messages
-
-check-lint:
-	scripts/check-lint
+check-layers check-lint check-messages check-rows:
+	scripts/$@
 
 check-consistency: $(programs)
 	scripts/check-consistency $(BUILD)
@@ -199,10 +195,17 @@ check-exports: $(plugin)
 
 compile_commands.json: Makefile $(all_sources)
 	@python3 -c 'import json,os,sys; print(json.dumps([{"directory":os.getcwd(),"file":f,"command":sys.argv[1]+" -c "+f} for f in sys.argv[2:]],indent=1))' \
-	  '$(CXX) $(subst ','\'',$(all_flags))' $(all_sources) > $@ 2>/dev/null || rm -f $@
+	  '$(lastword $(CXX)) $(subst ','\'',$(all_flags))' $(all_sources) > $@ 2>/dev/null || rm -f $@
 
+# With BASE=REVISION only the sources that have changed since.
+tidy_sources = $(filter-out tests/%,$(if $(BASE),$(filter $(shell git diff --name-only $(BASE)),$(all_sources)),$(all_sources)))
 tidy: compile_commands.json
-	clang-tidy -quiet -p . $(filter-out tests/%,$(all_sources))
+	@printf '%s\n' $(tidy_sources) | xargs -r -n 1 -P $$(nproc) clang-tidy -quiet -p .
+
+# Breaks the lines of C++ that are too long, and no others.
+wrap:
+	for file in $$(git ls-files '*.cc' '*.hh'); do \
+	  lines=$$(awk 'length($$0) > 160 { printf " --lines=%d:%d", FNR, FNR }' $$file); [ -z "$$lines" ] || clang-format -i $$lines $$file; done
 
 format:
 	clang-format -i $(all_sources) $(wildcard runtime/*.hh runtime/*/*.hh hooks/*.hh spank/*.hh tests/*/*.hh)
@@ -280,10 +283,12 @@ clean:
 	rm -rf build build-* compile_commands.json
 
 help:
-	@echo 'targets: all check fuzz fuzz-run bench-again bench-image bench-io bench-srun bench-start soak soak-run install install-files deb rpm tidy format check-layers check-lint check-messages check-rows check-consistency clean help'
+	@echo 'targets: all check fuzz fuzz-run bench-again bench-image bench-io bench-srun bench-start soak soak-run install install-files'
+	@echo '         deb rpm tidy wrap format check-layers check-lint check-messages check-rows check-consistency clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'
 	@echo '          BASH_COMPLETION_DIR=$(BASH_COMPLETION_DIR) ZSH_COMPLETION_DIR=$(ZSH_COMPLETION_DIR)'
-	@echo '          SAN=address,undefined | thread   COV=1   ISAL=$(ISAL)   STATIC=   PCH=1   SCALE=$(SCALE)   SECONDS=$(SECONDS)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
+	@echo '          SAN=address,undefined | thread   COV=1   ISAL=$(ISAL)   STATIC=   PCH=1   SCALE=$(SCALE)'
+	@echo '          SECONDS=$(SECONDS)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
 
 -include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)

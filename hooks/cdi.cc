@@ -92,7 +92,8 @@ class EditsReader {
     }
 
     [[noreturn]] void refuse(const std::string& hook) const {
-        throw Error(cat(what_, ": the hook ", printable(hook, 1024), " is none that berth does by itself, and it runs no others; a program in hooks.d can take its place"));
+        throw Error(cat(what_, ": the hook ", printable(hook, 1024),
+                        " is none that berth does by itself, and it runs no others; a program in hooks.d can take its place"));
     }
 
     void add_arguments(const std::string& name, const std::vector<std::string>& words) {
@@ -143,7 +144,8 @@ CdiSpec parse_cdi(std::string_view text, bool yaml, const std::string& what) {
             allow_only(device, {"name", "annotations", "containerEdits"}, what);
             std::string name = text_of(device, "name", what);
             if (!device.contains("containerEdits")) throw Error(cat(what, ": device ", printable(name), " has no containerEdits"));
-            if (!out.devices.emplace(name, EditsReader(what).read(device["containerEdits"])).second) throw Error(cat(what, ": device ", printable(name), " is there twice"));
+            if (!out.devices.emplace(name, EditsReader(what).read(device["containerEdits"])).second)
+                throw Error(cat(what, ": device ", printable(name), " is there twice"));
         }
     return out;
 }

@@ -37,7 +37,8 @@ class Specs {
 
     const DeviceEdits& device(const std::string& full_name, const CdiSpec*& spec) const {
         size_t equals = full_name.find('=');
-        if (equals == std::string::npos || full_name.find('/') > equals) throw Error(cat("CDI device '", printable(full_name), "': it is no VENDOR/CLASS=NAME"));
+        if (equals == std::string::npos || full_name.find('/') > equals)
+            throw Error(cat("CDI device '", printable(full_name), "': it is no VENDOR/CLASS=NAME"));
         std::string kind = full_name.substr(0, equals), name = full_name.substr(equals + 1);
         Found found;
         for (const auto& [file, one, folder] : specs_) {

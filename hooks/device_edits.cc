@@ -27,7 +27,8 @@ std::string name_of(const std::string& path) { return path.substr(path.rfind('/'
 
 class Converter {
   public:
-    Converter(const DeviceEdits& edits, const Host& host, const Rootfs& image, const std::string& origin) : edits_(edits), host_(host), image_(image), origin_(origin) {}
+    Converter(const DeviceEdits& edits, const Host& host, const Rootfs& image, const std::string& origin)
+        : edits_(edits), host_(host), image_(image), origin_(origin) {}
 
     plan::Additions run() {
         out_.environment = edits_.environment;
@@ -90,7 +91,8 @@ class Converter {
         std::set<std::string> folders(edits_.library_folders.begin(), edits_.library_folders.end());
         for (const std::string& folder : folders) loader.folder = folder;
         for (const DeviceEdits::Mount& mount : edits_.mounts)
-            if (std::string folder = folder_of(mount.target); folders.contains(folder) && mount.target.find(".so") != std::string::npos) add_names(loader, folder, mount);
+            if (std::string folder = folder_of(mount.target); folders.contains(folder) && mount.target.find(".so") != std::string::npos)
+                add_names(loader, folder, mount);
         std::string version = edits_.cuda_compat ? parse_module_version(host_.read("/proc/driver/nvidia/version").value_or("")) : "";
         std::string compat = version.empty() ? "" : compat_folder(image_, version);
         if (!compat.empty())
@@ -126,7 +128,8 @@ std::string lines_of(const DeviceEdits& edits) {
     std::string out;
     for (const std::string& text : edits.environment) out += line({"env", text});
     for (const auto& [source, target] : edits.nodes) out += line({"node", source, target});
-    for (const DeviceEdits::Mount& mount : edits.mounts) out += line({"mount", mount.source, mount.target, mount.read_only ? "ro" : "rw", mount.no_exec ? "noexec" : "exec"});
+    for (const DeviceEdits::Mount& mount : edits.mounts)
+        out += line({"mount", mount.source, mount.target, mount.read_only ? "ro" : "rw", mount.no_exec ? "noexec" : "exec"});
     for (const auto& [path, target] : edits.links) out += line({"link", path, target});
     for (const std::string& folder : edits.library_folders) out += line({"libraries", folder});
     for (const std::string& text : edits.warnings) out += line({"warning", text});

@@ -27,8 +27,8 @@ void check_versions(const Driver& driver, const DriverFiles& files, const Driver
     if (files.version.empty())
         throw Error(cat("looking for the libraries of the NVIDIA driver ", driver.module_version, ": there is no libcuda or libnvidia-ml ",
                         roots.driver.empty() ? "" : "below " + roots.driver + " ", "on this node; install them or set devices.driver_root"));
-    throw Error(cat("the NVIDIA driver of this node does not fit together: its kernel module is ", driver.module_version, " and its libraries are ", files.version,
-                    "; reload the module or reboot the node"));
+    throw Error(cat("the NVIDIA driver of this node does not fit together: its kernel module is ", driver.module_version, " and its libraries are ",
+                    files.version, "; reload the module or reboot the node"));
 }
 
 void add_plain(std::vector<plan::Edit>& edits, const Host& host, const std::vector<DriverFile>& files, const char* reason, bool runs) {
@@ -90,7 +90,8 @@ bool check_requirements(const NvidiaRequest& request, const Driver& driver, cons
             Verdict verdict = judge(requirement, has);
             std::string name = "NVIDIA_REQUIRE_" + printable(requirement.name);
             if (verdict == Verdict::refused)
-                throw Error(cat("the image needs ", name, "=", printable(requirement.text), " and this node has ", has_text(has), "; NVIDIA_DISABLE_REQUIRE=1 runs it all the same"));
+                throw Error(cat("the image needs ", name, "=", printable(requirement.text), " and this node has ", has_text(has),
+                                "; NVIDIA_DISABLE_REQUIRE=1 runs it all the same"));
             if (verdict != Verdict::unknown) continue;
             open = true;
             if (unknown) unknown->push_back(cat(name, "=", printable(requirement.text), " could not be checked: NVML could not be asked about this GPU"));

@@ -28,7 +28,8 @@ class Chooser {
         for (const std::string& word : request_.devices) choose_named(word);
         for (const Chosen& chosen : choice_.devices)
             if (!chosen.slice && driver_.gpus[chosen.gpu].mig && driver_.gpus[chosen.gpu].slices.empty())
-                choice_.warnings.push_back(cat("GPU ", driver_.gpus[chosen.gpu].bus, " is in MIG mode and has no MIG devices: programs will find no GPU in it"));
+                choice_.warnings.push_back(
+                    cat("GPU ", driver_.gpus[chosen.gpu].bus, " is in MIG mode and has no MIG devices: programs will find no GPU in it"));
         return std::move(choice_);
     }
 
@@ -52,7 +53,8 @@ class Chooser {
             for (const std::string& part : split(request_.granted, ',')) {
                 auto found = granted_device(std::string(trimmed(part)));
                 if (!found) {
-                    choice_.warnings.push_back(cat("CUDA_VISIBLE_DEVICES=", printable(request_.granted), ": '", printable(part), "' is no device of this node; the container has all of them"));
+                    choice_.warnings.push_back(cat("CUDA_VISIBLE_DEVICES=", printable(request_.granted), ": '", printable(part),
+                                                   "' is no device of this node; the container has all of them"));
                     return;
                 }
                 granted.insert(*found);
@@ -119,7 +121,8 @@ class Chooser {
         if (!parse_number(text, 1 << 20, number)) refuse(word, "is no GPU:MIG pair of indices");
         const std::vector<Slice>& slices = driver_.gpus[gpu].slices;
         if (std::none_of(slices.begin(), slices.end(), [](const Slice& slice) { return slice.indexed; }))
-            refuse(word, slices.empty() ? "names a MIG device of a GPU that has none" : "cannot be told: NVML, which numbers MIG devices, could not be loaded; use the UUID");
+            refuse(word, slices.empty() ? "names a MIG device of a GPU that has none"
+                                        : "cannot be told: NVML, which numbers MIG devices, could not be loaded; use the UUID");
         for (size_t i = 0; i < slices.size(); ++i)
             if (slices[i].indexed && slices[i].index == number && open_.contains({gpu, i})) {
                 choice_.devices.insert({gpu, i});
@@ -170,7 +173,8 @@ bool needs_nvml(const Driver& driver, const NvidiaRequest& request) {
     bool slices = std::any_of(driver.gpus.begin(), driver.gpus.end(), [](const Gpu& gpu) { return gpu.access == Access::allowed && !gpu.slices.empty(); });
     bool hidden = std::any_of(driver.gpus.begin(), driver.gpus.end(), [](const Gpu& gpu) { return gpu.access == Access::allowed && gpu.uuid.empty(); });
     bool named = std::any_of(request.devices.begin(), request.devices.end(), [](const std::string& word) { return is_uuid(word); });
-    bool pairs = std::any_of(request.devices.begin(), request.devices.end(), [](const std::string& word) { return word.find(':') != std::string::npos && normal_bus(word).empty(); });
+    bool pairs = std::any_of(request.devices.begin(), request.devices.end(),
+                             [](const std::string& word) { return word.find(':') != std::string::npos && normal_bus(word).empty(); });
     // Tasks of a step get UUIDs where Slurm's numbers are wrong.
     return pairs || (slices && (named || request.in_slurm)) || (hidden && (named || request.in_slurm));
 }

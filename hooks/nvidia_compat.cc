@@ -28,7 +28,8 @@ std::optional<Record> record(const Rootfs& image, const std::string& path, uint6
 /// The text in the note section of a 64-bit ELF file; empty when there is none or the file is no such file.
 std::string note_of(const Rootfs& image, const std::string& path) {
     auto header = record<Elf64_Ehdr>(image, path, 0);
-    if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_shentsize != sizeof(Elf64_Shdr)) return {};
+    if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_shentsize != sizeof(Elf64_Shdr))
+        return {};
     if (header->e_shnum > section_limit || header->e_shstrndx >= header->e_shnum) return {};
     std::string table = image.read(path, header->e_shoff, header->e_shnum * sizeof(Elf64_Shdr));
     if (table.size() != header->e_shnum * sizeof(Elf64_Shdr)) return {};
@@ -70,8 +71,8 @@ std::string compat_version(const Rootfs& image) {
     for (const std::string& name : image.list(compat)) {
         if (!name.starts_with(start)) continue;
         std::string version = name.substr(start.size());
-        if (version.find('.') != std::string::npos && version.find_first_not_of("0123456789.") == std::string::npos && version.front() != '.' && version.back() != '.' &&
-            version.find("..") == std::string::npos && version.size() < 32)
+        if (version.find('.') != std::string::npos && version.find_first_not_of("0123456789.") == std::string::npos && version.front() != '.' &&
+            version.back() != '.' && version.find("..") == std::string::npos && version.size() < 32)
             return version;
     }
     return {};

@@ -22,9 +22,12 @@ class Nodes {
     /// A node that must be there and be `expected`; without a known number any device will do.
     void need(const std::string& path, std::optional<DeviceNumber> expected, const std::string& reason) {
         auto is = host_.device(root_ + path);
-        if (!is) throw Error(cat("giving the container ", path, ": ", host_.exists(root_ + path) ? "it is no device" : "it does not exist; run nvidia-modprobe on the node (as root)"));
+        if (!is)
+            throw Error(cat("giving the container ", path, ": ",
+                            host_.exists(root_ + path) ? "it is no device" : "it does not exist; run nvidia-modprobe on the node (as root)"));
         if (expected && *is != *expected)
-            throw Error(cat("giving the container ", path, ": it is device ", is->major, ":", is->minor, " and should be ", expected->major, ":", expected->minor, "; remove it and run nvidia-modprobe"));
+            throw Error(cat("giving the container ", path, ": it is device ", is->major, ":", is->minor, " and should be ", expected->major, ":",
+                            expected->minor, "; remove it and run nvidia-modprobe"));
         add(path, reason);
     }
 
@@ -84,11 +87,13 @@ void add_channels(Nodes& nodes, const Host& host, const NvidiaRequest& request, 
     std::vector<unsigned> all;
     if (request.imex_channels.all)
         for (const std::string& name : host.list(roots.devices + folder))
-            if (uint64_t number = 0; name.starts_with("channel") && parse_number(name.substr(7), UINT32_MAX, number)) all.push_back(static_cast<unsigned>(number));
+            if (uint64_t number = 0; name.starts_with("channel") && parse_number(name.substr(7), UINT32_MAX, number))
+                all.push_back(static_cast<unsigned>(number));
     std::sort(all.begin(), all.end());
     for (unsigned number : all) nodes.take(cat(folder, "/channel", number), reason);
     if (request.imex_channels.all) return;
-    for (unsigned number : request.imex_channels.numbers) nodes.need(cat(folder, "/channel", number), nodes.number("nvidia-caps-imex-channels", number), reason);
+    for (unsigned number : request.imex_channels.numbers)
+        nodes.need(cat(folder, "/channel", number), nodes.number("nvidia-caps-imex-channels", number), reason);
 }
 
 /// The nodes of the direct rendering manager that belong to a GPU.

@@ -177,7 +177,8 @@ class Search {
         for (const std::string& place : places) {
             std::string folder = cat("/nvidia/", module_version_);
             for (const std::string& name : host_.list(root_ + place + folder))
-                if (name.starts_with("gsp") && name.ends_with(".bin")) out_.firmware.push_back({cat(root_, place, folder, "/", name), cat("/lib/firmware", folder, "/", name)});
+                if (name.starts_with("gsp") && name.ends_with(".bin"))
+                    out_.firmware.push_back({cat(root_, place, folder, "/", name), cat("/lib/firmware", folder, "/", name)});
             if (!out_.firmware.empty()) return;
         }
     }

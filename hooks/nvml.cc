@@ -24,14 +24,16 @@ struct PciInfo {
 };
 
 /// nvmlBrandType_t in order, spelled as requirements do.
-constexpr const char* brands[] = {"unknown", "quadro", "tesla", "nvs", "grid", "geforce", "titan", "nvidiavapps", "nvidiavpc", "nvidiavcs", "nvidiavws", "nvidiacloudgaming",
-                                  "quadrortx", "nvidiartx", "nvidia", "geforcertx", "titanrtx"};
+constexpr const char* brands[] = {"unknown",   "quadro",      "tesla",     "nvs",        "grid",      "geforce",
+                                  "titan",     "nvidiavapps", "nvidiavpc", "nvidiavcs",  "nvidiavws", "nvidiacloudgaming",
+                                  "quadrortx", "nvidiartx",   "nvidia",    "geforcertx", "titanrtx"};
 
 class Library {
   public:
     explicit Library(const std::string& name) : handle_(::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
         if (!handle_) throw Error(cat("loading ", printable(name), ": ", printable(::dlerror())));
-        if (int code = call<int()>("nvmlInit_v2"); code != success) throw Error(cat("starting NVML: it answers with error ", code, "; nvidia-smi on the node tells more"));
+        if (int code = call<int()>("nvmlInit_v2"); code != success)
+            throw Error(cat("starting NVML: it answers with error ", code, "; nvidia-smi on the node tells more"));
     }
     ~Library() {
         call<int()>("nvmlShutdown");
@@ -89,7 +91,8 @@ class Report {
         bool branded = nvml_.call<int(Device, unsigned*)>("nvmlDeviceGetBrand", device, &brand) == success && brand < std::size(brands);
         nvml_.call<int(Device, unsigned*, unsigned*)>("nvmlDeviceGetMigMode", device, &mode, &pending);
         pci.bus_id[sizeof pci.bus_id - 1] = '\0';
-        out_ += cat("gpu ", word(pci.bus_id), ' ', minor, ' ', word(uuid(device)), ' ', arch ? cat(major, '.', lesser) : "-", ' ', branded ? brands[brand] : "-", ' ', mode ? "mig" : "whole", '\n');
+        out_ += cat("gpu ", word(pci.bus_id), ' ', minor, ' ', word(uuid(device)), ' ', arch ? cat(major, '.', lesser) : "-", ' ',
+                    branded ? brands[brand] : "-", ' ', mode ? "mig" : "whole", '\n');
         if (mode) add_slices(device);
     }
 

@@ -141,7 +141,8 @@ plan::Additions rdma_hook(const Host& host, const Rootfs& image, const RdmaReque
     add_topology(out, edits, host, request);
     if (request.userspace) add_userspace(out, host, image);
     if (request.locked_memory && *request.locked_memory <= little_memory)
-        out.warnings.push_back(cat("a task may lock only ", *request.locked_memory, " bytes of memory, too little for RDMA: raise the limit where slurmd runs (LimitMEMLOCK=infinity) and see --propagate"));
+        out.warnings.push_back(cat("a task may lock only ", *request.locked_memory,
+                                   " bytes of memory, too little for RDMA: raise the limit where slurmd runs (LimitMEMLOCK=infinity) and see --propagate"));
     return out;
 }
 

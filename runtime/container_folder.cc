@@ -33,8 +33,10 @@ std::string shown(const std::string& path) { return printable(path, 4096); }
 
 void check_owner(int fd, const std::string& path) {
     struct stat st = sys::stat_of(fd, shown(path));
-    if (st.st_uid != ::geteuid()) throw Error(cat("containers in ", shown(path), ": the folder belongs to uid ", st.st_uid, ", not to you; set data.path or BERTH_DATA_PATH"));
-    if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0) throw Error(cat("containers in ", shown(path), ": others can write to the folder; run chmod go-w ", shown(path)));
+    if (st.st_uid != ::geteuid())
+        throw Error(cat("containers in ", shown(path), ": the folder belongs to uid ", st.st_uid, ", not to you; set data.path or BERTH_DATA_PATH"));
+    if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        throw Error(cat("containers in ", shown(path), ": others can write to the folder; run chmod go-w ", shown(path)));
 }
 
 /// A socket's address is at most 108 bytes, a folder's path is not: it goes by way of a descriptor.
@@ -68,7 +70,8 @@ ContainerFolder ContainerFolder::open(const std::string& path, const std::string
     while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
     sys::make_directories(folder, 0700);
     Fd root(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!root && (errno == ELOOP || errno == ENOTDIR)) throw Error(cat("containers in ", shown(folder), ": it is no directory but a link or a file; set data.path or BERTH_DATA_PATH"));
+    if (!root && (errno == ELOOP || errno == ENOTDIR))
+        throw Error(cat("containers in ", shown(folder), ": it is no directory but a link or a file; set data.path or BERTH_DATA_PATH"));
     if (!root) throw SysError(cat("opening the folder of containers ", shown(folder)));
     check_owner(root.get(), folder);
     if (::mkdirat(root.get(), "locks", 0700) != 0 && errno != EEXIST) throw SysError(cat("creating ", shown(folder), "/locks"));
@@ -80,7 +83,8 @@ std::string ContainerFolder::path_of(const std::string& name) const { return cat
 std::vector<std::string> ContainerFolder::names() const {
     std::vector<std::string> out;
     for (const std::string& name : sys::list_directory(root_.get(), shown(path_)))
-        if (name.starts_with(prefix_) && ::faccessat(root_.get(), (name + "/state").c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) out.push_back(name.substr(prefix_.size()));
+        if (name.starts_with(prefix_) && ::faccessat(root_.get(), (name + "/state").c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+            out.push_back(name.substr(prefix_.size()));
     return out;
 }
 

@@ -40,7 +40,8 @@ class Helper {
         while (!stopping_ && std::any_of(clients_.begin(), clients_.end(), [](const Client& client) { return !client.gone; })) {
             clients_.remove_if([](const Client& client) { return client.gone; });
             std::vector<pollfd> waiting = {{listener_.get(), POLLIN, 0}};
-            for (const Client& client : clients_) waiting.push_back({client.socket.get(), static_cast<short>(POLLIN | (client.outbox.empty() ? 0 : POLLOUT)), 0});
+            for (const Client& client : clients_)
+                waiting.push_back({client.socket.get(), static_cast<short>(POLLIN | (client.outbox.empty() ? 0 : POLLOUT)), 0});
             waiting.push_back({life_line_, POLLIN, 0});
             if (::poll(waiting.data(), waiting.size(), -1) < 0) continue;
             stopping_ |= waiting.back().revents != 0;
@@ -253,11 +254,13 @@ std::optional<JoinedContainer> ask_to_join(int connection, const std::vector<std
     }
     plan::Ready ready = plan::decode_ready(received->message);
     std::vector<Fd>& descriptors = received->descriptors;
-    if (descriptors.size() != 2 + ready.namespaces.size()) throw Error("joining a container: its helper sent other namespaces than it says; it is of another version of berth");
+    if (descriptors.size() != 2 + ready.namespaces.size())
+        throw Error("joining a container: its helper sent other namespaces than it says; it is of another version of berth");
     JoinedContainer out;
     out.container.user_namespace = std::move(descriptors[0]);
     out.container.mount_namespace = std::move(descriptors[1]);
-    for (size_t i = 0; i < ready.namespaces.size(); ++i) out.container.namespaces.push_back({static_cast<int>(ready.namespaces[i]), std::move(descriptors[i + 2])});
+    for (size_t i = 0; i < ready.namespaces.size(); ++i)
+        out.container.namespaces.push_back({static_cast<int>(ready.namespaces[i]), std::move(descriptors[i + 2])});
     out.container.workdir = ready.workdir;
     out.container.seccomp_program = ready.seccomp_program;
     out.container.capabilities = ready.capabilities;

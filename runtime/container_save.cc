@@ -52,8 +52,8 @@ constexpr int end_ms = 2000;
 
 }  // namespace
 
-std::vector<std::string> save_arguments(const plan::ContainerRecord& record, const std::string& name, const std::string& store, int upper, const std::string& output,
-                                        const std::vector<std::string>& flags) {
+std::vector<std::string> save_arguments(const plan::ContainerRecord& record, const std::string& name, const std::string& store, int upper,
+                                        const std::string& output, const std::vector<std::string>& flags) {
     std::vector<std::string> out{"save", "--upper-fd", std::to_string(upper), "--name", name, "--output", output};
     if (record.digest.empty())
         out.insert(out.end(), {"--image-file", record.image_file});

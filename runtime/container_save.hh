@@ -11,8 +11,8 @@
 namespace berth {
 
 /// The words after `berth-pull` that save a container made as `record` says, whose upper directory is the descriptor `upper`, into `output`.
-std::vector<std::string> save_arguments(const plan::ContainerRecord& record, const std::string& name, const std::string& store, int upper, const std::string& output,
-                                        const std::vector<std::string>& flags);
+std::vector<std::string> save_arguments(const plan::ContainerRecord& record, const std::string& name, const std::string& store, int upper,
+                                        const std::string& output, const std::vector<std::string>& flags);
 
 /// Throws Error when no file could be made at `output`: before anything is done whose result would be lost.
 void check_save_folder(const std::string& output);

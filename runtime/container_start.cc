@@ -70,7 +70,8 @@ void enter_own_namespaces(StartedContainer& container, const plan::OwnNamespaces
         // That of processes is not for this one, which serves them, but for those that it starts.
         if (!(own.*kind.wanted) || kind.type == CLONE_NEWPID) continue;
         if (int number = sys::unshare(kind.type); number != 0)
-            throw Error(cat("giving the container a ", kind.name, " namespace of its own: ", reason(number), number == ENOSPC ? cat("; raise user.max_", kind.word, "_namespaces (sysctl)") : ""));
+            throw Error(cat("giving the container a ", kind.name, " namespace of its own: ", reason(number),
+                            number == ENOSPC ? cat("; raise user.max_", kind.word, "_namespaces (sysctl)") : ""));
         container.namespaces.push_back({kind.type, sys::open_file(cat("/proc/self/ns/", kind.word), O_RDONLY)});
     }
     if (own.net) sys::raise_loopback();
@@ -146,12 +147,14 @@ squash::DataReader reader_of(const ContainerImage& image) {
 
 std::string content_of(squash::DataReader& reader, const squash::FileData& data, const std::string& path) {
     std::string out(data.size, '\0');
-    if (reader.read(data, 0, out.data(), out.size()) != static_cast<long>(out.size())) throw SysError(cat("reading ", printable(path, 4096), " of the image"), EIO);
+    if (reader.read(data, 0, out.data(), out.size()) != static_cast<long>(out.size()))
+        throw SysError(cat("reading ", printable(path, 4096), " of the image"), EIO);
     return out;
 }
 
 /// The edits that are done with before anything of the image is mounted.
-std::set<size_t> prepare_upper(const ContainerImage& image, const Fd& staging, const std::vector<plan::Edit>& edits, const std::vector<mount::Source>& sources, bool saved) {
+std::set<size_t> prepare_upper(const ContainerImage& image, const Fd& staging, const std::vector<plan::Edit>& edits, const std::vector<mount::Source>& sources,
+                               bool saved) {
     squash::DataReader reader = reader_of(image);
     mount::UpperFacts facts{image.index, sources, saved, [&](const squash::FileData& data, const std::string& path) { return content_of(reader, data, path); }};
     mount::UpperLayer layer = mount::upper_layer(edits, facts);
@@ -245,7 +248,8 @@ Fd container_root(const StartedContainer& container) {
     auto received = receive_message(ours.get());
     ::waitpid(child, nullptr, 0);
     if (received && received->descriptors.size() == 1) return std::move(received->descriptors[0]);
-    throw Error(received ? received->message.find("error").value_or("taking the container's root: no answer") : "taking the container's root: the process that did it was killed");
+    throw Error(received ? received->message.find("error").value_or("taking the container's root: no answer")
+                         : "taking the container's root: the process that did it was killed");
 }
 
 void enter_container(const StartedContainer& container) {

@@ -51,8 +51,8 @@ struct StartedContainer {
 Fd container_root(const StartedContainer& container);
 
 /// Turns the calling process, which has one thread, into the container's server: enters new namespaces, serves the image from threads and executes
-/// the plan. Afterwards its root is the container's, its capabilities are in effect no more, and it is closed to other processes. The container lives as long as
-/// it does. Throws Error; the process is then good for nothing but telling so. Its working directory and umask change.
+/// the plan. Afterwards its root is the container's, its capabilities are in effect no more, and it is closed to other processes. The container lives as long
+/// as it does. Throws Error; the process is then good for nothing but telling so. Its working directory and umask change.
 StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site, const ContainerStorage& storage = {});
 
 /// For a process that is to become a task: a child of the server, or any process of the same user in the namespaces of the server's start. Joins the
@@ -63,8 +63,8 @@ void join_container(const StartedContainer& container);
 void enter_container(const StartedContainer& container);
 void become_task(const StartedContainer& container);
 
-/// From here on every process that loses its parent in the container becomes a child of the server, so that end_container() need not look for them. For a server
-/// whose children are the only ones that join.
+/// From here on every process that loses its parent in the container becomes a child of the server, so that end_container() need not look for them. For a
+/// server whose children are the only ones that join.
 void adopt_orphans(StartedContainer& container);
 
 /// Kills every process of the container except the calling one, its server, and waits up to `patience` for their ends. False: some are left.

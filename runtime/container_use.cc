@@ -46,7 +46,9 @@ plan::Request completed(const ContainerStart& start, const plan::ContainerRecord
 /// A container that runs is as it is.
 void check_agrees(const ContainerStart& start, const JoinedContainer& joined) {
     auto contradicts = [&](const std::optional<bool>& wanted, bool has) { return wanted && *wanted != has; };
-    auto refuse = [&](const char* what) { throw Error(cat("joining container ", start.wanted.name, ": it runs already and is ", what, "; leave the option out, or wait for its end")); };
+    auto refuse = [&](const char* what) {
+        throw Error(cat("joining container ", start.wanted.name, ": it runs already and is ", what, "; leave the option out, or wait for its end"));
+    };
     if (contradicts(start.request.remap_root, joined.remap_root)) refuse(joined.remap_root ? "started with --root" : "not started with --root");
     if (contradicts(start.request.writable, joined.writable)) refuse(joined.writable ? "writable" : "read-only");
     auto lacks = [&](bool wanted, int type) {
@@ -55,7 +57,8 @@ void check_agrees(const ContainerStart& start, const JoinedContainer& joined) {
     };
     for (const plan::NamespaceKind& kind : plan::namespace_kinds)
         if (lacks(start.request.unshare.*kind.wanted, kind.type)) refuse(cat("not in a separate ", kind.name, " namespace").c_str());
-    if (!start.request.mounts.empty() || start.request.mount_home) note(start, cat("ignoring ", start.mounts_option, ": it runs already, with the mounts that it was started with"));
+    if (!start.request.mounts.empty() || start.request.mount_home)
+        note(start, cat("ignoring ", start.mounts_option, ": it runs already, with the mounts that it was started with"));
 }
 
 class Use {
@@ -85,7 +88,8 @@ class Use {
             // Without the newer calls for mounts, a mount of one namespace cannot be used in another.
             if (action == plan::NameAction::beside && sys::old::needed()) action = plan::NameAction::join;
             if (action == plan::NameAction::create && start_.request.image.empty())
-                throw Error(cat("container ", name_, ": there is none of that name; berth run --name ", name_, " IMAGE makes one, berth ps lists those that are there"));
+                throw Error(cat("container ", name_, ": there is none of that name; berth run --name ", name_,
+                                " IMAGE makes one, berth ps lists those that are there"));
             return action;
         } catch (const Error&) {
             if (!exists) folder_.remove(name_);
@@ -149,7 +153,8 @@ class Use {
     plan::Plan plan_for(UsedContainer& out, const OpenedImage& opened) {
         plan::Additions devices = device_additions(opened.image, start_.site, *environment_, start_.watch.progress);
         plan::Request request = completed(start_, out.record);
-        plan::Plan plan = plan::make_plan(request, start_.caller, start_.job, start_.site, host_facts(request, start_.caller, start_.site), opened.image.index.config(), devices);
+        plan::Plan plan = plan::make_plan(request, start_.caller, start_.job, start_.site, host_facts(request, start_.caller, start_.site),
+                                          opened.image.index.config(), devices);
         if (!out.record.digest.empty()) plan.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", out.record.digest));
         out.command = plan.command;
         return plan;
@@ -184,7 +189,8 @@ class Use {
 
 }  // namespace
 
-std::vector<plan::EnvironmentChange> changes_but(const std::vector<std::string>& names, std::vector<plan::EnvironmentChange> changes, const std::vector<std::string>& environment) {
+std::vector<plan::EnvironmentChange> changes_but(const std::vector<std::string>& names, std::vector<plan::EnvironmentChange> changes,
+                                                 const std::vector<std::string>& environment) {
     std::erase_if(changes, [&](const plan::EnvironmentChange& change) {
         bool meant = std::find(names.begin(), names.end(), change.name) != names.end();
         return meant && std::any_of(environment.begin(), environment.end(), [&](const std::string& text) { return text.starts_with(change.name + "="); });

@@ -20,12 +20,14 @@ std::pair<unsigned, unsigned> kernel_version(const std::string& release) {
 Finding kernel(const DoctorFacts& facts) {
     // Overlay file systems in user namespaces came with 5.11, mount_setattr(2) with 5.12.
     if (kernel_version(facts.kernel) < std::pair(5U, 12U))
-        return {Verdict::warning, "kernel", "Linux " + facts.kernel, "Linux 5.12 or newer is needed, or a distribution's kernel with overlay in user namespaces"};
+        return {Verdict::warning, "kernel", "Linux " + facts.kernel,
+                "Linux 5.12 or newer is needed, or a distribution's kernel with overlay in user namespaces"};
     return {Verdict::ok, "kernel", "Linux " + facts.kernel, ""};
 }
 
 Finding user_namespaces(const DoctorFacts& facts) {
-    if (facts.user_namespace) return {Verdict::failure, "user namespaces", *facts.user_namespace, "change the setting that the line names; keep it in /etc/sysctl.d/"};
+    if (facts.user_namespace)
+        return {Verdict::failure, "user namespaces", *facts.user_namespace, "change the setting that the line names; keep it in /etc/sysctl.d/"};
     long most = facts.settings.max_user_namespaces.value_or(0);
     // A container takes one, and every step of every job on the node has one.
     if (facts.settings.max_user_namespaces && most < 1000)
@@ -41,7 +43,8 @@ Finding overlay(const DoctorFacts& facts) {
     if (facts.user_namespace) return not_tried("overlay");
     if (facts.overlay) return {Verdict::failure, "overlay", *facts.overlay, "modprobe overlay, or a kernel of at least 5.12"};
     if (facts.tmpfs_xattrs)
-        return {Verdict::warning, "overlay", "works, but tmpfs keeps no user attributes here: a directory of the image that was removed cannot be made again in a container",
+        return {Verdict::warning, "overlay",
+                "works, but tmpfs keeps no user attributes here: a directory of the image that was removed cannot be made again in a container",
                 "Linux 6.6 or newer, or named containers, whose changes lie on a disk"};
     return {Verdict::ok, "overlay", "works in a user namespace", ""};
 }
@@ -64,11 +67,13 @@ Finding limits(const DoctorFacts& facts) {
     if (facts.devices.hcas > 0 && facts.memlock != UINT64_MAX)
         return {Verdict::warning, "limits", cat("RDMA adapters, but only ", human_bytes(facts.memlock), " of locked memory"),
                 "LimitMEMLOCK=infinity for slurmd, and PropagateResourceLimitsExcept=MEMLOCK in slurm.conf"};
-    return {Verdict::ok, "limits", cat(facts.open_files, " open files, locked memory ", facts.memlock == UINT64_MAX ? "unlimited" : human_bytes(facts.memlock)), ""};
+    return {Verdict::ok, "limits", cat(facts.open_files, " open files, locked memory ", facts.memlock == UINT64_MAX ? "unlimited" : human_bytes(facts.memlock)),
+            ""};
 }
 
 Finding programs(const DoctorFacts& facts) {
-    if (!facts.pull_program_problem.empty()) return {Verdict::failure, "programs", facts.pull_program_problem, "install berth whole: images are pulled by that program"};
+    if (!facts.pull_program_problem.empty())
+        return {Verdict::failure, "programs", facts.pull_program_problem, "install berth whole: images are pulled by that program"};
     return {Verdict::ok, "programs", facts.pull_program, ""};
 }
 
@@ -83,8 +88,11 @@ Finding store(const DoctorFacts& facts) {
     std::string text = cat(place.path, " on ", place.file_system, ", ", human_bytes(place.free_bytes), " free");
     if (place.free_bytes < (1ULL << 30) || place.free_inodes == 0)
         return {Verdict::warning, "store", text, "an image takes up to 20 GB: make room (berth gc), or set store.path to a larger file system"};
-    if (!place.locks) return {Verdict::warning, "store", text + ", no locks", "several pulls of one image may do the work twice; set limits.store_age longer than the longest job"};
-    if (place.network) return {Verdict::note, "store", text, "a network file system: set limits.store_age longer than the longest job; a local disk starts faster"};
+    if (!place.locks)
+        return {Verdict::warning, "store", text + ", no locks",
+                "several pulls of one image may do the work twice; set limits.store_age longer than the longest job"};
+    if (place.network)
+        return {Verdict::note, "store", text, "a network file system: set limits.store_age longer than the longest job; a local disk starts faster"};
     return {Verdict::ok, "store", text, ""};
 }
 
@@ -107,11 +115,15 @@ Finding slurm(const DoctorFacts& facts) {
     if (slurm.plugstack.empty())
         return {Verdict::failure, "Slurm", cat(text, "; the plugin is not loaded by ", looked.empty() ? "any plugstack.conf" : looked),
                 "put the line \"required spank_berth.so helper=/usr/bin/berth\" (or include /etc/slurm/plugstack.conf.d/*.conf) there"};
-    if (slurm.plugin.empty()) return {Verdict::failure, "Slurm", cat(text, "; ", slurm.plugstack, " loads spank_berth.so, which is not there"), "install it in Slurm's plugin directory"};
-    if (!slurm.plugin_problem.empty()) return {Verdict::failure, "Slurm", cat(text, "; ", slurm.plugin, ": ", slurm.plugin_problem), "chown root and chmod 755 it and its folders"};
+    if (slurm.plugin.empty())
+        return {Verdict::failure, "Slurm", cat(text, "; ", slurm.plugstack, " loads spank_berth.so, which is not there"),
+                "install it in Slurm's plugin directory"};
+    if (!slurm.plugin_problem.empty())
+        return {Verdict::failure, "Slurm", cat(text, "; ", slurm.plugin, ": ", slurm.plugin_problem), "chown root and chmod 755 it and its folders"};
     if (!slurm.built_for) return {Verdict::failure, "Slurm", cat(text, "; ", slurm.plugin, " is no plugin of Slurm"), "install the plugin again"};
     if (!same_release(slurm.version, *slurm.built_for))
-        return {Verdict::failure, "Slurm", cat(text, ", but ", slurm.plugin, " was built for ", version_of(*slurm.built_for)), "install the package built for this release of Slurm"};
+        return {Verdict::failure, "Slurm", cat(text, ", but ", slurm.plugin, " was built for ", version_of(*slurm.built_for)),
+                "install the package built for this release of Slurm"};
     return {Verdict::ok, "Slurm", cat(text, ", ", slurm.plugin, " loaded by ", slurm.plugstack), ""};
 }
 
@@ -120,7 +132,8 @@ Finding gpus(const DoctorFacts& facts) {
     if (devices.gpus > 0 && devices.nvidia_driver.empty())
         return {Verdict::warning, "GPUs", cat(devices.gpus, " device nodes, but no driver is loaded"), "modprobe nvidia"};
     if (devices.nvidia_driver.empty()) return {Verdict::note, "GPUs", "no NVIDIA driver", ""};
-    if (devices.gpus == 0) return {Verdict::warning, "GPUs", cat("driver ", devices.nvidia_driver, ", but no /dev/nvidiaN"), "nvidia-modprobe -u -c0, or nvidia-persistenced"};
+    if (devices.gpus == 0)
+        return {Verdict::warning, "GPUs", cat("driver ", devices.nvidia_driver, ", but no /dev/nvidiaN"), "nvidia-modprobe -u -c0, or nvidia-persistenced"};
     return {Verdict::ok, "GPUs", cat(devices.gpus, ", driver ", devices.nvidia_driver), ""};
 }
 

@@ -102,7 +102,9 @@ class Entrypoint {
             pollfd waiting[4] = {{report_.get(), POLLIN, 0}, {log_.get(), POLLIN, 0}, {run_.life_line, POLLIN, 0}, {process_.get(), POLLIN, 0}};
             int ready = ::poll(waiting, 4, told ? -1 : patience_ms);
             if (ready < 0 && errno != EINTR) throw SysError("waiting for the image's entrypoint");
-            if (ready == 0) told = true, run_.note(cat("the image's entrypoint ", name(), " has been running for ", patience_ms / 1000, " s; --no-container-entrypoint leaves it out"));
+            if (ready == 0)
+                told = true,
+                run_.note(cat("the image's entrypoint ", name(), " has been running for ", patience_ms / 1000, " s; --no-container-entrypoint leaves it out"));
             if (waiting[2].revents != 0) run_.ready();
             if (waiting[1].revents != 0) read_log();
             if (waiting[0].revents & POLLIN) return reported();
@@ -117,8 +119,10 @@ class Entrypoint {
         char text[32];
         ssize_t got = ::read(report_.get(), text, sizeof text);
         uint64_t pid = 0;
-        if (got <= 1 || !parse_number(std::string_view(text, static_cast<size_t>(got) - 1), INT32_MAX, pid)) throw Error(cat("the image's entrypoint ", name(), " uses descriptor 77, which is berth's"));
-        Fd proc = run_.container.proc ? sys::open_at(run_.container.proc.get(), cat(pid, "/environ"), O_RDONLY) : sys::open_file(cat("/proc/", pid, "/environ"), O_RDONLY);
+        if (got <= 1 || !parse_number(std::string_view(text, static_cast<size_t>(got) - 1), INT32_MAX, pid))
+            throw Error(cat("the image's entrypoint ", name(), " uses descriptor 77, which is berth's"));
+        Fd proc = run_.container.proc ? sys::open_at(run_.container.proc.get(), cat(pid, "/environ"), O_RDONLY)
+                                      : sys::open_file(cat("/proc/", pid, "/environ"), O_RDONLY);
         std::vector<std::string> out = split(sys::read_all(proc.get(), environment_limit, "the environment that the image's entrypoint made"), '\0');
         reached_ = true;
         while (read_log()) continue;

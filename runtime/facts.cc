@@ -84,7 +84,8 @@ store::Store open_store(const plan::Site& site, const plan::Caller& caller) {
     if (!possible && built_in && !caller.home.empty())
         path = caller.home + "/.cache/berth";
     else if (!possible && built_in)
-        throw Error(cat("opening the store ", path, ": the folder ", parent, " is not there or not writable; the site makes it with mode 1777 or sets store.path, a user sets BERTH_STORE_PATH"));
+        throw Error(cat("opening the store ", path, ": the folder ", parent,
+                        " is not there or not writable; the site makes it with mode 1777 or sets store.path, a user sets BERTH_STORE_PATH"));
     return store::Store::open(path);
 }
 

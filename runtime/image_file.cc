@@ -70,7 +70,8 @@ std::string small_file(int root, const std::string& path) {
 
 ContainerImage open_directory(const Fd& directory, const std::string& path) {
     struct stat here = sys::stat_of(directory.get(), path), root = sys::stat_of(sys::open_file("/", O_PATH).get(), "/");
-    if (here.st_dev == root.st_dev && here.st_ino == root.st_ino) throw Error(cat("opening the image ", printable(path, 4096), ": it is the root of this node; name a directory with a root file system of its own"));
+    if (here.st_dev == root.st_dev && here.st_ino == root.st_ino)
+        throw Error(cat("opening the image ", printable(path, 4096), ": it is the root of this node; name a directory with a root file system of its own"));
     if (::faccessat(directory.get(), "oci-layout", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         throw Error(cat("opening the image ", printable(path, 4096), ": it is an OCI image layout; write oci:", printable(path, 4096)));
     plan::ImageConfig config = config_of_enroot(small_file(directory.get(), "/etc/environment"), small_file(directory.get(), "/etc/rc"));

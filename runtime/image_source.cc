@@ -38,7 +38,8 @@ class Report {
     /// The digest; throws the error that was reported.
     std::string result(int exit_code, const std::string& reference) const {
         if (!error_.empty()) throw PullError(watch_.failure + error_, error_code_, cause_);
-        if (exit_code != 0 || digest_.empty()) throw Error(cat("pulling ", reference, ": berth-pull ended with code ", exit_code, " and no word; run berth pull by hand to see more"));
+        if (exit_code != 0 || digest_.empty())
+            throw Error(cat("pulling ", reference, ": berth-pull ended with code ", exit_code, " and no word; run berth pull by hand to see more"));
         if (fetched_ && watch_.fetched) watch_.fetched({digest_, fetched_->bytes, fetched_->phases});
         return digest_;
     }
@@ -199,15 +200,16 @@ OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Call
     if (!record.image_file.empty()) {
         OpenedImage out{open_image_file(record.image_file), {}};
         if (file_identity(record.image_file) != record.identity)
-            throw Error(cat("opening the image ", path, " of the container: the file has changed since the container was made of it; put the old one back, or remove the container"));
+            throw Error(cat("opening the image ", path,
+                            " of the container: the file has changed since the container was made of it; put the old one back, or remove the container"));
         return out;
     }
     store::Store store = open_store(site, caller);
     if (auto image = try_stored_image(store, record.digest)) return {std::move(*image), record.digest};
     plan::Reference reference = plan::parse_reference(record.image);
     if (reference.kind != plan::Reference::Kind::registry)
-        throw Error(cat("opening the image ", record.digest, " of the container: it is no longer in the store ", printable(store.path(), 4096), "; bring it back with berth pull ",
-                        printable(record.image, 4096)));
+        throw Error(cat("opening the image ", record.digest, " of the container: it is no longer in the store ", printable(store.path(), 4096),
+                        "; bring it back with berth pull ", printable(record.image, 4096)));
     // Just these bytes, whatever the tag means by now.
     reference.tag.clear();
     reference.digest = record.digest;

@@ -56,7 +56,8 @@ std::string archive_spelling(const std::string& kind, const std::string& path) {
     std::string shown = printable(path, 4096);
     if (kind == "docker-archive" || kind == "oci-archive") return cat(kind, ":", shown);
     if (kind == "packed") return cat("docker-archive:", shown, " when docker save or podman save made it, oci-archive:", shown, " for an OCI archive");
-    return cat("docker-archive:", shown, " for an image of docker save; this one has neither a manifest.json nor an oci-layout, so unpack it and name the directory");
+    return cat("docker-archive:", shown,
+               " for an image of docker save; this one has neither a manifest.json nor an oci-layout, so unpack it and name the directory");
 }
 
 void check_is_no_file(const std::string& text, const std::string& cwd) {

@@ -40,19 +40,22 @@ std::string json_variables(const std::vector<std::string>& environment) {
 std::string request_text(const std::vector<std::string>& image_variables, const std::vector<std::string>& environment) {
     plan::Caller caller = caller_of_this_process();
     const char* job = hooks::variable(environment, "SLURM_JOB_ID");
-    return cat("{\"version\":1,\"uid\":", caller.uid, ",\"gid\":", caller.gid, ",\"user\":", cli::json_text(caller.user), ",\"group\":", cli::json_text(caller.group), ",\"home\":",
-               cli::json_text(caller.home), ",\"job\":", cli::json_text(job ? job : ""), ",\"imageEnvironment\":", json_variables(image_variables), ",\"environment\":", json_variables(environment), "}\n");
+    return cat("{\"version\":1,\"uid\":", caller.uid, ",\"gid\":", caller.gid, ",\"user\":", cli::json_text(caller.user),
+               ",\"group\":", cli::json_text(caller.group), ",\"home\":", cli::json_text(caller.home), ",\"job\":", cli::json_text(job ? job : ""),
+               ",\"imageEnvironment\":", json_variables(image_variables), ",\"environment\":", json_variables(environment), "}\n");
 }
 
 /// What the program that reads JSON makes of it.
 hooks::DeviceEdits read_by_pull(std::vector<std::string> arguments, const std::string& input, const std::string& what) {
     arguments.insert(arguments.begin(), "cdi");
     ProgramAnswer answer = run_program(pull_program(), arguments, input, reader_patience);
-    if (answer.code != 0) throw Error(answer.complaint.starts_with("berth: ") ? answer.complaint.substr(7) : cat("reading ", what, ": berth-pull failed: ", answer.complaint));
+    if (answer.code != 0)
+        throw Error(answer.complaint.starts_with("berth: ") ? answer.complaint.substr(7) : cat("reading ", what, ": berth-pull failed: ", answer.complaint));
     return hooks::parse_device_edits(answer.output, what);
 }
 
-void run_hook(plan::Additions& out, const std::string& path, const std::string& request, const hooks::Host& host, const hooks::Rootfs& image, const plan::Site& site) {
+void run_hook(plan::Additions& out, const std::string& path, const std::string& request, const hooks::Host& host, const hooks::Rootfs& image,
+              const plan::Site& site) {
     ProgramAnswer answer = run_program(path, {}, request, std::chrono::seconds(site.hook_seconds));
     std::string why = answer.complaint.empty() ? "" : ": " + answer.complaint;
     if (answer.code == -1) throw Error(cat("hook ", path, ": it took more than ", site.hook_seconds, " s (hooks.timeout) or wrote too much", why));
@@ -70,8 +73,8 @@ void append(plan::Additions& out, const plan::Additions& more) {
     out.warnings.insert(out.warnings.end(), more.warnings.begin(), more.warnings.end());
 }
 
-void add_site_hooks(plan::Additions& out, const hooks::Host& host, const hooks::Rootfs& image, const plan::Site& site, const std::vector<std::string>& image_variables,
-                    const std::vector<std::string>& environment) {
+void add_site_hooks(plan::Additions& out, const hooks::Host& host, const hooks::Rootfs& image, const plan::Site& site,
+                    const std::vector<std::string>& image_variables, const std::vector<std::string>& environment) {
     Fd folder = sys::open_if_exists(AT_FDCWD, site.hook_folder, O_RDONLY | O_DIRECTORY);
     if (!folder) return;
     check_owner(sys::stat_of(folder.get(), site.hook_folder), site.hook_folder);
@@ -87,7 +90,8 @@ void add_site_hooks(plan::Additions& out, const hooks::Host& host, const hooks::
     }
 }
 
-void add_cdi_devices(plan::Additions& out, const hooks::Host& host, const hooks::Rootfs& image, const plan::Site& site, const std::vector<std::string>& environment) {
+void add_cdi_devices(plan::Additions& out, const hooks::Host& host, const hooks::Rootfs& image, const plan::Site& site,
+                     const std::vector<std::string>& environment) {
     std::vector<std::string> names = site.cdi;
     if (const char* asked = hooks::variable(environment, "BERTH_DEVICES"))
         for (const std::string& part : split(asked, ','))

@@ -44,7 +44,8 @@ plan::Job job_of(const StepStart& start) {
     job.node = request.node;
     job.shared_folders = shared_folders(start);
     // What srun --pty sets for the task that has the terminal.
-    job.has_terminal = std::any_of(request.environment.begin(), request.environment.end(), [](const std::string& entry) { return entry.starts_with("SLURM_PTY_PORT="); });
+    job.has_terminal =
+        std::any_of(request.environment.begin(), request.environment.end(), [](const std::string& entry) { return entry.starts_with("SLURM_PTY_PORT="); });
     if (!request.batch_script.empty()) job.bind_read_only.push_back(request.batch_script);
     add_slurm_client(job, start.site);
     return job;
@@ -53,7 +54,8 @@ plan::Job job_of(const StepStart& start) {
 /// Where the container of a step that has no name is reached by other steps of the user. The node's name is in it for machines with several slurmd.
 class StepAddress {
   public:
-    StepAddress(const StepStart& start, const std::string& step) : folder_(sys::open_file(run_directory(start.caller), O_RDONLY | O_DIRECTORY)), name_(cat(start.step.node, ".", step)) {}
+    StepAddress(const StepStart& start, const std::string& step)
+        : folder_(sys::open_file(run_directory(start.caller), O_RDONLY | O_DIRECTORY)), name_(cat(start.step.node, ".", step)) {}
     StepAddress(const StepAddress&) = delete;
     StepAddress& operator=(const StepAddress&) = delete;
     ~StepAddress() {
@@ -133,9 +135,11 @@ class OwnContainer : public StepContainer {
         start.event->stage(plan::Cause::devices);
         plan::Additions devices = device_additions(opened.image, start.site, start.step.environment, [&](const std::string& line) { start.tasks.note(line); });
         start.event->stage(plan::Cause::plan);
-        plan_ = plan::make_plan(start.wanted, start.caller, job_of(start), start.site, host_facts(start.wanted, start.caller, start.site), opened.image.index.config(), devices);
+        plan_ = plan::make_plan(start.wanted, start.caller, job_of(start), start.site, host_facts(start.wanted, start.caller, start.site),
+                                opened.image.index.config(), devices);
         if (!opened.digest.empty()) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", opened.digest));
-        if (std::string path = save_path_of(start); !path.empty()) saver_.emplace(start, record_of(start, opened), cat("of step ", start.step.job, ".", start.step.step), path);
+        if (std::string path = save_path_of(start); !path.empty())
+            saver_.emplace(start, record_of(start, opened), cat("of step ", start.step.job, ".", start.step.step), path);
         start.tasks.listen(address_.listen());
         ContainerStorage storage;
         storage.saved = saver_.has_value();
@@ -199,7 +203,10 @@ class SharedContainer : public StepContainer {
 
     StepTasks::Answer answer(const std::vector<std::string>& environment) override {
         auto joined = ask_to_join(used_.connection.get(), environment);
-        if (!joined) return {plan::encode(plan::Failure{cat("container ", name(), ": it has ended: it was removed by force, or its helper was killed"), exit_failure, false}), {}};
+        if (!joined)
+            return {plan::encode(
+                        plan::Failure{cat("container ", name(), ": it has ended: it was removed by force, or its helper was killed"), exit_failure, false}),
+                    {}};
         const StartedContainer& container = used_.joined.container;
         Changes changes = changes_but(start_.wanted.env, std::move(joined->environment), environment);
         plan::Ready ready{container.workdir, with_entrypoint(std::move(changes), entrypoint_, start_.wanted.env, environment), container.seccomp_program};

@@ -25,7 +25,8 @@ std::string save_path_of(const StepStart& start) {
     return plan::save_path_on(start.wanted.save, start.step.cwd, start.step.node, start.step.node_index);
 }
 
-StepSaver::StepSaver(const StepStart& start, const plan::ContainerRecord& record, const std::string& name, std::string path) : tasks_(start.tasks), path_(std::move(path)) {
+StepSaver::StepSaver(const StepStart& start, const plan::ContainerRecord& record, const std::string& name, std::string path)
+    : tasks_(start.tasks), path_(std::move(path)) {
     auto [ours, its] = sys::make_pipe();
     words_ = std::move(ours);
     std::string store = record.digest.empty() ? "" : open_store(start.site, start.caller).path();

@@ -99,7 +99,8 @@ void tie_to(int parent) {
 
 bool joins_pid_namespace(const StartedContainer& container) {
     // The server's own children are born in it.
-    return !container.proc && std::any_of(container.namespaces.begin(), container.namespaces.end(), [](const OwnNamespace& own) { return own.type == CLONE_NEWPID; });
+    return !container.proc &&
+           std::any_of(container.namespaces.begin(), container.namespaces.end(), [](const OwnNamespace& own) { return own.type == CLONE_NEWPID; });
 }
 
 /// Takes what the child tells: the number of the process that goes on in its place, and the other end of its terminal.

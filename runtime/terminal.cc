@@ -32,7 +32,8 @@ Fd new_terminal() {
     Fd out(::open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK));
     if (!out) throw SysError(cat(doing, ": opening /dev/ptmx"));
     struct stat st = sys::stat_of(out.get(), "/dev/ptmx");
-    if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(5, 2)) throw Error(cat(doing, ": /dev/ptmx is not what makes terminals; leave out the mount that covers it"));
+    if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(5, 2))
+        throw Error(cat(doing, ": /dev/ptmx is not what makes terminals; leave out the mount that covers it"));
     int unlocked = 0;
     if (::ioctl(out.get(), TIOCSPTLCK, &unlocked) != 0) throw SysError(doing);
     return out;
@@ -101,7 +102,9 @@ std::vector<pollfd> TerminalRelay::waiting() const {
     bool read_output = output_open_ && to_caller_.empty(), read_input = input_open_ && to_command_.empty();
     short terminal = static_cast<short>((read_output ? POLLIN : 0) | (to_command_.empty() ? 0 : POLLOUT));
     // A closed descriptor is always ready.
-    return {{terminal != 0 ? terminal_.get() : -1, terminal, 0}, {read_input ? STDIN_FILENO : -1, POLLIN, 0}, {to_caller_.empty() ? -1 : STDOUT_FILENO, POLLOUT, 0}};
+    return {{terminal != 0 ? terminal_.get() : -1, terminal, 0},
+            {read_input ? STDIN_FILENO : -1, POLLIN, 0},
+            {to_caller_.empty() ? -1 : STDOUT_FILENO, POLLOUT, 0}};
 }
 
 void TerminalRelay::move(const std::vector<pollfd>& ready) {

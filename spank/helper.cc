@@ -196,7 +196,9 @@ StartedHelper start_helper(const std::string& program, const HelperIdentity& ide
     theirs.reset();
     Fd process = receive_descriptor(report_read.get());
     reap(pid);
-    if (!process) throw Error(cat("starting the helper ", program, ": the process that was to become it ended first; see slurmd's log, and run ", program, " version as the user"));
+    if (!process)
+        throw Error(cat("starting the helper ", program, ": the process that was to become it ended first; see slurmd's log, and run ", program,
+                        " version as the user"));
     return {std::move(ours), std::move(process)};
 }
 

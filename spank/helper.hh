@@ -20,8 +20,8 @@ struct StartedHelper {
     Fd process;  ///< pidfd
 };
 
-/// Starts `PROGRAM WORD...` (`step` by default) with its socket as descriptor 3. Works as root and with privileges dropped for a while (effective ids only), as in
-/// slurm_spank_user_init. Throws Error when the program is not root's alone to write, or the start fails.
+/// Starts `PROGRAM WORD...` (`step` by default) with its socket as descriptor 3. Works as root and with privileges dropped for a while (effective ids only), as
+/// in slurm_spank_user_init. Throws Error when the program is not root's alone to write, or the start fails.
 ///
 /// The helper is forked twice. As a child of slurmstepd it would be killed by proctrack/linuxproc with the tasks (scancel --signal reaches
 /// all descendants), be reaped by slurmstepd's wait for any child, and its number could be taken by another process before we signal it.

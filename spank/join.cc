@@ -61,7 +61,8 @@ void install_seccomp(const std::string& program) {
 void enter_namespaces(const std::vector<Fd>& namespaces, const plan::Ready& ready) {
     std::vector<uint32_t> types = {CLONE_NEWUSER, CLONE_NEWNS};
     types.insert(types.end(), ready.namespaces.begin(), ready.namespaces.end());
-    if (namespaces.size() != types.size()) throw Error("joining the container: the helper sent other namespaces than it says; install the plugin and berth from the same release");
+    if (namespaces.size() != types.size())
+        throw Error("joining the container: the helper sent other namespaces than it says; install the plugin and berth from the same release");
     for (size_t i = 0; i < types.size(); ++i)
         if (setns(namespaces[i].get(), static_cast<int>(types[i])) != 0) throw SysError(cat("joining the container's ", name_of(types[i]), " namespace"));
     // The image may name the directory: no magic link (/proc/self/fd/N) may lead out of the root.

@@ -83,7 +83,8 @@ void register_options(spank_t spank) {
                             info.argument != nullptr,
                             index++,
                             take_option};
-        if (spank_option_register(spank, &option) != ESPANK_SUCCESS) throw Error(cat("adding the option --", info.name, ": Slurm refuses it; see whether another plugin in plugstack.conf has one of that name"));
+        if (spank_option_register(spank, &option) != ESPANK_SUCCESS)
+            throw Error(cat("adding the option --", info.name, ": Slurm refuses it; see whether another plugin in plugstack.conf has one of that name"));
     }
 }
 

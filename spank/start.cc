@@ -28,7 +28,8 @@ constexpr int end_job_timeout_ms = 20'000;
 template <typename Value>
 Value item(spank_t spank, spank_item_t which) {
     Value value{};
-    if (spank_get_item(spank, which, &value) != ESPANK_SUCCESS) throw Error("asking Slurm about the step: no answer; install the spank_berth.so that was built for this release of Slurm");
+    if (spank_get_item(spank, which, &value) != ESPANK_SUCCESS)
+        throw Error("asking Slurm about the step: no answer; install the spank_berth.so that was built for this release of Slurm");
     return value;
 }
 

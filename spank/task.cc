@@ -89,7 +89,8 @@ Received wait_until_ready(int socket) {
 void change_environment(spank_t spank, const std::vector<plan::EnvironmentChange>& changes) {
     for (const auto& [name, value] : changes) {
         spank_err_t result = value ? spank_setenv(spank, name.c_str(), value->c_str(), 1) : spank_unsetenv(spank, name.c_str());
-        if (result != ESPANK_SUCCESS && value) throw Error(cat("setting the environment variable ", printable(name), " of the container: Slurm refuses it; leave it out by --container-env"));
+        if (result != ESPANK_SUCCESS && value)
+            throw Error(cat("setting the environment variable ", printable(name), " of the container: Slurm refuses it; leave it out by --container-env"));
     }
 }
 
@@ -113,7 +114,8 @@ void settle_temporary_folder(spank_t spank) {
 void choose_devices(spank_t spank, const std::vector<plan::VisibleDevice>& devices) {
     if (devices.empty()) return;
     for (const auto& [name, value] : plan::visible_device_changes(devices, plan::accessible_devices(devices), environment_of(spank)))
-        if (spank_setenv(spank, name.c_str(), value.c_str(), 1) != ESPANK_SUCCESS) throw Error(cat("telling the task its GPUs by ", name, ": Slurm refuses to set it; see slurmd's log"));
+        if (spank_setenv(spank, name.c_str(), value.c_str(), 1) != ESPANK_SUCCESS)
+            throw Error(cat("telling the task its GPUs by ", name, ": Slurm refuses to set it; see slurmd's log"));
 }
 
 void check_environment(spank_t spank) {

@@ -67,12 +67,14 @@ void check_elf(int fd, const std::string& path) {
     if (!sys::pread_exact(fd, &header, sizeof header, 0, path)) return;
     bool other_machine = header.e_machine != native_machine && header.e_machine != EM_386;
     if (native_machine != EM_NONE && other_machine)
-        throw Error(cat("running ", printable(path), ": it is a program for ", machine_name(header.e_machine), ", this node is ", native_name, "; use an image for this platform"),
+        throw Error(cat("running ", printable(path), ": it is a program for ", machine_name(header.e_machine), ", this node is ", native_name,
+                        "; use an image for this platform"),
                     exit_not_executable);
     if (header.e_ident[EI_CLASS] != ELFCLASS64) return;
     std::string interpreter = elf_interpreter(fd, header);
     if (!interpreter.empty() && !regular_file(interpreter))
-        throw Error(cat("running ", printable(path), ": its loader ", printable(interpreter), " is not in the container (a program of another distribution?)"), exit_not_found);
+        throw Error(cat("running ", printable(path), ": its loader ", printable(interpreter), " is not in the container (a program of another distribution?)"),
+                    exit_not_found);
 }
 
 void check_script(const std::string& start, const std::string& path) {
@@ -97,7 +99,8 @@ void check_format(const std::string& path) {
 [[noreturn]] void not_runnable(const std::string& path) {
     struct stat st {};
     bool directory = ::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
-    throw Error(cat("running ", printable(path, 4096), ": ", directory ? "it is a directory" : "it is not executable in the container (chmod +x)"), exit_not_executable);
+    throw Error(cat("running ", printable(path, 4096), ": ", directory ? "it is a directory" : "it is not executable in the container (chmod +x)"),
+                exit_not_executable);
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ const std::string& parking() {
                 throw SysError(cat("mounting a tmpfs on ", path, " for mounts of the container"));
             return std::string(path);
         }
-        throw Error("staging the container: this node has no /sys/fs/fuse/connections and none of the directories used in its place; see whether /sys is mounted");
+        throw Error(
+            "staging the container: this node has no /sys/fs/fuse/connections and none of the directories used in its place; see whether /sys is mounted");
     }();
     return place;
 }
@@ -49,8 +50,13 @@ unsigned long kept_flags(const std::string& path) {
     struct statvfs st {};
     if (::statvfs(path.c_str(), &st) != 0) throw SysError("looking at the flags of a mount");
     unsigned long out = 0;
-    for (auto [shown, flag] : {std::pair<unsigned long, unsigned long>{ST_RDONLY, MS_RDONLY}, {ST_NOSUID, MS_NOSUID}, {ST_NODEV, MS_NODEV}, {ST_NOEXEC, MS_NOEXEC},
-                               {ST_NOATIME, MS_NOATIME}, {ST_NODIRATIME, MS_NODIRATIME}, {ST_RELATIME, MS_RELATIME}})
+    for (auto [shown, flag] : {std::pair<unsigned long, unsigned long>{ST_RDONLY, MS_RDONLY},
+                               {ST_NOSUID, MS_NOSUID},
+                               {ST_NODEV, MS_NODEV},
+                               {ST_NOEXEC, MS_NOEXEC},
+                               {ST_NOATIME, MS_NOATIME},
+                               {ST_NODIRATIME, MS_NODIRATIME},
+                               {ST_RELATIME, MS_RELATIME}})
         if (st.f_flag & shown) out |= flag;
     return out & (MS_NOATIME | MS_RELATIME) ? out : out | MS_STRICTATIME;
 }
@@ -66,7 +72,8 @@ unsigned long flags_of(uint64_t attributes) {
 void remount(const std::string& path, uint64_t set, uint64_t clear, const std::string& what) {
     unsigned long flags = kept_flags(path) & ~flags_of(clear);
     if ((clear & MOUNT_ATTR__ATIME) != 0) flags &= ~static_cast<unsigned long>(MS_NOATIME | MS_RELATIME | MS_STRICTATIME);
-    if (::mount(nullptr, path.c_str(), nullptr, MS_REMOUNT | MS_BIND | flags | flags_of(set), nullptr) != 0) throw SysError(cat("setting the mount flags of ", what));
+    if (::mount(nullptr, path.c_str(), nullptr, MS_REMOUNT | MS_BIND | flags | flags_of(set), nullptr) != 0)
+        throw SysError(cat("setting the mount flags of ", what));
 }
 
 /// A path of the mount table, in which blanks and the like are octal (proc(5)).
@@ -132,7 +139,8 @@ Fd new_mount(const std::string& type, const std::vector<MountOption>& options, u
 
 void set_attributes(int mount, uint64_t set, uint64_t clear, bool recursive, const std::string& what, uint64_t propagation) {
     std::string top = path_of(mount);
-    if (propagation != 0 && ::mount(nullptr, top.c_str(), nullptr, propagation | whole(recursive), nullptr) != 0) throw SysError(cat("setting the propagation of ", what));
+    if (propagation != 0 && ::mount(nullptr, top.c_str(), nullptr, propagation | whole(recursive), nullptr) != 0)
+        throw SysError(cat("setting the propagation of ", what));
     if (set == 0 && clear == 0) return;
     remount(top, set, clear, what);
     if (!recursive) return;

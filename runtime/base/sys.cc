@@ -184,7 +184,8 @@ Fd new_mount(const std::string& type, const std::vector<MountOption>& options, u
     };
     for (const MountOption& option : options)
         configure(option.is_flag ? FSCONFIG_SET_FLAG : FSCONFIG_SET_STRING, option.key.c_str(), option.is_flag ? nullptr : option.value.c_str());
-    // The file system as well as the mount, as mount(2) does: FUSE asks for a file's attributes again after each reading of it where times of access might change.
+    // The file system as well as the mount, as mount(2) does: FUSE asks for a file's attributes again after each reading of it where times of access might
+    // change.
     if ((attributes & MOUNT_ATTR_RDONLY) != 0) configure(FSCONFIG_SET_FLAG, "ro", nullptr);
     configure(FSCONFIG_CMD_CREATE, nullptr, nullptr);
     Fd mount(static_cast<int>(syscall(SYS_fsmount, context.get(), FSMOUNT_CLOEXEC, attributes)));

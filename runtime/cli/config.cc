@@ -1,7 +1,6 @@
 // `berth config`: the settings that hold here and where they come from, and what is wrong with a file of settings.
 #include <fcntl.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 
@@ -10,6 +9,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
+#include "runtime/command_line.hh"
 #include "runtime/facts.hh"
 #include "runtime/plan/site_file.hh"
 
@@ -24,7 +24,8 @@ void print_text(const std::vector<plan::ShownKey>& keys) {
         value_width = std::max(value_width, std::min<size_t>(shown.value.size(), 40));
     }
     for (const plan::ShownKey& shown : keys)
-        std::printf("%-*s  %-*s  %s\n", static_cast<int>(key_width), shown.key.c_str(), static_cast<int>(value_width), shown.value.c_str(), shown.origin.text().c_str());
+        std::printf("%-*s  %-*s  %s\n", static_cast<int>(key_width), shown.key.c_str(), static_cast<int>(value_width), shown.value.c_str(),
+                    shown.origin.text().c_str());
 }
 
 std::string json_origin(const plan::Site::Origin& origin) {
@@ -36,20 +37,18 @@ std::string json_origin(const plan::Site::Origin& origin) {
 void print_json(const std::vector<plan::ShownKey>& keys) {
     std::string out;
     for (const plan::ShownKey& shown : keys)
-        out += cat(out.empty() ? "\n" : ",\n", R"(  {"key":)", json_text(shown.key), R"(,"value":)", shown.value, R"(,"origin":)", json_origin(shown.origin), "}");
+        out +=
+            cat(out.empty() ? "\n" : ",\n", R"(  {"key":)", json_text(shown.key), R"(,"value":)", shown.value, R"(,"origin":)", json_origin(shown.origin), "}");
     std::printf("{\"keys\":[%s\n]}\n", out.c_str());
 }
 
-/// A mistake is an answer, not a failure of this program: it is printed with its line, and the exit code is 1.
+/// Mistakes are an answer, not a failure of this program: they are printed with their lines, and the exit code is 1.
 int check(const std::string& path) {
     Fd file = sys::open_file(path, O_RDONLY);
     std::string text = sys::read_all(file.get(), 1 << 20, path);
-    try {
-        plan::parse_site(text, path);
-    } catch (const Error& error) {
-        std::fprintf(stderr, "%s\n", plan::shown_mistake(error.what(), text, path).c_str());
-        return 1;
-    }
+    std::vector<std::string> mistakes = plan::site_mistakes(text, path);
+    for (const std::string& mistake : mistakes) std::fprintf(stderr, "%s\n", plan::shown_mistake(mistake, text, path).c_str());
+    if (!mistakes.empty()) return 1;
     try {
         check_site_owner(file.get(), path);
     } catch (const Error& error) {
@@ -64,20 +63,15 @@ int check(const std::string& path) {
 }  // namespace
 
 int config(int argc, char** argv) {
-    CLI::App app("Print the settings that hold here and where each comes from, or look through a file of settings.", "berth config");
+    CommandLine line("Print the settings that hold here and where each comes from, or look through a file of settings.", "berth config");
     bool json = false;
     std::string path = site_path;
-    auto* show = app.add_subcommand("show", "print every key with its value and origin: default, file and line, or environment variable");
-    show->add_flag("--json", json, "for programs");
-    auto* checking = app.add_subcommand("check", "print the first mistake with its line; the exit code is 1 when there is one");
-    checking->add_option("file", path, cat("instead of ", site_path));
-    app.require_subcommand(1);
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : exit_failure;
-    }
-    if (checking->parsed()) return check(path);
+    CommandLine show = line.subcommand("show", "print every key with its value and origin: default, file and line, or environment variable");
+    show.flag("--json", json, "for programs");
+    CommandLine checking = line.subcommand("check", "print all mistakes with their lines; the exit code is 1 when there is one");
+    checking.argument("file", path, cat("instead of ", site_path));
+    if (auto code = line.parse(argc, argv)) return *code;
+    if (checking.chosen()) return check(path);
     std::vector<plan::ShownKey> keys = plan::shown_site(site_of_caller());
     json ? print_json(keys) : print_text(keys);
     return 0;

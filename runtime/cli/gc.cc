@@ -1,11 +1,11 @@
 // `berth gc`: removes from the store what is old, too much, or of no use.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
+#include "runtime/command_line.hh"
 #include "runtime/facts.hh"
 #include "runtime/plan/site_file.hh"
 #include "runtime/store/collect.hh"
@@ -15,18 +15,14 @@ namespace berth::cli {
 int gc(int argc, char** argv) {
     plan::Site site = load_site();
     plan::apply_environment(site, environment_of_this_process());
-    CLI::App app("Remove images that were not used for long, and what no image needs.", "berth gc");
+    CommandLine line("Remove images that were not used for long, and what no image needs.", "berth gc");
     std::string size;
     unsigned days = site.store_age;
     bool dry = false;
-    app.add_option("--size", size, "remove the images not used for the longest time until the rest is no larger (K, M, G, T)");
-    app.add_option("--age", days, "remove images that were not used for so many days");
-    app.add_flag("--dry-run", dry, "only tell");
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : exit_failure;
-    }
+    line.option("--size", size, "remove the images not used for the longest time until the rest is no larger (K, M, G, T)");
+    line.option("--age", days, "remove images that were not used for so many days");
+    line.flag("--dry-run", dry, "only tell");
+    if (auto code = line.parse(argc, argv)) return *code;
     store::KeepLimits limits{size.empty() ? site.store_size : plan::parse_size(size, "--size"), int64_t{24 * 3600} * days};
     store::Store store = store_of_caller();
     auto removed = store::collect(store, limits, dry, false);

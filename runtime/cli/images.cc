@@ -1,5 +1,4 @@
 // `berth images`: what the store has.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 
@@ -7,6 +6,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
+#include "runtime/command_line.hh"
 
 namespace berth::cli {
 
@@ -44,14 +44,10 @@ void print_table(const store::Inventory& inventory) {
 }  // namespace
 
 int images(int argc, char** argv) {
-    CLI::App app("List the images in the store, the last used first.", "berth images");
+    CommandLine line("List the images in the store, the last used first.", "berth images");
     bool json = false;
-    app.add_flag("--json", json, "for programs");
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : exit_failure;
-    }
+    line.flag("--json", json, "for programs");
+    if (auto code = line.parse(argc, argv)) return *code;
     store::Inventory inventory = store::take_inventory(store_of_caller());
     json ? print_json(inventory) : print_table(inventory);
     return 0;

@@ -1,11 +1,11 @@
 // `berth inspect`: what the store knows of one image.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
+#include "runtime/command_line.hh"
 #include "runtime/squash/index.hh"
 
 namespace berth::cli {
@@ -21,10 +21,10 @@ std::vector<std::string> layer_files(const store::Inventory& inventory, const st
 /// The registry's own documents are JSON already, and were checked when they came.
 void print_json(const store::Store& store, const store::Inventory& inventory, const store::StoredImage& image) {
     std::string manifest = store.read_document(image.digest, "manifest.json"), config = store.read_document(image.digest, "config.json");
-    std::string out = cat(R"({"digest":)", json_text(image.digest), R"(,"tags":)", json_list(tag_names(image)), R"(,"pulled":)", json_text(iso_time(image.pulled)),
-                          R"(,"used":)", json_text(iso_time(image.used)), R"(,"in_use":)", image.in_use ? "true" : "false", R"(,"bytes":)", inventory.bytes(image),
-                          R"(,"shared_bytes":)", inventory.shared_bytes(image), R"(,"files":)", json_list(layer_files(inventory, image)), R"(,"manifest":)", manifest,
-                          R"(,"config":)", config, "}\n");
+    std::string out = cat(R"({"digest":)", json_text(image.digest), R"(,"tags":)", json_list(tag_names(image)), R"(,"pulled":)",
+                          json_text(iso_time(image.pulled)), R"(,"used":)", json_text(iso_time(image.used)), R"(,"in_use":)", image.in_use ? "true" : "false",
+                          R"(,"bytes":)", inventory.bytes(image), R"(,"shared_bytes":)", inventory.shared_bytes(image), R"(,"files":)",
+                          json_list(layer_files(inventory, image)), R"(,"manifest":)", manifest, R"(,"config":)", config, "}\n");
     std::fputs(out.c_str(), stdout);
 }
 
@@ -62,16 +62,12 @@ void print_text(const store::Store& store, const store::Inventory& inventory, co
 }  // namespace
 
 int inspect(int argc, char** argv) {
-    CLI::App app("Print what the store knows of an image.", "berth inspect");
+    CommandLine line("Print what the store knows of an image.", "berth inspect");
     std::string text;
     bool json = false;
-    app.add_flag("--json", json, "for programs, with the image's manifest and config");
-    app.add_option("image", text, "REGISTRY/NAME:TAG, NAME@sha256:..., or the start of a digest")->required();
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : exit_failure;
-    }
+    line.flag("--json", json, "for programs, with the image's manifest and config");
+    line.argument("image", text, "REGISTRY/NAME:TAG, NAME@sha256:..., or the start of a digest").required();
+    if (auto code = line.parse(argc, argv)) return *code;
     store::Store store = store_of_caller();
     store::Inventory inventory = store::take_inventory(store);
     const store::StoredImage& image = find_image(inventory, text, store);

@@ -1,7 +1,6 @@
 // `berth ps`: the named containers of the caller.
 #include <fcntl.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "runtime/base/error.hh"
@@ -10,6 +9,7 @@
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
 #include "runtime/cli/run_named.hh"
+#include "runtime/command_line.hh"
 #include "runtime/container_helper.hh"
 #include "runtime/sandbox/processes.hh"
 #include "runtime/step_scope.hh"
@@ -56,10 +56,11 @@ std::string pids_text(const Row& row, const char* between) {
 void print_json(const std::vector<Row>& rows) {
     std::string out;
     for (const Row& row : rows)
-        out += cat(out.empty() ? "\n" : ",\n", R"(  {"name":)", json_text(row.name), R"(,"job":)", row.job == 0 ? "null" : std::to_string(row.job), R"(,"image":)", json_text(row.record.image), R"(,"digest":)", json_text(row.record.digest),
-                   R"(,"created":)", json_text(iso_time(row.record.created)), R"(,"running":)", row.running ? "true" : "false", R"(,"since":)",
-                   row.running ? json_text(iso_time(*row.running)) : "null", R"(,"pids":[)", pids_text(row, ","), R"(],"bytes":)", row.bytes,
-                   row.trouble.empty() ? "" : R"(,"error":)" + json_text(row.trouble), "}");
+        out +=
+            cat(out.empty() ? "\n" : ",\n", R"(  {"name":)", json_text(row.name), R"(,"job":)", row.job == 0 ? "null" : std::to_string(row.job), R"(,"image":)",
+                json_text(row.record.image), R"(,"digest":)", json_text(row.record.digest), R"(,"created":)", json_text(iso_time(row.record.created)),
+                R"(,"running":)", row.running ? "true" : "false", R"(,"since":)", row.running ? json_text(iso_time(*row.running)) : "null", R"(,"pids":[)",
+                pids_text(row, ","), R"(],"bytes":)", row.bytes, row.trouble.empty() ? "" : R"(,"error":)" + json_text(row.trouble), "}");
     std::printf("{\"containers\":[%s\n]}\n", out.c_str());
 }
 
@@ -67,24 +68,21 @@ void print_text(const std::vector<Row>& rows) {
     std::printf("%-20s %-8s %-40s %-12s %-16s %-16s %10s  %s\n", "NAME", "JOB", "IMAGE", "DIGEST", "CREATED", "RUNS SINCE", "SIZE", "PIDS");
     for (const Row& row : rows) {
         if (!row.trouble.empty()) std::fprintf(stderr, "berth: %s\n", row.trouble.c_str());
-        std::printf("%-20s %-8s %-40s %-12s %-16s %-16s %10s  %s\n", row.name.c_str(), row.job == 0 ? "-" : std::to_string(row.job).c_str(), printable(row.record.image, 1024).c_str(),
-                    row.record.digest.empty() ? "-" : short_digest(row.record.digest).c_str(), shown_time(row.record.created).c_str(),
-                    row.running ? shown_time(*row.running).c_str() : "-", human_bytes(row.bytes).c_str(), pids_text(row, " ").c_str());
+        std::printf("%-20s %-8s %-40s %-12s %-16s %-16s %10s  %s\n", row.name.c_str(), row.job == 0 ? "-" : std::to_string(row.job).c_str(),
+                    printable(row.record.image, 1024).c_str(), row.record.digest.empty() ? "-" : short_digest(row.record.digest).c_str(),
+                    shown_time(row.record.created).c_str(), row.running ? shown_time(*row.running).c_str() : "-", human_bytes(row.bytes).c_str(),
+                    pids_text(row, " ").c_str());
     }
 }
 
 }  // namespace
 
 int ps(int argc, char** argv) {
-    CLI::App app("List the named containers, those that run and those that do not.", "berth ps");
+    CommandLine line("List the named containers, those that run and those that do not.", "berth ps");
     bool json = false, all = false;
-    app.add_flag("--json", json, "for programs");
-    app.add_flag("-a,--all", all, "accepted for podman's users: all are listed in any case");
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : exit_failure;
-    }
+    line.flag("--json", json, "for programs");
+    line.flag("-a,--all", all, "accepted for podman's users: all are listed in any case");
+    if (auto code = line.parse(argc, argv)) return *code;
     ContainerFolder folder = containers_of_caller();
     std::vector<Row> rows;
     for (const std::string& name : folder.names()) rows.push_back(row_of(folder, name, 0));

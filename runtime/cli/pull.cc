@@ -1,11 +1,11 @@
 // `berth pull`: the program berth-pull with the site's settings.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <ctime>
 
 #include "runtime/base/error.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
+#include "runtime/command_line.hh"
 #include "runtime/facts.hh"
 #include "runtime/image_source.hh"
 #include "runtime/plan/site_file.hh"
@@ -24,18 +24,15 @@ std::vector<std::string> arguments_for(const std::string& policy) {
 }  // namespace
 
 int pull(int argc, char** argv) {
-    CLI::App app("Bring an image into the store and print its digest.", "berth pull");
+    CommandLine line("Bring an image into the store and print its digest.", "berth pull");
     std::string image, policy;
     bool json = false, quiet = false;
-    app.add_option("--policy", policy, "newer: ask the registry about a tag; missing; always; never")->check(CLI::IsMember({"newer", "missing", "always", "never"}));
-    auto* as_json = app.add_flag("--json", json, "print what happens as JSON, an object a line; the last one is \"done\" with the digest, or \"error\"");
-    app.add_flag("-q,--quiet", quiet, "print nothing but the digest")->excludes(as_json);
-    app.add_option("image", image, "REGISTRY/NAME:TAG, NAME@sha256:..., oci:DIR, oci-archive:FILE, docker-archive:FILE, dockerd://NAME or podman://NAME")->required();
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : exit_failure;
-    }
+    line.option("--policy", policy, "newer: ask the registry about a tag; missing; always; never").one_of({"newer", "missing", "always", "never"});
+    auto as_json = line.flag("--json", json, "print what happens as JSON, an object a line; the last one is \"done\" with the digest, or \"error\"");
+    line.flag("-q,--quiet", quiet, "print nothing but the digest").excludes(as_json);
+    line.argument("image", image, "REGISTRY/NAME:TAG, NAME@sha256:..., oci:DIR, oci-archive:FILE, docker-archive:FILE, dockerd://NAME or podman://NAME")
+        .required();
+    if (auto code = line.parse(argc, argv)) return *code;
     try {
         std::vector<std::string> arguments = arguments_for(policy);
         if (json) arguments.emplace_back("--json");
@@ -45,8 +42,8 @@ int pull(int argc, char** argv) {
     } catch (const Error& error) {
         if (!json) throw;
         // As from berth-pull, which could not be started.
-        std::printf("{\"event\":\"error\",\"time\":%s,\"image\":%s,\"text\":%s,\"code\":%d}\n", json_text(iso_time(::time(nullptr))).c_str(), json_text(image).c_str(),
-                    json_text(error.what()).c_str(), error.exit_code());
+        std::printf("{\"event\":\"error\",\"time\":%s,\"image\":%s,\"text\":%s,\"code\":%d}\n", json_text(iso_time(::time(nullptr))).c_str(),
+                    json_text(image).c_str(), json_text(error.what()).c_str(), error.exit_code());
         return error.exit_code();
     }
 }

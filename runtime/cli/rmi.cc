@@ -1,5 +1,4 @@
 // `berth rmi`: removes images from the store.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 
@@ -7,6 +6,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
+#include "runtime/command_line.hh"
 #include "runtime/store/collect.hh"
 
 namespace berth::cli {
@@ -37,14 +37,10 @@ void remove(const store::Store& store, const std::string& text) {
 }  // namespace
 
 int rmi(int argc, char** argv) {
-    CLI::App app("Remove images from the store, with the layers that no other image has.", "berth rmi");
+    CommandLine line("Remove images from the store, with the layers that no other image has.", "berth rmi");
     std::vector<std::string> texts;
-    app.add_option("images", texts, "REGISTRY/NAME:TAG, NAME@sha256:..., or the start of a digest")->required();
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : exit_failure;
-    }
+    line.argument("images", texts, "REGISTRY/NAME:TAG, NAME@sha256:..., or the start of a digest").required();
+    if (auto code = line.parse(argc, argv)) return *code;
     store::Store store = store_of_caller();
     tell_of_pulls(store);
     int code = 0;

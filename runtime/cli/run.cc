@@ -50,7 +50,8 @@ std::vector<std::string> task_environment(const plan::Plan& plan, const RunOptio
     if (!in_slurm) return environment;
     // As the plugin does for a task: Slurm's numbers may not be those of the container.
     std::vector<plan::EnvironmentChange> changes;
-    for (const auto& [name, value] : plan::visible_device_changes(plan.devices, std::vector<bool>(plan.devices.size(), true), environment)) changes.push_back({name, value});
+    for (const auto& [name, value] : plan::visible_device_changes(plan.devices, std::vector<bool>(plan.devices.size(), true), environment))
+        changes.push_back({name, value});
     return changed_environment(environment, changes);
 }
 

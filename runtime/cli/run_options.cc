@@ -1,9 +1,8 @@
 #include "runtime/cli/run_options.hh"
 
-#include <CLI/CLI.hpp>
-
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/command_line.hh"
 #include "runtime/facts.hh"
 #include "runtime/plan/mounts.hh"
 #include "runtime/plan/names.hh"
@@ -23,31 +22,33 @@ struct Given {
     bool entrypoint = false, no_entrypoint = false, interactive = false;
 };
 
-void declare(CLI::App& app, Given& given, RunOptions& options) {
-    app.add_option("--mount", given.mounts, "SRC[:DST[:FLAG+FLAG]][,...]: mount host paths, tmpfs, or umount a default mount")->allow_extra_args(false);
-    app.add_option("-w,--workdir", given.workdir, "working directory in the container");
-    app.add_option("-e,--env", given.env, "NAME: the value outside beats the image's; NAME=VALUE: set it")->allow_extra_args(false);
-    auto* home = app.add_flag("--mount-home", given.mount_home, "mount the home directory");
-    app.add_flag("--no-mount-home", given.no_mount_home, "do not")->excludes(home);
-    auto* root = app.add_flag("--root", given.root, "be user 0 inside");
-    app.add_flag("--no-root", given.no_root, "do not")->excludes(root);
-    auto* rw = app.add_flag("--rw", given.writable, "the root file system can be written to: in memory, or on disk with --name");
-    app.add_flag("--ro,--read-only", given.read_only, "it cannot")->excludes(rw);
-    auto* entrypoint = app.add_flag("--entrypoint", given.entrypoint, "run the image's entrypoint, with the command as its arguments");
-    app.add_flag("--no-entrypoint", given.no_entrypoint, "do not, even when there is no command")->excludes(entrypoint);
-    app.add_option("--name", options.name, "NAME[:auto|create|exec|no_exec]: a container that stays, and can be used again by this name");
-    app.add_option("--save", options.save, "FILE: when the command ends with 0, write the container as one squashfs file, replacing another one");
+void declare(CommandLine& line, Given& given, RunOptions& options) {
+    line.option("--mount", given.mounts, "SRC[:DST[:FLAG+FLAG]][,...]: mount host paths, tmpfs, or umount a default mount");
+    line.option("-w,--workdir", given.workdir, "working directory in the container");
+    line.option("-e,--env", given.env, "NAME: the value outside beats the image's; NAME=VALUE: set it");
+    auto home = line.flag("--mount-home", given.mount_home, "mount the home directory");
+    line.flag("--no-mount-home", given.no_mount_home, "do not").excludes(home);
+    auto root = line.flag("--root", given.root, "be user 0 inside");
+    line.flag("--no-root", given.no_root, "do not").excludes(root);
+    auto rw = line.flag("--rw", given.writable, "the root file system can be written to: in memory, or on disk with --name");
+    line.flag("--ro,--read-only", given.read_only, "it cannot").excludes(rw);
+    auto entrypoint = line.flag("--entrypoint", given.entrypoint, "run the image's entrypoint, with the command as its arguments");
+    line.flag("--no-entrypoint", given.no_entrypoint, "do not, even when there is no command").excludes(entrypoint);
+    line.option("--name", options.name, "NAME[:auto|create|exec|no_exec]: a container that stays, and can be used again by this name");
+    line.option("--save", options.save, "FILE: when the command ends with 0, write the container as one squashfs file, replacing another one");
     plan::OwnNamespaces& own = options.request.unshare;
-    app.add_flag("--ipc", own.ipc, "System V and POSIX shared memory and queues of the container's own");
-    app.add_flag("--net", own.net, "a network of its own, with nothing but loopback");
-    app.add_flag("--uts", own.uts, "a host name of its own");
-    app.add_flag("--pid", own.pid, "processes of its own: it sees and signals no others, and all end with it");
-    app.add_flag("--cgroup", own.cgroup, "cgroups seen from its own on");
-    app.add_flag("-i,--interactive", given.interactive, interactive_help);
-    app.add_flag("-t,--tty", options.terminal, terminal_help);
-    app.add_flag("-v,--verbose", options.verbose, "print the time of each phase");
-    app.add_flag("-q,--quiet", options.quiet, "show no progress of a pull");
-    app.add_option("image", options.request.image, "REGISTRY/NAME:TAG, NAME@sha256:..., a path, oci:DIR, oci-archive:FILE, docker-archive:FILE, dockerd://NAME, podman://NAME")->required();
+    line.flag("--ipc", own.ipc, "System V and POSIX shared memory and queues of the container's own");
+    line.flag("--net", own.net, "a network of its own, with nothing but loopback");
+    line.flag("--uts", own.uts, "a host name of its own");
+    line.flag("--pid", own.pid, "processes of its own: it sees and signals no others, and all end with it");
+    line.flag("--cgroup", own.cgroup, "cgroups seen from its own on");
+    line.flag("-i,--interactive", given.interactive, interactive_help);
+    line.flag("-t,--tty", options.terminal, terminal_help);
+    line.flag("-v,--verbose", options.verbose, "print the time of each phase");
+    line.flag("-q,--quiet", options.quiet, "show no progress of a pull");
+    line.argument("image", options.request.image,
+                  "REGISTRY/NAME:TAG, NAME@sha256:..., a path, oci:DIR, oci-archive:FILE, docker-archive:FILE, dockerd://NAME, podman://NAME")
+        .required();
 }
 
 std::optional<bool> choice(bool yes, bool no) {
@@ -75,7 +76,8 @@ std::vector<std::string> command_of(const RunOptions& options, const plan::Image
     if (options.entrypoint.value_or(options.command.empty())) out = image.entrypoint;
     const std::vector<std::string>& rest = options.command.empty() ? image.cmd : options.command;
     out.insert(out.end(), rest.begin(), rest.end());
-    if (out.empty()) throw Error(cat("running ", printable(options.request.image, 4096), ": the image names no command; write one after the image"), exit_not_found);
+    if (out.empty())
+        throw Error(cat("running ", printable(options.request.image, 4096), ": the image names no command; write one after the image"), exit_not_found);
     return out;
 }
 
@@ -88,31 +90,26 @@ std::vector<std::string> environment_with(const std::vector<std::string>& set) {
 void take_environment(const std::vector<std::string>& texts, RunOptions& options) {
     for (const std::string& text : texts) {
         size_t equals = text.find('=');
-        plan::parse_env_names(text.substr(0, equals));
-        options.request.env.push_back(text.substr(0, equals));
+        std::vector<std::string> names = plan::parse_env_names(text.substr(0, equals));
+        if (equals != std::string::npos && names.size() > 1) throw Error(cat("--env: ", printable(text), ": a value is for one name; repeat the option"));
+        options.request.env.insert(options.request.env.end(), names.begin(), names.end());
         if (equals != std::string::npos) options.set.push_back(text);
     }
 }
 
 bool parse_run_options(const std::string& word, int argc, char** argv, RunOptions& options, int& code) {
-    CLI::App app(word == "run" ? "Run a command in a container." : "Print what `berth run` would do with the same options, and why.", "berth " + word);
+    CommandLine line(word == "run" ? "Run a command in a container." : "Print what `berth run` would do with the same options, and why.", "berth " + word);
     Given given;
-    declare(app, given, options);
+    declare(line, given, options);
     if (word == "plan") {
-        auto* json = app.add_flag("--json", options.json, "print it as JSON");
-        app.add_flag("--cdi", options.cdi, "print what hooks add as a CDI specification with the device nvidia.com/gpu=all")->excludes(json);
+        auto json = line.flag("--json", options.json, "print it as JSON");
+        line.flag("--cdi", options.cdi, "print what hooks add as a CDI specification with the device nvidia.com/gpu=all").excludes(json);
     }
-    // What follows the image is the command, its own options included.
-    app.prefix_command();
-    app.positionals_at_end(false);
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        code = app.exit(error) == 0 ? 0 : exit_failure;
+    line.ends_with_command(options.command);
+    if (auto done = line.parse(argc, argv)) {
+        code = *done;
         return false;
     }
-    options.command = app.remaining();
-    if (!options.command.empty() && options.command.front() == "--") options.command.erase(options.command.begin());
     interpret(given, options);
     return true;
 }

@@ -10,11 +10,12 @@
 
 namespace berth::cli {
 
-/// Help texts that run and exec share. Without --tty the command has the caller's terminal itself, as with Apptainer and Enroot: nothing stands between them, and it
-/// is a job of the caller's shell.
+/// Help texts that run and exec share. Without --tty the command has the caller's terminal itself, as with Apptainer and Enroot: nothing stands between them,
+/// and it is a job of the caller's shell.
 inline constexpr const char* interactive_help = "accepted for podman's users: the command has the standard input in any case";
 inline constexpr const char* terminal_help =
-    "a terminal of the container's own, relayed to the caller's (as docker -it); not needed for interactive work: without it the command has the caller's terminal itself";
+    "a terminal of the container's own, relayed to the caller's (as docker -it); not needed for interactive work: without it the command has the caller's "
+    "terminal itself";
 
 inline constexpr const char* job_help = "the container is one that the steps of this job share (container_scope \"job\")";
 

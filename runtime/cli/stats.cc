@@ -1,13 +1,13 @@
 // `berth stats`: the counters of starts and pulls on this node.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
+#include "runtime/command_line.hh"
 #include "runtime/counters_file.hh"
 #include "runtime/facts.hh"
 #include "runtime/plan/site_file.hh"
@@ -15,19 +15,15 @@
 namespace berth::cli {
 
 int stats(int argc, char** argv) {
-    CLI::App app("Print what was counted of the caller's starts and pulls on this node; for root, of all users'.", "berth stats");
+    CommandLine line("Print what was counted of the caller's starts and pulls on this node; for root, of all users'.", "berth stats");
     bool json = false, prometheus = false;
-    auto* as_json = app.add_flag("--json", json, "for programs");
-    app.add_flag("--prometheus", prometheus, "for the textfile collector of node_exporter")->excludes(as_json);
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : exit_failure;
-    }
+    auto as_json = line.flag("--json", json, "for programs");
+    line.flag("--prometheus", prometheus, "for the textfile collector of node_exporter").excludes(as_json);
+    if (auto code = line.parse(argc, argv)) return *code;
     std::string folder = site_of_caller().counter_folder;
     if (folder.empty()) throw Error("reading the counters: nothing is counted here; name a folder for them by events.counters in /etc/berth/berth.conf");
     CountersSum sum = sum_counters(plan::path_for(folder, caller_of_this_process()), ::getuid());
-    for (const std::string& line : sum.refused) std::fprintf(stderr, "berth: %s\n", line.c_str());
+    for (const std::string& refusal : sum.refused) std::fprintf(stderr, "berth: %s\n", refusal.c_str());
     std::string out = json ? plan::counters_json(sum.counters, sum.files, sum.refused.size())
                            : prometheus ? plan::prometheus_text(sum.counters, sum.files, sum.refused.size()) : plan::counters_table(sum.counters);
     std::fputs(out.c_str(), stdout);

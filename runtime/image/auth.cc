@@ -78,7 +78,8 @@ std::string token_url(const Challenge& challenge, const Origin& registry, const 
     Origin origin = origin_of(realm);
     bool plain = origin.scheme == "http";
     if (origin.is_link_local() || (plain && (registry.scheme != "http" || !plain_allowed(origin))))
-        throw Error(cat("registry ", registry.authority(), ": its token server ", printable(realm), " is not one that a login may be sent to; it has to be https"));
+        throw Error(
+            cat("registry ", registry.authority(), ": its token server ", printable(realm), " is not one that a login may be sent to; it has to be https"));
     std::string url = realm.substr(0, realm.find('#'));
     std::string separator = url.find('?') == url.npos ? "?" : "&";
     if (std::string service = parameter("service"); !service.empty()) {

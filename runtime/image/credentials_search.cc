@@ -115,7 +115,8 @@ std::string helper_program(const std::string& name, const std::string& path) {
         std::string program = cat(folder, "/docker-credential-", name);
         if (folder.starts_with('/') && ::access(program.c_str(), X_OK) == 0) return program;
     }
-    throw Error(cat("asking for a login: the program docker-credential-", name, " is not in PATH=", printable(path, 1024), "; install it, or log in with another file"));
+    throw Error(cat("asking for a login: the program docker-credential-", name, " is not in PATH=", printable(path, 1024),
+                    "; install it, or log in with another file"));
 }
 
 Fd input_file(const std::string& input) {
@@ -136,7 +137,8 @@ HelperAnswer run_credential_helper(const std::string& name, const std::string& p
     for (auto end = Clock::now() + helper_time;;) {
         auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
         pollfd ready{child.output(), POLLIN, 0};
-        if (left <= 0 || ::poll(&ready, 1, static_cast<int>(left)) == 0) throw Error(cat("asking for a login: ", program, " gave no answer in ", helper_time.count(), " s"));
+        if (left <= 0 || ::poll(&ready, 1, static_cast<int>(left)) == 0)
+            throw Error(cat("asking for a login: ", program, " gave no answer in ", helper_time.count(), " s"));
         char buffer[4096];
         ssize_t got = ::read(child.output(), buffer, sizeof buffer);
         if (got < 0 && errno == EINTR) continue;
@@ -152,8 +154,8 @@ HelperAnswer run_credential_helper(const std::string& name, const std::string& p
 std::string CredentialSearch::explanation(const std::string& host) const {
     if (!found.empty() && found.source.empty()) return "check the user and the password";
     if (!found.empty())
-        return cat("sent the login ", found.user.empty() ? "token" : cat("of ", printable(found.user)), " from ", printable(found.source, 4096), "; berth login ", printable(host),
-                   " makes a new one");
+        return cat("sent the login ", found.user.empty() ? "token" : cat("of ", printable(found.user)), " from ", printable(found.source, 4096),
+                   "; berth login ", printable(host), " makes a new one");
     std::string places;
     for (const std::string& place : looked) places += cat(places.empty() ? "" : ", ", place);
     return cat("sent no login, there is none in ", places.empty() ? "any file" : places, "; check the name, or try berth login ", printable(host));

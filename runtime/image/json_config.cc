@@ -14,7 +14,8 @@ namespace {
 
 std::vector<std::string> parse_rootfs(const json& document, size_t layer_count, const std::string& what) {
     const json* rootfs = object_member(document, "rootfs", what);
-    if (rootfs == nullptr || string_member(*rootfs, "type", what).value_or("") != "layers") throw Error(cat(what, ": rootfs.type of its config is not \"layers\""));
+    if (rootfs == nullptr || string_member(*rootfs, "type", what).value_or("") != "layers")
+        throw Error(cat(what, ": rootfs.type of its config is not \"layers\""));
     std::vector<std::string> out = strings_member(*rootfs, "diff_ids", what);
     if (out.size() != layer_count)
         throw Error(cat(what, ": its config lists ", out.size(), " diff_ids for ", layer_count, " layers"));

@@ -75,7 +75,8 @@ Manifest parse_image(const json& document, const std::string& what) {
     for (const json& layer : layers) {
         out.layers.push_back(parse_descriptor(layer, what));
         if (!is_layer_type(out.layers.back().media_type))
-            throw Error(cat(what, ": the layer ", out.layers.back().digest, " has the type ", printable(out.layers.back().media_type), ", which is not supported"));
+            throw Error(
+                cat(what, ": the layer ", out.layers.back().digest, " has the type ", printable(out.layers.back().media_type), ", which is not supported"));
     }
     return out;
 }

@@ -50,7 +50,8 @@ struct Document {
 
 /// One thread at a time; sibling() gives another thread its own client with its own connection and the same token.
 /// Everything throws Error with one finished line that names the image: not found, no access, rate limited, a fault of the registry, or an
-/// Unreachable once the retries are used up. Redirects are followed for at most 5 hops, never from https to http and never with a login or token to another host.
+/// Unreachable once the retries are used up. Redirects are followed for at most 5 hops, never from https to http and never with a login or token to another
+/// host.
 class Registry {
   public:
     Registry(const plan::Reference& reference, RegistryOptions options);

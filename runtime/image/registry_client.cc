@@ -32,7 +32,12 @@ std::string basic(const Credentials& login) { return "Basic " + encode_base64(ca
 }  // namespace
 
 RegistryClient::RegistryClient(const plan::Reference& reference, const std::string& host, const RegistryOptions& options, std::shared_ptr<Session> session)
-    : reference_(reference), host_(host), options_(options), session_(std::move(session)), http_(options.limits, options.stop), origin_(origin_of(cat("https://", host))) {
+    : reference_(reference),
+      host_(host),
+      options_(options),
+      session_(std::move(session)),
+      http_(options.limits, options.stop),
+      origin_(origin_of(cat("https://", host))) {
     bool plain = options.plain_http.contains(host) || origin_.is_loopback();
     // A certificate of its own says that loopback has TLS.
     if (options.ca.contains(host) && !options.plain_http.contains(host)) plain = false;

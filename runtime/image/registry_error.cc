@@ -64,7 +64,8 @@ bool is_passing(long status) {
 void refuse(const HttpAnswer& answer, const std::string& what, const std::string& server, const std::string& login) {
     int64_t now = ::time(nullptr);
     std::string line = refusal(answer, what, server, login, now);
-    if (is_passing(answer.status) || answer.status >= 500) throw Unreachable(line, !is_passing(answer.status), parse_retry_after(answer.header("retry-after"), now));
+    if (is_passing(answer.status) || answer.status >= 500)
+        throw Unreachable(line, !is_passing(answer.status), parse_retry_after(answer.header("retry-after"), now));
     throw Refused(line, answer.status);
 }
 

@@ -150,7 +150,8 @@ Fd unpacked(Fd file, const std::string& what, const Scratch& scratch, const Adva
     uint64_t written = 0;
     auto unpack = make_decompressor([&](const void* data, size_t size) {
         written += size;
-        if (written > LayerLimits{}.unpacked_bytes) throw Error(cat(what, ": the archive unpacks to more than ", human_bytes(LayerLimits{}.unpacked_bytes), "; refused"));
+        if (written > LayerLimits{}.unpacked_bytes)
+            throw Error(cat(what, ": the archive unpacks to more than ", human_bytes(LayerLimits{}.unpacked_bytes), "; refused"));
         sys::write_all(out.get(), {static_cast<const char*>(data), size}, "the unpacked archive to the store's tmp folder");
     });
     Piece all{std::make_shared<const Fd>(std::move(file)), 0, 0, "the archive"};

@@ -80,8 +80,10 @@ void Exchange::fail(CURLcode code) const {
     std::string socket = printable(daemon.socket, 4096);
     if (code != CURLE_COULDNT_CONNECT) throw Error(cat(what, ": asking ", daemon.program, " at ", socket, ": ", curl_easy_strerror(code)));
     if (number == EACCES || number == EPERM)
-        throw Error(cat(what, ": you may not use ", daemon.program, " at ", socket, " (", reason(static_cast<int>(number)), "); save the image and use docker-archive:FILE"));
-    std::string remedy = daemon.program == "podman" ? "start it with systemctl --user start podman.socket" : "start it, or save the image elsewhere and use docker-archive:FILE";
+        throw Error(cat(what, ": you may not use ", daemon.program, " at ", socket, " (", reason(static_cast<int>(number)),
+                        "); save the image and use docker-archive:FILE"));
+    std::string remedy =
+        daemon.program == "podman" ? "start it with systemctl --user start podman.socket" : "start it, or save the image elsewhere and use docker-archive:FILE";
     throw Error(cat(what, ": ", daemon.program, " does not listen at ", socket, " on this node; ", remedy));
 }
 
@@ -105,7 +107,8 @@ std::string message_of(const std::string& body) {
 std::string find_in_daemon(const Daemon& daemon, const plan::Reference& reference) {
     std::string what = cat("image ", printable(reference.text(), 1024)), body;
     auto keep = [&](long, std::string_view bytes) {
-        if (body.size() + bytes.size() > answer_limit) throw Error(cat(what, ": the answer of ", daemon.program, " is larger than ", human_bytes(answer_limit)));
+        if (body.size() + bytes.size() > answer_limit)
+            throw Error(cat(what, ": the answer of ", daemon.program, " is larger than ", human_bytes(answer_limit)));
         body += bytes;
     };
     long status = Exchange{daemon, what, keep}.get(cat("/images/", reference.selector, "/json"));

@@ -131,7 +131,8 @@ std::shared_ptr<const Parts> parts_of(const Files& files, const plan::Reference&
     auto list = files.find("manifest.json");
     if (!list) {
         bool is_oci = files.find("oci-layout").has_value();
-        throw Error(cat(what, ": has no manifest.json, ", is_oci ? "but an oci-layout; write oci-archive: instead of docker-archive:" : "so it is no archive of docker save"));
+        throw Error(cat(what, ": has no manifest.json, ",
+                        is_oci ? "but an oci-layout; write oci-archive: instead of docker-archive:" : "so it is no archive of docker save"));
     }
     std::vector<Saved> images = parse_list(read_piece(*list, document_limit, what), what);
     const Saved& image = select(images, wanted, what);

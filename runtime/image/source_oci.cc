@@ -103,7 +103,8 @@ Descriptor OciSource::select(const std::vector<Named>& images) const {
     for (const Named& image : images) {
         if (image.name != selector_ && image.descriptor.digest != digest) continue;
         if (found != nullptr && found->descriptor.digest != image.descriptor.digest)
-            throw Error(cat(what_, ": the layout has two images of that name, ", found->descriptor.digest, " and ", image.descriptor.digest, "; choose one by its digest"));
+            throw Error(cat(what_, ": the layout has two images of that name, ", found->descriptor.digest, " and ", image.descriptor.digest,
+                            "; choose one by its digest"));
         found = &image;
     }
     if (found != nullptr) return found->descriptor;

@@ -146,7 +146,9 @@ Fd open_target(const Root& root, const plan::Mount& mount, bool directory, const
 }  // namespace
 
 std::string described(const plan::Mount& mount, const std::string& origin) {
-    std::string what = mount.kind == plan::Mount::Kind::tmpfs ? "a tmpfs" : mount.kind == plan::Mount::Kind::bind ? printable(mount.source, 4096) : cat("a new ", mount.source);
+    std::string what = mount.kind == plan::Mount::Kind::tmpfs  ? "a tmpfs"
+                       : mount.kind == plan::Mount::Kind::bind ? printable(mount.source, 4096)
+                                                               : cat("a new ", mount.source);
     return cat("mounting ", what, " at ", printable(mount.target, 4096), " (", origin, ")");
 }
 

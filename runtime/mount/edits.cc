@@ -38,7 +38,8 @@ class Executor {
         if (Fd existing = exists(place)) {
             bool directory = S_ISDIR(sys::stat_of(existing.get(), printable(link.path, 4096)).st_mode);
             if (!link.replace || !place.own || directory || sys::is_mount_root(existing.get(), link.path)) return;
-            if (::unlinkat(place.parent.get(), place.name.c_str(), 0) != 0) throw SysError(cat("replacing ", printable(link.path, 4096), " (", edit_.origin, ")"));
+            if (::unlinkat(place.parent.get(), place.name.c_str(), 0) != 0)
+                throw SysError(cat("replacing ", printable(link.path, 4096), " (", edit_.origin, ")"));
         }
         Root::check_may_create(place, link.path);
         if (::symlinkat(link.target.c_str(), place.parent.get(), place.name.c_str()) != 0)
@@ -58,7 +59,8 @@ class Executor {
         if (place.name.empty() || !place.own) return;
         Fd existing = exists(place);
         if (existing && sys::is_mount_root(existing.get(), account.path)) return;
-        std::string content = existing ? small_file(place, account.path, account_file_limit) : std::string(), changed = plan::with_account_line(content, account);
+        std::string content = existing ? small_file(place, account.path, account_file_limit) : std::string(),
+                    changed = plan::with_account_line(content, account);
         // A named container has its line from the last run, and a file that is not written cannot be half written.
         if (changed == content) return;
         // O_NONBLOCK: whatever the image has there, opening it does not wait.

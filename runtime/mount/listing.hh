@@ -1,6 +1,6 @@
-// How much a listed directory tells of its files. Whole entries save a lookup for each file that is used later, and cost the kernel an inode for each that is not:
-// thirty to sixty microseconds against four to six. A program that imports or builds reads between its listings; what lists on and on without reading walks the tree,
-// and whether it looks at the files is seen from its lookups after a listing that did not tell of them.
+// How much a listed directory tells of its files. Whole entries save a lookup for each file that is used later, and cost the kernel an inode for each that is
+// not: thirty to sixty microseconds against four to six. A program that imports or builds reads between its listings; what lists on and on without reading
+// walks the tree, and whether it looks at the files is seen from its lookups after a listing that did not tell of them.
 #pragma once
 #include <array>
 #include <atomic>

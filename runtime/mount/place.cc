@@ -143,7 +143,8 @@ namespace {
 
 /// False when there is something of that name.
 bool make(const Root::Place& at, const std::string& path, Missing missing, mode_t mode) {
-    int failed = missing == Missing::directory ? ::mkdirat(at.parent.get(), at.name.c_str(), mode) : ::mknodat(at.parent.get(), at.name.c_str(), S_IFREG | 0644, 0);
+    int failed =
+        missing == Missing::directory ? ::mkdirat(at.parent.get(), at.name.c_str(), mode) : ::mknodat(at.parent.get(), at.name.c_str(), S_IFREG | 0644, 0);
     if (failed != 0 && errno != EEXIST) throw SysError(cat("creating ", printable(path, 4096), " in the container"));
     return failed == 0;
 }

@@ -50,11 +50,13 @@ void finish_directory(const std::string& path, const squash::InodeView& inode, i
 void write_upper(const UpperLayer& layer, const squash::Index& index, int upper) {
     for (const auto& [path, object] : layer.objects) {
         if (object.kind == UpperObject::Kind::directory) make_directory(path, object, upper);
-        if (object.kind == UpperObject::Kind::file) make_file(path, object, (object.image != 0 ? index.inode(object.image).value().mode : object.mode) & 07777, upper);
+        if (object.kind == UpperObject::Kind::file)
+            make_file(path, object, (object.image != 0 ? index.inode(object.image).value().mode : object.mode) & 07777, upper);
         if (object.kind == UpperObject::Kind::symlink && ::symlinkat(object.content.c_str(), upper, path.c_str()) != 0) throw SysError(creating(path));
     }
     for (auto place = layer.objects.rbegin(); place != layer.objects.rend(); ++place)
-        if (place->second.kind == UpperObject::Kind::directory && place->second.image != 0) finish_directory(place->first, index.inode(place->second.image).value(), upper);
+        if (place->second.kind == UpperObject::Kind::directory && place->second.image != 0)
+            finish_directory(place->first, index.inode(place->second.image).value(), upper);
 }
 
 }  // namespace berth::mount

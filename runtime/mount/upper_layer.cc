@@ -33,7 +33,8 @@ struct Spot {
 class Planner {
   public:
     Planner(const std::vector<plan::Edit>& edits, const UpperFacts& facts, UpperLayer& out) : edits_(edits), facts_(facts), out_(out) {
-        may_hide_ = !facts.saved && std::none_of(edits.begin(), edits.end(), [](const plan::Edit& edit) { return std::holds_alternative<plan::Unmount>(edit.action); });
+        may_hide_ =
+            !facts.saved && std::none_of(edits.begin(), edits.end(), [](const plan::Edit& edit) { return std::holds_alternative<plan::Unmount>(edit.action); });
     }
 
     void add(size_t position) {
@@ -129,7 +130,8 @@ bool Planner::put(const plan::Mount& mount) {
     if ((!fresh && !source.tree) || mount.kind == Kind::mask) return false;
     bool directory = fresh || source.directory, inside = covered(mount.target);
     std::optional<Spot> spot = inside ? std::nullopt : find(mount.target);
-    // A link of the image, or in what was mounted of the node, leads elsewhere. In the kernel's file systems there is none on the way to what the system mounts.
+    // A link of the image, or in what was mounted of the node, leads elsewhere. In the kernel's file systems there is none on the way to what the system
+    // mounts.
     bool straight = spot ? !leads_elsewhere(*spot) : inside && own;
     if (directory && !straight) surprising_ = true;
     if (spot && straight && !surprising_) put_mount_point(mount, directory, *spot);

@@ -10,7 +10,7 @@ namespace berth::plan {
 
 namespace {
 
-constexpr std::string_view heading = "berth counters 1\n";
+constexpr std::string_view heading = "berth counters 2\n";
 constexpr size_t digits = 16;
 // Ten thousand files of such numbers can be summed. As microseconds it is thirty years, as bytes a petabyte.
 constexpr uint64_t limit = 1'000'000'000'000'000;
@@ -21,12 +21,19 @@ void for_each(AnyCounters& counters, const Action& action) {
     for (auto& number : counters.starts) action(number);
     for (auto& number : counters.failed_starts) action(number);
     for (auto& number : counters.failed_pulls) action(number);
+    for (auto& number : counters.failed_imports) action(number);
     action(counters.pulls);
     action(counters.pull_bytes);
-    for (auto* histogram : {&counters.start, &counters.image, &counters.plan, &counters.container, &counters.entrypoint, &counters.pull}) {
+    action(counters.imports);
+    for (auto* histogram : {&counters.start, &counters.image, &counters.plan, &counters.container, &counters.entrypoint, &counters.pull, &counters.import}) {
         for (auto& number : histogram->buckets) action(number);
         action(histogram->sum);
     }
+}
+
+template <typename AnyCounters>
+auto& failures_of(AnyCounters& counters, Event::Kind of) {
+    return of == Event::Kind::pull ? counters.failed_pulls : of == Event::Kind::import ? counters.failed_imports : counters.failed_starts;
 }
 
 Histogram& histogram_of(Counters& counters, const std::string& phase) {
@@ -59,13 +66,21 @@ void Histogram::add(uint64_t microseconds) {
     sum += microseconds;
 }
 
+const std::array<uint64_t, cause_count>& Counters::failures(Event::Kind of) const { return failures_of(*this, of); }
+
 void Counters::count(const Event& event) {
-    if (event.kind == Event::Kind::start) count_start(*this, event);
-    if (event.kind == Event::Kind::failure) ++(event.of_pull ? failed_pulls : failed_starts)[static_cast<size_t>(event.cause)];
-    if (event.kind != Event::Kind::pull) return;
-    ++pulls;
-    pull_bytes += event.bytes;
-    pull.add(event.total);
+    switch (event.kind) {
+        case Event::Kind::start: return count_start(*this, event);
+        case Event::Kind::pull:
+            ++pulls;
+            pull_bytes += event.bytes;
+            return pull.add(event.total);
+        case Event::Kind::import:
+            // What it fetched is in the event of its pull.
+            ++imports;
+            return import.add(event.total);
+        case Event::Kind::failure: ++failures_of(*this, event.of)[static_cast<size_t>(event.cause)];
+    }
 }
 
 void Counters::add(const Counters& other) {

@@ -25,9 +25,14 @@ struct Counters {
     std::array<uint64_t, image_from_count> starts = {};
     std::array<uint64_t, cause_count> failed_starts = {};
     std::array<uint64_t, cause_count> failed_pulls = {};
+    std::array<uint64_t, cause_count> failed_imports = {};
     uint64_t pulls = 0;
     uint64_t pull_bytes = 0;
-    Histogram start, image, plan, container, entrypoint, pull;
+    uint64_t imports = 0;
+    Histogram start, image, plan, container, entrypoint, pull, import;
+
+    /// Those of a start, a pull or an import.
+    const std::array<uint64_t, cause_count>& failures(Event::Kind of) const;
 
     void count(const Event& event);
     void add(const Counters& other);

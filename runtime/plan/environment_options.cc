@@ -53,7 +53,8 @@ void join(std::vector<EnvironmentOption>& found, EnvironmentOption option, const
     for (EnvironmentOption& before : found) {
         if (before.name == option.name && before.value == option.value && before.problem.empty() == option.problem.empty()) return;
         if (before.problem.empty() && (before.name == option.name || (opposite != nullptr && before.name == opposite)))
-            option.problem = cat(variable, ": contradicts another variable, which stands for --", before.name, before.value.empty() ? "" : "=", printable(before.value, 4096));
+            option.problem = cat(variable, ": contradicts another variable, which stands for --", before.name, before.value.empty() ? "" : "=",
+                                 printable(before.value, 4096));
     }
     found.push_back(std::move(option));
 }
@@ -68,7 +69,8 @@ std::vector<EnvironmentOption> environment_options(const std::vector<std::string
             std::string variable = variable_of(prefix, info.name);
             const std::string* entry = value_of(environment, variable);
             if (entry == nullptr) continue;
-            for (EnvironmentOption& option : told_by(info, variable, std::string_view(*entry).substr(variable.size() + 1))) join(found, std::move(option), variable);
+            for (EnvironmentOption& option : told_by(info, variable, std::string_view(*entry).substr(variable.size() + 1)))
+                join(found, std::move(option), variable);
         }
     }
     return found;

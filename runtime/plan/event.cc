@@ -21,8 +21,8 @@ std::string iso_time(int64_t microseconds) {
     hh_mm_ss clock(time - floor<days>(time));
     char text[80];
     std::snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d.%06dZ", static_cast<int>(day.year()), static_cast<unsigned>(day.month()),
-                  static_cast<unsigned>(day.day()),                  static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()), static_cast<int>(clock.seconds().count()),
-                  static_cast<int>(clock.subseconds().count()));
+                  static_cast<unsigned>(day.day()), static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()),
+                  static_cast<int>(clock.seconds().count()), static_cast<int>(clock.subseconds().count()));
     return text;
 }
 
@@ -32,10 +32,15 @@ std::string member(const char* name, const std::string& text, size_t limit) {
     return cat(",\"", name, "\":", json_text(std::string_view(text).substr(0, limit)));
 }
 
+const char* name_of(Event::Kind kind) {
+    static constexpr const char* kinds[] = {"start", "pull", "import", "failure"};
+    return kinds[static_cast<size_t>(kind)];
+}
+
 std::string members_of(const Event& event) {
     if (event.kind == Event::Kind::failure)
-        return cat(",\"of\":\"", event.of_pull ? "pull" : "start", "\",\"cause\":\"", name_of(event.cause), "\"", member("error", event.error, 1024));
-    std::string out;
+        return cat(",\"of\":\"", name_of(event.of), "\",\"cause\":\"", name_of(event.cause), "\"", member("error", event.error, 1024));
+    std::string out = member("file", event.file, 512);
     if (event.kind == Event::Kind::start) out = cat(",\"from\":\"", name_of(event.from), "\"");
     out += cat(",\"bytes\":", event.bytes, ",\"us\":", event.total, ",\"phases\":{");
     for (const PhaseTime& phase : event.phases)
@@ -75,9 +80,8 @@ std::vector<PhaseTime> parse_phases(std::string_view text) {
 }
 
 std::string json_line(const Event& event) {
-    static constexpr const char* kinds[] = {"start", "pull", "failure"};
-    return cat("{\"time\":\"", iso_time(event.time), "\",\"kind\":\"", kinds[static_cast<size_t>(event.kind)], "\",\"uid\":", event.uid,
-               member("user", event.user, 64), member("node", event.node, 64), member("job", event.job, 64), member("image", event.image, 512), member("digest", event.digest, 80),
+    return cat("{\"time\":\"", iso_time(event.time), "\",\"kind\":\"", name_of(event.kind), "\",\"uid\":", event.uid, member("user", event.user, 64),
+               member("node", event.node, 64), member("job", event.job, 64), member("image", event.image, 512), member("digest", event.digest, 80),
                member("container", event.container, 64), members_of(event), "}\n");
 }
 

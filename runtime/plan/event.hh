@@ -1,4 +1,4 @@
-// What a site is told of: a start, a pull, or the failure of one, as a plain value and as the line that is written of it.
+// What a site is told of: a start, a pull, an import, or the failure of one, as a plain value and as the line that is written of it.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -32,7 +32,7 @@ std::string phases_text(const std::vector<PhaseTime>& phases);
 std::vector<PhaseTime> parse_phases(std::string_view text);
 
 struct Event {
-    enum class Kind { start, pull, failure };
+    enum class Kind { start, pull, import, failure };
     Kind kind = Kind::start;
     int64_t time = 0;     ///< microseconds since 1970
     unsigned uid = 0;
@@ -46,7 +46,8 @@ struct Event {
     uint64_t bytes = 0;   ///< fetched
     uint64_t total = 0;   ///< microseconds from the beginning
     std::vector<PhaseTime> phases = {};
-    bool of_pull = false;  ///< of a failure: of a pull that was no part of a start
+    std::string file;      ///< of an import: the one that was written
+    Kind of = Kind::start;  ///< of a failure: what failed; a pull when it was no part of a start or an import
     Cause cause = Cause::other;
     std::string error;     ///< the line that the user was shown
 };

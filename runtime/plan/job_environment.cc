@@ -97,7 +97,8 @@ std::string pmix_note(const std::vector<std::string>& task, bool remap_root) {
     // A single task is most often no MPI program where Slurm's default is PMIx.
     bool alone = variable_in(task, "SLURM_STEP_NUM_TASKS") == "1", first = variable_in(task, "SLURM_NODEID") == "0";
     if (!remap_root || alone || !first || !variable_in(task, "SLURM_MPI_TYPE").starts_with("pmix")) return {};
-    return "Slurm's PMIx server turns away ranks that say they are root: MPI programs will fail under --container-remap-root; leave it out, or use --mpi=pmi2 or --mpi=none";
+    return "Slurm's PMIx server turns away ranks that say they are root: MPI programs will fail under --container-remap-root; leave it out, or use --mpi=pmi2 "
+           "or --mpi=none";
 }
 
 }  // namespace berth::plan

@@ -17,8 +17,8 @@ bool belongs_to_job(const std::string& name);
 
 /// Adds to `inside`, which changes `task`, what MPI libraries and PyTorch look for:
 /// PMIX_MCA_ptl, _psec and _gds name the modules of Slurm's PMIx server, which a library of another version would not choose by itself.
-/// With PYTORCH_VERSION: RANK and LOCAL_RANK of the task, and unless they are set already MASTER_ADDR (the first node of the step), MASTER_PORT (61000 to 65535,
-/// by the job's number), WORLD_SIZE, and OMP_NUM_THREADS=1 when a node has several tasks, as torchrun has it.
+/// With PYTORCH_VERSION: RANK and LOCAL_RANK of the task, and unless they are set already MASTER_ADDR (the first node of the step), MASTER_PORT (61000 to
+/// 65535, by the job's number), WORLD_SIZE, and OMP_NUM_THREADS=1 when a node has several tasks, as torchrun has it.
 void add_job_variables(Variables& inside, const std::map<std::string, std::string>& task);
 
 /// The first name of a list of nodes as Slurm writes it: "n3" of "n[3-5,9],m1". What is no such list is returned as it is.
@@ -31,7 +31,8 @@ bool has_pmix_server(const std::vector<std::string>& environment);
 /// which Slurm makes in SLURM_PMIX_TMPDIR or TmpFS and names spmix_appdir_UID_JOB.STEP. Absolute paths, which need not exist.
 std::vector<std::string> pmix_folders(const std::vector<std::string>& task, const std::string& tmp_fs, uid_t uid, const std::string& job_step);
 
-/// A line for the first node of a step of several tasks under PMIx whose container is root's: it will not work. Else empty. `task` is the environment of a task.
+/// A line for the first node of a step of several tasks under PMIx whose container is root's: it will not work. Else empty. `task` is the environment of a
+/// task.
 std::string pmix_note(const std::vector<std::string>& task, bool remap_root);
 
 }  // namespace berth::plan

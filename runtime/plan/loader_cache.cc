@@ -190,7 +190,9 @@ std::string loader_cache_bytes(LoaderCache cache) {
     out += entries + texts.bytes();
     if (cache.hwcaps.empty()) return out;
     out.resize(extension);
-    for (uint32_t number : {extension_magic, 1U, hwcaps_tag, 0U, static_cast<uint32_t>(extension + extension_header + section_size), static_cast<uint32_t>(sections.size())}) put(out, number);
+    for (uint32_t number :
+         {extension_magic, 1U, hwcaps_tag, 0U, static_cast<uint32_t>(extension + extension_header + section_size), static_cast<uint32_t>(sections.size())})
+        put(out, number);
     return out + sections;
 }
 

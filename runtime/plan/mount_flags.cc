@@ -10,8 +10,9 @@ namespace berth::plan {
 namespace {
 
 /// What holds for every mount, what the kernel does anyway, and what means something to programs that read fstab only.
-constexpr std::string_view harmless[] = {"rw",      "exec",   "nosuid",       "nodev",      "relatime", "norelatime", "nostrictatime", "atime", "diratime", "async", "loud", "silent",
-                                         "nomand",  "auto",   "noauto",       "defaults",   "user",     "users",      "nouser",        "nousers", "owner",  "noowner", "group", "nogroup"};
+constexpr std::string_view harmless[] = {"rw",       "exec",  "nosuid", "nodev",   "relatime", "norelatime", "nostrictatime", "atime",
+                                         "diratime", "async", "loud",   "silent",  "nomand",   "auto",       "noauto",        "defaults",
+                                         "user",     "users", "nouser", "nousers", "owner",    "noowner",    "group",         "nogroup"};
 
 struct PropagationWord {
     std::string_view word;
@@ -82,7 +83,9 @@ std::string apply_mount_flag(MountRequest& mount, std::string_view flag) {
     // Enroot's own flag for what `umount` does anyway.
     if (flag == "x-detach" && mount.kind == MountRequest::Kind::umount) return {};
     if (flag == "suid" || flag == "dev") return cat("the flag '", flag, "' is not possible: no mount in a container has set-user-id programs or device files");
-    return cat("unknown flag '", printable(flag), "' (known: ro rw exec noexec bind rbind private slave shared unbindable nofail x-create=auto|dir|file, of a tmpfs also size= mode= nr_inodes= huge=, joined by +)");
+    return cat("unknown flag '", printable(flag),
+               "' (known: ro rw exec noexec bind rbind private slave shared unbindable nofail x-create=auto|dir|file, of a tmpfs also size= mode= nr_inodes= "
+               "huge=, joined by +)");
 }
 
 }  // namespace berth::plan

@@ -84,11 +84,13 @@ void set_target(MountRequest& mount, const MountFields& fields, std::string_view
     bool given = fields.size() > 1 && !fields[1].text.empty();
     if (!given) {
         if (fields.size() == 2) fail(text, fields[1].position, "the target is missing after the colon");
-        if (mount.kind != MountRequest::Kind::bind) fail(text, fields[0].position, cat(fields[0].text, " needs a target: ", fields[0].text, ":/path/in/the/container"));
+        if (mount.kind != MountRequest::Kind::bind)
+            fail(text, fields[0].position, cat(fields[0].text, " needs a target: ", fields[0].text, ":/path/in/the/container"));
         return;
     }
     check_path(fields[1], text, "target");
-    if (fields[1].text[0] != '/' && fields[1].text[0] != '.') fail(text, fields[1].position, "the target must be an absolute path in the container (start with /)");
+    if (fields[1].text[0] != '/' && fields[1].text[0] != '.')
+        fail(text, fields[1].position, "the target must be an absolute path in the container (start with /)");
     if (leaves_root(fields[1].text)) fail(text, fields[1].position, cat("the target leads out of the container: ", reason(EXDEV)));
     mount.target = normalised(fields[1].text);
     if (std::string why = forbidden_target(mount.target); !why.empty()) fail(text, fields[1].position, why);

@@ -30,7 +30,8 @@ OwnNamespaces parse_unshare(std::string_view text) {
         else if (word == "uts")
             out.uts = true;
         else
-            throw Error(with_caret(cat("--container-unshare: unknown namespace '", printable(word), "'; there are net, ipc and uts, with commas between them"), text, position));
+            throw Error(with_caret(cat("--container-unshare: unknown namespace '", printable(word), "'; there are net, ipc and uts, with commas between them"),
+                                   text, position));
         position += word.size() + 1;
     }
     return out;

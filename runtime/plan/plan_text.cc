@@ -126,11 +126,11 @@ std::string namespaces_text(const OwnNamespaces& unshare) {
 std::string plan_text(const Plan& plan) {
     const Identity& id = plan.identity;
     std::string command = words(plan.command);
-    return cat("identity   uid ", id.host_uid, " is ", id.inside_uid, " inside, gid ", id.host_gid, " is ", id.inside_gid, plan.remap_root ? " (remap-root)" : "", "\n",
-               namespaces_text(plan.unshare), "root       ", plan.writable ? "writable in memory, gone with the container" : "read-only", "\n",
-               "syscalls   ", system_calls_text(plan.system_calls), "\n",
-               "directory  ", shown(plan.workdir), plan.workdir_required ? " (must exist)" : "", "\n",
-               "command    ", command.empty() ? "(none)" : command, "\n\n", table(plan_rows(plan)));
+    return cat("identity   uid ", id.host_uid, " is ", id.inside_uid, " inside, gid ", id.host_gid, " is ", id.inside_gid,
+               plan.remap_root ? " (remap-root)" : "", "\n", namespaces_text(plan.unshare), "root       ",
+               plan.writable ? "writable in memory, gone with the container" : "read-only", "\n", "syscalls   ", system_calls_text(plan.system_calls), "\n",
+               "directory  ", shown(plan.workdir), plan.workdir_required ? " (must exist)" : "", "\n", "command    ", command.empty() ? "(none)" : command,
+               "\n\n", table(plan_rows(plan)));
 }
 
 }  // namespace berth::plan

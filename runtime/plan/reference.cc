@@ -285,7 +285,8 @@ bool looks_like_image_file(std::string_view text) {
 
 std::string image_file_mistake(std::string_view text) {
     std::string shown = printable(text);
-    return cat("image ", shown, ": this names an image of a registry, but a file of that name is in the working directory; write ./", shown, " to use the file");
+    return cat("image ", shown, ": this names an image of a registry, but a file of that name is in the working directory; write ./", shown,
+               " to use the file");
 }
 
 }  // namespace berth::plan

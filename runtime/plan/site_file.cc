@@ -6,7 +6,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/plan/names.hh"
 #include "runtime/plan/site_keys.hh"
-#include "runtime/plan/toml_text.hh"
+#include "runtime/plan/site_syntax.hh"
 
 namespace berth::plan {
 
@@ -25,78 +25,83 @@ std::vector<std::string> hosts_of(const toml::node& node, const std::string& key
     return out;
 }
 
-Site::Registry registry_of(const toml::node& node, const std::string& host, const std::string& name, std::map<std::string, Site::Origin>& origins) {
-    Site::Registry registry;
+/// Does `work`; an Error of it is one mistake among others.
+template <typename Work>
+void attempt(Mistakes& mistakes, Work work) {
+    try {
+        work();
+    } catch (const Error& error) {
+        mistakes.emplace_back(error.what());
+    }
+}
+
+void set_registry_key(Site::Registry& registry, const toml::key& key, const toml::node& value, const std::string& path, const std::string& name) {
+    if (key.str() == "plain_http")
+        registry.plain_http = value_of<bool>(value, path, name, "true or false");
+    else if (key.str() == "ca")
+        registry.ca = value_of<std::string>(value, path, name, "a path in quotes");
+    else if (key.str() == "mirror")
+        registry.mirrors = hosts_of(value, path, name);
+    else
+        throw Error(cat(place(name, key.source()), ": unknown key ", path, " (known: plain_http ca mirror)"));
+}
+
+void read_registry(Site& site, const toml::node& node, const std::string& host, const std::string& name, Mistakes& mistakes) {
+    Site::Registry& registry = site.registries[host];
     const toml::table* table = node.as_table();
     if (!table) throw Error(cat(place(name, node.source()), ": registry.\"", printable(host), "\" must be a table"));
     for (const auto& [key, value] : *table) {
         std::string path = cat("registry.\"", printable(host), "\".", printable(key.str()));
-        origins[path] = {name, value.source().begin.line, {}};
-        if (key.str() == "plain_http")
-            registry.plain_http = value_of<bool>(value, path, name, "true or false");
-        else if (key.str() == "ca")
-            registry.ca = value_of<std::string>(value, path, name, "a path in quotes");
-        else if (key.str() == "mirror")
-            registry.mirrors = hosts_of(value, path, name);
-        else
-            throw Error(cat(place(name, key.source()), ": unknown key ", path, " (known: plain_http ca mirror)"));
-    }
-    return registry;
-}
-
-void read_section(Site& site, const std::string& section, const toml::table& table, const std::string& name) {
-    for (const auto& [key, value] : table) {
-        std::string path = cat(section, ".", printable(key.str()));
-        if (section == "registry") {
-            site.registries[std::string(key.str())] = registry_of(value, std::string(key.str()), name, site.origins);
-            continue;
-        }
-        auto found = keys().find(path);
-        if (found == keys().end()) throw Error(cat(place(name, key.source()), ": unknown key ", path, " (the known ones are in the commented file that comes with berth)"));
-        found->second.set(site, value, path, name);
         site.origins[path] = {name, value.source().begin.line, {}};
+        attempt(mistakes, [&, &key = key, &value = value] { set_registry_key(registry, key, value, path, name); });
     }
 }
 
-toml::table parse_toml(std::string_view text, const std::string& name) {
-    if (!is_ascii(text)) {
-        static_cast<void>(toml::parse(with_ascii_only(text), name));
-        check_quoted(text, name);
-    }
-    return toml::parse(text, name);
+void read_key(Site& site, const std::string& path, const toml::key& key, const toml::node& value, const std::string& name) {
+    auto found = keys().find(path);
+    if (found == keys().end())
+        throw Error(cat(place(name, key.source()), ": unknown key ", path, " (the known ones are in the commented file that comes with berth)"));
+    found->second.set(site, value, path, name);
+    site.origins[path] = {name, value.source().begin.line, {}};
 }
 
-/// The line at whose end the text has become one that breaks an assertion.
-size_t broken_line(std::string_view text, const std::string& name) {
-    size_t line = 1;
-    for (size_t end = text.find('\n'); end != text.npos; end = text.find('\n', end + 1), ++line) try {
-            parse_toml(text.substr(0, end), name);
-        } catch (const std::runtime_error&) {
-            // What is not finished at this line goes on below it.
-        } catch (const BrokenAssertion&) {
-            break;
-        }
-    return line;
+void read_section(Site& site, const std::string& section, const toml::table& table, const std::string& name, Mistakes& mistakes) {
+    for (const auto& [key, value] : table)
+        attempt(mistakes, [&, &key = key, &value = value] {
+            if (section == "registry")
+                read_registry(site, value, std::string(key.str()), name, mistakes);
+            else
+                read_key(site, cat(section, ".", printable(key.str())), key, value, name);
+        });
+}
+
+/// The settings, and all that is wrong with them, in the order of the lines.
+Site read_site(std::string_view text, const std::string& name, Mistakes& mistakes) {
+    Site site;
+    toml::table file = parse_toml(text, name, mistakes);
+    for (const auto& [key, value] : file)
+        attempt(mistakes, [&, &key = key, &value = value] {
+            const toml::table* table = value.as_table();
+            if (!table) throw Error(cat(place(name, key.source()), ": unknown key ", printable(key.str()), " outside of a section such as [store]"));
+            read_section(site, std::string(key.str()), *table, name, mistakes);
+        });
+    std::stable_sort(mistakes.begin(), mistakes.end(), [&](const std::string& a, const std::string& b) { return position_of(a, name) < position_of(b, name); });
+    return site;
 }
 
 }  // namespace
 
 Site parse_site(std::string_view text, const std::string& name) {
-    Site site;
-    try {
-        toml::table file = parse_toml(text, name);
-        for (const auto& [key, value] : file) {
-            const toml::table* table = value.as_table();
-            if (!table) throw Error(cat(place(name, key.source()), ": unknown key ", printable(key.str()), " outside of a section such as [store]"));
-            read_section(site, std::string(key.str()), *table, name);
-        }
-    } catch (const toml::parse_error& error) {
-        // The library's words may hold pieces of the file.
-        throw Error(cat(place(name, error.source()), ": ", printable(error.description())));
-    } catch (const BrokenAssertion&) {
-        throw Error(cat(name, ":", broken_line(text, name), ": this is no TOML: a name, a value or a bracket is missing"));
-    }
+    Mistakes mistakes;
+    Site site = read_site(text, name, mistakes);
+    if (!mistakes.empty()) throw Error(mistakes.front());
     return site;
+}
+
+std::vector<std::string> site_mistakes(std::string_view text, const std::string& name) {
+    Mistakes mistakes;
+    read_site(text, name, mistakes);
+    return mistakes;
 }
 
 std::string variable_of(const std::string& key) {
@@ -121,7 +126,8 @@ void set_by_variable(Site& site, const std::string& key, const Key& meaning, con
 void refuse_locked(const Site& site, const std::string& key, const std::string& name) {
     if (key.starts_with("policy.")) throw Error(cat(name, ": ", key, " can be set by the site's file only; unset the variable"));
     for (const std::string& lock : site.locked)
-        if (key == lock || key.starts_with(lock + ".")) throw Error(cat(name, ": ", key, " is locked by ", site.origins.at("policy.locked").text(), " (policy.locked); unset the variable"));
+        if (key == lock || key.starts_with(lock + "."))
+            throw Error(cat(name, ": ", key, " is locked by ", site.origins.at("policy.locked").text(), " (policy.locked); unset the variable"));
 }
 
 }  // namespace
@@ -162,13 +168,11 @@ std::vector<ShownKey> shown_site(const Site& site) {
 }
 
 std::string shown_mistake(const std::string& message, std::string_view text, const std::string& name) {
-    if (!message.starts_with(name + ":")) return message;
-    std::vector<std::string> numbers = split(std::string_view(message).substr(name.size() + 1), ':');
-    uint64_t line = 0, column = 0;
+    Position at = position_of(message, name);
     std::vector<std::string> lines = split(text, '\n');
-    if (!parse_number(numbers[0], lines.size(), line) || line == 0) return message;
-    if (numbers.size() < 2 || !parse_number(numbers[1], lines[line - 1].size() + 1, column) || column == 0) column = 1;
-    return with_caret(message, lines[line - 1], column - 1);
+    if (at.line == 0 || at.line > lines.size()) return message;
+    const std::string& line = lines[at.line - 1];
+    return with_caret(message, line, std::min(at.column - 1, line.size()));
 }
 
 uint64_t parse_size(std::string_view text, std::string_view setting) {
@@ -180,7 +184,8 @@ uint64_t parse_size(std::string_view text, std::string_view setting) {
         digits.remove_suffix(1);
     }
     uint64_t number = 0;
-    if (!parse_number(digits, UINT64_MAX >> (shift + 1), number)) throw Error(cat(setting, ": '", printable(text), "' is no size (write a number with K, M, G or T)"));
+    if (!parse_number(digits, UINT64_MAX >> (shift + 1), number))
+        throw Error(cat(setting, ": '", printable(text), "' is no size (write a number with K, M, G or T)"));
     return number << shift;
 }
 

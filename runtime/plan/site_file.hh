@@ -8,8 +8,12 @@
 
 namespace berth::plan {
 
-/// Parses `text`; unknown keys, wrong types and values are refused with Error naming `name`, line and column.
+/// Parses `text`; unknown keys, wrong types and values are refused with Error naming `name`, line and column: the first one that there is.
 Site parse_site(std::string_view text, const std::string& name);
+
+/// All that parse_site would refuse, a line each, in the order of the file; nothing when it would take the text. Where a bracket or quotes are left open, that
+/// is the last mistake.
+std::vector<std::string> site_mistakes(std::string_view text, const std::string& name);
 
 /// Who has set a variable: the user, whom policy.locked binds, or the site (in plugstack.conf).
 enum class Authority { user, site };
@@ -30,7 +34,7 @@ struct ShownKey {
 /// Every key, the registries' last.
 std::vector<ShownKey> shown_site(const Site& site);
 
-/// The message of parse_site about the file `name` with the line of `text` that it speaks of, and a caret under the mistake.
+/// A mistake of the file `name` with the line of `text` that it speaks of, and a caret under the mistake.
 std::string shown_mistake(const std::string& message, std::string_view text, const std::string& name);
 
 /// Bytes of "512M", "2G", "1048576"; binary units K M G T. Throws Error naming `setting`.

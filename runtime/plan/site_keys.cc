@@ -118,7 +118,8 @@ Key folders_key(std::vector<std::string> Site::*member) {
         names(site, node, key, name);
         for (std::string& folder : site.*member) {
             if (folder == "*") continue;
-            if (!folder.starts_with('/')) throw Error(cat(place(name, node.source()), ": ", key, ": \"", printable(folder, 4096), "\" is no absolute path (\"*\" is every path)"));
+            if (!folder.starts_with('/'))
+                throw Error(cat(place(name, node.source()), ": ", key, ": \"", printable(folder, 4096), "\" is no absolute path (\"*\" is every path)"));
             folder = normalised(folder);
         }
     };

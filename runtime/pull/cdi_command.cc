@@ -1,6 +1,5 @@
 #include "runtime/pull/cdi_command.hh"
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "hooks/cdi.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
+#include "runtime/command_line.hh"
 
 namespace berth::pull {
 
@@ -16,18 +16,14 @@ constexpr size_t input_limit = 4 << 20;
 }
 
 int cdi_command(int argc, char** argv) {
-    CLI::App app("Reads CDI specifications for berth.", "berth-pull cdi");
+    CommandLine line("Reads CDI specifications for berth.", "berth-pull cdi");
     std::vector<std::string> folders, names;
     std::string edits, kind;
-    app.add_option("--folder", folders, "with specifications; a later one counts more")->allow_extra_args(false);
-    app.add_option("--edits", edits, "read the containerEdits of WHAT from standard input instead");
-    app.add_option("--write", kind, "write a specification of this kind, of lines on standard input");
-    app.add_option("names", names, "VENDOR/CLASS=NAME");
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : exit_failure;
-    }
+    line.option("--folder", folders, "with specifications; a later one counts more");
+    line.option("--edits", edits, "read the containerEdits of WHAT from standard input instead");
+    line.option("--write", kind, "write a specification of this kind, of lines on standard input");
+    line.argument("names", names, "VENDOR/CLASS=NAME");
+    if (auto code = line.parse(argc, argv)) return *code;
     if (!kind.empty())
         std::cout << hooks::cdi_text(kind, hooks::parse_device_edits(sys::read_all(0, input_limit, "the lines"), "standard input"));
     else if (!edits.empty())

@@ -82,15 +82,18 @@ std::string login(const std::string& registry, const std::string& user, bool pas
     image::Credentials login;
     login.user = !user.empty() ? user : asked(cat("User for ", printable(host), ": "), false);
     login.password = password_from_input ? password_of_input() : asked(cat("Password of ", printable(login.user), " for ", printable(host), ": "), true);
-    if (login.user.empty() || login.user.find(':') != login.user.npos) throw Error(cat("login to ", printable(host), ": a user's name is not empty and has no colon"));
+    if (login.user.empty() || login.user.find(':') != login.user.npos)
+        throw Error(cat("login to ", printable(host), ": a user's name is not empty and has no colon"));
     if (login.password.empty()) throw Error(cat("login to ", printable(host), ": the password is empty"));
     image::check_login(host, options, login);
-    return cat("logged in to ", printable(host), " as ", printable(login.user), "; the login is kept in ", printable(image::store_login(places, host, login), 4096));
+    return cat("logged in to ", printable(host), " as ", printable(login.user), "; the login is kept in ",
+               printable(image::store_login(places, host, login), 4096));
 }
 
 std::string logout(const std::string& registry, const image::CredentialPlaces& places) {
     std::string host = image::registry_host(registry);
-    if (!image::erase_login(places, host)) throw Error(cat("logout of ", printable(host), ": there is no login for it in ", printable(places.docker_folder, 4096), "/config.json"));
+    if (!image::erase_login(places, host))
+        throw Error(cat("logout of ", printable(host), ": there is no login for it in ", printable(places.docker_folder, 4096), "/config.json"));
     return cat("logged out of ", printable(host));
 }
 

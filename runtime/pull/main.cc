@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -14,11 +13,8 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/event_cause.hh"
-#include "runtime/event_log.hh"
-#include "runtime/facts.hh"
+#include "runtime/command_line.hh"
 #include "runtime/image/gzip.hh"
-#include "runtime/image/registry_error.hh"
 #include "runtime/image/source.hh"
 #include "runtime/plan/site_file.hh"
 #include "runtime/policy_facts.hh"
@@ -30,6 +26,7 @@
 #include "runtime/pull/login.hh"
 #include "runtime/pull/output.hh"
 #include "runtime/pull/pull.hh"
+#include "runtime/pull/pull_event.hh"
 #include "runtime/pull/save.hh"
 #include "runtime/pull/settings.hh"
 #include "runtime/pull/verify.hh"
@@ -121,69 +118,19 @@ int keep_login(const Arguments& arguments) {
     return 0;
 }
 
-plan::Cause cause_of_pull(const Error& problem) {
-    if (dynamic_cast<const image::Unreachable*>(&problem) != nullptr) return plan::Cause::network;
-    const auto* refused = dynamic_cast<const image::Refused*>(&problem);
-    if (refused == nullptr) return cause_of(problem, plan::Cause::image);
-    return refused->status() == 404 ? plan::Cause::not_found : refused->status() == 401 || refused->status() == 403 ? plan::Cause::denied : plan::Cause::network;
-}
-
-/// Of a pull that is no part of a start, whose runtime tells it together with the start.
-class PullEvent {
-  public:
-    PullEvent(const Arguments& arguments, const pull::Meter& meter) : meter_(meter) {
-        if (arguments.output.report) return;
-        std::vector<std::string> environment = pull::environment_of_this_process();
-        plan::Site site = pull::site_of(arguments.site, environment);
-        if (site.event_log.empty() && site.counter_folder.empty()) return;
-        plan::Caller caller = caller_of_this_process();
-        log_ = EventLog(site, caller);
-        event_.uid = caller.uid;
-        event_.user = caller.user;
-        event_.node = host_name();
-        event_.job = job_name(environment);
-        event_.image = arguments.reference;
-        event_.of_pull = true;
-    }
-
-    void done(const std::string& digest) {
-        event_.kind = plan::Event::Kind::pull;
-        event_.digest = digest;
-        if (meter_.has_merged()) write();
-    }
-
-    void failed(const Error& problem) {
-        event_.kind = plan::Event::Kind::failure;
-        event_.cause = cause_of_pull(problem);
-        event_.error = problem.what();
-        write();
-    }
-
-  private:
-    void write() {
-        event_.time = event_time();
-        event_.bytes = meter_.fetched();
-        event_.phases = meter_.phase_times();
-        for (const plan::PhaseTime& phase : event_.phases) event_.total += phase.microseconds;
-        log_.write(event_);
-    }
-
-    const pull::Meter& meter_;
-    EventLog log_;
-    plan::Event event_;
-};
-
 int pull_image(const Arguments& arguments) {
     pull::Output output(arguments.output, arguments.reference);
-    std::optional<PullEvent> event;
+    // None of a pull that is part of a start.
+    std::optional<pull::PullEvent> event;
     try {
-        event.emplace(arguments, output.meter());
+        if (!arguments.output.report)
+            event.emplace(pull::site_of(arguments.site, pull::environment_of_this_process()), plan::Event::Kind::pull, arguments.reference, output.meter());
         std::string digest = pulled(arguments, output);
         output.done(digest);
-        event->done(digest);
+        if (event) event->pulled(digest);
         return 0;
     } catch (const Error& problem) {
-        output.failed(problem, cause_of_pull(problem));
+        output.failed(problem, pull::cause_of_pull(problem));
         if (event) event->failed(problem);
         return problem.exit_code();
     } catch (const std::exception& problem) {
@@ -227,35 +174,32 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "agree") == 0) return run_command(argc, argv, pull::agree_command);
     if (argc > 1 && std::strcmp(argv[1], "verify") == 0) return run_command(argc, argv, pull::verify_command);
     Arguments arguments;
-    CLI::App app("Brings an image into a store of berth.", "berth-pull");
-    app.set_version_flag("--version", cat("berth-pull " BERTH_VERSION ", gzip by ", image::name_of(image::best_gzip_engine())));
-    app.add_option("--store", arguments.store, "directory of the store");
-    app.add_option("--policy", arguments.policy, "newer (default), missing, always or never");
-    app.add_option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS (loopback always is)")->allow_extra_args(false);
-    app.add_option("--site", arguments.site, "site file, of which the registries are used");
-    app.add_option("--setting", arguments.settings, "BERTH_SECTION_KEY=VALUE, over the environment's variable of that name")->allow_extra_args(false);
-    app.add_option("--threads", arguments.threads, "that compress, at most; 0: one for each CPU")->check(CLI::Range(0, 1024));
-    app.add_option("--keep-bytes", arguments.keep_bytes, "what the store may keep after the pull; 0: no limit");
-    app.add_option("--keep-days", arguments.keep_days, "days without use after which images are removed then; 0: never");
-    auto* report = app.add_flag("--report", arguments.output.report, "report to a program, by lines on the standard output");
-    app.add_flag("--bars", arguments.output.bars, "show progress on standard error all the same, when it is a terminal")->needs(report);
-    auto* json = app.add_flag("--json", arguments.output.json, "tell what happens as JSON on the standard output")->excludes(report);
-    app.add_flag("-q,--quiet", arguments.output.quiet, "print nothing but the digest")->excludes(json);
-    auto* resolve = app.add_flag("--resolve", arguments.resolve, "only print the digest that a registry's tag has now");
-    app.add_flag("--agree", arguments.agree, "only agree with the step's other nodes what the tag means; where is read from standard input")->needs(report);
-    app.add_option("--user", arguments.user, "whose login to use, or to make");
-    auto* login = app.add_option("--login", arguments.login, "registry to log in to, instead of a pull");
-    app.add_flag("--password-stdin", arguments.password_from_input, "with --login: read the password from standard input")->needs(login);
-    auto* logout = app.add_option("--logout", arguments.logout, "registry whose login to remove, instead of a pull")->excludes(login);
-    auto* image = app.add_option("reference", arguments.reference, "the image")->excludes(login)->excludes(logout);
-    try {
-        app.parse(argc, argv);
-        if (login->empty() && logout->empty() && (image->empty() || (arguments.store.empty() && resolve->empty()))) throw CLI::RequiredError("--store and the image");
-    } catch (const CLI::ParseError& problem) {
-        return app.exit(problem) == 0 ? 0 : exit_failure;
-    }
+    CommandLine line("Brings an image into a store of berth.", "berth-pull");
+    line.version(cat("berth-pull " BERTH_VERSION ", gzip by ", image::name_of(image::best_gzip_engine())));
+    line.option("--store", arguments.store, "directory of the store");
+    line.option("--policy", arguments.policy, "newer (default), missing, always or never");
+    line.option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS (loopback always is)");
+    line.option("--site", arguments.site, "site file, of which the registries are used");
+    line.option("--setting", arguments.settings, "BERTH_SECTION_KEY=VALUE, over the environment's variable of that name");
+    line.option("--threads", arguments.threads, "that compress, at most; 0: one for each CPU").at_most(1024);
+    line.option("--keep-bytes", arguments.keep_bytes, "what the store may keep after the pull; 0: no limit");
+    line.option("--keep-days", arguments.keep_days, "days without use after which images are removed then; 0: never");
+    auto report = line.flag("--report", arguments.output.report, "report to a program, by lines on the standard output");
+    line.flag("--bars", arguments.output.bars, "show progress on standard error all the same, when it is a terminal").needs(report);
+    auto json = line.flag("--json", arguments.output.json, "tell what happens as JSON on the standard output").excludes(report);
+    line.flag("-q,--quiet", arguments.output.quiet, "print nothing but the digest").excludes(json);
+    auto resolve = line.flag("--resolve", arguments.resolve, "only print the digest that a registry's tag has now");
+    line.flag("--agree", arguments.agree, "only agree with the step's other nodes what the tag means; where is read from standard input").needs(report);
+    line.option("--user", arguments.user, "whose login to use, or to make");
+    auto login = line.option("--login", arguments.login, "registry to log in to, instead of a pull");
+    line.flag("--password-stdin", arguments.password_from_input, "with --login: read the password from standard input").needs(login);
+    auto logout = line.option("--logout", arguments.logout, "registry whose login to remove, instead of a pull").excludes(login);
+    auto image = line.argument("reference", arguments.reference, "the image").excludes(login).excludes(logout);
+    if (auto code = line.parse(argc, argv)) return *code;
+    bool of_login = login.given() || logout.given();
+    if (!of_login && (!image.given() || (arguments.store.empty() && !resolve.given()))) return line.missing("--store and the image");
     prepare_process(arguments.output);
-    if (!login->empty() || !logout->empty()) return reporting_errors("login", [&] { return keep_login(arguments); });
+    if (of_login) return reporting_errors("login", [&] { return keep_login(arguments); });
     if (arguments.resolve) return reporting_errors("resolve", [&] { return resolve_tag(arguments); });
     return pull_image(arguments);
 }

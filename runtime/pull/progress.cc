@@ -16,7 +16,8 @@ double seconds(std::chrono::steady_clock::duration time) { return std::chrono::d
 }  // namespace
 
 const char* name_of(Phase phase) {
-    static constexpr const char* names[] = {"opening", "waiting", "asking", "exporting", "reading", "pulling", "merging", "removing", "writing", "saving", "verifying"};
+    static constexpr const char* names[] = {"opening", "waiting",  "asking",  "exporting", "reading",  "pulling",
+                                            "merging", "removing", "writing", "saving",    "verifying"};
     return names[static_cast<size_t>(phase)];
 }
 

@@ -50,7 +50,8 @@ bool is_over(const LayerStatus& layer) { return layer.state == LayerState::done 
 std::string amounts(const Status& status) {
     if (status.total == 0 && status.received == 0) return cat(human_seconds(status.phase_elapsed), " so far");
     if (status.total == 0) return cat(human_bytes(status.received), ", ", human_rate(status.rate));
-    std::string out = cat(human_bytes(status.received), " of ", human_bytes(status.total), " (", percent(status.received, status.total), "%), ", human_rate(status.rate));
+    std::string out =
+        cat(human_bytes(status.received), " of ", human_bytes(status.total), " (", percent(status.received, status.total), "%), ", human_rate(status.rate));
     if (status.eta) out += cat(", ", human_seconds(*status.eta), " left");
     return out;
 }
@@ -94,7 +95,8 @@ std::string layer_line(const LayerStatus& layer, unsigned columns) {
     double part = share(layer.received, layer.total);
     switch (layer.state) {
         case LayerState::pulling:
-            return bar_line(label, part, numbers_of(layer.received, layer.total, layer.rate), right(cat(percent(layer.received, layer.total), "%"), 4), columns);
+            return bar_line(label, part, numbers_of(layer.received, layer.total, layer.rate), right(cat(percent(layer.received, layer.total), "%"), 4),
+                            columns);
         case LayerState::waiting:
             return bar_line(label, part, cat("waiting for ", layer.owner), word, columns);
         default:

@@ -3,11 +3,11 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <thread>
 
 #include "runtime/base/end_signals.hh"
 #include "runtime/base/error.hh"
+#include "runtime/command_line.hh"
 #include "runtime/pull/output_file.hh"
 #include "runtime/pull/save.hh"
 #include "runtime/sandbox/user_namespace.hh"
@@ -46,23 +46,19 @@ void heed_signals() {
 }  // namespace
 
 int save_command(int argc, char** argv) {
-    CLI::App app("Write a container as one squashfs file.", "berth-pull save");
+    CommandLine line("Write a container as one squashfs file.", "berth-pull save");
     SaveRequest request;
     ImportOptions options;
     std::string output;
-    auto* digest = app.add_option("--digest", request.digest, "of the image's manifest")->needs(app.add_option("--store", request.store, "directory of the store"));
-    app.add_option("--reference", request.reference, "of the image, for people");
-    app.add_option("--image-file", request.image_file, "instead of an image of the store")->excludes(digest);
-    app.add_option("--upper-fd", request.upper, "descriptor of what the container wrote")->required();
-    app.add_option("--name", request.name, "of the container, for messages");
-    app.add_option("-o,--output", output, "the file to write")->required();
-    app.add_flag("--force", options.force, "replace it when it exists");
-    app.add_flag("--plain", options.plain, "do not write /etc/environment and /etc/rc for Enroot");
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : exit_failure;
-    }
+    auto digest = line.option("--digest", request.digest, "of the image's manifest").needs(line.option("--store", request.store, "directory of the store"));
+    line.option("--reference", request.reference, "of the image, for people");
+    line.option("--image-file", request.image_file, "instead of an image of the store").excludes(digest);
+    line.option("--upper-fd", request.upper, "descriptor of what the container wrote").required();
+    line.option("--name", request.name, "of the container, for messages");
+    line.option("-o,--output", output, "the file to write").required();
+    line.flag("--force", options.force, "replace it when it exists");
+    line.flag("--plain", options.plain, "do not write /etc/environment and /etc/rc for Enroot");
+    if (auto code = line.parse(argc, argv)) return *code;
     if (request.digest.empty() == request.image_file.empty()) throw Error("berth-pull save: give --digest or --image-file");
     read_everything();
     heed_signals();

@@ -124,7 +124,8 @@ bool has_good_seal(int fd, const std::string& what, const SealRead& read) {
     BlockSums sums;
     uint64_t size = 0;
     if (!read_sums(file, size_of(fd, what), line, sums, size) || line != line_of(sums.size(), digest_of(file, size, sums))) return false;
-    return std::all_of(sums.begin(), sums.end(), [&](const BlockSum& block) { return squash::format::hash(file.bytes(block.start, block.size)) == block.hash; });
+    return std::all_of(sums.begin(), sums.end(),
+                       [&](const BlockSum& block) { return squash::format::hash(file.bytes(block.start, block.size)) == block.hash; });
 }
 
 }  // namespace berth::pull

@@ -29,7 +29,8 @@ PullLimits pull_limits(const plan::Site& site) {
     out.compression = {*codec, site.compression_level};
     unsigned highest = squash::highest_level(*codec);
     if (site.compression_level > highest)
-        throw Error(cat("store.compression_level: ", site.compression, " has no level ", site.compression_level, "; ", highest == 0 ? "leave it at 0" : cat("write 0 to ", highest)));
+        throw Error(cat("store.compression_level: ", site.compression, " has no level ", site.compression_level, "; ",
+                        highest == 0 ? "leave it at 0" : cat("write 0 to ", highest)));
     out.connections = site.connections;
     out.memory = site.pull_memory;
     out.image_size = site.image_size;
@@ -63,7 +64,8 @@ plan::Site site_of(const std::string& file, const std::vector<std::string>& envi
     return site;
 }
 
-image::RegistryOptions options_for(const plan::Reference& reference, const std::string& user, const plan::Site& site, const std::vector<std::string>& environment) {
+image::RegistryOptions options_for(const plan::Reference& reference, const std::string& user, const plan::Site& site,
+                                   const std::vector<std::string>& environment) {
     image::RegistryOptions out = registry_options(site, reference.registry);
     // A user is one of the registry, not of its mirrors.
     out.credentials = [places = credential_places(environment), registry = reference.registry, name = reference.name,

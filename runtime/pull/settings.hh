@@ -22,7 +22,8 @@ image::CredentialPlaces credential_places(const std::vector<std::string>& enviro
 plan::Site site_of(const std::string& file, const std::vector<std::string>& environment);
 
 /// The options for one image: those of its registry, and the login of `user`, or of the reference's user, or of anybody.
-image::RegistryOptions options_for(const plan::Reference& reference, const std::string& user, const plan::Site& site, const std::vector<std::string>& environment);
+image::RegistryOptions options_for(const plan::Reference& reference, const std::string& user, const plan::Site& site,
+                                   const std::vector<std::string>& environment);
 
 /// NAME=VALUE of this process.
 std::vector<std::string> environment_of_this_process();

@@ -33,7 +33,9 @@ class Verifier {
     void check_index(const std::string& digest, const image::ImageDescription& description);
     void check_tag(const store::StoredTag& tag);
     void add_incomplete(const std::string& digest, plan::Reference reference);
-    void add_incomplete(const store::StoredImage& image) { add_incomplete(image.digest, image.tags.empty() ? plan::Reference() : origin_of(image.tags.front())); }
+    void add_incomplete(const store::StoredImage& image) {
+        add_incomplete(image.digest, image.tags.empty() ? plan::Reference() : origin_of(image.tags.front()));
+    }
     static plan::Reference origin_of(const store::StoredTag& tag) { return tag.source.empty() ? tag.reference : plan::parse_reference(tag.source); }
     void problem(const std::string& line) { out_.problems.push_back(line); }
 

@@ -1,9 +1,9 @@
 // The command line of `berth verify`.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/command_line.hh"
 #include "runtime/pull/daemons.hh"
 #include "runtime/pull/output.hh"
 #include "runtime/pull/settings.hh"
@@ -38,7 +38,8 @@ size_t repair(const store::Store& store, const Verified& verified, const VerifyA
     for (const std::string& host : arguments.plain_http) site.registries[host].plain_http = true;
     size_t left = 0;
     for (const plan::Reference& reference : verified.incomplete) try {
-            if (reference.kind == plan::Reference::Kind::registry && reference.registry.empty()) throw Error(cat("image ", reference.digest, ": no tag says where it came from; pull it again"));
+            if (reference.kind == plan::Reference::Kind::registry && reference.registry.empty())
+                throw Error(cat("image ", reference.digest, ": no tag says where it came from; pull it again"));
             repair_image(store, reference, site, arguments.quiet);
             if (!arguments.quiet) std::printf("repaired %s\n", printable(reference.text(), 1024).c_str());
         } catch (const Error& error) {
@@ -59,25 +60,22 @@ int work(const VerifyArguments& arguments) {
     for (const std::string& problem : verified.problems) std::printf("%s\n", problem.c_str());
     size_t left = arguments.repair ? repair(store, verified, arguments) : verified.problems.size();
     const char* repaired = arguments.repair && !verified.problems.empty() && left == 0 ? ", all repaired" : "";
-    if (!arguments.quiet) std::printf("%zu images and %zu layers checked, %zu problems%s\n", verified.images, verified.layers, verified.problems.size(), repaired);
+    if (!arguments.quiet)
+        std::printf("%zu images and %zu layers checked, %zu problems%s\n", verified.images, verified.layers, verified.problems.size(), repaired);
     return left == 0 ? 0 : 1;
 }
 
 }  // namespace
 
 int verify_command(int argc, char** argv) {
-    CLI::App app("Check every byte of the store.", "berth verify");
+    CommandLine line("Check every byte of the store.", "berth verify");
     VerifyArguments arguments;
-    app.add_option("--store", arguments.store, "directory of the store")->required()->group("");
-    app.add_option("--site", arguments.site, "site file, of which the registries are used")->group("");
-    app.add_option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS")->allow_extra_args(false)->group("");
-    app.add_flag("--repair", arguments.repair, "fetch again what is damaged or missing");
-    app.add_flag("-q,--quiet", arguments.quiet, "print nothing but problems");
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : exit_failure;
-    }
+    line.option("--store", arguments.store, "directory of the store").required().hidden();
+    line.option("--site", arguments.site, "site file, of which the registries are used").hidden();
+    line.option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS").hidden();
+    line.flag("--repair", arguments.repair, "fetch again what is damaged or missing");
+    line.flag("-q,--quiet", arguments.quiet, "print nothing but problems");
+    if (auto code = line.parse(argc, argv)) return *code;
     return work(arguments);
 }
 

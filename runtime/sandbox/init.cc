@@ -94,7 +94,8 @@ Init start_init() {
     out.pid = static_cast<pid_t>(syscall(SYS_clone, CLONE_NEWPID, nullptr, nullptr, nullptr, nullptr));
     if (out.pid < 0) {
         int number = errno;
-        throw Error(cat("giving the container a pid namespace of its own: ", reason(number), number == ENOSPC ? "; raise user.max_pid_namespaces (sysctl)" : ""));
+        throw Error(
+            cat("giving the container a pid namespace of its own: ", reason(number), number == ENOSPC ? "; raise user.max_pid_namespaces (sysctl)" : ""));
     }
     if (out.pid == 0) {
         ours.reset();

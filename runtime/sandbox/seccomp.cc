@@ -60,7 +60,9 @@ class Builder {
         return true;
     }
     void answer_when(const char* name, uint32_t number, const std::vector<scmp_arg_cmp>& arguments) {
-        check(seccomp_rule_add_array(filter_.get(), SCMP_ACT_ERRNO(number), seccomp_syscall_resolve_name(name), static_cast<unsigned>(arguments.size()), arguments.data()), name);
+        check(seccomp_rule_add_array(filter_.get(), SCMP_ACT_ERRNO(number), seccomp_syscall_resolve_name(name), static_cast<unsigned>(arguments.size()),
+                                     arguments.data()),
+              name);
     }
 
     std::string exported() const {

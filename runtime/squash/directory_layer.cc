@@ -229,8 +229,11 @@ Marks DirectoryReader::marks_of(int fd, const std::string& path) {
             out.kept.emplace(name, text);
         } else if (options_.overlay) {
             std::string mark = name.substr(overlay_prefix.size());
-            if (mark == "redirect") refuse(path, "the overlay has it as renamed in place (redirect_dir), which berth does not write; this container was made by something else");
-            if (mark == "metacopy") refuse(path, "the overlay has its attributes without its data (metacopy), which berth does not write; this container was made by something else");
+            if (mark == "redirect")
+                refuse(path, "the overlay has it as renamed in place (redirect_dir), which berth does not write; this container was made by something else");
+            if (mark == "metacopy")
+                refuse(path,
+                       "the overlay has its attributes without its data (metacopy), which berth does not write; this container was made by something else");
             out.opaque |= mark == "opaque" && text == "y";
             out.whiteout |= mark == "whiteout";
         }

@@ -87,7 +87,8 @@ std::optional<FileConfig> read_config(int fd, const std::string& what) {
     std::string_view line(head, sizeof head);
     size_t line_end = line.find('\n');
     uint64_t size = 0;
-    if (!line.starts_with(magic) || line_end == line.npos || !parse_number(line.substr(magic.size(), line_end - magic.size()), size_limit, size)) return std::nullopt;
+    if (!line.starts_with(magic) || line_end == line.npos || !parse_number(line.substr(magic.size(), line_end - magic.size()), size_limit, size))
+        return std::nullopt;
     std::string text(size, '\0');
     if (!sys::pread_exact(fd, text.data(), text.size(), start + line_end + 1, what)) return std::nullopt;
     return parse(text);

@@ -29,7 +29,8 @@ constexpr const char* writing = "writing a squashfs file";
 
 class Flattener {
   public:
-    Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd, const std::string& what, const Copied& copied);
+    Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd, const std::string& what,
+              const Copied& copied);
     void write(const std::vector<AddedFile>& added);
 
   private:
@@ -134,7 +135,8 @@ void Flattener::add_nodes() {
         const Node& node = tree_.nodes[i];
         if (!S_ISDIR(node.mode)) continue;
         for (uint64_t at = node.first; at < node.first + node.count; ++at)
-            if (NewInode* child = inodes_[tree_.children[at].node]) inodes_[i]->children->emplace_hint(inodes_[i]->children->end(), tree_.name(tree_.children[at]), child);
+            if (NewInode* child = inodes_[tree_.children[at].node])
+                inodes_[i]->children->emplace_hint(inodes_[i]->children->end(), tree_.name(tree_.children[at]), child);
     }
 }
 
@@ -157,7 +159,8 @@ void Flattener::fill_file(NewInode& inode, const Node& node) {
         if (!repacker_) repacker_.emplace(file_, layers_, infos_, format_, what_);
         return repacker_->add(*inode.file, tree_, node);
     }
-    std::vector<uint32_t> blocks(tree_.blocks.begin() + static_cast<ptrdiff_t>(node.first), tree_.blocks.begin() + static_cast<ptrdiff_t>(node.first + node.count));
+    std::vector<uint32_t> blocks(tree_.blocks.begin() + static_cast<ptrdiff_t>(node.first),
+                                 tree_.blocks.begin() + static_cast<ptrdiff_t>(node.first + node.count));
     bool stored = std::any_of(blocks.begin(), blocks.end(), [](uint32_t block) { return (block & block_size_mask) > 0; });
     StoredFile& file = *inode.file;
     file.size = node.size;

@@ -83,8 +83,10 @@ Extent find_sif_partition(int fd, const std::string& what) {
         file.refuse(cat("it has no system partition", others.empty() ? "" : cat(", only: ", others)));
     }
     if (primary->file_system != file_system_squashfs)
-        file.refuse(cat("its system partition is ", file_system_name(primary->file_system), ", not squashfs; make it again as a plain image with apptainer build"));
-    if (primary->offset < static_cast<int64_t>(sizeof(Header)) || primary->size <= 0 || primary->offset > file.size || primary->size > file.size - primary->offset)
+        file.refuse(
+            cat("its system partition is ", file_system_name(primary->file_system), ", not squashfs; make it again as a plain image with apptainer build"));
+    if (primary->offset < static_cast<int64_t>(sizeof(Header)) || primary->size <= 0 || primary->offset > file.size ||
+        primary->size > file.size - primary->offset)
         file.refuse("its system partition is not within the file; fetch or make it again");
     return {static_cast<uint64_t>(primary->offset), static_cast<uint64_t>(primary->size)};
 }

@@ -37,7 +37,8 @@ struct Super {
     uint64_t fragment_table = 0;
 };
 
-/// Reads and checks the superblock and sets `file.size`, which before is the space there is (0: all of the file). Throws Error for another version, an unsupported codec, or a truncated file.
+/// Reads and checks the superblock and sets `file.size`, which before is the space there is (0: all of the file). Throws Error for another version, an
+/// unsupported codec, or a truncated file.
 Super read_super(SquashFile& file);
 
 }  // namespace berth::squash

@@ -54,8 +54,8 @@ class LayerWriter {
     /// Throws Error when `existing` is missing or a directory. A link to a symlink shares the symlink.
     void add_hardlink(std::string_view path, std::string_view existing);
 
-    /// A regular file: begin, then exactly its bytes by append / append_zeros (sparse), then end. `size` is how many are to come, 0 where that is not known: what
-    /// is executable, an ELF file by its first bytes and no larger than largest_program is stored as it is, since starting it is then reading alone.
+    /// A regular file: begin, then exactly its bytes by append / append_zeros (sparse), then end. `size` is how many are to come, 0 where that is not known:
+    /// what is executable, an ELF file by its first bytes and no larger than largest_program is stored as it is, since starting it is then reading alone.
     void begin_file(std::string_view path, const Attributes& attributes, uint64_t size = 0);
     void append(const void* data, size_t size);
     void append_zeros(uint64_t size);

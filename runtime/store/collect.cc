@@ -200,11 +200,14 @@ Removed remove_image(const Store& store, const std::string& digest) {
     Fd turn = store.hold_off_pulls(true);
     Inventory inventory = take_inventory(store);
     auto image = std::find_if(inventory.images.begin(), inventory.images.end(), [&](const StoredImage& one) { return one.digest == digest; });
-    if (image == inventory.images.end()) throw Error(cat("image ", printable(digest), ": not in the store ", printable(store.path()), "; berth images lists what is"));
+    if (image == inventory.images.end())
+        throw Error(cat("image ", printable(digest), ": not in the store ", printable(store.path()), "; berth images lists what is"));
     Remover remover(store, false);
     if (!image->pins.empty())
-        throw Error(cat("removing the image ", digest, ": the container kept at ", printable(image->pins.front(), 4096), " is made of it; remove that first with berth rm"));
-    if (!remover.image(inventory, *image)) throw Error(cat("removing the image ", digest, ": it is in use by a running container; try again when that has ended"));
+        throw Error(cat("removing the image ", digest, ": the container kept at ", printable(image->pins.front(), 4096),
+                        " is made of it; remove that first with berth rm"));
+    if (!remover.image(inventory, *image))
+        throw Error(cat("removing the image ", digest, ": it is in use by a running container; try again when that has ended"));
     Remainder rest(inventory);
     rest.remove(*image);
     remover.layers(inventory, rest);

@@ -81,7 +81,8 @@ void Taking::take_layers() {
 void Taking::take_images() {
     for (const std::string& name : names_in(store_.directory("images").get()))
         if (name.size() == hex_length && is_hex(name)) out_.images.push_back(image(name));
-    std::sort(out_.images.begin(), out_.images.end(), [](const StoredImage& a, const StoredImage& b) { return std::tie(b.used, a.digest) < std::tie(a.used, b.digest); });
+    std::sort(out_.images.begin(), out_.images.end(),
+              [](const StoredImage& a, const StoredImage& b) { return std::tie(b.used, a.digest) < std::tie(a.used, b.digest); });
     for (const StoredImage& image : out_.images)
         for (size_t layer : image.layers) ++out_.layers[layer].images;
 }

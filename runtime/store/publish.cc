@@ -120,7 +120,8 @@ void Store::put_list(const std::string& list, const std::string& digest) const {
 void Store::make_refs_directory(const plan::Reference& reference) const {
     Fd at = directory("refs");
     for (const std::string& part : split(refs_directory(reference).substr(5), '/')) {
-        if (::mkdirat(at.get(), part.c_str(), 0700) != 0 && errno != EEXIST) throw SysError(cat("creating ", printable(shown(refs_directory(reference)), 4096)));
+        if (::mkdirat(at.get(), part.c_str(), 0700) != 0 && errno != EEXIST)
+            throw SysError(cat("creating ", printable(shown(refs_directory(reference)), 4096)));
         at = sys::open_beneath(at.get(), part, O_RDONLY | O_DIRECTORY);
     }
 }

@@ -45,7 +45,8 @@ Fd open_root(const std::string& path) {
 void check_owner(int root, const std::string& path) {
     struct stat st = sys::stat_of(root, path);
     if (st.st_uid != ::geteuid())
-        throw Error(cat("store ", printable(path), ": belongs to uid ", st.st_uid, ", not to you (uid ", ::geteuid(), "); set store.path to a directory of your own"));
+        throw Error(
+            cat("store ", printable(path), ": belongs to uid ", st.st_uid, ", not to you (uid ", ::geteuid(), "); set store.path to a directory of your own"));
     if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         throw Error(cat("store ", printable(path), ": can be written by other users, who could change images; run chmod go-w ", printable(path)));
 }
@@ -140,7 +141,9 @@ Fd Store::open_index(const std::string& digest) const {
 std::vector<Fd> Store::open_layers(const squash::Index& index) const {
     std::vector<Fd> out;
     for (const squash::LayerInfo& layer : index.layers()) {
-        if (layer.name.empty() || layer.name.find('/') != layer.name.npos) throw Error(cat("store ", printable(path_), ": an index names the layer \"", printable(layer.name), "\", which is no name of a layer; run berth verify --repair"));
+        if (layer.name.empty() || layer.name.find('/') != layer.name.npos)
+            throw Error(cat("store ", printable(path_), ": an index names the layer \"", printable(layer.name),
+                            "\", which is no name of a layer; run berth verify --repair"));
         out.push_back(open_if_here(root_.get(), cat("layers/", layer.name), O_RDONLY));
         if (!out.back()) throw Error(cat("layer ", printable(shown("layers/" + layer.name)), ": missing from the store; pull the image again"));
     }

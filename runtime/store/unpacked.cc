@@ -74,7 +74,8 @@ std::string file_key(int fd) {
     std::string key = "sha256:";
     for (uint64_t& round = facts[0]; round < 4; ++round) {
         char part[17];
-        std::snprintf(part, sizeof part, "%016llx", static_cast<unsigned long long>(squash::format::hash({reinterpret_cast<const char*>(facts), sizeof facts})));
+        std::snprintf(part, sizeof part, "%016llx",
+                      static_cast<unsigned long long>(squash::format::hash({reinterpret_cast<const char*>(facts), sizeof facts})));
         key += part;
     }
     return key;

@@ -66,7 +66,8 @@ PlugStackConfig=/etc/slurm/plugstack.conf
 GresTypes=gpu
 TaskProlog=/etc/slurm/task_prolog
 TaskEpilog=/etc/slurm/task_epilog
-NodeName=n[1-$nodes] NodeHostname=box NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + nodes))] CPUs=16 RealMemory=8000 Gres=gpu:h100:2,gpu:1g.10gb:2 State=UNKNOWN
+NodeName=n[1-$nodes] NodeHostname=box NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + nodes))] CPUs=16 RealMemory=8000 \\
+  Gres=gpu:h100:2,gpu:1g.10gb:2 State=UNKNOWN
 PartitionName=main Nodes=n[1-$nodes] Default=YES MaxTime=INFINITE OverSubscribe=YES:16 State=UP
 END
 }

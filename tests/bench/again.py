@@ -150,7 +150,8 @@ def main():
         seconds, requests, cold = measure(os.path.abspath(options.pull), registry, work, options.runs)
     milliseconds = {name: 1000 * value for name, value in seconds.items()}
     checks = {
-        f"again: {milliseconds['again']:.1f} ms, a HEAD alone {milliseconds['HEAD']:.1f} ms (at most 20 ms more)": milliseconds["again"] <= milliseconds["HEAD"] + 20,
+        f"again: {milliseconds['again']:.1f} ms, a HEAD alone {milliseconds['HEAD']:.1f} ms (at most 20 ms more)":
+            milliseconds["again"] <= milliseconds["HEAD"] + 20,
         f"again: {', '.join(requests['again'])} (one HEAD)": [line.split()[0] for line in requests["again"]] == ["HEAD"],
         f"derived: {milliseconds['derived']:.1f} ms, its layer alone {milliseconds['alone']:.1f} ms (at most 1.2 times and 50 ms)":
             milliseconds["derived"] <= 1.2 * milliseconds["alone"] + 50,

@@ -48,7 +48,8 @@ def start_registry(folder, port, tls=""):
     """docker-registry on a port of the loopback address; all of them serve the same images."""
     config = os.path.join(folder, f"registry-{port}.yml")
     with open(config, "w", encoding="ascii") as file:
-        file.write(f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {folder}/registry}}}}\nhttp: {{addr: '127.0.0.1:{port}'{tls}}}\n")
+        file.write(f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {folder}/registry}}}}\n"
+                   f"http: {{addr: '127.0.0.1:{port}'{tls}}}\n")
     process = subprocess.Popen(["docker-registry", "serve", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for _ in range(100):
         try:

@@ -2,8 +2,8 @@
 """Reading inside an image: our file server, alone and under the overlay, beside an unpacked directory, the kernel's squashfs and squashfuse_ll.
 
 usage: io.py BERTH_PULL SERVE [--scale S] [--runs N] [--cache DIR] [--json FILE]; as root (the kernel's squashfs needs it), the rest runs as the
-ordinary user --user. Every measurement is of a fresh mount, with the image's file in the page cache; "again" is the same once more on that mount. The mounts take
-turns, and the figures are medians of one run; the ratios are to the kernel's squashfs.
+ordinary user --user. Every measurement is of a fresh mount, with the image's file in the page cache; "again" is the same once more on that mount. The mounts
+take turns, and the figures are medians of one run; the ratios are to the kernel's squashfs.
 """
 import argparse
 import contextlib

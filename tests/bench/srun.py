@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What a container adds to a step: `srun true` plain and contained in turns, in one allocation, with 1 and with 8 tasks on the node; medians and differences.
 
-usage, as an ordinary user where a Slurm with berth runs: salloc -N1 -n8 python3 srun.py IMAGE [RUNS]; IMAGE is in the store of the node or can be pulled. It is asked
-for by its tag and, where `berth inspect` on the node tells it, by its digest, of which no registry is asked.
+usage, as an ordinary user where a Slurm with berth runs: salloc -N1 -n8 python3 srun.py IMAGE [RUNS]; IMAGE is in the store of the node or can be pulled. It
+is asked for by its tag and, where `berth inspect` on the node tells it, by its digest, of which no registry is asked.
 """
 import json
 import os
@@ -45,7 +45,8 @@ def main():
         base = statistics.median(times["plain"])
         for name, values in times.items():
             median = statistics.median(values)
-            print(f"{tasks} tasks, {name:10} {median:8.1f} ms  +{median - base:6.1f}   (min {min(values):.1f}, max {max(values):.1f}, {runs} runs, load {os.getloadavg()[0]:.1f})")
+            print(f"{tasks} tasks, {name:10} {median:8.1f} ms  +{median - base:6.1f}   "
+                  f"(min {min(values):.1f}, max {max(values):.1f}, {runs} runs, load {os.getloadavg()[0]:.1f})")
 
 
 if __name__ == "__main__":

@@ -36,7 +36,8 @@ class Scene:
             os.makedirs(os.path.join(self.root, name))
         shutil.copy(program, os.path.join(self.root, "bin", "inside"))
         self.small = self.layout("small", [])
-        self.large = self.layout("large", [[oci_layout.file(f"usr/lib/dir{i % 100}/file{i}", f"content {i}") for i in range(start, start + 3334)] for start in (0, 3334, 6668)])
+        self.large = self.layout("large", [[oci_layout.file(f"usr/lib/dir{i % 100}/file{i}", f"content {i}") for i in range(start, start + 3334)]
+            for start in (0, 3334, 6668)])
 
     def layout(self, name, more):
         folders = [oci_layout.directory(folder) for folder in FOLDERS]
@@ -71,7 +72,8 @@ def peers(scene):
         "ch-run, directory": ("ch-run", lambda: ["ch-run", scene.root, "--", *COMMAND]),
         "ch-run, squashfs": ("ch-run", lambda: ["ch-run", scene.squashfs(), "--", *COMMAND]),
         "crun": ("crun", lambda: ["crun", "--root", folder + "/crun", "--cgroup-manager=disabled", "run", "--bundle", scene.bundle(), "bench"]),
-        "podman": ("podman", lambda: ["podman", "--root", folder + "/podman", "--runroot", folder + "/podman-run", "run", "--rm", "--network=none", "--rootfs", scene.root, *COMMAND]),
+        "podman": ("podman", lambda: ["podman", "--root", folder + "/podman", "--runroot", folder + "/podman-run", "run", "--rm", "--network=none", "--rootfs",
+            scene.root, *COMMAND]),
     }
 
 
@@ -120,10 +122,12 @@ def print_times(commands, runs):
         for name, command in commands.items():
             times[name].append(once(command))
     clock = {name: statistics.median(wall for wall, _ in values) for name, values in times.items()}
-    print(f"{'':22}{'median ms':>10}{'min':>8}{'max':>8}{'CPU ms':>8}{'over host':>11}{'store / it':>12}   ({runs} runs in turns, load {os.getloadavg()[0]:.1f})")
+    print(f"{'':22}{'median ms':>10}{'min':>8}{'max':>8}{'CPU ms':>8}{'over host':>11}{'store / it':>12}   "
+          f"({runs} runs in turns, load {os.getloadavg()[0]:.1f})")
     for name, values in times.items():
         walls, cpu = [wall for wall, _ in values], statistics.median(cpu for _, cpu in values)
-        print(f"{name:22}{clock[name]:10.2f}{min(walls):8.2f}{max(walls):8.2f}{cpu:8.2f}{clock[name] - clock['host']:11.2f}{clock['berth, store'] / clock[name]:12.2f}")
+        print(f"{name:22}{clock[name]:10.2f}{min(walls):8.2f}{max(walls):8.2f}{cpu:8.2f}"
+              f"{clock[name] - clock['host']:11.2f}{clock['berth, store'] / clock[name]:12.2f}")
 
 
 def print_phases(commands, runs):
@@ -149,7 +153,8 @@ def print_calls(commands):
     counts = {}
     for name in [name for name in commands if name in ("bwrap", "berth, store")]:
         with tempfile.NamedTemporaryFile("r") as log:
-            subprocess.run(["strace", "-f", "-c", "-U", "name,calls", "-o", log.name, *commands[name]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+            subprocess.run(["strace", "-f", "-c", "-U", "name,calls", "-o", log.name, *commands[name]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                check=False)
             counts[name] = {call: int(number) for call, number in re.findall(r"^(\w+) +(\d+)$", log.read(), re.MULTILINE) if call != "total"}
     print("\nsystem calls, by strace -f -c (what waits for a tracer may repeat itself)")
     for name, calls in counts.items():

@@ -90,7 +90,8 @@ class Scene:
 
     def by_import(self, layout):
         image = layout.parent / "x.sqsh"
-        self.checked(self.build / "berth", "import", "-o", image, f"oci:{layout}:x", env={"PATH": os.environ["PATH"], "BERTH_STORE_PATH": str(self.folder / "store"), "HOME": "/nonexistent"})
+        self.checked(self.build / "berth", "import", "-o", image, f"oci:{layout}:x",
+            env={"PATH": os.environ["PATH"], "BERTH_STORE_PATH": str(self.folder / "store"), "HOME": "/nonexistent"})
         # unsquashfs gives setuid bits and devices to root alone; it is root here.
         self.checked("unsquashfs", "-no-progress", "-quiet", "-d", layout.parent / "import", image)
         return below_t(self.listed(layout.parent / "import"))
@@ -103,7 +104,8 @@ class Scene:
 
 def differing(expected, got, fields):
     """The fields that differ; what one of them could not read says nothing."""
-    return [name for name in fields if expected[name] != got[name] and "unreadable" not in (expected[name], got[name]) and ["unreadable"] not in (expected[name], got[name])]
+    return [name for name in fields if expected[name] != got[name] and "unreadable" not in (expected[name], got[name])
+        and ["unreadable"] not in (expected[name], got[name])]
 
 
 def compare(expected, got, fields, exceptions):

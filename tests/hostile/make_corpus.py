@@ -36,7 +36,8 @@ def manifests():
     image = {"schemaVersion": 2, "mediaType": OCI + "manifest.v1+json", "config": descriptor(OCI + "config.v1+json", data="e30gICAgIA=="),
              "layers": [descriptor(OCI + "layer.v1.tar+gzip"), descriptor(OCI + "layer.v1.tar+zstd")], "annotations": {"a": "b"}}
     docker = {"schemaVersion": 2, "config": descriptor("application/vnd.docker.container.image.v1+json"),
-              "layers": [descriptor("application/vnd.docker.image.rootfs.diff.tar.gzip"), descriptor("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip", urls=["http://x/"])]}
+              "layers": [descriptor("application/vnd.docker.image.rootfs.diff.tar.gzip"),
+                  descriptor("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip", urls=["http://x/"])]}
     index = {"schemaVersion": 2, "manifests": [descriptor(OCI + "manifest.v1+json", platform={"os": "linux", "architecture": "amd64"}),
                                                descriptor(DOCKER + "v2+json", platform={"os": "linux", "architecture": "arm64", "variant": "v8"})]}
     config = {"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": [DIGEST, DIGEST]},
@@ -61,11 +62,13 @@ def logins():
 def sites():
     commented = (Path(__file__).parent.parent.parent / "conf" / "berth.conf").read_text()
     keys = "\n".join(line.removeprefix("#") for line in commented.splitlines() if line.startswith(("#", "[")) and not line.startswith("# "))
-    return [keys, '[registry."host:5000"]\nplain_http = true\nca = "/x"\nmirror = ["a", "b:1"]\n[limits]\nstore_size = "2G"\n', "BERTH_STORE_PATH=/x\nBERTH_MOUNT_THREADS=4\nBERTH_DEFAULTS_WRITABLE=yes"]
+    return [keys, '[registry."host:5000"]\nplain_http = true\nca = "/x"\nmirror = ["a", "b:1"]\n[limits]\nstore_size = "2G"\n',
+        "BERTH_STORE_PATH=/x\nBERTH_MOUNT_THREADS=4\nBERTH_DEFAULTS_WRITABLE=yes"]
 
 
 def options():
-    return ["container-image=debian\ncontainer-mounts=/a:/b:ro+noexec,./c,tmpfs:/t,umount:/u\ncontainer-workdir=/w", "container-image=./x.sqsh\ncontainer-name=n:auto\ncontainer-env=A,B",
+    return ["container-image=debian\ncontainer-mounts=/a:/b:ro+noexec,./c,tmpfs:/t,umount:/u\ncontainer-workdir=/w",
+        "container-image=./x.sqsh\ncontainer-name=n:auto\ncontainer-env=A,B",
             "container-remap-root=\nno-container-mount-home=", "/a\\:b:/c,/d\\,e:/f:rbind"]
 
 
@@ -78,9 +81,11 @@ def packets(kind, records):
 
 def messages():
     environment = [("env", "A=b"), ("env", "PATH=/bin")]
-    step = [("option:container-image", "debian"), ("option:container-mounts", "/a:/b"), ("job", "7"), ("step", "0"), ("node", "n1"), ("uid", "1000"), ("gid", "1000"),
+    step = [("option:container-image", "debian"), ("option:container-mounts", "/a:/b"), ("job", "7"), ("step", "0"), ("node", "n1"), ("uid", "1000"),
+        ("gid", "1000"),
             ("cwd", "/home"), ("batch-script", "")]
-    return [packets(1, step + environment), packets(3, [("local-id", "3")] + environment), packets(5, [("workdir", "/w"), ("seccomp", "12345678"), ("set", "A=b"), ("unset", "B")]),
+    return [packets(1, step + environment), packets(3, [("local-id", "3")] + environment),
+        packets(5, [("workdir", "/w"), ("seccomp", "12345678"), ("set", "A=b"), ("unset", "B")]),
             packets(6, [("line", "it failed"), ("exit-code", "125"), ("shown", "1")]), packets(2, []) + packets(4, [("text", "pulling")])]
 
 
@@ -94,7 +99,8 @@ def special(name, kind, **more):
 
 def odd_entries():
     return [directory("d/"), file("d/f", "content"), symlink("s", "d"), file("s/through", "x"), hardlink("h", "d/f"), whiteout("d/gone"), opaque("d"),
-            special("p", tarfile.FIFOTYPE), special("c", tarfile.CHRTYPE, devmajor=1, devminor=3), special("x", tarfile.REGTYPE, mtime=1.5, uid=1 << 22, pax_headers={"SCHILY.xattr.user.a": "v"})]
+            special("p", tarfile.FIFOTYPE), special("c", tarfile.CHRTYPE, devmajor=1, devminor=3),
+                special("x", tarfile.REGTYPE, mtime=1.5, uid=1 << 22, pax_headers={"SCHILY.xattr.user.a": "v"})]
 
 
 def tar_as(form):
@@ -151,9 +157,11 @@ def squashfs():
     with tempfile.TemporaryDirectory() as folder:
         tree(f"{folder}/tree")
         plain = ["-noI", "-noD", "-noF", "-noX"]
-        for how in (["-comp", "gzip"] + plain, ["-comp", "gzip", "-no-fragments"] + plain, ["-comp", "gzip"], ["-comp", "zstd"], ["-comp", "xz"], ["-comp", "lz4"], ["-comp", "lzo"]):
+        for how in (["-comp", "gzip"] + plain, ["-comp", "gzip", "-no-fragments"] + plain, ["-comp", "gzip"], ["-comp", "zstd"], ["-comp", "xz"],
+            ["-comp", "lz4"], ["-comp", "lzo"]):
             image = f"{folder}/image"
-            subprocess.run(["mksquashfs", f"{folder}/tree", image, "-noappend", "-quiet", "-no-progress", "-nopad", "-b", "4096", "-all-time", "0", "-mkfs-time", "0", "-all-root", *how], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(["mksquashfs", f"{folder}/tree", image, "-noappend", "-quiet", "-no-progress", "-nopad", "-b", "4096", "-all-time", "0",
+                "-mkfs-time", "0", "-all-root", *how], check=True, stdout=subprocess.DEVNULL)
             out.append(Path(image).read_bytes())
     return out
 
@@ -175,8 +183,10 @@ def stored(program):
                    special("x", tarfile.REGTYPE, pax_headers={"SCHILY.xattr.user.a": "v"})]
         layout.publish(layout.image([tar(entries), tar([file("d/new", "x")])], {"Env": ["A=b"], "Cmd": ["/d/f"]}))
         subprocess.run([program, "--store", f"{folder}/store", f"oci:{folder}/layout"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        subprocess.run([program, "import", "--store", f"{folder}/store", "-o", f"{folder}/x.sqsh", f"oci:{folder}/layout"], check=True, stderr=subprocess.DEVNULL)
-        return next(Path(folder, "store", "images").glob("*/index")).read_bytes(), Path(folder, "x.sqsh").read_bytes().replace(folder.encode(), b"/".ljust(len(folder), b"x"))
+        subprocess.run([program, "import", "--store", f"{folder}/store", "-o", f"{folder}/x.sqsh", f"oci:{folder}/layout"], check=True,
+            stderr=subprocess.DEVNULL)
+        return next(Path(folder, "store", "images").glob("*/index")).read_bytes(), Path(folder, "x.sqsh").read_bytes().replace(folder.encode(),
+            b"/".ljust(len(folder), b"x"))
 
 
 def loader_cache(names):
@@ -198,15 +208,20 @@ def devices():
     cache = loader_cache(["libnvidia-ml.so.1", "libcuda.so.10", "libcuda.so.1"])
     node = [{"path": "/dev/x", "hostPath": "/dev/y", "permissions": "rw"}]
     links = {"hookName": "createContainer", "path": "/usr/bin/nvidia-ctk", "args": ["nvidia-ctk", "hook", "create-symlinks", "--link", "a::/usr/lib64/b"]}
-    edits = {"env": ["A=b"], "deviceNodes": node, "mounts": [{"hostPath": "/a", "containerPath": "/b", "options": ["ro"]}], "hooks": [links], "additionalGids": [1]}
+    edits = {"env": ["A=b"], "deviceNodes": node, "mounts": [{"hostPath": "/a", "containerPath": "/b", "options": ["ro"]}], "hooks": [links],
+        "additionalGids": [1]}
     spec = {"cdiVersion": "0.5.0", "kind": "vendor.com/gpu", "devices": [{"name": "0", "containerEdits": edits}]}
-    yaml = "cdiVersion: 0.6.0\nkind: vendor.com/gpu\ndevices:\n  - name: \"0\"\n    containerEdits:\n      deviceNodes: [{path: /dev/x, major: 1}]\n      env: ['A=b']\n"
+    yaml = "cdiVersion: 0.6.0\nkind: vendor.com/gpu\ndevices:\n  - name: \"0\"\n    containerEdits:\n" \
+           "      deviceNodes: [{path: /dev/x, major: 1}]\n      env: ['A=b']\n"
     return [(0, cache), (0, b"ld.so-1.7.0\0" + struct.pack("<I12x4x", 1) + cache),
-            (1, b"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n"), (1, b"Character devices:\n195 nvidia\n234 nvidia-caps\n\nBlock devices:\n8 sd\n"),
+            (1, b"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n"),
+                (1, b"Character devices:\n195 nvidia\n234 nvidia-caps\n\nBlock devices:\n8 sd\n"),
             (1, b"gpu0/gi7/access 66\ngpu0/gi7/ci0/access 67\n"), (1, b"Model: \t\t NVIDIA A100\nGPU UUID: \t GPU-1\nDevice Minor: \t 3\n"),
             (1, b"driver 570.86.15 12.8\ngpu 00000000:1B:00.0 0 GPU-a 9.0 nvidia mig\nslice 0 7 0 MIG-a\n"),
-            (2, b"NVIDIA_VISIBLE_DEVICES=0,GPU-1,0:1\nNVIDIA_DRIVER_CAPABILITIES=all\nNVIDIA_REQUIRE_CUDA=cuda>=12.4 brand=tesla,driver<571\nNVIDIA_IMEX_CHANNELS=0"),
-            (2, b"GPU-1 0 0 5 /dev/nvidia0\nCUDA_VISIBLE_DEVICES=5\nROCR_VISIBLE_DEVICES=5\nMELLANOX_VISIBLE_DEVICES=0,mlx5_0"), (2, b"CUDA_VERSION=9.0.176\nX=1"),
+            (2, b"NVIDIA_VISIBLE_DEVICES=0,GPU-1,0:1\nNVIDIA_DRIVER_CAPABILITIES=all\n"
+                b"NVIDIA_REQUIRE_CUDA=cuda>=12.4 brand=tesla,driver<571\nNVIDIA_IMEX_CHANNELS=0"),
+            (2, b"GPU-1 0 0 5 /dev/nvidia0\nCUDA_VISIBLE_DEVICES=5\nROCR_VISIBLE_DEVICES=5\nMELLANOX_VISIBLE_DEVICES=0,mlx5_0"),
+                (2, b"CUDA_VERSION=9.0.176\nX=1"),
             (3, json.dumps(spec).encode()), (4, yaml.encode()), (5, b"env\tA=b\nnode\t/a\t/b\nmount\t/a\t/b\tro\texec\nlink\t/a\tb\nlibraries\t/a\ncompat\n")]
 
 
@@ -216,7 +231,8 @@ def archives():
     config = json.dumps({"architecture": "amd64", "os": "linux", "config": {}, "rootfs": {"type": "layers", "diff_ids": [digest(layer)]}}).encode()
     name = digest(config).partition(":")[2]
     listed = [{"Config": f"{name}.json", "RepoTags": ["a:1"], "Layers": ["one/layer.tar"]}]
-    docker = tar([file("manifest.json", json.dumps(listed)), file(f"{name}.json", config), symlink("one/layer.tar", "../other/layer.tar"), file("other/layer.tar", layer)])
+    docker = tar([file("manifest.json", json.dumps(listed)), file(f"{name}.json", config), symlink("one/layer.tar", "../other/layer.tar"),
+        file("other/layer.tar", layer)])
     with tempfile.TemporaryDirectory() as folder:
         layout = Layout(f"{folder}/layout")
         layout.publish(layout.image([layer], {}))
@@ -229,7 +245,8 @@ def main():
     index, file_with_config = stored(program)
     images = squashfs()
     everything = {
-        "reference": references(), "manifest": [bytes([choice]) + json.dumps(value).encode() for choice, value in manifests()], "http": http(), "logins": logins(), "site": sites(),
+        "reference": references(), "manifest": [bytes([choice]) + json.dumps(value).encode() for choice, value in manifests()], "http": http(),
+            "logins": logins(), "site": sites(),
         "options": options(), "messages": messages(), "tar": tars(), "packed": packed(),
         "archive": [bytes([kind]) + data for kind, data in archives()], "squashfs": images + [sif(images[0]), file_with_config], "index": [index],
         "devices": [bytes([kind]) + data for kind, data in devices()],

@@ -64,7 +64,8 @@ def by_gnu_tar(*options):
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(f"{folder}/t")
         os.chmod(f"{folder}/t", 0o755)
-        for name, pieces, size in (("t/holes", range(0, 1 << 20, 1 << 16), (1 << 20) + 777), ("t/hole-first", [1 << 20], (1 << 20) + 5), ("t/hole-only", [], 1 << 20), ("t/hole-last", [0], 1 << 20)):
+        for name, pieces, size in (("t/holes", range(0, 1 << 20, 1 << 16), (1 << 20) + 777), ("t/hole-first", [1 << 20], (1 << 20) + 5),
+            ("t/hole-only", [], 1 << 20), ("t/hole-last", [0], 1 << 20)):
             with open(f"{folder}/{name}", "wb") as out:
                 for at in pieces:
                     out.seek(at)
@@ -105,11 +106,13 @@ def files(*names):
     return [d("t")] + [f(f"t/{name}", f"content of {name}") for name in names]
 
 
-BASE = [d("t"), d("t/d", 0o750), f("t/d/a", "lower a"), f("t/d/b", "lower b", mode=0o600), d("t/d/sub", 0o711), f("t/d/sub/c", "lower c"), s("t/link", "d/a"), f("t/file", "lower file")]
+BASE = [d("t"), d("t/d", 0o750), f("t/d/a", "lower a"), f("t/d/b", "lower b", mode=0o600), d("t/d/sub", 0o711), f("t/d/sub/c", "lower c"), s("t/link", "d/a"),
+    f("t/file", "lower file")]
 DEEP = "t" + "/d" * 120
 LONG = "n" * 100 + "/" + "m" * 200 + "/" + "o" * 255
 UTF8 = ["t/\u00e4\u00f6\u00fc", "t/a\u0308o\u0308", "t/\u65e5\u672c", "t/\U0001f40b"]
-ODD_NAMES = ["t/ blank", "t/line\nend", "t/back\\slash", "t/'quote\"", "t/-dash", "t/*", "t/\x01\x7f", "t/\udcff\udcfe", "t/\udcc3(", "t/...", "t/..x", "t/.w", "t/.whx"]
+ODD_NAMES = ["t/ blank", "t/line\nend", "t/back\\slash", "t/'quote\"", "t/-dash", "t/*", "t/\x01\x7f", "t/\udcff\udcfe", "t/\udcc3(", "t/...", "t/..x", "t/.w",
+    "t/.whx"]
 
 SEEN_LATER = "a parent without an entry has the time of unpacking there and 0 here"
 TOUCHED = "umoci changes the directory's time by what it makes or removes in it, and does not put it back"
@@ -166,37 +169,50 @@ CASES = {
     "type-symlink-to-directory": ([BASE, [d("t/link"), f("t/link/x")]], {}),
     "type-symlink-to-file": ([BASE, [f("t/link", "file now")]], {}),
     "type-file-to-fifo-and-back": ([BASE, [p("t/file")], [f("t/file", "again")]], {}),
-    "type-changes-in-one-layer": ([[d("t"), f("t/a"), d("t/a"), f("t/a/b"), s("t/c", "a"), f("t/c", "file"), d("t/e"), f("t/e/gone"), s("t/e", "a"), p("t/g"), f("t/g", "x")]], {}),
+    "type-changes-in-one-layer": ([[d("t"), f("t/a"), d("t/a"), f("t/a/b"), s("t/c", "a"), f("t/c", "file"), d("t/e"), f("t/e/gone"), s("t/e", "a"), p("t/g"),
+        f("t/g", "x")]], {}),
     "implied-directories": ([[d("t"), f("t/x/y/z", "deep")]], {"t": ("mtime", TOUCHED), "t/x": ("mtime", SEEN_LATER), "t/x/y": ("mtime", SEEN_LATER)}),
     "implied-over-directory": ([BASE, [f("t/d/sub/new", "x")], [d("t/d", 0o705, uid=3)], [f("t/d/more", "y")]], {}),
     "directory-attributes": ([BASE, [d("t/d", 0o1777, uid=5, gid=6, mtime=T + 9)], [f("t/unrelated")]], {}),
     "directory-twice": ([[d("t"), d("t/d", 0o700), f("t/d/a"), d("t/d", 0o755, mtime=T + 5)]], {}),
     "root-attributes": ([[d("./", 0o711), d("t"), f("t/a")], [d("./", 0o755), f("t/b")]], {}),
     "deep": ([[d("/".join(DEEP.split("/")[:n])) for n in range(1, 122)] + [f(DEEP + "/bottom", "x")]], {}),
-    "long-names-pax": ([[d("t"), f("t/" + LONG, "long", form=PAX), s("t/l", "q" * 4000, form=PAX), f("t/" + "z" * 255, form=PAX)]], {"t": ("mtime", TOUCHED), "t/" + "n" * 100: ("mtime", SEEN_LATER), "t/" + LONG.rpartition("/")[0]: ("mtime", SEEN_LATER)}),
-    "long-names-gnu": ([[d("t"), f("t/" + LONG, "long"), s("t/l", "q" * 4000), f("t/" + "z" * 255), h("t/h", "t/" + LONG)]], {"t": ("mtime", TOUCHED), "t/" + "n" * 100: ("mtime", SEEN_LATER), "t/" + LONG.rpartition("/")[0]: ("mtime", SEEN_LATER)}),
+    "long-names-pax": ([[d("t"), f("t/" + LONG, "long", form=PAX), s("t/l", "q" * 4000, form=PAX), f("t/" + "z" * 255, form=PAX)]],
+        {"t": ("mtime", TOUCHED), "t/" + "n" * 100: ("mtime", SEEN_LATER), "t/" + LONG.rpartition("/")[0]: ("mtime", SEEN_LATER)}),
+    "long-names-gnu": ([[d("t"), f("t/" + LONG, "long"), s("t/l", "q" * 4000), f("t/" + "z" * 255), h("t/h", "t/" + LONG)]],
+        {"t": ("mtime", TOUCHED), "t/" + "n" * 100: ("mtime", SEEN_LATER), "t/" + LONG.rpartition("/")[0]: ("mtime", SEEN_LATER)}),
     "long-names-ustar": ([[d("t"), d("t/" + "p" * 90), f("t/" + "p" * 90 + "/" + "f" * 99, form=USTAR)]], {}),
     "sparse-gnu": ([[by_gnu_tar("--format=gnu")]], BY_TAR),
     "sparse-0.0": ([[by_gnu_tar("--format=pax", "--sparse-version=0.0")]], BY_TAR),
     "sparse-0.1": ([[by_gnu_tar("--format=pax", "--sparse-version=0.1")]], BY_TAR),
     "sparse-1.0": ([[by_gnu_tar("--format=pax", "--sparse-version=1.0")]], BY_TAR),
-    "xattrs": ([[d("t"), x("t/a", {"user.one": "1", "user.two": "zwei \u00e4", "user.empty": ""}), x("t/b", {"user.one": "1"})], [x("t/b", {"user.other": "v" * 3000})]], {"t/a": ("xattrs", EMPTY)}),
-    "xattrs-dropped": ([[d("t"), x("t/a", {"user.kept": "1", "user.overlay.opaque": "y"})]], {"t/a": ("xattrs", "row 20: what overlayfs would obey is dropped")}),
-    "ids": ([[d("t"), f("t/a", uid=65535, gid=65536), f("t/b", uid=2097152, gid=2097151), f("t/c", uid=2**31, gid=2**32 - 2, form=PAX), f("t/e", uid=2**31, gid=2**31 - 1)]], {}),
-    "times": ([[d("t"), f("t/0", mtime=0), f("t/1", mtime=1), f("t/2", mtime=2**31 - 1), f("t/3", mtime=2**31), f("t/4", mtime=2**32 - 1), f("t/5", mtime=1.75, form=PAX)]], {}),
-    "times-outside": ([[d("t"), f("t/negative", mtime=-5), f("t/huge", mtime=2**33), f("t/pax", mtime=-1.5, form=PAX)]], {"t/negative": ("mtime", LIMITS), "t/huge": ("mtime", LIMITS), "t/pax": ("mtime", LIMITS)}),
-    "duplicates": ([[d("t"), f("t/a", "first"), f("t/a", "second"), f("t/./a", "third"), s("t/s", "x"), s("t/s", "y"), f("t/b", "1"), h("t/b2", "t/b"), f("t/b", "2")]], {}),
+    "xattrs": ([[d("t"), x("t/a", {"user.one": "1", "user.two": "zwei \u00e4", "user.empty": ""}), x("t/b", {"user.one": "1"})],
+        [x("t/b", {"user.other": "v" * 3000})]], {"t/a": ("xattrs", EMPTY)}),
+    "xattrs-dropped": ([[d("t"), x("t/a", {"user.kept": "1", "user.overlay.opaque": "y"})]],
+        {"t/a": ("xattrs", "row 20: what overlayfs would obey is dropped")}),
+    "ids": ([[d("t"), f("t/a", uid=65535, gid=65536), f("t/b", uid=2097152, gid=2097151), f("t/c", uid=2**31, gid=2**32 - 2, form=PAX),
+        f("t/e", uid=2**31, gid=2**31 - 1)]], {}),
+    "times": ([[d("t"), f("t/0", mtime=0), f("t/1", mtime=1), f("t/2", mtime=2**31 - 1), f("t/3", mtime=2**31), f("t/4", mtime=2**32 - 1),
+        f("t/5", mtime=1.75, form=PAX)]], {}),
+    "times-outside": ([[d("t"), f("t/negative", mtime=-5), f("t/huge", mtime=2**33), f("t/pax", mtime=-1.5, form=PAX)]],
+        {"t/negative": ("mtime", LIMITS), "t/huge": ("mtime", LIMITS), "t/pax": ("mtime", LIMITS)}),
+    "duplicates": ([[d("t"), f("t/a", "first"), f("t/a", "second"), f("t/./a", "third"), s("t/s", "x"), s("t/s", "y"), f("t/b", "1"), h("t/b2", "t/b"),
+        f("t/b", "2")]], {}),
     "spellings": ([[d("./t/"), f("./t/a"), f("/t/b"), f("t//c"), f("t/./d"), f("t/x/../e"), d("t/x//"), h("t/ha", "./t//a"), f("//t/g")]], {}),
     "no-entries": ([files("a"), [], files("b"), []], {}),
-    "modes": ([[d("t"), f("t/0", mode=0), f("t/7777", mode=0o7777), f("t/suid", mode=0o4755), f("t/sgid", mode=0o2755), d("t/sticky", 0o1777), d("t/none", 0), f("t/none/x"), f("t/w", mode=0o222)]], {}),
+    "modes": ([[d("t"), f("t/0", mode=0), f("t/7777", mode=0o7777), f("t/suid", mode=0o4755), f("t/sgid", mode=0o2755), d("t/sticky", 0o1777), d("t/none", 0),
+        f("t/none/x"), f("t/w", mode=0o222)]], {}),
     "fifos": ([[d("t"), p("t/p", mode=0o622), p("t/q")], [wh("t/q")]], {}),
-    "devices": ([[d("t"), entry("t/c", tarfile.CHRTYPE, devmajor=1, devminor=3), entry("t/b", tarfile.BLKTYPE, devmajor=7, devminor=0), f("t/a")]], {"t/c": ("absent", NO_DEVICES), "t/b": ("absent", NO_DEVICES)}),
+    "devices": ([[d("t"), entry("t/c", tarfile.CHRTYPE, devmajor=1, devminor=3), entry("t/b", tarfile.BLKTYPE, devmajor=7, devminor=0), f("t/a")]],
+        {"t/c": ("absent", NO_DEVICES), "t/b": ("absent", NO_DEVICES)}),
     "names-utf8": ([[d("t")] + [f(name, name, form=PAX) for name in UTF8]], {}),
     "names-odd": ([[d("t")] + [f(name, "x") for name in ODD_NAMES]], {}),
     "many-entries": ([[d("t"), d("t/many")] + [f(f"t/many/{n:05}", str(n)) for n in range(10_000)], [wh("t/many/05000"), f("t/many/10000", "one more")]], {}),
     "sizes": ([[d("t")] + [f(f"t/{size}", noise(size)) for size in (0, 1, 511, 512, 513, 4096, 131071, 131072, 131073, 262144, 400_000)]], {}),
-    "same-content": ([[d("t")] + [f(f"t/{n}", noise(200_000)) for n in range(3)] + [f("t/tail", "same tail")], [f("t/again", noise(200_000)), f("t/tail2", "same tail")]], {}),
-    "many-layers": ([[d("t"), f("t/shared", "0")]] + [[f("t/shared", str(n)), f(f"t/own-{n}", str(n))] + ([wh(f"t/own-{n - 1}")] if n % 3 == 0 else []) for n in range(1, 120)], {}),
+    "same-content": ([[d("t")] + [f(f"t/{n}", noise(200_000)) for n in range(3)] + [f("t/tail", "same tail")],
+        [f("t/again", noise(200_000)), f("t/tail2", "same tail")]], {}),
+    "many-layers": ([[d("t"), f("t/shared", "0")]] + [[f("t/shared", str(n)), f(f"t/own-{n}", str(n))] + ([wh(f"t/own-{n - 1}")] if n % 3 == 0 else [])
+        for n in range(1, 120)], {}),
     "through-own-symlink": ([[d("t"), d("t/real"), s("t/s", "real"), f("t/s/x", "through"), d("t/abs"), s("t/a", "/t/abs"), f("t/a/y", "through")]], {}),
     "through-lower-symlink": ([[d("t"), d("t/real"), s("t/s", "real")], [f("t/s/x", "x")]], {"*": ("tree", REAL_TARGET)}),
     "v7": ([[d("t"), v7("t/old", b"x"), v7("t/dir/"), f("t/dir/a")]], {}),

@@ -63,7 +63,9 @@ TEST_CASE("each scene of GPUs has exactly its files in the container", "[kernel]
         scene.host(host);
         FakeImage image;
         plan::Additions additions = asked(host, image, scene.image, scene.job);
-        Outcome seen = in_container(plan_on(host, additions), fill_sample, [] { return cat(nodes_text(found_below("/dev")), "|", proc_text(found_below("/proc/driver/nvidia")), "|", wrong_nodes()); });
+        Outcome seen = in_container(plan_on(host, additions), fill_sample, [] {
+            return cat(nodes_text(found_below("/dev")), "|", proc_text(found_below("/proc/driver/nvidia")), "|", wrong_nodes());
+        });
         CHECK(seen.error == "");
         CHECK(seen.text == cat(scene.nodes, "|", scene.proc, "|"));
     }
@@ -84,13 +86,14 @@ TEST_CASE("libraries of the driver are there, linked, and known to the loader; p
             std::string cached;
             for (const plan::CachedLibrary& library : plan::parse_loader_cache(slurp("/etc/ld.so.cache"), "cache").libraries)
                 if (library.name.starts_with("libcuda")) cached += library.path + " ";
-            return in_order({slurp(folder + "libcuda.so.1"), std::filesystem::read_symlink(folder + "libcuda.so"), cached, slurp("/usr/bin/nvidia-smi"), write_to("/usr/bin/nvidia-smi", "x"),
-                             slurp("/proc/driver/nvidia/params")});
+            return in_order({slurp(folder + "libcuda.so.1"), std::filesystem::read_symlink(folder + "libcuda.so"), cached, slurp("/usr/bin/nvidia-smi"),
+                             write_to("/usr/bin/nvidia-smi", "x"), slurp("/proc/driver/nvidia/params")});
         });
     });
     CHECK(seen.error == "");
     CHECK(seen.text ==
-          "libcuda.so.570.86.15 libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15 /usr/lib/x86_64-linux-gnu/libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so  smi "
+          "libcuda.so.570.86.15 libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15 /usr/lib/x86_64-linux-gnu/libcuda.so.1 "
+          "/usr/lib/x86_64-linux-gnu/libcuda.so  smi "
           "Read-only file system ResmanDebugLevel: 4294967295\nModifyDeviceFiles: 0\nDeviceFileUID: 0\n");
 }
 
@@ -100,7 +103,8 @@ TEST_CASE("an image with musl has the folder of the libraries named for its load
     eight(host, false);
     FakeImage image;
     image.file("/etc/alpine-release", "3.20\n");
-    Outcome seen = in_container(plan_on(host, asked(host, image, {"NVIDIA_VISIBLE_DEVICES=0"}, {})), fill_sample, [] { return slurp("/etc/ld-musl-x86_64.path") + slurp("/usr/lib64/libcuda.so.1"); });
+    Outcome seen = in_container(plan_on(host, asked(host, image, {"NVIDIA_VISIBLE_DEVICES=0"}, {})), fill_sample,
+                                [] { return slurp("/etc/ld-musl-x86_64.path") + slurp("/usr/lib64/libcuda.so.1"); });
     CHECK(seen.error == "");
     CHECK(seen.text == "/lib\n/usr/local/lib\n/usr/lib\n/usr/lib64\nlibcuda.so.570.86.15");
 }

@@ -1,20 +1,16 @@
 // The end of containers, wanted and not: kills at any time, tasks that stay, data that is damaged.
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <filesystem>
 #include <random>
-#include <thread>
 
+#include "runtime/base/channel.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -71,39 +67,6 @@ pid_t lasting_task(const StartedContainer& container, const char* word) {
     return task;
 }
 
-void send_fds(int socket, int first, int second) {
-    char byte = 'x';
-    iovec part{&byte, 1};
-    alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(2 * sizeof(int));
-    int fds[2] = {first, second};
-    memcpy(CMSG_DATA(header), fds, sizeof fds);
-    if (::sendmsg(socket, &message, 0) != 1) throw SysError("sending descriptors");
-}
-
-std::pair<Fd, Fd> receive_fds(int socket) {
-    char byte;
-    iovec part{&byte, 1};
-    alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    if (::recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1) throw SysError("receiving descriptors");
-    int fds[2];
-    memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fds);
-    return {Fd(fds[0]), Fd(fds[1])};
-}
-
 void fill_many(squash::LayerWriter& writer) {
     fill_sample(writer);
     for (int i = 0; i < 2000; ++i) add_file(writer, cat("dir", i % 40, "/file", i), std::string(3000, 'x'));
@@ -154,17 +117,17 @@ TEST_CASE("hostile row 65: when the server is killed its tasks get errors and do
     NEED_CONTAINERS();
     ContainerImage image = make_image(fill_many);
     Outcome seen = as_user([&] {
-        int ends[2];
-        if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) throw SysError("making a pair of sockets");
-        Fd mine(ends[0]), others(ends[1]);
+        auto [mine, others] = make_channel();
         pid_t server = ::fork();
         if (server == 0) {
             StartedContainer container = start_container(plan_for(), std::move(image), {});
-            send_fds(others.get(), container.user_namespace.get(), container.mount_namespace.get());
+            send_message(others.get(), {}, {container.user_namespace.get(), container.mount_namespace.get()});
             for (;;) ::pause();
         }
         StartedContainer container;
-        std::tie(container.user_namespace, container.mount_namespace) = receive_fds(mine.get());
+        auto received = receive_message(mine.get());
+        container.user_namespace = std::move(received->descriptors.at(0));
+        container.mount_namespace = std::move(received->descriptors.at(1));
         container.workdir = "/etc";
         return run_task(container, [&] {
             std::string text = in_order({slurp("hello"), cat(getuid()), status_line("CapEff"), status_line("CapBnd")});
@@ -173,12 +136,13 @@ TEST_CASE("hostile row 65: when the server is killed its tasks get errors and do
             for (int i = 0; i < 200 && ::kill(server, 0) == 0 && status_line("State", cat("/proc/", server, "/status"))[0] != 'Z'; ++i)
                 std::this_thread::sleep_for(10ms);
             Fd fd(::open("/dir1/file1", O_RDONLY | O_CLOEXEC));
-            return text + " " + (fd ? "opened" : reason(errno));
+            // The second is of a request that was under way when the last thread of the server went.
+            return text + " " + (fd ? "opened" : errno == ENOTCONN || errno == ECONNABORTED ? "no server" : reason(errno));
         });
     });
     CHECK_FALSE(seen.hung);
     CHECK(seen.error == "");
-    CHECK(seen.text == cat("hello\n ", test_uid(), " 0000000000000000 0000000000000000 Transport endpoint is not connected"));
+    CHECK(seen.text == cat("hello\n ", test_uid(), " 0000000000000000 0000000000000000 no server"));
 }
 
 TEST_CASE("the end of a container takes every process of it", "[kernel][lifecycle]") {
@@ -201,80 +165,6 @@ TEST_CASE("the end of a container takes every process of it", "[kernel][lifecycl
     });
     CHECK(seen.error == "");
     CHECK(seen.text == "ended killed killed killed killed");
-}
-
-TEST_CASE("the server is closed to its tasks and has no privileges", "[kernel][lifecycle]") {
-    NEED_CONTAINERS();
-    ContainerImage image = make_image(fill_sample);
-    Outcome seen = as_user([&] {
-        StartedContainer container = start_container(plan_for(), std::move(image), {});
-        pid_t server = ::getpid();
-        std::string text = status_line("Threads") == "1" ? "no threads" : "threads";
-        for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
-            std::string status = thread.path() / "status";
-            text += cat(" ", status_line("CapEff", status), status_line("CapBnd", status), status_line("NoNewPrivs", status));
-        }
-        return text + "; " + run_task(container, [server] {
-                   return in_order({verdict(::access(cat("/proc/", server, "/root/").c_str(), F_OK)),
-                                    verdict(::open(cat("/proc/", server, "/mem").c_str(), O_RDONLY | O_CLOEXEC))});
-               });
-    });
-    CHECK(seen.error == "");
-    std::string none = " 000000000000000000000000000000001";
-    size_t threads = (seen.text.find(';') - strlen("threads")) / none.size();
-    std::string expected = "threads";
-    for (size_t i = 0; i < threads; ++i) expected += none;
-    CHECK(threads >= 2);
-    CHECK(seen.text == expected + "; Permission denied Permission denied");
-}
-
-TEST_CASE("the server's threads hold no descriptor of the rest of the process", "[kernel][lifecycle]") {
-    NEED_CONTAINERS();
-    ContainerImage image = make_image(fill_sample);
-    Outcome seen = as_user([&] {
-        int ends[2];
-        if (::pipe2(ends, O_CLOEXEC) != 0) throw SysError("making a pipe");
-        Fd reading(ends[0]), writing(ends[1]);
-        StartedContainer container = start_container(plan_for(), std::move(image), {});
-        writing.reset();
-        pollfd wait{reading.get(), POLLIN, 0};
-        std::string text = ::poll(&wait, 1, 1000) == 1 && wait.revents & POLLHUP ? "end of file" : "still open";
-        // And the other way round: /dev/fuse and the layers are not in the table of the thread that goes on.
-        for (const auto& fd : std::filesystem::directory_iterator("/proc/thread-self/fd")) {
-            std::error_code gone;
-            std::string target = std::filesystem::read_symlink(fd.path(), gone);
-            if (target.find("fuse") != std::string::npos || target.find("layer") != std::string::npos) text += " " + target;
-        }
-        return text;
-    });
-    CHECK(seen.error == "");
-    CHECK(seen.text == "end of file");
-}
-
-TEST_CASE("hostile row 48: damaged data gives EIO, and the container goes on", "[kernel][lifecycle]") {
-    NEED_CONTAINERS();
-    auto fill = [](squash::LayerWriter& writer) {
-        fill_sample(writer);
-        std::string text;
-        for (int i = 0; i < 60000; ++i) text += cat(i * 7919 % 10007, " ");
-        add_file(writer, "victim", text);
-    };
-    ContainerImage image = make_image(fill);
-    uint32_t number = image.index.lookup(1, "victim");
-    squash::FileData data = image.index.file(number).value();
-    REQUIRE(data.block_count > 0);
-    std::string junk(1000, '\xa5');
-    REQUIRE(::pwrite(image.layers[0].get(), junk.data(), junk.size(), static_cast<off_t>(data.start)) == 1000);
-    Outcome seen = as_user([&] {
-        StartedContainer container = start_container(plan_for(), std::move(image), {});
-        return run_task(container, [] {
-            Fd fd = sys::open_file("/victim", O_RDONLY);
-            char buffer[100];
-            return in_order({verdict(::read(fd.get(), buffer, sizeof buffer)), slurp("/etc/hello")});
-        });
-    });
-    CHECK(seen.error == "");
-    CHECK(seen.text == "Input/output error hello\n");
 }
 
 TEST_CASE("many tasks read at once", "[kernel][lifecycle]") {

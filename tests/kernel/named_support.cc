@@ -3,11 +3,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "runtime/base/sys.hh"
 
 namespace berth::kernel_test {
+
+plan::Request with_root() {
+    plan::Request request;
+    request.remap_root = true;
+    return request;
+}
 
 NamedScene::NamedScene(const Fill& more) {
     site.data_path = data;
@@ -42,7 +49,8 @@ Outcome NamedScene::outcome(const std::string& name, const std::function<std::st
 
 std::vector<std::string> NamedScene::command(const std::string& name, const std::vector<std::string>& arguments) const {
     std::string path = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / name;
-    std::vector<std::string> out{"/usr/bin/env", "-i", "PATH=/bin:/usr/bin", "HOME=" + folder / "", "BERTH_DATA_PATH=" + data, "BERTH_STORE_PATH=" + folder / "store", path};
+    std::vector<std::string> out{
+        "/usr/bin/env", "-i", "PATH=/bin:/usr/bin", "HOME=" + folder / "", "BERTH_DATA_PATH=" + data, "BERTH_STORE_PATH=" + folder / "store", path};
     out.insert(out.end(), arguments.begin(), arguments.end());
     return out;
 }
@@ -58,8 +66,30 @@ std::string NamedScene::program(const std::string& name, const std::vector<std::
 
 std::string NamedScene::left() const {
     std::string out;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(data)) out += (out.empty() ? "" : " ") + entry.path().string().substr(data.size() + 1);
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(data))
+        out += (out.empty() ? "" : " ") + entry.path().string().substr(data.size() + 1);
     return out;
+}
+
+ShellScene::ShellScene()
+    : NamedScene([](squash::LayerWriter& writer) {
+          for (const char* name : {"lib", "lib64", "sbin"}) writer.add_symlink(name, {}, std::string("usr/") + name);
+          writer.add_directory("usr", {});
+          add_file(writer, "bin/broken", "#!/no/such/interpreter\n", 0755);
+          add_file(writer, "bin/plain", "text\n", 0644);
+      }) {}
+
+std::vector<std::string> ShellScene::words(std::vector<std::string> options, const std::string& script) const {
+    options.insert(options.begin(), {"run", "--mount", "/usr:/usr:ro"});
+    options.insert(options.end(), {image, "/usr/bin/bash", "--norc", "-c", script});
+    return command("berth", options);
+}
+
+std::string ShellScene::shell(const std::vector<std::string>& options, const std::string& script) const {
+    std::vector<std::string> all = words(options, script);
+    // program() puts the program itself in front again.
+    size_t run = static_cast<size_t>(std::find(all.begin(), all.end(), "run") - all.begin());
+    return program("berth", {all.begin() + static_cast<std::ptrdiff_t>(run), all.end()});
 }
 
 }  // namespace berth::kernel_test

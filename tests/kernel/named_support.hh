@@ -11,6 +11,9 @@
 
 namespace berth::kernel_test {
 
+/// Of one who is root inside.
+plan::Request with_root();
+
 /// An image file and the place for the containers made of it.
 struct NamedScene {
     Folder folder;
@@ -33,6 +36,16 @@ struct NamedScene {
     std::vector<std::string> command(const std::string& name, const std::vector<std::string>& arguments) const;
     /// Everything below the folder of containers, with blanks between.
     std::string left() const;
+};
+
+/// With a shell, which is the node's: its /usr is mounted.
+struct ShellScene : NamedScene {
+    ShellScene();
+
+    /// The words of `berth run OPTIONS IMAGE bash -c SCRIPT`.
+    std::vector<std::string> words(std::vector<std::string> options, const std::string& script) const;
+    /// Its output and "|CODE".
+    std::string shell(const std::vector<std::string>& options, const std::string& script) const;
 };
 
 }  // namespace berth::kernel_test

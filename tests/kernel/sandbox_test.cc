@@ -50,7 +50,8 @@ TEST_CASE("a task cannot set groups, and its user namespace never could", "[kern
     NEED_CONTAINERS();
     Outcome seen = in_container(plan_for(), fill_sample, [] {
         gid_t group = getgid();
-        return in_order({std::string(trimmed(slurp("/proc/self/setgroups"))), verdict(setgroups(1, &group)), std::string(trimmed(slurp("/proc/self/uid_map"))).substr(0, 4)});
+        return in_order({std::string(trimmed(slurp("/proc/self/setgroups"))), verdict(setgroups(1, &group)),
+                         std::string(trimmed(slurp("/proc/self/uid_map"))).substr(0, 4)});
     });
     CHECK(seen.error == "");
     CHECK_THAT(seen.text, Catch::StartsWith("deny Operation not permitted "));
@@ -68,7 +69,8 @@ TEST_CASE("supplementary groups stay", "[kernel][sandbox][root]") {
     ContainerImage image = make_image(fill_sample);
     Outcome seen = in_child([&] {
         gid_t groups[] = {test_gid(), 34567};
-        if (::setgroups(2, groups) != 0 || ::setresgid(test_gid(), test_gid(), test_gid()) != 0 || ::setresuid(test_uid(), test_uid(), test_uid()) != 0) throw SysError("becoming the test user");
+        if (::setgroups(2, groups) != 0 || ::setresgid(test_gid(), test_gid(), test_gid()) != 0 || ::setresuid(test_uid(), test_uid(), test_uid()) != 0)
+            throw SysError("becoming the test user");
         ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
         StartedContainer container = start_container(plan, std::move(image), {});
         return run_task(container, [] { return cat(getgroups(0, nullptr), " ", slurp("/shared")); });
@@ -99,7 +101,8 @@ TEST_CASE("what a caller could read of the kernel is hidden, and the node's sett
     plan::Caller caller;
     caller.uid = test_uid();
     caller.gid = test_gid();
-    Outcome guarded = in_container(plan::make_plan({}, caller, {}, {}, facts, {}), fill_sample, [] { return read_only("/proc/sys") + read_only("/proc/irq") + read_only("/proc/self"); });
+    Outcome guarded = in_container(plan::make_plan({}, caller, {}, {}, facts, {}), fill_sample,
+                                   [] { return read_only("/proc/sys") + read_only("/proc/irq") + read_only("/proc/self"); });
     CHECK(guarded.error == "");
     CHECK(guarded.text == "rororw");
     plan::Site open;
@@ -136,7 +139,8 @@ TEST_CASE("seccomp: the x32 way in is guarded too", "[kernel][sandbox][seccomp]"
     NEED_CONTAINERS();
     Outcome seen = in_container(plan_for(), fill_sample, [] {
         constexpr long x32 = 0x40000000;
-        return in_order({verdict(syscall(x32 | SYS_keyctl, 0, 0, 0)), verdict(syscall(x32 | SYS_unshare, 0x10000000)), verdict(syscall(x32 | SYS_mount, 0, 0, 0))});
+        return in_order(
+            {verdict(syscall(x32 | SYS_keyctl, 0, 0, 0)), verdict(syscall(x32 | SYS_unshare, 0x10000000)), verdict(syscall(x32 | SYS_mount, 0, 0, 0))});
     });
     CHECK(seen.error == "");
     CHECK(seen.text == "Operation not permitted Operation not permitted Operation not permitted");

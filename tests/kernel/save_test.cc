@@ -26,10 +26,13 @@ std::string tree_of(const std::string& path) {
         struct stat st {};
         std::string name = entry->path();
         if (lstat(name.c_str(), &st) != 0) throw SysError("looking at " + name);
-        std::string more = S_ISLNK(st.st_mode) ? std::filesystem::read_symlink(name).string() : S_ISREG(st.st_mode) && st.st_size < 1000 && access(name.c_str(), R_OK) == 0 ? slurp(name) : "";
+        std::string more = S_ISLNK(st.st_mode)                                                           ? std::filesystem::read_symlink(name).string()
+                           : S_ISREG(st.st_mode) && st.st_size < 1000 && access(name.c_str(), R_OK) == 0 ? slurp(name)
+                                                                                                         : "";
         char value[64] = "";
         if (S_ISREG(st.st_mode)) getxattr(name.c_str(), "user.mine", value, sizeof value - 1);
-        lines.push_back(cat(name, " ", st.st_mode, " ", S_ISDIR(st.st_mode) ? 0 : st.st_nlink, " ", S_ISDIR(st.st_mode) ? 0 : st.st_size, " ", st.st_mtime, " ", more, " ", value));
+        lines.push_back(cat(name, " ", st.st_mode, " ", S_ISDIR(st.st_mode) ? 0 : st.st_nlink, " ", S_ISDIR(st.st_mode) ? 0 : st.st_size, " ", st.st_mtime, " ",
+                            more, " ", value));
     }
     std::sort(lines.begin(), lines.end());
     std::string out;
@@ -39,18 +42,20 @@ std::string tree_of(const std::string& path) {
 
 /// Changes of every kind below /made, which the image has.
 std::string change_everything() {
-    std::string text = in_order({write_to("/made/changed", "new"), verdict(unlink("/made/gone")), verdict(unlink("/made/folder/below")), verdict(rmdir("/made/folder")),
-                                 verdict(mkdir("/made/folder", 0751)), write_to("/made/folder/new", "new"), verdict(symlink("/etc/shadow", "/made/link")),
-                                 verdict(mkfifo("/made/pipe", 0640)), verdict(link("/made/changed", "/made/second")), write_to("/made/secret", "secret"),
-                                 verdict(chmod("/made/secret", 0)), verdict(chmod("/made/kept", 04711)), verdict(unlink("/made/file")), verdict(mkdir("/made/file", 0755)),
-                                 verdict(unlink("/made/replaced/a")), verdict(rmdir("/made/replaced")), write_to("/made/replaced", "a file now"),
-                                 verdict(setxattr("/made/changed", "user.mine", "mine", 4, 0)), write_to("/made/.odd\xff", "odd")});
+    std::string text =
+        in_order({write_to("/made/changed", "new"), verdict(unlink("/made/gone")), verdict(unlink("/made/folder/below")), verdict(rmdir("/made/folder")),
+                  verdict(mkdir("/made/folder", 0751)), write_to("/made/folder/new", "new"), verdict(symlink("/etc/shadow", "/made/link")),
+                  verdict(mkfifo("/made/pipe", 0640)), verdict(link("/made/changed", "/made/second")), write_to("/made/secret", "secret"),
+                  verdict(chmod("/made/secret", 0)), verdict(chmod("/made/kept", 04711)), verdict(unlink("/made/file")), verdict(mkdir("/made/file", 0755)),
+                  verdict(unlink("/made/replaced/a")), verdict(rmdir("/made/replaced")), write_to("/made/replaced", "a file now"),
+                  verdict(setxattr("/made/changed", "user.mine", "mine", 4, 0)), write_to("/made/.odd\xff", "odd")});
     Fd sparse = sys::open_file("/made/sparse", O_WRONLY | O_CREAT, 0644);
     return text + " " + verdict(::pwrite(sparse.get(), "end", 3, 40 << 20));
 }
 
 void fill_made(squash::LayerWriter& writer) {
-    for (const char* path : {"made/changed", "made/gone", "made/folder/below", "made/kept", "made/file", "made/replaced/a"}) add_file(writer, path, "of the image");
+    for (const char* path : {"made/changed", "made/gone", "made/folder/below", "made/kept", "made/file", "made/replaced/a"})
+        add_file(writer, path, "of the image");
     add_file(writer, "made/pair", "of the image");
     writer.add_hardlink("made/pair2", "made/pair");
 }
@@ -115,7 +120,8 @@ TEST_CASE("berth run --save writes a file after success and only then", "[kernel
     // Again: what is there is replaced.
     CHECK_THAT(run({"--name", "c"}, "well"), Catch::EndsWith("|0"));
     CHECK_THAT(scene.program("berth", {"run", file, "inside", "again"}), Catch::StartsWith("inside again"));
-    CHECK_THAT(scene.program("berth", {"run", "--save", "/proc/x.sqsh", scene.image, "inside"}), Catch::Contains("the folder cannot be written to") && Catch::EndsWith("|125"));
+    CHECK_THAT(scene.program("berth", {"run", "--save", "/proc/x.sqsh", scene.image, "inside"}),
+               Catch::Contains("the folder cannot be written to") && Catch::EndsWith("|125"));
     // A saved container is a base like any other, and saved again.
     CHECK_THAT(scene.program("berth", {"run", "--save", scene.folder / "twice.sqsh", file, "inside"}), Catch::EndsWith("|0"));
     CHECK(fixtures::Squashfs(scene.folder / "twice.sqsh").content("etc/hello") == "hello\n");
@@ -133,20 +139,10 @@ TEST_CASE("a save that is killed leaves no file", "[kernel][save]") {
     scene.folder.directory("out");
     int killed = 0;
     for (int delay = 2; delay < 160; delay += 6) {
-        pid_t child = ::fork();
-        if (child == 0) {
-            as_user_here();
-            std::vector<char*> words;
-            std::vector<std::string> command = scene.command("berth", {"save", "c", "--force", "-o", scene.folder / "out/saved.sqsh"});
-            for (std::string& word : command) words.push_back(word.data());
-            words.push_back(nullptr);
-            ::execv(words[0], words.data());
-            ::_exit(127);
-        }
+        Beside save(scene.command("berth", {"save", "c", "--force", "-o", scene.folder / "out/saved.sqsh"}), as_user_here);
         ::usleep(static_cast<useconds_t>(delay) * 1000);
-        ::kill(child, SIGKILL);
-        int status = 0;
-        ::waitpid(child, &status, 0);
+        save.send(SIGKILL);
+        int status = save.wait();
         killed += WIFSIGNALED(status);
         CAPTURE(delay, status);
         // All or nothing, and nothing beside it.

@@ -78,7 +78,8 @@ Outcome read_outcome(int pipe, std::chrono::seconds limit) {
 
 namespace {
 
-/// With BERTH_TEST_OLD_KERNEL=1 the newer calls for mounts and look-ups do not exist, as before Linux 5.2, 5.6 and 5.12: the suite then tests what takes their place.
+/// With BERTH_TEST_OLD_KERNEL=1 the newer calls for mounts and look-ups do not exist, as before Linux 5.2, 5.6 and 5.12: the suite then tests what takes their
+/// place.
 void forget_new_calls() {
     const char* wanted = getenv("BERTH_TEST_OLD_KERNEL");
     if (wanted == nullptr || std::string(wanted) != "1") return;
@@ -232,53 +233,6 @@ Outcome in_container(const plan::Plan& plan, const Fill& fill, const std::functi
         StartedContainer container = start_container(plan, std::move(image), {});
         return run_task(container, inside);
     });
-}
-
-std::string output_of(const std::vector<std::string>& command) {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) throw SysError("making a pipe");
-    Fd reading(ends[0]), writing(ends[1]);
-    pid_t child = ::fork();
-    if (child == 0) {
-        ::dup2(writing.get(), 1);
-        std::vector<char*> arguments;
-        for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-        arguments.push_back(nullptr);
-        ::execv(arguments[0], arguments.data());
-        ::_exit(errno == ENOENT ? 127 : 126);
-    }
-    writing.reset();
-    std::string text = sys::read_all(reading.get(), 1 << 20, "the output");
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    return cat(text, "|", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
-}
-
-std::string in_order(std::initializer_list<std::string> words) {
-    std::string text;
-    for (const std::string& word : words) text += text.empty() ? word : " " + word;
-    return text;
-}
-
-std::string write_to(const std::string& path, const std::string& text) {
-    Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    ssize_t put = fd ? ::write(fd.get(), text.data(), text.size()) : -1;
-    if (put < 0) return reason(errno);
-    return put == static_cast<ssize_t>(text.size()) ? "ok" : "short";
-}
-
-std::string slurp(const std::string& path) {
-    return sys::read_file(path, 64 << 20);
-}
-
-std::string verdict(long result) {
-    return result >= 0 ? "ok" : reason(errno);
-}
-
-std::string status_line(const std::string& name, const std::string& path) {
-    for (const std::string& line : split(slurp(path), '\n'))
-        if (line.starts_with(name + ":")) return std::string(trimmed(line.substr(name.size() + 1)));
-    return "missing";
 }
 
 Folder::Folder() {

@@ -5,13 +5,14 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <functional>
-#include <initializer_list>
 #include <string>
 
 #include "runtime/container_start.hh"
 #include "runtime/plan/plan.hh"
 #include "runtime/squash/compressor_pool.hh"
 #include "runtime/squash/writer.hh"
+#include "tests/kernel/look.hh"
+#include "tests/kernel/programs.hh"
 
 namespace berth::kernel_test {
 
@@ -77,21 +78,6 @@ Outcome in_container(const plan::Plan& plan, const Fill& fill, const std::functi
 
 /// In a server: runs `inside` in a child that joined the container; throws what it threw.
 std::string run_task(const StartedContainer& container, const std::function<std::string()>& inside);
-
-/// Output and exit code ("text|code") of a program in the caller's root.
-std::string output_of(const std::vector<std::string>& command);
-
-/// The words with blanks between them. Braces make the order of their evaluation that of the text.
-std::string in_order(std::initializer_list<std::string> words);
-
-/// Replaces the content of a file in one write: "ok", "short", or the reason.
-std::string write_to(const std::string& path, const std::string& text);
-
-std::string slurp(const std::string& path);
-/// "ok" or the reason of errno, for the result of a system call.
-std::string verdict(long result);
-/// The value of a line of /proc/self/status, from `proc`.
-std::string status_line(const std::string& name, const std::string& path = "/proc/self/status");
 
 /// A folder below /tmp that belongs to the test user and goes away with the object.
 class Folder {

@@ -98,6 +98,10 @@ completed() {
   printf '[limits]\ntmpfs_size = "2X"\n' > "$root/srv/draft"
   run -1 as_user berth config check /srv/draft
   expect_equal "$output" $'/srv/draft:2:14: limits.tmpfs_size: \'2X\' is no size (write a number with K, M, G or T)\n  tmpfs_size = "2X"\n               ^'
+  printf '[store]\npull = "often"\npath = \n[limits]\nsize = 1\n' > "$root/srv/draft"
+  run -1 as_user berth config check /srv/draft
+  expect_equal "$(grep -o '^/srv/draft:[0-9:]*' <<< "$output" | xargs)" "/srv/draft:2:8: /srv/draft:3:8: /srv/draft:5:1:"
+  expect_equal "$(grep -c '^ *^$' <<< "$output")" 3
   chmod 644 "$root/etc/berth/berth.conf"
 }
 

@@ -68,7 +68,8 @@ contents() {
   done
   expect_equal "$(rpm -qp --scripts --triggers "$berth_rpm" "$slurm_rpm")" ""
   expect_equal "$(rpm -qpc "$berth_rpm" "$slurm_rpm" | xargs)" "/etc/berth/berth.conf /etc/slurm/plugstack.conf.d/berth.conf"
-  expect_equal "$(for file in "$berth_deb" "$slurm_deb"; do dpkg-deb -I "$file" conffiles; done | xargs)" "/etc/berth/berth.conf /etc/slurm/plugstack.conf.d/berth.conf"
+  expect_equal "$(for file in "$berth_deb" "$slurm_deb"; do dpkg-deb -I "$file" conffiles; done | xargs)" \
+    "/etc/berth/berth.conf /etc/slurm/plugstack.conf.d/berth.conf"
   # noreplace: a bit of rpm's flags of files.
   expect_equal "$(rpm -qp --qf '[%{FILEFLAGS:fflags} %{FILENAMES}\n]' "$berth_rpm" "$slurm_rpm" | grep -c '^cn ')" 2
 }

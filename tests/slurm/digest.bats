@@ -30,7 +30,8 @@ move_tag() {
   run -0 --separate-stderr alice sbatch --hold --parsable -o frozen.out --container-image="$moving" --wrap 'echo $BERTH_CONTAINER_DIGEST'
   frozen=$output
   [[ $stderr == *"debian:moving is $before for this job"* ]]
-  run -0 --separate-stderr alice env BERTH_SLURM_RESOLVE_TAGS=nodes sbatch --hold --parsable -o later.out --container-image="$moving" --wrap 'echo $BERTH_CONTAINER_DIGEST'
+  run -0 --separate-stderr alice env BERTH_SLURM_RESOLVE_TAGS=nodes sbatch --hold --parsable -o later.out --container-image="$moving" \
+    --wrap 'echo $BERTH_CONTAINER_DIGEST'
   expect_equal "$stderr" ""
   move_tag tar
   after=$(manifest_digest moving)

@@ -32,7 +32,8 @@ look='echo "${FROM_ENTRYPOINT-none} ${IMAGE_VAR-gone} ${PATH%%:*}"; ! test -e /e
 @test "of the job's variables it sees those of --container-env, and these keep the job's value" {
   run -0 in_home "ENTRY_VAR=job srun -w n1 --container-image=$registry/debian:entry --container-entrypoint sh -c 'echo \$FROM_ENTRYPOINT'"
   expect_equal "$output" unset
-  run -0 in_home "ENTRY_VAR=job IMAGE_VAR=mine srun -w n1 --container-image=$registry/debian:entry --container-entrypoint --container-env=ENTRY_VAR,IMAGE_VAR sh -c 'echo \$FROM_ENTRYPOINT \$IMAGE_VAR'"
+  run -0 in_home "ENTRY_VAR=job IMAGE_VAR=mine srun -w n1 --container-image=$registry/debian:entry --container-entrypoint --container-env=ENTRY_VAR,IMAGE_VAR \
+      sh -c 'echo \$FROM_ENTRYPOINT \$IMAGE_VAR'"
   expect_equal "$output" "job mine"
 }
 
@@ -50,13 +51,15 @@ look='echo "${FROM_ENTRYPOINT-none} ${IMAGE_VAR-gone} ${PATH%%:*}"; ! test -e /e
   run in_home "ENTRY_DO=ignore srun -w n1 --container-image=$registry/debian:entry --container-entrypoint --container-env=ENTRY_DO true"
   expect_failure
   expect_output_like "ended with code 0 without running the command"
-  run -0 in_home "echo input | ENTRY_DO=stdin srun -w n1 --container-image=$registry/debian:entry --container-entrypoint --container-env=ENTRY_DO sh -c 'echo \$READ; cat'"
+  run -0 in_home "echo input | ENTRY_DO=stdin srun -w n1 --container-image=$registry/debian:entry --container-entrypoint --container-env=ENTRY_DO sh -c \
+      'echo \$READ; cat'"
   expect_equal "$output" $'nothing\ninput'
 }
 
 # bats test_tags=cgroup
 @test "one that never returns: the step can be cancelled, and nothing stays" {
-  in_home "ENTRY_DO=hang srun -w n1 -J hang --container-image=$registry/debian:entry --container-entrypoint --container-env=ENTRY_DO true" > /dev/null 2>&1 3>&- &
+  in_home "ENTRY_DO=hang srun -w n1 -J hang --container-image=$registry/debian:entry --container-entrypoint --container-env=ENTRY_DO true" > /dev/null 2>&1 \
+    3>&- &
   wait_until 20 sh -c "$(declare -f root); box=$box; root squeue -h -n hang -t R | grep -q ."
   sleep 1
   root scancel -n hang

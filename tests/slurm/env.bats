@@ -20,7 +20,8 @@ load helper
 }
 
 @test "HOME of the job is where --container-mount-home looks" {
-  run -0 in_home "mkdir -p other; echo other > other/x; HOME=/home/alice/other srun -w n1 --container-image=$image --container-mount-home --container-remap-root cat /root/x"
+  run -0 in_home "mkdir -p other; echo other > other/x; HOME=/home/alice/other srun -w n1 --container-image=$image \
+      --container-mount-home --container-remap-root cat /root/x"
   expect_equal "$output" other
   run -0 in_home "HOME=/home/alice/other srun -w n1 --container-image=$image --container-mount-home sh -c 'echo \$HOME; cat \$HOME/x'"
   expect_equal "$output" $'/home/alice/other\nother'

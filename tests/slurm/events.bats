@@ -106,6 +106,25 @@ series() {
   expect_equal "$(series 'berth_failures_total{of="pull",cause="not_found"}')" 1
 }
 
+@test "an import is an event of its own beside that of its pull, and counts once" {
+  alice berth pull --quiet "$image"
+  alice berth rmi "$image"
+  root rm "$events/log/alice.jsonl"
+  alice berth import --quiet -o "told.sqsh" "$image"
+  alice berth import --quiet --force -o "told.sqsh" "$image"
+  run alice berth import --quiet -o "told.sqsh" "$image"
+  expect_failure
+  expect_events 4
+  expect_equal "$(told .kind | xargs)" "pull import import failure"
+  expect_equal "$(told 'select(.kind=="import")|.file' | sort -u)" '"told.sqsh"'
+  expect_equal "$(told 'select(.kind=="import")|.phases|has("merging","writing","saving")|tostring' | sort -u)" '"true"'
+  expect_equal "$(told 'select(.kind=="import")|.bytes>0' | xargs)" "true false"
+  expect_equal "$(told 'select(.kind=="failure")|.of')" '"import"'
+  expect_equal "$(series berth_imports_total)" 2
+  expect_equal "$(series 'berth_import_seconds_count')" 2
+  alice rm -f told.sqsh
+}
+
 @test "root sums what each user counted; a user sees his own; what a user makes of his file is refused" {
   contained true
   bob srun -w n1 --container-image="$image" true

@@ -28,7 +28,8 @@ batch() {
 
 @test "pytorch-multinode.sbatch: a torchrun on each node, which meet on the first" {
   run -0 --separate-stderr batch "IMAGE=$standin" --gpus-per-node=h100:1 pytorch-multinode.sbatch train.py --epochs 3
-  line='^torchrun --nnodes=2 --nproc-per-node=gpu --node-rank=[01] --rdzv-backend=c10d --rdzv-id=[0-9]+ --rdzv-endpoint=n1:(29[5-9]|30[0-4])[0-9]{2} train.py --epochs 3 in /job on n[12]$'
+  line='^torchrun --nnodes=2 --nproc-per-node=gpu --node-rank=[01] --rdzv-backend=c10d --rdzv-id=[0-9]+'
+  line+=' --rdzv-endpoint=n1:(29[5-9]|30[0-4])[0-9]{2} train.py --epochs 3 in /job on n[12]$'
   expect_equal "$(grep -cE "$line" <<< "$output" || true)" 2
   expect_equal "$(grep -o 'node-rank=[01]' <<< "$output" | sort | xargs)" "node-rank=0 node-rank=1"
 }
@@ -70,7 +71,8 @@ END
 }
 
 @test "named-container.sbatch: a later step has what an earlier one wrote, the saved image too, and no container stays" {
-  run -0 --separate-stderr batch "IMAGE=$standin SETUP='id -u; echo mine > /opt/mine' CHECK='cat /opt/mine' OUTPUT=\$HOME/examples/extended.sqsh" -w n1 named-container.sbatch
+  run -0 --separate-stderr batch "IMAGE=$standin SETUP='id -u; echo mine > /opt/mine' CHECK='cat /opt/mine' OUTPUT=\$HOME/examples/extended.sqsh" -w n1 \
+    named-container.sbatch
   expect_equal "$(grep -xE '0|mine' <<< "$output" | xargs)" "0 mine"
   run -0 alice srun -w n1 --container-image=/home/alice/examples/extended.sqsh cat /opt/mine
   expect_equal "$output" "mine"

@@ -16,7 +16,8 @@ teardown() {
 # A step that runs in a container until it is ended: start_first OPTIONS...
 start_first() {
   alice srun -w n1 --container-image="$image" --container-mounts=/home/alice "$@" \
-    bash -c 'cd /var; export FIRST=1; echo first > /tmp/first; echo $SLURM_JOB_ID.$SLURM_STEP_ID > /home/alice/started; sleep 600' > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
+    bash -c 'cd /var; export FIRST=1; echo first > /tmp/first; echo $SLURM_JOB_ID.$SLURM_STEP_ID > /home/alice/started; sleep 600' \
+      > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
   wait_until 20 alice test -s started
 }
 
@@ -63,7 +64,8 @@ look='cat /tmp/first; echo "$PWD ${FIRST-pristine} $IMAGE_VAR"; readlink /proc/s
 
 # bats test_tags=cgroup
 @test "the container outlives the step that started it for as long as another is in it" {
-  in_home "srun -w n1 --container-name=exec --container-image=$image --container-mounts=/home/alice sh -c 'touch /home/alice/started; sleep 3; echo first done'" > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
+  in_home "srun -w n1 --container-name=exec --container-image=$image --container-mounts=/home/alice sh -c \
+      'touch /home/alice/started; sleep 3; echo first done'" > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
   wait_until 20 alice test -e started
   run -0 alice srun -w n1 --container-name=exec:exec sh -c 'sleep 5; only-in-image'
   expect_equal "$output" "only in the image"
@@ -81,7 +83,8 @@ look='cat /tmp/first; echo "$PWD ${FIRST-pristine} $IMAGE_VAR"; readlink /proc/s
 
 # bats test_tags=cgroup
 @test "no_exec: the files are served for as long as the last one needs them, and its end leaves nothing" {
-  in_home "srun -w n1 --container-name=exec --container-image=$image --container-mounts=/home/alice sh -c 'touch /home/alice/started; sleep 3'" > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
+  in_home "srun -w n1 --container-name=exec --container-image=$image --container-mounts=/home/alice sh -c 'touch /home/alice/started; sleep 3'" \
+    > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
   wait_until 20 alice test -e started
   run -0 alice srun -w n1 --container-name=exec:no_exec sh -c 'sleep 5; only-in-image; echo x > /opt/late'
   expect_equal "$output" "only in the image"
@@ -90,7 +93,8 @@ look='cat /tmp/first; echo "$PWD ${FIRST-pristine} $IMAGE_VAR"; readlink /proc/s
   for how in remove cancel; do
     in_home 'rm -f started'
     start_first --container-name=exec
-    in_home "rm -f second; srun -w n1 --container-name=exec:no_exec --container-mounts=/home/alice sh -c 'touch /home/alice/second; sleep 600'" > "$BATS_TEST_TMPDIR/second" 2>&1 3>&- &
+    in_home "rm -f second; srun -w n1 --container-name=exec:no_exec --container-mounts=/home/alice sh -c 'touch /home/alice/second; sleep 600'" \
+      > "$BATS_TEST_TMPDIR/second" 2>&1 3>&- &
     wait_until 20 alice test -e second
     if [[ $how == remove ]]; then alice srun -w n1 berth rm --force exec; else root scancel -u alice; fi
     expect_no_leftovers

@@ -17,7 +17,8 @@ setup() {
 
 teardown() {
   restore_site
-  root bash -c '[[ ! -e /usr/bin/berth.kept ]] || mv /usr/bin/berth.kept /usr/bin/berth; chown root:root /usr/bin/berth; chmod 755 /usr/bin/berth /etc/berth/berth.conf'
+  root bash -c '[[ ! -e /usr/bin/berth.kept ]] || mv /usr/bin/berth.kept /usr/bin/berth; chown root:root /usr/bin/berth;
+      chmod 755 /usr/bin/berth /etc/berth/berth.conf'
 }
 
 now_ms() { date +%s%3N; }
@@ -153,7 +154,8 @@ case $(($1 % 10)) in
 esac &> /dev/null
 echo $?
 END
-  run -0 in_home "chmod 755 mistakes.sh; export SLURM_OVERLAP=1 IMAGE=$image; salloc -Q -N2 --ntasks-per-node=1 bash -c 'unset SLURM_NTASKS_PER_NODE SLURM_NTASKS SLURM_NPROCS
+  run -0 in_home "chmod 755 mistakes.sh; export SLURM_OVERLAP=1 IMAGE=$image; salloc -Q -N2 --ntasks-per-node=1 bash -c \
+      'unset SLURM_NTASKS_PER_NODE SLURM_NTASKS SLURM_NPROCS
     seq 500 | xargs -P 8 -n 1 ./mistakes.sh' | sort | uniq -c"
   expect_equal "$(grep -cE '^ +[0-9]+ 0$' <<< "$output" || true)" 0
   expect_equal "$(awk '{ sum += $1 } END { print sum }' <<< "$output")" 500

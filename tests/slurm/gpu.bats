@@ -16,7 +16,8 @@ with_gpus() { in_home "export NVIDIA_VISIBLE_DEVICES=all; srun -w n1 --container
 constrained() { grep -q '^[0-9]* 1 ' "$state/variant"; }
 
 @test "two whole GPUs, and the driver's files" {
-  run -0 with_gpus "--gres=gpu:h100:2 sh -c '$look; ls /proc/driver/nvidia/gpus | xargs; cat /proc/driver/nvidia/params; ls /usr/lib/x86_64-linux-gnu/libcuda.so.1; ldconfig -p | grep -c libcuda'"
+  run -0 with_gpus "--gres=gpu:h100:2 sh -c \
+      '$look; ls /proc/driver/nvidia/gpus | xargs; cat /proc/driver/nvidia/params; ls /usr/lib/x86_64-linux-gnu/libcuda.so.1; ldconfig -p | grep -c libcuda'"
   expect_equal "${lines[0]}" "nvidia0 nvidia1 CVD=0,1"
   expect_equal "${lines[1]}" "0000:1b:00.0 0000:2b:00.0"
   expect_equal "${lines[2]}" "ModifyDeviceFiles: 0"
@@ -58,7 +59,8 @@ constrained() { grep -q '^[0-9]* 1 ' "$state/variant"; }
 
 @test "a CDI device, and a program of the site" {
   root bash -c 'mkdir -p /etc/cdi /etc/berth/hooks.d
-    echo "{\"cdiVersion\":\"0.5.0\",\"kind\":\"berth.test/gpu\",\"devices\":[{\"name\":\"x\",\"containerEdits\":{\"deviceNodes\":[{\"path\":\"/dev/odd\",\"hostPath\":\"/dev/nvidia1\"}],\"env\":[\"CDI=yes\"]}}]}" > /etc/cdi/test.json
+    echo "{\"cdiVersion\":\"0.5.0\",\"kind\":\"berth.test/gpu\",\"devices\":[{\"name\":\"x\",\
+\"containerEdits\":{\"deviceNodes\":[{\"path\":\"/dev/odd\",\"hostPath\":\"/dev/nvidia1\"}],\"env\":[\"CDI=yes\"]}}]}" > /etc/cdi/test.json
     printf "#!/bin/bash\necho \"{\\\\\"env\\\\\":[\\\\\"HOOK=\$(id -un)\\\\\"]}\"\n" > /etc/berth/hooks.d/a.sh; chmod 755 /etc/berth/hooks.d/a.sh'
   run in_home "BERTH_DEVICES=berth.test/gpu=x srun -w n1 --container-image=$image sh -c 'ls /dev/odd; echo \$CDI \$HOOK'"
   first=$output

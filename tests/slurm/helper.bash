@@ -170,7 +170,8 @@ expect_rejected() {
 
 # Adds lines to the site file of all nodes until restore_site.
 with_site_lines() {
-  root bash -c '[[ -e /etc/berth/berth.conf.kept ]] || cp /etc/berth/berth.conf /etc/berth/berth.conf.kept; printf "%s\n" "$@" >> /etc/berth/berth.conf' bash "$@"
+  root bash -c '[[ -e /etc/berth/berth.conf.kept ]] || cp /etc/berth/berth.conf /etc/berth/berth.conf.kept; printf "%s\n" "$@" >> /etc/berth/berth.conf' bash \
+    "$@"
 }
 
 restore_site() {

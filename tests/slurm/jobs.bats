@@ -3,7 +3,8 @@
 load helper
 
 @test "TaskProlog runs on the node, for each task: its variables, and what it prints" {
-  run -0 --separate-stderr alice env BOX_PROLOG=GONE GONE=1 srun -w n1 -n2 --label --container-image="$image" sh -c 'echo "$FROM_PROLOG:$GONE:$SLURM_SCRIPT_CONTEXT"; ! command -v scontrol'
+  run -0 --separate-stderr alice env BOX_PROLOG=GONE GONE=1 srun -w n1 -n2 --label --container-image="$image" sh -c \
+    'echo "$FROM_PROLOG:$GONE:$SLURM_SCRIPT_CONTEXT"; ! command -v scontrol'
   expect_equal "$(sort <<< "$output")" $'0: /usr/bin/scontrol:0::prolog_task\n0: prolog of n1\n1: /usr/bin/scontrol:1::prolog_task\n1: prolog of n1'
   expect_equal "$(grep -v 'exit code' <<< "$stderr")" ""
 }
@@ -33,7 +34,8 @@ load helper
   run -0 --separate-stderr in_home "ulimit -n 777; ulimit -Sc 0; TWO=2 srun -w n1 ${options[*]} --container-image=$image sh -c '$what'"
   expect_equal "$output" "$plain"
   expect_output_like "^1- 777 0"
-  run -0 in_home "mkdir -p data; echo here > data/file; srun -w n1 --chdir=/home/alice/data --container-image=$image --container-mounts=./file:/opt/file cat /opt/file"
+  run -0 in_home "mkdir -p data; echo here > data/file; srun -w n1 --chdir=/home/alice/data --container-image=$image --container-mounts=./file:/opt/file \
+      cat /opt/file"
   expect_equal "$output" here
 }
 
@@ -45,7 +47,8 @@ load helper
 }
 
 @test "a core file is written where the task is, of any size where the limit is propagated" {
-  run in_home "rm -rf cores; mkdir cores; ulimit -c unlimited; srun -w n1 --propagate=CORE --container-image=$image --container-mounts=./cores:/cores --container-workdir=/cores sh -c 'ulimit -c; kill -SEGV \$\$'"
+  run in_home "rm -rf cores; mkdir cores; ulimit -c unlimited; srun -w n1 --propagate=CORE --container-image=$image --container-mounts=./cores:/cores \
+      --container-workdir=/cores sh -c 'ulimit -c; kill -SEGV \$\$'"
   expect_failure
   expect_output_like "unlimited"
   # Some machines give cores to a program instead, whose business is not ours.
@@ -74,7 +77,9 @@ load helper
 }
 
 @test "a file that sbcast brought can be mounted" {
-  run -0 --separate-stderr in_home "echo brought > file; salloc -Q -N2 bash -c 'sbcast -f file /var/tmp/berth-sbcast && srun --container-image=$image --container-mounts=/var/tmp/berth-sbcast:/opt/file cat /opt/file; srun -N1 rm -f /var/tmp/berth-sbcast'"
+  run -0 --separate-stderr in_home "echo brought > file; salloc -Q -N2 bash -c \
+      'sbcast -f file /var/tmp/berth-sbcast && srun --container-image=$image --container-mounts=/var/tmp/berth-sbcast:/opt/file cat /opt/file;
+      srun -N1 rm -f /var/tmp/berth-sbcast'"
   expect_equal "$output" $'brought\nbrought'
 }
 

@@ -74,7 +74,8 @@ named() { alice srun -w n1 "--container-name=$1" "${@:2}"; }
 }
 
 @test "sbatch: the script runs in the container, and steps of other jobs find what it wrote" {
-  run -0 in_home "printf '#!/bin/sh\nonly-in-image\necho script > /opt/script\n' > named.sh; sbatch -W -w n1 -o named.out --container-name=keep --container-image=$image named.sh; cat named.out; rm named.sh named.out"
+  run -0 in_home "printf '#!/bin/sh\nonly-in-image\necho script > /opt/script\n' > named.sh; sbatch -W -w n1 -o named.out --container-name=keep \
+      --container-image=$image named.sh; cat named.out; rm named.sh named.out"
   expect_output_like "only in the image"
   run -0 named keep cat /opt/script
   expect_equal "$output" script
@@ -110,7 +111,8 @@ no_containers_of_jobs() {
 }
 
 @test "scope job: what an epilog could not remove goes with a later step of the user" {
-  root bash -c "mkdir -p $state/nodes/n1/store/2001.containers/job1_left/upper && touch $state/nodes/n1/store/2001.containers/job1_left/state && chown -R 2001:2001 $state/nodes/n1/store/2001.containers"
+  root bash -c "mkdir -p $state/nodes/n1/store/2001.containers/job1_left/upper && touch $state/nodes/n1/store/2001.containers/job1_left/state && \
+      chown -R 2001:2001 $state/nodes/n1/store/2001.containers"
   run -0 named keep --container-image="$image" true
   wait_until 10 no_containers_of_jobs
 }
@@ -119,7 +121,8 @@ no_containers_of_jobs() {
 @test "kill -9 of slurmstepd, of the container's helper, and scancel: the files stay, nothing else does" {
   for how in stepd helper scancel; do
     in_home 'rm -f started'
-    in_home "srun -w n1 --container-name=keep --container-image=$image --container-mounts=/home/alice sh -c 'echo $how >> /opt/kept; touch /home/alice/started; sleep 600'" > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    in_home "srun -w n1 --container-name=keep --container-image=$image --container-mounts=/home/alice sh -c \
+        'echo $how >> /opt/kept; touch /home/alice/started; sleep 600'" > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
     wait_until 20 alice test -e started
     case $how in
       stepd) kill -9 "$(pgrep -f 'slurmstepd: \[' | head -n 1)" ;;

@@ -51,7 +51,8 @@ make_package() {
 }
 
 @test "root inside writes where modes forbid it, and mounts nothing" {
-  run -0 contained --container-remap-root sh -c 'mkdir -m 555 /opt/d && echo x > /opt/d/x && chmod 0 /opt/d/x && cat /opt/d/x; chmod 555 /usr/bin && touch /usr/bin/new'
+  run -0 contained --container-remap-root sh -c \
+    'mkdir -m 555 /opt/d && echo x > /opt/d/x && chmod 0 /opt/d/x && cat /opt/d/x; chmod 555 /usr/bin && touch /usr/bin/new'
   expect_equal "$output" x
   run contained --container-remap-root sh -c 'mount -t tmpfs none /mnt || umount /proc/keys || hostname x'
   expect_failure

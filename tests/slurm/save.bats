@@ -14,7 +14,8 @@ teardown() {
 @test "what the tasks wrote is in the file when srun returns; an old file is replaced; relative to the job's directory" {
   run -0 contained -n2 --container-save=/home/alice/saved/a.sqsh sh -c 'echo $SLURM_PROCID >> /opt/tasks'
   expect_output_like "saved the container as /home/alice/saved/a.sqsh"
-  run -0 in_home "cd saved; srun -w n1 --container-image=./a.sqsh --container-save=a.sqsh sh -c 'sort /opt/tasks | xargs; echo \$IMAGE_VAR; touch /opt/more' 2> /dev/null"
+  run -0 in_home "cd saved; srun -w n1 --container-image=./a.sqsh --container-save=a.sqsh sh -c 'sort /opt/tasks | xargs; echo \$IMAGE_VAR; touch /opt/more' \
+      2> /dev/null"
   expect_equal "$output" $'0 1\nfrom-image'
   run -0 in_home "cd saved; srun -w n1 --container-image=./a.sqsh test -e /opt/more 2> /dev/null && ls -A"
   expect_equal "$output" a.sqsh
@@ -65,7 +66,8 @@ save_has_ended() {
 @test "a step that is cancelled while it is saved ends at once, with the file as it was before" {
   in_home 'echo before > saved/a.sqsh'
   for how in job step; do
-    in_home "srun -w n1 --container-image=$image --container-save=saved/a.sqsh sh -c 'head -c 300000000 /dev/urandom > /opt/work'" > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    in_home "srun -w n1 --container-image=$image --container-save=saved/a.sqsh sh -c 'head -c 300000000 /dev/urandom > /opt/work'" > "$BATS_TEST_TMPDIR/out" \
+      2>&1 3>&- &
     step=$!
     wait_until 30 a_save_runs
     # Nothing of what it reads or writes may hold it up.
@@ -85,7 +87,8 @@ save_has_ended() {
 }
 
 @test "what root inside wrote is saved, and what its tasks left running is ended before" {
-  run -0 contained --container-remap-root --container-save=saved/a.sqsh sh -c 'mkdir -m 0 /opt/closed; echo x > /opt/closed/x; chmod 0 /opt/closed/x; sleep 600 > /dev/null 2>&1 &'
+  run -0 contained --container-remap-root --container-save=saved/a.sqsh sh -c \
+    'mkdir -m 0 /opt/closed; echo x > /opt/closed/x; chmod 0 /opt/closed/x; sleep 600 > /dev/null 2>&1 &'
   expect_output_like "saved the container as"
   run -0 in_home "srun -w n1 --container-image=./saved/a.sqsh --container-remap-root cat /opt/closed/x 2> /dev/null"
   expect_equal "$output" x
@@ -95,7 +98,8 @@ save_has_ended() {
 # bats test_tags=cgroup
 @test "a step that is cancelled in its work is saved, and leaves nothing else" {
   in_home 'rm -f started'
-  in_home "srun -w n1 --container-image=$image --container-mounts=/home/alice --container-save=saved/a.sqsh sh -c 'touch /opt/work /home/alice/started; sleep 600'" > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  in_home "srun -w n1 --container-image=$image --container-mounts=/home/alice --container-save=saved/a.sqsh sh -c \
+      'touch /opt/work /home/alice/started; sleep 600'" > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
   wait_until 20 alice test -e started
   root scancel -u alice
   wait "$!" || true

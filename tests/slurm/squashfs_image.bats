@@ -92,7 +92,10 @@ from_file() { in_home "srun -w n1 --container-image=./imported.sqsh $*"; }
 }
 
 @test "a file that is replaced while a step runs leaves the step alone" {
-  run -0 in_home 'rm -f started replaced; cp imported.sqsh c.sqsh; srun -w n1 --container-image=./c.sqsh --container-mounts=./:/data sh -c ": > /data/started; until test -e /data/replaced; do ls / > /dev/null; done; only-in-image" & until test -e started; do sleep 0.1; done; cp imported.sqsh d.sqsh; mv d.sqsh c.sqsh; touch replaced; wait $!'
+  run -0 in_home 'rm -f started replaced; cp imported.sqsh c.sqsh;
+      srun -w n1 --container-image=./c.sqsh --container-mounts=./:/data sh -c \
+    ": > /data/started; until test -e /data/replaced; do ls / > /dev/null; done; only-in-image" & until test -e started; do sleep 0.1; done; cp imported.sqsh \
+    d.sqsh; mv d.sqsh c.sqsh; touch replaced; wait $!'
   expect_equal "$output" "only in the image"
 }
 

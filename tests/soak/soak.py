@@ -28,7 +28,8 @@ def processes():
         try:
             status = dict(line.split(":\t", 1) for line in (entry / "status").read_text().splitlines() if ":\t" in line)
             if not status["State"].startswith("Z"):
-                out.append((int(entry.name), int(status["PPid"]), int(status["Uid"].split()[0]), (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")))
+                out.append((int(entry.name), int(status["PPid"]), int(status["Uid"].split()[0]),
+                    (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")))
         except (OSError, KeyError):
             continue
     return out
@@ -111,7 +112,8 @@ class Slurm:
         self.box, self.image = box, image
 
     def inside(self, *command, user="alice", **options):
-        return subprocess.run([self.box, "run", "-u", user, "--", *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options)
+        return subprocess.run([self.box, "run", "-u", user, "--", *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+            **options)
 
     def measure(self):
         every = processes()
@@ -121,7 +123,8 @@ class Slurm:
         idle = self.inside("sinfo", "-h", "-o", "%T", user="root").stdout.split()
         return {"processes": len(mine), "descriptors of slurmd": sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in slurmd),
                 "mounts of slurmd": sum(len(pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines()) for pid in slurmd),
-                "cgroups with processes": sum(1 for path in pathlib.Path("/sys/fs/cgroup").glob("**/*step*/**/cgroup.procs") if lines_of(path)), "node states": ",".join(sorted(set(idle)))}
+                "cgroups with processes": sum(1 for path in pathlib.Path("/sys/fs/cgroup").glob("**/*step*/**/cgroup.procs") if lines_of(path)),
+                    "node states": ",".join(sorted(set(idle)))}
 
     def step(self, *words, **options):
         return self.inside("srun", f"--container-image={self.image}", *words, **options)

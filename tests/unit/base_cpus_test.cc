@@ -26,7 +26,8 @@ TEST_CASE("cpus: the least quota from the group to the root counts", "[base]") {
 
 TEST_CASE("cpus: version 1 has a hierarchy of its own", "[base]") {
     std::string membership = "5:memory:/m\n4:cpu,cpuacct:/slurm/job\n3:cpuset:/x\n0::/s\n";
-    CHECK(cpus(membership, {{"/sys/fs/cgroup/cpu/slurm/job/cpu.cfs_quota_us", "300000\n"}, {"/sys/fs/cgroup/cpu/slurm/job/cpu.cfs_period_us", "100000\n"}}) == 3);
+    CHECK(cpus(membership, {{"/sys/fs/cgroup/cpu/slurm/job/cpu.cfs_quota_us", "300000\n"}, {"/sys/fs/cgroup/cpu/slurm/job/cpu.cfs_period_us", "100000\n"}}) ==
+          3);
     CHECK_FALSE(cpus(membership, {{"/sys/fs/cgroup/cpu/slurm/job/cpu.cfs_quota_us", "-1\n"}, {"/sys/fs/cgroup/cpu/slurm/job/cpu.cfs_period_us", "100000\n"}}));
     CHECK_FALSE(cpus(membership, {{"/sys/fs/cgroup/cpu/m/cpu.cfs_quota_us", "1\n"}}));
 }

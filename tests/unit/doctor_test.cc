@@ -22,7 +22,8 @@ DoctorFacts healthy() {
     facts.memlock = UINT64_MAX;
     facts.open_files = 65536;
     facts.pull_program = "/usr/libexec/berth/berth-pull";
-    facts.store = {.path = "/var/lib/berth/1000", .problem = {}, .file_system = "xfs", .network = false, .locks = true, .free_bytes = 1ULL << 40, .free_inodes = 1000};
+    facts.store = {
+        .path = "/var/lib/berth/1000", .problem = {}, .file_system = "xfs", .network = false, .locks = true, .free_bytes = 1ULL << 40, .free_inodes = 1000};
     facts.slurm.version = "23.11.4";
     facts.slurm.plugstack = "/etc/slurm/plugstack.conf.d/berth.conf";
     facts.slurm.plugin = "/usr/lib64/slurm/spank_berth.so";
@@ -51,13 +52,15 @@ TEST_CASE("doctor: a healthy node has nothing but ok", "[doctor]") {
 TEST_CASE("doctor: what fails is a failure with its reason and an advice", "[doctor]") {
     using Break = void (*)(DoctorFacts&);
     auto [subject, reason, broken] = GENERATE(table<std::string, std::string, Break>({
-        {"user namespaces", "max_user", [](DoctorFacts& facts) { facts.user_namespace = "creating a user namespace: no; sysctl -w user.max_user_namespaces=15000"; }},
+        {"user namespaces", "max_user",
+         [](DoctorFacts& facts) { facts.user_namespace = "creating a user namespace: no; sysctl -w user.max_user_namespaces=15000"; }},
         {"overlay", "not permitted", [](DoctorFacts& facts) { facts.overlay = "mounting overlay: Operation not permitted"; }},
         {"FUSE", "/dev/fuse", [](DoctorFacts& facts) { facts.fuse = "opening /dev/fuse to serve the image: Permission denied"; }},
         {"programs", "berth-pull", [](DoctorFacts& facts) { facts.pull_program_problem = "finding the program berth-pull: no"; }},
         {"site file", "berth.conf:3:1", [](DoctorFacts& facts) { facts.site_file_problem = "/etc/berth/berth.conf:3:1: unknown key stroe"; }},
         {"store", "not writable", [](DoctorFacts& facts) { facts.store.problem = "opening the store /x: not writable"; }},
-        {"Slurm", "not loaded by /etc/slurm/plugstack.conf", [](DoctorFacts& facts) { facts.slurm.plugstack.clear(); facts.slurm.looked = {"/etc/slurm/plugstack.conf"}; }},
+        {"Slurm", "not loaded by /etc/slurm/plugstack.conf",
+         [](DoctorFacts& facts) { facts.slurm.plugstack.clear(); facts.slurm.looked = {"/etc/slurm/plugstack.conf"}; }},
         {"Slurm", "which is not there", [](DoctorFacts& facts) { facts.slurm.plugin.clear(); }},
         {"Slurm", "built for 22.5.8", [](DoctorFacts& facts) { facts.slurm.built_for = 0x160508; }},
         {"Slurm", "no plugin of Slurm", [](DoctorFacts& facts) { facts.slurm.built_for.reset(); }},
@@ -85,7 +88,8 @@ TEST_CASE("doctor: what works less well is a warning, what is merely absent a no
         {"limits", Verdict::warning, "256 open files", [](DoctorFacts& facts) { facts.open_files = 256; }},
         {"store", Verdict::warning, "MB free", [](DoctorFacts& facts) { facts.store.free_bytes = 100 << 20; }},
         {"store", Verdict::warning, "no locks", [](DoctorFacts& facts) { facts.store.locks = false; }},
-        {"events", Verdict::warning, "Permission denied", [](DoctorFacts& facts) { facts.event_troubles = {"opening /var/log/berth/a.jsonl: Permission denied"}; }},
+        {"events", Verdict::warning, "Permission denied",
+         [](DoctorFacts& facts) { facts.event_troubles = {"opening /var/log/berth/a.jsonl: Permission denied"}; }},
         {"store", Verdict::note, "lustre", [](DoctorFacts& facts) { facts.store.network = true; facts.store.file_system = "lustre"; }},
         {"Slurm", Verdict::note, "neither", [](DoctorFacts& facts) { facts.slurm = {}; }},
         {"GPUs", Verdict::note, "no NVIDIA driver", [](DoctorFacts& facts) { facts.devices = {}; }},

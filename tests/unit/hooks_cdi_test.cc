@@ -69,15 +69,18 @@ TEST_CASE("cdi: a specification like nvidia-ctk's", "[hooks][cdi]") {
     CHECK(spec.common.links == std::vector<std::pair<std::string, std::string>>{{"/usr/lib64/gbm/nvidia-drm_gbm.so", "../libnvidia-allocator.so.1"}});
     CHECK(spec.common.library_folders == std::vector<std::string>{"/usr/lib/x86_64-linux-gnu"});
     CHECK(spec.common.cuda_compat);
-    CHECK(spec.common.mounts == std::vector<DeviceEdits::Mount>{{"/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15", "/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15", true, false}});
+    CHECK(spec.common.mounts ==
+          std::vector<DeviceEdits::Mount>{{"/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15", "/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15", true, false}});
     CHECK(spec.devices.at("MIG-1").nodes.size() == 2);
 }
 
 TEST_CASE("cdi: what is not understood is refused", "[hooks][cdi]") {
     auto refused = [](const std::string& edits) { return reason_of([&] { parse_cdi(json_with(edits), false, "x.json"); }); };
     CHECK(refused("{}") == "no error");
-    CHECK_THAT(refused(R"({"hooks":[{"hookName":"createContainer","path":"/usr/bin/evil","args":["evil"]}]})"), Catch::Contains("the hook /usr/bin/evil is none that berth does by itself"));
-    CHECK_THAT(refused(R"({"hooks":[{"hookName":"createContainer","path":"/usr/bin/nvidia-ctk","args":["nvidia-ctk","hook","run-shell"]}]})"), Catch::Contains("the hook run-shell"));
+    CHECK_THAT(refused(R"({"hooks":[{"hookName":"createContainer","path":"/usr/bin/evil","args":["evil"]}]})"),
+               Catch::Contains("the hook /usr/bin/evil is none that berth does by itself"));
+    CHECK_THAT(refused(R"({"hooks":[{"hookName":"createContainer","path":"/usr/bin/nvidia-ctk","args":["nvidia-ctk","hook","run-shell"]}]})"),
+               Catch::Contains("the hook run-shell"));
     CHECK_THAT(refused(R"({"capabilities":[]})"), Catch::Contains("unknown member 'capabilities'"));
     CHECK_THAT(refused(R"({"deviceNodes":[{"hostPath":"/dev/x"}]})"), Catch::Contains("it has no path"));
     CHECK_THAT(refused(R"({"env":["X"]})"), Catch::Contains("'X' is no NAME=VALUE"));

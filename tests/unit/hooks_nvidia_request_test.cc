@@ -45,7 +45,8 @@ TEST_CASE("nvidia request: capabilities", "[hooks][nvidia]") {
 }
 
 TEST_CASE("nvidia request: channels, switches, and what only a job may say", "[hooks][nvidia]") {
-    Names image = {"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_GDRCOPY=enabled", "NVIDIA_IMEX_CHANNELS=0,7", "CUDA_MPS_PIPE_DIRECTORY=/etc", "CUDA_VISIBLE_DEVICES=3"};
+    Names image = {"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_GDRCOPY=enabled", "NVIDIA_IMEX_CHANNELS=0,7", "CUDA_MPS_PIPE_DIRECTORY=/etc",
+                   "CUDA_VISIBLE_DEVICES=3"};
     NvidiaRequest request = nvidia_request(image, {"SLURM_JOB_ID=7"});
     CHECK(request.imex_channels.numbers == std::set<unsigned>{0, 7});
     CHECK((request.gdrcopy && !request.gds && request.in_slurm));

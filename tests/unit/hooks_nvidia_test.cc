@@ -132,10 +132,12 @@ TEST_CASE("nvidia: a slice that the driver does not name, a dead node, a wrong o
         return reason_of([&] { asked(host, image, all_gpus, {}); });
     };
     CHECK(with([](FakeHost&) {}) == "no error");
-    CHECK_THAT(with([](FakeHost& host) { host.forget_cap(76); }), Catch::Contains("MIG device gi8/ci0 of GPU 0000:1b:00.0: /proc/driver/nvidia-caps/mig-minors does not name its node"));
+    CHECK_THAT(with([](FakeHost& host) { host.forget_cap(76); }),
+               Catch::Contains("MIG device gi8/ci0 of GPU 0000:1b:00.0: /proc/driver/nvidia-caps/mig-minors does not name its node"));
     CHECK_THAT(with([](FakeHost& host) { host.remove("/dev/nvidiactl"); }), Catch::Contains("/dev/nvidiactl: it does not exist; run nvidia-modprobe"));
     CHECK_THAT(with([](FakeHost& host) { host.remove("/dev/nvidia0"); }), Catch::Contains("/dev/nvidia0: it does not exist"));
-    CHECK_THAT(with([](FakeHost& host) { host.node("/dev/nvidia-caps/nvidia-cap75", 234, 7); }), Catch::Contains("nvidia-cap75: it is device 234:7 and should be 234:75"));
+    CHECK_THAT(with([](FakeHost& host) { host.node("/dev/nvidia-caps/nvidia-cap75", 234, 7); }),
+               Catch::Contains("nvidia-cap75: it is device 234:7 and should be 234:75"));
 }
 
 TEST_CASE("nvidia: where libraries go, and how the loader finds them", "[hooks][nvidia]") {
@@ -167,7 +169,8 @@ TEST_CASE("nvidia: each capability has exactly its libraries", "[hooks][nvidia]"
     const std::string compute = "libcuda libnvidia-allocator libnvidia-nvvm libnvidia-opencl libnvidia-ptxjitcompiler";
     CHECK(libraries("utility") == "libnvidia-cfg libnvidia-ml");
     CHECK(libraries("compute") == compute);
-    CHECK(libraries("video") == "libcuda libnvcuvid libnvidia-allocator libnvidia-encode libnvidia-nvvm libnvidia-opencl libnvidia-ptxjitcompiler vdpau/libvdpau_nvidia");
+    CHECK(libraries("video") ==
+          "libcuda libnvcuvid libnvidia-allocator libnvidia-encode libnvidia-nvvm libnvidia-opencl libnvidia-ptxjitcompiler vdpau/libvdpau_nvidia");
     CHECK(libraries("graphics") == "libGLX_nvidia libnvidia-eglcore");
     CHECK(libraries("display") == "libGLX_nvidia libnvidia-eglcore");
     CHECK(libraries("ngx") == "");
@@ -250,7 +253,8 @@ TEST_CASE("nvidia: channels, files of the node, and the pipe of MPS", "[hooks][n
 }
 
 TEST_CASE("nvml: a report, and damage", "[hooks][nvidia]") {
-    NvmlReport report = parse_nvml("driver 570.86.15 12.8\ngpu 00000000:1B:00.0 0 GPU-a 9.0 nvidia mig\nslice 0 7 0 MIG-a\nslice 6 13 0 MIG-b\ngpu 00000000:2B:00.0 1 GPU-b - - whole\n");
+    NvmlReport report = parse_nvml(
+        "driver 570.86.15 12.8\ngpu 00000000:1B:00.0 0 GPU-a 9.0 nvidia mig\nslice 0 7 0 MIG-a\nslice 6 13 0 MIG-b\ngpu 00000000:2B:00.0 1 GPU-b - - whole\n");
     CHECK(report.cuda == "12.8");
     REQUIRE(report.gpus.size() == 2);
     CHECK(report.gpus[0].bus == "0000:1b:00.0");

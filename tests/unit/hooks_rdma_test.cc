@@ -44,7 +44,8 @@ TEST_CASE("rdma: adapters are joined by what sysfs says of them", "[hooks][rdma]
     CHECK(given(host, {}) == "");
     CHECK(given(host, {"MELLANOX_VISIBLE_DEVICES=void"}) == "");
     CHECK(given(host, {"MELLANOX_VISIBLE_DEVICES=none"}) == "");
-    CHECK(given(host, {"MELLANOX_VISIBLE_DEVICES=all"}) == start + "uverbs2 " + start + "umad1 " + start + "uverbs0 " + start + "uverbs1 " + start + "uverbs3 " + start + "rdma_cm");
+    CHECK(given(host, {"MELLANOX_VISIBLE_DEVICES=all"}) ==
+          start + "uverbs2 " + start + "umad1 " + start + "uverbs0 " + start + "uverbs1 " + start + "uverbs3 " + start + "rdma_cm");
     CHECK(given(host, {"MELLANOX_VISIBLE_DEVICES=0,3"}) == start + "uverbs2 " + start + "umad1 " + start + "uverbs3 " + start + "rdma_cm");
     CHECK(given(host, {"MELLANOX_VISIBLE_DEVICES=mlx5_1,uverbs0,0000:2A:00.0"}) == start + "uverbs0 " + start + "rdma_cm");
     CHECK(given(host, {"MELLANOX_VISIBLE_DEVICES=4"}) == "MELLANOX_VISIBLE_DEVICES: 4 is no adapter: this node has 4, counted from 0");
@@ -71,7 +72,9 @@ TEST_CASE("rdma: a topology of NCCL, little memory, and what an image may not sa
     four(host);
     host.file("/shared/topo.xml", "<system/>");
     FakeImage image;
-    auto hook = [&](const std::vector<std::string>& of_image, const std::vector<std::string>& job) { return rdma_hook(host, image, rdma_request(of_image, job)); };
+    auto hook = [&](const std::vector<std::string>& of_image, const std::vector<std::string>& job) {
+        return rdma_hook(host, image, rdma_request(of_image, job));
+    };
     CHECK_THAT(targets(hook({}, {"MELLANOX_VISIBLE_DEVICES=0", "NCCL_TOPO_FILE=/shared/topo.xml"})), Catch::EndsWith(" /shared/topo.xml"));
     CHECK_THAT(targets(hook({"MELLANOX_VISIBLE_DEVICES=0", "NCCL_TOPO_FILE=/shared/topo.xml"}, {})), !Catch::Contains("topo.xml"));
     CHECK(hook({}, {"MELLANOX_VISIBLE_DEVICES=0", "NCCL_TOPO_FILE=/none"}).warnings.size() == 1);

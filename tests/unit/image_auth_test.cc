@@ -36,15 +36,16 @@ TEST_CASE("broken challenges end the list and nothing else", "[image][auth]") {
 }
 
 TEST_CASE("the token's URL is made of realm, service and scope", "[image][auth]") {
-    CHECK(url(R"(Bearer realm="https://a.io/t",service="r.io",scope="repository:x:pull")", secure) == "https://a.io/t?service=r.io&scope=repository%3Ax%3Apull");
+    CHECK(url(R"(Bearer realm="https://a.io/t",service="r.io",scope="repository:x:pull")", secure) ==
+          "https://a.io/t?service=r.io&scope=repository%3Ax%3Apull");
     CHECK(url(R"(Bearer realm="https://a.io/t?k=v#f")", secure) == "https://a.io/t?k=v&scope=repository%3Aa%2Fb%3Apull");
     CHECK(url(R"(Bearer realm="https://a.io/t",scope="a b")", secure) == "https://a.io/t?scope=a&scope=b");
     CHECK(url(R"(Bearer realm="http://127.0.0.1:5001/t")", plain).starts_with("http://127.0.0.1:5001/t"));
 }
 
 TEST_CASE("hostile row 35: no login goes to a token server over http or on a link-local address", "[image][auth]") {
-    for (const char* realm : {"http://a.io/t", "http://127.0.0.1/t", "https://169.254.169.254/latest", "https://[fe80::1]/t", "https://0xa9fea9fe/x", "file:///etc/passwd",
-                              "ftp://a.io/", "https://user:secret@a.io/", "/relative", ""})
+    for (const char* realm : {"http://a.io/t", "http://127.0.0.1/t", "https://169.254.169.254/latest", "https://[fe80::1]/t", "https://0xa9fea9fe/x",
+                              "file:///etc/passwd", "ftp://a.io/", "https://user:secret@a.io/", "/relative", ""})
         CHECK_THROWS_AS(url(std::string("Bearer realm=\"") + realm + "\"", secure), berth::Error);
     CHECK_THROWS_WITH(url(R"(Bearer realm="http://a.io/t")", plain), Contains("has to be https"));
 }
@@ -52,7 +53,8 @@ TEST_CASE("hostile row 35: no login goes to a token server over http or on a lin
 TEST_CASE("tokens are taken from either member and must fit a header", "[image][auth]") {
     CHECK(parse_token(R"({"token":"abc"})") == "abc");
     CHECK(parse_token(R"({"access_token":"abc","expires_in":3})") == "abc");
-    for (const char* text : {"", "[]", "{}", R"({"token":""})", R"({"token":3})", R"({"token":"a\r\nX: y"})", R"({"token":"a b"})"}) CHECK_THROWS_AS(parse_token(text), berth::Error);
+    for (const char* text : {"", "[]", "{}", R"({"token":""})", R"({"token":3})", R"({"token":"a\r\nX: y"})", R"({"token":"a b"})"})
+        CHECK_THROWS_AS(parse_token(text), berth::Error);
 }
 
 TEST_CASE("origins are compared by what they mean", "[image][auth]") {

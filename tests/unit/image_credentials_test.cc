@@ -89,7 +89,8 @@ TEST_CASE("docker's and podman's files are read", "[image][credentials]") {
 }
 
 TEST_CASE("the longest path and the named user win", "[image][credentials]") {
-    LoginFile file = parse_login_file(config_of(cat(auth_entry("q.io", "all", "1"), ",", auth_entry("q.io/t", "team", "2"), ",", auth_entry("q.io/t/x", "x", "3"))), "f");
+    LoginFile file =
+        parse_login_file(config_of(cat(auth_entry("q.io", "all", "1"), ",", auth_entry("q.io/t", "team", "2"), ",", auth_entry("q.io/t/x", "x", "3"))), "f");
     CHECK(choose_login(file.logins, "q.io", "t/x", "")->credentials.user == "x");
     CHECK(choose_login(file.logins, "q.io", "t/y", "")->credentials.user == "team");
     CHECK(choose_login(file.logins, "q.io", "z", "")->credentials.user == "all");
@@ -97,8 +98,9 @@ TEST_CASE("the longest path and the named user win", "[image][credentials]") {
 }
 
 TEST_CASE("a broken login file is named and not quoted", "[image][credentials]") {
-    for (const char* text : {"s3cret", R"({"auths":{"a":{"auth":"s3cret!"}}})", R"({"auths":{"a":"s3cret"}})", R"({"auths":["s3cret"]})", R"({"auths":{"a":{"auth":"czNjcmV0"}}})",
-                             R"({"auths":{"s3cret":{},"s3cret":{}}})", R"({"credHelpers":{"a":5}})", R"({"auths":{"a":{"password":"s3cret" )"}) {
+    for (const char* text :
+         {"s3cret", R"({"auths":{"a":{"auth":"s3cret!"}}})", R"({"auths":{"a":"s3cret"}})", R"({"auths":["s3cret"]})", R"({"auths":{"a":{"auth":"czNjcmV0"}}})",
+          R"({"auths":{"s3cret":{},"s3cret":{}}})", R"({"credHelpers":{"a":5}})", R"({"auths":{"a":{"password":"s3cret" )"}) {
         std::string line = error_of([&] { parse_login_file(text, "/h/config.json"); });
         CHECK_THAT(line, Contains("/h/config.json") && !Contains("s3cret") && !Contains("czNj"));
     }
@@ -107,10 +109,11 @@ TEST_CASE("a broken login file is named and not quoted", "[image][credentials]")
 
 TEST_CASE("hostile row 37: Enroot's lines are read by registry, plain values only", "[image][credentials]") {
     std::vector<std::string> unusable;
-    std::vector<Login> logins = parse_netrc("# machine no.io login a password b\nmachine nvcr.io login $oauthtoken password nvapi-K\nmachine auth.docker.io\n\tlogin u\n\tpassword p$w\n"
-                                            "machine var.io login u password $TOKEN\nmachine brace.io login u password ${TOKEN}\nmachine run.io login u password $(pass)\n"
-                                            "machine half.io login u\ndefault login d password e\nmachine",
-                                            "f", unusable);
+    std::vector<Login> logins = parse_netrc(
+        "# machine no.io login a password b\nmachine nvcr.io login $oauthtoken password nvapi-K\nmachine auth.docker.io\n\tlogin u\n\tpassword p$w\n"
+        "machine var.io login u password $TOKEN\nmachine brace.io login u password ${TOKEN}\nmachine run.io login u password $(pass)\n"
+        "machine half.io login u\ndefault login d password e\nmachine",
+        "f", unusable);
     REQUIRE(logins.size() == 2);
     CHECK((logins[0].host == "nvcr.io" && logins[0].credentials.user == "$oauthtoken" && logins[0].credentials.password == "nvapi-K"));
     CHECK((logins[1].host == "registry-1.docker.io" && logins[1].credentials.password == "p$w"));
@@ -151,9 +154,11 @@ TEST_CASE("a login file that others can read is warned of, one that is no file r
 
 TEST_CASE("credential programs are asked by standard input", "[image][credentials]") {
     Home home;
-    home.helper("good", cat("echo \"$@\" > ", home.folder / "arguments", "\nread url\nprintf '{\"ServerURL\":\"%s\",\"Username\":\"<token>\",\"Secret\":\"IDT-'$url'\"}' $url\n"));
+    home.helper("good", cat("echo \"$@\" > ", home.folder / "arguments",
+                            "\nread url\nprintf '{\"ServerURL\":\"%s\",\"Username\":\"<token>\",\"Secret\":\"IDT-'$url'\"}' $url\n"));
     home.helper("none", "echo 'credentials not found in native keychain'; exit 1\n");
-    home.write("docker/config.json", R"({"credHelpers":{"reg.io":"good","bad.io":"../x","gone.io":"gone"},"credsStore":"none","auths":{"inline.io":{"auth":"dTpw"}}})");
+    home.write("docker/config.json",
+               R"({"credHelpers":{"reg.io":"good","bad.io":"../x","gone.io":"gone"},"credsStore":"none","auths":{"inline.io":{"auth":"dTpw"}}})");
     CredentialSearch got = home.find();
     CHECK(got.found.identity_token == "IDT-reg.io");
     CHECK(got.found.user.empty());
@@ -168,7 +173,9 @@ TEST_CASE("credential programs are asked by standard input", "[image][credential
 TEST_CASE("a login is stored as docker does and removed again", "[image][credentials]") {
     Home home;
     std::string file = home.folder / "docker/config.json";
-    home.write("docker/config.json", R"({"zebra":1,"auths":{"https://reg.io/v2/":{"auth":"dTpw"},"reg.io/team":{"auth":"dDpw"},"o.io":{"auth":"dTpw"}},"HttpHeaders":{"A":"b"}})", 0644);
+    home.write("docker/config.json",
+               R"({"zebra":1,"auths":{"https://reg.io/v2/":{"auth":"dTpw"},"reg.io/team":{"auth":"dDpw"},"o.io":{"auth":"dTpw"}},"HttpHeaders":{"A":"b"}})",
+               0644);
     CHECK(store_login(home.places, "reg.io", {"new", "s3cret", "", "", ""}) == file);
     struct stat st {};
     REQUIRE(::stat(file.c_str(), &st) == 0);
@@ -202,7 +209,8 @@ TEST_CASE("a login goes to the credential program that the file names", "[image]
 
 TEST_CASE("the environment says where logins lie, the site file how registries are reached", "[pull]") {
     CredentialPlaces places = berth::pull::credential_places({"HOME=/h", "REGISTRY_AUTH_FILE=/a", "XDG_RUNTIME_DIR=/r", "PATH=/p"});
-    CHECK((places.auth_file == "/a" && places.podman_file == "/r/containers/auth.json" && places.docker_folder == "/h/.docker" && places.enroot_folder == "/h/.config/enroot"));
+    CHECK((places.auth_file == "/a" && places.podman_file == "/r/containers/auth.json" && places.docker_folder == "/h/.docker" &&
+           places.enroot_folder == "/h/.config/enroot"));
     places = berth::pull::credential_places({"HOME=/h", "DOCKER_CONFIG=/d", "XDG_CONFIG_HOME=/c"});
     CHECK((places.docker_folder == "/d" && places.enroot_folder == "/c/enroot" && places.podman_file.empty() && places.path == "/usr/local/bin:/usr/bin:/bin"));
     CHECK(berth::pull::credential_places({"ENROOT_CONFIG_PATH=/e"}).enroot_folder == "/e");

@@ -80,9 +80,9 @@ TEST_CASE("manifests of both makes are read", "[image][manifest]") {
 }
 
 TEST_CASE("every form of layer that the specifications know is accepted, others are named", "[image][manifest]") {
-    for (const char* type :
-         {"application/vnd.oci.image.layer.v1.tar", "application/vnd.oci.image.layer.v1.tar+zstd", "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip",
-          "application/vnd.docker.image.rootfs.diff.tar", "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"})
+    for (const char* type : {"application/vnd.oci.image.layer.v1.tar", "application/vnd.oci.image.layer.v1.tar+zstd",
+                             "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip", "application/vnd.docker.image.rootfs.diff.tar",
+                             "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"})
         CHECK(failure(manifest(config, descriptor(type, digest('1')))).empty());
     CHECK_THAT(failure(manifest(config, descriptor("application/vnd.oci.image.layer.v1.tar+encrypted", digest('1')))), Contains("+encrypted"));
     CHECK_THAT(failure(manifest(descriptor("application/vnd.cncf.helm.config.v1+json", digest('c')), layer)), Contains("artifact"));
@@ -175,7 +175,8 @@ TEST_CASE("hostile row 30: an image for other platforms only is refused with a l
         }
         return std::string();
     };
-    std::string text = list(for_platform('1', "linux", "arm64", "v8") + "," + for_platform('2', "windows", "amd64") + "," + for_platform('3', "unknown", "unknown"));
+    std::string text =
+        list(for_platform('1', "linux", "arm64", "v8") + "," + for_platform('2', "windows", "amd64") + "," + for_platform('3', "unknown", "unknown"));
     CHECK(refusal(text) == "image x: no image for linux/amd64 in it; there are: linux/arm64/v8, windows/amd64");
     CHECK_THAT(refusal(list("")), Contains("there are: none"));
     CHECK_THAT(refusal(list(for_platform('1', "linux", "a\\u001b[31m"))), Contains("\\x1b"));

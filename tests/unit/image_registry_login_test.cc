@@ -179,7 +179,9 @@ class TlsServer {
         make_certificate("other");
         berth::sys::make_directories(folder_ / "v2/a/b/manifests", 0755);
         std::ofstream(folder_ / "v2/a/b/manifests/1") << "{}";
-        server_ = std::make_unique<berth::Child>("/bin/sh", std::vector<std::string>{"-c", cat("cd ", folder_.path(), " && exec openssl s_server -accept 127.0.0.1:0 -cert own.pem -key own.key -WWW 2>/dev/null")});
+        server_ = std::make_unique<berth::Child>(
+            "/bin/sh", std::vector<std::string>{
+                           "-c", cat("cd ", folder_.path(), " && exec openssl s_server -accept 127.0.0.1:0 -cert own.pem -key own.key -WWW 2>/dev/null")});
         std::string said;
         for (char c; said.find("ACCEPT 127.0.0.1:") == said.npos || !said.ends_with('\n'); said += c)
             if (::read(server_->output(), &c, 1) != 1) throw std::runtime_error("openssl s_server does not start");
@@ -190,7 +192,9 @@ class TlsServer {
 
   private:
     void make_certificate(const std::string& name) const {
-        auto made = berth::fixtures::run_command(cat("cd ", folder_.path(), " && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=berth-test -addext subjectAltName=IP:127.0.0.1 -keyout ",
+        auto made = berth::fixtures::run_command(cat("cd ", folder_.path(),
+                                                     " && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=berth-test "
+                                                     "-addext subjectAltName=IP:127.0.0.1 -keyout ",
                                                      name, ".key -out ", name, ".pem"));
         if (made.status != 0) throw std::runtime_error("openssl req: " + made.output);
     }

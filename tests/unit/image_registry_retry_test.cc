@@ -141,8 +141,11 @@ TEST_CASE("hostile row 38: a limit is waited for, when its end is near", "[image
 }
 
 TEST_CASE("hostile row 38: a limit with a far end is an error at once, which tells the end", "[image][registry]") {
-    Server server([](const HttpCall&) -> HttpReply { return {.status = 429, .headers = {"Retry-After: 1000000000"}, .body = R"({"errors":[{"code":"TOOMANYREQUESTS","message":"slow"}]})"}; });
-    CHECK_THAT(failure([&] { client(server).get_manifest("1"); }), Contains("limits how much") && Contains("(it says: slow)") && Contains("try again after 20") && Contains(" UTC"));
+    Server server([](const HttpCall&) -> HttpReply {
+        return {.status = 429, .headers = {"Retry-After: 1000000000"}, .body = R"({"errors":[{"code":"TOOMANYREQUESTS","message":"slow"}]})"};
+    });
+    CHECK_THAT(failure([&] { client(server).get_manifest("1"); }),
+               Contains("limits how much") && Contains("(it says: slow)") && Contains("try again after 20") && Contains(" UTC"));
     CHECK(server.log().size() == 1);
 }
 

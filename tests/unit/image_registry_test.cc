@@ -185,7 +185,8 @@ TEST_CASE("hostile row 33: a redirect elsewhere is followed without the token", 
     Server* self = nullptr;
     Server server([&](const HttpCall& call) -> HttpReply {
         if (call.target.starts_with("/token")) return {.body = R"({"token":"T"})"};
-        if (call.headers.count("authorization") == 0) return {.status = 401, .headers = {cat("WWW-Authenticate: Bearer realm=\"http://", self->host(), "/token\"")}};
+        if (call.headers.count("authorization") == 0)
+            return {.status = 401, .headers = {cat("WWW-Authenticate: Bearer realm=\"http://", self->host(), "/token\"")}};
         return {.status = 307, .headers = {cat("Location: http://", elsewhere.host(), call.target)}};
     });
     self = &server;
@@ -195,7 +196,8 @@ TEST_CASE("hostile row 33: a redirect elsewhere is followed without the token", 
 }
 
 TEST_CASE("hostile row 34: a redirect to a file, to plain http, to a link-local address or without end is refused", "[image][registry]") {
-    for (const char* target : {"file:///etc/passwd", "http://registry.invalid/x", "ftp://127.0.0.1/x", "http://169.254.169.254/x", "https://169.254.169.254/x", "", "http://u:p@127.0.0.1/"}) {
+    for (const char* target : {"file:///etc/passwd", "http://registry.invalid/x", "ftp://127.0.0.1/x", "http://169.254.169.254/x", "https://169.254.169.254/x",
+                               "", "http://u:p@127.0.0.1/"}) {
         Server server(always({.status = 302, .headers = {cat("Location: ", target)}}));
         CHECK_THAT(get_failure(server), Contains("refused"));
         CHECK(server.log().size() == 1);

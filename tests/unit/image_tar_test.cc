@@ -2,58 +2,20 @@
 #include <random>
 
 #include "runtime/base/error.hh"
-#include "runtime/base/text.hh"
 #include "runtime/image/tar.hh"
 #include "tests/fixtures/squash_tools.hh"
-#include "tests/fixtures/tar_builder.hh"
+#include "tests/fixtures/tar_recorder.hh"
 
 using namespace berth;
 using namespace berth::image;
+using fixtures::gnu_magic;
+using fixtures::old_sparse_block;
+using fixtures::parsed;
+using fixtures::raw;
+using fixtures::Seen;
 using fixtures::TarBuilder;
 using fixtures::TarItem;
 using Type = TarEntry::Type;
-
-namespace {
-
-struct Seen {
-    TarEntry entry;
-    std::string content;
-    uint64_t bytes = 0;
-};
-
-class Recorder : public TarSink {
-  public:
-    void entry(const TarEntry& entry) override { seen.push_back({entry, {}}); }
-    void data(const void* bytes, size_t size) override {
-        seen.back().content.append(static_cast<const char*>(bytes), size);
-        seen.back().bytes += size;
-    }
-    void zeros(uint64_t size) override {
-        if (size < 1 << 20) seen.back().content.append(size, '\0');
-        seen.back().bytes += size;
-    }
-    void end_entry() override {
-        if (seen.back().entry.type == Type::file) CHECK(seen.back().bytes == seen.back().entry.size);
-    }
-    std::vector<Seen> seen;
-};
-
-/// Parses `bytes` in pieces of `step`.
-std::vector<Seen> parsed(const std::string& bytes, size_t step = std::string::npos) {
-    Recorder recorder;
-    TarParser parser(recorder);
-    for (size_t at = 0; at < bytes.size(); at += std::min(step, bytes.size() - at)) parser.feed(bytes.data() + at, std::min(step, bytes.size() - at));
-    parser.finish();
-    return recorder.seen;
-}
-
-std::string raw(uint64_t value) {
-    return TarBuilder::number(value, 12);
-}
-
-const std::string gnu_magic("ustar  \0", 8);
-
-}  // namespace
 
 TEST_CASE("tar: plain entries of every type", "[tar]") {
     TarBuilder tar;
@@ -213,86 +175,6 @@ TEST_CASE("tar: signed checksums are accepted", "[tar]") {
     for (size_t i = 0; i < 512; ++i) sum += i >= 148 && i < 156 ? ' ' : static_cast<signed char>(bytes[i]);
     TarBuilder::put(bytes, 148, 8, TarBuilder::octal(static_cast<uint64_t>(sum), 6) + std::string("\0 ", 2));
     CHECK(parsed(bytes)[0].entry.name == "\xe9t\xe9");
-}
-
-namespace {
-
-const std::string sparse_content = std::string(1000, '\0') + "abc" + std::string(2000, '\0') + "de" + std::string(95, '\0');
-
-std::string old_sparse_block(const std::vector<std::pair<uint64_t, uint64_t>>& pieces, uint64_t stored, uint64_t real, bool more) {
-    std::string block(512, '\0');
-    TarBuilder::put(block, 0, 100, "sparse");
-    TarBuilder::put(block, 100, 8, "0000644");
-    TarBuilder::put(block, 124, 12, raw(stored));
-    block[156] = 'S';
-    TarBuilder::put(block, 257, 8, gnu_magic);
-    for (size_t i = 0; i < pieces.size(); ++i) {
-        TarBuilder::put(block, 386 + i * 24, 12, raw(pieces[i].first));
-        TarBuilder::put(block, 398 + i * 24, 12, raw(pieces[i].second));
-    }
-    block[482] = more ? '\1' : '\0';
-    TarBuilder::put(block, 483, 12, raw(real));
-    return block;
-}
-
-}  // namespace
-
-TEST_CASE("hostile row 22: sparse files of all formats are exact", "[tar][hostile]") {
-    auto check = [](const std::string& bytes) {
-        for (size_t step : {size_t{1}, size_t{300}, std::string::npos}) {
-            auto seen = parsed(bytes, step);
-            REQUIRE(seen.size() == 2);
-            CHECK(seen[0].entry.name == "sparse");
-            CHECK(seen[0].entry.type == Type::file);
-            CHECK((seen[0].content == sparse_content));
-            CHECK(seen[1].entry.name == "after");
-        }
-    };
-    check(TarBuilder().raw_header(old_sparse_block({{1000, 3}, {3003, 2}, {3100, 0}}, 5, 3100, false)).data("abcde").file("after", "").finished());
-    check(TarBuilder()
-              .pax({{"GNU.sparse.size", "3100"},
-                    {"GNU.sparse.numblocks", "2"},
-                    {"GNU.sparse.offset", "1000"},
-                    {"GNU.sparse.numbytes", "3"},
-                    {"GNU.sparse.offset", "3003"},
-                    {"GNU.sparse.numbytes", "2"}})
-              .file("sparse", "abcde")
-              .file("after", "")
-              .finished());
-    check(TarBuilder()
-              .pax({{"GNU.sparse.name", "sparse"}, {"GNU.sparse.size", "3100"}, {"GNU.sparse.map", "1000,3,3003,2"}})
-              .file("GNUSparseFile.1/sparse", "abcde")
-              .file("after", "")
-              .finished());
-    std::string map = "3\n1000\n3\n3003\n2\n3100\n0\n";
-    map.resize(512);
-    check(TarBuilder()
-              .pax({{"GNU.sparse.major", "1"}, {"GNU.sparse.minor", "0"}, {"GNU.sparse.name", "sparse"}, {"GNU.sparse.realsize", "3100"}})
-              .file("GNUSparseFile.1/sparse", map + "abcde")
-              .file("after", "")
-              .finished());
-}
-
-TEST_CASE("tar: sparse maps that do not fit are refused", "[tar]") {
-    auto old = [](const std::vector<std::pair<uint64_t, uint64_t>>& pieces, uint64_t stored, uint64_t real) {
-        return TarBuilder().raw_header(old_sparse_block(pieces, stored, real, false)).data(std::string(stored, 'x')).finished();
-    };
-    CHECK_THROWS_AS(parsed(old({{1000, 3}, {500, 2}}, 5, 3100)), Error);
-    CHECK_THROWS_AS(parsed(old({{1000, 3}, {1002, 2}}, 5, 3100)), Error);
-    CHECK_THROWS_AS(parsed(old({{1000, 3}}, 5, 3100)), Error);
-    CHECK_THROWS_AS(parsed(old({{1000, 5}}, 5, 1004)), Error);
-    CHECK_THROWS_AS(parsed(old({{UINT64_MAX / 4, 5}}, 5, 1004)), Error);
-    auto in_data = [](std::string map) {
-        map.resize((map.size() + 511) / 512 * 512);
-        return TarBuilder().pax({{"GNU.sparse.major", "1"}, {"GNU.sparse.realsize", "100"}}).file("a", map + "abcde").finished();
-    };
-    CHECK(parsed(in_data("1\n10\n5\n"))[0].entry.size == 100);
-    for (const char* map : {"1\n10\n4\n", "x\n", "2000000\n", "-1\n", "1\n10\n99999999999999999999999\n", "\n", "9\n1\n", ""})
-        CHECK_THROWS_AS(parsed(in_data(map)), Error);
-    CHECK_THROWS_AS(parsed(TarBuilder().pax({{"GNU.sparse.map", "1,2,3"}, {"GNU.sparse.size", "9"}}).file("a", "12").finished()), Error);
-    CHECK_THROWS_AS(parsed(TarBuilder().pax({{"GNU.sparse.map", "1,2"}}).file("a", "12").finished()), Error);
-    CHECK_THROWS_AS(parsed(TarBuilder().pax({{"GNU.sparse.numbytes", "2"}, {"GNU.sparse.size", "9"}}).file("a", "12").finished()), Error);
-    CHECK_THROWS_AS(parsed(TarBuilder().pax({{"GNU.sparse.major", "2"}}).file("a", "12").finished()), Error);
 }
 
 TEST_CASE("tar: archives of GNU tar in each of its formats", "[tar]") {

@@ -61,7 +61,9 @@ struct Given {
 
 UpperLayer layer_of(const Given& given, bool saved = false) {
     static const squash::Index image = sample_image();
-    auto read = [](const squash::FileData&, const std::string& path) { return path == "/etc/passwd" ? std::string("root:x:0:0::/root:/bin/sh\n") : std::string(); };
+    auto read = [](const squash::FileData&, const std::string& path) {
+        return path == "/etc/passwd" ? std::string("root:x:0:0::/root:/bin/sh\n") : std::string();
+    };
     return upper_layer(given.edits, {image, given.sources, saved, read});
 }
 
@@ -77,7 +79,8 @@ const plan::AccountLine passwd{"/etc/passwd", "me:x:7:7::/home/me:/bin/sh", 2};
 }  // namespace
 
 TEST_CASE("upper: the system's mount points hide what the image has there, and others stand in new directories", "[upper]") {
-    UpperLayer layer = layer_of(Given().mount("/proc", true).mount("/etc/hosts", false).mount("/etc/new", false).mount("/a/b", true, "option --container-mounts"));
+    UpperLayer layer =
+        layer_of(Given().mount("/proc", true).mount("/etc/hosts", false).mount("/etc/new", false).mount("/a/b", true, "option --container-mounts"));
     CHECK(names(layer) == Names{"a", "a/b", "etc", "etc/hosts", "etc/new", "proc"});
     CHECK(layer.objects["proc"].opaque);
     CHECK(layer.objects["proc"].image != 0);
@@ -122,8 +125,12 @@ TEST_CASE("upper: the kind of a new mount point is the one asked for", "[upper]"
 }
 
 TEST_CASE("upper: account lines, directories and links are done with", "[upper]") {
-    UpperLayer layer = layer_of(Given().add(passwd).add(plan::AccountLine{"/etc/group", "me:x:7:", 2}).add(plan::Directory{"/home/me", 0700}).add(plan::Directory{"/usr/lib", 0755}).add(
-        plan::Symlink{"/usr/lib/x.so", "x.so.1"}));
+    UpperLayer layer = layer_of(Given()
+                                    .add(passwd)
+                                    .add(plan::AccountLine{"/etc/group", "me:x:7:", 2})
+                                    .add(plan::Directory{"/home/me", 0700})
+                                    .add(plan::Directory{"/usr/lib", 0755})
+                                    .add(plan::Symlink{"/usr/lib/x.so", "x.so.1"}));
     CHECK(layer.done == std::set<size_t>{0, 1, 2, 3, 4});
     CHECK(names(layer) == Names{"etc", "etc/group", "etc/passwd", "home", "home/me", "usr", "usr/lib", "usr/lib/x.so"});
     CHECK(layer.objects["etc/passwd"].content == "root:x:0:0::/root:/bin/sh\nme:x:7:7::/home/me:/bin/sh\n");
@@ -133,7 +140,8 @@ TEST_CASE("upper: account lines, directories and links are done with", "[upper]"
     CHECK(layer.objects["usr/lib/x.so"].content == "x.so.1");
 }
 
-TEST_CASE("upper: an account file, a directory or a link in a mount, in the way of one, or after a directory was mounted through a link is not touched", "[upper]") {
+TEST_CASE("upper: an account file, a directory or a link in a mount, in the way of one, or after a directory was mounted through a link is not touched",
+          "[upper]") {
     CHECK(layer_of(Given().mount("/etc", true, "site").add(passwd)).done.empty());
     CHECK(layer_of(Given().add(passwd).mount("/etc/passwd", false, "option --container-mounts")).done.empty());
     CHECK(layer_of(Given().mount("/run", true).add(plan::Directory{"/run/user", 0755}).add(plan::Symlink{"/run/x", "y"})).done.empty());
@@ -149,7 +157,8 @@ TEST_CASE("upper: what is written has the image's modes and times, and marks for
     squash::Index image = sample_image();
     fixtures::TempFolder folder;
     mode_t before = ::umask(0);
-    UpperLayer layer = layer_of(Given().mount("/run", true).mount("/etc/hosts", false).add(passwd).add(plan::Directory{"/home/me", 0700}).add(plan::Symlink{"/home/link", "me"}));
+    UpperLayer layer = layer_of(
+        Given().mount("/run", true).mount("/etc/hosts", false).add(passwd).add(plan::Directory{"/home/me", 0700}).add(plan::Symlink{"/home/link", "me"}));
     Fd upper(::open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     write_upper(layer, image, upper.get());
     ::umask(before);

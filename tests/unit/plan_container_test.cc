@@ -19,7 +19,16 @@ TEST_CASE("a container's name may say how it is used", "[plan][container]") {
 }
 
 TEST_CASE("a container's record is read as it was written", "[plan][container]") {
-    ContainerRecord record{"./it's\nan image", "sha256:1", "/a b", "1 2 3", 1763712345, {"/data:/data:ro", "tmpfs:/x"}, true, false, std::nullopt, {true, false, true, true, true}};
+    ContainerRecord record{"./it's\nan image",
+                           "sha256:1",
+                           "/a b",
+                           "1 2 3",
+                           1763712345,
+                           {"/data:/data:ro", "tmpfs:/x"},
+                           true,
+                           false,
+                           std::nullopt,
+                           {true, false, true, true, true}};
     std::string text = record_text(record);
     CHECK(parse_record(text, "r") == record);
     CHECK(parse_record(record_text({}), "r") == ContainerRecord{});

@@ -46,7 +46,8 @@ TEST_CASE("environment options: what was given beats the variables", "[options]"
 TEST_CASE("environment options: mistakes name the variable", "[options]") {
     CHECK_THROWS_WITH(told({"PYXIS_CONTAINER_REMAP_ROOT=perhaps"}), Contains("PYXIS_CONTAINER_REMAP_ROOT=perhaps") && Contains("true"));
     CHECK_THROWS_WITH(told({"BERTH_CONTAINER_MOUNTS=a:/b"}), Contains("BERTH_CONTAINER_MOUNTS: ") && Contains("^"));
-    CHECK_THROWS_WITH(told({"BERTH_CONTAINER_IMAGE=a", "PYXIS_CONTAINER_IMAGE=b"}), Contains("PYXIS_CONTAINER_IMAGE: contradicts") && Contains("--container-image=a"));
+    CHECK_THROWS_WITH(told({"BERTH_CONTAINER_IMAGE=a", "PYXIS_CONTAINER_IMAGE=b"}),
+                      Contains("PYXIS_CONTAINER_IMAGE: contradicts") && Contains("--container-image=a"));
     CHECK_THROWS_WITH(told({"PYXIS_CONTAINER_WRITABLE=1", "PYXIS_CONTAINER_READONLY=1"}), Contains("PYXIS_CONTAINER_READONLY: contradicts"));
     CHECK(told({"BERTH_CONTAINER_IMAGE=a", "PYXIS_CONTAINER_IMAGE=a"}) == GivenOptions{{"container-image", "a"}});
     CHECK(told({"PYXIS_CONTAINER_WRITABLE=1", "PYXIS_CONTAINER_READONLY=0"}) == GivenOptions{{"container-writable", ""}});

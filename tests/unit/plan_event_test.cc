@@ -18,11 +18,11 @@ Event start_of(uint64_t microseconds) {
     return out;
 }
 
-Event failure_of(Cause cause, bool of_pull) {
+Event failure_of(Cause cause, Event::Kind of) {
     Event out = start_of(0);
     out.kind = Event::Kind::failure;
     out.cause = cause;
-    out.of_pull = of_pull;
+    out.of = of;
     return out;
 }
 
@@ -36,9 +36,15 @@ TEST_CASE("event: a line is JSON of the documented members, whatever the texts h
     start.from = ImageFrom::pull;
     start.bytes = 77;
     auto line = nlohmann::ordered_json::parse(json_line(start));
-    CHECK(line.dump() == R"({"time":"2023-11-14T22:13:20.000001Z","kind":"start","uid":1000,"user":"alice","node":"n1","job":"12.0","image":"reg/a:1","digest":"sha256:ab",)"
-                         R"("from":"pull","bytes":77,"us":5000,"phases":{"image":4000,"plan":100,"namespaces":300,"overlay":600}})");
-    Event bad = failure_of(Cause::not_found, true);
+    CHECK(line.dump() ==
+          R"({"time":"2023-11-14T22:13:20.000001Z","kind":"start","uid":1000,"user":"alice","node":"n1","job":"12.0","image":"reg/a:1","digest":"sha256:ab",)"
+          R"("from":"pull","bytes":77,"us":5000,"phases":{"image":4000,"plan":100,"namespaces":300,"overlay":600}})");
+    Event import = start_of(6000);
+    import.kind = Event::Kind::import;
+    import.file = "a.sqsh";
+    CHECK(json_line(import).find(R"("kind":"import","uid":1000,"user":"alice","image":"reg/a:1","file":"a.sqsh","bytes":0,"us":6000,"phases":{"image")") !=
+          std::string::npos);
+    Event bad = failure_of(Cause::not_found, Event::Kind::pull);
     bad.image = std::string(100'000, '\x01');
     bad.error = "quote \" back \\ line\nend \xff " + std::string(100'000, '\\');
     std::string text = json_line(bad);
@@ -64,12 +70,17 @@ TEST_CASE("counters: each event counts once, at its place", "[plan]") {
     Counters counters;
     counters.count(start_of(5000));
     counters.count(start_of(5001));
-    counters.count(failure_of(Cause::denied, false));
-    counters.count(failure_of(Cause::denied, true));
+    counters.count(failure_of(Cause::denied, Event::Kind::start));
+    counters.count(failure_of(Cause::denied, Event::Kind::pull));
+    counters.count(failure_of(Cause::space, Event::Kind::import));
     Event pull = start_of(400'000'000);
     pull.kind = Event::Kind::pull;
     pull.bytes = 1000;
     counters.count(pull);
+    Event import = start_of(6000);
+    import.kind = Event::Kind::import;
+    import.bytes = 1000;
+    counters.count(import);
     CHECK(counters.starts[static_cast<size_t>(ImageFrom::store)] == 2);
     CHECK(counters.start.buckets[0] == 1);
     CHECK(counters.start.buckets[1] == 1);
@@ -80,6 +91,9 @@ TEST_CASE("counters: each event counts once, at its place", "[plan]") {
     CHECK(counters.entrypoint.count() == 0);
     CHECK(counters.failed_starts[static_cast<size_t>(Cause::denied)] == 1);
     CHECK(counters.failed_pulls[static_cast<size_t>(Cause::denied)] == 1);
+    CHECK(counters.failed_imports[static_cast<size_t>(Cause::space)] == 1);
+    CHECK(counters.imports == 1);
+    CHECK(counters.import.buckets[1] == 1);
     CHECK(counters.pulls == 1);
     CHECK(counters.pull_bytes == 1000);
     CHECK(counters.pull.buckets.back() == 1);
@@ -115,10 +129,12 @@ TEST_CASE("counters: Prometheus' text has cumulative buckets and every member of
     counters.count(start_of(5000));
     counters.count(start_of(700'000'000));
     std::string text = prometheus_text(counters, 3, 1);
-    for (const char* line : {"berth_starts_total{from=\"store\"} 2\n", "berth_failures_total{of=\"pull\",cause=\"space\"} 0\n", "berth_start_seconds_bucket{le=\"0.005\"} 1\n",
-                             "berth_start_seconds_bucket{le=\"300\"} 1\n", "berth_start_seconds_bucket{le=\"+Inf\"} 2\n", "berth_start_seconds_sum 700.005000\n",
-                             "berth_start_seconds_count 2\n", "berth_start_phase_seconds_bucket{phase=\"image\",le=\"0.005\"} 2\n", "berth_start_phase_seconds_count{phase=\"plan\"} 2\n",
-                             "berth_counter_files{state=\"refused\"} 1\n"})
+    for (const char* line :
+         {"berth_starts_total{from=\"store\"} 2\n", "berth_failures_total{of=\"pull\",cause=\"space\"} 0\n", "berth_start_seconds_bucket{le=\"0.005\"} 1\n",
+          "berth_start_seconds_bucket{le=\"300\"} 1\n", "berth_start_seconds_bucket{le=\"+Inf\"} 2\n", "berth_start_seconds_sum 700.005000\n",
+          "berth_start_seconds_count 2\n", "berth_start_phase_seconds_bucket{phase=\"image\",le=\"0.005\"} 2\n",
+          "berth_start_phase_seconds_count{phase=\"plan\"} 2\n", "berth_counter_files{state=\"refused\"} 1\n",
+          "berth_failures_total{of=\"import\",cause=\"space\"} 0\n", "berth_imports_total 0\n", "berth_import_seconds_count 0\n"})
         CHECK(text.find(line) != std::string::npos);
     CHECK(nlohmann::json::parse(counters_json(counters, 3, 1))["times"]["start"]["count"] == 2);
 }

@@ -17,7 +17,8 @@ TEST_CASE("job environment: the first node of a list", "[plan]") {
 }
 
 TEST_CASE("job environment: PyTorch's variables come with PYTORCH_VERSION only, and rank with the task", "[plan]") {
-    std::vector<std::string> task = {"SLURM_PROCID=3", "SLURM_LOCALID=1", "SLURM_STEP_NODELIST=n[1-2]", "SLURM_JOB_ID=5000", "SLURM_STEP_NUM_TASKS=4", "SLURM_STEP_NUM_NODES=2", "RANK=9"};
+    std::vector<std::string> task = {"SLURM_PROCID=3",         "SLURM_LOCALID=1", "SLURM_STEP_NODELIST=n[1-2]", "SLURM_JOB_ID=5000", "SLURM_STEP_NUM_TASKS=4",
+                                     "SLURM_STEP_NUM_NODES=2", "RANK=9"};
     EnvironmentRules rules;
     CHECK(environment_changes(rules, task).empty());
     rules.image = {"PYTORCH_VERSION=2"};
@@ -28,8 +29,8 @@ TEST_CASE("job environment: PyTorch's variables come with PYTORCH_VERSION only, 
 TEST_CASE("job environment: what the job or the image says of MASTER_ADDR and the like stays", "[plan]") {
     EnvironmentRules rules;
     rules.image = {"PYTORCH_VERSION=2", "OMP_NUM_THREADS=8"};
-    std::vector<std::string> task = {"SLURM_PROCID=0",         "SLURM_STEP_NODELIST=n1",  "SLURM_JOB_ID=1", "SLURM_NTASKS=2", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_NUM_NODES=1",
-                                     "MASTER_ADDR=10.0.0.1", "MASTER_PORT=29500", "WORLD_SIZE=16"};
+    std::vector<std::string> task = {"SLURM_PROCID=0",         "SLURM_STEP_NODELIST=n1", "SLURM_JOB_ID=1",    "SLURM_NTASKS=2", "SLURM_STEP_NUM_TASKS=2",
+                                     "SLURM_STEP_NUM_NODES=1", "MASTER_ADDR=10.0.0.1",   "MASTER_PORT=29500", "WORLD_SIZE=16"};
     CHECK(environment_changes(rules, task) == Changes{{"OMP_NUM_THREADS", "8"}, {"PYTORCH_VERSION", "2"}, {"RANK", "0"}});
 }
 
@@ -59,7 +60,8 @@ TEST_CASE("job environment: the folders of a PMIx step", "[plan]") {
     CHECK(has_pmix_server({"A=1", "SLURM_PMIX_MAPPING_SERV=(vector,(0,1,1))"}));
     CHECK_FALSE(has_pmix_server({"SLURM_PMIX_MAPPING_SERVER=1", "SLURM_MPI_TYPE=pmix"}));
     using Folders = std::vector<std::string>;
-    CHECK(pmix_folders({"PMIX_SERVER_TMPDIR=/var/spool/slurmd/pmix.7.0/"}, "/scratch", 2001, "7.0") == Folders{"/var/spool/slurmd/pmix.7.0", "/scratch/spmix_appdir_2001_7.0"});
+    CHECK(pmix_folders({"PMIX_SERVER_TMPDIR=/var/spool/slurmd/pmix.7.0/"}, "/scratch", 2001, "7.0") ==
+          Folders{"/var/spool/slurmd/pmix.7.0", "/scratch/spmix_appdir_2001_7.0"});
     CHECK(pmix_folders({"SLURM_PMIX_TMPDIR=/dev/shm"}, "/scratch", 1, "7.0") == Folders{"/dev/shm/spmix_appdir_1_7.0"});
     CHECK(pmix_folders({"PMIX_SERVER_TMPDIR=../x", "SLURM_PMIX_TMPDIR=x"}, "", 1, "7.0").empty());
 }

@@ -55,6 +55,7 @@ TEST_CASE("loader cache: damage is refused in one line", "[plan][hooks]") {
         std::memcpy(bad.data() + at, &number, sizeof number);
         return bad;
     };
-    for (const std::string& bad : {std::string(), std::string("ld.so-1.7.0"), good.substr(0, 30), good.substr(0, good.size() - 1), with(20, 0xFFFFFFFF), with(48 + 4, 0x7FFFFFFF), with(32, 0xFFFFFF)})
+    for (const std::string& bad : {std::string(), std::string("ld.so-1.7.0"), good.substr(0, 30), good.substr(0, good.size() - 1), with(20, 0xFFFFFFFF),
+                                   with(48 + 4, 0x7FFFFFFF), with(32, 0xFFFFFF)})
         CHECK_THROWS_WITH(parse_loader_cache(bad, "/etc/ld.so.cache"), Catch::StartsWith("reading /etc/ld.so.cache: "));
 }

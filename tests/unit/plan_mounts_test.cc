@@ -49,7 +49,8 @@ TEST_CASE("mounts: targets are normalised and an empty one means the source", "[
 
 TEST_CASE("mounts: a relative target starts at the root of the container and stays below it", "[plan]") {
     CHECK(parse_mounts("/a:./b/../c")[0].target == "/c");
-    for (const char* target : {"../home", "./../x", "./a/../../b"}) CHECK(refusal(std::string("/a:") + target).find("Invalid cross-device link") != std::string::npos);
+    for (const char* target : {"../home", "./../x", "./a/../../b"})
+        CHECK(refusal(std::string("/a:") + target).find("Invalid cross-device link") != std::string::npos);
 }
 
 TEST_CASE("mounts: flags of Enroot's fstab lines", "[plan]") {
@@ -65,7 +66,8 @@ TEST_CASE("mounts: flags of Enroot's fstab lines", "[plan]") {
     CHECK(parse_mounts("tmpfs:/b:huge=within_size+size=50%")[0].options == Options{{"huge", "within_size"}, {"size", "50%"}});
     CHECK(parse_mounts("umount:/b:x-detach")[0].kind == MountRequest::Kind::umount);
     CHECK(refusal("/a:/b:suid").find("no mount in a container has set-user-id programs") != std::string::npos);
-    for (const char* bad : {"/a:/b:size=1G", "tmpfs:/b:size=", "tmpfs:/b:size=1;2", "tmpfs:/b:uid=0", "/a:/b:x-detach", "/a:/b:rprivat", "/a:/b:remount", "/a:/b:noatime", "/a:/b:ro++rw"}) {
+    for (const char* bad : {"/a:/b:size=1G", "tmpfs:/b:size=", "tmpfs:/b:size=1;2", "tmpfs:/b:uid=0", "/a:/b:x-detach", "/a:/b:rprivat", "/a:/b:remount",
+                            "/a:/b:noatime", "/a:/b:ro++rw"}) {
         INFO(bad);
         CHECK_FALSE(refusal(bad).empty());
     }

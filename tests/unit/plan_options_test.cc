@@ -40,7 +40,11 @@ TEST_CASE("options: mistakes name the option and show where", "[options]") {
 }
 
 TEST_CASE("options: names, files and namespaces", "[options]") {
-    Request request = request_of({{"container-name", "dev:exec"}, {"container-save", "out/dev.sqsh"}, {"container-unshare", "uts,net"}, {"no-container-entrypoint", ""}, {"container-entrypoint-log", ""}});
+    Request request = request_of({{"container-name", "dev:exec"},
+                                  {"container-save", "out/dev.sqsh"},
+                                  {"container-unshare", "uts,net"},
+                                  {"no-container-entrypoint", ""},
+                                  {"container-entrypoint-log", ""}});
     CHECK(request.name == ContainerName{"dev", NameMode::exec});
     CHECK(request.save == "out/dev.sqsh");
     CHECK((request.unshare.uts && request.unshare.net && !request.unshare.ipc));

@@ -41,7 +41,8 @@ std::vector<std::string> lines_of(const Plan& plan, const std::string& path) {
 
 TEST_CASE("plan: the default mounts", "[plan]") {
     Plan plan = make_plan({}, alice(), {}, {}, full_host(), {});
-    for (const char* target : {"/proc", "/sys", "/dev", "/dev/null", "/dev/pts", "/dev/shm", "/tmp", "/run", "/etc/hosts", "/etc/resolv.conf", "/etc/hostname"}) {
+    for (const char* target :
+         {"/proc", "/sys", "/dev", "/dev/null", "/dev/pts", "/dev/shm", "/tmp", "/run", "/etc/hosts", "/etc/resolv.conf", "/etc/hostname"}) {
         INFO(target);
         CHECK(mounts_at(plan, target).size() == 1);
     }

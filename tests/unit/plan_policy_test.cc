@@ -59,9 +59,11 @@ std::string variable_refusal(Site site, const std::string& variable, Authority a
 
 TEST_CASE("policy: registries are compared by whole components, with Docker Hub's name as people write it", "[plan]") {
     const std::string allowed = R"(registries_allowed = "docker.io/library nvcr.io reg.example.com:5000/team/")";
-    for (const char* image : {"debian", "docker.io/library/debian:12", "nvcr.io/nvidia/pytorch:24.01", "reg.example.com:5000/team/x", "reg.example.com:5000/team/y/z"})
+    for (const char* image :
+         {"debian", "docker.io/library/debian:12", "nvcr.io/nvidia/pytorch:24.01", "reg.example.com:5000/team/x", "reg.example.com:5000/team/y/z"})
         CHECK(image_refusal(allowed, image) == "");
-    for (const char* image : {"docker.io/evil/debian", "nvcr.io.example.com/x/y", "reg.example.com:5000/teams/x", "reg.example.com/team/x", "dockerd://debian", "podman://debian"})
+    for (const char* image :
+         {"docker.io/evil/debian", "nvcr.io.example.com/x/y", "reg.example.com:5000/teams/x", "reg.example.com/team/x", "dockerd://debian", "podman://debian"})
         CHECK(image_refusal(allowed, image).find("berth.conf:2: policy.registries_allowed allows images from docker.io/library nvcr.io") != std::string::npos);
     CHECK(image_refusal(R"(registries_allowed = "podman")", "podman://debian") == "");
     CHECK(image_refusal(R"(registries_denied = "nvcr.io/old")", "nvcr.io/old/x").find("policy.registries_denied forbids") != std::string::npos);
@@ -82,7 +84,8 @@ TEST_CASE("policy: image files by where they really lie", "[plan]") {
     const std::string policy = R"(image_paths = "/images /lustre/sw/")";
     CHECK(image_refusal(policy, "/images/x.sqsh") == "");
     CHECK(image_refusal(policy, "oci-archive:/lustre/sw/a.tar:x") == "");
-    for (const char* image : {"/images2/x.sqsh", "./x.sqsh", "/images/../tmp/x", "oci:/tmp/layout"}) CHECK(image_refusal(policy, image).find("policy.image_paths allows image files below /images") != std::string::npos);
+    for (const char* image : {"/images2/x.sqsh", "./x.sqsh", "/images/../tmp/x", "oci:/tmp/layout"})
+        CHECK(image_refusal(policy, image).find("policy.image_paths allows image files below /images") != std::string::npos);
     CHECK(image_refusal(policy, "/images/x.sqsh", {{"/images/x.sqsh", "/tmp/x.sqsh"}}) != "");
     // The allowed folder may be a link itself.
     CHECK(image_refusal(policy, "/images/x.sqsh", {{"/images/x.sqsh", "/data/1/x.sqsh"}, {"/images", "/data/1"}}) == "");
@@ -109,7 +112,8 @@ TEST_CASE("policy: who may be root and who may write; the others' defaults do ne
     Request root, writing;
     root.remap_root = true;
     writing.writable = true;
-    CHECK(refusal(R"(remap_root = "bo @admins")", root).find("berth.conf:2: policy.remap_root allows it to bo @admins only, and not to al") != std::string::npos);
+    CHECK(refusal(R"(remap_root = "bo @admins")", root).find("berth.conf:2: policy.remap_root allows it to bo @admins only, and not to al") !=
+          std::string::npos);
     CHECK(refusal(R"(writable = "")", writing).find("policy.writable allows it to none only") != std::string::npos);
     CHECK(refusal(R"(remap_root = "bo al")", root) == "");
     CHECK(refusal(R"(remap_root = "@staff")", root) == "");

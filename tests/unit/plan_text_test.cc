@@ -13,7 +13,8 @@ namespace {
 /// Make them anew with BERTH_GOLDEN=write after looking at the difference.
 void check_golden(const std::string& name, const std::string& text) {
     std::string path = "tests/fixtures/" + name;
-    if (std::string golden = getenv("BERTH_GOLDEN") ? getenv("BERTH_GOLDEN") : ""; golden == "write") sys::write_all(sys::open_file(path, 01101, 0644).get(), text, name);
+    if (std::string golden = getenv("BERTH_GOLDEN") ? getenv("BERTH_GOLDEN") : ""; golden == "write")
+        sys::write_all(sys::open_file(path, 01101, 0644).get(), text, name);
     CHECK(text == sys::read_file(path));
 }
 

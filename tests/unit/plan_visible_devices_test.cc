@@ -24,7 +24,8 @@ std::string after(const std::vector<VisibleDevice>& devices, const std::vector<b
 }  // namespace
 
 TEST_CASE("visible devices: what Slurm grants and what it says, row by row", "[plan][hooks]") {
-    std::vector<VisibleDevice> two = {gpu("GPU-1", 1), gpu("GPU-3", 5)}, slices = {slice("MIG-1", 2), slice("MIG-2", 3)}, mixed = {gpu("GPU-1", 1), slice("MIG-1", 2)};
+    std::vector<VisibleDevice> two = {gpu("GPU-1", 1), gpu("GPU-3", 5)}, slices = {slice("MIG-1", 2), slice("MIG-2", 3)},
+                               mixed = {gpu("GPU-1", 1), slice("MIG-1", 2)};
     CHECK(after(two, {true, true}, "0,1") == "0,1");
     // --gpu-bind=single:1: each task counts its own from 0.
     CHECK(after(two, {true, false}, "0") == "0");

@@ -157,7 +157,9 @@ TEST_CASE("display: lines in a log, none for what is quick, and nothing but the 
     INFO(how << ": " << out);
     CHECK(lines.back() == scene.digest);
     REQUIRE(lines.size() == (how == "quiet" ? 1 : 2));
-    if (how != "quiet") CHECK_THAT(lines[0], Catch::Matches(cat("berth: pulling image ", scene.image, ": [0-9.]+ k?B of [0-9.]+ kB \\([0-9]+%\\), [0-9.]+ k?B/s, [0-9]+ s left, 1 of 2 layers done")));
+    if (how != "quiet")
+        CHECK_THAT(lines[0], Catch::Matches(cat("berth: pulling image ", scene.image,
+                                                ": [0-9.]+ k?B of [0-9.]+ kB \\([0-9]+%\\), [0-9.]+ k?B/s, [0-9]+ s left, 1 of 2 layers done")));
     CHECK(scene.run("").output == scene.digest + "\n");
 }
 

@@ -38,7 +38,9 @@ TEST_CASE("hostile row 45: 100 kills at any time during pull, publish, removal a
         if (!pulling) scene.make_old();
         // A removal is over much sooner than a pull.
         microseconds patience(random() % static_cast<unsigned>(pulling ? whole.count() : std::max<long>(whole.count() / 6, 3000)));
-        pid_t child = pulling ? scene.start_pull(image) : random() % 2 == 0 ? scene.start_berth({"gc", "--age", "1"}) : scene.start_berth({"rmi", scene.image(image)});
+        pid_t child = pulling             ? scene.start_pull(image)
+                      : random() % 2 == 0 ? scene.start_berth({"gc", "--age", "1"})
+                                          : scene.start_berth({"rmi", scene.image(image)});
         std::this_thread::sleep_for(patience);
         ::kill(child, SIGKILL);
         killed += fixtures::wait_for(child) == 128 + SIGKILL;

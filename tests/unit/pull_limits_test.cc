@@ -35,7 +35,8 @@ struct Scene {
     }
     fixtures::CommandResult pull(const std::string& settings, const std::string& what = "") {
         std::ofstream(site) << settings;
-        return fixtures::run_command(cat(fixtures::built_program("berth-pull"), " ", what, " --site ", site, " --store ", folder / "store", " --quiet ", server->host(), "/a:1"));
+        return fixtures::run_command(
+            cat(fixtures::built_program("berth-pull"), " ", what, " --site ", site, " --store ", folder / "store", " --quiet ", server->host(), "/a:1"));
     }
     bool published() { return store::Store::open(folder / "store").has_image(digest); }
 };

@@ -9,6 +9,7 @@
 
 #include "runtime/base/text.hh"
 #include "runtime/image/base64.hh"
+#include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/registry/server.hh"
 
@@ -23,15 +24,6 @@ namespace {
 
 const std::string secret = "s3cr3t-pass";
 
-/// Empty, after saying so, when it has not been built.
-std::string program() {
-    std::string path = cat(fs::read_symlink("/proc/self/exe").parent_path().parent_path().string(), "/berth-pull");
-    if (fs::exists(path)) return path;
-    if (std::getenv("BERTH_MUST_RUN") != nullptr) FAIL("no " << path << ": build it first");
-    WARN("not tested: no " << path << ", build it first");
-    return {};
-}
-
 /// A registry behind Basic, and a home without logins.
 struct Scene {
     fixtures::TempFolder home;
@@ -42,7 +34,7 @@ struct Scene {
         return {.status = call.target == "/v2/" ? 200 : 404};
     }};
     std::string run(const std::string& before, const std::string& arguments, int code) const {
-        auto result = fixtures::run_command(cat(before, " env -i HOME=", home.path(), " ", program(), " ", arguments));
+        auto result = fixtures::run_command(cat(before, " env -i HOME=", home.path(), " ", fixtures::built_program("berth-pull"), " ", arguments));
         INFO(result.output);
         CHECK(result.status == code);
         CHECK_THAT(result.output, !Contains(secret) && !Contains("wr0ng") && !Contains(image::encode_base64("al:" + secret)));
@@ -53,12 +45,13 @@ struct Scene {
 }  // namespace
 
 TEST_CASE("a login is tried, kept, used and removed, and the password shown nowhere", "[pull]") {
-    if (program().empty()) return;
     Scene scene;
     std::string host = scene.server.host();
     std::string pull = cat("--store ", scene.home / "store", " ", host, "/a/b:1");
-    CHECK_THAT(scene.run("", pull, 125), Contains("sent no login, there is none in") && Contains(".docker/config.json (no such file)") && Contains("berth login " + host));
-    CHECK_THAT(scene.run("echo wr0ng |", cat("--login ", host, " --user al --password-stdin"), 125), Contains("no access") && Contains("check the user and the password"));
+    CHECK_THAT(scene.run("", pull, 125),
+               Contains("sent no login, there is none in") && Contains(".docker/config.json (no such file)") && Contains("berth login " + host));
+    CHECK_THAT(scene.run("echo wr0ng |", cat("--login ", host, " --user al --password-stdin"), 125),
+               Contains("no access") && Contains("check the user and the password"));
     CHECK_FALSE(fs::exists(scene.home / ".docker"));
     CHECK_THAT(scene.run(cat("echo ", secret, " |"), cat("--login ", host, " --user al --password-stdin"), 0), Contains("logged in to " + host + " as al"));
     struct stat st {};
@@ -74,15 +67,14 @@ TEST_CASE("a login is tried, kept, used and removed, and the password shown nowh
 }
 
 TEST_CASE("a broken login file is named, without its content", "[pull]") {
-    if (program().empty()) return;
     Scene scene;
     fs::create_directory(scene.home / ".docker");
     std::ofstream(scene.home / ".docker/config.json") << R"({"auths":{"x":{"password":")" << secret << "\" oops}}}";
-    CHECK_THAT(scene.run("", cat("--store ", scene.home / "store", " ", scene.server.host(), "/a/b:1"), 125), Contains(".docker/config.json") && Contains("it is not the JSON"));
+    CHECK_THAT(scene.run("", cat("--store ", scene.home / "store", " ", scene.server.host(), "/a/b:1"), 125),
+               Contains(".docker/config.json") && Contains("it is not the JSON"));
 }
 
 TEST_CASE("hostile row 39: Ctrl-C ends a pull within a second, also one that waits for a limit", "[pull]") {
-    if (program().empty()) return;
     bool limited = GENERATE(false, true);
     std::atomic<bool> asked = false;
     Server slow([&](const HttpCall&) -> HttpReply {
@@ -91,7 +83,7 @@ TEST_CASE("hostile row 39: Ctrl-C ends a pull within a second, also one that wai
         return {.body = std::string(1000, 'x'), .trickle_ms = 500};
     });
     fixtures::TempFolder home;
-    std::string store = home / "store", reference = slow.host() + "/a/b:1", path = program();
+    std::string store = home / "store", reference = slow.host() + "/a/b:1", path = fixtures::built_program("berth-pull");
     pid_t child = ::fork();
     if (child == 0) {
         for (int fd : {STDOUT_FILENO, STDERR_FILENO}) ::dup2(::open("/dev/null", O_WRONLY | O_CLOEXEC), fd);

@@ -29,7 +29,8 @@ class Layout {
             layers += (layers.empty() ? "" : ",") + blob("layer.v1.tar+gzip", fixtures::gzip(bytes, 1));
             ids += cat(ids.empty() ? "" : ",", "\"", image::sha256_of(bytes), "\"");
         }
-        std::string config = blob("config.v1+json", cat(R"({"architecture":"amd64","os":"linux","config":{},"rootfs":{"type":"layers","diff_ids":[)", ids, "]}}"));
+        std::string config =
+            blob("config.v1+json", cat(R"({"architecture":"amd64","os":"linux","config":{},"rootfs":{"type":"layers","diff_ids":[)", ids, "]}}"));
         std::string manifest = blob("manifest.v1+json", cat(R"({"schemaVersion":2,"config":)", config, R"(,"layers":[)", layers, "]}"));
         squash::test::write_file(folder + "/index.json", cat(R"({"schemaVersion":2,"manifests":[)", manifest, "]}"));
     }
@@ -67,7 +68,8 @@ TEST_CASE("a pull stays below its memory, whatever the number of threads", "[pul
     for (uint64_t megabytes : {48, 128}) {
         for (const char* setting : {"BERTH_STORE_COMPRESSION=zstd", "BERTH_STORE_COMPRESSION=lz4"}) {
             std::filesystem::remove_all(folder / "store");
-            uint64_t peak = peak_of(cat(program, " --threads 64 --setting BERTH_LIMITS_PULL_MEMORY=", megabytes, "M --setting ", setting, " --store ", folder / "store", " oci:", folder / "layout"));
+            uint64_t peak = peak_of(cat(program, " --threads 64 --setting BERTH_LIMITS_PULL_MEMORY=", megabytes, "M --setting ", setting, " --store ",
+                                        folder / "store", " oci:", folder / "layout"));
             INFO(setting);
             CHECK(peak <= megabytes << 10);
         }

@@ -2,11 +2,9 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/image/digest.hh"
 #include "runtime/pull/pull.hh"
-#include "tests/fixtures/pack.hh"
+#include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
-#include "tests/fixtures/tar_builder.hh"
 #include "tests/registry/server.hh"
 #include "tests/unit/squash_support.hh"
 
@@ -30,18 +28,10 @@ struct Scene {
     std::vector<std::unique_ptr<Server>> mirrors;
 
     Scene() {
-        std::string list, ids;
-        for (uint32_t seed : {1U, 2U}) {
-            std::string tar = fixtures::TarBuilder().file(cat("file", seed), squash::test::noise(3'000'000, seed)).finished();
-            std::string blob = fixtures::gzip(tar);
-            layers.push_back(content.add_blob(blob));
-            list += cat(seed == 1 ? "" : ",", R"({"mediaType":"application/vnd.oci.image.layer.v1.tar+gzip","digest":")", layers.back(), R"(","size":)", blob.size(), "}");
-            ids += cat(seed == 1 ? "" : ",", "\"", image::sha256_of(tar), "\"");
-        }
-        std::string config = cat(R"({"architecture":"amd64","os":"linux","config":{},"rootfs":{"type":"layers","diff_ids":[)", ids, "]}}");
-        std::string type = "application/vnd.oci.image.manifest.v1+json";
-        digest = content.add_manifest(type, cat(R"({"schemaVersion":2,"config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":")", content.add_blob(config),
-                                                R"(","size":)", config.size(), R"(},"layers":[)", list, "]}"));
+        std::vector<fixtures::ServedLayer> served;
+        for (uint32_t seed : {1U, 2U}) served.emplace_back(fixtures::TarBuilder().file(cat("file", seed), squash::test::noise(3'000'000, seed)).finished());
+        for (const fixtures::ServedLayer& layer : served) layers.push_back(layer.digest());
+        digest = fixtures::serve_image(content, served);
         content.tag("1", digest);
     }
 
@@ -59,7 +49,8 @@ struct Scene {
         options.registry.retry.first = std::chrono::milliseconds(10);
         options.limits.connections = 1;
         for (const auto& mirror : mirrors) options.registry.mirrors.push_back(mirror->host());
-        return pull::pull(store::Store::open(folder / "store"), plan::parse_reference(origin.host() + "/a/b:1"), options, [this](const std::string& line) { progress.push_back(line); });
+        return pull::pull(store::Store::open(folder / "store"), plan::parse_reference(origin.host() + "/a/b:1"), options,
+                          [this](const std::string& line) { progress.push_back(line); });
     }
 
     std::vector<std::string> warnings() const {
@@ -110,7 +101,8 @@ TEST_CASE("a layer that every mirror sends wrong comes from the registry", "[pul
 
 TEST_CASE("a config that a mirror sends wrong comes from the registry", "[pull]") {
     Scene scene;
-    scene.add_mirror([&](const std::string& digest, std::string bytes) { return digest == scene.layers[0] || digest == scene.layers[1] ? bytes : flipped(bytes); });
+    scene.add_mirror(
+        [&](const std::string& digest, std::string bytes) { return digest == scene.layers[0] || digest == scene.layers[1] ? bytes : flipped(bytes); });
     CHECK(scene.pull() == scene.digest);
     CHECK(scene.warnings().size() == 1);
     CHECK(scene.origin.count("GET ") == 3);

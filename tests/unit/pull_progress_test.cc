@@ -57,7 +57,9 @@ TEST_CASE("progress: the meter adds up what the threads count, and tells the sta
     CHECK(status.layers.at(1).state == LayerState::present);
     std::string told;
     for (const Event& event : meter.take_events())
-        told += event.kind == Event::Kind::layer ? cat(name_of(event.layer.state), event.layer.received, " ") : event.kind == Event::Kind::note ? "note " : cat(name_of(event.phase), " ");
+        told += event.kind == Event::Kind::layer  ? cat(name_of(event.layer.state), event.layer.received, " ")
+                : event.kind == Event::Kind::note ? "note "
+                                                  : cat(name_of(event.phase), " ");
     CHECK(told == "asking pulling pulling0 done100 waiting0 present0 note ");
     CHECK(meter.take_events().empty());
     meter.begin(Phase::merging, "merging");
@@ -89,8 +91,9 @@ TEST_CASE("progress: a rate is that of the last seconds, and falls to nothing wh
 TEST_CASE("progress: the line of a log has phase, bytes, rate, time left and waits", "[progress]") {
     Status status = pulling();
     status.rate = 50e6, status.eta = 15;
-    CHECK(line_of(status) == cat("pulling image r.io/a:1: 250 MB of 1.0 GB (25%), 50.0 MB/s, 15 s left, 2 of 6 layers done, 1 being written; waiting for the layer ",
-                                 digest('d'), ", which process 12 on n1 is pulling"));
+    CHECK(line_of(status) ==
+          cat("pulling image r.io/a:1: 250 MB of 1.0 GB (25%), 50.0 MB/s, 15 s left, 2 of 6 layers done, 1 being written; waiting for the layer ", digest('d'),
+              ", which process 12 on n1 is pulling"));
     status = {.phase = Phase::merging, .title = "merging the 3 layers of image x", .phase_elapsed = 4.2};
     CHECK(line_of(status) == "merging the 3 layers of image x: 5 s so far");
     status.received = 5000, status.rate = 1000, status.retry_in = 3.5;

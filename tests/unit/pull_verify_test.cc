@@ -135,8 +135,8 @@ TEST_CASE("a seal is of its file alone", "[pull]") {
     uint64_t size = fs::file_size(folder / "layer");
     CHECK(size == 3'000'000 + 3 * 24 + 128);
     // Before, in and between the blocks, behind them, in their sums and in the line.
-    for (uint64_t at : {uint64_t{0}, uint64_t{99}, uint64_t{100}, uint64_t{500'099}, uint64_t{500'100}, uint64_t{600'003}, uint64_t{1'600'000}, uint64_t{2'999'999},
-                        uint64_t{3'000'000}, uint64_t{3'000'070}, size - 128, size - 100, size - 1}) {
+    for (uint64_t at : {uint64_t{0}, uint64_t{99}, uint64_t{100}, uint64_t{500'099}, uint64_t{500'100}, uint64_t{600'003}, uint64_t{1'600'000},
+                        uint64_t{2'999'999}, uint64_t{3'000'000}, uint64_t{3'000'070}, size - 128, size - 100, size - 1}) {
         CAPTURE(at);
         damage(folder / "layer", at);
         CHECK_FALSE(pull::has_good_seal(file.get(), "layer"));

@@ -83,7 +83,9 @@ class FakeDaemon {
 const std::string id = image::sha256_of(config_of(layer_tar()));
 
 std::string archive() {
-    return tar_of({{"c.json", config_of(layer_tar())}, {"l/layer.tar", layer_tar()}, {"manifest.json", R"([{"Config":"c.json","RepoTags":null,"Layers":["l/layer.tar"]}])"}});
+    return tar_of({{"c.json", config_of(layer_tar())},
+                   {"l/layer.tar", layer_tar()},
+                   {"manifest.json", R"([{"Config":"c.json","RepoTags":null,"Layers":["l/layer.tar"]}])"}});
 }
 
 std::map<std::string, FakeDaemon::Reply> honest() {

@@ -58,8 +58,9 @@ TEST_CASE("one of several images of an archive is chosen by its name", "[source]
     FileMap files = saved();
     std::string config = config_of(layer_tar()) + " ";
     files["other.json"] = config;
-    files["manifest.json"] = cat("[", list_entry(image::sha256_of(config_of(layer_tar())).substr(7) + ".json", R"(["debian:12","r.io/x:1"])", R"("abc/layer.tar")"), ",",
-                                 list_entry("other.json", "null", R"("abc/layer.tar")"), "]");
+    files["manifest.json"] =
+        cat("[", list_entry(image::sha256_of(config_of(layer_tar())).substr(7) + ".json", R"(["debian:12","r.io/x:1"])", R"("abc/layer.tar")"), ",",
+            list_entry("other.json", "null", R"("abc/layer.tar")"), "]");
     std::string reference = "docker-archive:" + scene.write("a.tar", tar_of(files));
     CHECK_THAT(scene.failure(reference), Contains("2 images") && Contains("debian:12, r.io/x:1, an image without a name"));
     CHECK_THAT(scene.failure(reference + ":debian"), Contains("no image of that name"));
@@ -92,10 +93,12 @@ TEST_CASE("hostile: archives of docker save that say what is not so", "[source][
     FileMap files = saved();
     std::string name = image::sha256_of(config_of(layer_tar())).substr(7) + ".json";
     std::string word, what = GENERATE("path", "config", "layer", "diff_ids", "no list", "no manifest", "huge manifest", "cut", "header");
-    if (what == "path") files["manifest.json"] = cat("[", list_entry(name, "[]", R"("../../etc/passwd")"), "]"), word = "../../etc/passwd, which is no file of the archive";
+    if (what == "path")
+        files["manifest.json"] = cat("[", list_entry(name, "[]", R"("../../etc/passwd")"), "]"), word = "../../etc/passwd, which is no file of the archive";
     if (what == "config") files[name] += " ", word = "has the digest";
     if (what == "layer") files["abc/layer.tar"][520] ^= 1, word = "sha256:";
-    if (what == "diff_ids") files["manifest.json"] = cat("[", list_entry(name, "[]", R"("abc/layer.tar","abc/layer.tar")"), "]"), word = "1 diff_ids for 2 layers";
+    if (what == "diff_ids")
+        files["manifest.json"] = cat("[", list_entry(name, "[]", R"("abc/layer.tar","abc/layer.tar")"), "]"), word = "1 diff_ids for 2 layers";
     if (what == "no list") files["manifest.json"] = "{}", word = "not a list";
     if (what == "no manifest") files.erase("manifest.json"), word = "no archive of docker save";
     if (what == "huge manifest") files["manifest.json"] = std::string(5 << 20, ' '), word = "more than the limit";

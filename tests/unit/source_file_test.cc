@@ -47,12 +47,18 @@ struct Part {
 
 /// A SIF file whose descriptors say what `parts` do.
 std::string sif(const std::vector<Part>& parts, const std::string& data, int64_t count = -1) {
-    std::string head = std::string("#!/usr/bin/env run-singularity\n") + '\0' + std::string("SIF_MAGIC\0" "01\0" "02\0", 16) + std::string(16, 'i') + std::string(16, '\0');
+    std::string head = std::string("#!/usr/bin/env run-singularity\n") + '\0' +
+                       std::string(
+                           "SIF_MAGIC\0"
+                           "01\0"
+                           "02\0",
+                           16) +
+                       std::string(16, 'i') + std::string(16, '\0');
     head += little(0, 8) + little(count < 0 ? static_cast<int64_t>(parts.size()) : count, 8) + little(4096, 8) + little(0, 8) + little(32768, 8) + little(0, 8);
     std::string descriptors;
     for (const Part& part : parts)
-        descriptors += little(part.type, 4) + little(part.used, 1) + std::string(12, '\0') + little(part.offset, 8) + little(part.size, 8) + std::string(40, '\0') +
-                       std::string(128, '\0') + little(part.file_system, 4) + little(part.role, 4) + std::string(376, '\0');
+        descriptors += little(part.type, 4) + little(part.used, 1) + std::string(12, '\0') + little(part.offset, 8) + little(part.size, 8) +
+                       std::string(40, '\0') + std::string(128, '\0') + little(part.file_system, 4) + little(part.role, 4) + std::string(376, '\0');
     std::string out = head + std::string(4096 - head.size(), '\0') + descriptors;
     return out + std::string(32768 - out.size(), '\0') + data;
 }
@@ -83,7 +89,8 @@ TEST_CASE("a squashfs file without a config of ours takes Enroot's files as data
     CHECK(image.index.config().env == std::vector<std::string>{"PATH=/opt/bin", "Q=a b", "E=a=b"});
     CHECK(image.index.config().working_dir == "/work dir");
     CHECK(content(image, "small") == "s");
-    for (const char* rc : {"cd \"$(reboot)\" && unset OLDPWD || exit 1", "cd \"a\" && unset OLDPWD || exit 1", "cd /x", "cd \"/a\"; x && unset OLDPWD || exit 1"})
+    for (const char* rc :
+         {"cd \"$(reboot)\" && unset OLDPWD || exit 1", "cd \"a\" && unset OLDPWD || exit 1", "cd /x", "cd \"/a\"; x && unset OLDPWD || exit 1"})
         CHECK(config_of_enroot("", rc).working_dir.empty());
 }
 
@@ -91,7 +98,10 @@ TEST_CASE("a SIF file is its primary system partition, wherever that lies", "[so
     SourceScene scene;
     std::string image = squashfs(scene.folder);
     auto size = static_cast<int64_t>(image.size());
-    std::vector<Part> parts{{.type = 0x4001, .offset = 32768, .size = 100}, {.offset = 40000, .size = size, .role = 1}, {.offset = 1, .size = 9, .used = false}, {.offset = 32768 + 4321, .size = size}};
+    std::vector<Part> parts{{.type = 0x4001, .offset = 32768, .size = 100},
+                            {.offset = 40000, .size = size, .role = 1},
+                            {.offset = 1, .size = 9, .used = false},
+                            {.offset = 32768 + 4321, .size = size}};
     ContainerImage opened = open_image_file(scene.write("x.sif", sif(parts, std::string(4321, 'z') + image + "behind")));
     CHECK(opened.index.config().working_dir == "/work dir");
     std::string which = GENERATE("big", "small");

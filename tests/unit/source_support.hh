@@ -25,7 +25,8 @@ inline std::string layer_tar() {
 }
 
 inline std::string config_of(const std::string& tar) {
-    return cat(R"({"architecture":"amd64","os":"linux","config":{"Env":["A=b"],"Cmd":["tool"]},"rootfs":{"type":"layers","diff_ids":[")", image::sha256_of(tar), "\"]}}");
+    return cat(R"({"architecture":"amd64","os":"linux","config":{"Env":["A=b"],"Cmd":["tool"]},"rootfs":{"type":"layers","diff_ids":[")", image::sha256_of(tar),
+               "\"]}}");
 }
 
 inline std::string descriptor(const std::string& type, const std::string& digest, size_t size, const std::string& more = "") {

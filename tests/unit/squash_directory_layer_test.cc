@@ -186,9 +186,10 @@ TEST_CASE("a tree that changes while it is read gives a layer without what lies 
     std::string trouble;
     for (int i = 0; i < 20; ++i) try {
             upper.pack("layer");
-            std::string bytes = fixtures::run_command(cat("rm -rf ", upper.folder / "x", "; unsquashfs -no-progress -quiet -f -d ", upper.folder / "x", " ", upper.folder / "layer", " && grep -rl outside --no-dereference-recursive ",
-                                                          upper.folder / "x", " -D skip"))
-                                    .output;
+            std::string bytes =
+                fixtures::run_command(cat("rm -rf ", upper.folder / "x", "; unsquashfs -no-progress -quiet -f -d ", upper.folder / "x", " ",
+                                          upper.folder / "layer", " && grep -rl outside --no-dereference-recursive ", upper.folder / "x", " -D skip"))
+                    .output;
             if (bytes.find("/f") != bytes.npos) trouble += bytes;
         } catch (const Error& error) {
             if (std::string(error.what()).find("changes faster") == std::string::npos) trouble += error.what();
@@ -227,6 +228,7 @@ TEST_CASE("a directory merges over its image as the kernel's overlay shows it", 
     fixtures::Squashfs flat(base / "flat");
     CHECK(flat.line("gone").empty());
     CHECK(flat.line("opaque/below").empty());
-    CHECK(flat.content("dir/below") + flat.content("dir/new") + flat.content("opaque/new") + flat.content("file") + flat.content("keep") == "baseupperupperupperbase");
+    CHECK(flat.content("dir/below") + flat.content("dir/new") + flat.content("opaque/new") + flat.content("file") + flat.content("keep") ==
+          "baseupperupperupperbase");
     CHECK_THAT(flat.listing(), !Catch::Contains(".wh."));
 }

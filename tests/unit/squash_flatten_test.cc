@@ -86,7 +86,9 @@ struct Layers {
 };
 
 std::string tree_of(const std::string& folder) {
-    return fixtures::run_command(cat("cd '", folder, "' && find . -printf '%p %y %m %U %G %n %T@ %l\\n' | sort && find . -type f -print0 | sort -z | xargs -0 sha256sum")).output;
+    return fixtures::run_command(
+               cat("cd '", folder, "' && find . -printf '%p %y %m %U %G %n %T@ %l\\n' | sort && find . -type f -print0 | sort -z | xargs -0 sha256sum"))
+        .output;
 }
 
 }  // namespace

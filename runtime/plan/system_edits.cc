@@ -1,0 +1,142 @@
+#include "runtime/plan/system_edits.hh"
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::plan {
+
+namespace {
+
+const std::vector<std::string> device_nodes = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"};
+const std::vector<std::string> host_files = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/machine-id", "/etc/localtime"};
+
+// The lists of moby (oci/defaults.go), but for what performance tools read: interrupts and thermal_throttle.
+const std::vector<std::string> hidden = {
+    "/proc/acpi", "/proc/asound",     "/proc/kcore",       "/proc/keys",    "/proc/latency_stats",          "/proc/sched_debug",
+    "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/firmware", "/sys/devices/virtual/powercap"};
+const std::vector<std::string> protected_paths = {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"};
+
+// As docker's: room for links and sockets, none to store things in.
+constexpr uint64_t dev_size = 64 << 20;
+constexpr size_t volume_limit = 100;
+
+// Only the second version of cgroups has one hierarchy, which can be mounted anew.
+constexpr const char* cgroup_file = "/sys/fs/cgroup/cgroup.controllers";
+
+void add_kernel_file_systems(EditList& edits, const HostFacts& host, const OwnNamespaces& own) {
+    if (own.pid)
+        edits.fresh(Mount::Kind::proc, "proc", "/proc", "option --pid", "the container's own processes");
+    else
+        edits.bind("/proc", "/proc", "system", "the host's processes: berth keeps the host's pid namespace").create = Mount::Create::directory;
+    Mount& sys = edits.bind("/sys", "/sys", "system", "devices and topology, read-only");
+    sys.create = Mount::Create::directory;
+    sys.read_only = true;
+    if (own.cgroup && host.has(cgroup_file))
+        edits.fresh(Mount::Kind::cgroup, "cgroup2", "/sys/fs/cgroup", "option --cgroup", "the container's own cgroups").read_only = true;
+}
+
+/// Terminals are the container's own: one that is made by /dev/ptmx needs the file system of terminals beside it, and the node's would show those of all users.
+void add_terminals(EditList& edits, const std::string& callers) {
+    Mount& terminals = edits.fresh(Mount::Kind::devpts, "devpts", "/dev/pts", "system", "terminals of the container's own");
+    terminals.device = true;
+    edits.add(Symlink{"/dev/ptmx", "pts/ptmx"}, "system", "standard link");
+    if (callers.empty()) return;
+    // ttyname(3) looks into /dev for it.
+    Mount& mount = edits.bind(callers, "/dev/console", "system", "the caller's terminal");
+    mount.device = true;
+    mount.optional = true;
+    mount.create = Mount::Create::file;
+}
+
+/// Slurm opens the terminal of srun --pty on the node, only once the container has been started.
+void add_node_terminals(EditList& edits) {
+    Mount& terminals = edits.bind("/dev/pts", "/dev/pts", "slurm", "terminals of srun --pty");
+    terminals.device = true;
+    terminals.optional = true;
+    terminals.create = Mount::Create::directory;
+}
+
+void add_devices(EditList& edits, const HostFacts& host, bool own_ipc) {
+    edits.tmpfs("/dev", 0755, "system", "a private /dev: only named devices").size = dev_size;
+    for (const std::string& node : device_nodes)
+        if (host.has(node)) {
+            Mount& mount = edits.bind(node, node, "system", "standard device");
+            mount.device = true;
+            mount.create = Mount::Create::file;
+        }
+    // The node's message queues belong to the node's ipc namespace.
+    if (own_ipc) edits.tmpfs("/dev/shm", 01777, "option --ipc", "shared memory of the container's own");
+    for (const char* shared : {"/dev/shm", "/dev/mqueue", "/dev/hugepages"})
+        if (host.has(shared) && (!own_ipc || shared == std::string_view("/dev/hugepages")))
+            edits.bind(shared, shared, "system", "shared memory of the node").create = Mount::Create::directory;
+    edits.add(Symlink{"/dev/fd", "/proc/self/fd"}, "system", "standard link");
+    edits.add(Symlink{"/dev/stdin", "/proc/self/fd/0"}, "system", "standard link");
+    edits.add(Symlink{"/dev/stdout", "/proc/self/fd/1"}, "system", "standard link");
+    edits.add(Symlink{"/dev/stderr", "/proc/self/fd/2"}, "system", "standard link");
+}
+
+/// A user's own rights forbid most of it already: what he could not do anyway needs no mount.
+void add_masks(EditList& edits, const HostFacts& host) {
+    for (const std::string& path : host.readable) {
+        Mount& mount = edits.tmpfs(path, 0555, "system", "of no use to a job");
+        mount.kind = Mount::Kind::mask;
+        mount.source = "mask";
+        mount.read_only = mount.optional = true;
+        mount.create = Mount::Create::none;
+    }
+    for (const std::string& path : host.writable) {
+        Mount& mount = edits.bind(path, path, "system", "settings of the node");
+        mount.read_only = mount.optional = true;
+        mount.create = Mount::Create::none;
+    }
+}
+
+void add_volumes(EditList& edits, const ImageConfig& image, uint64_t size) {
+    if (image.volumes.size() > volume_limit)
+        throw Error(cat("the image has ", image.volumes.size(), " volumes, more than the limit of ", volume_limit, "; set mount.volumes = \"none\""));
+    for (const std::string& path : image.volumes) {
+        std::string target = normalised(path.starts_with('/') ? path : "/" + path);
+        if (std::string why = forbidden_target(target); !why.empty())
+            throw Error(cat("the image's volume ", printable(target, 4096), ": ", why, "; set mount.volumes = \"none\""));
+        edits.tmpfs(target, 0755, "image", "a volume of the image, by mount.volumes").size = size;
+    }
+}
+
+void add_host_files(EditList& edits, const HostFacts& host) {
+    for (const std::string& file : host_files)
+        if (host.has(file)) {
+            Mount& mount = edits.bind(file, file, "system", "name resolution, identity and time zone of the node");
+            mount.read_only = true;
+            mount.optional = true;
+            mount.create = Mount::Create::file;
+        }
+}
+
+}  // namespace
+
+const std::vector<std::string>& host_paths() {
+    static const std::vector<std::string> paths = [] {
+        std::vector<std::string> all = device_nodes;
+        all.insert(all.end(), host_files.begin(), host_files.end());
+        for (const char* path : {"/dev/shm", "/dev/mqueue", "/dev/hugepages", cgroup_file}) all.emplace_back(path);
+        return all;
+    }();
+    return paths;
+}
+
+const std::vector<std::string>& masked_paths() { return hidden; }
+const std::vector<std::string>& read_only_paths() { return protected_paths; }
+
+void add_system(EditList& edits, const SystemNeeds& needs) {
+    const Site& site = needs.site;
+    add_kernel_file_systems(edits, needs.host, needs.own);
+    add_devices(edits, needs.host, needs.own.ipc);
+    needs.node_terminals ? add_node_terminals(edits) : add_terminals(edits, needs.terminal);
+    if (site.mask) add_masks(edits, needs.host);
+    edits.tmpfs("/run", 0755, "system", "a fresh /run").size = site.tmpfs_size;
+    edits.tmpfs("/tmp", 01777, "system", "a fresh /tmp").size = site.tmpfs_size;
+    if (site.volumes == "tmpfs") add_volumes(edits, needs.image, site.tmpfs_size);
+    add_host_files(edits, needs.host);
+}
+
+}  // namespace berth::plan

@@ -1,0 +1,144 @@
+// How named containers end: killed, refused, removed.
+#include <poll.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "runtime/base/namespaces.hh"
+#include "runtime/sandbox/processes.hh"
+#include "runtime/sandbox/user_namespace.hh"
+#include "tests/kernel/named_support.hh"
+
+using namespace berth;
+using namespace berth::kernel_test;
+
+TEST_CASE("a helper that is killed leaves a container that starts again, and nothing that still writes to it", "[kernel][named]") {
+    NEED_CONTAINERS();
+    NamedScene scene;
+    Outcome seen = as_user([&] {
+        UsedContainer used = scene.use("c");
+        pid_t helper = 0;
+        // The helper is the one child of this process.
+        helper = static_cast<pid_t>(std::stol(slurp(cat("/proc/self/task/", ::getpid(), "/children"))));
+        run_task(used.joined.container, [] { return write_to("/kept", "kept"); });
+        pid_t survivor = ::fork();
+        if (survivor == 0) {
+            join_container(used.joined.container);
+            for (;;) ::pause();
+        }
+        ::poll(nullptr, 0, 100);
+        ::kill(helper, SIGKILL);
+        ::waitpid(helper, nullptr, 0);
+        char byte;
+        std::string text = cat(::read(used.connection.get(), &byte, 1), " ");
+        text += scene.run("c", [] { return slurp("/kept"); });
+        int status = 0;
+        ::waitpid(survivor, &status, 0);
+        return text + cat(" ", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    });
+    CHECK(seen.error == "");
+    CHECK(seen.text == "0 kept 9");
+}
+
+TEST_CASE("a command ends with the berth run that is killed, and the container with it", "[kernel][named]") {
+    NEED_CONTAINERS();
+    NamedScene scene;
+    Outcome seen = as_user([&] {
+        Beside run(scene.command("berth", {"run", "--name", "c", scene.image, "/bin/inside", "stay"}));
+        char byte = 0;
+        if (::read(run.output(), &byte, 1) != 1) throw Error("the command did not start");
+        run.send(SIGKILL);
+        run.wait();
+        // The command's standard output closes with it.
+        pollfd wait{run.output(), POLLIN, 0};
+        std::string text = ::poll(&wait, 1, 5000) == 1 && ::read(run.output(), &byte, 1) == 0 ? "ended " : "stays ";
+        return text + (scene.containers().running_lock("c", 5000) ? "free" : "held");
+    });
+    CHECK(seen.error == "");
+    CHECK(seen.text == "ended free");
+}
+
+TEST_CASE("a container that cannot be started the first time is not kept", "[kernel][named]") {
+    NEED_CONTAINERS();
+    NamedScene scene;
+    plan::Request request;
+    request.workdir = "/missing";
+    Outcome failed = scene.outcome("c", [] { return std::string(); }, request);
+    CHECK_THAT(failed.error, Catch::Contains("/missing"));
+    CHECK(failed.exit_code == 127);
+    CHECK(scene.left() == "locks");
+    // One that was there before is.
+    CHECK(scene.outcome("c", [] { return write_to("/kept", "kept"); }).text == "ok");
+    CHECK(scene.outcome("c", [] { return std::string(); }, request).exit_code == 127);
+    CHECK(scene.outcome("c", [] { return slurp("/kept"); }).text == "kept");
+}
+
+TEST_CASE("a container's files belong to just the image that it was made of", "[kernel][named]") {
+    NEED_CONTAINERS();
+    NamedScene scene;
+    CHECK(scene.outcome("c", [] { return std::string("x"); }).text == "x");
+    std::filesystem::resize_file(scene.image, std::filesystem::file_size(scene.image) + 4096);
+    CHECK_THAT(scene.outcome("c", [] { return std::string("x"); }).error, Catch::Contains("the file has changed since the container was made of it"));
+}
+
+TEST_CASE("a file system that cannot hold an overlay's files is named with what to do, and found by trying", "[kernel][named]") {
+    NEED_CONTAINERS();
+    NamedScene scene;
+    for (const char* name : {"lower", "upper", "work", "data"}) scene.folder.directory(name);
+    Outcome failed = as_user([&] {
+        sandbox::enter_user_namespace({test_uid(), test_uid(), test_gid(), test_gid()});
+        std::string options = cat("userxattr,lowerdir=", scene.folder / "lower", ",upperdir=", scene.folder / "upper", ",workdir=", scene.folder / "work");
+        if (::mount("none", scene.data.c_str(), "overlay", 0, options.c_str()) != 0) throw SysError("mounting an overlay for the test");
+        ::chmod(scene.data.c_str(), 0700);
+        return scene.run("c", [] { return std::string("started"); });
+    });
+    CHECK(failed.text == "");
+    CHECK_THAT(failed.error,
+               Catch::Contains(cat("keeping the container's files in ", scene.data, "/global_c: its file system cannot hold what an overlay writes")) &&
+                   Catch::Contains("set data.path or BERTH_DATA_PATH to a folder on a local disk"));
+}
+
+TEST_CASE("removing a container leaves nothing of it, whatever it wrote", "[kernel][named]") {
+    NEED_CONTAINERS();
+    NamedScene scene;
+    Outcome wrote = scene.outcome(
+        "c",
+        [] {
+            return in_order({verdict(mkdir("/a", 0755)), verdict(mkdir("/a/b", 0755)), write_to("/a/b/f", "x"), verdict(mkfifo("/a/pipe", 0600)),
+                             verdict(symlink("/", "/a/link")), verdict(chmod("/a/b/f", 0)), verdict(chmod("/a/b", 0)), verdict(chmod("/a", 0)),
+                             verdict(unlink("/gone"))});
+        },
+        with_root());
+    CHECK(wrote.text == "ok ok ok ok ok ok ok ok ok");
+    CHECK(scene.program("berth", {"rm", "c"}) == "|0");
+    CHECK(scene.left() == "locks");
+    CHECK_THAT(scene.program("berth", {"rm", "c"}), Catch::Contains("there is none of that name") && Catch::EndsWith("|125"));
+    CHECK_THAT(scene.program("berth", {"exec", "c", "true"}), Catch::Contains("there is none of that name") && Catch::EndsWith("|125"));
+    CHECK_THAT(scene.program("berth", {"run", "--name", "c:exec", scene.image, "inside"}), Catch::Contains("there is none of that name"));
+    CHECK(scene.left() == "locks");
+    CHECK_THAT(scene.program("berth", {"rm", "../x"}), Catch::Contains("container name") && Catch::EndsWith("|125"));
+}
+
+TEST_CASE("a container that runs is removed only by force", "[kernel][named]") {
+    NEED_CONTAINERS();
+    NamedScene scene;
+    Outcome seen = as_user([&] {
+        UsedContainer used = scene.use("c");
+        pid_t task = ::fork();
+        if (task == 0) {
+            join_container(used.joined.container);
+            for (;;) ::pause();
+        }
+        std::string text = scene.program("berth", {"rm", "c"});
+        text += scene.program("berth", {"rm", "--force", "c"});
+        int status = 0;
+        ::waitpid(task, &status, 0);
+        return text + cat(" ", WTERMSIG(status), " ", scene.left());
+    });
+    CHECK(seen.error == "");
+    CHECK(seen.text == "berth: removing container c: it runs; wait for its end, or use --force to end it\n|125|0 9 locks");
+}
