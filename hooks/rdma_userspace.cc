@@ -10,7 +10,7 @@ namespace {
 const std::string origin = "hook rdma", reason = "the node's verbs libraries (devices.rdma_userspace)";
 constexpr const char* folders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"};
 constexpr const char* libraries[] = {"libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3", "libmlx5.so.1", "libmlx4.so.1", "libefa.so.1", "libmana.so.1", "libnl-3.so.200", "libnl-route-3.so.200"};
-constexpr const char* drivers = "/etc/libibverbs.d";
+constexpr const char *drivers = "/etc/libibverbs.d", *amazon = "/opt/amazon/efa";
 
 /// The folder of the node's libraries; empty when there is no whole set.
 std::string folder_of(const Host& host) {
@@ -21,7 +21,7 @@ std::string folder_of(const Host& host) {
 
 }  // namespace
 
-void add_userspace(plan::Additions& out, const Host& host, const Rootfs& image) {
+void add_userspace(plan::Additions& out, const Host& host, const Rootfs& image, bool efa) {
     std::string from = folder_of(host);
     if (from.empty()) {
         out.warnings.push_back("devices.rdma_userspace: this node has no libibverbs with its providers and /etc/libibverbs.d; the image's own libraries are used");
@@ -45,6 +45,12 @@ void add_userspace(plan::Additions& out, const Host& host, const Rootfs& image) 
     }
     bind(from + "/libibverbs", place.folder + "/libibverbs", plan::Mount::Create::directory);
     bind(drivers, drivers, plan::Mount::Create::directory);
+    if (efa && host.exists(amazon)) {
+        bind(amazon, amazon, plan::Mount::Create::directory);
+        for (const char* folder : {"/lib64", "/lib"})
+            for (const std::string& name : host.list(cat(amazon, folder)))
+                if (name.starts_with("lib") && name.find(".so.") != std::string::npos) loader.libraries.push_back({plan::loader_flags(), name, cat(amazon, folder, "/", name), 0, 0});
+    }
     out.edits.push_back({loader, origin, "how the loader finds them"});
 }
 
