@@ -137,7 +137,9 @@ TEST_CASE("nvml: a library is loaded and asked, holes in its numbers skipped", "
           "driver 570.86.15 12.8\n"
           "gpu 00000000:1B:00.0 0 GPU-aaaaaaaa-0000-0000-0000-000000000000 9.0 nvidia whole\n"
           "gpu 00000000:2B:00.0 1 GPU-bbbbbbbb-0000-0000-0000-000000000001 9.0 nvidia whole\n"
-          "gpu 00000000:9B:00.0 9 GPU-cccccccc-0000-0000-0000-000000000009 9.0 nvidia mig\n"
+          "gpu 00000000:3B:00.0 2 GPU-cccccccc-0000-0000-0000-000000000002 9.0 nvidia mig\n"
           "slice 0 7 0 MIG-dddddddd-0000-0000-0000-000000000007\n"
-          "slice 2 8 0 MIG-eeeeeeee-0000-0000-0000-000000000008\n");
+          "slice 2 8 0 MIG-dddddddd-0000-0000-0000-000000000008\n"
+          "slice 3 9 0 MIG-dddddddd-0000-0000-0000-000000000009\n"
+          "gpu 00000000:4B:00.0 3 GPU-eeeeeeee-0000-0000-0000-000000000003 9.0 nvidia whole\n");
 }
