@@ -11,6 +11,7 @@
 #include "runtime/devices.hh"
 #include "runtime/facts.hh"
 #include "runtime/plan/mounts.hh"
+#include "runtime/told_plan.hh"
 
 namespace berth {
 
@@ -152,6 +153,7 @@ class Use {
         plan::Plan plan = plan::make_plan(request, start_.caller, start_.job, start_.site, host_facts(request, start_.caller, start_.site), opened.image.index.config(), devices);
         if (!out.record.digest.empty()) plan.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", out.record.digest));
         out.command = plan.command;
+        if (start_.watch.progress && wants_plan(*environment_)) tell_plan(plan, out.record.digest, start_.watch.progress);
         return plan;
     }
 
