@@ -242,6 +242,22 @@ TEST_CASE("berth run with devices of CDI, and with specifications that are refus
     CHECK(as_user([&] { return output_of(words); }).text == "yes\n3\n|0");
 }
 
+TEST_CASE("berth run with BERTH_PLAN=1 prints what the container is made of, and runs", "[kernel][hooks]") {
+    NEED_CONTAINERS();
+    NamedScene berth;
+    auto said = [&](const std::string& value, std::vector<std::string> arguments) {
+        std::vector<std::string> words = berth.command("berth", arguments), shell{"/bin/sh", "-c", "exec \"$@\" 2>&1", "sh"};
+        words.insert(words.begin() + 2, "BERTH_PLAN=" + value);
+        shell.insert(shell.end(), words.begin(), words.end());
+        return as_user([&] { return output_of(shell); }).text;
+    };
+    using Catch::Contains;
+    CHECK_THAT(said("1", {"run", berth.image, "/bin/inside"}), Contains("berth: WHAT ") && Contains("\nberth: bind ") && Contains("\ninside ") && Catch::EndsWith("|0"));
+    CHECK_THAT(said("1", {"run", "--name", "planned", berth.image, "/bin/inside"}), Contains("berth: WHAT ") && Contains("\ninside ") && Catch::EndsWith("|0"));
+    CHECK_THAT(said("no", {"run", berth.image, "/bin/inside"}), Catch::StartsWith("inside ") && Catch::EndsWith("|0"));
+    CHECK_THAT(said("x", {"run", berth.image, "/bin/inside"}), Contains("BERTH_PLAN=x: write 1") && Catch::EndsWith("|125"));
+}
+
 TEST_CASE("libraries of the driver are there, linked, and known to the loader; parameters are rewritten", "[kernel][hooks]") {
     NEED_CONTAINERS();
     FakeHost host;
