@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
 
@@ -183,6 +184,8 @@ Fd new_mount(const std::string& type, const std::vector<MountOption>& options, u
     };
     for (const MountOption& option : options)
         configure(option.is_flag ? FSCONFIG_SET_FLAG : FSCONFIG_SET_STRING, option.key.c_str(), option.is_flag ? nullptr : option.value.c_str());
+    // The file system as well as the mount, as mount(2) does: FUSE asks for a file's attributes again after each reading of it where times of access might change.
+    if ((attributes & MOUNT_ATTR_RDONLY) != 0) configure(FSCONFIG_SET_FLAG, "ro", nullptr);
     configure(FSCONFIG_CMD_CREATE, nullptr, nullptr);
     Fd mount(static_cast<int>(syscall(SYS_fsmount, context.get(), FSMOUNT_CLOEXEC, attributes)));
     if (!mount) throw SysError(cat("mounting ", type));
@@ -197,6 +200,14 @@ void set_mount_attributes(int mount, uint64_t set, uint64_t clear, bool recursiv
     attributes.attr_clr = clear;
     unsigned flags = AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0U);
     if (syscall(SYS_mount_setattr, mount, "", flags, &attributes, sizeof attributes) != 0) throw SysError(cat("setting the mount flags of ", what));
+}
+
+void make_present(void* memory, size_t size) {
+    constexpr uintptr_t page = 4096;
+    auto from = (reinterpret_cast<uintptr_t>(memory) + page - 1) / page * page;
+    auto to = (reinterpret_cast<uintptr_t>(memory) + size) / page * page;
+    // An older kernel says that it cannot, and the faults do it.
+    if (to > from) (void)::madvise(reinterpret_cast<void*>(from), to - from, MADV_POPULATE_WRITE);
 }
 
 Fd pidfd_open(pid_t pid) {

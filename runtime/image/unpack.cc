@@ -133,7 +133,7 @@ void Unpacker::add(const TarEntry& entry, const std::string& path) {
                 refuse(entry.name, cat("its target has ", entry.link.size(), " bytes, the limit is ", target_limit));
             return writer_.add_symlink(path, attributes(entry), entry.link);
         case TarEntry::Type::file:
-            writer_.begin_file(path, attributes(entry));
+            writer_.begin_file(path, attributes(entry), entry.size);
             in_file_ = true;
             return;
         case TarEntry::Type::character:

@@ -4,10 +4,13 @@
 #include <fuse3/fuse_lowlevel.h>
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 #include <string>
+
+#include "runtime/base/sys.hh"
 
 namespace berth::mount {
 
@@ -84,6 +87,7 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
             fuse_reply_err(request, EIO);
             return;
         }
+        if (number != 0 && !S_ISDIR(entry.attr.st_mode)) at.listing.looked_up(directory);
         fuse_reply_entry(request, &entry);
     });
 }
@@ -127,8 +131,9 @@ char* thread_buffer(size_t size) {
     thread_local std::unique_ptr<char[]> buffer;
     thread_local size_t capacity = 0;
     if (size > capacity) {
-        buffer = std::make_unique_for_overwrite<char[]>(size);
-        capacity = size;
+        capacity = std::max<size_t>(size, block_size);
+        buffer = std::make_unique_for_overwrite<char[]>(capacity);
+        sys::make_present(buffer.get(), capacity);
     }
     return buffer.get();
 }
@@ -140,6 +145,7 @@ void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_fi
             fuse_reply_err(request, EIO);
             return;
         }
+        at.listing.has_read();
         char* buffer = thread_buffer(size);
         long got = at.data.read(*file, static_cast<uint64_t>(offset), buffer, size);
         if (got < 0)
@@ -156,33 +162,36 @@ std::optional<squash::Entry> entry_at(const Served& at, uint32_t directory, uint
     return at.index.entry(directory, position - 2);
 }
 
+enum class Told { name, name_and_directories, all };
+
 /// Adds one entry to the reply; returns the bytes it needs, which are more than `room` when it did not fit.
-size_t add_entry(fuse_req_t request, const Served& at, char* out, size_t room, const squash::Entry& found, uint32_t position, bool plus) {
+size_t add_entry(fuse_req_t request, const Served& at, char* out, size_t room, const squash::Entry& found, uint32_t position, Told told) {
     char name[name_limit + 1];
     memcpy(name, found.name.data(), found.name.size());
     name[found.name.size()] = '\0';
-    if (!plus) {
+    if (told == Told::name) {
         struct stat st {};
         st.st_ino = found.inode;
         st.st_mode = found.mode;
         return fuse_add_direntry(request, out, room, name, &st, position + 1);
     }
     fuse_entry_param entry{};
-    if (!fill(at, found.inode, entry)) entry.attr.st_ino = found.inode;
-    // The kernel looks "." and ".." up by itself.
-    if (position < 2) entry.ino = 0;
+    // The kernel looks "." and ".." up by itself, and without a number it makes no inode of anything else.
+    bool whole = position >= 2 && (told == Told::all || S_ISDIR(found.mode)) && fill(at, found.inode, entry);
+    if (!whole) entry.attr.st_ino = found.inode, entry.attr.st_mode = found.mode;
     return fuse_add_direntry_plus(request, out, room, name, &entry, position + 1);
 }
 
 void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, bool plus) {
     answer(request, ino, [&](Served& at, uint32_t directory) {
+        Told told = !plus ? Told::name : at.listing.tells_files(directory) ? Told::all : Told::name_and_directories;
         char* buffer = thread_buffer(size);
         size_t used = 0;
         uint64_t end = uint64_t{at.index.entry_count(directory)} + 2;
         for (auto position = static_cast<uint64_t>(offset); position < end; ++position) {
             auto found = entry_at(at, directory, static_cast<uint32_t>(position));
             if (!found || found->name.empty() || found->name.size() > name_limit) continue;
-            size_t needed = add_entry(request, at, buffer + used, size - used, *found, static_cast<uint32_t>(position), plus);
+            size_t needed = add_entry(request, at, buffer + used, size - used, *found, static_cast<uint32_t>(position), told);
             if (needed > size - used) break;
             used += needed;
         }

@@ -2,6 +2,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include "runtime/mount/listing.hh"
 #include "runtime/squash/data.hh"
 #include "runtime/squash/index.hh"
 
@@ -9,12 +10,13 @@ struct fuse_lowlevel_ops;
 
 namespace berth::mount {
 
-/// What the server serves. Shared by all its threads and never changed.
+/// What the server serves. Shared by all its threads; but for `listing` it never changes.
 struct Served {
     squash::Index index;
     squash::DataReader data;
     uid_t uid;  ///< owner of everything, as the mounting user namespace numbers it
     gid_t gid;
+    mutable Listing listing = {};
 };
 
 /// The operations, for a session whose user data is a `Served*`. Corrupt data is answered with EIO; nothing ever throws into libfuse.

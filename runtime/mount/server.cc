@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fuse3/fuse_lowlevel.h>
 #include <linux/fuse.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -11,10 +12,12 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <thread>
 
 #include "runtime/base/error.hh"
@@ -29,13 +32,37 @@ namespace {
 
 constexpr unsigned thread_limit = 8;
 
+/// The server's further threads. They are started when a request has waited for the first one: to wake thread after thread in turn, each on another CPU,
+/// would cost a program that asks for one thing after the other half of its time.
+class Workers {
+  public:
+    Workers(fuse_session* session, std::vector<Fd> devices) : session_(session), devices_(std::move(devices)) {}
+    /// Waits for them: to be called when the session has ended.
+    ~Workers();
+    Workers(const Workers&) = delete;
+    Workers& operator=(const Workers&) = delete;
+
+    /// Called by a thread that has finished with a request which came over `device`.
+    void start_one_if_behind(int device) noexcept;
+
+  private:
+    fuse_session* session_;
+    std::vector<Fd> devices_;
+    std::atomic<size_t> started_ = 0;
+    std::mutex mutex_;
+    std::vector<std::jthread> threads_;
+};
+
 // Each thread talks to the kernel over its own clone of /dev/fuse, so that threads do not queue for one lock.
 thread_local int channel = -1;
+thread_local Workers* workers = nullptr;
 
 ssize_t read_channel(int, void* buffer, size_t size, void*) {
     return ::read(channel, buffer, size);
 }
 ssize_t write_channel(int, iovec* parts, int count, void*) {
+    // What is there now came while this thread was at work: after the answer it might be the next request of the same program.
+    if (workers != nullptr) workers->start_one_if_behind(channel);
     return ::writev(channel, parts, count);
 }
 
@@ -115,8 +142,9 @@ void attach(int device, const ServerOptions& options, int mount_point) {
 }
 
 /// Answers requests that come over `device` until the mount has gone.
-void answer_requests(fuse_session* session, int device) {
+void answer_requests(fuse_session* session, int device, Workers* others) {
     channel = device;
+    workers = others;
     fuse_buf request{};
     while (!fuse_session_exited(session)) {
         int got = fuse_session_receive_buf(session, &request);
@@ -126,6 +154,29 @@ void answer_requests(fuse_session* session, int device) {
     }
     fuse_session_exit(session);
     free(request.mem);
+}
+
+Workers::~Workers() {
+    // The last of them may be starting another one.
+    for (std::vector<std::jthread> ended;; ended.clear()) {
+        std::lock_guard lock(mutex_);
+        if (threads_.empty()) return;
+        ended.swap(threads_);
+    }
+}
+
+void Workers::start_one_if_behind(int device) noexcept {
+    size_t number = started_.load(std::memory_order_relaxed);
+    if (number >= devices_.size()) return;
+    pollfd entry{device, POLLIN, 0};
+    if (::poll(&entry, 1, 0) <= 0 || !started_.compare_exchange_strong(number, number + 1)) return;
+    try {
+        std::lock_guard lock(mutex_);
+        threads_.emplace_back(answer_requests, session_, devices_[number].get(), this);
+    } catch (const std::exception&) {
+        // Fewer threads do as well, only slower.
+        started_ = devices_.size();
+    }
 }
 
 /// What start_server hands to the thread it makes.
@@ -158,10 +209,9 @@ void serve(Start& start) {
     for (unsigned i = 1; i < server_threads(start.options.threads, usable_cpus()); ++i) clones.push_back(clone_device(first));
     if (start.options.confine) start.options.confine();
 
-    std::vector<std::jthread> workers;
-    for (const Fd& clone : clones) workers.emplace_back(answer_requests, session.get(), clone.get());
+    Workers others(session.get(), std::move(clones));
     start.mounted.set_value();
-    answer_requests(session.get(), first);
+    answer_requests(session.get(), first, &others);
 }
 
 /// Signals are the business of the program's own threads.

@@ -32,8 +32,8 @@ BlockWriter::~BlockWriter() {
     changed_.wait(lock, [&] { return packing_ == 0 && !is_writing_; });
 }
 
-void BlockWriter::add_block(StoredFile& file, Buffer bytes, uint32_t size) {
-    add({.kind = Item::Kind::block, .file = &file, .bytes = std::move(bytes), .size = size});
+void BlockWriter::add_block(StoredFile& file, Buffer bytes, uint32_t size, Packing how) {
+    add({.kind = Item::Kind::block, .file = &file, .bytes = std::move(bytes), .size = size, .how = how});
 }
 
 void BlockWriter::add_holes(StoredFile& file, uint64_t count) { add({.kind = Item::Kind::holes, .file = &file, .is_ready = true, .count = count}); }
@@ -87,7 +87,7 @@ void BlockWriter::add(Item item) {
 void BlockWriter::pack(Item& item, Packer& packer) noexcept {
     try {
         if (!dropped_) {
-            uint32_t packed = packer.pack(item.bytes.get(), item.size);
+            uint32_t packed = item.how == Packing::usual ? packer.pack(item.bytes.get(), item.size) : 0;
             item.is_packed = packed > 0;
             if (item.is_packed) item.size = packed;
             item.hash = hash_of(item.bytes.get(), item.size);

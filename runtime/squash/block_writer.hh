@@ -23,6 +23,8 @@ struct StoredBlock {
     uint32_t size = 0;
 };
 
+enum class Packing { usual, none };
+
 /// Takes its calls from one thread. What it writes depends on their order alone. The blocks of a file follow one another, with nothing between them; a
 /// file whose blocks are, byte for byte, those of an earlier one gets the place of these.
 ///
@@ -37,7 +39,7 @@ class BlockWriter {
     BlockWriter& operator=(const BlockWriter&) = delete;
 
     /// The next `size` bytes of `file`, which is filled in when they are written, and must live until finish().
-    void add_block(StoredFile& file, Buffer bytes, uint32_t size);
+    void add_block(StoredFile& file, Buffer bytes, uint32_t size, Packing how = Packing::usual);
     /// `count` blocks without data.
     void add_holes(StoredFile& file, uint64_t count);
     /// After the last block of a file that has any.
@@ -59,6 +61,7 @@ class BlockWriter {
         StoredFile* file = nullptr;
         Buffer bytes = {};
         uint32_t size = 0;  ///< bytes in `bytes`; packed when is_packed
+        Packing how = Packing::usual;
         bool is_packed = false;
         bool is_ready = false;
         uint64_t hash = 0;   ///< of the bytes as they will be written

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
+#include "runtime/base/sys.hh"
 #include "runtime/squash/block_cache.hh"
+#include "runtime/squash/checked_blocks.hh"
 #include "runtime/squash/codec.hh"
 #include "runtime/squash/index_format.hh"
 #include "runtime/squash/tree_data.hh"
@@ -14,6 +17,7 @@ namespace berth::squash {
 namespace {
 
 constexpr uint32_t largest_block = 1 << 20;
+constexpr uint32_t usual_block = 128 << 10;
 
 /// A layer file ready to read from.
 struct Layer {
@@ -51,6 +55,22 @@ struct Position {
     void skip(const FileData& file) { place += file.blocks[number++] & block_size_mask; }
 };
 
+/// For one stored block; of the calling thread.
+char* scratch() {
+    thread_local std::unique_ptr<char[]> bytes = [] {
+        auto made = std::make_unique_for_overwrite<char[]>(largest_block);
+        sys::make_present(made.get(), usual_block);
+        return made;
+    }();
+    return bytes.get();
+}
+
+uint32_t seconds_now() {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return static_cast<uint32_t>(now.tv_sec);
+}
+
 /// 0, or -errno; a file that ends early is damaged.
 int read_exactly(int fd, void* out, size_t size, uint64_t offset) {
     auto* at = static_cast<char*>(out);
@@ -83,13 +103,16 @@ uint64_t block_offset(const FileData& file, uint32_t number) {
 struct DataReader::Impl {
     std::vector<Layer> layers;
     BlockCache cache;
+    CheckedBlocks checked;
 
     explicit Impl(size_t cache_bytes, uint32_t block_size) : cache(cache_bytes, block_size) {}
 
     long unpack_to(const Stored& block, void* out, size_t capacity) const;
     int read_part(const Stored& block, uint32_t from, void* out, size_t size);
     Stored block_at(const FileData& file, uint32_t number, uint64_t place) const;
-    int read_run(const FileData& file, Position& at) const;
+    bool may_be_read_in_part(const Stored& block) const { return block.hash == 0 || checked.has({block.layer, block.start}, seconds_now()); }
+    int read_plain_part(const Stored& block, uint32_t from, void* out, size_t size);
+    int read_run(const FileData& file, Position& at);
     int read_blocks(const FileData& file, Position& at);
     int read_tail(const FileData& file, uint64_t offset, char* out, size_t left);
 };
@@ -109,10 +132,10 @@ long DataReader::Impl::unpack_to(const Stored& block, void* out, size_t capacity
         if (int problem = read_exactly(layer.file.get(), out, block.bytes(), block.start)) return problem;
         return block.is_intact(static_cast<const char*>(out)) ? static_cast<long>(block.bytes()) : -EIO;
     }
-    thread_local std::unique_ptr<char[]> packed = std::make_unique_for_overwrite<char[]>(largest_block);
-    if (int problem = read_exactly(layer.file.get(), packed.get(), block.bytes(), block.start)) return problem;
-    if (!block.is_intact(packed.get())) return -EIO;
-    long size = unpack(layer.codec, packed.get(), block.bytes(), out, capacity);
+    char* packed = scratch();
+    if (int problem = read_exactly(layer.file.get(), packed, block.bytes(), block.start)) return problem;
+    if (!block.is_intact(packed)) return -EIO;
+    long size = unpack(layer.codec, packed, block.bytes(), out, capacity);
     return size < 0 ? -EIO : size;
 }
 
@@ -123,7 +146,10 @@ int DataReader::Impl::read_part(const Stored& block, uint32_t from, void* out, s
     std::shared_ptr<CachedBlock> cached = cache.get(key, capacity);
     std::unique_lock lock(cached->mutex);
     if (!cached->filled) {
-        if (!cached->bytes) cached->bytes = std::make_unique_for_overwrite<char[]>(capacity);
+        if (!cached->bytes) {
+            cached->bytes = std::make_unique_for_overwrite<char[]>(capacity);
+            sys::make_present(cached->bytes.get(), capacity);
+        }
         long got = unpack_to(block, cached->bytes.get(), capacity);
         if (got < 0) {
             lock.unlock();
@@ -140,24 +166,41 @@ int DataReader::Impl::read_part(const Stored& block, uint32_t from, void* out, s
     return 0;
 }
 
-/// Reads a run of blocks that are stored uncompressed, which follow each other in the layer file just as in the file: one system call. Blocks whose hash
-/// is known are in it only whole. The first one fits.
-int DataReader::Impl::read_run(const FileData& file, Position& at) const {
+/// Part of a block that is stored uncompressed, of which the whole must be looked at. The kernel keeps it better than the cache would.
+int DataReader::Impl::read_plain_part(const Stored& block, uint32_t from, void* out, size_t size) {
+    if (block.bytes() != block.unpacked) return -EIO;
+    char* whole = scratch();
+    if (int problem = read_exactly(layers[block.layer].file.get(), whole, block.bytes(), block.start)) return problem;
+    if (!block.is_intact(whole)) return -EIO;
+    checked.add({block.layer, block.start}, seconds_now());
+    std::memcpy(out, whole + from, size);
+    return 0;
+}
+
+/// Reads a run of blocks that are stored uncompressed, which follow each other in the layer file just as in the file: one system call. Blocks that have to be
+/// looked at are in it only whole. The first one fits.
+int DataReader::Impl::read_run(const FileData& file, Position& at) {
     const Layer& layer = layers[file.layer];
     auto from = static_cast<uint32_t>(at.offset % layer.block_size);
     size_t size = 0;
     uint32_t end = at.number;
+    uint64_t place = at.place;
     for (uint32_t skip = from; end < file.block_count && size < at.left; ++end, skip = 0) {
-        Stored block = block_at(file, end, at.place);
-        if (!block.plain() || (block.hash != 0 && block.unpacked > at.left - size)) break;
+        Stored block = block_at(file, end, place);
+        bool whole = skip == 0 && block.unpacked <= at.left - size;
+        if (!block.plain() || !(whole || may_be_read_in_part(block))) break;
         if (block.bytes() != block.unpacked) return -EIO;
         size += block.unpacked - skip;
+        place += block.bytes();
     }
     size = std::min(size, at.left);
     if (int problem = read_exactly(layer.file.get(), at.out, size, at.place + from)) return problem;
-    const char* stored = at.out - from;
-    for (; at.number < end; stored += file.blocks[at.number] & block_size_mask, at.skip(file))
-        if (!block_at(file, at.number, at.place).is_intact(stored)) return -EIO;
+    for (size_t done = 0, skip = from; at.number < end; skip = 0, at.skip(file)) {
+        Stored block = block_at(file, at.number, at.place);
+        bool whole = skip == 0 && block.unpacked <= size - done;
+        if (whole && !block.is_intact(at.out + done)) return -EIO;
+        done += block.unpacked - skip;
+    }
     at.advance(size);
     return 0;
 }
@@ -170,7 +213,7 @@ int DataReader::Impl::read_blocks(const FileData& file, Position& at) {
         auto from = static_cast<uint32_t>(at.offset - uint64_t{at.number} * block_size);
         size_t size = std::min<size_t>(at.left, block.unpacked - from);
         bool whole = size == block.unpacked;
-        if (block.bytes() != 0 && block.plain() && (whole || block.hash == 0)) {
+        if (block.bytes() != 0 && block.plain() && (whole || may_be_read_in_part(block))) {
             if (int problem = read_run(file, at)) return problem;
             continue;
         }
@@ -179,6 +222,8 @@ int DataReader::Impl::read_blocks(const FileData& file, Position& at) {
             std::memset(at.out, 0, size);
         else if (whole)
             problem = unpack_to(block, at.out, size) == static_cast<long>(size) ? 0 : -EIO;
+        else if (block.plain())
+            problem = read_plain_part(block, from, at.out, size);
         else
             problem = read_part(block, from, at.out, size);
         if (problem) return problem;

@@ -164,7 +164,7 @@ bool DirectoryReader::file(const Entry& entry) {
     Attributes about = attributes(st);
     about.xattrs = std::move(marks.kept);
     if (static_cast<uint64_t>(st.st_size) > largest_file) refuse(entry.path, "it is larger than 1 TiB; keep such data outside of the container");
-    writer_.begin_file(entry.path, about);
+    writer_.begin_file(entry.path, about, static_cast<uint64_t>(st.st_size));
     content(fd.get(), static_cast<uint64_t>(st.st_size), entry.path);
     writer_.end_file();
     return true;

@@ -1,5 +1,7 @@
 #include "runtime/squash/file_cutter.hh"
 
+#include <elf.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -11,8 +13,9 @@ bool is_zero(const uint8_t* bytes, size_t size) { return bytes[0] == 0 && std::m
 
 }  // namespace
 
-void FileCutter::begin(StoredFile& file) {
+void FileCutter::begin(StoredFile& file, bool may_be_program) {
     file_ = &file;
+    may_be_program_ = may_be_program;
     has_blocks_ = false;
     used_ = 0;
 }
@@ -48,11 +51,17 @@ void FileCutter::append_zeros(uint64_t size) {
     fill(size);
 }
 
+/// To be asked before each block: the first one tells.
+bool FileCutter::is_program() {
+    if (may_be_program_ && !has_blocks_) may_be_program_ = used_ >= SELFMAG && std::memcmp(current_.get(), ELFMAG, SELFMAG) == 0;
+    return may_be_program_;
+}
+
 void FileCutter::flush() {
     if (is_zero(current_.get(), used_)) {
         add_holes(1, used_);
     } else {
-        blocks_.add_block(*file_, std::move(current_), used_);
+        blocks_.add_block(*file_, std::move(current_), used_, is_program() ? Packing::none : Packing::usual);
         has_blocks_ = true;
     }
     used_ = 0;
@@ -66,6 +75,8 @@ void FileCutter::add_holes(uint64_t count, uint64_t bytes) {
 
 void FileCutter::end() {
     bool has_tail = used_ > 0 && used_ < pool_.block_size() && !is_zero(current_.get(), used_);
+    // A program's end is a block of its own, as reading a tail means to unpack what it lies in.
+    if (has_tail && is_program()) has_tail = false;
     if (used_ > 0 && !has_tail) flush();
     // First the end of the blocks: the tail may send a fragment after them.
     if (has_blocks_) blocks_.end_file(*file_);

@@ -13,8 +13,8 @@ class FileCutter {
   public:
     FileCutter(OutputFile& file, CompressorPool& pool) : pool_(pool), blocks_(file, pool), tails_(blocks_, file, pool) {}
 
-    /// `file` must live until finish(), at which its fields are filled in.
-    void begin(StoredFile& file);
+    /// `file` must live until finish(), at which its fields are filled in. With `may_be_program` its data are stored uncompressed if they begin as an ELF file does.
+    void begin(StoredFile& file, bool may_be_program = false);
     void append(const void* data, size_t size);
     void append_zeros(uint64_t size);
     void end();
@@ -24,12 +24,14 @@ class FileCutter {
 
   private:
     void flush();
+    bool is_program();
     void add_holes(uint64_t count, uint64_t bytes);
 
     CompressorPool& pool_;
     BlockWriter blocks_;
     TailPacker tails_;
     StoredFile* file_ = nullptr;
+    bool may_be_program_ = false;
     bool has_blocks_ = false;  ///< the file has some already, or holes
     Buffer current_;           ///< the block that is being filled
     uint32_t used_ = 0;

@@ -79,9 +79,10 @@ struct LayerWriter::Impl {
         return inode;
     }
 
-    void begin_data(NewInode& inode) {
+    void begin_data(NewInode& inode, uint64_t size = 0) {
         inode.file = std::make_unique<StoredFile>();
-        cutter->begin(*inode.file);
+        bool may_be_program = (inode.mode & 0111) != 0 && size > 0 && size <= largest_program;
+        cutter->begin(*inode.file, may_be_program);
     }
 
     std::unique_ptr<CompressorPool> own;
@@ -151,8 +152,8 @@ void LayerWriter::add_hardlink(std::string_view path, std::string_view existing)
     impl_->tree.put(path, *inode);
 }
 
-void LayerWriter::begin_file(std::string_view path, const Attributes& attributes) {
-    impl_->begin_data(impl_->add(path, attributes, S_IFREG));
+void LayerWriter::begin_file(std::string_view path, const Attributes& attributes, uint64_t size) {
+    impl_->begin_data(impl_->add(path, attributes, S_IFREG), size);
 }
 
 void LayerWriter::append(const void* data, size_t size) {

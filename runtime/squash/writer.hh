@@ -23,6 +23,9 @@ struct Attributes {
 
 class CompressorPool;
 
+/// Bytes of a file that may be stored uncompressed as a program; the interpreters that jobs start are smaller.
+inline constexpr uint64_t largest_program = 8 << 20;
+
 /// The tree is kept in memory; file data is compressed and written as it comes. The result is reproducible: the same calls give the same bytes,
 /// whatever the pool has of threads and buffers.
 ///
@@ -51,8 +54,9 @@ class LayerWriter {
     /// Throws Error when `existing` is missing or a directory. A link to a symlink shares the symlink.
     void add_hardlink(std::string_view path, std::string_view existing);
 
-    /// A regular file: begin, then exactly its bytes by append / append_zeros (sparse), then end.
-    void begin_file(std::string_view path, const Attributes& attributes);
+    /// A regular file: begin, then exactly its bytes by append / append_zeros (sparse), then end. `size` is how many are to come, 0 where that is not known: what
+    /// is executable, an ELF file by its first bytes and no larger than largest_program is stored as it is, since starting it is then reading alone.
+    void begin_file(std::string_view path, const Attributes& attributes, uint64_t size = 0);
     void append(const void* data, size_t size);
     void append_zeros(uint64_t size);
     void end_file();

@@ -168,3 +168,24 @@ TEST_CASE("blocks: every codec and level is read by unsquashfs and by the own re
     CHECK(sizes[Codec::lz4] < sizes[Codec::none]);
     CHECK(sizes[Codec::none] > 1'000'000);
 }
+
+TEST_CASE("blocks: a program is stored as it is, its end too", "[squash]") {
+    TempFolder folder;
+    auto stored_with = [&](uint32_t mode, const std::string& start, uint64_t size) {
+        std::string content = start + prose(300'000, 1);
+        Made made = make(folder, [&](LayerWriter& writer) {
+            writer.begin_file("file", {.mode = mode}, size == 0 ? 0 : size + content.size());
+            writer.append(content.data(), content.size());
+            writer.end_file();
+        });
+        CHECK(Squashfs(made.path).content("file") == content);
+        return made.size > content.size();
+    };
+    const std::string elf = "\177ELF";
+    CHECK(stored_with(0755, elf, 1));
+    CHECK(stored_with(0100, elf, 1));
+    CHECK_FALSE(stored_with(0644, elf, 1));
+    CHECK_FALSE(stored_with(0755, "#!/bin/sh\n", 1));
+    CHECK_FALSE(stored_with(0755, elf, 0));
+    CHECK_FALSE(stored_with(0755, elf, largest_program));
+}

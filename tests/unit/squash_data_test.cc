@@ -10,6 +10,8 @@
 
 #include "runtime/base/sys.hh"
 #include "runtime/squash/block_cache.hh"
+#include "runtime/squash/block_sums.hh"
+#include "runtime/squash/checked_blocks.hh"
 #include "runtime/squash/data.hh"
 #include "runtime/squash/tree.hh"
 #include "runtime/squash/writer.hh"
@@ -28,13 +30,14 @@ struct OneFile {
     std::vector<LayerInfo> layers{1};
     std::unique_ptr<Index> index;
 
-    explicit OneFile(std::string bytes) : content(std::move(bytes)) {
+    explicit OneFile(std::string bytes, bool hashes = false) : content(std::move(bytes)) {
         LayerWriter writer(file.get(), {});
         writer.begin_file("file", {.mode = 0644, .xattrs = {}});
         writer.append(content.data(), content.size());
         writer.end_file();
         writer.finish();
         Tree tree = read_tree(file.get(), "layer", 0, layers[0]);
+        if (hashes) add_sums(tree, writer.sums());
         index = std::make_unique<Index>(Index::from_bytes(build_index(tree, layers, {})));
     }
     FileData data() const { return index->file(index->lookup(1, "file")).value(); }
@@ -61,6 +64,25 @@ TEST_CASE("random reads are right with any size of the cache", "[squash]") {
         std::mt19937 random(4);
         for (int i = 0; i < 300; ++i) REQUIRE(reads_right(reader, one, random() % one.content.size(), random() % 400000));
     }
+}
+
+TEST_CASE("parts of blocks that are stored as they are: right, and looked at as a whole", "[squash]") {
+    OneFile one(noise(5 << 20, 9) + prose(200000, 10) + noise(1 << 20, 11) + noise(70001, 12), true);
+    REQUIRE(one.data().hashes != nullptr);
+    DataReader reader = one.reader(1 << 20);
+    std::mt19937 random(4);
+    for (int i = 0; i < 2000; ++i) REQUIRE(reads_right(reader, one, random() % one.content.size(), random() % 400000));
+
+    // Damage in the middle of the fourth block of what nobody has read.
+    DataReader fresh = one.reader(1 << 20);
+    REQUIRE(::pwrite(one.file.get(), "garbage", 7, static_cast<off_t>(one.data().start + 3 * 131072 + 70000)) == 7);
+    std::string buffer(1 << 20, 0);
+    CHECK(fresh.read(one.data(), 3 * 131072, buffer.data(), 10) == -EIO);
+    CHECK(fresh.read(one.data(), 3 * 131072 + 5, buffer.data(), 131072) == -EIO);
+    CHECK(fresh.read(one.data(), 2 * 131072 + 5, buffer.data(), 131072) == -EIO);
+    CHECK(fresh.read(one.data(), 0, buffer.data(), buffer.size()) == -EIO);
+    CHECK(fresh.read(one.data(), 2 * 131072 + 5, buffer.data(), 131067) == 131067);
+    CHECK(fresh.read(one.data(), 4 * 131072 + 5, buffer.data(), 10) == 10);
 }
 
 TEST_CASE("many threads read the same blocks", "[squash]") {
@@ -158,4 +180,27 @@ TEST_CASE("the cache keeps what was used last, within its limit", "[squash]") {
     CHECK(kept->filled);
     CHECK_FALSE(cache.get({0, 5}, 1024)->filled);
     CHECK_FALSE(cache.get({0, 9}, 8192)->filled);
+}
+
+TEST_CASE("blocks that were looked at are known for a while, and only those", "[squash]") {
+    CheckedBlocks checked;
+    BlockKey one{0, 4096}, other{1, 4096};
+    CHECK_FALSE(checked.has(one, 100));
+    checked.add(one, 100);
+    CHECK(checked.has(one, 100));
+    CHECK(checked.has(one, 100 + CheckedBlocks::seconds - 1));
+    CHECK_FALSE(checked.has(one, 100 + CheckedBlocks::seconds));
+    CHECK_FALSE(checked.has(other, 100));
+    CHECK_FALSE(checked.has({0, 8192}, 100));
+    // A table that is full forgets, and never takes one for another.
+    for (uint64_t i = 1; i <= 3 * CheckedBlocks::places; ++i) checked.add({0, i * 131072}, 105);
+    size_t known = 0;
+    for (uint64_t i = 1; i <= 3 * CheckedBlocks::places; ++i) known += checked.has({0, i * 131072}, 105);
+    CHECK(known <= CheckedBlocks::places);
+    CHECK(known > CheckedBlocks::places / 2);
+    for (uint64_t i = 1; i <= 3 * CheckedBlocks::places; ++i) known += checked.has({1, i * 131072 + 4096}, 105);
+    CHECK(known <= CheckedBlocks::places);
+    // The clock goes round.
+    checked.add(one, 0xFFFFFF);
+    CHECK(checked.has(one, 0x1000001));
 }

@@ -1,0 +1,32 @@
+// Which stored blocks were found right a moment ago, so that reading them in small pieces does not mean to read the whole of each every time.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+
+#include "runtime/squash/block_cache.hh"
+
+namespace berth::squash {
+
+/// Safe to use from many threads. It forgets: by time, since what lies on a disk can change later, and when two blocks share a place in the table.
+class CheckedBlocks {
+  public:
+    /// `now` is in seconds from any start.
+    bool has(const BlockKey& key, uint32_t now) const;
+    void add(const BlockKey& key, uint32_t now);
+
+    static constexpr uint32_t seconds = 10;
+    static constexpr size_t places = 1 << 14;  ///< 2 GB of blocks of 128 KiB
+
+  private:
+    struct Free {
+        void operator()(void* memory) const { std::free(memory); }
+    };
+    using Place = std::atomic<uint64_t>;  ///< 40 bits of the block's hash, which are not those of its place, and 24 of the time
+    // Zeroed pages come as they are used: most containers never read part of such a block.
+    std::unique_ptr<Place[], Free> places_{static_cast<Place*>(std::calloc(places, sizeof(Place)))};
+};
+
+}  // namespace berth::squash
