@@ -74,16 +74,20 @@ unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*
   $(filter-out %/fuzz_main.cc,$(wildcard tests/hostile/*.cc)))
 kernel_sources := $(sort $(wildcard tests/main.cc tests/kernel/*.cc))
 
+# On a machine with a GPU (`scripts/test gpu`); nvcc is no need of the build.
+gpu_sources := $(sort $(wildcard tests/gpu/*.cc))
+NVCC ?= $(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin/nvcc))
+
 objects = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))
 pic_objects = $(patsubst %.cc,$(BUILD)/pic/%.o,$(1))
-all_sources := $(sort $(foreach layer,$(layers),$(sources_$(layer))) $(berth_sources) $(pull_sources) $(plugin_sources) $(unit_sources) $(kernel_sources))
+all_sources := $(sort $(foreach layer,$(layers),$(sources_$(layer))) $(berth_sources) $(pull_sources) $(plugin_sources) $(unit_sources) $(kernel_sources) $(gpu_sources))
 
 programs := $(if $(berth_sources),$(BUILD)/berth) $(if $(pull_sources),$(BUILD)/berth-pull)
 plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
-tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel)
+tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel) $(if $(gpu_sources),$(BUILD)/tests/gpu)
 
-.PHONY: all check fuzz fuzz-run fuzz-programs bench-again bench-image bench-io bench-srun bench-start soak soak-run install install-files \
-  deb rpm tidy wrap format check-layers check-lint check-messages check-rows check-consistency check-exports clean help
+.PHONY: all check gpu-tests fuzz fuzz-run fuzz-programs bench-again bench-hooks bench-image bench-io bench-srun bench-start soak soak-run install \
+  install-files deb rpm tidy wrap format check-layers check-lint check-messages check-rows check-consistency check-exports clean help
 all: $(programs) $(plugin) $(tests) compile_commands.json
 
 # Objects depend on this file, which changes only when the flags do.
@@ -155,6 +159,17 @@ $(BUILD)/tests/kernel: | $(BUILD)/tests/inside $(BUILD)/tests/list_tree $(progra
 $(BUILD)/tests/inside $(BUILD)/tests/list_tree: $(BUILD)/tests/%: tests/fixtures/%.cc
 	@mkdir -p $(@D)
 	$(CXX) -std=c++20 -O2 $(warnings) -static $< -o $@
+
+gpu_support := tests/kernel/support.cc tests/kernel/named_support.cc
+$(BUILD)/tests/gpu: $(call objects,$(gpu_sources) $(gpu_support) $(testable_sources)) $(archives)
+	@mkdir -p $(@D)
+	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
+$(BUILD)/tests/gpu: | $(BUILD)/tests/inside $(programs)
+$(BUILD)/obj/tests/gpu/gpu_test.o: CPPFLAGS += $(if $(NVCC),-DBERTH_NVCC)
+$(BUILD)/tests/gpu_sum: tests/gpu/sum.cu
+	@mkdir -p $(@D)
+	$(NVCC) -cudart static -O2 $< -o $@
+gpu-tests: $(BUILD)/tests/gpu $(if $(NVCC),$(BUILD)/tests/gpu_sum)
 
 $(BUILD)/tests/fake_nvml.so: tests/fixtures/fake_nvml.cc
 	@mkdir -p $(@D)
@@ -238,6 +253,10 @@ bench-start: all
 	python3 tests/bench/start.py $(BUILD)/berth $(BUILD)/tests/inside
 	$(BUILD)/tests/kernel '[bench]'
 
+# What the hooks add to a start on a node with eight GPUs and eight adapters, which a folder stands for; as an ordinary user.
+bench-hooks: $(BUILD)/tests/kernel
+	$(BUILD)/tests/kernel '[bench-hooks]'
+
 # What a container adds to a step, with 1 and 8 tasks: in a box that is up and whose registry and stores have the image (scripts/make-test-image); as root.
 bench-srun: all
 	scripts/slurm-in-a-box run -u alice -- salloc -Q -w n1 -n8 --overcommit python3 - $(IMAGE) < tests/bench/srun.py
@@ -283,8 +302,8 @@ clean:
 	rm -rf build build-* compile_commands.json
 
 help:
-	@echo 'targets: all check fuzz fuzz-run bench-again bench-image bench-io bench-srun bench-start soak soak-run install install-files'
-	@echo '         deb rpm tidy wrap format check-layers check-lint check-messages check-rows check-consistency clean help'
+	@echo 'targets: all check gpu-tests fuzz fuzz-run bench-again bench-hooks bench-image bench-io bench-srun bench-start soak soak-run install'
+	@echo '         install-files deb rpm tidy wrap format check-layers check-lint check-messages check-rows check-consistency clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'
 	@echo '          BASH_COMPLETION_DIR=$(BASH_COMPLETION_DIR) ZSH_COMPLETION_DIR=$(ZSH_COMPLETION_DIR)'

@@ -1,6 +1,7 @@
 #include "hooks/cdi.hh"
 
 #include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -81,12 +82,19 @@ class EditsReader {
         size_t at = words.size() > 1 && words[1] == "hook" ? 2 : 1;
         std::string name = at < words.size() ? words[at] : "";
         if (program != "nvidia-ctk" && program != "nvidia-cdi-hook") refuse(text_of(hook, "path", what_, false));
-        // A user namespace makes no device nodes, and directories of the container are open to its user in any case.
-        if (name == "disable-device-node-modification" || name == "chmod" || name == "update-application-profile") return;
+        std::vector<std::string> arguments(words.begin() + static_cast<std::ptrdiff_t>(std::min(at + 1, words.size())), words.end());
         if (name == "enable-cuda-compat")
             out_.cuda_compat = true;
-        else if (name == "create-symlinks" || name == "update-ldcache")
-            add_arguments(name, std::vector<std::string>(words.begin() + static_cast<std::ptrdiff_t>(at) + 1, words.end()));
+        else if (name == "disable-device-node-modification")
+            out_.keep_nodes = true;
+        else if (name == "update-application-profile")
+            out_.application_profile = true;
+        else if (name == "create-symlinks")
+            for (const std::string& value : values_of(name, "--link", arguments)) add_link(value);
+        else if (name == "update-ldcache")
+            for (const std::string& value : values_of(name, "--folder", arguments)) out_.library_folders.push_back(value);
+        else if (name == "chmod")
+            add_modes(arguments);
         else
             refuse(name);
     }
@@ -96,21 +104,31 @@ class EditsReader {
                         " is none that berth does by itself, and it runs no others; a program in hooks.d can take its place"));
     }
 
-    void add_arguments(const std::string& name, const std::vector<std::string>& words) {
-        std::string flag = name == "create-symlinks" ? "--link" : "--folder";
+    /// What comes after each `flag`, or is joined to it.
+    std::vector<std::string> values_of(const std::string& hook, const std::string& flag, const std::vector<std::string>& words) const {
+        std::vector<std::string> out;
         for (size_t i = 0; i < words.size(); ++i) {
             bool joined = words[i].starts_with(flag + "=");
             if (words[i] != flag && !joined) continue;
-            if (!joined && i + 1 == words.size()) throw Error(cat(what_, ": ", name, " lacks what comes after ", flag));
-            std::string value = joined ? words[i].substr(flag.size() + 1) : words[++i];
-            size_t colons = value.find("::");
-            if (flag == "--folder")
-                out_.library_folders.push_back(value);
-            else if (colons == std::string::npos)
-                throw Error(cat(what_, ": '", printable(value), "' is no TARGET::LINK"));
-            else
-                out_.links.emplace_back(value.substr(colons + 2), value.substr(0, colons));
+            if (!joined && i + 1 == words.size()) throw Error(cat(what_, ": ", hook, " lacks what comes after ", flag));
+            out.push_back(joined ? words[i].substr(flag.size() + 1) : words[++i]);
         }
+        return out;
+    }
+
+    void add_link(const std::string& value) {
+        size_t colons = value.find("::");
+        if (colons == std::string::npos) throw Error(cat(what_, ": '", printable(value), "' is no TARGET::LINK"));
+        out_.links.emplace_back(value.substr(colons + 2), value.substr(0, colons));
+    }
+
+    /// Of directories: what the container gets otherwise belongs to the node.
+    void add_modes(const std::vector<std::string>& words) {
+        std::vector<std::string> modes = values_of("chmod", "--mode", words);
+        std::string text = modes.empty() ? "" : modes.back();
+        bool octal = !text.empty() && text.size() <= 4 && text.find_first_not_of("01234567") == std::string::npos;
+        if (!octal) throw Error(cat(what_, ": chmod has the mode '", printable(text), "', which is no octal number up to 7777"));
+        for (const std::string& path : values_of("chmod", "--path", words)) out_.modes.emplace_back(path, static_cast<unsigned>(std::stoul(text, nullptr, 8)));
     }
 
     const std::string& what_;
@@ -124,6 +142,12 @@ json hook_of(const std::string& name, const char* flag, const std::vector<std::s
         arguments.push_back(value);
     }
     return {{"hookName", "createContainer"}, {"path", "/usr/bin/nvidia-cdi-hook"}, {"args", arguments}};
+}
+
+json chmod_hook(const std::string& path, unsigned mode) {
+    char text[8];
+    std::snprintf(text, sizeof text, "%o", mode & 07777);
+    return {{"hookName", "createContainer"}, {"path", "/usr/bin/nvidia-cdi-hook"}, {"args", {"nvidia-cdi-hook", "chmod", "--mode", text, "--path", path}}};
 }
 
 }  // namespace
@@ -166,6 +190,9 @@ std::string cdi_text(const std::string& kind, const DeviceEdits& edits) {
     if (!links.empty()) container["hooks"].push_back(hook_of("create-symlinks", "--link", links));
     if (!edits.library_folders.empty()) container["hooks"].push_back(hook_of("update-ldcache", "--folder", edits.library_folders));
     if (edits.cuda_compat) container["hooks"].push_back(hook_of("enable-cuda-compat", "", {}));
+    if (edits.keep_nodes) container["hooks"].push_back(hook_of("disable-device-node-modification", "", {}));
+    if (edits.application_profile) container["hooks"].push_back(hook_of("update-application-profile", "", {}));
+    for (const auto& [path, mode] : edits.modes) container["hooks"].push_back(chmod_hook(path, mode));
     json device = {{"name", "all"}, {"containerEdits", container}};
     return json{{"cdiVersion", "0.5.0"}, {"kind", kind}, {"devices", {device}}}.dump(2) + "\n";
 }

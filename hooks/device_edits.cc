@@ -22,6 +22,15 @@ std::string line(std::initializer_list<std::string> fields) {
     return out + "\n";
 }
 
+/// The words of what is there or not.
+const std::pair<const char*, bool DeviceEdits::*> flags[] = {
+    {"compat", &DeviceEdits::cuda_compat}, {"keep-nodes", &DeviceEdits::keep_nodes}, {"application-profile", &DeviceEdits::application_profile}};
+
+const std::pair<const char*, bool DeviceEdits::*>* flag_named(const std::string& word) {
+    const auto* found = std::find_if(std::begin(flags), std::end(flags), [&](const auto& flag) { return flag.first == word; });
+    return found == std::end(flags) ? nullptr : found;
+}
+
 std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
 std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -33,6 +42,9 @@ class Converter {
     plan::Additions run() {
         out_.environment = edits_.environment;
         out_.warnings = edits_.warnings;
+        // Before the mounts, which would make directories with the usual mode.
+        for (const auto& [path, mode] : edits_.modes) out_.edits.push_back({plan::Directory{checked(path), mode}, origin_, "asked for"});
+        if (edits_.keep_nodes || edits_.application_profile) add_driver_files();
         for (const auto& [source, target] : edits_.nodes) {
             bind(source, target).device = true;
         }
@@ -67,6 +79,28 @@ class Converter {
         mount.mode = 01777;
         out_.edits.push_back({mount, origin_, "asked for"});
         return std::get<plan::Mount>(out_.edits.back().action);
+    }
+
+    bool has_node(const std::string& target) const {
+        return std::any_of(edits_.nodes.begin(), edits_.nodes.end(), [&](const auto& node) { return node.second == target; });
+    }
+
+    /// What the driver's library reads about the GPUs and slices whose nodes the container gets.
+    void add_driver_files() {
+        auto driver = find_driver(host_, {});
+        if (!driver) return;
+        Choice choice;
+        for (size_t i = 0; i < driver->gpus.size(); ++i) {
+            const Gpu& gpu = driver->gpus[i];
+            if (!has_node(gpu_node(gpu))) continue;
+            choice.devices.insert({i, std::nullopt});
+            for (size_t slice = 0; slice < gpu.slices.size(); ++slice)
+                if (const auto& cap = gpu.slices[slice].compute_cap; cap && has_node(cap_node(*cap))) choice.devices.insert({i, slice});
+        }
+        size_t before = out_.edits.size();
+        if (edits_.keep_nodes) add_proc_edits(out_.edits, host_, *driver, choice);
+        if (edits_.application_profile) add_profile_edits(out_.edits, *driver, choice);
+        for (size_t i = before; i < out_.edits.size(); ++i) out_.edits[i].origin = origin_;
     }
 
     /// ldconfig would make a link for each SONAME; the node has them already.
@@ -120,8 +154,11 @@ void DeviceEdits::append(const DeviceEdits& more) {
     add(mounts, more.mounts);
     add(links, more.links);
     add(library_folders, more.library_folders);
+    add(modes, more.modes);
     add(warnings, more.warnings);
     cuda_compat |= more.cuda_compat;
+    keep_nodes |= more.keep_nodes;
+    application_profile |= more.application_profile;
 }
 
 std::string lines_of(const DeviceEdits& edits) {
@@ -133,7 +170,9 @@ std::string lines_of(const DeviceEdits& edits) {
     for (const auto& [path, target] : edits.links) out += line({"link", path, target});
     for (const std::string& folder : edits.library_folders) out += line({"libraries", folder});
     for (const std::string& text : edits.warnings) out += line({"warning", text});
-    return edits.cuda_compat ? out + "compat\n" : out;
+    for (const auto& [path, mode] : edits.modes) out += line({"mode", path, cat(mode)});
+    for (const auto& [word, flag] : flags) out += edits.*flag ? cat(word, "\n") : "";
+    return out;
 }
 
 DeviceEdits parse_device_edits(std::string_view lines, const std::string& what) {
@@ -154,8 +193,10 @@ DeviceEdits parse_device_edits(std::string_view lines, const std::string& what) 
             out.library_folders.push_back(words[1]);
         else if (is("warning", 2))
             out.warnings.push_back(words[1]);
-        else if (is("compat", 1))
-            out.cuda_compat = true;
+        else if (uint64_t mode = 0; is("mode", 3) && parse_number(words[2], 07777, mode))
+            out.modes.emplace_back(words[1], static_cast<unsigned>(mode));
+        else if (const auto* flag = words.size() == 1 ? flag_named(words[0]) : nullptr)
+            out.*(flag->second) = true;
         else
             throw Error(cat("reading ", what, ": '", printable(text), "' is no change of a container"));
     }
@@ -178,12 +219,25 @@ DeviceEdits device_edits_of(const plan::Additions& additions) {
                 out.mounts.push_back({mount->source, mount->target, mount->read_only, mount->no_exec});
         } else if (const auto* link = std::get_if<plan::Symlink>(&edit.action)) {
             out.links.emplace_back(link->path, link->target);
+        } else if (const auto* directory = std::get_if<plan::Directory>(&edit.action)) {
+            // The profile's folder comes with the profile.
+            if (directory->path != folder_of(application_profile)) out.modes.emplace_back(directory->path, directory->mode);
+        } else if (const auto* file = std::get_if<plan::DropIn>(&edit.action)) {
+            out.keep_nodes |= file->path == driver_params;
+            out.application_profile |= file->path == application_profile;
         } else if (const auto* loader = std::get_if<plan::LoaderLibraries>(&edit.action)) {
             for (const plan::CachedLibrary& library : loader->libraries) folders.insert(folder_of(library.path));
         }
     }
     out.library_folders.assign(folders.begin(), folders.end());
     return out;
+}
+
+bool shows_driver(const plan::Additions& additions) {
+    return std::any_of(additions.edits.begin(), additions.edits.end(), [](const plan::Edit& edit) {
+        const auto* mount = std::get_if<plan::Mount>(&edit.action);
+        return mount && mount->kind == plan::Mount::Kind::tmpfs && mount->target == "/proc/driver/nvidia";
+    });
 }
 
 }  // namespace berth::hooks

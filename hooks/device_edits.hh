@@ -22,7 +22,10 @@ struct DeviceEdits {
     std::vector<Mount> mounts;
     std::vector<std::pair<std::string, std::string>> links;       ///< path, target
     std::vector<std::string> library_folders;                      ///< whose mounted libraries the loader is to find
+    std::vector<std::pair<std::string, unsigned>> modes;          ///< directory, its mode
     bool cuda_compat = false;                                      ///< CUDA's forward compatibility libraries may come first
+    bool keep_nodes = false;                                       ///< NVIDIA's driver library is told to make no device nodes, and sees the nodes' GPUs alone
+    bool application_profile = false;                              ///< a profile names those GPUs to EGL and Vulkan
     std::vector<std::string> warnings;
     bool operator==(const DeviceEdits&) const = default;
     void append(const DeviceEdits& more);
@@ -39,5 +42,8 @@ plan::Additions additions_of(const DeviceEdits& edits, const Host& host, const R
 
 /// The other way round: mounts, nodes, links and libraries of additions, without what CDI has no words for.
 DeviceEdits device_edits_of(const plan::Additions& additions);
+
+/// Whether they have a /proc/driver/nvidia of the container's own.
+bool shows_driver(const plan::Additions& additions);
 
 }  // namespace berth::hooks

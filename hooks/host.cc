@@ -16,9 +16,17 @@ namespace berth::hooks {
 
 namespace {
 constexpr size_t file_limit = 4 << 20;
-}
 
-Host::Host(std::string root) : root_(std::move(root)), directory_(sys::open_file(root_ + "/", O_PATH | O_DIRECTORY)) {}
+/// Where an open object lies; empty when the kernel does not say.
+std::string path_of(int object) {
+    char text[PATH_MAX];
+    ssize_t size = ::readlink(cat("/proc/self/fd/", object).c_str(), text, sizeof text);
+    return size < 0 ? "" : std::string(text, static_cast<size_t>(size));
+}
+}  // namespace
+
+Host::Host(std::string root)
+    : root_(std::move(root)), directory_(sys::open_file(root_ + "/", O_PATH | O_DIRECTORY)), real_root_(root_.empty() ? "" : path_of(directory_.get())) {}
 
 Host::~Host() = default;
 
@@ -56,13 +64,9 @@ std::vector<std::string> Host::list(const std::string& path) const {
 std::optional<std::string> Host::resolved(const std::string& path) const {
     Fd object = open(path, O_PATH);
     if (!object) return std::nullopt;
-    char text[PATH_MAX];
-    ssize_t size = ::readlink(cat("/proc/self/fd/", object.get()).c_str(), text, sizeof text);
-    ssize_t root_size = 0;
-    char root_text[PATH_MAX];
-    if (!root_.empty()) root_size = ::readlink(cat("/proc/self/fd/", directory_.get()).c_str(), root_text, sizeof root_text);
-    if (size <= root_size || root_size < 0) return std::nullopt;
-    return std::string(text + root_size, static_cast<size_t>(size - root_size));
+    std::string found = path_of(object.get());
+    if (found.size() <= real_root_.size()) return std::nullopt;
+    return found.substr(real_root_.size());
 }
 
 std::optional<DeviceNumber> Host::device(const std::string& path) const {

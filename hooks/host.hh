@@ -47,6 +47,7 @@ class Host {
 
     std::string root_;
     Fd directory_;
+    std::string real_root_;  ///< with links followed; empty for the node itself
 };
 
 }  // namespace berth::hooks

@@ -141,6 +141,8 @@ plan::Additions nvidia_hook(const Host& host, const Rootfs& image, const NvidiaR
     add_plain(out.edits, host, files.configurations, "a configuration of the driver", false);
     add_mps(out, host, request);
     add_proc_edits(out.edits, host, *driver, choice);
+    if (request.capabilities.contains(Capability::graphics) || request.capabilities.contains(Capability::display))
+        add_profile_edits(out.edits, *driver, choice);
     out.devices = visible_devices(*driver, choice);
     return out;
 }

@@ -49,6 +49,11 @@ void add_device_edits(std::vector<plan::Edit>& edits, const Host& host, const Nv
 /// /proc/driver/nvidia with what was chosen and nothing else.
 void add_proc_edits(std::vector<plan::Edit>& edits, const Host& host, const Driver& driver, const Choice& choice);
 
+/// The profile by which EGL and Vulkan see the chosen GPUs alone, and where it is.
+void add_profile_edits(std::vector<plan::Edit>& edits, const Driver& driver, const Choice& choice);
+inline const std::string application_profile = "/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf";
+inline const std::string driver_params = "/proc/driver/nvidia/params";
+
 /// A bind of `source`, below the host's root, onto `target`.
 plan::Edit bind_edit(const Host& host, const std::string& source, const std::string& target, const std::string& origin, const std::string& reason);
 

@@ -1,7 +1,6 @@
 // The device nodes of the NVIDIA driver, and /proc/driver/nvidia.
-#include <sys/sysmacros.h>
-
 #include <algorithm>
+#include <cstdio>
 
 #include "hooks/nvidia.hh"
 #include "runtime/base/error.hh"
@@ -162,7 +161,7 @@ void add_proc_edits(std::vector<plan::Edit>& edits, const Host& host, const Driv
     if (size_t at = driver.params.find(modify); at != std::string::npos) {
         std::string params = driver.params;
         params.replace(at, modify.size(), "ModifyDeviceFiles: 0");
-        edits.push_back({plan::DropIn{proc + "/params", params}, origin, "the driver's library must not make device nodes"});
+        edits.push_back({plan::DropIn{driver_params, params}, origin, "the driver's library must not make device nodes"});
     } else {
         show("/params", "the driver's parameters");
     }
@@ -180,6 +179,22 @@ void add_proc_edits(std::vector<plan::Edit>& edits, const Host& host, const Driv
         if (instances.insert(instance).second) show(instance + "/access", "a chosen MIG device");
         show(cat(instance, "/ci", slice.compute_instance, "/access"), "a chosen MIG device");
     }
+}
+
+void add_profile_edits(std::vector<plan::Edit>& edits, const Driver& driver, const Choice& choice) {
+    uint64_t mask = 0;
+    for (const Chosen& one : choice.devices)
+        if (unsigned minor = driver.gpus[one.gpu].minor; minor < 64) mask |= uint64_t(1) << minor;
+    if (mask == 0) return;
+    char number[20];
+    std::snprintf(number, sizeof number, "0x%llx", static_cast<unsigned long long>(mask));
+    const char* reason = "EGL and Vulkan see the chosen GPUs alone";
+    edits.push_back({plan::Directory{application_profile.substr(0, application_profile.rfind('/'))}, origin, reason});
+    edits.push_back(
+        {plan::DropIn{application_profile,
+                      cat(R"({"rules": [{"pattern": [], "profile": "container"}], "profiles": [{"name": "container", "settings": ["EGLVisibleDGPUDevices", )",
+                          number, "]}]}\n")},
+         origin, reason});
 }
 
 }  // namespace berth::hooks

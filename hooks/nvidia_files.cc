@@ -140,8 +140,11 @@ class Search {
     }
 
     void find_library(const std::vector<std::string>& folders, const std::string& stem, bool narrow) {
+        // Distributions have the one of VDPAU in a folder of its own.
+        std::vector<const char*> places = {""};
+        if (stem == "libvdpau_nvidia") places.push_back("vdpau");
         for (const std::string& folder : folders)
-            for (const char* below : {"", "vdpau"}) {
+            for (const char* below : places) {
                 std::string here = cat(root_, folder, *below ? "/" : "", below, "/"), name = cat(stem, ".so.", out_.version);
                 if (!host_.exists(here + name)) continue;
                 DriverLibrary library{here + name, name, below, narrow, {}};

@@ -81,6 +81,23 @@ void add_topology(plan::Additions& out, Edits& edits, const Host& host, const Rd
         out.warnings.push_back(cat("NCCL_TOPO_FILE=", printable(request.topology, 1024), " is no file of this node that can be mounted; it is left out"));
 }
 
+/// What NCCL and the library of SHARP need for a job that was given a tree of the network (srun --network=sharp), as the network's documentation has it.
+std::vector<std::string> sharp_environment(const std::vector<std::string>& image, const std::vector<std::string>& job) {
+    const char* network = variable(job, "SLURM_NETWORK");
+    std::vector<std::string> words = split(network ? network : "", ','), out;
+    if (std::none_of(words.begin(), words.end(), [](const std::string& word) { return lower(trimmed(word)) == "sharp"; })) return out;
+    auto set = [&](const std::string& name, const std::string& value) {
+        if (!variable(job, name) && !variable(image, name)) out.push_back(name + "=" + value);
+    };
+    set("SHARP_COLL_LOCK_ON_COMM_INIT", "1");
+    set("SHARP_COLL_NUM_COLL_GROUP_RESOURCE_ALLOC_THRESHOLD", "0");
+    set("NCCL_COLLNET_ENABLE", "1");
+    const char* nodes = variable(job, "SLURM_STEP_NUM_NODES");
+    if (!nodes) nodes = variable(job, "OMPI_MCA_orte_num_nodes");
+    if (uint64_t number = 0; nodes && parse_number(nodes, UINT32_MAX, number)) set("NCCL_SHARP_GROUP_SIZE_THRESH", nodes);
+    return out;
+}
+
 }  // namespace
 
 RdmaRequest rdma_request(const std::vector<std::string>& image, const std::vector<std::string>& job) {
@@ -98,6 +115,7 @@ RdmaRequest rdma_request(const std::vector<std::string>& image, const std::vecto
     }
     if (out.all) out.devices.clear();
     if (const char* topology = variable(job, "NCCL_TOPO_FILE")) out.topology = topology;
+    out.environment = sharp_environment(image, job);
     // Slurm carries the limits of a submitting shell in the environment, and sets them in the tasks alone.
     const char* locked = variable(job, "SLURM_RLIMIT_MEMLOCK");
     if (uint64_t bytes = 0; locked && parse_number(locked, UINT64_MAX >> 1, bytes)) out.locked_memory = bytes;
@@ -113,6 +131,7 @@ std::vector<Adapter> find_adapters(const Host& host) {
         adapter.name = ibdev_of(host, "/sys/class/infiniband_verbs/" + verbs);
         if (adapter.name.empty()) continue;
         if (auto device = host.resolved("/sys/class/infiniband/" + adapter.name + "/device")) adapter.bus = normal_bus(last_part(*device));
+        if (auto driver = host.resolved("/sys/class/infiniband/" + adapter.name + "/device/driver")) adapter.driver = last_part(*driver);
         adapter.open = host.access("/dev/infiniband/" + verbs) == Access::allowed;
         out.push_back(adapter);
     }
@@ -139,7 +158,8 @@ plan::Additions rdma_hook(const Host& host, const Rootfs& image, const RdmaReque
     if (chosen.empty() && !slingshot) return out;
     for (const char* path : {"/dev/knem", "/dev/xpmem"}) edits.node(path, "copies between processes of this node");
     add_topology(out, edits, host, request);
-    if (request.userspace) add_userspace(out, host, image);
+    out.environment = request.environment;
+    if (request.userspace) add_userspace(out, host, image, std::any_of(chosen.begin(), chosen.end(), [](const Adapter& one) { return one.driver == "efa"; }));
     if (request.locked_memory && *request.locked_memory <= little_memory)
         out.warnings.push_back(cat("a task may lock only ", *request.locked_memory,
                                    " bytes of memory, too little for RDMA: raise the limit where slurmd runs (LimitMEMLOCK=infinity) and see --propagate"));

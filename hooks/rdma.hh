@@ -18,6 +18,7 @@ struct RdmaRequest {
     bool userspace = false;              ///< the node's libraries in place of the image's
     std::string topology;                ///< the job's NCCL_TOPO_FILE
     std::optional<uint64_t> locked_memory;  ///< bytes that a task may lock; nothing: not known
+    std::vector<std::string> environment;   ///< NAME=VALUE for reductions in the network (SHARP), of what neither the job nor the image sets
 };
 
 /// Of MELLANOX_VISIBLE_DEVICES; the job's value counts before the image's, and paths are the job's alone to name.
@@ -29,6 +30,7 @@ struct Adapter {
     std::string verbs;  ///< "uverbs2"
     std::string umad;   ///< "umad1"; empty: none
     std::string bus;    ///< "0000:1a:00.0"; empty for what is on no PCI bus
+    std::string driver;  ///< "mlx5_core", "efa"; empty: not known
     bool open = false;  ///< the step may open the verbs device
 };
 

@@ -11,7 +11,7 @@ const std::string origin = "hook rdma", reason = "the node's verbs libraries (de
 constexpr const char* folders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"};
 constexpr const char* libraries[] = {"libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3", "libmlx5.so.1",        "libmlx4.so.1",
                                      "libefa.so.1",     "libmana.so.1",   "libnl-3.so.200", "libnl-route-3.so.200"};
-constexpr const char* drivers = "/etc/libibverbs.d";
+constexpr const char *drivers = "/etc/libibverbs.d", *amazon = "/opt/amazon/efa";
 
 /// The folder of the node's libraries; empty when there is no whole set.
 std::string folder_of(const Host& host) {
@@ -22,7 +22,7 @@ std::string folder_of(const Host& host) {
 
 }  // namespace
 
-void add_userspace(plan::Additions& out, const Host& host, const Rootfs& image) {
+void add_userspace(plan::Additions& out, const Host& host, const Rootfs& image, bool efa) {
     std::string from = folder_of(host);
     if (from.empty()) {
         out.warnings.push_back(
@@ -47,6 +47,13 @@ void add_userspace(plan::Additions& out, const Host& host, const Rootfs& image) 
     }
     bind(from + "/libibverbs", place.folder + "/libibverbs", plan::Mount::Create::directory);
     bind(drivers, drivers, plan::Mount::Create::directory);
+    if (efa && host.exists(amazon)) {
+        bind(amazon, amazon, plan::Mount::Create::directory);
+        for (const char* folder : {"/lib64", "/lib"})
+            for (const std::string& name : host.list(cat(amazon, folder)))
+                if (name.starts_with("lib") && name.find(".so.") != std::string::npos)
+                    loader.libraries.push_back({plan::loader_flags(), name, cat(amazon, folder, "/", name), 0, 0});
+    }
     out.edits.push_back({loader, origin, "how the loader finds them"});
 }
 

@@ -7,6 +7,7 @@
 namespace berth::hooks {
 
 /// libibverbs, its providers and their list: one set that fits together, so all of it or, with a warning, nothing.
-void add_userspace(plan::Additions& out, const Host& host, const Rootfs& image);
+/// `efa`: also Amazon's libfabric and Open MPI in /opt/amazon/efa, where the node has them.
+void add_userspace(plan::Additions& out, const Host& host, const Rootfs& image, bool efa);
 
 }  // namespace berth::hooks

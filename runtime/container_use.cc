@@ -11,6 +11,7 @@
 #include "runtime/devices.hh"
 #include "runtime/facts.hh"
 #include "runtime/plan/mounts.hh"
+#include "runtime/told_plan.hh"
 
 namespace berth {
 
@@ -157,6 +158,7 @@ class Use {
                                           opened.image.index.config(), devices);
         if (!out.record.digest.empty()) plan.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", out.record.digest));
         out.command = plan.command;
+        if (start_.watch.progress && wants_plan(*environment_)) tell_plan(plan, out.record.digest, start_.watch.progress);
         return plan;
     }
 

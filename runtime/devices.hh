@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "hooks/host.hh"
+#include "hooks/nvml.hh"
 #include "runtime/container_image.hh"
 #include "runtime/plan/plan.hh"
 
@@ -13,5 +15,9 @@ namespace berth {
 /// Costs a system call or none on a node without such devices. Throws Error.
 plan::Additions device_additions(const ContainerImage& image, const plan::Site& site, const std::vector<std::string>& environment,
                                  const std::function<void(const std::string&)>& warn);
+
+/// The same with another node's file system, and `nvml` in place of what its library says.
+plan::Additions device_additions(const hooks::Host& host, const hooks::NvmlSource& nvml, const ContainerImage& image, const plan::Site& site,
+                                 const std::vector<std::string>& environment, const std::function<void(const std::string&)>& warn);
 
 }  // namespace berth

@@ -90,7 +90,8 @@ std::string reported(Child& child, const plan::Reference& reference, const PullW
     }
 }
 
-std::string pulled(const plan::Reference& reference, const std::vector<std::string>& arguments, const store::Store& store, const PullWatch& watch, int input = -1) {
+std::string pulled(const plan::Reference& reference, const std::vector<std::string>& arguments, const store::Store& store, const PullWatch& watch,
+                   int input = -1) {
     Child child(pull_program(), arguments, input);
     try {
         return reported(child, reference, watch);
@@ -156,7 +157,8 @@ OpenedImage open_stored_image(const plan::Reference& reference, const plan::Call
 std::string agreed_digest(const plan::Reference& tag, const std::string& meeting, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
     store::Store store = open_store(site, caller);
     auto [reading, writing] = sys::make_pipe();
-    if (std::string line = meeting + '\n'; ::write(writing.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) throw SysError("telling berth-pull where nodes agree");
+    if (std::string line = meeting + '\n'; ::write(writing.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+        throw SysError("telling berth-pull where nodes agree");
     writing.reset();
     std::vector<std::string> arguments = arguments_for(tag, site, store, watch);
     arguments.insert(arguments.begin(), "--agree");

@@ -101,7 +101,10 @@ void add_cdi_devices(plan::Additions& out, const hooks::Host& host, const hooks:
     for (const std::string& folder : site.cdi_folders) arguments.insert(arguments.end(), {"--folder", folder});
     arguments.push_back("--");
     arguments.insert(arguments.end(), names.begin(), names.end());
-    append(out, hooks::additions_of(read_by_pull(arguments, "", "the CDI specifications"), host, image, "CDI"));
+    hooks::DeviceEdits edits = read_by_pull(arguments, "", "the CDI specifications");
+    // What hook nvidia shows of the driver is all that the container has of it, these devices among the rest.
+    if (hooks::shows_driver(out)) edits.keep_nodes = edits.application_profile = false;
+    append(out, hooks::additions_of(edits, host, image, "CDI"));
 }
 
 }  // namespace berth

@@ -23,6 +23,7 @@
 #include "runtime/step_save.hh"
 #include "runtime/step_scope.hh"
 #include "runtime/task_process.hh"
+#include "runtime/told_plan.hh"
 
 namespace berth {
 
@@ -138,6 +139,7 @@ class OwnContainer : public StepContainer {
         plan_ = plan::make_plan(start.wanted, start.caller, job_of(start), start.site, host_facts(start.wanted, start.caller, start.site),
                                 opened.image.index.config(), devices);
         if (!opened.digest.empty()) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", opened.digest));
+        if (wants_plan(start.step.environment)) tell_plan(plan_, opened.digest, [&](const std::string& line) { start.tasks.note(line); });
         if (std::string path = save_path_of(start); !path.empty())
             saver_.emplace(start, record_of(start, opened), cat("of step ", start.step.job, ".", start.step.step), path);
         start.tasks.listen(address_.listen());
@@ -195,7 +197,9 @@ class SharedContainer : public StepContainer {
         bool of_step = join_step(wanted);
         if (!of_step) use(wanted);
         if (!of_step) start_.event->opened(used_.record.digest);
-        start_.event->in_container(name(), of_step || used_.action == plan::NameAction::join);
+        bool joined = of_step || used_.action == plan::NameAction::join;
+        if (joined && wants_plan(start_.step.environment)) start_.tasks.note(cat("container ", name(), ": it runs already, as its first step planned it"));
+        start_.event->in_container(name(), joined);
         start_.event->lap("use");
         start_.tasks.watch(used_.connection.get());
         run_entrypoint();

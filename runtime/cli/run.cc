@@ -18,6 +18,7 @@
 #include "runtime/facts.hh"
 #include "runtime/plan/plan.hh"
 #include "runtime/task_process.hh"
+#include "runtime/told_plan.hh"
 
 namespace berth::cli {
 
@@ -78,6 +79,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
     plan::Additions devices = device_additions(opened.image, site, environment_with(options.set), show_note);
     plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(options.request, caller, site), config, devices);
     decided.command = command_of(options, config);
+    if (wants_plan(environment_with(options.set))) tell_plan(decided, opened.digest, show_note);
     phases.mark("plan");
     event.stage(plan::Cause::container);
 

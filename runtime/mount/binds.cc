@@ -39,9 +39,11 @@ uint64_t propagation_of(const plan::Mount& mount) {
     return MS_PRIVATE;
 }
 
-/// O_DIRECTORY first: it makes an automounter mount what a plain O_PATH leaves alone. A device is no directory, or one in /dev.
+/// O_DIRECTORY first: it makes an automounter mount what a plain O_PATH leaves alone. A device is no directory, or one in /dev; nor is what is to lie on a
+/// file.
 Fd open_source(const plan::Mount& mount, const std::string& doing) {
-    Fd source(::open(mount.source.c_str(), O_PATH | (mount.device ? 0 : O_DIRECTORY) | O_CLOEXEC));
+    bool no_directory = mount.device || mount.create == plan::Mount::Create::file;
+    Fd source(::open(mount.source.c_str(), O_PATH | (no_directory ? 0 : O_DIRECTORY) | O_CLOEXEC));
     if (!source && errno == ENOTDIR) source.reset(::open(mount.source.c_str(), O_PATH | O_CLOEXEC));
     if (source || (mount.optional && (errno == ENOENT || errno == ENOTDIR))) return source;
     int number = errno;

@@ -29,7 +29,8 @@ std::vector<std::string> unsealed(const std::string& secret, std::string_view li
 }
 
 bool is_word(const std::string& text) {
-    return !text.empty() && text.size() <= 255 && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:") == std::string::npos;
+    return !text.empty() && text.size() <= 255 &&
+           text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:") == std::string::npos;
 }
 
 }  // namespace

@@ -44,7 +44,8 @@ Fd listener(unsigned first, unsigned last) {
         any4.sin_port = any6.sin6_port;
         int only = 0;
         if (six) ::setsockopt(out.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
-        int bound = six ? ::bind(out.get(), reinterpret_cast<sockaddr*>(&any6), sizeof any6) : ::bind(out.get(), reinterpret_cast<sockaddr*>(&any4), sizeof any4);
+        int bound =
+            six ? ::bind(out.get(), reinterpret_cast<sockaddr*>(&any6), sizeof any6) : ::bind(out.get(), reinterpret_cast<sockaddr*>(&any4), sizeof any4);
         if (bound == 0 && ::listen(out.get(), SOMAXCONN) == 0) return out;
     }
     throw Error(cat("opening a port at which the step's nodes agree on a digest: none of ", first, " to ", last, " is free; see SrunPortRange in slurm.conf"));
@@ -79,9 +80,11 @@ bool serve(Connection& peer, Agreement& agreement) {
         int ready = ::poll(waiting.data(), waiting.size(), peers.empty() ? -1 : 1000);
         if (ready < 0 && errno != EINTR) throw SysError("waiting for the step's nodes");
         for (size_t i = peers.size(); i-- > 0;)
-            if ((waiting[i + 1].revents != 0 && !serve(peers[i], agreement)) || Clock::now() > peers[i].end) peers.erase(peers.begin() + static_cast<ptrdiff_t>(i));
+            if ((waiting[i + 1].revents != 0 && !serve(peers[i], agreement)) || Clock::now() > peers[i].end)
+                peers.erase(peers.begin() + static_cast<ptrdiff_t>(i));
         if ((waiting[0].revents & POLLIN) == 0) continue;
-        if (Fd peer{::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)}) peers.push_back({std::move(peer), Clock::now() + patience, {}});
+        if (Fd peer{::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)})
+            peers.push_back({std::move(peer), Clock::now() + patience, {}});
     }
 }
 
@@ -89,7 +92,8 @@ bool serve(Connection& peer, Agreement& agreement) {
 
 int agree_command(int argc, char** argv) {
     uint64_t first = 0, last = 0;
-    if (argc != 3 || !parse_number(argv[1], 65535, first) || !parse_number(argv[2], 65535, last) || first > last) throw Error("berth agree FIRST-PORT LAST-PORT is for srun");
+    if (argc != 3 || !parse_number(argv[1], 65535, first) || !parse_number(argv[2], 65535, last) || first > last)
+        throw Error("berth agree FIRST-PORT LAST-PORT is for srun");
     // It is srun's, whatever becomes of that.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() == 1) return 0;

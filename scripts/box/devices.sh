@@ -1,16 +1,24 @@
 # A driver and GPUs that are not there, for tests of devices: nodes of the numbers that gres.conf gives to Slurm, and what a driver shows; sourced by holder.sh.
 # shellcheck shell=bash disable=SC2154
 
-# /dev/fakegpu0 and 1 are whole GPUs; 2 and 3 are the nodes of two MIG devices of a third one.
+# The GPUs 0, 1 and 3 are whole, 2 has three MIG devices, of the GPU instances 7 to 9.
 fake_nodes() {
-  local dev=$1 major=$2 number
-  for number in 0 1 2 3; do mknod -m 666 "$dev/fakegpu$number" c "$major" "$number"; done
-  for number in 0 1 9; do mknod -m 666 "$dev/nvidia$number" c "$major" "$number"; done
+  local dev=$1 major=$2 number cap
+  for number in 0 1 2 3; do mknod -m 666 "$dev/nvidia$number" c "$major" "$number"; done
   mknod -m 666 "$dev/nvidiactl" c "$major" 255
   mknod -m 666 "$dev/nvidia-uvm" c "$major" 254
   mkdir "$dev/nvidia-caps"
-  for number in 2 3; do mknod -m 444 "$dev/nvidia-caps/nvidia-cap$number" c "$major" "$number"; done
+  for number in 7 8 9; do
+    cap=$(fake_cap "$number")
+    mknod -m 444 "$dev/nvidia-caps/nvidia-cap$cap" c "$major" "$cap"
+    mknod -m 444 "$dev/nvidia-caps/nvidia-cap$((cap + 1))" c "$major" "$((cap + 1))"
+  done
 }
+
+# The minor number that a driver gives to an instance of GPU 2; that of its compute instance is the next.
+fake_cap() { echo $((3 + 135 * 2 + 9 * $1)); }
+
+fake_mig_uuid() { printf 'MIG-dddddddd-0000-0000-0000-%012d\n' "$1"; }
 
 fake_gpu() { # MINOR BUS UUID
   mkdir -p "/proc/driver/nvidia/gpus/$2"
@@ -25,11 +33,12 @@ fake_proc() {
   echo 'ModifyDeviceFiles: 1' > /proc/driver/nvidia/params
   fake_gpu 0 0000:1b:00.0 GPU-aaaaaaaa-0000-0000-0000-000000000000
   fake_gpu 1 0000:2b:00.0 GPU-bbbbbbbb-0000-0000-0000-000000000001
-  fake_gpu 9 0000:9b:00.0 GPU-cccccccc-0000-0000-0000-000000000009
-  for number in 7 8; do
-    mkdir -p "/proc/driver/nvidia/capabilities/gpu9/mig/gi$number/ci0"
-    touch "/proc/driver/nvidia/capabilities/gpu9/mig/gi$number/access" "/proc/driver/nvidia/capabilities/gpu9/mig/gi$number/ci0/access"
-    printf 'gpu9/gi%s/access %s\ngpu9/gi%s/ci0/access %s\n' "$number" $((number - 5)) "$number" $((number - 5))
+  fake_gpu 2 0000:3b:00.0 GPU-cccccccc-0000-0000-0000-000000000002
+  fake_gpu 3 0000:4b:00.0 GPU-eeeeeeee-0000-0000-0000-000000000003
+  for number in 7 8 9; do
+    mkdir -p "/proc/driver/nvidia/capabilities/gpu2/mig/gi$number/ci0"
+    touch "/proc/driver/nvidia/capabilities/gpu2/mig/gi$number/access" "/proc/driver/nvidia/capabilities/gpu2/mig/gi$number/ci0/access"
+    printf 'gpu2/gi%s/access %s\ngpu2/gi%s/ci0/access %s\n' "$number" "$(fake_cap "$number")" "$number" $(($(fake_cap "$number") + 1))
   done > /proc/driver/nvidia-caps/mig-minors
   sed "1a $major nvidia\n$major nvidia-caps" /proc/devices > "$state/proc-devices"
   mount --bind "$state/proc-devices" /proc/devices

@@ -61,7 +61,7 @@ mount_all() {
   for folder in /etc /usr /var/lib; do private_copy "$folder"; done
   cp --remove-destination "$(readlink -f /etc/resolv.conf)" /etc/resolv.conf 2>/dev/null || true
   private_dev
-  fake_proc "$(stat -c %Hr /dev/fakegpu0)"
+  fake_proc "$(stat -c %Hr /dev/nvidia0)"
   fake_libraries
   mount --bind "$state/home" /home
   mount -t tmpfs -o mode=755 berth-box /run

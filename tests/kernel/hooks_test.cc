@@ -1,10 +1,16 @@
 // What hooks plan, done in a real container as an ordinary user: a folder with fake devices stands for the node.
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <filesystem>
 
-#include "runtime/base/error.hh"
-#include "runtime/base/text.hh"
-#include "tests/fixtures/gpu_scenes.hh"
-#include "tests/kernel/support.hh"
+#include "runtime/devices.hh"
+#include "runtime/sandbox/user_namespace.hh"
+#include "tests/fixtures/cdi_scenes.hh"
+#include "tests/fixtures/rdma_scenes.hh"
+#include "tests/kernel/hooks_view.hh"
+#include "tests/kernel/named_support.hh"
 
 using namespace berth;
 using namespace berth::kernel_test;
@@ -24,70 +30,251 @@ plan::Plan plan_on(const FakeHost& host, const plan::Additions& additions) {
         if (auto* mount = std::get_if<plan::Mount>(&edit.action)) mount->device = false;
         plan.edits.push_back(edit);
     }
+    plan.environment.set = additions.environment;
     return plan;
 }
 
-/// The files and directories of the last level below a folder, as the scenes write them.
-std::set<std::string> found_below(const std::string& folder) {
-    std::set<std::string> out;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-        std::string name = entry.path().string().substr(folder.size() + 1);
-        if (name.starts_with("gpus/") && entry.is_directory()) out.insert(name);
-        if (entry.is_regular_file() && !name.starts_with("gpus/")) out.insert(name);
+void fill_files(squash::LayerWriter& writer, const std::vector<ImageFile>& files) {
+    std::set<std::string> folders;
+    for (const ImageFile& one : files)
+        for (size_t at = one.path.find('/', 1); at != std::string::npos; at = one.path.find('/', at + 1))
+            if (std::string folder = one.path.substr(1, at - 1); folder != "etc" && folders.insert(folder).second) writer.add_directory(folder, {});
+    for (const ImageFile& one : files)
+        if (one.link_to)
+            writer.add_symlink(one.path.substr(1), {}, one.content);
+        else
+            add_file(writer, one.path.substr(1), one.content);
+}
+
+ContainerImage image_of(const std::vector<std::string>& variables, const std::vector<ImageFile>& files = {}) {
+    plan::ImageConfig config;
+    config.env = variables;
+    Fill fill = [&](squash::LayerWriter& writer) {
+        fill_sample(writer);
+        fill_files(writer, files);
+    };
+    return make_image(std::vector<Fill>{fill}, {}, config);
+}
+
+/// Where the tests run as root, the node's files are the test user's, who takes some away later.
+void give_to_user(const FakeHost& host) {
+    if (::geteuid() != 0) return;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(host.path()))
+        if (::lchown(entry.path().c_str(), test_uid(), test_gid()) != 0) throw SysError("giving the node to the test user");
+}
+
+/// The mounts and children of this process: what a start that is refused may not have changed.
+std::string standing() {
+    return slurp("/proc/self/mountinfo") + slurp(cat("/proc/self/task/", ::getpid(), "/children"));
+}
+
+/// The way of `berth run`: what hooks add for the image, in a container; what `look` says in a task of it. An error has left nothing behind.
+std::string started(const FakeHost& host, const plan::Site& site, ContainerImage image, const std::vector<std::string>& job,
+                    const std::function<std::string(const plan::Additions&)>& look, std::vector<std::string>& warnings) {
+    std::string before = standing();
+    plan::Additions additions;
+    try {
+        additions = device_additions(
+            host, [&] { return nvml_of(host); }, image, site, job, [&](const std::string& line) { warnings.push_back(line); });
+    } catch (const Error&) {
+        if (standing() != before) throw Error("the refused start has left something");
+        throw;
     }
-    return out;
+    StartedContainer container = start_container(plan_on(host, additions), std::move(image), site);
+    return run_task(container, [&] { return look(additions); });
 }
 
-/// The fake nodes hold their own path: each must be the one of its name.
-std::string wrong_nodes() {
+std::string warnings_text(const std::vector<std::string>& warnings) {
     std::string out;
-    for (const std::string& name : found_below("/dev"))
-        if (slurp("/dev/" + name) != "/dev/" + name) out += name + " ";
+    for (const std::string& line : warnings) out += "\n" + line;
     return out;
 }
 
-void fill_debian(squash::LayerWriter& writer) {
-    fill_sample(writer);
-    add_file(writer, "etc/debian_version", "12\n");
-    for (const char* path : {"usr", "usr/lib", "usr/lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu/deep"}) writer.add_directory(path, {});
-    add_file(writer, "usr/lib/x86_64-linux-gnu/libcuda.so.1", "the image's own");
+/// The text of a scene and what was warned of, compared with an error, a text, and a part of the one warning.
+void check(const Outcome& seen, const std::string& error, const std::string& text, const std::string& warning) {
+    CHECK_THAT(seen.error, Catch::Contains(error));
+    if (!error.empty()) return;
+    CHECK(seen.error == "");
+    CHECK_THAT(seen.text, Catch::StartsWith(text));
+    std::string rest = seen.text.size() < text.size() ? "" : seen.text.substr(text.size());
+    CHECK(std::count(rest.begin(), rest.end(), '\n') == (warning.empty() ? 0 : 1));
+    CHECK_THAT(rest, Catch::StartsWith(warning.empty() ? "" : "\nwarning: "));
+    CHECK_THAT(rest, Catch::Contains(warning));
 }
 
 }  // namespace
 
-TEST_CASE("each scene of GPUs has exactly its files in the container", "[kernel][hooks]") {
+TEST_CASE("each scene of GPUs has exactly its files in the container, or its error and no container", "[kernel][hooks]") {
     NEED_CONTAINERS();
     for (const GpuScene& scene : gpu_scenes()) {
         INFO(scene.name);
         FakeHost host;
         scene.host(host);
-        FakeImage image;
-        plan::Additions additions = asked(host, image, scene.image, scene.job);
-        Outcome seen = in_container(plan_on(host, additions), fill_sample, [] {
-            return cat(nodes_text(found_below("/dev")), "|", proc_text(found_below("/proc/driver/nvidia")), "|", wrong_nodes());
+        give_to_user(host);
+        ContainerImage image = image_of(scene.image, scene.files);
+        plan::Site site;
+        site.nvidia = scene.required ? "required" : "auto";
+        std::string later = scene.denied_later.empty() ? "" : scene.visible_later;
+        Outcome seen = as_user([&] {
+            std::vector<std::string> warnings;
+            auto look = [&](const plan::Additions& additions) {
+                std::string first = seen_by_task(scene, additions);
+                for (const std::string& node : scene.denied_later) ::chmod(node.c_str(), 0);
+                return first + (scene.denied_later.empty() ? "" : visible(additions.devices, scene.job));
+            };
+            std::string text = started(host, site, std::move(image), scene.job, look, warnings);
+            return text + warnings_text(warnings);
         });
-        CHECK(seen.error == "");
-        CHECK(seen.text == cat(scene.nodes, "|", scene.proc, "|"));
+        check(seen, scene.error, scene.view().text() + later, scene.warning);
     }
+}
+
+TEST_CASE("each scene of RDMA adapters has exactly its files in the container, or its error and no container", "[kernel][hooks]") {
+    NEED_CONTAINERS();
+    for (const RdmaScene& scene : rdma_scenes()) {
+        INFO(scene.name);
+        FakeHost host;
+        scene.host(host);
+        ContainerImage image = image_of(scene.image);
+        plan::Site site;
+        site.rdma_userspace = scene.userspace;
+        Outcome seen = as_user([&] {
+            std::vector<std::string> warnings;
+            auto look = [&](const plan::Additions& additions) {
+                std::string lost;
+                for (const std::string& path : split(scene.files, ' '))
+                    if (!std::filesystem::exists("/" + path)) lost += path + " ";
+                std::string environment;
+                for (const std::string& one : additions.environment) environment += (environment.empty() ? "" : " ") + one;
+                return cat(joined(found_below("/dev")), "|", environment, "|", lost, wrong_nodes());
+            };
+            std::string text = started(host, site, std::move(image), scene.job, look, warnings);
+            return text + warnings_text(warnings);
+        });
+        check(seen, scene.error, cat(scene.nodes, "|", scene.environment, "|"), scene.warning);
+    }
+}
+
+TEST_CASE("each scene of CDI has exactly its files in the container, or its error and no container", "[kernel][hooks]") {
+    NEED_CONTAINERS();
+    for (const CdiScene& scene : cdi_scenes()) {
+        INFO(scene.name);
+        FakeHost host;
+        scene.host(host);
+        ContainerImage image = image_of({});
+        Outcome seen = as_user([&] {
+            plan::Additions additions = cdi_asked(host, hooks::ServedRootfs(image.index, image.layers), scene.device);
+            StartedContainer container = start_container(plan_on(host, additions), std::move(image), {});
+            return run_task(container, [&] {
+                std::string profile = std::filesystem::exists(hooks::application_profile) ? slurp(hooks::application_profile) : "";
+                bool driver = additions.edits.size() > 1;
+                return cat(nodes_text(found_below("/dev")), "|", driver ? proc_text(found_below("/proc/driver/nvidia")) : "", "|",
+                           driver ? params() : "0", loaded() == "/usr/lib64/libcuda.so.1", "|",
+                           scene.profile.empty() ? profile.empty() : profile.find(scene.profile + "]") != std::string::npos, wrong_nodes());
+            });
+        });
+        bool driver = !scene.profile.empty();
+        check(seen, scene.error, cat(scene.nodes, "|", scene.proc, "|0", driver, "|1"), "");
+    }
+}
+
+namespace {
+
+/// In a user namespace whose node has the fake driver's files in /proc: the words of a program, and "|CODE". The ordinary user can do that much.
+Outcome on_fake_node(const FakeHost& host, const std::vector<std::string>& words) {
+    return as_user([&] {
+        sandbox::enter_user_namespace({test_uid(), test_uid(), test_gid(), test_gid()});
+        for (const char* path : {"/proc/driver", "/proc/devices"})
+            if (::mount((host.path() + path).c_str(), path, nullptr, MS_BIND | MS_REC, nullptr) != 0) throw SysError(cat("mounting over ", path));
+        std::vector<std::string> shell{"/bin/sh", "-c", "exec \"$@\" 2>&1", "sh"};
+        shell.insert(shell.end(), words.begin(), words.end());
+        return output_of(shell);
+    });
+}
+
+}  // namespace
+
+TEST_CASE("berth run on a node that cannot give what is asked for: one line, and the command does not run", "[kernel][hooks]") {
+    NEED_CONTAINERS();
+    NamedScene berth;
+    unsigned runs = 0;
+    for (const GpuScene& scene : gpu_scenes()) {
+        if (scene.error.empty() || !scene.early) continue;
+        INFO(scene.name);
+        FakeHost host;
+        scene.host(host);
+        std::vector<std::string> words = berth.command("berth", {"run", berth.image, "/bin/inside"}), settings = scene.image;
+        settings.insert(settings.end(), scene.job.begin(), scene.job.end());
+        settings.insert(settings.end(), {"BERTH_DEVICES_DRIVER_ROOT=" + host.path(), "BERTH_DEVICES_DEVICE_ROOT=" + host.path(),
+                                         cat("BERTH_DEVICES_NVIDIA=", scene.required ? "required" : "auto")});
+        words.insert(words.begin() + 2, settings.begin(), settings.end());
+        Outcome seen = on_fake_node(host, words);
+        CHECK(seen.error == "");
+        CHECK_THAT(seen.text, Catch::StartsWith("berth: ") && Catch::Contains(scene.error) && Catch::EndsWith("|125"));
+        CHECK(std::count(seen.text.begin(), seen.text.end(), '\n') == 1);
+        ++runs;
+    }
+    CHECK(runs >= 14);
+}
+
+TEST_CASE("berth run with devices of CDI, and with specifications that are refused", "[kernel][hooks]") {
+    NEED_CONTAINERS();
+    NamedScene berth;
+    for (const CdiScene& scene : cdi_scenes()) {
+        if (scene.error.empty()) continue;
+        INFO(scene.name);
+        FakeHost host;
+        scene.host(host);
+        std::vector<std::string> words = berth.command("berth", {"run", berth.image, "/bin/inside"});
+        words.insert(words.begin() + 2,
+                     {"BERTH_DEVICES=" + scene.device, cat("BERTH_DEVICES_CDI_FOLDERS=", host.path(), "/etc/cdi ", host.path(), "/run/cdi")});
+        Outcome refused = on_fake_node(host, words);
+        CHECK(refused.error == "");
+        CHECK_THAT(refused.text, Catch::StartsWith("berth: ") && Catch::Contains(scene.error) && Catch::EndsWith("|125"));
+        CHECK(std::count(refused.text.begin(), refused.text.end(), '\n') == 1);
+    }
+    FakeHost host;
+    host.file("/etc/cdi/a.json", small_spec(R"({"env":["FROM_CDI=yes"],"deviceNodes":[{"path":"/dev/odd","hostPath":"/dev/zero"}]})"));
+    std::vector<std::string> words =
+        berth.command("berth", {"run", "--mount", "/usr:/usr:ro", "--mount", "/usr/bin:/bin:ro", "--mount", "/lib:/lib:ro", "--mount",
+                                "/lib64:/lib64:ro", berth.image, "/usr/bin/bash", "-c", "echo $FROM_CDI; head -c 3 /dev/odd | wc -c"});
+    words.insert(words.begin() + 2, {"BERTH_DEVICES=a.com/b=x", cat("BERTH_DEVICES_CDI_FOLDERS=", host.path(), "/etc/cdi")});
+    CHECK(as_user([&] { return output_of(words); }).text == "yes\n3\n|0");
+}
+
+TEST_CASE("berth run with BERTH_PLAN=1 prints what the container is made of, and runs", "[kernel][hooks]") {
+    NEED_CONTAINERS();
+    NamedScene berth;
+    auto said = [&](const std::string& value, std::vector<std::string> arguments) {
+        std::vector<std::string> words = berth.command("berth", arguments), shell{"/bin/sh", "-c", "exec \"$@\" 2>&1", "sh"};
+        words.insert(words.begin() + 2, "BERTH_PLAN=" + value);
+        shell.insert(shell.end(), words.begin(), words.end());
+        return as_user([&] { return output_of(shell); }).text;
+    };
+    using Catch::Contains;
+    CHECK_THAT(said("1", {"run", berth.image, "/bin/inside"}),
+               Contains("berth: WHAT ") && Contains("\nberth: bind ") && Contains("\ninside ") && Catch::EndsWith("|0"));
+    CHECK_THAT(said("1", {"run", "--name", "planned", berth.image, "/bin/inside"}), Contains("berth: WHAT ") && Contains("\ninside ") && Catch::EndsWith("|0"));
+    CHECK_THAT(said("no", {"run", berth.image, "/bin/inside"}), Catch::StartsWith("inside ") && Catch::EndsWith("|0"));
+    CHECK_THAT(said("x", {"run", berth.image, "/bin/inside"}), Contains("BERTH_PLAN=x: write 1") && Catch::EndsWith("|125"));
 }
 
 TEST_CASE("libraries of the driver are there, linked, and known to the loader; parameters are rewritten", "[kernel][hooks]") {
     NEED_CONTAINERS();
     FakeHost host;
     eight(host, false);
-    host.file("/usr/bin/nvidia-smi", "smi");
-    ContainerImage image = make_image(fill_debian);
+    const std::string folder = "/usr/lib/x86_64-linux-gnu/";
+    ContainerImage image = image_of({}, {{"/etc/debian_version", "12\n"}, {folder + "deep/file", "x"}, {folder + "libcuda.so.1", "the image's own"}});
     plan::Additions additions = asked(host, hooks::ServedRootfs(image.index, image.layers), {"NVIDIA_VISIBLE_DEVICES=0"}, {});
     plan::Plan plan = plan_on(host, additions);
     Outcome seen = as_user([&] {
         StartedContainer container = start_container(plan, std::move(image), {});
-        return run_task(container, [] {
-            const std::string folder = "/usr/lib/x86_64-linux-gnu/";
+        return run_task(container, [&] {
             std::string cached;
             for (const plan::CachedLibrary& library : plan::parse_loader_cache(slurp("/etc/ld.so.cache"), "cache").libraries)
                 if (library.name.starts_with("libcuda")) cached += library.path + " ";
-            return in_order({slurp(folder + "libcuda.so.1"), std::filesystem::read_symlink(folder + "libcuda.so"), cached, slurp("/usr/bin/nvidia-smi"),
-                             write_to("/usr/bin/nvidia-smi", "x"), slurp("/proc/driver/nvidia/params")});
+            return in_order({slurp(folder + "libcuda.so.1"), std::filesystem::read_symlink(folder + "libcuda.so"), cached,
+                             slurp("/usr/bin/nvidia-smi"), write_to("/usr/bin/nvidia-smi", "x"), slurp("/proc/driver/nvidia/params")});
         });
     });
     CHECK(seen.error == "");
@@ -95,16 +282,4 @@ TEST_CASE("libraries of the driver are there, linked, and known to the loader; p
           "libcuda.so.570.86.15 libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15 /usr/lib/x86_64-linux-gnu/libcuda.so.1 "
           "/usr/lib/x86_64-linux-gnu/libcuda.so  smi "
           "Read-only file system ResmanDebugLevel: 4294967295\nModifyDeviceFiles: 0\nDeviceFileUID: 0\n");
-}
-
-TEST_CASE("an image with musl has the folder of the libraries named for its loader", "[kernel][hooks]") {
-    NEED_CONTAINERS();
-    FakeHost host;
-    eight(host, false);
-    FakeImage image;
-    image.file("/etc/alpine-release", "3.20\n");
-    Outcome seen = in_container(plan_on(host, asked(host, image, {"NVIDIA_VISIBLE_DEVICES=0"}, {})), fill_sample,
-                                [] { return slurp("/etc/ld-musl-x86_64.path") + slurp("/usr/lib64/libcuda.so.1"); });
-    CHECK(seen.error == "");
-    CHECK(seen.text == "/lib\n/usr/local/lib\n/usr/lib\n/usr/lib64\nlibcuda.so.570.86.15");
 }

@@ -151,7 +151,7 @@ ContainerImage make_image(const Fill& fill) {
     return make_image(std::vector<Fill>{fill});
 }
 
-ContainerImage make_image(const std::vector<Fill>& fills, const std::vector<squash::CompressorPool*>& pools) {
+ContainerImage make_image(const std::vector<Fill>& fills, const std::vector<squash::CompressorPool*>& pools, const plan::ImageConfig& config) {
     std::vector<Fd> files;
     std::vector<squash::Tree> trees;
     std::vector<squash::LayerInfo> about;
@@ -166,7 +166,7 @@ ContainerImage make_image(const std::vector<Fill>& fills, const std::vector<squa
         about.push_back(info);
         files.push_back(std::move(file));
     }
-    std::string bytes = squash::build_index(squash::merge(std::move(trees)), about, {});
+    std::string bytes = squash::build_index(squash::merge(std::move(trees)), about, config);
     // Mapped, as one of the store is.
     Fd index(::memfd_create("index", MFD_CLOEXEC));
     sys::write_all(index.get(), bytes, "the index");

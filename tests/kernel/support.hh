@@ -55,7 +55,7 @@ using Fill = std::function<void(squash::LayerWriter&)>;
 /// An image of one layer that `fill` writes, in memory.
 ContainerImage make_image(const Fill& fill);
 /// An image of several layers, the base first; each with the pool of its place in `pools`, as far as these go.
-ContainerImage make_image(const std::vector<Fill>& layers, const std::vector<squash::CompressorPool*>& pools = {});
+ContainerImage make_image(const std::vector<Fill>& layers, const std::vector<squash::CompressorPool*>& pools = {}, const plan::ImageConfig& config = {});
 
 /// Adds a file with `content`.
 void add_file(squash::LayerWriter& writer, const std::string& path, const std::string& content, uint32_t mode = 0644);

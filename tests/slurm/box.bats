@@ -41,12 +41,12 @@ load helper
 }
 
 @test "a granted device opens and another does not, where the box constrains them" {
-  run alice srun -w n1 --gres=gpu:h100:1 sh -c 'cat /dev/fakegpu0; cat /dev/fakegpu1'
-  expect_output_like "fakegpu0: No such device or address"
+  run alice srun -w n1 --gres=gpu:h100:1 sh -c 'cat /dev/nvidia0; cat /dev/nvidia1'
+  expect_output_like "nvidia0: No such device or address"
   if grep -q '^[0-9]* 1 ' "$state/variant"; then
-    expect_output_like "fakegpu1: Operation not permitted"
+    expect_output_like "nvidia1: Operation not permitted"
   else
-    expect_output_like "fakegpu1: No such device or address"
+    expect_output_like "nvidia1: No such device or address"
   fi
 }
 

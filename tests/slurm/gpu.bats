@@ -4,52 +4,128 @@
 # numbers say what was granted, and the containers are the same.
 load helper
 
-gpu0=GPU-aaaaaaaa-0000-0000-0000-000000000000
+gpu1=GPU-bbbbbbbb-0000-0000-0000-000000000001
+gpu3=GPU-eeeeeeee-0000-0000-0000-000000000003
 mig7=MIG-dddddddd-0000-0000-0000-000000000007
-mig8=MIG-eeeeeeee-0000-0000-0000-000000000008
+mig8=MIG-dddddddd-0000-0000-0000-000000000008
 
-# What a task sees: the driver's nodes but for those that all have, and its choice.
-look='cd /dev; echo $(ls -d nvidia? nvidia-caps/* 2> /dev/null) CVD=$CUDA_VISIBLE_DEVICES'
+# What a task has of the driver's nodes, but for those that all have; what it may open of them; and what it is told.
+look='cd /dev; o=; for f in nvidia? nvidia-caps/*; do if test -r $f; then o="$o ${f##*cap}"; fi; done
+  echo "$SLURM_PROCID:$o CVD=$CUDA_VISIBLE_DEVICES ROCR=$ROCR_VISIBLE_DEVICES ZE=$ZE_AFFINITY_MASK ORD=$GPU_DEVICE_ORDINAL"'
 
 with_gpus() { in_home "export NVIDIA_VISIBLE_DEVICES=all; srun -w n1 --container-image=$image $*"; }
 
 constrained() { grep -q '^[0-9]* 1 ' "$state/variant"; }
 
-@test "two whole GPUs, and the driver's files" {
-  run -0 with_gpus "--gres=gpu:h100:2 sh -c \
-      '$look; ls /proc/driver/nvidia/gpus | xargs; cat /proc/driver/nvidia/params; ls /usr/lib/x86_64-linux-gnu/libcuda.so.1; ldconfig -p | grep -c libcuda'"
-  expect_equal "${lines[0]}" "nvidia0 nvidia1 CVD=0,1"
-  expect_equal "${lines[1]}" "0000:1b:00.0 0000:2b:00.0"
-  expect_equal "${lines[2]}" "ModifyDeviceFiles: 0"
-  expect_equal "${lines[3]}" "/usr/lib/x86_64-linux-gnu/libcuda.so.1"
-  (( lines[4] >= 2 ))
+# Another user has the first GPU, so that numbers of the job are not those of the node.
+setup_file() {
+  load helper
+  bob srun -w n1 --gres=gpu:h100:1 sleep 3600 > /dev/null 2>&1 3>&- &
+  wait_until 20 bash -c "'$box' run -- squeue -h -u bob -t R | grep -q ."
 }
 
-@test "a MIG device is its parent and its own nodes, and its task gets its UUID" {
-  run -0 with_gpus "--gres=gpu:1g.10gb:1 sh -c '$look'"
-  expect_equal "$output" "nvidia-caps/nvidia-cap2 nvidia9 CVD=$mig7"
+teardown_file() {
+  load helper
+  cancel_everything
+}
+
+# The tasks' lines for options of srun: row OPTIONS CONSTRAINED OPEN, a line a task.
+row() {
+  local wanted=$3
+  if constrained; then wanted=$2; fi
+  run -0 with_gpus "$1 sh -c '$look'"
+  expect_equal "$(sort <<< "$output")" "$wanted"
+}
+
+# TASK NODES CVD [OTHERS]: the line of a task whose other variables have that value.
+line() { echo "$1: $2 CVD=$3 ROCR=${4-$3} ZE=${4-$3} ORD=${4-$3}"; }
+
+@test "two whole GPUs" {
+  row --gres=gpu:h100:2 "$(line 0 'nvidia1 nvidia3' 0,1)" "$(line 0 'nvidia1 nvidia3' "$gpu1,$gpu3" 0,1)"
+}
+
+@test "two whole GPUs, one for each task" {
+  row '-n2 --gres=gpu:h100:2 --gpu-bind=single:1' "$(line 0 nvidia1 0; line 1 nvidia3 0)" \
+    "$(line 0 'nvidia1 nvidia3' "$gpu1" 0; line 1 'nvidia1 nvidia3' "$gpu3" 1)"
+}
+
+@test "two MIG devices" {
+  both=$(line 0 'nvidia2 336 337 345 346' "$mig7,$mig8")
+  row --gres=gpu:1g.10gb:2 "$both" "$both"
+}
+
+@test "two MIG devices, one for each task" {
+  row '-n2 --gres=gpu:1g.10gb:2 --gpu-bind=per_task:1' "$(line 0 'nvidia2 336 337' "$mig7"; line 1 'nvidia2 345 346' "$mig8" 0)" \
+    "$(line 0 'nvidia2 336 337 345 346' "$mig7"; line 1 'nvidia2 336 337 345 346' "$mig8")"
+}
+
+@test "a MIG device for each task, by its type" {
+  row '-n2 --gpus-per-task=1g.10gb:1' "$(line 0 'nvidia2 336 337' "$mig7"; line 1 'nvidia2 345 346' "$mig8" 0)" \
+    "$(line 0 'nvidia2 336 337 345 346' "$mig7"; line 1 'nvidia2 336 337 345 346' "$mig8")"
 }
 
 @test "a whole GPU beside a MIG device" {
-  run -0 with_gpus "--gres=gpu:h100:1,gpu:1g.10gb:1 sh -c '$look'"
-  expect_equal "$output" "nvidia-caps/nvidia-cap2 nvidia0 nvidia9 CVD=$gpu0,$mig7"
+  both=$(line 0 'nvidia1 nvidia2 336 337' "$gpu1,$mig7" 0,1)
+  row --gres=gpu:h100:1,gpu:1g.10gb:1 "$both" "$both"
 }
 
-@test "each of two tasks with a GPU of its own is told so" {
-  run -0 with_gpus "-n2 --gres=gpu:1g.10gb:2 --gpu-bind=single:1 sh -c '$look'"
-  if constrained; then
-    expect_equal "$(sed 's/.*CVD=//' <<< "$output" | sort | xargs)" "$mig7 $mig8"
-  fi
-  expect_output_like "nvidia-caps/nvidia-cap2 nvidia-caps/nvidia-cap3 nvidia9"
+@test "a step without GPUs has none where devices are constrained, whatever the image asks for and its job's variables say" {
+  none=$(line 0 '' '' | sed 's/:  /: /')
+  # Where nothing constrains it, a step can open the node's devices and so can its container.
+  if ! constrained; then none=$(line 0 'nvidia0 nvidia1 nvidia2 nvidia3 336 337 345 346 354 355' "GPU-aaaaaaaa-0000-0000-0000-000000000000,$gpu1,$mig7,$mig8,${mig8/%8/9},$gpu3" ''); fi
+  row --gres=none "$none" "$none"
+  run -0 in_home "export NVIDIA_VISIBLE_DEVICES=all; salloc -Q -w n1 --gres=gpu:h100:1 sh -c 'SLURM_JOB_GPUS=1 srun --gres=none --container-image=$image sh -c \"\$1\"' sh '$look'"
+  expect_equal "$output" "$none"
 }
 
-@test "a job without GPUs has none, whatever the image asks for" {
-  run -0 with_gpus "--gres=none sh -c '$look'"
-  if constrained; then expect_equal "$output" "CVD="; fi
+@test "the driver's files" {
+  run -0 with_gpus "--gres=gpu:h100:2 sh -c 'ls /proc/driver/nvidia/gpus | xargs; cat /proc/driver/nvidia/params; ls /usr/lib/x86_64-linux-gnu/libcuda.so.1; ldconfig -p | grep -c libcuda'"
+  expect_equal "${lines[0]}" "0000:2b:00.0 0000:4b:00.0"
+  expect_equal "${lines[1]}" "ModifyDeviceFiles: 0"
+  expect_equal "${lines[2]}" "/usr/lib/x86_64-linux-gnu/libcuda.so.1"
+  (( lines[3] >= 2 ))
+}
+
+@test "an image with variables, labels, an fstab, hooks, CDI specifications and settings gets the step's devices and nothing else" {
+  layout=$BATS_TEST_TMPDIR/greedy
+  python3 -B "$repo/tests/registry/greedy_image.py" "$("$repo/scripts/make-test-image" --base)" "$layout"
+  skopeo --insecure-policy copy --quiet --dest-tls-verify=false "oci:$layout" "docker://$registry/debian:greedy"
+  run -0 in_home "srun -w n1 --gres=gpu:1g.10gb:1 --container-image=$registry/debian:greedy sh -c '$look; ls -d /ran-hook /stolen/*; grep -c stolen /proc/self/mounts; ls /dev | grep -v std'"
+  plain=$(alice srun -w n1 --container-image="$image" ls /dev | grep -v std)
+  expect_equal "${lines[0]}" "$(line 0 'nvidia2 336 337' "$mig7")"
+  expect_output_like "/ran-hook': No such file"
+  expect_output_like "/stolen/\*': No such file"
+  expect_equal "$(tail -n +2 <<< "$output" | grep -v 'No such file' | sort)" "$(printf '%s\n' 0 nvidia-caps nvidia-uvm nvidia2 nvidiactl "$plain" | sort)"
+  run ! alice test -e ran-hook
+}
+
+@test "a step prints its plan on each node and then runs" {
+  run -0 in_home "NVIDIA_VISIBLE_DEVICES=all BERTH_PLAN=1 srun -N2 -n4 --gres=gpu:1g.10gb:1 --container-image=$image echo ran"
+  expect_equal "$(grep -c '^ran$' <<< "$output")" 4
+  for node in n1 n2; do
+    expect_equal "$(grep -c "berth: $node: WHAT  *WHERE  *FROM  *WHOSE  *WHY" <<< "$output")" 1
+    expect_equal "$(grep -c "berth: $node: bind  *\(/dev/nvidia2\|/dev/nvidia-caps/nvidia-cap336\)  *.* rw,dev  *hook nvidia  *.*MIG device" <<< "$output")" 2
+  done
+  run ! in_home "BERTH_PLAN=perhaps srun -w n1 --container-image=$image true"
+  expect_output_like "BERTH_PLAN=perhaps: write 1, true, yes or on, or 0, false, no or off"
+  expect_one_error_line
+  run -0 --separate-stderr in_home "BERTH_PLAN=0 srun -w n1 --container-image=$image true"
+  expect_equal "$stderr" ""
+}
+
+@test "a named container is planned when it starts, and those who join are told that it runs" {
+  run -0 in_home "BERTH_PLAN=1 salloc -Q -w n1 -n2 --overcommit sh -c '
+    srun -n1 --overlap --container-name=planned --container-image=$image sleep 3 &
+    sleep 1.5
+    srun -n1 --overlap --container-name=planned true
+    wait'"
+  alice srun -w n1 berth rm planned
+  expect_equal "$(grep -c 'berth: n1: WHAT' <<< "$output")" 1
+  expect_output_like "container planned: it runs already, as its first step planned it"
 }
 
 @test "a GPU of somebody else, an image that is too new: one line, nothing started" {
-  run ! in_home "NVIDIA_VISIBLE_DEVICES=GPU-bbbbbbbb-0000-0000-0000-000000000001 srun -w n1 --gres=gpu:h100:1 --container-image=$image true"
+  run ! in_home "NVIDIA_VISIBLE_DEVICES=GPU-aaaaaaaa-0000-0000-0000-000000000000 srun -w n1 --gres=gpu:h100:1 --container-image=$image true"
   expect_output_like "is not allocated to this step"
   expect_one_error_line
   run ! in_home "NVIDIA_VISIBLE_DEVICES=all NVIDIA_REQUIRE_CUDA='cuda>=99' srun -w n1 --gres=gpu:h100:1 --container-image=$image true"
@@ -59,8 +135,7 @@ constrained() { grep -q '^[0-9]* 1 ' "$state/variant"; }
 
 @test "a CDI device, and a program of the site" {
   root bash -c 'mkdir -p /etc/cdi /etc/berth/hooks.d
-    echo "{\"cdiVersion\":\"0.5.0\",\"kind\":\"berth.test/gpu\",\"devices\":[{\"name\":\"x\",\
-\"containerEdits\":{\"deviceNodes\":[{\"path\":\"/dev/odd\",\"hostPath\":\"/dev/nvidia1\"}],\"env\":[\"CDI=yes\"]}}]}" > /etc/cdi/test.json
+    echo "{\"cdiVersion\":\"0.5.0\",\"kind\":\"berth.test/gpu\",\"devices\":[{\"name\":\"x\",\"containerEdits\":{\"deviceNodes\":[{\"path\":\"/dev/odd\",\"hostPath\":\"/dev/nvidia1\"}],\"env\":[\"CDI=yes\"]}}]}" > /etc/cdi/test.json
     printf "#!/bin/bash\necho \"{\\\\\"env\\\\\":[\\\\\"HOOK=\$(id -un)\\\\\"]}\"\n" > /etc/berth/hooks.d/a.sh; chmod 755 /etc/berth/hooks.d/a.sh'
   run in_home "BERTH_DEVICES=berth.test/gpu=x srun -w n1 --container-image=$image sh -c 'ls /dev/odd; echo \$CDI \$HOOK'"
   first=$output

@@ -1,8 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "hooks/cdi.hh"
-#include "runtime/base/error.hh"
-#include "tests/fixtures/gpu_scenes.hh"
+#include "hooks/nvidia.hh"
+#include "tests/fixtures/cdi_scenes.hh"
 
 using namespace berth;
 using namespace berth::hooks;
@@ -48,16 +47,15 @@ devices:
 kind: nvidia.com/gpu
 )";
 
-std::string reason_of(const std::function<void()>& action) {
-    try {
-        action();
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "no error";
+/// The GPUs that the profile for EGL names.
+std::string profile_of(const plan::Additions& additions) {
+    for (const plan::Edit& edit : additions.edits)
+        if (const auto* file = std::get_if<plan::DropIn>(&edit.action); file && file->path == application_profile) {
+            size_t at = file->content.find("0x");
+            return file->content.substr(at, file->content.find(']', at) - at);
+        }
+    return {};
 }
-
-std::string json_with(const std::string& edits) { return R"({"cdiVersion":"0.6.0","kind":"a.com/b","devices":[{"name":"x","containerEdits":)" + edits + "}]}"; }
 
 }  // namespace
 
@@ -69,13 +67,13 @@ TEST_CASE("cdi: a specification like nvidia-ctk's", "[hooks][cdi]") {
     CHECK(spec.common.links == std::vector<std::pair<std::string, std::string>>{{"/usr/lib64/gbm/nvidia-drm_gbm.so", "../libnvidia-allocator.so.1"}});
     CHECK(spec.common.library_folders == std::vector<std::string>{"/usr/lib/x86_64-linux-gnu"});
     CHECK(spec.common.cuda_compat);
-    CHECK(spec.common.mounts ==
-          std::vector<DeviceEdits::Mount>{{"/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15", "/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15", true, false}});
+    CHECK(spec.common.mounts == std::vector<DeviceEdits::Mount>{{"/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15",
+                                                                 "/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15", true, false}});
     CHECK(spec.devices.at("MIG-1").nodes.size() == 2);
 }
 
 TEST_CASE("cdi: what is not understood is refused", "[hooks][cdi]") {
-    auto refused = [](const std::string& edits) { return reason_of([&] { parse_cdi(json_with(edits), false, "x.json"); }); };
+    auto refused = [](const std::string& edits) { return reason_of([&] { parse_cdi(small_spec(edits), false, "x.json"); }); };
     CHECK(refused("{}") == "no error");
     CHECK_THAT(refused(R"({"hooks":[{"hookName":"createContainer","path":"/usr/bin/evil","args":["evil"]}]})"),
                Catch::Contains("the hook /usr/bin/evil is none that berth does by itself"));
@@ -84,26 +82,29 @@ TEST_CASE("cdi: what is not understood is refused", "[hooks][cdi]") {
     CHECK_THAT(refused(R"({"capabilities":[]})"), Catch::Contains("unknown member 'capabilities'"));
     CHECK_THAT(refused(R"({"deviceNodes":[{"hostPath":"/dev/x"}]})"), Catch::Contains("it has no path"));
     CHECK_THAT(refused(R"({"env":["X"]})"), Catch::Contains("'X' is no NAME=VALUE"));
-    CHECK_THAT(reason_of([] { parse_cdi(R"({"cdiVersion":"9.0.0","kind":"a.com/b"})", false, "x.json"); }), Catch::Contains("cdiVersion 9.0.0 is not known"));
+    CHECK_THAT(reason_of([] { parse_cdi(R"({"cdiVersion":"9.0.0","kind":"a.com/b"})", false, "x.json"); }),
+               Catch::Contains("cdiVersion 9.0.0 is not known"));
     CHECK_THAT(reason_of([] { parse_cdi("a: *b\n", true, "x.yaml"); }), Catch::Contains("x.yaml:1: "));
     CHECK_THAT(reason_of([] { parse_cdi("a: &b 1\nc: *b\n", true, "x.yaml"); }), Catch::Contains("aliases are not taken"));
     CHECK_THAT(reason_of([] { parse_cdi("a: [1\n", true, "x.yaml"); }), Catch::Contains("this is no YAML"));
     CHECK_THAT(reason_of([] { parse_cdi("a: 1\na: 2\n", true, "x.yaml"); }), Catch::Contains("a key is there twice"));
 }
 
-TEST_CASE("cdi: the later folder counts, two files of one folder contradict", "[hooks][cdi]") {
-    FakeFolder node;
-    auto spec = [](const std::string& device) { return json_with(R"({"deviceNodes":[{"path":")" + device + "\"}]}"); };
-    node.file("/etc/cdi/a.json", spec("/dev/old"));
-    node.file("/run/cdi/a.json", spec("/dev/new"));
-    node.file("/etc/cdi/gpu.yaml", yaml);
-    std::vector<std::string> folders = {node.path() + "/etc/cdi", node.path() + "/run/cdi", node.path() + "/none"};
-    CHECK(find_cdi_devices(folders, {"a.com/b=x"}).nodes[0].first == "/dev/new");
-    CHECK(find_cdi_devices(folders, {"nvidia.com/gpu=0", "nvidia.com/gpu=MIG-1"}).nodes.size() == 5);
-    CHECK_THAT(reason_of([&] { find_cdi_devices(folders, {"a.com/b=y"}); }), Catch::Contains("CDI device a.com/b=y: no specification of this node has it"));
-    CHECK_THAT(reason_of([&] { find_cdi_devices(folders, {"nonsense"}); }), Catch::Contains("it is no VENDOR/CLASS=NAME"));
-    node.file("/run/cdi/b.json", spec("/dev/other"));
-    CHECK_THAT(reason_of([&] { find_cdi_devices(folders, {"a.com/b=x"}); }), Catch::Contains("/run/cdi/b.json have it"));
+TEST_CASE("cdi: each scene has exactly its changes, or its error", "[hooks][cdi]") {
+    for (const CdiScene& scene : cdi_scenes()) {
+        INFO(scene.name);
+        FakeHost host;
+        scene.host(host);
+        FakeImage image;
+        plan::Additions additions;
+        std::string error = reason_of([&] { additions = cdi_asked(host, image, scene.device); });
+        CHECK_THAT(error, Catch::Contains(scene.error.empty() ? "no error" : scene.error));
+        CHECK(nodes_text(targets_below(additions, "/dev")) == scene.nodes);
+        CHECK(proc_text(targets_below(additions, "/proc/driver/nvidia")) == scene.proc);
+        CHECK(profile_of(additions) == scene.profile);
+        CHECK((additions.environment.empty() ? "" : additions.environment[0]) == scene.environment);
+        CHECK(additions.warnings.empty());
+    }
 }
 
 TEST_CASE("cdi: changes go through lines and through a specification unchanged", "[hooks][cdi]") {
@@ -116,14 +117,48 @@ TEST_CASE("cdi: changes go through lines and through a specification unchanged",
     edits.environment = {"A=b\nc"};
     CHECK_THROWS_AS(lines_of(edits), Error);
     CHECK_THROWS_AS(parse_device_edits("node\t/dev/x\n", "lines"), Error);
+}
 
-    // Our own answer for a node, as a specification and back.
+TEST_CASE("cdi: specifications of eight GPUs and of slices go through lines and through a specification of ours unchanged", "[hooks][cdi]") {
+    for (const std::string& text : {spec_of_eight(), spec_of_slices()}) {
+        CdiSpec spec = parse_cdi(text, true, "nvidia.yaml");
+        CHECK(spec.devices.size() == (text == spec_of_eight() ? 17 : 8));
+        for (const auto& [name, own] : spec.devices) {
+            INFO(name);
+            DeviceEdits edits = spec.common;
+            edits.append(own);
+            CHECK((edits.keep_nodes && edits.application_profile && edits.cuda_compat));
+            CHECK(parse_device_edits(lines_of(edits), "lines") == edits);
+            CHECK(parse_cdi(cdi_text("nvidia.com/gpu", edits), false, "x.json").devices.at("all") == edits);
+        }
+    }
+}
+
+TEST_CASE("cdi: our own answer for a node, as a specification and back", "[hooks][cdi]") {
+    auto ours = [](const std::function<void(FakeHost&)>& make, const std::string& capabilities) {
+        FakeHost host;
+        make(host);
+        FakeImage image;
+        DeviceEdits edits = device_edits_of(asked(host, image, {"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=" + capabilities}, {}));
+        CHECK(edits.keep_nodes);
+        CHECK(parse_cdi(cdi_text("nvidia.com/gpu", edits), false, "x.json").devices.at("all") == edits);
+        return edits;
+    };
+    CHECK(ours([](FakeHost& host) { eight(host, false); }, "compute,utility").nodes.size() == 11);
+    CHECK(ours([](FakeHost& host) { eight(host, false); }, "graphics").application_profile);
+    // Control nodes, the parent, seven slices of two nodes, and the whole GPU.
+    CHECK(ours([](FakeHost& host) { sliced(host); }, "compute,utility").nodes.size() == 3 + 1 + 14 + 1);
+}
+
+TEST_CASE("cdi: modes of directories come before what is mounted in them", "[hooks][cdi]") {
     FakeHost host;
-    eight(host, false);
+    eight_by_cdi(host);
     FakeImage image;
-    DeviceEdits ours = device_edits_of(asked(host, image, {"NVIDIA_VISIBLE_DEVICES=all"}, {}));
-    CHECK(ours.nodes.size() == 11);
-    CHECK(parse_cdi(cdi_text("nvidia.com/gpu", ours), false, "x.json").devices.at("all") == ours);
+    plan::Additions additions = cdi_asked(host, image, "nvidia.com/gpu=2");
+    REQUIRE(std::get_if<plan::Directory>(&additions.edits[0].action));
+    CHECK(std::get<plan::Directory>(additions.edits[0].action).path == "/dev/dri");
+    CHECK(std::get<plan::Directory>(additions.edits[0].action).mode == 0755);
+    for (const plan::Edit& edit : additions.edits) CHECK(edit.origin == "CDI");
 }
 
 TEST_CASE("cdi: as edits of a plan", "[hooks][cdi]") {

@@ -65,7 +65,9 @@ TEST_CASE("agreement: a code as RFC 4231 has it", "[pull]") {
 
 TEST_CASE("agreement: the first word counts, for every node", "[pull]") {
     Agreement agreement("s");
-    auto said = [&](const std::string& node, const std::string& digest) { return read_agreement("s", "nonce", agreement.answer(agreement_question("s", node, digest, "nonce"))); };
+    auto said = [&](const std::string& node, const std::string& digest) {
+        return read_agreement("s", "nonce", agreement.answer(agreement_question("s", node, digest, "nonce")));
+    };
     auto first = said("n1", one), second = said("n2", two), again = said("n1", two);
     REQUIRE((first && second && again));
     CHECK((first->digest == one && first->node == "n1"));
@@ -82,8 +84,9 @@ TEST_CASE("agreement: nobody without the secret is heard or believed", "[pull]")
         damaged[i] = damaged[i] == 'x' ? 'y' : 'x';
         CHECK(agreement.answer(damaged).empty());
     }
-    for (const std::string& bad : {std::string(), std::string(" "), std::string("berth-agree-1"), std::string(5000, 'a'), agreement_question("s", "n1", "no digest", "n"),
-                                   agreement_question("s", "n 1", one, "n"), agreement_question("s", "n1", one, "")})
+    for (const std::string& bad :
+         {std::string(), std::string(" "), std::string("berth-agree-1"), std::string(5000, 'a'), agreement_question("s", "n1", "no digest", "n"),
+          agreement_question("s", "n 1", one, "n"), agreement_question("s", "n1", one, "")})
         CHECK(agreement.answer(bad).empty());
     std::string answer = agreement.answer(question);
     CHECK(read_agreement("s", "nonce", answer));

@@ -1,0 +1,17 @@
+// The plan of a start, told to the user who asks for it by BERTH_PLAN=1: what `berth plan` prints, before the container runs.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/plan/plan.hh"
+
+namespace berth {
+
+/// Whether `environment` (NAME=VALUE) asks for it. Throws Error for a value that is neither yes nor no.
+bool wants_plan(const std::vector<std::string>& environment);
+
+/// Gives `tell` the lines of the plan, without those that are empty; `digest` of the image may be empty.
+void tell_plan(const plan::Plan& plan, const std::string& digest, const std::function<void(const std::string&)>& tell);
+
+}  // namespace berth
