@@ -11,7 +11,7 @@ namespace berth::hooks {
 namespace {
 
 const std::string origin = "hook nvidia";
-constexpr unsigned usual_major = 195, control_minor = 255, modeset_minor = 254;
+constexpr unsigned usual_major = 195, control_minor = 255;
 
 class Nodes {
   public:

@@ -66,7 +66,8 @@ PlugStackConfig=/etc/slurm/plugstack.conf
 GresTypes=gpu
 TaskProlog=/etc/slurm/task_prolog
 TaskEpilog=/etc/slurm/task_epilog
-NodeName=n[1-$nodes] NodeHostname=box NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + nodes))] CPUs=16 RealMemory=8000 Gres=gpu:h100:3,gpu:1g.10gb:3 State=UNKNOWN
+NodeName=n[1-$nodes] NodeHostname=box NodeAddr=127.0.0.1 \\
+  Port=[$((port + 1))-$((port + nodes))] CPUs=16 RealMemory=8000 Gres=gpu:h100:3,gpu:1g.10gb:3 State=UNKNOWN
 PartitionName=main Nodes=n[1-$nodes] Default=YES MaxTime=INFINITE OverSubscribe=YES:16 State=UP
 END
 }
@@ -91,11 +92,13 @@ END
 # Of the node's fake devices (devices.sh), as AutoDetect=nvml would find them: in the order of the device files, MIG devices with their UUIDs.
 write_gres_conf() {
   echo AutoDetect=off > /etc/slurm/gres.conf
-  local number variables=nvidia_gpu_env,amd_gpu_env,intel_gpu_env,opencl_env
+  local number instance nodes_of_it variables=nvidia_gpu_env,amd_gpu_env,intel_gpu_env,opencl_env
   {
     for number in 0 1; do echo "h100|16|0-15|(null)|/dev/nvidia$number|(null)|$variables"; done
     for number in 7 8 9; do
-      echo "1g.10gb|16|0-15|(null)|/dev/nvidia2,/dev/nvidia-caps/nvidia-cap$(fake_cap "$number"),/dev/nvidia-caps/nvidia-cap$(($(fake_cap "$number") + 1))|$(fake_mig_uuid "$number")|$variables"
+      instance=$(fake_cap "$number")
+      nodes_of_it=/dev/nvidia2,/dev/nvidia-caps/nvidia-cap$instance,/dev/nvidia-caps/nvidia-cap$((instance + 1))
+      echo "1g.10gb|16|0-15|(null)|$nodes_of_it|$(fake_mig_uuid "$number")|$variables"
     done
     echo "h100|16|0-15|(null)|/dev/nvidia3|(null)|$variables"
   } > /etc/slurm/fake_gpus.conf

@@ -1,11 +1,13 @@
-// Lists the GPUs that the CUDA runtime finds, a line each with its UUID, after each has added up numbers; the runtime is linked in, the driver's library is the container's.
+// Lists the GPUs that the CUDA runtime finds, a line each with its UUID, after each has added up numbers; the runtime is linked in, the driver's library is
+// the container's.
 #include <cstdio>
 #include <vector>
 
 #include <cuda_runtime.h>
 
 __global__ void add_up(const unsigned* numbers, unsigned count, unsigned long long* sum) {
-    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) atomicAdd(sum, static_cast<unsigned long long>(numbers[i]));
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+        atomicAdd(sum, static_cast<unsigned long long>(numbers[i]));
 }
 
 static bool good(cudaError_t result, const char* doing) {

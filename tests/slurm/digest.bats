@@ -24,6 +24,27 @@ move_tag() {
   expect_equal "$(count_since HEAD /v2/debian/manifests/)" 2
 }
 
+asked_once() { (( $(count_since HEAD /v2/debian/manifests/moving) == 1 )); }
+
+@test "nodes that ask for themselves all run what the first of them found, and one that found something else says both digests" {
+  move_tag zstd
+  before=$(manifest_digest moving)
+  mark_log
+  pid=$(root cat /run/slurmd.n2.pid)
+  root kill -STOP "$pid"
+  in_home "BERTH_SLURM_RESOLVE_TAGS=nodes srun -N2 --container-image=$moving sh -c 'echo \$BERTH_CONTAINER_DIGEST'" \
+    > "$BATS_TEST_TMPDIR/out" 2> "$BATS_TEST_TMPDIR/errors" 3>&- &
+  wait_until 20 asked_once || { root kill -CONT "$pid"; fail "n1 did not ask"; }
+  move_tag tar
+  after=$(manifest_digest moving)
+  root kill -CONT "$pid"
+  wait $!
+  [[ $after != "$before" ]]
+  expect_equal "$(cat "$BATS_TEST_TMPDIR/out")" "$before"$'\n'"$before"
+  output=$(cat "$BATS_TEST_TMPDIR/errors")
+  expect_output_like "n2: .*debian:moving is $after here; this step runs $before, which node n1 found first"
+}
+
 @test "a batch job runs what the tag meant at its submission, which is said, unless a variable forbids it" {
   move_tag zstd
   before=$(manifest_digest moving)

@@ -72,14 +72,17 @@ line() { echo "$1: $2 CVD=$3 ROCR=${4-$3} ZE=${4-$3} ORD=${4-$3}"; }
 @test "a step without GPUs has none where devices are constrained, whatever the image asks for and its job's variables say" {
   none=$(line 0 '' '' | sed 's/:  /: /')
   # Where nothing constrains it, a step can open the node's devices and so can its container.
-  if ! constrained; then none=$(line 0 'nvidia0 nvidia1 nvidia2 nvidia3 336 337 345 346 354 355' "GPU-aaaaaaaa-0000-0000-0000-000000000000,$gpu1,$mig7,$mig8,${mig8/%8/9},$gpu3" ''); fi
+  local all="GPU-aaaaaaaa-0000-0000-0000-000000000000,$gpu1,$mig7,$mig8,${mig8/%8/9},$gpu3"
+  if ! constrained; then none=$(line 0 'nvidia0 nvidia1 nvidia2 nvidia3 336 337 345 346 354 355' "$all" ''); fi
   row --gres=none "$none" "$none"
-  run -0 in_home "export NVIDIA_VISIBLE_DEVICES=all; salloc -Q -w n1 --gres=gpu:h100:1 sh -c 'SLURM_JOB_GPUS=1 srun --gres=none --container-image=$image sh -c \"\$1\"' sh '$look'"
+  local leaking="SLURM_JOB_GPUS=1 srun --gres=none --container-image=$image sh -c \"\$1\""
+  run -0 in_home "export NVIDIA_VISIBLE_DEVICES=all; salloc -Q -w n1 --gres=gpu:h100:1 sh -c '$leaking' sh '$look'"
   expect_equal "$output" "$none"
 }
 
 @test "the driver's files" {
-  run -0 with_gpus "--gres=gpu:h100:2 sh -c 'ls /proc/driver/nvidia/gpus | xargs; cat /proc/driver/nvidia/params; ls /usr/lib/x86_64-linux-gnu/libcuda.so.1; ldconfig -p | grep -c libcuda'"
+  local files='ls /proc/driver/nvidia/gpus | xargs; cat /proc/driver/nvidia/params; ls /usr/lib/x86_64-linux-gnu/libcuda.so.1; ldconfig -p | grep -c libcuda'
+  run -0 with_gpus "--gres=gpu:h100:2 sh -c '$files'"
   expect_equal "${lines[0]}" "0000:2b:00.0 0000:4b:00.0"
   expect_equal "${lines[1]}" "ModifyDeviceFiles: 0"
   expect_equal "${lines[2]}" "/usr/lib/x86_64-linux-gnu/libcuda.so.1"
@@ -90,7 +93,8 @@ line() { echo "$1: $2 CVD=$3 ROCR=${4-$3} ZE=${4-$3} ORD=${4-$3}"; }
   layout=$BATS_TEST_TMPDIR/greedy
   python3 -B "$repo/tests/registry/greedy_image.py" "$("$repo/scripts/make-test-image" --base)" "$layout"
   skopeo --insecure-policy copy --quiet --dest-tls-verify=false "oci:$layout" "docker://$registry/debian:greedy"
-  run -0 in_home "srun -w n1 --gres=gpu:1g.10gb:1 --container-image=$registry/debian:greedy sh -c '$look; ls -d /ran-hook /stolen/*; grep -c stolen /proc/self/mounts; ls /dev | grep -v std'"
+  local search='ls -d /ran-hook /stolen/*; grep -c stolen /proc/self/mounts; ls /dev | grep -v std'
+  run -0 in_home "srun -w n1 --gres=gpu:1g.10gb:1 --container-image=$registry/debian:greedy sh -c '$look; $search'"
   plain=$(alice srun -w n1 --container-image="$image" ls /dev | grep -v std)
   expect_equal "${lines[0]}" "$(line 0 'nvidia2 336 337' "$mig7")"
   expect_output_like "/ran-hook': No such file"
@@ -135,7 +139,8 @@ line() { echo "$1: $2 CVD=$3 ROCR=${4-$3} ZE=${4-$3} ORD=${4-$3}"; }
 
 @test "a CDI device, and a program of the site" {
   root bash -c 'mkdir -p /etc/cdi /etc/berth/hooks.d
-    echo "{\"cdiVersion\":\"0.5.0\",\"kind\":\"berth.test/gpu\",\"devices\":[{\"name\":\"x\",\"containerEdits\":{\"deviceNodes\":[{\"path\":\"/dev/odd\",\"hostPath\":\"/dev/nvidia1\"}],\"env\":[\"CDI=yes\"]}}]}" > /etc/cdi/test.json
+    echo "{\"cdiVersion\":\"0.5.0\",\"kind\":\"berth.test/gpu\",\"devices\":[{\"name\":\"x\",\"containerEdits\":
+      {\"deviceNodes\":[{\"path\":\"/dev/odd\",\"hostPath\":\"/dev/nvidia1\"}],\"env\":[\"CDI=yes\"]}}]}" > /etc/cdi/test.json
     printf "#!/bin/bash\necho \"{\\\\\"env\\\\\":[\\\\\"HOOK=\$(id -un)\\\\\"]}\"\n" > /etc/berth/hooks.d/a.sh; chmod 755 /etc/berth/hooks.d/a.sh'
   run in_home "BERTH_DEVICES=berth.test/gpu=x srun -w n1 --container-image=$image sh -c 'ls /dev/odd; echo \$CDI \$HOOK'"
   first=$output
