@@ -33,7 +33,7 @@ Host::~Host() = default;
 /// O_NONBLOCK: no object of the node makes the hooks wait. openat2 takes it for no O_PATH.
 Fd Host::open(const std::string& path, int flags) const {
     try {
-        return sys::open_in_root(directory_.get(), path, flags & O_PATH ? flags : flags | O_NONBLOCK);
+        return sys::find_in_root(directory_.get(), path, flags & O_PATH ? flags : flags | O_NONBLOCK);
     } catch (const SysError&) {
         return {};
     }
