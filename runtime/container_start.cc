@@ -101,6 +101,8 @@ void enter_namespaces(StartedContainer& container, const plan::Plan& plan) {
     container.mount_namespace = sys::open_file("/proc/self/ns/mnt", O_RDONLY);
     // Only now: the id maps and the files of /proc/self belong to root once the process is private.
     sandbox::become_private();
+    // Once, before there are threads and children that would each do it.
+    sandbox::limit_bounding_set(plan.capabilities);
 }
 
 mount::ServerOptions server_options(const plan::Plan& plan, const plan::Site& site) {
@@ -209,7 +211,8 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     watch.lap("server");
     mount::Root root = own_files ? make_root(container, staging, storage, disk) : mount::Root::attach(staging.get(), std::move(image.root));
     watch.lap("overlay");
-    mount::apply_edits(root, plan.edits, sources, done);
+    // With a limit on what is written to the root, /tmp has its own.
+    mount::apply_edits(root, plan.edits, sources, done, plan.tmpfs_size == 0 ? staging.get() : -1);
     mount::prepare_workdir(root, plan.workdir, plan.workdir_required);
     if (!plan.writable) root.make_read_only();
     watch.lap("edits");

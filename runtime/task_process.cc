@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
@@ -25,6 +26,7 @@ namespace berth {
 namespace {
 
 constexpr int answer_ms = 10'000;
+constexpr size_t child_stack = 256 << 10, page = 4096;
 
 std::string value_of(const std::vector<std::string>& environment, const std::string& name) {
     for (const std::string& text : environment)
@@ -97,6 +99,36 @@ void tie_to(int parent) {
     _exit(code);
 }
 
+/// Where a child that borrows this process's memory has its stack.
+class ChildStack {
+  public:
+    ChildStack() : memory_(::mmap(nullptr, child_stack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0)) {
+        if (memory_ == MAP_FAILED || ::mprotect(memory_, page, PROT_NONE) != 0) throw SysError("making room for the command's start");
+    }
+    ~ChildStack() { ::munmap(memory_, child_stack); }
+    ChildStack(const ChildStack&) = delete;
+    ChildStack& operator=(const ChildStack&) = delete;
+    void* top() const { return static_cast<char*>(memory_) + child_stack; }
+
+  private:
+    void* memory_;
+};
+
+/// A child that becomes the command, as vfork() makes one: it uses this process's memory, which need not be copied, and this thread waits until it has
+/// executed the command or failed. For one that neither waits for this thread nor changes what belongs to the memory (by joining a user namespace).
+pid_t start_borrowing(Launch& launch) {
+    ChildStack stack;
+    return ::clone([](void* of) -> int { become(*static_cast<const Launch*>(of)); }, stack.top(), CLONE_VM | CLONE_VFORK | SIGCHLD, &launch);
+}
+
+/// A child with a copy of this process's memory.
+pid_t start_copied(const Launch& launch, Fd& ours) {
+    pid_t child = ::fork();
+    if (child != 0) return child;
+    ours.reset();
+    become(launch);
+}
+
 bool joins_pid_namespace(const StartedContainer& container) {
     // The server's own children are born in it.
     return !container.proc &&
@@ -163,12 +195,9 @@ Task start_task(const StartedContainer& container, const std::vector<std::string
     size_t messages = (launch.forks ? 1 : 0) + (terminal ? 1 : 0);
     Fd ours;
     if (messages > 0) std::tie(ours, launch.channel) = make_channel();
-    Task task{::fork(), nullptr};
+    bool is_server = bool(container.proc);
+    Task task{is_server && messages == 0 ? start_borrowing(launch) : start_copied(launch, ours), nullptr};
     if (task.pid < 0) throw SysError("starting the command");
-    if (task.pid == 0) {
-        ours.reset();
-        become(launch);
-    }
     launch.channel.reset();
     listen(task, ours.get(), messages);
     return task;

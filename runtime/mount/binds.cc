@@ -104,29 +104,29 @@ std::pair<const char*, std::vector<sys::MountOption>> file_system_of(const plan:
 }
 
 /// What is laid over `target`: an empty directory, one for all, or the container's /dev/null.
-Fd new_mask(const Root& root, int target, const plan::Mount& mount, Fd& empty, const std::string& doing) {
+Fd new_mask(const Root& root, int target, FreshDirectories& fresh, const std::string& doing) {
     if (!S_ISDIR(sys::stat_of(target, doing).st_mode)) {
         Fd null = sys::open_tree_clone(root.open("/dev/null", Missing::fails).get(), false, "/dev/null");
         sys::set_mount_attributes(null.get(), MOUNT_ATTR_RDONLY, 0, false, doing);
         return null;
     }
-    if (!empty) empty = sys::new_mount("tmpfs", {{"source", "berth"}, {"mode", "0555"}, {"size", "4k"}}, static_cast<unsigned>(flags_of(mount)));
-    return sys::open_tree_clone(empty.get(), false, "an empty directory");
+    return fresh.empty();
 }
 
-void attach_mask(const Root& root, const plan::Mount& mount, Fd& empty, const std::string& doing) {
+void attach_mask(const Root& root, const plan::Mount& mount, FreshDirectories& fresh, const std::string& doing) {
     try {
         Fd target = root.open(mount.target, Missing::fails);
-        sys::move_mount_to(new_mask(root, target.get(), mount, empty, doing).get(), target.get(), printable(mount.target, 4096));
+        sys::move_mount_to(new_mask(root, target.get(), fresh, doing).get(), target.get(), printable(mount.target, 4096));
     } catch (const SysError& error) {
         // A node's /proc that is not mounted, or not with these.
         if (error.number() != ENOENT) throw Error(cat(doing, ": ", error.what()));
     }
 }
 
-Fd new_file_system(const plan::Mount& mount) {
+Fd new_file_system(const plan::Mount& mount, FreshDirectories& fresh) {
+    bool plain = mount.kind == plan::Mount::Kind::tmpfs && mount.size == 0 && mount.options.empty();
     auto [type, options] = file_system_of(mount);
-    Fd made = sys::new_mount(type, options, static_cast<unsigned>(flags_of(mount)));
+    Fd made = plain ? fresh.make(mount.mode, flags_of(mount)) : sys::new_mount(type, options, static_cast<unsigned>(flags_of(mount)));
     if (mount.propagation != plan::Propagation::isolated) sys::set_mount_attributes(made.get(), 0, 0, false, "a tmpfs", propagation_of(mount));
     return made;
 }
@@ -139,8 +139,9 @@ Fd open_target(const Root& root, const plan::Mount& mount, bool directory, const
     } catch (const Error& error) {
         throw Error(cat(doing, ": ", error.what()));
     }
-    if (root.is_root(target.get())) throw Error(cat(doing, ": the target is the root of the container"));
-    bool is_directory = S_ISDIR(sys::stat_of(target.get(), printable(mount.target, 4096)).st_mode);
+    struct stat st = sys::stat_of(target.get(), "a mount point");
+    if (root.is_root(st)) throw Error(cat(doing, ": the target is the root of the container"));
+    bool is_directory = S_ISDIR(st.st_mode);
     if (is_directory == directory) return target;
     throw Error(cat(doing, ": the target is ", is_directory ? "a directory and the source is none" : "no directory and the source is one"));
 }
@@ -165,16 +166,16 @@ std::vector<Source> take_sources(const std::vector<plan::Edit>& edits, Fd own_pr
     return sources;
 }
 
-void attach(Root& root, const plan::Mount& mount, const std::string& origin, const Source& source, Fd& empty) {
+void attach(Root& root, const plan::Mount& mount, const std::string& origin, const Source& source, FreshDirectories& fresh) {
     using Kind = plan::Mount::Kind;
-    bool fresh = mount.kind != Kind::bind && mount.kind != Kind::proc;
-    if (!fresh && !source.tree) return;
+    bool is_new = mount.kind != Kind::bind && mount.kind != Kind::proc;
+    if (!is_new && !source.tree) return;
     std::string doing = described(mount, origin);
-    if (mount.kind == Kind::mask) return attach_mask(root, mount, empty, doing);
-    Fd target = open_target(root, mount, fresh || source.directory, doing);
+    if (mount.kind == Kind::mask) return attach_mask(root, mount, fresh, doing);
+    Fd target = open_target(root, mount, is_new || source.directory, doing);
     try {
-        Fd made = fresh ? new_file_system(mount) : Fd();
-        int tree = fresh ? made.get() : source.tree.get();
+        Fd made = is_new ? new_file_system(mount, fresh) : Fd();
+        int tree = is_new ? made.get() : source.tree.get();
         sys::move_mount_to(tree, target.get(), printable(mount.target, 4096));
         if (mount.kind == Kind::tmpfs) root.adopt(tree);
     } catch (const Error& error) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
+#include "runtime/mount/fresh_directories.hh"
 #include "runtime/mount/root.hh"
 #include "runtime/plan/plan.hh"
 
@@ -20,9 +21,8 @@ struct Source {
 /// proc, which only a process of that pid namespace can make. Throws Error naming source, target and origin.
 std::vector<Source> take_sources(const std::vector<plan::Edit>& edits, Fd own_proc = {});
 
-/// Attaches one bind or new file system in `root`, making the mount point when it is missing. `empty` is what masks directories, made for the first
-/// that needs it. Throws Error.
-void attach(Root& root, const plan::Mount& mount, const std::string& origin, const Source& source, Fd& empty);
+/// Attaches one bind or new file system in `root`, making the mount point when it is missing. Throws Error.
+void attach(Root& root, const plan::Mount& mount, const std::string& origin, const Source& source, FreshDirectories& fresh);
 
 /// "mounting SOURCE at TARGET (ORIGIN)", for messages.
 std::string described(const plan::Mount& mount, const std::string& origin);

@@ -20,14 +20,14 @@ constexpr size_t account_file_limit = 16 << 20, loader_cache_limit = 16 << 20;
 /// Executes one action; the edit's place in the plan selects its source.
 class Executor {
   public:
-    Executor(Root& root, const plan::Edit& edit, const Source& source, Fd& empty) : root_(root), edit_(edit), source_(source), empty_(empty) {}
+    Executor(Root& root, const plan::Edit& edit, const Source& source, FreshDirectories& fresh) : root_(root), edit_(edit), source_(source), fresh_(fresh) {}
 
-    void operator()(const plan::Mount& mount) const { attach(root_, mount, edit_.origin, source_, empty_); }
+    void operator()(const plan::Mount& mount) const { attach(root_, mount, edit_.origin, source_, fresh_); }
 
     void operator()(const plan::Unmount& wanted) const {
         std::string what = cat(printable(wanted.target, 4096), " (", edit_.origin, ")");
         Fd target = root_.open(wanted.target, Missing::fails);
-        if (root_.is_root(target.get())) throw Error(cat("unmounting ", what, ": it is the root of the container"));
+        if (root_.is_root(sys::stat_of(target.get(), what))) throw Error(cat("unmounting ", what, ": it is the root of the container"));
         if (!sys::is_mount_root(target.get(), what)) throw Error(cat("unmounting ", what, ": nothing is mounted there"));
         sys::unmount(target.get(), what);
     }
@@ -35,6 +35,7 @@ class Executor {
     void operator()(const plan::Symlink& link) const {
         Root::Place place = root_.place(link.path, false);
         if (place.name.empty()) return;
+        if (place.own && ::symlinkat(link.target.c_str(), place.parent.get(), place.name.c_str()) == 0) return;
         if (Fd existing = exists(place)) {
             bool directory = S_ISDIR(sys::stat_of(existing.get(), printable(link.path, 4096)).st_mode);
             if (!link.replace || !place.own || directory || sys::is_mount_root(existing.get(), link.path)) return;
@@ -130,15 +131,15 @@ class Executor {
     Root& root_;
     const plan::Edit& edit_;
     const Source& source_;
-    Fd& empty_;
+    FreshDirectories& fresh_;
 };
 
 }  // namespace
 
-void apply_edits(Root& root, const std::vector<plan::Edit>& edits, const std::vector<Source>& sources, const std::set<size_t>& done) {
-    Fd empty;
+void apply_edits(Root& root, const std::vector<plan::Edit>& edits, const std::vector<Source>& sources, const std::set<size_t>& done, int memory) {
+    FreshDirectories fresh(memory);
     for (size_t i = 0; i < edits.size(); ++i)
-        if (!done.contains(i)) std::visit(Executor(root, edits[i], sources[i], empty), edits[i].action);
+        if (!done.contains(i)) std::visit(Executor(root, edits[i], sources[i], fresh), edits[i].action);
 }
 
 namespace {

@@ -105,7 +105,9 @@ Root Root::attach(int staging, Fd root) {
 }
 
 Root::Root(Fd directory) : directory_(std::move(directory)) {
-    adopt(directory_.get());
+    struct stat st = sys::stat_of(directory_.get(), "the container's root");
+    device_ = st.st_dev, inode_ = st.st_ino;
+    own_.insert(st.st_dev);
 }
 
 void Root::adopt(int fd) {
@@ -114,11 +116,6 @@ void Root::adopt(int fd) {
 
 bool Root::owns(int fd) const {
     return own_.contains(sys::stat_of(fd, "a directory of the container").st_dev);
-}
-
-bool Root::is_root(int fd) const {
-    struct stat here = sys::stat_of(fd, "a mount point"), root = sys::stat_of(directory_.get(), "the container's root");
-    return here.st_dev == root.st_dev && here.st_ino == root.st_ino;
 }
 
 void Root::make_read_only() const {

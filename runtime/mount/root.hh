@@ -1,5 +1,6 @@
 // The container's root file system: a writable overlay over the served image, and the ways to name, make and protect things inside it.
 #pragma once
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -66,14 +67,16 @@ class Root {
     /// True when `fd` is on a file system of the container.
     bool owns(int fd) const;
 
-    /// True when `fd` is the root directory itself.
-    bool is_root(int fd) const;
+    /// True when what has this `st` is the root directory itself.
+    bool is_root(const struct stat& st) const { return st.st_dev == device_ && st.st_ino == inode_; }
 
     /// No writes to the root file system from here on; mounts on it are not affected.
     void make_read_only() const;
 
   private:
     Fd directory_;
+    dev_t device_;
+    ino_t inode_;
     std::set<dev_t> own_;  ///< file systems that live and die with the container
 };
 

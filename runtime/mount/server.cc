@@ -31,9 +31,10 @@ namespace berth::mount {
 namespace {
 
 constexpr unsigned thread_limit = 8;
+constexpr unsigned waits_for_a_thread = 16;
 
-/// The server's further threads. They are started when a request has waited for the first one: to wake thread after thread in turn, each on another CPU,
-/// would cost a program that asks for one thing after the other half of its time.
+/// The server's further threads. One is started for every so many requests that have waited: to wake thread after thread in turn, each on another CPU, would
+/// cost a program that asks for one thing after the other half of its time, and even such a one has a few requests waiting, of the kernel's reading ahead.
 class Workers {
   public:
     Workers(fuse_session* session, std::vector<Fd> devices) : session_(session), devices_(std::move(devices)) {}
@@ -48,6 +49,7 @@ class Workers {
   private:
     fuse_session* session_;
     std::vector<Fd> devices_;
+    std::atomic<unsigned> waited_ = 0;
     std::atomic<size_t> started_ = 0;
     std::mutex mutex_;
     std::vector<std::jthread> threads_;
@@ -169,7 +171,7 @@ void Workers::start_one_if_behind(int device) noexcept {
     size_t number = started_.load(std::memory_order_relaxed);
     if (number >= devices_.size()) return;
     pollfd entry{device, POLLIN, 0};
-    if (::poll(&entry, 1, 0) <= 0 || !started_.compare_exchange_strong(number, number + 1)) return;
+    if (::poll(&entry, 1, 0) <= 0 || ++waited_ % waits_for_a_thread != 0 || !started_.compare_exchange_strong(number, number + 1)) return;
     try {
         std::lock_guard lock(mutex_);
         threads_.emplace_back(answer_requests, session_, devices_[number].get(), this);

@@ -53,7 +53,7 @@ class Reader {
 };
 
 std::string line_of(size_t count, const std::string& digest) {
-    std::string line = cat("berth-seal 2 ", count, " ", digest);
+    std::string line = cat("berth-seal 3 ", count, " ", digest);
     line.resize(line_size - 1, ' ');
     return line + '\n';
 }
@@ -87,7 +87,7 @@ bool read_sums(Reader& file, uint64_t file_size, std::string& line, BlockSums& s
     if (file_size < line_size) return false;
     line = std::string(file.bytes(file_size - line_size, line_size));
     unsigned long long count = 0;
-    if (std::sscanf(line.c_str(), "berth-seal 2 %llu ", &count) != 1 || count > (file_size - line_size) / sizeof(BlockSum)) return false;
+    if (std::sscanf(line.c_str(), "berth-seal 3 %llu ", &count) != 1 || count > (file_size - line_size) / sizeof(BlockSum)) return false;
     image_size = file_size - line_size - count * sizeof(BlockSum);
     sums.resize(count);
     std::string_view bytes = file.bytes(image_size, count * sizeof(BlockSum));
@@ -125,7 +125,7 @@ bool has_good_seal(int fd, const std::string& what, const SealRead& read) {
     uint64_t size = 0;
     if (!read_sums(file, size_of(fd, what), line, sums, size) || line != line_of(sums.size(), digest_of(file, size, sums))) return false;
     return std::all_of(sums.begin(), sums.end(),
-                       [&](const BlockSum& block) { return squash::format::hash(file.bytes(block.start, block.size)) == block.hash; });
+                       [&](const BlockSum& block) { return squash::format::bulk_hash(file.bytes(block.start, block.size)) == block.hash; });
 }
 
 }  // namespace berth::pull

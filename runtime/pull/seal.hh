@@ -10,7 +10,7 @@
 namespace berth::pull {
 
 /// Appends the seal to a finished file: `sums`, which are of its blocks, as they lie in memory on little-endian machines, and a line of 128 bytes,
-/// "berth-seal 2 COUNT sha256:<hex>", blanks, a line end. The SHA-256 is of the bytes that no block has, and of the sums; so a file is sealed without being
+/// "berth-seal 3 COUNT sha256:<hex>", blanks, a line end. The SHA-256 is of the bytes that no block has, and of the sums; so a file is sealed without being
 /// read again. Throws SysError naming `what`.
 void seal_layer(int fd, const squash::BlockSums& sums, const std::string& what);
 

@@ -31,17 +31,19 @@ void set_capabilities(uint64_t permitted, uint64_t effective, uint64_t inheritab
 
 }  // namespace
 
+void limit_bounding_set(uint64_t bounding) {
+    // The kernel may know capabilities that these headers do not: it says where its list ends. To ask is cheap, to drop one makes new credentials.
+    for (unsigned long capability = 0;; ++capability) {
+        int held = ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0);
+        if (held < 0) break;
+        bool stays = capability < 64 && (bounding >> capability & 1) != 0;
+        if (held > 0 && !stays && ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) throw SysError("emptying the capability bounding set");
+    }
+}
+
 void drop_capabilities(uint64_t keep, uint64_t bounding) {
     if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0) throw SysError("clearing the ambient capabilities");
-    // The kernel may know capabilities that these headers do not: it says where its list ends.
-    for (unsigned long capability = 0;; ++capability) {
-        bool stays = capability < 64 && (bounding >> capability & 1) != 0;
-        if (stays || ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0) continue;
-        int number = errno, held = ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0);
-        if (held < 0) break;
-        // Who may not drop one need not where it has gone already.
-        if (held > 0) throw SysError("emptying the capability bounding set", number);
-    }
+    limit_bounding_set(bounding);
     set_capabilities(keep, 0);
 }
 

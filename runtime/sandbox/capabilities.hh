@@ -4,7 +4,11 @@
 
 namespace berth::sandbox {
 
-/// Empties the ambient, inheritable and effective sets of the calling thread, and the permitted and bounding ones save `keep` and `bounding` (bits 1 << CAP_*).
+/// Leaves in the bounding set of the calling thread, and of all that it starts, at most `bounding` (bits 1 << CAP_*): what they execute can have no more. Needs
+/// CAP_SETPCAP where there is anything to drop. Throws SysError.
+void limit_bounding_set(uint64_t bounding);
+
+/// Empties the ambient, inheritable and effective sets of the calling thread, and the permitted and bounding ones save `keep` and `bounding` (bits).
 /// Needs CAP_SETPCAP, or a bounding set that has no more already. Throws SysError.
 void drop_capabilities(uint64_t keep = 0, uint64_t bounding = 0);
 

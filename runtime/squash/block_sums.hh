@@ -9,7 +9,7 @@ namespace berth::squash {
 struct BlockSum {
     uint64_t start = 0;  ///< offset in the file
     uint64_t size = 0;   ///< bytes
-    uint64_t hash = 0;   ///< of them, as format::hash in index_format.hh has it
+    uint64_t hash = 0;   ///< of them, as format::bulk_hash in index_format.hh has it
 };
 
 /// In the order of the file; blocks do not overlap.

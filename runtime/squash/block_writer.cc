@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* writing = "writing a squashfs file";
 
-uint64_t hash_of(const uint8_t* bytes, uint32_t size) { return format::hash({reinterpret_cast<const char*>(bytes), size}); }
+uint64_t hash_of(const uint8_t* bytes, uint32_t size) { return format::bulk_hash({reinterpret_cast<const char*>(bytes), size}); }
 
 uint64_t mixed(uint64_t hash, uint64_t next) {
     hash ^= next + 0x9E3779B97F4A7C15 + (hash << 6) + (hash >> 2);

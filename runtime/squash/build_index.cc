@@ -186,7 +186,7 @@ std::string IndexBuilder::assemble() const {
     const Range& table = header.sections[pages];
     uint64_t body = table.offset + table.size;
     for (uint64_t i = 0; i < table.size / sizeof(uint64_t); ++i) {
-        uint64_t hash = page_hash(std::string_view(out).substr(body + i * page_size, page_size));
+        uint64_t hash = bulk_hash(std::string_view(out).substr(body + i * page_size, page_size));
         write(table.offset + i * sizeof hash, &hash, sizeof hash);
     }
     header.pages_hash = hash(std::string_view(out).substr(table.offset, table.size));

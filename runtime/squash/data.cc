@@ -37,7 +37,7 @@ struct Stored {
     uint32_t bytes() const { return size & block_size_mask; }
     bool plain() const { return size & block_uncompressed; }
     /// False when these stored bytes are not those that were written.
-    bool is_intact(const char* stored) const { return hash == 0 || hash == format::hash({stored, bytes()}); }
+    bool is_intact(const char* stored) const { return hash == 0 || hash == format::bulk_hash({stored, bytes()}); }
 };
 
 /// How far a read of a file has come.

@@ -82,7 +82,7 @@ void Index::Impl::check_page(uint64_t page) const {
     std::string_view content = bytes.substr(body() + page * format::page_size, format::page_size);
     uint64_t right = 0;
     std::memcpy(&right, section(format::pages).data() + page * sizeof right, sizeof right);
-    if (format::page_hash(content) != right)
+    if (format::bulk_hash(content) != right)
         throw Error(cat("reading the index of the image: its bytes at ", content.data() - bytes.data(),
                         " are not those that were written; run berth verify, which makes it anew"));
     sound[page].store(true, std::memory_order_relaxed);

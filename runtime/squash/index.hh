@@ -47,7 +47,7 @@ struct FileData {
     uint32_t block_count = 0;
     uint32_t first_sum = 0;          ///< the block that sums[0] is at
     const uint64_t* sums = nullptr;  ///< running sums of the on-disk sizes, one every 64 blocks from first_sum on; null: add up `blocks`
-    const uint64_t* hashes = nullptr;  ///< of the stored bytes of each block, as format::hash in index_format.hh has it, 0: not known; null: none is
+    const uint64_t* hashes = nullptr;  ///< of the stored bytes of each block, as format::bulk_hash in index_format.hh has it, 0: not known; null: none is
     bool has_fragment = false;
     uint64_t fragment_start = 0;   ///< offset of the fragment block in the layer file
     uint32_t fragment_size = 0;    ///< on-disk size of it, bit 24 as above

@@ -1,7 +1,7 @@
 // The layout of an index file. Everything is little endian and every section starts at a multiple of 8, so the file is used where it is mapped.
 //
 //   header      Header below: magic, version, hashes, and the place of each section
-//   pages       u64[]: page_hash of each 4 KiB page of what follows, which starts at a multiple of 4096; the last page ends with the file
+//   pages       u64[]: bulk_hash of each 4 KiB page of what follows, which starts at a multiple of 4096; the last page ends with the file
 //   inodes      InodeRecord[]; number N stands at position N - 1; 1 is the root; breadth-first order
 //   entries     EntryRecord[]; those of a directory together, sorted by the bytes of the name
 //   names       for each entry one byte of length and the name; the targets of symlinks, bare (their length is the inode's size)
@@ -26,7 +26,7 @@
 namespace berth::squash::format {
 
 inline constexpr char magic[8] = {'b', 'e', 'r', 't', 'h', 'i', 'd', 'x'};
-inline constexpr uint32_t version = 2;
+inline constexpr uint32_t version = 3;
 inline constexpr uint32_t flag_xattrs = 1;
 /// Blocks between two sums.
 inline constexpr uint32_t sum_interval = 64;
@@ -108,9 +108,9 @@ inline uint64_t hash(std::string_view bytes) {
     return state;
 }
 
-/// The same for a page, in four lanes: one would wait for its multiplications (0.9 us a page instead of 0.25), and a start hashes the pages it touches.
+/// The same for a page or a block, in four lanes: one would wait for its multiplications (0.9 us a page instead of 0.25), and a start hashes what it reads.
 /// Variables of their own, since compilers would make vectors of an array, and have no good multiplication for these.
-inline uint64_t page_hash(std::string_view page) {
+inline uint64_t bulk_hash(std::string_view bytes) {
     struct Lane {
         uint64_t state;
         void take(const char* at) {
@@ -122,13 +122,13 @@ inline uint64_t page_hash(std::string_view page) {
     };
     Lane a{1}, b{2}, c{3}, d{4};
     size_t at = 0;
-    for (; at + 32 <= page.size(); at += 32) {
-        a.take(page.data() + at);
-        b.take(page.data() + at + 8);
-        c.take(page.data() + at + 16);
-        d.take(page.data() + at + 24);
+    for (; at + 32 <= bytes.size(); at += 32) {
+        a.take(bytes.data() + at);
+        b.take(bytes.data() + at + 8);
+        c.take(bytes.data() + at + 16);
+        d.take(bytes.data() + at + 24);
     }
-    uint64_t parts[5] = {a.state, b.state, c.state, d.state, hash(page.substr(at))};
+    uint64_t parts[5] = {a.state, b.state, c.state, d.state, hash(bytes.substr(at))};
     return hash({reinterpret_cast<const char*>(parts), sizeof parts});
 }
 
