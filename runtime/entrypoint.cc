@@ -37,12 +37,6 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
     return out;
 }
 
-std::string value_of(const std::vector<std::string>& environment, const std::string& name) {
-    for (const std::string& text : environment)
-        if (text.starts_with(name + "=")) return text.substr(name.size() + 1);
-    return {};
-}
-
 std::vector<std::string> words_of(const EntrypointRun& run) {
     std::vector<std::string> out = run.words;
     // Tells who it is, so that its environment can be read, and waits until that is done.
@@ -61,7 +55,7 @@ std::vector<std::string> words_of(const EntrypointRun& run) {
         join_container(run.container);
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         std::vector<std::string> words = words_of(run), environment = run.environment;
-        std::string path = find_command(words[0], value_of(environment, "PATH"));
+        std::string path = find_command(words[0], value_in(environment, "PATH"));
         ::execve(path.c_str(), pointers(words).data(), pointers(environment).data());
         throw SysError(cat("running ", printable(path, 4096)));
     } catch (const Error& error) {

@@ -28,12 +28,6 @@ namespace {
 constexpr int answer_ms = 10'000;
 constexpr size_t child_stack = 256 << 10, page = 4096;
 
-std::string value_of(const std::vector<std::string>& environment, const std::string& name) {
-    for (const std::string& text : environment)
-        if (text.starts_with(name + "=")) return text.substr(name.size() + 1);
-    return {};
-}
-
 std::vector<char*> pointers(std::vector<std::string>& texts) {
     std::vector<char*> out;
     for (std::string& text : texts) out.push_back(text.data());
@@ -72,7 +66,7 @@ void tie_to(int parent) {
 
 [[noreturn]] void execute(const Launch& launch) {
     std::vector<std::string> command = launch.command, environment = launch.environment;
-    std::string path = find_command(command[0], value_of(environment, "PATH"));
+    std::string path = find_command(command[0], value_in(environment, "PATH"));
     sigset_t none;
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -84,7 +84,7 @@ void check_script(const std::string& start, const std::string& path) {
         throw Error(cat("running ", printable(path), ": its interpreter ", printable(interpreter), " is not in the container"), exit_not_found);
 }
 
-/// Has the start of a program read while other things are done: page by page, as the kernel's execution of it asks for them, a file server is asked far
+/// Has the start of a program read while other things are done. Page by page, as the kernel's execution of it asks for them, a file server would be asked far
 /// more often.
 void read_ahead(int fd) {
     // Each call reads no more than the usual read-ahead window (mm/readahead.c).
@@ -116,6 +116,12 @@ void check_format(const std::string& path) {
 }
 
 }  // namespace
+
+std::string value_in(const std::vector<std::string>& environment, const std::string& name) {
+    for (const std::string& text : environment)
+        if (text.starts_with(name + "=")) return text.substr(name.size() + 1);
+    return {};
+}
 
 std::string find_command(const std::string& name, const std::string& path_variable) {
     if (name.find('/') != std::string::npos) {

@@ -39,40 +39,49 @@ uint64_t propagation_of(const plan::Mount& mount) {
     return MS_PRIVATE;
 }
 
+/// What is done to which mount, put into words only for an error: most of a start is mounts.
+struct Doing {
+    const plan::Mount& mount;
+    const std::string& origin;
+    std::string text() const { return described(mount, origin); }
+};
+
 /// O_DIRECTORY first: it makes an automounter mount what a plain O_PATH leaves alone. A device is no directory, or one in /dev; nor is what is to lie on a
 /// file.
-Fd open_source(const plan::Mount& mount, const std::string& doing) {
+Fd open_source(const Doing& doing) {
+    const plan::Mount& mount = doing.mount;
     bool no_directory = mount.device || mount.create == plan::Mount::Create::file;
     Fd source(::open(mount.source.c_str(), O_PATH | (no_directory ? 0 : O_DIRECTORY) | O_CLOEXEC));
     if (!source && errno == ENOTDIR) source.reset(::open(mount.source.c_str(), O_PATH | O_CLOEXEC));
     if (source || (mount.optional && (errno == ENOENT || errno == ENOTDIR))) return source;
     int number = errno;
-    if (number == ENOENT || number == ENOTDIR) throw Error(cat(doing, ": the source path does not exist on this node"));
-    throw SysError(cat(doing, ": opening the source"), number);
+    if (number == ENOENT || number == ENOTDIR) throw Error(cat(doing.text(), ": the source path does not exist on this node"));
+    throw SysError(cat(doing.text(), ": opening the source"), number);
 }
 
-void check_device(int source, const struct stat& st, const std::string& doing) {
+void check_device(int source, const struct stat& st, const Doing& doing) {
     if (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode)) return;
     struct statfs fs {};
     bool terminals = S_ISDIR(st.st_mode) && ::fstatfs(source, &fs) == 0 && fs.f_type == DEVPTS_SUPER_MAGIC;
-    if (!terminals) throw Error(cat(doing, ": the source is no device"));
+    if (!terminals) throw Error(cat(doing.text(), ": the source is no device"));
 }
 
-Source take(const plan::Mount& mount, const std::string& doing) {
+Source take(const Doing& doing) {
+    const plan::Mount& mount = doing.mount;
     Source taken;
-    Fd source = open_source(mount, doing);
+    Fd source = open_source(doing);
     if (!source) return taken;
-    struct stat st = sys::stat_of(source.get(), printable(mount.source, 4096));
-    if (mount.device) check_device(source.get(), st, doing);
-    taken.directory = S_ISDIR(st.st_mode);
     try {
-        taken.tree = sys::open_tree_clone(source.get(), mount.recursive && taken.directory, printable(mount.source, 4096));
+        struct stat st = sys::stat_of(source.get(), "the source");
+        if (mount.device) check_device(source.get(), st, doing);
+        taken.directory = S_ISDIR(st.st_mode);
+        taken.tree = sys::open_tree_clone(source.get(), mount.recursive && taken.directory, "the source");
+        sys::set_mount_attributes(taken.tree.get(), flags_of(mount), 0, true, "it", propagation_of(mount));
     } catch (const SysError& error) {
         // The kernel keeps what the node's administrator covered by a mount covered.
         const char* hint = error.number() == EINVAL && !mount.recursive ? "; there are mounts below it that may not be left out: use rbind" : "";
-        throw Error(cat(doing, ": ", error.what(), hint));
+        throw Error(cat(doing.text(), ": ", error.what(), hint));
     }
-    sys::set_mount_attributes(taken.tree.get(), flags_of(mount), 0, true, doing, propagation_of(mount));
     return taken;
 }
 
@@ -104,22 +113,23 @@ std::pair<const char*, std::vector<sys::MountOption>> file_system_of(const plan:
 }
 
 /// What is laid over `target`: an empty directory, one for all, or the container's /dev/null.
-Fd new_mask(const Root& root, int target, FreshDirectories& fresh, const std::string& doing) {
-    if (!S_ISDIR(sys::stat_of(target, doing).st_mode)) {
+Fd new_mask(const Root& root, int target, FreshDirectories& fresh) {
+    if (!S_ISDIR(sys::stat_of(target, "the mount point").st_mode)) {
         Fd null = sys::open_tree_clone(root.open("/dev/null", Missing::fails).get(), false, "/dev/null");
-        sys::set_mount_attributes(null.get(), MOUNT_ATTR_RDONLY, 0, false, doing);
+        sys::set_mount_attributes(null.get(), MOUNT_ATTR_RDONLY, 0, false, "/dev/null");
         return null;
     }
     return fresh.empty();
 }
 
-void attach_mask(const Root& root, const plan::Mount& mount, FreshDirectories& fresh, const std::string& doing) {
+void attach_mask(const Root& root, const Doing& doing, FreshDirectories& fresh) {
     try {
-        Fd target = root.open(mount.target, Missing::fails);
-        sys::move_mount_to(new_mask(root, target.get(), fresh, doing).get(), target.get(), printable(mount.target, 4096));
+        Fd target = root.open(doing.mount.target, Missing::fails);
+        sys::move_mount_to(new_mask(root, target.get(), fresh).get(), target.get(), "it");
+        root.forget_places();
     } catch (const SysError& error) {
         // A node's /proc that is not mounted, or not with these.
-        if (error.number() != ENOENT) throw Error(cat(doing, ": ", error.what()));
+        if (error.number() != ENOENT) throw Error(cat(doing.text(), ": ", error.what()));
     }
 }
 
@@ -132,18 +142,18 @@ Fd new_file_system(const plan::Mount& mount, FreshDirectories& fresh) {
 }
 
 /// The mount point, checked: of the same kind as what is mounted, and not the root.
-Fd open_target(const Root& root, const plan::Mount& mount, bool directory, const std::string& doing) {
+Fd open_target(const Root& root, const Doing& doing, bool directory) {
     Fd target;
     try {
-        target = root.open(mount.target, missing_of(mount, directory), Where::named);
+        target = root.open(doing.mount.target, missing_of(doing.mount, directory), Where::named);
     } catch (const Error& error) {
-        throw Error(cat(doing, ": ", error.what()));
+        throw Error(cat(doing.text(), ": ", error.what()));
     }
     struct stat st = sys::stat_of(target.get(), "a mount point");
-    if (root.is_root(st)) throw Error(cat(doing, ": the target is the root of the container"));
+    if (root.is_root(st)) throw Error(cat(doing.text(), ": the target is the root of the container"));
     bool is_directory = S_ISDIR(st.st_mode);
     if (is_directory == directory) return target;
-    throw Error(cat(doing, ": the target is ", is_directory ? "a directory and the source is none" : "no directory and the source is one"));
+    throw Error(cat(doing.text(), ": the target is ", is_directory ? "a directory and the source is none" : "no directory and the source is one"));
 }
 
 }  // namespace
@@ -159,7 +169,7 @@ std::vector<Source> take_sources(const std::vector<plan::Edit>& edits, Fd own_pr
     std::vector<Source> sources(edits.size());
     for (size_t i = 0; i < edits.size(); ++i) {
         const auto* mount = std::get_if<plan::Mount>(&edits[i].action);
-        if (mount && mount->kind == plan::Mount::Kind::bind) sources[i] = take(*mount, described(*mount, edits[i].origin));
+        if (mount && mount->kind == plan::Mount::Kind::bind) sources[i] = take({*mount, edits[i].origin});
         // cppcheck-suppress accessMoved ; a plan has one
         if (mount && mount->kind == plan::Mount::Kind::proc) sources[i] = {std::move(own_proc), true};
     }
@@ -170,16 +180,17 @@ void attach(Root& root, const plan::Mount& mount, const std::string& origin, con
     using Kind = plan::Mount::Kind;
     bool is_new = mount.kind != Kind::bind && mount.kind != Kind::proc;
     if (!is_new && !source.tree) return;
-    std::string doing = described(mount, origin);
-    if (mount.kind == Kind::mask) return attach_mask(root, mount, fresh, doing);
-    Fd target = open_target(root, mount, is_new || source.directory, doing);
+    Doing doing{mount, origin};
+    if (mount.kind == Kind::mask) return attach_mask(root, doing, fresh);
+    Fd target = open_target(root, doing, is_new || source.directory);
     try {
         Fd made = is_new ? new_file_system(mount, fresh) : Fd();
         int tree = is_new ? made.get() : source.tree.get();
-        sys::move_mount_to(tree, target.get(), printable(mount.target, 4096));
+        sys::move_mount_to(tree, target.get(), "it");
         if (mount.kind == Kind::tmpfs) root.adopt(tree);
+        if (is_new || source.directory) root.forget_places();
     } catch (const Error& error) {
-        throw Error(cat(doing, ": ", error.what()));
+        throw Error(cat(doing.text(), ": ", error.what()));
     }
 }
 

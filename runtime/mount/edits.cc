@@ -30,20 +30,21 @@ class Executor {
         if (root_.is_root(sys::stat_of(target.get(), what))) throw Error(cat("unmounting ", what, ": it is the root of the container"));
         if (!sys::is_mount_root(target.get(), what)) throw Error(cat("unmounting ", what, ": nothing is mounted there"));
         sys::unmount(target.get(), what);
+        root_.forget_places();
     }
 
     void operator()(const plan::Symlink& link) const {
         Root::Place place = root_.place(link.path, false);
         if (place.name.empty()) return;
-        if (place.own && ::symlinkat(link.target.c_str(), place.parent.get(), place.name.c_str()) == 0) return;
+        if (place.own && ::symlinkat(link.target.c_str(), place.parent->get(), place.name.c_str()) == 0) return;
         if (Fd existing = exists(place)) {
             bool directory = S_ISDIR(sys::stat_of(existing.get(), printable(link.path, 4096)).st_mode);
             if (!link.replace || !place.own || directory || sys::is_mount_root(existing.get(), link.path)) return;
-            if (::unlinkat(place.parent.get(), place.name.c_str(), 0) != 0)
+            if (::unlinkat(place.parent->get(), place.name.c_str(), 0) != 0)
                 throw SysError(cat("replacing ", printable(link.path, 4096), " (", edit_.origin, ")"));
         }
         Root::check_may_create(place, link.path);
-        if (::symlinkat(link.target.c_str(), place.parent.get(), place.name.c_str()) != 0)
+        if (::symlinkat(link.target.c_str(), place.parent->get(), place.name.c_str()) != 0)
             throw SysError(cat("creating the link ", printable(link.path, 4096), " (", edit_.origin, ")"));
     }
 
@@ -65,7 +66,7 @@ class Executor {
         // A named container has its line from the last run, and a file that is not written cannot be half written.
         if (changed == content) return;
         // O_NONBLOCK: whatever the image has there, opening it does not wait.
-        Fd file = sys::open_at(place.parent.get(), place.name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, 0644);
+        Fd file = sys::open_at(place.parent->get(), place.name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, 0644);
         sys::write_all(file.get(), changed, printable(account.path, 4096));
     }
 
@@ -79,7 +80,7 @@ class Executor {
         }
         Root::Place place = root_.place(wanted.path, false);
         if (place.name.empty() || !place.own || exists(place)) return;
-        Fd file = sys::open_at(place.parent.get(), place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+        Fd file = sys::open_at(place.parent->get(), place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
         sys::write_all(file.get(), wanted.content, printable(wanted.path, 4096));
     }
 
@@ -114,15 +115,15 @@ class Executor {
     }
 
     static void replace_file(const Root::Place& place, const std::string& path, const std::string& content) {
-        ::unlinkat(place.parent.get(), place.name.c_str(), 0);
-        Fd file = sys::open_at(place.parent.get(), place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+        ::unlinkat(place.parent->get(), place.name.c_str(), 0);
+        Fd file = sys::open_at(place.parent->get(), place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
         sys::write_all(file.get(), content, printable(path, 4096));
     }
 
-    static Fd exists(const Root::Place& place) { return sys::open_if_exists(place.parent.get(), place.name, O_PATH | O_NOFOLLOW); }
+    static Fd exists(const Root::Place& place) { return sys::open_if_exists(place.parent->get(), place.name, O_PATH | O_NOFOLLOW); }
 
     static std::string small_file(const Root::Place& place, const std::string& path, size_t limit) {
-        Fd file = sys::open_at(place.parent.get(), place.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+        Fd file = sys::open_at(place.parent->get(), place.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
         std::string what = cat(printable(path, 4096), " of the image");
         if (!S_ISREG(sys::stat_of(file.get(), what).st_mode)) throw Error(cat("reading ", what, ": it is no regular file"));
         return sys::read_all(file.get(), limit, what);

@@ -35,8 +35,11 @@ Fd FreshDirectories::make(mode_t mode, uint64_t attributes) {
 }
 
 Fd FreshDirectories::empty() {
-    if (!empty_) empty_ = make(0555, of_memory | MOUNT_ATTR_RDONLY);
-    return sys::open_tree_clone(empty_.get(), false, "an empty directory");
+    if (empty_) return sys::open_tree_clone(empty_.get(), false, "an empty directory");
+    // The first mount is given away as well: one that is never attached takes the kernel a grace period of its own to end.
+    Fd first = make(0555, of_memory | MOUNT_ATTR_RDONLY);
+    empty_ = sys::open_at(first.get(), ".", O_PATH | O_DIRECTORY);
+    return first;
 }
 
 }  // namespace berth::mount

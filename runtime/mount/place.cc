@@ -86,7 +86,7 @@ class Walk {
     void make_directory() {
         Root::Place place = finished();
         Root::check_may_create(place, path_, where_);
-        if (::mkdirat(place.parent.get(), place.name.c_str(), 0755) != 0 && errno != EEXIST)
+        if (::mkdirat(place.parent->get(), place.name.c_str(), 0755) != 0 && errno != EEXIST)
             throw SysError(cat("creating ", printable(joined(done_), 4096), " in the container"));
     }
 
@@ -98,8 +98,8 @@ class Walk {
             place.name = std::move(above.back());
             above.pop_back();
         }
-        place.parent = sys::open_in_root(root_.fd(), joined(above), O_PATH | O_DIRECTORY);
-        place.own = root_.owns(place.parent.get());
+        place.parent = std::make_shared<Fd>(sys::open_in_root(root_.fd(), joined(above), O_PATH | O_DIRECTORY));
+        place.own = root_.owns(place.parent->get());
         return place;
     }
 
@@ -121,9 +121,17 @@ std::optional<Root::Place> Root::plain_place(const std::string& path) const {
     size_t slash = path.rfind('/');
     Place place;
     place.name = path.substr(slash + 1);
-    place.parent = sys::find_beneath(fd(), slash == 0 ? "." : path.substr(1, slash - 1), O_PATH | O_DIRECTORY);
-    if (place.name.empty() || !place.parent) return std::nullopt;
-    place.own = owns(place.parent.get());
+    if (place.name.empty()) return std::nullopt;
+    std::string folder = slash == 0 ? "." : path.substr(1, slash - 1);
+    place.parent = last_.path == folder ? last_.directory : nullptr;
+    place.own = place.parent != nullptr;
+    if (place.parent) return place;
+    Fd found = sys::find_beneath(fd(), folder, O_PATH | O_DIRECTORY);
+    if (!found) return std::nullopt;
+    place.parent = std::make_shared<Fd>(std::move(found));
+    place.own = owns(place.parent->get());
+    // A directory of the node may be moved elsewhere meanwhile.
+    if (place.own) last_ = {std::move(folder), place.parent};
     return place;
 }
 
@@ -144,7 +152,7 @@ namespace {
 /// False when there is something of that name.
 bool make(const Root::Place& at, const std::string& path, Missing missing, mode_t mode) {
     int failed =
-        missing == Missing::directory ? ::mkdirat(at.parent.get(), at.name.c_str(), mode) : ::mknodat(at.parent.get(), at.name.c_str(), S_IFREG | 0644, 0);
+        missing == Missing::directory ? ::mkdirat(at.parent->get(), at.name.c_str(), mode) : ::mknodat(at.parent->get(), at.name.c_str(), S_IFREG | 0644, 0);
     if (failed != 0 && errno != EEXIST) throw SysError(cat("creating ", printable(path, 4096), " in the container"));
     return failed == 0;
 }
@@ -152,9 +160,13 @@ bool make(const Root::Place& at, const std::string& path, Missing missing, mode_
 }  // namespace
 
 Fd Root::open(const std::string& path, Missing missing, Where where, mode_t mode) const {
-    if (missing == Missing::fails) return sys::open_in_root(fd(), path, O_PATH);
-    if (Fd existing = sys::find_in_root(fd(), path, O_PATH)) return existing;
     std::optional<Place> at = plain_place(path);
+    Fd existing = at ? sys::find_beneath(at->parent->get(), at->name, O_PATH) : Fd();
+    if (existing) return existing;
+    bool is_missing = at && errno == ENOENT;
+    if (missing == Missing::fails) return sys::open_in_root(fd(), path, O_PATH);
+    if (!is_missing) existing = sys::find_in_root(fd(), path, O_PATH);
+    if (existing) return existing;
     if (at) check_may_create(*at, path, where);
     // What is there, but was not found, is a symlink to nothing: what is made is made where it leads.
     if (!at || !make(*at, path, missing, mode)) {
@@ -162,7 +174,7 @@ Fd Root::open(const std::string& path, Missing missing, Where where, mode_t mode
         check_may_create(*at, path, where);
         make(*at, path, missing, mode);
     }
-    return sys::open_beneath(at->parent.get(), at->name, O_PATH | O_NOFOLLOW);
+    return sys::open_beneath(at->parent->get(), at->name, O_PATH | O_NOFOLLOW);
 }
 
 }  // namespace berth::mount

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -48,7 +49,7 @@ class Root {
 
     /// A place for a name: its directory (made when missing) and the name in it, symlinks in both followed, the last one only with `follow_last`.
     struct Place {
-        Fd parent;                ///< O_PATH
+        std::shared_ptr<const Fd> parent;  ///< O_PATH
         std::string name;         ///< empty: the root itself
         bool own = false;         ///< the directory is on a file system of the container
         bool redirected = false;  ///< a symlink was followed on the way
@@ -67,6 +68,9 @@ class Root {
     /// True when `fd` is on a file system of the container.
     bool owns(int fd) const;
 
+    /// To be called when something was mounted on a directory, or unmounted: what was looked up is looked up anew.
+    void forget_places() const { last_ = {}; }
+
     /// True when what has this `st` is the root directory itself.
     bool is_root(const struct stat& st) const { return st.st_dev == device_ && st.st_ino == inode_; }
 
@@ -78,6 +82,13 @@ class Root {
     dev_t device_;
     ino_t inode_;
     std::set<dev_t> own_;  ///< file systems that live and die with the container
+
+    /// The directory of the container's own that was looked up last: many a mount goes to the same one, device nodes and libraries do.
+    struct Last {
+        std::string path;
+        std::shared_ptr<const Fd> directory;
+    };
+    mutable Last last_;
 };
 
 }  // namespace berth::mount

@@ -23,9 +23,16 @@ void mark_opaque(int upper, const std::string& path) {
     ::fsetxattr(directory.get(), "user.overlay.opaque", "y", 1, 0);
 }
 
-void make_directory(const std::string& path, const UpperObject& object, int upper) {
-    // Closed to others until it has its own mode, and open to this one, who fills it.
-    if (::mkdirat(upper, path.c_str(), object.image != 0 ? 0700 : object.mode) != 0) throw SysError(creating(path));
+/// The mode of an object that takes the place of one of the image is that one's.
+mode_t mode_of(const UpperObject& object, const squash::Index& index) {
+    return (object.image != 0 ? index.inode(object.image).value().mode : object.mode) & 07777;
+}
+
+/// True when mkdir gives a directory this mode, and this process can fill it then.
+bool is_made_whole(mode_t mode) { return (mode & 06700) == 0700; }
+
+void make_directory(const std::string& path, const UpperObject& object, mode_t mode, int upper) {
+    if (::mkdirat(upper, path.c_str(), is_made_whole(mode) ? mode : 0700) != 0) throw SysError(creating(path));
     if (object.opaque) mark_opaque(upper, path);
 }
 
@@ -41,7 +48,8 @@ void make_file(const std::string& path, const UpperObject& object, mode_t mode, 
 /// The image's mode and time, which the directory had through the overlay as well.
 void finish_directory(const std::string& path, const squash::InodeView& inode, int upper) {
     timespec times[2] = {{inode.mtime, 0}, {inode.mtime, 0}};
-    if (::utimensat(upper, path.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0 || ::fchmodat(upper, path.c_str(), inode.mode & 07777, 0) != 0)
+    mode_t mode = inode.mode & 07777;
+    if (::utimensat(upper, path.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0 || (!is_made_whole(mode) && ::fchmodat(upper, path.c_str(), mode, 0) != 0))
         throw SysError(cat("preparing /", printable(path, 4096), " of the container"));
 }
 
@@ -49,9 +57,8 @@ void finish_directory(const std::string& path, const squash::InodeView& inode, i
 
 void write_upper(const UpperLayer& layer, const squash::Index& index, int upper) {
     for (const auto& [path, object] : layer.objects) {
-        if (object.kind == UpperObject::Kind::directory) make_directory(path, object, upper);
-        if (object.kind == UpperObject::Kind::file)
-            make_file(path, object, (object.image != 0 ? index.inode(object.image).value().mode : object.mode) & 07777, upper);
+        if (object.kind == UpperObject::Kind::directory) make_directory(path, object, mode_of(object, index), upper);
+        if (object.kind == UpperObject::Kind::file) make_file(path, object, mode_of(object, index), upper);
         if (object.kind == UpperObject::Kind::symlink && ::symlinkat(object.content.c_str(), upper, path.c_str()) != 0) throw SysError(creating(path));
     }
     for (auto place = layer.objects.rbegin(); place != layer.objects.rend(); ++place)
