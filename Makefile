@@ -147,10 +147,11 @@ $(BUILD)/spank_berth.so: $(call pic_objects,$(plugin_sources)) spank/exports.map
 	  -Wl,--exclude-libs,ALL -Wl,-z,relro,-z,now $(CXXFLAGS) $(LDFLAGS)
 
 test_libraries := $(start_libraries) $(pull_libraries)
-$(BUILD)/tests/unit: $(call objects,$(unit_sources) $(testable_sources)) $(archives)
+# What is optimised comes first: of templates that both have, the linker takes the first.
+$(BUILD)/tests/unit: $(call objects,$(testable_sources) $(unit_sources)) $(archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
-$(BUILD)/tests/kernel: $(call objects,$(kernel_sources) $(testable_sources)) $(archives)
+$(BUILD)/tests/kernel: $(call objects,$(testable_sources) $(kernel_sources)) $(archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
 # Some of the tests run the programs.

@@ -156,6 +156,11 @@ Fd open_tree_clone(int fd, bool recursive, const std::string& what) {
     return tree;
 }
 
+Fd clone_file(const std::string& path) {
+    if (old::needed()) return {};
+    return Fd(static_cast<int>(syscall(SYS_open_tree, AT_FDCWD, path.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)));
+}
+
 void move_mount_to(int mount, int target, const std::string& what) {
     if (old::needed()) return old::move_mount(mount, target, what);
     if (syscall(SYS_move_mount, mount, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0) throw SysError(cat("mounting ", what));

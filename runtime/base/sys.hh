@@ -59,6 +59,8 @@ struct stat stat_of(int fd, const std::string& what);
 
 /// New mount API (Linux 5.2). Each returns a detached mount or context, or throws SysError.
 Fd open_tree_clone(int fd, bool recursive, const std::string& what);
+/// The same of the file at `path`, in one system call instead of three; empty when that fails, whatever the reason.
+Fd clone_file(const std::string& path);
 void move_mount_to(int mount, int target, const std::string& what);
 /// Creates a file system context, sets the options (a value that is null is a flag), and makes a detached mount with MOUNT_ATTR_*.
 struct MountOption {

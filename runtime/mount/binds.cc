@@ -46,11 +46,13 @@ struct Doing {
     std::string text() const { return described(mount, origin); }
 };
 
-/// O_DIRECTORY first: it makes an automounter mount what a plain O_PATH leaves alone. A device is no directory, or one in /dev; nor is what is to lie on a
-/// file.
+/// A device is no directory, or one in /dev; nor is what is to lie on a file.
+bool is_hardly_a_directory(const plan::Mount& mount) { return mount.device || mount.create == plan::Mount::Create::file; }
+
+/// O_DIRECTORY first: it makes an automounter mount what a plain O_PATH leaves alone.
 Fd open_source(const Doing& doing) {
     const plan::Mount& mount = doing.mount;
-    bool no_directory = mount.device || mount.create == plan::Mount::Create::file;
+    bool no_directory = is_hardly_a_directory(mount);
     Fd source(::open(mount.source.c_str(), O_PATH | (no_directory ? 0 : O_DIRECTORY) | O_CLOEXEC));
     if (!source && errno == ENOTDIR) source.reset(::open(mount.source.c_str(), O_PATH | O_CLOEXEC));
     if (source || (mount.optional && (errno == ENOENT || errno == ENOTDIR))) return source;
@@ -69,13 +71,16 @@ void check_device(int source, const struct stat& st, const Doing& doing) {
 Source take(const Doing& doing) {
     const plan::Mount& mount = doing.mount;
     Source taken;
-    Fd source = open_source(doing);
-    if (!source) return taken;
+    if (is_hardly_a_directory(mount)) taken.tree = sys::clone_file(mount.source);
+    Fd source = taken.tree ? Fd() : open_source(doing);
+    if (!taken.tree && !source) return taken;
     try {
-        struct stat st = sys::stat_of(source.get(), "the source");
-        if (mount.device) check_device(source.get(), st, doing);
+        struct stat st = sys::stat_of(taken.tree ? taken.tree.get() : source.get(), "the source");
+        if (mount.device) check_device(taken.tree ? taken.tree.get() : source.get(), st, doing);
         taken.directory = S_ISDIR(st.st_mode);
-        taken.tree = sys::open_tree_clone(source.get(), mount.recursive && taken.directory, "the source");
+        // What lies below a directory was not taken with it.
+        if (taken.tree && taken.directory && mount.recursive) source = open_source(doing);
+        if (source) taken.tree = sys::open_tree_clone(source.get(), mount.recursive && taken.directory, "the source");
         sys::set_mount_attributes(taken.tree.get(), flags_of(mount), 0, true, "it", propagation_of(mount));
     } catch (const SysError& error) {
         // The kernel keeps what the node's administrator covered by a mount covered.
