@@ -122,6 +122,8 @@ Session make_session(Served& served, Fd device) {
     char* arguments[] = {name, nullptr};
     fuse_args args = FUSE_ARGS_INIT(1, arguments);
     Session session(fuse_session_new(&args, &operations(), sizeof(fuse_lowlevel_ops), &served));
+    // libfuse has made copies.
+    fuse_opt_free_args(&args);
     fuse_custom_io io{};
     io.writev = write_channel;
     io.read = read_channel;
