@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -20,7 +21,7 @@ namespace berth::pull {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr size_t connection_limit = 512;  ///< more wait in the kernel's queue
+constexpr size_t connection_limit = 512;
 constexpr auto patience = std::chrono::seconds(10);
 
 struct Connection {
@@ -68,14 +69,21 @@ bool serve(Connection& peer, Agreement& agreement) {
     size_t end = peer.text.find('\n');
     if (end == std::string::npos) return got > 0 && peer.text.size() <= agreement_line_limit;
     std::string answer = agreement.answer(std::string_view(peer.text).substr(0, end));
-    // So short that the socket takes it whole, or the peer asks again.
+    // The first bytes that are sent over this socket, which takes far more at once.
     if (!answer.empty()) (void)::send(peer.socket.get(), (answer + '\n').c_str(), answer.size() + 1, MSG_NOSIGNAL);
     return false;
 }
 
+/// A node asks as soon as it is connected. Whoever does not, be it five hundred times, keeps no other from asking.
+void make_room(std::vector<Connection>& peers) {
+    if (peers.size() < connection_limit) return;
+    auto oldest = std::find_if(peers.begin(), peers.end(), [](const Connection& peer) { return peer.text.empty(); });
+    peers.erase(oldest == peers.end() ? peers.begin() : oldest);
+}
+
 [[noreturn]] void serve_all(const Fd& listening, Agreement& agreement) {
     for (std::vector<Connection> peers;;) {
-        std::vector<pollfd> waiting = {{peers.size() < connection_limit ? listening.get() : -1, POLLIN, 0}};
+        std::vector<pollfd> waiting = {{listening.get(), POLLIN, 0}};
         for (const Connection& peer : peers) waiting.push_back({peer.socket.get(), POLLIN, 0});
         int ready = ::poll(waiting.data(), waiting.size(), peers.empty() ? -1 : 1000);
         if (ready < 0 && errno != EINTR) throw SysError("waiting for the step's nodes");
@@ -83,6 +91,7 @@ bool serve(Connection& peer, Agreement& agreement) {
             if ((waiting[i + 1].revents != 0 && !serve(peers[i], agreement)) || Clock::now() > peers[i].end)
                 peers.erase(peers.begin() + static_cast<ptrdiff_t>(i));
         if ((waiting[0].revents & POLLIN) == 0) continue;
+        make_room(peers);
         if (Fd peer{::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)})
             peers.push_back({std::move(peer), Clock::now() + patience, {}});
     }

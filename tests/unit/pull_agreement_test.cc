@@ -1,8 +1,12 @@
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <thread>
 
 #include "runtime/base/error.hh"
@@ -23,6 +27,8 @@ class Running {
   public:
     Running() {
         auto [reading, writing] = sys::make_pipe();
+        // What the test has printed is not to come out of the child.
+        std::fflush(stdout);
         pid_ = ::fork();
         if (pid_ == 0) {
             ::dup2(writing.get(), STDOUT_FILENO);
@@ -114,6 +120,26 @@ TEST_CASE("agreement: over TCP, with many nodes at once", "[pull]") {
     MeetingPlace stranger = server.place("n1");
     stranger.secret = "guessed";
     CHECK_THROWS_WITH(agree(stranger, one, "image x"), Catch::Contains("agreeing with the step's other nodes on image x") && Catch::Contains("no answer"));
+}
+
+TEST_CASE("agreement: who connects and says nothing keeps no node from being answered", "[pull]") {
+    Running server;
+    uint64_t port = 0;
+    REQUIRE(parse_number(server.port, 65535, port));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    std::vector<Fd> silent;
+    for (int i = 0; i < 600; ++i) {
+        silent.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        REQUIRE(silent.back());
+        REQUIRE(::connect(silent.back().get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    }
+    auto before = std::chrono::steady_clock::now();
+    CHECK(agree(server.place("n1"), one, "image x").digest == one);
+    // They would be given up after ten.
+    CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(8));
 }
 
 TEST_CASE("agreement: a place where nobody listens, and what is no place", "[pull]") {
