@@ -3,8 +3,7 @@
 #include <iostream>
 
 #include "runtime/devices.hh"
-#include "tests/fixtures/gpu_scene.hh"
-#include "tests/kernel/support.hh"
+#include "tests/kernel/hooks_view.hh"
 
 using namespace berth;
 using namespace berth::kernel_test;
@@ -20,20 +19,6 @@ void eight_of_each(FakeHost& host) {
     eight(host, true);
     for (unsigned i = 0; i < 8; ++i) host.verbs(7 - i, cat("mlx5_", i), cat("0000:", i, "c:00.0"));
     host.node("/dev/infiniband/rdma_cm", 10, 58);
-}
-
-plan::Plan plan_with(const FakeHost& host, const std::vector<plan::Edit>& edits) {
-    plan::Plan plan = bare_plan();
-    plan.edits = {bind_of(host.path() + "/proc", "/proc"), bind_of(host.path() + "/sys", "/sys", true)};
-    plan::Mount dev;
-    dev.kind = plan::Mount::Kind::tmpfs;
-    dev.target = "/dev";
-    plan.edits.push_back({dev, "system", "a private /dev"});
-    for (plan::Edit edit : edits) {
-        if (auto* mount = std::get_if<plan::Mount>(&edit.action)) mount->device = false;
-        plan.edits.push_back(edit);
-    }
-    return plan;
 }
 
 std::string median(std::vector<long> values) {
@@ -76,8 +61,8 @@ TEST_CASE("hooks of a start, 8 GPUs and 8 adapters", "[.][bench-hooks]") {
     };
     for (int round = 0; round < rounds; ++round) {
         deciding.push_back(microseconds(decide));
-        bare.push_back(start_time(plan_with(host, {})));
-        with.push_back(start_time(plan_with(host, additions.edits)));
+        bare.push_back(start_time(plan_on(host, {})));
+        with.push_back(start_time(plan_on(host, additions)));
     }
     REQUIRE(additions.devices.size() == 8);
     std::cout << "hooks, microseconds, medians of " << rounds << ": deciding " << median(deciding) << ", a start with their " << additions.edits.size()

@@ -18,22 +18,6 @@ using namespace berth::fixtures;
 
 namespace {
 
-/// A plan of hooks alone. The fake nodes are plain files, which may not be mounted as devices.
-plan::Plan plan_on(const FakeHost& host, const plan::Additions& additions) {
-    plan::Plan plan = bare_plan();
-    plan.edits = {bind_of(host.path() + "/proc", "/proc"), bind_of(host.path() + "/sys", "/sys", true)};
-    plan::Mount dev;
-    dev.kind = plan::Mount::Kind::tmpfs;
-    dev.target = "/dev";
-    plan.edits.push_back({dev, "system", "a private /dev"});
-    for (plan::Edit edit : additions.edits) {
-        if (auto* mount = std::get_if<plan::Mount>(&edit.action)) mount->device = false;
-        plan.edits.push_back(edit);
-    }
-    plan.environment.set = additions.environment;
-    return plan;
-}
-
 void fill_files(squash::LayerWriter& writer, const std::vector<ImageFile>& files) {
     std::set<std::string> folders;
     for (const ImageFile& one : files)

@@ -10,6 +10,22 @@ namespace berth::kernel_test {
 
 using namespace berth::fixtures;
 
+/// A plan of hooks alone. The fake nodes are plain files, which may not be mounted as devices.
+inline plan::Plan plan_on(const FakeHost& host, const plan::Additions& additions) {
+    plan::Plan plan = bare_plan();
+    plan.edits = {bind_of(host.path() + "/proc", "/proc"), bind_of(host.path() + "/sys", "/sys", true)};
+    plan::Mount dev;
+    dev.kind = plan::Mount::Kind::tmpfs;
+    dev.target = "/dev";
+    plan.edits.push_back({dev, "system", "a private /dev"});
+    for (plan::Edit edit : additions.edits) {
+        if (auto* mount = std::get_if<plan::Mount>(&edit.action)) mount->device = false;
+        plan.edits.push_back(edit);
+    }
+    plan.environment.set = additions.environment;
+    return plan;
+}
+
 /// The files and directories of the last level below a folder, as the scenes write them; none where it is missing.
 inline std::set<std::string> found_below(const std::string& folder) {
     std::set<std::string> out;

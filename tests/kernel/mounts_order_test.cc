@@ -37,8 +37,9 @@ TEST_CASE("a mount point is looked up in what was mounted just before", "[kernel
     host.file("data/x", "x");
     plan::Plan plan = bare_plan();
     // The same directory each time: the image's overlay, memory, and one of the node.
-    for (plan::Edit edit : {bind_of(host / "file", "/place/one"), bind_of(host / "file", "/place/two"), tmpfs_at("/place"), bind_of(host / "file", "/place/three"),
-                            bind_of(host / "file", "/place/four"), bind_of(host / "data", "/place"), bind_of(host / "file", "/place/x")})
+    for (plan::Edit edit :
+         {bind_of(host / "file", "/place/one"), bind_of(host / "file", "/place/two"), tmpfs_at("/place"), bind_of(host / "file", "/place/three"),
+          bind_of(host / "file", "/place/four"), bind_of(host / "data", "/place"), bind_of(host / "file", "/place/x")})
         plan.edits.push_back(edit);
     Outcome seen = in_container(plan, fill_sample, [] {
         return in_order({slurp("/place/x"), presence("/place/one"), presence("/place/three")});

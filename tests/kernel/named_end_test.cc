@@ -128,11 +128,7 @@ TEST_CASE("a container that runs is removed only by force", "[kernel][named]") {
     NamedScene scene;
     Outcome seen = as_user([&] {
         UsedContainer used = scene.use("c");
-        pid_t task = ::fork();
-        if (task == 0) {
-            join_container(used.joined.container);
-            for (;;) ::pause();
-        }
+        pid_t task = start_waiting_task(used.joined.container);
         std::string text = scene.program("berth", {"rm", "c"});
         text += scene.program("berth", {"rm", "--force", "c"});
         int status = 0;

@@ -10,6 +10,14 @@
 
 namespace berth::kernel_test {
 
+pid_t start_waiting_task(const StartedContainer& container) {
+    pid_t task = ::fork();
+    if (task != 0) return task;
+    join_container(container);
+    for (;;) ::pause();
+}
+
+
 plan::Request with_root() {
     plan::Request request;
     request.remap_root = true;

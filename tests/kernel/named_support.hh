@@ -11,6 +11,9 @@
 
 namespace berth::kernel_test {
 
+/// A child of the caller that joins the container, and stays until it is killed.
+pid_t start_waiting_task(const StartedContainer& container);
+
 /// Of one who is root inside.
 plan::Request with_root();
 

@@ -184,11 +184,7 @@ TEST_CASE("berth run, exec and ps with a name", "[kernel][named]") {
     CHECK_THAT(scene.program("berth", {"ps"}), Catch::Contains("NAME") && Catch::Contains("\nc ") && Catch::Contains(scene.image));
     Outcome listed = as_user([&] {
         UsedContainer used = scene.use("c");
-        pid_t task = ::fork();
-        if (task == 0) {
-            join_container(used.joined.container);
-            for (;;) ::pause();
-        }
+        pid_t task = start_waiting_task(used.joined.container);
         ::poll(nullptr, 0, 200);
         std::string text = scene.program("berth", {"ps", "--json"});
         ::kill(task, SIGKILL);
