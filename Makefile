@@ -72,6 +72,7 @@ fuzz_targets := $(patsubst tests/hostile/fuzz_%.cc,%,$(filter-out %/fuzz_main.cc
 fuzz_sources := tests/hostile/fuzz_main.cc tests/hostile/target.cc
 unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*.cc tests/fixtures/failing_calls.cc) \
   $(filter-out %/fuzz_main.cc,$(wildcard tests/hostile/*.cc)))
+sanitizer_sources := $(if $(findstring address,$(SAN)),tests/fixtures/sanitizer_options.cc)
 kernel_sources := $(sort $(wildcard tests/main.cc tests/kernel/*.cc))
 
 # On a machine with a GPU (`scripts/test gpu`); nvcc is no need of the build.
@@ -135,7 +136,7 @@ $$(BUILD)/$(1).a: $$(call objects,$$(sources_$(1)))
 endef
 $(foreach layer,$(layers),$(eval $(call archive_rule,$(layer))))
 
-$(BUILD)/berth: $(call objects,$(berth_sources)) $(filter-out $(BUILD)/image.a,$(archives))
+$(BUILD)/berth: $(call objects,$(berth_sources) $(sanitizer_sources)) $(filter-out $(BUILD)/image.a,$(archives))
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(if $(SAN),,-static-libstdc++ -static-libgcc) $(program_libraries) $(CXXFLAGS) $(LDFLAGS)
 
 $(BUILD)/berth-pull: $(call objects,$(pull_sources)) $(filter-out %/mount.a,$(archives))
@@ -151,7 +152,7 @@ test_libraries := $(start_libraries) $(pull_libraries)
 $(BUILD)/tests/unit: $(call objects,$(testable_sources) $(unit_sources)) $(archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
-$(BUILD)/tests/kernel: $(call objects,$(testable_sources) $(kernel_sources)) $(archives)
+$(BUILD)/tests/kernel: $(call objects,$(testable_sources) $(kernel_sources) $(sanitizer_sources)) $(archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
 # Some of the tests run the programs.

@@ -93,6 +93,13 @@ void tie_to(int parent) {
     _exit(code);
 }
 
+// The sanitizers think that a process has one stack for each of its threads.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool may_borrow = false;
+#else
+constexpr bool may_borrow = true;
+#endif
+
 /// Where a child that borrows this process's memory has its stack.
 class ChildStack {
   public:
@@ -190,7 +197,7 @@ Task start_task(const StartedContainer& container, const std::vector<std::string
     Fd ours;
     if (messages > 0) std::tie(ours, launch.channel) = make_channel();
     bool is_server = bool(container.proc);
-    Task task{is_server && messages == 0 ? start_borrowing(launch) : start_copied(launch, ours), nullptr};
+    Task task{may_borrow && is_server && messages == 0 ? start_borrowing(launch) : start_copied(launch, ours), nullptr};
     if (task.pid < 0) throw SysError("starting the command");
     launch.channel.reset();
     listen(task, ours.get(), messages);
