@@ -206,7 +206,7 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
         // Its owners stay who they are: the caller's files are the caller's in the container.
         sys::move_mount_to(directory.get(), lower.get(), printable(image.directory, 4096));
     } else if (own_files) {
-        mount::start_server(std::move(image.index), std::move(image.layers), server_options(plan, site), lower.get());
+        mount::start_server(std::move(image.index), image.layers, server_options(plan, site), lower.get());
     }
     watch.lap("server");
     mount::Root root = own_files ? make_root(container, staging, storage, disk) : mount::Root::attach(staging.get(), std::move(image.root));

@@ -216,10 +216,10 @@ std::pair<Fd, Fd> make_pipe() {
 
 void make_present(void* memory, size_t size) {
     constexpr uintptr_t page = 4096;
-    auto from = (reinterpret_cast<uintptr_t>(memory) + page - 1) / page * page;
-    auto to = (reinterpret_cast<uintptr_t>(memory) + size) / page * page;
+    size_t before = (page - reinterpret_cast<uintptr_t>(memory) % page) % page;
+    if (size < before + page) return;
     // An older kernel says that it cannot, and the faults do it.
-    if (to > from) (void)::madvise(reinterpret_cast<void*>(from), to - from, MADV_POPULATE_WRITE);
+    (void)::madvise(static_cast<char*>(memory) + before, (size - before) / page * page, MADV_POPULATE_WRITE);
 }
 
 Fd pidfd_open(pid_t pid) {

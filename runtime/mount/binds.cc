@@ -175,8 +175,7 @@ std::vector<Source> take_sources(const std::vector<plan::Edit>& edits, Fd own_pr
     for (size_t i = 0; i < edits.size(); ++i) {
         const auto* mount = std::get_if<plan::Mount>(&edits[i].action);
         if (mount && mount->kind == plan::Mount::Kind::bind) sources[i] = take({*mount, edits[i].origin});
-        // cppcheck-suppress accessMoved ; a plan has one
-        if (mount && mount->kind == plan::Mount::Kind::proc) sources[i] = {std::move(own_proc), true};
+        if (mount && mount->kind == plan::Mount::Kind::proc) sources[i] = {std::exchange(own_proc, Fd()), true};
     }
     return sources;
 }

@@ -248,8 +248,8 @@ void try_fuse(uid_t uid, gid_t gid, int mount_point) {
     attach(device.get(), options, mount_point);
 }
 
-void start_server(squash::Index index, std::vector<Fd> layers, const ServerOptions& options, int mount_point) {
-    // `layers` stays the owner of the descriptors in this thread's table; the server owns its copies of them in its own.
+void start_server(squash::Index index, const std::vector<Fd>& layers, const ServerOptions& options, int mount_point) {
+    // `layers` has the descriptors in this thread's table; the server owns its copies of them in its own.
     auto start = std::make_shared<Start>(Start{std::move(index), {}, options, mount_point, {}});
     for (const Fd& layer : layers) start->layers.push_back(layer.get());
     std::future<void> mounted = start->mounted.get_future();

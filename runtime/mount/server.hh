@@ -26,7 +26,7 @@ struct ServerOptions {
 /// The server's threads have a descriptor table of their own, and /dev/fuse is opened only there. A thread that waits for the server's answer cannot
 /// be killed before the answer or the end of the connection; the connection ends when the last descriptor of /dev/fuse is closed; so no thread that
 /// may ever touch the mounted tree may hold one, or a kill -9 would wait for ever.
-void start_server(squash::Index index, std::vector<Fd> layers, const ServerOptions& options, int mount_point);
+void start_server(squash::Index index, const std::vector<Fd>& layers, const ServerOptions& options, int mount_point);
 
 /// Makes the mount that start_server makes, with nobody to serve it, to see whether that is possible here: for a process that ends soon. Throws the same.
 void try_fuse(uid_t uid, gid_t gid, int mount_point);
