@@ -72,7 +72,7 @@ fuzz_targets := $(patsubst tests/hostile/fuzz_%.cc,%,$(filter-out %/fuzz_main.cc
 fuzz_sources := tests/hostile/fuzz_main.cc tests/hostile/target.cc
 unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*.cc tests/fixtures/failing_calls.cc) \
   $(filter-out %/fuzz_main.cc,$(wildcard tests/hostile/*.cc)))
-sanitizer_sources := $(if $(findstring address,$(SAN)),tests/fixtures/sanitizer_options.cc)
+sanitizer_sources := $(if $(SAN),tests/fixtures/sanitizer_options.cc)
 kernel_sources := $(sort $(wildcard tests/main.cc tests/kernel/*.cc))
 
 # On a machine with a GPU (`scripts/test gpu`); nvcc is no need of the build.
@@ -149,7 +149,7 @@ $(BUILD)/spank_berth.so: $(call pic_objects,$(plugin_sources)) spank/exports.map
 
 test_libraries := $(start_libraries) $(pull_libraries)
 # What is optimised comes first: of templates that both have, the linker takes the first.
-$(BUILD)/tests/unit: $(call objects,$(testable_sources) $(unit_sources)) $(archives)
+$(BUILD)/tests/unit: $(call objects,$(testable_sources) $(unit_sources) $(if $(filter thread,$(SAN)),$(sanitizer_sources))) $(archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
 $(BUILD)/tests/kernel: $(call objects,$(testable_sources) $(kernel_sources) $(sanitizer_sources)) $(archives)

@@ -41,12 +41,13 @@ std::string failure(const std::function<void()>& body) {
     return "";
 }
 
-/// The byte that a request starts at.
+/// The byte that a request starts at; where it says none that can be read, none that a test expects. For the server's threads, in which Catch may not be used.
 uint64_t start_of(const HttpCall& call) {
     auto range = call.headers.find("range");
     uint64_t start = 0;
-    if (range != call.headers.end()) REQUIRE(berth::parse_number(range->second.substr(6, range->second.size() - 7), INT64_MAX, start));
-    return start;
+    if (range == call.headers.end()) return 0;
+    bool said = range->second.size() > 7 && berth::parse_number(range->second.substr(6, range->second.size() - 7), INT64_MAX, start);
+    return said ? start : UINT64_MAX;
 }
 
 /// A part of `bytes`: from `start` on, as a 206 that breaks off after `count` bytes.
