@@ -64,7 +64,12 @@ std::vector<std::string> Host::list(const std::string& path) const {
 std::optional<std::string> Host::resolved(const std::string& path) const {
     // Most have no symlink on the way: asking the kernel for the name of what was opened takes longer than looking it up.
     bool plain = path.starts_with('/') && path.find("//") == path.npos && path.find("/.") == path.npos;
-    if (plain && sys::find_beneath(directory_.get(), path.substr(1), O_PATH)) return path;
+    try {
+        if (plain && sys::find_beneath(directory_.get(), path.substr(1), O_PATH)) return path;
+    } catch (const SysError&) {
+        // What may not be looked into is not there for the hooks.
+        return std::nullopt;
+    }
     Fd object = open(path, O_PATH);
     if (!object) return std::nullopt;
     std::string found = path_of(object.get());
