@@ -218,7 +218,8 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     watch.lap("edits");
     sys::change_root(root.fd());
     container.workdir = plan.workdir;
-    container.seccomp_program = sandbox::filter_for({plan.system_calls.confined, plan.remap_root, plan.system_calls.allow, plan.system_calls.deny});
+    const plan::SystemCalls& calls = plan.system_calls;
+    container.seccomp_program = sandbox::filter_for({calls.confined, plan.remap_root, calls.allow, calls.deny, sandbox::kernel_has_x32()});
     container.capabilities = plan.capabilities;
     enter_pid_namespace(container);
     sandbox::drop_capabilities(kept_capabilities | plan.capabilities, plan.capabilities);

@@ -104,8 +104,12 @@ std::vector<std::string> site_mistakes(std::string_view text, const std::string&
     return mistakes;
 }
 
+namespace {
+constexpr const char* variable_prefix = "BERTH_";
+}
+
 std::string variable_of(const std::string& key) {
-    std::string name = "BERTH_";
+    std::string name = variable_prefix;
     for (char c : key) name += c == '.' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
     return name;
 }
@@ -133,12 +137,17 @@ void refuse_locked(const Site& site, const std::string& key, const std::string& 
 }  // namespace
 
 void apply_environment(Site& site, const std::vector<std::string>& environment, Authority authority) {
+    // Nearly always none: to look for each key in each variable would take longer than the plan of a start.
+    std::vector<std::string_view> candidates;
+    for (const std::string& text : environment)
+        if (text.starts_with(variable_prefix)) candidates.push_back(text);
+    if (candidates.empty()) return;
     for (const auto& [key, meaning] : keys()) {
-        std::string name = variable_of(key);
-        for (const std::string& text : environment) {
-            if (!text.starts_with(name + "=")) continue;
+        std::string name = variable_of(key), start = name + "=";
+        for (std::string_view text : candidates) {
+            if (!text.starts_with(start)) continue;
             std::string before = meaning.show(site);
-            set_by_variable(site, key, meaning, name, text.substr(name.size() + 1));
+            set_by_variable(site, key, meaning, name, std::string(text.substr(start.size())));
             // What says the same as the file is no contradiction.
             if (meaning.show(site) == before) continue;
             if (authority == Authority::user) refuse_locked(site, key, name);

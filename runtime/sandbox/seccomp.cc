@@ -45,9 +45,9 @@ struct FilterEnd {
 /// A filter being built.
 class Builder {
   public:
-    Builder() : filter_(seccomp_init(SCMP_ACT_ALLOW)) {
+    explicit Builder(bool x32) : filter_(seccomp_init(SCMP_ACT_ALLOW)) {
         if (!filter_) throw Error("building the system call filter: out of memory");
-        add_foreign_architectures();
+        add_foreign_architectures(x32);
         check(seccomp_attr_set(filter_.get(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ALLOW), "allowing other architectures");
         check(seccomp_attr_set(filter_.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2), "choosing the tree form");
     }
@@ -74,11 +74,12 @@ class Builder {
     }
 
   private:
-    void add_foreign_architectures() {
+    void add_foreign_architectures(bool x32) {
         std::vector<uint32_t> more;
         switch (seccomp_arch_native()) {
             case SCMP_ARCH_X86_64:
-                more = {SCMP_ARCH_X86, SCMP_ARCH_X32};
+                more = {SCMP_ARCH_X86};
+                if (x32) more.push_back(SCMP_ARCH_X32);
                 break;
             case SCMP_ARCH_AARCH64:
                 more = {SCMP_ARCH_ARM};
@@ -164,9 +165,18 @@ const std::vector<std::string>& refused_calls() {
     return names;
 }
 
+bool kernel_has_x32() {
+#ifdef __x86_64__
+    constexpr long x32 = 0x40000000;  // __X32_SYSCALL_BIT of asm/unistd.h
+    return ::syscall(x32 | SYS_getpid) > 0 || errno != ENOSYS;
+#else
+    return false;
+#endif
+}
+
 std::string system_call_filter(const FilterRules& rules) {
     if (!rules.confine && !rules.fake_root && rules.deny.empty()) return {};
-    Builder filter;
+    Builder filter(rules.x32);
     for (const std::string& name : rules.allow)
         if (seccomp_syscall_resolve_name(name.c_str()) == __NR_SCMP_ERROR) no_such_call(name, "seccomp_allow");
     refuse_more(filter, rules);

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 
 #include "runtime/squash/block_cache.hh"
@@ -21,12 +20,13 @@ class CheckedBlocks {
     static constexpr size_t places = 1 << 14;  ///< 2 GB of blocks of 128 KiB
 
   private:
-    struct Free {
-        void operator()(void* memory) const { std::free(memory); }
-    };
     using Place = std::atomic<uint64_t>;  ///< 40 bits of the block's hash, which are not those of its place, and 24 of the time
-    // Zeroed pages come as they are used: most containers never read part of such a block.
-    std::unique_ptr<Place[], Free> places_{static_cast<Place*>(std::calloc(places, sizeof(Place)))};
+    struct Unmap {
+        void operator()(void* memory) const;
+    };
+    static Place* zeroed();
+
+    std::unique_ptr<Place[], Unmap> places_{zeroed()};
 };
 
 }  // namespace berth::squash

@@ -46,13 +46,23 @@ TEST_CASE("the filter is a program that allows, fakes and refuses as it is told"
 }
 
 TEST_CASE("the filters made with berth are those that a start would build", "[sandbox]") {
-    for (bool fake_root : {false, true}) {
-        sandbox::FilterRules rules{.confine = true, .fake_root = fake_root, .allow = {}, .deny = {}};
-        CHECK(sandbox::filter_for(rules) == sandbox::system_call_filter(rules));
-        rules.deny = {"ptrace"};
-        CHECK(sandbox::filter_for(rules) == sandbox::system_call_filter(rules));
-    }
+    for (bool fake_root : {false, true})
+        for (bool x32 : {false, true}) {
+            sandbox::FilterRules rules{.confine = true, .fake_root = fake_root, .allow = {}, .deny = {}, .x32 = x32};
+            CHECK(sandbox::filter_for(rules) == sandbox::system_call_filter(rules));
+            rules.deny = {"ptrace"};
+            CHECK(sandbox::filter_for(rules) == sandbox::system_call_filter(rules));
+        }
 }
+
+#ifdef __x86_64__
+TEST_CASE("the x32 forms of the calls are in the filter unless it is told that there are none", "[sandbox]") {
+    sandbox::FilterRules rules{.confine = true, .fake_root = true, .allow = {}, .deny = {}};
+    size_t with = sandbox::filter_for(rules).size();
+    rules.x32 = false;
+    CHECK(sandbox::filter_for(rules).size() < with * 2 / 3);
+}
+#endif
 
 TEST_CASE("a site's names join the rules whatever they are, and unknown ones are refused", "[sandbox]") {
     sandbox::FilterRules rules{
