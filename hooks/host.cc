@@ -17,12 +17,15 @@ namespace berth::hooks {
 namespace {
 constexpr size_t file_limit = 4 << 20;
 
-/// Where an open object lies; empty when the kernel does not say.
-std::string path_of(int object) {
+/// What a symlink says; `path` may be empty for `directory` itself. Nothing for what is no symlink, or not there.
+std::optional<std::string> text_of_link(int directory, const char* path) {
     char text[PATH_MAX];
-    ssize_t size = ::readlink(cat("/proc/self/fd/", object).c_str(), text, sizeof text);
-    return size < 0 ? "" : std::string(text, static_cast<size_t>(size));
+    ssize_t size = ::readlinkat(directory, path, text, sizeof text);
+    return size < 0 ? std::nullopt : std::optional(std::string(text, static_cast<size_t>(size)));
 }
+
+/// Where an open object lies; empty when the kernel does not say.
+std::string path_of(int object) { return text_of_link(AT_FDCWD, cat("/proc/self/fd/", object).c_str()).value_or(""); }
 }  // namespace
 
 Host::Host(std::string root)
@@ -66,6 +69,8 @@ std::optional<std::string> Host::resolved(const std::string& path) const {
     bool plain = path.starts_with('/') && path.find("//") == path.npos && path.find("/.") == path.npos;
     try {
         if (plain && sys::find_beneath(directory_.get(), path.substr(1), O_PATH)) return path;
+        // What is missing without a symlink on the way is missing.
+        if (plain && errno == ENOENT) return std::nullopt;
     } catch (const SysError&) {
         // What may not be looked into is not there for the hooks.
         return std::nullopt;
@@ -75,6 +80,12 @@ std::optional<std::string> Host::resolved(const std::string& path) const {
     std::string found = path_of(object.get());
     if (found.size() <= real_root_.size()) return std::nullopt;
     return found.substr(real_root_.size());
+}
+
+std::optional<std::string> Host::link_target(const std::string& path) const {
+    if (root_.empty()) return text_of_link(AT_FDCWD, path.c_str());
+    Fd object = open(path, O_PATH | O_NOFOLLOW);
+    return object ? text_of_link(object.get(), "") : std::nullopt;
 }
 
 std::optional<DeviceNumber> Host::device(const std::string& path) const {

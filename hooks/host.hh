@@ -36,6 +36,8 @@ class Host {
     std::vector<std::string> list(const std::string& path) const;
     /// The path of an object with all links followed; nothing when it is missing.
     std::optional<std::string> resolved(const std::string& path) const;
+    /// What a symlink says; nothing when it is missing or none.
+    std::optional<std::string> link_target(const std::string& path) const;
 
     /// Nothing for what is missing or no character device.
     virtual std::optional<DeviceNumber> device(const std::string& path) const;

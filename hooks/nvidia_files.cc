@@ -72,7 +72,7 @@ class Search {
         : host_(host), root_(root), module_version_(module_version), capabilities_(capabilities) {}
 
     DriverFiles run() {
-        read_cache();
+        find_folders();
         find_version();
         if (!out_.version.empty()) find_libraries();
         for (const Part& part : programs)
@@ -97,8 +97,8 @@ class Search {
         if (std::find(folders.begin(), folders.end(), folder) == folders.end()) folders.push_back(folder);
     }
 
-    /// The folders of the driver's libraries: where the loader finds them, then the usual ones.
-    void read_cache() {
+    /// The folders of the driver's libraries: where the loader finds them, then the usual ones; and those of its programs.
+    void find_folders() {
         plan::LoaderCache cache;
         try {
             if (auto bytes = host_.read(root_ + "/etc/ld.so.cache")) cache = plan::parse_loader_cache(*bytes, "/etc/ld.so.cache");
@@ -112,6 +112,7 @@ class Search {
             if (auto real = host_.resolved(root_ + library.path); real && real->starts_with(root_)) add_folder(folders, folder_of(real->substr(root_.size())));
         }
         for (const char* folder : library_folders) add_folder(wide_, folder);
+        for (const char* folder : program_folders) add_folder(program_folders_, folder);
         if (capabilities_.contains(Capability::compat32))
             for (const char* folder : narrow_folders) add_folder(narrow_, folder);
     }
@@ -149,24 +150,33 @@ class Search {
                 if (!host_.exists(here + name)) continue;
                 DriverLibrary library{here + name, name, below, narrow, {}};
                 for (const char* ending : link_endings)
-                    if (std::string link = cat(stem, ".so", ending); has_link(folders, below, link, name)) library.links.push_back(link);
+                    if (std::string link = cat(stem, ".so", ending); has_link(folders, below, link, library)) library.links.push_back(link);
                 out_.libraries.push_back(std::move(library));
                 return;
             }
     }
 
     /// A name in one of the folders that leads to a file of that name.
-    bool has_link(const std::vector<std::string>& folders, const std::string& below, const std::string& link, const std::string& name) const {
+    bool has_link(const std::vector<std::string>& folders, const std::string& below, const std::string& link, const DriverLibrary& library) const {
         // What the loader does not know is no SONAME; to look for each in each folder would take a millisecond.
         if (!cached_.empty() && !link.ends_with(".so") && !cached_.contains(link)) return false;
         return std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) {
-            auto real = host_.resolved(cat(root_, folder, below.empty() ? "" : "/", below, "/", link));
-            return real && name_of(*real) == name;
+            std::string path = cat(root_, folder, below.empty() ? "" : "/", below, "/", link);
+            auto says = host_.link_target(path);
+            if (!says) return false;
+            if (leads_to(*says, library)) return true;
+            auto real = host_.resolved(path);
+            return real && name_of(*real) == library.name;
         });
     }
 
+    /// The usual two: the file beside it, and the link to the file beside it that was found before.
+    static bool leads_to(const std::string& text, const DriverLibrary& library) {
+        return text == library.name || std::find(library.links.begin(), library.links.end(), text) != library.links.end();
+    }
+
     void find_program(const std::string& name) {
-        for (const char* folder : program_folders)
+        for (const std::string& folder : program_folders_)
             if (std::string path = cat(root_, folder, "/", name); host_.exists(path)) {
                 out_.programs.push_back({path, "/usr/bin/" + name});
                 return;
@@ -190,7 +200,7 @@ class Search {
     const std::string& root_;
     const std::string& module_version_;
     const std::set<Capability>& capabilities_;
-    std::vector<std::string> wide_, narrow_;
+    std::vector<std::string> wide_, narrow_, program_folders_;
     std::set<std::string> cached_;  ///< names that the loader knows
     DriverFiles out_;
 };

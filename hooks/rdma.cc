@@ -130,8 +130,7 @@ std::vector<Adapter> find_adapters(const Host& host) {
         adapter.verbs = verbs;
         adapter.name = ibdev_of(host, "/sys/class/infiniband_verbs/" + verbs);
         if (adapter.name.empty()) continue;
-        if (auto device = host.resolved("/sys/class/infiniband/" + adapter.name + "/device")) adapter.bus = normal_bus(last_part(*device));
-        if (auto driver = host.resolved("/sys/class/infiniband/" + adapter.name + "/device/driver")) adapter.driver = last_part(*driver);
+        if (auto device = host.link_target("/sys/class/infiniband/" + adapter.name + "/device")) adapter.bus = normal_bus(last_part(*device));
         adapter.open = host.access("/dev/infiniband/" + verbs) == Access::allowed;
         out.push_back(adapter);
     }
@@ -141,6 +140,10 @@ std::vector<Adapter> find_adapters(const Host& host) {
                 if (adapter.umad.empty() && adapter.name == ibdev_of(host, "/sys/class/infiniband_mad/" + umad)) adapter.umad = umad;
     std::sort(out.begin(), out.end(), [](const Adapter& one, const Adapter& other) { return std::tie(one.bus, one.name) < std::tie(other.bus, other.name); });
     return out;
+}
+
+std::string driver_of(const Host& host, const Adapter& adapter) {
+    return last_part(host.link_target("/sys/class/infiniband/" + adapter.name + "/device/driver").value_or(""));
 }
 
 plan::Additions rdma_hook(const Host& host, const Rootfs& image, const RdmaRequest& request) {
@@ -159,7 +162,8 @@ plan::Additions rdma_hook(const Host& host, const Rootfs& image, const RdmaReque
     for (const char* path : {"/dev/knem", "/dev/xpmem"}) edits.node(path, "copies between processes of this node");
     add_topology(out, edits, host, request);
     out.environment = request.environment;
-    if (request.userspace) add_userspace(out, host, image, std::any_of(chosen.begin(), chosen.end(), [](const Adapter& one) { return one.driver == "efa"; }));
+    auto is_efa = [&](const Adapter& one) { return driver_of(host, one) == "efa"; };
+    if (request.userspace) add_userspace(out, host, image, std::any_of(chosen.begin(), chosen.end(), is_efa));
     if (request.locked_memory && *request.locked_memory <= little_memory)
         out.warnings.push_back(cat("a task may lock only ", *request.locked_memory,
                                    " bytes of memory, too little for RDMA: raise the limit where slurmd runs (LimitMEMLOCK=infinity) and see --propagate"));

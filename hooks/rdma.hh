@@ -30,12 +30,14 @@ struct Adapter {
     std::string verbs;  ///< "uverbs2"
     std::string umad;   ///< "umad1"; empty: none
     std::string bus;    ///< "0000:1a:00.0"; empty for what is on no PCI bus
-    std::string driver;  ///< "mlx5_core", "efa"; empty: not known
     bool open = false;  ///< the step may open the verbs device
 };
 
 /// In the order of the PCI bus. The names of sysfs are joined by what sysfs says: uverbs2 may well be mlx5_0.
 std::vector<Adapter> find_adapters(const Host& host);
+
+/// The kernel's driver of an adapter: "mlx5_core", "efa"; empty: not known.
+std::string driver_of(const Host& host, const Adapter& adapter);
 
 /// The whole hook. Throws Error for an adapter that was asked for and is not there or not the step's.
 plan::Additions rdma_hook(const Host& host, const Rootfs& image, const RdmaRequest& request);

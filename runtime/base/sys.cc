@@ -120,24 +120,20 @@ void make_directories(const std::string& path, mode_t mode) {
     }
 }
 
-namespace {
-
-struct DirectoryEnd {
-    void operator()(DIR* directory) const { ::closedir(directory); }
-};
-
-}  // namespace
-
 std::vector<std::string> list_directory(int directory, const std::string& what) {
-    // A descriptor of its own: the stream takes it over, and the caller's position stays.
+    // A descriptor of its own: the caller's position stays. No stream, which costs three system calls more: hooks list many a folder of two names.
     Fd copy(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    std::unique_ptr<DIR, DirectoryEnd> stream(copy ? ::fdopendir(copy.get()) : nullptr);
-    if (!stream) throw SysError(cat("listing ", what));
-    copy.release();
+    if (!copy) throw SysError(cat("listing ", what));
     std::vector<std::string> out;
-    for (errno = 0; const dirent* entry = ::readdir(stream.get()); errno = 0)
-        if (std::string name = entry->d_name; name != "." && name != "..") out.push_back(std::move(name));
-    if (errno != 0) throw SysError(cat("listing ", what));
+    alignas(dirent64) char buffer[32 << 10];
+    for (ssize_t got; (got = ::getdents64(copy.get(), buffer, sizeof buffer)) != 0;) {
+        if (got < 0) throw SysError(cat("listing ", what));
+        const dirent64* entry;
+        for (ssize_t at = 0; at < got; at += entry->d_reclen) {
+            entry = reinterpret_cast<const dirent64*>(buffer + at);
+            if (std::string name = entry->d_name; name != "." && name != "..") out.push_back(std::move(name));
+        }
+    }
     std::sort(out.begin(), out.end());
     return out;
 }
