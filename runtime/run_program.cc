@@ -32,14 +32,20 @@ std::string last_line(int fd) {
     return printable(line.substr(line.rfind('\n') + 1), 1024);
 }
 
+using Clock = std::chrono::steady_clock;
+
+/// False when nothing can be read by then.
+bool readable(int fd, Clock::time_point end) {
+    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    pollfd wait{fd, POLLIN, 0};
+    return left > 0 && ::poll(&wait, 1, static_cast<int>(left)) > 0;
+}
+
 /// False when the time is over or it is too much.
-bool read_until_end(int fd, std::chrono::seconds limit, std::string& out) {
-    auto end = std::chrono::steady_clock::now() + limit;
+bool read_until_end(int fd, Clock::time_point end, std::string& out) {
     char buffer[16384];
     for (;;) {
-        auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
-        pollfd wait{fd, POLLIN, 0};
-        if (left <= 0 || ::poll(&wait, 1, static_cast<int>(left)) <= 0) return false;
+        if (!readable(fd, end)) return false;
         ssize_t got = ::read(fd, buffer, sizeof buffer);
         if (got <= 0) return true;
         out.append(buffer, static_cast<size_t>(got));
@@ -51,10 +57,11 @@ bool read_until_end(int fd, std::chrono::seconds limit, std::string& out) {
 
 ProgramAnswer run_program(const std::string& program, const std::vector<std::string>& arguments, const std::string& input, std::chrono::seconds limit) {
     Fd given = memory_with(input), complaints = memory_with("");
+    auto end = Clock::now() + limit;
     Child child(program, arguments, given.get(), complaints.get());
     ProgramAnswer out;
-    // A program that closes its output and stays is ended with it.
-    if (read_until_end(child.output(), limit, out.output))
+    // A program may close its output and stay.
+    if (read_until_end(child.output(), end, out.output) && readable(sys::pidfd_open(child.pid()).get(), end))
         out.code = child.wait();
     else
         out.code = -1;

@@ -20,6 +20,9 @@ class Child {
     Child& operator=(const Child&) = delete;
     ~Child();
 
+    /// Its number; -1 when it has been waited for.
+    pid_t pid() const { return pid_; }
+
     /// The reading end of its standard output.
     int output() const { return output_.get(); }
 
