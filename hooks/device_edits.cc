@@ -12,15 +12,26 @@ namespace berth::hooks {
 
 namespace {
 
-std::string line(std::initializer_list<std::string> fields) {
-    std::string out;
-    for (const std::string& field : fields) {
-        if (std::any_of(field.begin(), field.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
-            throw Error(cat("a change of the container has control characters in it: ", printable(field)));
-        out += (out.empty() ? "" : "\t") + field;
+/// Of one change: its fields with tabs between them.
+class LineWriter {
+  public:
+    explicit LineWriter(const std::string& what) : what_(what) {}
+
+    void add(std::initializer_list<std::string> fields) {
+        bool first = true;
+        for (const std::string& field : fields) {
+            if (std::any_of(field.begin(), field.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+                throw Error(cat(what_, ": a change of the container has control characters in it: ", printable(field)));
+            text_ += (std::exchange(first, false) ? "" : "\t") + field;
+        }
+        text_ += '\n';
     }
-    return out + "\n";
-}
+    std::string take() { return std::move(text_); }
+
+  private:
+    const std::string& what_;
+    std::string text_;
+};
 
 /// The words of what is there or not.
 const std::pair<const char*, bool DeviceEdits::*> flags[] = {
@@ -161,18 +172,19 @@ void DeviceEdits::append(const DeviceEdits& more) {
     application_profile |= more.application_profile;
 }
 
-std::string lines_of(const DeviceEdits& edits) {
-    std::string out;
-    for (const std::string& text : edits.environment) out += line({"env", text});
-    for (const auto& [source, target] : edits.nodes) out += line({"node", source, target});
+std::string lines_of(const DeviceEdits& edits, const std::string& what) {
+    LineWriter lines(what);
+    for (const std::string& text : edits.environment) lines.add({"env", text});
+    for (const auto& [source, target] : edits.nodes) lines.add({"node", source, target});
     for (const DeviceEdits::Mount& mount : edits.mounts)
-        out += line({"mount", mount.source, mount.target, mount.read_only ? "ro" : "rw", mount.no_exec ? "noexec" : "exec"});
-    for (const auto& [path, target] : edits.links) out += line({"link", path, target});
-    for (const std::string& folder : edits.library_folders) out += line({"libraries", folder});
-    for (const std::string& text : edits.warnings) out += line({"warning", text});
-    for (const auto& [path, mode] : edits.modes) out += line({"mode", path, cat(mode)});
-    for (const auto& [word, flag] : flags) out += edits.*flag ? cat(word, "\n") : "";
-    return out;
+        lines.add({"mount", mount.source, mount.target, mount.read_only ? "ro" : "rw", mount.no_exec ? "noexec" : "exec"});
+    for (const auto& [path, target] : edits.links) lines.add({"link", path, target});
+    for (const std::string& folder : edits.library_folders) lines.add({"libraries", folder});
+    for (const std::string& text : edits.warnings) lines.add({"warning", text});
+    for (const auto& [path, mode] : edits.modes) lines.add({"mode", path, cat(mode)});
+    for (const auto& [word, flag] : flags)
+        if (edits.*flag) lines.add({word});
+    return lines.take();
 }
 
 DeviceEdits parse_device_edits(std::string_view lines, const std::string& what) {

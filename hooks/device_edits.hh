@@ -32,8 +32,8 @@ struct DeviceEdits {
 };
 
 /// A line a change, fields with tabs between them: how the program that reads JSON tells the one that does not link it. Throws Error for a text with
-/// control characters in it.
-std::string lines_of(const DeviceEdits& edits);
+/// control characters in it, naming `what`.
+std::string lines_of(const DeviceEdits& edits, const std::string& what);
 /// Throws Error naming `what`.
 DeviceEdits parse_device_edits(std::string_view lines, const std::string& what);
 

@@ -22,7 +22,7 @@ namespace {
 /// berth-pull writes it, since it has JSON.
 int print_cdi(const plan::Additions& devices) {
     ProgramAnswer answer =
-        run_program(pull_program(), {"cdi", "--write", "nvidia.com/gpu"}, hooks::lines_of(hooks::device_edits_of(devices)), std::chrono::seconds(10));
+        run_program(pull_program(), {"cdi", "--write", "nvidia.com/gpu"}, hooks::lines_of(hooks::device_edits_of(devices), "hooks"), std::chrono::seconds(10));
     if (answer.code != 0) throw Error(cat("writing the CDI specification: ", answer.complaint));
     std::fputs(answer.output.c_str(), stdout);
     return 0;

@@ -27,9 +27,9 @@ int cdi_command(int argc, char** argv) {
     if (!kind.empty())
         std::cout << hooks::cdi_text(kind, hooks::parse_device_edits(sys::read_all(0, input_limit, "the lines"), "standard input"));
     else if (!edits.empty())
-        std::cout << hooks::lines_of(hooks::parse_container_edits(sys::read_all(0, input_limit, edits), edits));
+        std::cout << hooks::lines_of(hooks::parse_container_edits(sys::read_all(0, input_limit, edits), edits), edits);
     else
-        std::cout << hooks::lines_of(hooks::find_cdi_devices(folders, names));
+        std::cout << hooks::lines_of(hooks::find_cdi_devices(folders, names), "the CDI specifications");
     return 0;
 }
 

@@ -43,7 +43,7 @@ void run_request(std::string_view input) {
 void run_cdi(std::string_view input, bool yaml) {
     hooks::CdiSpec spec = hooks::parse_cdi(input, yaml, "spec");
     for (const auto& [name, edits] : spec.devices) {
-        std::string lines = hooks::lines_of(edits);
+        std::string lines = hooks::lines_of(edits, "CDI");
         if (!(hooks::parse_device_edits(lines, "lines") == edits)) throw std::logic_error("changes that are written are others");
     }
 }

@@ -112,10 +112,10 @@ TEST_CASE("cdi: changes go through lines and through a specification unchanged",
     DeviceEdits edits = spec.common;
     edits.append(spec.devices.at("MIG-1"));
     edits.mounts.push_back({"", "/scratch", false, true});
-    CHECK(parse_device_edits(lines_of(edits), "lines") == edits);
+    CHECK(parse_device_edits(lines_of(edits, "CDI"), "lines") == edits);
     CHECK(parse_cdi(cdi_text("a.com/b", edits), false, "x.json").devices.at("all") == edits);
     edits.environment = {"A=b\nc"};
-    CHECK_THROWS_AS(lines_of(edits), Error);
+    CHECK_THROWS_WITH(lines_of(edits, "hooks.d/a"), "hooks.d/a: a change of the container has control characters in it: A=b\\x0ac");
     CHECK_THROWS_AS(parse_device_edits("node\t/dev/x\n", "lines"), Error);
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("cdi: specifications of eight GPUs and of slices go through lines and 
             DeviceEdits edits = spec.common;
             edits.append(own);
             CHECK((edits.keep_nodes && edits.application_profile && edits.cuda_compat));
-            CHECK(parse_device_edits(lines_of(edits), "lines") == edits);
+            CHECK(parse_device_edits(lines_of(edits, "CDI"), "lines") == edits);
             CHECK(parse_cdi(cdi_text("nvidia.com/gpu", edits), false, "x.json").devices.at("all") == edits);
         }
     }
