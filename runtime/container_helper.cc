@@ -32,7 +32,7 @@ class Helper {
     /// `life_line`: -1, or a descriptor that becomes readable when the container must end.
     Helper(Fd listener, Fd first, const plan::Plan& plan, const StartedContainer& container, int life_line = -1)
         : listener_(std::move(listener)), plan_(plan), container_(container), life_line_(life_line) {
-        add(std::move(first));
+        clients_.push_back({std::move(first), {}, {}, false, true});
     }
 
     /// Until nobody is left. The connections of the last ones stay open as long as this object, so that they can wait for the container's end.
@@ -60,6 +60,7 @@ class Helper {
         Inbox inbox = {};
         Outbox outbox = {};
         bool gone = false;
+        bool starter = false;  ///< not yet told how long the parts of the start took
     };
 
     void add(Fd socket) { clients_.push_back({std::move(socket)}); }
@@ -93,6 +94,7 @@ class Helper {
         } else {
             plan::Ready ready = ready_of(plan_, container_);
             ready.environment = plan::environment_changes(plan_.environment, plan::decode_task(message).environment);
+            if (std::exchange(client.starter, false)) ready.phases = container_.phases;
             client.outbox.push(plan::encode(ready), namespaces_of(container_));
         }
     }
@@ -264,6 +266,7 @@ std::optional<JoinedContainer> ask_to_join(int connection, const std::vector<std
     out.container.workdir = ready.workdir;
     out.container.seccomp_program = ready.seccomp_program;
     out.container.capabilities = ready.capabilities;
+    out.container.phases = std::move(ready.phases);
     out.environment = std::move(ready.environment);
     out.remap_root = ready.remap_root;
     out.writable = ready.writable;

@@ -40,15 +40,15 @@ constexpr uint64_t kept_capabilities = 1ULL << CAP_SYS_PTRACE;
 /// Records how long each part took.
 class Stopwatch {
   public:
-    explicit Stopwatch(std::vector<Phase>& phases) : phases_(phases) {}
+    explicit Stopwatch(std::vector<plan::PhaseTime>& phases) : phases_(phases) {}
     void lap(const char* name) {
         auto now = std::chrono::steady_clock::now();
-        phases_.push_back({name, std::chrono::duration_cast<std::chrono::microseconds>(now - last_)});
+        phases_.push_back({name, static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now - last_).count())});
         last_ = now;
     }
 
   private:
-    std::vector<Phase>& phases_;
+    std::vector<plan::PhaseTime>& phases_;
     std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 

@@ -8,15 +8,10 @@
 
 #include "runtime/base/fd.hh"
 #include "runtime/container_image.hh"
+#include "runtime/plan/event.hh"
 #include "runtime/plan/plan.hh"
 
 namespace berth {
-
-/// How long a part of a start took.
-struct Phase {
-    const char* name;
-    std::chrono::microseconds time;
-};
 
 /// Where a container writes to.
 struct ContainerStorage {
@@ -43,7 +38,7 @@ struct StartedContainer {
     std::vector<OwnNamespace> namespaces;
     pid_t init = -1;  ///< first process of its own pid namespace, a child of the server; -1: none, or a copy made for joining
     bool adopts = false;  ///< see adopt_orphans()
-    std::vector<Phase> phases;
+    std::vector<plan::PhaseTime> phases;  ///< of its start; in such a copy those that its server has told
 };
 
 /// A mount of the root of a container that runs, without what is mounted on it, and writable whatever that one is: for another container over the same files.

@@ -117,10 +117,15 @@ class Use {
         if (!out.record.digest.empty()) open_store(start_.site, start_.caller).unpin(out.record.digest, state_path());
     }
 
+    void lap(const char* phase) const {
+        if (start_.lap) start_.lap(phase);
+    }
+
     OpenedImage open_again(const UsedContainer& out) {
         OpenedImage opened = open_image_again(out.record, start_.caller, start_.site, start_.watch);
         if (!start_.request.image.empty() && canonical(start_.request.image) != out.record.image)
             note(start_, cat("it is made of the image ", printable(out.record.image, 1024), "; the one given is not looked at"));
+        lap("image");
         return opened;
     }
 
@@ -139,6 +144,7 @@ class Use {
 
     void create(UsedContainer& out, Fd& lock) {
         OpenedImage opened = open_image(start_.request.image, start_.caller, start_.site, start_.watch, start_.tag);
+        lap("image");
         out.record = record_of(opened);
         folder_.create(name_, out.record);
         launch(out, std::move(opened), lock);
@@ -159,6 +165,7 @@ class Use {
         if (!out.record.digest.empty()) plan.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", out.record.digest));
         out.command = plan.command;
         if (start_.watch.progress && wants_plan(*environment_)) tell_plan(plan, out.record.digest, start_.watch.progress);
+        lap("plan");
         return plan;
     }
 

@@ -26,6 +26,7 @@ struct ContainerStart {
     const char* mounts_option = "--mount";    ///< the name that these options have for the user
     JobTag tag = {};                          ///< see open_image()
     std::function<void()> forked = {};        ///< see start_helper()
+    std::function<void(const char*)> lap = {};  ///< called with its name at the end of each part of a start (image, plan); the helper tells the others
 };
 
 /// The container, of which this process is a member as long as `connection` is open.

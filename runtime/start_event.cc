@@ -1,8 +1,19 @@
 #include "runtime/start_event.hh"
 
+#include <algorithm>
+#include <utility>
+
 #include "runtime/event_cause.hh"
 
 namespace berth {
+
+namespace {
+
+uint64_t microseconds(std::chrono::steady_clock::duration time) {
+    return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(time).count());
+}
+
+}  // namespace
 
 StartEvent::StartEvent(const plan::Site& site, const plan::Caller& caller, const std::string& job, const std::string& node) : log_(site, caller) {
     if (!log_.wanted()) return;
@@ -12,9 +23,10 @@ StartEvent::StartEvent(const plan::Site& site, const plan::Caller& caller, const
     event_.node = node.empty() ? host_name() : node;
 }
 
-void StartEvent::in_container(const std::string& name, bool joined) {
+void StartEvent::in_container(const std::string& name, bool joined, const std::vector<plan::PhaseTime>& phases) {
     event_.container = name;
     if (joined) event_.from = plan::ImageFrom::container;
+    joined ? lap("join") : laps(phases, "helper");
 }
 
 void StartEvent::opened(const std::string& digest) {
@@ -35,17 +47,24 @@ void StartEvent::pulled(const PullResult& result) {
     log_.write(pull);
 }
 
-std::chrono::microseconds StartEvent::lap(const char* phase) {
+void StartEvent::lap(const char* phase) { laps({}, phase); }
+
+void StartEvent::laps(const std::vector<plan::PhaseTime>& phases, const char* rest) {
     auto now = Clock::now();
-    auto time = std::chrono::duration_cast<std::chrono::microseconds>(now - last_);
-    last_ = now;
-    if (!over_) event_.phases.push_back({phase, static_cast<uint64_t>(time.count())});
-    return time;
+    uint64_t left = microseconds(now - std::exchange(last_, now));
+    for (const plan::PhaseTime& phase : phases) left -= std::min(left, phase.microseconds);
+    if (rest != nullptr) add({rest, left});
+    for (const plan::PhaseTime& phase : phases) add(phase);
 }
 
-void StartEvent::laps(const std::vector<Phase>& phases) {
-    for (const Phase& phase : phases) event_.phases.push_back({phase.name, static_cast<uint64_t>(phase.time.count())});
-    last_ = Clock::now();
+void StartEvent::add(const plan::PhaseTime& phase) {
+    if (show_) show_(phase);
+    if (over_) return;
+    auto before = std::find_if(event_.phases.begin(), event_.phases.end(), [&](const plan::PhaseTime& other) { return other.name == phase.name; });
+    if (before != event_.phases.end())
+        before->microseconds += phase.microseconds;
+    else
+        event_.phases.push_back(phase);
 }
 
 void StartEvent::started() {
@@ -66,7 +85,7 @@ void StartEvent::finish(plan::Event::Kind kind) {
     event_.kind = kind;
     event_.time = event_time();
     // Until the last phase's end: what came after it is the tasks' own.
-    event_.total = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(last_ - begin_).count());
+    event_.total = microseconds(last_ - begin_);
     if (log_.wanted()) log_.write(event_);
 }
 

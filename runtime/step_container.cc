@@ -193,14 +193,14 @@ class SharedContainer : public StepContainer {
         wanted.tag = start_.tag;
         wanted.mounts_option = "--container-mounts";
         wanted.forked = [this] { start_.tasks.close(); };
+        wanted.lap = [this](const char* phase) { start_.event->lap(phase); };
         start_.event->stage(plan::Cause::container);
         bool of_step = join_step(wanted);
         if (!of_step) use(wanted);
         if (!of_step) start_.event->opened(used_.record.digest);
         bool joined = of_step || used_.action == plan::NameAction::join;
         if (joined && wants_plan(start_.step.environment)) start_.tasks.note(cat("container ", name(), ": it runs already, as its first step planned it"));
-        start_.event->in_container(name(), joined);
-        start_.event->lap("use");
+        start_.event->in_container(name(), joined, used_.joined.container.phases);
         start_.tasks.watch(used_.connection.get());
         run_entrypoint();
     }

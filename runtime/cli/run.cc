@@ -2,8 +2,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <memory>
 
 #include "runtime/cli/commands.hh"
@@ -23,25 +21,6 @@
 namespace berth::cli {
 
 namespace {
-
-/// Takes the times of the start's event, and prints them when asked to.
-class Phases {
-  public:
-    Phases(StartEvent& event, bool shown) : event_(event), shown_(shown) {}
-    void mark(const char* phase) { print(phase, event_.lap(phase)); }
-    /// Those of a start, which took their times themselves.
-    void mark(const std::vector<Phase>& parts) {
-        event_.laps(parts);
-        for (const Phase& part : parts) print(part.name, part.time);
-    }
-
-  private:
-    void print(const char* phase, std::chrono::microseconds time) const {
-        if (shown_) std::fprintf(stderr, "berth: %-10s %8lld us\n", phase, static_cast<long long>(time.count()));
-    }
-    StartEvent& event_;
-    bool shown_;
-};
 
 /// The command's environment: this process's with --env, then the plan's rules.
 std::vector<std::string> task_environment(const plan::Plan& plan, const RunOptions& options) {
@@ -69,18 +48,17 @@ std::unique_ptr<Saver> make_saver(const RunOptions& options, const OpenedImage& 
 
 /// The table of contents of a run.
 int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Caller& caller, StartEvent& event) {
-    Phases phases(event, options.verbose);
     event.stage(plan::Cause::image);
     OpenedImage opened = open_for_person(options, caller, site, &event);
     event.opened(opened.digest);
-    phases.mark("image");
+    event.lap("image");
     event.stage(plan::Cause::plan);
     plan::ImageConfig config = opened.image.index.config();
     plan::Additions devices = device_additions(opened.image, site, environment_with(options.set), show_note);
     plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(options.request, caller, site), config, devices);
     decided.command = command_of(options, config);
     if (wants_plan(environment_with(options.set))) tell_plan(decided, opened.digest, show_note);
-    phases.mark("plan");
+    event.lap("plan");
     event.stage(plan::Cause::container);
 
     sigset_t watched = forwarded_signals();
@@ -89,7 +67,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
     ContainerStorage storage;
     storage.saved = saver != nullptr;
     StartedContainer container = start_container(decided, std::move(opened.image), site, storage);
-    phases.mark(container.phases);
+    event.laps(container.phases);
     adopt_orphans(container);
     int code = 0;
     {
@@ -97,9 +75,9 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
         event.started();
         code = attend_task(command, watched);
     }
-    phases.mark("command");
+    event.lap("command");
     end_container(container);
-    phases.mark("end");
+    event.lap("end");
     return saver ? save_after(*saver, container.upper.get(), code, options.save) : code;
 }
 

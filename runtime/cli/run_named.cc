@@ -29,8 +29,7 @@ std::vector<std::string> command_in(const RunOptions& options, const UsedContain
 
 void note_use(StartEvent& event, const ContainerStart& start, const UsedContainer& used) {
     event.opened(used.record.digest);
-    event.in_container(start.wanted.name, used.action == plan::NameAction::join);
-    event.lap("use");
+    event.in_container(start.wanted.name, used.action == plan::NameAction::join, used.joined.container.phases);
 }
 
 int run_in_named(const RunOptions& options, const plan::Site& site, const plan::Caller& caller, StartEvent& event) {
@@ -47,6 +46,7 @@ int run_in_named(const RunOptions& options, const plan::Site& site, const plan::
     // What this command wants for itself is no property of the container.
     start.request.env.clear();
     start.watch.fetched = [&](const PullResult& result) { event.pulled(result); };
+    start.lap = [&](const char* phase) { event.lap(phase); };
     std::vector<std::string> environment = environment_with(options.set);
     sigset_t watched = forwarded_signals();
     UsedContainer used = use_container(folder, start, environment);
@@ -59,7 +59,9 @@ int run_in_named(const RunOptions& options, const plan::Site& site, const plan::
     event.started();
     int code = attend_task(task, watched, used.connection.get());
     task.terminal.reset();
+    event.lap("command");
     leave(std::move(used.connection));
+    event.lap("end");
     if (options.save.empty()) return code;
     Fd upper = folder.upper(start.wanted.name);
     Saver saver(used.record, start.wanted.name, used.record.digest.empty() ? "" : open_store(site, caller).path(), options.save);

@@ -1,5 +1,7 @@
 #include "runtime/cli/told_start.hh"
 
+#include <cstdio>
+
 #include "runtime/cli/listing.hh"
 #include "runtime/event_cause.hh"
 #include "runtime/facts.hh"
@@ -11,6 +13,10 @@ int told_start(const RunOptions& options, const std::function<int(const plan::Si
     plan::Caller caller = caller_of_this_process();
     StartEvent event(site, caller, job_name(environment_of_this_process()));
     event.of_image(options.request.image);
+    if (options.verbose)
+        event.show([](const plan::PhaseTime& phase) {
+            std::fprintf(stderr, "berth: %-10s %8llu us\n", phase.name.c_str(), static_cast<unsigned long long>(phase.microseconds));
+        });
     try {
         return start(site, caller, event);
     } catch (const Error& error) {

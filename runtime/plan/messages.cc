@@ -81,6 +81,7 @@ Message encode(const Ready& ready) {
     out.add_number("capabilities", ready.capabilities);
     for (const std::string& word : ready.entrypoint) out.add("entrypoint", word);
     for (const VisibleDevice& device : ready.devices) out.add("device", visible_device_text(device));
+    for (const PhaseTime& phase : ready.phases) out.add("phase", cat(phase.name, '=', phase.microseconds));
     for (const EnvironmentChange& change : ready.environment)
         if (change.value)
             out.add("set", cat(change.name, '=', *change.value));
@@ -100,11 +101,13 @@ Ready decode_ready(const Message& message) {
     out.entrypoint = message.all("entrypoint");
     for (const auto& [key, value] : message.records) {
         size_t equals = value.find('=');
-        uint64_t type = 0;
-        if (key == "namespace" && parse_number(value, id_limit, type))
-            out.namespaces.push_back(static_cast<uint32_t>(type));
+        uint64_t number = 0;
+        if (key == "namespace" && parse_number(value, id_limit, number))
+            out.namespaces.push_back(static_cast<uint32_t>(number));
         else if (key == "device")
             out.devices.push_back(parse_visible_device(value));
+        else if (key == "phase" && equals != std::string::npos && parse_number(value.substr(equals + 1), UINT64_MAX, number))
+            out.phases.push_back({value.substr(0, equals), number});
         else if (key == "set" && equals != std::string::npos)
             out.environment.push_back({value.substr(0, equals), value.substr(equals + 1)});
         else if (key == "unset")

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/base/channel.hh"
+#include "runtime/plan/event.hh"
 #include "runtime/plan/options.hh"
 #include "runtime/plan/plan.hh"
 
@@ -57,6 +58,7 @@ struct Ready {
     std::vector<std::string> entrypoint = {};  ///< of the image, for those who run it
     std::vector<VisibleDevice> devices = {};   ///< for the task to try and choose from
     uint64_t capabilities = 0;  ///< that tasks keep in the container's namespaces (bits 1 << CAP_*)
+    std::vector<PhaseTime> phases = {};  ///< of the container's start, once, for the one who has started its helper
     bool operator==(const Ready&) const = default;
 };
 

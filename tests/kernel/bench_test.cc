@@ -24,7 +24,7 @@ long microseconds_since(Clock::time_point start) {
 
 std::string phases_of(const StartedContainer& container) {
     std::string text;
-    for (const Phase& phase : container.phases) text += cat(phase.name, "=", phase.time.count(), "\n");
+    for (const plan::PhaseTime& phase : container.phases) text += cat(phase.name, "=", phase.microseconds, "\n");
     return text;
 }
 

@@ -25,6 +25,14 @@ std::string running(const NamedScene& scene, const std::string& name, int patien
     return as_user([&] { return std::string(scene.containers().running_lock(name, patience_ms) ? "free" : "held"); }).text;
 }
 
+/// The names of the phases in what `berth run -v` has printed.
+std::string phases_in(const std::string& output) {
+    std::string out;
+    for (const std::string& line : split(output, '\n'))
+        if (line.starts_with("berth: ") && line.ends_with(" us")) out += cat(out.empty() ? "" : " ", line.substr(7, line.find(' ', 7) - 7));
+    return out;
+}
+
 }  // namespace
 
 TEST_CASE("what a named container wrote is there in the next run", "[kernel][named]") {
@@ -191,6 +199,21 @@ TEST_CASE("berth run, exec and ps with a name", "[kernel][named]") {
         return cat(text.find(cat("\"pids\":[", task, "]")) != text.npos, " ", text);
     });
     CHECK_THAT(listed.text, Catch::StartsWith("1 {\"containers\":[\n  {\"name\":\"c\",") && Catch::Contains("\"running\":true"));
+}
+
+TEST_CASE("berth run -v tells the phases of a named container's start, or of joining it", "[kernel][named]") {
+    NEED_CONTAINERS();
+    NamedScene scene;
+    auto told = [&](const std::string& name) { return phases_in(scene.program("berth", {"run", "-v", "--name", name, scene.image, "inside"})); };
+    const std::string started = "image plan helper namespaces sources upper server overlay edits enter command end", joined = "join command end";
+    CHECK(told("c") == started);
+    CHECK(told("c") == started);
+    Outcome seen = as_user([&] {
+        UsedContainer first = scene.use("c"), second = scene.use("c");
+        return cat(first.joined.container.phases.size(), " ", second.joined.container.phases.size(), " ", told("c"), ", ", told("c:no_exec"));
+    });
+    CHECK(seen.error == "");
+    CHECK(seen.text == cat("7 0 ", joined, ", ", sys::old::needed() ? joined : started));
 }
 
 TEST_CASE("a container may have ipc, network and host name of its own, and those who join have them too", "[kernel][named]") {

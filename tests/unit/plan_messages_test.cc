@@ -28,6 +28,8 @@ TEST_CASE("messages: tasks, answers and failures are the same on both ends", "[m
 
     Ready ready{"/work", {{"PATH", "/usr/bin"}, {"LANG", std::nullopt}, {"E", ""}, {"EQ", "a=b"}}, std::string("\0\1\2", 3)};
     CHECK(decode_ready(encode(ready)) == ready);
+    ready.phases = {{"namespaces", 310}, {"enter", 0}};
+    CHECK(decode_ready(encode(ready)) == ready);
 
     Failure failure{"no such image", 127, true};
     CHECK(decode_failure(encode(failure)) == failure);
