@@ -73,7 +73,9 @@ TEST_CASE("a running container is joined, and ends with the last who is in it", 
         // What only the first run has in memory is still there.
         text += run_task(second.joined.container, [] { return slurp("/run/in-memory"); });
         text += cat(" ", bool(scene.containers().running_lock("c", 0)));
-        text += cat(" ", scene.use("c:no_exec", with_root()).action == (sys::old::needed() ? plan::NameAction::join : plan::NameAction::beside));
+        // Without the newer calls for mounts it is joined, and then it must be as it is.
+        text += cat(" ", sys::old::needed() ? scene.use("c:no_exec").action == plan::NameAction::join
+                                            : scene.use("c:no_exec", with_root()).action == plan::NameAction::beside);
         try {
             scene.use("c", with_root());
         } catch (const Error& error) {

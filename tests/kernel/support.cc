@@ -79,10 +79,10 @@ Outcome read_outcome(int pipe, std::chrono::seconds limit) {
 namespace {
 
 /// With BERTH_TEST_OLD_KERNEL=1 the newer calls for mounts and look-ups do not exist, as before Linux 5.2, 5.6 and 5.12: the suite then tests what takes their
-/// place.
-void forget_new_calls() {
+/// place. From the first: a process asks its kernel once, and its children do not ask again.
+bool forget_new_calls() {
     const char* wanted = getenv("BERTH_TEST_OLD_KERNEL");
-    if (wanted == nullptr || std::string(wanted) != "1") return;
+    if (wanted == nullptr || std::string(wanted) != "1") return false;
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
     // Calls of other architectures are for the filter under test, behind this one.
     seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ALLOW);
@@ -91,12 +91,14 @@ void forget_new_calls() {
         good = good && seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), seccomp_syscall_resolve_name(call), 0) == 0;
     if (!good || seccomp_load(filter) != 0) throw Error("forgetting the newer system calls");
     seccomp_release(filter);
+    return true;
 }
+
+[[maybe_unused]] const bool forgotten = forget_new_calls();
 
 }  // namespace
 
 void as_user_here() {
-    forget_new_calls();
     if (::geteuid() != 0) return;
     if (::setgroups(0, nullptr) != 0 || ::setresgid(ordinary, ordinary, ordinary) != 0 || ::setresuid(ordinary, ordinary, ordinary) != 0)
         throw SysError("becoming the test user");
