@@ -117,10 +117,12 @@ ContainerImage open_image_file(const std::string& path) {
     struct stat st = sys::stat_of(file.get(), shown);
     if (S_ISDIR(st.st_mode)) return open_directory(file, path);
     if (!S_ISREG(st.st_mode)) throw Error(cat("opening the image ", shown, ": it is no regular file"));
-    if (squash::is_sif(file.get())) return open_squashfs(std::move(file), path, squash::find_sif_partition(file.get(), path));
-    if (std::string kind = archive_kind(file.get()); !kind.empty())
+    squash::Extent place;
+    if (squash::is_sif(file.get()))
+        place = squash::find_sif_partition(file.get(), path);
+    else if (std::string kind = archive_kind(file.get()); !kind.empty())
         throw Error(cat("opening the image ", shown, ": it is an archive; write ", archive_spelling(kind, path)));
-    return open_squashfs(std::move(file), path, {});
+    return open_squashfs(std::move(file), path, place);
 }
 
 }  // namespace berth
