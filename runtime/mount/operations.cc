@@ -126,16 +126,18 @@ void forget_multi(fuse_req_t request, size_t, fuse_forget_data*) {
     fuse_reply_none(request);
 }
 
+thread_local std::unique_ptr<char[]> kept_buffer;
+thread_local size_t kept_capacity = 0;
+
 /// A buffer of the calling thread, kept from one request to the next.
 char* thread_buffer(size_t size) {
-    thread_local std::unique_ptr<char[]> buffer;
-    thread_local size_t capacity = 0;
-    if (size > capacity) {
-        capacity = std::max<size_t>(size, block_size);
-        buffer = std::make_unique_for_overwrite<char[]>(capacity);
-        sys::make_present(buffer.get(), capacity);
+    if (size > kept_capacity) {
+        size_t capacity = std::max<size_t>(size, block_size);
+        kept_buffer = std::make_unique_for_overwrite<char[]>(capacity);
+        kept_capacity = capacity;
+        sys::make_present(kept_buffer.get(), capacity);
     }
-    return buffer.get();
+    return kept_buffer.get();
 }
 
 void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
