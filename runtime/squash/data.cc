@@ -55,14 +55,15 @@ struct Position {
     void skip(const FileData& file) { place += file.blocks[number++] & block_size_mask; }
 };
 
+thread_local std::unique_ptr<char[]> scratch_bytes;
+
 /// For one stored block; of the calling thread.
 char* scratch() {
-    thread_local std::unique_ptr<char[]> bytes = [] {
-        auto made = std::make_unique_for_overwrite<char[]>(largest_block);
-        sys::make_present(made.get(), usual_block);
-        return made;
-    }();
-    return bytes.get();
+    if (!scratch_bytes) {
+        scratch_bytes = std::make_unique_for_overwrite<char[]>(largest_block);
+        sys::make_present(scratch_bytes.get(), usual_block);
+    }
+    return scratch_bytes.get();
 }
 
 uint32_t seconds_now() {
