@@ -220,7 +220,7 @@ struct LayerConverter::Impl {
     std::thread worker;
 };
 
-LayerConverter::LayerConverter(int squash_fd, std::string what, const ConvertOptions& options) {
+LayerConverter::LayerConverter(int squash_fd, const std::string& what, const ConvertOptions& options) {
     try {
         impl_ = std::make_unique<Impl>(squash_fd, what, options);
     } catch (...) {

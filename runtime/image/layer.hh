@@ -30,7 +30,7 @@ struct ConvertedLayer {
 class LayerConverter {
   public:
     /// Writes to the empty regular file `squash_fd`, opened for reading and writing, which the caller owns. `what` names the layer in errors.
-    LayerConverter(int squash_fd, std::string what, const ConvertOptions& options = {});
+    LayerConverter(int squash_fd, const std::string& what, const ConvertOptions& options = {});
     /// Stops the threads without finishing, when finish() has not been called. The file is then worthless.
     ~LayerConverter();
     LayerConverter(const LayerConverter&) = delete;

@@ -154,8 +154,8 @@ std::shared_ptr<const Parts> parts_of(const Files& files, const plan::Reference&
 
 }  // namespace
 
-std::unique_ptr<Source> make_docker_source(std::shared_ptr<const Files> files, const plan::Reference& wanted, const std::string& what) {
-    return std::make_unique<DockerSource>(parts_of(*files, wanted, what));
+std::unique_ptr<Source> make_docker_source(const Files& files, const plan::Reference& wanted, const std::string& what) {
+    return std::make_unique<DockerSource>(parts_of(files, wanted, what));
 }
 
 }  // namespace berth::image

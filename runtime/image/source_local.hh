@@ -15,7 +15,7 @@ std::unique_ptr<Source> make_oci_source(std::shared_ptr<const Files> files, cons
 /// An archive of `docker save`. `wanted` says which image by its registry, name and tag, unless its selector is empty. Such an archive has no manifest
 /// as a registry has it, so one is made from the config and the sizes of the layers: its digest identifies the image in the store, and is no digest that
 /// a registry knows. Layers are known by their diff_id alone, and come out unpacked.
-std::unique_ptr<Source> make_docker_source(std::shared_ptr<const Files> files, const plan::Reference& wanted, const std::string& what);
+std::unique_ptr<Source> make_docker_source(const Files& files, const plan::Reference& wanted, const std::string& what);
 
 /// Where a daemon listens.
 struct Daemon {

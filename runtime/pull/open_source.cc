@@ -67,14 +67,14 @@ std::unique_ptr<image::Source> open_source(const store::Store& store, const plan
         case Kind::oci_archive:
             return image::make_oci_source(archive(image::open_archive_file(reference.path, what)), reference.selector, what);
         case Kind::docker_archive:
-            return image::make_docker_source(archive(image::open_archive_file(reference.path, what)), reference, what);
+            return image::make_docker_source(*archive(image::open_archive_file(reference.path, what)), reference, what);
         case Kind::dockerd:
         case Kind::podman: {
             // By its Id the daemon gives just this image, whatever its name means by now.
             image::Daemon daemon = daemon_of(reference.kind, options);
             meter.begin(Phase::exporting, cat("exporting ", what, " from ", daemon.program));
             Fd file = image::export_from_daemon(daemon, record.name, what, scratch, [&](uint64_t bytes) { meter.advance(bytes); });
-            return image::make_docker_source(archive(std::move(file)), {}, what);
+            return image::make_docker_source(*archive(std::move(file)), {}, what);
         }
         default:
             return image::make_registry_source(reference, options.registry);

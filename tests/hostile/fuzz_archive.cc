@@ -31,7 +31,7 @@ void run(std::string_view input) {
     sys::write_all(file.get(), hostile::with_checksums(input), "archive");
     hostile::refusing([&] {
         auto files = image::open_archive(std::move(file), "image", [] { return Fd(::memfd_create("scratch", MFD_CLOEXEC)); });
-        read_all(*(docker ? image::make_docker_source(files, {}, "image") : image::make_oci_source(files, "", "image")));
+        read_all(*(docker ? image::make_docker_source(*files, {}, "image") : image::make_oci_source(files, "", "image")));
     });
 }
 
