@@ -18,14 +18,14 @@ namespace berth {
 
 namespace {
 
-constexpr const char* syslog_socket = "/dev/log";
+constexpr char syslog_socket[] = "/dev/log";
 
 /// Never blocks: a syslog that is stuck must not hold up a job.
 Fd connect_syslog() {
     Fd out(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    std::strcpy(address.sun_path, syslog_socket);
+    std::memcpy(address.sun_path, syslog_socket, sizeof syslog_socket);
     if (!out || ::connect(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
         throw SysError(cat("connecting to syslog at ", syslog_socket));
     return out;
