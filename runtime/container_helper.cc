@@ -220,7 +220,7 @@ namespace {
 
 /// `lock`: the caller's, which is not the child's.
 Fd fork_helper(HelperOrder order, Fd* lock, const std::function<void()>& forked) {
-    auto [ours, its] = make_channel();
+    auto&& [ours, its] = make_channel();
     pid_t child = ::fork();
     if (child < 0) throw SysError(cat("starting the helper of container ", order.name));
     if (child > 0) return std::move(ours);

@@ -74,7 +74,7 @@ void check_save_folder(const std::string& output) {
 
 Saver::Saver(const plan::ContainerRecord& record, const std::string& name, const std::string& store, const std::string& output, Fd words) {
     check_save_folder(output);
-    auto [ours, its] = make_channel();
+    auto&& [ours, its] = make_channel();
     // No signal at its end: whoever waits for any child waits for commands.
     process_ = static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
     if (process_ < 0) throw SysError("starting what will save the container");

@@ -244,7 +244,7 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
 }
 
 Fd container_root(const StartedContainer& container) {
-    auto [ours, its] = make_channel();
+    auto&& [ours, its] = make_channel();
     pid_t child = ::fork();
     if (child < 0) throw SysError("taking the container's root");
     if (child == 0) send_root(container, its.get());

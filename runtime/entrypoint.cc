@@ -69,9 +69,9 @@ std::vector<std::string> words_of(const EntrypointRun& run) {
 class Entrypoint {
   public:
     explicit Entrypoint(const EntrypointRun& run) : run_(run) {
-        auto [log, its_log] = sys::make_pipe();
-        auto [report, its_report] = sys::make_pipe();
-        auto [its_hold, hold] = sys::make_pipe();
+        auto&& [log, its_log] = sys::make_pipe();
+        auto&& [report, its_report] = sys::make_pipe();
+        auto&& [its_hold, hold] = sys::make_pipe();
         pid_ = ::fork();
         if (pid_ < 0) throw SysError("starting the image's entrypoint");
         if (pid_ == 0) become(run, its_log.get(), its_report.get(), its_hold.get());

@@ -156,7 +156,7 @@ OpenedImage open_stored_image(const plan::Reference& reference, const plan::Call
 /// What the tag means for all nodes of the step. The secret goes by a pipe, where no list of processes shows it.
 std::string agreed_digest(const plan::Reference& tag, const std::string& meeting, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
     store::Store store = open_store(site, caller);
-    auto [reading, writing] = sys::make_pipe();
+    auto&& [reading, writing] = sys::make_pipe();
     if (std::string line = meeting + '\n'; ::write(writing.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
         throw SysError("telling berth-pull where nodes agree");
     writing.reset();

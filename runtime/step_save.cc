@@ -27,7 +27,7 @@ std::string save_path_of(const StepStart& start) {
 
 StepSaver::StepSaver(const StepStart& start, const plan::ContainerRecord& record, const std::string& name, std::string path)
     : tasks_(start.tasks), path_(std::move(path)) {
-    auto [ours, its] = sys::make_pipe();
+    auto&& [ours, its] = sys::make_pipe();
     words_ = std::move(ours);
     std::string store = record.digest.empty() ? "" : open_store(start.site, start.caller).path();
     saver_ = std::make_unique<Saver>(record, name, store, path_, std::move(its));

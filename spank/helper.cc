@@ -181,8 +181,8 @@ void reap(pid_t pid) {
 
 StartedHelper start_helper(const std::string& program, const HelperIdentity& identity, std::vector<std::string> words) {
     check_program(program);
-    auto [ours, theirs] = make_channel();
-    auto [report_read, report_write] = make_channel();
+    auto&& [ours, theirs] = make_channel();
+    auto&& [report_read, report_write] = make_channel();
     char name[] = "berth", path[] = "PATH=/usr/local/bin:/usr/bin:/bin";
     std::vector<char*> arguments = {name};
     for (std::string& word : words) arguments.push_back(word.data());

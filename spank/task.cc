@@ -54,7 +54,7 @@ int local_id(spank_t spank) {
 
 /// Hands the helper one end of a new socket pair and returns the other one.
 Fd connect_to_helper() {
-    auto [ours, theirs] = make_channel();
+    auto&& [ours, theirs] = make_channel();
     send_message(step().socket.get(), plan::join_message(), {theirs.get()});
     // The task must not keep the step's socket open: its end of file is what ends the helper.
     step().socket.reset();

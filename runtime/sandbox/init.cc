@@ -88,7 +88,7 @@ void tell(const Fd& channel, const Error& error) {
 }  // namespace
 
 Init start_init() {
-    auto [ours, its] = make_channel();
+    auto&& [ours, its] = make_channel();
     // No signal at its end: whoever waits for any child waits for commands.
     Init out;
     out.pid = static_cast<pid_t>(syscall(SYS_clone, CLONE_NEWPID, nullptr, nullptr, nullptr, nullptr));
