@@ -18,13 +18,36 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/common_interface_defs.h>
+#endif
+
 namespace berth::sys {
 
+namespace {
+
+#ifdef __SANITIZE_THREAD__
+size_t threads_here() { return list_directory(open_file("/proc/self/task", O_RDONLY | O_DIRECTORY).get(), "threads").size(); }
+
+/// The kernel gives no user namespace to a process with threads, of which the sanitizer has one of its own.
+void be_alone(int flags) {
+    if ((flags & CLONE_NEWUSER) == 0 || threads_here() == 1) return;
+    __sanitizer_sandbox_on_notify(nullptr);
+    for (int i = 0; i < 1000 && threads_here() > 1; ++i) ::usleep(1000);
+}
+#else
+void be_alone(int) {}
+#endif
+
+}  // namespace
+
 int unshare(int flags) {
+    be_alone(flags);
     return ::unshare(flags) == 0 ? 0 : errno;
 }
 
 void enter_namespace(int fd, int type, const std::string& what) {
+    be_alone(type);
     if (::setns(fd, type) != 0) throw SysError(cat("joining the ", what));
 }
 

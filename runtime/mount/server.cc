@@ -78,7 +78,7 @@ unsigned usable_cpus() {
 
 /// Gives the calling thread its own descriptor table that holds only `keep` (and /dev/null as 0, 1 and 2): no socket or pipe of the rest of the
 /// process stays open because of the server.
-void leave_descriptor_table(std::vector<int> keep) {
+[[maybe_unused]] void leave_descriptor_table(std::vector<int> keep) {
     if (int number = sys::unshare(CLONE_FILES); number != 0) throw SysError("giving the file server its own descriptors", number);
     std::sort(keep.begin(), keep.end());
     unsigned from = 3;
@@ -91,6 +91,17 @@ void leave_descriptor_table(std::vector<int> keep) {
     Fd null = sys::open_file("/dev/null", O_RDWR);
     for (int fd : {0, 1, 2})
         if (::dup3(null.get(), fd, O_CLOEXEC) < 0) throw SysError("closing the file server's standard streams");
+}
+
+/// The calling thread's own descriptors of what `kept` are in the table that it shares with others, which it does not any more.
+std::vector<int> taken_over(std::vector<int> kept) {
+#ifdef __SANITIZE_THREAD__
+    // The sanitizer believes that all threads have one table, and tells of races between two descriptors of one number: here they do have one.
+    for (int& fd : kept) fd = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+#else
+    leave_descriptor_table(kept);
+#endif
+    return kept;
 }
 
 Fd open_device() {
@@ -194,12 +205,12 @@ struct Start {
 
 /// The life of the server's main thread. Throws only before `mounted` is set.
 void serve(Start& start) {
-    std::vector<int> keep = start.layers;
-    keep.push_back(start.mount_point);
-    leave_descriptor_table(std::move(keep));
-    Fd mount_point(start.mount_point);
+    std::vector<int> shared = start.layers;
+    shared.push_back(start.mount_point);
     std::vector<Fd> layers;
-    for (int fd : start.layers) layers.emplace_back(fd);
+    for (int fd : taken_over(std::move(shared))) layers.emplace_back(fd);
+    Fd mount_point = std::move(layers.back());
+    layers.pop_back();
     std::vector<squash::LayerInfo> about = start.index.layers();
     Served served{std::move(start.index), squash::DataReader(std::move(layers), about, start.options.cache_bytes), start.options.uid,
                   start.options.gid};

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
@@ -113,12 +114,13 @@ TEST_CASE("the lock of a container is waited for, and survives its removal by th
     ContainerFolder folder = ContainerFolder::open(temp / "data");
     Fd first = folder.lock("a");
     folder.create("a", sample());
-    bool told = false, got = false;
+    bool told = false, is_new = false;
+    std::atomic<bool> got = false;
     std::thread other([&] {
         Fd second = folder.lock("a", [&] { told = true; });
         got = bool(second);
         // The file that was waited for has gone: this is the new one's lock.
-        CHECK(std::filesystem::exists(temp / "data/locks/global_a"));
+        is_new = std::filesystem::exists(temp / "data/locks/global_a");
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(1300));
     CHECK_FALSE(got);
@@ -127,6 +129,7 @@ TEST_CASE("the lock of a container is waited for, and survives its removal by th
     other.join();
     CHECK(got);
     CHECK(told);
+    CHECK(is_new);
 }
 
 TEST_CASE("containers live where the site says, else at home", "[container]") {

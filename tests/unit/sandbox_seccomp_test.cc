@@ -60,7 +60,7 @@ TEST_CASE("the x32 forms of the calls are in the filter unless it is told that t
     sandbox::FilterRules rules{.confine = true, .fake_root = true, .allow = {}, .deny = {}};
     size_t with = sandbox::filter_for(rules).size();
     rules.x32 = false;
-    CHECK(sandbox::filter_for(rules).size() < with * 2 / 3);
+    CHECK(sandbox::filter_for(rules).size() < with * 4 / 5);
 }
 #endif
 
