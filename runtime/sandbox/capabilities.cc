@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <bit>
 #include <cerrno>
 #include <cstdlib>
 
@@ -31,14 +33,30 @@ void set_capabilities(uint64_t permitted, uint64_t effective, uint64_t inheritab
 
 }  // namespace
 
+namespace {
+
+/// A user namespace gives its first process the whole set, so that one that must go tells of all. False when `bounding` has them all.
+bool is_limited_to(uint64_t bounding, uint64_t last) {
+    unsigned long first = static_cast<unsigned long>(std::countr_one(bounding));
+    return bounding == last && first < 64 && ::prctl(PR_CAPBSET_READ, first, 0, 0, 0) == 0;
+}
+
+}  // namespace
+
 void limit_bounding_set(uint64_t bounding) {
-    // The kernel may know capabilities that these headers do not: it says where its list ends. To ask is cheap, to drop one makes new credentials.
+    // A start comes here three times, the last time in the command's process, each with some forty calls.
+    static std::atomic<uint64_t> last = ~uint64_t{0};
+    if (is_limited_to(bounding, last)) return;
+    // The kernel may know capabilities that these headers do not: it says where its list ends.
     for (unsigned long capability = 0;; ++capability) {
-        int held = ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0);
-        if (held < 0) break;
-        bool stays = capability < 64 && (bounding >> capability & 1) != 0;
-        if (held > 0 && !stays && ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) throw SysError("emptying the capability bounding set");
+        if (capability < 64 && (bounding >> capability & 1) != 0) continue;
+        if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0) continue;
+        if (errno == EINVAL) break;
+        int number = errno;
+        // Whoever may not drop one may have none of them.
+        if (::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) != 0) throw SysError("emptying the capability bounding set", number);
     }
+    last = bounding;
 }
 
 void drop_capabilities(uint64_t keep, uint64_t bounding) {
