@@ -21,9 +21,9 @@ bool kernel_has_x32();
 /// The names that `confine` refuses with EPERM, whatever their arguments.
 const std::vector<std::string>& refused_calls();
 
-/// A classic BPF program (struct sock_filter, as the kernel takes it) for the native architecture and its 32-bit and x32 forms (see FilterRules); empty when the rules ask for
-/// nothing. `confine` also refuses new namespaces (unshare and clone with flags of namespaces; clone3, whose flags cannot be seen, is answered with ENOSYS, and
-/// every C library then takes clone), and sockets of the families AF_ALG and AF_VSOCK; "unshare", "clone" and "socket" in `allow`
+/// A classic BPF program (struct sock_filter, as the kernel takes it) for the native architecture and its 32-bit and x32 forms (see FilterRules); empty when
+/// the rules ask for nothing. `confine` also refuses new namespaces (unshare and clone with flags of namespaces; clone3, whose flags cannot be seen, is
+/// answered with ENOSYS, and every C library then takes clone), and sockets of the families AF_ALG and AF_VSOCK; "unshare", "clone" and "socket" in `allow`
 /// lift that. Throws Error naming a call that does not exist.
 std::string system_call_filter(const FilterRules& rules);
 
