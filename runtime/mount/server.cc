@@ -208,7 +208,8 @@ void serve(Start& start) {
     std::vector<int> shared = start.layers;
     shared.push_back(start.mount_point);
     std::vector<Fd> layers;
-    for (int fd : taken_over(std::move(shared))) layers.emplace_back(fd);
+    const std::vector<int> own = taken_over(std::move(shared));
+    for (int fd : own) layers.emplace_back(fd);
     Fd mount_point = std::move(layers.back());
     layers.pop_back();
     std::vector<squash::LayerInfo> about = start.index.layers();
