@@ -127,6 +127,8 @@ std::vector<std::string> list_directory(int directory, const std::string& what) 
     std::vector<std::string> out;
     alignas(dirent64) char buffer[32 << 10];
     for (ssize_t got; (got = ::getdents64(copy.get(), buffer, sizeof buffer)) != 0;) {
+        // It was removed meanwhile: then it is empty, as the C library has it.
+        if (got < 0 && errno == ENOENT) break;
         if (got < 0) throw SysError(cat("listing ", what));
         const dirent64* entry;
         for (ssize_t at = 0; at < got; at += entry->d_reclen) {
