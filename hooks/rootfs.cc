@@ -4,18 +4,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <deque>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/squash/data.hh"
+#include "runtime/squash/find.hh"
 
 namespace berth::hooks {
 
 namespace {
-
-constexpr int link_limit = 40;
 
 Fd open_inside(int root, const std::string& path, int flags) {
     try {
@@ -29,42 +27,9 @@ Fd open_inside(int root, const std::string& path, int flags) {
 
 Rootfs::~Rootfs() = default;
 
-/// The inode of `path`, 0 when there is none. `..` at the root stays there.
-uint32_t ServedRootfs::find(const std::string& path) const {
-    constexpr uint32_t root = 1;
-    std::deque<std::string> todo;
-    auto push = [&](std::string_view text) {
-        std::vector<std::string> parts = split(text, '/');
-        todo.insert(todo.begin(), parts.begin(), parts.end());
-    };
-    push(path);
-    uint32_t here = root;
-    int links = 0;
-    while (!todo.empty()) {
-        std::string part = std::move(todo.front());
-        todo.pop_front();
-        if (part.empty() || part == ".") continue;
-        if (part == "..") {
-            here = index_.parent(here);
-            continue;
-        }
-        uint32_t next = index_.lookup(here, part);
-        if (next == 0) return 0;
-        auto target = index_.symlink_target(next);
-        if (!target) {
-            here = next;
-            continue;
-        }
-        if (++links > link_limit) return 0;
-        if (target->starts_with('/')) here = root;
-        push(*target);
-    }
-    return here;
-}
-
 std::vector<std::string> ServedRootfs::list(const std::string& path) const {
     std::vector<std::string> out;
-    uint32_t directory = find(path);
+    uint32_t directory = squash::find_path(index_, path);
     if (directory == 0) return out;
     for (uint32_t i = 0; i < index_.entry_count(directory); ++i)
         if (auto entry = index_.entry(directory, i)) out.emplace_back(entry->name);
@@ -72,7 +37,7 @@ std::vector<std::string> ServedRootfs::list(const std::string& path) const {
 }
 
 std::string ServedRootfs::read(const std::string& path, uint64_t offset, size_t size) const {
-    auto file = index_.file(find(path));
+    auto file = index_.file(squash::find_path(index_, path));
     if (!file || offset >= file->size) return {};
     std::vector<Fd> layers;
     for (const Fd& layer : layers_) layers.emplace_back(::fcntl(layer.get(), F_DUPFD_CLOEXEC, 0));

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
-#include "runtime/squash/index.hh"
+#include "runtime/squash/find.hh"
 
 namespace berth::hooks {
 
@@ -25,13 +25,11 @@ class Rootfs {
 class ServedRootfs : public Rootfs {
   public:
     ServedRootfs(const squash::Index& index, const std::vector<Fd>& layers) : index_(index), layers_(layers) {}
-    bool exists(const std::string& path) const override { return find(path) != 0; }
+    bool exists(const std::string& path) const override { return squash::find_path(index_, path) != 0; }
     std::vector<std::string> list(const std::string& path) const override;
     std::string read(const std::string& path, uint64_t offset, size_t size) const override;
 
   private:
-    uint32_t find(const std::string& path) const;
-
     const squash::Index& index_;
     const std::vector<Fd>& layers_;
 };

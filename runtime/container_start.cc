@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 
 #include "runtime/base/channel.hh"
 #include "runtime/base/error.hh"
@@ -20,15 +21,12 @@
 #include "runtime/base/text.hh"
 #include "runtime/mount/edits.hh"
 #include "runtime/mount/root.hh"
-#include "runtime/mount/server.hh"
-#include "runtime/mount/upper.hh"
-#include "runtime/mount/upper_layer.hh"
 #include "runtime/sandbox/capabilities.hh"
 #include "runtime/sandbox/init.hh"
 #include "runtime/sandbox/processes.hh"
 #include "runtime/sandbox/seccomp.hh"
 #include "runtime/sandbox/user_namespace.hh"
-#include "runtime/squash/data.hh"
+#include "runtime/served_image.hh"
 
 namespace berth {
 
@@ -105,19 +103,6 @@ void enter_namespaces(StartedContainer& container, const plan::Plan& plan) {
     sandbox::limit_bounding_set(plan.capabilities);
 }
 
-mount::ServerOptions server_options(const plan::Plan& plan, const plan::Site& site) {
-    mount::ServerOptions options;
-    options.uid = plan.identity.inside_uid;
-    options.gid = plan.identity.inside_gid;
-    options.threads = site.server_threads;
-    options.cache_bytes = site.cache_bytes;
-    options.confine = [] {
-        sandbox::drop_capabilities();
-        sandbox::forbid_new_privileges();
-    };
-    return options;
-}
-
 /// A mount of a directory of the node, not attached anywhere; empty for none.
 Fd clone_directory(const std::string& path) {
     if (path.empty()) return {};
@@ -135,33 +120,6 @@ void enter_workdir(const std::string& path) {
     Fd root = sys::open_file("/", O_PATH | O_DIRECTORY);
     Fd directory = sys::open_in_root(root.get(), path, O_PATH | O_DIRECTORY);
     if (::fchdir(directory.get()) != 0) throw SysError(cat("entering the working directory ", printable(path, 4096)));
-}
-
-/// Reads files of the image before it is mounted.
-squash::DataReader reader_of(const ContainerImage& image) {
-    std::vector<Fd> files;
-    for (const Fd& layer : image.layers) {
-        files.emplace_back(::fcntl(layer.get(), F_DUPFD_CLOEXEC, 0));
-        if (!files.back()) throw SysError("opening a layer once more");
-    }
-    return squash::DataReader(std::move(files), image.index.layers(), 1 << 20);
-}
-
-std::string content_of(squash::DataReader& reader, const squash::FileData& data, const std::string& path) {
-    std::string out(data.size, '\0');
-    if (reader.read(data, 0, out.data(), out.size()) != static_cast<long>(out.size()))
-        throw SysError(cat("reading ", printable(path, 4096), " of the image"), EIO);
-    return out;
-}
-
-/// The edits that are done with before anything of the image is mounted.
-std::set<size_t> prepare_upper(const ContainerImage& image, const Fd& staging, const std::vector<plan::Edit>& edits, const std::vector<mount::Source>& sources,
-                               bool saved) {
-    squash::DataReader reader = reader_of(image);
-    mount::UpperFacts facts{image.index, sources, saved, [&](const squash::FileData& data, const std::string& path) { return content_of(reader, data, path); }};
-    mount::UpperLayer layer = mount::upper_layer(edits, facts);
-    mount::write_upper(layer, image.index, mount::staging_directory(staging.get(), "upper").get());
-    return std::move(layer.done);
 }
 
 /// The container's root over what is mounted at staging/lower, and the directory that takes what is written to it.
@@ -184,7 +142,8 @@ bool end_child(pid_t child, std::chrono::milliseconds patience) {
 
 }  // namespace
 
-StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site, const ContainerStorage& storage) {
+StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site, const ContainerStorage& storage,
+                                 const std::string& program) {
     StartedContainer container;
     container.lease = std::move(image.lease);
     Stopwatch watch(container.phases);
@@ -192,24 +151,23 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     enter_namespaces(container, plan);
     watch.lap("namespaces");
     std::vector<mount::Source> sources = mount::take_sources(plan.edits, start_own_processes(container, plan.unshare));
-    Fd directory = clone_directory(image.directory), disk = clone_directory(storage.path);
+    Fd shared = std::move(image.root), directory = clone_directory(image.directory), disk = clone_directory(storage.path);
     sys::make_mounts_private();
     watch.lap("sources");
     Fd staging = mount::make_staging(plan.tmpfs_size);
     Fd lower = mount::staging_directory(staging.get(), "lower");
+    std::string directory_name = printable(image.directory, 4096);
+    std::optional<ServedImage> served;
+    if (!directory && !shared) served.emplace(std::move(image), plan, site, lower.get(), program);
     std::set<size_t> done;
     // What is kept on disk has these lines from its first run.
-    if (!directory && !disk && !image.root) done = prepare_upper(image, staging, plan.edits, sources, storage.saved);
+    if (served && !disk) done = served->prepare_upper(mount::staging_directory(staging.get(), "upper").get(), plan.edits, sources, storage.saved);
     watch.lap("upper");
-    bool own_files = !image.root;
-    if (directory) {
-        // Its owners stay who they are: the caller's files are the caller's in the container.
-        sys::move_mount_to(directory.get(), lower.get(), printable(image.directory, 4096));
-    } else if (own_files) {
-        mount::start_server(std::move(image.index), image.layers, server_options(plan, site), lower.get());
-    }
+    // Its owners stay who they are: the caller's files are the caller's in the container.
+    if (directory) sys::move_mount_to(directory.get(), lower.get(), directory_name);
+    if (served) served->finish(staging.get());
     watch.lap("server");
-    mount::Root root = own_files ? make_root(container, staging, storage, disk) : mount::Root::attach(staging.get(), std::move(image.root));
+    mount::Root root = shared ? mount::Root::attach(staging.get(), std::move(shared)) : make_root(container, staging, storage, disk);
     watch.lap("overlay");
     // With a limit on what is written to the root, /tmp has its own.
     mount::apply_edits(root, plan.edits, sources, done, plan.tmpfs_size == 0 ? staging.get() : -1);

@@ -47,8 +47,10 @@ Fd container_root(const StartedContainer& container);
 
 /// Turns the calling process, which has one thread, into the container's server: enters new namespaces, serves the image from threads and executes
 /// the plan. Afterwards its root is the container's, its capabilities are in effect no more, and it is closed to other processes. The container lives as long
-/// as it does. Throws Error; the process is then good for nothing but telling so. Its working directory and umask change.
-StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site, const ContainerStorage& storage = {});
+/// as it does. `program` is what will be executed in it first, as execvp() takes it: of a served image it is in memory then. Throws Error; the process is then
+/// good for nothing but telling so. Its working directory and umask change.
+StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site, const ContainerStorage& storage = {},
+                                 const std::string& program = {});
 
 /// For a process that is to become a task: a child of the server, or any process of the same user in the namespaces of the server's start. Joins the
 /// namespaces, enters the working directory, gives up all capabilities but container.capabilities, sets no_new_privs and installs the filter. Throws Error.

@@ -30,13 +30,6 @@ constexpr int goodbye_ms = 2'000;
 constexpr size_t environment_limit = 8 << 20;
 constexpr size_t log_limit = 1 << 20;
 
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-    std::vector<char*> out;
-    for (std::string& text : texts) out.push_back(text.data());
-    out.push_back(nullptr);
-    return out;
-}
-
 std::vector<std::string> words_of(const EntrypointRun& run) {
     std::vector<std::string> out = run.words;
     // Tells who it is, so that its environment can be read, and waits until that is done.
@@ -54,10 +47,7 @@ std::vector<std::string> words_of(const EntrypointRun& run) {
             throw SysError("preparing the image's entrypoint");
         join_container(run.container);
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-        std::vector<std::string> words = words_of(run), environment = run.environment;
-        std::string path = find_command(words[0], value_in(environment, "PATH"));
-        ::execve(path.c_str(), pointers(words).data(), pointers(environment).data());
-        throw SysError(cat("running ", printable(path, 4096)));
+        execute_command(words_of(run), run.environment);
     } catch (const Error& error) {
         std::fprintf(stderr, "%s\n", error.what());
     }

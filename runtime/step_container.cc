@@ -147,7 +147,7 @@ class OwnContainer : public StepContainer {
         storage.saved = saver_.has_value();
         start.event->lap("plan");
         start.event->stage(plan::Cause::container);
-        container_ = start_container(plan_, std::move(opened.image), start.site, storage);
+        container_ = start_container(plan_, std::move(opened.image), start.site, storage, start.step.program);
         start.event->laps(container_.phases);
         kept_ = start.wanted.env;
         entrypoint_ = changes_of_entrypoint(start, container_, plan_.entrypoint, plan::environment_changes(plan_.environment, entrypoint_environment(start)));

@@ -28,13 +28,6 @@ namespace {
 constexpr int answer_ms = 10'000;
 constexpr size_t child_stack = 256 << 10, page = 4096;
 
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-    std::vector<char*> out;
-    for (std::string& text : texts) out.push_back(text.data());
-    out.push_back(nullptr);
-    return out;
-}
-
 /// What a child needs to become the command.
 struct Launch {
     const StartedContainer& container;
@@ -65,14 +58,10 @@ void tie_to(int parent) {
 }
 
 [[noreturn]] void execute(const Launch& launch) {
-    std::vector<std::string> command = launch.command, environment = launch.environment;
-    std::string path = find_command(command[0], value_in(environment, "PATH"));
     sigset_t none;
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    ::execve(path.c_str(), pointers(command).data(), pointers(environment).data());
-    int number = errno;
-    throw Error(cat("running ", printable(path, 4096), ": ", reason(number)), number == ENOENT ? exit_not_found : exit_not_executable);
+    execute_command(launch.command, launch.environment);
 }
 
 /// The child's life: joins the container and becomes the command. Never returns.

@@ -115,6 +115,22 @@ void check_format(const std::string& path) {
                 exit_not_executable);
 }
 
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+    std::vector<char*> out;
+    for (std::string& text : texts) out.push_back(text.data());
+    out.push_back(nullptr);
+    return out;
+}
+
+/// The paths that a name may mean, in the order in which they are tried.
+std::vector<std::string> candidates(const std::string& name, const std::string& path_variable) {
+    if (name.find('/') != std::string::npos) return {name};
+    std::vector<std::string> out;
+    if (name.empty()) return out;
+    for (const std::string& folder : split(path_variable, ':')) out.push_back(cat(folder.empty() ? "." : folder, "/", name));
+    return out;
+}
+
 }  // namespace
 
 std::string value_in(const std::vector<std::string>& environment, const std::string& name) {
@@ -131,9 +147,8 @@ std::string find_command(const std::string& name, const std::string& path_variab
         return name;
     }
     std::string unusable;
-    for (const std::string& folder : split(path_variable, ':')) {
-        std::string path = cat(folder.empty() ? "." : folder, "/", name);
-        if (runnable(path) && !name.empty()) {
+    for (const std::string& path : candidates(name, path_variable)) {
+        if (runnable(path)) {
             check_format(path);
             return path;
         }
@@ -141,6 +156,19 @@ std::string find_command(const std::string& name, const std::string& path_variab
     }
     if (!unusable.empty()) not_runnable(unusable);
     throw Error(cat("running ", printable(name, 4096), ": command not found in the container (PATH=", printable(path_variable, 1024), ")"), exit_not_found);
+}
+
+void execute_command(std::vector<std::string> command, std::vector<std::string> environment) {
+    std::string path_variable = value_in(environment, "PATH");
+    int number = ENOENT;
+    for (const std::string& path : candidates(command[0], path_variable)) {
+        ::execve(path.c_str(), pointers(command).data(), pointers(environment).data());
+        number = errno;
+        // A file that lacks its interpreter is not there either, by this number.
+        if (runnable(path)) break;
+    }
+    std::string path = find_command(command[0], path_variable);
+    throw Error(cat("running ", printable(path, 4096), ": ", reason(number)), number == ENOENT ? exit_not_found : exit_not_executable);
 }
 
 }  // namespace berth

@@ -66,7 +66,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
     std::unique_ptr<Saver> saver = make_saver(options, opened, caller, site);
     ContainerStorage storage;
     storage.saved = saver != nullptr;
-    StartedContainer container = start_container(decided, std::move(opened.image), site, storage);
+    StartedContainer container = start_container(decided, std::move(opened.image), site, storage, decided.command.at(0));
     event.laps(container.phases);
     adopt_orphans(container);
     int code = 0;

@@ -59,6 +59,11 @@ class Workers {
 thread_local int channel = -1;
 thread_local Workers* workers = nullptr;
 
+bool request_waits(int device) {
+    pollfd entry{device, POLLIN, 0};
+    return ::poll(&entry, 1, 0) > 0;
+}
+
 ssize_t read_channel(int, void* buffer, size_t size, void*) {
     return ::read(channel, buffer, size);
 }
@@ -160,12 +165,18 @@ void attach(int device, const ServerOptions& options, int mount_point) {
 void answer_requests(fuse_session* session, int device, Workers* others) {
     channel = device;
     workers = others;
+    Served* preloading = nullptr;
     fuse_buf request{};
     while (!fuse_session_exited(session)) {
+        if (preloading && !request_waits(device)) {
+            if (!preloading->preload->store_piece(session, *preloading)) preloading = nullptr;
+            continue;
+        }
         int got = fuse_session_receive_buf(session, &request);
         if (got == -EINTR || got == -EAGAIN) continue;
         if (got <= 0) break;
         fuse_session_process_buf(session, &request);
+        if (!preloading) preloading = take_due_preload();
     }
     fuse_session_exit(session);
     free(request.mem);
@@ -183,8 +194,7 @@ Workers::~Workers() {
 void Workers::start_one_if_behind(int device) noexcept {
     size_t number = started_.load(std::memory_order_relaxed);
     if (number >= devices_.size()) return;
-    pollfd entry{device, POLLIN, 0};
-    if (::poll(&entry, 1, 0) <= 0 || ++waited_ % waits_for_a_thread != 0 || !started_.compare_exchange_strong(number, number + 1)) return;
+    if (!request_waits(device) || ++waited_ % waits_for_a_thread != 0 || !started_.compare_exchange_strong(number, number + 1)) return;
     try {
         std::lock_guard lock(mutex_);
         threads_.emplace_back(answer_requests, session_, devices_[number].get(), this);
@@ -196,7 +206,7 @@ void Workers::start_one_if_behind(int device) noexcept {
 
 /// What start_server hands to the thread it makes.
 struct Start {
-    squash::Index index;
+    std::shared_ptr<const squash::Index> index;
     std::vector<int> layers;
     ServerOptions options;
     int mount_point;
@@ -212,9 +222,9 @@ void serve(Start& start) {
     for (int fd : own) layers.emplace_back(fd);
     Fd mount_point = std::move(layers.back());
     layers.pop_back();
-    std::vector<squash::LayerInfo> about = start.index.layers();
-    Served served{std::move(start.index), squash::DataReader(std::move(layers), about, start.options.cache_bytes), start.options.uid,
-                  start.options.gid};
+    std::vector<squash::LayerInfo> about = start.index->layers();
+    Served served{*start.index, squash::DataReader(std::move(layers), about, start.options.cache_bytes), start.options.uid,
+                  start.options.gid, {}, start.options.preload};
 
     Fd device = open_device();
     int first = device.get();
@@ -260,7 +270,7 @@ void try_fuse(uid_t uid, gid_t gid, int mount_point) {
     attach(device.get(), options, mount_point);
 }
 
-void start_server(squash::Index index, const std::vector<Fd>& layers, const ServerOptions& options, int mount_point) {
+ServerStart start_server(std::shared_ptr<const squash::Index> index, const std::vector<Fd>& layers, const ServerOptions& options, int mount_point) {
     // `layers` has the descriptors in this thread's table; the server owns its copies of them in its own.
     auto start = std::make_shared<Start>(Start{std::move(index), {}, options, mount_point, {}});
     for (const Fd& layer : layers) start->layers.push_back(layer.get());
@@ -275,7 +285,7 @@ void start_server(squash::Index index, const std::vector<Fd>& layers, const Serv
             }
         }).detach();
     }
-    mounted.get();
+    return ServerStart(std::move(mounted));
 }
 
 }  // namespace berth::mount

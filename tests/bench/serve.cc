@@ -46,7 +46,8 @@ int run(const std::string& mode, const std::string& store, const std::string& re
     options.uid = caller.uid;
     options.gid = caller.gid;
     options.cache_bytes = site.cache_bytes;
-    mount::start_server(std::move(opened.image.index), opened.image.layers, options, mount::staging_directory(staging.get(), "lower").get());
+    Fd place = mount::staging_directory(staging.get(), "lower");
+    mount::start_server(std::make_shared<const squash::Index>(std::move(opened.image.index)), opened.image.layers, options, place.get()).finish();
     Fd tree = mode == "overlay" ? Fd(::dup(mount::Root::make_overlay(staging.get()).fd())) : mount::staging_directory(staging.get(), "lower");
     pid_t child = ::fork();
     if (child == 0) {

@@ -1,0 +1,44 @@
+// An image whose files a server in this process gives to a container.
+#pragma once
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/container_image.hh"
+#include "runtime/mount/binds.hh"
+#include "runtime/mount/preload.hh"
+#include "runtime/mount/server.hh"
+#include "runtime/plan/plan.hh"
+
+namespace berth {
+
+/// While it exists a program is brought into memory; nobody may read that before.
+class ServedImage {
+  public:
+    /// Starts the server, for a mount on `lower` (O_PATH), which stays open until finish() has returned. `program` is what will be executed first, as execvp()
+    /// takes it; empty: nobody knows.
+    ServedImage(ContainerImage image, const plan::Plan& plan, const plan::Site& site, int lower, const std::string& program);
+    ~ServedImage();
+    ServedImage(const ServedImage&) = delete;
+    ServedImage& operator=(const ServedImage&) = delete;
+
+    /// Does the edits that can be done before anything of the image is mounted, in the directory `upper`; the result is their places. Throws Error.
+    std::set<size_t> prepare_upper(int upper, const std::vector<plan::Edit>& edits, const std::vector<mount::Source>& sources, bool saved) const;
+
+    /// Returns when the mount is there, of which `lower` is the root as seen from `staging`. Throws Error.
+    void finish(int staging);
+
+  private:
+    void begin_preload(int root);
+
+    std::shared_ptr<const squash::Index> index_;
+    std::vector<Fd> layers_;
+    std::string program_;  ///< path in the image; empty: none is known
+    uint32_t inode_;       ///< of it; 0: it is no file
+    std::shared_ptr<mount::Preload> preload_;  ///< null without an inode
+    bool preloading_ = false;
+    mount::ServerStart server_;
+};
+
+}  // namespace berth
