@@ -72,7 +72,7 @@ std::string content_of(squash::DataReader& reader, const squash::FileData& data,
 
 }  // namespace
 
-ServedImage::ServedImage(ContainerImage image, const plan::Plan& plan, const plan::Site& site, int lower, const std::string& program)
+ServedImage::ServedImage(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site, int lower, const std::string& program)
     : index_(std::make_shared<const squash::Index>(std::move(image.index))),
       layers_(std::move(image.layers)),
       program_(program_at(*index_, plan, program)),

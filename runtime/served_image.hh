@@ -18,7 +18,7 @@ class ServedImage {
   public:
     /// Starts the server, for a mount on `lower` (O_PATH), which stays open until finish() has returned. `program` is what will be executed first, as execvp()
     /// takes it; empty: nobody knows.
-    ServedImage(ContainerImage image, const plan::Plan& plan, const plan::Site& site, int lower, const std::string& program);
+    ServedImage(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site, int lower, const std::string& program);
     ~ServedImage();
     ServedImage(const ServedImage&) = delete;
     ServedImage& operator=(const ServedImage&) = delete;
