@@ -60,7 +60,7 @@ archives := $(foreach layer,$(layers),$(if $(sources_$(layer)),$(BUILD)/$(layer)
 berth_sources := $(sort $(wildcard runtime/*.cc runtime/cli/*.cc))
 # With what it shares with `berth`: image files, which it saves, events, and the site's policy.
 pull_sources := $(sort $(wildcard runtime/pull/*.cc)) \
-  $(addprefix runtime/,command_line.cc counters_file.cc event_cause.cc event_log.cc facts.cc image_file.cc image_spelling.cc policy_facts.cc)
+  $(addprefix runtime/,accounts.cc command_line.cc counters_file.cc event_cause.cc event_log.cc facts.cc image_file.cc image_spelling.cc policy_facts.cc)
 # What the tests link of the programs: everything but the files with main.
 testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) \
   $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc run_directory.cc task_prolog.cc watch.cc))

@@ -2,7 +2,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+
 #include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
 
 namespace berth {
 
@@ -12,12 +15,12 @@ DeclaredOption DeclaredOption::required() {
 }
 
 DeclaredOption DeclaredOption::hidden() {
-    option_->group("");
+    if (option_) option_->group("");
     return *this;
 }
 
 DeclaredOption DeclaredOption::excludes(DeclaredOption other) {
-    option_->excludes(other.option_);
+    if (option_ && other.option_) option_->excludes(other.option_);
     return *this;
 }
 
@@ -27,39 +30,61 @@ DeclaredOption DeclaredOption::needs(DeclaredOption other) {
 }
 
 DeclaredOption DeclaredOption::one_of(const std::vector<std::string>& values) {
-    option_->check(CLI::IsMember(values));
+    if (option_) option_->check(CLI::IsMember(values));
     return *this;
 }
 
 DeclaredOption DeclaredOption::at_most(int most) {
-    option_->check(CLI::Range(0, most));
+    if (option_) option_->check(CLI::Range(0, most));
     return *this;
 }
 
-bool DeclaredOption::given() const { return !option_->empty(); }
+bool DeclaredOption::given() const { return option_ && !option_->empty(); }
 
 CommandLine::CommandLine(const std::string& about, const std::string& command) : app_(std::make_shared<CLI::App>(about, command)) {}
 
-DeclaredOption CommandLine::flag(const std::string& names, bool& value, const std::string& help) { return DeclaredOption(app_->add_flag(names, value, help)); }
+namespace {
 
-DeclaredOption CommandLine::option(const std::string& names, std::string& value, const std::string& help) {
-    return DeclaredOption(app_->add_option(names, value, help));
+/// Whether a word is, or begins with, an option of this name: "-o", "--output", "-o=x", "-ox", "-vo" (flags written as one).
+bool can_mean(const std::string& word, const std::string& name) {
+    if (name.starts_with("--")) return word == name || (word.starts_with(name) && word[name.size()] == '=');
+    return word.starts_with('-') && !word.starts_with("--") && word.find(name[1]) != std::string::npos;
 }
 
-DeclaredOption CommandLine::option(const std::string& names, int& value, const std::string& help) {
-    return DeclaredOption(app_->add_option(names, value, help));
+}  // namespace
+
+void CommandLine::only_for(int argc, char** argv) {
+    words_.emplace(argv + std::min(argc, 1), argv + argc);
+    if (may_be_given("-h,--help")) words_.reset();
 }
 
-DeclaredOption CommandLine::option(const std::string& names, uint32_t& value, const std::string& help) {
-    return DeclaredOption(app_->add_option(names, value, help));
+bool CommandLine::may_be_given(const std::string& names) const {
+    if (!words_) return true;
+    std::vector<std::string> each = split(names, ',');
+    return std::any_of(words_->begin(), words_->end(), [&](const std::string& word) {
+        return word.starts_with('-') && std::any_of(each.begin(), each.end(), [&](const std::string& name) { return can_mean(word, name); });
+    });
 }
 
-DeclaredOption CommandLine::option(const std::string& names, uint64_t& value, const std::string& help) {
-    return DeclaredOption(app_->add_option(names, value, help));
+DeclaredOption CommandLine::flag(const std::string& names, bool& value, const std::string& help) {
+    return DeclaredOption(may_be_given(names) ? app_->add_flag(names, value, help) : nullptr);
 }
+
+template <typename Value>
+DeclaredOption CommandLine::add_option(const std::string& names, Value& value, const std::string& help) {
+    return DeclaredOption(may_be_given(names) ? app_->add_option(names, value, help) : nullptr);
+}
+
+DeclaredOption CommandLine::option(const std::string& names, std::string& value, const std::string& help) { return add_option(names, value, help); }
+
+DeclaredOption CommandLine::option(const std::string& names, int& value, const std::string& help) { return add_option(names, value, help); }
+
+DeclaredOption CommandLine::option(const std::string& names, uint32_t& value, const std::string& help) { return add_option(names, value, help); }
+
+DeclaredOption CommandLine::option(const std::string& names, uint64_t& value, const std::string& help) { return add_option(names, value, help); }
 
 DeclaredOption CommandLine::option(const std::string& names, std::vector<std::string>& values, const std::string& help) {
-    return DeclaredOption(app_->add_option(names, values, help)->allow_extra_args(false));
+    return DeclaredOption(may_be_given(names) ? app_->add_option(names, values, help)->allow_extra_args(false) : nullptr);
 }
 
 DeclaredOption CommandLine::argument(const std::string& name, std::string& value, const std::string& help) {

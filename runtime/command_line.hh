@@ -29,7 +29,7 @@ class DeclaredOption {
     bool given() const;
 
   private:
-    CLI::Option* option_;
+    CLI::Option* option_;  ///< null for one that was left out, see CommandLine::only_for()
 };
 
 /// What a command understands. Values go to the variables given, which must outlive the parse and are left as they are where nothing is said of them.
@@ -38,6 +38,10 @@ class CommandLine {
   public:
     /// `command` as a user writes it ("berth pull"); `about` is one sentence, which heads --help.
     CommandLine(const std::string& about, const std::string& command);
+
+    /// From here on flags and options that these words cannot mean are left out, unless they ask for help: CLI11 compares each new one with all before it, a
+    /// tenth of a millisecond for those of `berth run`. None of them may be required(), or what another one needs().
+    void only_for(int argc, char** argv);
 
     DeclaredOption flag(const std::string& names, bool& value, const std::string& help);
     DeclaredOption option(const std::string& names, std::string& value, const std::string& help);
@@ -71,9 +75,13 @@ class CommandLine {
 
   private:
     explicit CommandLine(std::shared_ptr<CLI::App> app) : app_(std::move(app)) {}
+    bool may_be_given(const std::string& names) const;
+    template <typename Value>
+    DeclaredOption add_option(const std::string& names, Value& value, const std::string& help);
 
     std::shared_ptr<CLI::App> app_;
     std::vector<std::string>* command_ = nullptr;
+    std::optional<std::vector<std::string>> words_;  ///< of only_for()
 };
 
 }  // namespace berth

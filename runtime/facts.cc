@@ -1,14 +1,13 @@
 #include "runtime/facts.hh"
 
 #include <fcntl.h>
-#include <grp.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <climits>
 #include <cstdlib>
 
+#include "runtime/accounts.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -21,17 +20,14 @@ plan::Caller caller_of_this_process() {
     plan::Caller caller;
     caller.uid = ::getuid();
     caller.gid = ::getgid();
-    char buffer[16384];
-    passwd account{}, *found = nullptr;
-    if (::getpwuid_r(caller.uid, &account, buffer, sizeof buffer, &found) == 0 && found) {
-        caller.user = found->pw_name;
-        caller.gecos = found->pw_gecos;
-        caller.home = found->pw_dir;
-        caller.shell = found->pw_shell;
-    }
-    group entry{}, *group_found = nullptr;
-    if (::getgrgid_r(caller.gid, &entry, buffer, sizeof buffer, &group_found) == 0 && group_found) caller.group = group_found->gr_name;
+    Account account = account_of(caller.uid, caller.gid);
+    caller.user = account.user;
+    caller.gecos = account.gecos;
+    caller.home = account.home;
+    caller.shell = account.shell;
+    caller.group = account.group;
     if (const char* home = ::secure_getenv("HOME"); caller.home.empty() && home && home[0] == '/') caller.home = home;
+    char buffer[PATH_MAX];
     for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
         if (caller.terminal.empty() && ::ttyname_r(fd, buffer, sizeof buffer) == 0) caller.terminal = buffer;
     char directory[PATH_MAX];

@@ -99,6 +99,7 @@ void take_environment(const std::vector<std::string>& texts, RunOptions& options
 
 bool parse_run_options(const std::string& word, int argc, char** argv, RunOptions& options, int& code) {
     CommandLine line(word == "run" ? "Run a command in a container." : "Print what `berth run` would do with the same options, and why.", "berth " + word);
+    line.only_for(argc, argv);
     Given given;
     declare(line, given, options);
     if (word == "plan") {

@@ -20,6 +20,7 @@ class Words {
         for (std::string& word : words_) pointers_.push_back(word.data());
         pointers_.push_back(nullptr);
     }
+    void tell(CommandLine& line) { line.only_for(static_cast<int>(words_.size()), pointers_.data()); }
     std::optional<int> parsed_by(CommandLine& line) { return line.parse(static_cast<int>(words_.size()), pointers_.data()); }
 
   private:
@@ -74,6 +75,47 @@ TEST_CASE("command line: what follows the arguments is a command with its own op
         CHECK_FALSE(quiet);
         CHECK(command == std::vector<std::string>{"ls", "-q", "--", "x"});
     }
+}
+
+namespace {
+
+struct Parsed {
+    std::optional<int> code;
+    bool verbose = false, quiet = false, json = false;
+    std::string name, image;
+    std::vector<std::string> env, command;
+    bool operator==(const Parsed&) const = default;
+};
+
+Parsed parsed(const std::vector<std::string>& words, bool only) {
+    Parsed out;
+    CommandLine line("Runs it.", "berth run");
+    Words given(words);
+    if (only) given.tell(line);
+    line.flag("-v,--verbose", out.verbose, "");
+    auto quiet = line.flag("-q,--quiet,--silent", out.quiet, "");
+    line.flag("--json", out.json, "").excludes(quiet);
+    line.option("--name", out.name, "").one_of({"a", "b"});
+    line.option("-e,--env", out.env, "");
+    line.argument("image", out.image, "").required();
+    line.ends_with_command(out.command);
+    out.code = given.parsed_by(line);
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("command line: options that the words cannot mean may be left out", "[runtime]") {
+    using Words = std::vector<std::string>;
+    for (const Words& words : {Words{"i"}, {"-v", "i", "x"}, {"-vq", "i"}, {"--quiet", "i", "-v"}, {"--silent", "i", "--json"}, {"-q", "--json", "i"},
+                               {"--name=a", "i"}, {"--name", "b", "i", "--name", "c"}, {"--name", "c", "i"}, {"--nam", "a", "i"}, {"--names=a", "i"},
+                               {"-eA", "-e", "B", "--env=C", "i"}, {"-veA", "i"}, {"--", "i"}, {"-", "i"}, {"i", "--", "ls", "-q"}, {"-x", "i"}, {"-e"},
+                               {}, {"--help"}, {"-h"}, {"i", "--help"}, {""}}) {
+        Parsed all = parsed(words, false), few = parsed(words, true);
+        INFO(words.size() << " words, first: " << (words.empty() ? "" : words[0]));
+        CHECK(few == all);
+    }
+    CHECK(parsed({"-veA", "--name", "b", "i", "ls", "-l"}, true) == Parsed{{}, true, false, false, "b", "i", {"A"}, {"ls", "-l"}});
 }
 
 TEST_CASE("command line: --env names variables, several at once, or sets one", "[runtime]") {
