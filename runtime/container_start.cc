@@ -130,6 +130,18 @@ mount::Root make_root(StartedContainer& container, const Fd& staging, const Cont
     return root;
 }
 
+/// Makes `root` the root, and gives up what only the making of the container needed.
+void close_up(StartedContainer& container, const plan::Plan& plan, const mount::Root& root) {
+    sys::change_root(root.fd());
+    container.workdir = plan.workdir;
+    const plan::SystemCalls& calls = plan.system_calls;
+    container.seccomp_program = sandbox::filter_for({calls.confined, plan.remap_root, calls.allow, calls.deny, sandbox::kernel_has_x32()});
+    container.capabilities = plan.capabilities;
+    enter_pid_namespace(container);
+    sandbox::drop_capabilities(kept_capabilities | plan.capabilities, plan.capabilities);
+    sandbox::forbid_new_privileges();
+}
+
 /// Kills a child and waits for its end; false when it is still there after `patience`.
 bool end_child(pid_t child, std::chrono::milliseconds patience) {
     Fd handle = sys::pidfd_open(child);
@@ -159,9 +171,9 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     std::string directory_name = printable(image.directory, 4096);
     std::optional<ServedImage> served;
     if (!directory && !shared) served.emplace(std::move(image), plan, site, lower.get(), program);
-    std::set<size_t> done;
+    mount::EditMeans means;
     // What is kept on disk has these lines from its first run.
-    if (served && !disk) done = served->prepare_upper(mount::staging_directory(staging.get(), "upper").get(), plan.edits, sources, storage.saved);
+    if (served && !disk) means.done = served->prepare_upper(mount::staging_directory(staging.get(), "upper").get(), plan.edits, sources, storage.saved);
     watch.lap("upper");
     // Its owners stay who they are: the caller's files are the caller's in the container.
     if (directory) sys::move_mount_to(directory.get(), lower.get(), directory_name);
@@ -170,18 +182,15 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     mount::Root root = shared ? mount::Root::attach(staging.get(), std::move(shared)) : make_root(container, staging, storage, disk);
     watch.lap("overlay");
     // With a limit on what is written to the root, /tmp has its own.
-    mount::apply_edits(root, plan.edits, sources, done, plan.tmpfs_size == 0 ? staging.get() : -1);
+    if (plan.tmpfs_size == 0) means.memory = staging.get();
+    if (served) means.before_reading = [&] { served->settle(); };
+    mount::apply_edits(root, plan.edits, sources, means);
     mount::prepare_workdir(root, plan.workdir, plan.workdir_required);
     if (!plan.writable) root.make_read_only();
+    // From here on others could reach the files, by /proc.
+    served.reset();
     watch.lap("edits");
-    sys::change_root(root.fd());
-    container.workdir = plan.workdir;
-    const plan::SystemCalls& calls = plan.system_calls;
-    container.seccomp_program = sandbox::filter_for({calls.confined, plan.remap_root, calls.allow, calls.deny, sandbox::kernel_has_x32()});
-    container.capabilities = plan.capabilities;
-    enter_pid_namespace(container);
-    sandbox::drop_capabilities(kept_capabilities | plan.capabilities, plan.capabilities);
-    sandbox::forbid_new_privileges();
+    close_up(container, plan, root);
     watch.lap("enter");
     return container;
 }

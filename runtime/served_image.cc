@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "runtime/base/command.hh"
 #include "runtime/base/error.hh"
@@ -80,8 +81,8 @@ ServedImage::ServedImage(ContainerImage&& image, const plan::Plan& plan, const p
       preload_(inode_ != 0 ? std::make_shared<mount::Preload>(inode_) : nullptr),
       server_(mount::start_server(index_, layers_, server_options(plan, site, preload_), lower)) {}
 
-ServedImage::~ServedImage() {
-    if (preloading_) preload_->wait();
+void ServedImage::settle() {
+    if (std::exchange(preloading_, false)) preload_->wait();
 }
 
 std::set<size_t> ServedImage::prepare_upper(int upper, const std::vector<plan::Edit>& edits, const std::vector<mount::Source>& sources, bool saved) const {

@@ -19,12 +19,15 @@ class ServedImage {
     /// Starts the server, for a mount on `lower` (O_PATH), which stays open until finish() has returned. `program` is what will be executed first, as execvp()
     /// takes it; empty: nobody knows.
     ServedImage(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site, int lower, const std::string& program);
-    ~ServedImage();
+    ~ServedImage() { settle(); }
     ServedImage(const ServedImage&) = delete;
     ServedImage& operator=(const ServedImage&) = delete;
 
     /// Does the edits that can be done before anything of the image is mounted, in the directory `upper`; the result is their places. Throws Error.
     std::set<size_t> prepare_upper(int upper, const std::vector<plan::Edit>& edits, const std::vector<mount::Source>& sources, bool saved) const;
+
+    /// Returns when the program is in memory and may be read.
+    void settle();
 
     /// Returns when the mount is there, of which `lower` is the root as seen from `staging`. Throws Error.
     void finish(int staging);

@@ -15,7 +15,7 @@ struct Served;
 /// own, whenever no request waits, from the moment on at which the file was looked up.
 ///
 /// Nobody may read the file before wait() has returned: who stores a page waits for its lock, which a reader holds until the server answers, and the two would
-/// wait for each other.
+/// wait for each other, beyond the reach of any signal.
 class Preload {
   public:
     /// `inode` of the image.
