@@ -1,12 +1,8 @@
 #include "runtime/container_start.hh"
 
 #include <fcntl.h>
-#include <linux/capability.h>
-#include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,7 +21,6 @@
 #include "runtime/mount/upper_layer.hh"
 #include "runtime/sandbox/capabilities.hh"
 #include "runtime/sandbox/init.hh"
-#include "runtime/sandbox/processes.hh"
 #include "runtime/sandbox/seccomp.hh"
 #include "runtime/sandbox/user_namespace.hh"
 #include "runtime/squash/data.hh"
@@ -33,9 +28,6 @@
 namespace berth {
 
 namespace {
-
-// Needs no privilege over the node: any process has it in a user namespace of its own. See end_container.
-constexpr uint64_t kept_capabilities = 1ULL << CAP_SYS_PTRACE;
 
 /// Records how long each part took.
 class Stopwatch {
@@ -118,6 +110,22 @@ mount::ServerOptions server_options(const plan::Plan& plan, const plan::Site& si
     return options;
 }
 
+/// By the program that the image says. What it may do is what a task may.
+mount::ProgramServer start_other_server(const plan::Plan& plan, const FlatImage& flat, const std::string& filter, int staging) {
+    mount::ProgramServerOptions options{plan.identity.inside_uid, plan.identity.inside_gid, flat.file.get(), flat.offset, {}};
+    options.confine = [&] {
+        sandbox::drop_capabilities();
+        sandbox::forbid_new_privileges();
+        sandbox::install_filter(filter);
+    };
+    return mount::start_program_server(flat.program, options, staging, "lower");
+}
+
+std::string filter_of(const plan::Plan& plan) {
+    const plan::SystemCalls& calls = plan.system_calls;
+    return sandbox::filter_for({calls.confined, plan.remap_root, calls.allow, calls.deny, sandbox::kernel_has_x32()});
+}
+
 /// A mount of a directory of the node, not attached anywhere; empty for none.
 Fd clone_directory(const std::string& path) {
     if (path.empty()) return {};
@@ -172,14 +180,19 @@ mount::Root make_root(StartedContainer& container, const Fd& staging, const Cont
     return root;
 }
 
-/// Kills a child and waits for its end; false when it is still there after `patience`.
-bool end_child(pid_t child, std::chrono::milliseconds patience) {
-    Fd handle = sys::pidfd_open(child);
-    ::kill(child, SIGKILL);
-    pollfd wait{handle.get(), POLLIN, 0};
-    if (::poll(&wait, 1, static_cast<int>(patience.count())) <= 0) return false;
-    ::waitpid(child, nullptr, __WALL);
-    return true;
+/// Puts the image's files at staging/lower. `directory` is the mount of an image that is one.
+void show_files(StartedContainer& container, const plan::Plan& plan, ContainerImage& image, const plan::Site& site, const Fd& staging, const Fd& directory) {
+    if (image.flat.file) {
+        container.server = start_other_server(plan, image.flat, filter_of(plan), staging.get());
+        return;
+    }
+    Fd lower = mount::staging_directory(staging.get(), "lower");
+    if (directory) {
+        // Its owners stay who they are: the caller's files are the caller's in the container.
+        sys::move_mount_to(directory.get(), lower.get(), printable(image.directory, 4096));
+    } else {
+        mount::start_server(std::move(image.index), image.layers, server_options(plan, site), lower.get());
+    }
 }
 
 }  // namespace
@@ -196,18 +209,12 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     sys::make_mounts_private();
     watch.lap("sources");
     Fd staging = mount::make_staging(plan.tmpfs_size);
-    Fd lower = mount::staging_directory(staging.get(), "lower");
     std::set<size_t> done;
     // What is kept on disk has these lines from its first run.
     if (!directory && !disk && !image.root) done = prepare_upper(image, staging, plan.edits, sources, storage.saved);
     watch.lap("upper");
     bool own_files = !image.root;
-    if (directory) {
-        // Its owners stay who they are: the caller's files are the caller's in the container.
-        sys::move_mount_to(directory.get(), lower.get(), printable(image.directory, 4096));
-    } else if (own_files) {
-        mount::start_server(std::move(image.index), image.layers, server_options(plan, site), lower.get());
-    }
+    if (own_files) show_files(container, plan, image, site, staging, directory);
     watch.lap("server");
     mount::Root root = own_files ? make_root(container, staging, storage, disk) : mount::Root::attach(staging.get(), std::move(image.root));
     watch.lap("overlay");
@@ -218,8 +225,7 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     watch.lap("edits");
     sys::change_root(root.fd());
     container.workdir = plan.workdir;
-    const plan::SystemCalls& calls = plan.system_calls;
-    container.seccomp_program = sandbox::filter_for({calls.confined, plan.remap_root, calls.allow, calls.deny, sandbox::kernel_has_x32()});
+    container.seccomp_program = filter_of(plan);
     container.capabilities = plan.capabilities;
     enter_pid_namespace(container);
     sandbox::drop_capabilities(kept_capabilities | plan.capabilities, plan.capabilities);
@@ -273,20 +279,6 @@ void become_task(const StartedContainer& container) {
 void join_container(const StartedContainer& container) {
     enter_container(container);
     become_task(container);
-}
-
-void adopt_orphans(StartedContainer& container) { container.adopts = ::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0; }
-
-bool end_container(const StartedContainer& container, std::chrono::milliseconds patience) {
-    // With the first process the kernel ends all others of its namespace; nobody else is in the container.
-    if (container.init > 0) return end_child(container.init, patience);
-    siginfo_t child{};
-    if (container.adopts && ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD) return true;
-    // A task that made itself undumpable (ssh-agent does) can be recognised only with this.
-    sandbox::raise_capabilities(kept_capabilities);
-    bool ended = sandbox::kill_inhabitants(container.proc.get(), container.user_namespace.get(), patience);
-    sandbox::drop_capabilities(kept_capabilities, container.capabilities);
-    return ended;
 }
 
 }  // namespace berth
