@@ -147,13 +147,18 @@ void follow_save() {
     step().socket.reset();
 }
 
-/// What the helper said when it ended the container itself, because its files were gone. Never waits.
+constexpr int last_word_ms = 300;
+
+/// What the helper said when it ended the container itself, because its files were gone. Never waits for it.
 void show_last_word(int socket) {
     try {
         Inbox inbox;
         if (inbox.read(socket) != Inbox::Status::message) return;
         Message message = inbox.take().message;
-        if (plan::is(message, plan::MessageType::progress)) slurm_spank_log("berth: %s: %s", node_name().c_str(), message.value("text").c_str());
+        if (!plan::is(message, plan::MessageType::progress)) return;
+        slurm_spank_log("berth: %s: %s", node_name().c_str(), message.value("text").c_str());
+        // Over another connection srun hears of a task that was killed, and listens no more.
+        poll(nullptr, 0, last_word_ms);
     } catch (const Error&) {
         // It was cut short; that the tasks were killed is known to everybody.
     }
