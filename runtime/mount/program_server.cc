@@ -150,6 +150,8 @@ void tell(int channel, const Message& message) {
     try {
         ::setsid();
         ignore_requests_to_end();
+        // With the node's root it becomes the container's; another directory would keep its file system busy.
+        if (::chdir("/") != 0) throw SysError(serving);
         auto&& [words, errors] = sys::make_pipe();
         Fd device = open_fuse_device();
         attach_fuse(device.get(), start.options.uid, start.options.gid, start.mount_point);
