@@ -114,7 +114,7 @@ std::string story_of(int status, const std::string& words) {
     return words.empty() ? out : cat(out, " (", words, ")");
 }
 
-/// Leaves the keeper nothing but `kept`, and /dev/null as its standard streams.
+/// Leaves the keeper nothing but `first` and `second`, and /dev/null as its standard streams.
 void close_all_but(int first, int second) {
     Fd null = sys::open_file("/dev/null", O_RDWR);
     for (int fd : {0, 1, 2})
