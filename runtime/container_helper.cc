@@ -29,8 +29,8 @@ constexpr auto survivors_patience = std::chrono::seconds(5);
 /// Answers those who join, ask or stop the container.
 class Helper {
   public:
-    /// `life_line`: -1, or a descriptor that becomes readable when the container must end.
-    Helper(Fd listener, Fd first, const plan::Plan& plan, const StartedContainer& container, int life_line = -1)
+    /// `life_line`: -1, or a connection that becomes readable when the container must end, see told_end().
+    Helper(Fd listener, Fd first, const plan::Plan& plan, const StartedContainer& container, int life_line)
         : listener_(std::move(listener)), plan_(plan), container_(container), life_line_(life_line) {
         clients_.push_back({std::move(first), {}, {}, false, true});
     }
@@ -44,7 +44,7 @@ class Helper {
                 waiting.push_back({client.socket.get(), static_cast<short>(POLLIN | (client.outbox.empty() ? 0 : POLLOUT)), 0});
             waiting.push_back({life_line_, POLLIN, 0});
             if (::poll(waiting.data(), waiting.size(), -1) < 0) continue;
-            stopping_ |= waiting.back().revents != 0;
+            if (waiting.back().revents != 0) tell_end();
             size_t position = 0;
             for (Client& client : clients_)
                 if (waiting[++position].revents != 0) handle(client);
@@ -62,6 +62,13 @@ class Helper {
         bool gone = false;
         bool starter = false;  ///< not yet told how long the parts of the start took
     };
+
+    void tell_end() {
+        stopping_ = true;
+        Message why = plan::encode(plan::Failure{told_end(life_line_)});
+        for (Client& client : clients_) client.outbox.push(why);
+        for (Client& client : clients_) handle(client);
+    }
 
     void add(Fd socket) { clients_.push_back({std::move(socket)}); }
 
@@ -159,7 +166,7 @@ void run_helper(HelperOrder& order, Fd& connection) {
     Fd running = take_turn(order.folder, order.name, storage.source);
     Fd listener = order.folder.listen(order.name);
     StartedContainer container = start_container(order.plan, std::move(order.image), order.site, storage);
-    Helper helper(std::move(listener), std::move(connection), order.plan, container);
+    Helper helper(std::move(listener), std::move(connection), order.plan, container, container.server.end.get());
     helper.serve();
     // An empty file: nothing of this run is left.
     if (end_container(container) && ::ftruncate(running.get(), 0) != 0) throw SysError(cat("ending container ", order.name));
@@ -184,17 +191,6 @@ void run_helper(HelperOrder& order, Fd& connection) {
         // Who started it has gone.
     }
     ::_exit(failure ? exit_failure : 0);
-}
-
-/// The answer to a message; nothing when the helper has gone.
-std::optional<Received> ask(int connection, const Message& message) {
-    try {
-        send_message(connection, message, {}, answer_ms);
-        return receive_message(connection);
-    } catch (const SysError& error) {
-        if (error.number() == EPIPE || error.number() == ECONNRESET) return receive_message(connection, 0);
-        throw;
-    }
 }
 
 }  // namespace
@@ -240,61 +236,6 @@ Fd start_helper(const ContainerFolder& folder, const std::string& name, const pl
 Fd start_helper_beside(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image, const plan::Site& site, Fd other,
                        const std::function<void()>& forked) {
     return fork_helper({folder, name, plan, std::move(image), site, std::move(other)}, nullptr, forked);
-}
-
-std::optional<JoinedContainer> ask_to_join(int connection, const std::vector<std::string>& environment) {
-    std::optional<Received> received;
-    try {
-        received = ask(connection, plan::encode(plan::TaskRequest{0, environment}));
-    } catch (const SysError& error) {
-        if (error.number() != EPIPE && error.number() != ECONNRESET) throw;
-    }
-    if (!received) return std::nullopt;
-    if (plan::is(received->message, plan::MessageType::failure)) {
-        plan::Failure failure = plan::decode_failure(received->message);
-        throw Error(failure.line, failure.exit_code);
-    }
-    plan::Ready ready = plan::decode_ready(received->message);
-    std::vector<Fd>& descriptors = received->descriptors;
-    if (descriptors.size() != 2 + ready.namespaces.size())
-        throw Error("joining a container: its helper sent other namespaces than it says; it is of another version of berth");
-    JoinedContainer out;
-    out.container.user_namespace = std::move(descriptors[0]);
-    out.container.mount_namespace = std::move(descriptors[1]);
-    for (size_t i = 0; i < ready.namespaces.size(); ++i)
-        out.container.namespaces.push_back({static_cast<int>(ready.namespaces[i]), std::move(descriptors[i + 2])});
-    out.container.workdir = ready.workdir;
-    out.container.seccomp_program = ready.seccomp_program;
-    out.container.capabilities = ready.capabilities;
-    out.container.phases = std::move(ready.phases);
-    out.environment = std::move(ready.environment);
-    out.remap_root = ready.remap_root;
-    out.writable = ready.writable;
-    out.entrypoint = std::move(ready.entrypoint);
-    out.devices = std::move(ready.devices);
-    return out;
-}
-
-void leave(Fd connection) {
-    ::shutdown(connection.get(), SHUT_WR);
-    try {
-        receive_message(connection.get());
-    } catch (const Error&) {
-        // It has gone, which is what was waited for.
-    }
-}
-
-std::optional<plan::HelperInfo> ask_for_status(int connection) {
-    auto received = ask(connection, plan::status_message());
-    return received ? std::optional(plan::decode_info(received->message)) : std::nullopt;
-}
-
-void ask_to_stop(Fd connection) {
-    try {
-        ask(connection.get(), plan::stop_message());
-    } catch (const Error&) {
-        // It ended by itself meanwhile.
-    }
 }
 
 }  // namespace berth

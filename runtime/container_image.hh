@@ -1,5 +1,6 @@
 // An image that is ready to be served.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,13 @@
 #include "runtime/squash/index.hh"
 
 namespace berth {
+
+/// All of an image in one squashfs file that a server shows as it is.
+struct FlatImage {
+    Fd file;              ///< empty: berth serves the layers itself
+    uint64_t offset = 0;  ///< of the squashfs in it, bytes
+    std::string program;  ///< path of the server
+};
 
 struct ContainerImage {
     squash::Index index;     ///< of a directory: its config, and no files
@@ -16,6 +24,7 @@ struct ContainerImage {
     /// from descriptors of another one.
     std::string directory = {};
     Fd root = Fd();  ///< the root of a container that runs, see container_root(); then nothing is served, and the files are those of that container
+    FlatImage flat = {};
 };
 
 }  // namespace berth

@@ -1,12 +1,8 @@
 #include "runtime/container_start.hh"
 
 #include <fcntl.h>
-#include <linux/capability.h>
-#include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,7 +19,6 @@
 #include "runtime/mount/root.hh"
 #include "runtime/sandbox/capabilities.hh"
 #include "runtime/sandbox/init.hh"
-#include "runtime/sandbox/processes.hh"
 #include "runtime/sandbox/seccomp.hh"
 #include "runtime/sandbox/user_namespace.hh"
 #include "runtime/served_image.hh"
@@ -31,9 +26,6 @@
 namespace berth {
 
 namespace {
-
-// Needs no privilege over the node: any process has it in a user namespace of its own. See end_container.
-constexpr uint64_t kept_capabilities = 1ULL << CAP_SYS_PTRACE;
 
 /// Records how long each part took.
 class Stopwatch {
@@ -130,26 +122,19 @@ mount::Root make_root(StartedContainer& container, const Fd& staging, const Cont
     return root;
 }
 
+std::string filter_of(const plan::Plan& plan) {
+    const plan::SystemCalls& calls = plan.system_calls;
+    return sandbox::filter_for({calls.confined, plan.remap_root, calls.allow, calls.deny, sandbox::kernel_has_x32()});
+}
+
 /// Makes `root` the root, and gives up what only the making of the container needed.
 void close_up(StartedContainer& container, const plan::Plan& plan, const mount::Root& root) {
     sys::change_root(root.fd());
     container.workdir = plan.workdir;
-    const plan::SystemCalls& calls = plan.system_calls;
-    container.seccomp_program = sandbox::filter_for({calls.confined, plan.remap_root, calls.allow, calls.deny, sandbox::kernel_has_x32()});
     container.capabilities = plan.capabilities;
     enter_pid_namespace(container);
     sandbox::drop_capabilities(kept_capabilities | plan.capabilities, plan.capabilities);
     sandbox::forbid_new_privileges();
-}
-
-/// Kills a child and waits for its end; false when it is still there after `patience`.
-bool end_child(pid_t child, std::chrono::milliseconds patience) {
-    Fd handle = sys::pidfd_open(child);
-    ::kill(child, SIGKILL);
-    pollfd wait{handle.get(), POLLIN, 0};
-    if (::poll(&wait, 1, static_cast<int>(patience.count())) <= 0) return false;
-    ::waitpid(child, nullptr, __WALL);
-    return true;
 }
 
 }  // namespace
@@ -168,22 +153,20 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     watch.lap("sources");
     Fd staging = mount::make_staging(plan.tmpfs_size);
     Fd lower = mount::staging_directory(staging.get(), "lower");
-    std::string directory_name = printable(image.directory, 4096);
+    container.seccomp_program = filter_of(plan);
     std::optional<ServedImage> served;
     if (!directory && !shared) served.emplace(std::move(image), plan, site, lower.get(), program);
-    mount::EditMeans means;
+    // With a limit on what is written to the root, /tmp has its own.
+    mount::EditMeans means{{}, plan.tmpfs_size == 0 ? staging.get() : -1, [&] { if (served) served->settle(); }};
     // What is kept on disk has these lines from its first run.
     if (served && !disk) means.done = served->prepare_upper(mount::staging_directory(staging.get(), "upper").get(), plan.edits, sources, storage.saved);
     watch.lap("upper");
     // Its owners stay who they are: the caller's files are the caller's in the container.
-    if (directory) sys::move_mount_to(directory.get(), lower.get(), directory_name);
-    if (served) served->finish(staging.get());
+    if (directory) sys::move_mount_to(directory.get(), lower.get(), "the image's directory");
+    if (served) container.server = served->finish(plan, container.seccomp_program, staging.get());
     watch.lap("server");
     mount::Root root = shared ? mount::Root::attach(staging.get(), std::move(shared)) : make_root(container, staging, storage, disk);
     watch.lap("overlay");
-    // With a limit on what is written to the root, /tmp has its own.
-    if (plan.tmpfs_size == 0) means.memory = staging.get();
-    if (served) means.before_reading = [&] { served->settle(); };
     mount::apply_edits(root, plan.edits, sources, means);
     mount::prepare_workdir(root, plan.workdir, plan.workdir_required);
     if (!plan.writable) root.make_read_only();
@@ -240,20 +223,6 @@ void become_task(const StartedContainer& container) {
 void join_container(const StartedContainer& container) {
     enter_container(container);
     become_task(container);
-}
-
-void adopt_orphans(StartedContainer& container) { container.adopts = ::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0; }
-
-bool end_container(const StartedContainer& container, std::chrono::milliseconds patience) {
-    // With the first process the kernel ends all others of its namespace; nobody else is in the container.
-    if (container.init > 0) return end_child(container.init, patience);
-    siginfo_t child{};
-    if (container.adopts && ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD) return true;
-    // A task that made itself undumpable (ssh-agent does) can be recognised only with this.
-    sandbox::raise_capabilities(kept_capabilities);
-    bool ended = sandbox::kill_inhabitants(container.proc.get(), container.user_namespace.get(), patience);
-    sandbox::drop_capabilities(kept_capabilities, container.capabilities);
-    return ended;
 }
 
 }  // namespace berth

@@ -1,5 +1,6 @@
 // Starting a container: the table of contents of what a Plan becomes.
 #pragma once
+#include <linux/capability.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -8,10 +9,14 @@
 
 #include "runtime/base/fd.hh"
 #include "runtime/container_image.hh"
+#include "runtime/mount/program_server.hh"
 #include "runtime/plan/event.hh"
 #include "runtime/plan/plan.hh"
 
 namespace berth {
+
+/// What a server keeps: CAP_SYS_PTRACE, for end_container(). No privilege over the node: any process has it in a user namespace of its own.
+inline constexpr uint64_t kept_capabilities = 1ULL << CAP_SYS_PTRACE;
 
 /// Where a container writes to.
 struct ContainerStorage {
@@ -38,6 +43,7 @@ struct StartedContainer {
     std::vector<OwnNamespace> namespaces;
     pid_t init = -1;  ///< first process of its own pid namespace, a child of the server; -1: none, or a copy made for joining
     bool adopts = false;  ///< see adopt_orphans()
+    mount::ProgramServer server;  ///< of its image's files, when that is another program; none in a copy made for joining
     std::vector<plan::PhaseTime> phases;  ///< of its start; in such a copy those that its server has told
 };
 
@@ -63,6 +69,13 @@ void become_task(const StartedContainer& container);
 /// From here on every process that loses its parent in the container becomes a child of the server, so that end_container() need not look for them. For a
 /// server whose children are the only ones that join.
 void adopt_orphans(StartedContainer& container);
+
+/// Why a container has ended, as told over a connection to its helper, or by what looks after its file server, which has become readable.
+std::string told_end(int connection);
+
+/// Throws Error with told_end() when a container has ended so, which may be why its command ended with `code`: the command may know a moment before anybody
+/// else that its files are gone. For `code` 0 and without a connection (-1) it does nothing.
+void check_end(int connection, int code);
 
 /// Kills every process of the container except the calling one, its server, and waits up to `patience` for their ends. False: some are left.
 bool end_container(const StartedContainer& container, std::chrono::milliseconds patience = std::chrono::seconds(4));

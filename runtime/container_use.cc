@@ -10,6 +10,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/devices.hh"
 #include "runtime/facts.hh"
+#include "runtime/image_flat.hh"
 #include "runtime/plan/mounts.hh"
 #include "runtime/told_plan.hh"
 
@@ -154,6 +155,7 @@ class Use {
         // Each time: a pin may have been lost with the store, and the lease lasts only as long as the container runs.
         if (!out.record.digest.empty()) open_store(start_.site, start_.caller).pin(out.record.digest, state_path());
         plan::Plan plan = plan_for(out, opened);
+        use_flat(opened, out.record.image, plan.identity, start_.caller, start_.site, start_.watch);
         out.connection = start_helper(folder_, name_, plan, std::move(opened.image), start_.site, lock, start_.forked);
     }
 

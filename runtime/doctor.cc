@@ -147,6 +147,10 @@ Finding rdma(const DoctorFacts& facts) {
 std::vector<Finding> examine(const DoctorFacts& facts) {
     std::vector<Finding> out = {kernel(facts), user_namespaces(facts), overlay(facts), fuse(facts),  cgroups(facts), limits(facts),
             programs(facts), site_file(facts),     store(facts),   slurm(facts), gpus(facts),    rdma(facts)};
+    if (!facts.file_server_problem.empty())
+        out.push_back({Verdict::failure, "file server", facts.file_server_problem, "apt install squashfuse, or dnf install squashfuse (EPEL)"});
+    else if (!facts.file_server.empty())
+        out.push_back({Verdict::ok, "file server", cat(facts.file_server, " (mount.engine)"), ""});
     for (const std::string& trouble : facts.event_troubles)
         out.push_back({Verdict::warning, "events", trouble, "make the folders of events.log and events.counters with mode 1777, or leave the keys out"});
     return out;

@@ -49,6 +49,8 @@ struct DoctorFacts {
     std::string pull_program;          ///< its path
     std::string pull_program_problem;  ///< empty: it is there
     std::string site_file_problem;     ///< empty: it is fine, or there is none
+    std::string file_server;           ///< path of squashfuse_ll, where mount.engine asks for it
+    std::string file_server_problem;   ///< why it is not there
     std::vector<std::string> event_troubles;  ///< why events are not written; empty: they are, or none are wanted
     PlaceFacts store;
     SlurmFacts slurm;

@@ -22,6 +22,7 @@
 #include "runtime/event_log.hh"
 #include "runtime/facts.hh"
 #include "runtime/image_source.hh"
+#include "runtime/mount/program_server.hh"
 #include "runtime/mount/root.hh"
 #include "runtime/mount/server.hh"
 #include "runtime/plan/site_file.hh"
@@ -192,6 +193,7 @@ DoctorFacts gather_doctor_facts() {
         site = load_site();
         plan::apply_environment(site, environment_of_this_process());
     });
+    if (site.mount_engine == "squashfuse") out.file_server_problem = problem_of([&] { out.file_server = mount::find_program_server(); });
     out.event_troubles = event_troubles(site, caller_of_this_process());
     out.store = store_facts(site);
     out.slurm = gather_slurm_facts();

@@ -111,6 +111,11 @@ plan::ImageConfig config_of_enroot(const std::string& environment, const std::st
     return out;
 }
 
+squash::Tree tree_of_image_file(int fd, const std::string& path, squash::LayerInfo& info, squash::Extent& place) {
+    place = squash::is_sif(fd) ? squash::find_sif_partition(fd, path) : squash::Extent();
+    return squash::read_tree(fd, path, 0, info, foreign_limits, place);
+}
+
 ContainerImage open_image_file(const std::string& path) {
     std::string shown = printable(path, 4096);
     Fd file = sys::open_file(path, O_RDONLY | O_NONBLOCK);

@@ -1,6 +1,5 @@
 #include "runtime/image_source.hh"
 
-#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,8 +15,9 @@
 #include "runtime/event_cause.hh"
 #include "runtime/facts.hh"
 #include "runtime/image_file.hh"
-#include "runtime/image_unpacked.hh"
+#include "runtime/image_once.hh"
 #include "runtime/image_spelling.hh"
+#include "runtime/image_unpacked.hh"
 #include "runtime/policy_facts.hh"
 #include "runtime/store/file_record.hh"
 
@@ -30,22 +30,7 @@ class Report {
   public:
     explicit Report(const PullWatch& watch) : watch_(watch) {}
 
-    void take(std::string_view bytes) {
-        pending_ += bytes;
-        for (size_t end; (end = pending_.find('\n')) != std::string::npos; pending_.erase(0, end + 1)) line(pending_.substr(0, end));
-    }
-
-    /// The digest; throws the error that was reported.
-    std::string result(int exit_code, const std::string& reference) const {
-        if (!error_.empty()) throw PullError(watch_.failure + error_, error_code_, cause_);
-        if (exit_code != 0 || digest_.empty())
-            throw Error(cat("pulling ", reference, ": berth-pull ended with code ", exit_code, " and no word; run berth pull by hand to see more"));
-        if (fetched_ && watch_.fetched) watch_.fetched({digest_, fetched_->bytes, fetched_->phases});
-        return digest_;
-    }
-
-  private:
-    void line(const std::string& text) {
+    void take(const std::string& text) {
         size_t space = text.find(' ');
         std::string word = text.substr(0, space), rest = space == std::string::npos ? "" : text.substr(space + 1);
         if (word == "image" && plan::is_digest(rest)) digest_ = rest;
@@ -60,6 +45,16 @@ class Report {
         }
     }
 
+    /// The digest; throws the error that was reported.
+    std::string result(int exit_code, const std::string& reference) const {
+        if (!error_.empty()) throw PullError(watch_.failure + error_, error_code_, cause_);
+        if (exit_code != 0 || digest_.empty())
+            throw Error(cat("pulling ", reference, ": berth-pull ended with code ", exit_code, " and no word; run berth pull by hand to see more"));
+        if (fetched_ && watch_.fetched) watch_.fetched({digest_, fetched_->bytes, fetched_->phases});
+        return digest_;
+    }
+
+  private:
     /// BYTES PHASE=MICROSECONDS ...
     void take_fetched(const std::string& text) {
         PullResult result;
@@ -70,24 +65,14 @@ class Report {
     const PullWatch& watch_;
     std::optional<PullResult> fetched_;
     plan::Cause cause_ = plan::Cause::image;
-    std::string pending_, digest_, error_;
+    std::string digest_, error_;
     int error_code_ = exit_failure;
 };
 
-/// Reads the pull's report until its end while looking after the watch's descriptor.
 std::string reported(Child& child, const plan::Reference& reference, const PullWatch& watch) {
     Report report(watch);
-    pollfd waiting[2] = {{child.output(), POLLIN, 0}, {watch.descriptor, POLLIN, 0}};
-    for (;;) {
-        if (::poll(waiting, 2, -1) < 0 && errno != EINTR) throw SysError("waiting for a pull");
-        if (waiting[1].revents != 0) watch.ready();
-        if (waiting[0].revents == 0) continue;
-        char buffer[4096];
-        ssize_t got = ::read(child.output(), buffer, sizeof buffer);
-        if (got < 0 && errno != EINTR) throw SysError("reading the report of a pull");
-        if (got == 0) return report.result(child.wait(), reference.text());
-        if (got > 0) report.take({buffer, static_cast<size_t>(got)});
-    }
+    read_lines(child, watch, [&](const std::string& line) { report.take(line); });
+    return report.result(child.wait(), reference.text());
 }
 
 std::string pulled(const plan::Reference& reference, const std::vector<std::string>& arguments, const store::Store& store, const PullWatch& watch,
@@ -175,7 +160,7 @@ void remember_tag(const plan::Reference& tag, const std::string& digest, const p
 /// The image in the form that the site wants it served from.
 OpenedImage for_engine(OpenedImage opened, const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
     if (site.mount_engine == "unpack" && opened.image.directory.empty())
-        use_unpacked(opened.image, opened.digest, open_store(site, caller), cat("image ", printable(text, 1024)), watch);
+        use_unpacked(opened, open_store(site, caller), cat("image ", printable(text, 1024)), watch);
     return opened;
 }
 

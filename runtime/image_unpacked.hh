@@ -2,14 +2,13 @@
 #pragma once
 #include <string>
 
-#include "runtime/container_image.hh"
 #include "runtime/image_source.hh"
 #include "runtime/store/store.hh"
 
 namespace berth {
 
-/// Makes `image` the directory in `store` that it is unpacked in, and unpacks it there first if nobody has: one process does it while the others wait. `digest`
-/// is of its manifest, empty for a file; `what` names it in messages. Throws Error.
-void use_unpacked(ContainerImage& image, const std::string& digest, const store::Store& store, const std::string& what, const PullWatch& watch);
+/// Makes `opened` the directory in `store` that it is unpacked in, and unpacks it there first if nobody has: one process does it while the others wait. `what`
+/// names it in messages. Throws Error.
+void use_unpacked(OpenedImage& opened, const store::Store& store, const std::string& what, const PullWatch& watch);
 
 }  // namespace berth

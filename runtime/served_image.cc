@@ -15,6 +15,7 @@
 #include "runtime/mount/upper_layer.hh"
 #include "runtime/sandbox/capabilities.hh"
 #include "runtime/sandbox/processes.hh"
+#include "runtime/sandbox/seccomp.hh"
 #include "runtime/squash/data.hh"
 #include "runtime/squash/find.hh"
 
@@ -34,6 +35,17 @@ mount::ServerOptions server_options(const plan::Plan& plan, const plan::Site& si
         sandbox::forbid_new_privileges();
     };
     return options;
+}
+
+/// By the program that the image says. What it may do is what a task may.
+mount::ProgramServer start_other_server(const plan::Plan& plan, const FlatImage& flat, const std::string& filter, int staging) {
+    mount::ProgramServerOptions options{plan.identity.inside_uid, plan.identity.inside_gid, flat.file.get(), flat.offset, {}};
+    options.confine = [&] {
+        sandbox::drop_capabilities();
+        sandbox::forbid_new_privileges();
+        sandbox::install_filter(filter);
+    };
+    return mount::start_program_server(flat.program, options, staging, "lower");
 }
 
 /// The inode of a regular file; 0 when the path leads to none.
@@ -74,12 +86,13 @@ std::string content_of(squash::DataReader& reader, const squash::FileData& data,
 }  // namespace
 
 ServedImage::ServedImage(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site, int lower, const std::string& program)
-    : index_(std::make_shared<const squash::Index>(std::move(image.index))),
-      layers_(std::move(image.layers)),
-      program_(program_at(*index_, plan, program)),
-      inode_(file_at(*index_, program_)),
-      preload_(inode_ != 0 ? std::make_shared<mount::Preload>(inode_) : nullptr),
-      server_(mount::start_server(index_, layers_, server_options(plan, site, preload_), lower)) {}
+    : index_(std::make_shared<const squash::Index>(std::move(image.index))), layers_(std::move(image.layers)), flat_(std::move(image.flat)) {
+    if (flat_.file) return;
+    program_ = program_at(*index_, plan, program);
+    inode_ = file_at(*index_, program_);
+    if (inode_ != 0) preload_ = std::make_shared<mount::Preload>(inode_);
+    server_.emplace(mount::start_server(index_, layers_, server_options(plan, site, preload_), lower));
+}
 
 void ServedImage::settle() {
     if (std::exchange(preloading_, false)) preload_->wait();
@@ -93,9 +106,11 @@ std::set<size_t> ServedImage::prepare_upper(int upper, const std::vector<plan::E
     return std::move(layer.done);
 }
 
-void ServedImage::finish(int staging) {
-    server_.finish();
+mount::ProgramServer ServedImage::finish(const plan::Plan& plan, const std::string& filter, int staging) {
+    if (flat_.file) return start_other_server(plan, flat_, filter, staging);
+    server_->finish();
     begin_preload(mount::staging_directory(staging, "lower").get());
+    return {};
 }
 
 /// This process is the first to look anything up.

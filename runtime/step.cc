@@ -93,7 +93,8 @@ void serve_container(StepTasks& tasks, const plan::StepRequest& request, StepCon
         }
     } catch (const Error& error) {
         event.failed(plan::Cause::killed, error.what());
-        // Those that run already end here; those that wait are told.
+        // Those that run already end here, and slurmstepd says why; those that wait are told.
+        tasks.say_at_end(error.what());
         container.end(false);
         tasks.watch(-1);
         serve_failure(tasks, error);

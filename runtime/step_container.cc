@@ -18,6 +18,7 @@
 #include "runtime/devices.hh"
 #include "runtime/entrypoint.hh"
 #include "runtime/facts.hh"
+#include "runtime/image_flat.hh"
 #include "runtime/plan/job_environment.hh"
 #include "runtime/slurm_client.hh"
 #include "runtime/step_save.hh"
@@ -147,7 +148,9 @@ class OwnContainer : public StepContainer {
         storage.saved = saver_.has_value();
         start.event->lap("plan");
         start.event->stage(plan::Cause::container);
+        use_flat(opened, start.wanted.image, plan_.identity, start.caller, start.site, start.watch);
         container_ = start_container(plan_, std::move(opened.image), start.site, storage, start.step.program);
+        start.tasks.watch(container_.server.end.get());
         start.event->laps(container_.phases);
         kept_ = start.wanted.env;
         entrypoint_ = changes_of_entrypoint(start, container_, plan_.entrypoint, plan::environment_changes(plan_.environment, entrypoint_environment(start)));

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "runtime/base/error.hh"
+#include "runtime/container_start.hh"
 
 namespace berth {
 
@@ -108,7 +109,7 @@ bool StepTasks::poll(const std::function<void(Task&, int)>& action) {
         if (errno == EINTR) return true;
         throw SysError("waiting for the tasks of the step");
     }
-    if (entries[2].revents != 0) throw Error("the container has ended: it was removed by force, or its helper was killed");
+    if (entries[2].revents != 0) throw Error(told_end(life_line_));
     size_t position = 2;
     for (Task& task : tasks_) {
         int events = entries[++position].revents;

@@ -33,7 +33,7 @@ class StepTasks {
     /// Also answers those who connect to `listener`: other steps that join the container, which may ask again and stay connected.
     void listen(Fd listener) { listener_ = std::move(listener); }
 
-    /// A descriptor (-1: none) whose end means that the container has gone: serve() throws then.
+    /// A connection (-1: none) whose end, or something that comes over it, means that the container has gone: serve() throws then, see told_end().
     void watch(int life_line) { life_line_ = life_line; }
 
     /// How many tasks have been let into the container.

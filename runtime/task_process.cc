@@ -204,12 +204,12 @@ void pass_on(const Task& task, const signalfd_siginfo& signal) {
     if (task.terminal || signal.ssi_code <= 0) ::kill(task.pid, number);
 }
 
-int lost(const Task& task) {
+int lost(const Task& task, int connection) {
     // With the container its processes end: one that has ended by itself at the same time keeps its code.
     if (auto code = ended(task)) return *code;
     ::kill(task.pid, SIGKILL);
     ::waitpid(task.pid, nullptr, 0);
-    throw Error("the container has ended: it was removed by force, or its helper was killed");
+    throw Error(told_end(connection));
 }
 
 }  // namespace
@@ -228,7 +228,7 @@ int attend_task(const Task& task, const sigset_t& watched, int connection) {
         waiting.push_back({connection, POLLIN, 0});
         ::poll(waiting.data(), waiting.size(), -1);
         if (task.terminal) task.terminal->move(waiting);
-        if (is_over(connection)) return lost(task);
+        if (is_over(connection)) return lost(task, connection);
         signalfd_siginfo signal{};
         while (::read(signals.get(), &signal, sizeof signal) == sizeof signal) pass_on(task, signal);
     }

@@ -30,8 +30,8 @@ struct Task {
 Task start_task(const StartedContainer& container, const std::vector<std::string>& command, const std::vector<std::string>& environment, bool terminal = false);
 
 /// Passes the `watched` signals (which are blocked) on to the command until it ends; returns its exit code as a shell would. Stops when the command is stopped
-/// as a shell's job is. Reaps all children of this process. When `connection` (-1: none) is closed by its other end, the container has gone: the command is
-/// killed, and Error is thrown.
+/// as a shell's job is. Reaps all children of this process. When `connection` (-1: none) is closed by its other end, or something comes over it, the
+/// container has gone: the command is killed, and Error is thrown.
 int attend_task(const Task& task, const sigset_t& watched, int connection = -1);
 
 }  // namespace berth

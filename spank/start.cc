@@ -10,6 +10,7 @@
 #include <exception>
 
 #include "runtime/base/channel.hh"
+#include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/messages.hh"
 #include "spank/helper.hh"
@@ -146,6 +147,23 @@ void follow_save() {
     step().socket.reset();
 }
 
+constexpr int last_word_ms = 300;
+
+/// What the helper said when it ended the container itself, because its files were gone. Never waits for it.
+void show_last_word(int socket) {
+    try {
+        Inbox inbox;
+        if (inbox.read(socket) != Inbox::Status::message) return;
+        Message message = inbox.take().message;
+        if (!plan::is(message, plan::MessageType::progress)) return;
+        slurm_spank_log("berth: %s: %s", node_name().c_str(), message.value("text").c_str());
+        // Over another connection srun hears of a task that was killed, and listens no more.
+        poll(nullptr, 0, last_word_ms);
+    } catch (const Error&) {
+        // It was cut short; that the tasks were killed is known to everybody.
+    }
+}
+
 /// The owner of the user's folder in /run when the job has left its mark there; nothing otherwise. Root follows no link of the user's.
 std::optional<HelperIdentity> owner_of_mark(uid_t uid, uint32_t job) {
     Fd folder(open(("/run/berth/" + std::to_string(uid)).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -190,6 +208,7 @@ void watch_task(spank_t spank) {
 void task_ended(spank_t spank) {
     if (!step().helper || ++step().ended_tasks < item<uint32_t>(spank, S_JOB_LOCAL_TASK_COUNT)) return;
     if (step().saves && step().socket) follow_save();
+    if (step().socket) show_last_word(step().socket.get());
     let_helper_go();
 }
 

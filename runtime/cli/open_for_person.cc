@@ -5,10 +5,15 @@
 #include "runtime/base/end_signals.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/image_flat.hh"
 
 namespace berth::cli {
 
-OpenedImage open_for_person(const RunOptions& options, const plan::Caller& caller, const plan::Site& site, StartEvent* event) {
+namespace {
+
+/// Calls `action` with a watch that shows what goes on, and that a signal ends.
+template <typename Action>
+auto watched(const RunOptions& options, StartEvent* event, Action action) {
     EndSignals signals;
     PullWatch watch;
     watch.bars = !options.quiet;
@@ -18,7 +23,18 @@ OpenedImage open_for_person(const RunOptions& options, const plan::Caller& calle
     watch.ready = [&] {
         if (int signal = signals.take()) throw Error(cat("pulling image ", printable(options.request.image, 1024), ": interrupted"), 128 + signal);
     };
-    return open_image(options.request.image, caller, site, watch);
+    return action(watch);
+}
+
+}  // namespace
+
+OpenedImage open_for_person(const RunOptions& options, const plan::Caller& caller, const plan::Site& site, StartEvent* event) {
+    return watched(options, event, [&](const PullWatch& watch) { return open_image(options.request.image, caller, site, watch); });
+}
+
+void use_flat_for_person(OpenedImage& opened, const RunOptions& options, const plan::Plan& plan, const plan::Caller& caller, const plan::Site& site) {
+    if (site.mount_engine != "squashfuse") return;
+    watched(options, nullptr, [&](const PullWatch& watch) { use_flat(opened, options.request.image, plan.identity, caller, site, watch); });
 }
 
 }  // namespace berth::cli

@@ -2,6 +2,7 @@
 #pragma once
 #include "runtime/cli/run_options.hh"
 #include "runtime/image_source.hh"
+#include "runtime/plan/plan.hh"
 #include "runtime/start_event.hh"
 
 namespace berth::cli {
@@ -10,5 +11,8 @@ namespace berth::cli {
 /// they come out as an Error with the exit code that a shell has for them.
 /// `event` is told of what was pulled.
 OpenedImage open_for_person(const RunOptions& options, const plan::Caller& caller, const plan::Site& site, StartEvent* event = nullptr);
+
+/// As use_flat, in the same way.
+void use_flat_for_person(OpenedImage& opened, const RunOptions& options, const plan::Plan& plan, const plan::Caller& caller, const plan::Site& site);
 
 }  // namespace berth::cli

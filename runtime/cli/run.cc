@@ -46,6 +46,23 @@ std::unique_ptr<Saver> make_saver(const RunOptions& options, const OpenedImage& 
     return std::make_unique<Saver>(record, "of " + record.image, opened.digest.empty() ? "" : open_store(site, caller).path(), options.save);
 }
 
+/// Returns the command's exit code. When the container's file server ends before it, the rest of the container ends here as well.
+int run_command(const StartedContainer& container, const plan::Plan& plan, const RunOptions& options, const sigset_t& watched, StartEvent& event) {
+    try {
+        int code = 0;
+        {
+            Task command = start_task(container, plan.command, task_environment(plan, options), options.terminal);
+            event.started();
+            code = attend_task(command, watched, container.server.end.get());
+        }
+        check_end(container.server.end.get(), code);
+        return code;
+    } catch (const Error&) {
+        end_container(container);
+        throw;
+    }
+}
+
 /// The table of contents of a run.
 int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Caller& caller, StartEvent& event) {
     event.stage(plan::Cause::image);
@@ -60,6 +77,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
     if (wants_plan(environment_with(options.set))) tell_plan(decided, opened.digest, show_note);
     event.lap("plan");
     event.stage(plan::Cause::container);
+    use_flat_for_person(opened, options, decided, caller, site);
 
     sigset_t watched = forwarded_signals();
     ::sigprocmask(SIG_BLOCK, &watched, nullptr);
@@ -69,12 +87,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
     StartedContainer container = start_container(decided, std::move(opened.image), site, storage, decided.command.at(0));
     event.laps(container.phases);
     adopt_orphans(container);
-    int code = 0;
-    {
-        Task command = start_task(container, decided.command, task_environment(decided, options), options.terminal);
-        event.started();
-        code = attend_task(command, watched);
-    }
+    int code = run_command(container, decided, options, watched, event);
     event.lap("command");
     end_container(container);
     event.lap("end");

@@ -8,7 +8,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
-#include <sys/mount.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -24,6 +23,7 @@
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/mount/fuse_mount.hh"
 #include "runtime/mount/operations.hh"
 
 namespace berth::mount {
@@ -109,18 +109,8 @@ std::vector<int> taken_over(std::vector<int> kept) {
     return kept;
 }
 
-Fd open_device() {
-    Fd fd(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
-    if (fd) return fd;
-    int number = errno;
-    const char* hint = number == EACCES || number == EPERM ? "; its mode must be 0666 (chmod 666 /dev/fuse, or the udev rules of the fuse3 package)"
-                       : number == ENOENT || number == ENODEV || number == ENXIO ? "; load the kernel module (modprobe fuse), or set mount.engine to \"unpack\""
-                                                                                 : "";
-    throw Error(cat("opening /dev/fuse to serve the image: ", reason(number), hint));
-}
-
 Fd clone_device(int device) {
-    Fd fd = open_device();
+    Fd fd = open_fuse_device();
     auto source = static_cast<uint32_t>(device);
     if (::ioctl(fd.get(), FUSE_DEV_IOC_CLONE, &source) != 0) throw SysError("cloning the connection of the file server");
     return fd;
@@ -147,18 +137,6 @@ Session make_session(Served& served, Fd device) {
         throw Error("starting the file server: libfuse refused the session");
     device.release();
     return session;
-}
-
-void attach(int device, const ServerOptions& options, int mount_point) {
-    std::vector<sys::MountOption> settings = {{"source", "berth"},
-                                              {"fd", cat(device)},
-                                              {"rootmode", "40000"},
-                                              {"user_id", cat(options.uid)},
-                                              {"group_id", cat(options.gid)},
-                                              {"allow_other", "", true},
-                                              {"default_permissions", "", true}};
-    Fd mount = sys::new_mount("fuse", settings, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-    sys::move_mount_to(mount.get(), mount_point, "the image");
 }
 
 /// Answers requests that come over `device` until the mount has gone.
@@ -226,10 +204,10 @@ void serve(Start& start) {
     Served served{*start.index, squash::DataReader(std::move(layers), about, start.options.cache_bytes), start.options.uid,
                   start.options.gid, {}, start.options.preload};
 
-    Fd device = open_device();
+    Fd device = open_fuse_device();
     int first = device.get();
     Session session = make_session(served, std::move(device));
-    attach(first, start.options, mount_point.get());
+    attach_fuse(first, start.options.uid, start.options.gid, mount_point.get());
     mount_point.reset();
     std::vector<Fd> clones;
     for (unsigned i = 1; i < server_threads(start.options.threads, usable_cpus()); ++i) clones.push_back(clone_device(first));
@@ -262,13 +240,7 @@ unsigned server_threads(unsigned configured, unsigned cpus) {
     return configured != 0 ? configured : std::clamp(cpus, 1U, thread_limit);
 }
 
-void try_fuse(uid_t uid, gid_t gid, int mount_point) {
-    ServerOptions options;
-    options.uid = uid;
-    options.gid = gid;
-    Fd device = open_device();
-    attach(device.get(), options, mount_point);
-}
+void try_fuse(uid_t uid, gid_t gid, int mount_point) { attach_fuse(open_fuse_device().get(), uid, gid, mount_point); }
 
 ServerStart start_server(std::shared_ptr<const squash::Index> index, const std::vector<Fd>& layers, const ServerOptions& options, int mount_point) {
     // `layers` has the descriptors in this thread's table; the server owns its copies of them in its own.

@@ -186,7 +186,7 @@ const std::map<std::string, Key>& keys() {
         {"mount.cache_size", size_key(&Site::cache_bytes)},
         {"security.mask", flag_key(&Site::mask)},
         {"mount.volumes", word_key(&Site::volumes, {"none", "tmpfs"})},
-        {"mount.engine", word_key(&Site::mount_engine, {"berth", "unpack"})},
+        {"mount.engine", word_key(&Site::mount_engine, {"berth", "squashfuse", "unpack"})},
         {"mount.threads", number_key(&Site::server_threads, 0, 256)},
     };
     return all;

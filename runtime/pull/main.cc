@@ -22,6 +22,7 @@
 #include "runtime/pull/cdi_command.hh"
 #include "runtime/pull/deadline.hh"
 #include "runtime/pull/daemons.hh"
+#include "runtime/pull/flat.hh"
 #include "runtime/pull/import.hh"
 #include "runtime/pull/login.hh"
 #include "runtime/pull/output.hh"
@@ -160,8 +161,8 @@ int reporting_errors(const char* word, const std::function<int()>& work) {
 }
 
 /// The commands of `berth` that need what only this program is linked with: they come as the first word.
-int run_command(int argc, char** argv, int (*command)(int, char**)) {
-    prepare_process({});
+int run_command(int argc, char** argv, int (*command)(int, char**), const pull::OutputOptions& output = {}) {
+    prepare_process(output);
     return reporting_errors(argv[1], [&] { return command(argc - 1, argv + 1); });
 }
 
@@ -173,6 +174,7 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "cdi") == 0) return run_command(argc, argv, pull::cdi_command);
     if (argc > 1 && std::strcmp(argv[1], "agree") == 0) return run_command(argc, argv, pull::agree_command);
     if (argc > 1 && std::strcmp(argv[1], "verify") == 0) return run_command(argc, argv, pull::verify_command);
+    if (argc > 1 && std::strcmp(argv[1], "flatten") == 0) return run_command(argc, argv, pull::flatten_command, {.report = true});
     Arguments arguments;
     CommandLine line("Brings an image into a store of berth.", "berth-pull");
     line.version(cat("berth-pull " BERTH_VERSION ", gzip by ", image::name_of(image::best_gzip_engine())));

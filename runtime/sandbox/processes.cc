@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <functional>
 #include <memory>
@@ -115,9 +116,10 @@ bool kill_all(int proc, const Belongs& belongs, std::chrono::milliseconds patien
 
 }  // namespace
 
-bool kill_inhabitants(int proc, int user_namespace, std::chrono::milliseconds patience) {
+bool kill_inhabitants(int proc, int user_namespace, std::chrono::milliseconds patience, const std::vector<pid_t>& spared) {
     ino_t inode = sys::stat_of(user_namespace, "the user namespace").st_ino;
-    return kill_all(proc, [&](pid_t pid) { return lives_in(proc, pid, inode); }, patience);
+    auto belongs = [&](pid_t pid) { return std::find(spared.begin(), spared.end(), pid) == spared.end() && lives_in(proc, pid, inode); };
+    return kill_all(proc, belongs, patience);
 }
 
 bool kill_users_of_root(int proc, const std::string& source, std::chrono::milliseconds patience) {

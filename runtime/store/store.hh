@@ -49,7 +49,7 @@ class NewFile {
 
 /// Layout: layers/<hex of diff_id>.zstd.sqfs, images/<hex of manifest digest>/{manifest.json,config.json,index},
 /// lists/<hex of image index digest>.<architecture>, refs/<registry>/<name>/:<tag>, leases/<hex of manifest digest>,
-/// pins/<hex of manifest digest>.<anything>, unpacked/<hex of manifest digest or of another key>/rootfs/, locks/, tmp/.
+/// pins/<hex of manifest digest>.<anything>, unpacked/<hex of manifest digest or of another key>{/rootfs/,.<uid>.<gid>.sqfs}, locks/, tmp/.
 /// Digests given to the functions are checked; objects are opened below the store's directory without following symlinks.
 class Store {
   public:

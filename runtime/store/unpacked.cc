@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 
@@ -22,6 +23,18 @@ namespace {
 constexpr const char* rootfs = "rootfs";
 
 std::string path_of(const Store& store, const std::string& digest) { return cat(store.path(), "/unpacked/", hex_of(digest), "/", rootfs); }
+
+std::string flat_name(const std::string& digest, const FlatOwner& owner) { return cat(hex_of(digest), ".", owner.uid, ".", owner.gid, ".sqfs"); }
+
+/// Moves an object of the folder unpacked/ away and removes it there: it is gone at once, or not at all.
+void remove_object(const Store& store, int unpacked, const std::string& name) {
+    Fd tmp = store.directory("tmp");
+    std::string scratch = scratch_name();
+    if (::renameat(unpacked, name.c_str(), tmp.get(), scratch.c_str()) == 0)
+        remove_scratch(tmp.get(), scratch);
+    else if (errno != ENOENT)
+        throw SysError(cat("removing ", printable(store.path(), 4096), "/unpacked/", printable(name)));
+}
 
 }  // namespace
 
@@ -45,19 +58,35 @@ std::string add_unpacked(const Store& store, const std::string& digest, const st
     return path_of(store, digest);
 }
 
+Fd open_flat(const Store& store, const std::string& digest, const FlatOwner& owner) {
+    return sys::open_if_exists(store.directory("unpacked").get(), flat_name(digest, owner), O_RDONLY | O_NOFOLLOW);
+}
+
+Fd add_flat(const Store& store, const std::string& digest, const FlatOwner& owner, const std::function<void(const std::string& path)>& write) {
+    Fd tmp = store.directory("tmp"), unpacked = store.directory("unpacked");
+    std::string folder = cat(store.path(), "/tmp"), name = flat_name(digest, owner);
+    Scratch scratch(tmp.get(), folder);
+    write(cat(folder, "/", scratch.name(), "/", name));
+    Fd file = sys::open_beneath(scratch.fd(), name, O_RDONLY);
+    // A name that is there after a crash of the node must be of a whole file.
+    if (::fsync(file.get()) != 0 || ::renameat(scratch.fd(), name.c_str(), unpacked.get(), name.c_str()) != 0 || ::fsync(unpacked.get()) != 0)
+        throw SysError(cat("publishing ", printable(cat(store.path(), "/unpacked/", name), 4096)));
+    return file;
+}
+
 void remove_unpacked(const Store& store, const std::string& digest) {
-    Fd tmp = store.directory("tmp");
-    std::string scratch = scratch_name();
-    if (::renameat(store.directory("unpacked").get(), hex_of(digest).c_str(), tmp.get(), scratch.c_str()) == 0)
-        remove_scratch(tmp.get(), scratch);
-    else if (errno != ENOENT)
-        throw SysError(cat("removing ", printable(path_of(store, digest), 4096)));
+    Fd unpacked = store.directory("unpacked");
+    std::string hex = hex_of(digest);
+    for (const std::string& name : names_in(unpacked.get()))
+        if (name == hex || name.starts_with(hex + ".")) remove_object(store, unpacked.get(), name);
 }
 
 std::vector<std::string> unpacked_digests(const Store& store) {
     std::vector<std::string> out;
     for (const std::string& name : names_in(store.directory("unpacked").get()))
-        if (plan::is_digest("sha256:" + name)) out.push_back("sha256:" + name);
+        if (std::string digest = "sha256:" + name.substr(0, name.find('.')); plan::is_digest(digest)) out.push_back(digest);
+    std::sort(out.begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
     return out;
 }
 

@@ -1,5 +1,8 @@
-// Images that lie unpacked in the store: unpacked/<hex>/rootfs, where <hex> is of the manifest's digest, or of another key for an image file.
+// Images that lie in the store in another form: unpacked/<hex>/rootfs, or as one squashfs file in unpacked/<hex>.<uid>.<gid>.sqfs, where <hex> is of the
+// manifest's digest, or of another key for an image file.
 #pragma once
+#include <sys/types.h>
+
 #include <functional>
 #include <string>
 
@@ -13,10 +16,22 @@ std::string unpacked_path(const Store& store, const std::string& digest);
 /// Has `fill` write the root file system into an empty directory, and publishes it whole, by a rename; returns its path. Whoever was quicker wins.
 std::string add_unpacked(const Store& store, const std::string& digest, const std::function<void(int directory)>& fill);
 
-/// Removes it; nothing when it is not here. For collect(), which holds the claim.
+/// The owner of all that is in a flat file.
+struct FlatOwner {
+    uid_t uid = 0;
+    gid_t gid = 0;
+};
+
+/// The image of `digest` as one file, open for reading; empty when it is not here. Hold a lease as for unpacked_path().
+Fd open_flat(const Store& store, const std::string& digest, const FlatOwner& owner);
+
+/// Has `write` make the file at the path that it is given, in an empty directory, and publishes it whole, by a rename; the result is open for reading.
+Fd add_flat(const Store& store, const std::string& digest, const FlatOwner& owner, const std::function<void(const std::string& path)>& write);
+
+/// Removes all forms of it; nothing when there is none. For collect(), which holds the claim.
 void remove_unpacked(const Store& store, const std::string& digest);
 
-/// The keys of all, as digests.
+/// The keys of all that is there in some form, as digests.
 std::vector<std::string> unpacked_digests(const Store& store);
 
 /// A key for the file behind `fd`, in the form of a digest: another one when the file is another one or was changed.

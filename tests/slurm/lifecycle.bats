@@ -7,10 +7,10 @@ setup() {
   cancel_everything
 }
 
-# A step that runs until it is ended; returns when its tasks run.
+# A step that runs until it is ended, with the settings that are given; returns when its tasks run.
 start_long_step() {
   in_home 'rm -f started'
-  in_home "srun -w n1 -n2 --container-image=$image --container-mounts=/home/alice sh -c 'touch /home/alice/started; sleep 600'" \
+  in_home "$* srun -w n1 -n2 --container-image=$image --container-mounts=/home/alice sh -c 'touch /home/alice/started; sleep 600'" \
     > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
   step=$!
   wait_until 20 alice test -e started
@@ -73,6 +73,18 @@ a_pull_runs() {
   cancel_everything
   wait_until 30 "$box" status
   run -0 contained true
+}
+
+@test "kill -9 of squashfuse_ll, where mount.engine asks for it, ends the step with a line about it and leaves nothing" {
+  start_long_step BERTH_MOUNT_ENGINE=squashfuse
+  local pid
+  for pid in $(box_processes); do
+    [[ $(cat "/proc/$pid/comm") != squashfuse_ll ]] || kill -9 "$pid"
+  done
+  expect_step_failed
+  [[ $(< "$BATS_TEST_TMPDIR/out") == *"berth: n1: the file server squashfuse_ll of the container was ended by signal 9 (Killed)"* ]] ||
+    fail "$(< "$BATS_TEST_TMPDIR/out")"
+  expect_no_leftovers
 }
 
 @test "kill -9 of the helper never leaves a task hanging that reads the image" {

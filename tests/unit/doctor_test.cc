@@ -57,6 +57,7 @@ TEST_CASE("doctor: what fails is a failure with its reason and an advice", "[doc
         {"overlay", "not permitted", [](DoctorFacts& facts) { facts.overlay = "mounting overlay: Operation not permitted"; }},
         {"FUSE", "/dev/fuse", [](DoctorFacts& facts) { facts.fuse = "opening /dev/fuse to serve the image: Permission denied"; }},
         {"programs", "berth-pull", [](DoctorFacts& facts) { facts.pull_program_problem = "finding the program berth-pull: no"; }},
+        {"file server", "squashfuse_ll", [](DoctorFacts& facts) { facts.file_server_problem = "finding the program squashfuse_ll: no"; }},
         {"site file", "berth.conf:3:1", [](DoctorFacts& facts) { facts.site_file_problem = "/etc/berth/berth.conf:3:1: unknown key stroe"; }},
         {"store", "not writable", [](DoctorFacts& facts) { facts.store.problem = "opening the store /x: not writable"; }},
         {"Slurm", "not loaded by /etc/slurm/plugstack.conf",

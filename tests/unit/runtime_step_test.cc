@@ -83,6 +83,19 @@ TEST_CASE("step: the end of the step's socket is seen while and between tasks", 
     CHECK_FALSE(tasks.serve(echo));
 }
 
+TEST_CASE("step: the end of the container ends the service, with the reason that is told", "[step]") {
+    auto [plugin, helper] = make_channel();
+    auto [server, watched] = make_channel();
+    StepTasks tasks(std::move(helper));
+    tasks.watch(watched.get());
+    FakeTask zero(plugin.get(), 0);
+    CHECK(tasks.serve(echo));
+    bool told = GENERATE(true, false);
+    if (told) send_message(server.get(), plan::encode(plan::Failure{"the file server has gone"}));
+    server.reset();
+    CHECK_THROWS_WITH(tasks.serve(echo), told ? "the file server has gone" : "the container has ended: it was removed by force, or its helper was killed");
+}
+
 TEST_CASE("step: progress goes to one task, also when it comes before any", "[step]") {
     auto [plugin, helper] = make_channel();
     StepTasks tasks(std::move(helper));

@@ -46,9 +46,9 @@ struct Scene {
         writer.finish();
     }
     ContainerImage use(const PullWatch& watch = {}) const {
-        ContainerImage image = open_image_file(path);
-        use_unpacked(image, "", store, "image x", watch);
-        return image;
+        OpenedImage opened{open_image_file(path), {}};
+        use_unpacked(opened, store, "image x", watch);
+        return std::move(opened.image);
     }
     size_t count(const std::string& name) const {
         return static_cast<size_t>(std::distance(fs::directory_iterator(cat(store.path(), "/", name)), fs::directory_iterator()));
@@ -107,6 +107,32 @@ TEST_CASE("what was unpacked is removed when nobody has used it for long, and no
     CHECK(scene.count("unpacked") == 0);
     CHECK(scene.count("tmp") == 0);
     CHECK(scene.count("leases") == 0);
+}
+
+TEST_CASE("an image as one file is there whole, for one owner, and goes as an unpacked one does", "[unpack]") {
+    Scene scene;
+    Fd image = sys::open_file(scene.path, O_RDONLY);
+    std::string key = store::file_key(image.get());
+    auto write = [](const std::string& path) { sys::write_all(sys::open_file(path, O_WRONLY | O_CREAT, 0600).get(), "flat", "x"); };
+    {
+        Fd lease = scene.store.lease(key);
+        CHECK_FALSE(store::open_flat(scene.store, key, {1, 2}));
+        CHECK_THROWS(store::add_flat(scene.store, key, {1, 2}, [](const std::string&) { throw Error("interrupted"); }));
+        CHECK(scene.count("unpacked") == 0);
+        CHECK(sys::read_all(store::add_flat(scene.store, key, {1, 2}, write).get(), 10, "x") == "flat");
+        CHECK(sys::read_all(store::open_flat(scene.store, key, {1, 2}).get(), 10, "x") == "flat");
+        CHECK_FALSE(store::open_flat(scene.store, key, {0, 2}));
+        store::add_flat(scene.store, key, {0, 0}, write);
+        scene.use();
+        CHECK(scene.count("unpacked") == 3);
+        CHECK(store::unpacked_digests(scene.store) == std::vector<std::string>{key});
+        scene.age(6);
+        store::collect(scene.store, {.bytes = 0, .age = 5 * 24 * 3600}, false, true);
+        CHECK(scene.count("unpacked") == 3);
+    }
+    store::collect(scene.store, {.bytes = 0, .age = 5 * 24 * 3600}, false, true);
+    CHECK(scene.count("unpacked") == 0);
+    CHECK(scene.count("tmp") == 0);
 }
 
 TEST_CASE("whoever is killed while unpacking leaves nothing that counts", "[unpack]") {
