@@ -84,9 +84,10 @@ TEST_CASE("plugin: Pyxis' words of plugstack.conf", "[spank]") {
 TEST_CASE("plugin: the run directory is made once, with its owner and mode", "[spank]") {
     Run run;
     uid_t user = geteuid() == 0 ? 12345 : geteuid();
-    umask(077);
+    mode_t before = umask(077);
     make_run_directory(run.fd.get(), user, getegid());
     make_run_directory(run.fd.get(), user, getegid());
+    umask(before);
     CHECK((run.info("berth").st_mode & 07777) == 0755);
     CHECK(run.info("berth").st_uid == geteuid());
     auto mine = run.info("berth/" + std::to_string(user));
