@@ -8,6 +8,7 @@ Random moments come from a fixed seed. Prints what differs and exits with 1 when
 """
 import argparse
 import collections
+import contextlib
 import os
 import pathlib
 import random
@@ -69,6 +70,12 @@ def settled(measure):
         before = now
 
 
+def kill(pid):
+    """It may have ended by itself by now."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
 class Run:
     """`berth run` outside of Slurm."""
 
@@ -98,7 +105,7 @@ class Run:
         if victim == "command -9":
             for pid, parent, _, _ in processes():
                 if parent == process.pid:
-                    os.kill(pid, signal.SIGKILL)
+                    kill(pid)
             time.sleep(0.02)
         process.send_signal(signal.SIGTERM if victim == "berth -15" else signal.SIGKILL)
         process.wait(timeout=PATIENCE)
@@ -144,10 +151,7 @@ class Slurm:
         if victim in marks:
             for pid, _, _, command in processes():
                 if marks[victim] in command and "soak.py" not in command and "srun" not in command:
-                    try:
-                        os.kill(pid, signal.SIGKILL)
-                    except ProcessLookupError:
-                        pass
+                    kill(pid)
             time.sleep(0.2)
         if victim != "time limit":
             self.inside("scancel", "-n", "soak")
