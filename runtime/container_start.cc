@@ -174,8 +174,8 @@ mount::Root make_root(StartedContainer& container, const Fd& staging, const Cont
 
 /// Kills a child and waits for its end; false when it is still there after `patience`.
 bool end_child(pid_t child, std::chrono::milliseconds patience) {
-    Fd handle = sys::pidfd_open(child);
     ::kill(child, SIGKILL);
+    Fd handle = sys::pidfd_open(child);
     pollfd wait{handle.get(), POLLIN, 0};
     if (::poll(&wait, 1, static_cast<int>(patience.count())) <= 0) return false;
     ::waitpid(child, nullptr, __WALL);
@@ -249,8 +249,9 @@ Fd container_root(const StartedContainer& container) {
     if (child < 0) throw SysError("taking the container's root");
     if (child == 0) send_root(container, its.get());
     its.reset();
-    auto received = receive_message(ours.get());
+    // Its message fits into the socket.
     ::waitpid(child, nullptr, 0);
+    auto received = receive_message(ours.get());
     if (received && received->descriptors.size() == 1) return std::move(received->descriptors[0]);
     throw Error(received ? received->message.find("error").value_or("taking the container's root: no answer")
                          : "taking the container's root: the process that did it was killed");
