@@ -22,10 +22,13 @@ COV ?=
 BUILD ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(COV),-cov)
 comma := ,
 
+# What is undefined ends the program, as what the other sanitizers find does.
+sanitizer_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer$(if $(findstring undefined,$(SAN)), -fno-sanitize-recover=all))
+
 # The user's CXXFLAGS and LDFLAGS come last, so that they win.
 warnings := -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wformat=2
 base_flags := -std=c++20 -O2 -g $(warnings) -I. -DBERTH_VERSION='"$(VERSION)"' -D_FILE_OFFSET_BITS=64 -pthread \
-  $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) $(if $(COV),--coverage -O0) $(if $(SAN)$(COV),,-D_FORTIFY_SOURCE=2)
+  $(sanitizer_flags) $(if $(COV),--coverage -O0) $(if $(SAN)$(COV),,-D_FORTIFY_SOURCE=2)
 base_ldflags := -pthread -Wl,--as-needed -Wl,-z,relro,-z,now $(if $(SAN),-fsanitize=$(SAN)) $(if $(COV),--coverage)
 
 # Where ISA-L is not there, zlib unpacks gzip, in twice the time.
@@ -187,7 +190,7 @@ FUZZ_CXX ?= clang++
 SECONDS ?= 10
 fuzz:
 	+$(MAKE) --no-print-directory fuzz-programs BUILD=build-fuzz CXX='$(FUZZ_CXX)' SAN=address,undefined \
-	  CXXFLAGS='-O1 -g1 -fsanitize=fuzzer-no-link -fno-sanitize-recover=all'
+	  CXXFLAGS='-O1 -g1 -fsanitize=fuzzer-no-link'
 
 fuzz-programs: $(foreach target,$(fuzz_targets),$(BUILD)/fuzz/$(target))
 $(BUILD)/fuzz/%: $(BUILD)/obj/tests/hostile/fuzz_%.o $(call objects,$(fuzz_sources)) $(filter %/hooks.a %/image.a %/squash.a %/plan.a %/base.a,$(archives))

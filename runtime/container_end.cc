@@ -22,8 +22,8 @@ constexpr int server_end_ms = 100;
 
 /// Kills a child and waits for its end; false when it is still there after `patience`.
 bool end_child(pid_t child, std::chrono::milliseconds patience) {
-    Fd handle = sys::pidfd_open(child);
     ::kill(child, SIGKILL);
+    Fd handle = sys::pidfd_open(child);
     pollfd wait{handle.get(), POLLIN, 0};
     if (::poll(&wait, 1, static_cast<int>(patience.count())) <= 0) return false;
     ::waitpid(child, nullptr, __WALL);

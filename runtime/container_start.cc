@@ -199,8 +199,9 @@ Fd container_root(const StartedContainer& container) {
     if (child < 0) throw SysError("taking the container's root");
     if (child == 0) send_root(container, its.get());
     its.reset();
-    auto received = receive_message(ours.get());
+    // Its message fits into the socket.
     ::waitpid(child, nullptr, 0);
+    auto received = receive_message(ours.get());
     if (received && received->descriptors.size() == 1) return std::move(received->descriptors[0]);
     throw Error(received ? received->message.find("error").value_or("taking the container's root: no answer")
                          : "taking the container's root: the process that did it was killed");

@@ -66,7 +66,6 @@ class Entrypoint {
         if (pid_ < 0) throw SysError("starting the image's entrypoint");
         if (pid_ == 0) become(run, its_log.get(), its_report.get(), its_hold.get());
         log_ = std::move(log), report_ = std::move(report), hold_ = std::move(hold);
-        process_ = sys::pidfd_open(pid_);
     }
 
     Entrypoint(const Entrypoint&) = delete;
@@ -82,6 +81,8 @@ class Entrypoint {
 
     /// The environment in which it executes its command.
     std::vector<std::string> environment() {
+        // Not where the child is made: only a whole object waits for it.
+        process_ = sys::pidfd_open(pid_);
         for (bool told = false;;) {
             pollfd waiting[4] = {{report_.get(), POLLIN, 0}, {log_.get(), POLLIN, 0}, {run_.life_line, POLLIN, 0}, {process_.get(), POLLIN, 0}};
             int ready = ::poll(waiting, 4, told ? -1 : patience_ms);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
@@ -64,7 +65,7 @@ void enter_namespaces(const std::vector<Fd>& namespaces, const plan::Ready& read
     if (namespaces.size() != types.size())
         throw Error("joining the container: the helper sent other namespaces than it says; install the plugin and berth from the same release");
     for (size_t i = 0; i < types.size(); ++i)
-        if (setns(namespaces[i].get(), static_cast<int>(types[i])) != 0) throw SysError(cat("joining the container's ", name_of(types[i]), " namespace"));
+        sys::enter_namespace(namespaces[i].get(), static_cast<int>(types[i]), cat("container's ", name_of(types[i]), " namespace"));
     // The image may name the directory: no magic link (/proc/self/fd/N) may lead out of the root.
     Fd root = sys::open_file("/", O_PATH | O_DIRECTORY);
     Fd directory = sys::open_in_root(root.get(), ready.workdir, O_PATH | O_DIRECTORY);

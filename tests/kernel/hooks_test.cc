@@ -40,7 +40,7 @@ ContainerImage image_of(const std::vector<std::string>& variables, const std::ve
     return make_image(std::vector<Fill>{fill}, {}, config);
 }
 
-/// Where the tests run as root, the node's files are the test user's, who takes some away later.
+/// Where the tests run as root, the node's files are the test user's: he opens them for writing, as one does with a device, and takes some away later.
 void give_to_user(const FakeHost& host) {
     if (::geteuid() != 0) return;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(host.path()))
@@ -187,6 +187,7 @@ TEST_CASE("berth run on a node that cannot give what is asked for: one line, and
         INFO(scene.name);
         FakeHost host;
         scene.host(host);
+        give_to_user(host);
         std::vector<std::string> words = berth.command("berth", {"run", berth.image, "/bin/inside"}), settings = scene.image;
         settings.insert(settings.end(), scene.job.begin(), scene.job.end());
         settings.insert(settings.end(), {"BERTH_DEVICES_DRIVER_ROOT=" + host.path(), "BERTH_DEVICES_DEVICE_ROOT=" + host.path(),

@@ -33,11 +33,15 @@ bool ends_within(pid_t child, std::chrono::milliseconds limit) {
 
 /// Forks a child that acts as the test user and stays until it is killed.
 pid_t background(const std::function<void()>& body) {
+    // The test runner's handler is not what is tested, and the signal may come as soon as there is a child.
+    struct sigaction none {}, runners {};
+    ::sigaction(SIGSEGV, &none, &runners);
     pid_t child = ::fork();
-    if (child != 0) return child;
+    if (child != 0) {
+        ::sigaction(SIGSEGV, &runners, nullptr);
+        return child;
+    }
     as_user_here();
-    // The test runner's handler is not what is tested.
-    ::signal(SIGSEGV, SIG_DFL);
     try {
         body();
     } catch (const std::exception& error) {

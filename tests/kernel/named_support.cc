@@ -11,12 +11,19 @@
 namespace berth::kernel_test {
 
 pid_t start_waiting_task(const StartedContainer& container) {
+    auto&& [joined, its] = sys::make_pipe();
     pid_t task = ::fork();
-    if (task != 0) return task;
-    join_container(container);
-    for (;;) ::pause();
+    if (task == 0) {
+        join_container(container);
+        its.reset();
+        for (;;) ::pause();
+    }
+    // Until then it is not one of the container's processes, which end with it.
+    its.reset();
+    char none;
+    if (::read(joined.get(), &none, 1) != 0) throw SysError("waiting for the task");
+    return task;
 }
-
 
 plan::Request with_root() {
     plan::Request request;

@@ -11,7 +11,7 @@
 
 namespace berth::kernel_test {
 
-/// A child of the caller that joins the container, and stays until it is killed.
+/// A child of the caller that has joined the container, and stays until it is killed.
 pid_t start_waiting_task(const StartedContainer& container);
 
 /// Of one who is root inside.

@@ -10,7 +10,6 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/facts.hh"
 #include "runtime/sandbox/capabilities.hh"
 #include "runtime/sandbox/seccomp.hh"
 #include "tests/kernel/support.hh"
@@ -43,7 +42,7 @@ TEST_CASE("every mount is nosuid, and nodev but for the named devices", "[kernel
     CHECK(seen.error == "");
     // A file is hidden behind /dev/null.
     std::string masks;
-    for (const std::string& path : host_facts().readable)
+    for (const std::string& path : user_facts().readable)
         if (struct stat st{}; ::stat(path.c_str(), &st) == 0 && !S_ISDIR(st.st_mode)) masks += path + " ";
     CHECK(seen.text == cat("; /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /dev/pts ", masks));
 }
@@ -83,7 +82,7 @@ TEST_CASE("supplementary groups stay", "[kernel][sandbox][root]") {
 
 TEST_CASE("what a caller could read of the kernel is hidden, and the node's settings cannot be written", "[kernel][sandbox]") {
     NEED_CONTAINERS();
-    plan::HostFacts facts = host_facts();
+    plan::HostFacts facts = user_facts();
     plan::Plan plan = plan_for();
     Outcome seen = in_container(plan, fill_sample, [&] {
         std::string out;
@@ -123,7 +122,7 @@ TEST_CASE("file systems in memory have the limits that the site sets", "[kernel]
     site.volumes = "tmpfs";
     plan::ImageConfig config;
     config.volumes = {"/data", "cache/deep"};
-    plan::Plan plan = plan::make_plan({}, caller, {}, site, host_facts(), config);
+    plan::Plan plan = plan::make_plan({}, caller, {}, site, user_facts(), config);
     Outcome seen = in_container(plan, fill_sample, [] {
         std::string out;
         for (const char* path : {"/tmp", "/run", "/data", "/cache/deep", "/dev"}) {

@@ -196,12 +196,33 @@ void fill_sample(squash::LayerWriter& writer) {
     writer.add_symlink("etc/link", {}, "hello");
 }
 
+plan::HostFacts user_facts() {
+    if (::geteuid() != 0) return host_facts();
+    plan::HostFacts facts;
+    std::vector<std::string>* kinds[] = {&facts.existing, &facts.readable, &facts.writable};
+    Outcome seen = as_user([] {
+        plan::HostFacts own = host_facts();
+        std::string out;
+        for (const auto* kind : {&own.existing, &own.readable, &own.writable}) {
+            for (const std::string& path : *kind) out += path + "\n";
+            out += '\0';
+        }
+        return out;
+    });
+    std::vector<std::string> lists = split(seen.text, '\0');
+    if (lists.size() < std::size(kinds)) throw Error(cat("taking facts as the test user: ", seen.error));
+    for (size_t i = 0; i < std::size(kinds); ++i)
+        for (std::string& path : split(lists[i], '\n'))
+            if (!path.empty()) kinds[i]->push_back(std::move(path));
+    return facts;
+}
+
 plan::Plan plan_for(plan::Request request, const plan::ImageConfig& config) {
     plan::Caller caller;
     caller.uid = test_uid();
     caller.gid = test_gid();
     caller.cwd = "/";
-    return plan::make_plan(request, caller, {}, {}, host_facts(), config);
+    return plan::make_plan(request, caller, {}, {}, user_facts(), config);
 }
 
 plan::Plan bare_plan() {

@@ -66,6 +66,8 @@ std::string inside_program();
 /// /bin/inside (tests/fixtures/inside.cc) and a few files, with /etc, /tmp, /dev.
 void fill_sample(squash::LayerWriter& writer);
 
+/// What the test user finds on this node: root could read more of it than a container of that user's can hide.
+plan::HostFacts user_facts();
 /// The plan that `berth run` makes for `request`, for the test user.
 plan::Plan plan_for(plan::Request request = {}, const plan::ImageConfig& config = {});
 /// A plan that does nothing.

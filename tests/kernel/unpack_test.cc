@@ -13,15 +13,23 @@
 using namespace berth;
 using namespace berth::kernel_test;
 
-TEST_CASE("an image that is unpacked runs as one that is served, without FUSE", "[kernel][start]") {
-    NEED_CONTAINERS();
-    Folder folder;
-    std::string path = folder / "image.sqsh";
+namespace {
+
+void write_image(const std::string& path) {
     Fd file = sys::open_file(path, O_CREAT | O_RDWR, 0644);
     squash::LayerWriter writer(file.get(), {});
     fill_sample(writer);
     add_file(writer, "private", "p", 0600);
     writer.finish();
+}
+
+}  // namespace
+
+TEST_CASE("an image that is unpacked runs as one that is served, without FUSE", "[kernel][start]") {
+    NEED_CONTAINERS();
+    Folder folder;
+    std::string path = folder / "image.sqsh";
+    write_image(path);
     plan::Site site;
     site.store_path = folder / "store";
     site.mount_engine = "unpack";

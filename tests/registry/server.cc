@@ -53,6 +53,11 @@ bool put(int connection, std::string_view bytes) {
 
 }  // namespace
 
+void turn() {
+    static std::mutex mutex;
+    std::lock_guard lock(mutex);
+}
+
 Server::Server(Handler handler) : handler_(std::move(handler)) {
     listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
@@ -109,7 +114,9 @@ void Server::serve(int connection) {
             std::lock_guard lock(mutex_);
             calls_.push_back(call);
         }
+        turn();
         HttpReply reply = handler_(call);
+        turn();
         if (reply.hang_up) break;
         send(connection, reply, call.method == "HEAD");
         if (reply.declared_size || reply.endless > 0) break;

@@ -28,6 +28,10 @@ struct HttpReply {
     bool hang_up = false;                   ///< close without any answer
 };
 
+/// What a thread did before its turn() has happened before what another one does after a later turn(). For tests whose servers are asked by other programs:
+/// the order that comes by a process and a socket is none for the thread sanitizer.
+void turn();
+
 /// Serves on 127.0.0.1 at a free port until destroyed. The handler runs in many threads.
 class Server {
   public:

@@ -84,18 +84,11 @@ TEST_CASE("hostile row 39: Ctrl-C ends a pull within a second, also one that wai
     });
     fixtures::TempFolder home;
     std::string store = home / "store", reference = slow.host() + "/a/b:1", path = fixtures::built_program("berth-pull");
-    pid_t child = ::fork();
-    if (child == 0) {
-        for (int fd : {STDOUT_FILENO, STDERR_FILENO}) ::dup2(::open("/dev/null", O_WRONLY | O_CLOEXEC), fd);
-        ::execl(path.c_str(), path.c_str(), "--store", store.c_str(), reference.c_str(), nullptr);
-        ::_exit(127);
-    }
+    pid_t child = fixtures::start_program(path, {"--store", store, reference}, "/dev/null");
     for (int i = 0; i < 500 && !asked; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     auto start = std::chrono::steady_clock::now();
     ::kill(child, SIGINT);
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    CHECK(WIFSIGNALED(status));
+    CHECK(fixtures::wait_for(child) == 128 + SIGINT);
     CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
 }
