@@ -152,18 +152,17 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     sys::make_mounts_private();
     watch.lap("sources");
     Fd staging = mount::make_staging(plan.tmpfs_size);
-    Fd lower = mount::staging_directory(staging.get(), "lower");
     container.seccomp_program = filter_of(plan);
     std::optional<ServedImage> served;
-    if (!directory && !shared) served.emplace(std::move(image), plan, site, lower.get(), program);
+    if (!directory && !shared) served.emplace(std::move(image), plan, program);
     // With a limit on what is written to the root, /tmp has its own.
     mount::EditMeans means{{}, plan.tmpfs_size == 0 ? staging.get() : -1, [&] { if (served) served->settle(); }};
     // What is kept on disk has these lines from its first run.
     if (served && !disk) means.done = served->prepare_upper(mount::staging_directory(staging.get(), "upper").get(), plan.edits, sources, storage.saved);
     watch.lap("upper");
     // Its owners stay who they are: the caller's files are the caller's in the container.
-    if (directory) sys::move_mount_to(directory.get(), lower.get(), "the image's directory");
-    if (served) container.server = served->finish(plan, container.seccomp_program, staging.get());
+    if (directory) sys::move_mount_to(directory.get(), mount::staging_directory(staging.get(), "lower").get(), "the image's directory");
+    if (served) container.server = served->show(plan, site, container.seccomp_program, staging.get());
     watch.lap("server");
     mount::Root root = shared ? mount::Root::attach(staging.get(), std::move(shared)) : make_root(container, staging, storage, disk);
     watch.lap("overlay");

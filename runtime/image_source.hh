@@ -29,7 +29,7 @@ struct PullWatch {
     int descriptor = -1;
     std::function<void()> ready;
     /// What stands before the error of a pull that failed.
-    std::string failure;
+    std::string failure = {};
     /// Called after a pull that brought an image into the store.
     std::function<void(const PullResult& result)> fetched = {};
 };

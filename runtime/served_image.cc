@@ -11,6 +11,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/mount/root.hh"
+#include "runtime/mount/server.hh"
 #include "runtime/mount/upper.hh"
 #include "runtime/mount/upper_layer.hh"
 #include "runtime/sandbox/capabilities.hh"
@@ -85,13 +86,12 @@ std::string content_of(squash::DataReader& reader, const squash::FileData& data,
 
 }  // namespace
 
-ServedImage::ServedImage(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site, int lower, const std::string& program)
+ServedImage::ServedImage(ContainerImage&& image, const plan::Plan& plan, const std::string& program)
     : index_(std::make_shared<const squash::Index>(std::move(image.index))), layers_(std::move(image.layers)), flat_(std::move(image.flat)) {
     if (flat_.file) return;
     program_ = program_at(*index_, plan, program);
     inode_ = file_at(*index_, program_);
     if (inode_ != 0) preload_ = std::make_shared<mount::Preload>(inode_);
-    server_.emplace(mount::start_server(index_, layers_, server_options(plan, site, preload_), lower));
 }
 
 void ServedImage::settle() {
@@ -106,9 +106,9 @@ std::set<size_t> ServedImage::prepare_upper(int upper, const std::vector<plan::E
     return std::move(layer.done);
 }
 
-mount::ProgramServer ServedImage::finish(const plan::Plan& plan, const std::string& filter, int staging) {
+mount::ProgramServer ServedImage::show(const plan::Plan& plan, const plan::Site& site, const std::string& filter, int staging) {
     if (flat_.file) return start_other_server(plan, flat_, filter, staging);
-    server_->finish();
+    mount::start_server(index_, layers_, server_options(plan, site, preload_), mount::staging_directory(staging, "lower").get());
     begin_preload(mount::staging_directory(staging, "lower").get());
     return {};
 }

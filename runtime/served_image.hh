@@ -1,7 +1,6 @@
 // An image whose files a server gives to a container: threads of this process, or another program.
 #pragma once
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -10,7 +9,6 @@
 #include "runtime/mount/binds.hh"
 #include "runtime/mount/preload.hh"
 #include "runtime/mount/program_server.hh"
-#include "runtime/mount/server.hh"
 #include "runtime/plan/plan.hh"
 
 namespace berth {
@@ -18,9 +16,8 @@ namespace berth {
 /// While it exists a program is brought into memory; nobody may read that before.
 class ServedImage {
   public:
-    /// Starts the server of this process, for a mount on `lower` (O_PATH), which stays open until finish() has returned. `program` is what will be executed
-    /// first, as execvp() takes it; empty: nobody knows.
-    ServedImage(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site, int lower, const std::string& program);
+    /// `program` is what will be executed first, as execvp() takes it; empty: nobody knows.
+    ServedImage(ContainerImage&& image, const plan::Plan& plan, const std::string& program);
     ~ServedImage() { settle(); }
     ServedImage(const ServedImage&) = delete;
     ServedImage& operator=(const ServedImage&) = delete;
@@ -28,24 +25,23 @@ class ServedImage {
     /// Does the edits that can be done before anything of the image is mounted, in the directory `upper`; the result is their places. Throws Error.
     std::set<size_t> prepare_upper(int upper, const std::vector<plan::Edit>& edits, const std::vector<mount::Source>& sources, bool saved) const;
 
+    /// Mounts the image on the directory lower of `staging` and has it served; by the other program, if there is one, which may not make the calls that
+    /// `filter` refuses and is the result then. Throws Error.
+    mount::ProgramServer show(const plan::Plan& plan, const plan::Site& site, const std::string& filter, int staging);
+
     /// Returns when the program is in memory and may be read.
     void settle();
-
-    /// Returns when the mount is there, on the directory lower of `staging`; with the other program, if there is one, which may not make the calls that
-    /// `filter` refuses. Throws Error.
-    mount::ProgramServer finish(const plan::Plan& plan, const std::string& filter, int staging);
 
   private:
     void begin_preload(int root);
 
     std::shared_ptr<const squash::Index> index_;
     std::vector<Fd> layers_;
-    FlatImage flat_;  ///< for another program
+    FlatImage flat_;       ///< for another program
     std::string program_;  ///< path in the image; empty: none is known
     uint32_t inode_ = 0;   ///< of it; 0: it is no file
     std::shared_ptr<mount::Preload> preload_;  ///< null without an inode
     bool preloading_ = false;
-    std::optional<mount::ServerStart> server_;
 };
 
 }  // namespace berth

@@ -242,7 +242,7 @@ unsigned server_threads(unsigned configured, unsigned cpus) {
 
 void try_fuse(uid_t uid, gid_t gid, int mount_point) { attach_fuse(open_fuse_device().get(), uid, gid, mount_point); }
 
-ServerStart start_server(std::shared_ptr<const squash::Index> index, const std::vector<Fd>& layers, const ServerOptions& options, int mount_point) {
+void start_server(std::shared_ptr<const squash::Index> index, const std::vector<Fd>& layers, const ServerOptions& options, int mount_point) {
     // `layers` has the descriptors in this thread's table; the server owns its copies of them in its own.
     auto start = std::make_shared<Start>(Start{std::move(index), {}, options, mount_point, {}});
     for (const Fd& layer : layers) start->layers.push_back(layer.get());
@@ -257,7 +257,7 @@ ServerStart start_server(std::shared_ptr<const squash::Index> index, const std::
             }
         }).detach();
     }
-    return ServerStart(std::move(mounted));
+    mounted.get();
 }
 
 }  // namespace berth::mount

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <future>
 #include <memory>
 #include <vector>
 
@@ -24,32 +23,13 @@ struct ServerOptions {
     std::function<void()> confine;
 };
 
-/// A server that is being started by a thread of its own.
-class ServerStart {
-  public:
-    explicit ServerStart(std::future<void> mounted) : mounted_(std::move(mounted)) {}
-    /// Waits: until then the thread uses what it was given.
-    ~ServerStart() {
-        if (mounted_.valid()) mounted_.wait();
-    }
-    ServerStart(ServerStart&&) noexcept = default;
-    ServerStart& operator=(ServerStart&&) = delete;
-
-    /// Returns when the mount is there. Throws Error that names what stands in the way of /dev/fuse.
-    void finish() { mounted_.get(); }
-
-  private:
-    std::future<void> mounted_;
-};
-
-/// Mounts the image on the directory `mount_point` (O_PATH) and serves it until the mount or the process ends. `layers` and `mount_point` must stay open until
-/// the result is finished. Call with CAP_SYS_ADMIN in the user namespace that owns the mount namespace.
+/// Mounts the image on the directory `mount_point` (O_PATH) and serves it until the mount or the process ends; returns when the mount is there.
+/// Call with CAP_SYS_ADMIN in the user namespace that owns the mount namespace. Throws Error that names what stands in the way of /dev/fuse.
 ///
 /// The server's threads have a descriptor table of their own, and /dev/fuse is opened only there. A thread that waits for the server's answer cannot
 /// be killed before the answer or the end of the connection; the connection ends when the last descriptor of /dev/fuse is closed; so no thread that
 /// may ever touch the mounted tree may hold one, or a kill -9 would wait for ever.
-[[nodiscard]] ServerStart start_server(std::shared_ptr<const squash::Index> index, const std::vector<Fd>& layers, const ServerOptions& options,
-                                       int mount_point);
+void start_server(std::shared_ptr<const squash::Index> index, const std::vector<Fd>& layers, const ServerOptions& options, int mount_point);
 
 /// Makes the mount that start_server makes, with nobody to serve it, to see whether that is possible here: for a process that ends soon. Throws the same.
 void try_fuse(uid_t uid, gid_t gid, int mount_point);

@@ -47,7 +47,7 @@ int run(const std::string& mode, const std::string& store, const std::string& re
     options.gid = caller.gid;
     options.cache_bytes = site.cache_bytes;
     Fd place = mount::staging_directory(staging.get(), "lower");
-    mount::start_server(std::make_shared<const squash::Index>(std::move(opened.image.index)), opened.image.layers, options, place.get()).finish();
+    mount::start_server(std::make_shared<const squash::Index>(std::move(opened.image.index)), opened.image.layers, options, place.get());
     Fd tree = mode == "overlay" ? Fd(::dup(mount::Root::make_overlay(staging.get()).fd())) : mount::staging_directory(staging.get(), "lower");
     pid_t child = ::fork();
     if (child == 0) {
