@@ -83,7 +83,7 @@ unsigned usable_cpus() {
 
 /// Gives the calling thread its own descriptor table that holds only `keep` (and /dev/null as 0, 1 and 2): no socket or pipe of the rest of the
 /// process stays open because of the server.
-[[maybe_unused]] void leave_descriptor_table(std::vector<int> keep) {
+void leave_descriptor_table(std::vector<int> keep) {
     if (int number = sys::unshare(CLONE_FILES); number != 0) throw SysError("giving the file server its own descriptors", number);
     std::sort(keep.begin(), keep.end());
     unsigned from = 3;
@@ -98,19 +98,18 @@ unsigned usable_cpus() {
         if (::dup3(null.get(), fd, O_CLOEXEC) < 0) throw SysError("closing the file server's standard streams");
 }
 
-/// The calling thread's own descriptors of what `kept` are in the table that it shares with others, which it does not any more.
-std::vector<int> taken_over(std::vector<int> kept) {
+/// A descriptor that the server goes on using. The thread sanitizer believes that all threads have one table, and tells of races between two descriptors of one
+/// number: so there they get numbers that nobody else has.
+Fd apart(Fd fd) {
 #ifdef __SANITIZE_THREAD__
-    // The sanitizer believes that all threads have one table, and tells of races between two descriptors of one number: here they do have one.
-    for (int& fd : kept) fd = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    return Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 512));
 #else
-    leave_descriptor_table(kept);
+    return fd;
 #endif
-    return kept;
 }
 
 Fd clone_device(int device) {
-    Fd fd = open_fuse_device();
+    Fd fd = apart(open_fuse_device());
     auto source = static_cast<uint32_t>(device);
     if (::ioctl(fd.get(), FUSE_DEV_IOC_CLONE, &source) != 0) throw SysError("cloning the connection of the file server");
     return fd;
@@ -196,15 +195,15 @@ void serve(Start& start) {
     std::vector<int> shared = start.layers;
     shared.push_back(start.mount_point);
     std::vector<Fd> layers;
-    const std::vector<int> own = taken_over(std::move(shared));
-    for (int fd : own) layers.emplace_back(fd);
+    leave_descriptor_table(shared);
+    for (int fd : shared) layers.push_back(apart(Fd(fd)));
     Fd mount_point = std::move(layers.back());
     layers.pop_back();
     std::vector<squash::LayerInfo> about = start.index->layers();
     Served served{*start.index, squash::DataReader(std::move(layers), about, start.options.cache_bytes), start.options.uid,
                   start.options.gid, {}, start.options.preload};
 
-    Fd device = open_fuse_device();
+    Fd device = apart(open_fuse_device());
     int first = device.get();
     Session session = make_session(served, std::move(device));
     attach_fuse(first, start.options.uid, start.options.gid, mount_point.get());
