@@ -55,8 +55,14 @@ expect_one_error_line_after_progress() {
   expect_one_error_line
 }
 
+no_node_is_completing() { ! root sinfo --noheader --Node --format=%T | grep -q '^completing'; }
+
+# Every node is idle. A job's nodes are `completing` for a moment after its last process is gone, until slurmctld has heard it of each of them;
+# a node that was drained or is down stays so.
 expect_nodes_up() {
-  run -0 "$box" status
+  wait_until 10 no_node_is_completing || return 1
+  run "$box" status
+  (( status == 0 )) || fail "the nodes are not idle:" "$output" "$(root sinfo --list-reasons)" "$(what_lives)"
 }
 
 # What the registry's access log got since `mark_log`: log_since METHOD PATH_REGEX prints the lines.
@@ -163,6 +169,9 @@ wait_until() {
 no_jobs() {
   [[ -z $(root squeue --noheader) ]]
 }
+
+# What slurmctld will call the next job: it is the same after a submission that was refused.
+next_job() { root scontrol show config | sed -n 's/^NEXT_JOB_ID *= *//p' | grep .; }
 
 cancel_everything() {
   root scancel --state=RUNNING,PENDING 2> /dev/null || true

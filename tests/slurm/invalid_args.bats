@@ -4,19 +4,21 @@ load helper
 
 # The submit side refuses: nothing is queued.
 expect_refused() {
+  local before
+  before=$(next_job)
   run "$@"
   expect_failure
   expect_output_like '\^'
-  run -0 root squeue --noheader
-  expect_equal "$output" ""
+  expect_equal "$(next_job)" "$before"
 }
 
 expect_refused_line() {
+  local before
+  before=$(next_job)
   run "$@"
   expect_failure
   expect_output_like "berth: .*container-"
-  run -0 root squeue --noheader
-  expect_equal "$output" ""
+  expect_equal "$(next_job)" "$before"
 }
 
 @test "srun, sbatch and salloc refuse a bad image with a caret" {
@@ -69,10 +71,11 @@ expect_refused_line() {
 
 # The whole message, whatever it is, is on the submit side: nothing is queued, and no node saw it.
 expect_refused_plainly() {
+  local before
+  before=$(next_job)
   run "$@"
   expect_failure
-  run -0 root squeue --noheader
-  expect_equal "$output" ""
+  expect_equal "$(next_job)" "$before"
 }
 
 @test "an option without its argument is refused" {

@@ -72,7 +72,7 @@ save_has_ended() {
     wait_until 30 a_save_runs
     # Nothing of what it reads or writes may hold it up.
     kill -STOP "$(cat "$BATS_TEST_TMPDIR/saver")"
-    job=$(root squeue --noheader --format %A)
+    job=$(root squeue --noheader --states=RUNNING --format %A)
     [[ $how == job ]] || job=$job.0
     root scancel "$job"
     wait_until 5 save_has_ended
