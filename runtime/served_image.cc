@@ -29,6 +29,7 @@ mount::ServerOptions server_options(const plan::Plan& plan, const plan::Site& si
     options.uid = plan.identity.inside_uid;
     options.gid = plan.identity.inside_gid;
     options.threads = site.server_threads;
+    options.busy_poll = std::chrono::microseconds(site.busy_poll);
     options.cache_bytes = site.cache_bytes;
     options.preload = std::move(preload);
     options.confine = [] {

@@ -11,53 +11,31 @@
 #include <sys/uio.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/mount/busy_poll.hh"
 #include "runtime/mount/fuse_mount.hh"
 #include "runtime/mount/operations.hh"
+#include "runtime/mount/worker_pool.hh"
 
 namespace berth::mount {
 
 namespace {
 
 constexpr unsigned thread_limit = 8;
-constexpr unsigned waits_for_a_thread = 16;
-
-/// The server's further threads. One is started for every so many requests that have waited: to wake thread after thread in turn, each on another CPU, would
-/// cost a program that asks for one thing after the other half of its time, and even such a one has a few requests waiting, of the kernel's reading ahead.
-class Workers {
-  public:
-    Workers(fuse_session* session, std::vector<Fd> devices) : session_(session), devices_(std::move(devices)) {}
-    /// Waits for them: to be called when the session has ended.
-    ~Workers();
-    Workers(const Workers&) = delete;
-    Workers& operator=(const Workers&) = delete;
-
-    /// Called by a thread that has finished with a request which came over `device`.
-    void start_one_if_behind(int device) noexcept;
-
-  private:
-    fuse_session* session_;
-    std::vector<Fd> devices_;
-    std::atomic<unsigned> waited_ = 0;
-    std::atomic<size_t> started_ = 0;
-    std::mutex mutex_;
-    std::vector<std::jthread> threads_;
-};
 
 // Each thread talks to the kernel over its own clone of /dev/fuse, so that threads do not queue for one lock.
 thread_local int channel = -1;
-thread_local Workers* workers = nullptr;
+thread_local WorkerPool* pool = nullptr;
 
 bool request_waits(int device) {
     pollfd entry{device, POLLIN, 0};
@@ -69,7 +47,7 @@ ssize_t read_channel(int, void* buffer, size_t size, void*) {
 }
 ssize_t write_channel(int, iovec* parts, int count, void*) {
     // What is there now came while this thread was at work: after the answer it might be the next request of the same program.
-    if (workers != nullptr) workers->start_one_if_behind(channel);
+    if (pool != nullptr && pool->has_threads()) pool->served(request_waits(channel));
     return ::writev(channel, parts, count);
 }
 
@@ -138,10 +116,35 @@ Session make_session(Served& served, Fd device) {
     return session;
 }
 
-/// Answers requests that come over `device` until the mount has gone.
-void answer_requests(fuse_session* session, int device, Workers* others) {
+/// The next request; false when there will be none.
+bool receive(fuse_session* session, fuse_buf& request) {
+    for (;;) {
+        int got = fuse_session_receive_buf(session, &request);
+        if (got != -EINTR && got != -EAGAIN) return got > 0;
+    }
+}
+
+/// The same for the thread that always serves: it watches for the next request for a while where that is likely to come.
+bool receive_soon(fuse_session* session, fuse_buf& request, BusyPoll& poll, const WorkerPool& others) {
+    using Clock = std::chrono::steady_clock;
+    auto since = Clock::now();
+    // Where others wait in the kernel, it would wake one of them all the same.
+    bool watches = poll.worthwhile() && !others.any_at_work();
+    if (watches) {
+        // Whoever else wants this CPU has it.
+        while (!request_waits(channel) && Clock::now() - since < poll.limit()) ::sched_yield();
+        if (Clock::now() - since > 5 * poll.limit()) poll.was_interrupted();
+    }
+    bool got = receive(session, request);
+    if (!others.any_at_work()) poll.waited(Clock::now() - since, watches);
+    return got;
+}
+
+/// Answers requests that come over `device`, each got by next(fuse_buf&), until the mount has gone.
+template <class Receive>
+void answer_requests(fuse_session* session, int device, WorkerPool& others, const Receive& next) {
     channel = device;
-    workers = others;
+    pool = &others;
     Served* preloading = nullptr;
     fuse_buf request{};
     while (!fuse_session_exited(session)) {
@@ -149,9 +152,7 @@ void answer_requests(fuse_session* session, int device, Workers* others) {
             if (!preloading->preload->store_piece(session, *preloading)) preloading = nullptr;
             continue;
         }
-        int got = fuse_session_receive_buf(session, &request);
-        if (got == -EINTR || got == -EAGAIN) continue;
-        if (got <= 0) break;
+        if (!next(request)) break;
         fuse_session_process_buf(session, &request);
         if (!preloading) preloading = take_due_preload();
     }
@@ -159,26 +160,12 @@ void answer_requests(fuse_session* session, int device, Workers* others) {
     free(request.mem);
 }
 
-Workers::~Workers() {
-    // The last of them may be starting another one.
-    for (std::vector<std::jthread> ended;; ended.clear()) {
-        std::lock_guard lock(mutex_);
-        if (threads_.empty()) return;
-        ended.swap(threads_);
-    }
-}
-
-void Workers::start_one_if_behind(int device) noexcept {
-    size_t number = started_.load(std::memory_order_relaxed);
-    if (number >= devices_.size()) return;
-    if (!request_waits(device) || ++waited_ % waits_for_a_thread != 0 || !started_.compare_exchange_strong(number, number + 1)) return;
-    try {
-        std::lock_guard lock(mutex_);
-        threads_.emplace_back(answer_requests, session_, devices_[number].get(), this);
-    } catch (const std::exception&) {
-        // Fewer threads do as well, only slower.
-        started_ = devices_.size();
-    }
+/// The life of a further thread.
+void work(fuse_session* session, int device, WorkerPool& others) {
+    answer_requests(session, device, others, [&](fuse_buf& request) {
+        others.rest_if_calm();
+        return receive(session, request);
+    });
 }
 
 /// What start_server hands to the thread it makes.
@@ -212,9 +199,11 @@ void serve(Start& start) {
     for (unsigned i = 1; i < server_threads(start.options.threads, usable_cpus()); ++i) clones.push_back(clone_device(first));
     if (start.options.confine) start.options.confine();
 
-    Workers others(session.get(), std::move(clones));
+    WorkerPool others(clones.size(), [&](WorkerPool& pool_of_it, size_t number) { work(session.get(), clones[number].get(), pool_of_it); });
+    // Where there is one CPU, to watch would keep the program from asking.
+    BusyPoll poll(usable_cpus() > 1 ? start.options.busy_poll : std::chrono::microseconds{});
     start.mounted.set_value();
-    answer_requests(session.get(), first, &others);
+    answer_requests(session.get(), first, others, [&](fuse_buf& request) { return receive_soon(session.get(), request, poll, others); });
 }
 
 /// Signals are the business of the program's own threads.

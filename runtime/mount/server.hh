@@ -2,6 +2,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -17,6 +18,7 @@ struct ServerOptions {
     uid_t uid = 0;  ///< owner of all files, as numbered in the present user namespace
     gid_t gid = 0;
     unsigned threads = 0;    ///< 0: one a CPU this process may use, at most 8
+    std::chrono::microseconds busy_poll{100};  ///< see busy_poll.hh; 0: a thread always sleeps until the next request comes
     size_t cache_bytes = 0;  ///< decompressed blocks kept
     std::shared_ptr<Preload> preload = {};  ///< none: null
     /// Called in the thread of the server when the mount is made, before its other threads start: gives up the privileges that only the mount needed.

@@ -130,6 +130,7 @@ struct Site {
     std::string counter_folder;          ///< of the users' files of counters; empty: nothing is counted
     std::string mount_engine = "berth";  ///< how an image's files come into a container: "berth", by a file server; "unpack", from a folder
     unsigned server_threads = 0;         ///< 0: one a CPU this process may use, at most 8
+    unsigned busy_poll = 100;            ///< microseconds that the file server watches for the next request before it sleeps; 0: it sleeps at once
     uint64_t image_size = 0;    ///< bytes that an image's layers may have, packed; 0: no limit
     unsigned pull_seconds = 0;  ///< that a pull may take; 0: no limit
     // What users may do; "*" in a list is everything or everybody. See plan/policy.hh.

@@ -188,6 +188,7 @@ const std::map<std::string, Key>& keys() {
         {"mount.volumes", word_key(&Site::volumes, {"none", "tmpfs"})},
         {"mount.engine", word_key(&Site::mount_engine, {"berth", "squashfuse", "unpack"})},
         {"mount.threads", number_key(&Site::server_threads, 0, 256)},
+        {"mount.busy_poll", number_key(&Site::busy_poll, 0, 1000, " microseconds")},
     };
     return all;
 }

@@ -1,0 +1,84 @@
+#include <catch2/catch.hpp>
+
+#include <chrono>
+
+#include "runtime/mount/worker_pool.hh"
+
+using berth::mount::WorkerPool;
+
+namespace {
+
+/// Threads that serve nothing, but rest when they may until `ended`.
+struct Idlers {
+    std::atomic<bool> ended = false;
+    std::atomic<int> started = 0;
+
+    void operator()(WorkerPool& pool) {
+        ++started;
+        while (!ended) {
+            pool.rest_if_calm();
+            std::this_thread::yield();
+        }
+    }
+};
+
+bool comes_true(const std::function<bool()>& what) {
+    for (int i = 0; i < 2000 && !what(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return what();
+}
+
+void serve(WorkerPool& pool, uint32_t count, bool another_waits) {
+    for (uint32_t i = 0; i < count; ++i) pool.served(another_waits);
+}
+
+}  // namespace
+
+TEST_CASE("threads start when requests wait, at most so many", "[mount]") {
+    Idlers idlers;
+    WorkerPool pool(2, [&](WorkerPool& self, size_t) { idlers(self); });
+    serve(pool, WorkerPool::behind - 1, true);
+    serve(pool, 10 * WorkerPool::calm, false);
+    CHECK_FALSE(pool.any_at_work());
+    serve(pool, 1, true);
+    CHECK(pool.any_at_work());
+    serve(pool, 100 * WorkerPool::behind, true);
+    CHECK(comes_true([&] { return idlers.started == 2; }));
+    idlers.ended = true;
+}
+
+TEST_CASE("threads rest when nothing has waited for long, and come back", "[mount]") {
+    Idlers idlers;
+    WorkerPool pool(2, [&](WorkerPool& self, size_t) { idlers(self); });
+    serve(pool, 2 * WorkerPool::behind, true);
+    REQUIRE(comes_true([&] { return idlers.started == 2; }));
+    serve(pool, WorkerPool::calm - 1, false);
+    CHECK(pool.any_at_work());
+    // Each of them rests after as many calm requests of its own.
+    CHECK(comes_true([&] {
+        serve(pool, WorkerPool::calm, false);
+        return !pool.any_at_work();
+    }));
+    serve(pool, 2 * WorkerPool::behind, true);
+    CHECK(pool.any_at_work());
+    serve(pool, 100 * WorkerPool::behind, true);
+    CHECK(idlers.started == 2);
+    idlers.ended = true;
+}
+
+TEST_CASE("a pool whose threads rest can end, and one that never had any", "[mount]") {
+    Idlers idlers;
+    {
+        WorkerPool pool(1, [&](WorkerPool& self, size_t) { idlers(self); });
+        serve(pool, WorkerPool::behind, true);
+        CHECK(comes_true([&] {
+            serve(pool, WorkerPool::calm, false);
+            return !pool.any_at_work();
+        }));
+        idlers.ended = true;
+    }
+    CHECK(idlers.started == 1);
+    WorkerPool none(0, [](WorkerPool&, size_t) {});
+    CHECK_FALSE(none.has_threads());
+    serve(none, 1000, true);
+    CHECK_FALSE(none.any_at_work());
+}
