@@ -130,13 +130,12 @@ bool receive_soon(fuse_session* session, fuse_buf& request, BusyPoll& poll, cons
     auto since = Clock::now();
     // Where others wait in the kernel, it would wake one of them all the same.
     bool watches = poll.worthwhile() && !others.any_at_work();
-    if (watches) {
-        // Whoever else wants this CPU has it.
-        while (!request_waits(channel) && Clock::now() - since < poll.limit()) ::sched_yield();
-        if (Clock::now() - since > 5 * poll.limit()) poll.was_interrupted();
-    }
+    // Whoever else wants this CPU has it.
+    while (watches && !request_waits(channel) && Clock::now() - since < poll.limit()) ::sched_yield();
+    bool interrupted = watches && Clock::now() - since > 5 * poll.limit();
     bool got = receive(session, request);
     if (!others.any_at_work()) poll.waited(Clock::now() - since, watches);
+    if (interrupted) poll.was_interrupted();
     return got;
 }
 
@@ -199,7 +198,7 @@ void serve(Start& start) {
     for (unsigned i = 1; i < server_threads(start.options.threads, usable_cpus()); ++i) clones.push_back(clone_device(first));
     if (start.options.confine) start.options.confine();
 
-    WorkerPool others(clones.size(), [&](WorkerPool& pool_of_it, size_t number) { work(session.get(), clones[number].get(), pool_of_it); });
+    WorkerPool others(clones.size(), [&](WorkerPool& workers, size_t number) { work(session.get(), clones[number].get(), workers); });
     // Where there is one CPU, to watch would keep the program from asking.
     BusyPoll poll(usable_cpus() > 1 ? start.options.busy_poll : std::chrono::microseconds{});
     start.mounted.set_value();
