@@ -10,6 +10,7 @@
 #include <random>
 
 #include "runtime/base/sys.hh"
+#include "tests/fixtures/sif_file.hh"
 #include "tests/kernel/named_support.hh"
 #include "tests/unit/source_support.hh"
 
@@ -139,6 +140,28 @@ TEST_CASE("a squashfs file of others is served as it is where its owners allow t
         CHECK_THAT(scene.berth({"run", file, "/bin/inside"}), Contains(cat("inside uid=", test_uid())) && Contains("|0"));
         CHECK(scene.flat_files().size() == before + 1);
     }
+}
+
+TEST_CASE("the squashfs within a SIF file is served where it lies", "[kernel][squashfuse]") {
+    NEED_CONTAINERS();
+    EngineScene scene;
+    for (const char* name : {"tree", "tree/bin"}) scene.folder.directory(name);
+    scene.folder.file("tree/bin/inside", slurp(inside_program()));
+    REQUIRE(::chmod((scene.folder / "tree/bin/inside").c_str(), 0755) == 0);
+    Outcome made = as_user([&] {
+        std::string options = " -noappend -all-root -quiet -no-progress >&2";
+        return output_of({"/bin/sh", "-c", cat("mksquashfs ", scene.folder / "tree ", scene.folder / "part.sqsh", options)});
+    });
+    REQUIRE(made.text == "|0");
+    std::string part = slurp(scene.folder / "part.sqsh");
+    // Behind another part, at an odd place.
+    std::vector<fixtures::SifPart> parts{{.type = 0x4001, .offset = 32768, .size = 4321},
+                                         {.offset = 32768 + 4321, .size = static_cast<int64_t>(part.size())}};
+    scene.folder.file("image.sif", fixtures::sif(parts, std::string(4321, 'z') + part + "behind"));
+    CHECK_THAT(scene.berth({"run", "--root", scene.folder / "image.sif", "/bin/inside"}), Contains("inside uid=0 gid=0") && Contains("|0"));
+    CHECK(scene.flat_files().empty());
+    CHECK_THAT(scene.berth({"run", scene.folder / "image.sif", "/bin/inside"}), Contains(cat("inside uid=", test_uid())) && Contains("|0"));
+    CHECK(scene.flat_files().size() == 1);
 }
 
 TEST_CASE("what is written to a container goes over the files of squashfuse_ll", "[kernel][squashfuse]") {

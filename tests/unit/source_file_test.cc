@@ -5,11 +5,13 @@
 
 #include "runtime/image_spelling.hh"
 #include "runtime/squash/writer.hh"
+#include "tests/fixtures/sif_file.hh"
 #include "tests/unit/source_support.hh"
 
 namespace fs = std::filesystem;
 using namespace berth;
 using namespace berth::test;
+using berth::fixtures::sif;
 using Catch::Contains;
 
 namespace {
@@ -30,37 +32,6 @@ std::string squashfs(const fixtures::TempFolder& folder) {
     writer.finish();
     file.reset();
     return sys::read_file(folder / "plain.sqsh");
-}
-
-std::string little(int64_t value, size_t bytes) {
-    std::string out;
-    for (size_t i = 0; i < bytes; ++i, value >>= 8) out += static_cast<char>(value & 0xff);
-    return out;
-}
-
-struct Part {
-    int32_t type = 0x4004;
-    int64_t offset = 0, size = 0;
-    int32_t file_system = 1, role = 2;
-    bool used = true;
-};
-
-/// A SIF file whose descriptors say what `parts` do.
-std::string sif(const std::vector<Part>& parts, const std::string& data, int64_t count = -1) {
-    std::string head = std::string("#!/usr/bin/env run-singularity\n") + '\0' +
-                       std::string(
-                           "SIF_MAGIC\0"
-                           "01\0"
-                           "02\0",
-                           16) +
-                       std::string(16, 'i') + std::string(16, '\0');
-    head += little(0, 8) + little(count < 0 ? static_cast<int64_t>(parts.size()) : count, 8) + little(4096, 8) + little(0, 8) + little(32768, 8) + little(0, 8);
-    std::string descriptors;
-    for (const Part& part : parts)
-        descriptors += little(part.type, 4) + little(part.used, 1) + std::string(12, '\0') + little(part.offset, 8) + little(part.size, 8) +
-                       std::string(40, '\0') + std::string(128, '\0') + little(part.file_system, 4) + little(part.role, 4) + std::string(376, '\0');
-    std::string out = head + std::string(4096 - head.size(), '\0') + descriptors;
-    return out + std::string(32768 - out.size(), '\0') + data;
 }
 
 std::string content(ContainerImage& image, const std::string& name) {
@@ -98,7 +69,7 @@ TEST_CASE("a SIF file is its primary system partition, wherever that lies", "[so
     SourceScene scene;
     std::string image = squashfs(scene.folder);
     auto size = static_cast<int64_t>(image.size());
-    std::vector<Part> parts{{.type = 0x4001, .offset = 32768, .size = 100},
+    std::vector<fixtures::SifPart> parts{{.type = 0x4001, .offset = 32768, .size = 100},
                             {.offset = 40000, .size = size, .role = 1},
                             {.offset = 1, .size = 9, .used = false},
                             {.offset = 32768 + 4321, .size = size}};
