@@ -134,7 +134,8 @@ expect_misconfigured() {
   run -0 contained true
 }
 
-# Four at a time: with eight, Debian's slurmd (22.05.8) was once killed by a fault of its own, in malloc() while it launched three steps at once.
+# Not at once, which is hardly faster on two CPUs: slurmd 22.05.8 breaks its own heap now and then when it unpacks several credentials at a time
+# (double free below munge_decode()) and steps end that fast.
 # shellcheck disable=SC2016
 @test "five hundred steps with mistakes one after another: each fails, and no node is drained" {
   before=$(published)
@@ -157,7 +158,7 @@ echo $?
 END
   run -0 in_home "chmod 755 mistakes.sh; export SLURM_OVERLAP=1 IMAGE=$image; salloc -Q -N2 --ntasks-per-node=1 bash -c \
       'unset SLURM_NTASKS_PER_NODE SLURM_NTASKS SLURM_NPROCS
-    seq 500 | xargs -P 4 -n 1 ./mistakes.sh' | sort | uniq -c"
+    seq 500 | xargs -n 1 ./mistakes.sh' | sort | uniq -c"
   expect_equal "$(grep -cE '^ +[0-9]+ 0$' <<< "$output" || true)" 0
   expect_equal "$(awk '{ sum += $1 } END { print sum }' <<< "$output")" 500
   wait_until 30 "$box" status
