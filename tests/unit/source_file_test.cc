@@ -70,9 +70,9 @@ TEST_CASE("a SIF file is its primary system partition, wherever that lies", "[so
     std::string image = squashfs(scene.folder);
     auto size = static_cast<int64_t>(image.size());
     std::vector<fixtures::SifPart> parts{{.type = 0x4001, .offset = 32768, .size = 100},
-                            {.offset = 40000, .size = size, .role = 1},
-                            {.offset = 1, .size = 9, .used = false},
-                            {.offset = 32768 + 4321, .size = size}};
+                                         {.offset = 40000, .size = size, .role = 1},
+                                         {.offset = 1, .size = 9, .used = false},
+                                         {.offset = 32768 + 4321, .size = size}};
     ContainerImage opened = open_image_file(scene.write("x.sif", sif(parts, std::string(4321, 'z') + image + "behind")));
     CHECK(opened.index.config().working_dir == "/work dir");
     std::string which = GENERATE("big", "small");
