@@ -77,10 +77,20 @@ link_pmix() {
   [[ -z $library ]] || ln -sf libpmix.so.2 "${library%.2}"
 }
 
+# munged of NAME with its own socket in FOLDER; the key is one.
+start_munged() {
+  install -d -o munge -g munge -m 755 "$2"
+  setpriv --reuid munge --regid munge --init-groups munged --log-file="$state/log/munge/$1.log" --seed-file="/var/lib/munge/$1.seed" \
+    --socket="$2/munge.socket.2" --pid-file="$2/munged.pid"
+}
+
+# One for each node, as on a real cluster. A munged knows the credentials it has seen, and a step's comes to each of its nodes: with one for all, every launch
+# left an error in the munge context that the threads of a slurmd share without a lock, and two of them freed its text (22.05.8, "double free" in munge_decode).
 start_munge() {
-  install -d -o munge -g munge -m 755 /run/munge
   install -d -o munge -g munge -m 700 /var/lib/munge "$state/log/munge"
-  setpriv --reuid munge --regid munge --init-groups munged --log-file="$state/log/munge/munged.log"
+  start_munged login /run/munge
+  local node
+  for node in $(node_names "$nodes"); do start_munged "$node" "$state/nodes/$node/munge"; done
 }
 
 start_registry() {

@@ -24,6 +24,7 @@ start_node() {
   env -i PATH="$root_path" unshare --mount --uts --propagation private bash -euc '
     mount --bind "$2/run" /run/berth
     mount --bind "$2/store" /var/lib/berth
+    mount --bind "$2/munge" /run/munge
     hostname "$1"
     exec slurmd -N "$1"' bash "$1" "$own"
 }

@@ -50,6 +50,14 @@ load helper
   fi
 }
 
+@test "each node has a munged of its own: a credential seen on one is no replay on the other" {
+  run -0 alice srun -N1 -w n1 sh -c 'munge -n > credential; unmunge < credential > /dev/null'
+  run -0 alice srun -N1 -w n2 sh -c 'unmunge < credential > /dev/null'
+  # EMUNGE_CRED_REPLAYED.
+  run alice srun -Q -N1 -w n1 unmunge -n -i credential
+  expect_status 17
+}
+
 @test "restarted nodes stay within what down ends" {
   read -r nodes _ < "$state/variant"
   root env BERTH_BOX_DIR="$state" BERTH_BOX_PORT="${BERTH_BOX_PORT:-16817}" "$state/lib/nodes.sh" restart "$nodes" > "$BATS_TEST_TMPDIR/log" 2>&1 3>&-
