@@ -123,7 +123,7 @@ void ServedImage::begin_preload(int root) {
     } catch (const Error&) {
         // Who runs it finds out what is wrong.
     }
-    preload_->begin();
+    preload_->begin(preloading_);
 }
 
 }  // namespace berth

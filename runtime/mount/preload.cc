@@ -42,7 +42,7 @@ bool Preload::store_piece(fuse_session* session, Served& served) noexcept {
     // The answer to the lookup is sent, but the kernel makes the inode of it in the thread that asked.
     begun_.wait(false);
     try {
-        if (store_next(session, served)) return true;
+        if (wanted_ && store_next(session, served)) return true;
     } catch (const std::exception&) {
         // Memory is short, or the index damaged: whoever reads the file finds out.
     }

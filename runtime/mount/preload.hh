@@ -15,19 +15,21 @@ struct Served;
 /// own, whenever no request waits, from the moment on at which the file was looked up.
 ///
 /// Nobody may read the file before wait() has returned: who stores a page waits for its lock, which a reader holds until the server answers, and the two would
-/// wait for each other, beyond the reach of any signal.
+/// wait for each other, beyond the reach of any signal. So nothing is stored unless somebody promises to wait.
 class Preload {
   public:
     /// `inode` of the image.
     explicit Preload(uint32_t inode) : inode_(inode) {}
 
-    /// For who has looked the file up, or failed to: the kernel knows the inode by now, if it ever will. The server waits for this.
-    void begin() {
+    /// For who has looked the file up, or failed to; the server waits for this. `found`: the kernel knows the inode by now, and the caller will wait() before
+    /// anybody reads. The kernel may have asked for the file on the way to a failure, as for "program/".
+    void begin(bool found) {
+        wanted_ = found;
         begun_ = true;
         begun_.notify_one();
     }
 
-    /// For who has looked it up, after begin(): returns when all that is wanted of it is in the page cache, or cannot be.
+    /// After begin(true), once: returns when all that is wanted of it is in the page cache, or cannot be.
     void wait() { done_.get_future().wait(); }
 
     /// For the server's thread that answers a lookup of this inode; once.
@@ -41,6 +43,7 @@ class Preload {
 
     const uint32_t inode_;
     std::atomic<bool> due_ = false, begun_ = false;
+    bool wanted_ = false;  ///< before begun_
     uint64_t at_ = 0;
     std::unique_ptr<char[]> buffer_;
     std::promise<void> done_;

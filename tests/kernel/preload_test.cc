@@ -71,21 +71,24 @@ TEST_CASE("of a large first program the start is in memory", "[kernel][start]") 
     CHECK(seen_of("/bin/large", "") == "/bin/small 0 of 296; /bin/large 1024 of 3072; /bin/other 0 of 196; ");
 }
 
-// Its pages are being stored while the edit reads them: each of the two could wait for the other.
+// Its pages are being stored while the edit reads them: each of the two could wait for the other. A file whose name ends like a directory's is looked up, and
+// then it is not found.
 TEST_CASE("hostile: a first program that an edit reads as an account file or a loader's cache delays nothing", "[kernel][start]") {
     NEED_CONTAINERS();
     const std::string large = program_text(1 << 20);
+    const std::string program = GENERATE("/bin/large", "/bin/large/", "/bin/link");
     for (int turn = 0; turn < 10; ++turn) {
         ContainerImage image = make_image([&](squash::LayerWriter& writer) {
             fill_sample(writer);
             add_file(writer, "bin/large", large, 0755);
+            writer.add_symlink("bin/link", {}, "large/");
             writer.add_symlink("etc/passwd", {}, "/bin/large");
             writer.add_symlink("etc/ld.so.cache", {}, "../bin/large");
         });
         plan::Plan plan = plan_for();
         plan.edits.insert(plan.edits.begin(), {plan::LoaderLibraries{{{0, "libx.so.1", "/usr/lib/libx.so.1"}}, "", "/usr/lib"}, "test", ""});
         Outcome seen = as_user([&] {
-            StartedContainer container = start_container(plan, std::move(image), {}, {}, "/bin/large");
+            StartedContainer container = start_container(plan, std::move(image), {}, {}, program);
             return run_task(container, [] { return std::string(slurp("/etc/ld.so.cache").empty() ? "empty" : "made"); });
         });
         CHECK(seen.error == "");
@@ -100,6 +103,9 @@ TEST_CASE("a first program that is not there, or is no file, changes nothing", "
     CHECK(seen_of("/bin/missing", "") == nothing);
     CHECK(seen_of("small", "/nowhere") == nothing);
     CHECK(seen_of("/bin", "") == nothing);
+    // Looked up on the way to an error.
+    CHECK(seen_of("/bin/small/", "") == nothing);
+    CHECK(seen_of("/bin/small/.", "") == nothing);
     CHECK(seen_of("/", "") == nothing);
     CHECK(seen_of("", "/bin") == nothing);
 }
