@@ -120,7 +120,11 @@ Session make_session(Served& served, Fd device) {
 bool receive(fuse_session* session, fuse_buf& request) {
     for (;;) {
         int got = fuse_session_receive_buf(session, &request);
-        if (got != -EINTR && got != -EAGAIN) return got > 0;
+        if (got == -ENOMEM)
+            // For the buffer of a thread's first request. The others go on, and memory may come back.
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        else if (got != -EINTR && got != -EAGAIN)
+            return got > 0;
     }
 }
 
@@ -139,6 +143,11 @@ bool receive_soon(fuse_session* session, fuse_buf& request, BusyPoll& poll, cons
     return got;
 }
 
+void process(fuse_session* session, fuse_buf& request, WorkerPool& others) {
+    WorkerPool::AtRequest busy(others);
+    fuse_session_process_buf(session, &request);
+}
+
 /// Answers requests that come over `device`, each got by next(fuse_buf&), until the mount has gone.
 template <class Receive>
 void answer_requests(fuse_session* session, int device, WorkerPool& others, const Receive& next) {
@@ -148,11 +157,12 @@ void answer_requests(fuse_session* session, int device, WorkerPool& others, cons
     fuse_buf request{};
     while (!fuse_session_exited(session)) {
         if (preloading && !request_waits(device)) {
+            WorkerPool::AtRequest busy(others);
             if (!preloading->preload->store_piece(session, *preloading)) preloading = nullptr;
             continue;
         }
         if (!next(request)) break;
-        fuse_session_process_buf(session, &request);
+        process(session, request, others);
         if (!preloading) preloading = take_due_preload();
     }
     fuse_session_exit(session);
@@ -198,7 +208,8 @@ void serve(Start& start) {
     for (unsigned i = 1; i < server_threads(start.options.threads, usable_cpus()); ++i) clones.push_back(clone_device(first));
     if (start.options.confine) start.options.confine();
 
-    WorkerPool others(clones.size(), [&](WorkerPool& workers, size_t number) { work(session.get(), clones[number].get(), workers); });
+    WorkerPool others(clones.size(), [first] { return request_waits(first); },
+                      [&](WorkerPool& workers, size_t number) { work(session.get(), clones[number].get(), workers); });
     // Where there is one CPU, to watch would keep the program from asking.
     BusyPoll poll(usable_cpus() > 1 ? start.options.busy_poll : std::chrono::microseconds{});
     start.mounted.set_value();

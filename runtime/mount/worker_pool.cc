@@ -5,6 +5,7 @@
 namespace berth::mount {
 
 WorkerPool::~WorkerPool() {
+    stalls_.stop();
     std::vector<std::jthread> ended;
     {
         std::lock_guard lock(mutex_);
@@ -21,6 +22,10 @@ void WorkerPool::served(bool another_waits) noexcept {
     }
     calm_.store(0, std::memory_order_relaxed);
     if (at_work_.load(std::memory_order_relaxed) >= most_ || waited_.fetch_add(1, std::memory_order_relaxed) % behind != behind - 1) return;
+    call();
+}
+
+void WorkerPool::call() noexcept {
     try {
         call_one();
     } catch (const std::exception&) {
@@ -43,7 +48,7 @@ void WorkerPool::call_one() {
 }
 
 void WorkerPool::rest_if_calm() {
-    if (calm_.load(std::memory_order_relaxed) < calm) return;
+    if (calm_.load(std::memory_order_relaxed) < calm || stalls_.any_in_progress()) return;
     std::unique_lock lock(mutex_);
     if (calm_.load(std::memory_order_relaxed) < calm || ended_) return;
     calm_.store(0, std::memory_order_relaxed);

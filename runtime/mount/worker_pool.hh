@@ -10,14 +10,17 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/mount/stall_watch.hh"
+
 namespace berth::mount {
 
 /// Threads besides the one that always serves: started when first needed, at rest while they are not. Thread-safe.
 class WorkerPool {
   public:
     /// At most `most` threads; each runs `work` with its number, 0, 1, ..., which calls rest_if_calm() before each wait for a request and returns when there
-    /// will be no more of them.
-    WorkerPool(size_t most, std::function<void(WorkerPool&, size_t)> work) : most_(most), work_(std::move(work)) {}
+    /// will be no more of them. `waits`: whether a request waits; does not throw.
+    WorkerPool(size_t most, std::function<bool()> waits, std::function<void(WorkerPool&, size_t)> work)
+        : most_(most), work_(std::move(work)), stalls_(std::move(waits), [this] { call(); }) {}
     /// Wakes those at rest and waits for all.
     ~WorkerPool();
     WorkerPool(const WorkerPool&) = delete;
@@ -26,7 +29,23 @@ class WorkerPool {
     /// A request is done with; `another_waits`: the next was there already. Calls a thread for every `behind` such requests.
     void served(bool another_waits) noexcept;
 
-    /// In a worker: returns at once, or, when it has been calm, when it is called or everything ends.
+    /// Around the work on one request, in any thread that serves.
+    class AtRequest {
+      public:
+        explicit AtRequest(WorkerPool& pool) : watch_(pool.has_threads() ? &pool.stalls_ : nullptr) {
+            if (watch_) watch_->begins();
+        }
+        ~AtRequest() {
+            if (watch_) watch_->ends();
+        }
+        AtRequest(const AtRequest&) = delete;
+        AtRequest& operator=(const AtRequest&) = delete;
+
+      private:
+        StallWatch* watch_;
+    };
+
+    /// In a worker: returns at once, or, when it has been calm and nobody is at a request, when it is called or everything ends.
     void rest_if_calm();
 
     /// Whether threads of the pool serve now, beside the one that always does.
@@ -40,6 +59,7 @@ class WorkerPool {
     static constexpr uint32_t calm = 512;
 
   private:
+    void call() noexcept;
     void call_one();
 
     const size_t most_;
@@ -51,6 +71,7 @@ class WorkerPool {
     size_t resting_ = 0, calls_ = 0;
     bool ended_ = false;
     std::vector<std::jthread> threads_;
+    StallWatch stalls_;
 };
 
 }  // namespace berth::mount

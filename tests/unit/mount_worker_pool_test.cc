@@ -31,11 +31,13 @@ void serve(WorkerPool& pool, uint32_t count, bool another_waits) {
     for (uint32_t i = 0; i < count; ++i) pool.served(another_waits);
 }
 
+bool nobody() { return false; }
+
 }  // namespace
 
 TEST_CASE("threads start when requests wait, at most so many", "[mount]") {
     Idlers idlers;
-    WorkerPool pool(2, [&](WorkerPool& self, size_t) { idlers(self); });
+    WorkerPool pool(2, nobody, [&](WorkerPool& self, size_t) { idlers(self); });
     serve(pool, WorkerPool::behind - 1, true);
     serve(pool, 10 * WorkerPool::calm, false);
     CHECK_FALSE(pool.any_at_work());
@@ -48,7 +50,7 @@ TEST_CASE("threads start when requests wait, at most so many", "[mount]") {
 
 TEST_CASE("threads rest when nothing has waited for long, and come back", "[mount]") {
     Idlers idlers;
-    WorkerPool pool(2, [&](WorkerPool& self, size_t) { idlers(self); });
+    WorkerPool pool(2, nobody, [&](WorkerPool& self, size_t) { idlers(self); });
     serve(pool, 2 * WorkerPool::behind, true);
     REQUIRE(comes_true([&] { return idlers.started == 2; }));
     serve(pool, WorkerPool::calm - 1, false);
@@ -68,7 +70,7 @@ TEST_CASE("threads rest when nothing has waited for long, and come back", "[moun
 TEST_CASE("a pool whose threads rest can end, and one that never had any", "[mount]") {
     Idlers idlers;
     {
-        WorkerPool pool(1, [&](WorkerPool& self, size_t) { idlers(self); });
+        WorkerPool pool(1, nobody, [&](WorkerPool& self, size_t) { idlers(self); });
         serve(pool, WorkerPool::behind, true);
         CHECK(comes_true([&] {
             serve(pool, WorkerPool::calm, false);
@@ -77,7 +79,7 @@ TEST_CASE("a pool whose threads rest can end, and one that never had any", "[mou
         idlers.ended = true;
     }
     CHECK(idlers.started == 1);
-    WorkerPool none(0, [](WorkerPool&, size_t) {});
+    WorkerPool none(0, nobody, [](WorkerPool&, size_t) {});
     CHECK_FALSE(none.has_threads());
     serve(none, 1000, true);
     CHECK_FALSE(none.any_at_work());

@@ -1,0 +1,77 @@
+#include <catch2/catch.hpp>
+#include <functional>
+
+#include "runtime/mount/stall_watch.hh"
+
+using namespace std::chrono_literals;
+using berth::mount::StallWatch;
+
+namespace {
+
+/// A watch that looks every millisecond, over a server that is what the test says.
+struct Server {
+    std::atomic<bool> waits = false;
+    std::atomic<int> calls = 0, looks = 0;
+    StallWatch watch{[this] {
+                         ++looks;
+                         return waits.load();
+                     },
+                     [this] { ++calls; }, 1ms};
+
+    void serve(uint64_t count) {
+        for (uint64_t i = 0; i < count; ++i) {
+            watch.begins();
+            watch.ends();
+        }
+    }
+};
+
+bool comes_true(const std::function<bool()>& what) {
+    for (int i = 0; i < 2000 && !what(); ++i) std::this_thread::sleep_for(5ms);
+    return what();
+}
+
+}  // namespace
+
+TEST_CASE("a thread is called when a request is stuck and another waits", "[mount]") {
+    Server server;
+    server.serve(StallWatch::unwatched);
+    server.watch.begins();
+    CHECK(server.watch.any_in_progress());
+    CHECK(comes_true([&] { return server.looks > 2; }));
+    CHECK(server.calls == 0);
+    server.waits = true;
+    // Again and again, as those who are called can get stuck too.
+    CHECK(comes_true([&] { return server.calls > 3; }));
+    server.watch.ends();
+    CHECK_FALSE(server.watch.any_in_progress());
+}
+
+TEST_CASE("a watch that sleeps is awake for the next request", "[mount]") {
+    Server server;
+    server.serve(StallWatch::unwatched);
+    for (int turn = 0; turn < 5; ++turn) {
+        // Longer than it takes to fall asleep.
+        std::this_thread::sleep_for(2ms * StallWatch::quiet);
+        server.calls = 0;
+        server.waits = true;
+        server.watch.begins();
+        CHECK(comes_true([&] { return server.calls > 0; }));
+        server.waits = false;
+        server.watch.ends();
+    }
+}
+
+TEST_CASE("nothing is watched before there is much to do, or after the end", "[mount]") {
+    Server server;
+    server.waits = true;
+    server.serve(StallWatch::unwatched - 2);
+    server.watch.begins();
+    std::this_thread::sleep_for(20ms);
+    CHECK(server.looks == 0);
+    server.watch.ends();
+    server.watch.stop();
+    server.watch.begins();
+    server.serve(StallWatch::unwatched);
+    CHECK(server.looks == 0);
+}
