@@ -55,7 +55,7 @@ struct stat attributes(const Served& at, uint32_t number, const squash::InodeVie
     st.st_rdev = inode.rdev;
     st.st_size = static_cast<off_t>(inode.size);
     st.st_blksize = block_size;
-    st.st_blocks = static_cast<blkcnt_t>((inode.size + 511) / 512);
+    st.st_blocks = static_cast<blkcnt_t>((inode.size - at.index.hole_bytes(number) + 511) / 512);
     st.st_mtime = st.st_ctime = st.st_atime = inode.mtime;
     return st;
 }
@@ -158,6 +158,21 @@ void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_fi
             fuse_reply_err(request, static_cast<int>(-got));
         else
             fuse_reply_buf(request, buffer, static_cast<size_t>(got));
+    });
+}
+
+/// The overlay copies a file up, and cp copies it, without its holes if it is told of them.
+void seek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
+    answer(request, ino, [&](Served& at, uint32_t number) {
+        if (offset < 0 || (whence != SEEK_DATA && whence != SEEK_HOLE)) {
+            fuse_reply_err(request, offset < 0 ? ENXIO : EINVAL);
+            return;
+        }
+        auto found = at.index.seek(number, static_cast<uint64_t>(offset), whence == SEEK_DATA ? squash::SeekFor::data : squash::SeekFor::hole);
+        if (found)
+            fuse_reply_lseek(request, static_cast<off_t>(*found));
+        else
+            fuse_reply_err(request, ENXIO);
     });
 }
 
@@ -274,6 +289,7 @@ const fuse_lowlevel_ops& operations() {
         ops.open = open;
         ops.opendir = open;
         ops.read = read;
+        ops.lseek = seek;
         ops.readdir = readdir;
         ops.readdirplus = readdirplus;
         ops.statfs = statfs;

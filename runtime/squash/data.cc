@@ -258,7 +258,9 @@ long DataReader::read(const FileData& file, uint64_t offset, void* out, size_t s
     size_t left = std::min<uint64_t>(size, file.size - offset);
     auto total = static_cast<long>(left);
     auto number = static_cast<uint32_t>(std::min<uint64_t>(offset / impl_->layers[file.layer].block_size, file.block_count));
-    Position at{number, file.start + block_offset(file, number), offset, static_cast<char*>(out), left};
+    // There are sums for blocks only: not for a place behind the last one.
+    uint64_t place = number < file.block_count ? file.start + block_offset(file, number) : 0;
+    Position at{number, place, offset, static_cast<char*>(out), left};
     if (int problem = impl_->read_blocks(file, at)) return problem;
     if (at.left > 0)
         if (int problem = impl_->read_tail(file, at.offset, at.out, at.left)) return problem;

@@ -46,6 +46,8 @@ void check_bounds(const SquashFile& file, const RawSuper& raw) {
     check(raw.directory_table, "directory");
     check(raw.id_table, "id");
     if (raw.fragments > 0) check(raw.fragment_table, "fragment");
+    // Each is there for the end of a file: a list that is longer, of a few kilobytes that are read again and again, would only fill the memory.
+    if (raw.fragments > raw.inodes) file.damaged(cat("it has ", raw.fragments, " fragments and only ", raw.inodes, " inodes"));
     if (raw.xattr_table != absent) check(raw.xattr_table, "xattr");
 }
 

@@ -45,6 +45,7 @@ class Unpacker {
     void work() noexcept;
     void write_file(const Item& item);
     void write_content(const Item& item, int fd, const FileData& file);
+    void count(uint64_t bytes);
     void finish(const Item& item, int fd) const;
     void make_links();
 
@@ -111,22 +112,30 @@ void Unpacker::make_entry(const Item& item) {
 
 void Unpacker::write_content(const Item& item, int fd, const FileData& file) {
     thread_local std::vector<char> buffer(piece);
-    for (uint64_t at = 0; at < file.size;) {
+    check(::ftruncate(fd, static_cast<off_t>(file.size)), item.path);
+    uint64_t at = 0;
+    while (auto data = index_.seek(item.number, at, SeekFor::data)) {
+        count(*data - at);
+        at = *data;
         long got = reader_.read(file, at, buffer.data(), piece);
         if (got <= 0) throw Error(cat("unpacking ", what_, ": ", printable(item.path, 4096), " is damaged; run berth verify --repair if it is in a store"));
         auto end = buffer.begin() + got;
-        // Holes stay holes.
+        // What was a hole in the layer's archive stays one.
         bool empty = std::all_of(buffer.begin(), end, [](char c) { return c == 0; });
         if (!empty) {
             check(::lseek(fd, static_cast<off_t>(at), SEEK_SET), item.path);
             sys::write_all(fd, {buffer.data(), static_cast<size_t>(got)}, cat(printable(item.path, 4096), " of ", what_));
         }
         at += static_cast<uint64_t>(got);
-        std::lock_guard lock(mutex_);
-        done_ += static_cast<uint64_t>(got);
-        if (watch_) watch_(done_, total_);
+        count(static_cast<uint64_t>(got));
     }
-    check(::ftruncate(fd, static_cast<off_t>(file.size)), item.path);
+    count(file.size - at);
+}
+
+void Unpacker::count(uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    done_ += bytes;
+    if (watch_) watch_(done_, total_);
 }
 
 /// Attributes come last: to write may need more than they allow, and changes the time.
