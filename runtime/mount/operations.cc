@@ -164,11 +164,9 @@ void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_fi
 /// The overlay copies a file up, and cp copies it, without its holes if it is told of them.
 void seek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
     answer(request, ino, [&](Served& at, uint32_t number) {
-        if (offset < 0 || (whence != SEEK_DATA && whence != SEEK_HOLE)) {
-            fuse_reply_err(request, offset < 0 ? ENXIO : EINVAL);
-            return;
-        }
-        auto found = at.index.seek(number, static_cast<uint64_t>(offset), whence == SEEK_DATA ? squash::SeekFor::data : squash::SeekFor::hole);
+        // Whatever else lseek(2) can do the kernel does by itself.
+        auto wanted = whence == SEEK_DATA ? squash::SeekFor::data : squash::SeekFor::hole;
+        auto found = offset < 0 ? std::nullopt : at.index.seek(number, static_cast<uint64_t>(offset), wanted);
         if (found)
             fuse_reply_lseek(request, static_cast<off_t>(*found));
         else

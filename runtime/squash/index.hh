@@ -87,8 +87,8 @@ class Index {
     std::optional<std::string_view> symlink_target(uint32_t number) const;
     /// With what is needed to read `size` bytes at `offset` (less would do no harm, but may be of damaged pages).
     std::optional<FileData> file(uint32_t number, uint64_t offset = 0, uint64_t size = UINT64_MAX) const;
-    /// As lseek(2) with SEEK_DATA and SEEK_HOLE: where data, or a hole, begins at or after `offset`, the end of the file being a hole; nothing where there is no
-    /// more of it. Throws Error when the index is damaged there.
+    /// As lseek(2) with SEEK_DATA and SEEK_HOLE: where data, or a hole, begins at or after `offset`, the end of the file being a hole; nothing where no more of
+    /// it is. Throws Error when the index is damaged there.
     std::optional<uint64_t> seek(uint32_t number, uint64_t offset, SeekFor wanted) const;
     /// How much of a file's size is in holes; of small files, which have none worth mention, 0.
     uint64_t hole_bytes(uint32_t number) const;
