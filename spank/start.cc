@@ -23,6 +23,9 @@ namespace {
 
 constexpr int request_timeout_ms = 10'000;
 constexpr int goodbye_timeout_ms = 5'000;
+/// Of what the helper says, which is the user's process: a line, and lines before Slurm is looked at again.
+constexpr size_t longest_text = 4096;
+constexpr int most_at_once = 100;
 /// The node waits for its epilog; what is not removed by then is left to the next sweep.
 constexpr int end_job_timeout_ms = 20'000;
 
@@ -120,16 +123,25 @@ void let_helper_go() {
     step().socket.reset();
 }
 
-/// Shows what the helper says of the save until that has ended; false when Slurm ends the step before.
+void show(const Message& message) { slurm_spank_log("berth: %s: %s", node_name().c_str(), printable(message.value("text"), longest_text).c_str()); }
+
+/// What the helper said of the save until nothing is there to read, or what is read is enough for once; true at the end of it.
+bool show_progress(int socket, Inbox& inbox) {
+    for (int left = most_at_once; left > 0; --left) {
+        Inbox::Status status = inbox.read(socket);
+        if (status != Inbox::Status::message) return status == Inbox::Status::closed;
+        show(inbox.take().message);
+    }
+    return false;
+}
+
+/// Shows what the helper says of the save until that has ended; false when Slurm ends the step before, whatever the helper still says or leaves unsaid.
 bool show_save(int socket, int sentinel) {
     pollfd waiting[2] = {{socket, POLLIN, 0}, {sentinel, POLLIN, 0}};
-    for (;;) {
+    for (Inbox inbox;;) {
         if (poll(waiting, 2, -1) < 0 && errno != EINTR) throw SysError("waiting");
-        if (waiting[0].revents == 0 && waiting[1].revents != 0) return false;
-        if (waiting[0].revents == 0) continue;
-        auto received = receive_message(socket);
-        if (!received) return true;
-        slurm_spank_log("berth: %s: %s", node_name().c_str(), received->message.value("text").c_str());
+        if (waiting[0].revents != 0 && show_progress(socket, inbox)) return true;
+        if (waiting[1].revents != 0) return false;
     }
 }
 
@@ -156,7 +168,7 @@ void show_last_word(int socket) {
         if (inbox.read(socket) != Inbox::Status::message) return;
         Message message = inbox.take().message;
         if (!plan::is(message, plan::MessageType::progress)) return;
-        slurm_spank_log("berth: %s: %s", node_name().c_str(), message.value("text").c_str());
+        show(message);
         // Over another connection srun hears of a task that was killed, and listens no more.
         poll(nullptr, 0, last_word_ms);
     } catch (const Error&) {
@@ -166,7 +178,7 @@ void show_last_word(int socket) {
 
 /// The owner of the user's folder in /run when the job has left its mark there; nothing otherwise. Root follows no link of the user's.
 std::optional<HelperIdentity> owner_of_mark(uid_t uid, uint32_t job) {
-    Fd folder(open(("/run/berth/" + std::to_string(uid)).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    Fd folder = open_run_directory(uid);
     struct stat info {};
     if (!folder || fstat(folder.get(), &info) != 0 || info.st_uid != uid) return std::nullopt;
     if (faccessat(folder.get(), ("job-" + std::to_string(job)).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;

@@ -67,6 +67,12 @@ bool Watch::tasks_alive() {
     return std::any_of(tasks_.begin(), tasks_.end(), [](const Task& task) { return is_alive(task.process.get()); });
 }
 
+/// 0 for a task that has ended: its number may be somebody else's by now.
+pid_t Watch::group_of(const Task& task) {
+    pid_t group = getpgid(task.pid);
+    return is_alive(task.process.get()) ? group : 0;
+}
+
 void Watch::kill_tasks() {
     std::lock_guard lock(mutex_);
     std::optional<NamespaceId> own = user_namespace_of(getpid()), container;
@@ -77,7 +83,7 @@ void Watch::kill_tasks() {
     }
     // What a task started is known by the group that slurmstepd gave it, when the container has other people's processes as well.
     for (const Task& task : tasks_)
-        if (pid_t group = getpgid(task.pid); spares_others_ && group > 1 && group != getpgrp()) kill(-group, SIGKILL);
+        if (pid_t group = group_of(task); spares_others_ && group > 1 && group != getpgrp()) kill(-group, SIGKILL);
     for (const Task& task : tasks_) syscall(SYS_pidfd_send_signal, task.process.get(), SIGKILL, nullptr, 0);
     if (container && !spares_others_) kill_inhabitants(*container);
 }

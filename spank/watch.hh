@@ -34,6 +34,7 @@ class Watch {
     void run(int helper, void (*report)());
     bool tasks_alive();
     void kill_tasks();
+    static pid_t group_of(const Task& task);
 
     bool spares_others_ = false;
     std::mutex mutex_;

@@ -1,21 +1,28 @@
 // The plugin's acting parts: the drop to the user, the join, and the end of a container whose server has died.
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/sched.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/base/channel.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/sandbox/seccomp.hh"
 #include "spank/helper.hh"
 #include "spank/inhabitants.hh"
 #include "spank/join.hh"
+#include "spank/run_directory.hh"
+#include "spank/watch.hh"
 #include "tests/kernel/support.hh"
 
 using namespace berth;
@@ -210,4 +217,66 @@ TEST_CASE("hostile row 65: what lives in a container can be ended from outside, 
     CHECK(WIFSIGNALED(status));
     CHECK(waitpid(bystander, &status, WNOHANG) == 0);
     end(bystander);
+}
+
+TEST_CASE("hostile: root does not enter what a user has mounted over their folder in /run", "[kernel][root][spank]") {
+    NEED_ROOT();
+    Folder run;
+    Outcome seen = in_child([&] {
+        if (int number = sys::unshare(CLONE_NEWNS); number != 0) throw SysError("a mount namespace", number);
+        sys::make_mounts_private();
+        Fd folder = sys::open_file(run / ".", O_RDONLY | O_DIRECTORY);
+        spank::make_run_directory(folder.get(), 2001, 2001);
+        spank::make_run_directory(folder.get(), 2001, 2001);
+        if (::mount("none", (run / "berth/2001").c_str(), "tmpfs", 0, "uid=2001,mode=700") != 0) throw SysError("mounting");
+        spank::make_run_directory(folder.get(), 2001, 2001);
+        return std::string("entered");
+    });
+    CHECK(seen.error == "opening /run/berth/2001: something is mounted on it; unmount it (fusermount -u, or umount)");
+}
+
+namespace {
+
+pid_t sleeping_child(pid_t number = 0) {
+    clone_args how{};
+    how.exit_signal = SIGCHLD;
+    if (number != 0) how.set_tid = reinterpret_cast<uint64_t>(&number), how.set_tid_size = 1;
+    auto child = static_cast<pid_t>(::syscall(SYS_clone3, &how, sizeof how));
+    if (child == 0) {
+        for (;;) ::pause();
+    }
+    ::setpgid(child, child);
+    return child;
+}
+
+/// As the first process of a pid namespace, where it can say which number a process gets. What it says is its exit code.
+int number_given_away() {
+    pid_t helper = sleeping_child(), first = sleeping_child(), second = sleeping_child();
+    Fd process = sys::pidfd_open(helper);
+    spank::Watch watch;
+    watch.spare_others();
+    for (pid_t task : {first, second}) watch.add_task(task, process.get(), [] {});
+    ::kill(first, SIGKILL);
+    ::waitpid(first, nullptr, 0);
+    if (sleeping_child(first) != first) return 2;
+    ::kill(helper, SIGKILL);
+    ::waitpid(second, nullptr, 0);
+    watch.stop();
+    return ::waitpid(first, nullptr, WNOHANG) == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+TEST_CASE("hostile: who has got the number of a task that has ended is not killed with the others", "[kernel][root][spank]") {
+    NEED_ROOT();
+    Outcome seen = in_child([] {
+        if (int number = sys::unshare(CLONE_NEWPID); number != 0) throw SysError("a pid namespace", number);
+        pid_t init = ::fork();
+        if (init == 0) ::_exit(number_given_away());
+        int status = 0;
+        ::waitpid(init, &status, 0);
+        return cat(WEXITSTATUS(status));
+    });
+    CHECK(seen.error == "");
+    CHECK(seen.text == "0");
 }
