@@ -164,7 +164,6 @@ void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_fi
 /// The overlay copies a file up, and cp copies it, without its holes if it is told of them.
 void seek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
     answer(request, ino, [&](Served& at, uint32_t number) {
-        // Whatever else lseek(2) can do the kernel does by itself.
         auto wanted = whence == SEEK_DATA ? squash::SeekFor::data : squash::SeekFor::hole;
         auto found = offset < 0 ? std::nullopt : at.index.seek(number, static_cast<uint64_t>(offset), wanted);
         if (found)

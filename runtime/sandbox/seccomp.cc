@@ -5,6 +5,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -113,10 +114,18 @@ void refuse_namespaces(Builder& filter, const FilterRules& rules) {
     if (!has(rules.allow, "clone3") && !has(rules.deny, "clone3")) filter.answer("clone3", ENOSYS);
 }
 
+/// Where argument `number`, of which the kernel takes the lower half, is `value`.
+scmp_arg_cmp is(unsigned number, unsigned value) { return {number, SCMP_CMP_MASKED_EQ, 0xffffffff, value}; }
+
 void refuse_socket_families(Builder& filter) {
-    for (int family : {AF_ALG, AF_VSOCK}) filter.answer_when("socket", EAFNOSUPPORT, {{0, SCMP_CMP_EQ, static_cast<scmp_datum_t>(family), 0}});
+    for (unsigned family : {AF_ALG, AF_VSOCK}) filter.answer_when("socket", EAFNOSUPPORT, {is(0, family)});
     // The old 32-bit way hides its arguments behind a pointer; C libraries since 2016 have another.
     filter.answer("socketcall", ENOSYS);
+}
+
+/// What puts characters into a terminal as if they were typed there: the shell that started the container would read and run them.
+void refuse_typing(Builder& filter) {
+    for (unsigned request : {TIOCSTI, TIOCLINUX}) filter.answer_when("ioctl", EPERM, {is(1, request)});
 }
 
 /// The names of refused_calls() that these rules refuse.
@@ -129,6 +138,7 @@ void confine(Builder& filter, const FilterRules& rules) {
         if (refuses(rules, name)) filter.answer(name, EPERM);
     refuse_namespaces(filter, rules);
     if (!has(rules.allow, "socket") && !has(rules.deny, "socket")) refuse_socket_families(filter);
+    if (!has(rules.allow, "ioctl") && !has(rules.deny, "ioctl")) refuse_typing(filter);
 }
 
 /// mknod and mknodat of character and block devices. `mode_argument` is the place of the mode among the arguments.

@@ -1,6 +1,7 @@
 // The system call filter as a task meets it.
 #include <linux/keyctl.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -52,6 +53,25 @@ TEST_CASE("seccomp: what widens the kernel's surface is refused to a task", "[ke
     });
     CHECK(seen.error == "");
     CHECK(seen.text == "");
+}
+
+TEST_CASE("hostile: seccomp: a task cannot type into the terminal of whoever started it", "[kernel][seccomp]") {
+    NEED_CONTAINERS();
+    auto tried = [] {
+        std::string out;
+        char typed = 'x';
+        // The kernel takes the lower half of the number.
+        for (unsigned long request : {0UL + TIOCSTI, (1UL << 32) | TIOCSTI, 0UL + TIOCLINUX, 0UL + TIOCGWINSZ})
+            out += call(SYS_ioctl, 0, static_cast<long>(request), reinterpret_cast<long>(&typed)) + "; ";
+        return out + call(SYS_socket, (1L << 32) | AF_ALG, SOCK_SEQPACKET, 0);
+    };
+    const std::string refused = "Operation not permitted; ", no_terminal = "Inappropriate ioctl for device; ";
+    Outcome seen = with_plan([](plan::Plan&) {}, tried);
+    CHECK(seen.error == "");
+    CHECK(seen.text == refused + refused + refused + no_terminal + "Address family not supported by protocol");
+    Outcome allowed = with_plan([](plan::Plan& plan) { plan.system_calls.allow = {"ioctl"}; }, tried);
+    CHECK(allowed.error == "");
+    CHECK(allowed.text == no_terminal + no_terminal + no_terminal + no_terminal + "Address family not supported by protocol");
 }
 
 TEST_CASE("seccomp: no new namespaces, and clone3 sends the C library to clone", "[kernel][seccomp]") {
