@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "runtime/base/inherited.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/open_for_person.hh"
 #include "runtime/cli/listing.hh"
@@ -101,6 +102,7 @@ int run(int argc, char** argv) {
     int code = 0;
     if (!parse_run_options("run", argc, argv, options, code)) return code;
     if (!options.name.empty()) return run_named(options);
+    InheritedDescriptors inherited(pmi_descriptor());
     return told_start(options, [&](const plan::Site& site, plan::Caller& caller, StartEvent& event) {
         if (options.terminal) caller.terminal.clear();
         return run_in_new(options, site, caller, event);

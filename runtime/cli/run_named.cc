@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/inherited.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/listing.hh"
 #include "runtime/cli/told_start.hh"
@@ -32,7 +34,7 @@ void note_use(StartEvent& event, const ContainerStart& start, const UsedContaine
     event.in_container(start.wanted.name, used.action == plan::NameAction::join, used.joined.container.phases);
 }
 
-int run_in_named(const RunOptions& options, const plan::Site& site, const plan::Caller& caller, StartEvent& event) {
+int run_in_named(const RunOptions& options, const plan::Site& site, const plan::Caller& caller, const InheritedDescriptors& inherited, StartEvent& event) {
     event.stage(plan::Cause::container);
     ContainerFolder folder = open_container_folder(site, caller, options.job == 0 ? "global" : job_scope(options.job));
     ContainerStart start{plan::parse_container_name(options.name),
@@ -46,6 +48,7 @@ int run_in_named(const RunOptions& options, const plan::Site& site, const plan::
     // What this command wants for itself is no property of the container.
     start.request.env.clear();
     start.watch.fetched = [&](const PullResult& result) { event.pulled(result); };
+    start.forked = [&] { inherited.close(); };
     start.lap = [&](const char* phase) { event.lap(phase); };
     std::vector<std::string> environment = environment_with(options.set);
     sigset_t watched = forwarded_signals();
@@ -85,8 +88,16 @@ int save_after(Saver& saver, int upper, int code, const std::string& output) {
     return saver.save(upper) ? 0 : exit_failure;
 }
 
+std::string pmi_descriptor() {
+    const char* number = std::getenv("PMI_FD");
+    return number ? number : "";
+}
+
 int run_named(const RunOptions& options) {
-    return told_start(options, [&](const plan::Site& site, plan::Caller& caller, StartEvent& event) { return run_in_named(options, site, caller, event); });
+    InheritedDescriptors inherited(pmi_descriptor());
+    return told_start(options, [&](const plan::Site& site, plan::Caller& caller, StartEvent& event) {
+        return run_in_named(options, site, caller, inherited, event);
+    });
 }
 
 }  // namespace berth::cli

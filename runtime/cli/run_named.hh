@@ -14,6 +14,9 @@ ContainerFolder containers_of_caller(uint32_t job = 0);
 /// A line for the user on standard error.
 void show_note(const std::string& line);
 
+/// The number of the descriptor that an MPI launcher gave this process, or nothing.
+std::string pmi_descriptor();
+
 /// Runs a command in the container options.name, which is joined, started or created; the exit code. With an empty image it must be there, and is
 /// started with what was recorded at its creation. Throws Error.
 int run_named(const RunOptions& options);

@@ -130,3 +130,21 @@ load helper
   [[ $output != *FAILED* ]]
   expect_output_like "ok +Slurm +Slurm 22.05"
 }
+
+@test "a command gets no descriptor of its caller but the standard streams and that of its MPI launcher" {
+  run -0 alice bash -c "exec 5< /etc/hostname 7< /dev/zero 9> held; PMI_FD=7 berth run $image sh -c 'ls /proc/self/fd; readlink /proc/self/fd/7' | xargs"
+  # ls reads the directory as 3.
+  expect_equal "$output" "0 1 2 3 7 /dev/zero"
+}
+
+@test "a named container that goes on holds no lock of whoever started it" {
+  run -0 alice bash -c "
+    (flock 9; exec berth run --name=locked $image sleep 2) 9> held & first=\$!
+    until berth exec locked true; do sleep 0.1; done 2> /dev/null
+    berth exec locked sleep 20 & second=\$!
+    wait \$first
+    flock -n held echo free
+    kill \$second
+    wait \$second || berth rm --force locked"
+  expect_equal "$output" free
+}

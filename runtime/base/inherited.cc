@@ -1,0 +1,31 @@
+#include "runtime/base/inherited.hh"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+
+namespace berth {
+
+InheritedDescriptors::InheritedDescriptors(const std::string& pmi) {
+    std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir("/proc/self/fd"), ::closedir);
+    if (!listing) throw SysError("looking for inherited descriptors in /proc/self/fd");
+    while (const dirent* entry = ::readdir(listing.get())) {
+        std::string name = entry->d_name;
+        if (name.find_first_not_of("0123456789") != name.npos || name == pmi) continue;
+        int number = std::stoi(name);
+        if (number <= STDERR_FILENO || number == ::dirfd(listing.get())) continue;
+        ::fcntl(number, F_SETFD, FD_CLOEXEC);
+        numbers_.push_back(number);
+    }
+}
+
+void InheritedDescriptors::close() const {
+    for (int number : numbers_) ::close(number);
+}
+
+}  // namespace berth
