@@ -127,14 +127,10 @@ void leave_session() {
         if (::dup2(null.get(), fd) < 0) throw SysError("closing the standard streams of a container's helper");
 }
 
-/// Waits for the end of the helper before this one, and ends what that left when it was killed. The result holds off the next one; the file says how
-/// this run's mounts are called.
+/// Waits for the end of the run before this one. The result holds off the next one; the file says how this run's mounts are called.
 Fd take_turn(const ContainerFolder& folder, const std::string& name, std::string& source) {
-    Fd running = folder.running_lock(name, previous_helper_ms);
+    Fd running = lock_after_last_run(folder, name, previous_helper_ms);
     if (!running) throw Error(cat("starting container ", name, ": its last run has not ended yet; see berth ps, or berth rm --force"));
-    std::string left = sys::read_all(running.get(), 4096, "the state of a container's run");
-    if (!left.empty() && !sandbox::kill_users_of_root(sys::open_file("/proc", O_RDONLY | O_DIRECTORY).get(), left, survivors_patience))
-        throw Error(cat("starting container ", name, ": processes of its last run, whose helper was killed, cannot be ended"));
     source = cat("berth:", name, ":", store::scratch_name());
     if (::ftruncate(running.get(), 0) != 0 || ::pwrite(running.get(), source.data(), source.size(), 0) != static_cast<ssize_t>(source.size()))
         throw SysError(cat("starting container ", name));
@@ -194,6 +190,15 @@ void run_helper(HelperOrder& order, Fd& connection) {
 }
 
 }  // namespace
+
+Fd lock_after_last_run(const ContainerFolder& folder, const std::string& name, int patience_ms) {
+    Fd running = folder.running_lock(name, patience_ms);
+    if (!running) return running;
+    std::string left = sys::read_all(running.get(), 4096, "the state of a container's run");
+    if (!left.empty() && !sandbox::kill_users_of_root(sys::open_file("/proc", O_RDONLY | O_DIRECTORY).get(), left, survivors_patience))
+        throw Error(cat("ending the last run of container ", name, ", whose helper was killed: processes of it cannot be ended; try again"));
+    return running;
+}
 
 plan::Ready ready_of(const plan::Plan& plan, const StartedContainer& container) {
     plan::Ready out{container.workdir, {}, container.seccomp_program};

@@ -24,6 +24,10 @@ Fd start_helper(const ContainerFolder& folder, const std::string& name, const pl
 Fd start_helper_beside(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image, const plan::Site& site, Fd other,
                        const std::function<void()>& forked = {});
 
+/// The container's ContainerFolder::running_lock() when its last run is over, with what that left when its helper was killed; empty while the helper still
+/// lives after `patience_ms`. Throws Error when something that was left cannot be ended.
+Fd lock_after_last_run(const ContainerFolder& folder, const std::string& name, int patience_ms);
+
 /// What a process needs to be a task of a container that a helper serves.
 struct JoinedContainer {
     StartedContainer container;  ///< for join_container()

@@ -40,10 +40,10 @@ void remove_container(const ContainerFolder& folder, const std::string& name, bo
         if (!force) throw Error(cat("removing container ", name, ": it runs; wait for its end, or use --force to end it"));
         ask_to_stop(std::move(connection));
     }
-    if (!folder.running_lock(name, end_ms)) throw Error(cat("removing container ", name, ": it does not end; try again"));
+    // Of what was left behind, the file beside the lock is the only trace.
+    if (!lock_after_last_run(folder, name, end_ms)) throw Error(cat("removing container ", name, ": it does not end; try again"));
     folder.remove(name);
     if (!digest.empty()) open_store(site, caller).unpin(digest, folder.path_of(name) + "/state");
 }
-
 
 }  // namespace berth

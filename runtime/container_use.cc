@@ -114,7 +114,7 @@ class Use {
 
     void forget(UsedContainer& out) {
         out.connection.reset();
-        if (folder_.running_lock(name_, end_ms)) folder_.remove(name_);
+        if (lock_after_last_run(folder_, name_, end_ms)) folder_.remove(name_);
         if (!out.record.digest.empty()) open_store(start_.site, start_.caller).unpin(out.record.digest, state_path());
     }
 

@@ -44,6 +44,26 @@ TEST_CASE("a helper that is killed leaves a container that starts again, and not
     CHECK(seen.text == "0 kept 9");
 }
 
+TEST_CASE("a helper that is killed leaves nothing behind that berth rm does not end", "[kernel][named]") {
+    NEED_CONTAINERS();
+    NamedScene scene;
+    Outcome seen = as_user([&] {
+        UsedContainer used = scene.use("c");
+        auto helper = static_cast<pid_t>(std::stol(slurp(cat("/proc/self/task/", ::getpid(), "/children"))));
+        pid_t survivor = start_waiting_task(used.joined.container);
+        ::kill(helper, SIGKILL);
+        ::waitpid(helper, nullptr, 0);
+        std::string text = scene.program("berth", {"rm", "c"});
+        int status = 0;
+        pid_t ended = ::waitpid(survivor, &status, WNOHANG);
+        ::kill(survivor, SIGKILL);
+        return text + cat(" ", ended == survivor && WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    });
+    CHECK(seen.error == "");
+    CHECK(seen.text == "|0 9");
+    CHECK(scene.left() == "locks");
+}
+
 TEST_CASE("a command ends with the berth run that is killed, and the container with it", "[kernel][named]") {
     NEED_CONTAINERS();
     NamedScene scene;
