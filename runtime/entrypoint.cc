@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,10 @@ constexpr int patience_ms = 10'000;
 constexpr int goodbye_ms = 2'000;
 constexpr size_t environment_limit = 8 << 20;
 constexpr size_t log_limit = 1 << 20;
+/// What has no end of line by then is told as one.
+constexpr size_t line_limit = 64 << 10;
+/// Reads of what is left in the pipe at the end, which another process may fill as fast as it is read.
+constexpr int last_reads = 64;
 
 std::vector<std::string> words_of(const EntrypointRun& run) {
     std::vector<std::string> out = run.words;
@@ -39,7 +44,7 @@ std::vector<std::string> words_of(const EntrypointRun& run) {
 }
 
 /// The child's life: joins the container and becomes the entrypoint. Never returns.
-[[noreturn]] void become(const EntrypointRun& run, int log, int report, int hold) {
+[[noreturn]] void become(const EntrypointRun& run, pid_t parent, int log, int report, int hold) {
     try {
         for (int number : {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU, SIGXCPU}) ::signal(number, SIG_DFL);
         Fd null = sys::open_file("/dev/null", O_RDONLY);
@@ -47,6 +52,7 @@ std::vector<std::string> words_of(const EntrypointRun& run) {
             throw SysError("preparing the image's entrypoint");
         join_container(run.container);
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (::getppid() != parent) ::_exit(exit_failure);
         execute_command(words_of(run), run.environment);
     } catch (const Error& error) {
         std::fprintf(stderr, "%s\n", error.what());
@@ -62,9 +68,10 @@ class Entrypoint {
         auto&& [log, its_log] = sys::make_pipe();
         auto&& [report, its_report] = sys::make_pipe();
         auto&& [its_hold, hold] = sys::make_pipe();
+        pid_t self = ::getpid();
         pid_ = ::fork();
         if (pid_ < 0) throw SysError("starting the image's entrypoint");
-        if (pid_ == 0) become(run, its_log.get(), its_report.get(), its_hold.get());
+        if (pid_ == 0) become(run, self, its_log.get(), its_report.get(), its_hold.get());
         log_ = std::move(log), report_ = std::move(report), hold_ = std::move(hold);
     }
 
@@ -106,12 +113,27 @@ class Entrypoint {
         uint64_t pid = 0;
         if (got <= 1 || !parse_number(std::string_view(text, static_cast<size_t>(got) - 1), INT32_MAX, pid))
             throw Error(cat("the image's entrypoint ", name(), " uses descriptor 77, which is berth's"));
-        Fd proc = run_.container.proc ? sys::open_at(run_.container.proc.get(), cat(pid, "/environ"), O_RDONLY)
-                                      : sys::open_file(cat("/proc/", pid, "/environ"), O_RDONLY);
-        std::vector<std::string> out = split(sys::read_all(proc.get(), environment_limit, "the environment that the image's entrypoint made"), '\0');
+        Fd environment = environment_of(pid);
+        std::vector<std::string> out = split(sys::read_all(environment.get(), environment_limit, "the environment that the image's entrypoint made"), '\0');
         reached_ = true;
-        while (read_log()) continue;
+        drain_log();
         return out;
+    }
+
+    /// The number comes from the image, and this process may read what the container's may not: it must be one of these. The directory is that of one process,
+    /// whoever gets its number afterwards.
+    Fd environment_of(uint64_t pid) const {
+        Fd process = run_.container.proc ? sys::open_at(run_.container.proc.get(), cat(pid), O_RDONLY | O_DIRECTORY)
+                                         : sys::open_file(cat("/proc/", pid), O_RDONLY | O_DIRECTORY);
+        struct stat own = sys::stat_of(run_.container.user_namespace.get(), "the container's user namespace"), its{};
+        bool readable = ::fstatat(process.get(), "ns/user", &its, 0) == 0;
+        if (!readable || its.st_ino != own.st_ino || its.st_dev != own.st_dev)
+            throw Error(cat("the image's entrypoint ", name(), " names process ", pid, " as its command, which is not in the container"));
+        return sys::open_at(process.get(), "environ", O_RDONLY);
+    }
+
+    void drain_log() {
+        for (int left = last_reads; left > 0 && read_log();) --left;
     }
 
     /// True when there was something.
@@ -122,6 +144,7 @@ class Entrypoint {
         if (got <= 0) return log_closed(waiting.revents != 0);
         logged_ += static_cast<size_t>(got);
         text_.append(buffer, static_cast<size_t>(got));
+        if (text_.size() > line_limit) text_ += '\n';
         for (size_t end; (end = text_.find('\n')) != text_.npos; text_.erase(0, end + 1)) {
             std::string line = printable(std::string_view(text_).substr(0, end), 4096);
             if (!line.empty()) last_ = line;
@@ -137,7 +160,7 @@ class Entrypoint {
     }
 
     [[noreturn]] void fail() {
-        while (read_log()) continue;
+        drain_log();
         if (!text_.empty()) last_ = printable(text_, 4096);
         siginfo_t end{};
         ::waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOWAIT);

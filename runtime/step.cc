@@ -75,6 +75,8 @@ void note_event(StepStart& start, std::optional<StartEvent>& event) {
 
 /// One task prints the error; all end with its code.
 void serve_failure(StepTasks& tasks, const Error& error) {
+    // Whatever served the container has gone with it.
+    tasks.watch(-1);
     bool shown = false;
     auto answer = [&](const plan::TaskRequest&) -> StepTasks::Answer {
         return {plan::encode(plan::Failure{error.what(), error.exit_code(), std::exchange(shown, true)}), {}};
@@ -96,7 +98,6 @@ void serve_container(StepTasks& tasks, const plan::StepRequest& request, StepCon
         // Those that run already end here, and slurmstepd says why; those that wait are told.
         tasks.say_at_end(error.what());
         container.end(false);
-        tasks.watch(-1);
         serve_failure(tasks, error);
         return;
     }

@@ -61,6 +61,9 @@ case $ENTRY_DO in
   ignore) exit 0 ;;
   hang) kill -STOP $$ ;;
   stdin) read -r line || line=nothing; export READ="$line" ;;
+  spy) echo "$ENTRY_PID" > /proc/self/fd/77; read -r line < /proc/self/fd/78 ;;
+  chatter) while :; do echo "without an end"; done & ;;
+  zeros) i=0; while [ $i -lt 30000 ]; do printf '%01000d' 0; i=$((i+1)); done ;;
 esac
 : > /entrypoint-ran
 exec "$@"

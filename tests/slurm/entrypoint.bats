@@ -51,6 +51,8 @@ look='echo "${FROM_ENTRYPOINT-none} ${IMAGE_VAR-gone} ${PATH%%:*}"; ! test -e /e
   run in_home "ENTRY_DO=ignore srun -w n1 --container-image=$registry/debian:entry --container-entrypoint --container-env=ENTRY_DO true"
   expect_failure
   expect_output_like "ended with code 0 without running the command"
+  run in_home "ENTRY_DO=fail srun -w n1 --container-name=entry-test --container-image=$registry/debian:entry --container-entrypoint --container-env=ENTRY_DO true"
+  expect_output_like "entrypoint /entry.sh ended with code 3 without running the command"
   run -0 in_home "echo input | ENTRY_DO=stdin srun -w n1 --container-image=$registry/debian:entry --container-entrypoint --container-env=ENTRY_DO sh -c \
       'echo \$READ; cat'"
   expect_equal "$output" $'nothing\ninput'
@@ -64,6 +66,24 @@ look='echo "${FROM_ENTRYPOINT-none} ${IMAGE_VAR-gone} ${PATH%%:*}"; ! test -e /e
   sleep 1
   root scancel -n hang
   wait "$!" || true
+  expect_no_leftovers
+}
+
+@test "hostile: one that names a process of the user outside of the container learns nothing of it" {
+  for name in "" --container-name=entry-test; do
+    run in_home "SECRET=hunter2 sleep 60 & ENTRY_PID=\$! ENTRY_DO=spy srun -w n1 $name --container-image=$registry/debian:entry --container-entrypoint \
+      --container-env=ENTRY_DO,ENTRY_PID printenv; kill \$!"
+    expect_output_like "entrypoint /entry.sh names process [0-9]+ as its command, which is not in the container"
+    run ! grep hunter2 <<< "$output"
+  done
+}
+
+# bats test_tags=cgroup
+@test "hostile: one that prints without an end, or without a line, holds up nothing" {
+  for how in chatter zeros; do
+    run -0 in_home "ENTRY_DO=$how timeout 30 srun -w n1 --container-image=$registry/debian:entry --container-entrypoint --container-env=ENTRY_DO sh -c 'echo on'"
+    expect_equal "$output" on
+  done
   expect_no_leftovers
 }
 
