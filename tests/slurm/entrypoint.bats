@@ -2,6 +2,9 @@
 # --container-entrypoint: the image's entrypoint runs before the tasks, and what it makes of the environment stays.
 load helper
 
+# shellcheck disable=SC2154
+entry="--container-image=$registry/debian:entry --container-entrypoint"
+
 entry() { alice srun -w n1 --container-image="$registry/debian:entry" "$@"; }
 
 # shellcheck disable=SC2016
@@ -51,16 +54,16 @@ look='echo "${FROM_ENTRYPOINT-none} ${IMAGE_VAR-gone} ${PATH%%:*}"; ! test -e /e
   run in_home "ENTRY_DO=ignore srun -w n1 --container-image=$registry/debian:entry --container-entrypoint --container-env=ENTRY_DO true"
   expect_failure
   expect_output_like "ended with code 0 without running the command"
-  run in_home "ENTRY_DO=fail srun -w n1 --container-name=entry-test --container-image=$registry/debian:entry --container-entrypoint --container-env=ENTRY_DO true"
+  run in_home "ENTRY_DO=fail srun -w n1 --container-name=entry-test $entry --container-env=ENTRY_DO true"
   expect_output_like "entrypoint /entry.sh ended with code 3 without running the command"
-  run -0 in_home "echo input | ENTRY_DO=stdin srun -w n1 --container-image=$registry/debian:entry --container-entrypoint --container-env=ENTRY_DO sh -c \
+  run -0 in_home "echo input | ENTRY_DO=stdin srun -w n1 $entry --container-env=ENTRY_DO sh -c \
       'echo \$READ; cat'"
   expect_equal "$output" $'nothing\ninput'
 }
 
 # bats test_tags=cgroup
 @test "one that never returns: the step can be cancelled, and nothing stays" {
-  in_home "ENTRY_DO=hang srun -w n1 -J hang --container-image=$registry/debian:entry --container-entrypoint --container-env=ENTRY_DO true" > /dev/null 2>&1 \
+  in_home "ENTRY_DO=hang srun -w n1 -J hang $entry --container-env=ENTRY_DO true" > /dev/null 2>&1 \
     3>&- &
   wait_until 20 sh -c "$(declare -f root); box=$box; root squeue -h -n hang -t R | grep -q ."
   sleep 1
@@ -81,7 +84,7 @@ look='echo "${FROM_ENTRYPOINT-none} ${IMAGE_VAR-gone} ${PATH%%:*}"; ! test -e /e
 # bats test_tags=cgroup
 @test "hostile: one that prints without an end, or without a line, holds up nothing" {
   for how in chatter zeros; do
-    run -0 in_home "ENTRY_DO=$how timeout 30 srun -w n1 --container-image=$registry/debian:entry --container-entrypoint --container-env=ENTRY_DO sh -c 'echo on'"
+    run -0 in_home "ENTRY_DO=$how timeout 30 srun -w n1 $entry --container-env=ENTRY_DO sh -c 'echo on'"
     expect_equal "$output" on
   done
   expect_no_leftovers
