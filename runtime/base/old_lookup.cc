@@ -35,6 +35,7 @@ class Walk {
         while (!todo_.empty()) {
             std::string part = std::move(todo_.front());
             todo_.pop_front();
+            if (part == ".") continue;
             if (part == "..")
                 up();
             else if (Fd last = step(part, flags, mode))
@@ -57,6 +58,8 @@ class Walk {
         std::deque<std::string> parts;
         for (std::string& part : split(path, '/'))
             if (!part.empty() && part != ".") parts.push_back(std::move(part));
+        // With this the part before is not the last one: it must be a directory, and a link is followed.
+        if (!parts.empty() && (path.ends_with('/') || path.ends_with("/."))) parts.push_back(".");
         todo_.insert(todo_.begin(), parts.begin(), parts.end());
     }
 

@@ -36,6 +36,7 @@ TEST_CASE("looking up in a root part by part ends where openat2 does", "[kernel]
                                        {"dir", "d"},
                                        {"dangling", "no/where"},
                                        {"loop", "loop"},
+                                       {"slash", "d/f/"},
                                        {"d/back", "../dir/f"}})
         REQUIRE(::symlink(target, (host / "root/" + name).c_str()) == 0);
     Fd root = sys::open_file(host / "root", O_PATH | O_DIRECTORY);
@@ -44,7 +45,7 @@ TEST_CASE("looking up in a root part by part ends where openat2 does", "[kernel]
         return fd < 0 ? reason(errno) : cat(sys::stat_of(fd, "it").st_ino);
     };
     for (const char* path : {"/", ".", "", "d", "/d/f", "up", "abs", "dir", "dir/f", "dir/..", "../../d/f", "d/back", "dangling", "dangling/x", "loop", "d/f/x",
-                             "d/./e/../f", "no"}) {
+                             "d/./e/../f", "no", "d/", "d/.", "d/f/", "d/f/.", "dir/", "dir/.", "abs/", "slash", "slash/..", "no/"}) {
         for (int flags : {O_PATH, O_PATH | O_NOFOLLOW, O_PATH | O_DIRECTORY, O_RDONLY}) {
             for (bool beneath : {false, true}) {
                 open_how how{};
