@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "runtime/base/channel.hh"
+#include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
@@ -180,6 +181,9 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
 /// What container_root() is about, in a process of its own.
 [[noreturn]] void send_root(const StartedContainer& container, int channel) {
     try {
+        std::vector<int> kept = descriptors_to_enter(container);
+        kept.push_back(channel);
+        sys::prepare_to_join(std::move(kept));
         enter_container(container);
         Fd root = sys::open_tree_clone(sys::open_file("/", O_PATH | O_DIRECTORY).get(), false, "the container's root");
         sys::set_mount_attributes(root.get(), 0, MOUNT_ATTR_RDONLY, false, "the container's root");
@@ -204,6 +208,12 @@ Fd container_root(const StartedContainer& container) {
     if (received && received->descriptors.size() == 1) return std::move(received->descriptors[0]);
     throw Error(received ? received->message.find("error").value_or("taking the container's root: no answer")
                          : "taking the container's root: the process that did it was killed");
+}
+
+std::vector<int> descriptors_to_enter(const StartedContainer& container) {
+    std::vector<int> out{container.user_namespace.get(), container.mount_namespace.get(), container.proc.get()};
+    for (const OwnNamespace& own : container.namespaces) out.push_back(own.fd.get());
+    return out;
 }
 
 void enter_container(const StartedContainer& container) {

@@ -62,6 +62,9 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
 /// namespaces, enters the working directory, gives up all capabilities but container.capabilities, sets no_new_privs and installs the filter. Throws Error.
 void join_container(const StartedContainer& container);
 
+/// The descriptors of `container` that entering it takes.
+std::vector<int> descriptors_to_enter(const StartedContainer& container);
+
 /// The two parts of join_container(). A pid namespace holds only for children that are made after the first part; the server's have it from birth.
 void enter_container(const StartedContainer& container);
 void become_task(const StartedContainer& container);

@@ -15,6 +15,7 @@
 #include <map>
 
 #include "runtime/base/command.hh"
+#include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -43,14 +44,45 @@ std::vector<std::string> words_of(const EntrypointRun& run) {
     return out;
 }
 
+/// The container's processes may not look into this one before it is one of them.
+void enter_alone(const EntrypointRun& run, std::vector<int> kept) {
+    std::vector<int> entering = descriptors_to_enter(run.container);
+    entering.insert(entering.end(), kept.begin(), kept.end());
+    sys::prepare_to_join(std::move(entering));
+    enter_container(run.container);
+    sys::close_descriptors_except(std::move(kept));
+}
+
+/// Copies `fd` to a number above those that are given out, so that none of them is overwritten before it is in its place.
+Fd out_of_the_way(int fd) {
+    Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, hold_fd + 1));
+    if (!copy) throw SysError("preparing the image's entrypoint");
+    return copy;
+}
+
+void place(int fd, int number) {
+    if (::dup2(fd, number) < 0) throw SysError("preparing the image's entrypoint");
+}
+
+/// The standard streams and the two pipes of the entrypoint.
+void place_descriptors(int null, int log, int report, int hold) {
+    Fd copies[] = {out_of_the_way(null), out_of_the_way(log), out_of_the_way(report), out_of_the_way(hold)};
+    place(copies[0].get(), STDIN_FILENO);
+    place(copies[1].get(), STDOUT_FILENO);
+    place(copies[1].get(), STDERR_FILENO);
+    place(copies[2].get(), report_fd);
+    place(copies[3].get(), hold_fd);
+}
+
 /// The child's life: joins the container and becomes the entrypoint. Never returns.
 [[noreturn]] void become(const EntrypointRun& run, pid_t parent, int log, int report, int hold) {
     try {
         for (int number : {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU, SIGXCPU}) ::signal(number, SIG_DFL);
         Fd null = sys::open_file("/dev/null", O_RDONLY);
-        if (::dup2(null.get(), 0) < 0 || ::dup2(log, 1) < 0 || ::dup2(log, 2) < 0 || ::dup2(report, report_fd) < 0 || ::dup2(hold, hold_fd) < 0)
-            throw SysError("preparing the image's entrypoint");
-        join_container(run.container);
+        enter_alone(run, {null.get(), log, report, hold});
+        place_descriptors(null.get(), log, report, hold);
+        sys::close_descriptors_except({report_fd, hold_fd});
+        become_task(run.container);
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (::getppid() != parent) ::_exit(exit_failure);
         execute_command(words_of(run), run.environment);

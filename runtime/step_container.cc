@@ -20,6 +20,7 @@
 #include "runtime/facts.hh"
 #include "runtime/image_flat.hh"
 #include "runtime/plan/job_environment.hh"
+#include "runtime/sandbox/capabilities.hh"
 #include "runtime/slurm_client.hh"
 #include "runtime/step_save.hh"
 #include "runtime/step_scope.hh"
@@ -200,6 +201,8 @@ class SharedContainer : public StepContainer {
         start_.event->stage(plan::Cause::container);
         bool of_step = join_step(wanted);
         if (!of_step) use(wanted);
+        // Not before: a helper that this process forks has yet to write its id maps.
+        sandbox::become_private();
         if (!of_step) start_.event->opened(used_.record.digest);
         bool joined = of_step || used_.action == plan::NameAction::join;
         if (joined && wants_plan(start_.step.environment)) start_.tasks.note(cat("container ", name(), ": it runs already, as its first step planned it"));

@@ -17,7 +17,9 @@
 
 #include "runtime/base/channel.hh"
 #include "runtime/base/command.hh"
+#include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/inherited.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
@@ -68,8 +70,13 @@ void tie_to(int parent) {
 [[noreturn]] void become(const Launch& launch) {
     int code = exit_failure;
     try {
+        std::vector<int> kept{launch.parent.get(), launch.channel.get(), pmi_descriptor(launch.environment)};
+        std::vector<int> entering = descriptors_to_enter(launch.container);
+        entering.insert(entering.end(), kept.begin(), kept.end());
+        sys::prepare_to_join(std::move(entering));
         enter_container(launch.container);
         if (launch.forks) fork_into_pid_namespace(launch.channel.get());
+        sys::close_descriptors_except(std::move(kept));
         become_task(launch.container);
         tie_to(launch.parent.get());
         if (launch.terminal) take_terminal(launch.channel.get());

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <vector>
 
+#include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
@@ -59,11 +60,14 @@ void install_seccomp(const std::string& program) {
 
 }  // namespace
 
-void enter_namespaces(const std::vector<Fd>& namespaces, const plan::Ready& ready) {
+void enter_namespaces(std::vector<Fd> namespaces, const plan::Ready& ready) {
     std::vector<uint32_t> types = {CLONE_NEWUSER, CLONE_NEWNS};
     types.insert(types.end(), ready.namespaces.begin(), ready.namespaces.end());
     if (namespaces.size() != types.size())
         throw Error("joining the container: the helper sent other namespaces than it says; install the plugin and berth from the same release");
+    std::vector<int> kept = sys::descriptors_kept_by_exec();
+    for (const Fd& fd : namespaces) kept.push_back(fd.get());
+    sys::prepare_to_join(std::move(kept));
     for (size_t i = 0; i < types.size(); ++i)
         sys::enter_namespace(namespaces[i].get(), static_cast<int>(types[i]), cat("container's ", name_of(types[i]), " namespace"));
     // The image may name the directory: no magic link (/proc/self/fd/N) may lead out of the root.

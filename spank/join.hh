@@ -9,9 +9,10 @@
 
 namespace berth::spank {
 
-/// Enters the namespaces that came with `ready` (the user's first: it gives the right to the others) and the working directory. Throws Error, also when
-/// there are others than `ready` says.
-void enter_namespaces(const std::vector<Fd>& namespaces, const plan::Ready& ready);
+/// Enters the namespaces that came with `ready` (the user's first: it gives the right to the others) and the working directory, and closes them. Before that it
+/// hides the process from the container's and closes every descriptor that the command would not get. Throws Error, also when there are others than `ready`
+/// says.
+void enter_namespaces(std::vector<Fd> namespaces, const plan::Ready& ready);
 
 /// Gives up every capability but `capabilities` (bits 1 << CAP_*, of the container's namespaces), also for programs executed later, sets no_new_privs and
 /// installs the seccomp program (an array of struct sock_filter as bytes; empty for none). Throws Error.

@@ -146,7 +146,8 @@ void join(spank_t spank) {
     send_message(socket.get(), plan::encode(task_request(spank)));
     Received received = wait_until_ready(socket.get());
     plan::Ready ready = plan::decode_ready(received.message);
-    enter_namespaces(received.descriptors, ready);
+    socket.reset();
+    enter_namespaces(std::move(received.descriptors), ready);
     change_environment(spank, ready.environment);
     choose_devices(spank, ready.devices);
     give_up_privileges(ready.seccomp_program, ready.capabilities);

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "runtime/base/command.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 
@@ -26,6 +27,11 @@ InheritedDescriptors::InheritedDescriptors(const std::string& pmi) {
 
 void InheritedDescriptors::close() const {
     for (int number : numbers_) ::close(number);
+}
+
+int pmi_descriptor(const std::vector<std::string>& environment) {
+    uint64_t number = 0;
+    return parse_number(value_in(environment, "PMI_FD"), INT32_MAX, number) ? static_cast<int>(number) : -1;
 }
 
 }  // namespace berth

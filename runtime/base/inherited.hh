@@ -16,4 +16,7 @@ class InheritedDescriptors {
     std::vector<int> numbers_;
 };
 
+/// The descriptor that PMI_FD of `environment` (NAME=VALUE) names; -1 without one, or when it is no number.
+int pmi_descriptor(const std::vector<std::string>& environment);
+
 }  // namespace berth

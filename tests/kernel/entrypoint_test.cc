@@ -52,8 +52,8 @@ std::string changes_by(const StartedContainer& container, const std::string& scr
 }
 
 /// `body` in the server of a container, a child that acts as the test user.
-Outcome with_server(const std::function<std::string(const StartedContainer&)>& body) {
-    plan::Plan plan = plan_for(with_shell());
+Outcome with_server(const std::function<std::string(const StartedContainer&)>& body, const plan::Request& request = with_shell()) {
+    plan::Plan plan = plan_for(request);
     ContainerImage image = make_image(Fill(fill_for_shell));
     return as_user([&] { return body(start_container(plan, std::move(image), {})); });
 }
@@ -182,21 +182,30 @@ TEST_CASE("entrypoint: a line without end takes neither memory nor time; of a lo
 
 TEST_CASE("entrypoint: it does not outlive the one that started it, however early that is killed", "[kernel][entrypoint]") {
     NEED_CONTAINERS();
-    Outcome seen = with_server([](const StartedContainer& container) {
-        int ends[2];
-        if (::pipe(ends) != 0) throw SysError("making a pipe");
-        Fd told(ends[0]), its(ends[1]);
-        pid_t starter = ::fork();
-        if (starter == 0) {
-            die_before_the_tie();
-            changes_by(container, cat("echo ran >&", its.get()));
-            ::_exit(0);
-        }
-        its.reset();
-        int status = 0;
-        ::waitpid(starter, &status, 0);
-        return cat(code_of(status), " ", sys::read_all(told.get(), 100, "what it says"));
-    });
-    CHECK(seen.error == "");
-    CHECK(seen.text == "1009 ");
+    Folder seen_by_test;
+    plan::Request request = with_shell();
+    for (plan::MountRequest& mount : plan::parse_mounts(seen_by_test / ":/seen")) request.mounts.push_back(std::move(mount));
+    auto run = [&](bool dies) {
+        return with_server(
+            [&](const StartedContainer& container) {
+                auto&& [told, its] = sys::make_pipe();
+                pid_t starter = ::fork();
+                if (starter == 0) {
+                    if (dies) die_before_the_tie();
+                    changes_by(container, "echo ran > /seen/file; exec \"$@\"");
+                    ::_exit(0);
+                }
+                its.reset();
+                int status = 0;
+                ::waitpid(starter, &status, 0);
+                // The entrypoint holds the pipe as long as it is not in the container.
+                sys::read_all(told.get(), 1, "what nobody writes");
+                return cat(code_of(status), " ", ::access("/seen/file", F_OK) == 0 ? "ran" : "");
+            },
+            request);
+    };
+    Outcome killed = run(true);
+    CHECK(killed.error == "");
+    CHECK(killed.text == "1009 ");
+    CHECK(run(false).text == "0 ran");
 }

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -165,6 +166,12 @@ void end(pid_t child) {
     waitpid(child, nullptr, 0);
 }
 
+/// By which the child tells its outcome: a task closes what its command would not get.
+void keep_pipes() {
+    for (int fd = STDERR_FILENO + 1; fd < 64; ++fd)
+        if (struct stat status {}; ::fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode)) ::fcntl(fd, F_SETFD, 0);
+}
+
 }  // namespace
 
 TEST_CASE("plugin: a task that joins has the root, no capabilities, no_new_privs and the filter", "[kernel][spank]") {
@@ -175,9 +182,10 @@ TEST_CASE("plugin: a task that joins has the root, no capabilities, no_new_privs
     auto received = receive_message(ours.get(), 10'000);
     REQUIRE(received);
     REQUIRE(received->descriptors.size() == 2);
-    const std::vector<Fd>& namespaces = received->descriptors;
+    std::vector<Fd>& namespaces = received->descriptors;
     Outcome outcome = as_user([&] {
-        spank::enter_namespaces(namespaces, {"/tmp", {}, {}});
+        keep_pipes();
+        spank::enter_namespaces(std::move(namespaces), {"/tmp", {}, {}});
         spank::give_up_privileges(sandbox::system_call_filter({.confine = true, .fake_root = true, .allow = {}, .deny = {}}));
         std::string cwd(100, '\0');
         cwd = getcwd(cwd.data(), cwd.size());
@@ -188,11 +196,28 @@ TEST_CASE("plugin: a task that joins has the root, no capabilities, no_new_privs
     CHECK(outcome.text == "/tmp 0 ok ok 0000000000000000 0000000000000000 1 2");
 
     Outcome escape = as_user([&] {
-        spank::enter_namespaces(namespaces, {cat("/proc/self/fd/", namespaces[0].get()), {}, {}});
+        std::string link = cat("/proc/self/fd/", namespaces[0].get());
+        keep_pipes();
+        spank::enter_namespaces(std::move(namespaces), {link, {}, {}});
         return std::string("entered");
     });
     CHECK(escape.text == "");
     CHECK_THAT(escape.error, Contains("/proc/self/fd/"));
+
+    Outcome hidden = as_user([&] {
+        // As slurmstepd has its tasks.
+        ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+        Fd folder = sys::open_file("/", O_PATH | O_DIRECTORY);
+        Fd of_launcher(::dup(folder.get()));
+        keep_pipes();
+        spank::enter_namespaces(std::move(namespaces), {"/tmp", {}, {}});
+        std::string left;
+        for (int fd : {folder.get(), of_launcher.get()}) left += ::fcntl(fd, F_GETFD) < 0 ? " closed" : " open";
+        return cat("dumpable ", ::prctl(PR_GET_DUMPABLE, 0, 0, 0, 0), left);
+    });
+    CHECK(hidden.error == "");
+    // What a launcher (PMI) has opened for the command is the command's.
+    CHECK(hidden.text == "dumpable 0 closed open");
     end(server);
 }
 
