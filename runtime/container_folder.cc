@@ -215,12 +215,6 @@ ContainerFolder open_container_folder(const plan::Site& site, const plan::Caller
     return ContainerFolder::open(path, scope);
 }
 
-std::string file_identity(const std::string& path) {
-    struct stat st = sys::stat_of(sys::open_file(path, O_PATH).get(), shown(path));
-    if (S_ISDIR(st.st_mode)) return "directory";
-    return cat(st.st_size, ' ', int64_t{st.st_mtim.tv_sec} * 1'000'000'000 + st.st_mtim.tv_nsec, ' ', st.st_ino);
-}
-
 uint64_t bytes_on_disk(int upper) {
     uint64_t bytes = 0;
     std::deque<std::string> pending{"."};

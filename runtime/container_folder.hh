@@ -67,9 +67,6 @@ class ContainerFolder {
 /// The caller's containers at the site's place; when that is the built-in default and cannot be made here, ~/.local/share/berth/containers.
 ContainerFolder open_container_folder(const plan::Site& site, const plan::Caller& caller, const std::string& scope = "global");
 
-/// What tells whether a file is still the one it was: "SIZE MTIME_NS INODE"; "directory" for a directory, whose content nobody can tell. Throws SysError.
-std::string file_identity(const std::string& path);
-
 /// Bytes on disk of what the container wrote, as far as the caller may read it.
 uint64_t bytes_on_disk(int upper);
 

@@ -14,6 +14,7 @@
 #include "runtime/base/channel.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/pull_program.hh"
 #include "runtime/image_source.hh"
 
 namespace berth {

@@ -20,6 +20,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/doctor.hh"
 #include "runtime/event_log.hh"
+#include "runtime/pull_program.hh"
 #include "runtime/facts.hh"
 #include "runtime/image_source.hh"
 #include "runtime/mount/program_server.hh"

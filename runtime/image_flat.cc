@@ -1,3 +1,4 @@
+#include "runtime/pull_program.hh"
 #include "runtime/image_flat.hh"
 
 #include <fcntl.h>

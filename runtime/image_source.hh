@@ -52,13 +52,7 @@ OpenedImage open_image(const std::string& text, const plan::Caller& caller, cons
 /// Opens the image of a named container again, which must be the very one it was made of. Throws Error that says how to bring it back.
 OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch);
 
-/// Where the program berth-pull is: beside this program, or in ../libexec/berth from there.
-std::string pull_program();
-
-/// The arguments that lead berth-pull to the site file, when there is one.
-std::vector<std::string> site_arguments();
-
-/// The arguments for berth-pull that follow from the site file.
-std::vector<std::string> pull_arguments(const plan::Site& site, const std::string& store);
+/// What tells whether a file is still the one it was: "SIZE MTIME_NS INODE"; "directory" for a directory, whose content nobody can tell. Throws SysError.
+std::string file_identity(const std::string& path);
 
 }  // namespace berth

@@ -7,11 +7,11 @@
 
 #include "hooks/nvidia_request.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/json_text.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/cli/listing.hh"
 #include "runtime/facts.hh"
-#include "runtime/image_source.hh"
+#include "runtime/pull_program.hh"
 #include "runtime/run_program.hh"
 
 namespace berth {
@@ -32,7 +32,7 @@ std::string json_variables(const std::vector<std::string>& environment) {
     for (const std::string& text : environment) {
         size_t equals = text.find('=');
         if (equals == std::string::npos || !seen.insert(text.substr(0, equals)).second) continue;
-        out += cat(out.empty() ? "" : ",", cli::json_text(text.substr(0, equals)), ":", cli::json_text(text.substr(equals + 1)));
+        out += cat(out.empty() ? "" : ",", json_text(text.substr(0, equals)), ":", json_text(text.substr(equals + 1)));
     }
     return "{" + out + "}";
 }
@@ -40,8 +40,8 @@ std::string json_variables(const std::vector<std::string>& environment) {
 std::string request_text(const std::vector<std::string>& image_variables, const std::vector<std::string>& environment) {
     plan::Caller caller = caller_of_this_process();
     const char* job = hooks::variable(environment, "SLURM_JOB_ID");
-    return cat("{\"version\":1,\"uid\":", caller.uid, ",\"gid\":", caller.gid, ",\"user\":", cli::json_text(caller.user),
-               ",\"group\":", cli::json_text(caller.group), ",\"home\":", cli::json_text(caller.home), ",\"job\":", cli::json_text(job ? job : ""),
+    return cat("{\"version\":1,\"uid\":", caller.uid, ",\"gid\":", caller.gid, ",\"user\":", json_text(caller.user),
+               ",\"group\":", json_text(caller.group), ",\"home\":", json_text(caller.home), ",\"job\":", json_text(job ? job : ""),
                ",\"imageEnvironment\":", json_variables(image_variables), ",\"environment\":", json_variables(environment), "}\n");
 }
 

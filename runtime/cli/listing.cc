@@ -7,6 +7,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/pull_program.hh"
 #include "runtime/facts.hh"
 #include "runtime/image_source.hh"
 #include "runtime/plan/site_file.hh"

@@ -3,6 +3,7 @@
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
 #include "runtime/command_line.hh"
+#include "runtime/pull_program.hh"
 #include "runtime/facts.hh"
 #include "runtime/image_source.hh"
 

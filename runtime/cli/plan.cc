@@ -10,6 +10,7 @@
 #include "runtime/cli/plan_json.hh"
 #include "runtime/cli/run_named.hh"
 #include "runtime/devices.hh"
+#include "runtime/pull_program.hh"
 #include "runtime/facts.hh"
 #include "runtime/plan/plan_text.hh"
 #include "runtime/plan/site_file.hh"

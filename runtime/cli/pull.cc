@@ -6,6 +6,7 @@
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
 #include "runtime/command_line.hh"
+#include "runtime/pull_program.hh"
 #include "runtime/facts.hh"
 #include "runtime/image_source.hh"
 #include "runtime/plan/site_file.hh"

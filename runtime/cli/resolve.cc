@@ -6,6 +6,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/cli/commands.hh"
+#include "runtime/pull_program.hh"
 #include "runtime/facts.hh"
 #include "runtime/image_source.hh"
 #include "runtime/cli/listing.hh"
