@@ -52,24 +52,27 @@ PCH ?=
 
 all_flags = $(base_flags) $(package_flags) $(CPPFLAGS) $(CXXFLAGS)
 
-# A folder of runtime/ is a layer and becomes one archive; the order is the link order, from the top down.
-layers := hooks sandbox mount store image squash plan base
+# A folder is a layer and becomes one archive; the order is the link order, from the top down (scripts/check-layers has it from the bottom up).
+layers := doctor step container images hooks sandbox mount host store oci squash plan telemetry config request base
 folder_hooks := hooks
 $(foreach layer,$(filter-out hooks,$(layers)),$(eval folder_$(layer) := runtime/$(layer)))
-$(foreach layer,$(layers),$(eval sources_$(layer) := $(sort $(wildcard $(folder_$(layer))/*.cc))))
-sources_image := $(if $(isal),$(sources_image),$(filter-out %/gzip_isal.cc,$(sources_image)))
-archives := $(foreach layer,$(layers),$(if $(sources_$(layer)),$(BUILD)/$(layer).a))
+sources_in = $(sort $(wildcard $(1)/*.cc $(1)/*/*.cc))
+$(foreach layer,$(layers),$(eval sources_$(layer) := $(call sources_in,$(folder_$(layer)))))
+sources_sandbox := $(filter-out runtime/sandbox/generate/%,$(sources_sandbox))
+sources_oci := $(if $(isal),$(sources_oci),$(filter-out %/gzip_isal.cc,$(sources_oci)))
+archives_of = $(foreach layer,$(1),$(BUILD)/$(layer).a)
+archives := $(call archives_of,$(layers))
 
-berth_sources := $(sort $(wildcard runtime/*.cc runtime/cli/*.cc))
-# With what it shares with `berth`: image files, which it saves, events, and the site's policy.
-pull_sources := $(sort $(wildcard runtime/pull/*.cc)) \
-  $(addprefix runtime/,accounts.cc command_line.cc counters_file.cc event_cause.cc event_log.cc facts.cc image_file.cc image_spelling.cc policy_facts.cc)
+# A program is its own folder and the layers below it. What talks to registries is not in `berth`, and what makes containers not in `berth-pull`.
+berth_sources := $(call sources_in,runtime/cli)
+berth_archives := $(call archives_of,$(filter-out oci,$(layers)))
+pull_sources := $(call sources_in,runtime/pull)
+pull_archives := $(call archives_of,$(filter-out doctor step container mount,$(layers)))
 # What the tests link of the programs: everything but the files with main.
 testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) \
   $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc run_directory.cc task_prolog.cc watch.cc))
-# The plugin has the grammars and the protocol of the lower layers and nothing else of them.
-plugin_sources := $(sort $(wildcard spank/*.cc)) $(sources_base) $(wildcard $(addprefix runtime/plan/,frozen.cc reference.cc mounts.cc mount_flags.cc names.cc \
-  options.cc environment_options.cc messages.cc visible_devices.cc))
+# The plugin has the grammar of requests and the messages to the helper, and nothing else above base.
+plugin_sources := $(sort $(wildcard spank/*.cc)) $(sources_base) $(sources_request) $(addprefix runtime/plan/,messages.cc visible_devices.cc)
 # Targets for libFuzzer: a program each (`make fuzz`), and all of them in the unit tests, which feed them what is kept in tests/hostile.
 fuzz_targets := $(patsubst tests/hostile/fuzz_%.cc,%,$(filter-out %/fuzz_main.cc,$(sort $(wildcard tests/hostile/fuzz_*.cc))))
 fuzz_sources := tests/hostile/fuzz_main.cc tests/hostile/target.cc
@@ -116,7 +119,7 @@ $(BUILD)/obj/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(if $(filter tests/%,$<),$(test_flags)) $(package_flags) $(CPPFLAGS) -MMD -MP -c $< -o $@ $(CXXFLAGS)
 
-$(BUILD)/obj/runtime/image/gzip_engine.o: CPPFLAGS += $(if $(isal),-DBERTH_ISAL)
+$(BUILD)/obj/runtime/oci/layer/gzip_engine.o: CPPFLAGS += $(if $(isal),-DBERTH_ISAL)
 
 $(BUILD)/pic/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -135,14 +138,15 @@ $(BUILD)/sandbox.a: $(BUILD)/generated/filter_table.o
 define archive_rule
 $$(BUILD)/$(1).a: $$(call objects,$$(sources_$(1)))
 	@rm -f $$@
-	ar rcs $$@ $$^
+	ar qcs $$@ $$^
 endef
+# Files of one name may be in several folders of a layer, so that members are appended, not replaced.
 $(foreach layer,$(layers),$(eval $(call archive_rule,$(layer))))
 
-$(BUILD)/berth: $(call objects,$(berth_sources) $(sanitizer_sources)) $(filter-out $(BUILD)/image.a,$(archives))
+$(BUILD)/berth: $(call objects,$(berth_sources) $(sanitizer_sources)) $(berth_archives)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(if $(SAN),,-static-libstdc++ -static-libgcc) $(program_libraries) $(CXXFLAGS) $(LDFLAGS)
 
-$(BUILD)/berth-pull: $(call objects,$(pull_sources)) $(filter-out %/mount.a,$(archives))
+$(BUILD)/berth-pull: $(call objects,$(pull_sources)) $(pull_archives)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) $(LDFLAGS)
 
 # libstdc++ is linked in and every symbol but SPANK's own is hidden: a plugin must not disturb its host.
@@ -182,7 +186,7 @@ $(BUILD)/tests/fake_nvml.so: tests/fixtures/fake_nvml.cc
 	$(CXX) -std=c++20 -O2 $(warnings) -shared -fPIC $< -o $@
 
 # For bench-io only.
-$(BUILD)/tests/serve: $(call objects,tests/bench/serve.cc $(filter-out runtime/main.cc,$(berth_sources))) $(filter-out $(BUILD)/image.a,$(archives))
+$(BUILD)/tests/serve: $(call objects,tests/bench/serve.cc $(filter-out %/main.cc,$(berth_sources))) $(berth_archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(start_libraries) $(CXXFLAGS) $(LDFLAGS)
 # clang's libFuzzer with both sanitizers, in a folder of its own; optimised little, so that it builds soon.
@@ -193,7 +197,7 @@ fuzz:
 	  CXXFLAGS='-O1 -g1 -fsanitize=fuzzer-no-link'
 
 fuzz-programs: $(foreach target,$(fuzz_targets),$(BUILD)/fuzz/$(target))
-$(BUILD)/fuzz/%: $(BUILD)/obj/tests/hostile/fuzz_%.o $(call objects,$(fuzz_sources)) $(filter %/hooks.a %/image.a %/squash.a %/plan.a %/base.a,$(archives))
+$(BUILD)/fuzz/%: $(BUILD)/obj/tests/hostile/fuzz_%.o $(call objects,$(fuzz_sources)) $(call archives_of,hooks host store oci squash plan telemetry config request base)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) -fsanitize=fuzzer $(LDFLAGS)
 .SECONDARY: $(call objects,$(patsubst %,tests/hostile/fuzz_%.cc,$(fuzz_targets)))
@@ -229,7 +233,7 @@ wrap:
 	  lines=$$(awk 'length($$0) > 160 { printf " --lines=%d:%d", FNR, FNR }' $$file); [ -z "$$lines" ] || clang-format -i $$lines $$file; done
 
 format:
-	clang-format -i $(all_sources) $(wildcard runtime/*.hh runtime/*/*.hh hooks/*.hh spank/*.hh tests/*/*.hh)
+	clang-format -i $(all_sources) $(wildcard runtime/*/*.hh runtime/*/*/*.hh hooks/*.hh hooks/*/*.hh spank/*.hh tests/*/*.hh)
 
 install: $(programs) $(plugin)
 	@$(MAKE) --no-print-directory install-files

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include "hooks/nvidia.hh"
+#include "hooks/nvidia/nvidia.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/plan/mounts.hh"
+#include "runtime/request/mounts.hh"
 
 namespace berth::hooks {
 

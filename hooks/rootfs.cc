@@ -8,8 +8,8 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/squash/data.hh"
-#include "runtime/squash/find.hh"
+#include "runtime/squash/index/find.hh"
+#include "runtime/squash/read/data.hh"
 
 namespace berth::hooks {
 

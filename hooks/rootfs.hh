@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
-#include "runtime/squash/find.hh"
+#include "runtime/squash/index/find.hh"
 
 namespace berth::hooks {
 

@@ -9,8 +9,8 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/plan/environment_options.hh"
-#include "runtime/plan/options.hh"
+#include "runtime/request/environment_options.hh"
+#include "runtime/request/options.hh"
 #include "spank/step.hh"
 
 namespace berth::spank {

@@ -7,9 +7,9 @@
 #include <cstdlib>
 
 #include "runtime/base/text.hh"
-#include "runtime/plan/frozen.hh"
-#include "runtime/plan/options.hh"
-#include "runtime/plan/reference.hh"
+#include "runtime/request/frozen.hh"
+#include "runtime/request/options.hh"
+#include "runtime/request/reference.hh"
 #include "spank/slurm.hh"
 #include "spank/step.hh"
 

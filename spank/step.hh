@@ -9,7 +9,7 @@
 #include "runtime/base/child.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/fd.hh"
-#include "runtime/plan/options.hh"
+#include "runtime/request/options.hh"
 #include "spank/config.hh"
 #include "spank/sentinel.hh"
 #include "spank/watch.hh"

@@ -8,8 +8,8 @@
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
-#include "runtime/command_line.hh"
-#include "runtime/doctor.hh"
+#include "runtime/config/command_line.hh"
+#include "runtime/doctor/doctor.hh"
 
 namespace berth::cli {
 

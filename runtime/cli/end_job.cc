@@ -2,8 +2,8 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
-#include "runtime/facts.hh"
-#include "runtime/step_scope.hh"
+#include "runtime/host/facts.hh"
+#include "runtime/step/scope.hh"
 
 namespace berth::cli {
 

@@ -1,8 +1,8 @@
 // `berth exec`: a command in a named container, which is started when it does not run.
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/run_named.hh"
-#include "runtime/command_line.hh"
-#include "runtime/plan/names.hh"
+#include "runtime/config/command_line.hh"
+#include "runtime/request/names.hh"
 
 namespace berth::cli {
 

@@ -6,7 +6,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
-#include "runtime/command_line.hh"
+#include "runtime/config/command_line.hh"
 
 namespace berth::cli {
 

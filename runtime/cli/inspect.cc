@@ -5,8 +5,8 @@
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
-#include "runtime/command_line.hh"
-#include "runtime/squash/index.hh"
+#include "runtime/config/command_line.hh"
+#include "runtime/squash/index/index.hh"
 
 namespace berth::cli {
 

@@ -7,10 +7,10 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/pull_program.hh"
-#include "runtime/facts.hh"
-#include "runtime/image_source.hh"
-#include "runtime/plan/site_file.hh"
+#include "runtime/config/site_file.hh"
+#include "runtime/host/facts.hh"
+#include "runtime/host/pull_program.hh"
+#include "runtime/images/open.hh"
 
 namespace berth::cli {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/base/json_text.hh"
-#include "runtime/plan/request.hh"
+#include "runtime/config/site.hh"
 #include "runtime/store/inventory.hh"
 
 namespace berth::cli {

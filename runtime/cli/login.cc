@@ -2,10 +2,10 @@
 #include "runtime/base/error.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
-#include "runtime/command_line.hh"
-#include "runtime/pull_program.hh"
-#include "runtime/facts.hh"
-#include "runtime/image_source.hh"
+#include "runtime/config/command_line.hh"
+#include "runtime/host/facts.hh"
+#include "runtime/host/pull_program.hh"
+#include "runtime/images/open.hh"
 
 namespace berth::cli {
 

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <string>
 
-#include "hooks/nvml.hh"
+#include "hooks/nvidia/nvml.hh"
 #include "runtime/cli/commands.hh"
 
 namespace berth::cli {

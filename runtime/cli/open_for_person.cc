@@ -5,7 +5,7 @@
 #include "runtime/base/end_signals.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/image_flat.hh"
+#include "runtime/images/flat.hh"
 
 namespace berth::cli {
 

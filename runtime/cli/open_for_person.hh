@@ -1,9 +1,9 @@
 // Opening an image for somebody at a prompt, or in a script.
 #pragma once
 #include "runtime/cli/run_options.hh"
-#include "runtime/image_source.hh"
+#include "runtime/container/start_event.hh"
+#include "runtime/images/open.hh"
 #include "runtime/plan/plan.hh"
-#include "runtime/start_event.hh"
 
 namespace berth::cli {
 

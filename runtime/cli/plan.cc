@@ -2,19 +2,19 @@
 #include <cstdio>
 
 #include "hooks/device_edits.hh"
+#include "hooks/devices.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/open_for_person.hh"
-#include "runtime/cli/run_options.hh"
 #include "runtime/cli/plan_json.hh"
 #include "runtime/cli/run_named.hh"
-#include "runtime/devices.hh"
-#include "runtime/pull_program.hh"
-#include "runtime/facts.hh"
+#include "runtime/cli/run_options.hh"
+#include "runtime/config/site_file.hh"
+#include "runtime/host/facts.hh"
+#include "runtime/host/pull_program.hh"
+#include "runtime/host/run_program.hh"
 #include "runtime/plan/plan_text.hh"
-#include "runtime/plan/site_file.hh"
-#include "runtime/run_program.hh"
 
 namespace berth::cli {
 

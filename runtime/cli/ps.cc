@@ -9,10 +9,10 @@
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
 #include "runtime/cli/run_named.hh"
-#include "runtime/command_line.hh"
-#include "runtime/container_helper.hh"
+#include "runtime/config/command_line.hh"
+#include "runtime/container/named/helper.hh"
 #include "runtime/sandbox/processes.hh"
-#include "runtime/step_scope.hh"
+#include "runtime/step/scope.hh"
 
 namespace berth::cli {
 

@@ -6,12 +6,12 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/cli/commands.hh"
-#include "runtime/pull_program.hh"
-#include "runtime/facts.hh"
-#include "runtime/image_source.hh"
 #include "runtime/cli/listing.hh"
-#include "runtime/plan/reference.hh"
-#include "runtime/plan/site_file.hh"
+#include "runtime/config/site_file.hh"
+#include "runtime/host/facts.hh"
+#include "runtime/host/pull_program.hh"
+#include "runtime/images/open.hh"
+#include "runtime/request/reference.hh"
 
 namespace berth::cli {
 

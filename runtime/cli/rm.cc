@@ -5,9 +5,9 @@
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
 #include "runtime/cli/run_named.hh"
-#include "runtime/command_line.hh"
-#include "runtime/container_remove.hh"
-#include "runtime/facts.hh"
+#include "runtime/config/command_line.hh"
+#include "runtime/container/named/remove.hh"
+#include "runtime/host/facts.hh"
 
 namespace berth::cli {
 

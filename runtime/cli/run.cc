@@ -4,20 +4,20 @@
 #include <algorithm>
 #include <memory>
 
+#include "hooks/devices.hh"
 #include "runtime/base/inherited.hh"
 #include "runtime/cli/commands.hh"
-#include "runtime/cli/open_for_person.hh"
 #include "runtime/cli/listing.hh"
+#include "runtime/cli/open_for_person.hh"
 #include "runtime/cli/run_named.hh"
 #include "runtime/cli/run_options.hh"
 #include "runtime/cli/told_start.hh"
-#include "runtime/container_save.hh"
-#include "runtime/container_start.hh"
-#include "runtime/devices.hh"
-#include "runtime/facts.hh"
+#include "runtime/container/named/save.hh"
+#include "runtime/container/start.hh"
+#include "runtime/container/task_process.hh"
+#include "runtime/container/told_plan.hh"
+#include "runtime/host/facts.hh"
 #include "runtime/plan/plan.hh"
-#include "runtime/task_process.hh"
-#include "runtime/told_plan.hh"
 
 namespace berth::cli {
 

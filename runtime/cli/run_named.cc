@@ -11,10 +11,10 @@
 #include "runtime/base/text.hh"
 #include "runtime/cli/listing.hh"
 #include "runtime/cli/told_start.hh"
-#include "runtime/container_use.hh"
-#include "runtime/facts.hh"
-#include "runtime/step_scope.hh"
-#include "runtime/task_process.hh"
+#include "runtime/container/named/use.hh"
+#include "runtime/container/task_process.hh"
+#include "runtime/host/facts.hh"
+#include "runtime/step/scope.hh"
 
 namespace berth::cli {
 

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "runtime/cli/run_options.hh"
-#include "runtime/container_folder.hh"
-#include "runtime/container_save.hh"
+#include "runtime/container/named/folder.hh"
+#include "runtime/container/named/save.hh"
 
 namespace berth::cli {
 

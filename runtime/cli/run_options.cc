@@ -2,12 +2,12 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/command_line.hh"
-#include "runtime/facts.hh"
-#include "runtime/plan/mounts.hh"
-#include "runtime/plan/names.hh"
+#include "runtime/config/command_line.hh"
+#include "runtime/container/task_process.hh"
+#include "runtime/host/facts.hh"
 #include "runtime/plan/plan.hh"
-#include "runtime/task_process.hh"
+#include "runtime/request/mounts.hh"
+#include "runtime/request/names.hh"
 
 namespace berth::cli {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/plan/image_config.hh"
-#include "runtime/plan/request.hh"
+#include "runtime/request/request.hh"
 
 namespace berth::cli {
 

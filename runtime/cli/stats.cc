@@ -7,10 +7,10 @@
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
-#include "runtime/command_line.hh"
-#include "runtime/counters_file.hh"
-#include "runtime/facts.hh"
-#include "runtime/plan/site_file.hh"
+#include "runtime/config/command_line.hh"
+#include "runtime/config/site_file.hh"
+#include "runtime/host/facts.hh"
+#include "runtime/telemetry/counters_file.hh"
 
 namespace berth::cli {
 

@@ -1,5 +1,5 @@
 // `berth step`: started by the plugin from slurmstepd, never by hand.
-#include "runtime/step.hh"
+#include "runtime/step/step.hh"
 
 #include <fcntl.h>
 #include <sys/socket.h>

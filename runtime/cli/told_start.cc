@@ -3,8 +3,8 @@
 #include <cstdio>
 
 #include "runtime/cli/listing.hh"
-#include "runtime/event_cause.hh"
-#include "runtime/facts.hh"
+#include "runtime/host/facts.hh"
+#include "runtime/telemetry/event_cause.hh"
 
 namespace berth::cli {
 

@@ -3,8 +3,9 @@
 #include <functional>
 
 #include "runtime/cli/run_options.hh"
-#include "runtime/plan/request.hh"
-#include "runtime/start_event.hh"
+#include "runtime/config/site.hh"
+#include "runtime/container/start_event.hh"
+#include "runtime/request/request.hh"
 
 namespace berth::cli {
 

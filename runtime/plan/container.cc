@@ -2,7 +2,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/plan/names.hh"
+#include "runtime/request/names.hh"
 
 namespace berth::plan {
 

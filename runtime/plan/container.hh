@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/plan/request.hh"
+#include "runtime/request/request.hh"
 
 namespace berth::plan {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/text.hh"
-#include "runtime/plan/mounts.hh"
+#include "runtime/request/mounts.hh"
 
 namespace berth::plan {
 

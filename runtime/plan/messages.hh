@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "runtime/base/channel.hh"
-#include "runtime/plan/event.hh"
-#include "runtime/plan/options.hh"
 #include "runtime/plan/plan.hh"
+#include "runtime/request/options.hh"
+#include "runtime/telemetry/event.hh"
 
 namespace berth::plan {
 

@@ -6,10 +6,12 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/config/site.hh"
+#include "runtime/plan/host_facts.hh"
 #include "runtime/plan/image_config.hh"
 #include "runtime/plan/loader_cache.hh"
-#include "runtime/plan/request.hh"
 #include "runtime/plan/visible_devices.hh"
+#include "runtime/request/request.hh"
 
 namespace berth::plan {
 

@@ -4,8 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/plan/reference.hh"
-#include "runtime/plan/request.hh"
+#include "runtime/config/site.hh"
+#include "runtime/plan/host_facts.hh"
+#include "runtime/request/reference.hh"
+#include "runtime/request/request.hh"
 
 namespace berth::plan {
 

@@ -2,9 +2,11 @@
 #pragma once
 #include <string>
 
+#include "runtime/config/site.hh"
 #include "runtime/plan/edit_list.hh"
+#include "runtime/plan/host_facts.hh"
 #include "runtime/plan/image_config.hh"
-#include "runtime/plan/request.hh"
+#include "runtime/request/request.hh"
 
 namespace berth::plan {
 

@@ -13,24 +13,24 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/command_line.hh"
-#include "runtime/image/gzip.hh"
-#include "runtime/image/source.hh"
-#include "runtime/plan/site_file.hh"
-#include "runtime/policy_facts.hh"
-#include "runtime/pull/agreement.hh"
-#include "runtime/pull/cdi_command.hh"
-#include "runtime/pull/deadline.hh"
-#include "runtime/pull/daemons.hh"
-#include "runtime/pull/flat.hh"
-#include "runtime/pull/import.hh"
-#include "runtime/pull/login.hh"
-#include "runtime/pull/output.hh"
-#include "runtime/pull/pull.hh"
-#include "runtime/pull/pull_event.hh"
-#include "runtime/pull/save.hh"
-#include "runtime/pull/settings.hh"
-#include "runtime/pull/verify.hh"
+#include "runtime/config/command_line.hh"
+#include "runtime/config/site_file.hh"
+#include "runtime/host/policy_facts.hh"
+#include "runtime/oci/layer/gzip.hh"
+#include "runtime/oci/source/source.hh"
+#include "runtime/pull/agreement/agreement.hh"
+#include "runtime/pull/commands/cdi.hh"
+#include "runtime/pull/progress/output.hh"
+#include "runtime/pull/transfer/daemons.hh"
+#include "runtime/pull/transfer/deadline.hh"
+#include "runtime/pull/transfer/flat.hh"
+#include "runtime/pull/transfer/import.hh"
+#include "runtime/pull/transfer/login.hh"
+#include "runtime/pull/transfer/pull.hh"
+#include "runtime/pull/transfer/pull_event.hh"
+#include "runtime/pull/transfer/save.hh"
+#include "runtime/pull/transfer/settings.hh"
+#include "runtime/pull/transfer/verify.hh"
 
 namespace {
 
@@ -99,14 +99,14 @@ int resolve_tag(const Arguments& arguments) {
     plan::Reference reference = plan::parse_reference(arguments.reference);
     pull::Options options = options_of(arguments, reference, site_of(arguments, pull::environment_of_this_process()));
     options.registry.head_retries = 0;
-    auto source = image::make_registry_source(reference, options.registry);
+    auto source = oci::make_registry_source(reference, options.registry);
     auto answer = source->resolve();
     std::cout << (answer ? answer->digest : source->manifest("").digest) << '\n';
     return 0;
 }
 
 std::string logged_in(const Arguments& arguments, const std::vector<std::string>& environment) {
-    image::RegistryOptions options = pull::registry_options(pull::site_of(arguments.site, environment), arguments.login);
+    oci::RegistryOptions options = pull::registry_options(pull::site_of(arguments.site, environment), arguments.login);
     options.plain_http.insert(arguments.plain_http.begin(), arguments.plain_http.end());
     return pull::login(arguments.login, arguments.user, arguments.password_from_input, options, pull::credential_places(environment));
 }
@@ -177,7 +177,7 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "flatten") == 0) return run_command(argc, argv, pull::flatten_command, {.report = true});
     Arguments arguments;
     CommandLine line("Brings an image into a store of berth.", "berth-pull");
-    line.version(cat("berth-pull " BERTH_VERSION ", gzip by ", image::name_of(image::best_gzip_engine())));
+    line.version(cat("berth-pull " BERTH_VERSION ", gzip by ", oci::name_of(oci::best_gzip_engine())));
     line.option("--store", arguments.store, "directory of the store");
     line.option("--policy", arguments.policy, "newer (default), missing, always or never");
     line.option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS (loopback always is)");

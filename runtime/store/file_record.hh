@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-#include "runtime/plan/reference.hh"
+#include "runtime/request/reference.hh"
 
 namespace berth::store {
 

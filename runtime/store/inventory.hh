@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/plan/reference.hh"
+#include "runtime/request/reference.hh"
 #include "runtime/store/store.hh"
 
 namespace berth::store {

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "runtime/plan/reference.hh"
+#include "runtime/request/reference.hh"
 
 namespace berth::store {
 

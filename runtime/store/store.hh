@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
-#include "runtime/plan/reference.hh"
-#include "runtime/squash/index.hh"
+#include "runtime/request/reference.hh"
+#include "runtime/squash/index/index.hh"
 
 namespace berth::store {
 

@@ -11,7 +11,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/squash/index_format.hh"
+#include "runtime/squash/index/index_format.hh"
 #include "runtime/store/names.hh"
 #include "runtime/store/scratch.hh"
 

@@ -10,10 +10,10 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/namespaces.hh"
-#include "runtime/facts.hh"
-#include "runtime/image_source.hh"
-#include "runtime/mount/root.hh"
-#include "runtime/mount/server.hh"
+#include "runtime/host/facts.hh"
+#include "runtime/images/open.hh"
+#include "runtime/mount/fuse/server.hh"
+#include "runtime/mount/rootfs/root.hh"
 #include "runtime/sandbox/user_namespace.hh"
 
 using namespace berth;

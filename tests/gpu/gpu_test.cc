@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <set>
 
-#include "hooks/nvidia.hh"
+#include "hooks/nvidia/nvidia.hh"
 #include "tests/kernel/named_support.hh"
 
 using namespace berth;

@@ -8,8 +8,8 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
-#include "runtime/pull/stored.hh"
-#include "runtime/pull/verify.hh"
+#include "runtime/pull/transfer/stored.hh"
+#include "runtime/pull/transfer/verify.hh"
 #include "runtime/store/collect.hh"
 #include "tests/fixtures/failing_calls.hh"
 #include "tests/fixtures/store_scene.hh"

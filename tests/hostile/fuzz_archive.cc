@@ -2,7 +2,7 @@
 #include <sys/mman.h>
 
 #include "runtime/base/sys.hh"
-#include "runtime/image/source_local.hh"
+#include "runtime/oci/source/local.hh"
 #include "tests/hostile/tar_target.hh"
 #include "tests/hostile/target.hh"
 
@@ -11,18 +11,18 @@ namespace {
 using namespace berth;
 
 /// Reads all of the image that the source leads to.
-void read_all(image::Source& source) {
+void read_all(oci::Source& source) {
     source.resolve();
-    image::Document document = source.manifest("");
-    auto parsed = image::parse_manifest(document.bytes, document.content_type, "image");
-    if (auto* list = std::get_if<image::ManifestList>(&parsed)) {
-        document = source.manifest(image::choose_platform(*list, {"amd64", {""}}, "image").digest);
-        parsed = image::parse_manifest(document.bytes, document.content_type, "image");
+    oci::Document document = source.manifest("");
+    auto parsed = oci::parse_manifest(document.bytes, document.content_type, "image");
+    if (auto* list = std::get_if<oci::ManifestList>(&parsed)) {
+        document = source.manifest(oci::choose_platform(*list, {"amd64", {""}}, "image").digest);
+        parsed = oci::parse_manifest(document.bytes, document.content_type, "image");
     }
-    if (!std::holds_alternative<image::Manifest>(parsed)) return;
-    auto& manifest = std::get<image::Manifest>(parsed);
-    image::parse_config(source.blob(manifest.config), manifest.layers.size(), "config");
-    for (const image::Descriptor& layer : manifest.layers) source.sibling()->stream(layer, [](const void*, size_t) {});
+    if (!std::holds_alternative<oci::Manifest>(parsed)) return;
+    auto& manifest = std::get<oci::Manifest>(parsed);
+    oci::parse_config(source.blob(manifest.config), manifest.layers.size(), "config");
+    for (const oci::Descriptor& layer : manifest.layers) source.sibling()->stream(layer, [](const void*, size_t) {});
 }
 
 void run(std::string_view input) {
@@ -30,8 +30,8 @@ void run(std::string_view input) {
     Fd file(::memfd_create("archive", MFD_CLOEXEC));
     sys::write_all(file.get(), hostile::with_checksums(input), "archive");
     hostile::refusing([&] {
-        auto files = image::open_archive(std::move(file), "image", [] { return Fd(::memfd_create("scratch", MFD_CLOEXEC)); });
-        read_all(*(docker ? image::make_docker_source(*files, {}, "image") : image::make_oci_source(files, "", "image")));
+        auto files = oci::open_archive(std::move(file), "image", [] { return Fd(::memfd_create("scratch", MFD_CLOEXEC)); });
+        read_all(*(docker ? oci::make_docker_source(*files, {}, "image") : oci::make_oci_source(files, "", "image")));
     });
 }
 

@@ -1,7 +1,7 @@
 // A user's file of counters, which root sums up, and the report of berth-pull.
 #include <cstdlib>
 
-#include "runtime/plan/counters.hh"
+#include "runtime/telemetry/counters.hh"
 #include "tests/hostile/target.hh"
 
 namespace {

@@ -1,10 +1,10 @@
 // What hooks read: the loader's cache, texts of /proc, requirements and requests, NVML's report, CDI specifications and the lines made of them.
 #include <stdexcept>
 
-#include "hooks/cdi.hh"
-#include "hooks/nvidia_driver.hh"
-#include "hooks/nvidia_requirements.hh"
-#include "hooks/rdma.hh"
+#include "hooks/cdi/cdi.hh"
+#include "hooks/nvidia/driver.hh"
+#include "hooks/nvidia/requirements.hh"
+#include "hooks/rdma/rdma.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/loader_cache.hh"
 #include "tests/hostile/target.hh"

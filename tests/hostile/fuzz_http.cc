@@ -2,14 +2,14 @@
 // URL.
 #include <stdexcept>
 
-#include "runtime/image/auth.hh"
-#include "runtime/image/retry.hh"
+#include "runtime/oci/auth/auth.hh"
+#include "runtime/oci/registry/retry.hh"
 #include "tests/hostile/target.hh"
 
 namespace {
 
 void run(std::string_view input) {
-    using namespace berth::image;
+    using namespace berth::oci;
     using berth::hostile::refusing;
     std::string_view header = input.substr(0, input.find('\n'));
     std::string other(input.substr(std::min(input.size(), header.size() + 1)));

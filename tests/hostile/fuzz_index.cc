@@ -2,7 +2,7 @@
 #include <sys/mman.h>
 
 #include "runtime/base/sys.hh"
-#include "runtime/squash/index_format.hh"
+#include "runtime/squash/index/index_format.hh"
 #include "tests/fixtures/squash_walk.hh"
 #include "tests/hostile/target.hh"
 

@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "runtime/base/error.hh"
-#include "runtime/image/credentials.hh"
+#include "runtime/oci/auth/credentials.hh"
 #include "tests/hostile/target.hh"
 
 namespace {
@@ -24,7 +24,7 @@ void check_silent(std::string_view input, void (*parse)(std::string_view)) {
 }
 
 void run(std::string_view input) {
-    using namespace berth::image;
+    using namespace berth::oci;
     check_silent(input, [](std::string_view text) {
         LoginFile file = parse_login_file(text, "F");
         for (const Login& login : file.logins) choose_login(file.logins, login.host, login.path + "/x", login.credentials.user);

@@ -1,5 +1,5 @@
 // Manifests, indexes and configs of images. The first byte of an input chooses the document and the Content-Type it comes with.
-#include "runtime/image/manifest.hh"
+#include "runtime/oci/manifest.hh"
 #include "tests/hostile/target.hh"
 
 namespace {
@@ -12,7 +12,7 @@ constexpr const char* types[] = {"",
                                  "application/json; charset=utf-8"};
 
 void run(std::string_view input) {
-    using namespace berth::image;
+    using namespace berth::oci;
     unsigned choice = berth::hostile::take_byte(input);
     berth::hostile::refusing([&] {
         if (choice % 8 >= std::size(types)) {

@@ -2,8 +2,8 @@
 #include <stdexcept>
 
 #include "runtime/base/text.hh"
-#include "runtime/plan/mounts.hh"
-#include "runtime/plan/options.hh"
+#include "runtime/request/mounts.hh"
+#include "runtime/request/options.hh"
 #include "tests/hostile/target.hh"
 
 namespace {

@@ -1,7 +1,7 @@
 // Image references, as users write them and as archives and daemons name their images.
 #include <stdexcept>
 
-#include "runtime/plan/reference.hh"
+#include "runtime/request/reference.hh"
 #include "tests/hostile/target.hh"
 
 namespace {

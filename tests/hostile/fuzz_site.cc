@@ -1,6 +1,6 @@
 // The site file (TOML), and the user's variables over it.
 #include "runtime/base/text.hh"
-#include "runtime/plan/site_file.hh"
+#include "runtime/config/site_file.hh"
 #include "tests/hostile/target.hh"
 
 namespace {

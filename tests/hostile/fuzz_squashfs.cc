@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include "runtime/base/sys.hh"
-#include "runtime/squash/file_config.hh"
-#include "runtime/squash/sif.hh"
-#include "runtime/squash/tree.hh"
+#include "runtime/squash/format/file_config.hh"
+#include "runtime/squash/format/sif.hh"
+#include "runtime/squash/index/tree.hh"
 #include "tests/fixtures/squash_walk.hh"
 #include "tests/hostile/target.hh"
 

@@ -9,7 +9,7 @@ namespace {
 void run(std::string_view input) {
     size_t piece = 1 + 37 * size_t{berth::hostile::take_byte(input)};
     std::string tar = berth::hostile::with_checksums(input);
-    berth::hostile::convert([&](berth::image::Decompressor& decompressor) {
+    berth::hostile::convert([&](berth::oci::Decompressor& decompressor) {
         for (std::string_view rest = tar; !rest.empty();) {
             std::string_view part = berth::hostile::take(rest, piece);
             decompressor.feed(part.data(), part.size());

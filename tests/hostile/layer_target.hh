@@ -6,9 +6,9 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/fd.hh"
-#include "runtime/image/decompress.hh"
-#include "runtime/image/unpack.hh"
-#include "runtime/squash/tree.hh"
+#include "runtime/oci/layer/decompress.hh"
+#include "runtime/oci/layer/unpack.hh"
+#include "runtime/squash/index/tree.hh"
 #include "tests/hostile/target.hh"
 
 namespace berth::hostile {
@@ -27,15 +27,15 @@ inline void read_back(int fd) {
 }
 
 /// Converts what `feed` gives to the decompressor. The limits are low, since honest holes of a terabyte only take time.
-inline void convert(const std::function<void(image::Decompressor&)>& feed) {
+inline void convert(const std::function<void(oci::Decompressor&)>& feed) {
     Fd fd(::memfd_create("layer", MFD_CLOEXEC));
     bool written = false;
     refusing([&] {
         squash::LayerWriter writer(fd.get(), {});
-        image::Unpacker unpacker(writer, {.unpacked_bytes = 4 << 20, .entries = 2000, .xattr_bytes = 1 << 20});
-        image::TarParser parser(unpacker);
+        oci::Unpacker unpacker(writer, {.unpacked_bytes = 4 << 20, .entries = 2000, .xattr_bytes = 1 << 20});
+        oci::TarParser parser(unpacker);
         uint64_t unpacked = 0;
-        auto decompressor = image::make_decompressor([&](const void* data, size_t size) {
+        auto decompressor = oci::make_decompressor([&](const void* data, size_t size) {
             if ((unpacked += size) > (8 << 20)) throw Error("unpacks to more than the limit");
             parser.feed(data, size);
         });

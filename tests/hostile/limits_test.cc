@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/sys.hh"
-#include "runtime/pull/stored.hh"
+#include "runtime/pull/transfer/stored.hh"
 #include "tests/fixtures/store_scene.hh"
 
 using namespace berth;

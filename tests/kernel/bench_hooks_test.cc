@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include "runtime/devices.hh"
+#include "hooks/devices.hh"
 #include "tests/kernel/hooks_view.hh"
 
 using namespace berth;

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "runtime/base/text.hh"
-#include "runtime/image_file.hh"
+#include "runtime/images/file.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/kernel/support.hh"
 

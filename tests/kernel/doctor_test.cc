@@ -1,7 +1,7 @@
 #include <fcntl.h>
 
 #include "runtime/base/sys.hh"
-#include "runtime/doctor.hh"
+#include "runtime/doctor/doctor.hh"
 #include "runtime/sandbox/user_namespace.hh"
 #include "tests/kernel/support.hh"
 

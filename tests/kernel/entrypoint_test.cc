@@ -11,8 +11,8 @@
 #include <cerrno>
 
 #include "runtime/base/sys.hh"
-#include "runtime/entrypoint.hh"
-#include "runtime/plan/mounts.hh"
+#include "runtime/container/entrypoint.hh"
+#include "runtime/request/mounts.hh"
 #include "tests/kernel/named_support.hh"
 
 using namespace berth;

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "runtime/devices.hh"
+#include "hooks/devices.hh"
 #include "runtime/sandbox/user_namespace.hh"
 #include "tests/fixtures/cdi_scenes.hh"
 #include "tests/fixtures/rdma_scenes.hh"

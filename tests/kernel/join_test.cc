@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "runtime/base/sys.hh"
-#include "runtime/entrypoint.hh"
-#include "runtime/task_process.hh"
+#include "runtime/container/entrypoint.hh"
+#include "runtime/container/task_process.hh"
 #include "tests/kernel/named_support.hh"
 
 using namespace berth;

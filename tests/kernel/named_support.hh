@@ -5,8 +5,8 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/container_use.hh"
-#include "runtime/facts.hh"
+#include "runtime/container/named/use.hh"
+#include "runtime/host/facts.hh"
 #include "tests/kernel/support.hh"
 
 namespace berth::kernel_test {

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "runtime/base/text.hh"
-#include "runtime/image_file.hh"
+#include "runtime/images/file.hh"
 #include "tests/kernel/support.hh"
 
 using namespace berth;

@@ -15,8 +15,8 @@
 #include "runtime/base/old_mounts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/mount/edits.hh"
-#include "runtime/mount/root.hh"
+#include "runtime/mount/rootfs/edits.hh"
+#include "runtime/mount/rootfs/root.hh"
 #include "runtime/sandbox/user_namespace.hh"
 #include "tests/kernel/support.hh"
 

@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "runtime/base/sys.hh"
-#include "runtime/container_save.hh"
+#include "runtime/container/named/save.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/kernel/named_support.hh"
 

@@ -12,7 +12,7 @@
 #include "runtime/base/sys.hh"
 #include "tests/fixtures/sif_file.hh"
 #include "tests/kernel/named_support.hh"
-#include "tests/unit/source_support.hh"
+#include "tests/unit/oci_source_support.hh"
 
 using namespace berth;
 using namespace berth::kernel_test;

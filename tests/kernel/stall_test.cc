@@ -10,9 +10,9 @@
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/mount/fuse_mount.hh"
-#include "runtime/mount/root.hh"
-#include "runtime/mount/server.hh"
+#include "runtime/mount/fuse/fuse_mount.hh"
+#include "runtime/mount/fuse/server.hh"
+#include "runtime/mount/rootfs/root.hh"
 #include "runtime/sandbox/user_namespace.hh"
 #include "tests/kernel/support.hh"
 

@@ -17,8 +17,8 @@
 #include "runtime/base/remove_tree.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/facts.hh"
-#include "runtime/squash/tree.hh"
+#include "runtime/host/facts.hh"
+#include "runtime/squash/index/tree.hh"
 
 namespace berth::kernel_test {
 

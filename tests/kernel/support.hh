@@ -7,10 +7,10 @@
 #include <functional>
 #include <string>
 
-#include "runtime/container_start.hh"
+#include "runtime/container/start.hh"
 #include "runtime/plan/plan.hh"
-#include "runtime/squash/compressor_pool.hh"
-#include "runtime/squash/writer.hh"
+#include "runtime/squash/write/compressor_pool.hh"
+#include "runtime/squash/write/writer.hh"
 #include "tests/kernel/look.hh"
 #include "tests/kernel/programs.hh"
 

@@ -6,8 +6,8 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/facts.hh"
-#include "runtime/image_source.hh"
+#include "runtime/host/facts.hh"
+#include "runtime/images/open.hh"
 #include "tests/kernel/support.hh"
 
 using namespace berth;

@@ -11,7 +11,7 @@
 #include <stdexcept>
 
 #include "runtime/base/text.hh"
-#include "runtime/image/digest.hh"
+#include "runtime/oci/digest.hh"
 
 namespace berth::test {
 
@@ -146,13 +146,13 @@ void Server::send(int connection, const HttpReply& reply, bool head) const {
 }
 
 std::string Content::add_blob(const std::string& bytes) {
-    std::string digest = image::sha256_of(bytes);
+    std::string digest = oci::sha256_of(bytes);
     blobs_[digest] = bytes;
     return digest;
 }
 
 std::string Content::add_manifest(const std::string& type, const std::string& bytes) {
-    std::string digest = image::sha256_of(bytes);
+    std::string digest = oci::sha256_of(bytes);
     manifests_[digest] = {type, bytes};
     return digest;
 }

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "runtime/doctor.hh"
+#include "runtime/doctor/doctor.hh"
 
 using namespace berth;
 using Verdict = Finding::Verdict;

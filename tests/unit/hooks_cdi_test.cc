@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "hooks/nvidia.hh"
+#include "hooks/nvidia/nvidia.hh"
 #include "tests/fixtures/cdi_scenes.hh"
 
 using namespace berth;

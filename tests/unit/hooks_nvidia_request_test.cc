@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "hooks/nvidia_request.hh"
-#include "hooks/nvidia_requirements.hh"
+#include "hooks/nvidia/request.hh"
+#include "hooks/nvidia/requirements.hh"
 #include "runtime/base/error.hh"
 
 using namespace berth;

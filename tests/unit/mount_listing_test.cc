@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "runtime/mount/listing.hh"
+#include "runtime/mount/fuse/listing.hh"
 
 using berth::mount::Listing;
 

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "runtime/mount/server.hh"
-#include "runtime/squash/index.hh"
+#include "runtime/mount/fuse/server.hh"
+#include "runtime/squash/index/index.hh"
 
 using namespace berth::mount;
 

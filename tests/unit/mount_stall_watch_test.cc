@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
-#include "runtime/mount/stall_watch.hh"
+#include "runtime/mount/fuse/stall_watch.hh"
 
 using namespace std::chrono_literals;
 using berth::mount::StallWatch;

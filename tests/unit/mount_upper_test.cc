@@ -5,10 +5,10 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/text.hh"
-#include "runtime/mount/upper.hh"
-#include "runtime/mount/upper_layer.hh"
-#include "runtime/squash/tree.hh"
-#include "runtime/squash/writer.hh"
+#include "runtime/mount/rootfs/upper.hh"
+#include "runtime/mount/rootfs/upper_layer.hh"
+#include "runtime/squash/index/tree.hh"
+#include "runtime/squash/write/writer.hh"
 #include "tests/fixtures/squash_tools.hh"
 
 using namespace berth;

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "runtime/mount/worker_pool.hh"
+#include "runtime/mount/fuse/worker_pool.hh"
 
 using berth::mount::WorkerPool;
 

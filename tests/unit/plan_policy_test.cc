@@ -1,9 +1,9 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/error.hh"
+#include "runtime/config/site_file.hh"
 #include "runtime/plan/plan.hh"
 #include "runtime/plan/policy.hh"
-#include "runtime/plan/site_file.hh"
 
 using namespace berth;
 using namespace berth::plan;

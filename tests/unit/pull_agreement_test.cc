@@ -12,8 +12,8 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/image/digest.hh"
-#include "runtime/pull/agreement.hh"
+#include "runtime/oci/digest.hh"
+#include "runtime/pull/agreement/agreement.hh"
 
 using namespace berth;
 using namespace berth::pull;
@@ -66,7 +66,7 @@ class Running {
 }  // namespace
 
 TEST_CASE("agreement: a code as RFC 4231 has it", "[pull]") {
-    CHECK(image::hmac_sha256("Jefe", "what do ya want for nothing?") == "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    CHECK(oci::hmac_sha256("Jefe", "what do ya want for nothing?") == "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }
 
 TEST_CASE("agreement: the first word counts, for every node", "[pull]") {

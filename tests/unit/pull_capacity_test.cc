@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/error.hh"
-#include "runtime/pull/capacity.hh"
-#include "runtime/pull/settings.hh"
+#include "runtime/pull/transfer/capacity.hh"
+#include "runtime/pull/transfer/settings.hh"
 
 using namespace berth;
 using namespace berth::pull;

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "runtime/base/sys.hh"
-#include "runtime/pull/display.hh"
+#include "runtime/pull/progress/display.hh"
 #include "runtime/store/store.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"

@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "runtime/base/sys.hh"
-#include "runtime/pull/pull.hh"
-#include "runtime/pull/stored.hh"
-#include "runtime/pull/verify.hh"
+#include "runtime/pull/transfer/pull.hh"
+#include "runtime/pull/transfer/stored.hh"
+#include "runtime/pull/transfer/verify.hh"
 #include "tests/fixtures/store_scene.hh"
 
 namespace fs = std::filesystem;

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "runtime/base/sys.hh"
-#include "runtime/pull/pull.hh"
-#include "runtime/pull/stored.hh"
+#include "runtime/pull/transfer/pull.hh"
+#include "runtime/pull/transfer/stored.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
 

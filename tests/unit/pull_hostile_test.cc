@@ -1,15 +1,15 @@
-#include "runtime/pull/pull.hh"
+#include "runtime/pull/transfer/pull.hh"
 
 #include <catch2/catch.hpp>
 
 #include "runtime/base/text.hh"
-#include "runtime/image/digest.hh"
+#include "runtime/oci/digest.hh"
 #include "tests/fixtures/pull_scene.hh"
 
 namespace fs = std::filesystem;
 using namespace berth;
 using namespace berth::fixtures;
-using berth::image::sha256_of;
+using berth::oci::sha256_of;
 using Catch::Contains;
 using test::HttpCall;
 using test::HttpReply;

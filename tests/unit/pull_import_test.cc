@@ -1,4 +1,4 @@
-#include "runtime/pull/import.hh"
+#include "runtime/pull/transfer/import.hh"
 
 #include <catch2/catch.hpp>
 

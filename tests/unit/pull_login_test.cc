@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "runtime/base/text.hh"
-#include "runtime/image/base64.hh"
+#include "runtime/oci/auth/base64.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/registry/server.hh"
@@ -29,7 +29,7 @@ struct Scene {
     fixtures::TempFolder home;
     Server server{[](const HttpCall& call) -> HttpReply {
         auto found = call.headers.find("authorization");
-        if (found == call.headers.end() || found->second != "Basic " + image::encode_base64("al:" + secret))
+        if (found == call.headers.end() || found->second != "Basic " + oci::encode_base64("al:" + secret))
             return {.status = 401, .headers = {"WWW-Authenticate: Basic realm=\"x\""}, .body = R"({"errors":[{"message":"authentication required"}]})"};
         return {.status = call.target == "/v2/" ? 200 : 404};
     }};
@@ -37,7 +37,7 @@ struct Scene {
         auto result = fixtures::run_command(cat(before, " env -i HOME=", home.path(), " ", fixtures::built_program("berth-pull"), " ", arguments));
         INFO(result.output);
         CHECK(result.status == code);
-        CHECK_THAT(result.output, !Contains(secret) && !Contains("wr0ng") && !Contains(image::encode_base64("al:" + secret)));
+        CHECK_THAT(result.output, !Contains(secret) && !Contains("wr0ng") && !Contains(oci::encode_base64("al:" + secret)));
         return result.output;
     }
 };

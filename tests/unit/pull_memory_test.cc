@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "runtime/base/text.hh"
-#include "runtime/image/digest.hh"
+#include "runtime/oci/digest.hh"
 #include "tests/fixtures/pack.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
@@ -27,7 +27,7 @@ class Layout {
             for (uint32_t file = 0; file < 1000; ++file) tar.file(cat("layer", seed, "/small", file), squash::test::prose(2'000, file));
             std::string bytes = tar.finished();
             layers += (layers.empty() ? "" : ",") + blob("layer.v1.tar+gzip", fixtures::gzip(bytes, 1));
-            ids += cat(ids.empty() ? "" : ",", "\"", image::sha256_of(bytes), "\"");
+            ids += cat(ids.empty() ? "" : ",", "\"", oci::sha256_of(bytes), "\"");
         }
         std::string config =
             blob("config.v1+json", cat(R"({"architecture":"amd64","os":"linux","config":{},"rootfs":{"type":"layers","diff_ids":[)", ids, "]}}"));
@@ -38,7 +38,7 @@ class Layout {
   private:
     /// Writes it and returns its descriptor.
     std::string blob(const std::string& kind, const std::string& bytes) {
-        std::string digest = image::sha256_of(bytes);
+        std::string digest = oci::sha256_of(bytes);
         squash::test::write_file(cat(folder_, "/blobs/sha256/", digest.substr(7)), bytes);
         return cat(R"({"mediaType":"application/vnd.oci.image.)", kind, R"(","digest":")", digest, R"(","size":)", bytes.size(), "}");
     }

@@ -2,7 +2,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/pull/pull.hh"
+#include "runtime/pull/transfer/pull.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/registry/server.hh"

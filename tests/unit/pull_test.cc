@@ -1,4 +1,4 @@
-#include "runtime/pull/pull.hh"
+#include "runtime/pull/transfer/pull.hh"
 
 #include <signal.h>
 #include <sys/stat.h>
@@ -9,13 +9,13 @@
 #include <thread>
 
 #include "runtime/base/text.hh"
-#include "runtime/image/digest.hh"
+#include "runtime/oci/digest.hh"
 #include "tests/fixtures/pull_scene.hh"
 
 namespace fs = std::filesystem;
 using namespace berth;
 using namespace berth::fixtures;
-using berth::image::sha256_of;
+using berth::oci::sha256_of;
 using Catch::Contains;
 using test::HttpCall;
 using test::HttpReply;
@@ -59,7 +59,7 @@ TEST_CASE("an image index leads to this machine's image, by tag and by digest", 
     PullScene scene;
     TwoLayers image;
     std::string digest = image.add_to(scene.content);
-    std::string platform = cat(R"(,"platform":{"os":"linux","architecture":")", image::this_machine().architecture, "\"}");
+    std::string platform = cat(R"(,"platform":{"os":"linux","architecture":")", oci::this_machine().architecture, "\"}");
     std::string foreign = descriptor(oci_manifest, sha256_of("x"), 1, R"(,"platform":{"os":"plan9","architecture":"mips"})");
     std::string inner = cat(R"({"schemaVersion":2,"manifests":[)", foreign, ",", descriptor(oci_manifest, digest, image.manifest.size(), platform), "]}");
     std::string inner_digest = scene.content.add_manifest(docker_list, inner);

@@ -1,4 +1,4 @@
-#include "runtime/pull/verify.hh"
+#include "runtime/pull/transfer/verify.hh"
 
 #include <sys/stat.h>
 
@@ -8,9 +8,9 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
-#include "runtime/pull/seal.hh"
-#include "runtime/squash/index_format.hh"
-#include "runtime/pull/stored.hh"
+#include "runtime/pull/transfer/seal.hh"
+#include "runtime/pull/transfer/stored.hh"
+#include "runtime/squash/index/index_format.hh"
 #include "runtime/store/collect.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"

@@ -2,8 +2,8 @@
 #include <functional>
 
 #include "runtime/base/text.hh"
-#include "runtime/squash/compressor_pool.hh"
-#include "runtime/squash/writer.hh"
+#include "runtime/squash/write/compressor_pool.hh"
+#include "runtime/squash/write/writer.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/unit/squash_support.hh"
 

@@ -9,12 +9,12 @@
 #include <thread>
 
 #include "runtime/base/sys.hh"
-#include "runtime/squash/block_cache.hh"
-#include "runtime/squash/block_sums.hh"
-#include "runtime/squash/checked_blocks.hh"
-#include "runtime/squash/data.hh"
-#include "runtime/squash/tree.hh"
-#include "runtime/squash/writer.hh"
+#include "runtime/squash/format/block_sums.hh"
+#include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/block_cache.hh"
+#include "runtime/squash/read/checked_blocks.hh"
+#include "runtime/squash/read/data.hh"
+#include "runtime/squash/write/writer.hh"
 #include "tests/unit/squash_support.hh"
 
 using namespace berth;

@@ -1,4 +1,4 @@
-#include "runtime/squash/directory_layer.hh"
+#include "runtime/squash/write/directory_layer.hh"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -15,7 +15,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/squash/flatten.hh"
+#include "runtime/squash/flatten/flatten.hh"
 #include "tests/unit/squash_support.hh"
 
 using namespace berth;

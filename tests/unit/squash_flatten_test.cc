@@ -1,4 +1,4 @@
-#include "runtime/squash/flatten.hh"
+#include "runtime/squash/flatten/flatten.hh"
 
 #include <cstdlib>
 #include <sys/mount.h>
@@ -8,9 +8,9 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/squash/compressor_pool.hh"
-#include "runtime/squash/file_config.hh"
-#include "runtime/squash/writer.hh"
+#include "runtime/squash/format/file_config.hh"
+#include "runtime/squash/write/compressor_pool.hh"
+#include "runtime/squash/write/writer.hh"
 #include "tests/unit/squash_support.hh"
 
 using namespace berth;

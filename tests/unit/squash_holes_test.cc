@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/text.hh"
-#include "runtime/squash/writer.hh"
+#include "runtime/squash/write/writer.hh"
 #include "tests/unit/squash_support.hh"
 
 using namespace berth;

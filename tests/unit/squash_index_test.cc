@@ -9,10 +9,10 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/squash/index.hh"
-#include "runtime/squash/index_format.hh"
-#include "runtime/squash/tree.hh"
-#include "runtime/squash/writer.hh"
+#include "runtime/squash/index/index.hh"
+#include "runtime/squash/index/index_format.hh"
+#include "runtime/squash/index/tree.hh"
+#include "runtime/squash/write/writer.hh"
 #include "tests/unit/squash_support.hh"
 
 using namespace berth;

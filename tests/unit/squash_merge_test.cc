@@ -7,9 +7,9 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/squash/data.hh"
-#include "runtime/squash/tree.hh"
-#include "runtime/squash/writer.hh"
+#include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/data.hh"
+#include "runtime/squash/write/writer.hh"
 #include "tests/unit/squash_support.hh"
 
 using namespace berth;

@@ -1,12 +1,12 @@
-#include "runtime/squash/plain_tree.hh"
+#include "runtime/squash/read/plain_tree.hh"
 
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
 
-#include "runtime/squash/flatten.hh"
-#include "runtime/squash/tree_data.hh"
-#include "runtime/squash/writer.hh"
+#include "runtime/squash/flatten/flatten.hh"
+#include "runtime/squash/index/tree_data.hh"
+#include "runtime/squash/write/writer.hh"
 #include "tests/unit/squash_support.hh"
 
 using namespace berth;

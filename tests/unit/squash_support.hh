@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/squash/data.hh"
-#include "runtime/squash/index.hh"
-#include "runtime/squash/tree.hh"
+#include "runtime/squash/index/index.hh"
+#include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/data.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/fixtures/squash_walk.hh"
 

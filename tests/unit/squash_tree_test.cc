@@ -11,7 +11,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/squash/tree.hh"
+#include "runtime/squash/index/tree.hh"
 #include "tests/unit/squash_support.hh"
 
 using namespace berth;

@@ -1,4 +1,4 @@
-#include "runtime/squash/unpack_tree.hh"
+#include "runtime/squash/read/unpack_tree.hh"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/squash/write_behind.hh"
+#include "runtime/squash/write/write_behind.hh"
 
 using namespace berth;
 using squash::WriteBehind;

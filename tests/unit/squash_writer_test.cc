@@ -7,8 +7,8 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/squash/compressor_pool.hh"
-#include "runtime/squash/writer.hh"
+#include "runtime/squash/write/compressor_pool.hh"
+#include "runtime/squash/write/writer.hh"
 #include "tests/fixtures/squash_tools.hh"
 
 using namespace berth;

@@ -1,0 +1,200 @@
+// The device nodes of the NVIDIA driver, and /proc/driver/nvidia.
+#include <algorithm>
+#include <cstdio>
+
+#include "hooks/nvidia/nvidia.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::hooks {
+
+namespace {
+
+const std::string origin = "hook nvidia";
+constexpr unsigned usual_major = 195, control_minor = 255;
+
+class Nodes {
+  public:
+    Nodes(std::vector<plan::Edit>& edits, const Host& host, const NvidiaSettings& settings, const Driver& driver)
+        : edits_(edits), host_(host), root_(settings.roots.devices), driver_(driver) {}
+
+    /// A node that must be there and be `expected`; without a known number any device will do.
+    void need(const std::string& path, std::optional<DeviceNumber> expected, const std::string& reason) {
+        auto is = host_.device(root_ + path);
+        if (!is)
+            throw Error(cat("giving the container ", path, ": ",
+                            host_.exists(root_ + path) ? "it is no device" : "it does not exist; run nvidia-modprobe on the node (as root)"));
+        if (expected && *is != *expected)
+            throw Error(cat("giving the container ", path, ": it is device ", is->major, ":", is->minor, " and should be ", expected->major, ":",
+                            expected->minor, "; remove it and run nvidia-modprobe"));
+        add(path, reason);
+    }
+
+    void take(const std::string& path, const std::string& reason) {
+        if (host_.device(root_ + path)) add(path, reason);
+    }
+
+    std::optional<DeviceNumber> number(const char* driver, unsigned minor) const {
+        auto found = driver_.majors.find(driver);
+        if (found == driver_.majors.end()) return std::nullopt;
+        return DeviceNumber{found->second, minor};
+    }
+
+    /// Of the GPUs; the driver has had two names in /proc/devices.
+    DeviceNumber gpu_number(unsigned minor) const {
+        for (const char* name : {"nvidia", "nvidia-frontend"})
+            if (auto known = number(name, minor)) return *known;
+        return {usual_major, minor};
+    }
+
+  private:
+    void add(const std::string& path, const std::string& reason) {
+        edits_.push_back(bind_edit(host_, root_ + path, path, origin, reason));
+        std::get<plan::Mount>(edits_.back().action).device = true;
+    }
+
+    std::vector<plan::Edit>& edits_;
+    const Host& host_;
+    const std::string& root_;
+    const Driver& driver_;
+};
+
+void add_gpus(Nodes& nodes, const Driver& driver, const Choice& choice) {
+    std::set<size_t> gpus;
+    for (const Chosen& one : choice.devices) gpus.insert(one.gpu);
+    for (size_t i : gpus) {
+        const Gpu& gpu = driver.gpus[i];
+        bool parent = choice.devices.lower_bound({i, 0}) != choice.devices.upper_bound({i, SIZE_MAX});
+        nodes.need(gpu_node(gpu), nodes.gpu_number(gpu.minor), cat(parent ? "parent of a MIG device" : "GPU", ", ", gpu.bus));
+    }
+    std::set<unsigned> added;
+    for (const Chosen& one : choice.devices) {
+        if (!one.slice) continue;
+        const Gpu& gpu = driver.gpus[one.gpu];
+        const Slice& slice = gpu.slices[*one.slice];
+        std::string what = cat("MIG device gi", slice.gpu_instance, "/ci", slice.compute_instance, " of GPU ", gpu.bus);
+        for (const auto& cap : {slice.gpu_cap, slice.compute_cap}) {
+            if (!cap) throw Error(cat("giving the container ", what, ": /proc/driver/nvidia-caps/mig-minors does not name its node"));
+            if (added.insert(*cap).second) nodes.need(cap_node(*cap), nodes.number("nvidia-caps", *cap), what);
+        }
+    }
+}
+
+void add_channels(Nodes& nodes, const Host& host, const NvidiaRequest& request, const DriverRoots& roots) {
+    const std::string folder = "/dev/nvidia-caps-imex-channels";
+    const char* reason = "NVIDIA_IMEX_CHANNELS";
+    std::vector<unsigned> all;
+    if (request.imex_channels.all)
+        for (const std::string& name : host.list(roots.devices + folder))
+            if (uint64_t number = 0; name.starts_with("channel") && parse_number(name.substr(7), UINT32_MAX, number))
+                all.push_back(static_cast<unsigned>(number));
+    std::sort(all.begin(), all.end());
+    for (unsigned number : all) nodes.take(cat(folder, "/channel", number), reason);
+    if (request.imex_channels.all) return;
+    for (unsigned number : request.imex_channels.numbers)
+        nodes.need(cat(folder, "/channel", number), nodes.number("nvidia-caps-imex-channels", number), reason);
+}
+
+/// The nodes of the direct rendering manager that belong to a GPU.
+void add_rendering(Nodes& nodes, const Host& host, const Driver& driver, const Choice& choice) {
+    std::set<size_t> gpus;
+    for (const Chosen& one : choice.devices) gpus.insert(one.gpu);
+    for (size_t gpu : gpus)
+        for (const std::string& name : host.list(cat("/sys/bus/pci/devices/", normal_bus(driver.gpus[gpu].bus), "/drm")))
+            if (name.starts_with("card") || name.starts_with("renderD")) nodes.take("/dev/dri/" + name, "graphics");
+}
+
+void add_storage(Nodes& nodes, std::vector<plan::Edit>& edits, const Host& host, const DriverRoots& roots) {
+    const char* reason = "NVIDIA_GDS";
+    for (const std::string& name : host.list(roots.devices + "/dev"))
+        if (name.starts_with("nvidia-fs")) nodes.take("/dev/" + name, reason);
+    for (const char* path : {"/run/udev", "/etc/cufile.json"})
+        if (host.exists(path)) {
+            edits.push_back(bind_edit(host, path, path, origin, reason));
+            auto& mount = std::get<plan::Mount>(edits.back().action);
+            mount.read_only = true;
+            mount.create = plan::Mount::Create::automatic;
+        }
+}
+
+}  // namespace
+
+void add_device_edits(std::vector<plan::Edit>& edits, const Host& host, const NvidiaRequest& request, const NvidiaSettings& settings, const Driver& driver,
+                      const Choice& choice) {
+    Nodes nodes(edits, host, settings, driver);
+    bool compute = request.capabilities.contains(Capability::compute), display = request.capabilities.contains(Capability::display);
+    nodes.need("/dev/nvidiactl", nodes.gpu_number(control_minor), "the driver's control device");
+    if (compute) {
+        nodes.need("/dev/nvidia-uvm", nodes.number("nvidia-uvm", 0), "unified memory, for compute");
+        nodes.take("/dev/nvidia-uvm-tools", "unified memory, for compute");
+    }
+    if (display) nodes.take("/dev/nvidia-modeset", "display");
+    add_gpus(nodes, driver, choice);
+    if (display || request.capabilities.contains(Capability::graphics)) add_rendering(nodes, host, driver, choice);
+    add_channels(nodes, host, request, settings.roots);
+    // With compute, as Enroot does: it grants nothing that the GPU itself does not.
+    if (request.gdrcopy || compute) nodes.take("/dev/gdrdrv", request.gdrcopy ? "NVIDIA_GDRCOPY" : "GPUDirect copies, for compute");
+    if (request.gds) add_storage(nodes, edits, host, settings.roots);
+    if (!request.nvswitch) return;
+    for (const std::string& name : host.list(settings.roots.devices + "/dev"))
+        if (name.starts_with("nvidia-nvswitch")) nodes.take("/dev/" + name, "NVIDIA_NVSWITCH");
+}
+
+void add_proc_edits(std::vector<plan::Edit>& edits, const Host& host, const Driver& driver, const Choice& choice) {
+    const std::string proc = "/proc/driver/nvidia";
+    plan::Mount cover;
+    cover.kind = plan::Mount::Kind::tmpfs;
+    cover.target = proc;
+    cover.mode = 0555;
+    cover.create = plan::Mount::Create::none;
+    edits.push_back({cover, origin, "only the chosen GPUs are shown"});
+    auto show = [&](const std::string& path, const char* reason) {
+        if (!host.exists(proc + path)) return;
+        edits.push_back(bind_edit(host, proc + path, proc + path, origin, reason));
+        auto& mount = std::get<plan::Mount>(edits.back().action);
+        mount.read_only = true;
+        mount.create = plan::Mount::Create::automatic;
+    };
+    show("/version", "the driver's version");
+    show("/registry", "the driver's settings");
+    const std::string modify = "ModifyDeviceFiles: 1";
+    if (size_t at = driver.params.find(modify); at != std::string::npos) {
+        std::string params = driver.params;
+        params.replace(at, modify.size(), "ModifyDeviceFiles: 0");
+        edits.push_back({plan::DropIn{driver_params, params}, origin, "the driver's library must not make device nodes"});
+    } else {
+        show("/params", "the driver's parameters");
+    }
+    std::set<size_t> shown;
+    for (const Chosen& one : choice.devices) {
+        const Gpu& gpu = driver.gpus[one.gpu];
+        if (shown.insert(one.gpu).second) show("/gpus/" + gpu.bus, "a chosen GPU");
+    }
+    std::set<std::string> instances;
+    for (const Chosen& one : choice.devices) {
+        if (!one.slice) continue;
+        const Gpu& gpu = driver.gpus[one.gpu];
+        const Slice& slice = gpu.slices[*one.slice];
+        std::string instance = cat("/capabilities/gpu", gpu.minor, "/mig/gi", slice.gpu_instance);
+        if (instances.insert(instance).second) show(instance + "/access", "a chosen MIG device");
+        show(cat(instance, "/ci", slice.compute_instance, "/access"), "a chosen MIG device");
+    }
+}
+
+void add_profile_edits(std::vector<plan::Edit>& edits, const Driver& driver, const Choice& choice) {
+    uint64_t mask = 0;
+    for (const Chosen& one : choice.devices)
+        if (unsigned minor = driver.gpus[one.gpu].minor; minor < 64) mask |= uint64_t(1) << minor;
+    if (mask == 0) return;
+    char number[20];
+    std::snprintf(number, sizeof number, "0x%llx", static_cast<unsigned long long>(mask));
+    const char* reason = "EGL and Vulkan see the chosen GPUs alone";
+    edits.push_back({plan::Directory{application_profile.substr(0, application_profile.rfind('/'))}, origin, reason});
+    edits.push_back(
+        {plan::DropIn{application_profile,
+                      cat(R"({"rules": [{"pattern": [], "profile": "container"}], "profiles": [{"name": "container", "settings": ["EGLVisibleDGPUDevices", )",
+                          number, "]}]}\n")},
+         origin, reason});
+}
+
+}  // namespace berth::hooks

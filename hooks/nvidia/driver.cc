@@ -1,0 +1,133 @@
+#include "hooks/nvidia/driver.hh"
+
+#include <algorithm>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::hooks {
+
+namespace {
+
+const std::string proc = "/proc/driver/nvidia";
+
+/// The number behind a fixed start ("gi7"); nothing for another name.
+std::optional<unsigned> numbered(const std::string& name, std::string_view start) {
+    uint64_t number = 0;
+    if (!name.starts_with(start) || !parse_number(std::string_view(name).substr(start.size()), 1 << 20, number)) return std::nullopt;
+    return static_cast<unsigned>(number);
+}
+
+/// Readers of nodes of the driver's capabilities: readable by all, writable by nobody.
+bool may_read(const Host& host, const std::string& path) { return host.access(path, true) == Access::allowed; }
+
+class Finder {
+  public:
+    Finder(const Host& host, const DriverRoots& roots) : host_(host), roots_(roots) {}
+
+    Driver find() {
+        Driver driver;
+        driver.module_version = parse_module_version(host_.read(proc + "/version").value_or(""));
+        if (driver.module_version.empty()) throw Error(cat("looking at the NVIDIA driver: ", proc, "/version names no version"));
+        driver.cuda = cuda_of_driver(driver.module_version);
+        driver.majors = parse_majors(host_.read("/proc/devices").value_or(""));
+        driver.params = host_.read(proc + "/params").value_or("");
+        minors_ = parse_mig_minors(host_.read("/proc/driver/nvidia-caps/mig-minors").value_or(""));
+        for (const std::string& bus : host_.list(proc + "/gpus")) add_gpu(driver, bus);
+        std::sort(driver.gpus.begin(), driver.gpus.end(), [](const Gpu& one, const Gpu& other) { return one.bus < other.bus; });
+        number(driver);
+        for (const Gpu& gpu : driver.gpus) {
+            driver.constrained |= gpu.access == Access::denied;
+            for (const Slice& slice : gpu.slices) driver.constrained |= !slice.open;
+        }
+        return driver;
+    }
+
+  private:
+    void add_gpu(Driver& driver, const std::string& bus) {
+        auto gpu = parse_gpu(host_.read(proc + "/gpus/" + bus + "/information").value_or(""));
+        if (!gpu) throw Error(cat("looking at the NVIDIA driver: ", proc, "/gpus/", printable(bus), "/information names no device minor"));
+        gpu->bus = bus;
+        gpu->access = host_.access(roots_.devices + gpu_node(*gpu));
+        add_slices(*gpu);
+        driver.gpus.push_back(std::move(*gpu));
+    }
+
+    void add_slices(Gpu& gpu) {
+        std::string folder = cat(proc, "/capabilities/gpu", gpu.minor, "/mig");
+        for (const std::string& gi : host_.list(folder)) {
+            auto gpu_instance = numbered(gi, "gi");
+            if (!gpu_instance) continue;
+            for (const std::string& ci : host_.list(folder + "/" + gi))
+                if (auto compute_instance = numbered(ci, "ci")) gpu.slices.push_back(slice(gpu, *gpu_instance, *compute_instance));
+        }
+        auto key = [](const Slice& slice) { return std::pair(slice.gpu_instance, slice.compute_instance); };
+        std::sort(gpu.slices.begin(), gpu.slices.end(), [&](const Slice& one, const Slice& other) { return key(one) < key(other); });
+    }
+
+    Slice slice(const Gpu& gpu, unsigned gpu_instance, unsigned compute_instance) {
+        Slice out;
+        out.gpu_instance = gpu_instance;
+        out.compute_instance = compute_instance;
+        std::string start = cat("gpu", gpu.minor, "/gi", gpu_instance);
+        out.gpu_cap = minor_of(start + "/access");
+        out.compute_cap = minor_of(cat(start, "/ci", compute_instance, "/access"));
+        auto open = [&](const std::optional<unsigned>& cap) { return !cap || may_read(host_, roots_.devices + cap_node(*cap)); };
+        // A slice whose nodes nobody can name counts as the step's, so that asking for it is an error and not silence; so does one whose GPU's node is missing.
+        out.open = gpu.access != Access::denied && open(out.gpu_cap) && open(out.compute_cap);
+        return out;
+    }
+
+    std::optional<unsigned> minor_of(const std::string& name) const {
+        auto found = minors_.find(name);
+        return found == minors_.end() ? std::nullopt : std::optional(found->second);
+    }
+
+    /// In Slurm's order: device files by number, the slices of a GPU in its place.
+    static void number(Driver& driver) {
+        std::vector<Gpu*> order;
+        for (Gpu& gpu : driver.gpus) order.push_back(&gpu);
+        std::sort(order.begin(), order.end(), [](const Gpu* one, const Gpu* other) { return one->minor < other->minor; });
+        unsigned next = 0;
+        for (Gpu* gpu : order) {
+            gpu->position = next;
+            for (Slice& slice : gpu->slices) slice.position = next++;
+            if (gpu->slices.empty()) ++next;
+        }
+    }
+
+    const Host& host_;
+    const DriverRoots& roots_;
+    std::map<std::string, unsigned> minors_;
+};
+
+}  // namespace
+
+std::optional<Driver> find_driver(const Host& host, const DriverRoots& roots) {
+    if (!host.exists(proc + "/version")) return std::nullopt;
+    return Finder(host, roots).find();
+}
+
+void add_nvml(Driver& driver, const NvmlReport& report) {
+    if (!report.cuda.empty()) driver.cuda = report.cuda;
+    for (Gpu& gpu : driver.gpus)
+        for (const NvmlGpu& told : report.gpus) {
+            if (told.bus != normal_bus(gpu.bus)) continue;
+            if (!told.uuid.empty()) gpu.uuid = told.uuid;
+            gpu.arch = told.arch;
+            gpu.brand = told.brand;
+            gpu.mig = told.mig;
+            for (Slice& slice : gpu.slices)
+                for (const NvmlSlice& other : told.slices)
+                    if (other.gpu_instance == slice.gpu_instance && other.compute_instance == slice.compute_instance) {
+                        slice.uuid = other.uuid;
+                        slice.index = other.index;
+                        slice.indexed = true;
+                    }
+        }
+}
+
+std::string gpu_node(const Gpu& gpu) { return cat("/dev/nvidia", gpu.minor); }
+std::string cap_node(unsigned minor) { return cat("/dev/nvidia-caps/nvidia-cap", minor); }
+
+}  // namespace berth::hooks

@@ -1,0 +1,106 @@
+// Where the NVIDIA driver's libraries go in the container, and how they are found there.
+#include <algorithm>
+#include <map>
+
+#include "hooks/nvidia/nvidia.hh"
+#include "runtime/base/text.hh"
+#include "runtime/plan/loader_cache.hh"
+
+namespace berth::hooks {
+
+namespace {
+
+const std::string origin = "hook nvidia";
+
+#if defined(__x86_64__)
+constexpr const char* triplet = "x86_64-linux-gnu";
+constexpr const char* machine = "x86_64";
+#elif defined(__aarch64__)
+constexpr const char* triplet = "aarch64-linux-gnu";
+constexpr const char* machine = "aarch64";
+#else
+constexpr const char* triplet = "unknown-linux-gnu";
+constexpr const char* machine = "unknown";
+#endif
+
+class LibraryEdits {
+  public:
+    LibraryEdits(std::vector<plan::Edit>& edits, const Host& host, const LibraryPlace& place) : edits_(edits), host_(host), place_(place) {}
+
+    void add(const DriverLibrary& library) {
+        std::string folder = library.narrow ? place_.narrow_folder : place_.folder;
+        if (!library.folder.empty()) folder += "/" + library.folder;
+        edits_.push_back(bind_edit(host_, library.source, folder + "/" + library.name, origin, "a library of the driver"));
+        std::get<plan::Mount>(edits_.back().action).read_only = true;
+        know(library.name, folder, library.narrow);
+        if (!library.narrow) add_fixed_links(library, folder);
+        for (const std::string& name : library.links) {
+            link(folder + "/" + name, library.name);
+            know(name, folder, library.narrow);
+        }
+    }
+
+    /// Libraries of the image that come before the driver's.
+    void prefer(const std::string& name, const std::string& path) { found_[{name, plan::loader_flags()}] = path; }
+
+    void finish() {
+        plan::LoaderLibraries added;
+        for (const auto& [key, path] : found_) added.libraries.push_back({key.second, key.first, path, 0, 0});
+        added.musl_path = place_.musl_path;
+        added.folder = place_.folder;
+        edits_.push_back({added, origin, "how the loader finds them"});
+    }
+
+  private:
+    void know(const std::string& name, const std::string& folder, bool narrow) {
+        found_[{name, narrow ? plan::loader_flags_32bit : plan::loader_flags()}] = folder + "/" + name;
+    }
+
+    void link(const std::string& path, const std::string& target) {
+        if (linked_.insert(path).second) edits_.push_back({plan::Symlink{path, target, true}, origin, "a name of a driver's library"});
+    }
+
+    /// Names that programs ask for whether or not the host has them.
+    void add_fixed_links(const DriverLibrary& library, const std::string& folder) {
+        auto is = [&](const char* stem) { return library.name.starts_with(cat(stem, ".so.")); };
+        for (const char* stem : {"libcuda", "libnvidia-ml"})
+            if (is(stem)) {
+                link(cat(folder, "/", stem, ".so.1"), library.name);
+                know(cat(stem, ".so.1"), folder, false);
+            }
+        if (is("libcuda")) link(folder + "/libcuda.so", "libcuda.so.1");
+        if (is("libnvidia-opticalflow")) link(folder + "/libnvidia-opticalflow.so", "libnvidia-opticalflow.so.1");
+        if (is("libGLX_nvidia")) link(folder + "/libGLX_indirect.so.0", library.name);
+        if (is("libnvidia-allocator")) link(folder + "/gbm/nvidia-drm_gbm.so", "../libnvidia-allocator.so.1");
+    }
+
+    std::vector<plan::Edit>& edits_;
+    const Host& host_;
+    const LibraryPlace& place_;
+    std::map<std::pair<std::string, int32_t>, std::string> found_;
+    std::set<std::string> linked_;
+};
+
+}  // namespace
+
+LibraryPlace library_place(const Rootfs& image) {
+    bool debian = image.exists("/etc/debian_version");
+    LibraryPlace place;
+    place.folder = debian ? cat("/usr/lib/", triplet) : "/usr/lib64";
+    place.narrow_folder = debian ? "/usr/lib/i386-linux-gnu" : "/usr/lib";
+    if (image.exists("/etc/alpine-release")) place.musl_path = cat("/etc/ld-musl-", machine, ".path");
+    return place;
+}
+
+void add_library_edits(std::vector<plan::Edit>& edits, const Host& host, const Rootfs& image, const DriverFiles& files, const std::string& compat) {
+    LibraryPlace place = library_place(image);
+    LibraryEdits added(edits, host, place);
+    for (const DriverLibrary& library : files.libraries) added.add(library);
+    // A name is enough: the loader follows the link. What an image has of other names there is nobody's business.
+    if (!compat.empty())
+        for (const std::string& name : image.list(compat))
+            if (name.starts_with("lib") && name.find(".so.") != std::string::npos) added.prefer(name, compat + "/" + name);
+    added.finish();
+}
+
+}  // namespace berth::hooks

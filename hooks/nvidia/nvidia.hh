@@ -1,0 +1,60 @@
+// NVIDIA GPUs: from what the node has and what is asked for to edits of the container.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hooks/host.hh"
+#include "hooks/nvidia/choose.hh"
+#include "hooks/nvidia/driver.hh"
+#include "hooks/nvidia/files.hh"
+#include "hooks/nvidia/nvml.hh"
+#include "hooks/nvidia/request.hh"
+#include "hooks/nvidia/requirements.hh"
+#include "hooks/rootfs.hh"
+#include "runtime/plan/plan.hh"
+
+namespace berth::hooks {
+
+/// What a site decides about GPUs.
+struct NvidiaSettings {
+    bool required = false;  ///< a GPU that is asked for and not there is an error, not a warning
+    DriverRoots roots;
+};
+
+/// The whole hook: discovery, choice, edits. `nvml` is asked only when something depends on it. Throws Error for what cannot be had: a device of another
+/// job, a driver too old for the image, a driver whose parts do not fit.
+plan::Additions nvidia_hook(const Host& host, const Rootfs& image, const NvidiaRequest& request, const NvidiaSettings& settings, const NvmlSource& nvml);
+
+/// Throws Error for the first requirement that the driver or a chosen GPU does not fulfil; the answer to "was NVML needed" is the result.
+bool check_requirements(const NvidiaRequest& request, const Driver& driver, const Choice& choice, std::vector<std::string>* unknown);
+
+/// Where libraries go in the container and how its loader finds them.
+struct LibraryPlace {
+    std::string folder;         ///< "/usr/lib/x86_64-linux-gnu"
+    std::string narrow_folder;  ///< for 32-bit libraries
+    std::string musl_path;      ///< not empty: the loader is musl's
+};
+LibraryPlace library_place(const Rootfs& image);
+
+/// The driver's libraries as edits, with those of `compat` (a folder in the image; empty: none) before them for the loader.
+void add_library_edits(std::vector<plan::Edit>& edits, const Host& host, const Rootfs& image, const DriverFiles& files, const std::string& compat);
+
+/// The folder of CUDA's forward compatibility libraries in the image when they are to be used with this driver, else "".
+std::string compat_folder(const Rootfs& image, const std::string& driver_version);
+
+/// The device nodes of a choice, checked: each is there and is the device it should be. Throws Error.
+void add_device_edits(std::vector<plan::Edit>& edits, const Host& host, const NvidiaRequest& request, const NvidiaSettings& settings, const Driver& driver,
+                      const Choice& choice);
+
+/// /proc/driver/nvidia with what was chosen and nothing else.
+void add_proc_edits(std::vector<plan::Edit>& edits, const Host& host, const Driver& driver, const Choice& choice);
+
+/// The profile by which EGL and Vulkan see the chosen GPUs alone, and where it is.
+void add_profile_edits(std::vector<plan::Edit>& edits, const Driver& driver, const Choice& choice);
+inline const std::string application_profile = "/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf";
+inline const std::string driver_params = "/proc/driver/nvidia/params";
+
+/// A bind of `source`, below the host's root, onto `target`.
+plan::Edit bind_edit(const Host& host, const std::string& source, const std::string& target, const std::string& origin, const std::string& reason);
+
+}  // namespace berth::hooks

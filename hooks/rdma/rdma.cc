@@ -1,0 +1,173 @@
+#include "hooks/rdma/rdma.hh"
+
+#include <algorithm>
+#include <set>
+
+#include "hooks/nvidia/nvidia.hh"
+#include "hooks/rdma/userspace.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/request/mounts.hh"
+
+namespace berth::hooks {
+
+namespace {
+
+const std::string origin = "hook rdma", asked = "MELLANOX_VISIBLE_DEVICES";
+// libibverbs itself warns of no more than this.
+constexpr uint64_t little_memory = 32 << 10;
+constexpr unsigned cxi_limit = 16;
+
+std::string ibdev_of(const Host& host, const std::string& folder) { return std::string(trimmed(host.read(folder + "/ibdev").value_or(""))); }
+
+std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+class Edits {
+  public:
+    Edits(plan::Additions& out, const Host& host) : out_(out), host_(host) {}
+
+    /// A device node when it is there and the step may open it.
+    bool node(const std::string& path, const std::string& reason) {
+        if (!host_.device(path) || host_.access(path) != Access::allowed) return false;
+        out_.edits.push_back(bind_edit(host_, path, path, origin, reason));
+        std::get<plan::Mount>(out_.edits.back().action).device = true;
+        return true;
+    }
+
+    void file(const std::string& path, const std::string& reason) {
+        out_.edits.push_back(bind_edit(host_, path, path, origin, reason));
+        std::get<plan::Mount>(out_.edits.back().action).read_only = true;
+    }
+
+  private:
+    plan::Additions& out_;
+    const Host& host_;
+};
+
+[[noreturn]] void refuse(const std::string& word, const std::string& why) { throw Error(cat(asked, ": ", printable(word), " ", why)); }
+
+const Adapter& named(const std::vector<Adapter>& adapters, const std::string& word) {
+    uint64_t number = 0;
+    if (parse_number(word, 1 << 20, number)) {
+        if (number >= adapters.size()) refuse(word, cat("is no adapter: this node has ", adapters.size(), ", counted from 0"));
+        return adapters[number];
+    }
+    std::string bus = normal_bus(word);
+    for (const Adapter& adapter : adapters)
+        if (adapter.name == word || adapter.verbs == word || (!bus.empty() && adapter.bus == bus)) return adapter;
+    refuse(word, "is no adapter of this node (all, an index, a name such as mlx5_0 or uverbs0, or an address on the PCI bus)");
+}
+
+std::vector<Adapter> choose(const std::vector<Adapter>& adapters, const RdmaRequest& request) {
+    std::vector<Adapter> out;
+    if (request.all)
+        for (const Adapter& adapter : adapters)
+            if (adapter.open) out.push_back(adapter);
+    std::set<std::string> taken;
+    for (const std::string& word : request.devices) {
+        const Adapter& adapter = named(adapters, word);
+        if (!adapter.open) refuse(word, cat("(/dev/infiniband/", adapter.verbs, ") may not be opened by this step"));
+        if (taken.insert(adapter.verbs).second) out.push_back(adapter);
+    }
+    return out;
+}
+
+void add_topology(plan::Additions& out, Edits& edits, const Host& host, const RdmaRequest& request) {
+    if (request.topology.empty()) return;
+    bool usable = request.topology.starts_with('/') && plan::forbidden_target(plan::normalised(request.topology)).empty();
+    if (usable && host.exists(plan::normalised(request.topology)))
+        edits.file(plan::normalised(request.topology), "NCCL_TOPO_FILE");
+    else
+        out.warnings.push_back(cat("NCCL_TOPO_FILE=", printable(request.topology, 1024), " is no file of this node that can be mounted; it is left out"));
+}
+
+/// What NCCL and the library of SHARP need for a job that was given a tree of the network (srun --network=sharp), as the network's documentation has it.
+std::vector<std::string> sharp_environment(const std::vector<std::string>& image, const std::vector<std::string>& job) {
+    const char* network = variable(job, "SLURM_NETWORK");
+    std::vector<std::string> words = split(network ? network : "", ','), out;
+    if (std::none_of(words.begin(), words.end(), [](const std::string& word) { return lower(trimmed(word)) == "sharp"; })) return out;
+    auto set = [&](const std::string& name, const std::string& value) {
+        if (!variable(job, name) && !variable(image, name)) out.push_back(name + "=" + value);
+    };
+    set("SHARP_COLL_LOCK_ON_COMM_INIT", "1");
+    set("SHARP_COLL_NUM_COLL_GROUP_RESOURCE_ALLOC_THRESHOLD", "0");
+    set("NCCL_COLLNET_ENABLE", "1");
+    const char* nodes = variable(job, "SLURM_STEP_NUM_NODES");
+    if (!nodes) nodes = variable(job, "OMPI_MCA_orte_num_nodes");
+    if (uint64_t number = 0; nodes && parse_number(nodes, UINT32_MAX, number)) set("NCCL_SHARP_GROUP_SIZE_THRESH", nodes);
+    return out;
+}
+
+}  // namespace
+
+RdmaRequest rdma_request(const std::vector<std::string>& image, const std::vector<std::string>& job) {
+    RdmaRequest out;
+    const char* value = variable(job, asked);
+    if (!value) value = variable(image, asked);
+    std::string text(value ? trimmed(value) : "");
+    std::string word = lower(text);
+    if (word.empty() || word == "void" || word == "none") return out;
+    out.wanted = true;
+    for (const std::string& part : split(text, ',')) {
+        std::string token(trimmed(part));
+        if (lower(token) == "all") out.all = true;
+        if (!token.empty()) out.devices.push_back(token);
+    }
+    if (out.all) out.devices.clear();
+    if (const char* topology = variable(job, "NCCL_TOPO_FILE")) out.topology = topology;
+    out.environment = sharp_environment(image, job);
+    // Slurm carries the limits of a submitting shell in the environment, and sets them in the tasks alone.
+    const char* locked = variable(job, "SLURM_RLIMIT_MEMLOCK");
+    if (uint64_t bytes = 0; locked && parse_number(locked, UINT64_MAX >> 1, bytes)) out.locked_memory = bytes;
+    return out;
+}
+
+std::vector<Adapter> find_adapters(const Host& host) {
+    std::vector<Adapter> out;
+    for (const std::string& verbs : host.list("/sys/class/infiniband_verbs")) {
+        if (!verbs.starts_with("uverbs")) continue;
+        Adapter adapter;
+        adapter.verbs = verbs;
+        adapter.name = ibdev_of(host, "/sys/class/infiniband_verbs/" + verbs);
+        if (adapter.name.empty()) continue;
+        if (auto device = host.link_target("/sys/class/infiniband/" + adapter.name + "/device")) adapter.bus = normal_bus(last_part(*device));
+        adapter.open = host.access("/dev/infiniband/" + verbs) == Access::allowed;
+        out.push_back(adapter);
+    }
+    for (const std::string& umad : host.list("/sys/class/infiniband_mad"))
+        if (umad.starts_with("umad"))
+            for (Adapter& adapter : out)
+                if (adapter.umad.empty() && adapter.name == ibdev_of(host, "/sys/class/infiniband_mad/" + umad)) adapter.umad = umad;
+    std::sort(out.begin(), out.end(), [](const Adapter& one, const Adapter& other) { return std::tie(one.bus, one.name) < std::tie(other.bus, other.name); });
+    return out;
+}
+
+std::string driver_of(const Host& host, const Adapter& adapter) {
+    return last_part(host.link_target("/sys/class/infiniband/" + adapter.name + "/device/driver").value_or(""));
+}
+
+plan::Additions rdma_hook(const Host& host, const Rootfs& image, const RdmaRequest& request) {
+    plan::Additions out;
+    if (!request.wanted) return out;
+    Edits edits(out, host);
+    std::vector<Adapter> chosen = choose(find_adapters(host), request);
+    for (const Adapter& adapter : chosen) {
+        edits.node("/dev/infiniband/" + adapter.verbs, "adapter " + adapter.name);
+        if (!adapter.umad.empty()) edits.node("/dev/infiniband/" + adapter.umad, "management of adapter " + adapter.name);
+    }
+    if (!chosen.empty()) edits.node("/dev/infiniband/rdma_cm", "connections by RDMA");
+    bool slingshot = false;
+    for (unsigned i = 0; request.all && i < cxi_limit; ++i) slingshot |= edits.node(cat("/dev/cxi", i), "Slingshot adapter");
+    if (chosen.empty() && !slingshot) return out;
+    for (const char* path : {"/dev/knem", "/dev/xpmem"}) edits.node(path, "copies between processes of this node");
+    add_topology(out, edits, host, request);
+    out.environment = request.environment;
+    auto is_efa = [&](const Adapter& one) { return driver_of(host, one) == "efa"; };
+    if (request.userspace) add_userspace(out, host, image, std::any_of(chosen.begin(), chosen.end(), is_efa));
+    if (request.locked_memory && *request.locked_memory <= little_memory)
+        out.warnings.push_back(cat("a task may lock only ", *request.locked_memory,
+                                   " bytes of memory, too little for RDMA: raise the limit where slurmd runs (LimitMEMLOCK=infinity) and see --propagate"));
+    return out;
+}
+
+}  // namespace berth::hooks

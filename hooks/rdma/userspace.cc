@@ -1,0 +1,60 @@
+#include "hooks/rdma/userspace.hh"
+
+#include "hooks/nvidia/nvidia.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::hooks {
+
+namespace {
+
+const std::string origin = "hook rdma", reason = "the node's verbs libraries (devices.rdma_userspace)";
+constexpr const char* folders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"};
+constexpr const char* libraries[] = {"libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3", "libmlx5.so.1",        "libmlx4.so.1",
+                                     "libefa.so.1",     "libmana.so.1",   "libnl-3.so.200", "libnl-route-3.so.200"};
+constexpr const char *drivers = "/etc/libibverbs.d", *amazon = "/opt/amazon/efa";
+
+/// The folder of the node's libraries; empty when there is no whole set.
+std::string folder_of(const Host& host) {
+    for (const char* folder : folders)
+        if (host.exists(cat(folder, "/libibverbs.so.1")) && host.exists(cat(folder, "/libibverbs")) && host.exists(drivers)) return folder;
+    return {};
+}
+
+}  // namespace
+
+void add_userspace(plan::Additions& out, const Host& host, const Rootfs& image, bool efa) {
+    std::string from = folder_of(host);
+    if (from.empty()) {
+        out.warnings.push_back(
+            "devices.rdma_userspace: this node has no libibverbs with its providers and /etc/libibverbs.d; the image's own libraries are used");
+        return;
+    }
+    LibraryPlace place = library_place(image);
+    plan::LoaderLibraries loader{{}, place.musl_path, place.folder};
+    auto bind = [&](const std::string& source, const std::string& target, plan::Mount::Create create) {
+        out.edits.push_back(bind_edit(host, source, target, origin, reason));
+        auto& mount = std::get<plan::Mount>(out.edits.back().action);
+        mount.read_only = true;
+        mount.create = create;
+    };
+    for (const char* name : libraries) {
+        auto real = host.resolved(cat(from, "/", name));
+        if (!real) continue;
+        std::string file = real->substr(real->rfind('/') + 1);
+        bind(*real, place.folder + "/" + file, plan::Mount::Create::file);
+        if (file != name) out.edits.push_back({plan::Symlink{place.folder + "/" + name, file, true}, origin, reason});
+        loader.libraries.push_back({plan::loader_flags(), name, place.folder + "/" + name, 0, 0});
+    }
+    bind(from + "/libibverbs", place.folder + "/libibverbs", plan::Mount::Create::directory);
+    bind(drivers, drivers, plan::Mount::Create::directory);
+    if (efa && host.exists(amazon)) {
+        bind(amazon, amazon, plan::Mount::Create::directory);
+        for (const char* folder : {"/lib64", "/lib"})
+            for (const std::string& name : host.list(cat(amazon, folder)))
+                if (name.starts_with("lib") && name.find(".so.") != std::string::npos)
+                    loader.libraries.push_back({plan::loader_flags(), name, cat(amazon, folder, "/", name), 0, 0});
+    }
+    out.edits.push_back({loader, origin, "how the loader finds them"});
+}
+
+}  // namespace berth::hooks

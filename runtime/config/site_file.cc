@@ -1,0 +1,215 @@
+#include "runtime/config/site_file.hh"
+
+#include <algorithm>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/config/site_keys.hh"
+#include "runtime/config/site_syntax.hh"
+#include "runtime/request/names.hh"
+
+namespace berth::plan {
+
+namespace {
+
+std::vector<std::string> hosts_of(const toml::node& node, const std::string& key, const std::string& name) {
+    const toml::array* list = node.as_array();
+    if (!list) throw Error(cat(place(name, node.source()), ": ", key, " must be a list of hosts, such as [\"mirror.example.com:5000\"]"));
+    std::vector<std::string> out;
+    for (const toml::node& entry : *list) {
+        out.push_back(lower(value_of<std::string>(entry, key, name, "a list of hosts in quotes")));
+        // A registry is a host and a port, everywhere.
+        if (out.back().empty() || out.back().find_first_of("/@ ?#") != std::string::npos)
+            throw Error(cat(place(name, entry.source()), ": ", key, ": \"", printable(out.back()), "\" is no HOST[:PORT]"));
+    }
+    return out;
+}
+
+/// Does `work`; an Error of it is one mistake among others.
+template <typename Work>
+void attempt(Mistakes& mistakes, Work work) {
+    try {
+        work();
+    } catch (const Error& error) {
+        mistakes.emplace_back(error.what());
+    }
+}
+
+void set_registry_key(Site::Registry& registry, const toml::key& key, const toml::node& value, const std::string& path, const std::string& name) {
+    if (key.str() == "plain_http")
+        registry.plain_http = value_of<bool>(value, path, name, "true or false");
+    else if (key.str() == "ca")
+        registry.ca = value_of<std::string>(value, path, name, "a path in quotes");
+    else if (key.str() == "mirror")
+        registry.mirrors = hosts_of(value, path, name);
+    else
+        throw Error(cat(place(name, key.source()), ": unknown key ", path, " (known: plain_http ca mirror)"));
+}
+
+void read_registry(Site& site, const toml::node& node, const std::string& host, const std::string& name, Mistakes& mistakes) {
+    Site::Registry& registry = site.registries[host];
+    const toml::table* table = node.as_table();
+    if (!table) throw Error(cat(place(name, node.source()), ": registry.\"", printable(host), "\" must be a table"));
+    for (const auto& [key, value] : *table) {
+        std::string path = cat("registry.\"", printable(host), "\".", printable(key.str()));
+        site.origins[path] = {name, value.source().begin.line, {}};
+        attempt(mistakes, [&, &key = key, &value = value] { set_registry_key(registry, key, value, path, name); });
+    }
+}
+
+void read_key(Site& site, const std::string& path, const toml::key& key, const toml::node& value, const std::string& name) {
+    auto found = keys().find(path);
+    if (found == keys().end())
+        throw Error(cat(place(name, key.source()), ": unknown key ", path, " (the known ones are in the commented file that comes with berth)"));
+    found->second.set(site, value, path, name);
+    site.origins[path] = {name, value.source().begin.line, {}};
+}
+
+void read_section(Site& site, const std::string& section, const toml::table& table, const std::string& name, Mistakes& mistakes) {
+    for (const auto& [key, value] : table)
+        attempt(mistakes, [&, &key = key, &value = value] {
+            if (section == "registry")
+                read_registry(site, value, std::string(key.str()), name, mistakes);
+            else
+                read_key(site, cat(section, ".", printable(key.str())), key, value, name);
+        });
+}
+
+/// The settings, and all that is wrong with them, in the order of the lines.
+Site read_site(std::string_view text, const std::string& name, Mistakes& mistakes) {
+    Site site;
+    toml::table file = parse_toml(text, name, mistakes);
+    for (const auto& [key, value] : file)
+        attempt(mistakes, [&, &key = key, &value = value] {
+            const toml::table* table = value.as_table();
+            if (!table) throw Error(cat(place(name, key.source()), ": unknown key ", printable(key.str()), " outside of a section such as [store]"));
+            read_section(site, std::string(key.str()), *table, name, mistakes);
+        });
+    std::stable_sort(mistakes.begin(), mistakes.end(), [&](const std::string& a, const std::string& b) { return position_of(a, name) < position_of(b, name); });
+    return site;
+}
+
+}  // namespace
+
+Site parse_site(std::string_view text, const std::string& name) {
+    Mistakes mistakes;
+    Site site = read_site(text, name, mistakes);
+    if (!mistakes.empty()) throw Error(mistakes.front());
+    return site;
+}
+
+std::vector<std::string> site_mistakes(std::string_view text, const std::string& name) {
+    Mistakes mistakes;
+    read_site(text, name, mistakes);
+    return mistakes;
+}
+
+namespace {
+constexpr const char* variable_prefix = "BERTH_";
+}
+
+std::string variable_of(const std::string& key) {
+    std::string name = variable_prefix;
+    for (char c : key) name += c == '.' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    return name;
+}
+
+namespace {
+
+void set_by_variable(Site& site, const std::string& key, const Key& meaning, const std::string& name, const std::string& value) {
+    uint64_t number = 0;
+    if (meaning.type == Key::Type::number && !parse_number(value, INT64_MAX, number)) throw Error(cat(name, "=", printable(value), " is no number"));
+    if (meaning.type == Key::Type::flag)
+        meaning.set(site, toml::value<bool>(parse_bool(value, name)), key, name);
+    else if (meaning.type == Key::Type::number)
+        meaning.set(site, toml::value<int64_t>(static_cast<int64_t>(number)), key, name);
+    else
+        meaning.set(site, toml::value<std::string>(value), key, name);
+}
+
+void refuse_locked(const Site& site, const std::string& key, const std::string& name) {
+    if (key.starts_with("policy.")) throw Error(cat(name, ": ", key, " can be set by the site's file only; unset the variable"));
+    for (const std::string& lock : site.locked)
+        if (key == lock || key.starts_with(lock + "."))
+            throw Error(cat(name, ": ", key, " is locked by ", site.origins.at("policy.locked").text(), " (policy.locked); unset the variable"));
+}
+
+}  // namespace
+
+void apply_environment(Site& site, const std::vector<std::string>& environment, Authority authority) {
+    // Nearly always none: to look for each key in each variable would take longer than the plan of a start.
+    std::vector<std::string_view> candidates;
+    for (const std::string& text : environment)
+        if (text.starts_with(variable_prefix)) candidates.push_back(text);
+    if (candidates.empty()) return;
+    for (const auto& [key, meaning] : keys()) {
+        std::string name = variable_of(key), start = name + "=";
+        for (std::string_view text : candidates) {
+            if (!text.starts_with(start)) continue;
+            std::string before = meaning.show(site);
+            set_by_variable(site, key, meaning, name, std::string(text.substr(start.size())));
+            // What says the same as the file is no contradiction.
+            if (meaning.show(site) == before) continue;
+            if (authority == Authority::user) refuse_locked(site, key, name);
+            site.origins[key] = authority == Authority::user ? Site::Origin{{}, 0, name} : Site::Origin{{}, 0, "plugstack.conf"};
+        }
+    }
+}
+
+std::string Site::Origin::text() const { return !variable.empty() ? variable : file.empty() ? "default" : cat(file, ":", line); }
+
+std::vector<ShownKey> shown_site(const Site& site) {
+    std::vector<ShownKey> out;
+    auto add = [&](const std::string& key, const std::string& value) {
+        auto origin = site.origins.find(key);
+        out.push_back({key, value, origin == site.origins.end() ? Site::Origin() : origin->second});
+    };
+    for (const auto& [key, meaning] : keys()) add(key, meaning.show(site));
+    for (const auto& [host, registry] : site.registries) {
+        std::string table = cat("registry.\"", printable(host), "\".");
+        std::string mirrors;
+        for (const std::string& mirror : registry.mirrors) mirrors += cat(mirrors.empty() ? "" : ", ", quoted(mirror));
+        add(table + "ca", quoted(registry.ca));
+        add(table + "mirror", cat("[", mirrors, "]"));
+        add(table + "plain_http", registry.plain_http ? "true" : "false");
+    }
+    return out;
+}
+
+std::string shown_mistake(const std::string& message, std::string_view text, const std::string& name) {
+    Position at = position_of(message, name);
+    std::vector<std::string> lines = split(text, '\n');
+    if (at.line == 0 || at.line > lines.size()) return message;
+    const std::string& line = lines[at.line - 1];
+    return with_caret(message, line, std::min(at.column - 1, line.size()));
+}
+
+uint64_t parse_size(std::string_view text, std::string_view setting) {
+    constexpr std::string_view units = "KMGT";
+    std::string_view digits = trimmed(text);
+    unsigned shift = 0;
+    if (size_t unit = digits.empty() ? std::string_view::npos : units.find(digits.back()); unit != std::string_view::npos) {
+        shift = 10 * (static_cast<unsigned>(unit) + 1);
+        digits.remove_suffix(1);
+    }
+    uint64_t number = 0;
+    if (!parse_number(digits, UINT64_MAX >> (shift + 1), number))
+        throw Error(cat(setting, ": '", printable(text), "' is no size (write a number with K, M, G or T)"));
+    return number << shift;
+}
+
+std::string path_for(const std::string& path, const Caller& caller) {
+    std::string out;
+    for (size_t at = 0; at < path.size(); ++at) {
+        char next = path[at] == '%' && at + 1 < path.size() ? path[at + 1] : '\0';
+        if (next == 'U' || next == 'u' || next == 'h' || next == '%') {
+            out += next == 'U' ? std::to_string(caller.uid) : next == 'u' ? caller.user : next == 'h' ? caller.home : "%";
+            ++at;
+        } else {
+            out += path[at];
+        }
+    }
+    return out;
+}
+
+}  // namespace berth::plan

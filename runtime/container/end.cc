@@ -1,0 +1,70 @@
+// The end of a container, as its server brings it about.
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+
+#include "runtime/base/channel.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/container/start.hh"
+#include "runtime/plan/messages.hh"
+#include "runtime/sandbox/capabilities.hh"
+#include "runtime/sandbox/processes.hh"
+
+namespace berth {
+
+namespace {
+
+constexpr int server_end_ms = 100;
+
+/// Kills a child and waits for its end; false when it is still there after `patience`.
+bool end_child(pid_t child, std::chrono::milliseconds patience) {
+    ::kill(child, SIGKILL);
+    Fd handle = sys::pidfd_open(child);
+    pollfd wait{handle.get(), POLLIN, 0};
+    if (::poll(&wait, 1, static_cast<int>(patience.count())) <= 0) return false;
+    ::waitpid(child, nullptr, __WALL);
+    return true;
+}
+
+bool end_inhabitants(const StartedContainer& container, std::chrono::milliseconds patience) {
+    // With the first process the kernel ends all others of its namespace; nobody else is in the container.
+    if (container.init > 0) return end_child(container.init, patience);
+    siginfo_t child{};
+    if (container.adopts && ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD) return true;
+    // A task that made itself undumpable (ssh-agent does) can be recognised only with this.
+    sandbox::raise_capabilities(kept_capabilities);
+    bool ended = sandbox::kill_inhabitants(container.proc.get(), container.user_namespace.get(), patience, container.server.processes());
+    sandbox::drop_capabilities(kept_capabilities, container.capabilities);
+    return ended;
+}
+
+}  // namespace
+
+void adopt_orphans(StartedContainer& container) { container.adopts = ::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0; }
+
+bool end_container(const StartedContainer& container, std::chrono::milliseconds patience) {
+    bool ended = end_inhabitants(container, patience);
+    return mount::end_program_server(container.server, patience) && ended;
+}
+
+std::string told_end(int connection) {
+    try {
+        auto received = receive_message(connection, 0);
+        if (received && plan::is(received->message, plan::MessageType::failure)) return plan::decode_failure(received->message).line;
+    } catch (const Error&) {
+        // Cut short: by a kill.
+    }
+    return "the container has ended: it was removed by force, or its helper was killed";
+}
+
+void check_end(int connection, int code) {
+    if (code == 0 || connection < 0) return;
+    pollfd end{connection, POLLIN, 0};
+    if (::poll(&end, 1, server_end_ms) > 0) throw Error(told_end(connection));
+}
+
+}  // namespace berth

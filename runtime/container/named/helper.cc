@@ -1,0 +1,246 @@
+#include "runtime/container/named/helper.hh"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <list>
+
+#include "runtime/base/channel.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/sandbox/processes.hh"
+#include "runtime/store/scratch.hh"
+
+namespace berth {
+
+namespace {
+
+constexpr int answer_ms = 60'000;
+constexpr int previous_helper_ms = 15'000;
+constexpr auto survivors_patience = std::chrono::seconds(5);
+
+/// Answers those who join, ask or stop the container.
+class Helper {
+  public:
+    /// `life_line`: -1, or a connection that becomes readable when the container must end, see told_end().
+    Helper(Fd listener, Fd first, const plan::Plan& plan, const StartedContainer& container, int life_line)
+        : listener_(std::move(listener)), plan_(plan), container_(container), life_line_(life_line) {
+        clients_.push_back({std::move(first), {}, {}, false, true});
+    }
+
+    /// Until nobody is left. The connections of the last ones stay open as long as this object, so that they can wait for the container's end.
+    void serve() {
+        while (!stopping_ && std::any_of(clients_.begin(), clients_.end(), [](const Client& client) { return !client.gone; })) {
+            clients_.remove_if([](const Client& client) { return client.gone; });
+            std::vector<pollfd> waiting = {{listener_.get(), POLLIN, 0}};
+            for (const Client& client : clients_)
+                waiting.push_back({client.socket.get(), static_cast<short>(POLLIN | (client.outbox.empty() ? 0 : POLLOUT)), 0});
+            waiting.push_back({life_line_, POLLIN, 0});
+            if (::poll(waiting.data(), waiting.size(), -1) < 0) continue;
+            if (waiting.back().revents != 0) tell_end();
+            size_t position = 0;
+            for (Client& client : clients_)
+                if (waiting[++position].revents != 0) handle(client);
+            if (waiting[0].revents != 0) accept();
+        }
+        // Whoever connects from here on must find out that he is late.
+        listener_.reset();
+    }
+
+  private:
+    struct Client {
+        Fd socket;
+        Inbox inbox = {};
+        Outbox outbox = {};
+        bool gone = false;
+        bool starter = false;  ///< not yet told how long the parts of the start took
+    };
+
+    void tell_end() {
+        stopping_ = true;
+        Message why = plan::encode(plan::Failure{told_end(life_line_)});
+        for (Client& client : clients_) client.outbox.push(why);
+        for (Client& client : clients_) handle(client);
+    }
+
+    void add(Fd socket) { clients_.push_back({std::move(socket)}); }
+
+    void accept() {
+        Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        ucred peer{};
+        socklen_t size = sizeof peer;
+        // The folder is closed to others; a descriptor that was passed on is not.
+        if (socket && ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == plan_.identity.inside_uid) add(std::move(socket));
+    }
+
+    /// Whatever is wrong with one connection ends that one alone.
+    void handle(Client& client) {
+        try {
+            Inbox::Status status = client.inbox.read(client.socket.get());
+            if (status == Inbox::Status::closed) client.gone = true;
+            if (status == Inbox::Status::message) answer(client, client.inbox.take().message);
+            if (!client.gone) client.outbox.flush(client.socket.get());
+        } catch (const Error&) {
+            client.gone = true;
+        }
+    }
+
+    void answer(Client& client, const Message& message) {
+        if (plan::is(message, plan::MessageType::stop)) {
+            stopping_ = true;
+        } else if (plan::is(message, plan::MessageType::status)) {
+            ino_t inode = sys::stat_of(container_.user_namespace.get(), "the user namespace").st_ino;
+            client.outbox.push(plan::encode(plan::HelperInfo{inode, started_}));
+        } else {
+            plan::Ready ready = ready_of(plan_, container_);
+            ready.environment = plan::environment_changes(plan_.environment, plan::decode_task(message).environment);
+            if (std::exchange(client.starter, false)) ready.phases = container_.phases;
+            client.outbox.push(plan::encode(ready), namespaces_of(container_));
+        }
+    }
+
+    Fd listener_;
+    const plan::Plan& plan_;
+    const StartedContainer& container_;
+    int life_line_;
+    int64_t started_ = std::time(nullptr);
+    std::list<Client> clients_;
+    bool stopping_ = false;
+};
+
+/// Nothing of the terminal and the pipes of whoever was first stays open because of the helper.
+void leave_session() {
+    ::setsid();
+    ::signal(SIGPIPE, SIG_IGN);
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    Fd null = sys::open_file("/dev/null", O_RDWR);
+    for (int fd : {0, 1, 2})
+        if (::dup2(null.get(), fd) < 0) throw SysError("closing the standard streams of a container's helper");
+}
+
+/// Waits for the end of the run before this one. The result holds off the next one; the file says how this run's mounts are called.
+Fd take_turn(const ContainerFolder& folder, const std::string& name, std::string& source) {
+    Fd running = lock_after_last_run(folder, name, previous_helper_ms);
+    if (!running) throw Error(cat("starting container ", name, ": its last run has not ended yet; see berth ps, or berth rm --force"));
+    source = cat("berth:", name, ":", store::scratch_name());
+    if (::ftruncate(running.get(), 0) != 0 || ::pwrite(running.get(), source.data(), source.size(), 0) != static_cast<ssize_t>(source.size()))
+        throw SysError(cat("starting container ", name));
+    return running;
+}
+
+struct HelperOrder {
+    const ContainerFolder& folder;
+    const std::string& name;
+    const plan::Plan& plan;
+    ContainerImage image;
+    const plan::Site& site;
+    Fd other = Fd();  ///< see start_helper_beside()
+};
+
+/// The files, their lock and their file server are the other container's.
+void run_beside(HelperOrder& order, Fd& connection) {
+    StartedContainer container = start_container(order.plan, std::move(order.image), order.site);
+    Helper helper({}, std::move(connection), order.plan, container, order.other.get());
+    helper.serve();
+    end_container(container);
+    leave(std::move(order.other));
+}
+
+void run_helper(HelperOrder& order, Fd& connection) {
+    leave_session();
+    if (order.other) return run_beside(order, connection);
+    ContainerStorage storage{order.folder.path_of(order.name)};
+    Fd running = take_turn(order.folder, order.name, storage.source);
+    Fd listener = order.folder.listen(order.name);
+    StartedContainer container = start_container(order.plan, std::move(order.image), order.site, storage);
+    Helper helper(std::move(listener), std::move(connection), order.plan, container, container.server.end.get());
+    helper.serve();
+    // An empty file: nothing of this run is left.
+    if (end_container(container) && ::ftruncate(running.get(), 0) != 0) throw SysError(cat("ending container ", order.name));
+}
+
+/// The life of the helper. Never returns.
+[[noreturn]] void be_helper(HelperOrder order, Fd connection) {
+    std::optional<Error> failure;
+    try {
+        run_helper(order, connection);
+    } catch (const Error& error) {
+        failure = error;
+    } catch (const std::exception& error) {
+        failure = Error(cat("starting container ", order.name, ": ", error.what()));
+    }
+    try {
+        // Taken over by the server once the container runs; then there is nobody left to tell. The request is read first: a socket that is closed with
+        // something unread in it takes back what was sent.
+        if (failure && connection && receive_message(connection.get(), answer_ms))
+            send_message(connection.get(), plan::encode(plan::Failure{failure->what(), failure->exit_code()}), {}, answer_ms);
+    } catch (const Error&) {
+        // Who started it has gone.
+    }
+    ::_exit(failure ? exit_failure : 0);
+}
+
+}  // namespace
+
+Fd lock_after_last_run(const ContainerFolder& folder, const std::string& name, int patience_ms) {
+    Fd running = folder.running_lock(name, patience_ms);
+    if (!running) return running;
+    std::string left = sys::read_all(running.get(), 4096, "the state of a container's run");
+    if (!left.empty() && !sandbox::kill_users_of_root(sys::open_file("/proc", O_RDONLY | O_DIRECTORY).get(), left, survivors_patience))
+        throw Error(cat("ending the last run of container ", name, ", whose helper was killed: processes of it cannot be ended; try again"));
+    return running;
+}
+
+plan::Ready ready_of(const plan::Plan& plan, const StartedContainer& container) {
+    plan::Ready out{container.workdir, {}, container.seccomp_program};
+    for (const OwnNamespace& own : container.namespaces) out.namespaces.push_back(static_cast<uint32_t>(own.type));
+    out.remap_root = plan.remap_root;
+    out.writable = plan.writable;
+    out.capabilities = container.capabilities;
+    out.entrypoint = plan.entrypoint;
+    out.devices = plan.devices;
+    return out;
+}
+
+std::vector<int> namespaces_of(const StartedContainer& container) {
+    std::vector<int> out = {container.user_namespace.get(), container.mount_namespace.get()};
+    for (const OwnNamespace& own : container.namespaces) out.push_back(own.fd.get());
+    return out;
+}
+
+namespace {
+
+/// `lock`: the caller's, which is not the child's.
+Fd fork_helper(HelperOrder order, Fd* lock, const std::function<void()>& forked) {
+    auto&& [ours, its] = make_channel();
+    pid_t child = ::fork();
+    if (child < 0) throw SysError(cat("starting the helper of container ", order.name));
+    if (child > 0) return std::move(ours);
+    if (lock) ::close(lock->release());
+    ours.reset();
+    if (forked) forked();
+    be_helper(std::move(order), std::move(its));
+}
+
+}  // namespace
+
+Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image, const plan::Site& site, Fd& lock,
+                const std::function<void()>& forked) {
+    return fork_helper({folder, name, plan, std::move(image), site}, &lock, forked);
+}
+
+Fd start_helper_beside(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image, const plan::Site& site, Fd other,
+                       const std::function<void()>& forked) {
+    return fork_helper({folder, name, plan, std::move(image), site, std::move(other)}, nullptr, forked);
+}
+
+}  // namespace berth

@@ -1,0 +1,116 @@
+#include "runtime/container/named/save.hh"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "runtime/base/channel.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/host/pull_program.hh"
+#include "runtime/images/open.hh"
+
+namespace berth {
+
+namespace {
+
+/// What a save may take to end when it is told to.
+constexpr int end_ms = 2000;
+
+/// Waits for the descriptor of the upper directory, and becomes berth-pull. Never returns.
+[[noreturn]] void wait_and_save(Fd channel, const plan::ContainerRecord& record, const std::string& name, const std::string& store, const std::string& output) {
+    // An interruption is the command's; whether there is anything to save is known after that.
+    for (int number : {SIGINT, SIGQUIT, SIGHUP, SIGTERM}) ::signal(number, SIG_IGN);
+    try {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        auto received = receive_message(channel.get());
+        if (!received || received->descriptors.size() != 1) ::_exit(0);
+        int upper = received->descriptors[0].get();
+        if (::fcntl(upper, F_SETFD, 0) != 0) throw SysError("saving the container");
+        std::vector<std::string> words = save_arguments(record, name, store, upper, output, {"--force"});
+        std::string program = pull_program();
+        std::vector<char*> pointers{program.data()};
+        for (std::string& word : words) pointers.push_back(word.data());
+        pointers.push_back(nullptr);
+        for (int number : {SIGINT, SIGQUIT, SIGHUP, SIGTERM}) ::signal(number, SIG_DFL);
+        sigset_t none;
+        sigemptyset(&none);
+        ::sigprocmask(SIG_SETMASK, &none, nullptr);
+        ::execv(program.c_str(), pointers.data());
+        throw SysError("starting " + program);
+    } catch (const Error& error) {
+        std::fprintf(stderr, "berth: %s\n", error.what());
+    }
+    ::_exit(exit_failure);
+}
+
+}  // namespace
+
+std::vector<std::string> save_arguments(const plan::ContainerRecord& record, const std::string& name, const std::string& store, int upper,
+                                        const std::string& output, const std::vector<std::string>& flags) {
+    std::vector<std::string> out{"save", "--upper-fd", std::to_string(upper), "--name", name, "--output", output};
+    if (record.digest.empty())
+        out.insert(out.end(), {"--image-file", record.image_file});
+    else
+        out.insert(out.end(), {"--store", store, "--digest", record.digest, "--reference", record.image});
+    out.insert(out.end(), flags.begin(), flags.end());
+    return out;
+}
+
+void check_save_folder(const std::string& output) {
+    size_t slash = output.rfind('/');
+    std::string folder = slash == output.npos ? "." : output.substr(0, slash + 1);
+    if (::access(folder.c_str(), W_OK) != 0) {
+        int number = errno;
+        throw Error(cat("saving the container as ", printable(output, 4096), ": the folder cannot be written to: ", reason(number)));
+    }
+}
+
+Saver::Saver(const plan::ContainerRecord& record, const std::string& name, const std::string& store, const std::string& output, Fd words) {
+    check_save_folder(output);
+    auto&& [ours, its] = make_channel();
+    // No signal at its end: whoever waits for any child waits for commands.
+    process_ = static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
+    if (process_ < 0) throw SysError("starting what will save the container");
+    if (process_ == 0) {
+        ours.reset();
+        if (words && ::dup2(words.get(), STDERR_FILENO) < 0) ::_exit(exit_failure);
+        words.reset();
+        wait_and_save(std::move(its), record, name, store, output);
+    }
+    channel_ = std::move(ours);
+}
+
+Saver::~Saver() {
+    if (process_ < 0) return;
+    channel_.reset();
+    // Where files always have names, only the program itself can take away what it has begun.
+    ::kill(process_, SIGTERM);
+    for (int waited = 0; waited < end_ms; waited += 20, ::poll(nullptr, 0, 20))
+        if (::waitpid(process_, nullptr, __WALL | WNOHANG) != 0) return;
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, __WALL);
+}
+
+bool Saver::save(int upper) {
+    begin(upper);
+    return wait();
+}
+
+void Saver::begin(int upper) { send_message(channel_.get(), {}, {upper}); }
+
+bool Saver::wait() {
+    int status = 0;
+    while (::waitpid(process_, &status, __WALL) < 0 && errno == EINTR) continue;
+    process_ = -1;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+}  // namespace berth

@@ -1,0 +1,224 @@
+#include "runtime/container/named/use.hh"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "hooks/devices.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/old_mounts.hh"
+#include "runtime/base/text.hh"
+#include "runtime/container/told_plan.hh"
+#include "runtime/host/facts.hh"
+#include "runtime/images/flat.hh"
+#include "runtime/request/mounts.hh"
+
+namespace berth {
+
+namespace {
+
+// As often a helper may end just when it is asked; each time is another one.
+constexpr int patience = 20;
+constexpr int end_ms = 10'000;
+
+void note(const ContainerStart& start, const std::string& text) {
+    if (start.watch.progress) start.watch.progress(cat("container ", start.wanted.name, ": ", text));
+}
+
+/// What the request leaves open is as it was at the creation.
+plan::Request completed(const ContainerStart& start, const plan::ContainerRecord& record) {
+    plan::Request out = start.request;
+    // What one command wants for itself is no property of the container.
+    out.env.clear();
+    if (!start.inherit) {
+        out.workdir.reset();
+        return out;
+    }
+    if (!out.mount_home) out.mount_home = record.mount_home;
+    if (!out.remap_root) out.remap_root = record.remap_root;
+    if (!out.writable) out.writable = record.writable;
+    if (!start.again) return out;
+    out.unshare = record.unshare;
+    for (const std::string& text : record.mounts)
+        for (plan::MountRequest& mount : plan::parse_mounts(text)) out.mounts.push_back(std::move(mount));
+    return out;
+}
+
+/// A container that runs is as it is.
+void check_agrees(const ContainerStart& start, const JoinedContainer& joined) {
+    auto contradicts = [&](const std::optional<bool>& wanted, bool has) { return wanted && *wanted != has; };
+    auto refuse = [&](const char* what) {
+        throw Error(cat("joining container ", start.wanted.name, ": it runs already and is ", what, "; leave the option out, or wait for its end"));
+    };
+    if (contradicts(start.request.remap_root, joined.remap_root)) refuse(joined.remap_root ? "started with --root" : "not started with --root");
+    if (contradicts(start.request.writable, joined.writable)) refuse(joined.writable ? "writable" : "read-only");
+    auto lacks = [&](bool wanted, int type) {
+        const auto& own = joined.container.namespaces;
+        return wanted && std::none_of(own.begin(), own.end(), [&](const OwnNamespace& one) { return one.type == type; });
+    };
+    for (const plan::NamespaceKind& kind : plan::namespace_kinds)
+        if (lacks(start.request.unshare.*kind.wanted, kind.type)) refuse(cat("not in a separate ", kind.name, " namespace").c_str());
+    if (!start.request.mounts.empty() || start.request.mount_home)
+        note(start, cat("ignoring ", start.mounts_option, ": it runs already, with the mounts that it was started with"));
+}
+
+class Use {
+  public:
+    Use(const ContainerFolder& folder, const ContainerStart& start) : folder_(folder), start_(start), name_(start.wanted.name) {}
+
+    std::optional<UsedContainer> attempt(const std::vector<std::string>& environment) {
+        environment_ = &environment;
+        Fd lock = folder_.lock(name_, [&] { note(start_, "waiting for another process that is starting it"); }, start_.watch.ready);
+        auto record = folder_.find(name_);
+        Fd connection = folder_.connect(name_);
+        plan::NameAction action = decided(record.has_value(), bool(connection));
+        if (connection) lock.reset();
+        UsedContainer out{std::move(connection), {}, action, record.value_or(plan::ContainerRecord()), {}};
+        if (action == plan::NameAction::start) restart(out, lock);
+        if (action == plan::NameAction::create) create(out, lock);
+        if (action == plan::NameAction::beside && !start_beside(out)) return std::nullopt;
+        if (!join(out, environment)) return std::nullopt;
+        return out;
+    }
+
+  private:
+    /// A refusal leaves no lock file of a container that there is not.
+    plan::NameAction decided(bool exists, bool runs) {
+        try {
+            plan::NameAction action = plan::action_for(start_.wanted, exists, runs);
+            // Without the newer calls for mounts, a mount of one namespace cannot be used in another.
+            if (action == plan::NameAction::beside && sys::old::needed()) action = plan::NameAction::join;
+            if (action == plan::NameAction::create && start_.request.image.empty())
+                throw Error(cat("container ", name_, ": there is none of that name; berth run --name ", name_,
+                                " IMAGE makes one, berth ps lists those that are there"));
+            return action;
+        } catch (const Error&) {
+            if (!exists) folder_.remove(name_);
+            throw;
+        }
+    }
+
+    /// False when the helper has ended meanwhile. A container that was never started is not kept.
+    bool join(UsedContainer& out, const std::vector<std::string>& environment) {
+        try {
+            bool runs = out.action == plan::NameAction::join;
+            auto joined = runs ? join_running(start_, out.connection.get(), environment) : ask_to_join(out.connection.get(), environment);
+            if (joined) out.joined = std::move(*joined);
+            return joined.has_value();
+        } catch (const Error&) {
+            if (out.action == plan::NameAction::create) forget(out);
+            throw;
+        }
+    }
+
+    void forget(UsedContainer& out) {
+        out.connection.reset();
+        if (lock_after_last_run(folder_, name_, end_ms)) folder_.remove(name_);
+        if (!out.record.digest.empty()) open_store(start_.site, start_.caller).unpin(out.record.digest, state_path());
+    }
+
+    void lap(const char* phase) const {
+        if (start_.lap) start_.lap(phase);
+    }
+
+    OpenedImage open_again(const UsedContainer& out) {
+        OpenedImage opened = open_image_again(out.record, start_.caller, start_.site, start_.watch);
+        if (!start_.request.image.empty() && canonical(start_.request.image) != out.record.image)
+            note(start_, cat("it is made of the image ", printable(out.record.image, 1024), "; the one given is not looked at"));
+        lap("image");
+        return opened;
+    }
+
+    void restart(UsedContainer& out, Fd& lock) { launch(out, open_again(out), lock); }
+
+    /// False when the one that ran has ended meanwhile.
+    bool start_beside(UsedContainer& out) {
+        auto other = ask_to_join(out.connection.get(), *environment_);
+        if (!other) return false;
+        OpenedImage opened = open_again(out);
+        plan::Plan plan = plan_for(out, opened);
+        opened.image.root = container_root(other->container);
+        out.connection = start_helper_beside(folder_, name_, plan, std::move(opened.image), start_.site, std::move(out.connection), start_.forked);
+        return true;
+    }
+
+    void create(UsedContainer& out, Fd& lock) {
+        OpenedImage opened = open_image(start_.request.image, start_.caller, start_.site, start_.watch, start_.tag);
+        lap("image");
+        out.record = record_of(opened);
+        folder_.create(name_, out.record);
+        launch(out, std::move(opened), lock);
+    }
+
+    void launch(UsedContainer& out, OpenedImage opened, Fd& lock) {
+        // Each time: a pin may have been lost with the store, and the lease lasts only as long as the container runs.
+        if (!out.record.digest.empty()) open_store(start_.site, start_.caller).pin(out.record.digest, state_path());
+        plan::Plan plan = plan_for(out, opened);
+        use_flat(opened, out.record.image, plan.identity, start_.caller, start_.site, start_.watch);
+        out.connection = start_helper(folder_, name_, plan, std::move(opened.image), start_.site, lock, start_.forked);
+    }
+
+    plan::Plan plan_for(UsedContainer& out, const OpenedImage& opened) {
+        plan::Additions devices = device_additions(opened.image, start_.site, *environment_, start_.watch.progress);
+        plan::Request request = completed(start_, out.record);
+        plan::Plan plan = plan::make_plan(request, start_.caller, start_.job, start_.site, host_facts(request, start_.caller, start_.site),
+                                          opened.image.index.config(), devices);
+        if (!out.record.digest.empty()) plan.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", out.record.digest));
+        out.command = plan.command;
+        if (start_.watch.progress && wants_plan(*environment_)) tell_plan(plan, out.record.digest, start_.watch.progress);
+        lap("plan");
+        return plan;
+    }
+
+    plan::ContainerRecord record_of(const OpenedImage& opened) const {
+        plan::ContainerRecord out;
+        out.image = canonical(start_.request.image);
+        if (opened.digest.empty()) {
+            out.image_file = plan::with_absolute_path(plan::parse_reference(start_.request.image), start_.caller.cwd).path;
+            out.identity = file_identity(out.image_file);
+        } else {
+            out.digest = open_store(start_.site, start_.caller).image_of(opened.digest).value_or(opened.digest);
+        }
+        out.created = std::time(nullptr);
+        out.mounts = start_.mounts;
+        out.mount_home = start_.request.mount_home;
+        out.remap_root = start_.request.remap_root;
+        out.writable = start_.request.writable;
+        out.unshare = start_.request.unshare;
+        return out;
+    }
+
+    std::string canonical(const std::string& image) const { return plan::with_absolute_path(plan::parse_reference(image), start_.caller.cwd).text(); }
+    std::string state_path() const { return folder_.path_of(name_) + "/state"; }
+
+    const ContainerFolder& folder_;
+    const ContainerStart& start_;
+    const std::string& name_;
+    const std::vector<std::string>* environment_ = nullptr;  ///< of the task to be
+};
+
+}  // namespace
+
+std::vector<plan::EnvironmentChange> changes_but(const std::vector<std::string>& names, std::vector<plan::EnvironmentChange> changes,
+                                                 const std::vector<std::string>& environment) {
+    std::erase_if(changes, [&](const plan::EnvironmentChange& change) {
+        bool meant = std::find(names.begin(), names.end(), change.name) != names.end();
+        return meant && std::any_of(environment.begin(), environment.end(), [&](const std::string& text) { return text.starts_with(change.name + "="); });
+    });
+    return changes;
+}
+
+std::optional<JoinedContainer> join_running(const ContainerStart& start, int connection, const std::vector<std::string>& environment) {
+    auto joined = ask_to_join(connection, environment);
+    if (joined) check_agrees(start, *joined);
+    return joined;
+}
+
+UsedContainer use_container(const ContainerFolder& folder, const ContainerStart& start, const std::vector<std::string>& environment) {
+    for (int i = 0; i < patience; ++i)
+        if (auto used = Use(folder, start).attempt(environment)) return std::move(*used);
+    throw Error(cat("joining container ", start.wanted.name, ": its helper ends each time it is asked; see berth ps, or berth rm --force"));
+}
+
+}  // namespace berth

@@ -1,0 +1,238 @@
+#include "runtime/container/start.hh"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+
+#include "runtime/base/channel.hh"
+#include "runtime/base/descriptors.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/namespaces.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/container/served_image.hh"
+#include "runtime/mount/rootfs/edits.hh"
+#include "runtime/mount/rootfs/root.hh"
+#include "runtime/sandbox/capabilities.hh"
+#include "runtime/sandbox/init.hh"
+#include "runtime/sandbox/seccomp.hh"
+#include "runtime/sandbox/user_namespace.hh"
+
+namespace berth {
+
+namespace {
+
+/// Records how long each part took.
+class Stopwatch {
+  public:
+    explicit Stopwatch(std::vector<plan::PhaseTime>& phases) : phases_(phases) {}
+    void lap(const char* name) {
+        auto now = std::chrono::steady_clock::now();
+        phases_.push_back({name, static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now - last_).count())});
+        last_ = now;
+    }
+
+  private:
+    std::vector<plan::PhaseTime>& phases_;
+    std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+/// What is created in the container gets the modes that the plan says, whatever the caller's umask.
+class PlainUmask {
+  public:
+    PlainUmask() : before_(::umask(0)) {}
+    ~PlainUmask() { ::umask(before_); }
+    PlainUmask(const PlainUmask&) = delete;
+    PlainUmask& operator=(const PlainUmask&) = delete;
+
+  private:
+    mode_t before_;
+};
+
+/// Leaves the node's namespaces that the plan says, and keeps the new ones for those who join.
+void enter_own_namespaces(StartedContainer& container, const plan::OwnNamespaces& own) {
+    for (const plan::NamespaceKind& kind : plan::namespace_kinds) {
+        // That of processes is not for this one, which serves them, but for those that it starts.
+        if (!(own.*kind.wanted) || kind.type == CLONE_NEWPID) continue;
+        if (int number = sys::unshare(kind.type); number != 0)
+            throw Error(cat("giving the container a ", kind.name, " namespace of its own: ", reason(number),
+                            number == ENOSPC ? cat("; raise user.max_", kind.word, "_namespaces (sysctl)") : ""));
+        container.namespaces.push_back({kind.type, sys::open_file(cat("/proc/self/ns/", kind.word), O_RDONLY)});
+    }
+    if (own.net) sys::raise_loopback();
+}
+
+/// Makes the pid namespace, when one is wanted; the result is its /proc. Before threads are started, whose memory the first process would share.
+Fd start_own_processes(StartedContainer& container, const plan::OwnNamespaces& own) {
+    if (!own.pid) return {};
+    sandbox::Init init = sandbox::start_init();
+    container.init = init.pid;
+    container.namespaces.push_back({CLONE_NEWPID, std::move(init.pid_namespace)});
+    return std::move(init.file_system);
+}
+
+/// What this process starts from here on is in the container's pid namespace. Threads cannot be started any more.
+void enter_pid_namespace(const StartedContainer& container) {
+    for (const OwnNamespace& own : container.namespaces)
+        if (own.type == CLONE_NEWPID) sys::enter_namespace(own.fd.get(), own.type, "container's pid namespace");
+}
+
+void enter_namespaces(StartedContainer& container, const plan::Plan& plan) {
+    sandbox::reset_oom_score();
+    sandbox::enter_user_namespace(plan.identity);
+    enter_own_namespaces(container, plan.unshare);
+    container.proc = sys::open_file("/proc", O_PATH | O_DIRECTORY);
+    container.user_namespace = sys::open_file("/proc/self/ns/user", O_RDONLY);
+    container.mount_namespace = sys::open_file("/proc/self/ns/mnt", O_RDONLY);
+    // Only now: the id maps and the files of /proc/self belong to root once the process is private.
+    sandbox::become_private();
+    // Once, before there are threads and children that would each do it.
+    sandbox::limit_bounding_set(plan.capabilities);
+}
+
+/// A mount of a directory of the node, not attached anywhere; empty for none.
+Fd clone_directory(const std::string& path) {
+    if (path.empty()) return {};
+    return sys::open_tree_clone(sys::open_file(path, O_PATH | O_DIRECTORY).get(), true, printable(path, 4096));
+}
+
+/// True when the calling process is in the container's user namespace already, as a child of the server is.
+bool is_inside(const StartedContainer& container) {
+    Fd own = container.proc ? sys::open_at(container.proc.get(), "self/ns/user", O_RDONLY) : sys::open_file("/proc/self/ns/user", O_RDONLY);
+    return sys::stat_of(own.get(), "the user namespace").st_ino ==
+           sys::stat_of(container.user_namespace.get(), "the container's user namespace").st_ino;
+}
+
+void enter_workdir(const std::string& path) {
+    Fd root = sys::open_file("/", O_PATH | O_DIRECTORY);
+    Fd directory = sys::open_in_root(root.get(), path, O_PATH | O_DIRECTORY);
+    if (::fchdir(directory.get()) != 0) throw SysError(cat("entering the working directory ", printable(path, 4096)));
+}
+
+/// The container's root over what is mounted at staging/lower, and the directory that takes what is written to it.
+mount::Root make_root(StartedContainer& container, const Fd& staging, const ContainerStorage& storage, const Fd& disk) {
+    if (disk) sys::move_mount_to(disk.get(), mount::staging_directory(staging.get(), "disk").get(), printable(storage.path, 4096));
+    mount::Root root = mount::Root::make_overlay(staging.get(), storage.source, bool(disk), storage.path);
+    container.upper = sys::open_at(staging.get(), disk ? "disk/upper" : "upper", O_RDONLY | O_DIRECTORY);
+    return root;
+}
+
+std::string filter_of(const plan::Plan& plan) {
+    const plan::SystemCalls& calls = plan.system_calls;
+    return sandbox::filter_for({calls.confined, plan.remap_root, calls.allow, calls.deny, sandbox::kernel_has_x32()});
+}
+
+/// Makes `root` the root, and gives up what only the making of the container needed.
+void close_up(StartedContainer& container, const plan::Plan& plan, const mount::Root& root) {
+    sys::change_root(root.fd());
+    container.workdir = plan.workdir;
+    container.capabilities = plan.capabilities;
+    enter_pid_namespace(container);
+    sandbox::drop_capabilities(kept_capabilities | plan.capabilities, plan.capabilities);
+    sandbox::forbid_new_privileges();
+}
+
+}  // namespace
+
+StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site, const ContainerStorage& storage,
+                                 const std::string& program) {
+    StartedContainer container;
+    container.lease = std::move(image.lease);
+    Stopwatch watch(container.phases);
+    PlainUmask umask;
+    enter_namespaces(container, plan);
+    watch.lap("namespaces");
+    std::vector<mount::Source> sources = mount::take_sources(plan.edits, start_own_processes(container, plan.unshare));
+    Fd shared = std::move(image.root), directory = clone_directory(image.directory), disk = clone_directory(storage.path);
+    sys::make_mounts_private();
+    watch.lap("sources");
+    Fd staging = mount::make_staging(plan.tmpfs_size);
+    container.seccomp_program = filter_of(plan);
+    std::optional<ServedImage> served;
+    if (!directory && !shared) served.emplace(std::move(image), plan, program);
+    // With a limit on what is written to the root, /tmp has its own.
+    mount::EditMeans means{{}, plan.tmpfs_size == 0 ? staging.get() : -1, [&] { if (served) served->settle(); }};
+    // What is kept on disk has these lines from its first run.
+    if (served && !disk) means.done = served->prepare_upper(mount::staging_directory(staging.get(), "upper").get(), plan.edits, sources, storage.saved);
+    watch.lap("upper");
+    // Its owners stay who they are: the caller's files are the caller's in the container.
+    if (directory) sys::move_mount_to(directory.get(), mount::staging_directory(staging.get(), "lower").get(), "the image's directory");
+    if (served) container.server = served->show(plan, site, container.seccomp_program, staging.get());
+    watch.lap("server");
+    mount::Root root = shared ? mount::Root::attach(staging.get(), std::move(shared)) : make_root(container, staging, storage, disk);
+    watch.lap("overlay");
+    mount::apply_edits(root, plan.edits, sources, means);
+    mount::prepare_workdir(root, plan.workdir, plan.workdir_required);
+    if (!plan.writable) root.make_read_only();
+    // From here on others could reach the files, by /proc.
+    served.reset();
+    watch.lap("edits");
+    close_up(container, plan, root);
+    watch.lap("enter");
+    return container;
+}
+
+/// What container_root() is about, in a process of its own.
+[[noreturn]] void send_root(const StartedContainer& container, int channel) {
+    try {
+        std::vector<int> kept = descriptors_to_enter(container);
+        kept.push_back(channel);
+        sys::prepare_to_join(std::move(kept));
+        enter_container(container);
+        Fd root = sys::open_tree_clone(sys::open_file("/", O_PATH | O_DIRECTORY).get(), false, "the container's root");
+        sys::set_mount_attributes(root.get(), 0, MOUNT_ATTR_RDONLY, false, "the container's root");
+        send_message(channel, {}, {root.get()});
+    } catch (const Error& error) {
+        Message message;
+        message.add("error", error.what());
+        send_message(channel, message);
+    }
+    ::_exit(0);
+}
+
+Fd container_root(const StartedContainer& container) {
+    auto&& [ours, its] = make_channel();
+    pid_t child = ::fork();
+    if (child < 0) throw SysError("taking the container's root");
+    if (child == 0) send_root(container, its.get());
+    its.reset();
+    // Its message fits into the socket.
+    ::waitpid(child, nullptr, 0);
+    auto received = receive_message(ours.get());
+    if (received && received->descriptors.size() == 1) return std::move(received->descriptors[0]);
+    throw Error(received ? received->message.find("error").value_or("taking the container's root: no answer")
+                         : "taking the container's root: the process that did it was killed");
+}
+
+std::vector<int> descriptors_to_enter(const StartedContainer& container) {
+    std::vector<int> out{container.user_namespace.get(), container.mount_namespace.get(), container.proc.get()};
+    for (const OwnNamespace& own : container.namespaces) out.push_back(own.fd.get());
+    return out;
+}
+
+void enter_container(const StartedContainer& container) {
+    if (is_inside(container)) return;
+    sys::enter_namespace(container.user_namespace.get(), CLONE_NEWUSER, "container's user namespace");
+    sys::enter_namespace(container.mount_namespace.get(), CLONE_NEWNS, "container's mount namespace");
+    for (const OwnNamespace& own : container.namespaces) sys::enter_namespace(own.fd.get(), own.type, "a namespace of the container");
+}
+
+void become_task(const StartedContainer& container) {
+    enter_workdir(container.workdir);
+    sandbox::keep_capabilities(container.capabilities);
+    sandbox::forbid_new_privileges();
+    sandbox::install_filter(container.seccomp_program);
+}
+
+void join_container(const StartedContainer& container) {
+    enter_container(container);
+    become_task(container);
+}
+
+}  // namespace berth

@@ -1,0 +1,205 @@
+// The host as `berth doctor` sees it: what can be tried is tried, by the very functions that a start uses.
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/config/site_file.hh"
+#include "runtime/doctor/doctor.hh"
+#include "runtime/host/facts.hh"
+#include "runtime/host/pull_program.hh"
+#include "runtime/images/open.hh"
+#include "runtime/mount/fuse/program_server.hh"
+#include "runtime/mount/fuse/server.hh"
+#include "runtime/mount/rootfs/root.hh"
+#include "runtime/telemetry/event_log.hh"
+
+namespace berth {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Runs `action` in a child, which may change its namespaces; the line of its error, or nothing.
+Attempt attempt(const std::function<void()>& action) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw SysError("making a pipe");
+    Fd reading(ends[0]), writing(ends[1]);
+    pid_t child = ::fork();
+    if (child < 0) throw SysError("starting a process to try things in");
+    if (child == 0) {
+        int code = 0;
+        try {
+            action();
+        } catch (const std::exception& problem) {
+            code = 1;
+            std::string line = problem.what();
+            if (::write(writing.get(), line.data(), line.size()) < 0) code = 2;
+        }
+        ::_exit(code);
+    }
+    writing.reset();
+    std::string line = sys::read_all(reading.get(), 1 << 16, "what a trial says");
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::nullopt;
+    return line.empty() ? "the trial ended without a word" : line;
+}
+
+plan::Identity own_identity() {
+    plan::Identity out;
+    out.host_uid = out.inside_uid = ::geteuid();
+    out.host_gid = out.inside_gid = ::getegid();
+    return out;
+}
+
+/// A staging area in namespaces of its own, as a start makes it.
+Fd enter_and_stage() {
+    sandbox::enter_user_namespace(own_identity());
+    return mount::make_staging(0);
+}
+
+void try_user_xattrs(int staging) {
+    Fd directory = sys::open_at(staging, "upper", O_RDONLY | O_DIRECTORY);
+    if (::fsetxattr(directory.get(), "user.overlay.opaque", "y", 1, 0) != 0) throw SysError("setting a user attribute on tmpfs");
+}
+
+std::string cgroups() {
+    struct statfs at {};
+    if (::statfs("/sys/fs/cgroup", &at) != 0) return "none";
+    if (static_cast<uint32_t>(at.f_type) == CGROUP2_SUPER_MAGIC) return "v2";
+    if (static_cast<uint32_t>(at.f_type) != TMPFS_MAGIC) return "none";
+    return ::access("/sys/fs/cgroup/unified/cgroup.procs", F_OK) == 0 ? "hybrid" : "v1";
+}
+
+/// f_type of statfs(2), from linux/magic.h and, for those out of the kernel's tree, their own headers.
+std::string file_system_name(uint32_t magic) {
+    static constexpr struct {
+        uint32_t magic;
+        const char* name;
+    } names[] = {{EXT4_SUPER_MAGIC, "ext4"}, {XFS_SUPER_MAGIC, "xfs"},   {BTRFS_SUPER_MAGIC, "btrfs"},
+                 {TMPFS_MAGIC, "tmpfs"},     {NFS_SUPER_MAGIC, "nfs"},   {OVERLAYFS_SUPER_MAGIC, "overlay"},
+                 {FUSE_SUPER_MAGIC, "fuse"}, {0x2fc12fc1, "zfs"},        {0x0bd00bd0, "lustre"},
+                 {0x47504653, "gpfs"},       {0x19830326, "beegfs"},     {CEPH_SUPER_MAGIC, "ceph"},
+                 {V9FS_MAGIC, "9p"},         {CIFS_SUPER_MAGIC, "cifs"}, {0xaad7aaea, "panfs"}};
+    for (const auto& entry : names)
+        if (entry.magic == magic) return entry.name;
+    char number[16];
+    std::snprintf(number, sizeof number, "0x%x", magic);
+    return std::string("a file system of type ") + number;
+}
+
+PlaceFacts store_facts(const plan::Site& site) {
+    PlaceFacts out;
+    try {
+        store::Store store = open_store(site, caller_of_this_process());
+        out.path = store.path();
+        store.new_file();
+        struct statfs at {};
+        if (::statfs(out.path.c_str(), &at) != 0) throw SysError(cat("asking for the file system of ", printable(out.path, 4096)));
+        out.file_system = file_system_name(static_cast<uint32_t>(at.f_type));
+        out.free_bytes = static_cast<uint64_t>(at.f_bavail) * static_cast<uint64_t>(at.f_frsize);
+        out.free_inodes = at.f_files == 0 ? 1 : at.f_ffree;
+        Fd locks = store.directory("locks");
+        out.locks = ::flock(locks.get(), LOCK_SH | LOCK_NB) == 0 || errno == EWOULDBLOCK;
+        out.network = out.locks && !store.locks_are_certain();
+    } catch (const Error& problem) {
+        out.problem = problem.what();
+    }
+    return out;
+}
+
+/// The number in `NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ...` (open modules say `NVIDIA UNIX Open Kernel Module for x86_64  550...`).
+std::string nvidia_driver() {
+    std::string text;
+    try {
+        text = sys::read_file("/proc/driver/nvidia/version", 4096);
+    } catch (const Error&) {
+        return {};
+    }
+    for (const std::string& word : split(text.substr(0, text.find('\n')), ' '))
+        if (!word.empty() && word.find_first_not_of("0123456789.") == std::string::npos && word.find('.') != std::string::npos) return word;
+    return "of an unknown version";
+}
+
+unsigned count_entries(const char* directory, const std::function<bool(const std::string&)>& counts) {
+    unsigned out = 0;
+    std::error_code problem;
+    for (auto entry = fs::directory_iterator(directory, problem); !problem && entry != fs::directory_iterator(); entry.increment(problem))
+        if (counts(entry->path().filename().string())) ++out;
+    return out;
+}
+
+DeviceFacts device_facts() {
+    auto is_gpu = [](const std::string& name) {
+        return name.starts_with("nvidia") && name.size() > 6 && name.find_first_not_of("0123456789", 6) == std::string::npos;
+    };
+    return {nvidia_driver(), count_entries("/dev", is_gpu), count_entries("/sys/class/infiniband", [](const std::string&) { return true; })};
+}
+
+uint64_t limit_of(__rlimit_resource_t resource) {
+    rlimit limit{};
+    ::getrlimit(resource, &limit);
+    return limit.rlim_max == RLIM_INFINITY ? UINT64_MAX : limit.rlim_max;
+}
+
+/// The line of the Error that `action` ends with; empty when it ends with none.
+std::string problem_of(const std::function<void()>& action) {
+    try {
+        action();
+        return {};
+    } catch (const Error& problem) {
+        return problem.what();
+    }
+}
+
+}  // namespace
+
+DoctorFacts gather_doctor_facts() {
+    DoctorFacts out;
+    utsname system{};
+    ::uname(&system);
+    out.kernel = system.release;
+    out.user_namespace = attempt([] { sandbox::enter_user_namespace(own_identity()); });
+    out.overlay = attempt([] {
+        Fd staging = enter_and_stage();
+        mount::Root::make_overlay(staging.get());
+    });
+    out.tmpfs_xattrs = attempt([] { try_user_xattrs(enter_and_stage().get()); });
+    out.fuse = attempt([] {
+        Fd staging = enter_and_stage();
+        mount::try_fuse(::geteuid(), ::getegid(), mount::staging_directory(staging.get(), "lower").get());
+    });
+    out.settings = sandbox::namespace_settings();
+    out.cgroups = cgroups();
+    out.memlock = limit_of(RLIMIT_MEMLOCK);
+    out.open_files = limit_of(RLIMIT_NOFILE);
+    out.pull_program_problem = problem_of([&] { out.pull_program = pull_program(); });
+    plan::Site site;
+    out.site_file_problem = problem_of([&] {
+        site = load_site();
+        plan::apply_environment(site, environment_of_this_process());
+    });
+    if (site.mount_engine == "squashfuse") out.file_server_problem = problem_of([&] { out.file_server = mount::find_program_server(); });
+    out.event_troubles = event_troubles(site, caller_of_this_process());
+    out.store = store_facts(site);
+    out.slurm = gather_slurm_facts();
+    out.devices = device_facts();
+    return out;
+}
+
+}  // namespace berth

@@ -1,0 +1,171 @@
+// What `berth doctor` looks at of Slurm: the release, the plugstack files, and for which release the plugin was built.
+#include <elf.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "runtime/base/child.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/doctor/doctor.hh"
+
+namespace berth {
+
+namespace {
+
+constexpr const char* plugin_name = "spank_berth.so";
+constexpr size_t text_limit = 1 << 20;
+
+std::string in_path(const std::string& program) {
+    const char* path = std::getenv("PATH");
+    for (const std::string& directory : split(cat(path ? path : "/usr/local/bin:/usr/bin:/bin", ":/usr/local/sbin:/usr/sbin"), ':'))
+        if (std::string file = cat(directory, "/", program); directory.starts_with('/') && ::access(file.c_str(), X_OK) == 0) return file;
+    return {};
+}
+
+/// Where Slurm's files lie: the folder of SLURM_CONF, and those of the distributions.
+std::vector<std::string> configuration_folders() {
+    std::vector<std::string> out;
+    if (const char* conf = std::getenv("SLURM_CONF"); conf && conf[0] == '/') out.push_back(std::string(conf).substr(0, std::strrchr(conf, '/') - conf));
+    for (const char* folder : {"/etc/slurm", "/etc/slurm-llnl", "/run/slurm/conf", "/usr/local/etc/slurm"}) out.emplace_back(folder);
+    return out;
+}
+
+bool is_configured() {
+    for (const std::string& folder : configuration_folders())
+        if (::access((folder + "/slurm.conf").c_str(), R_OK) == 0) return true;
+    return false;
+}
+
+/// The last word of `slurm-wlm 22.05.8` or `slurm 23.11.4`. slurmd tells it without a configuration, the commands of users want one first.
+std::string slurm_version() {
+    std::string program = in_path("slurmd");
+    if (program.empty() && is_configured()) program = in_path("srun");
+    if (program.empty()) return {};
+    Child child(program, {"-V"});
+    std::string text(trimmed(sys::read_all(child.output(), 4096, "the version of Slurm")));
+    return child.wait() == 0 ? text.substr(text.rfind(' ') + 1) : "";
+}
+
+std::vector<std::string> matches(const std::string& pattern) {
+    glob_t found{};
+    std::vector<std::string> out;
+    if (::glob(pattern.c_str(), 0, nullptr, &found) == 0) out.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+    ::globfree(&found);
+    return out;
+}
+
+std::vector<std::string> words_of(const std::string& line) {
+    std::vector<std::string> out;
+    for (const std::string& word : split(line.substr(0, line.find('#')), ' '))
+        if (!trimmed(word).empty()) out.emplace_back(trimmed(word));
+    return out;
+}
+
+/// The plugin's path as the first line of `file`, or of those it includes, that loads it has it; `depth` ends circles of includes.
+std::string find_plugin_line(const std::string& file, unsigned depth, SlurmFacts& facts) {
+    std::string text;
+    try {
+        text = sys::read_file(file, text_limit);
+    } catch (const Error&) {
+        return {};
+    }
+    facts.looked.push_back(file);
+    for (const std::string& line : split(text, '\n')) {
+        std::vector<std::string> words = words_of(line);
+        if (words.size() < 2) continue;
+        if ((words[0] == "required" || words[0] == "optional") && words[1].ends_with(plugin_name)) {
+            facts.plugstack = file;
+            return words[1];
+        }
+        if (words[0] != "include" || depth == 0) continue;
+        std::string pattern = words[1].starts_with('/') ? words[1] : cat(file.substr(0, file.rfind('/') + 1), words[1]);
+        for (const std::string& included : matches(pattern))
+            if (std::string found = find_plugin_line(included, depth - 1, facts); !found.empty()) return found;
+    }
+    return {};
+}
+
+/// Slurm looks for a plugin without a path in PluginDir.
+std::string locate(const std::string& name) {
+    if (name.starts_with('/')) return ::access(name.c_str(), F_OK) == 0 ? name : "";
+    for (const std::string& folder : configuration_folders()) {
+        std::string text;
+        try {
+            text = sys::read_file(folder + "/slurm.conf", text_limit);
+        } catch (const Error&) {
+            continue;
+        }
+        for (const std::string& line : split(text, '\n'))
+            if (std::string_view setting = trimmed(line); lower(setting.substr(0, 10)) == "plugindir=")
+                for (const std::string& directory : split(setting.substr(10), ':'))
+                    if (std::string file = cat(directory, "/", name); ::access(file.c_str(), F_OK) == 0) return file;
+    }
+    for (const char* pattern : {"/usr/lib/*/slurm-wlm/", "/usr/lib64/slurm/", "/usr/lib/slurm/", "/usr/local/lib/slurm/", "/usr/local/lib/*/slurm-wlm/"})
+        for (const std::string& file : matches(cat(pattern, name))) return file;
+    return {};
+}
+
+/// Reads a structure of an ELF file; false where the file ends before.
+template <typename T>
+bool read_at(int fd, uint64_t offset, T& out) {
+    return offset < (1ULL << 32) && sys::pread_exact(fd, &out, sizeof out, offset, "the plugin");
+}
+
+/// The 4 bytes at the dynamic symbol `name` of a 64-bit shared object (ELF, System V ABI); nothing when there is none.
+std::optional<uint32_t> constant_in(int fd, const std::string& name) {
+    Elf64_Ehdr header{};
+    if (!read_at(fd, 0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64) return std::nullopt;
+    auto section = [&](uint64_t number, Elf64_Shdr& out) { return number < header.e_shnum && read_at(fd, header.e_shoff + number * sizeof out, out); };
+    for (uint64_t i = 0; i < header.e_shnum; ++i) {
+        Elf64_Shdr symbols{}, names{}, home{};
+        if (!section(i, symbols) || symbols.sh_type != SHT_DYNSYM || !section(symbols.sh_link, names)) continue;
+        for (uint64_t at = 0; at + sizeof(Elf64_Sym) <= std::min<uint64_t>(symbols.sh_size, text_limit); at += sizeof(Elf64_Sym)) {
+            Elf64_Sym symbol{};
+            char text[64] = {};
+            if (!read_at(fd, symbols.sh_offset + at, symbol) || !read_at(fd, names.sh_offset + symbol.st_name, text)) break;
+            uint32_t value = 0;
+            if (std::string_view(text, strnlen(text, sizeof text)) == name && section(symbol.st_shndx, home) &&
+                read_at(fd, home.sh_offset + (symbol.st_value - home.sh_addr), value))
+                return value;
+        }
+    }
+    return std::nullopt;
+}
+
+void examine_plugin(SlurmFacts& facts) {
+    try {
+        Fd file = sys::open_file(facts.plugin, O_RDONLY);
+        struct stat at = sys::stat_of(file.get(), facts.plugin);
+        if (at.st_uid != 0 || (at.st_mode & 022) != 0) facts.plugin_problem = "it can be written by somebody else than root";
+        facts.built_for = constant_in(file.get(), "plugin_version");
+    } catch (const Error& problem) {
+        facts.plugin_problem = problem.what();
+    }
+}
+
+}  // namespace
+
+SlurmFacts gather_slurm_facts() {
+    SlurmFacts out;
+    try {
+        out.version = slurm_version();
+    } catch (const Error&) {
+        // As good as none: what stands in the way of programs, other findings say.
+    }
+    for (const std::string& folder : configuration_folders()) {
+        std::string name = find_plugin_line(folder + "/plugstack.conf", 4, out);
+        if (name.empty()) continue;
+        out.plugin = locate(name);
+        break;
+    }
+    if (!out.plugin.empty()) examine_plugin(out);
+    return out;
+}
+
+}  // namespace berth

@@ -1,0 +1,89 @@
+#include "runtime/host/facts.hh"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdlib>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/config/site_file.hh"
+#include "runtime/host/accounts.hh"
+#include "runtime/host/policy_facts.hh"
+
+namespace berth {
+
+plan::Caller caller_of_this_process() {
+    plan::Caller caller;
+    caller.uid = ::getuid();
+    caller.gid = ::getgid();
+    Account account = account_of(caller.uid, caller.gid);
+    caller.user = account.user;
+    caller.gecos = account.gecos;
+    caller.home = account.home;
+    caller.shell = account.shell;
+    caller.group = account.group;
+    if (const char* home = ::secure_getenv("HOME"); caller.home.empty() && home && home[0] == '/') caller.home = home;
+    char buffer[PATH_MAX];
+    for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+        if (caller.terminal.empty() && ::ttyname_r(fd, buffer, sizeof buffer) == 0) caller.terminal = buffer;
+    char directory[PATH_MAX];
+    caller.cwd = ::getcwd(directory, sizeof directory) && directory[0] == '/' ? directory : "/";
+    return caller;
+}
+
+std::vector<std::string> environment_of_this_process() {
+    std::vector<std::string> out;
+    for (char** variable = environ; *variable; ++variable) out.emplace_back(*variable);
+    return out;
+}
+
+plan::HostFacts host_facts() {
+    plan::HostFacts facts;
+    for (const std::string& path : plan::host_paths())
+        if (::access(path.c_str(), F_OK) == 0) facts.existing.push_back(path);
+    for (const std::string& path : plan::masked_paths())
+        if (::access(path.c_str(), R_OK) == 0) facts.readable.push_back(path);
+    // The kernel gives these to root alone to write, which nobody else need find out.
+    for (const std::string& path : ::geteuid() == 0 ? plan::read_only_paths() : std::vector<std::string>())
+        if (::access(path.c_str(), W_OK) == 0) facts.writable.push_back(path);
+    return facts;
+}
+
+plan::HostFacts host_facts(const plan::Request& request, const plan::Caller& caller, const plan::Site& site) {
+    plan::HostFacts facts = host_facts();
+    facts.real_paths = real_paths(plan::policy_paths(site, request, caller));
+    if (plan::asks_for_groups(site)) facts.groups = groups_of_this_process();
+    return facts;
+}
+
+void check_site_owner(int file, const std::string& path) {
+    struct stat st = sys::stat_of(file, path);
+    if (st.st_uid != 0 || (st.st_mode & 022) != 0)
+        throw Error(cat("reading ", path, ": it can be written by somebody else than root; run chown root ", path, " and chmod 644 ", path));
+}
+
+plan::Site load_site(const std::string& path) {
+    Fd file = sys::open_if_exists(AT_FDCWD, path, O_RDONLY);
+    if (!file) return {};
+    check_site_owner(file.get(), path);
+    return plan::parse_site(sys::read_all(file.get(), 1 << 20, path), path);
+}
+
+store::Store open_store(const plan::Site& site, const plan::Caller& caller) {
+    std::string path = plan::path_for(site.store_path, caller);
+    bool built_in = site.store_path == plan::Site{}.store_path;
+    std::string parent = path.substr(0, path.rfind('/'));
+    bool possible = ::access(path.c_str(), F_OK) == 0 || ::access(parent.c_str(), W_OK) == 0;
+    if (!possible && built_in && !caller.home.empty())
+        path = caller.home + "/.cache/berth";
+    else if (!possible && built_in)
+        throw Error(cat("opening the store ", path, ": the folder ", parent,
+                        " is not there or not writable; the site makes it with mode 1777 or sets store.path, a user sets BERTH_STORE_PATH"));
+    return store::Store::open(path);
+}
+
+}  // namespace berth

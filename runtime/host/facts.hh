@@ -1,0 +1,36 @@
+// What a start has to know of its host, looked up: the caller, the site file, the paths that exist, the store.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "runtime/config/site.hh"
+#include "runtime/plan/host_facts.hh"
+#include "runtime/request/request.hh"
+#include "runtime/store/store.hh"
+
+namespace berth {
+
+/// The owner of this process, with the names that the system's databases have for it; an account that is in none has the HOME of its environment.
+plan::Caller caller_of_this_process();
+
+/// NAME=VALUE of this process.
+std::vector<std::string> environment_of_this_process();
+
+/// Which of plan::host_paths() exist.
+plan::HostFacts host_facts();
+
+/// The same with what the site's policy has to know of the request.
+plan::HostFacts host_facts(const plan::Request& request, const plan::Caller& caller, const plan::Site& site);
+
+inline constexpr const char* site_path = "/etc/berth/berth.conf";
+
+/// Throws Error when `file`, opened from `path`, could have been written by somebody else than root.
+void check_site_owner(int file, const std::string& path);
+
+/// The settings of the site file, or the defaults when there is none. Throws Error when it could have been written by somebody else than root.
+plan::Site load_site(const std::string& path = site_path);
+
+/// The caller's store at the site's place; when that is the built-in default and cannot be made here, ~/.cache/berth.
+store::Store open_store(const plan::Site& site, const plan::Caller& caller);
+
+}  // namespace berth

@@ -1,0 +1,74 @@
+#include "runtime/host/pull_program.hh"
+#include "runtime/images/flat.hh"
+
+#include <fcntl.h>
+
+#include "runtime/base/child.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/host/facts.hh"
+#include "runtime/images/file.hh"
+#include "runtime/images/once.hh"
+#include "runtime/mount/fuse/program_server.hh"
+#include "runtime/squash/read/plain_tree.hh"
+#include "runtime/store/unpacked.hh"
+
+namespace berth {
+
+namespace {
+
+/// An image file that needs no copy of itself.
+FlatImage as_it_is(const OpenedImage& opened, const store::FlatOwner& owner, const std::string& what) {
+    if (!opened.digest.empty()) return {};
+    int file = opened.image.layers.at(0).get();
+    squash::LayerInfo info;
+    squash::Extent place;
+    if (!squash::is_plain(tree_of_image_file(file, what, info, place), owner.uid, owner.gid)) return {};
+    FlatImage out{Fd(::fcntl(file, F_DUPFD_CLOEXEC, 0)), place.offset, {}};
+    if (!out.file) throw SysError("opening the image once more");
+    return out;
+}
+
+/// Has berth-pull write the file, which alone can.
+void flatten(const OpenedImage& opened, const store::Store& store, const store::FlatOwner& owner, const std::string& path, const std::string& work,
+             const PullWatch& watch) {
+    std::vector<std::string> arguments = {"flatten", "--store", store.path(), "--uid", cat(owner.uid), "--gid", cat(owner.gid), "--output", path};
+    if (!opened.digest.empty()) arguments.insert(arguments.end(), {"--image", opened.digest});
+    Child child(pull_program(), arguments, opened.digest.empty() ? opened.image.layers.at(0).get() : -1);
+    Teller teller(work, watch);
+    std::string error;
+    read_lines(child, watch, [&](const std::string& line) {
+        std::vector<std::string> words = split(line, ' ');
+        uint64_t done = 0, total = 0;
+        if (words[0] == "error") error = printable(line.substr(6), 8192);
+        if (words[0] == "progress" && words.size() == 3 && parse_number(words[1], UINT64_MAX, done) && parse_number(words[2], UINT64_MAX, total))
+            teller(done, total);
+    });
+    int code = child.wait();
+    if (!error.empty()) throw Error(cat(work, ": ", error));
+    if (code != 0) throw Error(cat(work, ": berth-pull ended with code ", code, " and no word"));
+}
+
+}  // namespace
+
+void use_flat(OpenedImage& opened, const std::string& text, const plan::Identity& identity, const plan::Caller& caller, const plan::Site& site,
+              const PullWatch& watch) {
+    if (site.mount_engine != "squashfuse" || !opened.image.directory.empty()) return;
+    std::string program = mount::find_program_server(), what = cat("image ", printable(text, 1024)), work = cat("flattening ", what);
+    store::FlatOwner owner{identity.inside_uid, identity.inside_gid};
+    FlatImage& flat = opened.image.flat;
+    flat = as_it_is(opened, owner, what);
+    if (!flat.file) {
+        store::Store store = open_store(site, caller);
+        std::string key = key_in_store(opened, store);
+        if (!opened.image.lease) opened.image.lease = store.lease(key);
+        make_once(
+            store, key, work, watch, [&] { return bool(flat.file = store::open_flat(store, key, owner)); },
+            [&] {
+                flat.file = store::add_flat(store, key, owner, [&](const std::string& path) { flatten(opened, store, owner, path, work, watch); });
+            });
+    }
+    flat.program = program;
+}
+
+}  // namespace berth

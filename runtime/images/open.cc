@@ -1,0 +1,224 @@
+#include "runtime/host/pull_program.hh"
+#include "runtime/images/open.hh"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <ctime>
+
+#include "runtime/base/child.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/host/facts.hh"
+#include "runtime/host/policy_facts.hh"
+#include "runtime/images/file.hh"
+#include "runtime/images/once.hh"
+#include "runtime/images/spelling.hh"
+#include "runtime/images/unpacked.hh"
+#include "runtime/store/file_record.hh"
+#include "runtime/telemetry/event_cause.hh"
+
+namespace berth {
+
+namespace {
+
+/// The words of berth-pull's report, put together from its output as it comes.
+class Report {
+  public:
+    explicit Report(const PullWatch& watch) : watch_(watch) {}
+
+    void take(const std::string& text) {
+        size_t space = text.find(' ');
+        std::string word = text.substr(0, space), rest = space == std::string::npos ? "" : text.substr(space + 1);
+        if (word == "image" && plan::is_digest(rest)) digest_ = rest;
+        if (word == "progress" && watch_.progress) watch_.progress(rest);
+        if (word == "cause") cause_ = plan::cause_of(rest);
+        if (word == "fetched") take_fetched(rest);
+        if (word == "error") {
+            uint64_t code = 0;
+            size_t after = rest.find(' ');
+            error_code_ = parse_number(rest.substr(0, after), 255, code) && code != 0 ? static_cast<int>(code) : exit_failure;
+            error_ = after == std::string::npos ? "the pull failed" : printable(rest.substr(after + 1), 8192);
+        }
+    }
+
+    /// The digest; throws the error that was reported.
+    std::string result(int exit_code, const std::string& reference) const {
+        if (!error_.empty()) throw PullError(watch_.failure + error_, error_code_, cause_);
+        if (exit_code != 0 || digest_.empty())
+            throw Error(cat("pulling ", reference, ": berth-pull ended with code ", exit_code, " and no word; run berth pull by hand to see more"));
+        if (fetched_ && watch_.fetched) watch_.fetched({digest_, fetched_->bytes, fetched_->phases});
+        return digest_;
+    }
+
+  private:
+    /// BYTES PHASE=MICROSECONDS ...
+    void take_fetched(const std::string& text) {
+        PullResult result;
+        if (parse_number(text.substr(0, text.find(' ')), UINT64_MAX, result.bytes)) fetched_ = result;
+        if (fetched_) fetched_->phases = plan::parse_phases(text);
+    }
+
+    const PullWatch& watch_;
+    std::optional<PullResult> fetched_;
+    plan::Cause cause_ = plan::Cause::image;
+    std::string digest_, error_;
+    int error_code_ = exit_failure;
+};
+
+std::string reported(Child& child, const plan::Reference& reference, const PullWatch& watch) {
+    Report report(watch);
+    read_lines(child, watch, [&](const std::string& line) { report.take(line); });
+    return report.result(child.wait(), reference.text());
+}
+
+std::string pulled(const plan::Reference& reference, const std::vector<std::string>& arguments, const store::Store& store, const PullWatch& watch,
+                   int input = -1) {
+    Child child(pull_program(), arguments, input);
+    try {
+        return reported(child, reference, watch);
+    } catch (...) {
+        // A pull that draws takes its bars away.
+        child.send(watch.bars ? SIGTERM : SIGKILL);
+        child.wait();
+        store.sweep();  // what it was at
+        throw;
+    }
+}
+
+/// The digest when the store can answer without the source; empty otherwise.
+std::string known_digest(const plan::Reference& reference, const store::Store& store, const plan::Site& site) {
+    using Kind = plan::Reference::Kind;
+    if (reference.kind == Kind::dockerd || reference.kind == Kind::podman) return {};
+    if (reference.has_path()) {
+        auto digest = site.pull_policy == "always" ? std::nullopt : store.digest_of(store::file_record(reference).reference);
+        return digest && store.has_image(*digest) ? *digest : std::string();
+    }
+    bool may_ask = reference.digest.empty() && site.pull_policy != "missing" && site.pull_policy != "never";
+    if (may_ask || site.pull_policy == "always") return {};
+    auto digest = store.digest_of(reference);
+    return digest && store.has_image(*digest) ? *digest : std::string();
+}
+
+ContainerImage stored_image(const store::Store& store, const std::string& digest) {
+    // First of all: from here on nothing of the image is removed.
+    Fd lease = store.lease(store.image_of(digest).value_or(digest));
+    Fd file = store.open_index(digest);
+    ContainerImage image{squash::Index::open(file.get(), cat("the index of image ", digest)), {}, std::move(lease), {}};
+    image.layers = store.open_layers(image.index);
+    return image;
+}
+
+/// True when an image can be started as it lies in the store; a damaged or older one goes back to berth-pull, which mends it.
+std::optional<ContainerImage> try_stored_image(const store::Store& store, const std::string& digest) try {
+    return stored_image(store, digest);
+} catch (const Error&) {
+    return std::nullopt;
+}
+
+std::vector<std::string> arguments_for(const plan::Reference& reference, const plan::Site& site, const store::Store& store, const PullWatch& watch) {
+    std::vector<std::string> out = pull_arguments(site, store.path());
+    // The canonical text has no user, who is no part of which image it is.
+    if (!reference.user.empty()) out.insert(out.end(), {"--user", reference.user});
+    if (watch.bars) out.emplace_back("--bars");
+    if (!watch.progress) out.emplace_back("--quiet");
+    out.insert(out.end(), {"--report", reference.text()});
+    return out;
+}
+
+OpenedImage open_stored_image(const plan::Reference& reference, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+    store::Store store = open_store(site, caller);
+    std::string digest = known_digest(reference, store, site);
+    if (!digest.empty())
+        if (auto image = try_stored_image(store, digest)) return {std::move(*image), digest};
+    digest = pulled(reference, arguments_for(reference, site, store, watch), store, watch);
+    return {stored_image(store, digest), digest};
+}
+
+/// What the tag means for all nodes of the step. The secret goes by a pipe, where no list of processes shows it.
+std::string agreed_digest(const plan::Reference& tag, const std::string& meeting, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+    store::Store store = open_store(site, caller);
+    auto&& [reading, writing] = sys::make_pipe();
+    if (std::string line = meeting + '\n'; ::write(writing.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+        throw SysError("telling berth-pull where nodes agree");
+    writing.reset();
+    std::vector<std::string> arguments = arguments_for(tag, site, store, watch);
+    arguments.insert(arguments.begin(), "--agree");
+    return pulled(tag, arguments, store, watch, reading.get());
+}
+
+/// So that a later start finds it when the registry is down.
+void remember_tag(const plan::Reference& tag, const std::string& digest, const plan::Caller& caller, const plan::Site& site) {
+    store::Store store = open_store(site, caller);
+    auto known = store.find_tag(tag);
+    if (!known || known->digest != digest) store.put_tag(tag, {digest, static_cast<int64_t>(::time(nullptr)), ""});
+}
+
+/// The image in the form that the site wants it served from.
+OpenedImage for_engine(OpenedImage opened, const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+    if (site.mount_engine == "unpack" && opened.image.directory.empty())
+        use_unpacked(opened, open_store(site, caller), cat("image ", printable(text, 1024)), watch);
+    return opened;
+}
+
+OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch, const JobTag& tag) {
+    plan::Reference reference = plan::with_absolute_path(plan::parse_reference(text), caller.cwd);
+    check_image_here(site, reference);
+    if (reference.kind == plan::Reference::Kind::path) return {open_image_file(reference.path), {}};
+    if (reference.kind != plan::Reference::Kind::registry) return open_stored_image(reference, caller, site, watch);
+    check_is_no_file(text, caller.cwd);
+    if ((tag.digest.empty() && tag.meeting.empty()) || !reference.digest.empty()) return open_stored_image(reference, caller, site, watch);
+    plan::Reference exact = reference;
+    exact.digest = tag.digest.empty() ? agreed_digest(reference, tag.meeting, caller, site, watch) : tag.digest;
+    OpenedImage out = open_stored_image(exact, caller, site, watch);
+    remember_tag(reference, exact.digest, caller, site);
+    return out;
+}
+
+OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+    plan::Reference made_of = plan::parse_reference(record.image);
+    // The container is made of these bytes, whatever its image was called.
+    if (made_of.digest.empty()) made_of.digest = record.digest;
+    check_image_here(site, made_of);
+    std::string path = printable(record.image_file, 4096);
+    if (!record.image_file.empty()) {
+        OpenedImage out{open_image_file(record.image_file), {}};
+        if (file_identity(record.image_file) != record.identity)
+            throw Error(cat("opening the image ", path,
+                            " of the container: the file has changed since the container was made of it; put the old one back, or remove the container"));
+        return out;
+    }
+    store::Store store = open_store(site, caller);
+    if (auto image = try_stored_image(store, record.digest)) return {std::move(*image), record.digest};
+    plan::Reference reference = plan::parse_reference(record.image);
+    if (reference.kind != plan::Reference::Kind::registry)
+        throw Error(cat("opening the image ", record.digest, " of the container: it is no longer in the store ", printable(store.path(), 4096),
+                        "; bring it back with berth pull ", printable(record.image, 4096)));
+    // Just these bytes, whatever the tag means by now.
+    reference.tag.clear();
+    reference.digest = record.digest;
+    return open_stored_image(reference, caller, site, watch);
+}
+
+}  // namespace
+
+OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch, const JobTag& tag) {
+    return for_engine(open_as_is(text, caller, site, watch, tag), text, caller, site, watch);
+}
+
+OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+    return for_engine(open_as_it_was(record, caller, site, watch), record.image, caller, site, watch);
+}
+
+std::string file_identity(const std::string& path) {
+    struct stat st = sys::stat_of(sys::open_file(path, O_PATH).get(), printable(path, 4096));
+    if (S_ISDIR(st.st_mode)) return "directory";
+    return cat(st.st_size, ' ', int64_t{st.st_mtim.tv_sec} * 1'000'000'000 + st.st_mtim.tv_nsec, ' ', st.st_ino);
+}
+
+}  // namespace berth

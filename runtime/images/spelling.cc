@@ -1,0 +1,74 @@
+#include "runtime/images/spelling.hh"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/fd.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/request/reference.hh"
+
+namespace berth {
+
+namespace {
+
+constexpr size_t block_size = 512;
+
+/// The octal number in a field of a tar header.
+uint64_t octal(const char* field, size_t size) {
+    uint64_t out = 0;
+    for (size_t i = 0; i < size && field[i] >= '0' && field[i] <= '7'; ++i) out = out * 8 + static_cast<uint64_t>(field[i] - '0');
+    return out;
+}
+
+/// Good enough for a hint: only plain names, and not too many entries.
+std::string kind_of_tar(int fd) {
+    constexpr unsigned entry_limit = 10'000;
+    char block[block_size];
+    std::string found = "tar";
+    uint64_t at = 0;
+    for (unsigned i = 0; i < entry_limit; ++i) {
+        if (::pread(fd, block, sizeof block, static_cast<off_t>(at)) != sizeof block || block[0] == '\0') break;
+        std::string name(block, ::strnlen(block, 100));
+        if (name.starts_with("./")) name.erase(0, 2);
+        if (name == "manifest.json") return "docker-archive";
+        if (name == "oci-layout") found = "oci-archive";
+        at += block_size + (octal(block + 124, 11) + block_size - 1) / block_size * block_size;
+    }
+    return found;
+}
+
+}  // namespace
+
+std::string archive_kind(int fd) {
+    char block[block_size] = {};
+    if (::pread(fd, block, sizeof block, 0) < 4) return {};
+    if (std::memcmp(block, "\x1f\x8b", 2) == 0 || std::memcmp(block, "\x28\xb5\x2f\xfd", 4) == 0) return "packed";
+    return std::memcmp(block + 257, "ustar", 5) == 0 ? kind_of_tar(fd) : "";
+}
+
+std::string archive_spelling(const std::string& kind, const std::string& path) {
+    std::string shown = printable(path, 4096);
+    if (kind == "docker-archive" || kind == "oci-archive") return cat(kind, ":", shown);
+    if (kind == "packed") return cat("docker-archive:", shown, " when docker save or podman save made it, oci-archive:", shown, " for an OCI archive");
+    return cat("docker-archive:", shown,
+               " for an image of docker save; this one has neither a manifest.json nor an oci-layout, so unpack it and name the directory");
+}
+
+void check_is_no_file(const std::string& text, const std::string& cwd) {
+    if (!plan::looks_like_image_file(text)) return;
+    Fd file(::open(cat(cwd, "/", text).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    struct stat st {};
+    if (!file || ::fstat(file.get(), &st) != 0 || !S_ISREG(st.st_mode)) return;
+    std::string kind = archive_kind(file.get());
+    if (kind.empty()) throw Error(plan::image_file_mistake(text));
+    throw Error(cat("image ", printable(text), ": this names an image of a registry, but a file of that name is in the working directory; write ",
+                    archive_spelling(kind, "./" + text)));
+}
+
+}  // namespace berth

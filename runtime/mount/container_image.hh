@@ -1,0 +1,30 @@
+// An image that is ready to be served.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/base/fd.hh"
+#include "runtime/squash/index/index.hh"
+
+namespace berth {
+
+/// All of an image in one squashfs file that a server shows as it is.
+struct FlatImage {
+    Fd file;              ///< empty: berth serves the layers itself
+    uint64_t offset = 0;  ///< of the squashfs in it, bytes
+    std::string program;  ///< path of the server
+};
+
+struct ContainerImage {
+    squash::Index index;     ///< of a directory: its config, and no files
+    std::vector<Fd> layers;  ///< in the order of index.layers()
+    Fd lease = Fd();         ///< keeps the image in its store; empty for an image that is in none
+    /// Path of a root file system that is a directory of the node; empty for an image that is served. A path, since a mount namespace takes no mounts
+    /// from descriptors of another one.
+    std::string directory = {};
+    Fd root = Fd();  ///< the root of a container that runs, see container_root(); then nothing is served, and the files are those of that container
+    FlatImage flat = {};
+};
+
+}  // namespace berth

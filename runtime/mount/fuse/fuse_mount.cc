@@ -1,0 +1,38 @@
+#include "runtime/mount/fuse/fuse_mount.hh"
+
+#include <fcntl.h>
+#include <sys/mount.h>
+
+#include <cerrno>
+#include <string>
+#include <vector>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::mount {
+
+Fd open_fuse_device() {
+    Fd fd(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+    if (fd) return fd;
+    int number = errno;
+    const char* hint = number == EACCES || number == EPERM ? "; its mode must be 0666 (chmod 666 /dev/fuse, or the udev rules of the fuse3 package)"
+                       : number == ENOENT || number == ENODEV || number == ENXIO ? "; load the kernel module (modprobe fuse), or set mount.engine to \"unpack\""
+                                                                                 : "";
+    throw Error(cat("opening /dev/fuse to serve the image: ", reason(number), hint));
+}
+
+void attach_fuse(int device, uid_t uid, gid_t gid, int mount_point) {
+    std::vector<sys::MountOption> settings = {{"source", "berth"},
+                                              {"fd", cat(device)},
+                                              {"rootmode", "40000"},
+                                              {"user_id", cat(uid)},
+                                              {"group_id", cat(gid)},
+                                              {"allow_other", "", true},
+                                              {"default_permissions", "", true}};
+    Fd mount = sys::new_mount("fuse", settings, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    sys::move_mount_to(mount.get(), mount_point, "the image");
+}
+
+}  // namespace berth::mount

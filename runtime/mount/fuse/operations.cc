@@ -1,0 +1,300 @@
+#include "runtime/mount/fuse/operations.hh"
+
+#define FUSE_USE_VERSION 312
+#include <fuse3/fuse_lowlevel.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "runtime/base/sys.hh"
+
+namespace berth::mount {
+
+namespace {
+
+// The image never changes: the kernel may keep names (missing ones too) and attributes for as long as it likes.
+constexpr double for_ever = 1e9;
+constexpr unsigned block_size = 128 * 1024;
+constexpr size_t name_limit = 255;
+// The kernel keeps a link's target in one page.
+constexpr size_t link_limit = 4095;
+
+thread_local Served* due_preload = nullptr;
+
+Served& served(fuse_req_t request) {
+    return *static_cast<Served*>(fuse_req_userdata(request));
+}
+
+/// Runs one answer. `body` replies as its very last step, so that an exception always means that no reply was sent.
+template <typename Body>
+void answer(fuse_req_t request, fuse_ino_t number, Body body) {
+    try {
+        if (number > UINT32_MAX) {
+            fuse_reply_err(request, ESTALE);
+            return;
+        }
+        body(served(request), static_cast<uint32_t>(number));
+    } catch (...) {
+        // Whatever is wrong is wrong with the image's data: the program that asked gets EIO, and the server goes on.
+        fuse_reply_err(request, EIO);
+    }
+}
+
+struct stat attributes(const Served& at, uint32_t number, const squash::InodeView& inode) {
+    struct stat st {};
+    st.st_ino = number;
+    st.st_mode = inode.mode;
+    st.st_nlink = inode.nlink;
+    st.st_uid = at.uid;
+    st.st_gid = at.gid;
+    st.st_rdev = inode.rdev;
+    st.st_size = static_cast<off_t>(inode.size);
+    st.st_blksize = block_size;
+    st.st_blocks = static_cast<blkcnt_t>((inode.size - at.index.hole_bytes(number) + 511) / 512);
+    st.st_mtime = st.st_ctime = st.st_atime = inode.mtime;
+    return st;
+}
+
+/// False when the index has no such inode.
+bool fill(const Served& at, uint32_t number, fuse_entry_param& entry) {
+    auto inode = at.index.inode(number);
+    if (!inode) return false;
+    entry.ino = number;
+    entry.attr = attributes(at, number, *inode);
+    entry.attr_timeout = entry.entry_timeout = for_ever;
+    return true;
+}
+
+void init(void*, fuse_conn_info* connection) {
+    connection->max_readahead = 1 << 20;
+    connection->max_background = 64;
+    connection->congestion_threshold = 48;
+    unsigned wanted = FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_PARALLEL_DIROPS |
+                      FUSE_CAP_READDIRPLUS | FUSE_CAP_ASYNC_READ;
+    // READDIRPLUS_AUTO falls back to plain readdir, which costs a lookup a file later; AUTO_INVAL_DATA asks for attributes that cannot have changed.
+    connection->want = wanted & connection->capable;
+}
+
+void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+    answer(request, parent, [&](Served& at, uint32_t directory) {
+        fuse_entry_param entry{};
+        // Inode 0 tells the kernel to remember that the name is missing.
+        entry.entry_timeout = for_ever;
+        uint32_t number = at.index.lookup(directory, name);
+        if (number != 0 && !fill(at, number, entry)) {
+            fuse_reply_err(request, EIO);
+            return;
+        }
+        if (number != 0 && !S_ISDIR(entry.attr.st_mode)) at.listing.looked_up(directory);
+        if (at.preload && at.preload->is_for(number)) due_preload = &at;
+        fuse_reply_entry(request, &entry);
+    });
+}
+
+void getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
+    answer(request, ino, [&](Served& at, uint32_t number) {
+        auto inode = at.index.inode(number);
+        if (!inode) {
+            fuse_reply_err(request, EIO);
+            return;
+        }
+        struct stat st = attributes(at, number, *inode);
+        fuse_reply_attr(request, &st, for_ever);
+    });
+}
+
+void readlink(fuse_req_t request, fuse_ino_t ino) {
+    answer(request, ino, [&](Served& at, uint32_t number) {
+        auto target = at.index.symlink_target(number);
+        if (!target || target->empty() || target->size() > link_limit)
+            fuse_reply_err(request, EIO);
+        else
+            fuse_reply_buf(request, target->data(), target->size());
+    });
+}
+
+// ENOSYS is remembered by the kernel: no round trip for any later open, and the page cache is kept.
+void open(fuse_req_t request, fuse_ino_t, fuse_file_info*) {
+    fuse_reply_err(request, ENOSYS);
+}
+
+void forget(fuse_req_t request, fuse_ino_t, uint64_t) {
+    fuse_reply_none(request);
+}
+void forget_multi(fuse_req_t request, size_t, fuse_forget_data*) {
+    fuse_reply_none(request);
+}
+
+thread_local std::unique_ptr<char[]> kept_buffer;
+thread_local size_t kept_capacity = 0;
+
+/// A buffer of the calling thread, kept from one request to the next.
+char* thread_buffer(size_t size) {
+    if (size > kept_capacity) {
+        size_t capacity = std::max<size_t>(size, block_size);
+        kept_buffer = std::make_unique_for_overwrite<char[]>(capacity);
+        kept_capacity = capacity;
+        sys::make_present(kept_buffer.get(), capacity);
+    }
+    return kept_buffer.get();
+}
+
+void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
+    answer(request, ino, [&](Served& at, uint32_t number) {
+        auto file = at.index.file(number, static_cast<uint64_t>(offset), size);
+        if (!file || offset < 0) {
+            fuse_reply_err(request, EIO);
+            return;
+        }
+        at.listing.has_read();
+        char* buffer = thread_buffer(size);
+        long got = at.data.read(*file, static_cast<uint64_t>(offset), buffer, size);
+        if (got < 0)
+            fuse_reply_err(request, static_cast<int>(-got));
+        else
+            fuse_reply_buf(request, buffer, static_cast<size_t>(got));
+    });
+}
+
+/// The overlay copies a file up, and cp copies it, without its holes if it is told of them.
+void seek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
+    answer(request, ino, [&](Served& at, uint32_t number) {
+        auto wanted = whence == SEEK_DATA ? squash::SeekFor::data : squash::SeekFor::hole;
+        auto found = offset < 0 ? std::nullopt : at.index.seek(number, static_cast<uint64_t>(offset), wanted);
+        if (found)
+            fuse_reply_lseek(request, static_cast<off_t>(*found));
+        else
+            fuse_reply_err(request, ENXIO);
+    });
+}
+
+/// The entry at `position` of the directory: "." and "..", then those of the index.
+std::optional<squash::Entry> entry_at(const Served& at, uint32_t directory, uint32_t position) {
+    if (position == 0) return squash::Entry{".", directory, S_IFDIR};
+    if (position == 1) return squash::Entry{"..", at.index.parent(directory), S_IFDIR};
+    return at.index.entry(directory, position - 2);
+}
+
+enum class Told { name, name_and_directories, all };
+
+/// Adds one entry to the reply; returns the bytes it needs, which are more than `room` when it did not fit.
+size_t add_entry(fuse_req_t request, const Served& at, char* out, size_t room, const squash::Entry& found, uint32_t position, Told told) {
+    char name[name_limit + 1];
+    memcpy(name, found.name.data(), found.name.size());
+    name[found.name.size()] = '\0';
+    if (told == Told::name) {
+        struct stat st {};
+        st.st_ino = found.inode;
+        st.st_mode = found.mode;
+        return fuse_add_direntry(request, out, room, name, &st, position + 1);
+    }
+    fuse_entry_param entry{};
+    // The kernel looks "." and ".." up by itself, and without a number it makes no inode of anything else.
+    bool whole = position >= 2 && (told == Told::all || S_ISDIR(found.mode)) && fill(at, found.inode, entry);
+    if (!whole) entry.attr.st_ino = found.inode, entry.attr.st_mode = found.mode;
+    return fuse_add_direntry_plus(request, out, room, name, &entry, position + 1);
+}
+
+void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, bool plus) {
+    answer(request, ino, [&](Served& at, uint32_t directory) {
+        Told told = !plus ? Told::name : at.listing.tells_files(directory) ? Told::all : Told::name_and_directories;
+        char* buffer = thread_buffer(size);
+        size_t used = 0;
+        uint64_t end = uint64_t{at.index.entry_count(directory)} + 2;
+        for (auto position = static_cast<uint64_t>(offset); position < end; ++position) {
+            auto found = entry_at(at, directory, static_cast<uint32_t>(position));
+            if (!found || found->name.empty() || found->name.size() > name_limit) continue;
+            size_t needed = add_entry(request, at, buffer + used, size - used, *found, static_cast<uint32_t>(position), told);
+            if (needed > size - used) break;
+            used += needed;
+        }
+        fuse_reply_buf(request, buffer, used);
+    });
+}
+
+void readdir(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
+    list(request, ino, size, offset, false);
+}
+void readdirplus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
+    list(request, ino, size, offset, true);
+}
+
+void statfs(fuse_req_t request, fuse_ino_t) {
+    struct statvfs st {};
+    st.f_bsize = st.f_frsize = block_size;
+    st.f_files = served(request).index.inode_count();
+    st.f_namemax = name_limit;
+    fuse_reply_statfs(request, &st);
+}
+
+/// Replies with a value, or with its size when the caller's buffer has none.
+void reply_sized(fuse_req_t request, std::string_view value, size_t size) {
+    if (size == 0)
+        fuse_reply_xattr(request, value.size());
+    else if (value.size() > size)
+        fuse_reply_err(request, ERANGE);
+    else
+        fuse_reply_buf(request, value.data(), value.size());
+}
+
+void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size) {
+    answer(request, ino, [&](Served& at, uint32_t number) {
+        // The overlay asks for its marks at every turn; ENOSYS ends that for the whole mount.
+        if (!at.index.has_xattrs()) {
+            fuse_reply_err(request, ENOSYS);
+            return;
+        }
+        auto value = squash::shows_xattr(name) ? at.index.xattr(number, name) : std::nullopt;
+        if (!value)
+            fuse_reply_err(request, ENODATA);
+        else
+            reply_sized(request, *value, size);
+    });
+}
+
+void listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
+    answer(request, ino, [&](Served& at, uint32_t number) {
+        if (!at.index.has_xattrs()) {
+            fuse_reply_err(request, ENOSYS);
+            return;
+        }
+        std::string names;
+        for (std::string_view name : at.index.xattr_names(number))
+            if (squash::shows_xattr(name)) names.append(name).push_back('\0');
+        reply_sized(request, names, size);
+    });
+}
+
+}  // namespace
+
+Served* take_due_preload() { return std::exchange(due_preload, nullptr); }
+
+const fuse_lowlevel_ops& operations() {
+    static const fuse_lowlevel_ops table = [] {
+        fuse_lowlevel_ops ops{};
+        ops.init = init;
+        ops.lookup = lookup;
+        ops.forget = forget;
+        ops.forget_multi = forget_multi;
+        ops.getattr = getattr;
+        ops.readlink = readlink;
+        ops.open = open;
+        ops.opendir = open;
+        ops.read = read;
+        ops.lseek = seek;
+        ops.readdir = readdir;
+        ops.readdirplus = readdirplus;
+        ops.statfs = statfs;
+        ops.getxattr = getxattr;
+        ops.listxattr = listxattr;
+        return ops;
+    }();
+    return table;
+}
+
+}  // namespace berth::mount

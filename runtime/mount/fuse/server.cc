@@ -1,0 +1,261 @@
+#include "runtime/mount/fuse/server.hh"
+
+#define FUSE_USE_VERSION 312
+#include <fcntl.h>
+#include <fuse3/fuse_lowlevel.h>
+#include <linux/fuse.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <future>
+#include <memory>
+#include <thread>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/namespaces.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/mount/fuse/busy_poll.hh"
+#include "runtime/mount/fuse/fuse_mount.hh"
+#include "runtime/mount/fuse/operations.hh"
+#include "runtime/mount/fuse/worker_pool.hh"
+
+namespace berth::mount {
+
+namespace {
+
+constexpr unsigned thread_limit = 8;
+
+// Each thread talks to the kernel over its own clone of /dev/fuse, so that threads do not queue for one lock.
+thread_local int channel = -1;
+thread_local WorkerPool* pool = nullptr;
+
+bool request_waits(int device) {
+    pollfd entry{device, POLLIN, 0};
+    return ::poll(&entry, 1, 0) > 0;
+}
+
+ssize_t read_channel(int, void* buffer, size_t size, void*) {
+    return ::read(channel, buffer, size);
+}
+ssize_t write_channel(int, iovec* parts, int count, void*) {
+    // What is there now came while this thread was at work: after the answer it might be the next request of the same program.
+    if (pool != nullptr && pool->has_threads()) pool->served(request_waits(channel));
+    return ::writev(channel, parts, count);
+}
+
+void silent(fuse_log_level, const char*, va_list) {}
+
+unsigned usable_cpus() {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<unsigned>(CPU_COUNT(&set)) : 1;
+}
+
+/// Gives the calling thread its own descriptor table that holds only `keep` (and /dev/null as 0, 1 and 2): no socket or pipe of the rest of the
+/// process stays open because of the server.
+void leave_descriptor_table(std::vector<int> keep) {
+    if (int number = sys::unshare(CLONE_FILES); number != 0) throw SysError("giving the file server its own descriptors", number);
+    std::sort(keep.begin(), keep.end());
+    unsigned from = 3;
+    for (int fd : keep) {
+        auto kept = static_cast<unsigned>(fd);
+        if (kept > from) close_range(from, kept - 1, 0);
+        from = std::max(from, kept + 1);
+    }
+    close_range(from, ~0U, 0);
+    Fd null = sys::open_file("/dev/null", O_RDWR);
+    for (int fd : {0, 1, 2})
+        if (::dup3(null.get(), fd, O_CLOEXEC) < 0) throw SysError("closing the file server's standard streams");
+}
+
+/// A descriptor that the server goes on using. The thread sanitizer believes that all threads have one table, and tells of races between two descriptors of one
+/// number: so there they get numbers that nobody else has.
+Fd apart(Fd fd) {
+#ifdef __SANITIZE_THREAD__
+    return Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 512));
+#else
+    return fd;
+#endif
+}
+
+Fd clone_device(int device) {
+    Fd fd = apart(open_fuse_device());
+    auto source = static_cast<uint32_t>(device);
+    if (::ioctl(fd.get(), FUSE_DEV_IOC_CLONE, &source) != 0) throw SysError("cloning the connection of the file server");
+    return fd;
+}
+
+struct SessionEnd {
+    void operator()(fuse_session* session) const { fuse_session_destroy(session); }
+};
+using Session = std::unique_ptr<fuse_session, SessionEnd>;
+
+/// Takes `device` over.
+Session make_session(Served& served, Fd device) {
+    fuse_set_log_func(silent);
+    char name[] = "berth";
+    char* arguments[] = {name, nullptr};
+    fuse_args args = FUSE_ARGS_INIT(1, arguments);
+    Session session(fuse_session_new(&args, &operations(), sizeof(fuse_lowlevel_ops), &served));
+    // libfuse has made copies.
+    fuse_opt_free_args(&args);
+    fuse_custom_io io{};
+    io.writev = write_channel;
+    io.read = read_channel;
+    if (!session || fuse_session_custom_io(session.get(), &io, device.get()) != 0)
+        throw Error("starting the file server: libfuse refused the session");
+    device.release();
+    return session;
+}
+
+/// The next request; false when there will be none.
+bool receive(fuse_session* session, fuse_buf& request) {
+    for (;;) {
+        int got = fuse_session_receive_buf(session, &request);
+        if (got == -ENOMEM)
+            // For the buffer of a thread's first request. The others go on, and memory may come back.
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        else if (got != -EINTR && got != -EAGAIN)
+            return got > 0;
+    }
+}
+
+/// The same for the thread that always serves: it watches for the next request for a while where that is likely to come.
+bool receive_soon(fuse_session* session, fuse_buf& request, BusyPoll& poll, const WorkerPool& others) {
+    using Clock = std::chrono::steady_clock;
+    auto since = Clock::now();
+    // Where others wait in the kernel, it would wake one of them all the same.
+    bool watches = poll.worthwhile() && !others.any_at_work();
+    // Whoever else wants this CPU has it.
+    while (watches && !request_waits(channel) && Clock::now() - since < poll.limit()) ::sched_yield();
+    bool interrupted = watches && Clock::now() - since > 5 * poll.limit();
+    bool got = receive(session, request);
+    if (!others.any_at_work()) poll.waited(Clock::now() - since, watches);
+    if (interrupted) poll.was_interrupted();
+    return got;
+}
+
+void process(fuse_session* session, fuse_buf& request, WorkerPool& others) {
+    WorkerPool::AtRequest busy(others);
+    fuse_session_process_buf(session, &request);
+}
+
+/// Answers requests that come over `device`, each got by next(fuse_buf&), until the mount has gone.
+template <class Receive>
+void answer_requests(fuse_session* session, int device, WorkerPool& others, const Receive& next) {
+    channel = device;
+    pool = &others;
+    Served* preloading = nullptr;
+    fuse_buf request{};
+    while (!fuse_session_exited(session)) {
+        if (preloading && !request_waits(device)) {
+            WorkerPool::AtRequest busy(others);
+            if (!preloading->preload->store_piece(session, *preloading)) preloading = nullptr;
+            continue;
+        }
+        if (!next(request)) break;
+        process(session, request, others);
+        if (!preloading) preloading = take_due_preload();
+    }
+    fuse_session_exit(session);
+    free(request.mem);
+}
+
+/// The life of a further thread.
+void work(fuse_session* session, int device, WorkerPool& others) {
+    answer_requests(session, device, others, [&](fuse_buf& request) {
+        others.rest_if_calm();
+        return receive(session, request);
+    });
+}
+
+/// What start_server hands to the thread it makes.
+struct Start {
+    std::shared_ptr<const squash::Index> index;
+    std::vector<int> layers;
+    ServerOptions options;
+    int mount_point;
+    std::promise<void> mounted;
+};
+
+/// The life of the server's main thread. Throws only before `mounted` is set.
+void serve(Start& start) {
+    std::vector<int> shared = start.layers;
+    shared.push_back(start.mount_point);
+    std::vector<Fd> layers;
+    leave_descriptor_table(shared);
+    for (int fd : shared) layers.push_back(apart(Fd(fd)));
+    Fd mount_point = std::move(layers.back());
+    layers.pop_back();
+    std::vector<squash::LayerInfo> about = start.index->layers();
+    Served served{*start.index, squash::DataReader(std::move(layers), about, start.options.cache_bytes), start.options.uid,
+                  start.options.gid, {}, start.options.preload};
+
+    Fd device = apart(open_fuse_device());
+    int first = device.get();
+    Session session = make_session(served, std::move(device));
+    attach_fuse(first, start.options.uid, start.options.gid, mount_point.get());
+    mount_point.reset();
+    std::vector<Fd> clones;
+    for (unsigned i = 1; i < server_threads(start.options.threads, usable_cpus()); ++i) clones.push_back(clone_device(first));
+    if (start.options.confine) start.options.confine();
+
+    WorkerPool others(clones.size(), [first] { return request_waits(first); },
+                      [&](WorkerPool& workers, size_t number) { work(session.get(), clones[number].get(), workers); });
+    // Where there is one CPU, to watch would keep the program from asking.
+    BusyPoll poll(usable_cpus() > 1 ? start.options.busy_poll : std::chrono::microseconds{});
+    start.mounted.set_value();
+    answer_requests(session.get(), first, others, [&](fuse_buf& request) { return receive_soon(session.get(), request, poll, others); });
+}
+
+/// Signals are the business of the program's own threads.
+class SignalsBlocked {
+  public:
+    SignalsBlocked() {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    SignalsBlocked(const SignalsBlocked&) = delete;
+    SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+  private:
+    sigset_t before_{};
+};
+
+}  // namespace
+
+unsigned server_threads(unsigned configured, unsigned cpus) {
+    return configured != 0 ? configured : std::clamp(cpus, 1U, thread_limit);
+}
+
+void try_fuse(uid_t uid, gid_t gid, int mount_point) { attach_fuse(open_fuse_device().get(), uid, gid, mount_point); }
+
+void start_server(std::shared_ptr<const squash::Index> index, const std::vector<Fd>& layers, const ServerOptions& options, int mount_point) {
+    // `layers` has the descriptors in this thread's table; the server owns its copies of them in its own.
+    auto start = std::make_shared<Start>(Start{std::move(index), {}, options, mount_point, {}});
+    for (const Fd& layer : layers) start->layers.push_back(layer.get());
+    std::future<void> mounted = start->mounted.get_future();
+    {
+        SignalsBlocked blocked;
+        std::thread([start] {
+            try {
+                serve(*start);
+            } catch (...) {
+                start->mounted.set_exception(std::current_exception());
+            }
+        }).detach();
+    }
+    mounted.get();
+}
+
+}  // namespace berth::mount

@@ -1,0 +1,181 @@
+#include "runtime/mount/rootfs/edits.hh"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/namespaces.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::mount {
+
+namespace {
+
+constexpr size_t account_file_limit = 16 << 20, loader_cache_limit = 16 << 20;
+
+/// Executes one action; the edit's place in the plan selects its source.
+class Executor {
+  public:
+    Executor(Root& root, const plan::Edit& edit, const Source& source, const EditMeans& means, FreshDirectories& fresh)
+        : root_(root), edit_(edit), source_(source), means_(means), fresh_(fresh) {}
+
+    void operator()(const plan::Mount& mount) const { attach(root_, mount, edit_.origin, source_, fresh_); }
+
+    void operator()(const plan::Unmount& wanted) const {
+        std::string what = cat(printable(wanted.target, 4096), " (", edit_.origin, ")");
+        Fd target = root_.open(wanted.target, Missing::fails);
+        if (root_.is_root(sys::stat_of(target.get(), what))) throw Error(cat("unmounting ", what, ": it is the root of the container"));
+        if (!sys::is_mount_root(target.get(), what)) throw Error(cat("unmounting ", what, ": nothing is mounted there"));
+        sys::unmount(target.get(), what);
+        root_.forget_places();
+    }
+
+    void operator()(const plan::Symlink& link) const {
+        Root::Place place = root_.place(link.path, false);
+        if (place.name.empty()) return;
+        if (place.own && ::symlinkat(link.target.c_str(), place.parent->get(), place.name.c_str()) == 0) return;
+        if (Fd existing = exists(place)) {
+            bool directory = S_ISDIR(sys::stat_of(existing.get(), printable(link.path, 4096)).st_mode);
+            if (!link.replace || !place.own || directory || sys::is_mount_root(existing.get(), link.path)) return;
+            if (::unlinkat(place.parent->get(), place.name.c_str(), 0) != 0)
+                throw SysError(cat("replacing ", printable(link.path, 4096), " (", edit_.origin, ")"));
+        }
+        Root::check_may_create(place, link.path);
+        if (::symlinkat(link.target.c_str(), place.parent->get(), place.name.c_str()) != 0)
+            throw SysError(cat("creating the link ", printable(link.path, 4096), " (", edit_.origin, ")"));
+    }
+
+    void operator()(const plan::Directory& directory) const {
+        Fd made = root_.open(directory.path, Missing::directory, Where::own, directory.mode);
+        if (!S_ISDIR(sys::stat_of(made.get(), printable(directory.path, 4096)).st_mode))
+            throw Error(
+                cat("creating the directory ", printable(directory.path, 4096), " (", edit_.origin, "): there is something else of that name"));
+    }
+
+    void operator()(const plan::AccountLine& account) const {
+        Root::Place place = root_.place(account.path, true);
+        // A file of the node that is mounted there is the node's: it stays as it is.
+        if (place.name.empty() || !place.own) return;
+        Fd existing = exists(place);
+        if (existing && sys::is_mount_root(existing.get(), account.path)) return;
+        std::string content = existing ? small_file(place, account.path, account_file_limit) : std::string(),
+                    changed = plan::with_account_line(content, account);
+        // A named container has its line from the last run, and a file that is not written cannot be half written.
+        if (changed == content) return;
+        // O_NONBLOCK: whatever the image has there, opening it does not wait.
+        Fd file = sys::open_at(place.parent->get(), place.name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, 0644);
+        sys::write_all(file.get(), changed, printable(account.path, 4096));
+    }
+
+    void operator()(const plan::DropIn& wanted) const {
+        std::string folder = wanted.path.substr(0, wanted.path.rfind('/'));
+        try {
+            root_.open(folder, Missing::fails);
+        } catch (const SysError& error) {
+            if (error.number() == ENOENT || error.number() == ENOTDIR) return;
+            throw;
+        }
+        Root::Place place = root_.place(wanted.path, false);
+        if (place.name.empty() || !place.own || exists(place)) return;
+        Fd file = sys::open_at(place.parent->get(), place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+        sys::write_all(file.get(), wanted.content, printable(wanted.path, 4096));
+    }
+
+    void operator()(const plan::LoaderLibraries& added) const {
+        if (!added.musl_path.empty()) return add_musl_folder(added);
+        if (added.libraries.empty()) return;
+        const std::string path = "/etc/ld.so.cache";
+        Root::Place place = root_.place(path, true);
+        if (place.name.empty() || !place.own) return;
+        plan::LoaderCache cache;
+        if (exists(place)) {
+            std::string bytes = small_file(place, path, loader_cache_limit);
+            // A cache that cannot be read is of no use to the loader of the image either.
+            try {
+                cache = plan::parse_loader_cache(bytes, path);
+            } catch (const Error&) {
+            }
+        }
+        plan::add_libraries(cache, added.libraries);
+        replace_file(place, path, plan::loader_cache_bytes(std::move(cache)));
+    }
+
+  private:
+    /// musl's loader looks into these folders and no others once the file is there.
+    void add_musl_folder(const plan::LoaderLibraries& added) const {
+        Root::Place place = root_.place(added.musl_path, true);
+        if (place.name.empty() || !place.own) return;
+        std::string content = exists(place) ? small_file(place, added.musl_path, account_file_limit) : "/lib\n/usr/local/lib\n/usr/lib\n";
+        for (const std::string& line : split(content, '\n'))
+            if (line == added.folder) return;
+        replace_file(place, added.musl_path, content + (content.ends_with('\n') ? "" : "\n") + added.folder + "\n");
+    }
+
+    static void replace_file(const Root::Place& place, const std::string& path, const std::string& content) {
+        ::unlinkat(place.parent->get(), place.name.c_str(), 0);
+        Fd file = sys::open_at(place.parent->get(), place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+        sys::write_all(file.get(), content, printable(path, 4096));
+    }
+
+    static Fd exists(const Root::Place& place) { return sys::open_if_exists(place.parent->get(), place.name, O_PATH | O_NOFOLLOW); }
+
+    std::string small_file(const Root::Place& place, const std::string& path, size_t limit) const {
+        if (means_.before_reading) means_.before_reading();
+        Fd file = sys::open_at(place.parent->get(), place.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+        std::string what = cat(printable(path, 4096), " of the image");
+        if (!S_ISREG(sys::stat_of(file.get(), what).st_mode)) throw Error(cat("reading ", what, ": it is no regular file"));
+        return sys::read_all(file.get(), limit, what);
+    }
+
+    Root& root_;
+    const plan::Edit& edit_;
+    const Source& source_;
+    const EditMeans& means_;
+    FreshDirectories& fresh_;
+};
+
+}  // namespace
+
+void apply_edits(Root& root, const std::vector<plan::Edit>& edits, const std::vector<Source>& sources, const EditMeans& means) {
+    FreshDirectories fresh(means.memory);
+    for (size_t i = 0; i < edits.size(); ++i)
+        if (!means.done.contains(i)) std::visit(Executor(root, edits[i], sources[i], means, fresh), edits[i].action);
+}
+
+namespace {
+
+[[noreturn]] void refuse_workdir(const std::string& doing, int number) {
+    if (number == ENOENT) throw Error(cat(doing, ": ", reason(number), " in the container"), exit_not_found);
+    throw Error(cat(doing, ": ", reason(number), number == ELOOP ? " (links of /proc are not followed)" : ""), exit_not_executable);
+}
+
+/// Makes a directory that the image names, unless it would be on the node.
+Fd make_workdir(const Root& root, const std::string& path, const std::string& doing) {
+    try {
+        return root.open(path, Missing::directory);
+    } catch (const SysError&) {
+        throw;
+    } catch (const Error&) {
+        throw Error(cat(doing, ": it is missing in the directory of the node that is mounted there; make it, or use --container-workdir"),
+                    exit_not_found);
+    }
+}
+
+}  // namespace
+
+void prepare_workdir(const Root& root, const std::string& path, bool required) {
+    std::string doing = cat("entering the working directory ", required ? "of --container-workdir " : "of the image ", printable(path, 4096));
+    Fd directory;
+    try {
+        directory = required ? root.open(path, Missing::fails) : make_workdir(root, path, doing);
+    } catch (const SysError& error) {
+        refuse_workdir(doing, error.number());
+    }
+    if (!S_ISDIR(sys::stat_of(directory.get(), doing).st_mode)) throw Error(cat(doing, ": it is not a directory"), exit_not_executable);
+}
+
+}  // namespace berth::mount

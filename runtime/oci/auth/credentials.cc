@@ -1,0 +1,174 @@
+#include "runtime/oci/auth/credentials.hh"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/oci/auth/base64.hh"
+#include "runtime/oci/json_strict.hh"
+
+namespace berth::oci {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::string_view docker_hub = "registry-1.docker.io";
+
+/// A key without scheme: HOST[:PORT][/PATH].
+std::string_view without_scheme(std::string_view key) {
+    for (std::string_view scheme : {"https://", "http://"})
+        if (lower(key.substr(0, scheme.size())) == scheme) return key.substr(scheme.size());
+    return key;
+}
+
+/// The repository prefix of a key; "/v1/" and "/v2/" are an API's address and no repository.
+std::string path_of(std::string_view key) {
+    key = without_scheme(key);
+    size_t slash = key.find('/');
+    std::string_view path = slash == key.npos ? "" : key.substr(slash + 1);
+    while (path.ends_with('/')) path.remove_suffix(1);
+    return path == "v1" || path == "v2" ? std::string() : std::string(path);
+}
+
+/// The library's and our own words may quote the file, so that none of them leaves here.
+template <typename Read>
+auto without_quotes(const std::string& what, const Read& read) {
+    try {
+        return read();
+    } catch (const std::exception&) {
+        throw Error(cat("reading the logins in ", printable(what, 4096), ": it is not the JSON that docker and podman write; mend it or move it away"));
+    }
+}
+
+Credentials credentials_of(const json& entry, const std::string& file) {
+    if (!entry.is_object()) throw Error("no object");
+    auto text = [&](const char* name) { return string_member(entry, name, file).value_or(""); };
+    Credentials out{text("username"), text("password"), text("identitytoken"), text("registrytoken"), file};
+    std::string packed = text("auth");
+    if (packed.empty()) return out;
+    std::string pair = decode_base64(packed).value();
+    size_t colon = pair.find(':');
+    if (colon == pair.npos) throw Error("no colon");
+    out.user = pair.substr(0, colon);
+    out.password = pair.substr(colon + 1);
+    // docker pads with NULs.
+    while (out.password.ends_with('\0')) out.password.pop_back();
+    return out;
+}
+
+std::string variable_free(const std::string& value) {
+    bool variable = value.starts_with("$") && value != "$oauthtoken" && value.size() > 1;
+    return variable || value.starts_with('`') ? "" : value;
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+    std::vector<std::string> out;
+    for (const std::string& line : split(text, '\n')) {
+        if (trimmed(line).starts_with('#')) continue;
+        std::string blanks = line;
+        std::replace_if(blanks.begin(), blanks.end(), [](char c) { return c == '\t' || c == '\r'; }, ' ');
+        for (std::string& word : split(blanks, ' '))
+            if (!word.empty()) out.push_back(std::move(word));
+    }
+    return out;
+}
+
+/// `repository` lies below `path`, compared by whole components.
+bool leads_to(const std::string& path, const std::string& repository) {
+    return path.empty() || repository == path || repository.starts_with(path + "/");
+}
+
+}  // namespace
+
+std::string registry_host(std::string_view key) {
+    key = without_scheme(trimmed(key));
+    std::string host = lower(key.substr(0, key.find('/')));
+    for (std::string_view name : {"docker.io", "index.docker.io", "registry.hub.docker.com"})
+        if (host == name) return std::string(docker_hub);
+    return host;
+}
+
+std::string docker_key(const std::string& host) { return host == docker_hub ? "https://index.docker.io/v1/" : host; }
+
+LoginFile parse_login_file(std::string_view text, const std::string& file) {
+    return without_quotes(file, [&] {
+        json document = parse_json(text, file);
+        if (!document.is_object()) throw Error("no object");
+        LoginFile out;
+        if (const json* auths = object_member(document, "auths", file))
+            for (const auto& [key, entry] : auths->items()) {
+                Credentials found = credentials_of(entry, file);
+                if (!found.empty()) out.logins.push_back({registry_host(key), path_of(key), std::move(found)});
+            }
+        if (const json* helpers = object_member(document, "credHelpers", file))
+            for (const auto& [key, name] : helpers->items()) out.helpers[registry_host(key)] = name.get<std::string>();
+        out.store = string_member(document, "credsStore", file).value_or("");
+        return out;
+    });
+}
+
+std::vector<Login> parse_netrc(std::string_view text, const std::string& file, std::vector<std::string>& unusable) {
+    std::vector<Login> entries;
+    std::vector<std::string> words = words_of(text);
+    bool in_machine = false;
+    for (size_t i = 0; i < words.size(); ++i) {
+        // An entry for every host would send a login to whoever asks.
+        if (words[i] == "default") in_machine = false;
+        bool last = i + 1 == words.size();
+        if (words[i] == "machine" && !last) {
+            std::string host = registry_host(words[++i]);
+            if (host == "auth.docker.io") host = docker_hub;
+            if (host == "authn.nvidia.com") host = "nvcr.io";
+            entries.push_back({host, "", {}});
+            entries.back().credentials.source = file;
+            in_machine = true;
+        } else if (words[i] == "login" && !last && in_machine) {
+            entries.back().credentials.user = variable_free(words[++i]);
+        } else if (words[i] == "password" && !last && in_machine) {
+            entries.back().credentials.password = variable_free(words[++i]);
+        }
+    }
+    std::vector<Login> out;
+    for (Login& entry : entries)
+        if (entry.credentials.user.empty() || entry.credentials.password.empty())
+            unusable.push_back(entry.host);
+        else
+            out.push_back(std::move(entry));
+    return out;
+}
+
+const Login* choose_login(const std::vector<Login>& logins, const std::string& host, const std::string& repository, const std::string& user) {
+    const Login* best = nullptr;
+    for (const Login& login : logins) {
+        if (login.host != host || !leads_to(login.path, repository)) continue;
+        if (!user.empty() && login.credentials.user != user) continue;
+        if (best == nullptr || login.path.size() > best->path.size()) best = &login;
+    }
+    return best;
+}
+
+bool is_helper_name(std::string_view name) {
+    bool plain = std::all_of(name.begin(), name.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+    });
+    return plain && !name.empty() && name.size() < 64;
+}
+
+Credentials parse_helper_answer(std::string_view answer, const std::string& program) {
+    return without_quotes(program, [&] {
+        json document = parse_json(answer, program);
+        Credentials out;
+        out.user = string_member(document, "Username", program).value_or("");
+        std::string secret = string_member(document, "Secret", program).value_or("");
+        // By docker's protocol this name says that the secret is an identity token.
+        bool token = out.user == "<token>";
+        if (token) out.user.clear();
+        (token ? out.identity_token : out.password) = std::move(secret);
+        out.source = program;
+        return out;
+    });
+}
+
+}  // namespace berth::oci

@@ -1,0 +1,59 @@
+#include "runtime/oci/digest.hh"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::oci {
+
+namespace {
+
+void check(int result) {
+    if (result != 1) throw Error("computing a SHA-256 digest: OpenSSL failed; check its configuration (openssl dgst -sha256)");
+}
+
+EVP_MD_CTX* evp(void* context) {
+    return static_cast<EVP_MD_CTX*>(context);
+}
+
+}  // namespace
+
+void Sha256::Free::operator()(void* context) const {
+    EVP_MD_CTX_free(evp(context));
+}
+
+Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
+    check(context_ && EVP_DigestInit_ex(evp(context_.get()), EVP_sha256(), nullptr));
+}
+Sha256::~Sha256() = default;
+Sha256::Sha256(Sha256&&) noexcept = default;
+Sha256& Sha256::operator=(Sha256&&) noexcept = default;
+
+void Sha256::update(const void* data, size_t size) {
+    check(EVP_DigestUpdate(evp(context_.get()), data, size));
+}
+
+std::string Sha256::finish() {
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    check(EVP_DigestFinal_ex(evp(context_.get()), hash, &length));
+    return "sha256:" + hex_text(hash, length);
+}
+
+std::string sha256_of(std::string_view data) {
+    Sha256 hash;
+    hash.update(data.data(), data.size());
+    return hash.finish();
+}
+
+std::string hmac_sha256(std::string_view key, std::string_view data) {
+    unsigned char code[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    check(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(data.data()), data.size(), code, &length) !=
+          nullptr);
+    return hex_text(code, length);
+}
+
+}  // namespace berth::oci

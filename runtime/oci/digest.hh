@@ -1,0 +1,35 @@
+// SHA-256 of a stream, in the form that manifests use.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace berth::oci {
+
+/// Hash of the bytes given so far. Throws Error when OpenSSL fails (no SHA-256 in a FIPS set-up gone wrong, no memory).
+class Sha256 {
+  public:
+    Sha256();
+    ~Sha256();
+    Sha256(Sha256&&) noexcept;
+    Sha256& operator=(Sha256&&) noexcept;
+
+    void update(const void* data, size_t size);
+    /// "sha256:" and 64 lowercase hex digits. Ends the stream: nothing may be added afterwards.
+    std::string finish();
+
+  private:
+    struct Free {
+        void operator()(void* context) const;
+    };
+    std::unique_ptr<void, Free> context_;
+};
+
+/// The digest of `data`.
+std::string sha256_of(std::string_view data);
+
+/// HMAC (RFC 2104) with SHA-256, as 64 lowercase hex digits. Throws as Sha256 does.
+std::string hmac_sha256(std::string_view key, std::string_view data);
+
+}  // namespace berth::oci

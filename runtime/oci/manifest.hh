@@ -1,0 +1,73 @@
+// Image manifests, image indexes and image configs of the OCI image specification and Docker's v2 schema 2. Pure: text in, values out.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "runtime/plan/image_config.hh"
+
+namespace berth::oci {
+
+inline constexpr uint64_t document_limit = 4 << 20;  ///< bytes of a manifest, index or config
+inline constexpr size_t layer_limit = 1024;
+inline constexpr unsigned nesting_limit = 4;  ///< indexes above a manifest
+
+/// Value of the Accept header: every type that parse_manifest understands.
+extern const char* const accepted_manifests;
+
+struct Platform {
+    std::string os;
+    std::string architecture;
+    std::string variant;
+
+    /// "linux/arm64/v8"
+    std::string text() const;
+};
+
+/// A reference to a blob or document. `digest` has passed plan::is_digest.
+struct Descriptor {
+    std::string media_type;
+    std::string digest;
+    uint64_t size = 0;
+    std::optional<std::string> data;  ///< the content itself, decoded but not verified
+};
+
+struct Manifest {
+    Descriptor config;
+    std::vector<Descriptor> layers;  ///< the base first
+};
+
+struct ManifestList {
+    struct Entry {
+        Descriptor descriptor;
+        std::optional<Platform> platform;
+    };
+    std::vector<Entry> entries;  ///< those of a type that can lead to an image
+};
+
+/// `content_type` is the Content-Type or descriptor type it came with; "" or a generic type says nothing. Throws Error naming `what` for
+/// anything the specifications or our limits forbid, with schema 1 and artifacts that are no images named as such.
+std::variant<Manifest, ManifestList> parse_manifest(std::string_view text, std::string_view content_type, const std::string& what);
+
+/// What this machine runs: variants from the poorest to the richest, and "" for none.
+struct Machine {
+    std::string architecture;
+    std::vector<std::string> variants;
+};
+Machine this_machine();
+
+/// The first entry for linux on `machine`, else the first that names no platform. Throws Error that lists what there is.
+const Descriptor& choose_platform(const ManifestList& list, const Machine& machine, const std::string& what);
+
+struct ImageDescription {
+    plan::ImageConfig config;
+    std::vector<std::string> diff_ids;  ///< one a layer, the base first; each has passed plan::is_digest
+};
+
+/// Reads an image config. Throws Error naming `what` when it is not for linux, or rootfs does not list `layer_count` layers.
+ImageDescription parse_config(std::string_view text, size_t layer_count, const std::string& what);
+
+}  // namespace berth::oci

@@ -1,0 +1,50 @@
+#include <algorithm>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/oci/manifest.hh"
+#include "runtime/plan/platform.hh"
+
+namespace berth::oci {
+
+namespace {
+
+bool fits(const Platform& platform, const Machine& machine) {
+    bool variant = platform.variant.empty() || std::find(machine.variants.begin(), machine.variants.end(), platform.variant) != machine.variants.end();
+    return platform.os == "linux" && platform.architecture == machine.architecture && variant;
+}
+
+/// Those a person could choose from: attestations and the like say "unknown".
+std::string choices(const ManifestList& list) {
+    std::string out;
+    for (const ManifestList::Entry& entry : list.entries) {
+        if (!entry.platform || entry.platform->os == "unknown" || out.size() > 400) continue;
+        out += cat(out.empty() ? "" : ", ", printable(entry.platform->text(), 64));
+    }
+    return out.empty() ? "none" : out;
+}
+
+}  // namespace
+
+std::string Platform::text() const { return cat(os, "/", architecture, variant.empty() ? "" : "/", variant); }
+
+Machine this_machine() {
+    Machine out{std::string(plan::machine_architecture), {std::string(plan::machine_variant)}};
+#if defined(__x86_64__)
+    // Levels of the x86-64 psABI by the features that came last to each: clang 14 knows no levels by name.
+    if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt")) out.variants.push_back("v2");
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma")) out.variants.push_back("v3");
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) out.variants.push_back("v4");
+#endif
+    return out;
+}
+
+const Descriptor& choose_platform(const ManifestList& list, const Machine& machine, const std::string& what) {
+    for (const ManifestList::Entry& entry : list.entries)
+        if (entry.platform && fits(*entry.platform, machine)) return entry.descriptor;
+    for (const ManifestList::Entry& entry : list.entries)
+        if (!entry.platform) return entry.descriptor;
+    throw Error(cat(what, ": no image for linux/", machine.architecture, " in it; there are: ", choices(list)));
+}
+
+}  // namespace berth::oci

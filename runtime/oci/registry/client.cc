@@ -1,0 +1,221 @@
+#include "runtime/oci/registry/client.hh"
+
+#include <random>
+#include <thread>
+
+#include "runtime/base/text.hh"
+#include "runtime/oci/auth/base64.hh"
+#include "runtime/oci/registry/error.hh"
+
+namespace berth::oci {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int redirect_limit = 5;
+constexpr size_t token_answer_limit = 64 << 10;
+/// So much of a body makes a broken transfer one that gets further.
+constexpr uint64_t progress_bytes = 1 << 20;
+/// Somebody may wonder about a wait that is longer.
+constexpr milliseconds noticed_delay{1000};
+
+bool is_redirect(long status) { return status == 301 || status == 302 || status == 303 || status == 307 || status == 308; }
+
+double jitter() {
+    thread_local std::minstd_rand random{std::random_device{}()};
+    return std::uniform_real_distribution<>(0, 1)(random);
+}
+
+std::string basic(const Credentials& login) { return "Basic " + encode_base64(cat(login.user, ":", login.password)); }
+
+}  // namespace
+
+RegistryClient::RegistryClient(const plan::Reference& reference, const std::string& host, const RegistryOptions& options, std::shared_ptr<Session> session)
+    : reference_(reference),
+      host_(host),
+      options_(options),
+      session_(std::move(session)),
+      http_(options.limits, options.stop),
+      origin_(origin_of(cat("https://", host))) {
+    bool plain = options.plain_http.contains(host) || origin_.is_loopback();
+    // A certificate of its own says that loopback has TLS.
+    if (options.ca.contains(host) && !options.plain_http.contains(host)) plain = false;
+    std::string url = cat(plain ? "http" : "https", "://", host);
+    origin_ = origin_of(url);
+    base_ = cat(url, "/v2/", reference.name, reference.name.empty() ? "" : "/");
+}
+
+bool RegistryClient::plain_allowed(const Origin& target) const {
+    return target.is_loopback() || options_.plain_http.contains(target.authority()) || options_.plain_http.contains(cat(target.host, ":", target.port));
+}
+
+/// One request, with the object named in what can go wrong.
+HttpAnswer RegistryClient::exchange(HttpRequest& request, const Ask& ask) {
+    Origin target = origin_of(request.url);
+    auto ca = options_.ca.find(target.authority());
+    if (ca == options_.ca.end()) ca = options_.ca.find(host_);
+    if (ca != options_.ca.end()) request.ca = ca->second;
+    request.proxy = options_.proxy;
+    request.no_proxy = options_.no_proxy;
+    try {
+        HttpAnswer answer = http_.exchange(request, ask.limit, ask.sink);
+        session_->answered = true;
+        return answer;
+    } catch (const NotConnected& problem) {
+        // A user who mistyped a name, or whose registry is down, is told at once.
+        throw Unreachable(cat(ask.what, ": no answer from ", target.authority(), ": ", problem.what()), !session_->answered);
+    } catch (const Unreachable& problem) {
+        throw Unreachable(cat(ask.what, ": no complete answer from ", target.authority(), ": ", problem.what()), problem.lasting());
+    } catch (const TooLarge& problem) {
+        throw Error(cat(ask.what, ": ", problem.what(), "; refused"));
+    }
+}
+
+std::string RegistryClient::next_hop(const std::string& url, const std::string& location, const std::string& what) const {
+    try {
+        std::string target = resolved(url, location);
+        Origin from = origin_of(url);
+        Origin to = origin_of(target);
+        bool plain = to.scheme == "http";
+        if (plain && (from.scheme == "https" || !plain_allowed(to))) throw Error(cat("redirected to ", printable(target), ", which is not encrypted"));
+        if (to.is_link_local()) throw Error(cat("redirected to the link-local address ", to.host));
+        return target;
+    } catch (const Error& problem) {
+        throw Error(cat(what, ": ", problem.what(), "; refused"));
+    }
+}
+
+HttpAnswer RegistryClient::follow(HttpRequest request, const Ask& ask, Origin& last, std::string& authorization) {
+    std::vector<std::string> headers = request.headers;
+    authorization = session_->get();
+    for (int hop = 0;; ++hop) {
+        last = origin_of(request.url);
+        request.headers = headers;
+        // The login is the registry's business alone, be the other host an honest one.
+        if (last == origin_ && !authorization.empty()) request.headers.push_back("Authorization: " + authorization);
+        HttpAnswer answer = exchange(request, ask);
+        if (!is_redirect(answer.status)) return answer;
+        if (hop == redirect_limit) throw Error(cat(ask.what, ": redirected more than ", redirect_limit, " times; refused"));
+        request.url = next_hop(request.url, answer.header("location"), ask.what);
+    }
+}
+
+Credentials RegistryClient::login() {
+    std::lock_guard lock(session_->mutex);
+    if (!session_->search) {
+        session_->search = options_.credentials ? options_.credentials(host_) : CredentialSearch{};
+        for (const std::string& warning : session_->search->warnings)
+            if (options_.notice) options_.notice(warning);
+    }
+    return session_->search->found;
+}
+
+std::string RegistryClient::login_explanation() {
+    login();
+    std::lock_guard lock(session_->mutex);
+    return options_.credentials ? session_->search->explanation(host_) : "";
+}
+
+std::string RegistryClient::bearer_token(const Challenge& challenge, const Credentials& login, const Ask& ask) {
+    if (!login.registry_token.empty()) return login.registry_token;
+    HttpRequest request;
+    std::string scope = reference_.name.empty() ? "" : cat("repository:", reference_.name, ":pull");
+    try {
+        request.url = token_url(challenge, origin_, scope, [&](const Origin& realm) { return plain_allowed(realm); });
+    } catch (const Error& problem) {
+        throw Error(cat(ask.what, ": ", problem.what()));
+    }
+    if (!login.identity_token.empty()) {
+        request.form = refresh_form(request.url, login.identity_token);
+        request.url = request.url.substr(0, request.url.find('?'));
+    } else if (!login.empty()) {
+        request.headers.push_back("Authorization: " + basic(login));
+    }
+    HttpAnswer reply = exchange(request, {"", ask.what, false, "", token_answer_limit, {}, nullptr});
+    std::string server = cat("token server ", origin_of(request.url).authority());
+    if (reply.status != 200) refuse(reply, ask.what, server, login_explanation());
+    try {
+        return parse_token(reply.body);
+    } catch (const Error& problem) {
+        throw Error(cat(ask.what, ": ", problem.what()));
+    }
+}
+
+bool RegistryClient::answer_challenge(const Challenge& challenge, const Ask& ask) {
+    if (challenge.scheme == "bearer") {
+        session_->set("Bearer " + bearer_token(challenge, login(), ask));
+        return true;
+    }
+    if (challenge.scheme != "basic") return false;
+    Credentials known = login();
+    if (known.user.empty() && known.password.empty()) return false;
+    session_->set(basic(known));
+    return true;
+}
+
+/// Makes the session fit for the challenge of a 401; false when it asks for something else. `refused` is what the request was authorized by.
+bool RegistryClient::authenticate(const HttpAnswer& answer, const std::string& refused, const Ask& ask) {
+    std::lock_guard lock(session_->refresh);
+    // Another connection has been here meanwhile.
+    if (session_->get() != refused) return true;
+    for (const Challenge& challenge : parse_challenges(answer.header("www-authenticate")))
+        if (answer_challenge(challenge, ask)) return true;
+    return false;
+}
+
+HttpAnswer RegistryClient::get_once(const Ask& ask, bool by_range) {
+    HttpRequest request;
+    request.url = base_ + ask.path;
+    request.head = ask.head;
+    request.from = ask.received != nullptr ? *ask.received : 0;
+    request.by_range = by_range;
+    if (!ask.accept.empty()) request.headers.push_back("Accept: " + ask.accept);
+    Origin last;
+    std::string authorization;
+    HttpAnswer answer = follow(request, ask, last, authorization);
+    // Once: a registry that is not content with the token it asked for will not be with the next one.
+    if (answer.status == 401 && last == origin_ && authenticate(answer, authorization, ask)) answer = follow(request, ask, last, authorization);
+    return answer;
+}
+
+void RegistryClient::pause(milliseconds time) const {
+    auto end = std::chrono::steady_clock::now() + time;
+    while (std::chrono::steady_clock::now() < end) {
+        if (options_.stop != nullptr && options_.stop->load()) throw Error("stopped");
+        std::this_thread::sleep_for(std::min(time, milliseconds(50)));
+    }
+}
+
+HttpAnswer RegistryClient::get(const Ask& ask, const RetryRules& rules) {
+    unsigned retry = 0;
+    milliseconds waited{0};
+    uint64_t reached = 0;
+    for (bool by_range = true;;) {
+        uint64_t start = ask.received != nullptr ? *ask.received : 0;
+        try {
+            HttpAnswer answer = get_once(ask, by_range);
+            if (is_passing(answer.status)) refuse_answer(answer, ask.what);
+            bool other_range = start > 0 && by_range && (answer.status == 416 || (answer.status == 206 && *ask.received == start));
+            if (!other_range) return answer;
+            by_range = false;
+        } catch (const Unreachable& problem) {
+            if (ask.received != nullptr && *ask.received >= reached + progress_bytes) {
+                retry = 0;
+                reached = *ask.received;
+            }
+            auto delay = problem.lasting() ? std::nullopt : retry_delay(rules, retry++, waited, jitter(), problem.after());
+            if (!delay) throw;
+            waited += *delay;
+            if (*delay >= noticed_delay && options_.retrying) options_.retrying(*delay, problem.what());
+            pause(*delay);
+        }
+    }
+}
+
+void RegistryClient::refuse_answer(const HttpAnswer& answer, const std::string& what) {
+    bool access = answer.status == 401 || answer.status == 403;
+    refuse(answer, what, server(), access ? login_explanation() : "");
+}
+
+}  // namespace berth::oci

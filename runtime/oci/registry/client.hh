@@ -1,0 +1,79 @@
+// One host of a repository: its requests with redirects, logins and retries. The registry itself is one, each mirror of it another.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "runtime/oci/auth/auth.hh"
+#include "runtime/oci/registry/registry.hh"
+
+namespace berth::oci {
+
+/// What all connections to one host share: how they are authorized.
+struct Session {
+    std::mutex mutex;           ///< of what follows
+    std::string authorization;  ///< value of the header; empty: anonymous
+    std::optional<CredentialSearch> search;
+    std::mutex refresh;         ///< held by the one that asks for a token
+    std::atomic<bool> given_up = false;  ///< a mirror that did not answer
+    std::atomic<bool> answered = false;  ///< somebody was there, so that a connection refused later may pass
+
+    std::string get() {
+        std::lock_guard lock(mutex);
+        return authorization;
+    }
+    void set(std::string value) {
+        std::lock_guard lock(mutex);
+        authorization = std::move(value);
+    }
+};
+
+/// One thread at a time.
+class RegistryClient {
+  public:
+    /// A GET or HEAD below /v2/NAME/.
+    struct Ask {
+        std::string path;
+        std::string what;  ///< in front of an error
+        bool head = false;
+        std::string accept;
+        size_t limit = 0;  ///< bytes of a body without a sink
+        Sink sink;
+        const uint64_t* received = nullptr;  ///< bytes the sink has had, where a retry goes on
+    };
+
+    RegistryClient(const plan::Reference& reference, const std::string& host, const RegistryOptions& options, std::shared_ptr<Session> session);
+
+    /// The answer, of whatever status but those that pass: they are retried by `rules`, and so is a broken transfer. Throws Unreachable in the end.
+    HttpAnswer get(const Ask& ask, const RetryRules& rules);
+    /// Throws what an answer other than 200 means.
+    [[noreturn]] void refuse_answer(const HttpAnswer& answer, const std::string& what);
+
+    const std::shared_ptr<Session>& session() const { return session_; }
+    const std::string& host() const { return host_; }
+
+  private:
+    std::string server() const { return "registry " + origin_.authority(); }
+    bool plain_allowed(const Origin& target) const;
+    HttpAnswer get_once(const Ask& ask, bool by_range);
+    HttpAnswer follow(HttpRequest request, const Ask& ask, Origin& last, std::string& authorization);
+    HttpAnswer exchange(HttpRequest& request, const Ask& ask);
+    std::string next_hop(const std::string& url, const std::string& location, const std::string& what) const;
+    bool authenticate(const HttpAnswer& answer, const std::string& refused, const Ask& ask);
+    bool answer_challenge(const Challenge& challenge, const Ask& ask);
+    std::string bearer_token(const Challenge& challenge, const Credentials& login, const Ask& ask);
+    Credentials login();
+    std::string login_explanation();
+    void pause(std::chrono::milliseconds time) const;
+
+    const plan::Reference& reference_;
+    std::string host_;
+    const RegistryOptions& options_;
+    std::shared_ptr<Session> session_;
+    Http http_;
+    Origin origin_;
+    std::string base_;  ///< ".../v2/<name>/"
+};
+
+}  // namespace berth::oci

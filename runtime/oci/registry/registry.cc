@@ -1,0 +1,173 @@
+#include "runtime/oci/registry/registry.hh"
+
+#include "runtime/base/text.hh"
+#include "runtime/oci/digest.hh"
+#include "runtime/oci/registry/client.hh"
+
+namespace berth::oci {
+
+namespace {
+
+/// A mirror that does not answer must not cost more than the registry itself.
+constexpr unsigned mirror_retries = 1;
+
+RetryRules with_retries(RetryRules rules, unsigned retries) {
+    rules.retries = std::min(rules.retries, retries);
+    return rules;
+}
+
+}  // namespace
+
+struct Registry::Impl {
+    plan::Reference reference;
+    RegistryOptions options;
+    std::vector<std::unique_ptr<RegistryClient>> hosts;  ///< the mirrors, then the registry
+    std::set<RegistryClient*> senders;                   ///< of the last blob
+
+    Impl(const plan::Reference& ref, RegistryOptions opts) : reference(ref), options(std::move(opts)) {
+        for (const std::string& mirror : options.mirrors) add(mirror, std::make_shared<Session>());
+        add(reference.registry, std::make_shared<Session>());
+    }
+    Impl(const Impl& other) : reference(other.reference), options(other.options) {
+        for (size_t i = 0; i < other.hosts.size(); ++i) add(i < options.mirrors.size() ? options.mirrors[i] : reference.registry, other.hosts[i]->session());
+    }
+    void add(const std::string& host, std::shared_ptr<Session> session) {
+        hosts.push_back(std::make_unique<RegistryClient>(reference, host, options, std::move(session)));
+    }
+
+    std::string what() const { return cat("image ", printable(reference.text(), 1024)); }
+    template <typename Operation>
+    auto at_first(const Operation& operation, const bool& final = false, unsigned retries = UINT_MAX);
+    bool pass_over(RegistryClient& mirror, const Error& problem, bool unreachable) const;
+    void stream_from(RegistryClient& host, const RetryRules& rules, const Descriptor& blob, const Sink& sink, const uint64_t& received) const;
+};
+
+/// Does it at the first host that can; what the registry itself says is the last word. `final` is looked at after a failure: true, it stays one.
+template <typename Operation>
+auto Registry::Impl::at_first(const Operation& operation, const bool& final, unsigned retries) {
+    for (auto& host : hosts) {
+        if (host == hosts.back()) break;
+        if (host->session()->given_up) continue;
+        try {
+            return operation(*host, with_retries(options.retry, std::min(retries, mirror_retries)));
+        } catch (const Unreachable& problem) {
+            if (final || !pass_over(*host, problem, true)) throw;
+        } catch (const Error& problem) {
+            if (final || !pass_over(*host, problem, false)) throw;
+        }
+    }
+    return operation(*hosts.back(), with_retries(options.retry, retries));
+}
+
+bool Registry::Impl::pass_over(RegistryClient& mirror, const Error& problem, bool unreachable) const {
+    if (options.stop != nullptr && options.stop->load()) return false;
+    if (unreachable) mirror.session()->given_up = true;
+    if (options.notice) options.notice(cat("mirror ", mirror.host(), " passed over: ", problem.what()));
+    return true;
+}
+
+Registry::Registry(const plan::Reference& reference, RegistryOptions options) : impl_(std::make_unique<Impl>(reference, std::move(options))) {}
+Registry::Registry(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Registry::Registry(Registry&&) noexcept = default;
+Registry::~Registry() = default;
+
+Registry Registry::sibling() const { return Registry(std::make_unique<Impl>(*impl_)); }
+
+std::optional<Resolution> Registry::head_manifest(const std::string& tag_or_digest) {
+    auto head = [&](RegistryClient& host, const RetryRules& rules) -> std::optional<Resolution> {
+        HttpAnswer answer = host.get({"manifests/" + tag_or_digest, impl_->what(), true, accepted_manifests, 0, {}, nullptr}, rules);
+        // Some registries and proxies know GET alone.
+        if (answer.status == 405 || answer.status == 501) return std::nullopt;
+        if (answer.status != 200) host.refuse_answer(answer, impl_->what());
+        std::string digest = answer.header("docker-content-digest");
+        if (digest.empty()) return std::nullopt;
+        if (!plan::is_digest(digest)) throw Error(cat(impl_->what(), ": the registry names it by \"", printable(digest), "\", which is no sha256 digest"));
+        return Resolution{digest, answer.header("etag")};
+    };
+    return impl_->at_first(head, false, impl_->options.head_retries);
+}
+
+Document Registry::get_manifest(const std::string& tag_or_digest) {
+    return impl_->at_first([&](RegistryClient& host, const RetryRules& rules) {
+        HttpAnswer answer = host.get({"manifests/" + tag_or_digest, impl_->what(), false, accepted_manifests, document_limit, {}, nullptr}, rules);
+        if (answer.status != 200) host.refuse_answer(answer, impl_->what());
+        std::string digest = sha256_of(answer.body);
+        std::string told = answer.header("docker-content-digest");
+        std::string wanted = plan::is_digest(tag_or_digest) ? tag_or_digest : told;
+        for (const std::string& other : {told, wanted})
+            if (!other.empty() && other != digest)
+                throw Error(cat(impl_->what(), ": the registry sent a manifest with the digest ", digest, " instead of ", printable(other), "; refused"));
+        return Document{std::move(answer.body), answer.header("content-type"), digest, answer.header("etag")};
+    });
+}
+
+void Registry::Impl::stream_from(RegistryClient& host, const RetryRules& rules, const Descriptor& blob, const Sink& sink, const uint64_t& received) const {
+    // A transfer can break after its last byte.
+    if (received == blob.size && blob.size > 0) return;
+    std::string object = cat(what(), ", blob ", blob.digest);
+    uint64_t before = 0;
+    HttpAnswer answer;
+    do {
+        before = received;
+        answer = host.get({"blobs/" + blob.digest, object, false, "", 0, sink, &received}, rules);
+        // A part may be sent that is shorter than what was asked for.
+    } while (answer.status == 206 && received < blob.size && received > before);
+    if (answer.status != 200 && answer.status != 206) host.refuse_answer(answer, object);
+    if (received != blob.size) throw Error(cat(what(), ": the registry sent ", received, " bytes of ", blob.digest, " instead of ", blob.size, "; refused"));
+}
+
+void Registry::stream_blob(const Descriptor& blob, const Sink& sink) {
+    uint64_t received = 0;
+    bool sink_failed = false;
+    RegistryClient* sender = nullptr;
+    impl_->senders.clear();
+    auto take = [&](const void* data, size_t size) {
+        impl_->senders.insert(sender);
+        sink_failed = true;
+        if (size > blob.size - received)
+            throw Error(cat(impl_->what(), ": the registry sent ", received + size, " or more bytes of ", blob.digest, " instead of ", blob.size, "; refused"));
+        sink(data, size);
+        received += size;
+        sink_failed = false;
+    };
+    auto stream = [&](RegistryClient& host, const RetryRules& rules) {
+        sender = &host;
+        impl_->stream_from(host, rules, blob, take, received);
+    };
+    impl_->at_first(stream, sink_failed);
+}
+
+std::string Registry::pass_over_senders() {
+    std::string names;
+    for (RegistryClient* sender : impl_->senders) {
+        if (sender == impl_->hosts.back().get()) continue;
+        sender->session()->given_up = true;
+        names += cat(names.empty() ? "" : ", ", sender->host());
+    }
+    return names;
+}
+
+std::string Registry::get_blob(const Descriptor& blob) {
+    for (;;) {
+        std::string bytes = blob.data.value_or("");
+        if (!blob.data) stream_blob(blob, [&](const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); });
+        std::string digest = sha256_of(bytes);
+        if (digest == blob.digest) return bytes;
+        std::string mirrors = blob.data ? "" : pass_over_senders();
+        std::string line = cat(impl_->what(), ": the blob ", blob.digest, " has the digest ", digest);
+        if (mirrors.empty()) throw Error(line + "; refused");
+        if (impl_->options.notice) impl_->options.notice(cat("mirror ", mirrors, " passed over: ", line));
+    }
+}
+
+void check_login(const std::string& host, RegistryOptions options, const Credentials& credentials) {
+    plan::Reference nothing;
+    nothing.registry = host;
+    options.credentials = [&](const std::string&) { return CredentialSearch{credentials, {}, {}}; };
+    RegistryClient client(nothing, host, options, std::make_shared<Session>());
+    std::string what = cat("login to ", printable(host));
+    HttpAnswer answer = client.get({"", what, false, "", 64 << 10, {}, nullptr}, options.retry);
+    if (answer.status != 200) client.refuse_answer(answer, what);
+}
+
+}  // namespace berth::oci

@@ -1,0 +1,85 @@
+// Client of one repository in a registry, by the OCI distribution specification: manifests by HEAD and GET, blobs by GET.
+#pragma once
+#include <climits>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/oci/auth/credentials_search.hh"
+#include "runtime/oci/manifest.hh"
+#include "runtime/oci/registry/http.hh"
+#include "runtime/oci/registry/retry.hh"
+#include "runtime/request/reference.hh"
+
+namespace berth::oci {
+
+struct RegistryOptions {
+    std::set<std::string> plain_http;       ///< "host" or "host:port" that may be spoken to without TLS; loopback always may
+    std::map<std::string, std::string> ca;  ///< "host[:port]" -> PEM file of trusted roots, for it and what it leads to; else the system's
+    std::vector<std::string> mirrors;       ///< "host[:port]", asked for everything before the registry itself, with the same names
+    std::string proxy;                      ///< see HttpRequest
+    std::string no_proxy;
+    /// Looks the login for a host up; called at most once a host, when it asks for one. None: every access is anonymous.
+    std::function<CredentialSearch(const std::string& host)> credentials;
+    /// Takes a line about a mirror that is passed over, or a login file that others can read; from any thread.
+    std::function<void(const std::string&)> notice;
+    /// Told of a wait of a second or more before a request is tried again, and why; from any thread.
+    std::function<void(std::chrono::milliseconds, const std::string& reason)> retrying;
+    RetryRules retry;
+    unsigned head_retries = UINT_MAX;  ///< at most so many for a HEAD, where something else stands in for the answer
+    HttpLimits limits;
+    const std::atomic<bool>* stop = nullptr;
+};
+
+/// What a registry says about a tag without sending it.
+struct Resolution {
+    std::string digest;
+    std::string etag;
+};
+
+struct Document {
+    std::string bytes;
+    std::string content_type;
+    std::string digest;  ///< of the bytes, verified
+    std::string etag;
+};
+
+/// One thread at a time; sibling() gives another thread its own client with its own connection and the same token.
+/// Everything throws Error with one finished line that names the image: not found, no access, rate limited, a fault of the registry, or an
+/// Unreachable once the retries are used up. Redirects are followed for at most 5 hops, never from https to http and never with a login or token to another
+/// host.
+class Registry {
+  public:
+    Registry(const plan::Reference& reference, RegistryOptions options);
+    ~Registry();
+    Registry(Registry&&) noexcept;
+
+    Registry sibling() const;
+
+    /// One HEAD for a tag or digest. Nothing when the registry does not tell the digest this way: use get_manifest then.
+    std::optional<Resolution> head_manifest(const std::string& tag_or_digest);
+    /// Verified against Docker-Content-Digest, and against the digest when asked by one. At most document_limit bytes.
+    Document get_manifest(const std::string& tag_or_digest);
+    /// A whole small blob, taken from the descriptor's inline data when it is there; size and digest are verified, and what a mirror sends wrong is
+    /// asked of the next host.
+    std::string get_blob(const Descriptor& blob);
+    /// Streams a blob and verifies its size; the digest is left to the caller, who hashes it anyway. A transfer that breaks goes on at the byte it had
+    /// reached, perhaps from another host: the sink gets each byte once.
+    void stream_blob(const Descriptor& blob, const Sink& sink);
+    /// To be called when the bytes of the last stream_blob() were wrong: see Source::pass_over_senders.
+    std::string pass_over_senders();
+
+  private:
+    struct Impl;
+    explicit Registry(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+};
+
+/// Tries a login at a registry. Returns when the registry takes it, or needs none; throws Error with the reason.
+void check_login(const std::string& host, RegistryOptions options, const Credentials& credentials);
+
+}  // namespace berth::oci

@@ -1,0 +1,161 @@
+// Archives of `docker save`: manifest.json, which says the files of the config and the layers. Source: docker's image specification v1.2.
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/oci/digest.hh"
+#include "runtime/oci/json_strict.hh"
+#include "runtime/oci/layer/decompress.hh"
+#include "runtime/oci/source/local.hh"
+
+namespace berth::oci {
+
+namespace {
+
+using nlohmann::json;
+
+/// An image as manifest.json has it.
+struct Saved {
+    std::string config;
+    std::vector<std::string> tags;
+    std::vector<std::string> layers;
+};
+
+/// All that an image of an archive consists of, shared by the siblings.
+struct Parts {
+    std::string what;
+    std::string config;
+    std::string manifest;
+    std::string digest;                   ///< of the manifest
+    std::map<std::string, Piece> layers;  ///< by diff_id
+};
+
+class DockerSource : public Source {
+  public:
+    explicit DockerSource(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+
+    std::optional<Resolution> resolve() override { return Resolution{parts_->digest, ""}; }
+    Document manifest(const std::string& digest) override {
+        if (!digest.empty() && digest != parts_->digest) throw Error(cat(parts_->what, ": the archive has no manifest ", digest));
+        return {parts_->manifest, "", parts_->digest, ""};
+    }
+    std::string blob(const Descriptor&) override { return parts_->config; }
+    void stream(const Descriptor& blob, const Sink& sink) override {
+        auto unpack = make_decompressor(sink);
+        naming(parts_->what, "reading a layer", [&] {
+            stream_piece(parts_->layers.at(blob.digest), [&](const void* data, size_t size) { unpack->feed(data, size); }, parts_->what);
+            unpack->finish();
+        });
+    }
+    std::unique_ptr<Source> sibling() const override { return std::make_unique<DockerSource>(parts_); }
+
+  private:
+    std::shared_ptr<const Parts> parts_;
+};
+
+std::vector<Saved> parse_list(const std::string& text, const std::string& what) {
+    std::string name = cat(what, ", manifest.json");
+    json document = parse_json(text, name);
+    if (!document.is_array()) throw Error(cat(name, ": is not a list of images"));
+    std::vector<Saved> out;
+    for (const json& entry : document) {
+        if (!entry.is_object()) throw Error(cat(name, ": an image in it is not an object"));
+        Saved image{string_member(entry, "Config", name).value_or(""), strings_member(entry, "RepoTags", name), strings_member(entry, "Layers", name)};
+        if (image.config.empty()) throw Error(cat(name, ": an image in it has no Config"));
+        if (image.layers.size() > layer_limit) throw Error(cat(name, ": an image in it has more than ", layer_limit, " layers"));
+        out.push_back(std::move(image));
+    }
+    return out;
+}
+
+/// podman writes out the registry, docker leaves its own one away: both mean the same.
+bool has_tag(const Saved& image, const plan::Reference& wanted) {
+    return std::any_of(image.tags.begin(), image.tags.end(), [&](const std::string& tag) {
+        try {
+            plan::Reference is = plan::parse_reference(tag);
+            return is.kind == plan::Reference::Kind::registry && is.registry == wanted.registry && is.name == wanted.name && is.tag == wanted.tag;
+        } catch (const Error&) {
+            return false;  // Not a name that could be asked for.
+        }
+    });
+}
+
+std::string tags_of(const std::vector<Saved>& images) {
+    constexpr size_t shown = 20;
+    std::vector<std::string> all;
+    for (const Saved& image : images) {
+        for (const std::string& tag : image.tags) all.push_back(printable(tag));
+        if (image.tags.empty()) all.push_back("an image without a name");
+    }
+    std::string out;
+    for (size_t i = 0; i < std::min(all.size(), shown); ++i) out += cat(i == 0 ? "" : ", ", all[i]);
+    return all.size() > shown ? cat(out, " and ", all.size() - shown, " more") : out;
+}
+
+const Saved& select(const std::vector<Saved>& images, const plan::Reference& wanted, const std::string& what) {
+    if (images.empty()) throw Error(cat(what, ": the archive has no image"));
+    if (wanted.selector.empty()) {
+        if (images.size() == 1) return images[0];
+        throw Error(cat(what, ": the archive has ", images.size(), " images; add one of these after a colon: ", tags_of(images)));
+    }
+    for (const Saved& image : images)
+        if (has_tag(image, wanted)) return image;
+    throw Error(cat(what, ": no image of that name in the archive, which has: ", tags_of(images)));
+}
+
+Piece file_of(const Files& files, const std::string& name, const std::string& what) {
+    auto found = files.find(name);
+    if (!found) throw Error(cat(what, ": its manifest.json names ", printable(name), ", which is no file of the archive; refused"));
+    return *found;
+}
+
+/// Names that are digests have to be those of their content.
+void check_name(const std::string& name, const std::string& digest, const std::string& what) {
+    std::string stem = name.substr(name.rfind('/') + 1);
+    if (stem.ends_with(".json")) stem.resize(stem.size() - 5);
+    if (plan::is_digest("sha256:" + stem) && "sha256:" + stem != digest)
+        throw Error(cat(what, ": the config ", printable(name), " has the digest ", digest, "; refused"));
+}
+
+std::string make_manifest(const std::string& config, const std::vector<Descriptor>& layers) {
+    auto member = [](const char* type, const std::string& digest, uint64_t size) { return json{{"mediaType", type}, {"digest", digest}, {"size", size}}; };
+    json out{{"schemaVersion", 2}, {"mediaType", "application/vnd.oci.image.manifest.v1+json"}, {"layers", json::array()}};
+    out["config"] = member("application/vnd.oci.image.config.v1+json", sha256_of(config), config.size());
+    for (const Descriptor& layer : layers) out["layers"].push_back(member("application/vnd.oci.image.layer.v1.tar", layer.digest, layer.size));
+    return out.dump();
+}
+
+std::shared_ptr<const Parts> parts_of(const Files& files, const plan::Reference& wanted, const std::string& what) {
+    auto list = files.find("manifest.json");
+    if (!list) {
+        bool is_oci = files.find("oci-layout").has_value();
+        throw Error(cat(what, ": has no manifest.json, ",
+                        is_oci ? "but an oci-layout; write oci-archive: instead of docker-archive:" : "so it is no archive of docker save"));
+    }
+    std::vector<Saved> images = parse_list(read_piece(*list, document_limit, what), what);
+    const Saved& image = select(images, wanted, what);
+    auto out = std::make_shared<Parts>();
+    out->what = what;
+    out->config = read_piece(file_of(files, image.config, what), document_limit, what);
+    check_name(image.config, sha256_of(out->config), what);
+    std::vector<std::string> diff_ids = parse_config(out->config, image.layers.size(), what).diff_ids;
+    std::vector<Descriptor> layers;
+    for (size_t i = 0; i < diff_ids.size(); ++i) {
+        Piece piece = file_of(files, image.layers[i], what);
+        layers.push_back({"", diff_ids[i], piece.size, std::nullopt});
+        out->layers.emplace(diff_ids[i], std::move(piece));
+    }
+    out->manifest = make_manifest(out->config, layers);
+    out->digest = sha256_of(out->manifest);
+    return out;
+}
+
+}  // namespace
+
+std::unique_ptr<Source> make_docker_source(const Files& files, const plan::Reference& wanted, const std::string& what) {
+    return std::make_unique<DockerSource>(parts_of(files, wanted, what));
+}
+
+}  // namespace berth::oci

@@ -1,0 +1,80 @@
+#include "runtime/oci/source/files.hh"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::oci {
+
+namespace {
+
+class Folder : public Files {
+  public:
+    Folder(Fd directory, std::string what) : directory_(std::move(directory)), what_(std::move(what)) {}
+
+    std::optional<Piece> find(const std::string& path) const override {
+        Fd file;
+        try {
+            // Not to wait for a writer when somebody put a FIFO there.
+            file = sys::open_beneath(directory_.get(), path, O_RDONLY | O_NONBLOCK);
+        } catch (const SysError& error) {
+            if (error.number() == ENOENT || error.number() == ENOTDIR) return std::nullopt;
+            if (error.number() == ELOOP || error.number() == EXDEV)
+                throw Error(cat(what_, ": ", printable(path), " is or goes through a symlink, which an image layout has none of; refused"));
+            throw;
+        }
+        struct stat st = sys::stat_of(file.get(), printable(path));
+        if (!S_ISREG(st.st_mode)) throw Error(cat(what_, ": ", printable(path), " is no regular file; refused"));
+        return Piece{std::make_shared<const Fd>(std::move(file)), 0, static_cast<uint64_t>(st.st_size), path};
+    }
+
+  private:
+    Fd directory_;
+    std::string what_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Files> open_folder(const std::string& path, const std::string& what) {
+    return std::make_shared<Folder>(sys::open_file(path, O_RDONLY | O_DIRECTORY), what);
+}
+
+void naming(const std::string& what, const char* doing, const std::function<void()>& work) {
+    try {
+        work();
+    } catch (const SysError&) {
+        throw;
+    } catch (const Error& error) {
+        std::string line = error.what();
+        throw Error(line.starts_with(what) ? line : cat(what, ": ", doing, ": ", line));
+    }
+}
+
+std::string read_piece(const Piece& piece, size_t limit, const std::string& what) {
+    if (piece.size > limit) throw Error(cat(what, ": ", printable(piece.name), " has ", piece.size, " bytes, more than the limit of ", limit));
+    std::string out;
+    out.reserve(piece.size);
+    stream_piece(piece, [&](const void* data, size_t size) { out.append(static_cast<const char*>(data), size); }, what);
+    return out;
+}
+
+void stream_piece(const Piece& piece, const Sink& sink, const std::string& what) {
+    constexpr size_t part = 256 << 10;
+    std::vector<char> buffer(std::min<uint64_t>(part, piece.size));
+    std::string name = cat(what, ": ", printable(piece.name));
+    for (uint64_t at = 0; at < piece.size;) {
+        size_t size = std::min<uint64_t>(buffer.size(), piece.size - at);
+        if (!sys::pread_exact(piece.file->get(), buffer.data(), size, piece.offset + at, name)) throw Error(cat(name, ": became shorter while it was read"));
+        sink(buffer.data(), size);
+        at += size;
+    }
+}
+
+}  // namespace berth::oci

@@ -1,0 +1,68 @@
+#include "runtime/pull/agreement/agreement.hh"
+
+#include <sys/random.h>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/oci/digest.hh"
+#include "runtime/request/reference.hh"
+
+namespace berth::pull {
+
+namespace {
+
+constexpr const char* greeting = "berth-agree-1";
+
+/// Of a message: its words and, as the last one, the code over them. What is not said in the message but known to both comes under the code as `context`.
+std::string sealed(const std::string& secret, const std::string& words, const std::string& context) {
+    return cat(words, ' ', oci::hmac_sha256(secret, cat(words, '\n', context)));
+}
+
+/// The words but for the code; nothing when it is wrong.
+std::vector<std::string> unsealed(const std::string& secret, std::string_view line, const std::string& context) {
+    size_t space = line.rfind(' ');
+    if (line.size() > agreement_line_limit || space == std::string_view::npos) return {};
+    std::string words(line.substr(0, space));
+    // The code is not compared byte by byte in constant time: each connection gets one try at 256 bits.
+    if (sealed(secret, words, context) != line) return {};
+    return split(words, ' ');
+}
+
+bool is_word(const std::string& text) {
+    return !text.empty() && text.size() <= 255 &&
+           text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:") == std::string::npos;
+}
+
+}  // namespace
+
+std::string agreement_question(const std::string& secret, const std::string& node, const std::string& digest, const std::string& nonce) {
+    return sealed(secret, cat(greeting, " ask ", node, ' ', digest, ' ', nonce), "");
+}
+
+std::string Agreement::answer(std::string_view line) {
+    std::vector<std::string> words = unsealed(secret_, line, "");
+    if (words.size() != 5 || words[0] != greeting || words[1] != "ask" || !is_word(words[2]) || !plan::is_digest(words[3]) || !is_word(words[4])) return {};
+    if (!agreed_) agreed_ = Agreed{words[3], words[2]};
+    return sealed(secret_, cat(greeting, " run ", agreed_->node, ' ', agreed_->digest), words[4]);
+}
+
+std::optional<Agreed> read_agreement(const std::string& secret, const std::string& nonce, std::string_view line) {
+    std::vector<std::string> words = unsealed(secret, line, nonce);
+    if (words.size() != 4 || words[0] != greeting || words[1] != "run" || !is_word(words[2]) || !plan::is_digest(words[3])) return std::nullopt;
+    return Agreed{words[3], words[2]};
+}
+
+std::string random_word() {
+    unsigned char bytes[16];
+    if (::getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes)) throw SysError("making a secret");
+    return hex_text(bytes, sizeof bytes);
+}
+
+MeetingPlace parse_meeting_place(const std::string& text) {
+    std::vector<std::string> words = split(text, ' ');
+    if (words.size() != 4 || !is_word(words[0]) || !is_word(words[1]) || !is_word(words[2]) || !is_word(words[3]))
+        throw Error("agreeing on an image's digest: where to ask is not HOST PORT SECRET NODE; srun's and the node's berth are of different versions");
+    return {words[0], words[1], words[2], words[3]};
+}
+
+}  // namespace berth::pull

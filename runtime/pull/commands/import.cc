@@ -1,0 +1,83 @@
+// The command line of `berth import`.
+#include <filesystem>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/config/command_line.hh"
+#include "runtime/host/policy_facts.hh"
+#include "runtime/pull/progress/output.hh"
+#include "runtime/pull/transfer/daemons.hh"
+#include "runtime/pull/transfer/deadline.hh"
+#include "runtime/pull/transfer/import.hh"
+#include "runtime/pull/transfer/pull.hh"
+#include "runtime/pull/transfer/pull_event.hh"
+#include "runtime/pull/transfer/settings.hh"
+
+namespace berth::pull {
+
+namespace {
+
+struct ImportArguments {
+    std::string store, site, image, file;
+    std::string policy = "newer";
+    std::vector<std::string> plain_http;
+    bool quiet = false;
+    ImportOptions options;
+};
+
+void declare(CommandLine& line, ImportArguments& arguments) {
+    line.option("--store", arguments.store, "directory of the store").required().hidden();
+    line.option("--site", arguments.site, "site file, of which the registries are used").hidden();
+    line.option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS").hidden();
+    line.option("--policy", arguments.policy, "newer, missing, always or never");
+    line.option("-o,--output", arguments.file, "the file to write").required();
+    line.flag("--force", arguments.options.force, "replace it when it exists");
+    line.flag("-q,--quiet", arguments.quiet, "print nothing but the digest");
+    line.flag("--plain", arguments.options.plain, "do not write /etc/environment and /etc/rc for Enroot");
+    line.argument("image", arguments.image, "REGISTRY/NAME:TAG or NAME@sha256:...").required();
+}
+
+Options options_of(const ImportArguments& arguments, const plan::Reference& reference, const plan::Site& site) {
+    std::vector<std::string> environment = environment_of_this_process();
+    Options out;
+    out.policy = parse_policy(arguments.policy);
+    out.limits = pull_limits(site);
+    out.registry = options_for(reference, "", site, environment);
+    out.registry.plain_http.insert(arguments.plain_http.begin(), arguments.plain_http.end());
+    set_daemon(out, reference, environment);
+    return out;
+}
+
+/// Returns the digest. The event is told of what is done, but for an error.
+std::string imported(const ImportArguments& arguments, const plan::Reference& reference, const plan::Site& site, Output& output, PullEvent& event) {
+    store::Store store = store::Store::open(arguments.store);
+    check_image_here(site, reference);
+    Deadline deadline(site, output);
+    std::string digest = pull(store, reference, options_of(arguments, reference, site), output.meter());
+    event.pulled(digest);
+    import_image(store, digest, reference.text(), arguments.file, arguments.options, output.meter());
+    event.imported(digest, arguments.file);
+    return digest;
+}
+
+}  // namespace
+
+int import_command(int argc, char** argv) {
+    CommandLine line("Write an image as one squashfs file.", "berth import");
+    ImportArguments arguments;
+    declare(line, arguments);
+    if (auto code = line.parse(argc, argv)) return *code;
+    plan::Reference reference = plan::with_absolute_path(plan::parse_reference(arguments.image), std::filesystem::current_path());
+    plan::Site site = site_of(arguments.site, environment_of_this_process());
+    Output output({.quiet = arguments.quiet}, reference.text());
+    PullEvent event(site, plan::Event::Kind::import, arguments.image, output.meter());
+    try {
+        output.done(imported(arguments, reference, site, output, event));
+        return 0;
+    } catch (const Error& problem) {
+        event.failed(problem);
+        throw;
+    }
+}
+
+}  // namespace berth::pull

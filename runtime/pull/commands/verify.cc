@@ -1,0 +1,82 @@
+// The command line of `berth verify`.
+#include <cstdio>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/config/command_line.hh"
+#include "runtime/pull/progress/output.hh"
+#include "runtime/pull/transfer/daemons.hh"
+#include "runtime/pull/transfer/settings.hh"
+#include "runtime/pull/transfer/verify.hh"
+
+namespace berth::pull {
+
+namespace {
+
+struct VerifyArguments {
+    std::string store;
+    std::string site;
+    std::vector<std::string> plain_http;
+    bool repair = false;
+    bool quiet = false;
+};
+
+void repair_image(const store::Store& store, const plan::Reference& reference, const plan::Site& site, bool quiet) {
+    std::vector<std::string> environment = environment_of_this_process();
+    Options options;
+    options.policy = Policy::missing;
+    options.limits = pull_limits(site);
+    options.registry = options_for(reference, "", site, environment);
+    set_daemon(options, reference, environment);
+    Output output({.quiet = quiet}, reference.text());
+    pull(store, reference, options, output.meter());
+}
+
+/// Fetches what is missing of the images; returns the number of those that stay incomplete.
+size_t repair(const store::Store& store, const Verified& verified, const VerifyArguments& arguments) {
+    plan::Site site = site_of(arguments.site, environment_of_this_process());
+    for (const std::string& host : arguments.plain_http) site.registries[host].plain_http = true;
+    size_t left = 0;
+    for (const plan::Reference& reference : verified.incomplete) try {
+            if (reference.kind == plan::Reference::Kind::registry && reference.registry.empty())
+                throw Error(cat("image ", reference.digest, ": no tag says where it came from; pull it again"));
+            repair_image(store, reference, site, arguments.quiet);
+            if (!arguments.quiet) std::printf("repaired %s\n", printable(reference.text(), 1024).c_str());
+        } catch (const Error& error) {
+            std::printf("%s\n", error.what());
+            ++left;
+        }
+    return left;
+}
+
+Verified checked(const store::Store& store, bool quiet) {
+    Output output({.quiet = quiet}, "");
+    return verify(store, output.meter());
+}
+
+int work(const VerifyArguments& arguments) {
+    store::Store store = store::Store::open(arguments.store);
+    Verified verified = checked(store, arguments.quiet);
+    for (const std::string& problem : verified.problems) std::printf("%s\n", problem.c_str());
+    size_t left = arguments.repair ? repair(store, verified, arguments) : verified.problems.size();
+    const char* repaired = arguments.repair && !verified.problems.empty() && left == 0 ? ", all repaired" : "";
+    if (!arguments.quiet)
+        std::printf("%zu images and %zu layers checked, %zu problems%s\n", verified.images, verified.layers, verified.problems.size(), repaired);
+    return left == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int verify_command(int argc, char** argv) {
+    CommandLine line("Check every byte of the store.", "berth verify");
+    VerifyArguments arguments;
+    line.option("--store", arguments.store, "directory of the store").required().hidden();
+    line.option("--site", arguments.site, "site file, of which the registries are used").hidden();
+    line.option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS").hidden();
+    line.flag("--repair", arguments.repair, "fetch again what is damaged or missing");
+    line.flag("-q,--quiet", arguments.quiet, "print nothing but problems");
+    if (auto code = line.parse(argc, argv)) return *code;
+    return work(arguments);
+}
+
+}  // namespace berth::pull

@@ -1,0 +1,44 @@
+// What berth-pull says while it works and in the end: to a person, to a program that reads JSON, or to the runtime that started it.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "runtime/base/error.hh"
+#include "runtime/pull/progress/display.hh"
+
+namespace berth::pull {
+
+/// Of `quiet`, `json` and `report` at most one is set.
+struct OutputOptions {
+    bool quiet = false;   ///< nothing but the result
+    bool json = false;    ///< objects on standard output, the result among them
+    bool report = false;  ///< lines for the runtime on standard output: `progress TEXT`, `fetched BYTES PHASE=US ...`,
+                          ///< `image DIGEST`, `cause WORD`, `error CODE TEXT`
+    bool bars = false;    ///< with report: bars on standard error in place of the progress lines, when it is a terminal
+};
+
+/// Shows what its meter says from the beginning to the result, or to its own end. To be made before the threads that work.
+class Output {
+  public:
+    Output(const OutputOptions& options, const std::string& image);
+
+    Meter& meter() { return meter_; }
+    /// Each of the three ends the display. `digest` is the image that was brought; an error's text is one line but in a person's mistakes.
+    void done(const std::string& digest);
+    void failed(const Error& error, plan::Cause cause = plan::Cause::image);
+    /// Ends the display alone: the result is somebody else's to print.
+    void stop() { display_->stop(); }
+
+  private:
+    std::unique_ptr<View> view() const;
+    JsonHead head() const;
+    void print_error(const Error& error, plan::Cause cause) const;
+    void interrupted(int signal) const;
+
+    OutputOptions options_;
+    Meter meter_;
+    std::unique_ptr<View> view_;
+    std::unique_ptr<Display> display_;
+};
+
+}  // namespace berth::pull

@@ -1,0 +1,202 @@
+#include "runtime/pull/transfer/layers.hh"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <numeric>
+#include <thread>
+
+#include "runtime/base/cpus.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/oci/layer/layer.hh"
+#include "runtime/pull/transfer/seal.hh"
+#include "runtime/squash/write/compressor_pool.hh"
+
+namespace berth::pull {
+
+namespace {
+
+/// The connections. A worker has one while it converts a layer, not while it hashes and syncs the result, so that the next layer goes on meanwhile.
+class Sources {
+  public:
+    Sources(oci::Source& first, size_t count) : free_{&first} {
+        while (free_.size() < count) free_.push_back(siblings_.emplace_back(first.sibling()).get());
+    }
+
+    struct GiveBack {
+        Sources* sources;
+        void operator()(oci::Source* source) const { sources->give(source); }
+    };
+    std::unique_ptr<oci::Source, GiveBack> take() {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return !free_.empty(); });
+        // The first is the one that is connected already, and what came back last is warm.
+        oci::Source* source = free_.front();
+        free_.pop_front();
+        return {source, GiveBack{this}};
+    }
+
+  private:
+    void give(oci::Source* source) {
+        std::lock_guard lock(mutex_);
+        free_.push_front(source);
+        changed_.notify_one();
+    }
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::vector<std::unique_ptr<oci::Source>> siblings_;
+    std::deque<oci::Source*> free_;
+};
+
+class Fetch {
+  public:
+    Fetch(const store::Store& store, Sources& sources, const std::vector<MissingLayer>& layers, squash::CompressorPool& pool, std::atomic<bool>& stop,
+          std::string what, Meter& meter)
+        : store_(store), sources_(sources), layers_(layers), pool_(pool), stop_(stop), what_(std::move(what)), meter_(meter), order_(layers.size()) {
+        // The largest first: a large one that comes last would be alone at its end, and unpacks in one thread.
+        std::iota(order_.begin(), order_.end(), size_t{0});
+        std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) { return layers[a].blob.size > layers[b].blob.size; });
+    }
+
+    /// Runs in a worker until no layer is left, or something failed.
+    void work() noexcept;
+    void rethrow() const {
+        if (failure_) std::rethrow_exception(failure_);
+    }
+
+  private:
+    void fetch(size_t index);
+    store::NewFile fetched(size_t index, oci::ConvertedLayer& got);
+    void refuse_other(const MissingLayer& layer, const char* kind, const std::string& is, const std::string& wanted) const;
+    oci::ConvertedLayer convert(oci::Source& source, size_t index, int fd, uint64_t& taken);
+    std::string name_of(const MissingLayer& layer) const { return cat(what_, ", layer ", layer.blob.digest); }
+    Fd wait_for_turn(size_t index);
+    void fail(std::exception_ptr failure);
+
+    const store::Store& store_;
+    Sources& sources_;
+    const std::vector<MissingLayer>& layers_;
+    squash::CompressorPool& pool_;
+    std::atomic<bool>& stop_;
+    std::string what_;
+    Meter& meter_;
+    std::vector<size_t> order_;  ///< in which the layers are fetched
+    std::atomic<size_t> next_ = 0;
+    std::mutex mutex_;
+    std::exception_ptr failure_;
+};
+
+void Fetch::fail(std::exception_ptr failure) {
+    std::lock_guard lock(mutex_);
+    // Later ones are mostly the "stopped" of the other workers.
+    if (!failure_) failure_ = std::move(failure);
+    stop_ = true;
+}
+
+void Fetch::work() noexcept {
+    try {
+        for (size_t i = next_++; i < order_.size() && !stop_; i = next_++) fetch(order_[i]);
+    } catch (...) {
+        fail(std::current_exception());
+    }
+}
+
+/// Another image that is being pulled may have the same layer; its pull may also die.
+Fd Fetch::wait_for_turn(size_t index) {
+    for (const std::string& diff_id = layers_[index].diff_id;;) {
+        if (Fd turn = store_.try_lock(diff_id)) return turn;
+        if (stop_) throw Error(cat(what_, ": stopped"));
+        meter_.set_layer(index, LayerState::waiting, store_.lock_owner(diff_id));
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+}
+
+void Fetch::fetch(size_t index) {
+    const MissingLayer& layer = layers_[index];
+    Fd turn = wait_for_turn(index);
+    if (store_.open_layer(layer.diff_id)) return meter_.set_layer(index, LayerState::present);
+    oci::ConvertedLayer got;
+    store::NewFile file = fetched(index, got);
+    refuse_other(layer, "diff_id", got.diff_id, layer.diff_id);
+    meter_.set_layer(index, LayerState::saving);
+    seal_layer(file.fd(), got.sums, name_of(layer));
+    store_.publish_layer(std::move(file), layer.diff_id);
+    meter_.set_layer(index, LayerState::done);
+}
+
+/// The layer, converted from the bytes that its digest names. What a mirror sent wrong is asked of the next host, and in the end of the registry itself.
+store::NewFile Fetch::fetched(size_t index, oci::ConvertedLayer& got) {
+    const MissingLayer& layer = layers_[index];
+    auto source = sources_.take();
+    for (;;) {
+        store::NewFile file = store_.new_file();
+        uint64_t taken = 0;
+        try {
+            got = convert(*source, index, file.fd(), taken);
+            refuse_other(layer, "digest", got.digest, layer.blob.digest);
+            return file;
+        } catch (const SysError&) {
+            throw;  // of this machine's disk or memory
+        } catch (const oci::Unreachable&) {
+            throw;  // of the last host
+        } catch (const Error& problem) {
+            std::string mirrors = stop_ ? "" : source->pass_over_senders();
+            if (mirrors.empty()) throw;
+            meter_.take_back(index, taken);
+            meter_.warn(cat("mirror ", mirrors, " passed over: ", problem.what()));
+        }
+    }
+}
+
+oci::ConvertedLayer Fetch::convert(oci::Source& source, size_t index, int fd, uint64_t& taken) {
+    const MissingLayer& layer = layers_[index];
+    meter_.set_layer(index, LayerState::pulling);
+    oci::ConvertOptions options;
+    options.pool = &pool_;
+    oci::LayerConverter converter(fd, name_of(layer), options);
+    auto take = [&](const void* data, size_t size) {
+        converter.write(data, size);
+        meter_.advance_layer(index, size);
+        taken += size;
+    };
+    if (layer.blob.data) {
+        take(layer.blob.data->data(), layer.blob.data->size());
+    } else {
+        source.stream(layer.blob, take);
+    }
+    meter_.set_layer(index, LayerState::converting);
+    return converter.finish();
+}
+
+void Fetch::refuse_other(const MissingLayer& layer, const char* kind, const std::string& is, const std::string& wanted) const {
+    if (is != wanted) throw Error(cat(name_of(layer), ": its ", kind, " is ", is, " instead of ", wanted, "; refused"));
+}
+
+}  // namespace
+
+void fetch_layers(const store::Store& store, oci::Source& source, const std::vector<MissingLayer>& layers, const PullLimits& limits,
+                  std::atomic<bool>& stop, const std::string& what, Meter& meter) {
+    if (layers.empty()) return;
+    std::vector<LayerStatus> shown;
+    for (const MissingLayer& layer : layers) shown.push_back({layer.blob.digest, layer.blob.size});
+    meter.begin_layers(cat("pulling ", what), shown);
+    Capacity capacity = capacity_for(limits, usable_cpus());
+    // Twice as many workers as connections: the others are at the end of a layer, or wait.
+    auto workers = static_cast<unsigned>(std::min<size_t>(2 * capacity.layers, layers.size()));
+    Sources sources(source, std::min<size_t>(capacity.layers, layers.size()));
+    squash::CompressorPool pool(limits.compression, capacity.pool);
+    Fetch fetch(store, sources, layers, pool, stop, what, meter);
+    {
+        // Joined at the end of the block.
+        std::vector<std::jthread> threads;
+        for (unsigned i = 0; i < workers; ++i) threads.emplace_back(&Fetch::work, &fetch);
+    }
+    fetch.rethrow();
+}
+
+}  // namespace berth::pull

@@ -1,0 +1,84 @@
+#include "runtime/pull/transfer/open_source.hh"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <ctime>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/oci/source/local.hh"
+#include "runtime/store/file_record.hh"
+
+namespace berth::pull {
+
+namespace {
+
+using Kind = plan::Reference::Kind;
+
+bool is_daemon(Kind kind) { return kind == Kind::dockerd || kind == Kind::podman; }
+
+oci::Daemon daemon_of(Kind kind, const Options& options) {
+    if (kind == Kind::dockerd) return {"docker", options.docker_socket};
+    return {"podman", options.podman_socket.empty() ? cat("/run/user/", ::geteuid(), "/podman/podman.sock") : options.podman_socket};
+}
+
+oci::Scratch scratch_in(const store::Store& store) {
+    return [&store] {
+        store::NewFile file = store.new_file();
+        Fd copy(::fcntl(file.fd(), F_DUPFD_CLOEXEC, 0));
+        if (!copy) throw SysError("making a temporary file");
+        return copy;
+    };
+}
+
+}  // namespace
+
+plan::Reference record_of(const plan::Reference& reference, const Options& options, Meter& meter) {
+    if (reference.kind == Kind::registry) return reference;
+    if (is_daemon(reference.kind)) {
+        oci::Daemon daemon = daemon_of(reference.kind, options);
+        meter.begin(Phase::asking, cat("asking ", daemon.program, " about image ", printable(reference.text(), 1024)));
+        return store::id_record(oci::find_in_daemon(daemon, reference));
+    }
+    return store::file_record(reference).reference;
+}
+
+bool is_still_true(const plan::Reference& reference, const plan::Reference& record) {
+    if (reference.kind == Kind::registry || is_daemon(reference.kind)) return true;
+    // A change within the clock's step of the last one would leave no trace.
+    constexpr int64_t settled_seconds = 2;
+    store::FileRecord now = store::file_record(reference);
+    return now.reference.name == record.name && now.changed + settled_seconds <= ::time(nullptr);
+}
+
+std::unique_ptr<oci::Source> open_source(const store::Store& store, const plan::Reference& reference, const plan::Reference& record, const Options& options,
+                                           Meter& meter) {
+    std::string what = cat("image ", printable(reference.text(), 1024));
+    oci::Scratch scratch = scratch_in(store);
+    auto archive = [&](Fd file) {
+        meter.begin(Phase::reading, cat("reading the archive of ", what), static_cast<uint64_t>(sys::stat_of(file.get(), what).st_size));
+        return oci::open_archive(std::move(file), what, scratch, [&](uint64_t bytes) { meter.advance(bytes); });
+    };
+    switch (reference.kind) {
+        case Kind::oci:
+            return oci::make_oci_source(oci::open_folder(reference.path, what), reference.selector, what);
+        case Kind::oci_archive:
+            return oci::make_oci_source(archive(oci::open_archive_file(reference.path, what)), reference.selector, what);
+        case Kind::docker_archive:
+            return oci::make_docker_source(*archive(oci::open_archive_file(reference.path, what)), reference, what);
+        case Kind::dockerd:
+        case Kind::podman: {
+            // By its Id the daemon gives just this image, whatever its name means by now.
+            oci::Daemon daemon = daemon_of(reference.kind, options);
+            meter.begin(Phase::exporting, cat("exporting ", what, " from ", daemon.program));
+            Fd file = oci::export_from_daemon(daemon, record.name, what, scratch, [&](uint64_t bytes) { meter.advance(bytes); });
+            return oci::make_docker_source(*archive(std::move(file)), {}, what);
+        }
+        default:
+            return oci::make_registry_source(reference, options.registry);
+    }
+}
+
+}  // namespace berth::pull

@@ -1,0 +1,115 @@
+#include "runtime/pull/transfer/save.hh"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "runtime/base/cpus.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/images/file.hh"
+#include "runtime/pull/transfer/output_file.hh"
+#include "runtime/pull/transfer/stored.hh"
+#include "runtime/squash/format/sif.hh"
+#include "runtime/squash/index/tree_data.hh"
+#include "runtime/squash/write/compressor_pool.hh"
+#include "runtime/squash/write/directory_layer.hh"
+#include "runtime/squash/write/writer.hh"
+
+namespace berth::pull {
+
+namespace {
+
+/// The layers of a container from the base up, and what is said about them.
+struct Layers {
+    std::vector<Fd> files;
+    std::vector<squash::LayerInfo> infos;
+    std::vector<squash::Tree> trees;
+    squash::FileConfig config;
+    bool for_enroot = true;  ///< the config is ours to write into the files that Enroot reads
+    Fd lease = Fd();
+};
+
+void add_file(Layers& layers, Fd file, const std::string& what, const squash::Extent& place = {}) {
+    squash::LayerInfo info;
+    layers.trees.push_back(squash::read_tree(file.get(), what, static_cast<uint32_t>(layers.infos.size()), info, {}, place));
+    layers.infos.push_back(info);
+    layers.files.push_back(std::move(file));
+}
+
+/// `directory` packed into a file that has no name.
+void add_directory(Layers& layers, int directory, bool overlay, const OutputFile& output, const std::string& what) {
+    Fd file = output.scratch();
+    // Two buffers a thread keep all of them busy; the file that is written holds two more.
+    unsigned threads = usable_cpus();
+    squash::CompressorPool pool({}, {.threads = threads, .buffers = 2 * threads + 3});
+    squash::LayerWriter writer(file.get(), &pool);
+    uint64_t devices = squash::add_directory(writer, directory, {overlay, ::geteuid(), ::getegid()}, what);
+    writer.finish();
+    if (devices > 0) std::fprintf(stderr, "berth: saving %s: %llu device nodes are left out\n", what.c_str(), static_cast<unsigned long long>(devices));
+    add_file(layers, std::move(file), what);
+}
+
+Layers layers_of_stored(const SaveRequest& request) {
+    store::Store store = store::Store::open(request.store);
+    Layers out;
+    out.lease = store.lease(store.image_of(request.digest).value_or(request.digest));
+    std::string what = cat("image ", request.digest);
+    oci::ImageDescription image = describe(store, request.digest, what);
+    out.trees.push_back(merged_tree(store, image.diff_ids, what, out.infos));
+    for (const std::string& diff_id : image.diff_ids) out.files.push_back(store.open_layer(diff_id));
+    out.config = {image.config, request.digest, request.reference};
+    return out;
+}
+
+Layers layers_of_file(const SaveRequest& request, const OutputFile& output) {
+    const std::string& path = request.image_file;
+    ContainerImage image = open_image_file(path);
+    Layers out;
+    out.config = {image.index.config(), "", path};
+    out.for_enroot = false;
+    if (!image.directory.empty()) {
+        add_directory(out, sys::open_file(path, O_RDONLY | O_DIRECTORY).get(), false, output, printable(path, 4096));
+        return out;
+    }
+    Fd file = std::move(image.layers.at(0));
+    squash::Extent place = squash::is_sif(file.get()) ? squash::find_sif_partition(file.get(), path) : squash::Extent();
+    if (auto carried = place.size == 0 ? squash::read_config(file.get(), path) : std::nullopt) {
+        out.config = *carried;
+        out.for_enroot = true;
+    }
+    add_file(out, std::move(file), path, place);
+    return out;
+}
+
+bool has(const squash::Tree& tree, const std::string& path) {
+    const squash::Tree::Impl& in = tree.impl();
+    uint32_t at = 0;
+    for (const std::string& name : split(path, '/'))
+        if (at = S_ISDIR(in.nodes[at].mode) ? in.find(in.nodes[at], name) : squash::Node::none; at == squash::Node::none) return false;
+    return true;
+}
+
+}  // namespace
+
+void save_container(const SaveRequest& request, const std::string& path, const ImportOptions& options) {
+    std::string what = printable(path, 4096);
+    OutputFile output(path);
+    if (!options.force) output.refuse_existing();
+    Layers layers = request.digest.empty() ? layers_of_file(request, output) : layers_of_stored(request);
+    add_directory(layers, request.upper, true, output, cat("container ", request.name));
+    std::vector<squash::AddedFile> added;
+    if (layers.for_enroot && !options.plain) added = enroot_files(layers.config.process);
+    // What was written in the container is what was meant.
+    std::erase_if(added, [&](const squash::AddedFile& file) { return has(layers.trees.back(), file.path); });
+    squash::Tree tree = squash::merge(std::move(layers.trees));
+    squash::flatten(tree, layers.files, layers.infos, added, output.fd(), what);
+    squash::append_config(output.fd(), layers.config, what);
+    output.publish(options.force);
+}
+
+}  // namespace berth::pull

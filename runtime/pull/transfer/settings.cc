@@ -1,0 +1,84 @@
+#include "runtime/pull/transfer/settings.hh"
+
+#include <unistd.h>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/config/site_file.hh"
+
+namespace berth::pull {
+
+oci::RegistryOptions registry_options(const plan::Site& site, const std::string& registry) {
+    oci::RegistryOptions out;
+    out.proxy = site.proxy;
+    out.no_proxy = site.no_proxy;
+    for (const auto& [key, entry] : site.registries) {
+        std::string host = oci::registry_host(key);
+        if (entry.plain_http) out.plain_http.insert(host);
+        if (!entry.ca.empty()) out.ca[host] = entry.ca;
+        if (host == oci::registry_host(registry)) out.mirrors = entry.mirrors;
+    }
+    return out;
+}
+
+PullLimits pull_limits(const plan::Site& site) {
+    PullLimits out;
+    auto codec = squash::codec_of(site.compression);
+    if (!codec) throw Error(cat("store.compression: \"", printable(site.compression), "\" is not one of zstd, lz4, gzip, none"));
+    out.compression = {*codec, site.compression_level};
+    unsigned highest = squash::highest_level(*codec);
+    if (site.compression_level > highest)
+        throw Error(cat("store.compression_level: ", site.compression, " has no level ", site.compression_level, "; ",
+                        highest == 0 ? "leave it at 0" : cat("write 0 to ", highest)));
+    out.connections = site.connections;
+    out.memory = site.pull_memory;
+    out.image_size = site.image_size;
+    auto origin = site.origins.find("limits.image_size");
+    out.image_size_rule = cat(origin == site.origins.end() ? "" : origin->second.text() + ": ", "limits.image_size");
+    return out;
+}
+
+oci::CredentialPlaces credential_places(const std::vector<std::string>& environment) {
+    auto value = [&](const std::string& name) {
+        for (const std::string& entry : environment)
+            if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+        return std::string();
+    };
+    auto below = [](const std::string& folder, const char* path) { return folder.empty() ? folder : folder + path; };
+    auto first = [](const std::string& one, const std::string& other) { return one.empty() ? other : one; };
+    std::string home = value("HOME");
+    oci::CredentialPlaces out;
+    out.auth_file = value("REGISTRY_AUTH_FILE");
+    out.podman_file = below(value("XDG_RUNTIME_DIR"), "/containers/auth.json");
+    out.docker_folder = first(value("DOCKER_CONFIG"), below(home, "/.docker"));
+    out.enroot_folder = first(value("ENROOT_CONFIG_PATH"), below(first(value("XDG_CONFIG_HOME"), below(home, "/.config")), "/enroot"));
+    out.path = first(value("PATH"), "/usr/local/bin:/usr/bin:/bin");
+    return out;
+}
+
+plan::Site site_of(const std::string& file, const std::vector<std::string>& environment) {
+    plan::Site site;
+    if (!file.empty()) site = plan::parse_site(sys::read_file(file), file);
+    plan::apply_environment(site, environment);
+    return site;
+}
+
+oci::RegistryOptions options_for(const plan::Reference& reference, const std::string& user, const plan::Site& site,
+                                   const std::vector<std::string>& environment) {
+    oci::RegistryOptions out = registry_options(site, reference.registry);
+    // A user is one of the registry, not of its mirrors.
+    out.credentials = [places = credential_places(environment), registry = reference.registry, name = reference.name,
+                       wanted = user.empty() ? reference.user : user](const std::string& host) {
+        return oci::find_credentials(places, host, name, host == registry ? wanted : "");
+    };
+    return out;
+}
+
+std::vector<std::string> environment_of_this_process() {
+    std::vector<std::string> out;
+    for (char** entry = environ; *entry != nullptr; ++entry) out.emplace_back(*entry);
+    return out;
+}
+
+}  // namespace berth::pull

@@ -1,0 +1,31 @@
+// What the site file and the environment say about registries, as the registry client's options.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "runtime/config/site.hh"
+#include "runtime/oci/registry/registry.hh"
+#include "runtime/pull/transfer/capacity.hh"
+
+namespace berth::pull {
+
+/// Pure. The options for pulls from `registry`: plain HTTP, certificates, mirrors and the proxy.
+oci::RegistryOptions registry_options(const plan::Site& site, const std::string& registry);
+
+/// Pure. Codec, connections and memory. Throws Error for a level that the codec does not have.
+PullLimits pull_limits(const plan::Site& site);
+
+/// Pure. Where logins lie, by the variables among `environment` (NAME=VALUE).
+oci::CredentialPlaces credential_places(const std::vector<std::string>& environment);
+
+/// The site's settings with the user's variables over them. `file` may be empty: the defaults.
+plan::Site site_of(const std::string& file, const std::vector<std::string>& environment);
+
+/// The options for one image: those of its registry, and the login of `user`, or of the reference's user, or of anybody.
+oci::RegistryOptions options_for(const plan::Reference& reference, const std::string& user, const plan::Site& site,
+                                   const std::vector<std::string>& environment);
+
+/// NAME=VALUE of this process.
+std::vector<std::string> environment_of_this_process();
+
+}  // namespace berth::pull

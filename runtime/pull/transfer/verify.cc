@@ -1,0 +1,143 @@
+#include "runtime/pull/transfer/verify.hh"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/oci/digest.hh"
+#include "runtime/pull/transfer/seal.hh"
+#include "runtime/pull/transfer/stored.hh"
+#include "runtime/store/collect.hh"
+#include "runtime/store/inventory.hh"
+
+namespace berth::pull {
+
+namespace {
+
+constexpr size_t index_limit = size_t{4} << 30;
+
+class Verifier {
+  public:
+    Verifier(const store::Store& store, Meter& meter) : store_(store), meter_(meter) {}
+    Verified run();
+
+  private:
+    uint64_t size_of(const store::StoredLayer& layer) const;
+    void check_layer(const store::StoredLayer& layer);
+    void check_image(const store::StoredImage& image);
+    oci::ImageDescription check_documents(const std::string& digest) const;
+    void check_index(const std::string& digest, const oci::ImageDescription& description);
+    void check_tag(const store::StoredTag& tag);
+    void add_incomplete(const std::string& digest, plan::Reference reference);
+    void add_incomplete(const store::StoredImage& image) {
+        add_incomplete(image.digest, image.tags.empty() ? plan::Reference() : origin_of(image.tags.front()));
+    }
+    static plan::Reference origin_of(const store::StoredTag& tag) { return tag.source.empty() ? tag.reference : plan::parse_reference(tag.source); }
+    void problem(const std::string& line) { out_.problems.push_back(line); }
+
+    const store::Store& store_;
+    Meter& meter_;
+    Verified out_;
+};
+
+Verified Verifier::run() {
+    std::string place = cat("the store ", printable(store_.path(), 4096));
+    meter_.begin(Phase::opening, cat("waiting until nothing is being removed from ", place));
+    store_.sweep();
+    Fd no_removals = store_.hold_off_removals();
+    store::Inventory inventory = store::take_inventory(store_);
+    uint64_t total = 0;
+    for (const store::StoredLayer& layer : inventory.layers) total += size_of(layer);
+    meter_.begin(Phase::verifying, cat("verifying the layers of ", place), total);
+    for (const store::StoredLayer& layer : inventory.layers) check_layer(layer);
+    meter_.begin(Phase::verifying, cat("verifying the images of ", place));
+    for (const store::StoredImage& image : inventory.images) check_image(image);
+    for (const store::StoredTag& tag : inventory.stray_tags)
+        if (!tag.is_record()) check_tag(tag);
+    return std::move(out_);
+}
+
+/// 0 for one that has gone or cannot be read, which its check tells.
+uint64_t Verifier::size_of(const store::StoredLayer& layer) const {
+    struct stat st {};
+    bool known = ::fstatat(store_.directory("layers").get(), layer.file.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0;
+    return known ? static_cast<uint64_t>(st.st_size) : 0;
+}
+
+void Verifier::check_layer(const store::StoredLayer& layer) {
+    std::string what = cat("layer ", printable(layer.file));
+    ++out_.layers;
+    Fd file = sys::open_if_exists(store_.directory("layers").get(), layer.file, O_RDONLY | O_NOFOLLOW);
+    if (!file) return;
+    try {
+        if (has_good_seal(file.get(), what, [&](uint64_t bytes) { meter_.advance(bytes); })) return;
+        problem(cat(what, ": its bytes are not those that were stored; removed"));
+    } catch (const SysError& error) {
+        problem(cat(error.what(), "; removed"));
+    }
+    store::discard_layer(store_, layer.file, file.get());
+}
+
+void Verifier::check_image(const store::StoredImage& image) {
+    ++out_.images;
+    oci::ImageDescription description;
+    try {
+        description = check_documents(image.digest);
+    } catch (const Error& error) {
+        problem(cat(error.what(), "; removed"));
+        store::discard_image(store_, image.digest);
+        return add_incomplete(image);
+    }
+    for (const std::string& diff_id : description.diff_ids)
+        if (!store_.open_layer(diff_id)) {
+            problem(cat("image ", image.digest, ": its layer ", diff_id, " is not in the store"));
+            return add_incomplete(image);
+        }
+    check_index(image.digest, description);
+}
+
+/// Throws Error when the documents are not those that their digests say.
+oci::ImageDescription Verifier::check_documents(const std::string& digest) const {
+    std::string what = cat("image ", digest);
+    std::string manifest = store_.read_document(digest, "manifest.json");
+    if (oci::sha256_of(manifest) != digest) throw Error(cat(what, ": its manifest is damaged"));
+    auto parsed = oci::parse_manifest(manifest, "", what);
+    auto* single = std::get_if<oci::Manifest>(&parsed);
+    if (single == nullptr) throw Error(cat(what, ": its manifest is an image index"));
+    std::string config = store_.read_document(digest, "config.json");
+    if (oci::sha256_of(config) != single->config.digest) throw Error(cat(what, ": its config is damaged"));
+    return oci::parse_config(config, single->layers.size(), what);
+}
+
+void Verifier::check_index(const std::string& digest, const oci::ImageDescription& description) {
+    std::string right = make_index(store_, description, cat("image ", digest));
+    try {
+        if (sys::read_all(store_.open_index(digest).get(), index_limit, "an index") == right) return;
+    } catch (const Error&) {
+        // Missing or unreadable is as good as wrong.
+    }
+    problem(cat("image ", digest, ": its index was damaged, or of another version; made anew"));
+    store_.replace_index(digest, right);
+}
+
+/// Removals take names away first, so that this is what an earlier discovery of damage left.
+void Verifier::check_tag(const store::StoredTag& tag) {
+    problem(cat("tag ", printable(tag.text(), 1024), ": its image ", tag.digest, " is not in the store"));
+    add_incomplete(tag.digest, origin_of(tag));
+}
+
+void Verifier::add_incomplete(const std::string& digest, plan::Reference reference) {
+    reference.tag.clear();
+    reference.digest = digest;
+    out_.incomplete.push_back(std::move(reference));
+}
+
+}  // namespace
+
+Verified verify(const store::Store& store, Meter& meter) { return Verifier(store, meter).run(); }
+
+}  // namespace berth::pull

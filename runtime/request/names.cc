@@ -1,0 +1,107 @@
+#include "runtime/request/names.hh"
+
+#include <algorithm>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/request/mounts.hh"
+
+namespace berth::plan {
+
+namespace {
+
+bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool digit(char c) { return c >= '0' && c <= '9'; }
+
+}  // namespace
+
+void check_container_name(std::string_view name) {
+    bool good = !name.empty() && name.size() <= 64 && (letter(name[0]) || digit(name[0])) &&
+                std::all_of(name.begin(), name.end(), [](char c) { return letter(c) || digit(c) || c == '.' || c == '-'; });
+    if (!good)
+        throw Error(cat("container name '", printable(name, 80), "': use 1 to 64 letters, digits, _ . - and start with a letter, a digit or _"));
+}
+
+ContainerName parse_container_name(std::string_view text) {
+    size_t colon = text.find(':');
+    ContainerName out{std::string(text.substr(0, colon))};
+    check_container_name(out.name);
+    std::string_view mode = colon == text.npos ? "auto" : text.substr(colon + 1);
+    if (mode == "create")
+        out.mode = NameMode::create;
+    else if (mode == "exec")
+        out.mode = NameMode::exec;
+    else if (mode == "no_exec")
+        out.mode = NameMode::no_exec;
+    else if (mode != "auto" && !mode.empty())
+        throw Error(with_caret(cat("container name: after the colon stands auto, create, exec or no_exec, not '", printable(mode), "'"), text, colon + 1));
+    return out;
+}
+
+std::vector<std::string> parse_env_names(std::string_view text) {
+    std::vector<std::string> names;
+    size_t position = 0;
+    for (std::string& name : split(text, ',')) {
+        bool good = !name.empty() && letter(name[0]) && std::all_of(name.begin(), name.end(), [](char c) { return letter(c) || digit(c); });
+        if (!good) {
+            std::string hint = name.find('=') != std::string::npos ? " (give the name alone: its value is taken from your environment)" : "";
+            throw Error(with_caret(cat("--container-env: '", printable(name), "' is no variable name", hint), text, position));
+        }
+        position += name.size() + 1;
+        names.push_back(std::move(name));
+    }
+    return names;
+}
+
+std::string parse_workdir(std::string_view text) {
+    auto fail = [&](const char* why) { throw Error(with_caret(cat("--container-workdir: ", why), text, 0)); };
+    if (text.empty()) fail("it is empty; write a path in the container");
+    if (text.find('\0') != std::string_view::npos || text.size() > 4095) fail("it holds a NUL byte or is longer than 4095 bytes");
+    std::string path = normalised(text);
+    // A descriptor or another process's directory can lead out of the container.
+    if (path == "/proc" || path.starts_with("/proc/")) fail("a directory below /proc can lead out of the container");
+    return path;
+}
+
+std::string parse_save_path(std::string_view text) {
+    auto fail = [&](const char* why) { throw Error(with_caret(cat("--container-save: ", why), text, text.size())); };
+    if (text.empty()) fail("it needs the path of a file");
+    std::string_view last = text.substr(text.rfind('/') + 1);
+    if (last.empty() || last == "." || last == "..") fail("this is a directory; write the path of a file");
+    if (text.find('\0') != std::string_view::npos || text.size() > 4095) fail("it holds a NUL byte or is longer than 4095 bytes");
+    return std::string(text);
+}
+
+std::string save_path_on(const std::string& path, const std::string& cwd, const std::string& node, uint32_t index) {
+    std::string out = path.starts_with('/') ? "" : cwd + "/";
+    bool own = false;
+    for (size_t at = 0; at < path.size(); ++at) {
+        bool sign = path[at] == '%' && at + 1 < path.size() && (path[at + 1] == 'N' || path[at + 1] == '%');
+        if (!sign) {
+            out += path[at];
+            continue;
+        }
+        own |= path[++at] == 'N';
+        out += path[at] == 'N' ? node : "%";
+    }
+    return own || index == 0 ? out : "";
+}
+
+bool is_step_name(std::string_view name) {
+    auto number = [](std::string_view text) { return !text.empty() && std::all_of(text.begin(), text.end(), digit); };
+    size_t dot = name.find('.');
+    if (dot == name.npos || !number(name.substr(0, dot))) return false;
+    std::string_view step = name.substr(dot + 1);
+    return number(step) || step == "batch" || step == "interactive";
+}
+
+bool parse_bool(std::string_view text, std::string_view setting) {
+    std::string word = lower(text);
+    for (const char* yes : {"1", "true", "yes", "y", "on"})
+        if (word == yes) return true;
+    for (const char* no : {"0", "false", "no", "n", "off"})
+        if (word == no) return false;
+    throw Error(cat(setting, "=", printable(text), ": write 1, true, yes or on, or 0, false, no or off"));
+}
+
+}  // namespace berth::plan

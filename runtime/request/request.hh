@@ -1,0 +1,78 @@
+// What a start is asked for, and by whom: plain values.
+#pragma once
+#include <sched.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/request/mounts.hh"
+#include "runtime/request/names.hh"
+
+namespace berth::plan {
+
+/// Which namespaces of the node a container does not share, besides those of users and mounts.
+struct OwnNamespaces {
+    bool ipc = false;
+    bool net = false;
+    bool uts = false;
+    bool pid = false;
+    bool cgroup = false;
+    bool operator==(const OwnNamespaces&) const = default;
+};
+
+/// One of them: the word for it in options, records and /proc/PID/ns, its flag for the kernel, and what it is called in a sentence.
+struct NamespaceKind {
+    bool OwnNamespaces::*wanted;
+    const char* word;
+    int type;  ///< CLONE_NEW*
+    const char* name;
+};
+inline constexpr NamespaceKind namespace_kinds[] = {{&OwnNamespaces::ipc, "ipc", CLONE_NEWIPC, "IPC"},
+                                                    {&OwnNamespaces::net, "net", CLONE_NEWNET, "network"},
+                                                    {&OwnNamespaces::uts, "uts", CLONE_NEWUTS, "UTS"},
+                                                    {&OwnNamespaces::pid, "pid", CLONE_NEWPID, "PID"},
+                                                    {&OwnNamespaces::cgroup, "cgroup", CLONE_NEWCGROUP, "cgroup"}};
+
+/// The options of one start. What is unset is decided by the site.
+struct Request {
+    std::string image;  ///< as written
+    std::vector<MountRequest> mounts;
+    std::optional<std::string> workdir;
+    std::vector<std::string> env;  ///< names whose host value beats the image's
+    std::optional<bool> mount_home;
+    std::optional<bool> remap_root;
+    std::optional<bool> writable;
+    OwnNamespaces unshare;
+    std::optional<ContainerName> name;  ///< of a container that stays
+    std::string save;                   ///< file to save the container in after the last task, as written; empty: none
+    std::optional<bool> entrypoint;     ///< run the image's before the tasks
+    bool entrypoint_log = false;        ///< show what it says
+};
+
+/// Who asks, as the host sees it.
+struct Caller {
+    uid_t uid = 0;
+    gid_t gid = 0;
+    std::string user;   ///< login name; empty when the uid has no passwd entry
+    std::string group;  ///< name of gid; empty when it has none
+    std::string gecos;
+    std::string home;   ///< empty when unknown
+    std::string shell;
+    std::string cwd;    ///< working directory, absolute
+    std::string terminal;  ///< "/dev/pts/3" when his command is to have that terminal itself; else empty
+};
+
+/// What a Slurm step adds. All empty outside Slurm.
+struct Job {
+    std::string id;    ///< "JOB.STEP", for messages
+    std::string node;  ///< node name, for messages
+    bool has_terminal = false;  ///< of srun --pty: opened by Slurm, and to be found by its name
+    std::vector<std::string> bind_read_only;  ///< files of the job that must stay visible at the same path (the batch script)
+    std::vector<std::string> accounts;        ///< lines of /etc/passwd that Slurm's commands look for
+    std::vector<std::string> shared_folders;  ///< of Slurm's MPI server with the tasks, at the same paths; those that exist
+};
+
+}  // namespace berth::plan

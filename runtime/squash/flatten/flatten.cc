@@ -1,0 +1,215 @@
+#include "runtime/squash/flatten/flatten.hh"
+
+#include <sqfs/frag_table.h>
+#include <sqfs/super.h>
+#include <sqfs/xattr_writer.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <limits>
+#include <new>
+#include <optional>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/squash/flatten/flatten_blocks.hh"
+#include "runtime/squash/flatten/flatten_format.hh"
+#include "runtime/squash/flatten/repack.hh"
+#include "runtime/squash/format/compression.hh"
+#include "runtime/squash/index/tree_data.hh"
+#include "runtime/squash/write/writer_file.hh"
+#include "runtime/squash/write/writer_tables.hh"
+#include "runtime/squash/write/writer_tree.hh"
+
+namespace berth::squash {
+
+namespace {
+
+constexpr const char* writing = "writing a squashfs file";
+
+class Flattener {
+  public:
+    Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd, const std::string& what,
+              const Copied& copied);
+    void write(const std::vector<AddedFile>& added);
+
+  private:
+    bool is_copied(size_t layer) const { return infos_[layer].codec == format_.codec && infos_[layer].block_size == format_.block_size; }
+    void start();
+    void copy_blocks();
+    void add_fragments();
+    void add_nodes();
+    NewInode* inode_of(const Node& node, uint32_t number);
+    void fill_file(NewInode& inode, const Node& node);
+    uint32_t xattrs_of(uint32_t set);
+    void add_file(const AddedFile& file);
+    void finish();
+
+    const Tree::Impl& tree_;
+    const std::vector<Fd>& layers_;
+    const std::vector<LayerInfo>& infos_;
+    LayerInfo format_;
+    int fd_;
+    const std::string& what_;
+    const Copied& copied_;
+    OutputFile file_;
+    SqfsPtr<sqfs_compressor_t> compressor_;
+    SqfsPtr<sqfs_frag_table_t> fragments_;
+    SqfsPtr<sqfs_xattr_writer_t> xattrs_;
+    sqfs_super_t super_{};
+    uint64_t position_ = 0;
+    std::vector<BlockRanges> ranges_;
+    std::vector<sqfs_u32> fragment_numbers_;  ///< of each fragment of the tree
+    std::optional<Repacker> repacker_;        ///< of what is not copied
+    std::vector<NewInode*> inodes_;       ///< of each node; null for what is left out
+    std::vector<uint32_t> xattr_indexes_;  ///< of each set of the tree
+    EntryTree entries_;
+};
+
+Flattener::Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd, const std::string& what,
+                     const Copied& copied)
+    : tree_(tree),
+      layers_(layers),
+      infos_(infos),
+      format_(common_format(tree, infos)),
+      fd_(fd),
+      what_(what),
+      copied_(copied),
+      file_(fd, what),
+      compressor_(make_compressor({format_.codec, 0}, format_.block_size)),
+      fragments_(sqfs_frag_table_create(0)),
+      xattrs_(sqfs_xattr_writer_create(0)),
+      ranges_(ranges_of(tree, layers.size())) {
+    if (!fragments_ || !xattrs_) throw std::bad_alloc();
+}
+
+void Flattener::write(const std::vector<AddedFile>& added) {
+    start();
+    copy_blocks();
+    add_fragments();
+    add_nodes();
+    if (repacker_) repacker_->finish(*fragments_);
+    for (const AddedFile& file : added) add_file(file);
+    finish();
+}
+
+void Flattener::start() {
+    // As for layers: no time of making, so that equal images are equal files.
+    file_.check(sqfs_super_init(&super_, format_.block_size, 0, static_cast<SQFS_COMPRESSOR>(format_.codec)), writing);
+    file_.check(sqfs_super_write(&super_, &file_), writing);
+    int written = compressor_->write_options(compressor_.get(), &file_);
+    file_.check(std::min(written, 0), writing);
+    if (written > 0) super_.flags |= SQFS_FLAG_COMPRESSOR_OPTIONS;
+    position_ = file_.size();
+}
+
+void Flattener::copy_blocks() {
+    uint64_t total = 0, start = position_;
+    for (size_t i = 0; i < layers_.size(); ++i)
+        if (is_copied(i)) total += ranges_[i].join();
+    auto advance = [&](uint64_t position) {
+        if (copied_) copied_(position - start, total);
+    };
+    advance(start);
+    for (size_t i = 0; i < layers_.size(); ++i)
+        if (is_copied(i)) ranges_[i].copy(layers_[i].get(), fd_, position_, what_, advance);
+    file_.check(file_.truncate(&file_, position_), writing);
+}
+
+/// A fragment of the merged tree belongs to the one layer whose files refer to it.
+void Flattener::add_fragments() {
+    constexpr uint64_t unused = UINT64_MAX;
+    std::vector<uint64_t> starts(tree_.fragments.size(), unused);
+    for (const Node& node : tree_.nodes)
+        if (S_ISREG(node.mode) && node.fragment != Node::none && is_copied(node.layer))
+            starts[node.fragment] = ranges_[node.layer].moved(tree_.fragments[node.fragment].start);
+    fragment_numbers_.resize(starts.size());
+    for (size_t i = 0; i < starts.size(); ++i)
+        if (starts[i] != unused) file_.check(sqfs_frag_table_append(fragments_.get(), starts[i], tree_.fragments[i].size, &fragment_numbers_[i]), writing);
+}
+
+void Flattener::add_nodes() {
+    inodes_.reserve(tree_.nodes.size());
+    for (const Node& node : tree_.nodes) inodes_.push_back(inode_of(node, static_cast<uint32_t>(inodes_.size())));
+    for (size_t i = 0; i < tree_.nodes.size(); ++i) {
+        const Node& node = tree_.nodes[i];
+        if (!S_ISDIR(node.mode)) continue;
+        for (uint64_t at = node.first; at < node.first + node.count; ++at)
+            if (NewInode* child = inodes_[tree_.children[at].node])
+                inodes_[i]->children->emplace_hint(inodes_[i]->children->end(), tree_.name(tree_.children[at]), child);
+    }
+}
+
+NewInode* Flattener::inode_of(const Node& node, uint32_t number) {
+    if (S_ISCHR(node.mode) || S_ISBLK(node.mode)) return nullptr;
+    NewInode& inode = number == 0 ? entries_.root() : entries_.make(node.mode);
+    inode.mode = node.mode;
+    inode.uid = node.uid;
+    inode.gid = node.gid;
+    inode.mtime = static_cast<uint32_t>(std::clamp<int64_t>(node.mtime, 0, std::numeric_limits<uint32_t>::max()));
+    inode.xattr = xattrs_of(node.xattrs);
+    if (S_ISLNK(node.mode)) inode.target = tree_.target(node);
+    if (S_ISREG(node.mode)) fill_file(inode, node);
+    return &inode;
+}
+
+void Flattener::fill_file(NewInode& inode, const Node& node) {
+    inode.file = std::make_unique<StoredFile>();
+    if (!is_copied(node.layer)) {
+        if (!repacker_) repacker_.emplace(file_, layers_, infos_, format_, what_);
+        return repacker_->add(*inode.file, tree_, node);
+    }
+    std::vector<uint32_t> blocks(tree_.blocks.begin() + static_cast<ptrdiff_t>(node.first),
+                                 tree_.blocks.begin() + static_cast<ptrdiff_t>(node.first + node.count));
+    bool stored = std::any_of(blocks.begin(), blocks.end(), [](uint32_t block) { return (block & block_size_mask) > 0; });
+    StoredFile& file = *inode.file;
+    file.size = node.size;
+    file.start = stored ? ranges_[node.layer].moved(node.start) : 0;
+    if (node.fragment != Node::none) file.fragment = fragment_numbers_[node.fragment], file.fragment_offset = node.fragment_offset;
+    for (size_t i = 0; i < blocks.size(); ++i)
+        if (blocks[i] == 0) file.holes += std::min<uint64_t>(format_.block_size, node.size - i * uint64_t{format_.block_size});
+    file.blocks = std::move(blocks);
+}
+
+uint32_t Flattener::xattrs_of(uint32_t set) {
+    if (set == 0) return no_xattrs;
+    if (xattr_indexes_.empty()) xattr_indexes_.resize(tree_.xattr_sets.size(), no_xattrs);
+    if (xattr_indexes_[set] != no_xattrs) return xattr_indexes_[set];
+    file_.check(sqfs_xattr_writer_begin(xattrs_.get(), 0), writing);
+    for (const auto& [name, value] : tree_.xattr_sets[set])
+        file_.check(sqfs_xattr_writer_add(xattrs_.get(), name.c_str(), value.data(), value.size()), "storing an extended attribute");
+    file_.check(sqfs_xattr_writer_end(xattrs_.get(), &xattr_indexes_[set]), writing);
+    return xattr_indexes_[set];
+}
+
+/// Stored without compression, in blocks of its own.
+void Flattener::add_file(const AddedFile& file) {
+    for (size_t slash = file.path.find('/'); slash != file.path.npos; slash = file.path.find('/', slash + 1))
+        if (const NewInode* parent = entries_.find(file.path.substr(0, slash)); parent != nullptr && !parent->is_directory()) return;
+    std::vector<uint32_t> blocks;
+    for (size_t left = file.content.size(); left > 0; left -= std::min<size_t>(left, format_.block_size))
+        blocks.push_back(static_cast<uint32_t>(std::min<size_t>(left, format_.block_size)) | block_uncompressed);
+    uint64_t start = file_.size();
+    file_.check(file_.write_at(&file_, start, file.content.data(), file.content.size()), writing);
+    NewInode& inode = entries_.make(S_IFREG | file.mode);
+    inode.file = std::make_unique<StoredFile>(StoredFile{.size = file.content.size(), .start = start, .blocks = std::move(blocks)});
+    entries_.put(file.path, inode);
+}
+
+void Flattener::finish() {
+    write_tables(entries_, {file_, compressor_.get(), fragments_.get(), xattrs_.get(), super_});
+    super_.bytes_used = file_.size();
+    file_.check(sqfs_super_write(&super_, &file_), writing);
+    // Loop devices have whole blocks: without the padding the kernel could not read the last table.
+    uint64_t padded = (file_.size() + SQFS_DEVBLK_SIZE - 1) / SQFS_DEVBLK_SIZE * SQFS_DEVBLK_SIZE;
+    file_.check(file_.truncate(&file_, padded), writing);
+}
+
+}  // namespace
+
+void flatten(const Tree& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, const std::vector<AddedFile>& added, int fd,
+             const std::string& what, const Copied& copied) {
+    Flattener(tree.impl(), layers, infos, fd, what, copied).write(added);
+}
+
+}  // namespace berth::squash

@@ -1,0 +1,13 @@
+// Finds a file of an image by its path, as a process in it would.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "runtime/squash/index/index.hh"
+
+namespace berth::squash {
+
+/// The inode of `path`, with all symlinks followed inside the image; 0 when there is none. `..` at the root stays there. Reads nothing but the index.
+uint32_t find_path(const Index& index, const std::string& path);
+
+}  // namespace berth::squash

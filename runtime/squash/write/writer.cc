@@ -1,0 +1,184 @@
+#include "runtime/squash/write/writer.hh"
+
+#include <sqfs/frag_table.h>
+#include <sqfs/super.h>
+#include <sqfs/xattr_writer.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <limits>
+#include <new>
+#include <optional>
+#include <stdexcept>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/squash/format/compression.hh"
+#include "runtime/squash/write/compressor_pool.hh"
+#include "runtime/squash/write/file_cutter.hh"
+#include "runtime/squash/write/writer_file.hh"
+#include "runtime/squash/write/writer_tables.hh"
+#include "runtime/squash/write/writer_tree.hh"
+
+namespace berth::squash {
+
+namespace {
+
+constexpr const char* writing = "writing a squashfs file";
+
+template <typename T>
+SqfsPtr<T> owned(T* object) {
+    if (object == nullptr) throw std::bad_alloc();
+    return SqfsPtr<T>(object);
+}
+
+}  // namespace
+
+struct LayerWriter::Impl {
+    Impl(int fd, CompressorPool* shared)
+        : own(shared != nullptr ? nullptr : std::make_unique<CompressorPool>(Compression{}, PoolLimits{})),
+          pool(shared != nullptr ? *shared : *own),
+          file(fd),
+          compressor(make_compressor(pool.compression(), pool.block_size())),
+          fragments(owned(sqfs_frag_table_create(0))),
+          xattrs(owned(sqfs_xattr_writer_create(0))) {
+        // The modification time is zero, so that equal layers are equal files.
+        file.check(sqfs_super_init(&super, pool.block_size(), 0, static_cast<SQFS_COMPRESSOR>(stored_codec(pool.compression().codec))), writing);
+        file.check(sqfs_super_write(&super, &file), writing);
+        int written = compressor->write_options(compressor.get(), &file);
+        file.check(std::min(written, 0), writing);
+        if (written > 0) super.flags |= SQFS_FLAG_COMPRESSOR_OPTIONS;
+        file.write_behind();
+        cutter.emplace(file, pool);
+    }
+
+    void set(NewInode& inode, const Attributes& attributes) {
+        inode.mode = (inode.mode & S_IFMT) | (attributes.mode & 07777);
+        inode.uid = attributes.uid;
+        inode.gid = attributes.gid;
+        inode.mtime = static_cast<uint32_t>(std::clamp<int64_t>(attributes.mtime, 0, std::numeric_limits<uint32_t>::max()));
+        inode.xattr = xattr_index(attributes);
+        inode.implied = false;
+    }
+
+    uint32_t xattr_index(const Attributes& attributes) {
+        if (attributes.xattrs.empty()) return no_xattrs;
+        file.check(sqfs_xattr_writer_begin(xattrs.get(), 0), writing);
+        for (const auto& [name, value] : attributes.xattrs)
+            file.check(sqfs_xattr_writer_add(xattrs.get(), name.c_str(), value.data(), value.size()), "storing an extended attribute");
+        sqfs_u32 index = no_xattrs;
+        file.check(sqfs_xattr_writer_end(xattrs.get(), &index), writing);
+        return index;
+    }
+
+    NewInode& add(std::string_view path, const Attributes& attributes, uint32_t type) {
+        if (path.empty()) throw std::logic_error("the root of a squashfs file is a directory");
+        NewInode& inode = tree.make(type);
+        set(inode, attributes);
+        tree.put(path, inode);
+        return inode;
+    }
+
+    void begin_data(NewInode& inode, uint64_t size = 0) {
+        inode.file = std::make_unique<StoredFile>();
+        bool may_be_program = (inode.mode & 0111) != 0 && size > 0 && size <= largest_program;
+        cutter->begin(*inode.file, may_be_program);
+    }
+
+    std::unique_ptr<CompressorPool> own;
+    CompressorPool& pool;
+    OutputFile file;
+    SqfsPtr<sqfs_compressor_t> compressor;
+    SqfsPtr<sqfs_frag_table_t> fragments;
+    SqfsPtr<sqfs_xattr_writer_t> xattrs;
+    sqfs_super_t super{};
+    EntryTree tree;
+    uint64_t target_bytes = 0;  // of symlinks
+    std::optional<FileCutter> cutter;  // after all that it writes to
+};
+
+LayerWriter::LayerWriter(int fd, CompressorPool* pool) : impl_(std::make_unique<Impl>(fd, pool)) {}
+
+LayerWriter::~LayerWriter() = default;
+
+std::string LayerWriter::resolved(std::string_view path) const {
+    return impl_->tree.resolved(path);
+}
+
+uint64_t LayerWriter::entries() const {
+    return impl_->tree.size();
+}
+
+void LayerWriter::add_directory(std::string_view path, const Attributes& attributes) {
+    NewInode* existing = impl_->tree.find(path);
+    if (existing != nullptr && existing->is_directory()) return impl_->set(*existing, attributes);
+    impl_->add(path, attributes, S_IFDIR);
+}
+
+const BlockSums& LayerWriter::sums() const {
+    return impl_->cutter->sums();
+}
+
+uint64_t LayerWriter::memory() const {
+    return impl_->tree.bytes() + impl_->target_bytes;
+}
+
+void LayerWriter::mark_implied_directories(std::string_view marker) {
+    std::vector<NewInode*> directories = impl_->tree.implied_directories();
+    if (directories.empty()) return;
+    // One file by many names: an archive can imply a thousand directories by a single one.
+    NewInode& file = impl_->tree.make(S_IFREG);
+    impl_->set(file, {.mode = 0});
+    impl_->begin_data(file);
+    end_file();
+    for (NewInode* directory : directories) impl_->tree.put_in(*directory, marker, file);
+}
+
+void LayerWriter::add_symlink(std::string_view path, const Attributes& attributes, std::string_view target) {
+    impl_->add(path, attributes, S_IFLNK).target = target;
+    impl_->target_bytes += target.size();
+}
+
+void LayerWriter::add_special(std::string_view path, const Attributes& attributes, uint32_t type) {
+    if (!S_ISFIFO(type) && !S_ISSOCK(type)) throw std::logic_error("only FIFOs and sockets are special files of a layer");
+    impl_->add(path, attributes, type & S_IFMT);
+}
+
+void LayerWriter::add_hardlink(std::string_view path, std::string_view existing) {
+    NewInode* inode = impl_->tree.find(existing);
+    auto refuse = [&](const char* why) { throw Error(cat("making the hard link ", printable(path), " to ", printable(existing), ": ", why)); };
+    if (inode == nullptr) refuse("no such file in this layer");
+    if (inode->is_directory() || path.empty()) refuse("a directory cannot be a hard link");
+    impl_->tree.put(path, *inode);
+}
+
+void LayerWriter::begin_file(std::string_view path, const Attributes& attributes, uint64_t size) {
+    impl_->begin_data(impl_->add(path, attributes, S_IFREG), size);
+}
+
+void LayerWriter::append(const void* data, size_t size) {
+    impl_->cutter->append(data, size);
+}
+
+void LayerWriter::append_zeros(uint64_t size) {
+    impl_->cutter->append_zeros(size);
+}
+
+void LayerWriter::end_file() {
+    impl_->cutter->end();
+}
+
+void LayerWriter::finish() {
+    Impl& impl = *impl_;
+    impl.cutter->finish(*impl.fragments);
+    write_tables(impl.tree, {impl.file, impl.compressor.get(), impl.fragments.get(), impl.xattrs.get(), impl.super});
+    impl.super.bytes_used = impl.file.size();
+    impl.file.check(sqfs_super_write(&impl.super, &impl.file), writing);
+    // Loop devices have whole blocks: without the padding the kernel could not read the last table.
+    uint64_t padded = (impl.file.size() + SQFS_DEVBLK_SIZE - 1) / SQFS_DEVBLK_SIZE * SQFS_DEVBLK_SIZE;
+    impl.file.check(impl.file.truncate(&impl.file, padded), writing);
+    impl.file.flush();
+    impl.file.check(0, writing);
+}
+
+}  // namespace berth::squash

@@ -1,0 +1,55 @@
+// The output file as libsquashfs wants it, over a descriptor of ours, so that the reason of a failed write is not lost.
+#pragma once
+#include <sqfs/error.h>
+#include <sqfs/io.h>
+#include <sqfs/predef.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "runtime/squash/write/write_behind.hh"
+
+namespace berth::squash {
+
+struct SqfsDestroy {
+    void operator()(void* object) const { sqfs_destroy(object); }
+};
+/// Owner of a libsquashfs object.
+template <typename T>
+using SqfsPtr = std::unique_ptr<T, SqfsDestroy>;
+
+/// A sqfs_file_t that keeps the errno of its first failure to itself until check(): libsquashfs would only say "I/O error", and it leaks the blocks
+/// in flight when a write fails. After a failure nothing is read or written any more. Does not own the descriptor.
+/// What is written round the page cache is in the file after flush().
+class OutputFile : public sqfs_file_t {
+  public:
+    /// `what` names the file in errors; empty where whoever calls adds a name.
+    explicit OutputFile(int fd, std::string what = {});
+    /// From now on writes round the page cache where that is worth it; nobody else may write to the descriptor until flush().
+    void write_behind() { behind_ = WriteBehind::over(fd_); }
+    /// To be followed by check().
+    void flush();
+    OutputFile(const OutputFile&) = delete;
+    OutputFile& operator=(const OutputFile&) = delete;
+
+    uint64_t size() const { return size_; }
+
+    /// To be called with the result of each libsquashfs call. Throws SysError when the file has failed, and Error when `code` is a failure.
+    void check(int code, const char* doing) const;
+
+  private:
+    int read(uint64_t offset, void* buffer, size_t size);
+    int write(uint64_t offset, const void* buffer, size_t size);
+    int resize(uint64_t size);
+    void fail(int number);
+
+    int fd_;
+    std::string what_;
+    std::unique_ptr<WriteBehind> behind_;
+    uint64_t size_ = 0;
+    std::atomic<int> error_ = 0;
+};
+
+}  // namespace berth::squash

@@ -1,0 +1,292 @@
+#include "runtime/step/container.hh"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "hooks/devices.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/container/entrypoint.hh"
+#include "runtime/container/named/use.hh"
+#include "runtime/container/start.hh"
+#include "runtime/container/task_process.hh"
+#include "runtime/container/told_plan.hh"
+#include "runtime/host/facts.hh"
+#include "runtime/host/slurm_client.hh"
+#include "runtime/images/flat.hh"
+#include "runtime/plan/job_environment.hh"
+#include "runtime/sandbox/capabilities.hh"
+#include "runtime/step/save.hh"
+#include "runtime/step/scope.hh"
+
+namespace berth {
+
+namespace {
+
+/// What a step with a PMIx server shares with it is known to the tasks only, so the container waits for the first of them.
+std::vector<std::string> shared_folders(const StepStart& start) {
+    if (!plan::has_pmix_server(start.step.environment)) return {};
+    auto task = start.tasks.first_environment();
+    if (!task) throw StepOver{};
+    if (std::string note = plan::pmix_note(*task, start.wanted.remap_root.value_or(start.site.remap_root)); !note.empty()) start.tasks.note(note);
+    return plan::pmix_folders(*task, start.step.tmp_fs, start.step.uid, cat(start.step.job, '.', start.step.step));
+}
+
+plan::Job job_of(const StepStart& start) {
+    const plan::StepRequest& request = start.step;
+    plan::Job job;
+    job.id = cat(request.job, '.', request.step);
+    job.node = request.node;
+    job.shared_folders = shared_folders(start);
+    // What srun --pty sets for the task that has the terminal.
+    job.has_terminal =
+        std::any_of(request.environment.begin(), request.environment.end(), [](const std::string& entry) { return entry.starts_with("SLURM_PTY_PORT="); });
+    if (!request.batch_script.empty()) job.bind_read_only.push_back(request.batch_script);
+    add_slurm_client(job, start.site);
+    return job;
+}
+
+/// Where the container of a step that has no name is reached by other steps of the user. The node's name is in it for machines with several slurmd.
+class StepAddress {
+  public:
+    StepAddress(const StepStart& start, const std::string& step)
+        : folder_(sys::open_file(run_directory(start.caller), O_RDONLY | O_DIRECTORY)), name_(cat(start.step.node, ".", step)) {}
+    StepAddress(const StepAddress&) = delete;
+    StepAddress& operator=(const StepAddress&) = delete;
+    ~StepAddress() {
+        if (listens_) ::unlinkat(folder_.get(), name_.c_str(), 0);
+    }
+
+    Fd listen() {
+        Fd out = new_socket();
+        ::unlinkat(folder_.get(), name_.c_str(), 0);
+        sockaddr_un address = this->address();
+        if (::bind(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || ::listen(out.get(), 128) != 0)
+            throw SysError(cat("making the socket ", name_, " by which other steps join"));
+        listens_ = true;
+        return out;
+    }
+
+    /// Empty when no such step runs.
+    Fd connect() const {
+        Fd out = new_socket();
+        sockaddr_un address = this->address();
+        return ::connect(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 ? std::move(out) : Fd();
+    }
+
+  private:
+    static Fd new_socket() {
+        Fd out(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+        if (!out) throw SysError("making the socket of a step");
+        return out;
+    }
+
+    /// By way of the descriptor: a server's root is its container's, and an address is at most 108 bytes.
+    sockaddr_un address() const {
+        std::string path = cat("/proc/self/fd/", folder_.get(), "/", name_);
+        sockaddr_un out{};
+        out.sun_family = AF_UNIX;
+        if (path.size() >= sizeof out.sun_path) throw Error(cat("making the socket ", name_, " of a step: the node's name is too long"));
+        std::memcpy(out.sun_path, path.c_str(), path.size() + 1);
+        return out;
+    }
+
+    Fd folder_;
+    std::string name_;
+    bool listens_ = false;
+};
+
+using Changes = std::vector<plan::EnvironmentChange>;
+
+/// What an entrypoint gets: of the job's variables those of --container-env, and who and where the user is.
+std::vector<std::string> entrypoint_environment(const StepStart& start) {
+    std::vector<std::string> names = start.wanted.env, out;
+    names.insert(names.end(), {"HOME", "USER", "LOGNAME"});
+    for (const std::string& text : start.step.environment)
+        if (std::find(names.begin(), names.end(), text.substr(0, text.find('='))) != names.end()) out.push_back(text);
+    return out;
+}
+
+/// Runs the image's entrypoint, if there is one and it is asked for. `changes` are the container's to entrypoint_environment().
+Changes changes_of_entrypoint(const StepStart& start, const StartedContainer& container, const std::vector<std::string>& words, const Changes& changes) {
+    if (words.empty() || !start.wanted.entrypoint.value_or(start.site.entrypoint)) return {};
+    start.event->stage(plan::Cause::entrypoint);
+    EntrypointRun run{container, words, changed_environment(entrypoint_environment(start), changes), {}, {}, start.watch.descriptor, start.watch.ready};
+    run.note = [&](const std::string& line) { start.tasks.note(line); };
+    if (start.wanted.entrypoint_log) run.log = [&](const std::string& line) { start.tasks.note(cat("entrypoint: ", line)); };
+    Changes out = run_entrypoint(run);
+    start.event->lap("entrypoint");
+    return out;
+}
+
+/// Served by this process for the step alone; other steps may join it while it runs.
+class OwnContainer : public StepContainer {
+  public:
+    explicit OwnContainer(StepStart& start) : address_(start, cat(start.step.job, ".", start.step.step)) {
+        start.event->stage(plan::Cause::image);
+        OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch, start.tag);
+        start.event->opened(opened.digest);
+        start.event->lap("image");
+        start.event->stage(plan::Cause::devices);
+        plan::Additions devices = device_additions(opened.image, start.site, start.step.environment, [&](const std::string& line) { start.tasks.note(line); });
+        start.event->stage(plan::Cause::plan);
+        plan_ = plan::make_plan(start.wanted, start.caller, job_of(start), start.site, host_facts(start.wanted, start.caller, start.site),
+                                opened.image.index.config(), devices);
+        if (!opened.digest.empty()) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", opened.digest));
+        if (wants_plan(start.step.environment)) tell_plan(plan_, opened.digest, [&](const std::string& line) { start.tasks.note(line); });
+        if (std::string path = save_path_of(start); !path.empty())
+            saver_.emplace(start, record_of(start, opened), cat("of step ", start.step.job, ".", start.step.step), path);
+        start.tasks.listen(address_.listen());
+        ContainerStorage storage;
+        storage.saved = saver_.has_value();
+        start.event->lap("plan");
+        start.event->stage(plan::Cause::container);
+        use_flat(opened, start.wanted.image, plan_.identity, start.caller, start.site, start.watch);
+        container_ = start_container(plan_, std::move(opened.image), start.site, storage, start.step.program);
+        start.tasks.watch(container_.server.end.get());
+        start.event->laps(container_.phases);
+        kept_ = start.wanted.env;
+        entrypoint_ = changes_of_entrypoint(start, container_, plan_.entrypoint, plan::environment_changes(plan_.environment, entrypoint_environment(start)));
+    }
+
+    StepTasks::Answer answer(const std::vector<std::string>& environment) override {
+        plan::Ready ready = ready_of(plan_, container_);
+        ready.environment = with_entrypoint(plan::environment_changes(plan_.environment, environment), entrypoint_, kept_, environment);
+        return {plan::encode(ready), namespaces_of(container_)};
+    }
+
+    void end(bool all_entered) override {
+        end_container(container_);
+        if (saver_) saver_->save(container_.upper.get(), all_entered);
+    }
+
+  private:
+    static plan::ContainerRecord record_of(const StepStart& start, const OpenedImage& opened) {
+        plan::Reference reference = plan::with_absolute_path(plan::parse_reference(start.wanted.image), start.caller.cwd);
+        plan::ContainerRecord out;
+        out.image = reference.text();
+        out.digest = opened.digest;
+        if (opened.digest.empty()) out.image_file = reference.path;
+        return out;
+    }
+
+    StepAddress address_;
+    plan::Plan plan_;
+    std::optional<StepSaver> saver_;
+    StartedContainer container_;
+    std::vector<std::string> kept_;  ///< names of --container-env
+    Changes entrypoint_;
+};
+
+/// One with a name, or another step's, which somebody else serves: this process is a member of it.
+class SharedContainer : public StepContainer {
+  public:
+    explicit SharedContainer(StepStart& start) : start_(std::move(start)) {
+        ContainerStart wanted{*start_.wanted.name, start_.wanted, {}, false, start_.caller, job_of(start_), start_.site, start_.watch};
+        if (!start_.mounts.empty()) wanted.mounts.push_back(start_.mounts);
+        wanted.watch.progress = [this](const std::string& line) { start_.tasks.note(line); };
+        wanted.inherit = false;
+        wanted.tag = start_.tag;
+        wanted.mounts_option = "--container-mounts";
+        wanted.forked = [this] { start_.tasks.close(); };
+        wanted.lap = [this](const char* phase) { start_.event->lap(phase); };
+        start_.event->stage(plan::Cause::container);
+        bool of_step = join_step(wanted);
+        if (!of_step) use(wanted);
+        // Not before: a helper that this process forks has yet to write its id maps.
+        sandbox::become_private();
+        if (!of_step) start_.event->opened(used_.record.digest);
+        bool joined = of_step || used_.action == plan::NameAction::join;
+        if (joined && wants_plan(start_.step.environment)) start_.tasks.note(cat("container ", name(), ": it runs already, as its first step planned it"));
+        start_.event->in_container(name(), joined, used_.joined.container.phases);
+        start_.tasks.watch(used_.connection.get());
+        run_entrypoint();
+    }
+
+    StepTasks::Answer answer(const std::vector<std::string>& environment) override {
+        auto joined = ask_to_join(used_.connection.get(), environment);
+        if (!joined)
+            return {plan::encode(
+                        plan::Failure{cat("container ", name(), ": it has ended: it was removed by force, or its helper was killed"), exit_failure, false}),
+                    {}};
+        const StartedContainer& container = used_.joined.container;
+        Changes changes = changes_but(start_.wanted.env, std::move(joined->environment), environment);
+        plan::Ready ready{container.workdir, with_entrypoint(std::move(changes), entrypoint_, start_.wanted.env, environment), container.seccomp_program};
+        for (const OwnNamespace& own : container.namespaces) ready.namespaces.push_back(static_cast<uint32_t>(own.type));
+        ready.capabilities = container.capabilities;
+        ready.devices = std::move(joined->devices);
+        return {plan::encode(ready), namespaces_of(container)};
+    }
+
+    void end(bool all_entered) override {
+        if (!folder_) return leave(std::move(used_.connection));
+        std::string path = save_path_of(start_);
+        if (path.empty())
+            leave(std::move(used_.connection));
+        else
+            leave_and_save(path, all_entered);
+        sweep_jobs(start_.site, start_.caller);
+    }
+
+  private:
+    const std::string& name() const { return start_.wanted.name->name; }
+
+    /// Nobody removes the container between its end and the save.
+    void leave_and_save(const std::string& path, bool all_entered) {
+        Fd hold = folder_->hold(name());
+        leave(std::move(used_.connection));
+        StepSaver(start_, used_.record, name(), path).save(folder_->upper(name()).get(), all_entered);
+    }
+
+    /// A container that has no name is called by its step, while that runs.
+    bool join_step(const ContainerStart& wanted) {
+        if (!plan::is_step_name(name()) || wanted.wanted.mode == plan::NameMode::create) return false;
+        used_.connection = StepAddress(start_, name()).connect();
+        auto joined = used_.connection ? join_running(wanted, used_.connection.get(), start_.step.environment) : std::nullopt;
+        if (!joined) return false;
+        if (!start_.wanted.save.empty()) throw Error(cat("--container-save: the container ", name(), " belongs to another step, which alone can save it"));
+        used_.joined = std::move(*joined);
+        return true;
+    }
+
+    void use(const ContainerStart& wanted) {
+        if (std::string path = save_path_of(start_); !path.empty()) check_save_folder(path);
+        bool of_job = start_.site.container_scope == "job";
+        folder_ = open_container_folder(start_.site, start_.caller, of_job ? job_scope(start_.step.job) : "global");
+        if (of_job) mark_job(start_.caller, start_.step.job, folder_->path());
+        used_ = use_container(*folder_, wanted, start_.step.environment);
+    }
+
+    /// Of the step, not of the container: each step that asks for it runs it.
+    void run_entrypoint() {
+        StartedContainer& container = used_.joined.container;
+        if (start_.wanted.workdir) container.workdir = *start_.wanted.workdir;
+        if (!start_.wanted.entrypoint.value_or(start_.site.entrypoint)) return;
+        std::vector<std::string> environment = entrypoint_environment(start_);
+        auto joined = ask_to_join(used_.connection.get(), environment);
+        if (!joined) throw Error(cat("container ", name(), ": it ended before the image's entrypoint could run"));
+        entrypoint_ = changes_of_entrypoint(start_, container, used_.joined.entrypoint, changes_but(start_.wanted.env, joined->environment, environment));
+    }
+
+    StepStart start_;
+    std::optional<ContainerFolder> folder_;
+    UsedContainer used_;
+    Changes entrypoint_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepContainer> start_step_container(StepStart start) {
+    if (start.wanted.name) return std::make_unique<SharedContainer>(start);
+    return std::make_unique<OwnContainer>(start);
+}
+
+}  // namespace berth

@@ -1,0 +1,44 @@
+// The container of a step on one node: made for the step alone, or one with a name that others use as well.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/config/site.hh"
+#include "runtime/container/start_event.hh"
+#include "runtime/images/open.hh"
+#include "runtime/plan/messages.hh"
+#include "runtime/request/request.hh"
+#include "runtime/step/tasks.hh"
+
+namespace berth {
+
+/// What a step asks for and by whom.
+struct StepStart {
+    const plan::StepRequest& step;
+    plan::Request wanted;
+    std::string mounts;  ///< the text that wanted.mounts was made of
+    JobTag tag;
+    plan::Caller caller;
+    plan::Site site;
+    PullWatch watch;
+    StepTasks& tasks;
+    StartEvent* event = nullptr;  ///< of this start
+};
+
+class StepContainer {
+  public:
+    virtual ~StepContainer() = default;
+
+    /// What a task with this environment is told: a way in, or a failure.
+    virtual StepTasks::Answer answer(const std::vector<std::string>& environment) = 0;
+
+    /// After the last task: ends what the step has of the container, then saves it if that is asked for and `all_entered`: every task got that far. What
+    /// happens to the save is said to the step.
+    virtual void end(bool all_entered) = 0;
+};
+
+/// The table of contents of a step's start. Turns the process into the container's server when the container is the step's alone. Throws Error.
+std::unique_ptr<StepContainer> start_step_container(StepStart start);
+
+}  // namespace berth

@@ -1,0 +1,66 @@
+#include "runtime/step/save.hh"
+
+#include <fcntl.h>
+#include <poll.h>
+
+#include <cerrno>
+#include <chrono>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/host/facts.hh"
+
+namespace berth {
+
+namespace {
+
+/// So often one hears of a save that takes its time.
+constexpr int progress_ms = 10'000;
+
+}  // namespace
+
+std::string save_path_of(const StepStart& start) {
+    if (start.wanted.save.empty()) return {};
+    return plan::save_path_on(start.wanted.save, start.step.cwd, start.step.node, start.step.node_index);
+}
+
+StepSaver::StepSaver(const StepStart& start, const plan::ContainerRecord& record, const std::string& name, std::string path)
+    : tasks_(start.tasks), path_(std::move(path)) {
+    auto&& [ours, its] = sys::make_pipe();
+    words_ = std::move(ours);
+    std::string store = record.digest.empty() ? "" : open_store(start.site, start.caller).path();
+    saver_ = std::make_unique<Saver>(record, name, store, path_, std::move(its));
+}
+
+void StepSaver::save(int upper, bool all_entered) {
+    if (!all_entered) return tasks_.say_at_end(cat("not saved as ", printable(path_, 4096), ": not every task had started"));
+    auto begin = std::chrono::steady_clock::now();
+    saver_->begin(upper);
+    std::string text;
+    // Only a closed socket hangs up: while slurmstepd waits for the end of a save, it has shut one direction down.
+    pollfd waiting[2] = {{words_.get(), POLLIN, 0}, {tasks_.socket(), 0, 0}};
+    for (;;) {
+        int ready = ::poll(waiting, 2, progress_ms);
+        if (ready < 0 && errno != EINTR) throw SysError("waiting for a container to be saved");
+        if (waiting[1].revents & POLLHUP) return saver_.reset();
+        auto seconds = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
+        if (ready == 0) tasks_.say_at_end(cat("saving the container as ", printable(path_, 4096), " (", seconds, " s)"));
+        if (waiting[0].revents == 0) continue;
+        char buffer[4096];
+        ssize_t got = ::read(words_.get(), buffer, sizeof buffer);
+        if (got <= 0) break;
+        text.append(buffer, static_cast<size_t>(got));
+        for (size_t end; (end = text.find('\n')) != text.npos; text.erase(0, end + 1)) say(std::string_view(text).substr(0, end));
+    }
+    if (!text.empty()) say(text);
+    tasks_.say_at_end(cat(saver_->wait() ? "saved the container as " : "the container is not saved as ", printable(path_, 4096)));
+}
+
+/// A line of berth-pull's, which names itself as slurmstepd will.
+void StepSaver::say(std::string_view text) {
+    if (text.starts_with("berth: ")) text.remove_prefix(7);
+    tasks_.say_at_end(printable(text, 8192));
+}
+
+}  // namespace berth

@@ -1,0 +1,31 @@
+// --container-save: a step's container is saved when its last task has ended, while slurmstepd waits.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "runtime/container/named/save.hh"
+#include "runtime/step/container.hh"
+
+namespace berth {
+
+/// Where this node saves; empty: it does not.
+std::string save_path_of(const StepStart& start);
+
+class StepSaver {
+  public:
+    /// Forks, see Saver. `path` must not be empty.
+    StepSaver(const StepStart& start, const plan::ContainerRecord& record, const std::string& name, std::string path);
+
+    /// Saves what is over the image in the directory `upper`, unless not `all_entered`. Tells the step how it goes, and stops when slurmstepd goes.
+    void save(int upper, bool all_entered);
+
+  private:
+    void say(std::string_view text);
+
+    StepTasks& tasks_;
+    std::string path_;
+    Fd words_;
+    std::unique_ptr<Saver> saver_;
+};
+
+}  // namespace berth

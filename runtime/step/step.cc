@@ -1,0 +1,137 @@
+#include "runtime/step/step.hh"
+
+#include <cstdlib>
+#include <memory>
+#include <optional>
+
+#include "runtime/base/channel.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/config/site_file.hh"
+#include "runtime/host/facts.hh"
+#include "runtime/plan/messages.hh"
+#include "runtime/request/environment_options.hh"
+#include "runtime/request/frozen.hh"
+#include "runtime/request/reference.hh"
+#include "runtime/step/container.hh"
+#include "runtime/step/settings.hh"
+#include "runtime/step/tasks.hh"
+
+namespace berth {
+
+namespace {
+
+/// A step that lacks a task from its start cannot do what it was made for, and the others might wait for it for ever.
+void expect_all(const StepTasks& tasks) {
+    if (tasks.lost()) throw Error("starting the container: a task of the step was killed while it waited (by its user, or for memory); the step ends");
+}
+
+PullWatch watch_of(const plan::Request& wanted, StepTasks& tasks) {
+    PullWatch watch;
+    // Scripts look for the words that Pyxis has here, followed by the image as it was asked for.
+    bool from_registry = !wanted.image.empty() && plan::parse_reference(wanted.image).kind == plan::Reference::Kind::registry;
+    if (from_registry) watch.failure = cat("failed to import docker image: ", printable(wanted.image, 4096), ": ");
+    watch.progress = [&tasks](const std::string& line) {
+        tasks.show(line);
+        expect_all(tasks);
+    };
+    watch.descriptor = tasks.socket();
+    watch.ready = [&tasks] {
+        if (!tasks.accept()) throw StepOver{};
+    };
+    return watch;
+}
+
+/// The home that counts inside is the job's, as everywhere in Slurm; logins and settings keep to the account's.
+void take_home(plan::Caller& caller, const std::vector<std::string>& environment) {
+    for (const std::string& entry : environment)
+        if (entry.starts_with("HOME=/")) caller.home = entry.substr(5);
+}
+
+/// What the options and the variables of the step ask for.
+StepStart start_of(const plan::StepRequest& request, StepTasks& tasks) {
+    plan::GivenOptions options = request.options;
+    plan::add_environment_options(options, request.environment);
+    StepStart out{request, plan::request_of(options), {}, {}, caller_of_this_process(), load_site(), {}, tasks};
+    out.watch = watch_of(out.wanted, tasks);
+    if (const std::string* mounts = plan::given(options, "container-mounts")) out.mounts = *mounts;
+    if (out.caller.uid != request.uid || out.caller.gid != request.gid) throw Error("the container's helper does not run as the owner of the step");
+    out.caller.cwd = request.cwd;
+    take_home(out.caller, request.environment);
+    plan::apply_environment(out.site, request.settings, plan::Authority::site);
+    plan::apply_environment(out.site, request.environment);
+    if (out.site.resolve_tags == "submit") out.tag.digest = plan::frozen_digest(request.environment, out.wanted.image);
+    out.tag.meeting = plan::meeting_place(request.environment, out.wanted.image, request.node);
+    return out;
+}
+
+/// `event` is made for the step; a start is told of from here on.
+void note_event(StepStart& start, std::optional<StartEvent>& event) {
+    event.emplace(start.site, start.caller, cat(start.step.job, ".", start.step.step), start.step.node);
+    event->of_image(start.wanted.image);
+    start.event = &*event;
+    start.watch.fetched = [&event](const PullResult& result) { event->pulled(result); };
+}
+
+/// One task prints the error; all end with its code.
+void serve_failure(StepTasks& tasks, const Error& error) {
+    // Whatever served the container has gone with it.
+    tasks.watch(-1);
+    bool shown = false;
+    auto answer = [&](const plan::TaskRequest&) -> StepTasks::Answer {
+        return {plan::encode(plan::Failure{error.what(), error.exit_code(), std::exchange(shown, true)}), {}};
+    };
+    while (tasks.serve(answer)) {
+    }
+}
+
+void serve_container(StepTasks& tasks, const plan::StepRequest& request, StepContainer& container, StartEvent& event) {
+    auto answer = [&](const plan::TaskRequest& task) { return container.answer(task.environment); };
+    try {
+        while (tasks.serve(answer)) {
+            expect_all(tasks);
+            // Only now, so that no task waits for it.
+            if (tasks.entered() > 0) event.started();
+        }
+    } catch (const Error& error) {
+        event.failed(plan::Cause::killed, error.what());
+        // Those that run already end here, and slurmstepd says why; those that wait are told.
+        tasks.say_at_end(error.what());
+        container.end(false);
+        serve_failure(tasks, error);
+        return;
+    }
+    container.end(tasks.entered() >= request.tasks);
+}
+
+}  // namespace
+
+void serve_step(Fd socket) {
+    auto received = receive_message(socket.get());
+    if (!received) return;
+    plan::StepRequest request = plan::decode_step(received->message);
+    apply_step_settings(request.environment);
+    StepTasks tasks(std::move(socket));
+    std::unique_ptr<StepContainer> container;
+    std::optional<StartEvent> event;
+    std::optional<Error> failure;
+    try {
+        StepStart start = start_of(request, tasks);
+        note_event(start, event);
+        container = start_step_container(std::move(start));
+    } catch (const StepOver&) {
+        if (event) event->failed(plan::Cause::killed, "starting the container: the step ended meanwhile");
+        return;
+    } catch (const Error& error) {
+        failure = error;
+        if (event) event->failed(error);
+    } catch (const std::exception& error) {
+        failure = Error(cat("starting the container: ", error.what()));
+    }
+    if (failure)
+        serve_failure(tasks, *failure);
+    else
+        serve_container(tasks, request, *container, *event);
+}
+
+}  // namespace berth

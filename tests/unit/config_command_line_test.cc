@@ -1,0 +1,169 @@
+#include "runtime/config/command_line.hh"
+
+#include <catch2/catch.hpp>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/cli/run_options.hh"
+#include "tests/fixtures/served_image.hh"
+#include "tests/fixtures/squash_tools.hh"
+
+using namespace berth;
+
+namespace {
+
+/// argc and argv of a command and its words.
+class Words {
+  public:
+    explicit Words(std::vector<std::string> words) : words_(std::move(words)) {
+        words_.insert(words_.begin(), "command");
+        for (std::string& word : words_) pointers_.push_back(word.data());
+        pointers_.push_back(nullptr);
+    }
+    void tell(CommandLine& line) { line.only_for(static_cast<int>(words_.size()), pointers_.data()); }
+    std::optional<int> parsed_by(CommandLine& line) { return line.parse(static_cast<int>(words_.size()), pointers_.data()); }
+
+  private:
+    std::vector<std::string> words_;
+    std::vector<char*> pointers_;
+};
+
+}  // namespace
+
+TEST_CASE("command line: values go to their variables, and what is not given stays", "[runtime]") {
+    CommandLine line("Does it.", "berth do");
+    bool flag = false, other = false;
+    std::string text = "default";
+    int number = -1;
+    uint32_t small = 7;
+    uint64_t large = 7;
+    std::vector<std::string> each, rest;
+    line.flag("-f,--flag", flag, "");
+    auto absent = line.flag("--other", other, "");
+    line.option("--text", text, "");
+    line.option("--number", number, "");
+    line.option("--small", small, "");
+    auto given = line.option("--large", large, "");
+    line.option("-e,--each", each, "");
+    line.argument("rest", rest, "");
+    CHECK_FALSE(Words({"-f", "-e", "a", "one", "--each=b", "two", "--number", "3", "--large", "9999999999"}).parsed_by(line));
+    CHECK(flag);
+    CHECK_FALSE(other);
+    CHECK(text == "default");
+    CHECK(number == 3);
+    CHECK(small == 7);
+    CHECK(large == 9'999'999'999);
+    // An option takes one value each time, so that the words behind it stay arguments.
+    CHECK(each == std::vector<std::string>{"a", "b"});
+    CHECK(rest == std::vector<std::string>{"one", "two"});
+    CHECK(given.given());
+    CHECK_FALSE(absent.given());
+}
+
+TEST_CASE("command line: what follows the arguments is a command with its own options", "[runtime]") {
+    for (bool dashes : {false, true}) {
+        CommandLine line("Runs it.", "berth run");
+        bool quiet = false;
+        std::string image;
+        std::vector<std::string> command;
+        line.flag("-q", quiet, "");
+        line.argument("image", image, "").required();
+        line.ends_with_command(command);
+        CHECK_FALSE(
+            Words(dashes ? std::vector<std::string>{"a", "--", "ls", "-q", "--", "x"} : std::vector<std::string>{"a", "ls", "-q", "--", "x"}).parsed_by(line));
+        CHECK(image == "a");
+        CHECK_FALSE(quiet);
+        CHECK(command == std::vector<std::string>{"ls", "-q", "--", "x"});
+    }
+}
+
+namespace {
+
+struct Parsed {
+    std::optional<int> code;
+    bool verbose = false, quiet = false, json = false;
+    std::string name, image;
+    std::vector<std::string> env, command;
+    bool operator==(const Parsed&) const = default;
+};
+
+Parsed parsed(const std::vector<std::string>& words, bool only) {
+    Parsed out;
+    CommandLine line("Runs it.", "berth run");
+    Words given(words);
+    if (only) given.tell(line);
+    line.flag("-v,--verbose", out.verbose, "");
+    auto quiet = line.flag("-q,--quiet,--silent", out.quiet, "");
+    line.flag("--json", out.json, "").excludes(quiet);
+    line.option("--name", out.name, "").one_of({"a", "b"});
+    line.option("-e,--env", out.env, "");
+    line.argument("image", out.image, "").required();
+    line.ends_with_command(out.command);
+    out.code = given.parsed_by(line);
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("command line: options that the words cannot mean may be left out", "[runtime]") {
+    using Words = std::vector<std::string>;
+    for (const Words& words : {Words{"i"}, {"-v", "i", "x"}, {"-vq", "i"}, {"--quiet", "i", "-v"}, {"--silent", "i", "--json"}, {"-q", "--json", "i"},
+                               {"--name=a", "i"}, {"--name", "b", "i", "--name", "c"}, {"--name", "c", "i"}, {"--nam", "a", "i"}, {"--names=a", "i"},
+                               {"-eA", "-e", "B", "--env=C", "i"}, {"-veA", "i"}, {"--", "i"}, {"-", "i"}, {"i", "--", "ls", "-q"}, {"-x", "i"}, {"-e"},
+                               {}, {"--help"}, {"-h"}, {"i", "--help"}, {""}}) {
+        Parsed all = parsed(words, false), few = parsed(words, true);
+        INFO(words.size() << " words, first: " << (words.empty() ? "" : words[0]));
+        CHECK(few == all);
+    }
+    CHECK(parsed({"-veA", "--name", "b", "i", "ls", "-l"}, true) == Parsed{{}, true, false, false, "b", "i", {"A"}, {"ls", "-l"}});
+}
+
+TEST_CASE("command line: --env names variables, several at once, or sets one", "[runtime]") {
+    cli::RunOptions options;
+    cli::take_environment({"A", "B,C", "D=x=y,z"}, options);
+    CHECK(options.request.env == std::vector<std::string>{"A", "B", "C", "D"});
+    CHECK(options.set == std::vector<std::string>{"D=x=y,z"});
+    for (const char* wrong : {"A,B=x", "=x", "A B", "1=x", ""}) CHECK_THROWS_AS(cli::take_environment({wrong}, options), Error);
+}
+
+TEST_CASE("command line: of subcommands one is chosen", "[runtime]") {
+    CommandLine line("Two things.", "berth two");
+    CommandLine one = line.subcommand("one", ""), other = line.subcommand("other", "");
+    std::string file;
+    other.argument("file", file, "");
+    CHECK_FALSE(Words({"other", "x"}).parsed_by(line));
+    CHECK_FALSE(one.chosen());
+    CHECK(other.chosen());
+    CHECK(file == "x");
+}
+
+TEST_CASE("command line: help is a success, a mistake berth's own failure, and both are told", "[runtime]") {
+    struct Case {
+        const char* words;
+        int code;
+        const char* told;
+    };
+    for (const Case& one : {Case{"pull --help", 0, "Usage: berth pull [OPTIONS] image\n"},
+                            {"pull", exit_failure, "image is required\n"},
+                            {"pull --polite x", exit_failure, "The following argument was not expected: --polite\n"},
+                            {"pull -q --json x", exit_failure, "--json excludes --quiet\n"},
+                            {"pull --policy often x", exit_failure, "--policy: often not in {newer,missing,always,never}\n"},
+                            {"rm --job x y", exit_failure, "Could not convert: --job = x\n"},
+                            {"config", exit_failure, "A subcommand is required\n"},
+                            {"config --help", 0, "Subcommands:\n"}}) {
+        auto result = fixtures::run_command(cat(fixtures::built_program("berth"), " ", one.words));
+        INFO(one.words << ": " << result.output);
+        CHECK(result.status == one.code);
+        CHECK_THAT(result.output, Catch::Contains(one.told));
+    }
+    std::string pull = fixtures::built_program("berth-pull");
+    for (const auto& [words, told] : {std::pair{" --store x", "--store and the image is required\n"},
+                                      {" --threads 1025 --store x y", "--threads: Value 1025 not in range 0 to 1024\n"},
+                                      {" --store x --bars y", "--bars requires --report\n"}}) {
+        auto result = fixtures::run_command(pull + words);
+        CHECK(result.status == exit_failure);
+        CHECK_THAT(result.output, Catch::Contains(told));
+    }
+    CHECK_THAT(fixtures::run_command(pull + " --version").output, Catch::StartsWith("berth-pull "));
+    CHECK_THAT(fixtures::run_command(pull + " import --help").output, !Catch::Contains("--store"));
+}

@@ -1,0 +1,177 @@
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/config/site_file.hh"
+
+using namespace berth;
+using namespace berth::plan;
+
+namespace {
+
+std::string refusal(const std::string& text) {
+    try {
+        parse_site(text, "berth.conf");
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return {};
+}
+
+}  // namespace
+
+TEST_CASE("site file: values and defaults", "[plan]") {
+    Site site = parse_site(
+        "[store]\npath = \"/scratch/%u\"\npull = \"missing\"\n[limits]\ntmpfs_size = \"2G\"\nstore_size = \"1T\"\nstore_age = "
+        "30\n[registry.\"reg:5000\"]\nplain_http = true\n",
+        "berth.conf");
+    CHECK(site.store_path == "/scratch/%u");
+    CHECK(site.pull_policy == "missing");
+    CHECK(site.tmpfs_size == 2ULL << 30);
+    CHECK(site.store_size == 1ULL << 40);
+    CHECK(site.store_age == 30);
+    Site packed =
+        parse_site("[store]\ncompression = \"lz4\"\ncompression_level = 9\n[network]\nconnections = 16\n[limits]\npull_memory = \"1G\"\n", "berth.conf");
+    CHECK(packed.compression == "lz4");
+    CHECK(packed.compression_level == 9);
+    CHECK(packed.connections == 16);
+    CHECK(packed.pull_memory == 1ULL << 30);
+    CHECK(site.registries.at("reg:5000").plain_http);
+    CHECK(site.writable);
+    Site mirrored = parse_site("[network]\nproxy = \"p:3128\"\n[registry.\"docker.io\"]\nmirror = [\"A.example:5000\", \"b\"]\n", "berth.conf");
+    CHECK(mirrored.registries.at("docker.io").mirrors == std::vector<std::string>{"a.example:5000", "b"});
+    CHECK(mirrored.proxy == "p:3128");
+    CHECK(parse_site("", "x").store_path == "/var/lib/berth/%U");
+}
+
+TEST_CASE("site file: mistakes name file, line and key", "[plan]") {
+    CHECK(refusal("[store]\npth = \"x\"\n").starts_with("berth.conf:2:1: unknown key store.pth"));
+    CHECK(refusal("[store]\npath = 5\n").starts_with("berth.conf:2:"));
+    CHECK(refusal("[store]\npull = \"sometimes\"\n").find("newer, missing") != std::string::npos);
+    CHECK(refusal("[limits]\ntmpfs_size = \"lots\"\n").find("is no size") != std::string::npos);
+    CHECK(refusal("[limits]\nstore_age = -1\n").find("between 0 and 36500") != std::string::npos);
+    CHECK(refusal("[store]\ncompression = \"xz\"\n").ends_with("store.compression must be zstd, lz4, gzip or none"));
+    CHECK(refusal("[store]\ncompression_level = 23\n").find("between 0 and 22") != std::string::npos);
+    CHECK(refusal("[network]\nconnections = 0\n").find("between 1 and 64") != std::string::npos);
+    CHECK(refusal("[limits]\npull_memory = \"1M\"\n").find("at least \"48M\"") != std::string::npos);
+    CHECK(refusal("[events]\nlog = \"events.jsonl\"\n").ends_with("events.log must be an absolute path, \"syslog\" or \"\""));
+    CHECK(refusal("[events]\ncounters = \"syslog\"\n").ends_with("events.counters must be an absolute path of a folder or \"\""));
+    CHECK(parse_site("[events]\nlog = \"%h/e.jsonl\"\n", "x").event_log == "%h/e.jsonl");
+    CHECK(refusal("stray = 1\n").find("outside of a section") != std::string::npos);
+    CHECK(refusal("[store\n").starts_with("berth.conf:1:"));
+    CHECK(refusal("[registry.\"x\"]\nmirror = \"y\"\n").find("a list of hosts") != std::string::npos);
+    CHECK(refusal("[registry.\"x\"]\nmirror = [\"https://y/z\"]\n").find("is no HOST[:PORT]") != std::string::npos);
+    CHECK(refusal("[registry.\"x\"]\nproxy = 1\n").find("unknown key") != std::string::npos);
+}
+
+TEST_CASE("site file: all mistakes are told at once, in the order of their lines", "[plan]") {
+    auto places = [](const std::string& text) {
+        std::string out;
+        for (const std::string& mistake : site_mistakes(text, "f")) out += mistake.substr(0, mistake.find(": ")) + " ";
+        return out;
+    };
+    CHECK(places("").empty());
+    CHECK(places("[store]\npull = \"missing\"\n").empty());
+    CHECK(places("[store]\npull = \"often\"\nage = 1\n[network]\nconnections = 0\n[a]\nb = 1\n") == "f:2:8 f:3:1 f:5:15 f:7:1 ");
+    CHECK(places("[registry.\"z\"]\nca = 1\nproxy = 1\n[registry.\"a\"]\nmirror = [\"x/y\"]\n[registry]\nb = 1\n") == "f:2:6 f:3:1 f:5:11 f:7:5 ");
+    // A line that is no TOML is left out of the rest; a section's name with its keys.
+    CHECK(places("[store]\npath = \npull = \"often\"\npath = \"/x\"\n[limits\nx = 1\n[mount]\nthreads = -1\n") == "f:2:8 f:3:8 f:5:8 f:8:11 ");
+    CHECK(places("[store]\npull = \"missing\"\npull = \"often\"\n[=]\nx = 1\n[mount]\nx = 1\n") == "f:3:8 f:4 f:7:1 ");
+    CHECK(places("\xC3\xA9 = 1\n[mount]\nx = \"\xC3\xA9\"\n") == "f:1:1 f:3:1 ");
+    // Behind what is left open nobody can tell what was meant.
+    CHECK(split(places("[registry.\"a\"]\nmirror = [\"x\",\n[store]\npath = 1\n"), ' ').size() == 2);
+    CHECK(split(places("[store]\npath = \"\"\"x\n[limits]\na = b\n"), ' ').size() == 2);
+    std::string many = "[store]\n";
+    for (int line = 0; line < 100; ++line) many += "a = \n";
+    CHECK(site_mistakes(many, "f").size() == 20);
+    CHECK(refusal("[store]\nz = 1\na = 2\n").starts_with("berth.conf:2:1: "));
+}
+
+// toml++ 3.3 ends the program at these, or does worse.
+TEST_CASE("site file: what the library cannot bear is a mistake like any other", "[plan]") {
+    CHECK(refusal("[store]\n[=]\n").starts_with("berth.conf:2: this is no TOML"));
+    for (const char* broken : {"[=", " [ #x", "[[=", "[.a]", "a=[}", "a={]"}) CHECK(refusal(broken).starts_with("berth.conf:1:"));
+    CHECK(refusal("[store]\npath = \"\xC3\xA9\" # \xC3\xA9\n\xC3\xA9 = 1\n") == "berth.conf:3:1: a character that may stand in quotes only");
+    for (const std::string& text : {std::string("[\0a]", 4), std::string("a = \x7f"), std::string("a.\xC3\xA9 = 1")})
+        CHECK(refusal(text).starts_with("berth.conf:1:"));
+    for (const char* open : {"a = \"", "a = '", "a = \"\"\"\n[=", "a = '''\n", "a = \"\\"}) CHECK(refusal(open).starts_with("berth.conf:"));
+    CHECK(parse_site("[store]\npath = \"[=\\\"\\u00e9\"\n[network]\nproxy = '''\n[=\n'''\nno_proxy = \"\"\n", "x").store_path == "[=\"\xC3\xA9");
+}
+
+TEST_CASE("site file: variables override keys", "[plan]") {
+    Site site;
+    apply_environment(site, {"BERTH_STORE_PATH=/s", "BERTH_DEFAULTS_WRITABLE=no", "BERTH_MOUNT_THREADS=3", "BERTH_LIMITS_TMPFS_SIZE=1M", "BERTH_STORE_PATHS=x",
+                             "OTHER=1", "BERTH_STORE_COMPRESSION=none", "BERTH_NETWORK_CONNECTIONS=8", "BERTH_LIMITS_PULL_MEMORY=256M"});
+    CHECK(site.compression == "none");
+    CHECK(site.connections == 8);
+    CHECK(site.pull_memory == 256ULL << 20);
+    CHECK(site.store_path == "/s");
+    CHECK_FALSE(site.writable);
+    CHECK(site.server_threads == 3);
+    CHECK(site.tmpfs_size == 1 << 20);
+    for (const char* bad : {"BERTH_DEFAULTS_WRITABLE=maybe", "BERTH_MOUNT_THREADS=x", "BERTH_MOUNT_THREADS=999", "BERTH_STORE_PULL=often"})
+        CHECK_THROWS_AS(apply_environment(site, {bad}), Error);
+}
+
+TEST_CASE("site file: sizes", "[plan]") {
+    CHECK(parse_size("512", "x") == 512);
+    CHECK(parse_size("3K", "x") == 3072);
+    CHECK(parse_size("4G", "x") == 4ULL << 30);
+    for (const char* bad : {"", "K", "-1", "1.5G", "99999999999999T", "1GB"}) CHECK_THROWS_AS(parse_size(bad, "x"), Error);
+}
+
+TEST_CASE("site file: the store's path", "[plan]") {
+    Site site;
+    Caller caller;
+    caller.uid = 7;
+    caller.user = "al";
+    caller.home = "/h/al";
+    CHECK(path_for(site.store_path, caller) == "/var/lib/berth/7");
+    site.store_path = "%h/.cache/%u-%U%%";
+    CHECK(path_for(site.store_path, caller) == "/h/al/.cache/al-7%");
+}
+
+TEST_CASE("site file: conf/berth.conf holds every key as a commented default", "[plan]") {
+    // The file as shipped changes nothing, and with the comments taken off its keys it parses to the defaults as well.
+    std::string shipped = sys::read_file("conf/berth.conf"), uncommented;
+    CHECK_NOTHROW(parse_site(shipped, "conf/berth.conf"));
+    for (const std::string& line : split(shipped, '\n'))
+        uncommented += (line.size() > 1 && line[0] == '#' && line[1] != ' ' && line[1] != '#' ? line.substr(1) : line) + "\n";
+    Site site;
+    REQUIRE_NOTHROW(site = parse_site(uncommented, "conf/berth.conf"));
+    std::map<std::string, std::string> of_file;
+    for (const ShownKey& shown : shown_site(site)) of_file[shown.key] = shown.value;
+    for (const ShownKey& shown : shown_site(Site())) {
+        INFO(shown.key);
+        CHECK(of_file[shown.key] == shown.value);
+        CHECK(shipped.find(cat("\n#", shown.key.substr(shown.key.find('.') + 1), " = ")) != std::string::npos);
+    }
+    for (const char* key : {"plain_http =", "ca =", "mirror ="}) CHECK(shipped.find(key) != std::string::npos);
+}
+
+TEST_CASE("site file: every value can be shown with where it comes from", "[plan]") {
+    Site site =
+        parse_site("[store]\npull = \"missing\"\n[limits]\ntmpfs_size = \"2048K\"\n[registry.\"r:5\"]\nmirror = [\"a\", \"b\"]\n", "/etc/berth/berth.conf");
+    apply_environment(site, {"BERTH_STORE_PATH=/s \"x\"", "BERTH_MOUNT_THREADS=3", "BERTH_STORE_PULL=missing"});
+    apply_environment(site, {"BERTH_DEFAULTS_ENTRYPOINT=true"}, Authority::site);
+    std::map<std::string, std::string> shown;
+    for (const ShownKey& key : shown_site(site)) shown[key.key] = key.value + " " + key.origin.text();
+    CHECK(shown["store.path"] == "\"/s \\\"x\\\"\" BERTH_STORE_PATH");
+    CHECK(shown["store.pull"] == "\"missing\" /etc/berth/berth.conf:2");
+    CHECK(shown["limits.tmpfs_size"] == "\"2M\" /etc/berth/berth.conf:4");
+    CHECK(shown["limits.store_size"] == "\"0\" default");
+    CHECK(shown["mount.threads"] == "3 BERTH_MOUNT_THREADS");
+    CHECK(shown["defaults.entrypoint"] == "true plugstack.conf");
+    CHECK(shown["devices.cdi_folders"] == "\"/etc/cdi /var/run/cdi\" default");
+    CHECK(shown["registry.\"r:5\".mirror"] == "[\"a\", \"b\"] /etc/berth/berth.conf:6");
+    CHECK(shown["registry.\"r:5\".plain_http"] == "false default");
+}
+
+TEST_CASE("site file: a mistake is shown with its line and a caret", "[plan]") {
+    std::string text = "[store]\npull = \"often\"\n[a\n";
+    CHECK(shown_mistake("f:2:8: wrong", text, "f") == "f:2:8: wrong\n  pull = \"often\"\n         ^");
+    CHECK(shown_mistake("f:3: no TOML", text, "f") == "f:3: no TOML\n  [a\n  ^");
+    for (const char* other : {"g:1:1: x", "f: x", "f:99:1: x", "f:"}) CHECK(shown_mistake(other, text, "f") == other);
+}

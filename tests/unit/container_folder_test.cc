@@ -1,0 +1,156 @@
+#include "runtime/container/named/folder.hh"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/config/site_file.hh"
+#include "tests/fixtures/squash_tools.hh"
+
+using namespace berth;
+
+namespace {
+
+plan::ContainerRecord sample() {
+    plan::ContainerRecord record;
+    record.image = "r.io/x:1";
+    record.created = 7;
+    return record;
+}
+
+}  // namespace
+
+TEST_CASE("containers are made, found, listed and removed", "[container]") {
+    fixtures::TempFolder temp;
+    ContainerFolder folder = ContainerFolder::open(temp / "deep/er/data/");
+    CHECK(folder.names().empty());
+    CHECK_FALSE(folder.find("a"));
+    {
+        Fd lock = folder.lock("a");
+        folder.create("a", sample());
+    }
+    CHECK(folder.find("a") == sample());
+    CHECK(folder.names() == std::vector<std::string>{"a"});
+    CHECK(folder.path_of("a") == temp / "deep/er/data/global_a");
+    struct stat st {};
+    REQUIRE(::stat(folder.path_of("a").c_str(), &st) == 0);
+    CHECK((st.st_mode & 0777) == 0700);
+    CHECK_FALSE(folder.connect("a"));
+    CHECK_FALSE(folder.connect("b"));
+    Fd lock = folder.lock("a");
+    folder.remove("a");
+    CHECK(folder.names().empty());
+    CHECK(std::filesystem::is_empty(temp / "deep/er/data/locks"));
+}
+
+TEST_CASE("a job's containers are apart from the others", "[container]") {
+    fixtures::TempFolder temp;
+    ContainerFolder all = ContainerFolder::open(temp / "data"), job = ContainerFolder::open(temp / "data", "job17");
+    Fd lock = job.lock("a");
+    job.create("a", sample());
+    CHECK(all.names().empty());
+    CHECK(job.names() == std::vector<std::string>{"a"});
+    std::filesystem::create_directories(temp / "data/jobx_a");
+    std::filesystem::create_directories(temp / "data/job3_a_b");
+    CHECK(all.jobs() == std::vector<uint32_t>{3, 17});
+}
+
+TEST_CASE("what a kill left of a container is none, and gives way to the next of its name", "[container]") {
+    fixtures::TempFolder temp;
+    ContainerFolder folder = ContainerFolder::open(temp / "data");
+    std::filesystem::create_directories(temp / "data/global_a/upper/left");
+    CHECK_FALSE(folder.find("a"));
+    CHECK(folder.names().empty());
+    Fd lock = folder.lock("a");
+    folder.create("a", sample());
+    CHECK_FALSE(std::filesystem::exists(temp / "data/global_a/upper/left"));
+    CHECK(folder.names().size() == 1);
+}
+
+TEST_CASE("hostile row 51: a folder of containers that is a link, somebody else's or open to others is refused", "[container]") {
+    fixtures::TempFolder temp;
+    std::filesystem::create_directory(temp / "real");
+    std::filesystem::create_directory_symlink(temp / "real", temp / "link");
+    CHECK_THROWS_WITH(ContainerFolder::open(temp / "link"), Catch::Contains("it is no directory but a link or a file"));
+    CHECK_THROWS_WITH(ContainerFolder::open(temp / "link/"), Catch::Contains("it is no directory but a link or a file"));
+    REQUIRE(::chmod((temp / "real").c_str(), 0770) == 0);
+    CHECK_THROWS_WITH(ContainerFolder::open(temp / "real"), Catch::Contains("others can write to the folder; run chmod go-w"));
+    if (::geteuid() == 0) {
+        REQUIRE(::chmod((temp / "real").c_str(), 0700) == 0);
+        REQUIRE(::chown((temp / "real").c_str(), 1, 1) == 0);
+        CHECK_THROWS_WITH(ContainerFolder::open(temp / "real"), Catch::Contains("the folder belongs to uid 1, not to you"));
+    }
+    CHECK_THROWS_WITH(ContainerFolder::open("relative"), Catch::Contains("must be an absolute path"));
+}
+
+TEST_CASE("hostile row 56: names of containers that are paths or options reach no file", "[container]") {
+    fixtures::TempFolder temp;
+    ContainerFolder folder = ContainerFolder::open(temp / "data");
+    for (const std::string& name : {std::string("a/b"), std::string(".."), std::string("-x"), std::string(300, 'n'), std::string("a\0b", 3), std::string()}) {
+        CHECK_THROWS_AS(folder.lock(name), Error);
+        CHECK_THROWS_AS(folder.find(name), Error);
+        CHECK_THROWS_AS(folder.create(name, sample()), Error);
+        CHECK_THROWS_AS(folder.remove(name), Error);
+        CHECK_THROWS_AS(folder.connect(name), Error);
+    }
+    CHECK(std::distance(std::filesystem::directory_iterator(temp / "data"), {}) == 1);
+    // A link in the place of a container is not followed.
+    std::filesystem::create_directory(temp / "elsewhere");
+    std::filesystem::create_directory_symlink(temp / "elsewhere", temp / "data/global_c");
+    CHECK_THROWS_AS(folder.find("c"), Error);
+    CHECK_THROWS_AS(folder.upper("c"), Error);
+}
+
+TEST_CASE("the lock of a container is waited for, and survives its removal by the holder", "[container]") {
+    fixtures::TempFolder temp;
+    ContainerFolder folder = ContainerFolder::open(temp / "data");
+    Fd first = folder.lock("a");
+    folder.create("a", sample());
+    bool told = false, is_new = false;
+    std::atomic<bool> got = false;
+    std::thread other([&] {
+        Fd second = folder.lock("a", [&] { told = true; });
+        got = bool(second);
+        // The file that was waited for has gone: this is the new one's lock.
+        is_new = std::filesystem::exists(temp / "data/locks/global_a");
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(1300));
+    CHECK_FALSE(got);
+    folder.remove("a");
+    first.reset();
+    other.join();
+    CHECK(got);
+    CHECK(told);
+    CHECK(is_new);
+}
+
+TEST_CASE("containers live where the site says, else at home", "[container]") {
+    fixtures::TempFolder temp;
+    plan::Caller caller;
+    caller.uid = 7;
+    caller.home = temp.path();
+    plan::Site site;
+    site.data_path = temp / "%U/c";
+    CHECK(open_container_folder(site, caller).path() == temp / "7/c");
+    site.data_path = temp / "x";
+    std::filesystem::create_directory(temp / "x");
+    CHECK(open_container_folder(site, caller).path() == temp / "x");
+}
+
+TEST_CASE("what a container wrote is measured", "[container]") {
+    fixtures::TempFolder temp;
+    std::filesystem::create_directories(temp / "u/a");
+    sys::write_all(temp.create("u/a/f").get(), std::string(100'000, 'x'), "f");
+    std::filesystem::create_hard_link(temp / "u/a/f", temp / "u/g");
+    uint64_t bytes = bytes_on_disk(sys::open_file(temp / "u", O_RDONLY | O_DIRECTORY).get());
+    CHECK(bytes >= 100'000);
+    CHECK(bytes < 150'000);
+}

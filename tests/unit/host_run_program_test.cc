@@ -1,0 +1,35 @@
+#include <catch2/catch.hpp>
+
+#include "runtime/base/error.hh"
+#include "runtime/host/run_program.hh"
+
+using namespace berth;
+using namespace std::chrono_literals;
+
+namespace {
+
+ProgramAnswer answer(const std::string& script, std::chrono::seconds limit = 20s) { return run_program("/bin/sh", {"-c", script}, "input\n", limit); }
+
+}  // namespace
+
+TEST_CASE("run_program: input, output, the last line of complaints and the code", "[runtime]") {
+    ProgramAnswer seen = answer("cat; echo first >&2; echo last >&2; exit 3");
+    CHECK(seen.output == "input\n");
+    CHECK(seen.complaint == "last");
+    CHECK(seen.code == 3);
+    CHECK(answer("kill -9 $$").code == 137);
+    CHECK_THROWS_AS(run_program("/no/such/program", {}, "", 1s), SysError);
+}
+
+TEST_CASE("run_program: the limit holds for a program, whatever becomes of its output", "[runtime]") {
+    for (const char* script : {"exec sleep 20", "exec >&-; exec sleep 20", "sleep 20 & echo $! >&2"}) {
+        INFO(script);
+        auto begin = std::chrono::steady_clock::now();
+        ProgramAnswer seen = answer(script, 1s);
+        CHECK(seen.code == -1);
+        CHECK(std::chrono::steady_clock::now() - begin < 10s);
+        // What a program leaves behind lives on.
+        if (!seen.complaint.empty()) answer("kill " + seen.complaint);
+    }
+    CHECK(answer("exec >&-; sleep 0.2; exit 4").code == 4);
+}

@@ -1,0 +1,168 @@
+#include "runtime/images/unpacked.hh"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/images/file.hh"
+#include "runtime/squash/write/writer.hh"
+#include "runtime/store/collect.hh"
+#include "runtime/store/unpacked.hh"
+#include "tests/fixtures/squash_tools.hh"
+#include "tests/unit/squash_support.hh"
+
+namespace fs = std::filesystem;
+using namespace berth;
+
+namespace {
+
+/// An image file, and a store to unpack it in.
+struct Scene {
+    fixtures::TempFolder folder;
+    std::string path = folder / "image.sqsh";
+    store::Store store = store::Store::open(folder / "store");
+
+    Scene() { write_image("one"); }
+    void write_image(const std::string& word) const {
+        Fd file = folder.create("image.sqsh");
+        squash::LayerWriter writer(file.get(), {});
+        // An image's root need not be one that its owner may write to.
+        writer.add_directory("", {.mode = 0555, .xattrs = {}});
+        for (const std::string name : {"etc/word", "large"}) {
+            writer.begin_file(name, {.mode = 0644, .xattrs = {}});
+            std::string content = name == "large" ? squash::test::noise(3 << 20, 1) : word;
+            writer.append(content.data(), content.size());
+            writer.end_file();
+        }
+        writer.finish();
+    }
+    ContainerImage use(const PullWatch& watch = {}) const {
+        OpenedImage opened{open_image_file(path), {}};
+        use_unpacked(opened, store, "image x", watch);
+        return std::move(opened.image);
+    }
+    size_t count(const std::string& name) const {
+        return static_cast<size_t>(std::distance(fs::directory_iterator(cat(store.path(), "/", name)), fs::directory_iterator()));
+    }
+    /// As if nobody had used anything for `days`.
+    void age(int days) const {
+        timespec old{::time(nullptr) - days * 24 * 3600, 0}, times[2] = {old, old};
+        for (const auto& file : fs::directory_iterator(store.path() + "/leases")) REQUIRE(::utimensat(AT_FDCWD, file.path().c_str(), times, 0) == 0);
+    }
+};
+
+}  // namespace
+
+TEST_CASE("an image is unpacked once, whoever comes at the same time, and again when its file has changed", "[unpack]") {
+    Scene scene;
+    std::vector<pid_t> children;
+    for (int i = 0; i < 6; ++i) {
+        children.push_back(::fork());
+        if (children.back() != 0) continue;
+        std::string word;
+        try {
+            word = sys::read_file(scene.use().directory + "/etc/word");
+        } catch (const std::exception& error) {
+            std::fprintf(stderr, "%s\n", error.what());
+        }
+        ::_exit(word == "one" ? 0 : 1);
+    }
+    for (pid_t child : children) {
+        int status = -1;
+        ::waitpid(child, &status, 0);
+        CHECK(status == 0);
+    }
+    CHECK(scene.count("unpacked") == 1);
+    CHECK(scene.count("tmp") == 0);
+    ino_t before = fs::exists(scene.use().directory) ? sys::stat_of(sys::open_file(scene.use().directory, O_PATH).get(), "x").st_ino : 0;
+    CHECK(sys::stat_of(sys::open_file(scene.use().directory, O_PATH).get(), "x").st_ino == before);
+    scene.write_image("another");
+    CHECK(sys::read_file(scene.use().directory + "/etc/word") == "another");
+    CHECK(scene.count("unpacked") == 2);
+}
+
+TEST_CASE("what was unpacked is removed when nobody has used it for long, and not while it is used", "[unpack]") {
+    Scene scene;
+    store::KeepLimits limits{.bytes = 0, .age = 5 * 24 * 3600};
+    {
+        ContainerImage image = scene.use();
+        scene.age(6);
+        store::collect(scene.store, limits, false, true);
+        CHECK(fs::exists(image.directory + "/etc/word"));
+    }
+    scene.age(4);
+    store::collect(scene.store, limits, false, true);
+    CHECK(scene.count("unpacked") == 1);
+    scene.age(6);
+    store::collect(scene.store, limits, false, true);
+    CHECK(scene.count("unpacked") == 0);
+    CHECK(scene.count("tmp") == 0);
+    CHECK(scene.count("leases") == 0);
+}
+
+TEST_CASE("an image as one file is there whole, for one owner, and goes as an unpacked one does", "[unpack]") {
+    Scene scene;
+    Fd image = sys::open_file(scene.path, O_RDONLY);
+    std::string key = store::file_key(image.get());
+    auto write = [](const std::string& path) { sys::write_all(sys::open_file(path, O_WRONLY | O_CREAT, 0600).get(), "flat", "x"); };
+    {
+        Fd lease = scene.store.lease(key);
+        CHECK_FALSE(store::open_flat(scene.store, key, {1, 2}));
+        CHECK_THROWS(store::add_flat(scene.store, key, {1, 2}, [](const std::string&) { throw Error("interrupted"); }));
+        CHECK(scene.count("unpacked") == 0);
+        CHECK(sys::read_all(store::add_flat(scene.store, key, {1, 2}, write).get(), 10, "x") == "flat");
+        CHECK(sys::read_all(store::open_flat(scene.store, key, {1, 2}).get(), 10, "x") == "flat");
+        CHECK_FALSE(store::open_flat(scene.store, key, {0, 2}));
+        store::add_flat(scene.store, key, {0, 0}, write);
+        scene.use();
+        CHECK(scene.count("unpacked") == 3);
+        CHECK(store::unpacked_digests(scene.store) == std::vector<std::string>{key});
+        scene.age(6);
+        store::collect(scene.store, {.bytes = 0, .age = 5 * 24 * 3600}, false, true);
+        CHECK(scene.count("unpacked") == 3);
+    }
+    store::collect(scene.store, {.bytes = 0, .age = 5 * 24 * 3600}, false, true);
+    CHECK(scene.count("unpacked") == 0);
+    CHECK(scene.count("tmp") == 0);
+}
+
+TEST_CASE("whoever is killed while unpacking leaves nothing that counts", "[unpack]") {
+    Scene scene;
+    pid_t child = ::fork();
+    if (child == 0) {
+        store::add_unpacked(scene.store, store::file_key(sys::open_file(scene.path, O_RDONLY).get()), [](int directory) {
+            ::mkdirat(directory, "half", 0700);
+            ::raise(SIGKILL);
+        });
+        ::_exit(1);
+    }
+    ::waitpid(child, nullptr, 0);
+    CHECK(scene.count("tmp") == 1);
+    CHECK(scene.count("unpacked") == 0);
+    CHECK(scene.store.sweep() == 1);
+    CHECK(scene.count("tmp") == 0);
+    CHECK(sys::read_file(scene.use().directory + "/etc/word") == "one");
+}
+
+TEST_CASE("a user who loses patience ends an unpacking", "[unpack]") {
+    Scene scene;
+    int ends[2];
+    REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+    Fd reading(ends[0]);
+    Fd(ends[1]).reset();
+    PullWatch watch;
+    watch.descriptor = reading.get();
+    watch.ready = [] { throw Error("interrupted"); };
+    CHECK_THROWS_WITH(scene.use(watch), "interrupted");
+    CHECK(scene.count("unpacked") == 0);
+    CHECK(scene.count("tmp") == 0);
+}

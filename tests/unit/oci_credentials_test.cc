@@ -1,0 +1,230 @@
+#include "runtime/oci/auth/credentials.hh"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <sys/stat.h>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/oci/auth/base64.hh"
+#include "runtime/oci/auth/credentials_search.hh"
+#include "runtime/oci/auth/credentials_store.hh"
+#include "runtime/pull/transfer/settings.hh"
+#include "tests/fixtures/squash_tools.hh"
+
+using namespace berth::oci;
+using berth::cat;
+using berth::Error;
+using Catch::Contains;
+
+namespace {
+
+std::string auth_entry(const std::string& host, const std::string& user, const std::string& password) {
+    return cat("\"", host, R"(":{"auth":")", encode_base64(cat(user, ":", password)), "\"}");
+}
+
+std::string config_of(const std::string& entries) { return cat(R"({"auths":{)", entries, "}}"); }
+
+/// The places, all in a folder of their own.
+struct Home {
+    berth::fixtures::TempFolder folder;
+    CredentialPlaces places{folder / "auth", folder / "podman", folder / "docker", folder / "enroot", cat("relative:", folder / "bin")};
+
+    Home() {
+        for (const char* name : {"docker", "enroot", "bin"}) berth::sys::make_directories(folder / name, 0700);
+    }
+    void write(const std::string& name, const std::string& text, mode_t mode = 0600) const {
+        std::ofstream(folder / name) << text;
+        ::chmod((folder / name).c_str(), mode);
+    }
+    void helper(const std::string& name, const std::string& script) const { write("bin/docker-credential-" + name, "#!/bin/sh\n" + script, 0700); }
+    CredentialSearch find(const std::string& host = "reg.io", const std::string& repository = "a/b", const std::string& user = "") const {
+        return find_credentials(places, host, repository, user);
+    }
+};
+
+std::string error_of(const std::function<void()>& body) {
+    try {
+        body();
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "";
+}
+
+}  // namespace
+
+TEST_CASE("base64 goes both ways", "[image][credentials]") {
+    for (const char* text : {"", "a", "ab", "abc", "abcd", "\xff\xfe\x01:"}) CHECK(decode_base64(encode_base64(text)) == std::string(text));
+    CHECK(encode_base64("user:pass") == "dXNlcjpwYXNz");
+}
+
+TEST_CASE("registries are known by many names", "[image][credentials]") {
+    for (const char* key : {"docker.io", "https://index.docker.io/v1/", "index.docker.io", "registry-1.docker.io", "HTTPS://Docker.IO"})
+        CHECK(registry_host(key) == "registry-1.docker.io");
+    CHECK(registry_host("https://Reg.io:5000/v2/") == "reg.io:5000");
+    CHECK(registry_host("quay.io/team") == "quay.io");
+    CHECK(docker_key("registry-1.docker.io") == "https://index.docker.io/v1/");
+    CHECK(docker_key("reg.io") == "reg.io");
+}
+
+TEST_CASE("docker's and podman's files are read", "[image][credentials]") {
+    LoginFile file = parse_login_file(R"({"auths":{"https://index.docker.io/v1/":{"auth":"dXNlcjpwYXNz"},"quay.io/team":{"username":"u","password":"p"},
+        "gcr.io":{"auth":"dTo=","identitytoken":"IDT"},"r.io":{"registrytoken":"RT"},"store.io":{}},
+        "credHelpers":{"ecr.io":"ecr-login"},"credsStore":"secretservice","HttpHeaders":{"X":"y"}})", "f");
+    REQUIRE(file.logins.size() == 4);
+    const Login* hub = choose_login(file.logins, "registry-1.docker.io", "library/x", "");
+    REQUIRE(hub);
+    CHECK((hub->credentials.user == "user" && hub->credentials.password == "pass" && hub->credentials.source == "f"));
+    CHECK(choose_login(file.logins, "gcr.io", "x", "")->credentials.identity_token == "IDT");
+    CHECK(choose_login(file.logins, "r.io", "x", "")->credentials.registry_token == "RT");
+    CHECK(choose_login(file.logins, "quay.io", "team/x", ""));
+    CHECK_FALSE(choose_login(file.logins, "quay.io", "teams/x", ""));
+    CHECK_FALSE(choose_login(file.logins, "store.io", "x", ""));
+    CHECK_FALSE(choose_login(file.logins, "registry-1.docker.io", "x", "other"));
+    CHECK(file.helpers.at("ecr.io") == "ecr-login");
+    CHECK(file.store == "secretservice");
+}
+
+TEST_CASE("the longest path and the named user win", "[image][credentials]") {
+    LoginFile file =
+        parse_login_file(config_of(cat(auth_entry("q.io", "all", "1"), ",", auth_entry("q.io/t", "team", "2"), ",", auth_entry("q.io/t/x", "x", "3"))), "f");
+    CHECK(choose_login(file.logins, "q.io", "t/x", "")->credentials.user == "x");
+    CHECK(choose_login(file.logins, "q.io", "t/y", "")->credentials.user == "team");
+    CHECK(choose_login(file.logins, "q.io", "z", "")->credentials.user == "all");
+    CHECK(choose_login(file.logins, "q.io", "t/x", "all")->credentials.user == "all");
+}
+
+TEST_CASE("a broken login file is named and not quoted", "[image][credentials]") {
+    for (const char* text :
+         {"s3cret", R"({"auths":{"a":{"auth":"s3cret!"}}})", R"({"auths":{"a":"s3cret"}})", R"({"auths":["s3cret"]})", R"({"auths":{"a":{"auth":"czNjcmV0"}}})",
+          R"({"auths":{"s3cret":{},"s3cret":{}}})", R"({"credHelpers":{"a":5}})", R"({"auths":{"a":{"password":"s3cret" )"}) {
+        std::string line = error_of([&] { parse_login_file(text, "/h/config.json"); });
+        CHECK_THAT(line, Contains("/h/config.json") && !Contains("s3cret") && !Contains("czNj"));
+    }
+    CHECK_THAT(error_of([] { parse_helper_answer("s3cret", "docker-credential-x"); }), Contains("docker-credential-x") && !Contains("s3cret"));
+}
+
+TEST_CASE("hostile row 37: Enroot's lines are read by registry, plain values only", "[image][credentials]") {
+    std::vector<std::string> unusable;
+    std::vector<Login> logins = parse_netrc(
+        "# machine no.io login a password b\nmachine nvcr.io login $oauthtoken password nvapi-K\nmachine auth.docker.io\n\tlogin u\n\tpassword p$w\n"
+        "machine var.io login u password $TOKEN\nmachine brace.io login u password ${TOKEN}\nmachine run.io login u password $(pass)\n"
+        "machine half.io login u\ndefault login d password e\nmachine",
+        "f", unusable);
+    REQUIRE(logins.size() == 2);
+    CHECK((logins[0].host == "nvcr.io" && logins[0].credentials.user == "$oauthtoken" && logins[0].credentials.password == "nvapi-K"));
+    CHECK((logins[1].host == "registry-1.docker.io" && logins[1].credentials.password == "p$w"));
+    CHECK(unusable == std::vector<std::string>{"var.io", "brace.io", "run.io", "half.io"});
+    for (const char* broken : {"", "machine", "login", "password x login", "machine a machine b", "default"}) CHECK(parse_netrc(broken, "f", unusable).empty());
+}
+
+TEST_CASE("places are looked at in order, the first login wins", "[image][credentials]") {
+    Home home;
+    CredentialSearch none = home.find();
+    CHECK(none.found.empty());
+    CHECK(none.looked.size() == 4);
+    CHECK_THAT(none.explanation("reg.io"), Contains("sent no login") && Contains("docker/config.json (no such file)") && Contains("berth login reg.io"));
+    home.write("enroot/.credentials", "machine reg.io login en password pw-enroot");
+    CHECK(home.find().found.user == "en");
+    home.write("docker/config.json", config_of(auth_entry("reg.io", "do", "pw-docker")));
+    CHECK(home.find().found.user == "do");
+    home.write("podman", config_of(auth_entry("reg.io", "po", "pw-podman")));
+    CHECK(home.find().found.user == "po");
+    home.write("auth", config_of(auth_entry("other.io", "ot", "pw-other")));
+    CHECK(home.find().found.user == "po");
+    home.write("auth", config_of(auth_entry("reg.io", "au", "pw-auth")));
+    CredentialSearch first = home.find();
+    CHECK(first.found.user == "au");
+    CHECK_THAT(first.explanation("reg.io"), Contains("login of au from") && !Contains("pw-"));
+    CHECK(home.find("reg.io", "a/b", "en").found.password == "pw-enroot");
+    CHECK_THAT(home.find("reg.io", "a/b", "nobody").explanation("reg.io"), Contains("nothing for nobody@reg.io") && !Contains("pw-"));
+}
+
+TEST_CASE("a login file that others can read is warned of, one that is no file refused", "[image][credentials]") {
+    Home home;
+    home.write("auth", config_of(auth_entry("reg.io", "u", "p")), 0644);
+    REQUIRE(home.find().warnings.size() == 1);
+    CHECK_THAT(home.find().warnings[0], Contains("chmod 600"));
+    home.places.auth_file = home.folder / "docker";
+    CHECK_THAT(error_of([&] { home.find(); }), Contains("no regular file"));
+}
+
+TEST_CASE("credential programs are asked by standard input", "[image][credentials]") {
+    Home home;
+    home.helper("good", cat("echo \"$@\" > ", home.folder / "arguments",
+                            "\nread url\nprintf '{\"ServerURL\":\"%s\",\"Username\":\"<token>\",\"Secret\":\"IDT-'$url'\"}' $url\n"));
+    home.helper("none", "echo 'credentials not found in native keychain'; exit 1\n");
+    home.write("docker/config.json",
+               R"({"credHelpers":{"reg.io":"good","bad.io":"../x","gone.io":"gone"},"credsStore":"none","auths":{"inline.io":{"auth":"dTpw"}}})");
+    CredentialSearch got = home.find();
+    CHECK(got.found.identity_token == "IDT-reg.io");
+    CHECK(got.found.user.empty());
+    CHECK(got.found.source == "docker-credential-good");
+    CHECK(berth::sys::read_file(home.folder / "arguments") == "get\n");
+    CHECK(home.find("inline.io").found.user == "u");
+    CHECK_THAT(home.find("none.io").explanation("none.io"), Contains("docker-credential-none (code 1"));
+    CHECK_THAT(error_of([&] { home.find("bad.io"); }), Contains("no name of a credential helper"));
+    CHECK_THAT(error_of([&] { home.find("gone.io"); }), Contains("docker-credential-gone is not in PATH"));
+}
+
+TEST_CASE("a login is stored as docker does and removed again", "[image][credentials]") {
+    Home home;
+    std::string file = home.folder / "docker/config.json";
+    home.write("docker/config.json",
+               R"({"zebra":1,"auths":{"https://reg.io/v2/":{"auth":"dTpw"},"reg.io/team":{"auth":"dDpw"},"o.io":{"auth":"dTpw"}},"HttpHeaders":{"A":"b"}})",
+               0644);
+    CHECK(store_login(home.places, "reg.io", {"new", "s3cret", "", "", ""}) == file);
+    struct stat st {};
+    REQUIRE(::stat(file.c_str(), &st) == 0);
+    CHECK((st.st_mode & 0777) == 0600);
+    std::string text = berth::sys::read_file(file);
+    CHECK(text.find("zebra") < text.find("auths"));
+    CHECK_THAT(text, Contains("HttpHeaders") && !Contains("https://reg.io"));
+    CHECK(home.find("reg.io", "x").found.password == "s3cret");
+    CHECK(home.find("reg.io", "team/x").found.user == "t");
+    CHECK(home.find("o.io").found.user == "u");
+    CHECK(erase_login(home.places, "reg.io"));
+    CHECK(home.find("reg.io", "x").found.empty());
+    CHECK_FALSE(erase_login(home.places, "reg.io"));
+    CHECK(home.find("o.io").found.user == "u");
+
+    ::unlink(file.c_str());
+    ::rmdir((home.folder / "docker").c_str());
+    store_login(home.places, "registry-1.docker.io", {"hub", "p", "", "", ""});
+    CHECK_THAT(berth::sys::read_file(file), Contains("https://index.docker.io/v1/"));
+}
+
+TEST_CASE("a login goes to the credential program that the file names", "[image][credentials]") {
+    Home home;
+    home.helper("keep", cat("cat >> ", home.folder / "kept", "\necho \" $@\" >> ", home.folder / "kept", "\n"));
+    home.write("docker/config.json", R"({"credsStore":"keep"})");
+    CHECK(store_login(home.places, "reg.io", {"u", "s3cret", "", "", ""}) == "docker-credential-keep");
+    CHECK_THAT(berth::sys::read_file(home.folder / "docker/config.json"), Contains("\"reg.io\": {}") && !Contains(encode_base64("u:s3cret")));
+    CHECK(erase_login(home.places, "reg.io"));
+    CHECK(berth::sys::read_file(home.folder / "kept") == "{\"ServerURL\":\"reg.io\",\"Username\":\"u\",\"Secret\":\"s3cret\"} store\nreg.io erase\n");
+}
+
+TEST_CASE("the environment says where logins lie, the site file how registries are reached", "[pull]") {
+    CredentialPlaces places = berth::pull::credential_places({"HOME=/h", "REGISTRY_AUTH_FILE=/a", "XDG_RUNTIME_DIR=/r", "PATH=/p"});
+    CHECK((places.auth_file == "/a" && places.podman_file == "/r/containers/auth.json" && places.docker_folder == "/h/.docker" &&
+           places.enroot_folder == "/h/.config/enroot"));
+    places = berth::pull::credential_places({"HOME=/h", "DOCKER_CONFIG=/d", "XDG_CONFIG_HOME=/c"});
+    CHECK((places.docker_folder == "/d" && places.enroot_folder == "/c/enroot" && places.podman_file.empty() && places.path == "/usr/local/bin:/usr/bin:/bin"));
+    CHECK(berth::pull::credential_places({"ENROOT_CONFIG_PATH=/e"}).enroot_folder == "/e");
+    CHECK(berth::pull::credential_places({}).docker_folder.empty());
+
+    berth::plan::Site site;
+    site.proxy = "p:1";
+    site.registries["docker.io"].mirrors = {"m.io"};
+    site.registries["m.io"].ca = "/ca";
+    site.registries["x.io"].plain_http = true;
+    RegistryOptions options = berth::pull::registry_options(site, "registry-1.docker.io");
+    CHECK(options.mirrors == std::vector<std::string>{"m.io"});
+    CHECK(options.ca.at("m.io") == "/ca");
+    CHECK(options.plain_http.contains("x.io"));
+    CHECK(options.proxy == "p:1");
+    CHECK(berth::pull::registry_options(site, "x.io").mirrors.empty());
+}

@@ -1,0 +1,145 @@
+#include <catch2/catch.hpp>
+
+#include "runtime/base/error.hh"
+#include "runtime/step/settings.hh"
+#include "runtime/step/tasks.hh"
+
+using namespace berth;
+
+namespace {
+
+/// A task as the plugin is one: joins and sends its request.
+struct FakeTask {
+    Fd socket;
+    FakeTask(int step, uint32_t id) {
+        auto [ours, theirs] = make_channel();
+        socket = std::move(ours);
+        send_message(step, plan::join_message(), {theirs.get()});
+        send_message(socket.get(), plan::encode(plan::TaskRequest{id, {"A=1"}}));
+    }
+};
+
+StepTasks::Answer echo(const plan::TaskRequest& task) {
+    return {plan::encode(plan::Failure{"task " + std::to_string(task.local_id), 1, false}), {}};
+}
+
+}  // namespace
+
+TEST_CASE("step: every task gets its own answer", "[step]") {
+    auto [plugin, helper] = make_channel();
+    StepTasks tasks(std::move(helper));
+    FakeTask zero(plugin.get(), 0), one(plugin.get(), 1);
+    CHECK(tasks.serve(echo));  // takes both in
+    CHECK(tasks.serve(echo));  // answers both
+    auto first = receive_message(zero.socket.get(), 1000), second = receive_message(one.socket.get(), 1000);
+    REQUIRE((first && second));
+    CHECK(plan::decode_failure(first->message).line == "task 0");
+    CHECK(plan::decode_failure(second->message).line == "task 1");
+    CHECK_FALSE(receive_message(zero.socket.get(), 1000));
+}
+
+TEST_CASE("hostile row 68: step: a task that goes before its answer is known to be lost, one that goes after it is not", "[step]") {
+    auto [plugin, helper] = make_channel();
+    StepTasks tasks(std::move(helper));
+    FakeTask zero(plugin.get(), 0), one(plugin.get(), 1);
+    CHECK(tasks.accept());
+    CHECK_FALSE(tasks.lost());
+    SECTION("while something else is done") {
+        one.socket.reset();
+        CHECK(tasks.lost());
+    }
+    SECTION("while tasks are answered") {
+        one.socket.reset();
+        CHECK(tasks.serve(echo));
+        CHECK(tasks.lost());
+    }
+    SECTION("after its answer") {
+        CHECK(tasks.serve(echo));
+        one.socket.reset();
+        CHECK_FALSE(tasks.lost());
+    }
+}
+
+TEST_CASE("step: the first task can be looked at before it is answered", "[step]") {
+    auto [plugin, helper] = make_channel();
+    StepTasks tasks(std::move(helper));
+    FakeTask zero(plugin.get(), 0);
+    CHECK(tasks.first_environment() == std::vector<std::string>{"A=1"});
+    CHECK(tasks.serve(echo));
+    auto answer = receive_message(zero.socket.get(), 1000);
+    REQUIRE(answer);
+    CHECK(plan::decode_failure(answer->message).line == "task 0");
+    plugin.reset();
+    CHECK_FALSE(tasks.first_environment());
+}
+
+TEST_CASE("step: the end of the step's socket is seen while and between tasks", "[step]") {
+    auto [plugin, helper] = make_channel();
+    StepTasks tasks(std::move(helper));
+    FakeTask slow(plugin.get(), 0);
+    CHECK(tasks.accept());
+    plugin.reset();
+    CHECK_FALSE(tasks.accept());
+    CHECK_FALSE(tasks.serve(echo));
+}
+
+TEST_CASE("step: the end of the container ends the service, with the reason that is told", "[step]") {
+    auto [plugin, helper] = make_channel();
+    auto [server, watched] = make_channel();
+    StepTasks tasks(std::move(helper));
+    tasks.watch(watched.get());
+    FakeTask zero(plugin.get(), 0);
+    CHECK(tasks.serve(echo));
+    bool told = GENERATE(true, false);
+    if (told) send_message(server.get(), plan::encode(plan::Failure{"the file server has gone"}));
+    server.reset();
+    CHECK_THROWS_WITH(tasks.serve(echo), told ? "the file server has gone" : "the container has ended: it was removed by force, or its helper was killed");
+}
+
+TEST_CASE("step: progress goes to one task, also when it comes before any", "[step]") {
+    auto [plugin, helper] = make_channel();
+    StepTasks tasks(std::move(helper));
+    tasks.show("early");
+    FakeTask zero(plugin.get(), 0), one(plugin.get(), 1);
+    CHECK(tasks.accept());
+    tasks.show("late");
+    for (const char* line : {"early", "late"}) {
+        auto received = receive_message(zero.socket.get(), 1000);
+        REQUIRE(received);
+        CHECK(received->message.value("text") == line);
+    }
+    CHECK_THROWS_AS(receive_message(one.socket.get(), 20), SysError);
+}
+
+TEST_CASE("step: a task that dies or talks nonsense ends alone", "[step]") {
+    auto [plugin, helper] = make_channel();
+    StepTasks tasks(std::move(helper));
+    FakeTask dead(plugin.get(), 0), odd(plugin.get(), 1), good(plugin.get(), 2);
+    send_message(odd.socket.get(), plan::progress_message("?"));
+    dead.socket.reset();
+    tasks.accept();
+    tasks.show("for the dead one");
+    tasks.show("and again");
+    CHECK(tasks.serve(echo));
+    auto received = receive_message(good.socket.get(), 1000);
+    REQUIRE(received);
+    CHECK(plan::decode_failure(received->message).line == "task 2");
+}
+
+TEST_CASE("step: anything but a join on the step's socket is an error", "[step]") {
+    auto [plugin, helper] = make_channel();
+    StepTasks tasks(std::move(helper));
+    SECTION("another message") {
+        send_message(plugin.get(), plan::progress_message("?"));
+    }
+    SECTION("a join without a socket") {
+        send_message(plugin.get(), plan::join_message());
+    }
+    CHECK_THROWS_AS(tasks.accept(), Error);
+}
+
+TEST_CASE("step: hostile row 57: of the job's environment only settings reach the helper", "[step]") {
+    auto settings = step_settings({"LD_PRELOAD=/evil.so", "PATH=/evil", "https_proxy=http://evil", "BASH_ENV=/evil", "HOME=/evil", "BERTH_LOG=debug",
+                                   "REGISTRY_AUTH_FILE=/a=b", "REGISTRY_AUTH_FILE=/second", "broken", "LD_LIBRARY_PATH=/evil", "DOCKER_HOST=unix:///d"});
+    CHECK(settings == std::vector<std::pair<std::string, std::string>>{{"BERTH_LOG", "debug"}, {"REGISTRY_AUTH_FILE", "/a=b"}, {"DOCKER_HOST", "unix:///d"}});
+}
