@@ -230,7 +230,7 @@ tidy: compile_commands.json
 # Breaks the lines of C++ that are too long, and no others.
 wrap:
 	for file in $$(git ls-files '*.cc' '*.hh'); do \
-	  lines=$$(awk 'length($$0) > 160 { printf " --lines=%d:%d", FNR, FNR }' $$file); [ -z "$$lines" ] || clang-format -i $$lines $$file; done
+	  lines=$$(awk 'length($$0) > 120 { printf " --lines=%d:%d", FNR, FNR }' $$file); [ -z "$$lines" ] || clang-format -i $$lines $$file; done
 
 format:
 	clang-format -i $(all_sources) $(wildcard runtime/*/*.hh runtime/*/*/*.hh hooks/*.hh hooks/*/*.hh spank/*.hh tests/*/*.hh)

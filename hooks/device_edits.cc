@@ -35,10 +35,13 @@ class LineWriter {
 
 /// The words of what is there or not.
 const std::pair<const char*, bool DeviceEdits::*> flags[] = {
-    {"compat", &DeviceEdits::cuda_compat}, {"keep-nodes", &DeviceEdits::keep_nodes}, {"application-profile", &DeviceEdits::application_profile}};
+    {"compat", &DeviceEdits::cuda_compat},
+    {"keep-nodes", &DeviceEdits::keep_nodes},
+    {"application-profile", &DeviceEdits::application_profile}};
 
 const std::pair<const char*, bool DeviceEdits::*>* flag_named(const std::string& word) {
-    const auto* found = std::find_if(std::begin(flags), std::end(flags), [&](const auto& flag) { return flag.first == word; });
+    const auto* found =
+        std::find_if(std::begin(flags), std::end(flags), [&](const auto& flag) { return flag.first == word; });
     return found == std::end(flags) ? nullptr : found;
 }
 
@@ -54,7 +57,8 @@ class Converter {
         out_.environment = edits_.environment;
         out_.warnings = edits_.warnings;
         // Before the mounts, which would make directories with the usual mode.
-        for (const auto& [path, mode] : edits_.modes) out_.edits.push_back({plan::Directory{checked(path), mode}, origin_, "asked for"});
+        for (const auto& [path, mode] : edits_.modes)
+            out_.edits.push_back({plan::Directory{checked(path), mode}, origin_, "asked for"});
         if (edits_.keep_nodes || edits_.application_profile) add_driver_files();
         for (const auto& [source, target] : edits_.nodes) {
             bind(source, target).device = true;
@@ -65,20 +69,23 @@ class Converter {
             made.no_exec = mount.no_exec;
             made.create = plan::Mount::Create::automatic;
         }
-        for (const auto& [path, target] : edits_.links) out_.edits.push_back({plan::Symlink{checked(path), target, true}, origin_, "a link"});
+        for (const auto& [path, target] : edits_.links)
+            out_.edits.push_back({plan::Symlink{checked(path), target, true}, origin_, "a link"});
         add_libraries();
         return std::move(out_);
     }
 
   private:
     std::string checked(const std::string& path) const {
-        std::string why = path.starts_with('/') ? plan::forbidden_target(plan::normalised(path)) : "it is no absolute path";
+        std::string why =
+            path.starts_with('/') ? plan::forbidden_target(plan::normalised(path)) : "it is no absolute path";
         if (!why.empty()) throw Error(cat(origin_, ": ", printable(path, 4096), ": ", why));
         return plan::normalised(path);
     }
 
     plan::Mount& bind(const std::string& source, const std::string& target) {
-        if (!source.starts_with('/')) throw Error(cat(origin_, ": ", printable(source, 4096), ": it is no absolute path"));
+        if (!source.starts_with('/'))
+            throw Error(cat(origin_, ": ", printable(source, 4096), ": it is no absolute path"));
         out_.edits.push_back(bind_edit(host_, source, checked(target), origin_, "asked for"));
         return std::get<plan::Mount>(out_.edits.back().action);
     }
@@ -93,7 +100,8 @@ class Converter {
     }
 
     bool has_node(const std::string& target) const {
-        return std::any_of(edits_.nodes.begin(), edits_.nodes.end(), [&](const auto& node) { return node.second == target; });
+        return std::any_of(edits_.nodes.begin(), edits_.nodes.end(),
+                           [&](const auto& node) { return node.second == target; });
     }
 
     /// What the driver's library reads about the GPUs and slices whose nodes the container gets.
@@ -106,7 +114,8 @@ class Converter {
             if (!has_node(gpu_node(gpu))) continue;
             choice.devices.insert({i, std::nullopt});
             for (size_t slice = 0; slice < gpu.slices.size(); ++slice)
-                if (const auto& cap = gpu.slices[slice].compute_cap; cap && has_node(cap_node(*cap))) choice.devices.insert({i, slice});
+                if (const auto& cap = gpu.slices[slice].compute_cap; cap && has_node(cap_node(*cap)))
+                    choice.devices.insert({i, slice});
         }
         size_t before = out_.edits.size();
         if (edits_.keep_nodes) add_proc_edits(out_.edits, host_, *driver, choice);
@@ -118,7 +127,9 @@ class Converter {
     void add_names(plan::LoaderLibraries& loader, const std::string& folder, const DeviceEdits::Mount& mount) {
         std::string file = name_of(mount.target);
         std::string stem = file.substr(0, file.find(".so"));
-        auto know = [&](const std::string& name) { loader.libraries.push_back({plan::loader_flags(), name, folder + "/" + name, 0, 0}); };
+        auto know = [&](const std::string& name) {
+            loader.libraries.push_back({plan::loader_flags(), name, folder + "/" + name, 0, 0});
+        };
         know(file);
         for (const char* ending : {".so.0", ".so.1", ".so.2", ".so.4"}) {
             std::string name = stem + ending;
@@ -136,14 +147,17 @@ class Converter {
         std::set<std::string> folders(edits_.library_folders.begin(), edits_.library_folders.end());
         for (const std::string& folder : folders) loader.folder = folder;
         for (const DeviceEdits::Mount& mount : edits_.mounts)
-            if (std::string folder = folder_of(mount.target); folders.contains(folder) && mount.target.find(".so") != std::string::npos)
+            if (std::string folder = folder_of(mount.target);
+                folders.contains(folder) && mount.target.find(".so") != std::string::npos)
                 add_names(loader, folder, mount);
-        std::string version = edits_.cuda_compat ? parse_module_version(host_.read("/proc/driver/nvidia/version").value_or("")) : "";
+        std::string version =
+            edits_.cuda_compat ? parse_module_version(host_.read("/proc/driver/nvidia/version").value_or("")) : "";
         std::string compat = version.empty() ? "" : compat_folder(image_, version);
         if (!compat.empty())
             for (const std::string& name : image_.list(compat))
                 if (name.starts_with("lib") && name.find(".so.") != std::string::npos) {
-                    std::erase_if(loader.libraries, [&](const plan::CachedLibrary& library) { return library.name == name; });
+                    std::erase_if(loader.libraries,
+                                  [&](const plan::CachedLibrary& library) { return library.name == name; });
                     loader.libraries.push_back({plan::loader_flags(), name, compat + "/" + name, 0, 0});
                 }
         if (!loader.libraries.empty()) out_.edits.push_back({loader, origin_, "how the loader finds them"});
@@ -177,7 +191,8 @@ std::string lines_of(const DeviceEdits& edits, const std::string& what) {
     for (const std::string& text : edits.environment) lines.add({"env", text});
     for (const auto& [source, target] : edits.nodes) lines.add({"node", source, target});
     for (const DeviceEdits::Mount& mount : edits.mounts)
-        lines.add({"mount", mount.source, mount.target, mount.read_only ? "ro" : "rw", mount.no_exec ? "noexec" : "exec"});
+        lines.add(
+            {"mount", mount.source, mount.target, mount.read_only ? "ro" : "rw", mount.no_exec ? "noexec" : "exec"});
     for (const auto& [path, target] : edits.links) lines.add({"link", path, target});
     for (const std::string& folder : edits.library_folders) lines.add({"libraries", folder});
     for (const std::string& text : edits.warnings) lines.add({"warning", text});
@@ -215,7 +230,8 @@ DeviceEdits parse_device_edits(std::string_view lines, const std::string& what) 
     return out;
 }
 
-plan::Additions additions_of(const DeviceEdits& edits, const Host& host, const Rootfs& image, const std::string& origin) {
+plan::Additions additions_of(const DeviceEdits& edits, const Host& host, const Rootfs& image,
+                             const std::string& origin) {
     return Converter(edits, host, image, origin).run();
 }
 
@@ -233,7 +249,8 @@ DeviceEdits device_edits_of(const plan::Additions& additions) {
             out.links.emplace_back(link->path, link->target);
         } else if (const auto* directory = std::get_if<plan::Directory>(&edit.action)) {
             // The profile's folder comes with the profile.
-            if (directory->path != folder_of(application_profile)) out.modes.emplace_back(directory->path, directory->mode);
+            if (directory->path != folder_of(application_profile))
+                out.modes.emplace_back(directory->path, directory->mode);
         } else if (const auto* file = std::get_if<plan::DropIn>(&edit.action)) {
             out.keep_nodes |= file->path == driver_params;
             out.application_profile |= file->path == application_profile;

@@ -1,4 +1,5 @@
-// Changes of a container in the vocabulary of CDI (container device interface): what CDI specifications and a site's programs ask for.
+// Changes of a container in the vocabulary of CDI (container device interface): what CDI specifications and a site's
+// programs ask for.
 #pragma once
 #include <string>
 #include <string_view>
@@ -23,22 +24,25 @@ struct DeviceEdits {
     std::vector<std::pair<std::string, std::string>> links;       ///< path, target
     std::vector<std::string> library_folders;                      ///< whose mounted libraries the loader is to find
     std::vector<std::pair<std::string, unsigned>> modes;          ///< directory, its mode
-    bool cuda_compat = false;                                      ///< CUDA's forward compatibility libraries may come first
-    bool keep_nodes = false;                                       ///< NVIDIA's driver library is told to make no device nodes, and sees the nodes' GPUs alone
+    /// CUDA's forward compatibility libraries may come first
+    bool cuda_compat = false;
+    /// NVIDIA's driver library is told to make no device nodes, and sees the nodes' GPUs alone
+    bool keep_nodes = false;
     bool application_profile = false;                              ///< a profile names those GPUs to EGL and Vulkan
     std::vector<std::string> warnings;
     bool operator==(const DeviceEdits&) const = default;
     void append(const DeviceEdits& more);
 };
 
-/// A line a change, fields with tabs between them: how the program that reads JSON tells the one that does not link it. Throws Error for a text with
-/// control characters in it, naming `what`.
+/// A line a change, fields with tabs between them: how the program that reads JSON tells the one that does not link it.
+/// Throws Error for a text with control characters in it, naming `what`.
 std::string lines_of(const DeviceEdits& edits, const std::string& what);
 /// Throws Error naming `what`.
 DeviceEdits parse_device_edits(std::string_view lines, const std::string& what);
 
 /// The plan's edits. Throws Error for a path that no mount may have, naming `origin`.
-plan::Additions additions_of(const DeviceEdits& edits, const Host& host, const Rootfs& image, const std::string& origin);
+plan::Additions additions_of(const DeviceEdits& edits, const Host& host, const Rootfs& image,
+                             const std::string& origin);
 
 /// The other way round: mounts, nodes, links and libraries of additions, without what CDI has no words for.
 DeviceEdits device_edits_of(const plan::Additions& additions);

@@ -33,8 +33,9 @@ std::optional<hooks::NvmlReport> nvml_of(const hooks::Host& host, const plan::Si
     return answer.code == 0 ? std::optional(hooks::parse_nvml(answer.output)) : std::nullopt;
 }
 
-plan::Additions nvidia(const hooks::Host& host, const hooks::NvmlSource& nvml, const ContainerImage& image, const plan::Site& site,
-                       const std::vector<std::string>& image_variables, const std::vector<std::string>& environment) {
+plan::Additions nvidia(const hooks::Host& host, const hooks::NvmlSource& nvml, const ContainerImage& image,
+                       const plan::Site& site, const std::vector<std::string>& image_variables,
+                       const std::vector<std::string>& environment) {
     if (site.nvidia == "off") return {};
     hooks::NvidiaRequest request = hooks::nvidia_request(image_variables, environment);
     if (!request.wanted) return {};
@@ -42,19 +43,21 @@ plan::Additions nvidia(const hooks::Host& host, const hooks::NvmlSource& nvml, c
     return hooks::nvidia_hook(host, *rootfs_of(image), request, settings, nvml);
 }
 
-plan::Additions rdma(const hooks::Host& host, const ContainerImage& image, const plan::Site& site, const std::vector<std::string>& image_variables,
-                     const std::vector<std::string>& environment) {
+plan::Additions rdma(const hooks::Host& host, const ContainerImage& image, const plan::Site& site,
+                     const std::vector<std::string>& image_variables, const std::vector<std::string>& environment) {
     if (site.rdma == "off") return {};
     hooks::RdmaRequest request = hooks::rdma_request(image_variables, environment);
-    if (site.rdma == "all" && !request.wanted && !hooks::variable(environment, "MELLANOX_VISIBLE_DEVICES")) request.wanted = request.all = true;
+    if (site.rdma == "all" && !request.wanted && !hooks::variable(environment, "MELLANOX_VISIBLE_DEVICES"))
+        request.wanted = request.all = true;
     request.userspace = site.rdma_userspace;
     return request.wanted ? hooks::rdma_hook(host, *rootfs_of(image), request) : plan::Additions();
 }
 
 }  // namespace
 
-plan::Additions device_additions(const hooks::Host& host, const hooks::NvmlSource& nvml, const ContainerImage& image, const plan::Site& site,
-                                 const std::vector<std::string>& environment, const std::function<void(const std::string&)>& warn) {
+plan::Additions device_additions(const hooks::Host& host, const hooks::NvmlSource& nvml, const ContainerImage& image,
+                                 const plan::Site& site, const std::vector<std::string>& environment,
+                                 const std::function<void(const std::string&)>& warn) {
     plan::Additions out;
     std::vector<std::string> image_variables = image.index.config().env;
     append(out, nvidia(host, nvml, image, site, image_variables, environment));
@@ -67,7 +70,8 @@ plan::Additions device_additions(const hooks::Host& host, const hooks::NvmlSourc
     return out;
 }
 
-plan::Additions device_additions(const ContainerImage& image, const plan::Site& site, const std::vector<std::string>& environment,
+plan::Additions device_additions(const ContainerImage& image, const plan::Site& site,
+                                 const std::vector<std::string>& environment,
                                  const std::function<void(const std::string&)>& warn) {
     hooks::Host host;
     return device_additions(host, [&] { return nvml_of(host, site); }, image, site, environment, warn);

@@ -29,7 +29,9 @@ std::string path_of(int object) { return text_of_link(AT_FDCWD, cat("/proc/self/
 }  // namespace
 
 Host::Host(std::string root)
-    : root_(std::move(root)), directory_(sys::open_file(root_ + "/", O_PATH | O_DIRECTORY)), real_root_(root_.empty() ? "" : path_of(directory_.get())) {}
+    : root_(std::move(root)),
+      directory_(sys::open_file(root_ + "/", O_PATH | O_DIRECTORY)),
+      real_root_(root_.empty() ? "" : path_of(directory_.get())) {}
 
 Host::~Host() = default;
 
@@ -65,7 +67,8 @@ std::vector<std::string> Host::list(const std::string& path) const {
 }
 
 std::optional<std::string> Host::resolved(const std::string& path) const {
-    // Most have no symlink on the way: asking the kernel for the name of what was opened takes longer than looking it up.
+    // Most have no symlink on the way: asking the kernel for the name of what was opened takes longer than looking it
+    // up.
     bool plain = path.starts_with('/') && path.find("//") == path.npos && path.find("/.") == path.npos;
     try {
         if (plain && sys::find_beneath(directory_.get(), path.substr(1), O_PATH)) return path;

@@ -16,10 +16,12 @@ struct DeviceNumber {
     bool operator==(const DeviceNumber&) const = default;
 };
 
-/// Whether this process could open something: the device cgroup counts, as do modes and groups. Nothing is opened, for that can initialise a device.
+/// Whether this process could open something: the device cgroup counts, as do modes and groups. Nothing is opened, for
+/// that can initialise a device.
 enum class Access { allowed, denied, missing };
 
-/// The node's file system below a root directory. Paths are absolute and seen from that root; links are followed without leaving it.
+/// The node's file system below a root directory. Paths are absolute and seen from that root; links are followed
+/// without leaving it.
 class Host {
   public:
     /// `root` is "" for the node itself. Throws SysError when it is no directory.

@@ -50,7 +50,9 @@ std::string ServedRootfs::read(const std::string& path, uint64_t offset, size_t 
 
 DirectoryRootfs::DirectoryRootfs(const std::string& path) : directory_(sys::open_file(path, O_PATH | O_DIRECTORY)) {}
 
-bool DirectoryRootfs::exists(const std::string& path) const { return bool(open_inside(directory_.get(), path, O_PATH)); }
+bool DirectoryRootfs::exists(const std::string& path) const {
+    return bool(open_inside(directory_.get(), path, O_PATH));
+}
 
 std::vector<std::string> DirectoryRootfs::list(const std::string& path) const {
     Fd directory = open_inside(directory_.get(), path, O_RDONLY | O_DIRECTORY);

@@ -38,9 +38,12 @@ struct Launch {
 /// A site's mistake with the helper's file would hand users' steps to whoever can write it.
 void check_program(const std::string& program) {
     struct stat info;
-    if (stat(program.c_str(), &info) != 0) throw SysError(cat("looking for the helper ", program, " (helper= in plugstack.conf)"));
+    if (stat(program.c_str(), &info) != 0)
+        throw SysError(cat("looking for the helper ", program, " (helper= in plugstack.conf)"));
     if (!S_ISREG(info.st_mode) || info.st_uid != 0 || (info.st_mode & 022) != 0)
-        throw Error(cat("the helper ", program, " must be a file of root's that nobody else can write to; run chown root and chmod go-w on it"));
+        throw Error(
+            cat("the helper ", program,
+                " must be a file of root's that nobody else can write to; run chown root and chmod go-w on it"));
 }
 
 /// -1 as an id means: leave it.
@@ -60,8 +63,8 @@ void reset_oom_score() {
     close(fd);
 }
 
-/// Becomes the user for good; false when anything of root's could be left. The bare system calls touch this process alone, whereas the C
-/// library's would signal the threads it believes to have.
+/// Becomes the user for good; false when anything of root's could be left. The bare system calls touch this process
+/// alone, whereas the C library's would signal the threads it believes to have.
 bool drop_privileges(const Launch& launch) {
     bool root = regain_root();
     if (root) reset_oom_score();
@@ -79,7 +82,8 @@ bool drop_privileges(const Launch& launch) {
 
 /// Signals meant for the tasks must not end their file server; end of file on the socket does.
 void set_signals() {
-    static const int polite[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU, SIGTSTP, SIGTTIN, SIGTTOU};
+    static const int polite[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGPIPE, SIGALRM,
+                                 SIGUSR1, SIGUSR2, SIGXCPU, SIGTSTP, SIGTTIN, SIGTTOU};
     for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
     for (int number : polite) signal(number, SIG_IGN);
     sigset_t none;
@@ -129,7 +133,8 @@ void send_descriptor(int socket, int descriptor) {
     sendmsg(socket, &header, MSG_NOSIGNAL);
 }
 
-/// The process between: starts the helper, hands its pidfd to slurmstepd while the number cannot be taken by another process, and ends.
+/// The process between: starts the helper, hands its pidfd to slurmstepd while the number cannot be taken by another
+/// process, and ends.
 [[noreturn]] void become_go_between(const Launch& launch) {
     int pidfd = -1;
     // Not fork(): it takes locks that another thread of slurmstepd may have held.
@@ -188,8 +193,9 @@ StartedHelper start_helper(const std::string& program, const HelperIdentity& ide
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     char* const environment[] = {path, nullptr};
-    Launch launch{program.c_str(), arguments.data(), environment, theirs.get(), report_write.get(), identity.uid, identity.gid, identity.groups.data(),
-                  identity.groups.size()};
+    Launch launch{program.c_str(), arguments.data(),       environment,
+                  theirs.get(),    report_write.get(),     identity.uid,
+                  identity.gid,    identity.groups.data(), identity.groups.size()};
     pid_t pid = fork_go_between(launch);
     if (pid < 0) throw SysError("starting the helper " + program);
     report_write.reset();
@@ -197,7 +203,8 @@ StartedHelper start_helper(const std::string& program, const HelperIdentity& ide
     Fd process = receive_descriptor(report_read.get());
     reap(pid);
     if (!process)
-        throw Error(cat("starting the helper ", program, ": the process that was to become it ended first; see slurmd's log, and run ", program,
+        throw Error(cat("starting the helper ", program,
+                        ": the process that was to become it ended first; see slurmd's log, and run ", program,
                         " version as the user"));
     return {std::move(ours), std::move(process)};
 }

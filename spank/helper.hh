@@ -20,13 +20,16 @@ struct StartedHelper {
     Fd process;  ///< pidfd
 };
 
-/// Starts `PROGRAM WORD...` (`step` by default) with its socket as descriptor 3. Works as root and with privileges dropped for a while (effective ids only), as
-/// in slurm_spank_user_init. Throws Error when the program is not root's alone to write, or the start fails.
+/// Starts `PROGRAM WORD...` (`step` by default) with its socket as descriptor 3. Works as root and with privileges
+/// dropped for a while (effective ids only), as in slurm_spank_user_init. Throws Error when the program is not root's
+/// alone to write, or the start fails.
 ///
-/// The helper is forked twice. As a child of slurmstepd it would be killed by proctrack/linuxproc with the tasks (scancel --signal reaches
-/// all descendants), be reaped by slurmstepd's wait for any child, and its number could be taken by another process before we signal it.
-/// As an orphan it is known by its pidfd, and ends by the end of file on its socket however slurmstepd ends.
-StartedHelper start_helper(const std::string& program, const HelperIdentity& identity, std::vector<std::string> words = {"step"});
+/// The helper is forked twice. As a child of slurmstepd it would be killed by proctrack/linuxproc with the tasks
+/// (scancel --signal reaches all descendants), be reaped by slurmstepd's wait for any child, and its number could be
+/// taken by another process before we signal it. As an orphan it is known by its pidfd, and ends by the end of file on
+/// its socket however slurmstepd ends.
+StartedHelper start_helper(const std::string& program, const HelperIdentity& identity,
+                           std::vector<std::string> words = {"step"});
 
 /// Waits up to `timeout_ms` for the helper to end, then kills it and waits up to a second more.
 void wait_for_helper(int process, int timeout_ms);

@@ -21,7 +21,8 @@ bool has_ended(int pidfd) {
     return poll(&entry, 1, 0) > 0;
 }
 
-/// Kills the process if it lives in the namespace. The second look is at the process that the pidfd holds, so that no other one can be hit.
+/// Kills the process if it lives in the namespace. The second look is at the process that the pidfd holds, so that no
+/// other one can be hit.
 bool kill_if_inside(pid_t pid, const NamespaceId& user_namespace) {
     if (user_namespace_of(pid) != user_namespace) return false;
     Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
@@ -36,7 +37,8 @@ bool kill_once(const NamespaceId& user_namespace) {
     bool found = false;
     while (const dirent* entry = readdir(proc)) {
         uint64_t pid = 0;
-        if (parse_number(entry->d_name, 1 << 30, pid) && kill_if_inside(static_cast<pid_t>(pid), user_namespace)) found = true;
+        if (parse_number(entry->d_name, 1 << 30, pid) && kill_if_inside(static_cast<pid_t>(pid), user_namespace))
+            found = true;
     }
     closedir(proc);
     return found;

@@ -38,7 +38,8 @@ void empty_capabilities(uint64_t kept) {
     auto keeps = [&](int capability) { return (kept >> capability & 1) != 0; };
     // The bounding set first: dropping from it takes a capability itself.
     for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability)
-        if (!keeps(capability) && prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) throw SysError("dropping a capability from the bounding set");
+        if (!keeps(capability) && prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0)
+            throw SysError("dropping a capability from the bounding set");
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
     auto low = static_cast<uint32_t>(kept), high = static_cast<uint32_t>(kept >> 32);
@@ -46,7 +47,8 @@ void empty_capabilities(uint64_t kept) {
     if (syscall(SYS_capset, &header, sets) != 0) throw SysError("dropping capabilities");
     // The ambient set is what a program of another user than root inside is executed with.
     for (int capability = 0; capability < 64; ++capability)
-        if (keeps(capability) && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0) != 0) throw SysError("keeping a capability in the container");
+        if (keeps(capability) && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0) != 0)
+            throw SysError("keeping a capability in the container");
 }
 
 void install_seccomp(const std::string& program) {
@@ -56,7 +58,8 @@ void install_seccomp(const std::string& program) {
     std::vector<sock_filter> filter(program.size() / sizeof(sock_filter));
     std::memcpy(filter.data(), program.data(), program.size());
     sock_fprog description{static_cast<unsigned short>(filter.size()), filter.data()};
-    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &description, 0, 0) != 0) throw SysError("installing the seccomp program");
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &description, 0, 0) != 0)
+        throw SysError("installing the seccomp program");
 }
 
 }  // namespace
@@ -64,7 +67,8 @@ void install_seccomp(const std::string& program) {
 void drop_inherited_handlers() {
     for (int number = 1; number < NSIG; ++number) {
         struct sigaction action {};
-        if (sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN && action.sa_handler != SIG_DFL) signal(number, SIG_DFL);
+        if (sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN && action.sa_handler != SIG_DFL)
+            signal(number, SIG_DFL);
     }
 }
 
@@ -72,16 +76,20 @@ void enter_namespaces(std::vector<Fd> namespaces, const plan::Ready& ready) {
     std::vector<uint32_t> types = {CLONE_NEWUSER, CLONE_NEWNS};
     types.insert(types.end(), ready.namespaces.begin(), ready.namespaces.end());
     if (namespaces.size() != types.size())
-        throw Error("joining the container: the helper sent other namespaces than it says; install the plugin and berth from the same release");
+        throw Error(
+            "joining the container: the helper sent other namespaces than it says; install the plugin and berth from "
+            "the same release");
     std::vector<int> kept = sys::descriptors_kept_by_exec();
     for (const Fd& fd : namespaces) kept.push_back(fd.get());
     sys::prepare_to_join(std::move(kept));
     for (size_t i = 0; i < types.size(); ++i)
-        sys::enter_namespace(namespaces[i].get(), static_cast<int>(types[i]), cat("container's ", name_of(types[i]), " namespace"));
+        sys::enter_namespace(namespaces[i].get(), static_cast<int>(types[i]),
+                             cat("container's ", name_of(types[i]), " namespace"));
     // The image may name the directory: no magic link (/proc/self/fd/N) may lead out of the root.
     Fd root = sys::open_file("/", O_PATH | O_DIRECTORY);
     Fd directory = sys::open_in_root(root.get(), ready.workdir, O_PATH | O_DIRECTORY);
-    if (fchdir(directory.get()) != 0) throw SysError("changing to the container's working directory " + printable(ready.workdir, 4096));
+    if (fchdir(directory.get()) != 0)
+        throw SysError("changing to the container's working directory " + printable(ready.workdir, 4096));
 }
 
 void give_up_privileges(const std::string& seccomp_program, uint64_t capabilities) {

@@ -21,12 +21,14 @@ namespace {
 void check_not_a_file(std::string_view image) {
     struct stat info;
     std::string path(image);
-    if (!path.ends_with(".sqsh") || path.starts_with('/') || path.starts_with('.') || stat(path.c_str(), &info) != 0) return;
-    throw Error(cat("--container-image: ", printable(path), " would be fetched from a registry; for the file write ./", printable(path)));
+    if (!path.ends_with(".sqsh") || path.starts_with('/') || path.starts_with('.') || stat(path.c_str(), &info) != 0)
+        return;
+    throw Error(cat("--container-image: ", printable(path), " would be fetched from a registry; for the file write ./",
+                    printable(path)));
 }
 
-/// Where a surrounding salloc or sbatch leaves the value of an option for us. Slurm hands such values over before the command line, through the same
-/// callback.
+/// Where a surrounding salloc or sbatch leaves the value of an option for us. Slurm hands such values over before the
+/// command line, through the same callback.
 std::string inheritance(std::string_view option) {
     std::string variable = cat("SLURM_SPANK__SLURM_SPANK_OPTION_berth_", option);
     std::replace(variable.begin(), variable.end(), '-', '_');
@@ -61,8 +63,8 @@ int take_option(int index, const char* argument, int remote) {
         if (remote == 0)
             take_on_submit_side(option, value);
         else
-            // Only kept here: slurmstepd is root and parses nothing. Options of the step come before those that a surrounding salloc left in
-            // the environment, so the first one wins.
+            // Only kept here: slurmstepd is root and parses nothing. Options of the step come before those that a
+            // surrounding salloc left in the environment, so the first one wins.
             plan::add_option_if_new(step().options, option.name, value);
         return 0;
     } catch (const std::exception& error) {
@@ -84,14 +86,17 @@ void register_options(spank_t spank) {
                             index++,
                             take_option};
         if (spank_option_register(spank, &option) != ESPANK_SUCCESS)
-            throw Error(cat("adding the option --", info.name, ": Slurm refuses it; see whether another plugin in plugstack.conf has one of that name"));
+            throw Error(cat("adding the option --", info.name,
+                            ": Slurm refuses it; see whether another plugin in plugstack.conf has one of that name"));
     }
 }
 
 void offer_environment_options() {
     std::vector<plan::EnvironmentOption> found = plan::environment_options(environment_of_this_process());
     for (const plan::EnvironmentOption& option : found) {
-        bool in_doubt = std::any_of(found.begin(), found.end(), [&](const auto& other) { return other.name == option.name && !other.problem.empty(); });
+        bool in_doubt = std::any_of(found.begin(), found.end(), [&](const auto& other) {
+            return other.name == option.name && !other.problem.empty();
+        });
         // A flag offered so could not be taken back by its opposite on the command line.
         if (in_doubt || option.value.empty()) continue;
         setenv(inheritance(option.name).c_str(), option.value.c_str(), 0);

@@ -7,13 +7,14 @@ namespace berth::spank {
 /// Registers all options; for slurm_spank_init in the contexts that have options.
 void register_options(spank_t spank);
 
-/// In srun, before its command line is read: hands what the environment's variables ask for to Slurm as if a surrounding allocation had left it, so that
-/// it reaches the nodes whatever --export says. Flags are left to the job's environment, where the helper finds them. What is wrong with a variable waits for
-/// take_environment_options().
+/// In srun, before its command line is read: hands what the environment's variables ask for to Slurm as if a
+/// surrounding allocation had left it, so that it reaches the nodes whatever --export says. Flags are left to the job's
+/// environment, where the helper finds them. What is wrong with a variable waits for take_environment_options().
 void offer_environment_options();
 
-/// On the submit side, after the command line: adds what the environment's variables ask for. Throws Error for a mistake in one that is used.
-/// Those of sbatch and salloc travel in the job's environment, where the helper finds them.
+/// On the submit side, after the command line: adds what the environment's variables ask for. Throws Error for a
+/// mistake in one that is used. Those of sbatch and salloc travel in the job's environment, where the helper finds
+/// them.
 void take_environment_options();
 
 /// On the submit side: says which options have no effect.

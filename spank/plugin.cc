@@ -1,4 +1,5 @@
-// The symbols that Slurm looks for. Nothing but: which callback in which context leads to which function. No exception leaves a callback.
+// The symbols that Slurm looks for. Nothing but: which callback in which context leads to which function. No exception
+// leaves a callback.
 #include <cstring>
 #include <exception>
 
@@ -49,7 +50,8 @@ bool in_slurmstepd() {
 }
 
 bool takes_options() {
-    return in_slurmstepd() || spank_context() == S_CTX_LOCAL || (spank_context() == S_CTX_ALLOCATOR && step().config.sbatch_support);
+    return in_slurmstepd() || spank_context() == S_CTX_LOCAL ||
+           (spank_context() == S_CTX_ALLOCATOR && step().config.sbatch_support);
 }
 
 void initialize(spank_t spank, int count, char** words) {

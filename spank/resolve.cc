@@ -38,7 +38,8 @@ void ask(const std::string& image) {
     }
 }
 
-/// What a program prints up to the first line's end, or its own; empty when that takes longer than the patience that began at `start`.
+/// What a program prints up to the first line's end, or its own; empty when that takes longer than the patience that
+/// began at `start`.
 std::string answer_of(int output, Clock::time_point start) {
     std::string out;
     while (!out.ends_with('\n')) {
@@ -58,7 +59,8 @@ std::string answer_of(int output, Clock::time_point start) {
 /// Without the program on this machine, each node runs what it finds, as BERTH_CONTAINER_DIGEST then tells.
 void let_nodes_agree(const std::string& image) {
     const uint16_t* range = &slurm_conf != nullptr ? slurm_conf.srun_port_range : nullptr;
-    std::vector<std::string> arguments = {"agree", std::to_string(range != nullptr ? range[0] : 0), std::to_string(range != nullptr ? range[1] : 0)};
+    std::vector<std::string> arguments = {"agree", std::to_string(range != nullptr ? range[0] : 0),
+                                          std::to_string(range != nullptr ? range[1] : 0)};
     try {
         step().agreement = std::make_unique<Child>(step().config.helper, arguments);
     } catch (const SysError&) {
@@ -81,7 +83,8 @@ void start_resolving() {
     std::string image = image_by_tag();
     if (image.empty()) return;
     const char* before = std::getenv(plan::frozen_variable);
-    bool frozen = before != nullptr && std::getenv("SLURM_JOB_ID") != nullptr && !plan::frozen_digest({cat(plan::frozen_variable, "=", before)}, image).empty();
+    bool frozen = before != nullptr && std::getenv("SLURM_JOB_ID") != nullptr &&
+                  !plan::frozen_digest({cat(plan::frozen_variable, "=", before)}, image).empty();
     if (!frozen) ask(image);
 }
 
@@ -104,7 +107,9 @@ void resolve_now() {
     ask(image);
     finish_resolving(1);  // a batch script runs on one node
     const char* frozen = std::getenv(plan::frozen_variable);
-    if (frozen != nullptr) slurm_spank_log("berth: %s is %s for this job", printable(image).c_str(), std::string(frozen).substr(image.size() + 1).c_str());
+    if (frozen != nullptr)
+        slurm_spank_log("berth: %s is %s for this job", printable(image).c_str(),
+                        std::string(frozen).substr(image.size() + 1).c_str());
 }
 
 }  // namespace berth::spank

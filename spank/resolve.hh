@@ -1,14 +1,17 @@
-// In srun and sbatch: what the image's tag means is asked once for all nodes, as the user who calls, by the program `berth`.
+// In srun and sbatch: what the image's tag means is asked once for all nodes, as the user who calls, by the program
+// `berth`.
 #pragma once
 #include <cstdint>
 
 namespace berth::spank {
 
-/// Starts asking, for an image of a registry that is named by tag; returns at once. In a job whose batch script runs in the same image, its answer stands.
+/// Starts asking, for an image of a registry that is named by tag; returns at once. In a job whose batch script runs in
+/// the same image, its answer stands.
 void start_resolving();
 
-/// Takes the answer when it has come, or comes within five seconds of the start, and hands it to the nodes by the environment. Without one they ask
-/// for themselves, and tell what is wrong; more than one node (of `nodes`) agree on what they found by way of a process that lives as long as srun.
+/// Takes the answer when it has come, or comes within five seconds of the start, and hands it to the nodes by the
+/// environment. Without one they ask for themselves, and tell what is wrong; more than one node (of `nodes`) agree on
+/// what they found by way of a process that lives as long as srun.
 void finish_resolving(uint32_t nodes);
 
 /// Both, for sbatch, which waits for no allocation; says what the tag means.

@@ -35,7 +35,8 @@ constexpr size_t table_limit = 64 * 1024;
     for (;;) pause();
 }
 
-/// The file that takes processes into the cgroup of a line of /proc/PID/cgroup ("4:freezer:/slurm/uid_1/job_2/step_0"), when it is one of Slurm's steps.
+/// The file that takes processes into the cgroup of a line of /proc/PID/cgroup ("4:freezer:/slurm/uid_1/job_2/step_0"),
+/// when it is one of Slurm's steps.
 std::string procs_file(std::string_view line) {
     size_t first = line.find(':'), second = first == line.npos ? first : line.find(':', first + 1);
     if (second == line.npos || line.find("/step_", second) == line.npos) return {};

@@ -1,4 +1,5 @@
-// Hears that Slurm ends a step while its container is saved: the tasks have ended by then, and no callback tells a plugin of the signal.
+// Hears that Slurm ends a step while its container is saved: the tasks have ended by then, and no callback tells a
+// plugin of the signal.
 #pragma once
 #include <sys/types.h>
 
@@ -8,7 +9,8 @@
 
 namespace berth::spank {
 
-/// A process that does nothing, placed where Slurm looks for the tasks of the step: what scancel, a time limit or a preemption sends to them ends it.
+/// A process that does nothing, placed where Slurm looks for the tasks of the step: what scancel, a time limit or a
+/// preemption sends to them ends it.
 class Sentinel {
   public:
     Sentinel() = default;
@@ -17,7 +19,8 @@ class Sentinel {
     /// Ends the process.
     ~Sentinel();
 
-    /// Remembers the cgroups of a task (a child of this process), which Slurm removes only with the step. To be called when slurmstepd has put it there.
+    /// Remembers the cgroups of a task (a child of this process), which Slurm removes only with the step. To be called
+    /// when slurmstepd has put it there.
     void learn_from(pid_t task);
 
     /// Starts the process, as a child of the caller's in these cgroups. Throws SysError.

@@ -14,8 +14,8 @@
 #pragma GCC visibility push(default)
 extern "C" {
 #include <slurm/spank.h>
-/// slurmstepd's own settings, which its plugins share; where the symbol is missing its address is null. The type is in Slurm's public header, and Slurm loads
-/// only plugins that were built for its very version.
+/// slurmstepd's own settings, which its plugins share; where the symbol is missing its address is null. The type is in
+/// Slurm's public header, and Slurm loads only plugins that were built for its very version.
 extern __attribute__((weak)) slurm_conf_t slurm_conf;
 }
 #pragma GCC visibility pop

@@ -33,7 +33,9 @@ template <typename Value>
 Value item(spank_t spank, spank_item_t which) {
     Value value{};
     if (spank_get_item(spank, which, &value) != ESPANK_SUCCESS)
-        throw Error("asking Slurm about the step: no answer; install the spank_berth.so that was built for this release of Slurm");
+        throw Error(
+            "asking Slurm about the step: no answer; install the spank_berth.so that was built for this release of "
+            "Slurm");
     return value;
 }
 
@@ -46,7 +48,8 @@ bool has_variable(spank_t spank, const char* name) {
 
 /// By flag or by variable: "image" for --container-image, BERTH_CONTAINER_IMAGE and PYXIS_CONTAINER_IMAGE.
 bool asks_for(spank_t spank, const std::string& option, const std::string& variable) {
-    return plan::given(step().options, "container-" + option) != nullptr || has_variable(spank, ("BERTH_CONTAINER_" + variable).c_str()) ||
+    return plan::given(step().options, "container-" + option) != nullptr ||
+           has_variable(spank, ("BERTH_CONTAINER_" + variable).c_str()) ||
            has_variable(spank, ("PYXIS_CONTAINER_" + variable).c_str());
 }
 
@@ -87,7 +90,8 @@ std::string tmp_fs() {
     std::string out = &slurm_conf != nullptr && slurm_conf.tmp_fs != nullptr ? slurm_conf.tmp_fs : "/tmp";
     char host[256] = "";
     gethostname(host, sizeof host - 1);
-    for (const auto& [pattern, name] : {std::pair<std::string, std::string>("%n", node_name()), std::pair<std::string, std::string>("%h", host)})
+    for (const auto& [pattern, name] :
+         {std::pair<std::string, std::string>("%n", node_name()), std::pair<std::string, std::string>("%h", host)})
         if (size_t at = out.find(pattern); at != std::string::npos) out.replace(at, pattern.size(), name);
     return out;
 }
@@ -110,7 +114,8 @@ plan::StepRequest request_of(spank_t spank, const HelperIdentity& identity) {
     char** arguments = nullptr;
     if (spank_get_item(spank, S_JOB_ARGV, &count, &arguments) == ESPANK_SUCCESS && count > 0)
         (id == SLURM_BATCH_SCRIPT ? out.batch_script : out.program) = arguments[0];
-    for (char** entry = item<char**>(spank, S_JOB_ENV); entry != nullptr && *entry != nullptr; ++entry) out.environment.emplace_back(*entry);
+    for (char** entry = item<char**>(spank, S_JOB_ENV); entry != nullptr && *entry != nullptr; ++entry)
+        out.environment.emplace_back(*entry);
     return out;
 }
 
@@ -123,9 +128,12 @@ void let_helper_go() {
     step().socket.reset();
 }
 
-void show(const Message& message) { slurm_spank_log("berth: %s: %s", node_name().c_str(), printable(message.value("text"), longest_text).c_str()); }
+void show(const Message& message) {
+    slurm_spank_log("berth: %s: %s", node_name().c_str(), printable(message.value("text"), longest_text).c_str());
+}
 
-/// What the helper said of the save until nothing is there to read, or what is read is enough for once; true at the end of it.
+/// What the helper said of the save until nothing is there to read, or what is read is enough for once; true at the end
+/// of it.
 bool show_progress(int socket, Inbox& inbox) {
     for (int left = most_at_once; left > 0; --left) {
         Inbox::Status status = inbox.read(socket);
@@ -135,7 +143,8 @@ bool show_progress(int socket, Inbox& inbox) {
     return false;
 }
 
-/// Shows what the helper says of the save until that has ended; false when Slurm ends the step before, whatever the helper still says or leaves unsaid.
+/// Shows what the helper says of the save until that has ended; false when Slurm ends the step before, whatever the
+/// helper still says or leaves unsaid.
 bool show_save(int socket, int sentinel) {
     pollfd waiting[2] = {{socket, POLLIN, 0}, {sentinel, POLLIN, 0}};
     for (Inbox inbox;;) {
@@ -152,7 +161,8 @@ void follow_save() {
     try {
         step().sentinel.start();
         if (!show_save(step().socket.get(), step().sentinel.descriptor()))
-            slurm_spank_log("berth: %s: the step was cancelled while its container was saved: it is not saved", node_name().c_str());
+            slurm_spank_log("berth: %s: the step was cancelled while its container was saved: it is not saved",
+                            node_name().c_str());
     } catch (const std::exception& error) {
         slurm_spank_log("berth: %s: waiting for the container to be saved: %s", node_name().c_str(), error.what());
     }
@@ -176,12 +186,14 @@ void show_last_word(int socket) {
     }
 }
 
-/// The owner of the user's folder in /run when the job has left its mark there; nothing otherwise. Root follows no link of the user's.
+/// The owner of the user's folder in /run when the job has left its mark there; nothing otherwise. Root follows no link
+/// of the user's.
 std::optional<HelperIdentity> owner_of_mark(uid_t uid, uint32_t job) {
     Fd folder = open_run_directory(uid);
     struct stat info {};
     if (!folder || fstat(folder.get(), &info) != 0 || info.st_uid != uid) return std::nullopt;
-    if (faccessat(folder.get(), ("job-" + std::to_string(job)).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
+    if (faccessat(folder.get(), ("job-" + std::to_string(job)).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+        return std::nullopt;
     return HelperIdentity{uid, info.st_gid, {info.st_gid}};
 }
 
@@ -190,7 +202,8 @@ std::optional<HelperIdentity> owner_of_mark(uid_t uid, uint32_t job) {
 void prepare_step(spank_t spank) {
     // The extern step has no tasks of the user.
     bool named = asks_for(spank, "name", "NAME");
-    step().has_container = (named || asks_for(spank, "image", "IMAGE")) && item<uint32_t>(spank, S_JOB_STEPID) != SLURM_EXTERN_CONT;
+    step().has_container =
+        (named || asks_for(spank, "image", "IMAGE")) && item<uint32_t>(spank, S_JOB_STEPID) != SLURM_EXTERN_CONT;
     step().saves = asks_for(spank, "save", "SAVE");
     if (named) step().watch.spare_others();
     hold_errors([&] {

@@ -9,7 +9,8 @@
 namespace berth::spank {
 
 Step& step() {
-    // Never destroyed: exit handlers of slurmstepd may still run callbacks, and the watcher's thread must not meet a destructor.
+    // Never destroyed: exit handlers of slurmstepd may still run callbacks, and the watcher's thread must not meet a
+    // destructor.
     static Step* const the_step = new Step;
     return *the_step;
 }

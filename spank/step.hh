@@ -1,4 +1,5 @@
-// What the plugin remembers in one process: srun, sbatch, salloc, or the slurmstepd of one step and the tasks forked from it.
+// What the plugin remembers in one process: srun, sbatch, salloc, or the slurmstepd of one step and the tasks forked
+// from it.
 #pragma once
 #include <chrono>
 #include <cstdint>

@@ -88,13 +88,16 @@ Received wait_until_ready(int socket) {
 
 void change_environment(spank_t spank, const std::vector<plan::EnvironmentChange>& changes) {
     for (const auto& [name, value] : changes) {
-        spank_err_t result = value ? spank_setenv(spank, name.c_str(), value->c_str(), 1) : spank_unsetenv(spank, name.c_str());
+        spank_err_t result =
+            value ? spank_setenv(spank, name.c_str(), value->c_str(), 1) : spank_unsetenv(spank, name.c_str());
         if (result != ESPANK_SUCCESS && value)
-            throw Error(cat("setting the environment variable ", printable(name), " of the container: Slurm refuses it; leave it out by --container-env"));
+            throw Error(cat("setting the environment variable ", printable(name),
+                            " of the container: Slurm refuses it; leave it out by --container-env"));
     }
 }
 
-/// In place of slurmstepd, which would run it next, but in the container. Its setting is this task's own copy: the process was forked for the task.
+/// In place of slurmstepd, which would run it next, but in the container. Its setting is this task's own copy: the
+/// process was forked for the task.
 void run_site_prolog(spank_t spank) {
     if (&slurm_conf == nullptr || slurm_conf.task_prolog == nullptr || slurm_conf.task_prolog[0] == '\0') return;
     change_environment(spank, {{"SLURM_SCRIPT_CONTEXT", "prolog_task"}});
@@ -104,16 +107,20 @@ void run_site_prolog(spank_t spank) {
     slurm_conf.task_prolog = nullptr;
 }
 
-/// A TMPDIR of the node's is often not in the container. slurmstepd, which makes it next, would complain in two lines before it took /tmp.
+/// A TMPDIR of the node's is often not in the container. slurmstepd, which makes it next, would complain in two lines
+/// before it took /tmp.
 void settle_temporary_folder(spank_t spank) {
     std::string path = variable(spank, "TMPDIR=");
-    if (!path.empty() && (mkdir(path.c_str(), 0700) != 0 && access(path.c_str(), W_OK | X_OK) != 0)) change_environment(spank, {{"TMPDIR", "/tmp"}});
+    if (!path.empty() && (mkdir(path.c_str(), 0700) != 0 && access(path.c_str(), W_OK | X_OK) != 0))
+        change_environment(spank, {{"TMPDIR", "/tmp"}});
 }
 
-/// Slurm says to each task which GPUs are its own; here, in its cgroup and its container, it can be seen whether that is so.
+/// Slurm says to each task which GPUs are its own; here, in its cgroup and its container, it can be seen whether that
+/// is so.
 void choose_devices(spank_t spank, const std::vector<plan::VisibleDevice>& devices) {
     if (devices.empty()) return;
-    for (const auto& [name, value] : plan::visible_device_changes(devices, plan::accessible_devices(devices), environment_of(spank)))
+    for (const auto& [name, value] :
+         plan::visible_device_changes(devices, plan::accessible_devices(devices), environment_of(spank)))
         if (spank_setenv(spank, name.c_str(), value.c_str(), 1) != ESPANK_SUCCESS)
             throw Error(cat("telling the task its GPUs by ", name, ": Slurm refuses to set it; see slurmd's log"));
 }
@@ -122,8 +129,8 @@ void check_environment(spank_t spank) {
     for (char** entry = environment(spank); entry != nullptr && *entry != nullptr; ++entry)
         if (size_t size = std::strlen(*entry) + 1; size > string_limit) {
             std::string_view text = *entry;
-            throw Error(cat("the environment variable ", printable(text.substr(0, text.find('='))), " takes ", size, " bytes; Linux passes at most ",
-                            string_limit, " to a program"),
+            throw Error(cat("the environment variable ", printable(text.substr(0, text.find('='))), " takes ", size,
+                            " bytes; Linux passes at most ", string_limit, " to a program"),
                         exit_not_executable);
         }
 }
@@ -139,8 +146,8 @@ void check_command(spank_t spank) {
 
 void join(spank_t spank) {
     drop_inherited_handlers();
-    // proctrack/linuxproc sends no signal, not even SIGKILL, to processes that bear slurmstepd's name; without another one a task that waits for a
-    // pull could not be cancelled. The name lasts until the command is executed.
+    // proctrack/linuxproc sends no signal, not even SIGKILL, to processes that bear slurmstepd's name; without another
+    // one a task that waits for a pull could not be cancelled. The name lasts until the command is executed.
     prctl(PR_SET_NAME, "berth-task", 0, 0, 0);
     Fd socket = connect_to_helper();
     run_site_prolog(spank);

@@ -4,7 +4,8 @@
 
 namespace berth::spank {
 
-/// Returns inside the container, or prints one line to the task's standard error and ends the process with berth's exit code.
+/// Returns inside the container, or prints one line to the task's standard error and ends the process with berth's exit
+/// code.
 void join_container(spank_t spank);
 
 }  // namespace berth::spank

@@ -82,7 +82,8 @@ PrologOutput run_prolog(const std::string& path, const std::vector<std::string>&
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-    if (code != 0) throw Error(cat("the site's TaskProlog ", printable(path, 4096), " failed with status ", code), code);
+    if (code != 0)
+        throw Error(cat("the site's TaskProlog ", printable(path, 4096), " failed with status ", code), code);
     return parse_prolog(output);
 }
 

@@ -18,7 +18,8 @@ namespace berth::spank {
 
 namespace {
 
-/// A kill of the whole step (scancel, time limit, memory) reaches helper and tasks within this time; then there is nothing to say.
+/// A kill of the whole step (scancel, time limit, memory) reaches helper and tasks within this time; then there is
+/// nothing to say.
 constexpr int settle_ms = 500;
 
 bool is_alive(int process) {
@@ -81,7 +82,8 @@ void Watch::kill_tasks() {
         // Its number is its own as long as it lives.
         if (found && found != own && is_alive(task.process.get())) container = found;
     }
-    // What a task started is known by the group that slurmstepd gave it, when the container has other people's processes as well.
+    // What a task started is known by the group that slurmstepd gave it, when the container has other people's
+    // processes as well.
     for (const Task& task : tasks_)
         if (pid_t group = group_of(task); spares_others_ && group > 1 && group != getpgrp()) kill(-group, SIGKILL);
     for (const Task& task : tasks_) syscall(SYS_pidfd_send_signal, task.process.get(), SIGKILL, nullptr, 0);

@@ -11,12 +11,14 @@
 
 namespace berth::spank {
 
-/// A small thread in slurmstepd, started with the first task. It kills what the tasks have started in the container as well: with
-/// proctrack/linuxproc nobody else would, and a process that holds the step's standard output holds the step.
+/// A small thread in slurmstepd, started with the first task. It kills what the tasks have started in the container as
+/// well: with proctrack/linuxproc nobody else would, and a process that holds the step's standard output holds the
+/// step.
 class Watch {
   public:
-    /// Adds a task (a child of this process that has not been waited for); starts the thread with the first one. `helper` is the helper's
-    /// pidfd and stays the caller's. `report` is called at most once, in the thread, before tasks are killed. Throws Error.
+    /// Adds a task (a child of this process that has not been waited for); starts the thread with the first one.
+    /// `helper` is the helper's pidfd and stays the caller's. `report` is called at most once, in the thread, before
+    /// tasks are killed. Throws Error.
     void add_task(pid_t task, int helper, void (*report)());
 
     /// The container is also others': what lives in it besides the tasks is spared.

@@ -40,7 +40,8 @@ class EditsReader {
         for_each(edits, "mounts", [&](const json& mount) { add_mount(mount); });
         for_each(edits, "hooks", [&](const json& hook) { add_hook(hook); });
         for (const char* name : {"additionalGids", "intelRdt", "netDevices"})
-            if (edits.contains(name) && !edits[name].empty()) out_.warnings.push_back(cat(what_, ": ", name, " has no effect: only root could do it"));
+            if (edits.contains(name) && !edits[name].empty())
+                out_.warnings.push_back(cat(what_, ": ", name, " has no effect: only root could do it"));
         return std::move(out_);
     }
 
@@ -52,13 +53,15 @@ class EditsReader {
     }
 
     void add_variable(const std::string& text) {
-        if (text.find('=') == std::string::npos || text[0] == '=') throw Error(cat(what_, ": '", printable(text), "' is no NAME=VALUE"));
+        if (text.find('=') == std::string::npos || text[0] == '=')
+            throw Error(cat(what_, ": '", printable(text), "' is no NAME=VALUE"));
         // It would keep our own hook from working, and is there to keep NVIDIA's from it.
         if (text != "NVIDIA_VISIBLE_DEVICES=void") out_.environment.push_back(text);
     }
 
     void add_node(const json& node) {
-        allow_only(node, {"path", "hostPath", "type", "major", "minor", "fileMode", "permissions", "uid", "gid"}, what_);
+        allow_only(node, {"path", "hostPath", "type", "major", "minor", "fileMode", "permissions", "uid", "gid"},
+                   what_);
         std::string path = text_of(node, "path", what_), source = text_of(node, "hostPath", what_, false);
         out_.nodes.emplace_back(source.empty() ? path : source, path);
     }
@@ -82,7 +85,8 @@ class EditsReader {
         size_t at = words.size() > 1 && words[1] == "hook" ? 2 : 1;
         std::string name = at < words.size() ? words[at] : "";
         if (program != "nvidia-ctk" && program != "nvidia-cdi-hook") refuse(text_of(hook, "path", what_, false));
-        std::vector<std::string> arguments(words.begin() + static_cast<std::ptrdiff_t>(std::min(at + 1, words.size())), words.end());
+        std::vector<std::string> arguments(words.begin() + static_cast<std::ptrdiff_t>(std::min(at + 1, words.size())),
+                                           words.end());
         if (name == "enable-cuda-compat")
             out_.cuda_compat = true;
         else if (name == "disable-device-node-modification")
@@ -92,7 +96,8 @@ class EditsReader {
         else if (name == "create-symlinks")
             for (const std::string& value : values_of(name, "--link", arguments)) add_link(value);
         else if (name == "update-ldcache")
-            for (const std::string& value : values_of(name, "--folder", arguments)) out_.library_folders.push_back(value);
+            for (const std::string& value : values_of(name, "--folder", arguments))
+                out_.library_folders.push_back(value);
         else if (name == "chmod")
             add_modes(arguments);
         else
@@ -100,12 +105,14 @@ class EditsReader {
     }
 
     [[noreturn]] void refuse(const std::string& hook) const {
-        throw Error(cat(what_, ": the hook ", printable(hook, 1024),
-                        " is none that berth does by itself, and it runs no others; a program in hooks.d can take its place"));
+        throw Error(
+            cat(what_, ": the hook ", printable(hook, 1024),
+                " is none that berth does by itself, and it runs no others; a program in hooks.d can take its place"));
     }
 
     /// What comes after each `flag`, or is joined to it.
-    std::vector<std::string> values_of(const std::string& hook, const std::string& flag, const std::vector<std::string>& words) const {
+    std::vector<std::string> values_of(const std::string& hook, const std::string& flag,
+                                       const std::vector<std::string>& words) const {
         std::vector<std::string> out;
         for (size_t i = 0; i < words.size(); ++i) {
             bool joined = words[i].starts_with(flag + "=");
@@ -127,8 +134,11 @@ class EditsReader {
         std::vector<std::string> modes = values_of("chmod", "--mode", words);
         std::string text = modes.empty() ? "" : modes.back();
         bool octal = !text.empty() && text.size() <= 4 && text.find_first_not_of("01234567") == std::string::npos;
-        if (!octal) throw Error(cat(what_, ": chmod has the mode '", printable(text), "', which is no octal number up to 7777"));
-        for (const std::string& path : values_of("chmod", "--path", words)) out_.modes.emplace_back(path, static_cast<unsigned>(std::stoul(text, nullptr, 8)));
+        if (!octal)
+            throw Error(
+                cat(what_, ": chmod has the mode '", printable(text), "', which is no octal number up to 7777"));
+        for (const std::string& path : values_of("chmod", "--path", words))
+            out_.modes.emplace_back(path, static_cast<unsigned>(std::stoul(text, nullptr, 8)));
     }
 
     const std::string& what_;
@@ -147,19 +157,25 @@ json hook_of(const std::string& name, const char* flag, const std::vector<std::s
 json chmod_hook(const std::string& path, unsigned mode) {
     char text[8];
     std::snprintf(text, sizeof text, "%o", mode & 07777);
-    return {{"hookName", "createContainer"}, {"path", "/usr/bin/nvidia-cdi-hook"}, {"args", {"nvidia-cdi-hook", "chmod", "--mode", text, "--path", path}}};
+    return {{"hookName", "createContainer"},
+            {"path", "/usr/bin/nvidia-cdi-hook"},
+            {"args", {"nvidia-cdi-hook", "chmod", "--mode", text, "--path", path}}};
 }
 
 }  // namespace
 
-DeviceEdits parse_container_edits(std::string_view text, const std::string& what) { return EditsReader(what).read(oci::parse_json(text, what)); }
+DeviceEdits parse_container_edits(std::string_view text, const std::string& what) {
+    return EditsReader(what).read(oci::parse_json(text, what));
+}
 
 CdiSpec parse_cdi(std::string_view text, bool yaml, const std::string& what) {
     json spec = yaml ? json_of_yaml(text, what) : oci::parse_json(text, what);
     allow_only(spec, {"cdiVersion", "kind", "annotations", "devices", "containerEdits"}, what);
     std::string version = text_of(spec, "cdiVersion", what);
-    static const std::set<std::string> versions = {"0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0"};
-    if (!versions.contains(version)) throw Error(cat(what, ": cdiVersion ", printable(version), " is not known (0.3.0 to 1.1.0)"));
+    static const std::set<std::string> versions = {"0.3.0", "0.4.0", "0.5.0", "0.6.0",
+                                                   "0.7.0", "0.8.0", "1.0.0", "1.1.0"};
+    if (!versions.contains(version))
+        throw Error(cat(what, ": cdiVersion ", printable(version), " is not known (0.3.0 to 1.1.0)"));
     CdiSpec out;
     out.kind = text_of(spec, "kind", what);
     if (spec.contains("containerEdits")) out.common = EditsReader(what).read(spec["containerEdits"]);
@@ -167,7 +183,8 @@ CdiSpec parse_cdi(std::string_view text, bool yaml, const std::string& what) {
         for (const json& device : *devices) {
             allow_only(device, {"name", "annotations", "containerEdits"}, what);
             std::string name = text_of(device, "name", what);
-            if (!device.contains("containerEdits")) throw Error(cat(what, ": device ", printable(name), " has no containerEdits"));
+            if (!device.contains("containerEdits"))
+                throw Error(cat(what, ": device ", printable(name), " has no containerEdits"));
             if (!out.devices.emplace(name, EditsReader(what).read(device["containerEdits"])).second)
                 throw Error(cat(what, ": device ", printable(name), " is there twice"));
         }
@@ -177,18 +194,22 @@ CdiSpec parse_cdi(std::string_view text, bool yaml, const std::string& what) {
 std::string cdi_text(const std::string& kind, const DeviceEdits& edits) {
     json container = json::object();
     if (!edits.environment.empty()) container["env"] = edits.environment;
-    for (const auto& [source, target] : edits.nodes) container["deviceNodes"].push_back({{"path", target}, {"hostPath", source}});
+    for (const auto& [source, target] : edits.nodes)
+        container["deviceNodes"].push_back({{"path", target}, {"hostPath", source}});
     for (const DeviceEdits::Mount& mount : edits.mounts) {
         json options = {"nosuid", "nodev", "rbind", mount.read_only ? "ro" : "rw"};
         if (mount.no_exec) options.push_back("noexec");
-        json one = {{"hostPath", mount.source.empty() ? "tmpfs" : mount.source}, {"containerPath", mount.target}, {"options", options}};
+        json one = {{"hostPath", mount.source.empty() ? "tmpfs" : mount.source},
+                    {"containerPath", mount.target},
+                    {"options", options}};
         if (mount.source.empty()) one["type"] = "tmpfs";
         container["mounts"].push_back(one);
     }
     std::vector<std::string> links;
     for (const auto& [path, target] : edits.links) links.push_back(target + "::" + path);
     if (!links.empty()) container["hooks"].push_back(hook_of("create-symlinks", "--link", links));
-    if (!edits.library_folders.empty()) container["hooks"].push_back(hook_of("update-ldcache", "--folder", edits.library_folders));
+    if (!edits.library_folders.empty())
+        container["hooks"].push_back(hook_of("update-ldcache", "--folder", edits.library_folders));
     if (edits.cuda_compat) container["hooks"].push_back(hook_of("enable-cuda-compat", "", {}));
     if (edits.keep_nodes) container["hooks"].push_back(hook_of("disable-device-node-modification", "", {}));
     if (edits.application_profile) container["hooks"].push_back(hook_of("update-application-profile", "", {}));

@@ -1,4 +1,5 @@
-// CDI specifications (github.com/cncf-tags/container-device-interface, versions 0.3 to 1.1): which changes of a container a device is.
+// CDI specifications (github.com/cncf-tags/container-device-interface, versions 0.3 to 1.1): which changes of a
+// container a device is.
 #pragma once
 #include <map>
 #include <string>
@@ -15,15 +16,15 @@ struct CdiSpec {
     std::map<std::string, DeviceEdits> devices;
 };
 
-/// Reads a specification, JSON or, with `yaml`, YAML. Unknown members, hooks that are not nvidia-ctk's, and versions that are not known are refused. Throws
-/// Error naming `what`.
+/// Reads a specification, JSON or, with `yaml`, YAML. Unknown members, hooks that are not nvidia-ctk's, and versions
+/// that are not known are refused. Throws Error naming `what`.
 CdiSpec parse_cdi(std::string_view text, bool yaml, const std::string& what);
 
 /// The JSON of one "containerEdits", as a site's program writes it. Throws Error.
 DeviceEdits parse_container_edits(std::string_view text, const std::string& what);
 
-/// What the devices ("vendor.com/class=name") are, by the specifications in `folders`, of which a later one counts more. Throws Error for a device that is
-/// in none, in two files of one folder, or in a file that cannot be read.
+/// What the devices ("vendor.com/class=name") are, by the specifications in `folders`, of which a later one counts
+/// more. Throws Error for a device that is in none, in two files of one folder, or in a file that cannot be read.
 DeviceEdits find_cdi_devices(const std::vector<std::string>& folders, const std::vector<std::string>& names);
 
 /// A specification with one device "all", such as parse_cdi() reads.

@@ -30,7 +30,8 @@ class Specs {
     explicit Specs(const std::vector<std::string>& folders) {
         for (size_t i = 0; i < folders.size(); ++i) {
             if (!std::filesystem::is_directory(folders[i])) continue;
-            for (const std::string& name : sys::list_directory(sys::open_file(folders[i], O_RDONLY | O_DIRECTORY).get(), folders[i]))
+            for (const std::string& name :
+                 sys::list_directory(sys::open_file(folders[i], O_RDONLY | O_DIRECTORY).get(), folders[i]))
                 if (is_spec(name)) read(folders[i] + "/" + name, i);
         }
     }
@@ -46,8 +47,12 @@ class Specs {
             bool same = found.spec && found.folder == folder;
             found = {file, &one, folder, same ? found.file : ""};
         }
-        if (!found.spec) throw Error(cat("CDI device ", printable(full_name), ": no specification of this node has it", broken_.empty() ? "" : "; " + broken_));
-        if (!found.second.empty()) throw Error(cat("CDI device ", printable(full_name), ": both ", found.second, " and ", found.file, " have it"));
+        if (!found.spec)
+            throw Error(cat("CDI device ", printable(full_name), ": no specification of this node has it",
+                            broken_.empty() ? "" : "; " + broken_));
+        if (!found.second.empty())
+            throw Error(
+                cat("CDI device ", printable(full_name), ": both ", found.second, " and ", found.file, " have it"));
         spec = found.spec;
         return spec->devices.at(name);
     }
@@ -62,7 +67,8 @@ class Specs {
     /// One that is broken is told only when a device is not found.
     void read(const std::string& path, size_t folder) {
         try {
-            specs_.push_back({path, parse_cdi(sys::read_file(path, file_limit), path.ends_with(".yaml"), path), folder});
+            specs_.push_back(
+                {path, parse_cdi(sys::read_file(path, file_limit), path.ends_with(".yaml"), path), folder});
         } catch (const Error& error) {
             if (broken_.empty()) broken_ = error.what();
         }

@@ -47,9 +47,14 @@ class Builder : public YAML::EventHandler {
         }
         add(mark, scalar_of(tag, value));
     }
-    void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override { open(mark, json::array()); }
+    void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                         YAML::EmitterStyle::value) override {
+        open(mark, json::array());
+    }
     void OnSequenceEnd() override { close(); }
-    void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override { open(mark, json::object()); }
+    void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+        open(mark, json::object());
+    }
     void OnMapEnd() override { close(); }
 
   private:
@@ -60,10 +65,13 @@ class Builder : public YAML::EventHandler {
         YAML::Mark mark;
     };
 
-    [[noreturn]] void refuse(const YAML::Mark& mark, const char* why) const { throw Error(cat(what_, ":", mark.line + 1, ": ", why)); }
+    [[noreturn]] void refuse(const YAML::Mark& mark, const char* why) const {
+        throw Error(cat(what_, ":", mark.line + 1, ": ", why));
+    }
 
     void open(const YAML::Mark& mark, json value) {
-        if (!stack_.empty() && stack_.back().value.is_object() && !stack_.back().has_key) refuse(mark, "a key is no text");
+        if (!stack_.empty() && stack_.back().value.is_object() && !stack_.back().has_key)
+            refuse(mark, "a key is no text");
         if (stack_.size() >= depth_limit) refuse(mark, "it is nested too deep");
         stack_.push_back({std::move(value), {}, false, mark});
     }

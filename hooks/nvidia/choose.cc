@@ -29,7 +29,8 @@ class Chooser {
         for (const Chosen& chosen : choice_.devices)
             if (!chosen.slice && driver_.gpus[chosen.gpu].mig && driver_.gpus[chosen.gpu].slices.empty())
                 choice_.warnings.push_back(
-                    cat("GPU ", driver_.gpus[chosen.gpu].bus, " is in MIG mode and has no MIG devices: programs will find no GPU in it"));
+                    cat("GPU ", driver_.gpus[chosen.gpu].bus,
+                        " is in MIG mode and has no MIG devices: programs will find no GPU in it"));
         return std::move(choice_);
     }
 
@@ -53,7 +54,8 @@ class Chooser {
             for (const std::string& part : split(request_.granted, ',')) {
                 auto found = granted_device(std::string(trimmed(part)));
                 if (!found) {
-                    choice_.warnings.push_back(cat("CUDA_VISIBLE_DEVICES=", printable(request_.granted), ": '", printable(part),
+                    choice_.warnings.push_back(cat("CUDA_VISIBLE_DEVICES=", printable(request_.granted), ": '",
+                                                   printable(part),
                                                    "' is no device of this node; the container has all of them"));
                     return;
                 }
@@ -87,7 +89,9 @@ class Chooser {
         choice_.warnings.push_back(cat(asked, " names GPUs, and this step has none"));
     }
 
-    [[noreturn]] static void refuse(const std::string& word, const std::string& why) { throw Error(cat(asked, ": ", printable(word), " ", why)); }
+    [[noreturn]] static void refuse(const std::string& word, const std::string& why) {
+        throw Error(cat(asked, ": ", printable(word), " ", why));
+    }
 
     /// The GPUs of which the step has something, in the order of the bus: what indices count.
     std::vector<size_t> listed() const {
@@ -101,7 +105,9 @@ class Chooser {
         std::vector<size_t> gpus = listed();
         uint64_t number = 0;
         if (!parse_number(text, 1 << 20, number)) refuse(word, "is no index, GPU:MIG, UUID or address on the PCI bus");
-        if (number >= gpus.size()) refuse(word, cat("is not allocated: this step has ", gpus.size(), gpus.size() == 1 ? " GPU" : " GPUs", ", counted from 0"));
+        if (number >= gpus.size())
+            refuse(word, cat("is not allocated: this step has ", gpus.size(), gpus.size() == 1 ? " GPU" : " GPUs",
+                             ", counted from 0"));
         return gpus[number];
     }
 
@@ -121,8 +127,9 @@ class Chooser {
         if (!parse_number(text, 1 << 20, number)) refuse(word, "is no GPU:MIG pair of indices");
         const std::vector<Slice>& slices = driver_.gpus[gpu].slices;
         if (std::none_of(slices.begin(), slices.end(), [](const Slice& slice) { return slice.indexed; }))
-            refuse(word, slices.empty() ? "names a MIG device of a GPU that has none"
-                                        : "cannot be told: NVML, which numbers MIG devices, could not be loaded; use the UUID");
+            refuse(word, slices.empty()
+                             ? "names a MIG device of a GPU that has none"
+                             : "cannot be told: NVML, which numbers MIG devices, could not be loaded; use the UUID");
         for (size_t i = 0; i < slices.size(); ++i)
             if (slices[i].indexed && slices[i].index == number && open_.contains({gpu, i})) {
                 choice_.devices.insert({gpu, i});
@@ -137,7 +144,8 @@ class Chooser {
                 choice_.devices.insert({gpu, std::nullopt});
                 return;
             }
-        bool there = std::any_of(driver_.gpus.begin(), driver_.gpus.end(), [&](const Gpu& gpu) { return normal_bus(gpu.bus) == bus; });
+        bool there = std::any_of(driver_.gpus.begin(), driver_.gpus.end(),
+                                 [&](const Gpu& gpu) { return normal_bus(gpu.bus) == bus; });
         refuse(word, there ? "is not allocated to this step" : "is no GPU of this node");
     }
 
@@ -152,12 +160,16 @@ class Chooser {
                 choice_.devices.insert({gpu, std::nullopt});
                 return;
             }
-        refuse(word, there(word) ? "is not allocated to this step" : "is not allocated: no GPU of this step, and none that this node tells of, has this UUID");
+        refuse(word, there(word)
+                         ? "is not allocated to this step"
+                         : "is not allocated: no GPU of this step, and none that this node tells of, has this UUID");
     }
 
     bool there(const std::string& uuid) const {
         for (const Gpu& gpu : driver_.gpus)
-            if (gpu.uuid == uuid || std::any_of(gpu.slices.begin(), gpu.slices.end(), [&](const Slice& slice) { return slice.uuid == uuid; })) return true;
+            if (gpu.uuid == uuid || std::any_of(gpu.slices.begin(), gpu.slices.end(),
+                                                [&](const Slice& slice) { return slice.uuid == uuid; }))
+                return true;
         return false;
     }
 
@@ -170,11 +182,15 @@ class Chooser {
 }  // namespace
 
 bool needs_nvml(const Driver& driver, const NvidiaRequest& request) {
-    bool slices = std::any_of(driver.gpus.begin(), driver.gpus.end(), [](const Gpu& gpu) { return gpu.access == Access::allowed && !gpu.slices.empty(); });
-    bool hidden = std::any_of(driver.gpus.begin(), driver.gpus.end(), [](const Gpu& gpu) { return gpu.access == Access::allowed && gpu.uuid.empty(); });
-    bool named = std::any_of(request.devices.begin(), request.devices.end(), [](const std::string& word) { return is_uuid(word); });
-    bool pairs = std::any_of(request.devices.begin(), request.devices.end(),
-                             [](const std::string& word) { return word.find(':') != std::string::npos && normal_bus(word).empty(); });
+    bool slices = std::any_of(driver.gpus.begin(), driver.gpus.end(),
+                              [](const Gpu& gpu) { return gpu.access == Access::allowed && !gpu.slices.empty(); });
+    bool hidden = std::any_of(driver.gpus.begin(), driver.gpus.end(),
+                              [](const Gpu& gpu) { return gpu.access == Access::allowed && gpu.uuid.empty(); });
+    bool named = std::any_of(request.devices.begin(), request.devices.end(),
+                             [](const std::string& word) { return is_uuid(word); });
+    bool pairs = std::any_of(request.devices.begin(), request.devices.end(), [](const std::string& word) {
+        return word.find(':') != std::string::npos && normal_bus(word).empty();
+    });
     // Tasks of a step get UUIDs where Slurm's numbers are wrong.
     return pairs || (slices && (named || request.in_slurm)) || (hidden && (named || request.in_slurm));
 }

@@ -1,4 +1,5 @@
-// Which GPUs and slices a container gets: what the step may open, of that what Slurm granted, of that what was asked for. Pure.
+// Which GPUs and slices a container gets: what the step may open, of that what Slurm granted, of that what was asked
+// for. Pure.
 #pragma once
 #include <set>
 #include <string>

@@ -28,7 +28,8 @@ std::optional<Record> record(const Rootfs& image, const std::string& path, uint6
 /// The text in the note section of a 64-bit ELF file; empty when there is none or the file is no such file.
 std::string note_of(const Rootfs& image, const std::string& path) {
     auto header = record<Elf64_Ehdr>(image, path, 0);
-    if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_shentsize != sizeof(Elf64_Shdr))
+    if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
+        header->e_shentsize != sizeof(Elf64_Shdr))
         return {};
     if (header->e_shnum > section_limit || header->e_shstrndx >= header->e_shnum) return {};
     std::string table = image.read(path, header->e_shoff, header->e_shnum * sizeof(Elf64_Shdr));
@@ -39,7 +40,9 @@ std::string note_of(const Rootfs& image, const std::string& path) {
     std::string names = image.read(path, texts.sh_offset, std::min<uint64_t>(texts.sh_size, names_limit));
     for (const Elf64_Shdr& section : sections) {
         size_t end = section.sh_name < names.size() ? names.find('\0', section.sh_name) : std::string::npos;
-        if (end == std::string::npos || std::string_view(names).substr(section.sh_name, end - section.sh_name) != note_section) continue;
+        if (end == std::string::npos ||
+            std::string_view(names).substr(section.sh_name, end - section.sh_name) != note_section)
+            continue;
         return image.read(path, section.sh_offset, std::min<uint64_t>(section.sh_size, note_limit));
     }
     return {};
@@ -71,8 +74,9 @@ std::string compat_version(const Rootfs& image) {
     for (const std::string& name : image.list(compat)) {
         if (!name.starts_with(start)) continue;
         std::string version = name.substr(start.size());
-        if (version.find('.') != std::string::npos && version.find_first_not_of("0123456789.") == std::string::npos && version.front() != '.' &&
-            version.back() != '.' && version.find("..") == std::string::npos && version.size() < 32)
+        if (version.find('.') != std::string::npos && version.find_first_not_of("0123456789.") == std::string::npos &&
+            version.front() != '.' && version.back() != '.' && version.find("..") == std::string::npos &&
+            version.size() < 32)
             return version;
     }
     return {};
@@ -88,7 +92,10 @@ std::string compat_folder(const Rootfs& image, const std::string& driver_version
     if (note.empty()) return host_major < major_of(version) ? compat : "";
     std::vector<uint64_t> drivers = numbers_in_list(note, "Driver");
     bool listed = std::find(drivers.begin(), drivers.end(), host_major) != drivers.end();
-    return listed && compare_versions(version, driver_version, "comparing CUDA's compatibility libraries with the driver") > 0 ? compat : "";
+    return listed && compare_versions(version, driver_version,
+                                      "comparing CUDA's compatibility libraries with the driver") > 0
+               ? compat
+               : "";
 }
 
 }  // namespace berth::hooks

@@ -23,10 +23,13 @@ class Nodes {
         auto is = host_.device(root_ + path);
         if (!is)
             throw Error(cat("giving the container ", path, ": ",
-                            host_.exists(root_ + path) ? "it is no device" : "it does not exist; run nvidia-modprobe on the node (as root)"));
+                            host_.exists(root_ + path)
+                                ? "it is no device"
+                                : "it does not exist; run nvidia-modprobe on the node (as root)"));
         if (expected && *is != *expected)
-            throw Error(cat("giving the container ", path, ": it is device ", is->major, ":", is->minor, " and should be ", expected->major, ":",
-                            expected->minor, "; remove it and run nvidia-modprobe"));
+            throw Error(cat("giving the container ", path, ": it is device ", is->major, ":", is->minor,
+                            " and should be ", expected->major, ":", expected->minor,
+                            "; remove it and run nvidia-modprobe"));
         add(path, reason);
     }
 
@@ -65,7 +68,8 @@ void add_gpus(Nodes& nodes, const Driver& driver, const Choice& choice) {
     for (size_t i : gpus) {
         const Gpu& gpu = driver.gpus[i];
         bool parent = choice.devices.lower_bound({i, 0}) != choice.devices.upper_bound({i, SIZE_MAX});
-        nodes.need(gpu_node(gpu), nodes.gpu_number(gpu.minor), cat(parent ? "parent of a MIG device" : "GPU", ", ", gpu.bus));
+        nodes.need(gpu_node(gpu), nodes.gpu_number(gpu.minor),
+                   cat(parent ? "parent of a MIG device" : "GPU", ", ", gpu.bus));
     }
     std::set<unsigned> added;
     for (const Chosen& one : choice.devices) {
@@ -74,7 +78,9 @@ void add_gpus(Nodes& nodes, const Driver& driver, const Choice& choice) {
         const Slice& slice = gpu.slices[*one.slice];
         std::string what = cat("MIG device gi", slice.gpu_instance, "/ci", slice.compute_instance, " of GPU ", gpu.bus);
         for (const auto& cap : {slice.gpu_cap, slice.compute_cap}) {
-            if (!cap) throw Error(cat("giving the container ", what, ": /proc/driver/nvidia-caps/mig-minors does not name its node"));
+            if (!cap)
+                throw Error(
+                    cat("giving the container ", what, ": /proc/driver/nvidia-caps/mig-minors does not name its node"));
             if (added.insert(*cap).second) nodes.need(cap_node(*cap), nodes.number("nvidia-caps", *cap), what);
         }
     }
@@ -100,7 +106,8 @@ void add_rendering(Nodes& nodes, const Host& host, const Driver& driver, const C
     std::set<size_t> gpus;
     for (const Chosen& one : choice.devices) gpus.insert(one.gpu);
     for (size_t gpu : gpus)
-        for (const std::string& name : host.list(cat("/sys/bus/pci/devices/", normal_bus(driver.gpus[gpu].bus), "/drm")))
+        for (const std::string& name :
+             host.list(cat("/sys/bus/pci/devices/", normal_bus(driver.gpus[gpu].bus), "/drm")))
             if (name.starts_with("card") || name.starts_with("renderD")) nodes.take("/dev/dri/" + name, "graphics");
 }
 
@@ -119,10 +126,11 @@ void add_storage(Nodes& nodes, std::vector<plan::Edit>& edits, const Host& host,
 
 }  // namespace
 
-void add_device_edits(std::vector<plan::Edit>& edits, const Host& host, const NvidiaRequest& request, const NvidiaSettings& settings, const Driver& driver,
-                      const Choice& choice) {
+void add_device_edits(std::vector<plan::Edit>& edits, const Host& host, const NvidiaRequest& request,
+                      const NvidiaSettings& settings, const Driver& driver, const Choice& choice) {
     Nodes nodes(edits, host, settings, driver);
-    bool compute = request.capabilities.contains(Capability::compute), display = request.capabilities.contains(Capability::display);
+    bool compute = request.capabilities.contains(Capability::compute),
+         display = request.capabilities.contains(Capability::display);
     nodes.need("/dev/nvidiactl", nodes.gpu_number(control_minor), "the driver's control device");
     if (compute) {
         nodes.need("/dev/nvidia-uvm", nodes.number("nvidia-uvm", 0), "unified memory, for compute");
@@ -133,7 +141,8 @@ void add_device_edits(std::vector<plan::Edit>& edits, const Host& host, const Nv
     if (display || request.capabilities.contains(Capability::graphics)) add_rendering(nodes, host, driver, choice);
     add_channels(nodes, host, request, settings.roots);
     // With compute, as Enroot does: it grants nothing that the GPU itself does not.
-    if (request.gdrcopy || compute) nodes.take("/dev/gdrdrv", request.gdrcopy ? "NVIDIA_GDRCOPY" : "GPUDirect copies, for compute");
+    if (request.gdrcopy || compute)
+        nodes.take("/dev/gdrdrv", request.gdrcopy ? "NVIDIA_GDRCOPY" : "GPUDirect copies, for compute");
     if (request.gds) add_storage(nodes, edits, host, settings.roots);
     if (!request.nvswitch) return;
     for (const std::string& name : host.list(settings.roots.devices + "/dev"))
@@ -161,7 +170,8 @@ void add_proc_edits(std::vector<plan::Edit>& edits, const Host& host, const Driv
     if (size_t at = driver.params.find(modify); at != std::string::npos) {
         std::string params = driver.params;
         params.replace(at, modify.size(), "ModifyDeviceFiles: 0");
-        edits.push_back({plan::DropIn{driver_params, params}, origin, "the driver's library must not make device nodes"});
+        edits.push_back(
+            {plan::DropIn{driver_params, params}, origin, "the driver's library must not make device nodes"});
     } else {
         show("/params", "the driver's parameters");
     }
@@ -191,9 +201,11 @@ void add_profile_edits(std::vector<plan::Edit>& edits, const Driver& driver, con
     const char* reason = "EGL and Vulkan see the chosen GPUs alone";
     edits.push_back({plan::Directory{application_profile.substr(0, application_profile.rfind('/'))}, origin, reason});
     edits.push_back(
-        {plan::DropIn{application_profile,
-                      cat(R"({"rules": [{"pattern": [], "profile": "container"}], "profiles": [{"name": "container", "settings": ["EGLVisibleDGPUDevices", )",
-                          number, "]}]}\n")},
+        {plan::DropIn{
+             application_profile,
+             cat(R"({"rules": [{"pattern": [], "profile": "container"}], "profiles": [{"name": "container",)"
+                 R"( "settings": ["EGLVisibleDGPUDevices", )",
+                 number, "]}]}\n")},
          origin, reason});
 }
 

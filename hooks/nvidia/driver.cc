@@ -14,7 +14,8 @@ const std::string proc = "/proc/driver/nvidia";
 /// The number behind a fixed start ("gi7"); nothing for another name.
 std::optional<unsigned> numbered(const std::string& name, std::string_view start) {
     uint64_t number = 0;
-    if (!name.starts_with(start) || !parse_number(std::string_view(name).substr(start.size()), 1 << 20, number)) return std::nullopt;
+    if (!name.starts_with(start) || !parse_number(std::string_view(name).substr(start.size()), 1 << 20, number))
+        return std::nullopt;
     return static_cast<unsigned>(number);
 }
 
@@ -28,13 +29,15 @@ class Finder {
     Driver find() {
         Driver driver;
         driver.module_version = parse_module_version(host_.read(proc + "/version").value_or(""));
-        if (driver.module_version.empty()) throw Error(cat("looking at the NVIDIA driver: ", proc, "/version names no version"));
+        if (driver.module_version.empty())
+            throw Error(cat("looking at the NVIDIA driver: ", proc, "/version names no version"));
         driver.cuda = cuda_of_driver(driver.module_version);
         driver.majors = parse_majors(host_.read("/proc/devices").value_or(""));
         driver.params = host_.read(proc + "/params").value_or("");
         minors_ = parse_mig_minors(host_.read("/proc/driver/nvidia-caps/mig-minors").value_or(""));
         for (const std::string& bus : host_.list(proc + "/gpus")) add_gpu(driver, bus);
-        std::sort(driver.gpus.begin(), driver.gpus.end(), [](const Gpu& one, const Gpu& other) { return one.bus < other.bus; });
+        std::sort(driver.gpus.begin(), driver.gpus.end(),
+                  [](const Gpu& one, const Gpu& other) { return one.bus < other.bus; });
         number(driver);
         for (const Gpu& gpu : driver.gpus) {
             driver.constrained |= gpu.access == Access::denied;
@@ -46,7 +49,9 @@ class Finder {
   private:
     void add_gpu(Driver& driver, const std::string& bus) {
         auto gpu = parse_gpu(host_.read(proc + "/gpus/" + bus + "/information").value_or(""));
-        if (!gpu) throw Error(cat("looking at the NVIDIA driver: ", proc, "/gpus/", printable(bus), "/information names no device minor"));
+        if (!gpu)
+            throw Error(cat("looking at the NVIDIA driver: ", proc, "/gpus/", printable(bus),
+                            "/information names no device minor"));
         gpu->bus = bus;
         gpu->access = host_.access(roots_.devices + gpu_node(*gpu));
         add_slices(*gpu);
@@ -59,10 +64,12 @@ class Finder {
             auto gpu_instance = numbered(gi, "gi");
             if (!gpu_instance) continue;
             for (const std::string& ci : host_.list(folder + "/" + gi))
-                if (auto compute_instance = numbered(ci, "ci")) gpu.slices.push_back(slice(gpu, *gpu_instance, *compute_instance));
+                if (auto compute_instance = numbered(ci, "ci"))
+                    gpu.slices.push_back(slice(gpu, *gpu_instance, *compute_instance));
         }
         auto key = [](const Slice& slice) { return std::pair(slice.gpu_instance, slice.compute_instance); };
-        std::sort(gpu.slices.begin(), gpu.slices.end(), [&](const Slice& one, const Slice& other) { return key(one) < key(other); });
+        std::sort(gpu.slices.begin(), gpu.slices.end(),
+                  [&](const Slice& one, const Slice& other) { return key(one) < key(other); });
     }
 
     Slice slice(const Gpu& gpu, unsigned gpu_instance, unsigned compute_instance) {
@@ -72,8 +79,11 @@ class Finder {
         std::string start = cat("gpu", gpu.minor, "/gi", gpu_instance);
         out.gpu_cap = minor_of(start + "/access");
         out.compute_cap = minor_of(cat(start, "/ci", compute_instance, "/access"));
-        auto open = [&](const std::optional<unsigned>& cap) { return !cap || may_read(host_, roots_.devices + cap_node(*cap)); };
-        // A slice whose nodes nobody can name counts as the step's, so that asking for it is an error and not silence; so does one whose GPU's node is missing.
+        auto open = [&](const std::optional<unsigned>& cap) {
+            return !cap || may_read(host_, roots_.devices + cap_node(*cap));
+        };
+        // A slice whose nodes nobody can name counts as the step's, so that asking for it is an error and not silence;
+        // so does one whose GPU's node is missing.
         out.open = gpu.access != Access::denied && open(out.gpu_cap) && open(out.compute_cap);
         return out;
     }
@@ -87,7 +97,8 @@ class Finder {
     static void number(Driver& driver) {
         std::vector<Gpu*> order;
         for (Gpu& gpu : driver.gpus) order.push_back(&gpu);
-        std::sort(order.begin(), order.end(), [](const Gpu* one, const Gpu* other) { return one->minor < other->minor; });
+        std::sort(order.begin(), order.end(),
+                  [](const Gpu* one, const Gpu* other) { return one->minor < other->minor; });
         unsigned next = 0;
         for (Gpu* gpu : order) {
             gpu->position = next;

@@ -67,7 +67,8 @@ std::map<std::string, unsigned> parse_majors(const std::string& text);
 std::map<std::string, unsigned> parse_mig_minors(const std::string& text);
 /// The fields of /proc/driver/nvidia/gpus/BUS/information; nothing without a device minor.
 std::optional<Gpu> parse_gpu(const std::string& text);
-/// The newest CUDA that a driver's branch runs ("12.8"), by NVIDIA's release notes; empty for a branch newer than this list.
+/// The newest CUDA that a driver's branch runs ("12.8"), by NVIDIA's release notes; empty for a branch newer than this
+/// list.
 std::string cuda_of_driver(const std::string& version);
 
 }  // namespace berth::hooks

@@ -18,24 +18,51 @@ struct Part {
 
 // The names of NVIDIA's driver README, "Installed components".
 constexpr Part libraries[] = {
-    {Capability::utility, "libnvidia-ml"},          {Capability::utility, "libnvidia-cfg"},        {Capability::utility, "libnvidia-nscq"},
-    {Capability::compute, "libcuda"},               {Capability::compute, "libcudadebugger"},      {Capability::compute, "libnvidia-opencl"},
-    {Capability::compute, "libnvidia-gpucomp"},     {Capability::compute, "libnvidia-ptxjitcompiler"}, {Capability::compute, "libnvidia-fatbinaryloader"},
-    {Capability::compute, "libnvidia-allocator"},   {Capability::compute, "libnvidia-compiler"},   {Capability::compute, "libnvidia-pkcs11"},
-    {Capability::compute, "libnvidia-pkcs11-openssl3"}, {Capability::compute, "libnvidia-nvvm"},   {Capability::compute, "libnvidia-tileiras"},
-    {Capability::video, "libvdpau_nvidia"},         {Capability::video, "libnvidia-encode"},       {Capability::video, "libnvidia-opticalflow"},
-    {Capability::video, "libnvcuvid"},              {Capability::graphics, "libnvidia-eglcore"},   {Capability::graphics, "libnvidia-glcore"},
-    {Capability::graphics, "libnvidia-tls"},        {Capability::graphics, "libnvidia-glsi"},      {Capability::graphics, "libnvidia-fbc"},
-    {Capability::graphics, "libnvidia-ifr"},        {Capability::graphics, "libnvidia-rtcore"},    {Capability::graphics, "libnvoptix"},
-    {Capability::graphics, "libGLX_nvidia"},        {Capability::graphics, "libEGL_nvidia"},       {Capability::graphics, "libGLESv2_nvidia"},
-    {Capability::graphics, "libGLESv1_CM_nvidia"},  {Capability::graphics, "libnvidia-glvkspirv"}, {Capability::graphics, "libnvidia-cbl"},
+    {Capability::utility, "libnvidia-ml"},
+    {Capability::utility, "libnvidia-cfg"},
+    {Capability::utility, "libnvidia-nscq"},
+    {Capability::compute, "libcuda"},
+    {Capability::compute, "libcudadebugger"},
+    {Capability::compute, "libnvidia-opencl"},
+    {Capability::compute, "libnvidia-gpucomp"},
+    {Capability::compute, "libnvidia-ptxjitcompiler"},
+    {Capability::compute, "libnvidia-fatbinaryloader"},
+    {Capability::compute, "libnvidia-allocator"},
+    {Capability::compute, "libnvidia-compiler"},
+    {Capability::compute, "libnvidia-pkcs11"},
+    {Capability::compute, "libnvidia-pkcs11-openssl3"},
+    {Capability::compute, "libnvidia-nvvm"},
+    {Capability::compute, "libnvidia-tileiras"},
+    {Capability::video, "libvdpau_nvidia"},
+    {Capability::video, "libnvidia-encode"},
+    {Capability::video, "libnvidia-opticalflow"},
+    {Capability::video, "libnvcuvid"},
+    {Capability::graphics, "libnvidia-eglcore"},
+    {Capability::graphics, "libnvidia-glcore"},
+    {Capability::graphics, "libnvidia-tls"},
+    {Capability::graphics, "libnvidia-glsi"},
+    {Capability::graphics, "libnvidia-fbc"},
+    {Capability::graphics, "libnvidia-ifr"},
+    {Capability::graphics, "libnvidia-rtcore"},
+    {Capability::graphics, "libnvoptix"},
+    {Capability::graphics, "libGLX_nvidia"},
+    {Capability::graphics, "libEGL_nvidia"},
+    {Capability::graphics, "libGLESv2_nvidia"},
+    {Capability::graphics, "libGLESv1_CM_nvidia"},
+    {Capability::graphics, "libnvidia-glvkspirv"},
+    {Capability::graphics, "libnvidia-cbl"},
     {Capability::ngx, "libnvidia-ngx"},
 };
 constexpr Part programs[] = {
-    {Capability::utility, "nvidia-smi"},          {Capability::utility, "nvidia-debugdump"},         {Capability::utility, "nvidia-persistenced"},
-    {Capability::utility, "nv-fabricmanager"},    {Capability::compute, "nvidia-cuda-mps-control"},  {Capability::compute, "nvidia-cuda-mps-server"},
+    {Capability::utility, "nvidia-smi"},
+    {Capability::utility, "nvidia-debugdump"},
+    {Capability::utility, "nvidia-persistenced"},
+    {Capability::utility, "nv-fabricmanager"},
+    {Capability::compute, "nvidia-cuda-mps-control"},
+    {Capability::compute, "nvidia-cuda-mps-server"},
 };
-constexpr Part sockets[] = {{Capability::utility, "/run/nvidia-persistenced/socket"}, {Capability::utility, "/run/nvidia-fabricmanager/socket"}};
+constexpr Part sockets[] = {{Capability::utility, "/run/nvidia-persistenced/socket"},
+                            {Capability::utility, "/run/nvidia-fabricmanager/socket"}};
 constexpr Part configurations[] = {
     {Capability::compute, "/etc/OpenCL/vendors/nvidia.icd"},
     {Capability::graphics, "/usr/share/glvnd/egl_vendor.d/10_nvidia.json"},
@@ -48,10 +75,12 @@ constexpr Part configurations[] = {
     {Capability::graphics, "/etc/vulkan/implicit_layer.d/nvidia_layers.json"},
 };
 constexpr const char* library_folders[] = {
-    "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/lib64",
+    "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib",
+    "/usr/local/nvidia/lib64",   "/usr/local/nvidia/lib",      "/lib64",
 };
 constexpr const char* narrow_folders[] = {"/usr/lib/i386-linux-gnu", "/usr/lib32", "/usr/lib"};
-constexpr const char* program_folders[] = {"/usr/bin", "/usr/sbin", "/bin", "/usr/local/bin", "/usr/local/nvidia/bin", "/opt/bin"};
+constexpr const char* program_folders[] = {"/usr/bin", "/usr/sbin", "/bin", "/usr/local/bin", "/usr/local/nvidia/bin",
+                                           "/opt/bin"};
 // Of SONAMEs, and the one for linking.
 constexpr const char* link_endings[] = {".1", ".0", ".2", ".4", ""};
 
@@ -68,7 +97,8 @@ std::string version_of(const std::string& name) {
 
 class Search {
   public:
-    Search(const Host& host, const std::string& root, const std::string& module_version, const std::set<Capability>& capabilities)
+    Search(const Host& host, const std::string& root, const std::string& module_version,
+           const std::set<Capability>& capabilities)
         : host_(host), root_(root), module_version_(module_version), capabilities_(capabilities) {}
 
     DriverFiles run() {
@@ -80,14 +110,16 @@ class Search {
         for (const Part& part : sockets)
             if (wanted(part) && host_.exists(part.name)) out_.sockets.push_back({part.name, part.name});
         for (const Part& part : configurations)
-            if (wanted(part) && host_.exists(root_ + part.name)) out_.configurations.push_back({root_ + part.name, part.name});
+            if (wanted(part) && host_.exists(root_ + part.name))
+                out_.configurations.push_back({root_ + part.name, part.name});
         find_firmware();
         return std::move(out_);
     }
 
   private:
     bool wanted(const Part& part) const {
-        return capabilities_.contains(part.capability) || (part.capability == Capability::graphics && capabilities_.contains(Capability::display));
+        return capabilities_.contains(part.capability) ||
+               (part.capability == Capability::graphics && capabilities_.contains(Capability::display));
     }
 
     void add_folder(std::vector<std::string>& folders, const std::string& path) const {
@@ -97,11 +129,13 @@ class Search {
         if (std::find(folders.begin(), folders.end(), folder) == folders.end()) folders.push_back(folder);
     }
 
-    /// The folders of the driver's libraries: where the loader finds them, then the usual ones; and those of its programs.
+    /// The folders of the driver's libraries: where the loader finds them, then the usual ones; and those of its
+    /// programs.
     void find_folders() {
         plan::LoaderCache cache;
         try {
-            if (auto bytes = host_.read(root_ + "/etc/ld.so.cache")) cache = plan::parse_loader_cache(*bytes, "/etc/ld.so.cache");
+            if (auto bytes = host_.read(root_ + "/etc/ld.so.cache"))
+                cache = plan::parse_loader_cache(*bytes, "/etc/ld.so.cache");
         } catch (const Error&) {
         }
         for (const plan::CachedLibrary& library : cache.libraries) {
@@ -109,7 +143,8 @@ class Search {
             if (!library.name.starts_with("libcuda.so") && !library.name.starts_with("libnvidia-ml.so")) continue;
             auto& folders = library.flags == plan::loader_flags_32bit ? narrow_ : wide_;
             add_folder(folders, folder_of(library.path));
-            if (auto real = host_.resolved(root_ + library.path); real && real->starts_with(root_)) add_folder(folders, folder_of(real->substr(root_.size())));
+            if (auto real = host_.resolved(root_ + library.path); real && real->starts_with(root_))
+                add_folder(folders, folder_of(real->substr(root_.size())));
         }
         for (const char* folder : library_folders) add_folder(wide_, folder);
         for (const char* folder : program_folders) add_folder(program_folders_, folder);
@@ -146,18 +181,21 @@ class Search {
         if (stem == "libvdpau_nvidia") places.push_back("vdpau");
         for (const std::string& folder : folders)
             for (const char* below : places) {
-                std::string here = cat(root_, folder, *below ? "/" : "", below, "/"), name = cat(stem, ".so.", out_.version);
+                std::string here = cat(root_, folder, *below ? "/" : "", below, "/"),
+                            name = cat(stem, ".so.", out_.version);
                 if (!host_.exists(here + name)) continue;
                 DriverLibrary library{here + name, name, below, narrow, {}};
                 for (const char* ending : link_endings)
-                    if (std::string link = cat(stem, ".so", ending); has_link(folders, below, link, library)) library.links.push_back(link);
+                    if (std::string link = cat(stem, ".so", ending); has_link(folders, below, link, library))
+                        library.links.push_back(link);
                 out_.libraries.push_back(std::move(library));
                 return;
             }
     }
 
     /// A name in one of the folders that leads to a file of that name.
-    bool has_link(const std::vector<std::string>& folders, const std::string& below, const std::string& link, const DriverLibrary& library) const {
+    bool has_link(const std::vector<std::string>& folders, const std::string& below, const std::string& link,
+                  const DriverLibrary& library) const {
         // What the loader does not know is no SONAME; to look for each in each folder would take a millisecond.
         if (!cached_.empty() && !link.ends_with(".so") && !cached_.contains(link)) return false;
         return std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) {
@@ -172,7 +210,8 @@ class Search {
 
     /// The usual two: the file beside it, and the link to the file beside it that was found before.
     static bool leads_to(const std::string& text, const DriverLibrary& library) {
-        return text == library.name || std::find(library.links.begin(), library.links.end(), text) != library.links.end();
+        return text == library.name ||
+               std::find(library.links.begin(), library.links.end(), text) != library.links.end();
     }
 
     void find_program(const std::string& name) {
@@ -191,7 +230,8 @@ class Search {
             std::string folder = cat("/nvidia/", module_version_);
             for (const std::string& name : host_.list(root_ + place + folder))
                 if (name.starts_with("gsp") && name.ends_with(".bin"))
-                    out_.firmware.push_back({cat(root_, place, folder, "/", name), cat("/lib/firmware", folder, "/", name)});
+                    out_.firmware.push_back(
+                        {cat(root_, place, folder, "/", name), cat("/lib/firmware", folder, "/", name)});
             if (!out_.firmware.empty()) return;
         }
     }
@@ -207,7 +247,8 @@ class Search {
 
 }  // namespace
 
-DriverFiles find_driver_files(const Host& host, const std::string& root, const std::string& module_version, const std::set<Capability>& capabilities) {
+DriverFiles find_driver_files(const Host& host, const std::string& root, const std::string& module_version,
+                              const std::set<Capability>& capabilities) {
     return Search(host, root, module_version, capabilities).run();
 }
 

@@ -31,8 +31,10 @@ struct DriverFiles {
     std::vector<DriverFile> programs, firmware, sockets, configurations;
 };
 
-/// Looks for what `capabilities` need. `root` is the driver's ("" for the host's own); `module_version` is that of the kernel module, whose firmware and
-/// libraries are wanted when several are installed. An ld.so.cache that cannot be read is as good as none.
-DriverFiles find_driver_files(const Host& host, const std::string& root, const std::string& module_version, const std::set<Capability>& capabilities);
+/// Looks for what `capabilities` need. `root` is the driver's ("" for the host's own); `module_version` is that of the
+/// kernel module, whose firmware and libraries are wanted when several are installed. An ld.so.cache that cannot be
+/// read is as good as none.
+DriverFiles find_driver_files(const Host& host, const std::string& root, const std::string& module_version,
+                              const std::set<Capability>& capabilities);
 
 }  // namespace berth::hooks

@@ -25,12 +25,14 @@ constexpr const char* machine = "unknown";
 
 class LibraryEdits {
   public:
-    LibraryEdits(std::vector<plan::Edit>& edits, const Host& host, const LibraryPlace& place) : edits_(edits), host_(host), place_(place) {}
+    LibraryEdits(std::vector<plan::Edit>& edits, const Host& host, const LibraryPlace& place)
+        : edits_(edits), host_(host), place_(place) {}
 
     void add(const DriverLibrary& library) {
         std::string folder = library.narrow ? place_.narrow_folder : place_.folder;
         if (!library.folder.empty()) folder += "/" + library.folder;
-        edits_.push_back(bind_edit(host_, library.source, folder + "/" + library.name, origin, "a library of the driver"));
+        edits_.push_back(
+            bind_edit(host_, library.source, folder + "/" + library.name, origin, "a library of the driver"));
         std::get<plan::Mount>(edits_.back().action).read_only = true;
         know(library.name, folder, library.narrow);
         if (!library.narrow) add_fixed_links(library, folder);
@@ -57,7 +59,8 @@ class LibraryEdits {
     }
 
     void link(const std::string& path, const std::string& target) {
-        if (linked_.insert(path).second) edits_.push_back({plan::Symlink{path, target, true}, origin, "a name of a driver's library"});
+        if (linked_.insert(path).second)
+            edits_.push_back({plan::Symlink{path, target, true}, origin, "a name of a driver's library"});
     }
 
     /// Names that programs ask for whether or not the host has them.
@@ -92,14 +95,16 @@ LibraryPlace library_place(const Rootfs& image) {
     return place;
 }
 
-void add_library_edits(std::vector<plan::Edit>& edits, const Host& host, const Rootfs& image, const DriverFiles& files, const std::string& compat) {
+void add_library_edits(std::vector<plan::Edit>& edits, const Host& host, const Rootfs& image, const DriverFiles& files,
+                       const std::string& compat) {
     LibraryPlace place = library_place(image);
     LibraryEdits added(edits, host, place);
     for (const DriverLibrary& library : files.libraries) added.add(library);
     // A name is enough: the loader follows the link. What an image has of other names there is nobody's business.
     if (!compat.empty())
         for (const std::string& name : image.list(compat))
-            if (name.starts_with("lib") && name.find(".so.") != std::string::npos) added.prefer(name, compat + "/" + name);
+            if (name.starts_with("lib") && name.find(".so.") != std::string::npos)
+                added.prefer(name, compat + "/" + name);
     added.finish();
 }
 

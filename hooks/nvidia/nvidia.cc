@@ -18,20 +18,25 @@ GpuProperties properties_of(const Driver& driver, const Gpu* gpu) {
 
 /// "570.86.15 (CUDA 12.8)", with what is known of the GPU.
 std::string has_text(const GpuProperties& has) {
-    return cat("driver ", has.driver, has.cuda.empty() ? "" : ", CUDA up to " + has.cuda, has.arch.empty() ? "" : ", compute capability " + has.arch,
+    return cat("driver ", has.driver, has.cuda.empty() ? "" : ", CUDA up to " + has.cuda,
+               has.arch.empty() ? "" : ", compute capability " + has.arch,
                has.brand.empty() ? "" : ", brand " + has.brand);
 }
 
 void check_versions(const Driver& driver, const DriverFiles& files, const DriverRoots& roots) {
     if (files.version == driver.module_version) return;
     if (files.version.empty())
-        throw Error(cat("looking for the libraries of the NVIDIA driver ", driver.module_version, ": there is no libcuda or libnvidia-ml ",
-                        roots.driver.empty() ? "" : "below " + roots.driver + " ", "on this node; install them or set devices.driver_root"));
-    throw Error(cat("the NVIDIA driver of this node does not fit together: its kernel module is ", driver.module_version, " and its libraries are ",
-                    files.version, "; reload the module or reboot the node"));
+        throw Error(cat("looking for the libraries of the NVIDIA driver ", driver.module_version,
+                        ": there is no libcuda or libnvidia-ml ",
+                        roots.driver.empty() ? "" : "below " + roots.driver + " ",
+                        "on this node; install them or set devices.driver_root"));
+    throw Error(cat("the NVIDIA driver of this node does not fit together: its kernel module is ",
+                    driver.module_version, " and its libraries are ", files.version,
+                    "; reload the module or reboot the node"));
 }
 
-void add_plain(std::vector<plan::Edit>& edits, const Host& host, const std::vector<DriverFile>& files, const char* reason, bool runs) {
+void add_plain(std::vector<plan::Edit>& edits, const Host& host, const std::vector<DriverFile>& files,
+               const char* reason, bool runs) {
     for (const DriverFile& file : files) {
         edits.push_back(bind_edit(host, file.source, file.target, origin, reason));
         auto& mount = std::get<plan::Mount>(edits.back().action);
@@ -46,7 +51,8 @@ void add_mps(plan::Additions& out, const Host& host, const NvidiaRequest& reques
     std::string path = request.mps_directory.empty() ? "/tmp/nvidia-mps" : request.mps_directory;
     bool usable = path.starts_with('/') && plan::forbidden_target(plan::normalised(path)).empty();
     if (!usable) {
-        out.warnings.push_back(cat("CUDA_MPS_PIPE_DIRECTORY=", printable(path), " is no directory that can be mounted; it is left out"));
+        out.warnings.push_back(
+            cat("CUDA_MPS_PIPE_DIRECTORY=", printable(path), " is no directory that can be mounted; it is left out"));
         return;
     }
     path = plan::normalised(path);
@@ -79,7 +85,8 @@ class LazyNvml {
 
 }  // namespace
 
-bool check_requirements(const NvidiaRequest& request, const Driver& driver, const Choice& choice, std::vector<std::string>* unknown) {
+bool check_requirements(const NvidiaRequest& request, const Driver& driver, const Choice& choice,
+                        std::vector<std::string>* unknown) {
     std::vector<const Gpu*> gpus;
     for (const Chosen& one : choice.devices) gpus.push_back(&driver.gpus[one.gpu]);
     if (gpus.empty()) gpus.push_back(nullptr);
@@ -90,16 +97,19 @@ bool check_requirements(const NvidiaRequest& request, const Driver& driver, cons
             Verdict verdict = judge(requirement, has);
             std::string name = "NVIDIA_REQUIRE_" + printable(requirement.name);
             if (verdict == Verdict::refused)
-                throw Error(cat("the image needs ", name, "=", printable(requirement.text), " and this node has ", has_text(has),
-                                "; NVIDIA_DISABLE_REQUIRE=1 runs it all the same"));
+                throw Error(cat("the image needs ", name, "=", printable(requirement.text), " and this node has ",
+                                has_text(has), "; NVIDIA_DISABLE_REQUIRE=1 runs it all the same"));
             if (verdict != Verdict::unknown) continue;
             open = true;
-            if (unknown) unknown->push_back(cat(name, "=", printable(requirement.text), " could not be checked: NVML could not be asked about this GPU"));
+            if (unknown)
+                unknown->push_back(cat(name, "=", printable(requirement.text),
+                                       " could not be checked: NVML could not be asked about this GPU"));
         }
     return open;
 }
 
-plan::Edit bind_edit(const Host& host, const std::string& source, const std::string& target, const std::string& from, const std::string& reason) {
+plan::Edit bind_edit(const Host& host, const std::string& source, const std::string& target, const std::string& from,
+                     const std::string& reason) {
     plan::Mount mount;
     mount.source = host.real(source);
     mount.target = target;
@@ -107,13 +117,16 @@ plan::Edit bind_edit(const Host& host, const std::string& source, const std::str
     return {mount, from, reason};
 }
 
-plan::Additions nvidia_hook(const Host& host, const Rootfs& image, const NvidiaRequest& request, const NvidiaSettings& settings, const NvmlSource& nvml) {
+plan::Additions nvidia_hook(const Host& host, const Rootfs& image, const NvidiaRequest& request,
+                            const NvidiaSettings& settings, const NvmlSource& nvml) {
     plan::Additions out;
     if (!request.wanted) return out;
     out.warnings = request.warnings;
     auto driver = find_driver(host, settings.roots);
     if (!driver) {
-        tell(out, settings, "GPUs are asked for by NVIDIA_VISIBLE_DEVICES, and this node has no NVIDIA driver; the container runs without");
+        tell(out, settings,
+             "GPUs are asked for by NVIDIA_VISIBLE_DEVICES, and this node has no NVIDIA driver; the container runs "
+             "without");
         return out;
     }
     LazyNvml lazy(nvml, *driver);
@@ -128,13 +141,16 @@ plan::Additions nvidia_hook(const Host& host, const Rootfs& image, const NvidiaR
     out.warnings.insert(out.warnings.end(), choice.warnings.begin(), choice.warnings.end());
     bool driver_only = !request.all && request.devices.empty();
     if (choice.devices.empty() && !driver_only) {
-        if (settings.required) tell(out, settings, "GPUs are asked for by NVIDIA_VISIBLE_DEVICES, and this step has none");
+        if (settings.required)
+            tell(out, settings, "GPUs are asked for by NVIDIA_VISIBLE_DEVICES, and this step has none");
         return out;
     }
     DriverFiles files = find_driver_files(host, settings.roots.driver, driver->module_version, request.capabilities);
     check_versions(*driver, files, settings.roots);
     add_device_edits(out.edits, host, request, settings, *driver, choice);
-    add_library_edits(out.edits, host, image, files, request.capabilities.contains(Capability::compute) ? compat_folder(image, driver->module_version) : "");
+    add_library_edits(
+        out.edits, host, image, files,
+        request.capabilities.contains(Capability::compute) ? compat_folder(image, driver->module_version) : "");
     add_plain(out.edits, host, files.programs, "a program of the driver", true);
     add_plain(out.edits, host, files.firmware, "firmware of the driver", false);
     add_plain(out.edits, host, files.sockets, "a service of the driver", false);

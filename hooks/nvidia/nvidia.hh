@@ -21,12 +21,15 @@ struct NvidiaSettings {
     DriverRoots roots;
 };
 
-/// The whole hook: discovery, choice, edits. `nvml` is asked only when something depends on it. Throws Error for what cannot be had: a device of another
-/// job, a driver too old for the image, a driver whose parts do not fit.
-plan::Additions nvidia_hook(const Host& host, const Rootfs& image, const NvidiaRequest& request, const NvidiaSettings& settings, const NvmlSource& nvml);
+/// The whole hook: discovery, choice, edits. `nvml` is asked only when something depends on it. Throws Error for what
+/// cannot be had: a device of another job, a driver too old for the image, a driver whose parts do not fit.
+plan::Additions nvidia_hook(const Host& host, const Rootfs& image, const NvidiaRequest& request,
+                            const NvidiaSettings& settings, const NvmlSource& nvml);
 
-/// Throws Error for the first requirement that the driver or a chosen GPU does not fulfil; the answer to "was NVML needed" is the result.
-bool check_requirements(const NvidiaRequest& request, const Driver& driver, const Choice& choice, std::vector<std::string>* unknown);
+/// Throws Error for the first requirement that the driver or a chosen GPU does not fulfil; the answer to "was NVML
+/// needed" is the result.
+bool check_requirements(const NvidiaRequest& request, const Driver& driver, const Choice& choice,
+                        std::vector<std::string>* unknown);
 
 /// Where libraries go in the container and how its loader finds them.
 struct LibraryPlace {
@@ -36,15 +39,18 @@ struct LibraryPlace {
 };
 LibraryPlace library_place(const Rootfs& image);
 
-/// The driver's libraries as edits, with those of `compat` (a folder in the image; empty: none) before them for the loader.
-void add_library_edits(std::vector<plan::Edit>& edits, const Host& host, const Rootfs& image, const DriverFiles& files, const std::string& compat);
+/// The driver's libraries as edits, with those of `compat` (a folder in the image; empty: none) before them for the
+/// loader.
+void add_library_edits(std::vector<plan::Edit>& edits, const Host& host, const Rootfs& image, const DriverFiles& files,
+                       const std::string& compat);
 
-/// The folder of CUDA's forward compatibility libraries in the image when they are to be used with this driver, else "".
+/// The folder of CUDA's forward compatibility libraries in the image when they are to be used with this driver, else
+/// "".
 std::string compat_folder(const Rootfs& image, const std::string& driver_version);
 
 /// The device nodes of a choice, checked: each is there and is the device it should be. Throws Error.
-void add_device_edits(std::vector<plan::Edit>& edits, const Host& host, const NvidiaRequest& request, const NvidiaSettings& settings, const Driver& driver,
-                      const Choice& choice);
+void add_device_edits(std::vector<plan::Edit>& edits, const Host& host, const NvidiaRequest& request,
+                      const NvidiaSettings& settings, const Driver& driver, const Choice& choice);
 
 /// /proc/driver/nvidia with what was chosen and nothing else.
 void add_proc_edits(std::vector<plan::Edit>& edits, const Host& host, const Driver& driver, const Choice& choice);
@@ -55,6 +61,7 @@ inline const std::string application_profile = "/etc/nvidia/nvidia-application-p
 inline const std::string driver_params = "/proc/driver/nvidia/params";
 
 /// A bind of `source`, below the host's root, onto `target`.
-plan::Edit bind_edit(const Host& host, const std::string& source, const std::string& target, const std::string& origin, const std::string& reason);
+plan::Edit bind_edit(const Host& host, const std::string& source, const std::string& target, const std::string& origin,
+                     const std::string& reason);
 
 }  // namespace berth::hooks

@@ -24,9 +24,10 @@ struct PciInfo {
 };
 
 /// nvmlBrandType_t in order, spelled as requirements do.
-constexpr const char* brands[] = {"unknown",   "quadro",      "tesla",     "nvs",        "grid",      "geforce",
-                                  "titan",     "nvidiavapps", "nvidiavpc", "nvidiavcs",  "nvidiavws", "nvidiacloudgaming",
-                                  "quadrortx", "nvidiartx",   "nvidia",    "geforcertx", "titanrtx"};
+constexpr const char* brands[] = {
+    "unknown",   "quadro",      "tesla",     "nvs",        "grid",      "geforce",
+    "titan",     "nvidiavapps", "nvidiavpc", "nvidiavcs",  "nvidiavws", "nvidiacloudgaming",
+    "quadrortx", "nvidiartx",   "nvidia",    "geforcertx", "titanrtx"};
 
 class Library {
   public:
@@ -53,7 +54,9 @@ class Library {
     void* handle_;
 };
 
-std::string word(const std::string& text) { return text.empty() || text.find_first_of(" \n") != std::string::npos ? "-" : text; }
+std::string word(const std::string& text) {
+    return text.empty() || text.find_first_of(" \n") != std::string::npos ? "-" : text;
+}
 
 class Report {
   public:
@@ -69,7 +72,8 @@ class Report {
         nvml_.call<int(unsigned*)>("nvmlDeviceGetCount_v2", &count);
         for (unsigned i = 0; i < count; ++i) {
             Device device = nullptr;
-            if (nvml_.call<int(unsigned, Device*)>("nvmlDeviceGetHandleByIndex_v2", i, &device) == success) add_gpu(device);
+            if (nvml_.call<int(unsigned, Device*)>("nvmlDeviceGetHandleByIndex_v2", i, &device) == success)
+                add_gpu(device);
         }
         return std::move(out_);
     }
@@ -77,7 +81,8 @@ class Report {
   private:
     std::string uuid(Device device) const {
         char text[text_size] = {};
-        return nvml_.call<int(Device, char*, unsigned)>("nvmlDeviceGetUUID", device, text, text_size) == success ? text : "";
+        return nvml_.call<int(Device, char*, unsigned)>("nvmlDeviceGetUUID", device, text, text_size) == success ? text
+                                                                                                                 : "";
     }
 
     void add_gpu(Device device) {
@@ -87,12 +92,15 @@ class Report {
         unsigned brand = 0;
         if (nvml_.call<int(Device, PciInfo*)>("nvmlDeviceGetPciInfo_v3", device, &pci) != success) return;
         nvml_.call<int(Device, unsigned*)>("nvmlDeviceGetMinorNumber", device, &minor);
-        bool arch = nvml_.call<int(Device, int*, int*)>("nvmlDeviceGetCudaComputeCapability", device, &major, &lesser) == success;
-        bool branded = nvml_.call<int(Device, unsigned*)>("nvmlDeviceGetBrand", device, &brand) == success && brand < std::size(brands);
+        bool arch = nvml_.call<int(Device, int*, int*)>("nvmlDeviceGetCudaComputeCapability", device, &major,
+                                                        &lesser) == success;
+        bool branded = nvml_.call<int(Device, unsigned*)>("nvmlDeviceGetBrand", device, &brand) == success &&
+                       brand < std::size(brands);
         nvml_.call<int(Device, unsigned*, unsigned*)>("nvmlDeviceGetMigMode", device, &mode, &pending);
         pci.bus_id[sizeof pci.bus_id - 1] = '\0';
-        out_ += cat("gpu ", word(pci.bus_id), ' ', minor, ' ', word(uuid(device)), ' ', arch ? cat(major, '.', lesser) : "-", ' ',
-                    branded ? brands[brand] : "-", ' ', mode ? "mig" : "whole", '\n');
+        out_ += cat("gpu ", word(pci.bus_id), ' ', minor, ' ', word(uuid(device)), ' ',
+                    arch ? cat(major, '.', lesser) : "-", ' ', branded ? brands[brand] : "-", ' ',
+                    mode ? "mig" : "whole", '\n');
         if (mode) add_slices(device);
     }
 
@@ -103,7 +111,9 @@ class Report {
             Device slice = nullptr;
             unsigned gi = 0, ci = 0;
             // A number without a device is a hole, not the end.
-            if (nvml_.call<int(Device, unsigned, Device*)>("nvmlDeviceGetMigDeviceHandleByIndex", gpu, i, &slice) != success) continue;
+            if (nvml_.call<int(Device, unsigned, Device*)>("nvmlDeviceGetMigDeviceHandleByIndex", gpu, i, &slice) !=
+                success)
+                continue;
             if (nvml_.call<int(Device, unsigned*)>("nvmlDeviceGetGpuInstanceId", slice, &gi) != success) continue;
             if (nvml_.call<int(Device, unsigned*)>("nvmlDeviceGetComputeInstanceId", slice, &ci) != success) continue;
             out_ += cat("slice ", i, ' ', gi, ' ', ci, ' ', word(uuid(slice)), '\n');

@@ -1,5 +1,5 @@
-// What NVIDIA's library NVML alone can tell. It is asked in a program of its own, and only when something depends on it: to load it takes tens of
-// milliseconds, and it opens devices.
+// What NVIDIA's library NVML alone can tell. It is asked in a program of its own, and only when something depends on
+// it: to load it takes tens of milliseconds, and it opens devices.
 #pragma once
 #include <functional>
 #include <optional>
@@ -30,7 +30,8 @@ struct NvmlReport {
 /// Nothing when NVML cannot be loaded. Called at most once.
 using NvmlSource = std::function<std::optional<NvmlReport>()>;
 
-/// Loads libnvidia-ml.so.1 from `library` (a path, or the name for the loader to find) and writes a report, a line a fact. Throws Error.
+/// Loads libnvidia-ml.so.1 from `library` (a path, or the name for the loader to find) and writes a report, a line a
+/// fact. Throws Error.
 std::string nvml_text(const std::string& library);
 
 /// Reads such a report. Throws Error.

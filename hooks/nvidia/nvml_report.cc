@@ -8,7 +8,9 @@ namespace berth::hooks {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& line) { throw Error(cat("reading what NVML says: '", printable(line), "' is not understood")); }
+[[noreturn]] void refuse(const std::string& line) {
+    throw Error(cat("reading what NVML says: '", printable(line), "' is not understood"));
+}
 
 unsigned number_of(const std::string& word, const std::string& line) {
     uint64_t out = 0;
@@ -37,7 +39,8 @@ NvmlReport parse_nvml(const std::string& text) {
                                 words[6] == "mig",
                                 {}});
         } else if (words[0] == "slice" && words.size() == 5 && !out.gpus.empty()) {
-            out.gpus.back().slices.push_back({number_of(words[1], line), number_of(words[2], line), number_of(words[3], line), words[4]});
+            out.gpus.back().slices.push_back(
+                {number_of(words[1], line), number_of(words[2], line), number_of(words[3], line), words[4]});
         } else {
             refuse(line);
         }

@@ -9,8 +9,8 @@ namespace berth::hooks {
 namespace {
 
 bool is_version(const std::string& word) {
-    return !word.empty() && word.find_first_not_of("0123456789.") == std::string::npos && word.find('.') != std::string::npos && word.front() != '.' &&
-           word.back() != '.';
+    return !word.empty() && word.find_first_not_of("0123456789.") == std::string::npos &&
+           word.find('.') != std::string::npos && word.front() != '.' && word.back() != '.';
 }
 
 /// "NAME NUMBER" or "NUMBER NAME" of a line; false for others.
@@ -76,15 +76,17 @@ std::optional<Gpu> parse_gpu(const std::string& text) {
 }
 
 std::string cuda_of_driver(const std::string& version) {
-    // First driver of a branch, and the CUDA release that came with it (CUDA release notes, table of toolkit and driver versions).
+    // First driver of a branch, and the CUDA release that came with it (CUDA release notes, table of toolkit and driver
+    // versions).
     struct Branch {
         unsigned driver;
         const char* cuda;
     };
-    static constexpr Branch branches[] = {{590, "13.1"}, {580, "13.0"}, {575, "12.9"}, {570, "12.8"}, {565, "12.7"}, {560, "12.6"},
-                                          {555, "12.5"}, {550, "12.4"}, {545, "12.3"}, {535, "12.2"}, {530, "12.1"}, {525, "12.0"},
-                                          {520, "11.8"}, {515, "11.7"}, {510, "11.6"}, {495, "11.5"}, {470, "11.4"}, {465, "11.3"},
-                                          {460, "11.2"}, {455, "11.1"}, {450, "11.0"}, {440, "10.2"}, {418, "10.1"}, {410, "10.0"}};
+    static constexpr Branch branches[] = {{590, "13.1"}, {580, "13.0"}, {575, "12.9"}, {570, "12.8"}, {565, "12.7"},
+                                          {560, "12.6"}, {555, "12.5"}, {550, "12.4"}, {545, "12.3"}, {535, "12.2"},
+                                          {530, "12.1"}, {525, "12.0"}, {520, "11.8"}, {515, "11.7"}, {510, "11.6"},
+                                          {495, "11.5"}, {470, "11.4"}, {465, "11.3"}, {460, "11.2"}, {455, "11.1"},
+                                          {450, "11.0"}, {440, "10.2"}, {418, "10.1"}, {410, "10.0"}};
     constexpr unsigned newest_known = 599;
     uint64_t number = 0;
     if (!parse_number(version.substr(0, version.find('.')), 1 << 20, number) || number > newest_known) return {};

@@ -13,8 +13,9 @@ constexpr unsigned imex_channel_limit = 1 << 20;
 
 const std::map<std::string, Capability>& capability_names() {
     static const std::map<std::string, Capability> names = {
-        {"compute", Capability::compute}, {"utility", Capability::utility}, {"video", Capability::video},       {"graphics", Capability::graphics},
-        {"display", Capability::display}, {"ngx", Capability::ngx},         {"compat32", Capability::compat32},
+        {"compute", Capability::compute},   {"utility", Capability::utility}, {"video", Capability::video},
+        {"graphics", Capability::graphics}, {"display", Capability::display}, {"ngx", Capability::ngx},
+        {"compat32", Capability::compat32},
     };
     return names;
 }
@@ -33,7 +34,8 @@ std::set<Capability> parse_capabilities(const std::string& text) {
         if (name == "all") return every_capability();
         auto found = capability_names().find(name);
         if (found == capability_names().end())
-            throw Error(cat("NVIDIA_DRIVER_CAPABILITIES: '", printable(name), "' is none of compute, utility, video, graphics, display, ngx, compat32, all"));
+            throw Error(cat("NVIDIA_DRIVER_CAPABILITIES: '", printable(name),
+                            "' is none of compute, utility, video, graphics, display, ngx, compat32, all"));
         out.insert(found->second);
     }
     if (out.empty()) return {Capability::utility, Capability::compute};
@@ -53,7 +55,8 @@ Numbers parse_channels(const std::string& text) {
         else if (parse_number(word, imex_channel_limit - 1, number))
             out.numbers.insert(static_cast<unsigned>(number));
         else
-            throw Error(cat("NVIDIA_IMEX_CHANNELS: '", printable(word), "' is no channel (0 to ", imex_channel_limit - 1, ") and not all"));
+            throw Error(cat("NVIDIA_IMEX_CHANNELS: '", printable(word), "' is no channel (0 to ",
+                            imex_channel_limit - 1, ") and not all"));
     }
     return out;
 }
@@ -118,7 +121,8 @@ std::string major_minor(const std::string& version) {
 
 const char* variable(const std::vector<std::string>& environment, std::string_view name) {
     for (const std::string& text : environment)
-        if (text.size() > name.size() && text[name.size()] == '=' && text.starts_with(name)) return text.c_str() + name.size() + 1;
+        if (text.size() > name.size() && text[name.size()] == '=' && text.starts_with(name))
+            return text.c_str() + name.size() + 1;
     return nullptr;
 }
 
@@ -129,7 +133,8 @@ NvidiaRequest nvidia_request(const std::vector<std::string>& image, const std::v
     take_devices(request, variables.find("NVIDIA_VISIBLE_DEVICES"), legacy);
     if (!request.wanted) return request;
     const char* capabilities = variables.find("NVIDIA_DRIVER_CAPABILITIES");
-    request.capabilities = !capabilities && legacy ? every_capability() : parse_capabilities(capabilities ? capabilities : "");
+    request.capabilities =
+        !capabilities && legacy ? every_capability() : parse_capabilities(capabilities ? capabilities : "");
     if (!variables.yes("NVIDIA_DISABLE_REQUIRE")) {
         request.requirements = variables.with_start("NVIDIA_REQUIRE_");
         if (legacy) request.requirements.push_back({"CUDA", "cuda>=" + major_minor(variable(image, "CUDA_VERSION"))});
@@ -143,7 +148,8 @@ NvidiaRequest nvidia_request(const std::vector<std::string>& image, const std::v
     request.in_slurm = variable(job, "SLURM_JOB_ID") != nullptr;
     if (const char* granted = variable(job, "CUDA_VISIBLE_DEVICES")) request.granted = granted;
     for (const char* name : {"NVIDIA_MIG_CONFIG_DEVICES", "NVIDIA_MIG_MONITOR_DEVICES"})
-        if (variables.find(name)) request.warnings.push_back(cat(name, " has no effect: the node lets only root configure and watch MIG"));
+        if (variables.find(name))
+            request.warnings.push_back(cat(name, " has no effect: the node lets only root configure and watch MIG"));
     return request;
 }
 

@@ -25,7 +25,8 @@ struct Numbers {
 struct NvidiaRequest {
     bool wanted = false;               ///< false: no part of the driver
     bool all = false;                  ///< every GPU of the step
-    std::vector<std::string> devices;  ///< else these: indices, GPU:MIG, UUIDs, addresses on the PCI bus; none: the driver alone
+    /// else these: indices, GPU:MIG, UUIDs, addresses on the PCI bus; none: the driver alone
+    std::vector<std::string> devices;
     std::set<Capability> capabilities;
     std::vector<Requirement> requirements;  ///< empty when they are turned off
     Numbers imex_channels;
@@ -36,7 +37,8 @@ struct NvidiaRequest {
     std::vector<std::string> warnings;
 };
 
-/// Reads the variables of the image and the job (NAME=VALUE); the job's count first. Throws Error for an unknown capability or a channel out of range.
+/// Reads the variables of the image and the job (NAME=VALUE); the job's count first. Throws Error for an unknown
+/// capability or a channel out of range.
 NvidiaRequest nvidia_request(const std::vector<std::string>& image, const std::vector<std::string>& job);
 
 /// The value of NAME in NAME=VALUE strings, the first as for getenv; nullptr for none.

@@ -15,9 +15,11 @@ struct Condition {
 
 Condition parse_condition(const std::string& text, const std::string& what) {
     size_t start = text.find_first_of("=!<>");
-    if (start == std::string::npos || start == 0) throw Error(cat(what, ": '", printable(text), "' is no condition such as cuda>=12.4"));
+    if (start == std::string::npos || start == 0)
+        throw Error(cat(what, ": '", printable(text), "' is no condition such as cuda>=12.4"));
     size_t end = text.find_first_not_of("=!<>", start);
-    Condition out{text.substr(0, start), text.substr(start, end == std::string::npos ? end : end - start), end == std::string::npos ? "" : text.substr(end)};
+    Condition out{text.substr(0, start), text.substr(start, end == std::string::npos ? end : end - start),
+                  end == std::string::npos ? "" : text.substr(end)};
     static const std::vector<std::string> comparisons = {"=", "!=", "<", "<=", ">", ">="};
     if (std::find(comparisons.begin(), comparisons.end(), out.comparison) == comparisons.end() || out.value.empty())
         throw Error(cat(what, ": '", printable(text), "' is no condition such as cuda>=12.4"));
@@ -29,7 +31,8 @@ const std::string& property_of(const GpuProperties& gpu, const Condition& condit
     if (condition.property == "driver") return gpu.driver;
     if (condition.property == "arch") return gpu.arch;
     if (condition.property == "brand") return gpu.brand;
-    throw Error(cat(what, ": '", printable(condition.property), "' is none of cuda, driver, arch, brand; NVIDIA_DISABLE_REQUIRE=1 turns the check off"));
+    throw Error(cat(what, ": '", printable(condition.property),
+                    "' is none of cuda, driver, arch, brand; NVIDIA_DISABLE_REQUIRE=1 turns the check off"));
 }
 
 bool holds(int order, const std::string& comparison) {
@@ -43,7 +46,8 @@ bool holds(int order, const std::string& comparison) {
 Verdict judge_condition(const Condition& condition, const GpuProperties& gpu, const std::string& what) {
     const std::string& has = property_of(gpu, condition, what);
     bool brand = condition.property == "brand";
-    if (brand && condition.comparison != "=" && condition.comparison != "!=") throw Error(cat(what, ": a brand can be compared by = and != only"));
+    if (brand && condition.comparison != "=" && condition.comparison != "!=")
+        throw Error(cat(what, ": a brand can be compared by = and != only"));
     if (!brand) compare_versions(condition.value, "0", what);
     if (has.empty()) return Verdict::unknown;
     int order = brand ? lower(has).compare(lower(condition.value)) : compare_versions(has, condition.value, what);
@@ -68,7 +72,8 @@ std::vector<uint64_t> numbers_of(const std::string& version, const std::string& 
     std::vector<uint64_t> out;
     for (const std::string& part : split(version, '.')) {
         uint64_t number = 0;
-        if (!parse_number(part, UINT32_MAX, number)) throw Error(cat(what, ": '", printable(version), "' is no version"));
+        if (!parse_number(part, UINT32_MAX, number))
+            throw Error(cat(what, ": '", printable(version), "' is no version"));
         out.push_back(number);
     }
     while (!out.empty() && out.back() == 0) out.pop_back();

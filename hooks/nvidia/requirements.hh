@@ -17,11 +17,12 @@ struct GpuProperties {
 
 enum class Verdict { fulfilled, refused, unknown };
 
-/// A requirement is alternatives with blanks between them, each of conditions with commas between them. `unknown` when it depends on a property that is
-/// not known. Throws Error for what is no requirement.
+/// A requirement is alternatives with blanks between them, each of conditions with commas between them. `unknown` when
+/// it depends on a property that is not known. Throws Error for what is no requirement.
 Verdict judge(const Requirement& requirement, const GpuProperties& gpu);
 
-/// Compares versions with dots as numbers, as if followed by zeros: negative, zero or positive. Throws Error naming `what` for what is no version.
+/// Compares versions with dots as numbers, as if followed by zeros: negative, zero or positive. Throws Error naming
+/// `what` for what is no version.
 int compare_versions(const std::string& one, const std::string& other, const std::string& what);
 
 }  // namespace berth::hooks

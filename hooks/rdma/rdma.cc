@@ -18,7 +18,9 @@ const std::string origin = "hook rdma", asked = "MELLANOX_VISIBLE_DEVICES";
 constexpr uint64_t little_memory = 32 << 10;
 constexpr unsigned cxi_limit = 16;
 
-std::string ibdev_of(const Host& host, const std::string& folder) { return std::string(trimmed(host.read(folder + "/ibdev").value_or(""))); }
+std::string ibdev_of(const Host& host, const std::string& folder) {
+    return std::string(trimmed(host.read(folder + "/ibdev").value_or("")));
+}
 
 std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -44,18 +46,23 @@ class Edits {
     const Host& host_;
 };
 
-[[noreturn]] void refuse(const std::string& word, const std::string& why) { throw Error(cat(asked, ": ", printable(word), " ", why)); }
+[[noreturn]] void refuse(const std::string& word, const std::string& why) {
+    throw Error(cat(asked, ": ", printable(word), " ", why));
+}
 
 const Adapter& named(const std::vector<Adapter>& adapters, const std::string& word) {
     uint64_t number = 0;
     if (parse_number(word, 1 << 20, number)) {
-        if (number >= adapters.size()) refuse(word, cat("is no adapter: this node has ", adapters.size(), ", counted from 0"));
+        if (number >= adapters.size())
+            refuse(word, cat("is no adapter: this node has ", adapters.size(), ", counted from 0"));
         return adapters[number];
     }
     std::string bus = normal_bus(word);
     for (const Adapter& adapter : adapters)
         if (adapter.name == word || adapter.verbs == word || (!bus.empty() && adapter.bus == bus)) return adapter;
-    refuse(word, "is no adapter of this node (all, an index, a name such as mlx5_0 or uverbs0, or an address on the PCI bus)");
+    refuse(
+        word,
+        "is no adapter of this node (all, an index, a name such as mlx5_0 or uverbs0, or an address on the PCI bus)");
 }
 
 std::vector<Adapter> choose(const std::vector<Adapter>& adapters, const RdmaRequest& request) {
@@ -74,18 +81,23 @@ std::vector<Adapter> choose(const std::vector<Adapter>& adapters, const RdmaRequ
 
 void add_topology(plan::Additions& out, Edits& edits, const Host& host, const RdmaRequest& request) {
     if (request.topology.empty()) return;
-    bool usable = request.topology.starts_with('/') && plan::forbidden_target(plan::normalised(request.topology)).empty();
+    bool usable =
+        request.topology.starts_with('/') && plan::forbidden_target(plan::normalised(request.topology)).empty();
     if (usable && host.exists(plan::normalised(request.topology)))
         edits.file(plan::normalised(request.topology), "NCCL_TOPO_FILE");
     else
-        out.warnings.push_back(cat("NCCL_TOPO_FILE=", printable(request.topology, 1024), " is no file of this node that can be mounted; it is left out"));
+        out.warnings.push_back(cat("NCCL_TOPO_FILE=", printable(request.topology, 1024),
+                                   " is no file of this node that can be mounted; it is left out"));
 }
 
-/// What NCCL and the library of SHARP need for a job that was given a tree of the network (srun --network=sharp), as the network's documentation has it.
+/// What NCCL and the library of SHARP need for a job that was given a tree of the network (srun --network=sharp), as
+/// the network's documentation has it.
 std::vector<std::string> sharp_environment(const std::vector<std::string>& image, const std::vector<std::string>& job) {
     const char* network = variable(job, "SLURM_NETWORK");
     std::vector<std::string> words = split(network ? network : "", ','), out;
-    if (std::none_of(words.begin(), words.end(), [](const std::string& word) { return lower(trimmed(word)) == "sharp"; })) return out;
+    if (std::none_of(words.begin(), words.end(),
+                     [](const std::string& word) { return lower(trimmed(word)) == "sharp"; }))
+        return out;
     auto set = [&](const std::string& name, const std::string& value) {
         if (!variable(job, name) && !variable(image, name)) out.push_back(name + "=" + value);
     };
@@ -94,7 +106,8 @@ std::vector<std::string> sharp_environment(const std::vector<std::string>& image
     set("NCCL_COLLNET_ENABLE", "1");
     const char* nodes = variable(job, "SLURM_STEP_NUM_NODES");
     if (!nodes) nodes = variable(job, "OMPI_MCA_orte_num_nodes");
-    if (uint64_t number = 0; nodes && parse_number(nodes, UINT32_MAX, number)) set("NCCL_SHARP_GROUP_SIZE_THRESH", nodes);
+    if (uint64_t number = 0; nodes && parse_number(nodes, UINT32_MAX, number))
+        set("NCCL_SHARP_GROUP_SIZE_THRESH", nodes);
     return out;
 }
 
@@ -130,15 +143,19 @@ std::vector<Adapter> find_adapters(const Host& host) {
         adapter.verbs = verbs;
         adapter.name = ibdev_of(host, "/sys/class/infiniband_verbs/" + verbs);
         if (adapter.name.empty()) continue;
-        if (auto device = host.link_target("/sys/class/infiniband/" + adapter.name + "/device")) adapter.bus = normal_bus(last_part(*device));
+        if (auto device = host.link_target("/sys/class/infiniband/" + adapter.name + "/device"))
+            adapter.bus = normal_bus(last_part(*device));
         adapter.open = host.access("/dev/infiniband/" + verbs) == Access::allowed;
         out.push_back(adapter);
     }
     for (const std::string& umad : host.list("/sys/class/infiniband_mad"))
         if (umad.starts_with("umad"))
             for (Adapter& adapter : out)
-                if (adapter.umad.empty() && adapter.name == ibdev_of(host, "/sys/class/infiniband_mad/" + umad)) adapter.umad = umad;
-    std::sort(out.begin(), out.end(), [](const Adapter& one, const Adapter& other) { return std::tie(one.bus, one.name) < std::tie(other.bus, other.name); });
+                if (adapter.umad.empty() && adapter.name == ibdev_of(host, "/sys/class/infiniband_mad/" + umad))
+                    adapter.umad = umad;
+    std::sort(out.begin(), out.end(), [](const Adapter& one, const Adapter& other) {
+        return std::tie(one.bus, one.name) < std::tie(other.bus, other.name);
+    });
     return out;
 }
 
@@ -153,11 +170,13 @@ plan::Additions rdma_hook(const Host& host, const Rootfs& image, const RdmaReque
     std::vector<Adapter> chosen = choose(find_adapters(host), request);
     for (const Adapter& adapter : chosen) {
         edits.node("/dev/infiniband/" + adapter.verbs, "adapter " + adapter.name);
-        if (!adapter.umad.empty()) edits.node("/dev/infiniband/" + adapter.umad, "management of adapter " + adapter.name);
+        if (!adapter.umad.empty())
+            edits.node("/dev/infiniband/" + adapter.umad, "management of adapter " + adapter.name);
     }
     if (!chosen.empty()) edits.node("/dev/infiniband/rdma_cm", "connections by RDMA");
     bool slingshot = false;
-    for (unsigned i = 0; request.all && i < cxi_limit; ++i) slingshot |= edits.node(cat("/dev/cxi", i), "Slingshot adapter");
+    for (unsigned i = 0; request.all && i < cxi_limit; ++i)
+        slingshot |= edits.node(cat("/dev/cxi", i), "Slingshot adapter");
     if (chosen.empty() && !slingshot) return out;
     for (const char* path : {"/dev/knem", "/dev/xpmem"}) edits.node(path, "copies between processes of this node");
     add_topology(out, edits, host, request);
@@ -166,7 +185,8 @@ plan::Additions rdma_hook(const Host& host, const Rootfs& image, const RdmaReque
     if (request.userspace) add_userspace(out, host, image, std::any_of(chosen.begin(), chosen.end(), is_efa));
     if (request.locked_memory && *request.locked_memory <= little_memory)
         out.warnings.push_back(cat("a task may lock only ", *request.locked_memory,
-                                   " bytes of memory, too little for RDMA: raise the limit where slurmd runs (LimitMEMLOCK=infinity) and see --propagate"));
+                                   " bytes of memory, too little for RDMA: raise the limit where slurmd runs "
+                                   "(LimitMEMLOCK=infinity) and see --propagate"));
     return out;
 }
 

@@ -14,11 +14,13 @@ namespace berth::hooks {
 struct RdmaRequest {
     bool wanted = false;
     bool all = false;
-    std::vector<std::string> devices;    ///< else these: indices in the order of the PCI bus, "mlx5_0", "uverbs0", addresses on the bus
+    /// else these: indices in the order of the PCI bus, "mlx5_0", "uverbs0", addresses on the bus
+    std::vector<std::string> devices;
     bool userspace = false;              ///< the node's libraries in place of the image's
     std::string topology;                ///< the job's NCCL_TOPO_FILE
     std::optional<uint64_t> locked_memory;  ///< bytes that a task may lock; nothing: not known
-    std::vector<std::string> environment;   ///< NAME=VALUE for reductions in the network (SHARP), of what neither the job nor the image sets
+    /// NAME=VALUE for reductions in the network (SHARP), of what neither the job nor the image sets
+    std::vector<std::string> environment;
 };
 
 /// Of MELLANOX_VISIBLE_DEVICES; the job's value counts before the image's, and paths are the job's alone to name.

@@ -9,14 +9,17 @@ namespace {
 
 const std::string origin = "hook rdma", reason = "the node's verbs libraries (devices.rdma_userspace)";
 constexpr const char* folders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"};
-constexpr const char* libraries[] = {"libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3", "libmlx5.so.1",        "libmlx4.so.1",
-                                     "libefa.so.1",     "libmana.so.1",   "libnl-3.so.200", "libnl-route-3.so.200"};
+constexpr const char* libraries[] = {"libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3",
+                                     "libmlx5.so.1",    "libmlx4.so.1",   "libefa.so.1",
+                                     "libmana.so.1",    "libnl-3.so.200", "libnl-route-3.so.200"};
 constexpr const char *drivers = "/etc/libibverbs.d", *amazon = "/opt/amazon/efa";
 
 /// The folder of the node's libraries; empty when there is no whole set.
 std::string folder_of(const Host& host) {
     for (const char* folder : folders)
-        if (host.exists(cat(folder, "/libibverbs.so.1")) && host.exists(cat(folder, "/libibverbs")) && host.exists(drivers)) return folder;
+        if (host.exists(cat(folder, "/libibverbs.so.1")) && host.exists(cat(folder, "/libibverbs")) &&
+            host.exists(drivers))
+            return folder;
     return {};
 }
 
@@ -26,7 +29,8 @@ void add_userspace(plan::Additions& out, const Host& host, const Rootfs& image, 
     std::string from = folder_of(host);
     if (from.empty()) {
         out.warnings.push_back(
-            "devices.rdma_userspace: this node has no libibverbs with its providers and /etc/libibverbs.d; the image's own libraries are used");
+            "devices.rdma_userspace: this node has no libibverbs with its providers and /etc/libibverbs.d; the image's "
+            "own libraries are used");
         return;
     }
     LibraryPlace place = library_place(image);

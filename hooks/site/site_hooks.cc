@@ -22,7 +22,8 @@ constexpr auto reader_patience = std::chrono::seconds(10);
 
 void check_owner(const struct stat& st, const std::string& path) {
     if (st.st_uid == 0 && (st.st_mode & 022) == 0) return;
-    throw Error(cat("running the hooks of ", path, ": somebody else than root can write to it; run chown root ", path, " and chmod go-w ", path));
+    throw Error(cat("running the hooks of ", path, ": somebody else than root can write to it; run chown root ", path,
+                    " and chmod go-w ", path));
 }
 
 /// {"NAME": "VALUE", ...}; of a name that is there twice the first counts, as for getenv.
@@ -41,8 +42,9 @@ std::string request_text(const std::vector<std::string>& image_variables, const 
     plan::Caller caller = caller_of_this_process();
     const char* job = hooks::variable(environment, "SLURM_JOB_ID");
     return cat("{\"version\":1,\"uid\":", caller.uid, ",\"gid\":", caller.gid, ",\"user\":", json_text(caller.user),
-               ",\"group\":", json_text(caller.group), ",\"home\":", json_text(caller.home), ",\"job\":", json_text(job ? job : ""),
-               ",\"imageEnvironment\":", json_variables(image_variables), ",\"environment\":", json_variables(environment), "}\n");
+               ",\"group\":", json_text(caller.group), ",\"home\":", json_text(caller.home),
+               ",\"job\":", json_text(job ? job : ""), ",\"imageEnvironment\":", json_variables(image_variables),
+               ",\"environment\":", json_variables(environment), "}\n");
 }
 
 /// What the program that reads JSON makes of it.
@@ -50,18 +52,23 @@ hooks::DeviceEdits read_by_pull(std::vector<std::string> arguments, const std::s
     arguments.insert(arguments.begin(), "cdi");
     ProgramAnswer answer = run_program(pull_program(), arguments, input, reader_patience);
     if (answer.code != 0)
-        throw Error(answer.complaint.starts_with("berth: ") ? answer.complaint.substr(7) : cat("reading ", what, ": berth-pull failed: ", answer.complaint));
+        throw Error(answer.complaint.starts_with("berth: ")
+                        ? answer.complaint.substr(7)
+                        : cat("reading ", what, ": berth-pull failed: ", answer.complaint));
     return hooks::parse_device_edits(answer.output, what);
 }
 
-void run_hook(plan::Additions& out, const std::string& path, const std::string& request, const hooks::Host& host, const hooks::Rootfs& image,
-              const plan::Site& site) {
+void run_hook(plan::Additions& out, const std::string& path, const std::string& request, const hooks::Host& host,
+              const hooks::Rootfs& image, const plan::Site& site) {
     ProgramAnswer answer = run_program(path, {}, request, std::chrono::seconds(site.hook_seconds));
     std::string why = answer.complaint.empty() ? "" : ": " + answer.complaint;
-    if (answer.code == -1) throw Error(cat("hook ", path, ": it took more than ", site.hook_seconds, " s (hooks.timeout) or wrote too much", why));
+    if (answer.code == -1)
+        throw Error(
+            cat("hook ", path, ": it took more than ", site.hook_seconds, " s (hooks.timeout) or wrote too much", why));
     if (answer.code != 0) throw Error(cat("hook ", path, ": it ended with ", answer.code, why));
     if (trimmed(answer.output).empty()) return;
-    append(out, hooks::additions_of(read_by_pull({"--edits", path}, answer.output, path), host, image, "hook " + path.substr(path.rfind('/') + 1)));
+    append(out, hooks::additions_of(read_by_pull({"--edits", path}, answer.output, path), host, image,
+                                    "hook " + path.substr(path.rfind('/') + 1)));
 }
 
 }  // namespace
@@ -83,7 +90,9 @@ void add_site_hooks(plan::Additions& out, const hooks::Host& host, const hooks::
         struct stat st {};
         std::string path = site.hook_folder + "/" + name;
         // What is not executable is switched off, or a note.
-        if (name[0] == '.' || ::fstatat(folder.get(), name.c_str(), &st, 0) != 0 || !S_ISREG(st.st_mode) || (st.st_mode & 0111) == 0) continue;
+        if (name[0] == '.' || ::fstatat(folder.get(), name.c_str(), &st, 0) != 0 || !S_ISREG(st.st_mode) ||
+            (st.st_mode & 0111) == 0)
+            continue;
         check_owner(st, path);
         if (request.empty()) request = request_text(image_variables, environment);
         run_hook(out, path, request, host, image, site);

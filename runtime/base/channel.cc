@@ -50,11 +50,13 @@ std::vector<std::pair<std::string, std::string>> records_of(std::string_view bod
 /// Waits for `events`; false when the deadline has passed.
 class Deadline {
   public:
-    explicit Deadline(int timeout_ms) : endless_(timeout_ms < 0), end_(std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms)) {}
+    explicit Deadline(int timeout_ms)
+        : endless_(timeout_ms < 0), end_(std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms)) {}
 
     void wait(int socket, short events, const char* doing) const {
         for (;;) {
-            auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end_ - std::chrono::steady_clock::now()).count();
+            auto left =
+                std::chrono::duration_cast<std::chrono::milliseconds>(end_ - std::chrono::steady_clock::now()).count();
             if (!endless_ && left <= 0) throw SysError(doing, ETIMEDOUT);
             pollfd entry{socket, events, 0};
             int count = ::poll(&entry, 1, endless_ ? -1 : static_cast<int>(left));
@@ -110,7 +112,8 @@ std::vector<std::string> Message::all(std::string_view key) const {
 std::vector<std::string> packets_of(const Message& message) {
     uint64_t length = 0;
     for (const auto& [key, value] : message.records) length += 8 + uint64_t{key.size()} + value.size();
-    if (length > message_limit) throw Error(cat("a message of ", length, " bytes is longer than berth's limit of ", message_limit));
+    if (length > message_limit)
+        throw Error(cat("a message of ", length, " bytes is longer than berth's limit of ", message_limit));
 
     Header header{magic, channel_version, message.type, length};
     std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
@@ -122,7 +125,8 @@ std::vector<std::string> packets_of(const Message& message) {
         bytes += value;
     }
     std::vector<std::string> out;
-    for (size_t start = 0; start < bytes.size(); start += packet_limit) out.push_back(bytes.substr(start, packet_limit));
+    for (size_t start = 0; start < bytes.size(); start += packet_limit)
+        out.push_back(bytes.substr(start, packet_limit));
     return out;
 }
 

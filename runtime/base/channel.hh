@@ -1,4 +1,5 @@
-// Messages of key/value records over a SOCK_SEQPACKET socket, with descriptors beside them: how the plugin and its helper talk.
+// Messages of key/value records over a SOCK_SEQPACKET socket, with descriptors beside them: how the plugin and its
+// helper talk.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -38,14 +39,16 @@ inline constexpr size_t descriptor_limit = 8;              ///< descriptors besi
 
 /// The packets of `message` in the order they are to be sent. Throws Error when it is longer than message_limit.
 ///
-/// The first packet starts with a header of 16 bytes in the byte order of the machine: u32 magic, u16 version, u16 type, u64 length of the
-/// body. The body goes on through all packets: for each record u32 length of the key, u32 length of the value, key, value.
+/// The first packet starts with a header of 16 bytes in the byte order of the machine: u32 magic, u16 version, u16
+/// type, u64 length of the body. The body goes on through all packets: for each record u32 length of the key, u32
+/// length of the value, key, value.
 std::vector<std::string> packets_of(const Message& message);
 
 /// Puts one message together from packets.
 class Assembler {
   public:
-    /// Takes the next packet; true when the message is complete. Throws Error for anything that packets_of() would not make.
+    /// Takes the next packet; true when the message is complete. Throws Error for anything that packets_of() would not
+    /// make.
     bool add(std::string_view packet);
     /// The complete message; the next packet starts another one.
     Message take();
@@ -68,7 +71,8 @@ struct Received {
 class Inbox {
   public:
     enum class Status { nothing, message, closed };
-    /// Reads packets without waiting until a message is complete, nothing is there or the peer has gone. Throws Error for malformed input.
+    /// Reads packets without waiting until a message is complete, nothing is there or the peer has gone. Throws Error
+    /// for malformed input.
     Status read(int socket);
     /// The message after Status::message.
     Received take();
@@ -98,11 +102,12 @@ class Outbox {
 /// Both ends of a new connection, close-on-exec. Throws SysError.
 std::pair<Fd, Fd> make_channel();
 
-/// Sends a message, waiting at most `timeout_ms` in all (-1: for ever). Throws SysError; ETIMEDOUT when the time is over.
+/// Sends a message, waiting at most `timeout_ms` in all (-1: for ever). Throws SysError; ETIMEDOUT when the time is
+/// over.
 void send_message(int socket, const Message& message, const std::vector<int>& descriptors = {}, int timeout_ms = -1);
 
-/// Waits for the next message; nothing at the end of the connection, even in the middle of a message. Throws Error for malformed input,
-/// SysError otherwise; ETIMEDOUT when the time is over.
+/// Waits for the next message; nothing at the end of the connection, even in the middle of a message. Throws Error for
+/// malformed input, SysError otherwise; ETIMEDOUT when the time is over.
 std::optional<Received> receive_message(int socket, int timeout_ms = -1);
 
 }  // namespace berth

@@ -55,7 +55,8 @@ Child::Child(const std::string& program, const std::vector<std::string>& argumen
     for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
     SpawnSettings settings(input, writing.get(), errors);
-    if (int number = posix_spawn(&pid_, program.c_str(), &settings.files, &settings.attributes, argv.data(), environ); number != 0) {
+    if (int number = posix_spawn(&pid_, program.c_str(), &settings.files, &settings.attributes, argv.data(), environ);
+        number != 0) {
         pid_ = -1;
         throw SysError(cat("starting ", program), number);
     }

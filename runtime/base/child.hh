@@ -12,9 +12,9 @@ namespace berth {
 /// Owns a running program. Destroying it kills the program and reaps it.
 class Child {
   public:
-    /// Starts `program` (an absolute path, not searched for) with `arguments` after its name, this process's environment, `input` (or, without one,
-    /// /dev/null) as standard input and a pipe as standard output; standard error is `errors` or, without one, shared. Signals are unblocked and at their
-    /// defaults there. Throws SysError.
+    /// Starts `program` (an absolute path, not searched for) with `arguments` after its name, this process's
+    /// environment, `input` (or, without one, /dev/null) as standard input and a pipe as standard output; standard
+    /// error is `errors` or, without one, shared. Signals are unblocked and at their defaults there. Throws SysError.
     Child(const std::string& program, const std::vector<std::string>& arguments, int input = -1, int errors = -1);
     Child(const Child&) = delete;
     Child& operator=(const Child&) = delete;

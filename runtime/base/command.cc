@@ -52,7 +52,9 @@ std::string machine_name(uint16_t machine) {
 std::string elf_interpreter(int fd, const Elf64_Ehdr& header) {
     for (unsigned i = 0; i < header.e_phnum && i < 256; ++i) {
         Elf64_Phdr segment{};
-        if (!sys::pread_exact(fd, &segment, sizeof segment, header.e_phoff + uint64_t{i} * header.e_phentsize, "a program")) return {};
+        if (!sys::pread_exact(fd, &segment, sizeof segment, header.e_phoff + uint64_t{i} * header.e_phentsize,
+                              "a program"))
+            return {};
         if (segment.p_type != PT_INTERP || segment.p_filesz == 0 || segment.p_filesz > 4096) continue;
         std::string text(segment.p_filesz, '\0');
         if (!sys::pread_exact(fd, text.data(), text.size(), segment.p_offset, "a program")) return {};
@@ -67,13 +69,14 @@ void check_elf(int fd, const std::string& path) {
     if (!sys::pread_exact(fd, &header, sizeof header, 0, path)) return;
     bool other_machine = header.e_machine != native_machine && header.e_machine != EM_386;
     if (native_machine != EM_NONE && other_machine)
-        throw Error(cat("running ", printable(path), ": it is a program for ", machine_name(header.e_machine), ", this node is ", native_name,
-                        "; use an image for this platform"),
+        throw Error(cat("running ", printable(path), ": it is a program for ", machine_name(header.e_machine),
+                        ", this node is ", native_name, "; use an image for this platform"),
                     exit_not_executable);
     if (header.e_ident[EI_CLASS] != ELFCLASS64) return;
     std::string interpreter = elf_interpreter(fd, header);
     if (!interpreter.empty() && !regular_file(interpreter))
-        throw Error(cat("running ", printable(path), ": its loader ", printable(interpreter), " is not in the container (a program of another distribution?)"),
+        throw Error(cat("running ", printable(path), ": its loader ", printable(interpreter),
+                        " is not in the container (a program of another distribution?)"),
                     exit_not_found);
 }
 
@@ -81,21 +84,25 @@ void check_script(const std::string& start, const std::string& path) {
     std::string line(trimmed(start.substr(2, start.find('\n') - 2)));
     std::string interpreter = line.substr(0, line.find_first_of(" \t"));
     if (!interpreter.empty() && !regular_file(interpreter))
-        throw Error(cat("running ", printable(path), ": its interpreter ", printable(interpreter), " is not in the container"), exit_not_found);
+        throw Error(
+            cat("running ", printable(path), ": its interpreter ", printable(interpreter), " is not in the container"),
+            exit_not_found);
 }
 
-/// Has the start of a program read while other things are done. Page by page, as the kernel's execution of it asks for them, a file server would be asked far
-/// more often.
+/// Has the start of a program read while other things are done. Page by page, as the kernel's execution of it asks for
+/// them, a file server would be asked far more often.
 void read_ahead(int fd) {
     // Each call reads no more than the usual read-ahead window (mm/readahead.c).
     constexpr off_t window = 128 << 10, start = 1 << 20;
-    // The first close on a served file system asks whether there is anything to do at a close, and would wait for all that is read.
+    // The first close on a served file system asks whether there is anything to do at a close, and would wait for all
+    // that is read.
     Fd same(::dup(fd));
     same.reset();
     for (off_t at = 0; at < start; at += window) ::posix_fadvise(fd, at, window, POSIX_FADV_WILLNEED);
 }
 
-/// Explains beforehand what exec would report as a bare "No such file" or "Exec format error". What cannot be read is left to exec.
+/// Explains beforehand what exec would report as a bare "No such file" or "Exec format error". What cannot be read is
+/// left to exec.
 void check_format(const std::string& path) {
     Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file) return;
@@ -111,7 +118,8 @@ void check_format(const std::string& path) {
 [[noreturn]] void not_runnable(const std::string& path) {
     struct stat st {};
     bool directory = ::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
-    throw Error(cat("running ", printable(path, 4096), ": ", directory ? "it is a directory" : "it is not executable in the container (chmod +x)"),
+    throw Error(cat("running ", printable(path, 4096), ": ",
+                    directory ? "it is a directory" : "it is not executable in the container (chmod +x)"),
                 exit_not_executable);
 }
 
@@ -127,7 +135,8 @@ std::vector<std::string> candidates(const std::string& name, const std::string& 
     if (name.find('/') != std::string::npos) return {name};
     std::vector<std::string> out;
     if (name.empty()) return out;
-    for (const std::string& folder : split(path_variable, ':')) out.push_back(cat(folder.empty() ? "." : folder, "/", name));
+    for (const std::string& folder : split(path_variable, ':'))
+        out.push_back(cat(folder.empty() ? "." : folder, "/", name));
     return out;
 }
 
@@ -141,7 +150,9 @@ std::string value_in(const std::vector<std::string>& environment, const std::str
 
 std::string find_command(const std::string& name, const std::string& path_variable) {
     if (name.find('/') != std::string::npos) {
-        if (::access(name.c_str(), F_OK) != 0) throw Error(cat("running ", printable(name, 4096), ": ", reason(errno), " in the container"), exit_not_found);
+        if (::access(name.c_str(), F_OK) != 0)
+            throw Error(cat("running ", printable(name, 4096), ": ", reason(errno), " in the container"),
+                        exit_not_found);
         if (!runnable(name)) not_runnable(name);
         check_format(name);
         return name;
@@ -155,7 +166,9 @@ std::string find_command(const std::string& name, const std::string& path_variab
         if (unusable.empty() && regular_file(path)) unusable = path;
     }
     if (!unusable.empty()) not_runnable(unusable);
-    throw Error(cat("running ", printable(name, 4096), ": command not found in the container (PATH=", printable(path_variable, 1024), ")"), exit_not_found);
+    throw Error(cat("running ", printable(name, 4096),
+                    ": command not found in the container (PATH=", printable(path_variable, 1024), ")"),
+                exit_not_found);
 }
 
 void execute_command(std::vector<std::string> command, std::vector<std::string> environment) {
@@ -168,7 +181,8 @@ void execute_command(std::vector<std::string> command, std::vector<std::string> 
         if (runnable(path)) break;
     }
     std::string path = find_command(command[0], path_variable);
-    throw Error(cat("running ", printable(path, 4096), ": ", reason(number)), number == ENOENT ? exit_not_found : exit_not_executable);
+    throw Error(cat("running ", printable(path, 4096), ": ", reason(number)),
+                number == ENOENT ? exit_not_found : exit_not_executable);
 }
 
 }  // namespace berth

@@ -20,7 +20,8 @@ constexpr const char* cgroup_root = "/sys/fs/cgroup";
 /// Time in a period, each in microseconds; a quota that is no number ("max", "-1") is none.
 std::optional<double> share(std::string_view quota, std::string_view period) {
     uint64_t time = 0, of = 0;
-    if (!parse_number(trimmed(quota), INT64_MAX, time) || !parse_number(trimmed(period), INT64_MAX, of) || of == 0) return std::nullopt;
+    if (!parse_number(trimmed(quota), INT64_MAX, time) || !parse_number(trimmed(period), INT64_MAX, of) || of == 0)
+        return std::nullopt;
     return static_cast<double>(time) / static_cast<double>(of);
 }
 
@@ -90,7 +91,8 @@ unsigned usable_cpus() {
     if (cpus == 0) cpus = std::thread::hardware_concurrency();
     if (auto membership = contents("/proc/self/cgroup"))
         // A broken share is rounded up: a thread that is held back costs less than a CPU that is idle.
-        if (auto limit = cgroup_cpus(*membership, contents)) cpus = std::min(cpus, static_cast<unsigned>(std::ceil(std::min(*limit, 1e6))));
+        if (auto limit = cgroup_cpus(*membership, contents))
+            cpus = std::min(cpus, static_cast<unsigned>(std::ceil(std::min(*limit, 1e6))));
     return std::max(cpus, 1U);
 }
 

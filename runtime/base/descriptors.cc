@@ -17,7 +17,8 @@ namespace berth::sys {
 void close_descriptors_except(std::vector<int> kept) {
     std::sort(kept.begin(), kept.end());
     auto close_range = [](unsigned first, unsigned last) {
-        if (first <= last && ::syscall(SYS_close_range, first, last, 0U) != 0) throw SysError("closing descriptors before a container is entered");
+        if (first <= last && ::syscall(SYS_close_range, first, last, 0U) != 0)
+            throw SysError("closing descriptors before a container is entered");
     };
     unsigned next = STDERR_FILENO + 1;
     for (int fd : kept) {
@@ -36,13 +37,15 @@ std::vector<int> descriptors_kept_by_exec() {
     while (const dirent* entry = ::readdir(listing.get())) {
         if (entry->d_name[0] == '.') continue;
         int fd = std::stoi(entry->d_name);
-        if (int flags = ::fcntl(fd, F_GETFD); fd > STDERR_FILENO && flags >= 0 && (flags & FD_CLOEXEC) == 0) out.push_back(fd);
+        if (int flags = ::fcntl(fd, F_GETFD); fd > STDERR_FILENO && flags >= 0 && (flags & FD_CLOEXEC) == 0)
+            out.push_back(fd);
     }
     return out;
 }
 
 void prepare_to_join(std::vector<int> kept) {
-    if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) throw SysError("closing the process to others before it enters a container");
+    if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
+        throw SysError("closing the process to others before it enters a container");
     close_descriptors_except(std::move(kept));
 }
 

@@ -1,17 +1,22 @@
-// What a process gives up before it enters the namespaces of a container, whose processes could look into it until it executes a program.
+// What a process gives up before it enters the namespaces of a container, whose processes could look into it until it
+// executes a program.
 #pragma once
 #include <vector>
 
 namespace berth::sys {
 
-/// Closes every descriptor of the calling process but the standard streams and `kept` (numbers below 0 are left out). Throws SysError.
+/// Closes every descriptor of the calling process but the standard streams and `kept` (numbers below 0 are left out).
+/// Throws SysError.
 void close_descriptors_except(std::vector<int> kept);
 
-/// The open descriptors above the standard streams that a program executed by this process gets. Reads /proc/self/fd. Throws SysError.
+/// The open descriptors above the standard streams that a program executed by this process gets. Reads /proc/self/fd.
+/// Throws SysError.
 std::vector<int> descriptors_kept_by_exec();
 
-/// To be called before setns(2) into a container: from here until it executes a program, no other process of the user may open what this one has open
-/// (/proc/PID/fd, /proc/PID/root) or trace it, and all descriptors but the standard streams and `kept` are closed. Throws SysError.
+/// To be called before setns(2) into a container: from here until it executes a program, no other process of the user
+/// may open what this one has open
+/// (/proc/PID/fd, /proc/PID/root) or trace it, and all descriptors but the standard streams and `kept` are closed.
+/// Throws SysError.
 void prepare_to_join(std::vector<int> kept);
 
 }  // namespace berth::sys

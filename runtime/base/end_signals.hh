@@ -6,8 +6,9 @@
 
 namespace berth {
 
-/// SIGINT, SIGTERM, SIGHUP and SIGQUIT, but for those that are ignored, are blocked in the calling thread, and in those that it starts, as long as the
-/// object lives. To be destroyed by the thread that made it; what came and was not taken takes effect then. Throws SysError.
+/// SIGINT, SIGTERM, SIGHUP and SIGQUIT, but for those that are ignored, are blocked in the calling thread, and in those
+/// that it starts, as long as the object lives. To be destroyed by the thread that made it; what came and was not taken
+/// takes effect then. Throws SysError.
 class EndSignals {
   public:
     EndSignals();

@@ -24,8 +24,8 @@ class Error : public std::runtime_error {
 };
 
 /// An error of a system call: `doing` ("opening /a/b") followed by the reason in words.
-/// errno is read first of all, so the text may be built by the caller in the same expression only when that does not touch errno;
-/// pass the number explicitly otherwise.
+/// errno is read first of all, so the text may be built by the caller in the same expression only when that does not
+/// touch errno; pass the number explicitly otherwise.
 class SysError : public Error {
   public:
     explicit SysError(const std::string& doing, int number = 0);

@@ -27,7 +27,9 @@ namespace berth::sys {
 namespace {
 
 #ifdef __SANITIZE_THREAD__
-size_t threads_here() { return list_directory(open_file("/proc/self/task", O_RDONLY | O_DIRECTORY).get(), "threads").size(); }
+size_t threads_here() {
+    return list_directory(open_file("/proc/self/task", O_RDONLY | O_DIRECTORY).get(), "threads").size();
+}
 
 /// The kernel gives no user namespace to a process with threads, of which the sanitizer has one of its own.
 void be_alone(int flags) {
@@ -55,18 +57,22 @@ void raise_loopback() {
     Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     ifreq request{};
     std::strcpy(request.ifr_name, "lo");
-    if (!socket || ::ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) throw SysError("looking at the loopback interface of the container");
+    if (!socket || ::ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0)
+        throw SysError("looking at the loopback interface of the container");
     request.ifr_flags |= IFF_UP;
-    if (::ioctl(socket.get(), SIOCSIFFLAGS, &request) != 0) throw SysError("raising the loopback interface of the container");
+    if (::ioctl(socket.get(), SIOCSIFFLAGS, &request) != 0)
+        throw SysError("raising the loopback interface of the container");
 }
 
 void make_mounts_private() {
-    if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) throw SysError("making the mounts of the new namespace private");
+    if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+        throw SysError("making the mounts of the new namespace private");
 }
 
 namespace {
 
-/// A node that runs from its initramfs has a root that cannot be pivoted away: the new root is laid over it instead, as switch_root does.
+/// A node that runs from its initramfs has a root that cannot be pivoted away: the new root is laid over it instead, as
+/// switch_root does.
 void cover_root(int root) {
     Fd old = open_file("/", O_PATH | O_DIRECTORY);
     move_mount_to(root, old.get(), "the container's root over the root of the node");
@@ -94,7 +100,8 @@ void unmount(int fd, const std::string& what) {
 
 bool is_mount_root(int fd, const std::string& what) {
     struct statx st {};
-    if (::statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_TYPE, &st) != 0) throw SysError(cat("examining ", what));
+    if (::statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_TYPE, &st) != 0)
+        throw SysError(cat("examining ", what));
     if ((st.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) == 0) return old::is_mount_root(fd, what);
     return st.stx_attributes & STATX_ATTR_MOUNT_ROOT;
 }

@@ -6,13 +6,15 @@
 
 namespace berth::sys {
 
-/// unshare(2) of CLONE_* flags. Returns 0 or the errno value, because its meaning depends on the kernel's settings (see sandbox/).
+/// unshare(2) of CLONE_* flags. Returns 0 or the errno value, because its meaning depends on the kernel's settings (see
+/// sandbox/).
 int unshare(int flags);
 
 /// setns(2) of one namespace descriptor.
 void enter_namespace(int fd, int type, const std::string& what);
 
-/// Makes the loopback interface of the calling thread's network namespace work. Needs CAP_NET_ADMIN there. Throws SysError.
+/// Makes the loopback interface of the calling thread's network namespace work. Needs CAP_NET_ADMIN there. Throws
+/// SysError.
 void raise_loopback();
 
 /// Cuts every mount of this mount namespace off from the host's: nothing propagates in either direction.

@@ -41,7 +41,8 @@ class Walk {
             else if (Fd last = step(part, flags, mode))
                 return last;
         }
-        return checked(::openat(directories_.back().get(), ".", (flags & ~(O_NOFOLLOW | O_CREAT | O_EXCL)) | O_CLOEXEC));
+        return checked(
+            ::openat(directories_.back().get(), ".", (flags & ~(O_NOFOLLOW | O_CREAT | O_EXCL)) | O_CLOEXEC));
     }
 
   private:

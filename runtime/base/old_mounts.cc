@@ -24,14 +24,17 @@ std::string path_of(int fd) { return cat("/proc/thread-self/fd/", fd); }
 /// Where mounts lie that are not attached yet; made at the first use.
 const std::string& parking() {
     static const std::string place = [] {
-        for (const char* path : {"/sys/fs/fuse/connections", "/sys/kernel/config", "/sys/kernel/debug", "/proc/sys/fs/binfmt_misc"}) {
+        for (const char* path :
+             {"/sys/fs/fuse/connections", "/sys/kernel/config", "/sys/kernel/debug", "/proc/sys/fs/binfmt_misc"}) {
             if (::access(path, F_OK) != 0) continue;
-            if (::mount("berth", path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700") != 0 || ::mount(nullptr, path, nullptr, MS_UNBINDABLE, nullptr) != 0)
+            if (::mount("berth", path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700") != 0 ||
+                ::mount(nullptr, path, nullptr, MS_UNBINDABLE, nullptr) != 0)
                 throw SysError(cat("mounting a tmpfs on ", path, " for mounts of the container"));
             return std::string(path);
         }
         throw Error(
-            "staging the container: this node has no /sys/fs/fuse/connections and none of the directories used in its place; see whether /sys is mounted");
+            "staging the container: this node has no /sys/fs/fuse/connections and none of the directories used in its "
+            "place; see whether /sys is mounted");
     }();
     return place;
 }
@@ -71,7 +74,8 @@ unsigned long flags_of(uint64_t attributes) {
 
 void remount(const std::string& path, uint64_t set, uint64_t clear, const std::string& what) {
     unsigned long flags = kept_flags(path) & ~flags_of(clear);
-    if ((clear & MOUNT_ATTR__ATIME) != 0) flags &= ~static_cast<unsigned long>(MS_NOATIME | MS_RELATIME | MS_STRICTATIME);
+    if ((clear & MOUNT_ATTR__ATIME) != 0)
+        flags &= ~static_cast<unsigned long>(MS_NOATIME | MS_RELATIME | MS_STRICTATIME);
     if (::mount(nullptr, path.c_str(), nullptr, MS_REMOUNT | MS_BIND | flags | flags_of(set), nullptr) != 0)
         throw SysError(cat("setting the mount flags of ", what));
 }
@@ -104,7 +108,8 @@ struct TableLine {
 std::vector<TableLine> mount_table() {
     std::vector<TableLine> out;
     for (const std::string& line : split(read_file("/proc/thread-self/mountinfo", table_limit), '\n'))
-        if (std::vector<std::string> fields = split(line, ' '); fields.size() > 4) out.push_back({fields[0], unescaped(fields[4])});
+        if (std::vector<std::string> fields = split(line, ' '); fields.size() > 4)
+            out.push_back({fields[0], unescaped(fields[4])});
     return out;
 }
 
@@ -117,12 +122,14 @@ bool needed() {
 
 Fd clone_tree(int fd, bool recursive, const std::string& what) {
     std::string place = slot(S_ISDIR(stat_of(fd, what).st_mode));
-    if (::mount(path_of(fd).c_str(), place.c_str(), nullptr, MS_BIND | whole(recursive), nullptr) != 0) throw SysError(cat("taking the mount of ", what));
+    if (::mount(path_of(fd).c_str(), place.c_str(), nullptr, MS_BIND | whole(recursive), nullptr) != 0)
+        throw SysError(cat("taking the mount of ", what));
     return open_file(place, O_PATH | O_NOFOLLOW);
 }
 
 void move_mount(int mount, int target, const std::string& what) {
-    if (::mount(path_of(mount).c_str(), path_of(target).c_str(), nullptr, MS_MOVE, nullptr) != 0) throw SysError(cat("mounting ", what));
+    if (::mount(path_of(mount).c_str(), path_of(target).c_str(), nullptr, MS_MOVE, nullptr) != 0)
+        throw SysError(cat("mounting ", what));
 }
 
 Fd new_mount(const std::string& type, const std::vector<MountOption>& options, unsigned attributes) {
@@ -133,11 +140,13 @@ Fd new_mount(const std::string& type, const std::vector<MountOption>& options, u
         else
             text += cat(text.empty() ? "" : ",", option.key, option.is_flag ? "" : "=", option.value);
     }
-    if (::mount(source.c_str(), place.c_str(), type.c_str(), flags_of(attributes), text.c_str()) != 0) throw SysError(cat("mounting ", type, " with ", text));
+    if (::mount(source.c_str(), place.c_str(), type.c_str(), flags_of(attributes), text.c_str()) != 0)
+        throw SysError(cat("mounting ", type, " with ", text));
     return open_file(place, O_PATH | O_NOFOLLOW);
 }
 
-void set_attributes(int mount, uint64_t set, uint64_t clear, bool recursive, const std::string& what, uint64_t propagation) {
+void set_attributes(int mount, uint64_t set, uint64_t clear, bool recursive, const std::string& what,
+                    uint64_t propagation) {
     std::string top = path_of(mount);
     if (propagation != 0 && ::mount(nullptr, top.c_str(), nullptr, propagation | whole(recursive), nullptr) != 0)
         throw SysError(cat("setting the propagation of ", what));

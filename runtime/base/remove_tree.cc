@@ -40,10 +40,13 @@ class Removal {
         throw SysError(cat("removing ", what_), number);
     }
 
-    /// A directory of `parent`, made usable for its owner. No symlink is followed: the mode is changed through the descriptor.
+    /// A directory of `parent`, made usable for its owner. No symlink is followed: the mode is changed through the
+    /// descriptor.
     Fd opened(int parent, const std::string& name) const {
         Fd fd = open_at(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW);
-        if ((stat_of(fd.get(), what_).st_mode & S_IRWXU) != S_IRWXU && ::chmod(cat("/proc/self/fd/", fd.get()).c_str(), S_IRWXU) != 0) fail();
+        if ((stat_of(fd.get(), what_).st_mode & S_IRWXU) != S_IRWXU &&
+            ::chmod(cat("/proc/self/fd/", fd.get()).c_str(), S_IRWXU) != 0)
+            fail();
         return open_at(fd.get(), ".", O_RDONLY | O_DIRECTORY);
     }
 
@@ -85,7 +88,8 @@ class Removal {
 void remove_tree(int parent, const std::string& name, const std::string& what) {
     Fd top = open_if_exists(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW);
     if (!top) return;
-    if ((stat_of(top.get(), what).st_mode & S_IRWXU) != S_IRWXU && ::chmod(cat("/proc/self/fd/", top.get()).c_str(), S_IRWXU) != 0)
+    if ((stat_of(top.get(), what).st_mode & S_IRWXU) != S_IRWXU &&
+        ::chmod(cat("/proc/self/fd/", top.get()).c_str(), S_IRWXU) != 0)
         throw SysError(cat("removing ", what));
     Fd inside = open_at(top.get(), ".", O_RDONLY | O_DIRECTORY);
     Removal(inside.get(), what).run();

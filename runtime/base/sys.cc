@@ -65,7 +65,8 @@ Fd open_beneath(int directory, const std::string& path, int flags, mode_t mode) 
 
 Fd find_beneath(int directory, const std::string& path, int flags) {
     Fd fd(openat2(directory, path, flags, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS));
-    if (!fd && errno != ENOENT && errno != ENOTDIR && errno != ELOOP && errno != EXDEV) throw SysError(cat("opening ", printable(path, 4096)));
+    if (!fd && errno != ENOENT && errno != ENOTDIR && errno != ELOOP && errno != EXDEV)
+        throw SysError(cat("opening ", printable(path, 4096)));
     return fd;
 }
 
@@ -82,7 +83,9 @@ std::string read_all(int fd, size_t limit, const std::string& what) {
     }
 }
 
-std::string read_file(const std::string& path, size_t limit) { return read_all(open_file(path, O_RDONLY).get(), limit, path); }
+std::string read_file(const std::string& path, size_t limit) {
+    return read_all(open_file(path, O_RDONLY).get(), limit, path);
+}
 
 void write_all(int fd, std::string_view data, const std::string& what) {
     while (!data.empty()) {
@@ -114,14 +117,16 @@ void make_directories(const std::string& path, mode_t mode) {
             int number = errno;
             struct stat st {};
             // A read-only or foreign parent that is already there is no error.
-            if (::stat(part.c_str(), &st) != 0 || !S_ISDIR(st.st_mode)) throw SysError(cat("creating the directory ", printable(part, 4096)), number);
+            if (::stat(part.c_str(), &st) != 0 || !S_ISDIR(st.st_mode))
+                throw SysError(cat("creating the directory ", printable(part, 4096)), number);
         }
         if (slash == std::string::npos) return;
     }
 }
 
 std::vector<std::string> list_directory(int directory, const std::string& what) {
-    // A descriptor of its own: the caller's position stays. No stream, which costs three system calls more: hooks list many a folder of two names.
+    // A descriptor of its own: the caller's position stays. No stream, which costs three system calls more: hooks list
+    // many a folder of two names.
     Fd copy(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!copy) throw SysError(cat("listing ", what));
     std::vector<std::string> out;
@@ -161,7 +166,8 @@ Fd clone_file(const std::string& path) {
 
 void move_mount_to(int mount, int target, const std::string& what) {
     if (old::needed()) return old::move_mount(mount, target, what);
-    if (syscall(SYS_move_mount, mount, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0) throw SysError(cat("mounting ", what));
+    if (syscall(SYS_move_mount, mount, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0)
+        throw SysError(cat("mounting ", what));
 }
 
 namespace {
@@ -183,12 +189,15 @@ Fd new_mount(const std::string& type, const std::vector<MountOption>& options, u
     auto configure = [&](unsigned command, const char* key, const char* value) {
         if (syscall(SYS_fsconfig, context.get(), command, key, value, 0) == 0) return;
         int number = errno;
-        throw SysError(cat("mounting ", type, key ? cat(" with ", key, value ? cat("=", value) : "") : "", context_message(context.get())), number);
+        throw SysError(cat("mounting ", type, key ? cat(" with ", key, value ? cat("=", value) : "") : "",
+                           context_message(context.get())),
+                       number);
     };
     for (const MountOption& option : options)
-        configure(option.is_flag ? FSCONFIG_SET_FLAG : FSCONFIG_SET_STRING, option.key.c_str(), option.is_flag ? nullptr : option.value.c_str());
-    // The file system as well as the mount, as mount(2) does: FUSE asks for a file's attributes again after each reading of it where times of access might
-    // change.
+        configure(option.is_flag ? FSCONFIG_SET_FLAG : FSCONFIG_SET_STRING, option.key.c_str(),
+                  option.is_flag ? nullptr : option.value.c_str());
+    // The file system as well as the mount, as mount(2) does: FUSE asks for a file's attributes again after each
+    // reading of it where times of access might change.
     if ((attributes & MOUNT_ATTR_RDONLY) != 0) configure(FSCONFIG_SET_FLAG, "ro", nullptr);
     configure(FSCONFIG_CMD_CREATE, nullptr, nullptr);
     Fd mount(static_cast<int>(syscall(SYS_fsmount, context.get(), FSMOUNT_CLOEXEC, attributes)));
@@ -196,14 +205,16 @@ Fd new_mount(const std::string& type, const std::vector<MountOption>& options, u
     return mount;
 }
 
-void set_mount_attributes(int mount, uint64_t set, uint64_t clear, bool recursive, const std::string& what, uint64_t propagation) {
+void set_mount_attributes(int mount, uint64_t set, uint64_t clear, bool recursive, const std::string& what,
+                          uint64_t propagation) {
     if (old::needed()) return old::set_attributes(mount, set, clear, recursive, what, propagation);
     mount_attr attributes{};
     attributes.propagation = propagation;
     attributes.attr_set = set;
     attributes.attr_clr = clear;
     unsigned flags = AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0U);
-    if (syscall(SYS_mount_setattr, mount, "", flags, &attributes, sizeof attributes) != 0) throw SysError(cat("setting the mount flags of ", what));
+    if (syscall(SYS_mount_setattr, mount, "", flags, &attributes, sizeof attributes) != 0)
+        throw SysError(cat("setting the mount flags of ", what));
 }
 
 std::pair<Fd, Fd> make_pipe() {

@@ -15,13 +15,15 @@ namespace berth::sys {
 
 /// openat with O_CLOEXEC; throws SysError "opening PATH".
 Fd open_at(int directory, const std::string& path, int flags, mode_t mode = 0);
-inline Fd open_file(const std::string& path, int flags, mode_t mode = 0) { return open_at(-100 /* AT_FDCWD */, path, flags, mode); }
+inline Fd open_file(const std::string& path, int flags, mode_t mode = 0) {
+    return open_at(-100 /* AT_FDCWD */, path, flags, mode);
+}
 
 /// As open_at, but an empty Fd when the object does not exist (ENOENT, ENOTDIR).
 Fd open_if_exists(int directory, const std::string& path, int flags);
 
-/// Opens `path` as if `root` were the root directory: symlinks, `..` and absolute names stay inside (openat2 RESOLVE_IN_ROOT,
-/// no magic links; a component walk on kernels without openat2). Throws SysError.
+/// Opens `path` as if `root` were the root directory: symlinks, `..` and absolute names stay inside (openat2
+/// RESOLVE_IN_ROOT, no magic links; a component walk on kernels without openat2). Throws SysError.
 Fd open_in_root(int root, const std::string& path, int flags, mode_t mode = 0);
 
 /// As open_in_root, but an empty Fd when there is nothing (ENOENT).
@@ -40,7 +42,8 @@ std::string read_file(const std::string& path, size_t limit = 1 << 20);
 /// The reading and the writing end of a new pipe, close-on-exec. Throws SysError.
 std::pair<Fd, Fd> make_pipe();
 
-/// Has the kernel bring the whole pages of new memory in at once, where it can (Linux 5.14), instead of by a fault each as they are written.
+/// Has the kernel bring the whole pages of new memory in at once, where it can (Linux 5.14), instead of by a fault each
+/// as they are written.
 void make_present(void* memory, size_t size);
 
 /// Writes all bytes, resuming after interruptions and short writes. Throws SysError "writing WHAT".
@@ -62,7 +65,8 @@ Fd open_tree_clone(int fd, bool recursive, const std::string& what);
 /// The same of the file at `path`, in one system call instead of three; empty when that fails, whatever the reason.
 Fd clone_file(const std::string& path);
 void move_mount_to(int mount, int target, const std::string& what);
-/// Creates a file system context, sets the options (a value that is null is a flag), and makes a detached mount with MOUNT_ATTR_*.
+/// Creates a file system context, sets the options (a value that is null is a flag), and makes a detached mount with
+/// MOUNT_ATTR_*.
 struct MountOption {
     std::string key;
     std::string value;
@@ -70,7 +74,8 @@ struct MountOption {
 };
 Fd new_mount(const std::string& type, const std::vector<MountOption>& options, unsigned attributes);
 /// `propagation`: 0 leaves it, else MS_PRIVATE or MS_SLAVE.
-void set_mount_attributes(int mount, uint64_t set, uint64_t clear, bool recursive, const std::string& what, uint64_t propagation = 0);
+void set_mount_attributes(int mount, uint64_t set, uint64_t clear, bool recursive, const std::string& what,
+                          uint64_t propagation = 0);
 
 Fd pidfd_open(pid_t pid);
 

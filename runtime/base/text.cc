@@ -35,7 +35,11 @@ namespace {
 /// Length of the UTF-8 sequence at the start of `text`, 0 when it is none.
 size_t utf8_length(std::string_view text) {
     auto byte = static_cast<unsigned char>(text[0]);
-    size_t length = byte < 0x80 ? 1 : byte >= 0xC2 && byte < 0xE0 ? 2 : byte >= 0xE0 && byte < 0xF0 ? 3 : byte >= 0xF0 && byte < 0xF5 ? 4 : 0;
+    size_t length = byte < 0x80                   ? 1
+                    : byte >= 0xC2 && byte < 0xE0 ? 2
+                    : byte >= 0xE0 && byte < 0xF0 ? 3
+                    : byte >= 0xF0 && byte < 0xF5 ? 4
+                                                  : 0;
     if (length == 0 || length > text.size()) return 0;
     for (size_t i = 1; i < length; ++i)
         if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return 0;
@@ -52,7 +56,8 @@ std::string printable(std::string_view text, size_t limit) {
         auto byte = static_cast<unsigned char>(text[0]);
         size_t length = utf8_length(text);
         // C1 controls (U+0080..U+009F) can drive a terminal just as C0 ones can.
-        bool control = byte < 0x20 || byte == 0x7F || (byte == 0xC2 && length == 2 && static_cast<unsigned char>(text[1]) < 0xA0);
+        bool control =
+            byte < 0x20 || byte == 0x7F || (byte == 0xC2 && length == 2 && static_cast<unsigned char>(text[1]) < 0xA0);
         if (length == 0 || control) {
             char escaped[5];
             std::snprintf(escaped, sizeof escaped, "\\x%02x", byte);

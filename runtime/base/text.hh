@@ -34,8 +34,8 @@ std::string_view trimmed(std::string_view text);
 /// `text` in lower case (ASCII only).
 std::string lower(std::string_view text);
 
-/// `text` cut to `limit` bytes and with control characters and bytes that are not UTF-8 written as \xNN, so that text from an
-/// image, a registry or a user can stand in a message on a terminal.
+/// `text` cut to `limit` bytes and with control characters and bytes that are not UTF-8 written as \xNN, so that text
+/// from an image, a registry or a user can stand in a message on a terminal.
 std::string printable(std::string_view text, size_t limit = 256);
 
 /// "1.5 GB" for people; decimal units.

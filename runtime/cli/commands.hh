@@ -1,4 +1,5 @@
-// The commands of `berth`, a file each. argv[0] is the command's word; the result is the exit code; failures are Errors.
+// The commands of `berth`, a file each. argv[0] is the command's word; the result is the exit code; failures are
+// Errors.
 #pragma once
 
 namespace berth::cli {

@@ -24,8 +24,8 @@ void print_text(const std::vector<plan::ShownKey>& keys) {
         value_width = std::max(value_width, std::min<size_t>(shown.value.size(), 40));
     }
     for (const plan::ShownKey& shown : keys)
-        std::printf("%-*s  %-*s  %s\n", static_cast<int>(key_width), shown.key.c_str(), static_cast<int>(value_width), shown.value.c_str(),
-                    shown.origin.text().c_str());
+        std::printf("%-*s  %-*s  %s\n", static_cast<int>(key_width), shown.key.c_str(), static_cast<int>(value_width),
+                    shown.value.c_str(), shown.origin.text().c_str());
 }
 
 std::string json_origin(const plan::Site::Origin& origin) {
@@ -37,8 +37,8 @@ std::string json_origin(const plan::Site::Origin& origin) {
 void print_json(const std::vector<plan::ShownKey>& keys) {
     std::string out;
     for (const plan::ShownKey& shown : keys)
-        out +=
-            cat(out.empty() ? "\n" : ",\n", R"(  {"key":)", json_text(shown.key), R"(,"value":)", shown.value, R"(,"origin":)", json_origin(shown.origin), "}");
+        out += cat(out.empty() ? "\n" : ",\n", R"(  {"key":)", json_text(shown.key), R"(,"value":)", shown.value,
+                   R"(,"origin":)", json_origin(shown.origin), "}");
     std::printf("{\"keys\":[%s\n]}\n", out.c_str());
 }
 
@@ -47,7 +47,8 @@ int check(const std::string& path) {
     Fd file = sys::open_file(path, O_RDONLY);
     std::string text = sys::read_all(file.get(), 1 << 20, path);
     std::vector<std::string> mistakes = plan::site_mistakes(text, path);
-    for (const std::string& mistake : mistakes) std::fprintf(stderr, "%s\n", plan::shown_mistake(mistake, text, path).c_str());
+    for (const std::string& mistake : mistakes)
+        std::fprintf(stderr, "%s\n", plan::shown_mistake(mistake, text, path).c_str());
     if (!mistakes.empty()) return 1;
     try {
         check_site_owner(file.get(), path);
@@ -63,12 +64,15 @@ int check(const std::string& path) {
 }  // namespace
 
 int config(int argc, char** argv) {
-    CommandLine line("Print the settings that hold here and where each comes from, or look through a file of settings.", "berth config");
+    CommandLine line("Print the settings that hold here and where each comes from, or look through a file of settings.",
+                     "berth config");
     bool json = false;
     std::string path = site_path;
-    CommandLine show = line.subcommand("show", "print every key with its value and origin: default, file and line, or environment variable");
+    CommandLine show = line.subcommand(
+        "show", "print every key with its value and origin: default, file and line, or environment variable");
     show.flag("--json", json, "for programs");
-    CommandLine checking = line.subcommand("check", "print all mistakes with their lines; the exit code is 1 when there is one");
+    CommandLine checking =
+        line.subcommand("check", "print all mistakes with their lines; the exit code is 1 when there is one");
     checking.argument("file", path, cat("instead of ", site_path));
     if (auto code = line.parse(argc, argv)) return *code;
     if (checking.chosen()) return check(path);

@@ -37,23 +37,31 @@ void print_text(const std::vector<Finding>& findings) {
 void print_json(const std::vector<Finding>& findings, bool usable) {
     std::string out = cat(R"({"usable":)", usable ? "true" : "false", R"(,"findings":[)");
     for (const Finding& finding : findings)
-        out += cat(&finding == &findings.front() ? "" : ",", R"({"verdict":)", json_text(lower(word_of(finding.verdict))), R"(,"subject":)",
-                   json_text(finding.subject), R"(,"text":)", json_text(finding.text), R"(,"advice":)", json_text(finding.advice), "}");
+        out += cat(&finding == &findings.front() ? "" : ",", R"({"verdict":)",
+                   json_text(lower(word_of(finding.verdict))), R"(,"subject":)", json_text(finding.subject),
+                   R"(,"text":)", json_text(finding.text), R"(,"advice":)", json_text(finding.advice), "}");
     std::puts((out + "]}").c_str());
 }
 
 }  // namespace
 
 int doctor(int argc, char** argv) {
-    CommandLine line("Try everything a container needs on this node, and say what to do where it fails. The exit code is 1 when something failed.",
-                     "berth doctor");
+    CommandLine line(
+        "Try everything a container needs on this node, and say what to do where it fails. The exit code is 1 when "
+        "something failed.",
+        "berth doctor");
     bool json = false;
     line.flag("--json", json, "for programs");
     if (auto code = line.parse(argc, argv)) return *code;
     // Root can do what users cannot: its findings would say nothing about their jobs.
-    if (::geteuid() == 0) std::fputs("berth doctor: run by root, who may do more than the users whose jobs this is about; run it as one of them too\n", stderr);
+    if (::geteuid() == 0)
+        std::fputs(
+            "berth doctor: run by root, who may do more than the users whose jobs this is about; run it as one of them "
+            "too\n",
+            stderr);
     std::vector<Finding> findings = examine(gather_doctor_facts());
-    bool usable = std::none_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.verdict == Verdict::failure; });
+    bool usable = std::none_of(findings.begin(), findings.end(),
+                               [](const Finding& finding) { return finding.verdict == Verdict::failure; });
     json ? print_json(findings, usable) : print_text(findings);
     return usable ? 0 : 1;
 }

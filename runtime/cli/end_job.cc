@@ -9,7 +9,8 @@ namespace berth::cli {
 
 int end_job(int argc, char** argv) {
     uint64_t job = 0;
-    if (argc != 2 || !parse_number(argv[1], UINT32_MAX, job)) throw Error("berth end-job is started by Slurm's plugin only; use berth rm");
+    if (argc != 2 || !parse_number(argv[1], UINT32_MAX, job))
+        throw Error("berth end-job is started by Slurm's plugin only; use berth rm");
     berth::end_job(caller_of_this_process(), static_cast<uint32_t>(job));
     return 0;
 }

@@ -7,7 +7,8 @@
 namespace berth::cli {
 
 int exec(int argc, char** argv) {
-    CommandLine line("Run a command in a named container, as it is recorded; it is started when it does not run.", "berth exec");
+    CommandLine line("Run a command in a named container, as it is recorded; it is started when it does not run.",
+                     "berth exec");
     RunOptions options;
     std::vector<std::string> environment;
     std::string workdir;

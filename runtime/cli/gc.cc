@@ -19,11 +19,13 @@ int gc(int argc, char** argv) {
     std::string size;
     unsigned days = site.store_age;
     bool dry = false;
-    line.option("--size", size, "remove the images not used for the longest time until the rest is no larger (K, M, G, T)");
+    line.option("--size", size,
+                "remove the images not used for the longest time until the rest is no larger (K, M, G, T)");
     line.option("--age", days, "remove images that were not used for so many days");
     line.flag("--dry-run", dry, "only tell");
     if (auto code = line.parse(argc, argv)) return *code;
-    store::KeepLimits limits{size.empty() ? site.store_size : plan::parse_size(size, "--size"), int64_t{24 * 3600} * days};
+    store::KeepLimits limits{size.empty() ? site.store_size : plan::parse_size(size, "--size"),
+                             int64_t{24 * 3600} * days};
     store::Store store = store_of_caller();
     auto removed = store::collect(store, limits, dry, false);
     if (!removed) {
@@ -35,7 +37,8 @@ int gc(int argc, char** argv) {
         std::vector<std::string> names = tag_names(image);
         std::printf("%s %s %s\n", did, short_digest(image.digest).c_str(), names.empty() ? "-" : names.front().c_str());
     }
-    std::printf("%s %zu images and %zu layers: %s\n", did, removed->images.size(), removed->layers, human_bytes(removed->bytes).c_str());
+    std::printf("%s %zu images and %zu layers: %s\n", did, removed->images.size(), removed->layers,
+                human_bytes(removed->bytes).c_str());
     return 0;
 }
 

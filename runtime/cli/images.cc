@@ -15,16 +15,19 @@ namespace {
 void print_json(const store::Inventory& inventory) {
     std::string out;
     for (const store::StoredImage& image : inventory.images)
-        out += cat(out.empty() ? "\n" : ",\n", R"(  {"digest":)", json_text(image.digest), R"(,"tags":)", json_list(tag_names(image)), R"(,"pulled":)",
-                   json_text(iso_time(image.pulled)), R"(,"used":)", json_text(iso_time(image.used)), R"(,"in_use":)", image.in_use ? "true" : "false",
-                   R"(,"bytes":)", inventory.bytes(image), R"(,"shared_bytes":)", inventory.shared_bytes(image), R"(,"layers":)", image.layers.size(), "}");
-    std::printf("{\"bytes\":%llu,\"images\":[%s\n]}\n", static_cast<unsigned long long>(inventory.bytes()), out.c_str());
+        out += cat(out.empty() ? "\n" : ",\n", R"(  {"digest":)", json_text(image.digest), R"(,"tags":)",
+                   json_list(tag_names(image)), R"(,"pulled":)", json_text(iso_time(image.pulled)), R"(,"used":)",
+                   json_text(iso_time(image.used)), R"(,"in_use":)", image.in_use ? "true" : "false", R"(,"bytes":)",
+                   inventory.bytes(image), R"(,"shared_bytes":)", inventory.shared_bytes(image), R"(,"layers":)",
+                   image.layers.size(), "}");
+    std::printf("{\"bytes\":%llu,\"images\":[%s\n]}\n", static_cast<unsigned long long>(inventory.bytes()),
+                out.c_str());
 }
 
-void print_line(size_t width, const std::string& name, const std::string& digest, const std::string& pulled, const std::string& used, const std::string& size,
-                const std::string& shared) {
-    std::printf("%-*s  %-12s  %-16s  %-16s  %9s  %9s\n", static_cast<int>(width), name.c_str(), digest.c_str(), pulled.c_str(), used.c_str(), size.c_str(),
-                shared.c_str());
+void print_line(size_t width, const std::string& name, const std::string& digest, const std::string& pulled,
+                const std::string& used, const std::string& size, const std::string& shared) {
+    std::printf("%-*s  %-12s  %-16s  %-16s  %9s  %9s\n", static_cast<int>(width), name.c_str(), digest.c_str(),
+                pulled.c_str(), used.c_str(), size.c_str(), shared.c_str());
 }
 
 void print_table(const store::Inventory& inventory) {
@@ -36,8 +39,9 @@ void print_table(const store::Inventory& inventory) {
         std::vector<std::string> names = tag_names(image);
         if (names.empty()) names.emplace_back("-");
         for (const std::string& name : names)
-            print_line(width, name, short_digest(image.digest), shown_time(image.pulled), image.in_use ? "now" : shown_time(image.used),
-                       human_bytes(inventory.bytes(image)), human_bytes(inventory.shared_bytes(image)));
+            print_line(width, name, short_digest(image.digest), shown_time(image.pulled),
+                       image.in_use ? "now" : shown_time(image.used), human_bytes(inventory.bytes(image)),
+                       human_bytes(inventory.shared_bytes(image)));
     }
 }
 

@@ -20,11 +20,14 @@ std::vector<std::string> layer_files(const store::Inventory& inventory, const st
 
 /// The registry's own documents are JSON already, and were checked when they came.
 void print_json(const store::Store& store, const store::Inventory& inventory, const store::StoredImage& image) {
-    std::string manifest = store.read_document(image.digest, "manifest.json"), config = store.read_document(image.digest, "config.json");
-    std::string out = cat(R"({"digest":)", json_text(image.digest), R"(,"tags":)", json_list(tag_names(image)), R"(,"pulled":)",
-                          json_text(iso_time(image.pulled)), R"(,"used":)", json_text(iso_time(image.used)), R"(,"in_use":)", image.in_use ? "true" : "false",
-                          R"(,"bytes":)", inventory.bytes(image), R"(,"shared_bytes":)", inventory.shared_bytes(image), R"(,"files":)",
-                          json_list(layer_files(inventory, image)), R"(,"manifest":)", manifest, R"(,"config":)", config, "}\n");
+    std::string manifest = store.read_document(image.digest, "manifest.json"),
+                config = store.read_document(image.digest, "config.json");
+    std::string out =
+        cat(R"({"digest":)", json_text(image.digest), R"(,"tags":)", json_list(tag_names(image)), R"(,"pulled":)",
+            json_text(iso_time(image.pulled)), R"(,"used":)", json_text(iso_time(image.used)), R"(,"in_use":)",
+            image.in_use ? "true" : "false", R"(,"bytes":)", inventory.bytes(image), R"(,"shared_bytes":)",
+            inventory.shared_bytes(image), R"(,"files":)", json_list(layer_files(inventory, image)), R"(,"manifest":)",
+            manifest, R"(,"config":)", config, "}\n");
     std::fputs(out.c_str(), stdout);
 }
 
@@ -52,8 +55,10 @@ void print_text(const store::Store& store, const store::Inventory& inventory, co
     for (const std::string& name : tag_names(image)) print_field("tag", name);
     print_field("pulled", shown_time(image.pulled));
     print_field("used", image.in_use ? "now" : shown_time(image.used));
-    print_field("size", cat(human_bytes(inventory.bytes(image)), ", ", human_bytes(inventory.shared_bytes(image)), " of it shared with other images"));
-    squash::Index index = squash::Index::open(store.open_index(image.digest).get(), cat("the index of image ", image.digest));
+    print_field("size", cat(human_bytes(inventory.bytes(image)), ", ", human_bytes(inventory.shared_bytes(image)),
+                            " of it shared with other images"));
+    squash::Index index =
+        squash::Index::open(store.open_index(image.digest).get(), cat("the index of image ", image.digest));
     print_config(index.config());
     print_field("files", cat(index.inode_count()));
     for (const squash::LayerInfo& layer : index.layers()) print_field("layer", layer.name);

@@ -52,9 +52,12 @@ std::string json_list(const std::vector<std::string>& texts) {
     return "[" + out + "]";
 }
 
-const store::StoredImage& find_image(const store::Inventory& inventory, const std::string& text, const store::Store& store) {
+const store::StoredImage& find_image(const store::Inventory& inventory, const std::string& text,
+                                     const store::Store& store) {
     const store::StoredImage* image = inventory.find(text);
-    if (!image) throw Error(cat("image ", printable(text, 1024), ": not in the store ", printable(store.path()), "; berth images lists what is"));
+    if (!image)
+        throw Error(cat("image ", printable(text, 1024), ": not in the store ", printable(store.path()),
+                        "; berth images lists what is"));
     return *image;
 }
 

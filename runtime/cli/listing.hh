@@ -32,7 +32,8 @@ using berth::json_text;
 std::string json_list(const std::vector<std::string>& texts);
 
 /// The image that `text` means in the inventory; throws Error when none is here.
-const store::StoredImage& find_image(const store::Inventory& inventory, const std::string& text, const store::Store& store);
+const store::StoredImage& find_image(const store::Inventory& inventory, const std::string& text,
+                                     const store::Store& store);
 
 /// Replaces this process by berth-pull with these arguments.
 [[noreturn]] void exec_pull_program(std::vector<std::string> arguments);

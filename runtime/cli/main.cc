@@ -51,15 +51,20 @@ Command* command_of(const char* word) {
         Command* run;
     };
     namespace cli = berth::cli;
-    static constexpr Entry commands[] = {{"step", cli::step},     {"end-job", cli::end_job}, {"resolve", cli::resolve},
-                                         {"agree", cli::agree},   {"run", cli::run},         {"exec", cli::exec},       {"ps", cli::ps},
-                                         {"save", cli::save},     {"rm", cli::rm},           {"plan", cli::plan},
-                                         {"pull", cli::pull},     {"images", cli::images},   {"inspect", cli::inspect},
-                                         {"rmi", cli::rmi},       {"gc", cli::gc},           {"import", cli::import},
-                                         {"verify", cli::verify}, {"login", cli::login},     {"logout", cli::logout},
-                                         {"doctor", cli::doctor}, {"stats", cli::stats},     {"config", cli::config},
-                                         {"nvml", cli::nvml},     {"version", version},      {"--version", version},
-                                         {"help", help},          {"--help", help},          {"-h", help}};
+    static constexpr Entry commands[] = {{"step", cli::step},       {"end-job", cli::end_job},
+                                         {"resolve", cli::resolve}, {"agree", cli::agree},
+                                         {"run", cli::run},         {"exec", cli::exec},
+                                         {"ps", cli::ps},           {"save", cli::save},
+                                         {"rm", cli::rm},           {"plan", cli::plan},
+                                         {"pull", cli::pull},       {"images", cli::images},
+                                         {"inspect", cli::inspect}, {"rmi", cli::rmi},
+                                         {"gc", cli::gc},           {"import", cli::import},
+                                         {"verify", cli::verify},   {"login", cli::login},
+                                         {"logout", cli::logout},   {"doctor", cli::doctor},
+                                         {"stats", cli::stats},     {"config", cli::config},
+                                         {"nvml", cli::nvml},       {"version", version},
+                                         {"--version", version},    {"help", help},
+                                         {"--help", help},          {"-h", help}};
     for (const Entry& entry : commands)
         if (std::strcmp(entry.word, word) == 0) return entry.run;
     return nullptr;

@@ -1,4 +1,5 @@
-// `berth nvml`: what NVML tells, a line a fact; started by berth itself, since a library of a driver may do to its process what it likes.
+// `berth nvml`: what NVML tells, a line a fact; started by berth itself, since a library of a driver may do to its
+// process what it likes.
 #include <cstdio>
 #include <string>
 

@@ -17,24 +17,31 @@ auto watched(const RunOptions& options, StartEvent* event, Action action) {
     EndSignals signals;
     PullWatch watch;
     watch.bars = !options.quiet;
-    if (!options.quiet) watch.progress = [](const std::string& line) { std::fprintf(stderr, "berth: %s\n", line.c_str()); };
+    if (!options.quiet)
+        watch.progress = [](const std::string& line) { std::fprintf(stderr, "berth: %s\n", line.c_str()); };
     if (event != nullptr) watch.fetched = [event](const PullResult& result) { event->pulled(result); };
     watch.descriptor = signals.descriptor();
     watch.ready = [&] {
-        if (int signal = signals.take()) throw Error(cat("pulling image ", printable(options.request.image, 1024), ": interrupted"), 128 + signal);
+        if (int signal = signals.take())
+            throw Error(cat("pulling image ", printable(options.request.image, 1024), ": interrupted"), 128 + signal);
     };
     return action(watch);
 }
 
 }  // namespace
 
-OpenedImage open_for_person(const RunOptions& options, const plan::Caller& caller, const plan::Site& site, StartEvent* event) {
-    return watched(options, event, [&](const PullWatch& watch) { return open_image(options.request.image, caller, site, watch); });
+OpenedImage open_for_person(const RunOptions& options, const plan::Caller& caller, const plan::Site& site,
+                            StartEvent* event) {
+    return watched(options, event,
+                   [&](const PullWatch& watch) { return open_image(options.request.image, caller, site, watch); });
 }
 
-void use_flat_for_person(OpenedImage& opened, const RunOptions& options, const plan::Plan& plan, const plan::Caller& caller, const plan::Site& site) {
+void use_flat_for_person(OpenedImage& opened, const RunOptions& options, const plan::Plan& plan,
+                         const plan::Caller& caller, const plan::Site& site) {
     if (site.mount_engine != "squashfuse") return;
-    watched(options, nullptr, [&](const PullWatch& watch) { use_flat(opened, options.request.image, plan.identity, caller, site, watch); });
+    watched(options, nullptr, [&](const PullWatch& watch) {
+        use_flat(opened, options.request.image, plan.identity, caller, site, watch);
+    });
 }
 
 }  // namespace berth::cli

@@ -23,7 +23,8 @@ namespace {
 /// berth-pull writes it, since it has JSON.
 int print_cdi(const plan::Additions& devices) {
     ProgramAnswer answer =
-        run_program(pull_program(), {"cdi", "--write", "nvidia.com/gpu"}, hooks::lines_of(hooks::device_edits_of(devices), "hooks"), std::chrono::seconds(10));
+        run_program(pull_program(), {"cdi", "--write", "nvidia.com/gpu"},
+                    hooks::lines_of(hooks::device_edits_of(devices), "hooks"), std::chrono::seconds(10));
     if (answer.code != 0) throw Error(cat("writing the CDI specification: ", answer.complaint));
     std::fputs(answer.output.c_str(), stdout);
     return 0;
@@ -40,8 +41,10 @@ int plan(int argc, char** argv) {
     plan::apply_environment(site, environment_of_this_process());
     OpenedImage opened = open_for_person(options, caller, site);
     plan::Additions devices = device_additions(opened.image, site, environment_with(options.set), show_note);
-    plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(options.request, caller, site), opened.image.index.config(), devices);
-    if (!options.command.empty() || options.entrypoint) decided.command = command_of(options, opened.image.index.config());
+    plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(options.request, caller, site),
+                                         opened.image.index.config(), devices);
+    if (!options.command.empty() || options.entrypoint)
+        decided.command = command_of(options, opened.image.index.config());
     if (options.cdi) return print_cdi(devices);
     if (options.json) {
         std::fputs(plan_json(decided, opened.digest).c_str(), stdout);

@@ -10,13 +10,14 @@ std::string plan_json(const plan::Plan& plan, const std::string& digest) {
     const plan::Identity& id = plan.identity;
     std::string edits, devices;
     for (const auto& [what, where, from, whose, why] : plan::plan_rows(plan))
-        edits += cat(edits.empty() ? "" : ",", "\n  {\"what\":", json_text(what), ",\"where\":", json_text(where), ",\"from\":", json_text(from),
-                     ",\"whose\":", json_text(whose), ",\"why\":", json_text(why), "}");
+        edits += cat(edits.empty() ? "" : ",", "\n  {\"what\":", json_text(what), ",\"where\":", json_text(where),
+                     ",\"from\":", json_text(from), ",\"whose\":", json_text(whose), ",\"why\":", json_text(why), "}");
     for (const plan::VisibleDevice& device : plan.devices)
-        devices += cat(devices.empty() ? "" : ",", "{\"uuid\":", json_text(device.uuid), ",\"mig\":", device.slice ? "true" : "false",
-                       ",\"nodes\":", json_list(device.nodes), "}");
-    return cat("{\"image\":", json_text(digest), ",\"uid\":{\"outside\":", id.host_uid, ",\"inside\":", id.inside_uid, "},\"gid\":{\"outside\":", id.host_gid,
-               ",\"inside\":", id.inside_gid, "},\"writable\":", plan.writable ? "true" : "false", ",\"workdir\":", json_text(plan.workdir),
+        devices += cat(devices.empty() ? "" : ",", "{\"uuid\":", json_text(device.uuid),
+                       ",\"mig\":", device.slice ? "true" : "false", ",\"nodes\":", json_list(device.nodes), "}");
+    return cat("{\"image\":", json_text(digest), ",\"uid\":{\"outside\":", id.host_uid, ",\"inside\":", id.inside_uid,
+               "},\"gid\":{\"outside\":", id.host_gid, ",\"inside\":", id.inside_gid,
+               "},\"writable\":", plan.writable ? "true" : "false", ",\"workdir\":", json_text(plan.workdir),
                ",\"command\":", json_list(plan.command), ",\"devices\":[", devices, "],\"edits\":[", edits, "\n]}\n");
 }
 

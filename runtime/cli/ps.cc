@@ -56,22 +56,26 @@ std::string pids_text(const Row& row, const char* between) {
 void print_json(const std::vector<Row>& rows) {
     std::string out;
     for (const Row& row : rows)
-        out +=
-            cat(out.empty() ? "\n" : ",\n", R"(  {"name":)", json_text(row.name), R"(,"job":)", row.job == 0 ? "null" : std::to_string(row.job), R"(,"image":)",
-                json_text(row.record.image), R"(,"digest":)", json_text(row.record.digest), R"(,"created":)", json_text(iso_time(row.record.created)),
-                R"(,"running":)", row.running ? "true" : "false", R"(,"since":)", row.running ? json_text(iso_time(*row.running)) : "null", R"(,"pids":[)",
-                pids_text(row, ","), R"(],"bytes":)", row.bytes, row.trouble.empty() ? "" : R"(,"error":)" + json_text(row.trouble), "}");
+        out += cat(out.empty() ? "\n" : ",\n", R"(  {"name":)", json_text(row.name), R"(,"job":)",
+                   row.job == 0 ? "null" : std::to_string(row.job), R"(,"image":)", json_text(row.record.image),
+                   R"(,"digest":)", json_text(row.record.digest), R"(,"created":)",
+                   json_text(iso_time(row.record.created)), R"(,"running":)", row.running ? "true" : "false",
+                   R"(,"since":)", row.running ? json_text(iso_time(*row.running)) : "null", R"(,"pids":[)",
+                   pids_text(row, ","), R"(],"bytes":)", row.bytes,
+                   row.trouble.empty() ? "" : R"(,"error":)" + json_text(row.trouble), "}");
     std::printf("{\"containers\":[%s\n]}\n", out.c_str());
 }
 
 void print_text(const std::vector<Row>& rows) {
-    std::printf("%-20s %-8s %-40s %-12s %-16s %-16s %10s  %s\n", "NAME", "JOB", "IMAGE", "DIGEST", "CREATED", "RUNS SINCE", "SIZE", "PIDS");
+    std::printf("%-20s %-8s %-40s %-12s %-16s %-16s %10s  %s\n", "NAME", "JOB", "IMAGE", "DIGEST", "CREATED",
+                "RUNS SINCE", "SIZE", "PIDS");
     for (const Row& row : rows) {
         if (!row.trouble.empty()) std::fprintf(stderr, "berth: %s\n", row.trouble.c_str());
-        std::printf("%-20s %-8s %-40s %-12s %-16s %-16s %10s  %s\n", row.name.c_str(), row.job == 0 ? "-" : std::to_string(row.job).c_str(),
-                    printable(row.record.image, 1024).c_str(), row.record.digest.empty() ? "-" : short_digest(row.record.digest).c_str(),
-                    shown_time(row.record.created).c_str(), row.running ? shown_time(*row.running).c_str() : "-", human_bytes(row.bytes).c_str(),
-                    pids_text(row, " ").c_str());
+        std::printf("%-20s %-8s %-40s %-12s %-16s %-16s %10s  %s\n", row.name.c_str(),
+                    row.job == 0 ? "-" : std::to_string(row.job).c_str(), printable(row.record.image, 1024).c_str(),
+                    row.record.digest.empty() ? "-" : short_digest(row.record.digest).c_str(),
+                    shown_time(row.record.created).c_str(), row.running ? shown_time(*row.running).c_str() : "-",
+                    human_bytes(row.bytes).c_str(), pids_text(row, " ").c_str());
     }
 }
 

@@ -28,10 +28,15 @@ int pull(int argc, char** argv) {
     CommandLine line("Bring an image into the store and print its digest.", "berth pull");
     std::string image, policy;
     bool json = false, quiet = false;
-    line.option("--policy", policy, "newer: ask the registry about a tag; missing; always; never").one_of({"newer", "missing", "always", "never"});
-    auto as_json = line.flag("--json", json, "print what happens as JSON, an object a line; the last one is \"done\" with the digest, or \"error\"");
+    line.option("--policy", policy, "newer: ask the registry about a tag; missing; always; never")
+        .one_of({"newer", "missing", "always", "never"});
+    auto as_json = line.flag(
+        "--json", json,
+        "print what happens as JSON, an object a line; the last one is \"done\" with the digest, or \"error\"");
     line.flag("-q,--quiet", quiet, "print nothing but the digest").excludes(as_json);
-    line.argument("image", image, "REGISTRY/NAME:TAG, NAME@sha256:..., oci:DIR, oci-archive:FILE, docker-archive:FILE, dockerd://NAME or podman://NAME")
+    line.argument("image", image,
+                  "REGISTRY/NAME:TAG, NAME@sha256:..., oci:DIR, oci-archive:FILE, docker-archive:FILE, dockerd://NAME "
+                  "or podman://NAME")
         .required();
     if (auto code = line.parse(argc, argv)) return *code;
     try {
@@ -43,8 +48,9 @@ int pull(int argc, char** argv) {
     } catch (const Error& error) {
         if (!json) throw;
         // As from berth-pull, which could not be started.
-        std::printf("{\"event\":\"error\",\"time\":%s,\"image\":%s,\"text\":%s,\"code\":%d}\n", json_text(iso_time(::time(nullptr))).c_str(),
-                    json_text(image).c_str(), json_text(error.what()).c_str(), error.exit_code());
+        std::printf("{\"event\":\"error\",\"time\":%s,\"image\":%s,\"text\":%s,\"code\":%d}\n",
+                    json_text(iso_time(::time(nullptr))).c_str(), json_text(image).c_str(),
+                    json_text(error.what()).c_str(), error.exit_code());
         return error.exit_code();
     }
 }

@@ -1,5 +1,5 @@
-// `berth resolve`: run by the plugin in srun and sbatch while an allocation is awaited, to ask once for all nodes what a tag means. `berth agree`: run by srun
-// when that gave no answer, for the nodes to agree on one.
+// `berth resolve`: run by the plugin in srun and sbatch while an allocation is awaited, to ask once for all nodes what
+// a tag means. `berth agree`: run by srun when that gave no answer, for the nodes to agree on one.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -24,7 +24,8 @@ bool may_ask(const plan::Reference& reference, const plan::Site& site) {
 
 }  // namespace
 
-/// Prints the digest and a line end, or nothing: whoever is not answered leaves it to the nodes, whose errors are shown.
+/// Prints the digest and a line end, or nothing: whoever is not answered leaves it to the nodes, whose errors are
+/// shown.
 int resolve(int argc, char** argv) {
     if (argc != 2) throw Error("berth resolve IMAGE is for srun and sbatch; see berth pull");
     Fd null = sys::open_file("/dev/null", O_WRONLY);

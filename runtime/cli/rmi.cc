@@ -15,7 +15,8 @@ namespace {
 
 /// A removal waits for pulls; nobody should wonder about that.
 void tell_of_pulls(const store::Store& store) {
-    if (!store.hold_off_pulls(false)) std::fprintf(stderr, "berth: waiting for the pulls into %s to end\n", printable(store.path(), 4096).c_str());
+    if (!store.hold_off_pulls(false))
+        std::fprintf(stderr, "berth: waiting for the pulls into %s to end\n", printable(store.path(), 4096).c_str());
 }
 
 /// A tag among several goes alone; the last one, or a digest, takes the image along.
@@ -23,15 +24,18 @@ void remove(const store::Store& store, const std::string& text) {
     store::Inventory inventory = store::take_inventory(store);
     const store::StoredImage& image = find_image(inventory, text, store);
     auto named = std::find_if(image.tags.begin(), image.tags.end(), [&](const store::StoredTag& tag) {
-        return !text.starts_with("sha256:") && text.find('@') == text.npos && plan::parse_reference(text).text() == tag.text();
+        return !text.starts_with("sha256:") && text.find('@') == text.npos &&
+               plan::parse_reference(text).text() == tag.text();
     });
     if (named != image.tags.end() && image.tags.size() > 1) {
         store::remove_tag(store, *named);
-        std::printf("removed the tag %s; the image %s has others\n", printable(named->text(), 1024).c_str(), short_digest(image.digest).c_str());
+        std::printf("removed the tag %s; the image %s has others\n", printable(named->text(), 1024).c_str(),
+                    short_digest(image.digest).c_str());
         return;
     }
     store::Removed removed = store::remove_image(store, image.digest);
-    std::printf("removed %s with %zu layers: %s\n", image.digest.c_str(), removed.layers, human_bytes(removed.bytes).c_str());
+    std::printf("removed %s with %zu layers: %s\n", image.digest.c_str(), removed.layers,
+                human_bytes(removed.bytes).c_str());
 }
 
 }  // namespace

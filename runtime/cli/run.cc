@@ -27,28 +27,34 @@ namespace {
 std::vector<std::string> task_environment(const plan::Plan& plan, const RunOptions& options) {
     std::vector<std::string> environment = environment_with(options.set);
     environment = changed_environment(environment, plan::environment_changes(plan.environment, environment));
-    bool in_slurm = std::any_of(environment.begin(), environment.end(), [](const std::string& text) { return text.starts_with("SLURM_JOB_ID="); });
+    bool in_slurm = std::any_of(environment.begin(), environment.end(),
+                                [](const std::string& text) { return text.starts_with("SLURM_JOB_ID="); });
     if (!in_slurm) return environment;
     // As the plugin does for a task: Slurm's numbers may not be those of the container.
     std::vector<plan::EnvironmentChange> changes;
-    for (const auto& [name, value] : plan::visible_device_changes(plan.devices, std::vector<bool>(plan.devices.size(), true), environment))
+    for (const auto& [name, value] :
+         plan::visible_device_changes(plan.devices, std::vector<bool>(plan.devices.size(), true), environment))
         changes.push_back({name, value});
     return changed_environment(environment, changes);
 }
 
 /// What will save the container when the command has ended well; none when that is not asked for.
-std::unique_ptr<Saver> make_saver(const RunOptions& options, const OpenedImage& opened, const plan::Caller& caller, const plan::Site& site) {
+std::unique_ptr<Saver> make_saver(const RunOptions& options, const OpenedImage& opened, const plan::Caller& caller,
+                                  const plan::Site& site) {
     if (options.save.empty()) return nullptr;
     plan::Reference reference = plan::with_absolute_path(plan::parse_reference(options.request.image), caller.cwd);
     plan::ContainerRecord record;
     record.image = reference.text();
     record.digest = opened.digest;
     if (opened.digest.empty()) record.image_file = reference.path;
-    return std::make_unique<Saver>(record, "of " + record.image, opened.digest.empty() ? "" : open_store(site, caller).path(), options.save);
+    return std::make_unique<Saver>(record, "of " + record.image,
+                                   opened.digest.empty() ? "" : open_store(site, caller).path(), options.save);
 }
 
-/// Returns the command's exit code. When the container's file server ends before it, the rest of the container ends here as well.
-int run_command(const StartedContainer& container, const plan::Plan& plan, const RunOptions& options, const sigset_t& watched, StartEvent& event) {
+/// Returns the command's exit code. When the container's file server ends before it, the rest of the container ends
+/// here as well.
+int run_command(const StartedContainer& container, const plan::Plan& plan, const RunOptions& options,
+                const sigset_t& watched, StartEvent& event) {
     try {
         int code = 0;
         {
@@ -73,7 +79,8 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
     event.stage(plan::Cause::plan);
     plan::ImageConfig config = opened.image.index.config();
     plan::Additions devices = device_additions(opened.image, site, environment_with(options.set), show_note);
-    plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(options.request, caller, site), config, devices);
+    plan::Plan decided =
+        plan::make_plan(options.request, caller, {}, site, host_facts(options.request, caller, site), config, devices);
     decided.command = command_of(options, config);
     if (wants_plan(environment_with(options.set))) tell_plan(decided, opened.digest, show_note);
     event.lap("plan");
@@ -85,7 +92,8 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
     std::unique_ptr<Saver> saver = make_saver(options, opened, caller, site);
     ContainerStorage storage;
     storage.saved = saver != nullptr;
-    StartedContainer container = start_container(decided, std::move(opened.image), site, storage, decided.command.at(0));
+    StartedContainer container =
+        start_container(decided, std::move(opened.image), site, storage, decided.command.at(0));
     event.laps(container.phases);
     adopt_orphans(container);
     int code = run_command(container, decided, options, watched, event);

@@ -23,9 +23,9 @@ namespace {
 std::vector<std::string> command_in(const RunOptions& options, const UsedContainer& used) {
     if (!options.command.empty() && !options.entrypoint.value_or(false)) return options.command;
     if (used.action == plan::NameAction::join)
-        throw Error(
-            cat("container ", options.name, ": it runs already; write the command to run in it", options.command.empty() ? "" : " without --entrypoint"),
-            exit_not_found);
+        throw Error(cat("container ", options.name, ": it runs already; write the command to run in it",
+                        options.command.empty() ? "" : " without --entrypoint"),
+                    exit_not_found);
     return used.command;
 }
 
@@ -34,7 +34,8 @@ void note_use(StartEvent& event, const ContainerStart& start, const UsedContaine
     event.in_container(start.wanted.name, used.action == plan::NameAction::join, used.joined.container.phases);
 }
 
-int run_in_named(const RunOptions& options, const plan::Site& site, const plan::Caller& caller, const InheritedDescriptors& inherited, StartEvent& event) {
+int run_in_named(const RunOptions& options, const plan::Site& site, const plan::Caller& caller,
+                 const InheritedDescriptors& inherited, StartEvent& event) {
     event.stage(plan::Cause::container);
     ContainerFolder folder = open_container_folder(site, caller, options.job == 0 ? "global" : job_scope(options.job));
     ContainerStart start{plan::parse_container_name(options.name),
@@ -57,8 +58,10 @@ int run_in_named(const RunOptions& options, const plan::Site& site, const plan::
     std::vector<std::string> command = command_in(options, used);
     if (options.request.workdir) used.joined.container.workdir = *options.request.workdir;
     ::sigprocmask(SIG_BLOCK, &watched, nullptr);
-    Task task = start_task(used.joined.container, command,
-                           changed_environment(environment, changes_but(options.request.env, used.joined.environment, environment)), options.terminal);
+    Task task = start_task(
+        used.joined.container, command,
+        changed_environment(environment, changes_but(options.request.env, used.joined.environment, environment)),
+        options.terminal);
     event.started();
     int code = attend_task(task, watched, used.connection.get());
     task.terminal.reset();
@@ -68,7 +71,8 @@ int run_in_named(const RunOptions& options, const plan::Site& site, const plan::
     event.lap("end");
     if (options.save.empty()) return code;
     Fd upper = folder.upper(start.wanted.name);
-    Saver saver(used.record, start.wanted.name, used.record.digest.empty() ? "" : open_store(site, caller).path(), options.save);
+    Saver saver(used.record, start.wanted.name, used.record.digest.empty() ? "" : open_store(site, caller).path(),
+                options.save);
     return save_after(saver, upper.get(), code, options.save);
 }
 

@@ -17,8 +17,8 @@ void show_note(const std::string& line);
 /// The number of the descriptor that an MPI launcher gave this process, or nothing.
 std::string pmi_descriptor();
 
-/// Runs a command in the container options.name, which is joined, started or created; the exit code. With an empty image it must be there, and is
-/// started with what was recorded at its creation. Throws Error.
+/// Runs a command in the container options.name, which is joined, started or created; the exit code. With an empty
+/// image it must be there, and is started with what was recorded at its creation. Throws Error.
 int run_named(const RunOptions& options);
 
 /// Saves when `code` is 0; the exit code of the whole.

@@ -10,14 +10,17 @@
 
 namespace berth::cli {
 
-/// Help texts that run and exec share. Without --tty the command has the caller's terminal itself, as with Apptainer and Enroot: nothing stands between them,
-/// and it is a job of the caller's shell.
-inline constexpr const char* interactive_help = "accepted for podman's users: the command has the standard input in any case";
+/// Help texts that run and exec share. Without --tty the command has the caller's terminal itself, as with Apptainer
+/// and Enroot: nothing stands between them, and it is a job of the caller's shell.
+inline constexpr const char* interactive_help =
+    "accepted for podman's users: the command has the standard input in any case";
 inline constexpr const char* terminal_help =
-    "a terminal of the container's own, relayed to the caller's (as docker -it); not needed for interactive work: without it the command has the caller's "
+    "a terminal of the container's own, relayed to the caller's (as docker -it); not needed for interactive work: "
+    "without it the command has the caller's "
     "terminal itself";
 
-inline constexpr const char* job_help = "the container is one that the steps of this job share (container_scope \"job\")";
+inline constexpr const char* job_help =
+    "the container is one that the steps of this job share (container_scope \"job\")";
 
 struct RunOptions {
     plan::Request request;
@@ -35,7 +38,8 @@ struct RunOptions {
     bool cdi = false;                  ///< of plan: the devices as a CDI specification
 };
 
-/// What is run: the command with or without the image's entrypoint. Throws Error with exit code 127 when there is nothing to run.
+/// What is run: the command with or without the image's entrypoint. Throws Error with exit code 127 when there is
+/// nothing to run.
 std::vector<std::string> command_of(const RunOptions& options, const plan::ImageConfig& image);
 
 /// This process's environment with NAME=VALUE texts set.
@@ -44,7 +48,8 @@ std::vector<std::string> environment_with(const std::vector<std::string>& set);
 /// Takes --env texts apart: names whose value outside counts, and what is to be set. Throws Error.
 void take_environment(const std::vector<std::string>& texts, RunOptions& options);
 
-/// Parses the command line of `word` ("run" or "plan"). After --help or a mistake the text has been printed, `code` is set and false is returned.
+/// Parses the command line of `word` ("run" or "plan"). After --help or a mistake the text has been printed, `code` is
+/// set and false is returned.
 bool parse_run_options(const std::string& word, int argc, char** argv, RunOptions& options, int& code);
 
 }  // namespace berth::cli

@@ -11,7 +11,10 @@
 namespace berth::cli {
 
 int save(int argc, char** argv) {
-    CommandLine line("Write a named container, its image with what it wrote, as one squashfs file. One that runs is saved as it is meanwhile.", "berth save");
+    CommandLine line(
+        "Write a named container, its image with what it wrote, as one squashfs file. One that runs is saved as it is "
+        "meanwhile.",
+        "berth save");
     std::string name, output;
     bool force = false, plain = false;
     uint32_t job = 0;
@@ -23,7 +26,9 @@ int save(int argc, char** argv) {
     if (auto code = line.parse(argc, argv)) return *code;
     ContainerFolder folder = containers_of_caller(job);
     auto record = folder.find(name);
-    if (!record) throw Error(cat("saving container ", printable(name), ": there is none of that name; berth ps lists those that are there"));
+    if (!record)
+        throw Error(cat("saving container ", printable(name),
+                        ": there is none of that name; berth ps lists those that are there"));
     Fd hold = folder.hold(name), upper = folder.upper(name);
     // Both go along: the container stays until it is saved.
     for (const Fd* fd : {&hold, &upper})
@@ -31,7 +36,8 @@ int save(int argc, char** argv) {
     std::vector<std::string> flags;
     if (force) flags.push_back("--force");
     if (plain) flags.push_back("--plain");
-    exec_pull_program(save_arguments(*record, name, record->digest.empty() ? "" : store_of_caller().path(), upper.get(), output, flags));
+    exec_pull_program(save_arguments(*record, name, record->digest.empty() ? "" : store_of_caller().path(), upper.get(),
+                                     output, flags));
 }
 
 }  // namespace berth::cli

@@ -15,17 +15,22 @@
 namespace berth::cli {
 
 int stats(int argc, char** argv) {
-    CommandLine line("Print what was counted of the caller's starts and pulls on this node; for root, of all users'.", "berth stats");
+    CommandLine line("Print what was counted of the caller's starts and pulls on this node; for root, of all users'.",
+                     "berth stats");
     bool json = false, prometheus = false;
     auto as_json = line.flag("--json", json, "for programs");
     line.flag("--prometheus", prometheus, "for the textfile collector of node_exporter").excludes(as_json);
     if (auto code = line.parse(argc, argv)) return *code;
     std::string folder = site_of_caller().counter_folder;
-    if (folder.empty()) throw Error("reading the counters: nothing is counted here; name a folder for them by events.counters in /etc/berth/berth.conf");
+    if (folder.empty())
+        throw Error(
+            "reading the counters: nothing is counted here; name a folder for them by events.counters in "
+            "/etc/berth/berth.conf");
     CountersSum sum = sum_counters(plan::path_for(folder, caller_of_this_process()), ::getuid());
     for (const std::string& refusal : sum.refused) std::fprintf(stderr, "berth: %s\n", refusal.c_str());
-    std::string out = json ? plan::counters_json(sum.counters, sum.files, sum.refused.size())
-                           : prometheus ? plan::prometheus_text(sum.counters, sum.files, sum.refused.size()) : plan::counters_table(sum.counters);
+    std::string out = json         ? plan::counters_json(sum.counters, sum.files, sum.refused.size())
+                      : prometheus ? plan::prometheus_text(sum.counters, sum.files, sum.refused.size())
+                                   : plan::counters_table(sum.counters);
     std::fputs(out.c_str(), stdout);
     return 0;
 }

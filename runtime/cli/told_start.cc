@@ -8,14 +8,16 @@
 
 namespace berth::cli {
 
-int told_start(const RunOptions& options, const std::function<int(const plan::Site& site, plan::Caller& caller, StartEvent& event)>& start) {
+int told_start(const RunOptions& options,
+               const std::function<int(const plan::Site& site, plan::Caller& caller, StartEvent& event)>& start) {
     plan::Site site = site_of_caller();
     plan::Caller caller = caller_of_this_process();
     StartEvent event(site, caller, job_name(environment_of_this_process()));
     event.of_image(options.request.image);
     if (options.verbose)
         event.show([](const plan::PhaseTime& phase) {
-            std::fprintf(stderr, "berth: %-10s %8llu us\n", phase.name.c_str(), static_cast<unsigned long long>(phase.microseconds));
+            std::fprintf(stderr, "berth: %-10s %8llu us\n", phase.name.c_str(),
+                         static_cast<unsigned long long>(phase.microseconds));
         });
     try {
         return start(site, caller, event);

@@ -41,11 +41,13 @@ DeclaredOption DeclaredOption::at_most(int most) {
 
 bool DeclaredOption::given() const { return option_ && !option_->empty(); }
 
-CommandLine::CommandLine(const std::string& about, const std::string& command) : app_(std::make_shared<CLI::App>(about, command)) {}
+CommandLine::CommandLine(const std::string& about, const std::string& command)
+    : app_(std::make_shared<CLI::App>(about, command)) {}
 
 namespace {
 
-/// Whether a word is, or begins with, an option of this name: "-o", "--output", "-o=x", "-ox", "-vo" (flags written as one).
+/// Whether a word is, or begins with, an option of this name: "-o", "--output", "-o=x", "-ox", "-vo" (flags written as
+/// one).
 bool can_mean(const std::string& word, const std::string& name) {
     if (name.starts_with("--")) return word == name || (word.starts_with(name) && word[name.size()] == '=');
     return word.starts_with('-') && !word.starts_with("--") && word.find(name[1]) != std::string::npos;
@@ -62,7 +64,8 @@ bool CommandLine::may_be_given(const std::string& names) const {
     if (!words_) return true;
     std::vector<std::string> each = split(names, ',');
     return std::any_of(words_->begin(), words_->end(), [&](const std::string& word) {
-        return word.starts_with('-') && std::any_of(each.begin(), each.end(), [&](const std::string& name) { return can_mean(word, name); });
+        return word.starts_with('-') &&
+               std::any_of(each.begin(), each.end(), [&](const std::string& name) { return can_mean(word, name); });
     });
 }
 
@@ -75,23 +78,34 @@ DeclaredOption CommandLine::add_option(const std::string& names, Value& value, c
     return DeclaredOption(may_be_given(names) ? app_->add_option(names, value, help) : nullptr);
 }
 
-DeclaredOption CommandLine::option(const std::string& names, std::string& value, const std::string& help) { return add_option(names, value, help); }
+DeclaredOption CommandLine::option(const std::string& names, std::string& value, const std::string& help) {
+    return add_option(names, value, help);
+}
 
-DeclaredOption CommandLine::option(const std::string& names, int& value, const std::string& help) { return add_option(names, value, help); }
+DeclaredOption CommandLine::option(const std::string& names, int& value, const std::string& help) {
+    return add_option(names, value, help);
+}
 
-DeclaredOption CommandLine::option(const std::string& names, uint32_t& value, const std::string& help) { return add_option(names, value, help); }
+DeclaredOption CommandLine::option(const std::string& names, uint32_t& value, const std::string& help) {
+    return add_option(names, value, help);
+}
 
-DeclaredOption CommandLine::option(const std::string& names, uint64_t& value, const std::string& help) { return add_option(names, value, help); }
+DeclaredOption CommandLine::option(const std::string& names, uint64_t& value, const std::string& help) {
+    return add_option(names, value, help);
+}
 
-DeclaredOption CommandLine::option(const std::string& names, std::vector<std::string>& values, const std::string& help) {
-    return DeclaredOption(may_be_given(names) ? app_->add_option(names, values, help)->allow_extra_args(false) : nullptr);
+DeclaredOption CommandLine::option(const std::string& names, std::vector<std::string>& values,
+                                   const std::string& help) {
+    return DeclaredOption(may_be_given(names) ? app_->add_option(names, values, help)->allow_extra_args(false)
+                                              : nullptr);
 }
 
 DeclaredOption CommandLine::argument(const std::string& name, std::string& value, const std::string& help) {
     return DeclaredOption(app_->add_option(name, value, help));
 }
 
-DeclaredOption CommandLine::argument(const std::string& name, std::vector<std::string>& values, const std::string& help) {
+DeclaredOption CommandLine::argument(const std::string& name, std::vector<std::string>& values,
+                                     const std::string& help) {
     return DeclaredOption(app_->add_option(name, values, help));
 }
 

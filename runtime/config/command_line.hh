@@ -1,4 +1,5 @@
-// The command line of one command. CLI11 stands behind it, which only command_line.cc includes: to read it takes ten seconds a file.
+// The command line of one command. CLI11 stands behind it, which only command_line.cc includes: to read it takes ten
+// seconds a file.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -32,15 +33,16 @@ class DeclaredOption {
     CLI::Option* option_;  ///< null for one that was left out, see CommandLine::only_for()
 };
 
-/// What a command understands. Values go to the variables given, which must outlive the parse and are left as they are where nothing is said of them.
-/// Names are written as "-o,--output".
+/// What a command understands. Values go to the variables given, which must outlive the parse and are left as they are
+/// where nothing is said of them. Names are written as "-o,--output".
 class CommandLine {
   public:
     /// `command` as a user writes it ("berth pull"); `about` is one sentence, which heads --help.
     CommandLine(const std::string& about, const std::string& command);
 
-    /// From here on flags and options that these words cannot mean are left out, unless they ask for help: CLI11 compares each new one with all before it, a
-    /// tenth of a millisecond for those of `berth run`. None of them may be required(), or what another one needs().
+    /// From here on flags and options that these words cannot mean are left out, unless they ask for help: CLI11
+    /// compares each new one with all before it, a tenth of a millisecond for those of `berth run`. None of them may be
+    /// required(), or what another one needs().
     void only_for(int argc, char** argv);
 
     DeclaredOption flag(const std::string& names, bool& value, const std::string& help);
@@ -61,10 +63,12 @@ class CommandLine {
     /// One of the words of which one has to follow.
     CommandLine subcommand(const std::string& word, const std::string& about);
 
-    /// What follows the arguments is a command, its own options included; a "--" before it is dropped. Filled in by the parse.
+    /// What follows the arguments is a command, its own options included; a "--" before it is dropped. Filled in by the
+    /// parse.
     void ends_with_command(std::vector<std::string>& command);
 
-    /// The exit code after --help, --version or a mistake, of which the text has been printed; nothing when the command is to go on.
+    /// The exit code after --help, --version or a mistake, of which the text has been printed; nothing when the command
+    /// is to go on.
     [[nodiscard]] std::optional<int> parse(int argc, char** argv);
 
     /// For what cannot be said by required(): prints that `what` is missing; the exit code.

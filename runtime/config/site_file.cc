@@ -14,13 +14,16 @@ namespace {
 
 std::vector<std::string> hosts_of(const toml::node& node, const std::string& key, const std::string& name) {
     const toml::array* list = node.as_array();
-    if (!list) throw Error(cat(place(name, node.source()), ": ", key, " must be a list of hosts, such as [\"mirror.example.com:5000\"]"));
+    if (!list)
+        throw Error(cat(place(name, node.source()), ": ", key,
+                        " must be a list of hosts, such as [\"mirror.example.com:5000\"]"));
     std::vector<std::string> out;
     for (const toml::node& entry : *list) {
         out.push_back(lower(value_of<std::string>(entry, key, name, "a list of hosts in quotes")));
         // A registry is a host and a port, everywhere.
         if (out.back().empty() || out.back().find_first_of("/@ ?#") != std::string::npos)
-            throw Error(cat(place(name, entry.source()), ": ", key, ": \"", printable(out.back()), "\" is no HOST[:PORT]"));
+            throw Error(
+                cat(place(name, entry.source()), ": ", key, ": \"", printable(out.back()), "\" is no HOST[:PORT]"));
     }
     return out;
 }
@@ -35,7 +38,8 @@ void attempt(Mistakes& mistakes, Work work) {
     }
 }
 
-void set_registry_key(Site::Registry& registry, const toml::key& key, const toml::node& value, const std::string& path, const std::string& name) {
+void set_registry_key(Site::Registry& registry, const toml::key& key, const toml::node& value, const std::string& path,
+                      const std::string& name) {
     if (key.str() == "plain_http")
         registry.plain_http = value_of<bool>(value, path, name, "true or false");
     else if (key.str() == "ca")
@@ -46,7 +50,8 @@ void set_registry_key(Site::Registry& registry, const toml::key& key, const toml
         throw Error(cat(place(name, key.source()), ": unknown key ", path, " (known: plain_http ca mirror)"));
 }
 
-void read_registry(Site& site, const toml::node& node, const std::string& host, const std::string& name, Mistakes& mistakes) {
+void read_registry(Site& site, const toml::node& node, const std::string& host, const std::string& name,
+                   Mistakes& mistakes) {
     Site::Registry& registry = site.registries[host];
     const toml::table* table = node.as_table();
     if (!table) throw Error(cat(place(name, node.source()), ": registry.\"", printable(host), "\" must be a table"));
@@ -57,15 +62,18 @@ void read_registry(Site& site, const toml::node& node, const std::string& host, 
     }
 }
 
-void read_key(Site& site, const std::string& path, const toml::key& key, const toml::node& value, const std::string& name) {
+void read_key(Site& site, const std::string& path, const toml::key& key, const toml::node& value,
+              const std::string& name) {
     auto found = keys().find(path);
     if (found == keys().end())
-        throw Error(cat(place(name, key.source()), ": unknown key ", path, " (the known ones are in the commented file that comes with berth)"));
+        throw Error(cat(place(name, key.source()), ": unknown key ", path,
+                        " (the known ones are in the commented file that comes with berth)"));
     found->second.set(site, value, path, name);
     site.origins[path] = {name, value.source().begin.line, {}};
 }
 
-void read_section(Site& site, const std::string& section, const toml::table& table, const std::string& name, Mistakes& mistakes) {
+void read_section(Site& site, const std::string& section, const toml::table& table, const std::string& name,
+                  Mistakes& mistakes) {
     for (const auto& [key, value] : table)
         attempt(mistakes, [&, &key = key, &value = value] {
             if (section == "registry")
@@ -82,10 +90,14 @@ Site read_site(std::string_view text, const std::string& name, Mistakes& mistake
     for (const auto& [key, value] : file)
         attempt(mistakes, [&, &key = key, &value = value] {
             const toml::table* table = value.as_table();
-            if (!table) throw Error(cat(place(name, key.source()), ": unknown key ", printable(key.str()), " outside of a section such as [store]"));
+            if (!table)
+                throw Error(cat(place(name, key.source()), ": unknown key ", printable(key.str()),
+                                " outside of a section such as [store]"));
             read_section(site, std::string(key.str()), *table, name, mistakes);
         });
-    std::stable_sort(mistakes.begin(), mistakes.end(), [&](const std::string& a, const std::string& b) { return position_of(a, name) < position_of(b, name); });
+    std::stable_sort(mistakes.begin(), mistakes.end(), [&](const std::string& a, const std::string& b) {
+        return position_of(a, name) < position_of(b, name);
+    });
     return site;
 }
 
@@ -116,9 +128,11 @@ std::string variable_of(const std::string& key) {
 
 namespace {
 
-void set_by_variable(Site& site, const std::string& key, const Key& meaning, const std::string& name, const std::string& value) {
+void set_by_variable(Site& site, const std::string& key, const Key& meaning, const std::string& name,
+                     const std::string& value) {
     uint64_t number = 0;
-    if (meaning.type == Key::Type::number && !parse_number(value, INT64_MAX, number)) throw Error(cat(name, "=", printable(value), " is no number"));
+    if (meaning.type == Key::Type::number && !parse_number(value, INT64_MAX, number))
+        throw Error(cat(name, "=", printable(value), " is no number"));
     if (meaning.type == Key::Type::flag)
         meaning.set(site, toml::value<bool>(parse_bool(value, name)), key, name);
     else if (meaning.type == Key::Type::number)
@@ -128,10 +142,12 @@ void set_by_variable(Site& site, const std::string& key, const Key& meaning, con
 }
 
 void refuse_locked(const Site& site, const std::string& key, const std::string& name) {
-    if (key.starts_with("policy.")) throw Error(cat(name, ": ", key, " can be set by the site's file only; unset the variable"));
+    if (key.starts_with("policy."))
+        throw Error(cat(name, ": ", key, " can be set by the site's file only; unset the variable"));
     for (const std::string& lock : site.locked)
         if (key == lock || key.starts_with(lock + "."))
-            throw Error(cat(name, ": ", key, " is locked by ", site.origins.at("policy.locked").text(), " (policy.locked); unset the variable"));
+            throw Error(cat(name, ": ", key, " is locked by ", site.origins.at("policy.locked").text(),
+                            " (policy.locked); unset the variable"));
 }
 
 }  // namespace
@@ -151,12 +167,15 @@ void apply_environment(Site& site, const std::vector<std::string>& environment, 
             // What says the same as the file is no contradiction.
             if (meaning.show(site) == before) continue;
             if (authority == Authority::user) refuse_locked(site, key, name);
-            site.origins[key] = authority == Authority::user ? Site::Origin{{}, 0, name} : Site::Origin{{}, 0, "plugstack.conf"};
+            site.origins[key] =
+                authority == Authority::user ? Site::Origin{{}, 0, name} : Site::Origin{{}, 0, "plugstack.conf"};
         }
     }
 }
 
-std::string Site::Origin::text() const { return !variable.empty() ? variable : file.empty() ? "default" : cat(file, ":", line); }
+std::string Site::Origin::text() const {
+    return !variable.empty() ? variable : file.empty() ? "default" : cat(file, ":", line);
+}
 
 std::vector<ShownKey> shown_site(const Site& site) {
     std::vector<ShownKey> out;
@@ -188,7 +207,8 @@ uint64_t parse_size(std::string_view text, std::string_view setting) {
     constexpr std::string_view units = "KMGT";
     std::string_view digits = trimmed(text);
     unsigned shift = 0;
-    if (size_t unit = digits.empty() ? std::string_view::npos : units.find(digits.back()); unit != std::string_view::npos) {
+    if (size_t unit = digits.empty() ? std::string_view::npos : units.find(digits.back());
+        unit != std::string_view::npos) {
         shift = 10 * (static_cast<unsigned>(unit) + 1);
         digits.remove_suffix(1);
     }
@@ -203,7 +223,10 @@ std::string path_for(const std::string& path, const Caller& caller) {
     for (size_t at = 0; at < path.size(); ++at) {
         char next = path[at] == '%' && at + 1 < path.size() ? path[at + 1] : '\0';
         if (next == 'U' || next == 'u' || next == 'h' || next == '%') {
-            out += next == 'U' ? std::to_string(caller.uid) : next == 'u' ? caller.user : next == 'h' ? caller.home : "%";
+            out += next == 'U'   ? std::to_string(caller.uid)
+                   : next == 'u' ? caller.user
+                   : next == 'h' ? caller.home
+                                 : "%";
             ++at;
         } else {
             out += path[at];

@@ -9,18 +9,19 @@
 
 namespace berth::plan {
 
-/// Parses `text`; unknown keys, wrong types and values are refused with Error naming `name`, line and column: the first one that there is.
+/// Parses `text`; unknown keys, wrong types and values are refused with Error naming `name`, line and column: the first
+/// one that there is.
 Site parse_site(std::string_view text, const std::string& name);
 
-/// All that parse_site would refuse, a line each, in the order of the file; nothing when it would take the text. Where a bracket or quotes are left open, that
-/// is the last mistake.
+/// All that parse_site would refuse, a line each, in the order of the file; nothing when it would take the text. Where
+/// a bracket or quotes are left open, that is the last mistake.
 std::vector<std::string> site_mistakes(std::string_view text, const std::string& name);
 
 /// Who has set a variable: the user, whom policy.locked binds, or the site (in plugstack.conf).
 enum class Authority { user, site };
 
-/// Lets variables BERTH_<SECTION>_<KEY> (BERTH_STORE_PATH for store.path) override `site`. Throws Error naming the variable, also when a user's says something
-/// else of a key that is locked or one of [policy].
+/// Lets variables BERTH_<SECTION>_<KEY> (BERTH_STORE_PATH for store.path) override `site`. Throws Error naming the
+/// variable, also when a user's says something else of a key that is locked or one of [policy].
 void apply_environment(Site& site, const std::vector<std::string>& environment, Authority authority = Authority::user);
 
 /// The variable for a key: "BERTH_STORE_PATH" for "store.path".
@@ -41,7 +42,8 @@ std::string shown_mistake(const std::string& message, std::string_view text, con
 /// Bytes of "512M", "2G", "1048576"; binary units K M G T. Throws Error naming `setting`.
 uint64_t parse_size(std::string_view text, std::string_view setting);
 
-/// A path of the site file (store.path, data.path) for this user: %U is the uid, %u the name, %h the home directory, %% a percent sign.
+/// A path of the site file (store.path, data.path) for this user: %U is the uid, %u the name, %h the home directory, %%
+/// a percent sign.
 std::string path_for(const std::string& path, const Caller& caller);
 
 }  // namespace berth::plan

@@ -35,42 +35,55 @@ std::function<std::string(const Site&)> shown_size(uint64_t Site::*member) {
 }
 
 Key text_key(std::string Site::*member) {
-    return {Key::Type::text, [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+    return {Key::Type::text,
+            [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
                 site.*member = value_of<std::string>(node, key, name, "a text in quotes");
-            }, shown(member)};
+            },
+            shown(member)};
 }
 
 Key flag_key(bool Site::*member) {
-    return {Key::Type::flag, [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+    return {Key::Type::flag,
+            [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
                 site.*member = value_of<bool>(node, key, name, "true or false");
-            }, shown(member)};
+            },
+            shown(member)};
 }
 
 Key size_key(uint64_t Site::*member) {
-    return {Key::Type::text, [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+    return {Key::Type::text,
+            [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
                 std::string text = value_of<std::string>(node, key, name, "a size in quotes, such as \"512M\"");
                 site.*member = parse_size(text, cat(place(name, node.source()), ": ", key));
-            }, shown_size(member)};
+            },
+            shown_size(member)};
 }
 
 /// Names with blanks or commas between them.
 Key names_key(std::vector<std::string> Site::*member) {
-    return {Key::Type::text, [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
-                std::string text = value_of<std::string>(node, key, name, "names in one pair of quotes, with blanks between them");
+    return {Key::Type::text,
+            [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+                std::string text =
+                    value_of<std::string>(node, key, name, "names in one pair of quotes, with blanks between them");
                 std::replace(text.begin(), text.end(), ',', ' ');
                 (site.*member).clear();
                 for (const std::string& word : split(text, ' '))
                     if (!word.empty()) (site.*member).push_back(word);
-            }, shown(member)};
+            },
+            shown(member)};
 }
 
 /// `unit` is a word behind the limits, with its space, or nothing.
 Key number_key(unsigned Site::*member, int64_t least, int64_t most, const char* unit = "") {
-    return {Key::Type::number, [=](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+    return {Key::Type::number,
+            [=](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
                 auto number = value_of<int64_t>(node, key, name, "a number");
-                if (number < least || number > most) throw Error(cat(place(name, node.source()), ": ", key, " must lie between ", least, " and ", most, unit));
+                if (number < least || number > most)
+                    throw Error(
+                        cat(place(name, node.source()), ": ", key, " must lie between ", least, " and ", most, unit));
                 site.*member = static_cast<unsigned>(number);
-            }, shown(member)};
+            },
+            shown(member)};
 }
 
 /// `words` as an error lists them: "a, b or c".
@@ -88,10 +101,13 @@ Key word_key(std::string Site::*member, const std::vector<std::string>& words) {
 
 /// A directory that stands for the node's root.
 Key root_key(std::string Site::*member) {
-    return {Key::Type::text, [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+    return {Key::Type::text,
+            [member](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
                 site.*member = value_of<std::string>(node, key, name, "a path in quotes");
-                if (!(site.*member).starts_with('/')) throw Error(cat(place(name, node.source()), ": ", key, " must be an absolute path"));
-            }, shown(member)};
+                if (!(site.*member).starts_with('/'))
+                    throw Error(cat(place(name, node.source()), ": ", key, " must be an absolute path"));
+            },
+            shown(member)};
 }
 
 /// A word, an absolute path, or nothing.
@@ -100,7 +116,8 @@ Key place_key(std::string Site::*member, std::string_view word, const char* mean
                 site.*member = value_of<std::string>(node, key, name, "a text in quotes");
                 const std::string& text = site.*member;
                 bool absolute = text.starts_with('/') || text.starts_with("%h/");
-                if (!absolute && !text.empty() && text != word) throw Error(cat(place(name, node.source()), ": ", key, " must be ", meaning));
+                if (!absolute && !text.empty() && text != word)
+                    throw Error(cat(place(name, node.source()), ": ", key, " must be ", meaning));
             }, shown(member)};
 }
 
@@ -114,12 +131,14 @@ void set_pull_memory(Site& site, const toml::node& node, const std::string& key,
 /// Folders, whole: a relative one would mean another at each start.
 Key folders_key(std::vector<std::string> Site::*member) {
     Key out = names_key(member);
-    out.set = [member, names = out.set](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+    out.set = [member, names = out.set](Site& site, const toml::node& node, const std::string& key,
+                                        const std::string& name) {
         names(site, node, key, name);
         for (std::string& folder : site.*member) {
             if (folder == "*") continue;
             if (!folder.starts_with('/'))
-                throw Error(cat(place(name, node.source()), ": ", key, ": \"", printable(folder, 4096), "\" is no absolute path (\"*\" is every path)"));
+                throw Error(cat(place(name, node.source()), ": ", key, ": \"", printable(folder, 4096),
+                                "\" is no absolute path (\"*\" is every path)"));
             folder = normalised(folder);
         }
     };
@@ -130,8 +149,12 @@ Key folders_key(std::vector<std::string> Site::*member) {
 void set_locked(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
     names_key(&Site::locked).set(site, node, key, name);
     for (const std::string& lock : site.locked) {
-        bool known = std::any_of(keys().begin(), keys().end(), [&](const auto& entry) { return entry.first == lock || entry.first.starts_with(lock + "."); });
-        if (!known) throw Error(cat(place(name, node.source()), ": ", key, ": there is no key or section \"", printable(lock), "\""));
+        bool known = std::any_of(keys().begin(), keys().end(), [&](const auto& entry) {
+            return entry.first == lock || entry.first.starts_with(lock + ".");
+        });
+        if (!known)
+            throw Error(
+                cat(place(name, node.source()), ": ", key, ": there is no key or section \"", printable(lock), "\""));
     }
 }
 

@@ -1,4 +1,5 @@
-// The keys of the site file: type, what each does to the settings, and how its value is written. Inside of this folder only: TOML is nobody else's business.
+// The keys of the site file: type, what each does to the settings, and how its value is written. Inside of this folder
+// only: TOML is nobody else's business.
 #pragma once
 #include <functional>
 #include <map>
@@ -27,7 +28,9 @@ const std::map<std::string, Key>& keys();
 std::string quoted(const std::string& text);
 
 /// Where a TOML node stands, for messages: "FILE:LINE:COLUMN".
-inline std::string place(const std::string& name, const toml::source_region& at) { return cat(name, ":", at.begin.line, ":", at.begin.column); }
+inline std::string place(const std::string& name, const toml::source_region& at) {
+    return cat(name, ":", at.begin.line, ":", at.begin.column);
+}
 
 template <typename T>
 T value_of(const toml::node& node, const std::string& key, const std::string& name, const char* type) {

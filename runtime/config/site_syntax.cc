@@ -42,7 +42,8 @@ toml::table parse_whole(std::string_view text, const std::string& name) {
         // The library's words may hold pieces of the file.
         throw Error(cat(place(name, error.source()), ": ", printable(error.description())));
     } catch (const BrokenAssertion&) {
-        throw Error(cat(name, ":", broken_line(text, name), ": this is no TOML: a name, a value or a bracket is missing"));
+        throw Error(
+            cat(name, ":", broken_line(text, name), ": this is no TOML: a name, a value or a bracket is missing"));
     }
 }
 
@@ -58,13 +59,15 @@ std::optional<toml::table> parse_once(std::string_view text, const std::string& 
 
 size_t start_of_line(std::string_view text, size_t line) {
     size_t at = 0;
-    for (; line > 1 && at != text.npos; --line) at = text.find('\n', at) == text.npos ? text.npos : text.find('\n', at) + 1;
+    for (; line > 1 && at != text.npos; --line)
+        at = text.find('\n', at) == text.npos ? text.npos : text.find('\n', at) + 1;
     return std::min(at, text.size());
 }
 
 bool is_header(std::string_view line) { return trimmed(line).starts_with('['); }
 
-/// Makes the line that starts at `at` an empty one. The keys below the broken name of a section belong to no other, so that they go with it.
+/// Makes the line that starts at `at` an empty one. The keys below the broken name of a section belong to no other, so
+/// that they go with it.
 void blank_line(std::string& text, size_t at) {
     auto blank = [&](size_t start) {
         size_t end = std::min(text.find('\n', start), text.size());
@@ -86,7 +89,8 @@ toml::table parse_toml(std::string_view text, const std::string& name, Mistakes&
         mistakes.push_back(mistake);
         size_t line = position_of(mistake, name).line, start = start_of_line(rest, line);
         // Where the lines above are no TOML by themselves, one of them was left open, and this one may well be good.
-        bool certain = line > 0 && mistakes.size() < most_mistakes && parse_once(std::string_view(rest).substr(0, start), name, ignored);
+        bool certain = line > 0 && mistakes.size() < most_mistakes &&
+                       parse_once(std::string_view(rest).substr(0, start), name, ignored);
         if (!certain) return {};
         blank_line(rest, start);
     }

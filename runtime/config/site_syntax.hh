@@ -11,8 +11,9 @@ namespace berth::plan {
 /// Lines that each begin with "FILE:LINE:COLUMN: ".
 using Mistakes = std::vector<std::string>;
 
-/// The TOML in `text`. Each mistake is added to `mistakes`, and what is left without its line (and without the section, when that is a section's name) is
-/// looked at again. The table is empty when nothing certain can be said of the rest, as behind a bracket that is left open, or after twenty mistakes.
+/// The TOML in `text`. Each mistake is added to `mistakes`, and what is left without its line (and without the section,
+/// when that is a section's name) is looked at again. The table is empty when nothing certain can be said of the rest,
+/// as behind a bracket that is left open, or after twenty mistakes.
 toml::table parse_toml(std::string_view text, const std::string& name, Mistakes& mistakes);
 
 /// Line and column, from 1, that a message about the file `name` begins with; a line of 0 when it names none.

@@ -31,16 +31,19 @@ class Scanner {
     /// To the end of a text in quotes, single or triple ones.
     void skip_quoted(char quote) {
         std::string triple(3, quote);
-        std::string_view end = text_.substr(at_).starts_with(triple) ? std::string_view(triple) : std::string_view(triple).substr(0, 1);
+        std::string_view end =
+            text_.substr(at_).starts_with(triple) ? std::string_view(triple) : std::string_view(triple).substr(0, 1);
         at_ += end.size();
-        while (at_ < text_.size() && !text_.substr(at_).starts_with(end)) at_ += quote == '"' && text_[at_] == '\\' ? 2 : 1;
+        while (at_ < text_.size() && !text_.substr(at_).starts_with(end))
+            at_ += quote == '"' && text_[at_] == '\\' ? 2 : 1;
         at_ = std::min(at_ + end.size(), text_.size());
     }
 
     [[noreturn]] void refuse() const {
         auto line = 1 + std::count(text_.begin(), text_.begin() + static_cast<ptrdiff_t>(at_), '\n');
         size_t start = at_ == 0 ? text_.npos : text_.rfind('\n', at_ - 1);
-        throw Error(cat(name_, ":", line, ":", start == text_.npos ? at_ + 1 : at_ - start, ": a character that may stand in quotes only"));
+        throw Error(cat(name_, ":", line, ":", start == text_.npos ? at_ + 1 : at_ - start,
+                        ": a character that may stand in quotes only"));
     }
 
     std::string_view text_;

@@ -34,10 +34,12 @@ bool end_inhabitants(const StartedContainer& container, std::chrono::millisecond
     // With the first process the kernel ends all others of its namespace; nobody else is in the container.
     if (container.init > 0) return end_child(container.init, patience);
     siginfo_t child{};
-    if (container.adopts && ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD) return true;
+    if (container.adopts && ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD)
+        return true;
     // A task that made itself undumpable (ssh-agent does) can be recognised only with this.
     sandbox::raise_capabilities(kept_capabilities);
-    bool ended = sandbox::kill_inhabitants(container.proc.get(), container.user_namespace.get(), patience, container.server.processes());
+    bool ended = sandbox::kill_inhabitants(container.proc.get(), container.user_namespace.get(), patience,
+                                           container.server.processes());
     sandbox::drop_capabilities(kept_capabilities, container.capabilities);
     return ended;
 }
@@ -54,7 +56,8 @@ bool end_container(const StartedContainer& container, std::chrono::milliseconds 
 std::string told_end(int connection) {
     try {
         auto received = receive_message(connection, 0);
-        if (received && plan::is(received->message, plan::MessageType::failure)) return plan::decode_failure(received->message).line;
+        if (received && plan::is(received->message, plan::MessageType::failure))
+            return plan::decode_failure(received->message).line;
     } catch (const Error&) {
         // Cut short: by a kill.
     }

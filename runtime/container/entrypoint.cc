@@ -53,7 +53,8 @@ void enter_alone(const EntrypointRun& run, std::vector<int> kept) {
     sys::close_descriptors_except(std::move(kept));
 }
 
-/// Copies `fd` to a number above those that are given out, so that none of them is overwritten before it is in its place.
+/// Copies `fd` to a number above those that are given out, so that none of them is overwritten before it is in its
+/// place.
 Fd out_of_the_way(int fd) {
     Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, hold_fd + 1));
     if (!copy) throw SysError("preparing the image's entrypoint");
@@ -77,7 +78,9 @@ void place_descriptors(int null, int log, int report, int hold) {
 /// The child's life: joins the container and becomes the entrypoint. Never returns.
 [[noreturn]] void become(const EntrypointRun& run, pid_t parent, int log, int report, int hold) {
     try {
-        for (int number : {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU, SIGXCPU}) ::signal(number, SIG_DFL);
+        for (int number :
+             {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU, SIGXCPU})
+            ::signal(number, SIG_DFL);
         Fd null = sys::open_file("/dev/null", O_RDONLY);
         enter_alone(run, {null.get(), log, report, hold});
         place_descriptors(null.get(), log, report, hold);
@@ -123,12 +126,15 @@ class Entrypoint {
         // Not where the child is made: only a whole object waits for it.
         process_ = sys::pidfd_open(pid_);
         for (bool told = false;;) {
-            pollfd waiting[4] = {{report_.get(), POLLIN, 0}, {log_.get(), POLLIN, 0}, {run_.life_line, POLLIN, 0}, {process_.get(), POLLIN, 0}};
+            pollfd waiting[4] = {{report_.get(), POLLIN, 0},
+                                 {log_.get(), POLLIN, 0},
+                                 {run_.life_line, POLLIN, 0},
+                                 {process_.get(), POLLIN, 0}};
             int ready = ::poll(waiting, 4, told ? -1 : patience_ms);
             if (ready < 0 && errno != EINTR) throw SysError("waiting for the image's entrypoint");
             if (ready == 0)
-                told = true,
-                run_.note(cat("the image's entrypoint ", name(), " has been running for ", patience_ms / 1000, " s; --no-container-entrypoint leaves it out"));
+                told = true, run_.note(cat("the image's entrypoint ", name(), " has been running for ",
+                                           patience_ms / 1000, " s; --no-container-entrypoint leaves it out"));
             if (waiting[2].revents != 0) run_.ready();
             if (waiting[1].revents != 0) read_log();
             if (waiting[0].revents & POLLIN) return reported();
@@ -146,21 +152,24 @@ class Entrypoint {
         if (got <= 1 || !parse_number(std::string_view(text, static_cast<size_t>(got) - 1), INT32_MAX, pid))
             throw Error(cat("the image's entrypoint ", name(), " uses descriptor 77, which is berth's"));
         Fd environment = environment_of(pid);
-        std::vector<std::string> out = split(sys::read_all(environment.get(), environment_limit, "the environment that the image's entrypoint made"), '\0');
+        std::vector<std::string> out = split(
+            sys::read_all(environment.get(), environment_limit, "the environment that the image's entrypoint made"),
+            '\0');
         reached_ = true;
         drain_log();
         return out;
     }
 
-    /// The number comes from the image, and this process may read what the container's may not: it must be one of these. The directory is that of one process,
-    /// whoever gets its number afterwards.
+    /// The number comes from the image, and this process may read what the container's may not: it must be one of
+    /// these. The directory is that of one process, whoever gets its number afterwards.
     Fd environment_of(uint64_t pid) const {
         Fd process = run_.container.proc ? sys::open_at(run_.container.proc.get(), cat(pid), O_RDONLY | O_DIRECTORY)
                                          : sys::open_file(cat("/proc/", pid), O_RDONLY | O_DIRECTORY);
         struct stat own = sys::stat_of(run_.container.user_namespace.get(), "the container's user namespace"), its{};
         bool readable = ::fstatat(process.get(), "ns/user", &its, 0) == 0;
         if (!readable || its.st_ino != own.st_ino || its.st_dev != own.st_dev)
-            throw Error(cat("the image's entrypoint ", name(), " names process ", pid, " as its command, which is not in the container"));
+            throw Error(cat("the image's entrypoint ", name(), " names process ", pid,
+                            " as its command, which is not in the container"));
         return sys::open_at(process.get(), "environ", O_RDONLY);
     }
 
@@ -196,8 +205,10 @@ class Entrypoint {
         if (!text_.empty()) last_ = printable(text_, 4096);
         siginfo_t end{};
         ::waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOWAIT);
-        std::string how = end.si_code == CLD_EXITED ? cat("ended with code ", end.si_status) : cat("was killed by signal ", end.si_status);
-        throw Error(cat("the image's entrypoint ", name(), " ", how, " without running the command", last_.empty() ? "" : cat("; it said last: ", last_),
+        std::string how = end.si_code == CLD_EXITED ? cat("ended with code ", end.si_status)
+                                                    : cat("was killed by signal ", end.si_status);
+        throw Error(cat("the image's entrypoint ", name(), " ", how, " without running the command",
+                        last_.empty() ? "" : cat("; it said last: ", last_),
                         "; --container-entrypoint-log shows all, --no-container-entrypoint leaves it out"));
     }
 
@@ -215,7 +226,8 @@ std::vector<plan::EnvironmentChange> run_entrypoint(const EntrypointRun& run) {
     return differences(run.environment, Entrypoint(run).environment());
 }
 
-std::vector<plan::EnvironmentChange> differences(const std::vector<std::string>& before, const std::vector<std::string>& after) {
+std::vector<plan::EnvironmentChange> differences(const std::vector<std::string>& before,
+                                                 const std::vector<std::string>& after) {
     static constexpr std::array<std::string_view, 4> of_shells = {"_", "PWD", "OLDPWD", "SHLVL"};
     std::map<std::string, std::optional<std::string>> changes;
     auto each = [](const std::vector<std::string>& texts, auto action) {
@@ -223,7 +235,8 @@ std::vector<plan::EnvironmentChange> differences(const std::vector<std::string>&
             size_t equals = text.find('=');
             if (equals == 0 || equals == text.npos) continue;
             std::string name = text.substr(0, equals);
-            if (std::find(of_shells.begin(), of_shells.end(), name) == of_shells.end()) action(name, text.substr(equals + 1));
+            if (std::find(of_shells.begin(), of_shells.end(), name) == of_shells.end())
+                action(name, text.substr(equals + 1));
         }
     };
     each(before, [&](const std::string& name, const std::string&) { changes[name] = std::nullopt; });
@@ -236,8 +249,10 @@ std::vector<plan::EnvironmentChange> differences(const std::vector<std::string>&
     return out;
 }
 
-std::vector<plan::EnvironmentChange> with_entrypoint(std::vector<plan::EnvironmentChange> changes, const std::vector<plan::EnvironmentChange>& entrypoint,
-                                                     const std::vector<std::string>& kept, const std::vector<std::string>& environment) {
+std::vector<plan::EnvironmentChange> with_entrypoint(std::vector<plan::EnvironmentChange> changes,
+                                                     const std::vector<plan::EnvironmentChange>& entrypoint,
+                                                     const std::vector<std::string>& kept,
+                                                     const std::vector<std::string>& environment) {
     for (const plan::EnvironmentChange& change : changes_but(kept, entrypoint, environment)) {
         std::erase_if(changes, [&](const plan::EnvironmentChange& other) { return other.name == change.name; });
         changes.push_back(change);

@@ -19,15 +19,20 @@ struct EntrypointRun {
     std::function<void()> ready;    ///< ... by this; an exception from it kills the entrypoint
 };
 
-/// Runs the entrypoint with a shell of the image as its command, as `docker run IMAGE sh` would, and returns what it changed of the environment by the
-/// time it executed that. Its standard input is empty. Throws Error with one line for an entrypoint that ends before it runs its command.
+/// Runs the entrypoint with a shell of the image as its command, as `docker run IMAGE sh` would, and returns what it
+/// changed of the environment by the time it executed that. Its standard input is empty. Throws Error with one line for
+/// an entrypoint that ends before it runs its command.
 std::vector<plan::EnvironmentChange> run_entrypoint(const EntrypointRun& run);
 
 /// What leads from one environment to another, but for what shells keep for themselves.
-std::vector<plan::EnvironmentChange> differences(const std::vector<std::string>& before, const std::vector<std::string>& after);
+std::vector<plan::EnvironmentChange> differences(const std::vector<std::string>& before,
+                                                 const std::vector<std::string>& after);
 
-/// `changes` with those of the entrypoint over them; but of the variables `kept` the task's own value counts, where `environment` has one.
-std::vector<plan::EnvironmentChange> with_entrypoint(std::vector<plan::EnvironmentChange> changes, const std::vector<plan::EnvironmentChange>& entrypoint,
-                                                     const std::vector<std::string>& kept, const std::vector<std::string>& environment);
+/// `changes` with those of the entrypoint over them; but of the variables `kept` the task's own value counts, where
+/// `environment` has one.
+std::vector<plan::EnvironmentChange> with_entrypoint(std::vector<plan::EnvironmentChange> changes,
+                                                     const std::vector<plan::EnvironmentChange>& entrypoint,
+                                                     const std::vector<std::string>& kept,
+                                                     const std::vector<std::string>& environment);
 
 }  // namespace berth

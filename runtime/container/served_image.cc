@@ -24,7 +24,8 @@ namespace berth {
 
 namespace {
 
-mount::ServerOptions server_options(const plan::Plan& plan, const plan::Site& site, std::shared_ptr<mount::Preload> preload) {
+mount::ServerOptions server_options(const plan::Plan& plan, const plan::Site& site,
+                                    std::shared_ptr<mount::Preload> preload) {
     mount::ServerOptions options;
     options.uid = plan.identity.inside_uid;
     options.gid = plan.identity.inside_gid;
@@ -40,8 +41,10 @@ mount::ServerOptions server_options(const plan::Plan& plan, const plan::Site& si
 }
 
 /// By the program that the image says. What it may do is what a task may.
-mount::ProgramServer start_other_server(const plan::Plan& plan, const FlatImage& flat, const std::string& filter, int staging) {
-    mount::ProgramServerOptions options{plan.identity.inside_uid, plan.identity.inside_gid, flat.file.get(), flat.offset, {}};
+mount::ProgramServer start_other_server(const plan::Plan& plan, const FlatImage& flat, const std::string& filter,
+                                        int staging) {
+    mount::ProgramServerOptions options{
+        plan.identity.inside_uid, plan.identity.inside_gid, flat.file.get(), flat.offset, {}};
     options.confine = [&] {
         sandbox::drop_capabilities();
         sandbox::forbid_new_privileges();
@@ -60,7 +63,8 @@ uint32_t file_at(const squash::Index& index, const std::string& path) try {
     return 0;
 }
 
-/// The path in the image of what execvp() would execute for `name`; empty when there is none. What the plan mounts over the image is not looked at.
+/// The path in the image of what execvp() would execute for `name`; empty when there is none. What the plan mounts over
+/// the image is not looked at.
 std::string program_at(const squash::Index& index, const plan::Plan& plan, const std::string& name) {
     if (name.find('/') != name.npos) return name[0] == '/' ? name : cat(plan.workdir, "/", name);
     for (const std::string& folder : split(name.empty() ? "" : value_in(plan.environment.image, "PATH"), ':'))
@@ -88,7 +92,9 @@ std::string content_of(squash::DataReader& reader, const squash::FileData& data,
 }  // namespace
 
 ServedImage::ServedImage(ContainerImage&& image, const plan::Plan& plan, const std::string& program)
-    : index_(std::make_shared<const squash::Index>(std::move(image.index))), layers_(std::move(image.layers)), flat_(std::move(image.flat)) {
+    : index_(std::make_shared<const squash::Index>(std::move(image.index))),
+      layers_(std::move(image.layers)),
+      flat_(std::move(image.flat)) {
     if (flat_.file) return;
     program_ = program_at(*index_, plan, program);
     inode_ = file_at(*index_, program_);
@@ -99,17 +105,22 @@ void ServedImage::settle() {
     if (std::exchange(preloading_, false)) preload_->wait();
 }
 
-std::set<size_t> ServedImage::prepare_upper(int upper, const std::vector<plan::Edit>& edits, const std::vector<mount::Source>& sources, bool saved) const {
+std::set<size_t> ServedImage::prepare_upper(int upper, const std::vector<plan::Edit>& edits,
+                                            const std::vector<mount::Source>& sources, bool saved) const {
     squash::DataReader reader = reader_of(*index_, layers_);
-    mount::UpperFacts facts{*index_, sources, saved, [&](const squash::FileData& data, const std::string& path) { return content_of(reader, data, path); }};
+    mount::UpperFacts facts{*index_, sources, saved, [&](const squash::FileData& data, const std::string& path) {
+                                return content_of(reader, data, path);
+                            }};
     mount::UpperLayer layer = mount::upper_layer(edits, facts);
     mount::write_upper(layer, *index_, upper);
     return std::move(layer.done);
 }
 
-mount::ProgramServer ServedImage::show(const plan::Plan& plan, const plan::Site& site, const std::string& filter, int staging) {
+mount::ProgramServer ServedImage::show(const plan::Plan& plan, const plan::Site& site, const std::string& filter,
+                                       int staging) {
     if (flat_.file) return start_other_server(plan, flat_, filter, staging);
-    mount::start_server(index_, layers_, server_options(plan, site, preload_), mount::staging_directory(staging, "lower").get());
+    mount::start_server(index_, layers_, server_options(plan, site, preload_),
+                        mount::staging_directory(staging, "lower").get());
     begin_preload(mount::staging_directory(staging, "lower").get());
     return {};
 }

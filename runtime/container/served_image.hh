@@ -22,11 +22,13 @@ class ServedImage {
     ServedImage(const ServedImage&) = delete;
     ServedImage& operator=(const ServedImage&) = delete;
 
-    /// Does the edits that can be done before anything of the image is mounted, in the directory `upper`; the result is their places. Throws Error.
-    std::set<size_t> prepare_upper(int upper, const std::vector<plan::Edit>& edits, const std::vector<mount::Source>& sources, bool saved) const;
+    /// Does the edits that can be done before anything of the image is mounted, in the directory `upper`; the result is
+    /// their places. Throws Error.
+    std::set<size_t> prepare_upper(int upper, const std::vector<plan::Edit>& edits,
+                                   const std::vector<mount::Source>& sources, bool saved) const;
 
-    /// Mounts the image on the directory lower of `staging` and has it served; by the other program, if there is one, which may not make the calls that
-    /// `filter` refuses and is the result then. Throws Error.
+    /// Mounts the image on the directory lower of `staging` and has it served; by the other program, if there is one,
+    /// which may not make the calls that `filter` refuses and is the result then. Throws Error.
     mount::ProgramServer show(const plan::Plan& plan, const plan::Site& site, const std::string& filter, int staging);
 
     /// Returns when the program is in memory and may be read.

@@ -34,7 +34,8 @@ class Stopwatch {
     explicit Stopwatch(std::vector<plan::PhaseTime>& phases) : phases_(phases) {}
     void lap(const char* name) {
         auto now = std::chrono::steady_clock::now();
-        phases_.push_back({name, static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now - last_).count())});
+        phases_.push_back(
+            {name, static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now - last_).count())});
         last_ = now;
     }
 
@@ -68,7 +69,8 @@ void enter_own_namespaces(StartedContainer& container, const plan::OwnNamespaces
     if (own.net) sys::raise_loopback();
 }
 
-/// Makes the pid namespace, when one is wanted; the result is its /proc. Before threads are started, whose memory the first process would share.
+/// Makes the pid namespace, when one is wanted; the result is its /proc. Before threads are started, whose memory the
+/// first process would share.
 Fd start_own_processes(StartedContainer& container, const plan::OwnNamespaces& own) {
     if (!own.pid) return {};
     sandbox::Init init = sandbox::start_init();
@@ -104,7 +106,8 @@ Fd clone_directory(const std::string& path) {
 
 /// True when the calling process is in the container's user namespace already, as a child of the server is.
 bool is_inside(const StartedContainer& container) {
-    Fd own = container.proc ? sys::open_at(container.proc.get(), "self/ns/user", O_RDONLY) : sys::open_file("/proc/self/ns/user", O_RDONLY);
+    Fd own = container.proc ? sys::open_at(container.proc.get(), "self/ns/user", O_RDONLY)
+                            : sys::open_file("/proc/self/ns/user", O_RDONLY);
     return sys::stat_of(own.get(), "the user namespace").st_ino ==
            sys::stat_of(container.user_namespace.get(), "the container's user namespace").st_ino;
 }
@@ -117,7 +120,9 @@ void enter_workdir(const std::string& path) {
 
 /// The container's root over what is mounted at staging/lower, and the directory that takes what is written to it.
 mount::Root make_root(StartedContainer& container, const Fd& staging, const ContainerStorage& storage, const Fd& disk) {
-    if (disk) sys::move_mount_to(disk.get(), mount::staging_directory(staging.get(), "disk").get(), printable(storage.path, 4096));
+    if (disk)
+        sys::move_mount_to(disk.get(), mount::staging_directory(staging.get(), "disk").get(),
+                           printable(storage.path, 4096));
     mount::Root root = mount::Root::make_overlay(staging.get(), storage.source, bool(disk), storage.path);
     container.upper = sys::open_at(staging.get(), disk ? "disk/upper" : "upper", O_RDONLY | O_DIRECTORY);
     return root;
@@ -140,8 +145,8 @@ void close_up(StartedContainer& container, const plan::Plan& plan, const mount::
 
 }  // namespace
 
-StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site, const ContainerStorage& storage,
-                                 const std::string& program) {
+StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site,
+                                 const ContainerStorage& storage, const std::string& program) {
     StartedContainer container;
     container.lease = std::move(image.lease);
     Stopwatch watch(container.phases);
@@ -149,7 +154,8 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     enter_namespaces(container, plan);
     watch.lap("namespaces");
     std::vector<mount::Source> sources = mount::take_sources(plan.edits, start_own_processes(container, plan.unshare));
-    Fd shared = std::move(image.root), directory = clone_directory(image.directory), disk = clone_directory(storage.path);
+    Fd shared = std::move(image.root), directory = clone_directory(image.directory),
+       disk = clone_directory(storage.path);
     sys::make_mounts_private();
     watch.lap("sources");
     Fd staging = mount::make_staging(plan.tmpfs_size);
@@ -159,13 +165,18 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     // With a limit on what is written to the root, /tmp has its own.
     mount::EditMeans means{{}, plan.tmpfs_size == 0 ? staging.get() : -1, [&] { if (served) served->settle(); }};
     // What is kept on disk has these lines from its first run.
-    if (served && !disk) means.done = served->prepare_upper(mount::staging_directory(staging.get(), "upper").get(), plan.edits, sources, storage.saved);
+    if (served && !disk)
+        means.done = served->prepare_upper(mount::staging_directory(staging.get(), "upper").get(), plan.edits, sources,
+                                           storage.saved);
     watch.lap("upper");
     // Its owners stay who they are: the caller's files are the caller's in the container.
-    if (directory) sys::move_mount_to(directory.get(), mount::staging_directory(staging.get(), "lower").get(), "the image's directory");
+    if (directory)
+        sys::move_mount_to(directory.get(), mount::staging_directory(staging.get(), "lower").get(),
+                           "the image's directory");
     if (served) container.server = served->show(plan, site, container.seccomp_program, staging.get());
     watch.lap("server");
-    mount::Root root = shared ? mount::Root::attach(staging.get(), std::move(shared)) : make_root(container, staging, storage, disk);
+    mount::Root root =
+        shared ? mount::Root::attach(staging.get(), std::move(shared)) : make_root(container, staging, storage, disk);
     watch.lap("overlay");
     mount::apply_edits(root, plan.edits, sources, means);
     mount::prepare_workdir(root, plan.workdir, plan.workdir_required);
@@ -220,7 +231,8 @@ void enter_container(const StartedContainer& container) {
     if (is_inside(container)) return;
     sys::enter_namespace(container.user_namespace.get(), CLONE_NEWUSER, "container's user namespace");
     sys::enter_namespace(container.mount_namespace.get(), CLONE_NEWNS, "container's mount namespace");
-    for (const OwnNamespace& own : container.namespaces) sys::enter_namespace(own.fd.get(), own.type, "a namespace of the container");
+    for (const OwnNamespace& own : container.namespaces)
+        sys::enter_namespace(own.fd.get(), own.type, "a namespace of the container");
 }
 
 void become_task(const StartedContainer& container) {

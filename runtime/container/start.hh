@@ -15,12 +15,14 @@
 
 namespace berth {
 
-/// What a server keeps: CAP_SYS_PTRACE, for end_container(). No privilege over the node: any process has it in a user namespace of its own.
+/// What a server keeps: CAP_SYS_PTRACE, for end_container(). No privilege over the node: any process has it in a user
+/// namespace of its own.
 inline constexpr uint64_t kept_capabilities = 1ULL << CAP_SYS_PTRACE;
 
 /// Where a container writes to.
 struct ContainerStorage {
-    std::string path;              ///< a folder with the directories upper and work; empty: memory, gone with the container
+    /// a folder with the directories upper and work; empty: memory, gone with the container
+    std::string path;
     std::string source = "berth";  ///< name of its root in the mount table
     bool saved = false;            ///< what it has written to memory becomes an image at its end
 };
@@ -41,46 +43,55 @@ struct StartedContainer {
     Fd lease;                     ///< of the image, see ContainerImage; empty in such a copy too
     Fd upper;                     ///< the directory of what it writes, outside of its mounts; empty in such a copy too
     std::vector<OwnNamespace> namespaces;
-    pid_t init = -1;  ///< first process of its own pid namespace, a child of the server; -1: none, or a copy made for joining
+    /// first process of its own pid namespace, a child of the server; -1: none, or a copy made for joining
+    pid_t init = -1;
     bool adopts = false;  ///< see adopt_orphans()
-    mount::ProgramServer server;  ///< of its image's files, when that is another program; none in a copy made for joining
+    /// of its image's files, when that is another program; none in a copy made for joining
+    mount::ProgramServer server;
     std::vector<plan::PhaseTime> phases;  ///< of its start; in such a copy those that its server has told
 };
 
-/// A mount of the root of a container that runs, without what is mounted on it, and writable whatever that one is: for another container over the same files.
-/// It is attached nowhere, and usable in any mount namespace of the same user. The file server stays that of the container. Throws Error.
+/// A mount of the root of a container that runs, without what is mounted on it, and writable whatever that one is: for
+/// another container over the same files. It is attached nowhere, and usable in any mount namespace of the same user.
+/// The file server stays that of the container. Throws Error.
 Fd container_root(const StartedContainer& container);
 
-/// Turns the calling process, which has one thread, into the container's server: enters new namespaces, serves the image from threads and executes
-/// the plan. Afterwards its root is the container's, its capabilities are in effect no more, and it is closed to other processes. The container lives as long
-/// as it does. `program` is what will be executed in it first, as execvp() takes it: of a served image it is in memory then. Throws Error; the process is then
-/// good for nothing but telling so. Its working directory and umask change.
-StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site, const ContainerStorage& storage = {},
-                                 const std::string& program = {});
+/// Turns the calling process, which has one thread, into the container's server: enters new namespaces, serves the
+/// image from threads and executes the plan. Afterwards its root is the container's, its capabilities are in effect no
+/// more, and it is closed to other processes. The container lives as long as it does. `program` is what will be
+/// executed in it first, as execvp() takes it: of a served image it is in memory then. Throws Error; the process is
+/// then good for nothing but telling so. Its working directory and umask change.
+StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site,
+                                 const ContainerStorage& storage = {}, const std::string& program = {});
 
-/// For a process that is to become a task: a child of the server, or any process of the same user in the namespaces of the server's start. Joins the
-/// namespaces, enters the working directory, gives up all capabilities but container.capabilities, sets no_new_privs and installs the filter. Throws Error.
+/// For a process that is to become a task: a child of the server, or any process of the same user in the namespaces of
+/// the server's start. Joins the namespaces, enters the working directory, gives up all capabilities but
+/// container.capabilities, sets no_new_privs and installs the filter. Throws Error.
 void join_container(const StartedContainer& container);
 
 /// The descriptors of `container` that entering it takes.
 std::vector<int> descriptors_to_enter(const StartedContainer& container);
 
-/// The two parts of join_container(). A pid namespace holds only for children that are made after the first part; the server's have it from birth.
+/// The two parts of join_container(). A pid namespace holds only for children that are made after the first part; the
+/// server's have it from birth.
 void enter_container(const StartedContainer& container);
 void become_task(const StartedContainer& container);
 
-/// From here on every process that loses its parent in the container becomes a child of the server, so that end_container() need not look for them. For a
-/// server whose children are the only ones that join.
+/// From here on every process that loses its parent in the container becomes a child of the server, so that
+/// end_container() need not look for them. For a server whose children are the only ones that join.
 void adopt_orphans(StartedContainer& container);
 
-/// Why a container has ended, as told over a connection to its helper, or by what looks after its file server, which has become readable.
+/// Why a container has ended, as told over a connection to its helper, or by what looks after its file server, which
+/// has become readable.
 std::string told_end(int connection);
 
-/// Throws Error with told_end() when a container has ended so, which may be why its command ended with `code`: the command may know a moment before anybody
-/// else that its files are gone. For `code` 0 and without a connection (-1) it does nothing.
+/// Throws Error with told_end() when a container has ended so, which may be why its command ended with `code`: the
+/// command may know a moment before anybody else that its files are gone. For `code` 0 and without a connection (-1) it
+/// does nothing.
 void check_end(int connection, int code);
 
-/// Kills every process of the container except the calling one, its server, and waits up to `patience` for their ends. False: some are left.
+/// Kills every process of the container except the calling one, its server, and waits up to `patience` for their ends.
+/// False: some are left.
 bool end_container(const StartedContainer& container, std::chrono::milliseconds patience = std::chrono::seconds(4));
 
 }  // namespace berth

@@ -15,7 +15,9 @@ uint64_t microseconds(std::chrono::steady_clock::duration time) {
 
 }  // namespace
 
-StartEvent::StartEvent(const plan::Site& site, const plan::Caller& caller, const std::string& job, const std::string& node) : log_(site, caller) {
+StartEvent::StartEvent(const plan::Site& site, const plan::Caller& caller, const std::string& job,
+                       const std::string& node)
+    : log_(site, caller) {
     if (!log_.wanted()) return;
     event_.uid = caller.uid;
     event_.user = caller.user;
@@ -60,7 +62,8 @@ void StartEvent::laps(const std::vector<plan::PhaseTime>& phases, const char* re
 void StartEvent::add(const plan::PhaseTime& phase) {
     if (show_) show_(phase);
     if (over_) return;
-    auto before = std::find_if(event_.phases.begin(), event_.phases.end(), [&](const plan::PhaseTime& other) { return other.name == phase.name; });
+    auto before = std::find_if(event_.phases.begin(), event_.phases.end(),
+                               [&](const plan::PhaseTime& other) { return other.name == phase.name; });
     if (before != event_.phases.end())
         before->microseconds += phase.microseconds;
     else

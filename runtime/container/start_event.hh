@@ -14,8 +14,10 @@ namespace berth {
 
 class StartEvent {
   public:
-    /// To be made before the process leaves the node's root. `job` is "JOB.STEP" or empty; without `node` it is the host's name.
-    StartEvent(const plan::Site& site, const plan::Caller& caller, const std::string& job, const std::string& node = {});
+    /// To be made before the process leaves the node's root. `job` is "JOB.STEP" or empty; without `node` it is the
+    /// host's name.
+    StartEvent(const plan::Site& site, const plan::Caller& caller, const std::string& job,
+               const std::string& node = {});
 
     void of_image(const std::string& text) { event_.image = text; }
     /// Of a container that stays: it was joined, or its helper has started it in `phases`.
@@ -28,7 +30,8 @@ class StartEvent {
     void stage(plan::Cause cause) { stage_ = cause; }
     /// Ends a phase that began at the last one's end. One that comes again takes longer.
     void lap(const char* phase);
-    /// Phases that somebody else has timed; what has passed besides them since the last one's end is the phase `rest`, if it has a name.
+    /// Phases that somebody else has timed; what has passed besides them since the last one's end is the phase `rest`,
+    /// if it has a name.
     void laps(const std::vector<plan::PhaseTime>& phases, const char* rest = nullptr);
     /// Each phase from here on is told to `show` as well, also one that ends after the start.
     void show(std::function<void(const plan::PhaseTime&)> show) { show_ = std::move(show); }

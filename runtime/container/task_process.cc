@@ -99,8 +99,11 @@ constexpr bool may_borrow = true;
 /// Where a child that borrows this process's memory has its stack.
 class ChildStack {
   public:
-    ChildStack() : memory_(::mmap(nullptr, child_stack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0)) {
-        if (memory_ == MAP_FAILED || ::mprotect(memory_, page, PROT_NONE) != 0) throw SysError("making room for the command's start");
+    ChildStack()
+        : memory_(
+              ::mmap(nullptr, child_stack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0)) {
+        if (memory_ == MAP_FAILED || ::mprotect(memory_, page, PROT_NONE) != 0)
+            throw SysError("making room for the command's start");
     }
     ~ChildStack() { ::munmap(memory_, child_stack); }
     ChildStack(const ChildStack&) = delete;
@@ -111,11 +114,13 @@ class ChildStack {
     void* memory_;
 };
 
-/// A child that becomes the command, as vfork() makes one: it uses this process's memory, which need not be copied, and this thread waits until it has
-/// executed the command or failed. For one that neither waits for this thread nor changes what belongs to the memory (by joining a user namespace).
+/// A child that becomes the command, as vfork() makes one: it uses this process's memory, which need not be copied, and
+/// this thread waits until it has executed the command or failed. For one that neither waits for this thread nor
+/// changes what belongs to the memory (by joining a user namespace).
 pid_t start_borrowing(Launch& launch) {
     ChildStack stack;
-    return ::clone([](void* of) -> int { become(*static_cast<const Launch*>(of)); }, stack.top(), CLONE_VM | CLONE_VFORK | SIGCHLD, &launch);
+    return ::clone([](void* of) -> int { become(*static_cast<const Launch*>(of)); }, stack.top(),
+                   CLONE_VM | CLONE_VFORK | SIGCHLD, &launch);
 }
 
 /// A child with a copy of this process's memory.
@@ -128,8 +133,8 @@ pid_t start_copied(const Launch& launch, Fd& ours) {
 
 bool joins_pid_namespace(const StartedContainer& container) {
     // The server's own children are born in it.
-    return !container.proc &&
-           std::any_of(container.namespaces.begin(), container.namespaces.end(), [](const OwnNamespace& own) { return own.type == CLONE_NEWPID; });
+    return !container.proc && std::any_of(container.namespaces.begin(), container.namespaces.end(),
+                                          [](const OwnNamespace& own) { return own.type == CLONE_NEWPID; });
 }
 
 /// Takes what the child tells: the number of the process that goes on in its place, and the other end of its terminal.
@@ -147,8 +152,8 @@ void listen(Task& task, int channel, size_t messages) {
     }
 }
 
-/// True for the stops that a terminal or a shell asks for. One by SIGSTOP is not passed on: it may be meant for the command alone, which without
-/// this program would have no files.
+/// True for the stops that a terminal or a shell asks for. One by SIGSTOP is not passed on: it may be meant for the
+/// command alone, which without this program would have no files.
 bool is_shells(int signal) { return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU; }
 
 /// The exit code when the command has ended. Other children are those that lost their parents: they are only reaped.
@@ -175,11 +180,13 @@ bool is_over(int connection) {
 sigset_t forwarded_signals() {
     sigset_t set;
     sigemptyset(&set);
-    for (int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP, SIGWINCH}) sigaddset(&set, number);
+    for (int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP, SIGWINCH})
+        sigaddset(&set, number);
     return set;
 }
 
-std::vector<std::string> changed_environment(std::vector<std::string> environment, const std::vector<plan::EnvironmentChange>& changes) {
+std::vector<std::string> changed_environment(std::vector<std::string> environment,
+                                             const std::vector<plan::EnvironmentChange>& changes) {
     for (const plan::EnvironmentChange& change : changes) {
         std::erase_if(environment, [&](const std::string& text) { return text.starts_with(change.name + "="); });
         if (change.value) environment.push_back(cat(change.name, "=", *change.value));
@@ -187,8 +194,10 @@ std::vector<std::string> changed_environment(std::vector<std::string> environmen
     return environment;
 }
 
-Task start_task(const StartedContainer& container, const std::vector<std::string>& command, const std::vector<std::string>& environment, bool terminal) {
-    Launch launch{container, command, environment, terminal, joins_pid_namespace(container), sys::pidfd_open(::getpid()), {}};
+Task start_task(const StartedContainer& container, const std::vector<std::string>& command,
+                const std::vector<std::string>& environment, bool terminal) {
+    Launch launch{
+        container, command, environment, terminal, joins_pid_namespace(container), sys::pidfd_open(::getpid()), {}};
     size_t messages = (launch.forks ? 1 : 0) + (terminal ? 1 : 0);
     Fd ours;
     if (messages > 0) std::tie(ours, launch.channel) = make_channel();

@@ -13,11 +13,13 @@
 
 namespace berth {
 
-/// The signals that a user, a shell or a batch system sends to a command, and SIGCHLD. To be blocked before threads start.
+/// The signals that a user, a shell or a batch system sends to a command, and SIGCHLD. To be blocked before threads
+/// start.
 sigset_t forwarded_signals();
 
 /// `environment` (NAME=VALUE) with `changes` made to it.
-std::vector<std::string> changed_environment(std::vector<std::string> environment, const std::vector<plan::EnvironmentChange>& changes);
+std::vector<std::string> changed_environment(std::vector<std::string> environment,
+                                             const std::vector<plan::EnvironmentChange>& changes);
 
 /// A command that was started.
 struct Task {
@@ -25,13 +27,16 @@ struct Task {
     std::unique_ptr<TerminalRelay> terminal;  ///< none where it has the caller's streams
 };
 
-/// Starts `command` in the container, by joining it; it ends with this process. With `terminal` it gets one of the container's, which is relayed to the
-/// caller's. What forbids the start is said on standard error, and becomes the exit code. Throws SysError when there can be no child.
-Task start_task(const StartedContainer& container, const std::vector<std::string>& command, const std::vector<std::string>& environment, bool terminal = false);
+/// Starts `command` in the container, by joining it; it ends with this process. With `terminal` it gets one of the
+/// container's, which is relayed to the caller's. What forbids the start is said on standard error, and becomes the
+/// exit code. Throws SysError when there can be no child.
+Task start_task(const StartedContainer& container, const std::vector<std::string>& command,
+                const std::vector<std::string>& environment, bool terminal = false);
 
-/// Passes the `watched` signals (which are blocked) on to the command until it ends; returns its exit code as a shell would. Stops when the command is stopped
-/// as a shell's job is. Reaps all children of this process. When `connection` (-1: none) is closed by its other end, or something comes over it, the
-/// container has gone: the command is killed, and Error is thrown.
+/// Passes the `watched` signals (which are blocked) on to the command until it ends; returns its exit code as a shell
+/// would. Stops when the command is stopped as a shell's job is. Reaps all children of this process. When `connection`
+/// (-1: none) is closed by its other end, or something comes over it, the container has gone: the command is killed,
+/// and Error is thrown.
 int attend_task(const Task& task, const sigset_t& watched, int connection = -1);
 
 }  // namespace berth

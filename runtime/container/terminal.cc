@@ -22,11 +22,13 @@ namespace {
 // What a pipe takes without waiting once it can be written to.
 constexpr size_t piece = 4096;
 constexpr int answer_ms = 10'000;
-// How long the output of a command that has ended is waited for, and shown at most: what it left running can write for ever.
+// How long the output of a command that has ended is waited for, and shown at most: what it left running can write for
+// ever.
 constexpr int silence_ms = 100;
 constexpr auto last_words = std::chrono::seconds(2);
 
-/// A new terminal of the /dev/pts that lies beside /dev/ptmx. What an image or a mount may have put there instead is not used.
+/// A new terminal of the /dev/pts that lies beside /dev/ptmx. What an image or a mount may have put there instead is
+/// not used.
 Fd new_terminal() {
     const std::string doing = "making a terminal in the container";
     Fd out(::open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK));
@@ -146,7 +148,8 @@ void TerminalRelay::write_output() {
 void TerminalRelay::finish() {
     auto end = std::chrono::steady_clock::now() + last_words;
     while ((output_open_ || !to_caller_.empty()) && std::chrono::steady_clock::now() < end) {
-        pollfd wait[2] = {{output_open_ && to_caller_.empty() ? terminal_.get() : -1, POLLIN, 0}, {to_caller_.empty() ? -1 : STDOUT_FILENO, POLLOUT, 0}};
+        pollfd wait[2] = {{output_open_ && to_caller_.empty() ? terminal_.get() : -1, POLLIN, 0},
+                          {to_caller_.empty() ? -1 : STDOUT_FILENO, POLLOUT, 0}};
         if (::poll(wait, 2, silence_ms) <= 0) return;
         if (wait[1].revents != 0)
             write_output();

@@ -11,11 +11,13 @@
 
 namespace berth {
 
-/// In the process that is to become a command, which has joined the container: makes it the leader of a new session whose terminal is a new one of the
-/// container's devpts, with the size and the settings of the caller's, makes that its standard streams, and sends the other end over `channel`. Throws Error.
+/// In the process that is to become a command, which has joined the container: makes it the leader of a new session
+/// whose terminal is a new one of the container's devpts, with the size and the settings of the caller's, makes that
+/// its standard streams, and sends the other end over `channel`. Throws Error.
 void take_terminal(int channel);
 
-/// The other end, for the caller. His terminal is in raw mode as long as this exists: every key goes to the command, whose terminal makes signals of them.
+/// The other end, for the caller. His terminal is in raw mode as long as this exists: every key goes to the command,
+/// whose terminal makes signals of them.
 class TerminalRelay {
   public:
     /// `other_end` is what take_terminal() sent. Standard input that is no terminal is passed on as it is.

@@ -27,11 +27,13 @@ Finding kernel(const DoctorFacts& facts) {
 
 Finding user_namespaces(const DoctorFacts& facts) {
     if (facts.user_namespace)
-        return {Verdict::failure, "user namespaces", *facts.user_namespace, "change the setting that the line names; keep it in /etc/sysctl.d/"};
+        return {Verdict::failure, "user namespaces", *facts.user_namespace,
+                "change the setting that the line names; keep it in /etc/sysctl.d/"};
     long most = facts.settings.max_user_namespaces.value_or(0);
     // A container takes one, and every step of every job on the node has one.
     if (facts.settings.max_user_namespaces && most < 1000)
-        return {Verdict::warning, "user namespaces", cat("at most ", most, " on this node"), "sysctl -w user.max_user_namespaces=15000"};
+        return {Verdict::warning, "user namespaces", cat("at most ", most, " on this node"),
+                "sysctl -w user.max_user_namespaces=15000"};
     return {Verdict::ok, "user namespaces", "may be made by users", ""};
 }
 
@@ -41,58 +43,74 @@ Finding not_tried(const char* subject) {
 
 Finding overlay(const DoctorFacts& facts) {
     if (facts.user_namespace) return not_tried("overlay");
-    if (facts.overlay) return {Verdict::failure, "overlay", *facts.overlay, "modprobe overlay, or a kernel of at least 5.12"};
+    if (facts.overlay)
+        return {Verdict::failure, "overlay", *facts.overlay, "modprobe overlay, or a kernel of at least 5.12"};
     if (facts.tmpfs_xattrs)
         return {Verdict::warning, "overlay",
-                "works, but tmpfs keeps no user attributes here: a directory of the image that was removed cannot be made again in a container",
+                "works, but tmpfs keeps no user attributes here: a directory of the image that was removed cannot be "
+                "made again in a container",
                 "Linux 6.6 or newer, or named containers, whose changes lie on a disk"};
     return {Verdict::ok, "overlay", "works in a user namespace", ""};
 }
 
 Finding fuse(const DoctorFacts& facts) {
     if (facts.user_namespace) return not_tried("FUSE");
-    if (facts.fuse) return {Verdict::failure, "FUSE", *facts.fuse, "modprobe fuse; chmod 666 /dev/fuse (the udev rules of the fuse3 package do it at boot)"};
+    if (facts.fuse)
+        return {Verdict::failure, "FUSE", *facts.fuse,
+                "modprobe fuse; chmod 666 /dev/fuse (the udev rules of the fuse3 package do it at boot)"};
     return {Verdict::ok, "FUSE", "/dev/fuse can be opened and mounted", ""};
 }
 
 Finding cgroups(const DoctorFacts& facts) {
     if (facts.cgroups == "none")
-        return {Verdict::warning, "cgroups", "none are mounted", "without them Slurm confines neither memory nor devices of a step (TaskPlugin=task/cgroup)"};
+        return {Verdict::warning, "cgroups", "none are mounted",
+                "without them Slurm confines neither memory nor devices of a step (TaskPlugin=task/cgroup)"};
     return {Verdict::ok, "cgroups", facts.cgroups, ""};
 }
 
 Finding limits(const DoctorFacts& facts) {
-    if (facts.open_files < 1024) return {Verdict::warning, "limits", cat("only ", facts.open_files, " open files"), "ulimit -n 1024, or LimitNOFILE of slurmd"};
+    if (facts.open_files < 1024)
+        return {Verdict::warning, "limits", cat("only ", facts.open_files, " open files"),
+                "ulimit -n 1024, or LimitNOFILE of slurmd"};
     // Verbs pin their buffers; without RDMA adapters nobody needs that.
     if (facts.devices.hcas > 0 && facts.memlock != UINT64_MAX)
-        return {Verdict::warning, "limits", cat("RDMA adapters, but only ", human_bytes(facts.memlock), " of locked memory"),
+        return {Verdict::warning, "limits",
+                cat("RDMA adapters, but only ", human_bytes(facts.memlock), " of locked memory"),
                 "LimitMEMLOCK=infinity for slurmd, and PropagateResourceLimitsExcept=MEMLOCK in slurm.conf"};
-    return {Verdict::ok, "limits", cat(facts.open_files, " open files, locked memory ", facts.memlock == UINT64_MAX ? "unlimited" : human_bytes(facts.memlock)),
+    return {Verdict::ok, "limits",
+            cat(facts.open_files, " open files, locked memory ",
+                facts.memlock == UINT64_MAX ? "unlimited" : human_bytes(facts.memlock)),
             ""};
 }
 
 Finding programs(const DoctorFacts& facts) {
     if (!facts.pull_program_problem.empty())
-        return {Verdict::failure, "programs", facts.pull_program_problem, "install berth whole: images are pulled by that program"};
+        return {Verdict::failure, "programs", facts.pull_program_problem,
+                "install berth whole: images are pulled by that program"};
     return {Verdict::ok, "programs", facts.pull_program, ""};
 }
 
 Finding site_file(const DoctorFacts& facts) {
-    if (!facts.site_file_problem.empty()) return {Verdict::failure, "site file", facts.site_file_problem, "mend the line that is named"};
+    if (!facts.site_file_problem.empty())
+        return {Verdict::failure, "site file", facts.site_file_problem, "mend the line that is named"};
     return {Verdict::ok, "site file", "no mistake in it", ""};
 }
 
 Finding store(const DoctorFacts& facts) {
     const PlaceFacts& place = facts.store;
-    if (!place.problem.empty()) return {Verdict::failure, "store", place.problem, "make its folder with mode 1777, or set store.path in berth.conf"};
+    if (!place.problem.empty())
+        return {Verdict::failure, "store", place.problem,
+                "make its folder with mode 1777, or set store.path in berth.conf"};
     std::string text = cat(place.path, " on ", place.file_system, ", ", human_bytes(place.free_bytes), " free");
     if (place.free_bytes < (1ULL << 30) || place.free_inodes == 0)
-        return {Verdict::warning, "store", text, "an image takes up to 20 GB: make room (berth gc), or set store.path to a larger file system"};
+        return {Verdict::warning, "store", text,
+                "an image takes up to 20 GB: make room (berth gc), or set store.path to a larger file system"};
     if (!place.locks)
         return {Verdict::warning, "store", text + ", no locks",
                 "several pulls of one image may do the work twice; set limits.store_age longer than the longest job"};
     if (place.network)
-        return {Verdict::note, "store", text, "a network file system: set limits.store_age longer than the longest job; a local disk starts faster"};
+        return {Verdict::note, "store", text,
+                "a network file system: set limits.store_age longer than the longest job; a local disk starts faster"};
     return {Verdict::ok, "store", text, ""};
 }
 
@@ -103,26 +121,36 @@ std::string version_of(uint32_t number) {
 /// Slurm loads plugins of its own major and minor version only. "22.05.8" against 0x160508.
 bool same_release(const std::string& version, uint32_t number) {
     unsigned major = 0, minor = 0;
-    return std::sscanf(version.c_str(), "%u.%u", &major, &minor) == 2 && number >> 16 == major && (number >> 8 & 0xff) == minor;
+    return std::sscanf(version.c_str(), "%u.%u", &major, &minor) == 2 && number >> 16 == major &&
+           (number >> 8 & 0xff) == minor;
 }
 
 Finding slurm(const DoctorFacts& facts) {
     const SlurmFacts& slurm = facts.slurm;
-    if (slurm.version.empty()) return {Verdict::note, "Slurm", "neither slurmd nor a configured srun is in PATH", "without Slurm, berth run starts containers"};
+    if (slurm.version.empty())
+        return {Verdict::note, "Slurm", "neither slurmd nor a configured srun is in PATH",
+                "without Slurm, berth run starts containers"};
     std::string text = "Slurm " + slurm.version;
     std::string looked;
     for (const std::string& file : slurm.looked) looked += (looked.empty() ? "" : ", ") + file;
     if (slurm.plugstack.empty())
-        return {Verdict::failure, "Slurm", cat(text, "; the plugin is not loaded by ", looked.empty() ? "any plugstack.conf" : looked),
-                "put the line \"required spank_berth.so helper=/usr/bin/berth\" (or include /etc/slurm/plugstack.conf.d/*.conf) there"};
+        return {Verdict::failure, "Slurm",
+                cat(text, "; the plugin is not loaded by ", looked.empty() ? "any plugstack.conf" : looked),
+                "put the line \"required spank_berth.so helper=/usr/bin/berth\" (or include "
+                "/etc/slurm/plugstack.conf.d/*.conf) there"};
     if (slurm.plugin.empty())
-        return {Verdict::failure, "Slurm", cat(text, "; ", slurm.plugstack, " loads spank_berth.so, which is not there"),
+        return {Verdict::failure, "Slurm",
+                cat(text, "; ", slurm.plugstack, " loads spank_berth.so, which is not there"),
                 "install it in Slurm's plugin directory"};
     if (!slurm.plugin_problem.empty())
-        return {Verdict::failure, "Slurm", cat(text, "; ", slurm.plugin, ": ", slurm.plugin_problem), "chown root and chmod 755 it and its folders"};
-    if (!slurm.built_for) return {Verdict::failure, "Slurm", cat(text, "; ", slurm.plugin, " is no plugin of Slurm"), "install the plugin again"};
+        return {Verdict::failure, "Slurm", cat(text, "; ", slurm.plugin, ": ", slurm.plugin_problem),
+                "chown root and chmod 755 it and its folders"};
+    if (!slurm.built_for)
+        return {Verdict::failure, "Slurm", cat(text, "; ", slurm.plugin, " is no plugin of Slurm"),
+                "install the plugin again"};
     if (!same_release(slurm.version, *slurm.built_for))
-        return {Verdict::failure, "Slurm", cat(text, ", but ", slurm.plugin, " was built for ", version_of(*slurm.built_for)),
+        return {Verdict::failure, "Slurm",
+                cat(text, ", but ", slurm.plugin, " was built for ", version_of(*slurm.built_for)),
                 "install the package built for this release of Slurm"};
     return {Verdict::ok, "Slurm", cat(text, ", ", slurm.plugin, " loaded by ", slurm.plugstack), ""};
 }
@@ -130,10 +158,12 @@ Finding slurm(const DoctorFacts& facts) {
 Finding gpus(const DoctorFacts& facts) {
     const DeviceFacts& devices = facts.devices;
     if (devices.gpus > 0 && devices.nvidia_driver.empty())
-        return {Verdict::warning, "GPUs", cat(devices.gpus, " device nodes, but no driver is loaded"), "modprobe nvidia"};
+        return {Verdict::warning, "GPUs", cat(devices.gpus, " device nodes, but no driver is loaded"),
+                "modprobe nvidia"};
     if (devices.nvidia_driver.empty()) return {Verdict::note, "GPUs", "no NVIDIA driver", ""};
     if (devices.gpus == 0)
-        return {Verdict::warning, "GPUs", cat("driver ", devices.nvidia_driver, ", but no /dev/nvidiaN"), "nvidia-modprobe -u -c0, or nvidia-persistenced"};
+        return {Verdict::warning, "GPUs", cat("driver ", devices.nvidia_driver, ", but no /dev/nvidiaN"),
+                "nvidia-modprobe -u -c0, or nvidia-persistenced"};
     return {Verdict::ok, "GPUs", cat(devices.gpus, ", driver ", devices.nvidia_driver), ""};
 }
 
@@ -145,14 +175,17 @@ Finding rdma(const DoctorFacts& facts) {
 }  // namespace
 
 std::vector<Finding> examine(const DoctorFacts& facts) {
-    std::vector<Finding> out = {kernel(facts), user_namespaces(facts), overlay(facts), fuse(facts),  cgroups(facts), limits(facts),
-            programs(facts), site_file(facts),     store(facts),   slurm(facts), gpus(facts),    rdma(facts)};
+    std::vector<Finding> out = {kernel(facts),  user_namespaces(facts), overlay(facts),  fuse(facts),
+                                cgroups(facts), limits(facts),          programs(facts), site_file(facts),
+                                store(facts),   slurm(facts),           gpus(facts),     rdma(facts)};
     if (!facts.file_server_problem.empty())
-        out.push_back({Verdict::failure, "file server", facts.file_server_problem, "apt install squashfuse, or dnf install squashfuse (EPEL)"});
+        out.push_back({Verdict::failure, "file server", facts.file_server_problem,
+                       "apt install squashfuse, or dnf install squashfuse (EPEL)"});
     else if (!facts.file_server.empty())
         out.push_back({Verdict::ok, "file server", cat(facts.file_server, " (mount.engine)"), ""});
     for (const std::string& trouble : facts.event_troubles)
-        out.push_back({Verdict::warning, "events", trouble, "make the folders of events.log and events.counters with mode 1777, or leave the keys out"});
+        out.push_back({Verdict::warning, "events", trouble,
+                       "make the folders of events.log and events.counters with mode 1777, or leave the keys out"});
     return out;
 }
 

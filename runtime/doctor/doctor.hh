@@ -1,4 +1,5 @@
-// What stands between this node and a container, and what to do about it: facts about the host judged by a pure function.
+// What stands between this node and a container, and what to do about it: facts about the host judged by a pure
+// function.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -65,7 +66,8 @@ struct Finding {
     std::string advice;   ///< what to do; empty when nothing has to be done
 };
 
-/// Pure. One finding for each subject, in the order a start needs them. A failure means that no container starts here, or none in a Slurm step.
+/// Pure. One finding for each subject, in the order a start needs them. A failure means that no container starts here,
+/// or none in a Slurm step.
 std::vector<Finding> examine(const DoctorFacts& facts);
 
 /// Tries and looks at everything. In child processes where that changes namespaces; writes nothing that stays.

@@ -75,7 +75,8 @@ Fd enter_and_stage() {
 
 void try_user_xattrs(int staging) {
     Fd directory = sys::open_at(staging, "upper", O_RDONLY | O_DIRECTORY);
-    if (::fsetxattr(directory.get(), "user.overlay.opaque", "y", 1, 0) != 0) throw SysError("setting a user attribute on tmpfs");
+    if (::fsetxattr(directory.get(), "user.overlay.opaque", "y", 1, 0) != 0)
+        throw SysError("setting a user attribute on tmpfs");
 }
 
 std::string cgroups() {
@@ -110,7 +111,8 @@ PlaceFacts store_facts(const plan::Site& site) {
         out.path = store.path();
         store.new_file();
         struct statfs at {};
-        if (::statfs(out.path.c_str(), &at) != 0) throw SysError(cat("asking for the file system of ", printable(out.path, 4096)));
+        if (::statfs(out.path.c_str(), &at) != 0)
+            throw SysError(cat("asking for the file system of ", printable(out.path, 4096)));
         out.file_system = file_system_name(static_cast<uint32_t>(at.f_type));
         out.free_bytes = static_cast<uint64_t>(at.f_bavail) * static_cast<uint64_t>(at.f_frsize);
         out.free_inodes = at.f_files == 0 ? 1 : at.f_ffree;
@@ -123,7 +125,8 @@ PlaceFacts store_facts(const plan::Site& site) {
     return out;
 }
 
-/// The number in `NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ...` (open modules say `NVIDIA UNIX Open Kernel Module for x86_64  550...`).
+/// The number in `NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ...` (open modules say `NVIDIA UNIX
+/// Open Kernel Module for x86_64  550...`).
 std::string nvidia_driver() {
     std::string text;
     try {
@@ -132,23 +135,28 @@ std::string nvidia_driver() {
         return {};
     }
     for (const std::string& word : split(text.substr(0, text.find('\n')), ' '))
-        if (!word.empty() && word.find_first_not_of("0123456789.") == std::string::npos && word.find('.') != std::string::npos) return word;
+        if (!word.empty() && word.find_first_not_of("0123456789.") == std::string::npos &&
+            word.find('.') != std::string::npos)
+            return word;
     return "of an unknown version";
 }
 
 unsigned count_entries(const char* directory, const std::function<bool(const std::string&)>& counts) {
     unsigned out = 0;
     std::error_code problem;
-    for (auto entry = fs::directory_iterator(directory, problem); !problem && entry != fs::directory_iterator(); entry.increment(problem))
+    for (auto entry = fs::directory_iterator(directory, problem); !problem && entry != fs::directory_iterator();
+         entry.increment(problem))
         if (counts(entry->path().filename().string())) ++out;
     return out;
 }
 
 DeviceFacts device_facts() {
     auto is_gpu = [](const std::string& name) {
-        return name.starts_with("nvidia") && name.size() > 6 && name.find_first_not_of("0123456789", 6) == std::string::npos;
+        return name.starts_with("nvidia") && name.size() > 6 &&
+               name.find_first_not_of("0123456789", 6) == std::string::npos;
     };
-    return {nvidia_driver(), count_entries("/dev", is_gpu), count_entries("/sys/class/infiniband", [](const std::string&) { return true; })};
+    return {nvidia_driver(), count_entries("/dev", is_gpu),
+            count_entries("/sys/class/infiniband", [](const std::string&) { return true; })};
 }
 
 uint64_t limit_of(__rlimit_resource_t resource) {
@@ -194,7 +202,8 @@ DoctorFacts gather_doctor_facts() {
         site = load_site();
         plan::apply_environment(site, environment_of_this_process());
     });
-    if (site.mount_engine == "squashfuse") out.file_server_problem = problem_of([&] { out.file_server = mount::find_program_server(); });
+    if (site.mount_engine == "squashfuse")
+        out.file_server_problem = problem_of([&] { out.file_server = mount::find_program_server(); });
     out.event_troubles = event_troubles(site, caller_of_this_process());
     out.store = store_facts(site);
     out.slurm = gather_slurm_facts();

@@ -23,16 +23,21 @@ constexpr size_t text_limit = 1 << 20;
 
 std::string in_path(const std::string& program) {
     const char* path = std::getenv("PATH");
-    for (const std::string& directory : split(cat(path ? path : "/usr/local/bin:/usr/bin:/bin", ":/usr/local/sbin:/usr/sbin"), ':'))
-        if (std::string file = cat(directory, "/", program); directory.starts_with('/') && ::access(file.c_str(), X_OK) == 0) return file;
+    for (const std::string& directory :
+         split(cat(path ? path : "/usr/local/bin:/usr/bin:/bin", ":/usr/local/sbin:/usr/sbin"), ':'))
+        if (std::string file = cat(directory, "/", program);
+            directory.starts_with('/') && ::access(file.c_str(), X_OK) == 0)
+            return file;
     return {};
 }
 
 /// Where Slurm's files lie: the folder of SLURM_CONF, and those of the distributions.
 std::vector<std::string> configuration_folders() {
     std::vector<std::string> out;
-    if (const char* conf = std::getenv("SLURM_CONF"); conf && conf[0] == '/') out.push_back(std::string(conf).substr(0, std::strrchr(conf, '/') - conf));
-    for (const char* folder : {"/etc/slurm", "/etc/slurm-llnl", "/run/slurm/conf", "/usr/local/etc/slurm"}) out.emplace_back(folder);
+    if (const char* conf = std::getenv("SLURM_CONF"); conf && conf[0] == '/')
+        out.push_back(std::string(conf).substr(0, std::strrchr(conf, '/') - conf));
+    for (const char* folder : {"/etc/slurm", "/etc/slurm-llnl", "/run/slurm/conf", "/usr/local/etc/slurm"})
+        out.emplace_back(folder);
     return out;
 }
 
@@ -42,7 +47,8 @@ bool is_configured() {
     return false;
 }
 
-/// The last word of `slurm-wlm 22.05.8` or `slurm 23.11.4`. slurmd tells it without a configuration, the commands of users want one first.
+/// The last word of `slurm-wlm 22.05.8` or `slurm 23.11.4`. slurmd tells it without a configuration, the commands of
+/// users want one first.
 std::string slurm_version() {
     std::string program = in_path("slurmd");
     if (program.empty() && is_configured()) program = in_path("srun");
@@ -67,7 +73,8 @@ std::vector<std::string> words_of(const std::string& line) {
     return out;
 }
 
-/// The plugin's path as the first line of `file`, or of those it includes, that loads it has it; `depth` ends circles of includes.
+/// The plugin's path as the first line of `file`, or of those it includes, that loads it has it; `depth` ends circles
+/// of includes.
 std::string find_plugin_line(const std::string& file, unsigned depth, SlurmFacts& facts) {
     std::string text;
     try {
@@ -106,7 +113,8 @@ std::string locate(const std::string& name) {
                 for (const std::string& directory : split(setting.substr(10), ':'))
                     if (std::string file = cat(directory, "/", name); ::access(file.c_str(), F_OK) == 0) return file;
     }
-    for (const char* pattern : {"/usr/lib/*/slurm-wlm/", "/usr/lib64/slurm/", "/usr/lib/slurm/", "/usr/local/lib/slurm/", "/usr/local/lib/*/slurm-wlm/"})
+    for (const char* pattern : {"/usr/lib/*/slurm-wlm/", "/usr/lib64/slurm/", "/usr/lib/slurm/",
+                                "/usr/local/lib/slurm/", "/usr/local/lib/*/slurm-wlm/"})
         for (const std::string& file : matches(cat(pattern, name))) return file;
     return {};
 }
@@ -120,15 +128,21 @@ bool read_at(int fd, uint64_t offset, T& out) {
 /// The 4 bytes at the dynamic symbol `name` of a 64-bit shared object (ELF, System V ABI); nothing when there is none.
 std::optional<uint32_t> constant_in(int fd, const std::string& name) {
     Elf64_Ehdr header{};
-    if (!read_at(fd, 0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64) return std::nullopt;
-    auto section = [&](uint64_t number, Elf64_Shdr& out) { return number < header.e_shnum && read_at(fd, header.e_shoff + number * sizeof out, out); };
+    if (!read_at(fd, 0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+        header.e_ident[EI_CLASS] != ELFCLASS64)
+        return std::nullopt;
+    auto section = [&](uint64_t number, Elf64_Shdr& out) {
+        return number < header.e_shnum && read_at(fd, header.e_shoff + number * sizeof out, out);
+    };
     for (uint64_t i = 0; i < header.e_shnum; ++i) {
         Elf64_Shdr symbols{}, names{}, home{};
         if (!section(i, symbols) || symbols.sh_type != SHT_DYNSYM || !section(symbols.sh_link, names)) continue;
-        for (uint64_t at = 0; at + sizeof(Elf64_Sym) <= std::min<uint64_t>(symbols.sh_size, text_limit); at += sizeof(Elf64_Sym)) {
+        for (uint64_t at = 0; at + sizeof(Elf64_Sym) <= std::min<uint64_t>(symbols.sh_size, text_limit);
+             at += sizeof(Elf64_Sym)) {
             Elf64_Sym symbol{};
             char text[64] = {};
-            if (!read_at(fd, symbols.sh_offset + at, symbol) || !read_at(fd, names.sh_offset + symbol.st_name, text)) break;
+            if (!read_at(fd, symbols.sh_offset + at, symbol) || !read_at(fd, names.sh_offset + symbol.st_name, text))
+                break;
             uint32_t value = 0;
             if (std::string_view(text, strnlen(text, sizeof text)) == name && section(symbol.st_shndx, home) &&
                 read_at(fd, home.sh_offset + (symbol.st_value - home.sh_addr), value))
@@ -142,7 +156,8 @@ void examine_plugin(SlurmFacts& facts) {
     try {
         Fd file = sys::open_file(facts.plugin, O_RDONLY);
         struct stat at = sys::stat_of(file.get(), facts.plugin);
-        if (at.st_uid != 0 || (at.st_mode & 022) != 0) facts.plugin_problem = "it can be written by somebody else than root";
+        if (at.st_uid != 0 || (at.st_mode & 022) != 0)
+            facts.plugin_problem = "it can be written by somebody else than root";
         facts.built_for = constant_in(file.get(), "plugin_version");
     } catch (const Error& problem) {
         facts.plugin_problem = problem.what();

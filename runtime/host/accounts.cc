@@ -28,7 +28,8 @@ std::string content_of(const char* path) try {
     return {};
 }
 
-/// The fields of the first line whose third is `id`; a line with fewer than `least` is none, nor is one of the old form for other sources (+, -).
+/// The fields of the first line whose third is `id`; a line with fewer than `least` is none, nor is one of the old form
+/// for other sources (+, -).
 std::vector<std::string> line_of(std::string_view text, uint32_t id, size_t least) {
     for (size_t at = 0; at < text.size();) {
         size_t end = std::min(text.find('\n', at), text.size());

@@ -13,8 +13,9 @@ struct Account {
     bool operator==(const Account&) const = default;
 };
 
-/// Of the node's name service; empty texts for what nobody knows. Where its first source is the node's own files (nsswitch.conf(5)), those are read here: to
-/// have libc do it takes forty system calls, most of them for a cache daemon that nobody runs.
+/// Of the node's name service; empty texts for what nobody knows. Where its first source is the node's own files
+/// (nsswitch.conf(5)), those are read here: to have libc do it takes forty system calls, most of them for a cache
+/// daemon that nobody runs.
 Account account_of(uid_t uid, gid_t gid);
 
 /// What a passwd(5) file says of a user, without the group; nothing when it does not. Pure.

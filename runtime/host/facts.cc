@@ -63,7 +63,8 @@ plan::HostFacts host_facts(const plan::Request& request, const plan::Caller& cal
 void check_site_owner(int file, const std::string& path) {
     struct stat st = sys::stat_of(file, path);
     if (st.st_uid != 0 || (st.st_mode & 022) != 0)
-        throw Error(cat("reading ", path, ": it can be written by somebody else than root; run chown root ", path, " and chmod 644 ", path));
+        throw Error(cat("reading ", path, ": it can be written by somebody else than root; run chown root ", path,
+                        " and chmod 644 ", path));
 }
 
 plan::Site load_site(const std::string& path) {
@@ -82,7 +83,8 @@ store::Store open_store(const plan::Site& site, const plan::Caller& caller) {
         path = caller.home + "/.cache/berth";
     else if (!possible && built_in)
         throw Error(cat("opening the store ", path, ": the folder ", parent,
-                        " is not there or not writable; the site makes it with mode 1777 or sets store.path, a user sets BERTH_STORE_PATH"));
+                        " is not there or not writable; the site makes it with mode 1777 or sets store.path, a user "
+                        "sets BERTH_STORE_PATH"));
     return store::Store::open(path);
 }
 

@@ -10,7 +10,8 @@
 
 namespace berth {
 
-/// The owner of this process, with the names that the system's databases have for it; an account that is in none has the HOME of its environment.
+/// The owner of this process, with the names that the system's databases have for it; an account that is in none has
+/// the HOME of its environment.
 plan::Caller caller_of_this_process();
 
 /// NAME=VALUE of this process.
@@ -27,7 +28,8 @@ inline constexpr const char* site_path = "/etc/berth/berth.conf";
 /// Throws Error when `file`, opened from `path`, could have been written by somebody else than root.
 void check_site_owner(int file, const std::string& path);
 
-/// The settings of the site file, or the defaults when there is none. Throws Error when it could have been written by somebody else than root.
+/// The settings of the site file, or the defaults when there is none. Throws Error when it could have been written by
+/// somebody else than root.
 plan::Site load_site(const std::string& path = site_path);
 
 /// The caller's store at the site's place; when that is the built-in default and cannot be made here, ~/.cache/berth.

@@ -1,4 +1,5 @@
-// What the site's policy has to know of the host: where paths lead, and which groups the caller is in. Looked up only for a policy that asks.
+// What the site's policy has to know of the host: where paths lead, and which groups the caller is in. Looked up only
+// for a policy that asks.
 #pragma once
 #include <string>
 #include <vector>

@@ -18,7 +18,8 @@ std::string pull_program() {
     folder.erase(folder.rfind('/'));
     for (const std::string& path : {folder + "/berth-pull", folder + "/../libexec/berth/berth-pull"})
         if (::access(path.c_str(), X_OK) == 0) return path;
-    throw Error(cat("finding the program berth-pull: neither beside berth in ", folder, " nor in ", folder, "/../libexec/berth; install berth completely"));
+    throw Error(cat("finding the program berth-pull: neither beside berth in ", folder, " nor in ", folder,
+                    "/../libexec/berth; install berth completely"));
 }
 
 std::vector<std::string> site_arguments() {
@@ -32,9 +33,11 @@ std::vector<std::string> pull_arguments(const plan::Site& site, const std::strin
     for (const auto& [host, registry] : site.registries)
         if (registry.plain_http) arguments.insert(arguments.end(), {"--plain-http", host});
     // These may come from the caller's variables, which in a step are not in this process's environment.
-    for (const std::string& setting : {cat("BERTH_STORE_COMPRESSION=", site.compression), cat("BERTH_STORE_COMPRESSION_LEVEL=", site.compression_level),
-                                       cat("BERTH_NETWORK_CONNECTIONS=", site.connections), cat("BERTH_LIMITS_PULL_MEMORY=", site.pull_memory),
-                                       cat("BERTH_LIMITS_IMAGE_SIZE=", site.image_size), cat("BERTH_LIMITS_PULL_TIME=", site.pull_seconds)})
+    for (const std::string& setting :
+         {cat("BERTH_STORE_COMPRESSION=", site.compression),
+          cat("BERTH_STORE_COMPRESSION_LEVEL=", site.compression_level),
+          cat("BERTH_NETWORK_CONNECTIONS=", site.connections), cat("BERTH_LIMITS_PULL_MEMORY=", site.pull_memory),
+          cat("BERTH_LIMITS_IMAGE_SIZE=", site.image_size), cat("BERTH_LIMITS_PULL_TIME=", site.pull_seconds)})
         arguments.insert(arguments.end(), {"--setting", setting});
     if (site.store_size > 0) arguments.insert(arguments.end(), {"--keep-bytes", std::to_string(site.store_size)});
     if (site.store_age > 0) arguments.insert(arguments.end(), {"--keep-days", std::to_string(site.store_age)});

@@ -55,7 +55,8 @@ bool read_until_end(int fd, Clock::time_point end, std::string& out) {
 
 }  // namespace
 
-ProgramAnswer run_program(const std::string& program, const std::vector<std::string>& arguments, const std::string& input, std::chrono::seconds limit) {
+ProgramAnswer run_program(const std::string& program, const std::vector<std::string>& arguments,
+                          const std::string& input, std::chrono::seconds limit) {
     Fd given = memory_with(input), complaints = memory_with("");
     auto end = Clock::now() + limit;
     Child child(program, arguments, given.get(), complaints.get());

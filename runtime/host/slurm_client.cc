@@ -9,12 +9,15 @@ namespace berth {
 
 namespace {
 
-constexpr const char* commands[] = {"srun", "sbatch", "salloc", "scancel", "squeue", "sinfo", "scontrol", "sacct", "sstat", "sattach", "sbcast"};
+constexpr const char* commands[] = {"srun",     "sbatch", "salloc", "scancel", "squeue", "sinfo",
+                                    "scontrol", "sacct",  "sstat",  "sattach", "sbcast"};
 constexpr const char* command_folders[] = {"/usr/bin/", "/usr/local/bin/", "/opt/slurm/bin/"};
 #if defined(__x86_64__)
-constexpr const char* library_folders[] = {"/usr/lib/x86_64-linux-gnu/", "/usr/lib64/", "/usr/local/lib/", "/opt/slurm/lib/"};
+constexpr const char* library_folders[] = {"/usr/lib/x86_64-linux-gnu/", "/usr/lib64/", "/usr/local/lib/",
+                                           "/opt/slurm/lib/"};
 #else
-constexpr const char* library_folders[] = {"/usr/lib/aarch64-linux-gnu/", "/usr/lib64/", "/usr/local/lib/", "/opt/slurm/lib/"};
+constexpr const char* library_folders[] = {"/usr/lib/aarch64-linux-gnu/", "/usr/lib64/", "/usr/local/lib/",
+                                           "/opt/slurm/lib/"};
 #endif
 /// Slurm's plugins with its library, and the library by which they ask munge.
 constexpr const char* libraries[] = {"slurm-wlm", "slurm", "libmunge.so.2"};
@@ -36,7 +39,8 @@ void add_slurm_client(plan::Job& job, const plan::Site& site) {
     for (const char* path : {"/etc/slurm", "/run/munge", "/run/slurm/conf"}) add(path);
     for (const std::string& path : site.client_files) add(path);
     // slurm.conf names its user, whom the commands look up before anything else.
-    if (const passwd* account = ::getpwnam("slurm")) job.accounts.push_back(cat("slurm:x:", account->pw_uid, ":", account->pw_gid, "::/:/bin/false"));
+    if (const passwd* account = ::getpwnam("slurm"))
+        job.accounts.push_back(cat("slurm:x:", account->pw_uid, ":", account->pw_gid, "::/:/bin/false"));
 }
 
 }  // namespace berth

@@ -21,7 +21,8 @@ namespace {
 
 constexpr size_t small_file_limit = 1 << 20;
 
-/// Of a file that anybody may have made, in which a few kB can stand for any number of names: this much of metadata is some five million honest names.
+/// Of a file that anybody may have made, in which a few kB can stand for any number of names: this much of metadata is
+/// some five million honest names.
 constexpr squash::TreeLimits foreign_limits{.inodes = 5'000'000, .depth = 1024, .metadata_bytes = 1ULL << 30};
 
 /// /etc/NAME of the image, or nothing when it is no regular file of a reasonable size.
@@ -45,7 +46,9 @@ plan::ImageConfig config_in(const squash::Index& index, int fd) {
 ContainerImage open_squashfs(Fd file, const std::string& path, const squash::Extent& place) {
     std::vector<squash::LayerInfo> layers(1);
     squash::Tree tree = squash::read_tree(file.get(), path, 0, layers[0], foreign_limits, place);
-    auto index_with = [&](const plan::ImageConfig& config) { return squash::Index::from_bytes(squash::build_index(tree, layers, config)); };
+    auto index_with = [&](const plan::ImageConfig& config) {
+        return squash::Index::from_bytes(squash::build_index(tree, layers, config));
+    };
     // What `berth import` wrote stands behind the squashfs.
     auto carried = place.size == 0 ? squash::read_config(file.get(), path) : std::nullopt;
     ContainerImage out{index_with(carried ? carried->process : plan::ImageConfig()), {}, {}, {}};
@@ -71,10 +74,13 @@ std::string small_file(int root, const std::string& path) {
 ContainerImage open_directory(const Fd& directory, const std::string& path) {
     struct stat here = sys::stat_of(directory.get(), path), root = sys::stat_of(sys::open_file("/", O_PATH).get(), "/");
     if (here.st_dev == root.st_dev && here.st_ino == root.st_ino)
-        throw Error(cat("opening the image ", printable(path, 4096), ": it is the root of this node; name a directory with a root file system of its own"));
+        throw Error(cat("opening the image ", printable(path, 4096),
+                        ": it is the root of this node; name a directory with a root file system of its own"));
     if (::faccessat(directory.get(), "oci-layout", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-        throw Error(cat("opening the image ", printable(path, 4096), ": it is an OCI image layout; write oci:", printable(path, 4096)));
-    plan::ImageConfig config = config_of_enroot(small_file(directory.get(), "/etc/environment"), small_file(directory.get(), "/etc/rc"));
+        throw Error(cat("opening the image ", printable(path, 4096),
+                        ": it is an OCI image layout; write oci:", printable(path, 4096)));
+    plan::ImageConfig config =
+        config_of_enroot(small_file(directory.get(), "/etc/environment"), small_file(directory.get(), "/etc/rc"));
     auto empty = std::make_unique<squash::Tree::Impl>();
     empty->nodes.push_back({.mode = S_IFDIR | 0755});
     return {squash::Index::from_bytes(squash::build_index(squash::Tree(std::move(empty)), {}, config)), {}, {}, path};
@@ -88,7 +94,9 @@ std::string unquoted(std::string_view text) {
 }
 
 bool is_name(std::string_view name) {
-    auto fits = [](char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
+    auto fits = [](char c) {
+        return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    };
     return !name.empty() && !(name[0] >= '0' && name[0] <= '9') && std::all_of(name.begin(), name.end(), fits);
 }
 
@@ -98,16 +106,20 @@ plan::ImageConfig config_of_enroot(const std::string& environment, const std::st
     plan::ImageConfig out;
     for (const std::string& line : split(environment, '\n')) {
         size_t equals = line.find('=');
-        if (equals == line.npos || !is_name(std::string_view(line).substr(0, equals)) || line.find('\0') != line.npos) continue;
+        if (equals == line.npos || !is_name(std::string_view(line).substr(0, equals)) || line.find('\0') != line.npos)
+            continue;
         std::string value = line.substr(equals + 1);
         // Distributions quote in this file.
-        if (value.size() >= 2 && value.front() == value.back() && (value[0] == '"' || value[0] == '\'')) value = value.substr(1, value.size() - 2);
+        if (value.size() >= 2 && value.front() == value.back() && (value[0] == '"' || value[0] == '\''))
+            value = value.substr(1, value.size() - 2);
         out.env.push_back(cat(line.substr(0, equals), "=", value));
     }
     constexpr std::string_view start = "cd ", end = " && unset OLDPWD || exit 1";
     for (const std::string& line : split(rc, '\n'))
         if (line.starts_with(start) && line.ends_with(end) && line.size() > start.size() + end.size())
-            if (std::string path = unquoted(line.substr(start.size(), line.size() - start.size() - end.size())); path.starts_with("/")) out.working_dir = path;
+            if (std::string path = unquoted(line.substr(start.size(), line.size() - start.size() - end.size()));
+                path.starts_with("/"))
+                out.working_dir = path;
     return out;
 }
 

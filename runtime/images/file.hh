@@ -1,4 +1,5 @@
-// Images that are used where they lie, without the store: a squashfs file, the squashfs in a SIF file, a directory with a root file system.
+// Images that are used where they lie, without the store: a squashfs file, the squashfs in a SIF file, a directory with
+// a root file system.
 #pragma once
 #include <string>
 
@@ -7,14 +8,17 @@
 
 namespace berth {
 
-/// Opens what is at the absolute `path`. Throws Error, with the right spelling for what is another kind of image (an archive, an OCI layout).
+/// Opens what is at the absolute `path`. Throws Error, with the right spelling for what is another kind of image (an
+/// archive, an OCI layout).
 ContainerImage open_image_file(const std::string& path);
 
-/// The tree of a file that open_image_file() takes for a squashfs or SIF file, and where in the file the squashfs is. Throws Error naming `path`.
+/// The tree of a file that open_image_file() takes for a squashfs or SIF file, and where in the file the squashfs is.
+/// Throws Error naming `path`.
 squash::Tree tree_of_image_file(int fd, const std::string& path, squash::LayerInfo& info, squash::Extent& place);
 
-/// The config of an image that has none in berth's form, from the files that Enroot leaves in a root file system: NAME=VALUE lines of /etc/environment,
-/// and the working directory from the one line of /etc/rc that enters it. Data only: nothing is run. Pure.
+/// The config of an image that has none in berth's form, from the files that Enroot leaves in a root file system:
+/// NAME=VALUE lines of /etc/environment, and the working directory from the one line of /etc/rc that enters it. Data
+/// only: nothing is run. Pure.
 plan::ImageConfig config_of_enroot(const std::string& environment, const std::string& rc);
 
 }  // namespace berth

@@ -30,9 +30,10 @@ FlatImage as_it_is(const OpenedImage& opened, const store::FlatOwner& owner, con
 }
 
 /// Has berth-pull write the file, which alone can.
-void flatten(const OpenedImage& opened, const store::Store& store, const store::FlatOwner& owner, const std::string& path, const std::string& work,
-             const PullWatch& watch) {
-    std::vector<std::string> arguments = {"flatten", "--store", store.path(), "--uid", cat(owner.uid), "--gid", cat(owner.gid), "--output", path};
+void flatten(const OpenedImage& opened, const store::Store& store, const store::FlatOwner& owner,
+             const std::string& path, const std::string& work, const PullWatch& watch) {
+    std::vector<std::string> arguments = {"flatten", "--store",      store.path(), "--uid", cat(owner.uid),
+                                          "--gid",   cat(owner.gid), "--output",   path};
     if (!opened.digest.empty()) arguments.insert(arguments.end(), {"--image", opened.digest});
     Child child(pull_program(), arguments, opened.digest.empty() ? opened.image.layers.at(0).get() : -1);
     Teller teller(work, watch);
@@ -41,7 +42,8 @@ void flatten(const OpenedImage& opened, const store::Store& store, const store::
         std::vector<std::string> words = split(line, ' ');
         uint64_t done = 0, total = 0;
         if (words[0] == "error") error = printable(line.substr(6), 8192);
-        if (words[0] == "progress" && words.size() == 3 && parse_number(words[1], UINT64_MAX, done) && parse_number(words[2], UINT64_MAX, total))
+        if (words[0] == "progress" && words.size() == 3 && parse_number(words[1], UINT64_MAX, done) &&
+            parse_number(words[2], UINT64_MAX, total))
             teller(done, total);
     });
     int code = child.wait();
@@ -51,10 +53,11 @@ void flatten(const OpenedImage& opened, const store::Store& store, const store::
 
 }  // namespace
 
-void use_flat(OpenedImage& opened, const std::string& text, const plan::Identity& identity, const plan::Caller& caller, const plan::Site& site,
-              const PullWatch& watch) {
+void use_flat(OpenedImage& opened, const std::string& text, const plan::Identity& identity, const plan::Caller& caller,
+              const plan::Site& site, const PullWatch& watch) {
     if (site.mount_engine != "squashfuse" || !opened.image.directory.empty()) return;
-    std::string program = mount::find_program_server(), what = cat("image ", printable(text, 1024)), work = cat("flattening ", what);
+    std::string program = mount::find_program_server(), what = cat("image ", printable(text, 1024)),
+                work = cat("flattening ", what);
     store::FlatOwner owner{identity.inside_uid, identity.inside_gid};
     FlatImage& flat = opened.image.flat;
     flat = as_it_is(opened, owner, what);
@@ -65,7 +68,9 @@ void use_flat(OpenedImage& opened, const std::string& text, const plan::Identity
         make_once(
             store, key, work, watch, [&] { return bool(flat.file = store::open_flat(store, key, owner)); },
             [&] {
-                flat.file = store::add_flat(store, key, owner, [&](const std::string& path) { flatten(opened, store, owner, path, work, watch); });
+                flat.file = store::add_flat(store, key, owner, [&](const std::string& path) {
+                    flatten(opened, store, owner, path, work, watch);
+                });
             });
     }
     flat.program = program;

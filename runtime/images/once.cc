@@ -33,8 +33,8 @@ Fd wait_for_turn(const store::Store& store, const std::string& key, const std::s
 
 }  // namespace
 
-void make_once(const store::Store& store, const std::string& key, const std::string& work, const PullWatch& watch, const std::function<bool()>& find,
-               const std::function<void()>& make) {
+void make_once(const store::Store& store, const std::string& key, const std::string& work, const PullWatch& watch,
+               const std::function<bool()>& find, const std::function<void()>& make) {
     if (find()) return;
     Fd turn = wait_for_turn(store, key, work, watch);
     if (!find()) make();
@@ -52,7 +52,8 @@ void read_lines(const Child& child, const PullWatch& watch, const std::function<
         if (got < 0 && errno != EINTR) throw SysError("reading the report of a pull");
         if (got == 0) return;
         if (got > 0) pending.append(buffer, static_cast<size_t>(got));
-        for (size_t end; (end = pending.find('\n')) != std::string::npos; pending.erase(0, end + 1)) take(pending.substr(0, end));
+        for (size_t end; (end = pending.find('\n')) != std::string::npos; pending.erase(0, end + 1))
+            take(pending.substr(0, end));
     }
 }
 

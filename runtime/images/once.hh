@@ -23,10 +23,10 @@ class Teller {
     std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-/// Calls `find`; when that finds nothing (false), waits until nobody else does work under `key`, in steps, so that the user can end it, and calls `make` unless
-/// `find` succeeds then.
-void make_once(const store::Store& store, const std::string& key, const std::string& work, const PullWatch& watch, const std::function<bool()>& find,
-               const std::function<void()>& make);
+/// Calls `find`; when that finds nothing (false), waits until nobody else does work under `key`, in steps, so that the
+/// user can end it, and calls `make` unless `find` succeeds then.
+void make_once(const store::Store& store, const std::string& key, const std::string& work, const PullWatch& watch,
+               const std::function<bool()>& find, const std::function<void()>& make);
 
 /// Reads what the program prints until its end, a line at a time, while looking after the watch's descriptor.
 void read_lines(const Child& child, const PullWatch& watch, const std::function<void(const std::string& line)>& take);

@@ -42,7 +42,8 @@ class Report {
         if (word == "error") {
             uint64_t code = 0;
             size_t after = rest.find(' ');
-            error_code_ = parse_number(rest.substr(0, after), 255, code) && code != 0 ? static_cast<int>(code) : exit_failure;
+            error_code_ =
+                parse_number(rest.substr(0, after), 255, code) && code != 0 ? static_cast<int>(code) : exit_failure;
             error_ = after == std::string::npos ? "the pull failed" : printable(rest.substr(after + 1), 8192);
         }
     }
@@ -51,7 +52,8 @@ class Report {
     std::string result(int exit_code, const std::string& reference) const {
         if (!error_.empty()) throw PullError(watch_.failure + error_, error_code_, cause_);
         if (exit_code != 0 || digest_.empty())
-            throw Error(cat("pulling ", reference, ": berth-pull ended with code ", exit_code, " and no word; run berth pull by hand to see more"));
+            throw Error(cat("pulling ", reference, ": berth-pull ended with code ", exit_code,
+                            " and no word; run berth pull by hand to see more"));
         if (fetched_ && watch_.fetched) watch_.fetched({digest_, fetched_->bytes, fetched_->phases});
         return digest_;
     }
@@ -77,8 +79,8 @@ std::string reported(Child& child, const plan::Reference& reference, const PullW
     return report.result(child.wait(), reference.text());
 }
 
-std::string pulled(const plan::Reference& reference, const std::vector<std::string>& arguments, const store::Store& store, const PullWatch& watch,
-                   int input = -1) {
+std::string pulled(const plan::Reference& reference, const std::vector<std::string>& arguments,
+                   const store::Store& store, const PullWatch& watch, int input = -1) {
     Child child(pull_program(), arguments, input);
     try {
         return reported(child, reference, watch);
@@ -96,7 +98,8 @@ std::string known_digest(const plan::Reference& reference, const store::Store& s
     using Kind = plan::Reference::Kind;
     if (reference.kind == Kind::dockerd || reference.kind == Kind::podman) return {};
     if (reference.has_path()) {
-        auto digest = site.pull_policy == "always" ? std::nullopt : store.digest_of(store::file_record(reference).reference);
+        auto digest =
+            site.pull_policy == "always" ? std::nullopt : store.digest_of(store::file_record(reference).reference);
         return digest && store.has_image(*digest) ? *digest : std::string();
     }
     bool may_ask = reference.digest.empty() && site.pull_policy != "missing" && site.pull_policy != "never";
@@ -114,14 +117,16 @@ ContainerImage stored_image(const store::Store& store, const std::string& digest
     return image;
 }
 
-/// True when an image can be started as it lies in the store; a damaged or older one goes back to berth-pull, which mends it.
+/// True when an image can be started as it lies in the store; a damaged or older one goes back to berth-pull, which
+/// mends it.
 std::optional<ContainerImage> try_stored_image(const store::Store& store, const std::string& digest) try {
     return stored_image(store, digest);
 } catch (const Error&) {
     return std::nullopt;
 }
 
-std::vector<std::string> arguments_for(const plan::Reference& reference, const plan::Site& site, const store::Store& store, const PullWatch& watch) {
+std::vector<std::string> arguments_for(const plan::Reference& reference, const plan::Site& site,
+                                       const store::Store& store, const PullWatch& watch) {
     std::vector<std::string> out = pull_arguments(site, store.path());
     // The canonical text has no user, who is no part of which image it is.
     if (!reference.user.empty()) out.insert(out.end(), {"--user", reference.user});
@@ -131,7 +136,8 @@ std::vector<std::string> arguments_for(const plan::Reference& reference, const p
     return out;
 }
 
-OpenedImage open_stored_image(const plan::Reference& reference, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+OpenedImage open_stored_image(const plan::Reference& reference, const plan::Caller& caller, const plan::Site& site,
+                              const PullWatch& watch) {
     store::Store store = open_store(site, caller);
     std::string digest = known_digest(reference, store, site);
     if (!digest.empty())
@@ -141,10 +147,12 @@ OpenedImage open_stored_image(const plan::Reference& reference, const plan::Call
 }
 
 /// What the tag means for all nodes of the step. The secret goes by a pipe, where no list of processes shows it.
-std::string agreed_digest(const plan::Reference& tag, const std::string& meeting, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+std::string agreed_digest(const plan::Reference& tag, const std::string& meeting, const plan::Caller& caller,
+                          const plan::Site& site, const PullWatch& watch) {
     store::Store store = open_store(site, caller);
     auto&& [reading, writing] = sys::make_pipe();
-    if (std::string line = meeting + '\n'; ::write(writing.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+    if (std::string line = meeting + '\n';
+        ::write(writing.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
         throw SysError("telling berth-pull where nodes agree");
     writing.reset();
     std::vector<std::string> arguments = arguments_for(tag, site, store, watch);
@@ -153,26 +161,30 @@ std::string agreed_digest(const plan::Reference& tag, const std::string& meeting
 }
 
 /// So that a later start finds it when the registry is down.
-void remember_tag(const plan::Reference& tag, const std::string& digest, const plan::Caller& caller, const plan::Site& site) {
+void remember_tag(const plan::Reference& tag, const std::string& digest, const plan::Caller& caller,
+                  const plan::Site& site) {
     store::Store store = open_store(site, caller);
     auto known = store.find_tag(tag);
     if (!known || known->digest != digest) store.put_tag(tag, {digest, static_cast<int64_t>(::time(nullptr)), ""});
 }
 
 /// The image in the form that the site wants it served from.
-OpenedImage for_engine(OpenedImage opened, const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+OpenedImage for_engine(OpenedImage opened, const std::string& text, const plan::Caller& caller, const plan::Site& site,
+                       const PullWatch& watch) {
     if (site.mount_engine == "unpack" && opened.image.directory.empty())
         use_unpacked(opened, open_store(site, caller), cat("image ", printable(text, 1024)), watch);
     return opened;
 }
 
-OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch, const JobTag& tag) {
+OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, const plan::Site& site,
+                       const PullWatch& watch, const JobTag& tag) {
     plan::Reference reference = plan::with_absolute_path(plan::parse_reference(text), caller.cwd);
     check_image_here(site, reference);
     if (reference.kind == plan::Reference::Kind::path) return {open_image_file(reference.path), {}};
     if (reference.kind != plan::Reference::Kind::registry) return open_stored_image(reference, caller, site, watch);
     check_is_no_file(text, caller.cwd);
-    if ((tag.digest.empty() && tag.meeting.empty()) || !reference.digest.empty()) return open_stored_image(reference, caller, site, watch);
+    if ((tag.digest.empty() && tag.meeting.empty()) || !reference.digest.empty())
+        return open_stored_image(reference, caller, site, watch);
     plan::Reference exact = reference;
     exact.digest = tag.digest.empty() ? agreed_digest(reference, tag.meeting, caller, site, watch) : tag.digest;
     OpenedImage out = open_stored_image(exact, caller, site, watch);
@@ -180,7 +192,8 @@ OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, cons
     return out;
 }
 
-OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site,
+                           const PullWatch& watch) {
     plan::Reference made_of = plan::parse_reference(record.image);
     // The container is made of these bytes, whatever its image was called.
     if (made_of.digest.empty()) made_of.digest = record.digest;
@@ -190,15 +203,17 @@ OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Call
         OpenedImage out{open_image_file(record.image_file), {}};
         if (file_identity(record.image_file) != record.identity)
             throw Error(cat("opening the image ", path,
-                            " of the container: the file has changed since the container was made of it; put the old one back, or remove the container"));
+                            " of the container: the file has changed since the container was made of it; put the old "
+                            "one back, or remove the container"));
         return out;
     }
     store::Store store = open_store(site, caller);
     if (auto image = try_stored_image(store, record.digest)) return {std::move(*image), record.digest};
     plan::Reference reference = plan::parse_reference(record.image);
     if (reference.kind != plan::Reference::Kind::registry)
-        throw Error(cat("opening the image ", record.digest, " of the container: it is no longer in the store ", printable(store.path(), 4096),
-                        "; bring it back with berth pull ", printable(record.image, 4096)));
+        throw Error(cat("opening the image ", record.digest, " of the container: it is no longer in the store ",
+                        printable(store.path(), 4096), "; bring it back with berth pull ",
+                        printable(record.image, 4096)));
     // Just these bytes, whatever the tag means by now.
     reference.tag.clear();
     reference.digest = record.digest;
@@ -207,11 +222,13 @@ OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Call
 
 }  // namespace
 
-OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch, const JobTag& tag) {
+OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site,
+                       const PullWatch& watch, const JobTag& tag) {
     return for_engine(open_as_is(text, caller, site, watch, tag), text, caller, site, watch);
 }
 
-OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site, const PullWatch& watch) {
+OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site,
+                             const PullWatch& watch) {
     return for_engine(open_as_it_was(record, caller, site, watch), record.image, caller, site, watch);
 }
 

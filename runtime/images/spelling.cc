@@ -22,7 +22,8 @@ constexpr size_t block_size = 512;
 /// The octal number in a field of a tar header.
 uint64_t octal(const char* field, size_t size) {
     uint64_t out = 0;
-    for (size_t i = 0; i < size && field[i] >= '0' && field[i] <= '7'; ++i) out = out * 8 + static_cast<uint64_t>(field[i] - '0');
+    for (size_t i = 0; i < size && field[i] >= '0' && field[i] <= '7'; ++i)
+        out = out * 8 + static_cast<uint64_t>(field[i] - '0');
     return out;
 }
 
@@ -55,9 +56,12 @@ std::string archive_kind(int fd) {
 std::string archive_spelling(const std::string& kind, const std::string& path) {
     std::string shown = printable(path, 4096);
     if (kind == "docker-archive" || kind == "oci-archive") return cat(kind, ":", shown);
-    if (kind == "packed") return cat("docker-archive:", shown, " when docker save or podman save made it, oci-archive:", shown, " for an OCI archive");
+    if (kind == "packed")
+        return cat("docker-archive:", shown, " when docker save or podman save made it, oci-archive:", shown,
+                   " for an OCI archive");
     return cat("docker-archive:", shown,
-               " for an image of docker save; this one has neither a manifest.json nor an oci-layout, so unpack it and name the directory");
+               " for an image of docker save; this one has neither a manifest.json nor an oci-layout, so unpack it and "
+               "name the directory");
 }
 
 void check_is_no_file(const std::string& text, const std::string& cwd) {
@@ -67,7 +71,8 @@ void check_is_no_file(const std::string& text, const std::string& cwd) {
     if (!file || ::fstat(file.get(), &st) != 0 || !S_ISREG(st.st_mode)) return;
     std::string kind = archive_kind(file.get());
     if (kind.empty()) throw Error(plan::image_file_mistake(text));
-    throw Error(cat("image ", printable(text), ": this names an image of a registry, but a file of that name is in the working directory; write ",
+    throw Error(cat("image ", printable(text),
+                    ": this names an image of a registry, but a file of that name is in the working directory; write ",
                     archive_spelling(kind, "./" + text)));
 }
 

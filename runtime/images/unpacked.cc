@@ -36,8 +36,12 @@ void use_unpacked(OpenedImage& opened, const store::Store& store, const std::str
     // Of a stored image there is one already; this one says that the directory was used as well.
     if (!image.lease) image.lease = store.lease(key);
     make_once(
-        store, key, cat("unpacking ", what), watch, [&] { return !(image.directory = store::unpacked_path(store, key)).empty(); },
-        [&] { image.directory = store::add_unpacked(store, key, [&](int directory) { unpack(image, directory, what, watch); }); });
+        store, key, cat("unpacking ", what), watch,
+        [&] { return !(image.directory = store::unpacked_path(store, key)).empty(); },
+        [&] {
+            image.directory =
+                store::add_unpacked(store, key, [&](int directory) { unpack(image, directory, what, watch); });
+        });
 }
 
 }  // namespace berth

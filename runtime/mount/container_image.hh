@@ -20,10 +20,12 @@ struct ContainerImage {
     squash::Index index;     ///< of a directory: its config, and no files
     std::vector<Fd> layers;  ///< in the order of index.layers()
     Fd lease = Fd();         ///< keeps the image in its store; empty for an image that is in none
-    /// Path of a root file system that is a directory of the node; empty for an image that is served. A path, since a mount namespace takes no mounts
-    /// from descriptors of another one.
+    /// Path of a root file system that is a directory of the node; empty for an image that is served. A path, since a
+    /// mount namespace takes no mounts from descriptors of another one.
     std::string directory = {};
-    Fd root = Fd();  ///< the root of a container that runs, see container_root(); then nothing is served, and the files are those of that container
+    /// the root of a container that runs, see container_root(); then nothing is served, and the files are those of that
+    /// container
+    Fd root = Fd();
     FlatImage flat = {};
 };
 

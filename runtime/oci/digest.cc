@@ -11,7 +11,8 @@ namespace berth::oci {
 namespace {
 
 void check(int result) {
-    if (result != 1) throw Error("computing a SHA-256 digest: OpenSSL failed; check its configuration (openssl dgst -sha256)");
+    if (result != 1)
+        throw Error("computing a SHA-256 digest: OpenSSL failed; check its configuration (openssl dgst -sha256)");
 }
 
 EVP_MD_CTX* evp(void* context) {
@@ -51,8 +52,8 @@ std::string sha256_of(std::string_view data) {
 std::string hmac_sha256(std::string_view key, std::string_view data) {
     unsigned char code[EVP_MAX_MD_SIZE];
     unsigned length = 0;
-    check(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(data.data()), data.size(), code, &length) !=
-          nullptr);
+    check(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+               reinterpret_cast<const unsigned char*>(data.data()), data.size(), code, &length) != nullptr);
     return hex_text(code, length);
 }
 

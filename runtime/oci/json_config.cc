@@ -21,7 +21,8 @@ std::vector<std::string> parse_rootfs(const json& document, size_t layer_count, 
         throw Error(cat(what, ": its config lists ", out.size(), " diff_ids for ", layer_count, " layers"));
     for (const std::string& diff_id : out)
         if (!plan::is_digest(diff_id))
-            throw Error(cat(what, ": the diff_id \"", printable(diff_id), "\" is not sha256: and 64 lower-case hexadecimal digits"));
+            throw Error(cat(what, ": the diff_id \"", printable(diff_id),
+                            "\" is not sha256: and 64 lower-case hexadecimal digits"));
     return out;
 }
 
@@ -40,7 +41,8 @@ plan::ImageConfig parse_process(const json& config, const std::string& what) {
 }  // namespace
 
 ImageDescription parse_config(std::string_view text, size_t layer_count, const std::string& what) {
-    if (text.size() > document_limit) throw Error(cat(what, ": its config is larger than ", human_bytes(document_limit)));
+    if (text.size() > document_limit)
+        throw Error(cat(what, ": its config is larger than ", human_bytes(document_limit)));
     json document = parse_json(text, what);
     if (!document.is_object()) throw Error(cat(what, ": its config is not a JSON object"));
     std::string os = string_member(document, "os", what).value_or("linux");

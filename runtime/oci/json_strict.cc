@@ -23,7 +23,8 @@ void check_depth(std::string_view text, const std::string& what) {
         } else if (c == '"') {
             in_string = true;
         } else if (c == '{' || c == '[') {
-            if (++depth > json_depth_limit) throw Error(cat(what, ": its JSON is nested deeper than ", json_depth_limit, " levels"));
+            if (++depth > json_depth_limit)
+                throw Error(cat(what, ": its JSON is nested deeper than ", json_depth_limit, " levels"));
         } else if ((c == '}' || c == ']') && depth > 0) {
             --depth;
         }
@@ -39,7 +40,8 @@ class KeyCheck {
         if (event == json::parse_event_t::object_start) keys_.emplace_back();
         if (event == json::parse_event_t::object_end) keys_.pop_back();
         if (event == json::parse_event_t::key && !keys_.back().insert(value.get<std::string>()).second)
-            throw Error(cat(what_, ": its JSON has the key \"", printable(value.get<std::string>()), "\" twice in one object"));
+            throw Error(
+                cat(what_, ": its JSON has the key \"", printable(value.get<std::string>()), "\" twice in one object"));
         return true;
     }
 
@@ -69,7 +71,8 @@ json parse_json(std::string_view text, const std::string& what) {
     check_depth(text, what);
     KeyCheck check(what);
     try {
-        return json::parse(text.begin(), text.end(), [&](int, json::parse_event_t event, json& value) { return check(event, value); });
+        return json::parse(text.begin(), text.end(),
+                           [&](int, json::parse_event_t event, json& value) { return check(event, value); });
     } catch (const json::exception& problem) {
         // The library's own words hold pieces of the input.
         throw Error(cat(what, ": not valid JSON: ", printable(problem.what(), 200)));

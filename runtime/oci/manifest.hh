@@ -1,4 +1,5 @@
-// Image manifests, image indexes and image configs of the OCI image specification and Docker's v2 schema 2. Pure: text in, values out.
+// Image manifests, image indexes and image configs of the OCI image specification and Docker's v2 schema 2. Pure: text
+// in, values out.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -48,9 +49,11 @@ struct ManifestList {
     std::vector<Entry> entries;  ///< those of a type that can lead to an image
 };
 
-/// `content_type` is the Content-Type or descriptor type it came with; "" or a generic type says nothing. Throws Error naming `what` for
-/// anything the specifications or our limits forbid, with schema 1 and artifacts that are no images named as such.
-std::variant<Manifest, ManifestList> parse_manifest(std::string_view text, std::string_view content_type, const std::string& what);
+/// `content_type` is the Content-Type or descriptor type it came with; "" or a generic type says nothing. Throws Error
+/// naming `what` for anything the specifications or our limits forbid, with schema 1 and artifacts that are no images
+/// named as such.
+std::variant<Manifest, ManifestList> parse_manifest(std::string_view text, std::string_view content_type,
+                                                    const std::string& what);
 
 /// What this machine runs: variants from the poorest to the richest, and "" for none.
 struct Machine {
@@ -59,7 +62,8 @@ struct Machine {
 };
 Machine this_machine();
 
-/// The first entry for linux on `machine`, else the first that names no platform. Throws Error that lists what there is.
+/// The first entry for linux on `machine`, else the first that names no platform. Throws Error that lists what there
+/// is.
 const Descriptor& choose_platform(const ManifestList& list, const Machine& machine, const std::string& what);
 
 struct ImageDescription {
@@ -67,7 +71,8 @@ struct ImageDescription {
     std::vector<std::string> diff_ids;  ///< one a layer, the base first; each has passed plan::is_digest
 };
 
-/// Reads an image config. Throws Error naming `what` when it is not for linux, or rootfs does not list `layer_count` layers.
+/// Reads an image config. Throws Error naming `what` when it is not for linux, or rootfs does not list `layer_count`
+/// layers.
 ImageDescription parse_config(std::string_view text, size_t layer_count, const std::string& what);
 
 }  // namespace berth::oci

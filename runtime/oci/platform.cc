@@ -10,7 +10,8 @@ namespace berth::oci {
 namespace {
 
 bool fits(const Platform& platform, const Machine& machine) {
-    bool variant = platform.variant.empty() || std::find(machine.variants.begin(), machine.variants.end(), platform.variant) != machine.variants.end();
+    bool variant = platform.variant.empty() || std::find(machine.variants.begin(), machine.variants.end(),
+                                                         platform.variant) != machine.variants.end();
     return platform.os == "linux" && platform.architecture == machine.architecture && variant;
 }
 
@@ -33,8 +34,10 @@ Machine this_machine() {
 #if defined(__x86_64__)
     // Levels of the x86-64 psABI by the features that came last to each: clang 14 knows no levels by name.
     if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt")) out.variants.push_back("v2");
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma")) out.variants.push_back("v3");
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) out.variants.push_back("v4");
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma"))
+        out.variants.push_back("v3");
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        out.variants.push_back("v4");
 #endif
     return out;
 }

@@ -11,7 +11,9 @@ namespace {
 constexpr std::string_view heading = "berth-container 1\n";
 constexpr uint64_t value_limit = 1 << 20;
 
-void put(std::string& out, std::string_view key, std::string_view value) { out += cat(key, ' ', value.size(), '\n', value, '\n'); }
+void put(std::string& out, std::string_view key, std::string_view value) {
+    out += cat(key, ' ', value.size(), '\n', value, '\n');
+}
 
 void put_choice(std::string& out, std::string_view key, const std::optional<bool>& value) {
     if (value) put(out, key, *value ? "true" : "false");
@@ -48,7 +50,8 @@ void set(ContainerRecord& record, std::string_view key, std::string value, const
     else if (key == "unshare" && set_namespace(record.unshare, value))
         return;
     else
-        throw Error(cat("reading ", what, ": '", printable(key), "' is unknown to this version of berth; it was written by another one"));
+        throw Error(cat("reading ", what, ": '", printable(key),
+                        "' is unknown to this version of berth; it was written by another one"));
 }
 
 }  // namespace
@@ -70,14 +73,19 @@ std::string record_text(const ContainerRecord& record) {
 }
 
 ContainerRecord parse_record(std::string_view text, const std::string& what) {
-    auto damaged = [&] { return Error(cat("reading ", what, ": it is damaged or of another version; remove the container with berth rm")); };
+    auto damaged = [&] {
+        return Error(
+            cat("reading ", what, ": it is damaged or of another version; remove the container with berth rm"));
+    };
     if (!text.starts_with(heading)) throw damaged();
     text.remove_prefix(heading.size());
     ContainerRecord out;
     while (!text.empty()) {
         size_t end = text.find('\n'), blank = text.find(' ');
         uint64_t length = 0;
-        if (end == text.npos || blank > end || !parse_number(text.substr(blank + 1, end - blank - 1), value_limit, length)) throw damaged();
+        if (end == text.npos || blank > end ||
+            !parse_number(text.substr(blank + 1, end - blank - 1), value_limit, length))
+            throw damaged();
         std::string_view key = text.substr(0, blank);
         text.remove_prefix(end + 1);
         if (text.size() <= length || text[length] != '\n') throw damaged();
@@ -89,8 +97,10 @@ ContainerRecord parse_record(std::string_view text, const std::string& what) {
 
 NameAction action_for(const ContainerName& wanted, bool exists, bool runs) {
     auto refuse = [&](const char* why) { throw Error(cat("container ", wanted.name, ": ", why)); };
-    if (wanted.mode == NameMode::create && exists) refuse("it exists already (asked for with :create); use another name, or remove it with berth rm");
-    if (wanted.mode == NameMode::exec && !runs) refuse(exists ? "it does not run (asked for with :exec)" : "there is none of that name (asked for with :exec)");
+    if (wanted.mode == NameMode::create && exists)
+        refuse("it exists already (asked for with :create); use another name, or remove it with berth rm");
+    if (wanted.mode == NameMode::exec && !runs)
+        refuse(exists ? "it does not run (asked for with :exec)" : "there is none of that name (asked for with :exec)");
     if (wanted.mode == NameMode::no_exec && exists && runs) return NameAction::beside;
     return runs ? NameAction::join : exists ? NameAction::start : NameAction::create;
 }

@@ -26,7 +26,8 @@ struct ContainerRecord {
 /// The record as a file: the line "berth-container 1", then "KEY LENGTH\nVALUE\n" each.
 std::string record_text(const ContainerRecord& record);
 
-/// Throws Error naming `what` for text that record_text() would not write. Unknown keys are refused: they would be lost.
+/// Throws Error naming `what` for text that record_text() would not write. Unknown keys are refused: they would be
+/// lost.
 ContainerRecord parse_record(std::string_view text, const std::string& what);
 
 enum class NameAction {

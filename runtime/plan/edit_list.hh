@@ -12,7 +12,9 @@ namespace berth::plan {
 class EditList {
   public:
     explicit EditList(std::vector<Edit>& out) : out_(out) {}
-    void add(Action action, std::string origin, std::string reason) { out_.push_back({std::move(action), std::move(origin), std::move(reason)}); }
+    void add(Action action, std::string origin, std::string reason) {
+        out_.push_back({std::move(action), std::move(origin), std::move(reason)});
+    }
 
     Mount& bind(const std::string& source, const std::string& target, std::string origin, std::string reason) {
         Mount mount;
@@ -33,7 +35,8 @@ class EditList {
     }
 
     /// A file system of the kernel's that shows what is the container's own.
-    Mount& fresh(Mount::Kind kind, const char* type, const std::string& target, std::string origin, std::string reason) {
+    Mount& fresh(Mount::Kind kind, const char* type, const std::string& target, std::string origin,
+                 std::string reason) {
         Mount& mount = tmpfs(target, 0755, std::move(origin), std::move(reason));
         mount.kind = kind;
         mount.source = type;

@@ -16,17 +16,22 @@ std::optional<std::pair<std::string, std::string>> variable(const std::string& t
     return std::pair(text.substr(0, equals), text.substr(equals + 1));
 }
 
-bool contains(const std::vector<std::string>& names, const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); }
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 }  // namespace
 
-std::vector<EnvironmentChange> environment_changes(const EnvironmentRules& rules, const std::vector<std::string>& task) {
+std::vector<EnvironmentChange> environment_changes(const EnvironmentRules& rules,
+                                                   const std::vector<std::string>& task) {
     std::map<std::string, std::string> outside;
     for (const std::string& text : task)
         if (auto var = variable(text)) outside.insert(*var);
 
     Variables wanted;
-    auto host_wins = [&](const std::string& name) { return (contains(rules.keep_host, name) || belongs_to_job(name)) && outside.count(name); };
+    auto host_wins = [&](const std::string& name) {
+        return (contains(rules.keep_host, name) || belongs_to_job(name)) && outside.count(name);
+    };
     for (const std::string& name : rules.remove)
         if (!host_wins(name)) wanted[name] = std::nullopt;
     for (const std::string& text : rules.image)
@@ -48,9 +53,11 @@ std::vector<EnvironmentChange> environment_changes(const EnvironmentRules& rules
 std::string with_account_line(const std::string& content, const AccountLine& edit) {
     auto field = [&](const std::string& line) {
         std::vector<std::string> fields = split(line, ':');
-        return static_cast<size_t>(edit.key_field) < fields.size() ? fields[static_cast<size_t>(edit.key_field)] : std::string();
+        return static_cast<size_t>(edit.key_field) < fields.size() ? fields[static_cast<size_t>(edit.key_field)]
+                                                                   : std::string();
     };
-    // The name must be unique as well as the number: an image's account of the same name and another number would be found first.
+    // The name must be unique as well as the number: an image's account of the same name and another number would be
+    // found first.
     std::string key = field(edit.line), name = split(edit.line, ':')[0];
     std::string out;
     for (const std::string& line : split(content, '\n'))

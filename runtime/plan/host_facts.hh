@@ -12,7 +12,8 @@ struct HostFacts {
     std::vector<std::string> existing;
     std::vector<std::string> readable;  ///< those of masked_paths() that the caller can read
     std::vector<std::string> writable;  ///< those of read_only_paths() that the caller can write to
-    std::map<std::string, std::string> real_paths;  ///< those of policy_paths() that exist, without the symlinks in them
+    /// those of policy_paths() that exist, without the symlinks in them
+    std::map<std::string, std::string> real_paths;
     std::vector<std::string> groups;  ///< names of the caller's groups, where asks_for_groups()
     bool has(const std::string& path) const;
 };
@@ -20,7 +21,8 @@ struct HostFacts {
 /// The host paths whose existence make_plan asks for.
 const std::vector<std::string>& host_paths();
 
-/// What of /proc and /sys tells about the kernel and its hardware, and what changes them: hidden, and read-only, in a container whose caller could do that.
+/// What of /proc and /sys tells about the kernel and its hardware, and what changes them: hidden, and read-only, in a
+/// container whose caller could do that.
 const std::vector<std::string>& masked_paths();
 const std::vector<std::string>& read_only_paths();
 

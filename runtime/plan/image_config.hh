@@ -1,4 +1,5 @@
-// What an image says about the process to run in it: data only, never a choice of host mounts, devices, hooks or commands.
+// What an image says about the process to run in it: data only, never a choice of host mounts, devices, hooks or
+// commands.
 #pragma once
 #include <string>
 #include <vector>

@@ -43,7 +43,8 @@ void add_pytorch(Merged& variables) {
     variables.set("LOCAL_RANK", variables.value("SLURM_LOCALID"));
     variables.set_if_missing("MASTER_ADDR", first_node(variables.value("SLURM_STEP_NODELIST")));
     // The ports above those that Linux gives out by itself (net.ipv4.ip_local_port_range), as Enroot has it.
-    if (uint64_t job = variables.number("SLURM_JOB_ID")) variables.set_if_missing("MASTER_PORT", std::to_string(61000 + job % 4536));
+    if (uint64_t job = variables.number("SLURM_JOB_ID"))
+        variables.set_if_missing("MASTER_PORT", std::to_string(61000 + job % 4536));
     uint64_t tasks = variables.number("SLURM_STEP_NUM_TASKS");
     variables.set_if_missing("WORLD_SIZE", tasks > 0 ? std::to_string(tasks) : variables.value("SLURM_NTASKS"));
     if (tasks > variables.number("SLURM_STEP_NUM_NODES")) variables.set_if_missing("OMP_NUM_THREADS", "1");
@@ -51,7 +52,8 @@ void add_pytorch(Merged& variables) {
 
 std::string variable_in(const std::vector<std::string>& environment, const std::string& name) {
     for (const std::string& text : environment)
-        if (text.size() > name.size() && text.starts_with(name) && text[name.size()] == '=') return text.substr(name.size() + 1);
+        if (text.size() > name.size() && text.starts_with(name) && text[name.size()] == '=')
+            return text.substr(name.size() + 1);
     return {};
 }
 
@@ -82,13 +84,17 @@ std::string first_node(const std::string& list) {
     return out;
 }
 
-bool has_pmix_server(const std::vector<std::string>& environment) { return !variable_in(environment, "SLURM_PMIX_MAPPING_SERV").empty(); }
+bool has_pmix_server(const std::vector<std::string>& environment) {
+    return !variable_in(environment, "SLURM_PMIX_MAPPING_SERV").empty();
+}
 
-std::vector<std::string> pmix_folders(const std::vector<std::string>& task, const std::string& tmp_fs, uid_t uid, const std::string& job_step) {
+std::vector<std::string> pmix_folders(const std::vector<std::string>& task, const std::string& tmp_fs, uid_t uid,
+                                      const std::string& job_step) {
     std::string programs = variable_in(task, "SLURM_PMIX_TMPDIR");
     if (programs.empty()) programs = tmp_fs.empty() ? "/tmp" : tmp_fs;
     std::vector<std::string> out;
-    for (const std::string& path : {variable_in(task, "PMIX_SERVER_TMPDIR"), cat(programs, "/spmix_appdir_", uid, "_", job_step)})
+    for (const std::string& path :
+         {variable_in(task, "PMIX_SERVER_TMPDIR"), cat(programs, "/spmix_appdir_", uid, "_", job_step)})
         if (path.starts_with('/')) out.push_back(normalised(path));
     return out;
 }
@@ -97,7 +103,8 @@ std::string pmix_note(const std::vector<std::string>& task, bool remap_root) {
     // A single task is most often no MPI program where Slurm's default is PMIx.
     bool alone = variable_in(task, "SLURM_STEP_NUM_TASKS") == "1", first = variable_in(task, "SLURM_NODEID") == "0";
     if (!remap_root || alone || !first || !variable_in(task, "SLURM_MPI_TYPE").starts_with("pmix")) return {};
-    return "Slurm's PMIx server turns away ranks that say they are root: MPI programs will fail under --container-remap-root; leave it out, or use --mpi=pmi2 "
+    return "Slurm's PMIx server turns away ranks that say they are root: MPI programs will fail under "
+           "--container-remap-root; leave it out, or use --mpi=pmi2 "
            "or --mpi=none";
 }
 

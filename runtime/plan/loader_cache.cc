@@ -75,7 +75,8 @@ std::vector<std::string> read_hwcaps(Reader& in) {
         if (in.number<uint32_t>(section) != hwcaps_tag) continue;
         uint32_t start = in.number<uint32_t>(section + 8), count = in.number<uint32_t>(section + 12) / 4;
         if (count > hwcaps_limit) in.refuse("it has too many kinds of processors");
-        for (uint32_t name = 0; name < count; ++name) out.push_back(in.text(in.number<uint32_t>(size_t{start} + name * 4)));
+        for (uint32_t name = 0; name < count; ++name)
+            out.push_back(in.text(in.number<uint32_t>(size_t{start} + name * 4)));
     }
     return out;
 }
@@ -101,7 +102,8 @@ class Texts {
     std::string bytes_;
 };
 
-/// The loader searches by halves in descending order; libraries of one name have the greatest flags and processor first.
+/// The loader searches by halves in descending order; libraries of one name have the greatest flags and processor
+/// first.
 bool stands_before(const CachedLibrary& one, const CachedLibrary& other) {
     if (int order = compare_library_names(one.name, other.name); order != 0) return order > 0;
     if (one.flags != other.flags) return one.flags > other.flags;
@@ -139,7 +141,8 @@ int compare_library_names(std::string_view one, std::string_view other) {
             continue;
         }
         if (is_digit(one[0]) != is_digit(other[0])) return is_digit(one[0]) ? 1 : -1;
-        if (one[0] != other[0]) return static_cast<unsigned char>(one[0]) < static_cast<unsigned char>(other[0]) ? -1 : 1;
+        if (one[0] != other[0])
+            return static_cast<unsigned char>(one[0]) < static_cast<unsigned char>(other[0]) ? -1 : 1;
         one.remove_prefix(1);
         other.remove_prefix(1);
     }
@@ -191,7 +194,8 @@ std::string loader_cache_bytes(LoaderCache cache) {
     if (cache.hwcaps.empty()) return out;
     out.resize(extension);
     for (uint32_t number :
-         {extension_magic, 1U, hwcaps_tag, 0U, static_cast<uint32_t>(extension + extension_header + section_size), static_cast<uint32_t>(sections.size())})
+         {extension_magic, 1U, hwcaps_tag, 0U, static_cast<uint32_t>(extension + extension_header + section_size),
+          static_cast<uint32_t>(sections.size())})
         put(out, number);
     return out + sections;
 }

@@ -1,4 +1,5 @@
-// The cache of the dynamic loader (/etc/ld.so.cache): which libraries a root file system has, and one with more of them. Pure.
+// The cache of the dynamic loader (/etc/ld.so.cache): which libraries a root file system has, and one with more of
+// them. Pure.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -17,7 +18,8 @@ struct CachedLibrary {
     bool operator==(const CachedLibrary&) const = default;
 };
 
-/// The content of a cache file. Source of the format: glibc's sysdeps/generic/dl-cache.h (magic "glibc-ld.so.cache", version 1.1).
+/// The content of a cache file. Source of the format: glibc's sysdeps/generic/dl-cache.h (magic "glibc-ld.so.cache",
+/// version 1.1).
 struct LoaderCache {
     std::vector<CachedLibrary> libraries;  ///< in the order of the file
     std::vector<std::string> hwcaps;       ///< names of glibc-hwcaps folders, which `hwcap` of a library counts
@@ -28,8 +30,8 @@ struct LoaderCache {
 int32_t loader_flags();
 inline constexpr int32_t loader_flags_32bit = 0x0003;
 
-/// Reads a cache file, one with a part of the old format in front of it too. Throws Error naming `what` for anything else, or when its texts are more than
-/// 64 MiB together.
+/// Reads a cache file, one with a part of the old format in front of it too. Throws Error naming `what` for anything
+/// else, or when its texts are more than 64 MiB together.
 LoaderCache parse_loader_cache(std::string_view bytes, const std::string& what);
 
 /// The bytes of a cache file of little-endian machines, with the libraries in the loader's order.

@@ -16,7 +16,9 @@ Message message_of(MessageType type) {
 }
 
 void expect(const Message& message, MessageType type) {
-    if (!is(message, type)) throw Error(cat("reading a message of berth's plugin or helper: it has type ", message.type, " where another was due"));
+    if (!is(message, type))
+        throw Error(
+            cat("reading a message of berth's plugin or helper: it has type ", message.type, " where another was due"));
 }
 
 }  // namespace
@@ -108,7 +110,8 @@ Ready decode_ready(const Message& message) {
             out.namespaces.push_back(static_cast<uint32_t>(number));
         else if (key == "device")
             out.devices.push_back(parse_visible_device(value));
-        else if (key == "phase" && equals != std::string::npos && parse_number(value.substr(equals + 1), UINT64_MAX, number))
+        else if (key == "phase" && equals != std::string::npos &&
+                 parse_number(value.substr(equals + 1), UINT64_MAX, number))
             out.phases.push_back({value.substr(0, equals), number});
         else if (key == "set" && equals != std::string::npos)
             out.environment.push_back({value.substr(0, equals), value.substr(equals + 1)});

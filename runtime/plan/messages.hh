@@ -18,7 +18,8 @@ enum class MessageType : uint16_t {
     join = 2,      ///< a task to the helper on the step's socket; carries one end of the task's own socket pair
     task = 3,      ///< a task to the helper on its own socket: TaskRequest
     progress = 4,  ///< helper to a task, any number: one line in "text"
-    ready = 5,     ///< helper to a task: Ready, with descriptors: user namespace, mount namespace, and those of Ready::namespaces
+    /// helper to a task: Ready, with descriptors: user namespace, mount namespace, and those of Ready::namespaces
+    ready = 5,
     failure = 6,   ///< helper to a task: Failure
     status = 7,    ///< to the helper of a named container on a connection: what runs? Answered by `info`
     info = 8,      ///< the answer: HelperInfo
@@ -36,7 +37,8 @@ struct StepRequest {
     std::string cwd;
     std::string tmp_fs;                    ///< Slurm's TmpFS on this node; empty when unknown
     std::string batch_script;              ///< host path of the spooled script; empty when this is no batch step
-    std::string program = {};              ///< first word of the tasks' command; empty for a batch script; with --multi-prog it is no program
+    /// first word of the tasks' command; empty for a batch script; with --multi-prog it is no program
+    std::string program = {};
     std::vector<std::string> environment;  ///< NAME=VALUE of the step
     uint32_t tasks = 1;      ///< of the step on this node
     uint32_t node_index = 0; ///< of this node among those of the step

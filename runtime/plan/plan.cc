@@ -11,7 +11,9 @@
 
 namespace berth::plan {
 
-bool HostFacts::has(const std::string& path) const { return std::find(existing.begin(), existing.end(), path) != existing.end(); }
+bool HostFacts::has(const std::string& path) const {
+    return std::find(existing.begin(), existing.end(), path) != existing.end();
+}
 
 namespace {
 
@@ -23,11 +25,17 @@ std::string account_field(std::string text) {
 
 void add_accounts(EditList& edits, const Plan& plan, const Caller& caller, const std::string& home) {
     const Identity& id = plan.identity;
-    std::string user = plan.remap_root ? "root" : caller.user.empty() ? cat("user", id.inside_uid) : account_field(caller.user);
-    std::string group = plan.remap_root ? "root" : caller.group.empty() ? cat("group", id.inside_gid) : account_field(caller.group);
+    std::string user = plan.remap_root       ? "root"
+                       : caller.user.empty() ? cat("user", id.inside_uid)
+                                             : account_field(caller.user);
+    std::string group = plan.remap_root        ? "root"
+                        : caller.group.empty() ? cat("group", id.inside_gid)
+                                               : account_field(caller.group);
     std::string shell = caller.shell.empty() || plan.remap_root ? "/bin/sh" : account_field(caller.shell);
     AccountLine passwd{"/etc/passwd",
-                       cat(user, ":x:", id.inside_uid, ":", id.inside_gid, ":", account_field(caller.gecos), ":", account_field(home), ":", shell), 2};
+                       cat(user, ":x:", id.inside_uid, ":", id.inside_gid, ":", account_field(caller.gecos), ":",
+                           account_field(home), ":", shell),
+                       2};
     edits.add(passwd, "system", "the caller's name");
     edits.add(AccountLine{"/etc/group", cat(group, ":x:", id.inside_gid, ":"), 2}, "system", "the caller's group");
 }
@@ -41,7 +49,8 @@ std::string home_inside(const Plan& plan, const Caller& caller) {
 void add_home(EditList& edits, bool mount_home, const std::string& home, const Caller& caller) {
     if (home == "/") return;
     if (mount_home && !caller.home.empty())
-        edits.bind(caller.home, home, "option --container-mount-home", "the caller's home").create = Mount::Create::directory;
+        edits.bind(caller.home, home, "option --container-mount-home", "the caller's home").create =
+            Mount::Create::directory;
     else
         edits.add(Directory{home, 0755}, "system", "an empty home");
 }
@@ -49,15 +58,17 @@ void add_home(EditList& edits, bool mount_home, const std::string& home, const C
 void add_user_mounts(EditList& edits, const Request& request, const Caller& caller) {
     const std::string origin = "option --container-mounts";
     for (const MountRequest& wanted : request.mounts) {
-        std::string source = wanted.source.empty() || wanted.source[0] == '/' ? wanted.source : cat(caller.cwd, "/", wanted.source);
+        std::string source =
+            wanted.source.empty() || wanted.source[0] == '/' ? wanted.source : cat(caller.cwd, "/", wanted.source);
         std::string target = wanted.target.empty() ? normalised(source) : wanted.target;
-        if (std::string why = forbidden_target(target); !why.empty()) throw Error(cat("--container-mounts: ", printable(target, 4096), ": ", why));
+        if (std::string why = forbidden_target(target); !why.empty())
+            throw Error(cat("--container-mounts: ", printable(target, 4096), ": ", why));
         if (wanted.kind == MountRequest::Kind::umount) {
             edits.add(Unmount{target}, origin, "asked for");
             continue;
         }
-        Mount& mount =
-            wanted.kind == MountRequest::Kind::tmpfs ? edits.tmpfs(target, 01777, origin, "asked for") : edits.bind(source, target, origin, "asked for");
+        Mount& mount = wanted.kind == MountRequest::Kind::tmpfs ? edits.tmpfs(target, 01777, origin, "asked for")
+                                                                : edits.bind(source, target, origin, "asked for");
         mount.read_only = wanted.read_only;
         mount.no_exec = wanted.no_exec;
         mount.optional = wanted.optional;
@@ -68,15 +79,18 @@ void add_user_mounts(EditList& edits, const Request& request, const Caller& call
     }
 }
 
-EnvironmentRules environment_rules(const Plan& plan, const Request& request, const ImageConfig& image, const std::string& home) {
+EnvironmentRules environment_rules(const Plan& plan, const Request& request, const ImageConfig& image,
+                                   const std::string& home) {
     EnvironmentRules rules;
     rules.image = image.env;
     rules.keep_host = request.env;
     // The host's locale is seldom in the image, and programs complain about that at each start.
     rules.remove = {"LANG", "LANGUAGE", "LC_ALL"};
-    bool image_has_home = std::any_of(image.env.begin(), image.env.end(), [](const std::string& text) { return text.starts_with("HOME="); });
+    bool image_has_home = std::any_of(image.env.begin(), image.env.end(),
+                                      [](const std::string& text) { return text.starts_with("HOME="); });
     if (plan.remap_root && !image_has_home) rules.set = {cat("HOME=", home)};
-    bool image_has_path = std::any_of(image.env.begin(), image.env.end(), [](const std::string& text) { return text.starts_with("PATH="); });
+    bool image_has_path = std::any_of(image.env.begin(), image.env.end(),
+                                      [](const std::string& text) { return text.starts_with("PATH="); });
     if (!image_has_path) rules.set.push_back("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     return rules;
 }
@@ -86,12 +100,14 @@ void set_workdir(Plan& plan, const Request& request, const ImageConfig& image) {
     std::string asked = request.workdir ? *request.workdir : image.working_dir;
     plan.workdir = asked.empty() ? "/" : normalised(asked[0] == '/' ? asked : "/" + asked);
     if (plan.workdir == "/proc" || plan.workdir.starts_with("/proc/"))
-        throw Error(cat("the working directory ", printable(plan.workdir), " of the ", request.workdir ? "option --container-workdir" : "image",
-                        " lies below /proc and could lead out of the container; use --container-workdir to name another one"));
+        throw Error(
+            cat("the working directory ", printable(plan.workdir), " of the ",
+                request.workdir ? "option --container-workdir" : "image",
+                " lies below /proc and could lead out of the container; use --container-workdir to name another one"));
 }
 
-/// Package managers write into directories that nobody may write to (0555 in images of the Red Hat family) and change root for their scripts. These hold for
-/// the user's own files and for nothing else: no other id is mapped.
+/// Package managers write into directories that nobody may write to (0555 in images of the Red Hat family) and change
+/// root for their scripts. These hold for the user's own files and for nothing else: no other id is mapped.
 void set_capabilities(Plan& plan) {
     for (int capability : {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER, CAP_FSETID, CAP_SETFCAP, CAP_SYS_CHROOT})
         if (plan.remap_root) plan.capabilities |= 1ULL << capability;
@@ -103,7 +119,8 @@ void add_job_files(EditList& edits, const Job& job) {
         Mount& mount = edits.bind(file, file, "slurm", "a file of the job's or of Slurm's");
         mount.read_only = true;
     }
-    for (const std::string& line : job.accounts) edits.add(AccountLine{"/etc/passwd", line, 2}, "slurm", "an account that Slurm's commands look for");
+    for (const std::string& line : job.accounts)
+        edits.add(AccountLine{"/etc/passwd", line, 2}, "slurm", "an account that Slurm's commands look for");
     for (const std::string& folder : job.shared_folders) {
         Mount& mount = edits.bind(folder, folder, "slurm", "where MPI programs meet Slurm's server");
         mount.no_exec = true;
@@ -114,8 +131,8 @@ void add_job_files(EditList& edits, const Job& job) {
 
 }  // namespace
 
-Plan make_plan(const Request& request, const Caller& caller, const Job& job, const Site& site, const HostFacts& host, const ImageConfig& image,
-               const Additions& additions) {
+Plan make_plan(const Request& request, const Caller& caller, const Job& job, const Site& site, const HostFacts& host,
+               const ImageConfig& image, const Additions& additions) {
     check_request(site, request, caller, host);
     Plan plan;
     plan.remap_root = request.remap_root.value_or(site.remap_root && may_remap_root(site, caller, host));
@@ -132,7 +149,8 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
     add_accounts(edits, plan, caller, home);
     add_home(edits, request.mount_home.value_or(site.mount_home), home, caller);
     if (plan.remap_root)
-        edits.add(DropIn{"/etc/apt/apt.conf.d/99berth", "APT::Sandbox::User \"root\";\n"}, "option --container-remap-root",
+        edits.add(DropIn{"/etc/apt/apt.conf.d/99berth", "APT::Sandbox::User \"root\";\n"},
+                  "option --container-remap-root",
                   "apt checks that it has become another user, which is only faked here");
     add_job_files(edits, job);
     for (const Edit& edit : additions.edits) edits.add(edit.action, edit.origin, edit.reason);

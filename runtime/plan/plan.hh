@@ -32,7 +32,8 @@ struct Mount {
     uint64_t size = 0;      ///< tmpfs: bytes, 0 for the kernel's default
     uint32_t mode = 0755;   ///< tmpfs: of its root directory
     Propagation propagation = Propagation::isolated;
-    std::vector<std::pair<std::string, std::string>> options;  ///< tmpfs: of the user's, before which `mode` and `size` give way
+    /// tmpfs: of the user's, before which `mode` and `size` give way
+    std::vector<std::pair<std::string, std::string>> options;
     Create create = Create::automatic;
 };
 
@@ -54,8 +55,8 @@ struct Directory {
     uint32_t mode = 0755;
 };
 
-/// A line of /etc/passwd or /etc/group: replaces the lines whose `key_field` (counted from 0, between colons) equals that of `line`, else is
-/// added at the end. A missing file is made.
+/// A line of /etc/passwd or /etc/group: replaces the lines whose `key_field` (counted from 0, between colons) equals
+/// that of `line`, else is added at the end. A missing file is made.
 struct AccountLine {
     std::string path;
     std::string line;
@@ -68,8 +69,8 @@ struct DropIn {
     std::string content;
 };
 
-/// Libraries that the dynamic loader is to find: added to /etc/ld.so.cache, where they take the place of those of the same name. For a root file system
-/// with musl the folder is added to `musl_path` instead, which is then not empty.
+/// Libraries that the dynamic loader is to find: added to /etc/ld.so.cache, where they take the place of those of the
+/// same name. For a root file system with musl the folder is added to `musl_path` instead, which is then not empty.
 struct LoaderLibraries {
     std::vector<CachedLibrary> libraries;
     std::string musl_path;  ///< "/etc/ld-musl-x86_64.path"
@@ -124,7 +125,8 @@ struct Plan {
     bool workdir_required = false;  ///< asked for by option: missing is an error; else made from the image's WorkingDir
     EnvironmentRules environment;
     SystemCalls system_calls;
-    uint64_t capabilities = 0;  ///< of the tasks, over the container's own namespaces and the caller's own files: bits 1 << CAP_*
+    /// of the tasks, over the container's own namespaces and the caller's own files: bits 1 << CAP_*
+    uint64_t capabilities = 0;
     std::vector<std::string> entrypoint;  ///< of the image
     std::vector<VisibleDevice> devices;  ///< of Additions
     std::vector<std::string> command;  ///< entrypoint and cmd of the image, for `berth run` without a command
@@ -132,8 +134,8 @@ struct Plan {
 
 /// Decides everything; touches nothing. Throws Error for what can be refused by looking at it (a mount over "/").
 /// What `additions` has comes after the system's edits and before the user's mounts.
-Plan make_plan(const Request& request, const Caller& caller, const Job& job, const Site& site, const HostFacts& host, const ImageConfig& image,
-               const Additions& additions = {});
+Plan make_plan(const Request& request, const Caller& caller, const Job& job, const Site& site, const HostFacts& host,
+               const ImageConfig& image, const Additions& additions = {});
 
 /// One change of a process's environment: set, or removed when there is no value.
 struct EnvironmentChange {

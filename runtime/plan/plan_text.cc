@@ -40,20 +40,24 @@ Row row(const Mount& mount) {
     if (mount.device) flags += ",dev";
     flags += propagation_text(mount.propagation);
     for (const auto& [key, value] : mount.options) flags += cat(",", key, "=", value);
-    if (mount.kind == Mount::Kind::tmpfs) return {"tmpfs", shown(mount.target), cat("mode=", octal(mount.mode), ",", flags), "", ""};
+    if (mount.kind == Mount::Kind::tmpfs)
+        return {"tmpfs", shown(mount.target), cat("mode=", octal(mount.mode), ",", flags), "", ""};
     if (mount.kind != Mount::Kind::bind) return {"new", shown(mount.target), cat(mount.source, " ", flags), "", ""};
     return {"bind", shown(mount.target), cat(shown(mount.source), " ", flags), "", ""};
 }
 Row row(const Unmount& unmount) { return {"umount", shown(unmount.target), "", "", ""}; }
 Row row(const Symlink& link) { return {"symlink", shown(link.path), cat("-> ", shown(link.target)), "", ""}; }
-Row row(const Directory& directory) { return {"directory", shown(directory.path), cat("mode=", octal(directory.mode)), "", ""}; }
+Row row(const Directory& directory) {
+    return {"directory", shown(directory.path), cat("mode=", octal(directory.mode)), "", ""};
+}
 Row row(const AccountLine& account) { return {"line", shown(account.path), shown(account.line), "", ""}; }
 Row row(const DropIn& file) { return {"file", shown(file.path), shown(std::string(trimmed(file.content))), "", ""}; }
 Row row(const LoaderLibraries& added) {
     bool musl = !added.musl_path.empty();
     std::string names;
     for (const CachedLibrary& library : added.libraries) names += (names.empty() ? "" : " ") + library.name;
-    return {"libraries", musl ? shown(added.musl_path) : "/etc/ld.so.cache", musl ? shown(added.folder) : shown(names), "", ""};
+    return {"libraries", musl ? shown(added.musl_path) : "/etc/ld.so.cache", musl ? shown(added.folder) : shown(names),
+            "", ""};
 }
 
 }  // namespace
@@ -69,7 +73,8 @@ std::vector<Row> plan_rows(const Plan& plan) {
     auto environment = [&](const std::vector<std::string>& variables, const char* origin, const char* why) {
         for (const std::string& text : variables) {
             size_t equals = text.find('=');
-            rows.push_back({"env", shown(text.substr(0, equals)), equals == std::string::npos ? "" : shown(text.substr(equals + 1)), origin, why});
+            rows.push_back({"env", shown(text.substr(0, equals)),
+                            equals == std::string::npos ? "" : shown(text.substr(equals + 1)), origin, why});
         }
     };
     environment(plan.environment.image, "image", "the image's environment");
@@ -91,7 +96,8 @@ std::string table(std::vector<Row> rows) {
         std::string line;
         for (size_t i = 0; i < cells.size(); ++i) {
             line += cells[i];
-            if (i + 1 < cells.size()) line += std::string(cells[i].size() < width[i] ? width[i] - cells[i].size() + 2 : 2, ' ');
+            if (i + 1 < cells.size())
+                line += std::string(cells[i].size() < width[i] ? width[i] - cells[i].size() + 2 : 2, ' ');
         }
         line.erase(line.find_last_not_of(' ') + 1);
         out += line + "\n";
@@ -126,10 +132,11 @@ std::string namespaces_text(const OwnNamespaces& unshare) {
 std::string plan_text(const Plan& plan) {
     const Identity& id = plan.identity;
     std::string command = words(plan.command);
-    return cat("identity   uid ", id.host_uid, " is ", id.inside_uid, " inside, gid ", id.host_gid, " is ", id.inside_gid,
-               plan.remap_root ? " (remap-root)" : "", "\n", namespaces_text(plan.unshare), "root       ",
-               plan.writable ? "writable in memory, gone with the container" : "read-only", "\n", "syscalls   ", system_calls_text(plan.system_calls), "\n",
-               "directory  ", shown(plan.workdir), plan.workdir_required ? " (must exist)" : "", "\n", "command    ", command.empty() ? "(none)" : command,
+    return cat("identity   uid ", id.host_uid, " is ", id.inside_uid, " inside, gid ", id.host_gid, " is ",
+               id.inside_gid, plan.remap_root ? " (remap-root)" : "", "\n", namespaces_text(plan.unshare),
+               "root       ", plan.writable ? "writable in memory, gone with the container" : "read-only", "\n",
+               "syscalls   ", system_calls_text(plan.system_calls), "\n", "directory  ", shown(plan.workdir),
+               plan.workdir_required ? " (must exist)" : "", "\n", "command    ", command.empty() ? "(none)" : command,
                "\n\n", table(plan_rows(plan)));
 }
 

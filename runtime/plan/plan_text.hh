@@ -8,7 +8,8 @@
 
 namespace berth::plan {
 
-/// A header with identity and process, then a line an edit: what, where, from where, whose wish, why. Ends with a newline.
+/// A header with identity and process, then a line an edit: what, where, from where, whose wish, why. Ends with a
+/// newline.
 std::string plan_text(const Plan& plan);
 
 /// The lines of its table: what, where, from where, whose wish, why.

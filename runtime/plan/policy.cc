@@ -11,10 +11,14 @@ namespace {
 
 constexpr const char* docker_hub = "registry-1.docker.io";
 
-bool has(const std::vector<std::string>& list, const std::string& word) { return std::find(list.begin(), list.end(), word) != list.end(); }
+bool has(const std::vector<std::string>& list, const std::string& word) {
+    return std::find(list.begin(), list.end(), word) != list.end();
+}
 
 /// By whole components: "/data" has "/data/x" and not "/database".
-bool is_below(const std::string& path, const std::string& folder) { return folder == "/" || path == folder || path.starts_with(folder + "/"); }
+bool is_below(const std::string& path, const std::string& folder) {
+    return folder == "/" || path == folder || path.starts_with(folder + "/");
+}
 
 std::string listed(const std::vector<std::string>& list) {
     std::string out;
@@ -28,7 +32,8 @@ std::string rule(const Site& site, const std::string& key) {
     return origin == site.origins.end() ? key : cat(origin->second.text(), ": ", key);
 }
 
-/// What an entry for a registry is compared with: the host as people write it and the name, or the daemon that has the image.
+/// What an entry for a registry is compared with: the host as people write it and the name, or the daemon that has the
+/// image.
 std::string source_of(const Reference& image) {
     if (image.kind == Reference::Kind::dockerd) return "dockerd";
     if (image.kind == Reference::Kind::podman) return "podman";
@@ -36,8 +41,9 @@ std::string source_of(const Reference& image) {
 }
 
 bool names_source(const std::vector<std::string>& list, const std::string& source) {
-    return std::any_of(list.begin(), list.end(),
-                       [&](const std::string& entry) { return entry == "*" || is_below(source, entry.substr(0, entry.find_last_not_of('/') + 1)); });
+    return std::any_of(list.begin(), list.end(), [&](const std::string& entry) {
+        return entry == "*" || is_below(source, entry.substr(0, entry.find_last_not_of('/') + 1));
+    });
 }
 
 std::string real(const RealPaths& paths, const std::string& path) {
@@ -47,7 +53,9 @@ std::string real(const RealPaths& paths, const std::string& path) {
 
 bool allows_path(const std::vector<std::string>& folders, const std::string& path, const RealPaths& paths) {
     std::string wanted = real(paths, path);
-    return std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) { return folder == "*" || is_below(wanted, real(paths, folder)); });
+    return std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) {
+        return folder == "*" || is_below(wanted, real(paths, folder));
+    });
 }
 
 std::string source_path(const MountRequest& mount, const Caller& caller) {
@@ -64,8 +72,8 @@ bool names_caller(const std::vector<std::string>& list, const Caller& caller, co
 
 void check_source(const Site& site, const std::string& path, const RealPaths& paths) {
     if (!allows_path(site.mount_sources, path, paths))
-        throw Error(
-            cat("mounting ", printable(path, 4096), ": ", rule(site, "policy.mount_sources"), " allows mounts from ", listed(site.mount_sources), " only"));
+        throw Error(cat("mounting ", printable(path, 4096), ": ", rule(site, "policy.mount_sources"),
+                        " allows mounts from ", listed(site.mount_sources), " only"));
 }
 
 /// The sources of the request's mounts, his home among them when it is asked for.
@@ -77,7 +85,9 @@ std::vector<std::string> sources_of(const Request& request, const Caller& caller
     return out;
 }
 
-void add_folders(std::vector<std::string>& paths, const std::vector<std::string>& folders) { paths.insert(paths.end(), folders.begin(), folders.end()); }
+void add_folders(std::vector<std::string>& paths, const std::vector<std::string>& folders) {
+    paths.insert(paths.end(), folders.begin(), folders.end());
+}
 
 }  // namespace
 
@@ -107,31 +117,39 @@ void check_image(const Site& site, const Reference& image, const RealPaths& real
     std::string what = cat("image ", printable(image.text(), 4096), ": ");
     if (image.has_path()) {
         if (!allows_path(site.image_paths, image.path, real_paths))
-            throw Error(cat(what, rule(site, "policy.image_paths"), " allows image files below ", listed(site.image_paths), " only"));
+            throw Error(cat(what, rule(site, "policy.image_paths"), " allows image files below ",
+                            listed(site.image_paths), " only"));
         return;
     }
     std::string source = source_of(image);
     if (names_source(site.registries_denied, source))
-        throw Error(cat(what, rule(site, "policy.registries_denied"), " forbids images from ", listed(site.registries_denied)));
+        throw Error(
+            cat(what, rule(site, "policy.registries_denied"), " forbids images from ", listed(site.registries_denied)));
     if (!names_source(site.registries_allowed, source))
-        throw Error(cat(what, rule(site, "policy.registries_allowed"), " allows images from ", listed(site.registries_allowed), " only"));
+        throw Error(cat(what, rule(site, "policy.registries_allowed"), " allows images from ",
+                        listed(site.registries_allowed), " only"));
     if (site.digest_required && image.digest.empty())
         throw Error(cat(what, rule(site, "policy.digest_required"),
-                        " wants images named by their digest; write NAME@sha256:..., as berth pull prints it and berth inspect knows it"));
+                        " wants images named by their digest; write NAME@sha256:..., as berth pull prints it and berth "
+                        "inspect knows it"));
 }
 
-bool may_remap_root(const Site& site, const Caller& caller, const HostFacts& host) { return names_caller(site.root_users, caller, host); }
-bool may_write(const Site& site, const Caller& caller, const HostFacts& host) { return names_caller(site.writable_users, caller, host); }
+bool may_remap_root(const Site& site, const Caller& caller, const HostFacts& host) {
+    return names_caller(site.root_users, caller, host);
+}
+bool may_write(const Site& site, const Caller& caller, const HostFacts& host) {
+    return names_caller(site.writable_users, caller, host);
+}
 
 void check_request(const Site& site, const Request& request, const Caller& caller, const HostFacts& host) {
     for (const std::string& path : sources_of(request, caller)) check_source(site, path, host.real_paths);
     std::string user = caller.user.empty() ? std::to_string(caller.uid) : printable(caller.user);
     if (request.remap_root.value_or(false) && !may_remap_root(site, caller, host))
-        throw Error(
-            cat("being root in the container: ", rule(site, "policy.remap_root"), " allows it to ", listed(site.root_users), " only, and not to ", user));
+        throw Error(cat("being root in the container: ", rule(site, "policy.remap_root"), " allows it to ",
+                        listed(site.root_users), " only, and not to ", user));
     if (request.writable.value_or(false) && !may_write(site, caller, host))
-        throw Error(cat("writing to the container's root file system: ", rule(site, "policy.writable"), " allows it to ", listed(site.writable_users),
-                        " only, and not to ", user));
+        throw Error(cat("writing to the container's root file system: ", rule(site, "policy.writable"),
+                        " allows it to ", listed(site.writable_users), " only, and not to ", user));
 }
 
 }  // namespace berth::plan

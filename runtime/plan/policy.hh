@@ -1,5 +1,5 @@
-// What the site lets its users do ([policy] in the site file), compared with what is asked for. Pure. It guides those who use berth; it is no wall around those
-// who bring a runtime of their own.
+// What the site lets its users do ([policy] in the site file), compared with what is asked for. Pure. It guides those
+// who use berth; it is no wall around those who bring a runtime of their own.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,14 +13,16 @@ namespace berth::plan {
 
 using RealPaths = std::map<std::string, std::string>;
 
-/// The paths that check_image and check_request compare, for which HostFacts::real_paths wants an entry: none where the site allows every path.
+/// The paths that check_image and check_request compare, for which HostFacts::real_paths wants an entry: none where the
+/// site allows every path.
 std::vector<std::string> policy_paths(const Site& site, const Reference& image);
 std::vector<std::string> policy_paths(const Site& site, const Request& request, const Caller& caller);
 
 /// True when a key names a group, so that HostFacts::groups is needed.
 bool asks_for_groups(const Site& site);
 
-/// Refuses an image: its registry, a tag where a digest is required, its path. `image` has an absolute path, if any. Throws Error naming file and key.
+/// Refuses an image: its registry, a tag where a digest is required, its path. `image` has an absolute path, if any.
+/// Throws Error naming file and key.
 void check_image(const Site& site, const Reference& image, const RealPaths& real_paths);
 
 /// Refuses the sources of mounts, and what the caller may not be or have. Throws Error naming file and key.

@@ -7,14 +7,25 @@ namespace berth::plan {
 
 namespace {
 
-const std::vector<std::string> device_nodes = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"};
-const std::vector<std::string> host_files = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/machine-id", "/etc/localtime"};
+const std::vector<std::string> device_nodes = {"/dev/null",   "/dev/zero",    "/dev/full",
+                                               "/dev/random", "/dev/urandom", "/dev/tty"};
+const std::vector<std::string> host_files = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/machine-id",
+                                             "/etc/localtime"};
 
 // The lists of moby (oci/defaults.go), but for what performance tools read: interrupts and thermal_throttle.
-const std::vector<std::string> hidden = {
-    "/proc/acpi", "/proc/asound",     "/proc/kcore",       "/proc/keys",    "/proc/latency_stats",          "/proc/sched_debug",
-    "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/firmware", "/sys/devices/virtual/powercap"};
-const std::vector<std::string> protected_paths = {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"};
+const std::vector<std::string> hidden = {"/proc/acpi",
+                                         "/proc/asound",
+                                         "/proc/kcore",
+                                         "/proc/keys",
+                                         "/proc/latency_stats",
+                                         "/proc/sched_debug",
+                                         "/proc/scsi",
+                                         "/proc/timer_list",
+                                         "/proc/timer_stats",
+                                         "/sys/firmware",
+                                         "/sys/devices/virtual/powercap"};
+const std::vector<std::string> protected_paths = {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
+                                                  "/proc/sysrq-trigger"};
 
 // As docker's: room for links and sockets, none to store things in.
 constexpr uint64_t dev_size = 64 << 20;
@@ -27,17 +38,21 @@ void add_kernel_file_systems(EditList& edits, const HostFacts& host, const OwnNa
     if (own.pid)
         edits.fresh(Mount::Kind::proc, "proc", "/proc", "option --pid", "the container's own processes");
     else
-        edits.bind("/proc", "/proc", "system", "the host's processes: berth keeps the host's pid namespace").create = Mount::Create::directory;
+        edits.bind("/proc", "/proc", "system", "the host's processes: berth keeps the host's pid namespace").create =
+            Mount::Create::directory;
     Mount& sys = edits.bind("/sys", "/sys", "system", "devices and topology, read-only");
     sys.create = Mount::Create::directory;
     sys.read_only = true;
     if (own.cgroup && host.has(cgroup_file))
-        edits.fresh(Mount::Kind::cgroup, "cgroup2", "/sys/fs/cgroup", "option --cgroup", "the container's own cgroups").read_only = true;
+        edits.fresh(Mount::Kind::cgroup, "cgroup2", "/sys/fs/cgroup", "option --cgroup", "the container's own cgroups")
+            .read_only = true;
 }
 
-/// Terminals are the container's own: one that is made by /dev/ptmx needs the file system of terminals beside it, and the node's would show those of all users.
+/// Terminals are the container's own: one that is made by /dev/ptmx needs the file system of terminals beside it, and
+/// the node's would show those of all users.
 void add_terminals(EditList& edits, const std::string& callers) {
-    Mount& terminals = edits.fresh(Mount::Kind::devpts, "devpts", "/dev/pts", "system", "terminals of the container's own");
+    Mount& terminals =
+        edits.fresh(Mount::Kind::devpts, "devpts", "/dev/pts", "system", "terminals of the container's own");
     terminals.device = true;
     edits.add(Symlink{"/dev/ptmx", "pts/ptmx"}, "system", "standard link");
     if (callers.empty()) return;
@@ -93,11 +108,13 @@ void add_masks(EditList& edits, const HostFacts& host) {
 
 void add_volumes(EditList& edits, const ImageConfig& image, uint64_t size) {
     if (image.volumes.size() > volume_limit)
-        throw Error(cat("the image has ", image.volumes.size(), " volumes, more than the limit of ", volume_limit, "; set mount.volumes = \"none\""));
+        throw Error(cat("the image has ", image.volumes.size(), " volumes, more than the limit of ", volume_limit,
+                        "; set mount.volumes = \"none\""));
     for (const std::string& path : image.volumes) {
         std::string target = normalised(path.starts_with('/') ? path : "/" + path);
         if (std::string why = forbidden_target(target); !why.empty())
-            throw Error(cat("the image's volume ", printable(target, 4096), ": ", why, "; set mount.volumes = \"none\""));
+            throw Error(
+                cat("the image's volume ", printable(target, 4096), ": ", why, "; set mount.volumes = \"none\""));
         edits.tmpfs(target, 0755, "image", "a volume of the image, by mount.volumes").size = size;
     }
 }

@@ -1,4 +1,5 @@
-// What every container has of the node: the kernel's file systems, devices, terminals, /run and /tmp, and what is hidden of them.
+// What every container has of the node: the kernel's file systems, devices, terminals, /run and /tmp, and what is
+// hidden of them.
 #pragma once
 #include <string>
 

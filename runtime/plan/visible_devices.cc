@@ -30,7 +30,8 @@ class Choice {
         for (size_t i = 0; i < devices.size(); ++i)
             if (accessible[i]) open_.push_back(i);
         listed_ = open_;
-        std::sort(listed_.begin(), listed_.end(), [&](size_t one, size_t other) { return devices[one].position < devices[other].position; });
+        std::sort(listed_.begin(), listed_.end(),
+                  [&](size_t one, size_t other) { return devices[one].position < devices[other].position; });
     }
 
     const std::vector<size_t>& open() const { return open_; }
@@ -53,7 +54,8 @@ class Choice {
         return verdict;
     }
 
-    /// Of a task that Slurm told nothing although it has devices: CUDA finds whole GPUs that it can open by itself, of slices only the first.
+    /// Of a task that Slurm told nothing although it has devices: CUDA finds whole GPUs that it can open by itself, of
+    /// slices only the first.
     Verdict of_nothing() const {
         bool whole = std::none_of(open_.begin(), open_.end(), [&](size_t i) { return devices_[i].slice; });
         return {open_, whole && open_.size() == devices_.size()};
@@ -63,9 +65,11 @@ class Choice {
     std::optional<size_t> find(const std::string& word, bool& right) const {
         uint64_t number = 0;
         if (!parse_number(word, 1 << 20, number)) return find_uuid(word);
-        bool slices = std::any_of(devices_.begin(), devices_.end(), [](const VisibleDevice& device) { return device.slice; });
+        bool slices =
+            std::any_of(devices_.begin(), devices_.end(), [](const VisibleDevice& device) { return device.slice; });
         if (devices_[open_[0]].constrained) {
-            // Slurm counts what the job has, CUDA what it can open: the same unless there are slices, whose parents count for CUDA.
+            // Slurm counts what the job has, CUDA what it can open: the same unless there are slices, whose parents
+            // count for CUDA.
             right &= !slices;
             return number < listed_.size() ? std::optional(listed_[number]) : std::nullopt;
         }
@@ -102,7 +106,8 @@ std::string positions_text(const std::vector<size_t>& wanted, const std::vector<
 }  // namespace
 
 std::string visible_device_text(const VisibleDevice& device) {
-    std::string out = cat(device.uuid.empty() ? "-" : device.uuid, ' ', device.slice ? 1 : 0, ' ', device.constrained ? 1 : 0, ' ', device.position);
+    std::string out = cat(device.uuid.empty() ? "-" : device.uuid, ' ', device.slice ? 1 : 0, ' ',
+                          device.constrained ? 1 : 0, ' ', device.position);
     for (const std::string& node : device.nodes) out += ' ' + node;
     return out;
 }
@@ -110,9 +115,11 @@ std::string visible_device_text(const VisibleDevice& device) {
 VisibleDevice parse_visible_device(const std::string& text) {
     std::vector<std::string> words = split(text, ' ');
     uint64_t slice = 0, constrained = 0, position = 0;
-    if (words.size() < 4 || !parse_number(words[1], 1, slice) || !parse_number(words[2], 1, constrained) || !parse_number(words[3], 1 << 20, position))
+    if (words.size() < 4 || !parse_number(words[1], 1, slice) || !parse_number(words[2], 1, constrained) ||
+        !parse_number(words[3], 1 << 20, position))
         throw Error("reading a message of berth's helper: a device that is none");
-    VisibleDevice out{words[0] == "-" ? "" : words[0], slice == 1, constrained == 1, static_cast<unsigned>(position), {}};
+    VisibleDevice out{
+        words[0] == "-" ? "" : words[0], slice == 1, constrained == 1, static_cast<unsigned>(position), {}};
     out.nodes.assign(words.begin() + 4, words.end());
     return out;
 }
@@ -121,11 +128,13 @@ std::vector<bool> accessible_devices(const std::vector<VisibleDevice>& devices) 
     std::vector<bool> out;
     for (const VisibleDevice& device : devices)
         // Nodes of slices can be read by all and written by nobody.
-        out.push_back(std::all_of(device.nodes.begin(), device.nodes.end(), [](const std::string& node) { return ::access(node.c_str(), R_OK) == 0; }));
+        out.push_back(std::all_of(device.nodes.begin(), device.nodes.end(),
+                                  [](const std::string& node) { return ::access(node.c_str(), R_OK) == 0; }));
     return out;
 }
 
-std::vector<std::pair<std::string, std::string>> visible_device_changes(const std::vector<VisibleDevice>& devices, const std::vector<bool>& accessible,
+std::vector<std::pair<std::string, std::string>> visible_device_changes(const std::vector<VisibleDevice>& devices,
+                                                                        const std::vector<bool>& accessible,
                                                                         const std::vector<std::string>& environment) {
     Choice choice(devices, accessible);
     if (choice.open().empty()) return {};

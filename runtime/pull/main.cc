@@ -1,5 +1,5 @@
-// berth-pull: brings one image into a store, and keeps logins: all that speaks to registries. A program of its own, so that a start that needs no
-// pull loads no libcurl and no OpenSSL.
+// berth-pull: brings one image into a store, and keeps logins: all that speaks to registries. A program of its own, so
+// that a start that needs no pull loads no libcurl and no OpenSSL.
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -75,23 +75,28 @@ pull::Options options_of(const Arguments& arguments, const plan::Reference& refe
 }
 
 /// What the tag means for all nodes of the step; where they agree is the first line of the standard input.
-std::string agreed(const store::Store& store, const plan::Reference& reference, const pull::Options& options, pull::Meter& meter) {
+std::string agreed(const store::Store& store, const plan::Reference& reference, const pull::Options& options,
+                   pull::Meter& meter) {
     std::string place;
     std::getline(std::cin, place);
     std::string mine = pull::digest_now(store, reference, options, meter), what = printable(reference.text(), 1024);
     pull::Agreed result = pull::agree(pull::parse_meeting_place(place), mine, what);
-    if (result.digest != mine) meter.warn(cat(what, " is ", mine, " here; this step runs ", result.digest, ", which node ", result.node, " found first"));
+    if (result.digest != mine)
+        meter.warn(cat(what, " is ", mine, " here; this step runs ", result.digest, ", which node ", result.node,
+                       " found first"));
     return result.digest;
 }
 
 std::string pulled(const Arguments& arguments, pull::Output& output) {
-    plan::Reference reference = plan::with_absolute_path(plan::parse_reference(arguments.reference), std::filesystem::current_path());
+    plan::Reference reference =
+        plan::with_absolute_path(plan::parse_reference(arguments.reference), std::filesystem::current_path());
     plan::Site site = site_of(arguments, pull::environment_of_this_process());
     check_image_here(site, reference);
     pull::Deadline deadline(site, output);
     store::Store store = store::Store::open(arguments.store);
     pull::Options options = options_of(arguments, reference, site);
-    return arguments.agree ? agreed(store, reference, options, output.meter()) : pull::pull(store, reference, options, output.meter());
+    return arguments.agree ? agreed(store, reference, options, output.meter())
+                           : pull::pull(store, reference, options, output.meter());
 }
 
 /// Prints what the tag means now. One try: the nodes can ask as well.
@@ -108,13 +113,15 @@ int resolve_tag(const Arguments& arguments) {
 std::string logged_in(const Arguments& arguments, const std::vector<std::string>& environment) {
     oci::RegistryOptions options = pull::registry_options(pull::site_of(arguments.site, environment), arguments.login);
     options.plain_http.insert(arguments.plain_http.begin(), arguments.plain_http.end());
-    return pull::login(arguments.login, arguments.user, arguments.password_from_input, options, pull::credential_places(environment));
+    return pull::login(arguments.login, arguments.user, arguments.password_from_input, options,
+                       pull::credential_places(environment));
 }
 
 int keep_login(const Arguments& arguments) {
     std::vector<std::string> environment = pull::environment_of_this_process();
     bool in = !arguments.login.empty();
-    std::string line = in ? logged_in(arguments, environment) : pull::logout(arguments.logout, pull::credential_places(environment));
+    std::string line =
+        in ? logged_in(arguments, environment) : pull::logout(arguments.logout, pull::credential_places(environment));
     std::cerr << line << '\n';
     return 0;
 }
@@ -125,7 +132,8 @@ int pull_image(const Arguments& arguments) {
     std::optional<pull::PullEvent> event;
     try {
         if (!arguments.output.report)
-            event.emplace(pull::site_of(arguments.site, pull::environment_of_this_process()), plan::Event::Kind::pull, arguments.reference, output.meter());
+            event.emplace(pull::site_of(arguments.site, pull::environment_of_this_process()), plan::Event::Kind::pull,
+                          arguments.reference, output.meter());
         std::string digest = pulled(arguments, output);
         output.done(digest);
         if (event) event->pulled(digest);
@@ -174,7 +182,8 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "cdi") == 0) return run_command(argc, argv, pull::cdi_command);
     if (argc > 1 && std::strcmp(argv[1], "agree") == 0) return run_command(argc, argv, pull::agree_command);
     if (argc > 1 && std::strcmp(argv[1], "verify") == 0) return run_command(argc, argv, pull::verify_command);
-    if (argc > 1 && std::strcmp(argv[1], "flatten") == 0) return run_command(argc, argv, pull::flatten_command, {.report = true});
+    if (argc > 1 && std::strcmp(argv[1], "flatten") == 0)
+        return run_command(argc, argv, pull::flatten_command, {.report = true});
     Arguments arguments;
     CommandLine line("Brings an image into a store of berth.", "berth-pull");
     line.version(cat("berth-pull " BERTH_VERSION ", gzip by ", oci::name_of(oci::best_gzip_engine())));
@@ -182,24 +191,33 @@ int main(int argc, char** argv) {
     line.option("--policy", arguments.policy, "newer (default), missing, always or never");
     line.option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS (loopback always is)");
     line.option("--site", arguments.site, "site file, of which the registries are used");
-    line.option("--setting", arguments.settings, "BERTH_SECTION_KEY=VALUE, over the environment's variable of that name");
+    line.option("--setting", arguments.settings,
+                "BERTH_SECTION_KEY=VALUE, over the environment's variable of that name");
     line.option("--threads", arguments.threads, "that compress, at most; 0: one for each CPU").at_most(1024);
     line.option("--keep-bytes", arguments.keep_bytes, "what the store may keep after the pull; 0: no limit");
     line.option("--keep-days", arguments.keep_days, "days without use after which images are removed then; 0: never");
-    auto report = line.flag("--report", arguments.output.report, "report to a program, by lines on the standard output");
-    line.flag("--bars", arguments.output.bars, "show progress on standard error all the same, when it is a terminal").needs(report);
-    auto json = line.flag("--json", arguments.output.json, "tell what happens as JSON on the standard output").excludes(report);
+    auto report =
+        line.flag("--report", arguments.output.report, "report to a program, by lines on the standard output");
+    line.flag("--bars", arguments.output.bars, "show progress on standard error all the same, when it is a terminal")
+        .needs(report);
+    auto json =
+        line.flag("--json", arguments.output.json, "tell what happens as JSON on the standard output").excludes(report);
     line.flag("-q,--quiet", arguments.output.quiet, "print nothing but the digest").excludes(json);
     auto resolve = line.flag("--resolve", arguments.resolve, "only print the digest that a registry's tag has now");
-    line.flag("--agree", arguments.agree, "only agree with the step's other nodes what the tag means; where is read from standard input").needs(report);
+    line.flag("--agree", arguments.agree,
+              "only agree with the step's other nodes what the tag means; where is read from standard input")
+        .needs(report);
     line.option("--user", arguments.user, "whose login to use, or to make");
     auto login = line.option("--login", arguments.login, "registry to log in to, instead of a pull");
-    line.flag("--password-stdin", arguments.password_from_input, "with --login: read the password from standard input").needs(login);
-    auto logout = line.option("--logout", arguments.logout, "registry whose login to remove, instead of a pull").excludes(login);
+    line.flag("--password-stdin", arguments.password_from_input, "with --login: read the password from standard input")
+        .needs(login);
+    auto logout =
+        line.option("--logout", arguments.logout, "registry whose login to remove, instead of a pull").excludes(login);
     auto image = line.argument("reference", arguments.reference, "the image").excludes(login).excludes(logout);
     if (auto code = line.parse(argc, argv)) return *code;
     bool of_login = login.given() || logout.given();
-    if (!of_login && (!image.given() || (arguments.store.empty() && !resolve.given()))) return line.missing("--store and the image");
+    if (!of_login && (!image.given() || (arguments.store.empty() && !resolve.given())))
+        return line.missing("--store and the image");
     prepare_process(arguments.output);
     if (of_login) return reporting_errors("login", [&] { return keep_login(arguments); });
     if (arguments.resolve) return reporting_errors("resolve", [&] { return resolve_tag(arguments); });

@@ -10,16 +10,19 @@ namespace berth::plan {
 
 namespace {
 
-/// "container-mount-home" is told by BERTH_CONTAINER_MOUNT_HOME; options that start with "no-" have no variable of their own.
+/// "container-mount-home" is told by BERTH_CONTAINER_MOUNT_HOME; options that start with "no-" have no variable of
+/// their own.
 std::string variable_of(const char* prefix, std::string_view option) {
     std::string out = cat(prefix, option);
-    for (char& letter : out) letter = letter == '-' ? '_' : static_cast<char>(letter >= 'a' && letter <= 'z' ? letter - 'a' + 'A' : letter);
+    for (char& letter : out)
+        letter = letter == '-' ? '_' : static_cast<char>(letter >= 'a' && letter <= 'z' ? letter - 'a' + 'A' : letter);
     return out;
 }
 
 const std::string* value_of(const std::vector<std::string>& environment, const std::string& variable) {
     for (const std::string& entry : environment)
-        if (entry.size() > variable.size() + 1 && entry.starts_with(variable) && entry[variable.size()] == '=') return &entry;
+        if (entry.size() > variable.size() + 1 && entry.starts_with(variable) && entry[variable.size()] == '=')
+            return &entry;
     return nullptr;
 }
 
@@ -51,10 +54,12 @@ const char* opposite_of(const std::string& name) {
 void join(std::vector<EnvironmentOption>& found, EnvironmentOption option, const std::string& variable) {
     const char* opposite = opposite_of(option.name);
     for (EnvironmentOption& before : found) {
-        if (before.name == option.name && before.value == option.value && before.problem.empty() == option.problem.empty()) return;
+        if (before.name == option.name && before.value == option.value &&
+            before.problem.empty() == option.problem.empty())
+            return;
         if (before.problem.empty() && (before.name == option.name || (opposite != nullptr && before.name == opposite)))
-            option.problem = cat(variable, ": contradicts another variable, which stands for --", before.name, before.value.empty() ? "" : "=",
-                                 printable(before.value, 4096));
+            option.problem = cat(variable, ": contradicts another variable, which stands for --", before.name,
+                                 before.value.empty() ? "" : "=", printable(before.value, 4096));
     }
     found.push_back(std::move(option));
 }
@@ -69,7 +74,8 @@ std::vector<EnvironmentOption> environment_options(const std::vector<std::string
             std::string variable = variable_of(prefix, info.name);
             const std::string* entry = value_of(environment, variable);
             if (entry == nullptr) continue;
-            for (EnvironmentOption& option : told_by(info, variable, std::string_view(*entry).substr(variable.size() + 1)))
+            for (EnvironmentOption& option :
+                 told_by(info, variable, std::string_view(*entry).substr(variable.size() + 1)))
                 join(found, std::move(option), variable);
         }
     }
@@ -81,7 +87,8 @@ void add_environment_options(GivenOptions& options, const std::vector<std::strin
     const GivenOptions before = options;
     for (const EnvironmentOption& option : environment_options(environment)) {
         const char* opposite = opposite_of(option.name);
-        if (given(before, option.name) != nullptr || (opposite != nullptr && given(before, opposite) != nullptr)) continue;
+        if (given(before, option.name) != nullptr || (opposite != nullptr && given(before, opposite) != nullptr))
+            continue;
         if (!option.problem.empty()) throw Error(option.problem);
         add_option_if_new(options, option.name, option.value);
     }

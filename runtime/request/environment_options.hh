@@ -1,4 +1,5 @@
-// The options that variables stand for: BERTH_CONTAINER_IMAGE and PYXIS_CONTAINER_IMAGE for --container-image, and so on. Pure.
+// The options that variables stand for: BERTH_CONTAINER_IMAGE and PYXIS_CONTAINER_IMAGE for --container-image, and so
+// on. Pure.
 #pragma once
 #include <string>
 #include <vector>
@@ -14,11 +15,13 @@ struct EnvironmentOption {
     std::string problem;  ///< the line of the error when the variable is used; empty: it is fine
 };
 
-/// What the variables among `environment` (NAME=VALUE) ask for; an empty value is as good as none. Flags take the words of parse_bool(), and "no" stands for
-/// the opposite option. Two variables that do not agree are a problem of the later one; nothing is thrown.
+/// What the variables among `environment` (NAME=VALUE) ask for; an empty value is as good as none. Flags take the words
+/// of parse_bool(), and "no" stands for the opposite option. Two variables that do not agree are a problem of the later
+/// one; nothing is thrown.
 std::vector<EnvironmentOption> environment_options(const std::vector<std::string>& environment);
 
-/// Adds what the environment says to the options given so far, which win over it. Throws Error for a problem with a variable that would be used.
+/// Adds what the environment says to the options given so far, which win over it. Throws Error for a problem with a
+/// variable that would be used.
 void add_environment_options(GivenOptions& options, const std::vector<std::string>& environment);
 
 }  // namespace berth::plan

@@ -24,7 +24,8 @@ std::string meeting_place(const std::vector<std::string>& environment, std::stri
 std::string frozen_digest(const std::vector<std::string>& environment, std::string_view image) {
     std::string start = cat(frozen_variable, "=", image, " ");
     for (const std::string& text : environment)
-        if (text.starts_with(start) && is_digest(std::string_view(text).substr(start.size()))) return text.substr(start.size());
+        if (text.starts_with(start) && is_digest(std::string_view(text).substr(start.size())))
+            return text.substr(start.size());
     return {};
 }
 

@@ -1,4 +1,5 @@
-// What srun or sbatch found out for all nodes of a job: the digest that the image's tag means. It travels in the job's environment. Pure.
+// What srun or sbatch found out for all nodes of a job: the digest that the image's tag means. It travels in the job's
+// environment. Pure.
 #pragma once
 #include <string>
 #include <string_view>
@@ -12,7 +13,8 @@ extern const char* const frozen_variable;
 /// The variable's value: the image as it was written, and the digest.
 std::string frozen_value(std::string_view image, std::string_view digest);
 
-/// The digest that the environment (NAME=VALUE) has for the image as written; empty for another image (that of a step in a batch script), or none.
+/// The digest that the environment (NAME=VALUE) has for the image as written; empty for another image (that of a step
+/// in a batch script), or none.
 std::string frozen_digest(const std::vector<std::string>& environment, std::string_view image);
 
 /// "SLURM_BERTH_MEETING": where the nodes of a step agree on a digest that srun did not learn.
@@ -21,8 +23,8 @@ extern const char* const meeting_variable;
 /// The variable's value for the image as it was written; `place` is the port of srun's machine and the step's secret.
 std::string meeting_value(std::string_view image, std::string_view place);
 
-/// Where a node asks, as "HOST PORT SECRET NODE" (pull/agreement.hh): the host is srun's by Slurm's own SLURM_SRUN_COMM_HOST. Empty when the environment has
-/// nothing for this image.
+/// Where a node asks, as "HOST PORT SECRET NODE" (pull/agreement.hh): the host is srun's by Slurm's own
+/// SLURM_SRUN_COMM_HOST. Empty when the environment has nothing for this image.
 std::string meeting_place(const std::vector<std::string>& environment, std::string_view image, std::string_view node);
 
 }  // namespace berth::plan

@@ -10,20 +10,25 @@ namespace berth::plan {
 namespace {
 
 /// What holds for every mount, what the kernel does anyway, and what means something to programs that read fstab only.
-constexpr std::string_view harmless[] = {"rw",       "exec",  "nosuid", "nodev",   "relatime", "norelatime", "nostrictatime", "atime",
-                                         "diratime", "async", "loud",   "silent",  "nomand",   "auto",       "noauto",        "defaults",
-                                         "user",     "users", "nouser", "nousers", "owner",    "noowner",    "group",         "nogroup"};
+constexpr std::string_view harmless[] = {
+    "rw",       "exec",  "nosuid", "nodev",   "relatime", "norelatime", "nostrictatime", "atime",
+    "diratime", "async", "loud",   "silent",  "nomand",   "auto",       "noauto",        "defaults",
+    "user",     "users", "nouser", "nousers", "owner",    "noowner",    "group",         "nogroup"};
 
 struct PropagationWord {
     std::string_view word;
     Propagation value;
 };
-constexpr PropagationWord propagations[] = {
-    {"private", Propagation::isolated}, {"slave", Propagation::slave}, {"shared", Propagation::shared}, {"unbindable", Propagation::unbindable}};
+constexpr PropagationWord propagations[] = {{"private", Propagation::isolated},
+                                            {"slave", Propagation::slave},
+                                            {"shared", Propagation::shared},
+                                            {"unbindable", Propagation::unbindable}};
 
 constexpr std::string_view tmpfs_keys[] = {"size", "mode", "nr_inodes", "huge"};
 
-bool is_harmless(std::string_view flag) { return std::find(std::begin(harmless), std::end(harmless), flag) != std::end(harmless); }
+bool is_harmless(std::string_view flag) {
+    return std::find(std::begin(harmless), std::end(harmless), flag) != std::end(harmless);
+}
 
 bool set_propagation(MountRequest& mount, std::string_view flag) {
     if (flag.starts_with("r")) flag.remove_prefix(1);
@@ -63,7 +68,10 @@ bool set_creation(MountRequest& mount, std::string_view flag) {
 
 /// What a value may be made of; the kernel judges the rest.
 bool is_plain(std::string_view value) {
-    auto plain = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '%' || c == '.'; };
+    auto plain = [](char c) {
+        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '%' ||
+               c == '.';
+    };
     return !value.empty() && value.size() <= 32 && std::all_of(value.begin(), value.end(), plain);
 }
 
@@ -71,7 +79,8 @@ bool set_tmpfs_option(MountRequest& mount, std::string_view flag) {
     size_t equals = flag.find('=');
     if (mount.kind != MountRequest::Kind::tmpfs || equals == flag.npos) return false;
     std::string_view key = flag.substr(0, equals), value = flag.substr(equals + 1);
-    if (std::find(std::begin(tmpfs_keys), std::end(tmpfs_keys), key) == std::end(tmpfs_keys) || !is_plain(value)) return false;
+    if (std::find(std::begin(tmpfs_keys), std::end(tmpfs_keys), key) == std::end(tmpfs_keys) || !is_plain(value))
+        return false;
     mount.options.emplace_back(key, value);
     return true;
 }
@@ -79,12 +88,17 @@ bool set_tmpfs_option(MountRequest& mount, std::string_view flag) {
 }  // namespace
 
 std::string apply_mount_flag(MountRequest& mount, std::string_view flag) {
-    if (set_switch(mount, flag) || set_propagation(mount, flag) || set_creation(mount, flag) || set_tmpfs_option(mount, flag) || is_harmless(flag)) return {};
+    if (set_switch(mount, flag) || set_propagation(mount, flag) || set_creation(mount, flag) ||
+        set_tmpfs_option(mount, flag) || is_harmless(flag))
+        return {};
     // Enroot's own flag for what `umount` does anyway.
     if (flag == "x-detach" && mount.kind == MountRequest::Kind::umount) return {};
-    if (flag == "suid" || flag == "dev") return cat("the flag '", flag, "' is not possible: no mount in a container has set-user-id programs or device files");
+    if (flag == "suid" || flag == "dev")
+        return cat("the flag '", flag,
+                   "' is not possible: no mount in a container has set-user-id programs or device files");
     return cat("unknown flag '", printable(flag),
-               "' (known: ro rw exec noexec bind rbind private slave shared unbindable nofail x-create=auto|dir|file, of a tmpfs also size= mode= nr_inodes= "
+               "' (known: ro rw exec noexec bind rbind private slave shared unbindable nofail x-create=auto|dir|file, "
+               "of a tmpfs also size= mode= nr_inodes= "
                "huge=, joined by +)");
 }
 

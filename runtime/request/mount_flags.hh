@@ -1,4 +1,5 @@
-// The flags behind a mount of --container-mounts: those that Enroot's fstab lines take, as far as a user's mount can have them.
+// The flags behind a mount of --container-mounts: those that Enroot's fstab lines take, as far as a user's mount can
+// have them.
 #pragma once
 #include <string>
 #include <string_view>
@@ -8,8 +9,9 @@
 namespace berth::plan {
 
 /// Does what `flag` says to `mount`; returns why it cannot, or an empty text.
-/// For all: ro rw, exec noexec, nofail, x-create=auto|dir|file, and what changes nothing (nosuid, nodev, relatime, ...).
-/// For binds: bind rbind and private, slave, shared, unbindable, each also with r before it. For a tmpfs: size= mode= nr_inodes= huge=.
+/// For all: ro rw, exec noexec, nofail, x-create=auto|dir|file, and what changes nothing (nosuid, nodev, relatime,
+/// ...). For binds: bind rbind and private, slave, shared, unbindable, each also with r before it. For a tmpfs: size=
+/// mode= nr_inodes= huge=.
 std::string apply_mount_flag(MountRequest& mount, std::string_view flag);
 
 }  // namespace berth::plan

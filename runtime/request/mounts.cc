@@ -64,7 +64,8 @@ void set_source(MountRequest& mount, const Field& field, std::string_view text) 
     else if (field.text.empty())
         fail(text, field.position, "a mount is SRC[:DST[:FLAG+FLAG]], and SRC is missing here");
     else if (field.text[0] != '/' && field.text[0] != '.')
-        fail(text, field.position, cat("the source must start with / or . (write ./", printable(field.text), "), or be tmpfs or umount"));
+        fail(text, field.position,
+             cat("the source must start with / or . (write ./", printable(field.text), "), or be tmpfs or umount"));
     else
         mount.source = field.text;
 }
@@ -85,13 +86,15 @@ void set_target(MountRequest& mount, const MountFields& fields, std::string_view
     if (!given) {
         if (fields.size() == 2) fail(text, fields[1].position, "the target is missing after the colon");
         if (mount.kind != MountRequest::Kind::bind)
-            fail(text, fields[0].position, cat(fields[0].text, " needs a target: ", fields[0].text, ":/path/in/the/container"));
+            fail(text, fields[0].position,
+                 cat(fields[0].text, " needs a target: ", fields[0].text, ":/path/in/the/container"));
         return;
     }
     check_path(fields[1], text, "target");
     if (fields[1].text[0] != '/' && fields[1].text[0] != '.')
         fail(text, fields[1].position, "the target must be an absolute path in the container (start with /)");
-    if (leaves_root(fields[1].text)) fail(text, fields[1].position, cat("the target leads out of the container: ", reason(EXDEV)));
+    if (leaves_root(fields[1].text))
+        fail(text, fields[1].position, cat("the target leads out of the container: ", reason(EXDEV)));
     mount.target = normalised(fields[1].text);
     if (std::string why = forbidden_target(mount.target); !why.empty()) fail(text, fields[1].position, why);
 }
@@ -101,7 +104,8 @@ MountRequest mount_of(const MountFields& fields, std::string_view text) {
     set_source(mount, fields[0], text);
     set_target(mount, fields, text);
     if (fields.size() > 2) apply_flags(mount, fields[2], text);
-    if (fields.size() > 3) fail(text, fields[3].position - 1, "a mount is SRC[:DST[:FLAG+FLAG]]; write \\: for a colon in a path");
+    if (fields.size() > 3)
+        fail(text, fields[3].position - 1, "a mount is SRC[:DST[:FLAG+FLAG]]; write \\: for a colon in a path");
     return mount;
 }
 
@@ -128,8 +132,10 @@ std::string forbidden_target(std::string_view target) {
     std::string path = normalised(target);
     if (path == "/") return "a mount over / would hide the image (name a directory below it)";
     for (std::string_view kept : {"/proc", "/sys", "/dev"})
-        if (path == kept) return cat("a mount over ", kept, " would hide what every program needs there (name something below it)");
-    // /proc is the host's: what lies there belongs to processes, and a mount over it would be seen by all programs inside as the truth.
+        if (path == kept)
+            return cat("a mount over ", kept, " would hide what every program needs there (name something below it)");
+    // /proc is the host's: what lies there belongs to processes, and a mount over it would be seen by all programs
+    // inside as the truth.
     if (path.starts_with("/proc/")) return "a mount below /proc is not possible (it shows the kernel's processes)";
     return {};
 }

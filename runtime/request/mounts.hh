@@ -17,7 +17,8 @@ enum class CreateTarget { automatic, directory, file, none };
 struct MountRequest {
     enum class Kind { bind, tmpfs, umount };
     Kind kind = Kind::bind;
-    std::string source;  ///< host path for bind ("/..." or "./..." relative to the job's working directory), empty otherwise
+    /// host path for bind ("/..." or "./..." relative to the job's working directory), empty otherwise
+    std::string source;
     std::string target;  ///< absolute path in the container
     bool read_only = false;
     bool no_exec = false;
@@ -25,7 +26,8 @@ struct MountRequest {
     bool recursive = true;  ///< false with the flag `bind`
     Propagation propagation = Propagation::isolated;
     CreateTarget create = CreateTarget::automatic;
-    std::vector<std::pair<std::string, std::string>> options;  ///< of a tmpfs: size, mode, nr_inodes, huge, as the kernel takes them
+    /// of a tmpfs: size, mode, nr_inodes, huge, as the kernel takes them
+    std::vector<std::pair<std::string, std::string>> options;
 };
 
 /// Parses the whole option value. `\:`, `\,` and `\\` stand for the characters themselves.
@@ -33,7 +35,8 @@ struct MountRequest {
 /// Throws Error with a caret under the mistake.
 std::vector<MountRequest> parse_mounts(std::string_view text);
 
-/// Why `target` can be no mount point ("/" and "/proc" ...), or an empty text. The path is compared by whole components after normalising.
+/// Why `target` can be no mount point ("/" and "/proc" ...), or an empty text. The path is compared by whole components
+/// after normalising.
 std::string forbidden_target(std::string_view target);
 
 /// `path` without ".", "..", doubled and trailing slashes; absolute ("/" at least).

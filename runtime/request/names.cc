@@ -16,10 +16,12 @@ bool digit(char c) { return c >= '0' && c <= '9'; }
 }  // namespace
 
 void check_container_name(std::string_view name) {
-    bool good = !name.empty() && name.size() <= 64 && (letter(name[0]) || digit(name[0])) &&
-                std::all_of(name.begin(), name.end(), [](char c) { return letter(c) || digit(c) || c == '.' || c == '-'; });
+    bool good =
+        !name.empty() && name.size() <= 64 && (letter(name[0]) || digit(name[0])) &&
+        std::all_of(name.begin(), name.end(), [](char c) { return letter(c) || digit(c) || c == '.' || c == '-'; });
     if (!good)
-        throw Error(cat("container name '", printable(name, 80), "': use 1 to 64 letters, digits, _ . - and start with a letter, a digit or _"));
+        throw Error(cat("container name '", printable(name, 80),
+                        "': use 1 to 64 letters, digits, _ . - and start with a letter, a digit or _"));
 }
 
 ContainerName parse_container_name(std::string_view text) {
@@ -34,7 +36,9 @@ ContainerName parse_container_name(std::string_view text) {
     else if (mode == "no_exec")
         out.mode = NameMode::no_exec;
     else if (mode != "auto" && !mode.empty())
-        throw Error(with_caret(cat("container name: after the colon stands auto, create, exec or no_exec, not '", printable(mode), "'"), text, colon + 1));
+        throw Error(with_caret(
+            cat("container name: after the colon stands auto, create, exec or no_exec, not '", printable(mode), "'"),
+            text, colon + 1));
     return out;
 }
 
@@ -42,10 +46,14 @@ std::vector<std::string> parse_env_names(std::string_view text) {
     std::vector<std::string> names;
     size_t position = 0;
     for (std::string& name : split(text, ',')) {
-        bool good = !name.empty() && letter(name[0]) && std::all_of(name.begin(), name.end(), [](char c) { return letter(c) || digit(c); });
+        bool good = !name.empty() && letter(name[0]) &&
+                    std::all_of(name.begin(), name.end(), [](char c) { return letter(c) || digit(c); });
         if (!good) {
-            std::string hint = name.find('=') != std::string::npos ? " (give the name alone: its value is taken from your environment)" : "";
-            throw Error(with_caret(cat("--container-env: '", printable(name), "' is no variable name", hint), text, position));
+            std::string hint = name.find('=') != std::string::npos
+                                   ? " (give the name alone: its value is taken from your environment)"
+                                   : "";
+            throw Error(
+                with_caret(cat("--container-env: '", printable(name), "' is no variable name", hint), text, position));
         }
         position += name.size() + 1;
         names.push_back(std::move(name));
@@ -56,7 +64,8 @@ std::vector<std::string> parse_env_names(std::string_view text) {
 std::string parse_workdir(std::string_view text) {
     auto fail = [&](const char* why) { throw Error(with_caret(cat("--container-workdir: ", why), text, 0)); };
     if (text.empty()) fail("it is empty; write a path in the container");
-    if (text.find('\0') != std::string_view::npos || text.size() > 4095) fail("it holds a NUL byte or is longer than 4095 bytes");
+    if (text.find('\0') != std::string_view::npos || text.size() > 4095)
+        fail("it holds a NUL byte or is longer than 4095 bytes");
     std::string path = normalised(text);
     // A descriptor or another process's directory can lead out of the container.
     if (path == "/proc" || path.starts_with("/proc/")) fail("a directory below /proc can lead out of the container");
@@ -68,7 +77,8 @@ std::string parse_save_path(std::string_view text) {
     if (text.empty()) fail("it needs the path of a file");
     std::string_view last = text.substr(text.rfind('/') + 1);
     if (last.empty() || last == "." || last == "..") fail("this is a directory; write the path of a file");
-    if (text.find('\0') != std::string_view::npos || text.size() > 4095) fail("it holds a NUL byte or is longer than 4095 bytes");
+    if (text.find('\0') != std::string_view::npos || text.size() > 4095)
+        fail("it holds a NUL byte or is longer than 4095 bytes");
     return std::string(text);
 }
 

@@ -30,15 +30,16 @@ ContainerName parse_container_name(std::string_view text);
 /// NAME[,NAME...] of --container-env; each name is [A-Za-z_][A-Za-z0-9_]*. Throws Error with a caret.
 std::vector<std::string> parse_env_names(std::string_view text);
 
-/// The value of --container-workdir as an absolute path: a relative one starts at the container's root, as in Pyxis. No NUL, and not below /proc.
-/// Throws Error with a caret.
+/// The value of --container-workdir as an absolute path: a relative one starts at the container's root, as in Pyxis. No
+/// NUL, and not below /proc. Throws Error with a caret.
 std::string parse_workdir(std::string_view text);
 
-/// The value of --container-save: the path of a file, absolute or relative. Throws Error with a caret for what can only be a directory.
+/// The value of --container-save: the path of a file, absolute or relative. Throws Error with a caret for what can only
+/// be a directory.
 std::string parse_save_path(std::string_view text);
 
-/// Where a node of a step saves: below `cwd` when the path is relative, with %N as the node's name and %% as a percent sign. Empty: not on this node, since
-/// without %N all would write one file, which is the first node's (`index` 0).
+/// Where a node of a step saves: below `cwd` when the path is relative, with %N as the node's name and %% as a percent
+/// sign. Empty: not on this node, since without %N all would write one file, which is the first node's (`index` 0).
 std::string save_path_on(const std::string& path, const std::string& cwd, const std::string& node, uint32_t index);
 
 /// True for JOB.STEP, as containers without a name are called: digits, a dot, and digits, "batch" or "interactive".

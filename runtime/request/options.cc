@@ -30,7 +30,8 @@ OwnNamespaces parse_unshare(std::string_view text) {
         else if (word == "uts")
             out.uts = true;
         else
-            throw Error(with_caret(cat("--container-unshare: unknown namespace '", printable(word), "'; there are net, ipc and uts, with commas between them"),
+            throw Error(with_caret(cat("--container-unshare: unknown namespace '", printable(word),
+                                       "'; there are net, ipc and uts, with commas between them"),
                                    text, position));
         position += word.size() + 1;
     }
@@ -72,9 +73,12 @@ void apply(Request& request, std::string_view name, std::string_view value) {
 void insert_in_order(GivenOptions& options, std::string_view name, std::string_view value) {
     auto position = [](std::string_view wanted) {
         const auto& table = option_table();
-        return std::find_if(table.begin(), table.end(), [&](const OptionInfo& option) { return wanted == option.name; }) - table.begin();
+        return std::find_if(table.begin(), table.end(),
+                            [&](const OptionInfo& option) { return wanted == option.name; }) -
+               table.begin();
     };
-    auto after = std::find_if(options.begin(), options.end(), [&](const auto& option) { return position(option.first) > position(name); });
+    auto after = std::find_if(options.begin(), options.end(),
+                              [&](const auto& option) { return position(option.first) > position(name); });
     options.insert(after, {std::string(name), std::string(value)});
 }
 
@@ -87,21 +91,27 @@ const char* opposite_of(std::string_view name) {
 
 const std::vector<OptionInfo>& option_table() {
     static const std::vector<OptionInfo> table = {
-        {"container-image", "[USER@][REGISTRY/]IMAGE[:TAG][@DIGEST]|PATH", "run in a container of this image; a path starts with . or /", nullptr},
-        {"container-mounts", "SRC[:DST[:FLAG+FLAG]][,...]", "make host files visible in the container; flags: ro rw exec noexec bind rbind", nullptr},
+        {"container-image", "[USER@][REGISTRY/]IMAGE[:TAG][@DIGEST]|PATH",
+         "run in a container of this image; a path starts with . or /", nullptr},
+        {"container-mounts", "SRC[:DST[:FLAG+FLAG]][,...]",
+         "make host files visible in the container; flags: ro rw exec noexec bind rbind", nullptr},
         {"container-workdir", "PATH", "working directory in the container", nullptr},
         {"container-env", "NAME[,NAME...]", "host environment variables that beat the image's", nullptr},
-        {"container-name", "NAME[:auto|create|exec|no_exec]", "keep the container under this name, and use the one that has it", nullptr},
+        {"container-name", "NAME[:auto|create|exec|no_exec]",
+         "keep the container under this name, and use the one that has it", nullptr},
         {"container-save", "PATH", "write the container as one squashfs file after the last task", nullptr},
         {"container-unshare", "net,ipc,uts", "namespaces of the container's own", nullptr},
-        {"container-mount-home", nullptr, "make the home directory visible in the container", "no-container-mount-home"},
+        {"container-mount-home", nullptr, "make the home directory visible in the container",
+         "no-container-mount-home"},
         {"no-container-mount-home", nullptr, "keep the home directory out of the container", "container-mount-home"},
         {"container-remap-root", nullptr, "be root in the container", "no-container-remap-root"},
         {"no-container-remap-root", nullptr, "be oneself in the container", "container-remap-root"},
         {"container-entrypoint", nullptr, "run the image's entrypoint before the tasks", "no-container-entrypoint"},
         {"no-container-entrypoint", nullptr, "do not run the image's entrypoint", "container-entrypoint"},
         {"container-entrypoint-log", nullptr, "show what the entrypoint prints", nullptr},
-        {"container-writable", nullptr, "let the container's file system be written to; what is written goes with an unnamed container", "container-readonly"},
+        {"container-writable", nullptr,
+         "let the container's file system be written to; what is written goes with an unnamed container",
+         "container-readonly"},
         {"container-readonly", nullptr, "make the container's file system read-only", "container-writable"},
     };
     return table;
@@ -120,14 +130,16 @@ void check_option(std::string_view name, std::string_view value) {
     } catch (const Error& error) {
         std::string_view line = error.what();
         // Some of the grammars belong to one option only and name it themselves.
-        throw Error(line.starts_with("--") ? std::string(line) : cat("--", printable(name), ": ", line), error.exit_code());
+        throw Error(line.starts_with("--") ? std::string(line) : cat("--", printable(name), ": ", line),
+                    error.exit_code());
     }
 }
 
 void add_option(GivenOptions& options, std::string_view name, std::string_view value) {
     if (const std::string* before = given(options, name)) {
         if (*before == value) return;
-        throw Error(cat("--", printable(name), " is given twice, as ", printable(*before, 4096), " and as ", printable(value, 4096)));
+        throw Error(cat("--", printable(name), " is given twice, as ", printable(*before, 4096), " and as ",
+                        printable(value, 4096)));
     }
     if (const char* opposite = opposite_of(name); opposite != nullptr && given(options, opposite) != nullptr)
         throw Error(cat("--", opposite, " and --", printable(name), " contradict each other"));
@@ -144,7 +156,9 @@ void remove_option(GivenOptions& options, std::string_view name) {
     std::erase_if(options, [&](const auto& option) { return option.first == name; });
 }
 
-bool asks_for_container(const GivenOptions& options) { return given(options, "container-image") != nullptr || given(options, "container-name") != nullptr; }
+bool asks_for_container(const GivenOptions& options) {
+    return given(options, "container-image") != nullptr || given(options, "container-name") != nullptr;
+}
 
 std::string ignored_note(const GivenOptions& options) {
     if (options.empty() || asks_for_container(options)) return {};

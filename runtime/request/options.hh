@@ -19,7 +19,8 @@ struct OptionInfo {
 /// All options, in the order of --help.
 const std::vector<OptionInfo>& option_table();
 
-/// The options of one start as the user gave them: name without dashes, value ("" for a flag). In the order of the table, each at most once.
+/// The options of one start as the user gave them: name without dashes, value ("" for a flag). In the order of the
+/// table, each at most once.
 using GivenOptions = std::vector<std::pair<std::string, std::string>>;
 
 /// The value of option `name`, or nullptr.
@@ -40,7 +41,8 @@ void remove_option(GivenOptions& options, std::string_view name);
 /// True when there is an image or a name: without either the other options have no effect.
 bool asks_for_container(const GivenOptions& options);
 
-/// One line that says which options have no effect because no container is asked for; empty when there is nothing to say.
+/// One line that says which options have no effect because no container is asked for; empty when there is nothing to
+/// say.
 std::string ignored_note(const GivenOptions& options);
 
 /// What the options ask for. Throws Error as check_option() does.

@@ -33,15 +33,16 @@ constexpr Scheme schemes[] = {{"oci:", Reference::Kind::oci},
 
 bool has_registry_shape(std::string_view part) { return part == "localhost" || part.find_first_of(".:[") != part.npos; }
 
-/// What stands behind an `@` is meant as a digest when it names a hash or ends in a long run of hexadecimal digits; otherwise the
-/// text before the `@` is a login name.
+/// What stands behind an `@` is meant as a digest when it names a hash or ends in a long run of hexadecimal digits;
+/// otherwise the text before the `@` is a login name.
 bool means_digest(std::string_view rest) {
     if (lower(rest.substr(0, 3)) == "sha") {
         size_t end = std::min(rest.find(':'), rest.size());
         if (end > 3 && std::all_of(rest.begin() + 3, rest.begin() + static_cast<long>(end), is_digit)) return true;
     }
     size_t colon = rest.find(':');
-    return colon != rest.npos && rest.size() - colon > 32 && std::all_of(rest.begin() + static_cast<long>(colon) + 1, rest.end(), is_any_hex);
+    return colon != rest.npos && rest.size() - colon > 32 &&
+           std::all_of(rest.begin() + static_cast<long>(colon) + 1, rest.end(), is_any_hex);
 }
 
 /// Works on views into `text`, so that the place of a mistake is the distance from its start.
@@ -76,7 +77,8 @@ Reference Parser::parse() {
     if (text_.empty()) throw Error("image reference: empty; write REGISTRY/NAME:TAG or ./FILE.sqsh");
     if (text_.size() > text_limit) throw Error(cat("image reference: longer than ", text_limit, " bytes"));
     if (size_t nul = text_.find('\0'); nul != text_.npos) fail("a NUL byte cannot be part of it", text_.data() + nul);
-    bool is_path = text_[0] == '/' || text_.starts_with("./") || text_.starts_with("../") || text_ == "." || text_ == "..";
+    bool is_path =
+        text_[0] == '/' || text_.starts_with("./") || text_.starts_with("../") || text_ == "." || text_ == "..";
     if (is_path) {
         out.kind = Reference::Kind::path;
         out.path = text_;
@@ -100,7 +102,8 @@ Reference Parser::parse_local(Reference::Kind kind, std::string_view rest) const
         if (out.path.empty()) fail("the path is missing", rest.data());
         if (colon == rest.npos) return out;
         rest.remove_prefix(colon + 1);
-        if (rest.empty()) fail("what follows the colon is empty; without the colon the only image is meant", rest.data());
+        if (rest.empty())
+            fail("what follows the colon is empty; without the colon the only image is meant", rest.data());
     }
     out.selector = rest;
     check_selector(rest);
@@ -112,7 +115,8 @@ void Parser::check_selector(std::string_view selector) const {
     constexpr size_t selector_limit = 200;
     auto bad = std::find_if(selector.begin(), selector.end(), [](char c) { return c <= ' ' || c > '~' || c == '%'; });
     if (bad != selector.end()) fail("this character cannot be part of an image's name", &*bad);
-    if (selector.size() > selector_limit) fail(cat("an image's name has here at most ", selector_limit, " characters"), selector.data() + selector_limit);
+    if (selector.size() > selector_limit)
+        fail(cat("an image's name has here at most ", selector_limit, " characters"), selector.data() + selector_limit);
 }
 
 void Parser::take_image(std::string_view rest, Reference& out) const {
@@ -127,10 +131,14 @@ void Parser::take_image(std::string_view rest, Reference& out) const {
 }
 
 std::string_view Parser::without_scheme() const {
-    if (text_.starts_with("docker-daemon:")) fail("the images of a docker daemon are written dockerd://NAME:TAG", text_.data());
+    if (text_.starts_with("docker-daemon:"))
+        fail("the images of a docker daemon are written dockerd://NAME:TAG", text_.data());
     if (text_.starts_with("docker://")) return text_.substr(9);
     if (size_t scheme = text_.find("://"); scheme != text_.npos)
-        fail("unknown kind of image source; there are docker:// (or no prefix), dockerd://, podman://, oci:, oci-archive: and docker-archive:", text_.data());
+        fail(
+            "unknown kind of image source; there are docker:// (or no prefix), dockerd://, podman://, oci:, "
+            "oci-archive: and docker-archive:",
+            text_.data());
     return text_;
 }
 
@@ -167,10 +175,12 @@ void Parser::take_digest(std::string_view& rest, Reference& out) const {
     size_t at = rest.find('@');
     if (at == rest.npos) return;
     std::string_view digest = rest.substr(at + 1);
-    if (!digest.starts_with("sha256:")) fail("a digest is written sha256: and 64 lower-case hexadecimal digits", rest.data() + at + 1);
+    if (!digest.starts_with("sha256:"))
+        fail("a digest is written sha256: and 64 lower-case hexadecimal digits", rest.data() + at + 1);
     auto bad = std::find_if_not(digest.begin() + 7, digest.end(), is_lower_hex);
     if (bad != digest.end()) fail("a digest has lower-case hexadecimal digits only", &*bad);
-    if (!is_digest(digest)) fail(cat("a sha256 digest has 64 digits, this one has ", digest.size() - 7), digest.data() + 7);
+    if (!is_digest(digest))
+        fail(cat("a sha256 digest has 64 digits, this one has ", digest.size() - 7), digest.data() + 7);
     out.digest = digest;
     rest = rest.substr(0, at);
 }
@@ -182,7 +192,8 @@ void Parser::take_tag(std::string_view& rest, Reference& out) const {
     const char* start = rest.data() + colon + 1;
     if (tag.empty()) fail("the tag is empty", start);
     if (!is_alnum(tag[0]) && tag[0] != '_') fail("a tag starts with a letter, a digit or `_`", start);
-    auto bad = std::find_if_not(tag.begin(), tag.end(), [](char c) { return is_alnum(c) || c == '_' || c == '.' || c == '-'; });
+    auto bad = std::find_if_not(tag.begin(), tag.end(),
+                                [](char c) { return is_alnum(c) || c == '_' || c == '.' || c == '-'; });
     if (bad != tag.end()) fail("this character cannot be part of a tag", &*bad);
     if (tag.size() > tag_limit) fail(cat("a tag has at most ", tag_limit, " characters"), start + tag_limit);
     out.tag = tag;
@@ -194,7 +205,8 @@ void Parser::check_host(std::string_view host) const {
     if (host[0] == '[') {
         size_t close = host.find(']');
         if (close == host.npos) fail("an IPv6 address ends in `]`", host.data());
-        auto bad = std::find_if_not(host.begin() + 1, host.begin() + static_cast<long>(close), [](char c) { return is_any_hex(c) || c == ':' || c == '.'; });
+        auto bad = std::find_if_not(host.begin() + 1, host.begin() + static_cast<long>(close),
+                                    [](char c) { return is_any_hex(c) || c == ':' || c == '.'; });
         if (*bad != ']' || close < 3) fail("not an IPv6 address", &*bad);
         std::string_view port = host.substr(close + 1);
         if (!port.empty() && port[0] != ':') fail("after the address comes `:` and the port, or `/`", port.data());
@@ -223,7 +235,8 @@ void Parser::check_label(std::string_view label) const {
 
 void Parser::check_port(std::string_view port) const {
     uint64_t number = 0;
-    if (!parse_number(port, 65535, number) || number == 0) fail("the registry's port is a number from 1 to 65535", port.data());
+    if (!parse_number(port, 65535, number) || number == 0)
+        fail("the registry's port is a number from 1 to 65535", port.data());
 }
 
 void Parser::check_name(std::string_view name) const {
@@ -242,14 +255,19 @@ void Parser::check_component(std::string_view component) const {
     for (size_t i = 0; i < component.size();) {
         if (!plain(component[i])) {
             bool separator = component[i] == '.' || component[i] == '_' || component[i] == '-';
-            fail(separator ? "a part of a name starts with a letter or digit" : "a name has lower-case letters, digits and . _ - / only", &component[i]);
+            fail(separator ? "a part of a name starts with a letter or digit"
+                           : "a name has lower-case letters, digits and . _ - / only",
+                 &component[i]);
         }
         while (i < component.size() && plain(component[i])) ++i;
         if (i == component.size()) return;
         size_t start = i;
-        while (i < component.size() && component[i] == component[start] && (component[i] == '.' || component[i] == '_' || component[i] == '-')) ++i;
+        while (i < component.size() && component[i] == component[start] &&
+               (component[i] == '.' || component[i] == '_' || component[i] == '-'))
+            ++i;
         size_t run = i - start;
-        if (run > 1 && (component[start] == '.' || (component[start] == '_' && run > 2))) fail("too many separators in a row", &component[start + 1]);
+        if (run > 1 && (component[start] == '.' || (component[start] == '_' && run > 2)))
+            fail("too many separators in a row", &component[start + 1]);
         if (run > 0 && i == component.size()) fail("a part of a name ends with a letter or digit", &component[start]);
     }
 }
@@ -279,14 +297,17 @@ Reference with_absolute_path(Reference reference, const std::string& cwd) {
 
 bool looks_like_image_file(std::string_view text) {
     if (text.find_first_of("/:@#") != text.npos) return false;
-    constexpr std::string_view endings[] = {".sqsh", ".squashfs", ".sqfs", ".sif", ".tar", ".tgz", ".tar.gz", ".tar.zst", ".tar.zstd"};
-    return std::any_of(std::begin(endings), std::end(endings), [&](std::string_view ending) { return text.ends_with(ending); });
+    constexpr std::string_view endings[] = {".sqsh", ".squashfs", ".sqfs",    ".sif",     ".tar",
+                                            ".tgz",  ".tar.gz",   ".tar.zst", ".tar.zstd"};
+    return std::any_of(std::begin(endings), std::end(endings),
+                       [&](std::string_view ending) { return text.ends_with(ending); });
 }
 
 std::string image_file_mistake(std::string_view text) {
     std::string shown = printable(text);
-    return cat("image ", shown, ": this names an image of a registry, but a file of that name is in the working directory; write ./", shown,
-               " to use the file");
+    return cat("image ", shown,
+               ": this names an image of a registry, but a file of that name is in the working directory; write ./",
+               shown, " to use the file");
 }
 
 }  // namespace berth::plan

@@ -1,4 +1,5 @@
-// Image references: `[docker://][USER@][REGISTRY#|REGISTRY/]NAME[:TAG][@sha256:...]`, a path, or one of the other sources. Pure.
+// Image references: `[docker://][USER@][REGISTRY#|REGISTRY/]NAME[:TAG][@sha256:...]`, a path, or one of the other
+// sources. Pure.
 #pragma once
 #include <string>
 #include <string_view>
@@ -19,31 +20,36 @@ struct Reference {
     std::string path;      ///< as given, for the kinds that have one
     std::string selector;  ///< what follows the path or the scheme, as given; may be empty
 
-    // Of a registry's image; for docker_archive, dockerd and podman what the selector says, where "registry-1.docker.io" stands for none.
+    // Of a registry's image; for docker_archive, dockerd and podman what the selector says, where
+    // "registry-1.docker.io" stands for none.
     std::string user;      ///< login name for the registry, may be empty
     std::string registry;  ///< host[:port], the host in lower case; "registry-1.docker.io" when none was given
     std::string name;      ///< repository path, "library/" added for Docker Hub
     std::string tag;       ///< "latest" when neither tag nor digest was given; may be empty beside a digest
     std::string digest;    ///< "sha256:<64 hex>" or empty
 
-    /// The canonical text for messages, `REGISTRY/NAME[:TAG][@DIGEST]` or what was written. parse_reference reads it back as the same image.
+    /// The canonical text for messages, `REGISTRY/NAME[:TAG][@DIGEST]` or what was written. parse_reference reads it
+    /// back as the same image.
     std::string text() const;
 
     /// True when the image is found by a path of the node.
-    bool has_path() const { return kind == Kind::path || kind == Kind::oci || kind == Kind::oci_archive || kind == Kind::docker_archive; }
+    bool has_path() const {
+        return kind == Kind::path || kind == Kind::oci || kind == Kind::oci_archive || kind == Kind::docker_archive;
+    }
 };
 
 /// The same image with its path, if it has one, made absolute from the directory `cwd`.
 Reference with_absolute_path(Reference reference, const std::string& cwd);
 
-/// Parses by the distribution specification's grammar of names, tags and digests. Throws Error whose text has a caret under the mistake.
+/// Parses by the distribution specification's grammar of names, tags and digests. Throws Error whose text has a caret
+/// under the mistake.
 Reference parse_reference(std::string_view text);
 
 /// True for "sha256:" and 64 lower-case hexadecimal digits, the only form that may reach a path or a URL.
 bool is_digest(std::string_view text);
 
-/// True for a bare file name of an image file (`x.sqsh`, `x.tar`): a reference by grammar, but most likely meant as a file. A caller that
-/// finds such a file in the working directory says how to write it instead of asking a registry.
+/// True for a bare file name of an image file (`x.sqsh`, `x.tar`): a reference by grammar, but most likely meant as a
+/// file. A caller that finds such a file in the working directory says how to write it instead of asking a registry.
 bool looks_like_image_file(std::string_view text);
 
 /// The finished line that tells the user to write `./x.sqsh`.

@@ -23,7 +23,8 @@ struct OwnNamespaces {
     bool operator==(const OwnNamespaces&) const = default;
 };
 
-/// One of them: the word for it in options, records and /proc/PID/ns, its flag for the kernel, and what it is called in a sentence.
+/// One of them: the word for it in options, records and /proc/PID/ns, its flag for the kernel, and what it is called in
+/// a sentence.
 struct NamespaceKind {
     bool OwnNamespaces::*wanted;
     const char* word;
@@ -70,9 +71,11 @@ struct Job {
     std::string id;    ///< "JOB.STEP", for messages
     std::string node;  ///< node name, for messages
     bool has_terminal = false;  ///< of srun --pty: opened by Slurm, and to be found by its name
-    std::vector<std::string> bind_read_only;  ///< files of the job that must stay visible at the same path (the batch script)
+    /// files of the job that must stay visible at the same path (the batch script)
+    std::vector<std::string> bind_read_only;
     std::vector<std::string> accounts;        ///< lines of /etc/passwd that Slurm's commands look for
-    std::vector<std::string> shared_folders;  ///< of Slurm's MPI server with the tasks, at the same paths; those that exist
+    /// of Slurm's MPI server with the tasks, at the same paths; those that exist
+    std::vector<std::string> shared_folders;
 };
 
 }  // namespace berth::plan

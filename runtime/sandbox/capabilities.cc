@@ -35,7 +35,8 @@ void set_capabilities(uint64_t permitted, uint64_t effective, uint64_t inheritab
 
 namespace {
 
-/// A user namespace gives its first process the whole set, so that one that must go tells of all. False when `bounding` has them all.
+/// A user namespace gives its first process the whole set, so that one that must go tells of all. False when `bounding`
+/// has them all.
 bool is_limited_to(uint64_t bounding, uint64_t last) {
     unsigned long first = static_cast<unsigned long>(std::countr_one(bounding));
     return bounding == last && first < 64 && ::prctl(PR_CAPBSET_READ, first, 0, 0, 0) == 0;
@@ -54,13 +55,15 @@ void limit_bounding_set(uint64_t bounding) {
         if (errno == EINVAL) break;
         int number = errno;
         // Whoever may not drop one may have none of them.
-        if (::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) != 0) throw SysError("emptying the capability bounding set", number);
+        if (::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) != 0)
+            throw SysError("emptying the capability bounding set", number);
     }
     last = bounding;
 }
 
 void drop_capabilities(uint64_t keep, uint64_t bounding) {
-    if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0) throw SysError("clearing the ambient capabilities");
+    if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0)
+        throw SysError("clearing the ambient capabilities");
     limit_bounding_set(bounding);
     set_capabilities(keep, 0);
 }
@@ -69,7 +72,8 @@ void keep_capabilities(uint64_t kept) {
     drop_capabilities(kept, kept);
     set_capabilities(kept, kept, kept);
     for (unsigned long capability = 0; capability < 64; ++capability)
-        if ((kept >> capability & 1) != 0 && ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0) != 0) throw SysError("keeping a capability");
+        if ((kept >> capability & 1) != 0 && ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0) != 0)
+            throw SysError("keeping a capability");
 }
 
 void raise_capabilities(uint64_t wanted) {
@@ -82,7 +86,8 @@ void forbid_new_privileges() {
 
 void become_private() {
     rlimit none{0, 0};
-    if (::setrlimit(RLIMIT_CORE, &none) != 0 || ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) throw SysError("closing the process to others");
+    if (::setrlimit(RLIMIT_CORE, &none) != 0 || ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
+        throw SysError("closing the process to others");
 }
 
 void reset_oom_score() {

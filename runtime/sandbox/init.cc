@@ -30,7 +30,8 @@ Fd new_proc() {
         return sys::new_mount("proc", {{"source", "proc"}}, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
     } catch (const SysError& error) {
         if (error.number() != EPERM) throw;
-        throw Error(cat(error.what(), "; parts of this node's /proc are covered by mounts, as in a container: leave out --pid"));
+        throw Error(cat(error.what(),
+                        "; parts of this node's /proc are covered by mounts, as in a container: leave out --pid"));
     }
 }
 
@@ -56,7 +57,8 @@ void close_all() {
 
 void tell(const Fd& channel, const Error& error) {
     try {
-        if (channel) send_message(channel.get(), plan::encode(plan::Failure{error.what(), error.exit_code()}), {}, answer_ms);
+        if (channel)
+            send_message(channel.get(), plan::encode(plan::Failure{error.what(), error.exit_code()}), {}, answer_ms);
     } catch (const Error&) {
         // Who started it has gone.
     }
@@ -72,7 +74,8 @@ void tell(const Fd& channel, const Error& error) {
         drop_capabilities();
         forbid_new_privileges();
         become_private();
-        // Only now: a change of credentials takes it back. When the caller has gone meanwhile, there is nobody to send to.
+        // Only now: a change of credentials takes it back. When the caller has gone meanwhile, there is nobody to send
+        // to.
         if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) throw SysError("tying the first process to the container");
         send_message(channel.get(), {}, {made[0].get(), made[1].get()}, answer_ms);
         made.clear();
@@ -94,8 +97,8 @@ Init start_init() {
     out.pid = static_cast<pid_t>(syscall(SYS_clone, CLONE_NEWPID, nullptr, nullptr, nullptr, nullptr));
     if (out.pid < 0) {
         int number = errno;
-        throw Error(
-            cat("giving the container a pid namespace of its own: ", reason(number), number == ENOSPC ? "; raise user.max_pid_namespaces (sysctl)" : ""));
+        throw Error(cat("giving the container a pid namespace of its own: ", reason(number),
+                        number == ENOSPC ? "; raise user.max_pid_namespaces (sysctl)" : ""));
     }
     if (out.pid == 0) {
         ours.reset();

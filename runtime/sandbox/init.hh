@@ -8,13 +8,15 @@ namespace berth::sandbox {
 
 /// What start_init() made.
 struct Init {
-    pid_t pid = -1;      ///< a child of the caller, which only a wait with __WALL sees; its end ends all processes of the namespace
+    /// a child of the caller, which only a wait with __WALL sees; its end ends all processes of the namespace
+    pid_t pid = -1;
     Fd pid_namespace;
     Fd file_system;      ///< a mount of /proc of that namespace, not attached anywhere
 };
 
-/// Starts the first process of a new pid namespace: it reaps what loses its parent, and ends with the calling thread. It has no privileges, no descriptors, and
-/// signals from inside do nothing to it. Call with CAP_SYS_ADMIN in the user namespace, in a mount namespace that shows the node's /proc. Throws Error.
+/// Starts the first process of a new pid namespace: it reaps what loses its parent, and ends with the calling thread.
+/// It has no privileges, no descriptors, and signals from inside do nothing to it. Call with CAP_SYS_ADMIN in the user
+/// namespace, in a mount namespace that shows the node's /proc. Throws Error.
 Init start_init();
 
 }  // namespace berth::sandbox

@@ -17,7 +17,8 @@ std::string filter_for(const FilterRules& rules) {
     if (rules.x32)
         return rules.fake_root ? bytes_of(confined_fake_root_x32_filter, confined_fake_root_x32_filter_length)
                                : bytes_of(confined_x32_filter, confined_x32_filter_length);
-    return rules.fake_root ? bytes_of(confined_fake_root_filter, confined_fake_root_filter_length) : bytes_of(confined_filter, confined_filter_length);
+    return rules.fake_root ? bytes_of(confined_fake_root_filter, confined_fake_root_filter_length)
+                           : bytes_of(confined_filter, confined_filter_length);
 }
 
 }  // namespace berth::sandbox

@@ -41,7 +41,8 @@ std::vector<pid_t> all_processes(int proc) {
     std::vector<pid_t> pids;
     while (const dirent* entry = readdir(directory.get())) {
         uint64_t pid = 0;
-        if (parse_number(entry->d_name, INT32_MAX, pid) && static_cast<pid_t>(pid) != ::getpid()) pids.push_back(static_cast<pid_t>(pid));
+        if (parse_number(entry->d_name, INT32_MAX, pid) && static_cast<pid_t>(pid) != ::getpid())
+            pids.push_back(static_cast<pid_t>(pid));
     }
     return pids;
 }
@@ -76,7 +77,8 @@ bool has_root_of(int proc, pid_t pid, const std::string& source) {
     }
     for (const std::string& line : split(text, '\n')) {
         std::vector<std::string> fields = split(line, ' ');
-        if (fields.size() > 4 && fields[4] == "/" && line.find(cat(" - overlay ", source, " ")) != line.npos) return true;
+        if (fields.size() > 4 && fields[4] == "/" && line.find(cat(" - overlay ", source, " ")) != line.npos)
+            return true;
     }
     return false;
 }
@@ -116,9 +118,12 @@ bool kill_all(int proc, const Belongs& belongs, std::chrono::milliseconds patien
 
 }  // namespace
 
-bool kill_inhabitants(int proc, int user_namespace, std::chrono::milliseconds patience, const std::vector<pid_t>& spared) {
+bool kill_inhabitants(int proc, int user_namespace, std::chrono::milliseconds patience,
+                      const std::vector<pid_t>& spared) {
     ino_t inode = sys::stat_of(user_namespace, "the user namespace").st_ino;
-    auto belongs = [&](pid_t pid) { return std::find(spared.begin(), spared.end(), pid) == spared.end() && lives_in(proc, pid, inode); };
+    auto belongs = [&](pid_t pid) {
+        return std::find(spared.begin(), spared.end(), pid) == spared.end() && lives_in(proc, pid, inode);
+    };
     return kill_all(proc, belongs, patience);
 }
 

@@ -26,14 +26,16 @@ namespace berth::sandbox {
 
 namespace {
 
-// Package managers give files to other users and drop to service accounts; with one id mapped both would fail with EINVAL.
-// 32-bit programs use the forms with "32", which libseccomp knows only by these names.
-constexpr const char* faked_calls[] = {"chown",      "chown32",    "fchown",      "fchown32",    "lchown",      "lchown32",   "fchownat",
-                                       "setuid",     "setuid32",   "setgid",      "setgid32",    "setreuid",    "setreuid32", "setregid",
-                                       "setregid32", "setresuid",  "setresuid32", "setresgid",   "setresgid32", "setfsuid",   "setfsuid32",
-                                       "setfsgid",   "setfsgid32", "setgroups",   "setgroups32", "capset"};
+// Package managers give files to other users and drop to service accounts; with one id mapped both would fail with
+// EINVAL. 32-bit programs use the forms with "32", which libseccomp knows only by these names.
+constexpr const char* faked_calls[] = {"chown",       "chown32",  "fchown",     "fchown32",  "lchown",      "lchown32",
+                                       "fchownat",    "setuid",   "setuid32",   "setgid",    "setgid32",    "setreuid",
+                                       "setreuid32",  "setregid", "setregid32", "setresuid", "setresuid32", "setresgid",
+                                       "setresgid32", "setfsuid", "setfsuid32", "setfsgid",  "setfsgid32",  "setgroups",
+                                       "setgroups32", "capset"};
 
-constexpr scmp_datum_t namespace_flags = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+constexpr scmp_datum_t namespace_flags =
+    CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 
 void check(int result, const std::string& doing) {
     if (result < 0) throw SysError(cat("building the system call filter: ", doing), -result);
@@ -61,8 +63,8 @@ class Builder {
         return true;
     }
     void answer_when(const char* name, uint32_t number, const std::vector<scmp_arg_cmp>& arguments) {
-        check(seccomp_rule_add_array(filter_.get(), SCMP_ACT_ERRNO(number), seccomp_syscall_resolve_name(name), static_cast<unsigned>(arguments.size()),
-                                     arguments.data()),
+        check(seccomp_rule_add_array(filter_.get(), SCMP_ACT_ERRNO(number), seccomp_syscall_resolve_name(name),
+                                     static_cast<unsigned>(arguments.size()), arguments.data()),
               name);
     }
 
@@ -88,14 +90,16 @@ class Builder {
             default:
                 break;
         }
-        for (uint32_t architecture : more) check(seccomp_arch_add(filter_.get(), architecture), "adding an architecture");
+        for (uint32_t architecture : more)
+            check(seccomp_arch_add(filter_.get(), architecture), "adding an architecture");
     }
 
     std::unique_ptr<void, FilterEnd> filter_;
 };
 
 [[noreturn]] void no_such_call(const std::string& name, const char* key) {
-    throw Error(cat("building the system call filter: there is no system call ", printable(name), "; correct security.", key, " in berth.conf"));
+    throw Error(cat("building the system call filter: there is no system call ", printable(name), "; correct security.",
+                    key, " in berth.conf"));
 }
 
 bool has(const std::vector<std::string>& names, const char* name) {
@@ -123,7 +127,8 @@ void refuse_socket_families(Builder& filter) {
     filter.answer("socketcall", ENOSYS);
 }
 
-/// What puts characters into a terminal as if they were typed there: the shell that started the container would read and run them.
+/// What puts characters into a terminal as if they were typed there: the shell that started the container would read
+/// and run them.
 void refuse_typing(Builder& filter) {
     for (unsigned request : {TIOCSTI, TIOCLINUX}) filter.answer_when("ioctl", EPERM, {is(1, request)});
 }
@@ -143,7 +148,8 @@ void confine(Builder& filter, const FilterRules& rules) {
 
 /// mknod and mknodat of character and block devices. `mode_argument` is the place of the mode among the arguments.
 void fake_device_nodes(Builder& filter, const char* name, unsigned mode_argument) {
-    for (scmp_datum_t type : {scmp_datum_t{S_IFCHR}, scmp_datum_t{S_IFBLK}}) filter.answer_when(name, 0, {{mode_argument, SCMP_CMP_MASKED_EQ, S_IFMT, type}});
+    for (scmp_datum_t type : {scmp_datum_t{S_IFCHR}, scmp_datum_t{S_IFBLK}})
+        filter.answer_when(name, 0, {{mode_argument, SCMP_CMP_MASKED_EQ, S_IFMT, type}});
 }
 
 void fake_root(Builder& filter, const std::vector<std::string>& deny) {
@@ -153,7 +159,8 @@ void fake_root(Builder& filter, const std::vector<std::string>& deny) {
     if (!has(deny, "mknodat")) fake_device_nodes(filter, "mknodat", 2);
 }
 
-/// What a site adds. A call that is refused anyway, perhaps only for some arguments, needs no second rule and could not have one.
+/// What a site adds. A call that is refused anyway, perhaps only for some arguments, needs no second rule and could not
+/// have one.
 void refuse_more(Builder& filter, const FilterRules& rules) {
     for (const std::string& name : rules.deny) {
         if (!refuses(rules, name) && !filter.answer(name, EPERM)) no_such_call(name, "seccomp_deny");
@@ -163,15 +170,66 @@ void refuse_more(Builder& filter, const FilterRules& rules) {
 }  // namespace
 
 const std::vector<std::string>& refused_calls() {
-    // What docker's default profile (moby, profiles/seccomp) keeps from processes without capabilities, but for what jobs use: mbind, move_pages and the
-    // memory policies (NUMA), process_vm_readv and kcmp (MPI), perf_event_open (profilers; the sysctl kernel.perf_event_paranoid governs it).
-    static const std::vector<std::string> names = {
-        "acct", "add_key", "adjtimex", "bpf", "clock_adjtime", "clock_adjtime64", "clock_settime", "clock_settime64", "create_module", "delete_module",
-        "fanotify_init", "finit_module", "fsconfig", "fsmount", "fsopen", "fspick", "get_kernel_syms", "init_module", "io_uring_enter", "io_uring_register",
-        "io_uring_setup", "ioperm", "iopl", "kexec_file_load", "kexec_load", "keyctl", "lookup_dcookie", "mount", "mount_setattr", "move_mount", "nfsservctl",
-        "open_by_handle_at", "open_tree", "pivot_root", "query_module", "quotactl", "quotactl_fd", "reboot", "request_key", "setdomainname", "sethostname",
-        "setns", "settimeofday", "stime", "swapoff", "swapon", "_sysctl", "sysfs", "syslog", "umount", "umount2", "uselib", "userfaultfd", "ustat", "vhangup",
-        "vm86", "vm86old"};
+    // What docker's default profile (moby, profiles/seccomp) keeps from processes without capabilities, but for what
+    // jobs use: mbind, move_pages and the memory policies (NUMA), process_vm_readv and kcmp (MPI), perf_event_open
+    // (profilers; the sysctl kernel.perf_event_paranoid governs it).
+    static const std::vector<std::string> names = {"acct",
+                                                   "add_key",
+                                                   "adjtimex",
+                                                   "bpf",
+                                                   "clock_adjtime",
+                                                   "clock_adjtime64",
+                                                   "clock_settime",
+                                                   "clock_settime64",
+                                                   "create_module",
+                                                   "delete_module",
+                                                   "fanotify_init",
+                                                   "finit_module",
+                                                   "fsconfig",
+                                                   "fsmount",
+                                                   "fsopen",
+                                                   "fspick",
+                                                   "get_kernel_syms",
+                                                   "init_module",
+                                                   "io_uring_enter",
+                                                   "io_uring_register",
+                                                   "io_uring_setup",
+                                                   "ioperm",
+                                                   "iopl",
+                                                   "kexec_file_load",
+                                                   "kexec_load",
+                                                   "keyctl",
+                                                   "lookup_dcookie",
+                                                   "mount",
+                                                   "mount_setattr",
+                                                   "move_mount",
+                                                   "nfsservctl",
+                                                   "open_by_handle_at",
+                                                   "open_tree",
+                                                   "pivot_root",
+                                                   "query_module",
+                                                   "quotactl",
+                                                   "quotactl_fd",
+                                                   "reboot",
+                                                   "request_key",
+                                                   "setdomainname",
+                                                   "sethostname",
+                                                   "setns",
+                                                   "settimeofday",
+                                                   "stime",
+                                                   "swapoff",
+                                                   "swapon",
+                                                   "_sysctl",
+                                                   "sysfs",
+                                                   "syslog",
+                                                   "umount",
+                                                   "umount2",
+                                                   "uselib",
+                                                   "userfaultfd",
+                                                   "ustat",
+                                                   "vhangup",
+                                                   "vm86",
+                                                   "vm86old"};
     return names;
 }
 
@@ -202,7 +260,8 @@ void install_filter(const std::string& program) {
         throw Error(cat("installing the system call filter: ", program.size(), " bytes are no filter"));
     memcpy(code.data(), program.data(), program.size());
     sock_fprog filter{static_cast<unsigned short>(code.size()), code.data()};
-    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) != 0) throw SysError("installing the system call filter");
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) != 0)
+        throw SysError("installing the system call filter");
 }
 
 }  // namespace berth::sandbox

@@ -32,19 +32,24 @@ void write_map(const char* file, const std::string& text) {
 
 NamespaceSettings namespace_settings() {
     return {setting("/proc/sys/user/max_user_namespaces"), setting("/proc/sys/user/max_mnt_namespaces"),
-            setting("/proc/sys/kernel/unprivileged_userns_clone"), setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")};
+            setting("/proc/sys/kernel/unprivileged_userns_clone"),
+            setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")};
 }
 
 std::string namespace_hint(int number, const NamespaceSettings& settings) {
     if (settings.max_user_namespaces == 0) return "; user namespaces are off: sysctl -w user.max_user_namespaces=15000";
-    if (settings.unprivileged_userns_clone == 0) return "; they are off for users: sysctl -w kernel.unprivileged_userns_clone=1";
+    if (settings.unprivileged_userns_clone == 0)
+        return "; they are off for users: sysctl -w kernel.unprivileged_userns_clone=1";
     if (number == ENOSPC)
         return cat("; the limits are user.max_user_namespaces=", settings.max_user_namespaces.value_or(0),
-                   " and user.max_mnt_namespaces=", settings.max_mnt_namespaces.value_or(0), " (sysctl), and 32 levels of nesting");
+                   " and user.max_mnt_namespaces=", settings.max_mnt_namespaces.value_or(0),
+                   " (sysctl), and 32 levels of nesting");
     if (settings.apparmor_restrict_unprivileged_userns.value_or(0) != 0 && (number == EPERM || number == EACCES))
-        return "; AppArmor forbids them: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or a profile for berth with the rule userns";
+        return "; AppArmor forbids them: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or a profile for "
+               "berth with the rule userns";
     if (number == EPERM) return "; a seccomp filter, a chroot or a security module forbids them to this process";
-    if (number == EINVAL || number == ENOSYS) return "; the kernel was built without CONFIG_USER_NS, or the process has several threads";
+    if (number == EINVAL || number == ENOSYS)
+        return "; the kernel was built without CONFIG_USER_NS, or the process has several threads";
     return {};
 }
 
@@ -56,7 +61,8 @@ void enter_user_namespace(const plan::Identity& identity) {
         write_map("/proc/self/uid_map", cat(identity.inside_uid, " ", identity.host_uid, " 1"));
         write_map("/proc/self/gid_map", cat(identity.inside_gid, " ", identity.host_gid, " 1"));
     } catch (const SysError& error) {
-        throw Error(cat("setting up the user namespace: ", error.what(), namespace_hint(error.number(), namespace_settings())));
+        throw Error(
+            cat("setting up the user namespace: ", error.what(), namespace_hint(error.number(), namespace_settings())));
     }
 }
 

@@ -7,9 +7,9 @@
 
 namespace berth::sandbox {
 
-/// Moves the calling process (of one thread) into a new user and mount namespace in which the host ids of `identity` are shown as the inside ones,
-/// and setgroups is denied, so that supplementary groups stay. Afterwards the process has all capabilities in it. Throws Error that names the setting
-/// in the way.
+/// Moves the calling process (of one thread) into a new user and mount namespace in which the host ids of `identity`
+/// are shown as the inside ones, and setgroups is denied, so that supplementary groups stay. Afterwards the process has
+/// all capabilities in it. Throws Error that names the setting in the way.
 void enter_user_namespace(const plan::Identity& identity);
 
 /// The kernel's settings that can forbid user namespaces; empty where the kernel has no such setting.
@@ -17,12 +17,14 @@ struct NamespaceSettings {
     std::optional<long> max_user_namespaces;                    ///< /proc/sys/user/max_user_namespaces
     std::optional<long> max_mnt_namespaces;                     ///< /proc/sys/user/max_mnt_namespaces
     std::optional<long> unprivileged_userns_clone;              ///< /proc/sys/kernel/unprivileged_userns_clone (Debian)
-    std::optional<long> apparmor_restrict_unprivileged_userns;  ///< /proc/sys/kernel/apparmor_restrict_unprivileged_userns (Ubuntu)
+    /// /proc/sys/kernel/apparmor_restrict_unprivileged_userns (Ubuntu)
+    std::optional<long> apparmor_restrict_unprivileged_userns;
 };
 
 NamespaceSettings namespace_settings();
 
-/// What an administrator has to change, given the errno value of unshare(2) or of writing the id maps; starts with "; " or is empty. Pure.
+/// What an administrator has to change, given the errno value of unshare(2) or of writing the id maps; starts with "; "
+/// or is empty. Pure.
 std::string namespace_hint(int number, const NamespaceSettings& settings);
 
 }  // namespace berth::sandbox

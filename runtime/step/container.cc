@@ -31,12 +31,15 @@ namespace berth {
 
 namespace {
 
-/// What a step with a PMIx server shares with it is known to the tasks only, so the container waits for the first of them.
+/// What a step with a PMIx server shares with it is known to the tasks only, so the container waits for the first of
+/// them.
 std::vector<std::string> shared_folders(const StepStart& start) {
     if (!plan::has_pmix_server(start.step.environment)) return {};
     auto task = start.tasks.first_environment();
     if (!task) throw StepOver{};
-    if (std::string note = plan::pmix_note(*task, start.wanted.remap_root.value_or(start.site.remap_root)); !note.empty()) start.tasks.note(note);
+    if (std::string note = plan::pmix_note(*task, start.wanted.remap_root.value_or(start.site.remap_root));
+        !note.empty())
+        start.tasks.note(note);
     return plan::pmix_folders(*task, start.step.tmp_fs, start.step.uid, cat(start.step.job, '.', start.step.step));
 }
 
@@ -47,18 +50,20 @@ plan::Job job_of(const StepStart& start) {
     job.node = request.node;
     job.shared_folders = shared_folders(start);
     // What srun --pty sets for the task that has the terminal.
-    job.has_terminal =
-        std::any_of(request.environment.begin(), request.environment.end(), [](const std::string& entry) { return entry.starts_with("SLURM_PTY_PORT="); });
+    job.has_terminal = std::any_of(request.environment.begin(), request.environment.end(),
+                                   [](const std::string& entry) { return entry.starts_with("SLURM_PTY_PORT="); });
     if (!request.batch_script.empty()) job.bind_read_only.push_back(request.batch_script);
     add_slurm_client(job, start.site);
     return job;
 }
 
-/// Where the container of a step that has no name is reached by other steps of the user. The node's name is in it for machines with several slurmd.
+/// Where the container of a step that has no name is reached by other steps of the user. The node's name is in it for
+/// machines with several slurmd.
 class StepAddress {
   public:
     StepAddress(const StepStart& start, const std::string& step)
-        : folder_(sys::open_file(run_directory(start.caller), O_RDONLY | O_DIRECTORY)), name_(cat(start.step.node, ".", step)) {}
+        : folder_(sys::open_file(run_directory(start.caller), O_RDONLY | O_DIRECTORY)),
+          name_(cat(start.step.node, ".", step)) {}
     StepAddress(const StepAddress&) = delete;
     StepAddress& operator=(const StepAddress&) = delete;
     ~StepAddress() {
@@ -69,7 +74,8 @@ class StepAddress {
         Fd out = new_socket();
         ::unlinkat(folder_.get(), name_.c_str(), 0);
         sockaddr_un address = this->address();
-        if (::bind(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || ::listen(out.get(), 128) != 0)
+        if (::bind(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+            ::listen(out.get(), 128) != 0)
             throw SysError(cat("making the socket ", name_, " by which other steps join"));
         listens_ = true;
         return out;
@@ -94,7 +100,8 @@ class StepAddress {
         std::string path = cat("/proc/self/fd/", folder_.get(), "/", name_);
         sockaddr_un out{};
         out.sun_family = AF_UNIX;
-        if (path.size() >= sizeof out.sun_path) throw Error(cat("making the socket ", name_, " of a step: the node's name is too long"));
+        if (path.size() >= sizeof out.sun_path)
+            throw Error(cat("making the socket ", name_, " of a step: the node's name is too long"));
         std::memcpy(out.sun_path, path.c_str(), path.size() + 1);
         return out;
     }
@@ -115,13 +122,22 @@ std::vector<std::string> entrypoint_environment(const StepStart& start) {
     return out;
 }
 
-/// Runs the image's entrypoint, if there is one and it is asked for. `changes` are the container's to entrypoint_environment().
-Changes changes_of_entrypoint(const StepStart& start, const StartedContainer& container, const std::vector<std::string>& words, const Changes& changes) {
+/// Runs the image's entrypoint, if there is one and it is asked for. `changes` are the container's to
+/// entrypoint_environment().
+Changes changes_of_entrypoint(const StepStart& start, const StartedContainer& container,
+                              const std::vector<std::string>& words, const Changes& changes) {
     if (words.empty() || !start.wanted.entrypoint.value_or(start.site.entrypoint)) return {};
     start.event->stage(plan::Cause::entrypoint);
-    EntrypointRun run{container, words, changed_environment(entrypoint_environment(start), changes), {}, {}, start.watch.descriptor, start.watch.ready};
+    EntrypointRun run{container,
+                      words,
+                      changed_environment(entrypoint_environment(start), changes),
+                      {},
+                      {},
+                      start.watch.descriptor,
+                      start.watch.ready};
     run.note = [&](const std::string& line) { start.tasks.note(line); };
-    if (start.wanted.entrypoint_log) run.log = [&](const std::string& line) { start.tasks.note(cat("entrypoint: ", line)); };
+    if (start.wanted.entrypoint_log)
+        run.log = [&](const std::string& line) { start.tasks.note(cat("entrypoint: ", line)); };
     Changes out = run_entrypoint(run);
     start.event->lap("entrypoint");
     return out;
@@ -136,14 +152,18 @@ class OwnContainer : public StepContainer {
         start.event->opened(opened.digest);
         start.event->lap("image");
         start.event->stage(plan::Cause::devices);
-        plan::Additions devices = device_additions(opened.image, start.site, start.step.environment, [&](const std::string& line) { start.tasks.note(line); });
+        plan::Additions devices = device_additions(opened.image, start.site, start.step.environment,
+                                                   [&](const std::string& line) { start.tasks.note(line); });
         start.event->stage(plan::Cause::plan);
-        plan_ = plan::make_plan(start.wanted, start.caller, job_of(start), start.site, host_facts(start.wanted, start.caller, start.site),
-                                opened.image.index.config(), devices);
+        plan_ =
+            plan::make_plan(start.wanted, start.caller, job_of(start), start.site,
+                            host_facts(start.wanted, start.caller, start.site), opened.image.index.config(), devices);
         if (!opened.digest.empty()) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", opened.digest));
-        if (wants_plan(start.step.environment)) tell_plan(plan_, opened.digest, [&](const std::string& line) { start.tasks.note(line); });
+        if (wants_plan(start.step.environment))
+            tell_plan(plan_, opened.digest, [&](const std::string& line) { start.tasks.note(line); });
         if (std::string path = save_path_of(start); !path.empty())
-            saver_.emplace(start, record_of(start, opened), cat("of step ", start.step.job, ".", start.step.step), path);
+            saver_.emplace(start, record_of(start, opened), cat("of step ", start.step.job, ".", start.step.step),
+                           path);
         start.tasks.listen(address_.listen());
         ContainerStorage storage;
         storage.saved = saver_.has_value();
@@ -154,12 +174,15 @@ class OwnContainer : public StepContainer {
         start.tasks.watch(container_.server.end.get());
         start.event->laps(container_.phases);
         kept_ = start.wanted.env;
-        entrypoint_ = changes_of_entrypoint(start, container_, plan_.entrypoint, plan::environment_changes(plan_.environment, entrypoint_environment(start)));
+        entrypoint_ =
+            changes_of_entrypoint(start, container_, plan_.entrypoint,
+                                  plan::environment_changes(plan_.environment, entrypoint_environment(start)));
     }
 
     StepTasks::Answer answer(const std::vector<std::string>& environment) override {
         plan::Ready ready = ready_of(plan_, container_);
-        ready.environment = with_entrypoint(plan::environment_changes(plan_.environment, environment), entrypoint_, kept_, environment);
+        ready.environment =
+            with_entrypoint(plan::environment_changes(plan_.environment, environment), entrypoint_, kept_, environment);
         return {plan::encode(ready), namespaces_of(container_)};
     }
 
@@ -170,7 +193,8 @@ class OwnContainer : public StepContainer {
 
   private:
     static plan::ContainerRecord record_of(const StepStart& start, const OpenedImage& opened) {
-        plan::Reference reference = plan::with_absolute_path(plan::parse_reference(start.wanted.image), start.caller.cwd);
+        plan::Reference reference =
+            plan::with_absolute_path(plan::parse_reference(start.wanted.image), start.caller.cwd);
         plan::ContainerRecord out;
         out.image = reference.text();
         out.digest = opened.digest;
@@ -190,7 +214,8 @@ class OwnContainer : public StepContainer {
 class SharedContainer : public StepContainer {
   public:
     explicit SharedContainer(StepStart& start) : start_(std::move(start)) {
-        ContainerStart wanted{*start_.wanted.name, start_.wanted, {}, false, start_.caller, job_of(start_), start_.site, start_.watch};
+        ContainerStart wanted{*start_.wanted.name, start_.wanted,  {},          false,
+                              start_.caller,       job_of(start_), start_.site, start_.watch};
         if (!start_.mounts.empty()) wanted.mounts.push_back(start_.mounts);
         wanted.watch.progress = [this](const std::string& line) { start_.tasks.note(line); };
         wanted.inherit = false;
@@ -205,7 +230,8 @@ class SharedContainer : public StepContainer {
         sandbox::become_private();
         if (!of_step) start_.event->opened(used_.record.digest);
         bool joined = of_step || used_.action == plan::NameAction::join;
-        if (joined && wants_plan(start_.step.environment)) start_.tasks.note(cat("container ", name(), ": it runs already, as its first step planned it"));
+        if (joined && wants_plan(start_.step.environment))
+            start_.tasks.note(cat("container ", name(), ": it runs already, as its first step planned it"));
         start_.event->in_container(name(), joined, used_.joined.container.phases);
         start_.tasks.watch(used_.connection.get());
         run_entrypoint();
@@ -214,13 +240,17 @@ class SharedContainer : public StepContainer {
     StepTasks::Answer answer(const std::vector<std::string>& environment) override {
         auto joined = ask_to_join(used_.connection.get(), environment);
         if (!joined)
-            return {plan::encode(
-                        plan::Failure{cat("container ", name(), ": it has ended: it was removed by force, or its helper was killed"), exit_failure, false}),
+            return {plan::encode(plan::Failure{
+                        cat("container ", name(), ": it has ended: it was removed by force, or its helper was killed"),
+                        exit_failure, false}),
                     {}};
         const StartedContainer& container = used_.joined.container;
         Changes changes = changes_but(start_.wanted.env, std::move(joined->environment), environment);
-        plan::Ready ready{container.workdir, with_entrypoint(std::move(changes), entrypoint_, start_.wanted.env, environment), container.seccomp_program};
-        for (const OwnNamespace& own : container.namespaces) ready.namespaces.push_back(static_cast<uint32_t>(own.type));
+        plan::Ready ready{container.workdir,
+                          with_entrypoint(std::move(changes), entrypoint_, start_.wanted.env, environment),
+                          container.seccomp_program};
+        for (const OwnNamespace& own : container.namespaces)
+            ready.namespaces.push_back(static_cast<uint32_t>(own.type));
         ready.capabilities = container.capabilities;
         ready.devices = std::move(joined->devices);
         return {plan::encode(ready), namespaces_of(container)};
@@ -250,9 +280,12 @@ class SharedContainer : public StepContainer {
     bool join_step(const ContainerStart& wanted) {
         if (!plan::is_step_name(name()) || wanted.wanted.mode == plan::NameMode::create) return false;
         used_.connection = StepAddress(start_, name()).connect();
-        auto joined = used_.connection ? join_running(wanted, used_.connection.get(), start_.step.environment) : std::nullopt;
+        auto joined =
+            used_.connection ? join_running(wanted, used_.connection.get(), start_.step.environment) : std::nullopt;
         if (!joined) return false;
-        if (!start_.wanted.save.empty()) throw Error(cat("--container-save: the container ", name(), " belongs to another step, which alone can save it"));
+        if (!start_.wanted.save.empty())
+            throw Error(
+                cat("--container-save: the container ", name(), " belongs to another step, which alone can save it"));
         used_.joined = std::move(*joined);
         return true;
     }
@@ -273,7 +306,8 @@ class SharedContainer : public StepContainer {
         std::vector<std::string> environment = entrypoint_environment(start_);
         auto joined = ask_to_join(used_.connection.get(), environment);
         if (!joined) throw Error(cat("container ", name(), ": it ended before the image's entrypoint could run"));
-        entrypoint_ = changes_of_entrypoint(start_, container, used_.joined.entrypoint, changes_but(start_.wanted.env, joined->environment, environment));
+        entrypoint_ = changes_of_entrypoint(start_, container, used_.joined.entrypoint,
+                                            changes_but(start_.wanted.env, joined->environment, environment));
     }
 
     StepStart start_;

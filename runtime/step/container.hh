@@ -33,12 +33,13 @@ class StepContainer {
     /// What a task with this environment is told: a way in, or a failure.
     virtual StepTasks::Answer answer(const std::vector<std::string>& environment) = 0;
 
-    /// After the last task: ends what the step has of the container, then saves it if that is asked for and `all_entered`: every task got that far. What
-    /// happens to the save is said to the step.
+    /// After the last task: ends what the step has of the container, then saves it if that is asked for and
+    /// `all_entered`: every task got that far. What happens to the save is said to the step.
     virtual void end(bool all_entered) = 0;
 };
 
-/// The table of contents of a step's start. Turns the process into the container's server when the container is the step's alone. Throws Error.
+/// The table of contents of a step's start. Turns the process into the container's server when the container is the
+/// step's alone. Throws Error.
 std::unique_ptr<StepContainer> start_step_container(StepStart start);
 
 }  // namespace berth

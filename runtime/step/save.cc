@@ -25,7 +25,8 @@ std::string save_path_of(const StepStart& start) {
     return plan::save_path_on(start.wanted.save, start.step.cwd, start.step.node, start.step.node_index);
 }
 
-StepSaver::StepSaver(const StepStart& start, const plan::ContainerRecord& record, const std::string& name, std::string path)
+StepSaver::StepSaver(const StepStart& start, const plan::ContainerRecord& record, const std::string& name,
+                     std::string path)
     : tasks_(start.tasks), path_(std::move(path)) {
     auto&& [ours, its] = sys::make_pipe();
     words_ = std::move(ours);
@@ -34,7 +35,8 @@ StepSaver::StepSaver(const StepStart& start, const plan::ContainerRecord& record
 }
 
 void StepSaver::save(int upper, bool all_entered) {
-    if (!all_entered) return tasks_.say_at_end(cat("not saved as ", printable(path_, 4096), ": not every task had started"));
+    if (!all_entered)
+        return tasks_.say_at_end(cat("not saved as ", printable(path_, 4096), ": not every task had started"));
     auto begin = std::chrono::steady_clock::now();
     saver_->begin(upper);
     std::string text;
@@ -44,17 +46,21 @@ void StepSaver::save(int upper, bool all_entered) {
         int ready = ::poll(waiting, 2, progress_ms);
         if (ready < 0 && errno != EINTR) throw SysError("waiting for a container to be saved");
         if (waiting[1].revents & POLLHUP) return saver_.reset();
-        auto seconds = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
-        if (ready == 0) tasks_.say_at_end(cat("saving the container as ", printable(path_, 4096), " (", seconds, " s)"));
+        auto seconds =
+            std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
+        if (ready == 0)
+            tasks_.say_at_end(cat("saving the container as ", printable(path_, 4096), " (", seconds, " s)"));
         if (waiting[0].revents == 0) continue;
         char buffer[4096];
         ssize_t got = ::read(words_.get(), buffer, sizeof buffer);
         if (got <= 0) break;
         text.append(buffer, static_cast<size_t>(got));
-        for (size_t end; (end = text.find('\n')) != text.npos; text.erase(0, end + 1)) say(std::string_view(text).substr(0, end));
+        for (size_t end; (end = text.find('\n')) != text.npos; text.erase(0, end + 1))
+            say(std::string_view(text).substr(0, end));
     }
     if (!text.empty()) say(text);
-    tasks_.say_at_end(cat(saver_->wait() ? "saved the container as " : "the container is not saved as ", printable(path_, 4096)));
+    tasks_.say_at_end(
+        cat(saver_->wait() ? "saved the container as " : "the container is not saved as ", printable(path_, 4096)));
 }
 
 /// A line of berth-pull's, which names itself as slurmstepd will.

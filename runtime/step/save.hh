@@ -16,7 +16,8 @@ class StepSaver {
     /// Forks, see Saver. `path` must not be empty.
     StepSaver(const StepStart& start, const plan::ContainerRecord& record, const std::string& name, std::string path);
 
-    /// Saves what is over the image in the directory `upper`, unless not `all_entered`. Tells the step how it goes, and stops when slurmstepd goes.
+    /// Saves what is over the image in the directory `upper`, unless not `all_entered`. Tells the step how it goes, and
+    /// stops when slurmstepd goes.
     void save(int upper, bool all_entered);
 
   private:

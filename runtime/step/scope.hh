@@ -14,14 +14,16 @@ std::string run_directory(const plan::Caller& caller);
 /// The scope of a job's containers, for ContainerFolder.
 std::string job_scope(uint32_t job);
 
-/// Records in /run that the job has containers in the folder `path`, for its end; a reboot takes the mark away. Throws SysError.
+/// Records in /run that the job has containers in the folder `path`, for its end; a reboot takes the mark away. Throws
+/// SysError.
 void mark_job(const plan::Caller& caller, uint32_t job, const std::string& path);
 
-/// At a job's end: removes its containers and its mark. For the caller of slurmd's epilog, who may know nothing but the job. Throws Error.
+/// At a job's end: removes its containers and its mark. For the caller of slurmd's epilog, who may know nothing but the
+/// job. Throws Error.
 void end_job(const plan::Caller& caller, uint32_t job);
 
-/// Removes the containers of jobs that have no mark any more: their node was rebooted, or their end could not remove them. A mistake with one is no concern
-/// of whoever sweeps: it stays for the next.
+/// Removes the containers of jobs that have no mark any more: their node was rebooted, or their end could not remove
+/// them. A mistake with one is no concern of whoever sweeps: it stays for the next.
 void sweep_jobs(const plan::Site& site, const plan::Caller& caller);
 
 }  // namespace berth

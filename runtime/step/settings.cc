@@ -10,8 +10,9 @@
 namespace berth {
 
 std::vector<std::pair<std::string, std::string>> step_settings(const std::vector<std::string>& environment) {
-    static constexpr std::array<std::string_view, 7> names = {"REGISTRY_AUTH_FILE", "DOCKER_CONFIG",   "ENROOT_CONFIG_PATH", "XDG_CONFIG_HOME",
-                                                              "XDG_CACHE_HOME",     "XDG_RUNTIME_DIR", "DOCKER_HOST"};
+    static constexpr std::array<std::string_view, 7> names = {
+        "REGISTRY_AUTH_FILE", "DOCKER_CONFIG",   "ENROOT_CONFIG_PATH", "XDG_CONFIG_HOME",
+        "XDG_CACHE_HOME",     "XDG_RUNTIME_DIR", "DOCKER_HOST"};
     std::vector<std::pair<std::string, std::string>> out;
     for (const std::string& entry : environment) {
         size_t equals = entry.find('=');

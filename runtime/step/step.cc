@@ -23,13 +23,17 @@ namespace {
 
 /// A step that lacks a task from its start cannot do what it was made for, and the others might wait for it for ever.
 void expect_all(const StepTasks& tasks) {
-    if (tasks.lost()) throw Error("starting the container: a task of the step was killed while it waited (by its user, or for memory); the step ends");
+    if (tasks.lost())
+        throw Error(
+            "starting the container: a task of the step was killed while it waited (by its user, or for memory); the "
+            "step ends");
 }
 
 PullWatch watch_of(const plan::Request& wanted, StepTasks& tasks) {
     PullWatch watch;
     // Scripts look for the words that Pyxis has here, followed by the image as it was asked for.
-    bool from_registry = !wanted.image.empty() && plan::parse_reference(wanted.image).kind == plan::Reference::Kind::registry;
+    bool from_registry =
+        !wanted.image.empty() && plan::parse_reference(wanted.image).kind == plan::Reference::Kind::registry;
     if (from_registry) watch.failure = cat("failed to import docker image: ", printable(wanted.image, 4096), ": ");
     watch.progress = [&tasks](const std::string& line) {
         tasks.show(line);
@@ -55,7 +59,8 @@ StepStart start_of(const plan::StepRequest& request, StepTasks& tasks) {
     StepStart out{request, plan::request_of(options), {}, {}, caller_of_this_process(), load_site(), {}, tasks};
     out.watch = watch_of(out.wanted, tasks);
     if (const std::string* mounts = plan::given(options, "container-mounts")) out.mounts = *mounts;
-    if (out.caller.uid != request.uid || out.caller.gid != request.gid) throw Error("the container's helper does not run as the owner of the step");
+    if (out.caller.uid != request.uid || out.caller.gid != request.gid)
+        throw Error("the container's helper does not run as the owner of the step");
     out.caller.cwd = request.cwd;
     take_home(out.caller, request.environment);
     plan::apply_environment(out.site, request.settings, plan::Authority::site);

@@ -101,10 +101,12 @@ std::optional<std::vector<std::string>> StepTasks::first_environment() {
     }
 }
 
-/// Waits until something has happened and lets `action` look at the tasks that it happened to; false at the end of the step.
+/// Waits until something has happened and lets `action` look at the tasks that it happened to; false at the end of the
+/// step.
 bool StepTasks::poll(const std::function<void(Task&, int)>& action) {
     std::vector<pollfd> entries = waiting();
-    bool answer_due = std::any_of(tasks_.begin(), tasks_.end(), [](const Task& task) { return task.request.has_value(); });
+    bool answer_due =
+        std::any_of(tasks_.begin(), tasks_.end(), [](const Task& task) { return task.request.has_value(); });
     if (::poll(entries.data(), entries.size(), answer_due ? 0 : -1) < 0) {
         if (errno == EINTR) return true;
         throw SysError("waiting for the tasks of the step");
@@ -130,7 +132,9 @@ bool StepTasks::lost() const {
     std::vector<pollfd> entries = waiting();
     if (lost_ || ::poll(entries.data(), entries.size(), 0) <= 0) return lost_;
     size_t position = 2;
-    return std::any_of(tasks_.begin(), tasks_.end(), [&](const Task& task) { return is_over(entries[++position].revents) && !task.answered && !task.stays; });
+    return std::any_of(tasks_.begin(), tasks_.end(), [&](const Task& task) {
+        return is_over(entries[++position].revents) && !task.answered && !task.stays;
+    });
 }
 
 std::vector<pollfd> StepTasks::waiting() const {

@@ -19,7 +19,8 @@ struct StepOver {};
 /// Takes in tasks from the step's socket and exchanges messages with them without ever waiting for one of them.
 class StepTasks {
   public:
-    /// The message that answers a task, with the descriptors to send beside it, which stay open longer than this object.
+    /// The message that answers a task, with the descriptors to send beside it, which stay open longer than this
+    /// object.
     struct Answer {
         Message message;
         std::vector<int> descriptors;
@@ -30,10 +31,12 @@ class StepTasks {
 
     int socket() const { return socket_.get(); }
 
-    /// Also answers those who connect to `listener`: other steps that join the container, which may ask again and stay connected.
+    /// Also answers those who connect to `listener`: other steps that join the container, which may ask again and stay
+    /// connected.
     void listen(Fd listener) { listener_ = std::move(listener); }
 
-    /// A connection (-1: none) whose end, or something that comes over it, means that the container has gone: serve() throws then, see told_end().
+    /// A connection (-1: none) whose end, or something that comes over it, means that the container has gone: serve()
+    /// throws then, see told_end().
     void watch(int life_line) { life_line_ = life_line; }
 
     /// How many tasks have been let into the container.
@@ -42,13 +45,16 @@ class StepTasks {
     /// Closes all that leads to slurmstepd and the tasks: for a child that must not hold it.
     void close();
 
-    /// Takes in the tasks that have asked to join; false at the end of the step. Never waits. Throws Error for anything but a join.
+    /// Takes in the tasks that have asked to join; false at the end of the step. Never waits. Throws Error for anything
+    /// but a join.
     bool accept();
 
-    /// The environment of the first task, for which it waits; nothing when the step ends before. To be called before listen().
+    /// The environment of the first task, for which it waits; nothing when the step ends before. To be called before
+    /// listen().
     std::optional<std::vector<std::string>> first_environment();
 
-    /// Shows a line on the standard error of one waiting task (the first). While there is none yet, the last line is kept for the first one.
+    /// Shows a line on the standard error of one waiting task (the first). While there is none yet, the last line is
+    /// kept for the first one.
     void show(const std::string& line);
 
     /// As show(), but all such lines are kept.
@@ -57,8 +63,8 @@ class StepTasks {
     /// Shows a line after the tasks' end, by slurmstepd.
     void say_at_end(const std::string& line);
 
-    /// Waits for something to happen and handles it: reads the tasks' requests, answers them, forgets who is answered or gone. False at the end
-    /// of the step.
+    /// Waits for something to happen and handles it: reads the tasks' requests, answers them, forgets who is answered
+    /// or gone. False at the end of the step.
     bool serve(const Answering& answering);
 
     /// True when a task has gone before it got its answer: killed, since a task waits for nothing else. Never waits.

@@ -48,7 +48,8 @@ class Remainder {
 /// Acts under the lock that holds off pulls.
 class Remover {
   public:
-    Remover(const Store& store, bool dry) : store_(store), dry_(dry), certain_(store.locks_are_certain()), now_(::time(nullptr)) {}
+    Remover(const Store& store, bool dry)
+        : store_(store), dry_(dry), certain_(store.locks_are_certain()), now_(::time(nullptr)) {}
 
     /// False when the image is in use.
     bool image(const Inventory& inventory, const StoredImage& image);
@@ -91,7 +92,8 @@ void forget_tag(const Store& store, const StoredTag& tag) {
     // The folders that are empty now; a tag that comes meanwhile keeps its own, or makes it again.
     for (; folder != "refs"; folder.erase(folder.rfind('/'))) {
         size_t slash = folder.rfind('/');
-        if (::unlinkat(store.directory(folder.substr(0, slash)).get(), folder.c_str() + slash + 1, AT_REMOVEDIR) != 0) return;
+        if (::unlinkat(store.directory(folder.substr(0, slash)).get(), folder.c_str() + slash + 1, AT_REMOVEDIR) != 0)
+            return;
     }
 }
 
@@ -134,15 +136,19 @@ void Remover::strays(const Inventory& inventory) {
     store_.sweep_pins();
     for (const StoredTag& tag : inventory.stray_tags) forget_tag(store_, tag);
     for (const StoredList& list : inventory.lists)
-        if (std::none_of(inventory.images.begin(), inventory.images.end(), [&](const StoredImage& image) { return image.digest == list.image; }))
+        if (std::none_of(inventory.images.begin(), inventory.images.end(),
+                         [&](const StoredImage& image) { return image.digest == list.image; }))
             remove_file(store_, "lists", list.file);
 }
 
-/// What image files were unpacked to goes when it has not been used for long: the file may have gone or changed. That of an image goes with the image.
+/// What image files were unpacked to goes when it has not been used for long: the file may have gone or changed. That
+/// of an image goes with the image.
 void Remover::unpacked(const Inventory& inventory, int64_t age) {
     if (dry_) return;
     for (const std::string& digest : unpacked_digests(store_)) {
-        if (std::any_of(inventory.images.begin(), inventory.images.end(), [&](const StoredImage& image) { return image.digest == digest; })) continue;
+        if (std::any_of(inventory.images.begin(), inventory.images.end(),
+                        [&](const StoredImage& image) { return image.digest == digest; }))
+            continue;
         Fd claim = store_.claim(digest);
         if (!claim || now_ - sys::stat_of(claim.get(), "a lease").st_mtime < age) continue;
         remove_unpacked(store_, digest);
@@ -157,7 +163,8 @@ void Remover::lock_files() {
     for (const std::string& name : names_in(folder.get())) {
         if (!plan::is_digest("sha256:" + name)) continue;
         Fd file = sys::open_if_exists(folder.get(), name, O_RDONLY | O_NOFOLLOW);
-        if (file && now_ - sys::stat_of(file.get(), name).st_mtime > lock_file_age && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0)
+        if (file && now_ - sys::stat_of(file.get(), name).st_mtime > lock_file_age &&
+            ::flock(file.get(), LOCK_EX | LOCK_NB) == 0)
             ::unlinkat(folder.get(), name.c_str(), 0);
     }
 }
@@ -199,15 +206,18 @@ std::optional<Removed> collect(const Store& store, const KeepLimits& limits, boo
 Removed remove_image(const Store& store, const std::string& digest) {
     Fd turn = store.hold_off_pulls(true);
     Inventory inventory = take_inventory(store);
-    auto image = std::find_if(inventory.images.begin(), inventory.images.end(), [&](const StoredImage& one) { return one.digest == digest; });
+    auto image = std::find_if(inventory.images.begin(), inventory.images.end(),
+                              [&](const StoredImage& one) { return one.digest == digest; });
     if (image == inventory.images.end())
-        throw Error(cat("image ", printable(digest), ": not in the store ", printable(store.path()), "; berth images lists what is"));
+        throw Error(cat("image ", printable(digest), ": not in the store ", printable(store.path()),
+                        "; berth images lists what is"));
     Remover remover(store, false);
     if (!image->pins.empty())
         throw Error(cat("removing the image ", digest, ": the container kept at ", printable(image->pins.front(), 4096),
                         " is made of it; remove that first with berth rm"));
     if (!remover.image(inventory, *image))
-        throw Error(cat("removing the image ", digest, ": it is in use by a running container; try again when that has ended"));
+        throw Error(
+            cat("removing the image ", digest, ": it is in use by a running container; try again when that has ended"));
     Remainder rest(inventory);
     rest.remove(*image);
     remover.layers(inventory, rest);
@@ -224,7 +234,8 @@ void discard_image(const Store& store, const std::string& digest) { remove_direc
 void discard_layer(const Store& store, const std::string& file, int fd) {
     struct stat seen = sys::stat_of(fd, file), now {};
     Fd folder = store.directory("layers");
-    if (::fstatat(folder.get(), file.c_str(), &now, AT_SYMLINK_NOFOLLOW) == 0 && now.st_ino == seen.st_ino) remove_file(store, "layers", file);
+    if (::fstatat(folder.get(), file.c_str(), &now, AT_SYMLINK_NOFOLLOW) == 0 && now.st_ino == seen.st_ino)
+        remove_file(store, "layers", file);
 }
 
 }  // namespace berth::store

@@ -33,7 +33,8 @@ FileRecord file_record(const plan::Reference& image) {
     FileRecord out;
     out.changed = std::max(st.st_mtim.tv_sec, st.st_ctim.tv_sec);
     out.reference.registry = files;
-    out.reference.name = cat(st.st_dev, "-", st.st_ino, "-", st.st_size, "-", nanoseconds(st.st_mtim), "-", nanoseconds(st.st_ctim));
+    out.reference.name =
+        cat(st.st_dev, "-", st.st_ino, "-", st.st_size, "-", nanoseconds(st.st_mtim), "-", nanoseconds(st.st_ctim));
     std::string selector = image.selector;
     std::replace(selector.begin(), selector.end(), '/', '%');
     out.reference.tag = cat(kind_word(image.kind), ":", selector);

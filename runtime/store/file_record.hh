@@ -12,11 +12,12 @@ struct FileRecord {
     int64_t changed = 0;        ///< seconds since 1970 of its last change
 };
 
-/// The record of an image of kind oci, oci_archive or docker_archive, as the file is now; of a layout its index.json counts, which has the digest of all
-/// else. Throws SysError when the file cannot be looked at.
+/// The record of an image of kind oci, oci_archive or docker_archive, as the file is now; of a layout its index.json
+/// counts, which has the digest of all else. Throws SysError when the file cannot be looked at.
 FileRecord file_record(const plan::Reference& image);
 
-/// The record of an image that is known by a digest outside of registries, such as an Id of docker. `id` has hexadecimal digits only.
+/// The record of an image that is known by a digest outside of registries, such as an Id of docker. `id` has
+/// hexadecimal digits only.
 plan::Reference id_record(const std::string& id);
 
 }  // namespace berth::store

@@ -31,14 +31,16 @@ std::set<std::string> digests_in(std::string_view text) {
     constexpr std::string_view prefix = "sha256:";
     std::set<std::string> out;
     for (size_t at = text.find(prefix); at != text.npos; at = text.find(prefix, at + 1))
-        if (std::string_view hex = text.substr(at + prefix.size(), hex_length); hex.size() == hex_length && is_hex(hex)) out.emplace(hex);
+        if (std::string_view hex = text.substr(at + prefix.size(), hex_length); hex.size() == hex_length && is_hex(hex))
+            out.emplace(hex);
     return out;
 }
 
 /// True when `digest` is the image's own, or that of an image index that means it on some architecture.
 bool leads_to(const std::vector<StoredList>& lists, const std::string& digest, const StoredImage& image) {
     if (digest == image.digest) return true;
-    return std::any_of(lists.begin(), lists.end(), [&](const StoredList& list) { return list.digest == digest && list.image == image.digest; });
+    return std::any_of(lists.begin(), lists.end(),
+                       [&](const StoredList& list) { return list.digest == digest && list.image == image.digest; });
 }
 
 class Taking {
@@ -75,14 +77,16 @@ void Taking::take_layers() {
         if (::fstatat(folder.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) continue;
         out_.layers.push_back({name, disk_bytes(st), st.st_mtime, 0});
     }
-    std::sort(out_.layers.begin(), out_.layers.end(), [](const StoredLayer& a, const StoredLayer& b) { return a.file < b.file; });
+    std::sort(out_.layers.begin(), out_.layers.end(),
+              [](const StoredLayer& a, const StoredLayer& b) { return a.file < b.file; });
 }
 
 void Taking::take_images() {
     for (const std::string& name : names_in(store_.directory("images").get()))
         if (name.size() == hex_length && is_hex(name)) out_.images.push_back(image(name));
-    std::sort(out_.images.begin(), out_.images.end(),
-              [](const StoredImage& a, const StoredImage& b) { return std::tie(b.used, a.digest) < std::tie(a.used, b.digest); });
+    std::sort(out_.images.begin(), out_.images.end(), [](const StoredImage& a, const StoredImage& b) {
+        return std::tie(b.used, a.digest) < std::tie(a.used, b.digest);
+    });
     for (const StoredImage& image : out_.images)
         for (size_t layer : image.layers) ++out_.layers[layer].images;
 }
@@ -153,7 +157,8 @@ void Taking::take_tag(const std::vector<std::string>& path, const std::string& f
     if (path.size() < 2) return;
     StoredTag tag;
     tag.reference.registry = path[0];
-    if (!tag.reference.registry.starts_with("_")) std::replace(tag.reference.registry.begin(), tag.reference.registry.end(), '_', ':');
+    if (!tag.reference.registry.starts_with("_"))
+        std::replace(tag.reference.registry.begin(), tag.reference.registry.end(), '_', ':');
     for (size_t i = 1; i < path.size(); ++i) tag.reference.name += cat(i > 1 ? "/" : "", path[i]);
     tag.reference.tag = file.substr(1);
     auto record = store_.find_tag(tag.reference);
@@ -201,7 +206,9 @@ const StoredImage* Inventory::find(const std::string& text) const {
         const StoredImage* found = nullptr;
         for (const StoredImage& image : images) {
             if (!image.digest.substr(7).starts_with(hex)) continue;
-            if (found) throw Error(cat("image ", printable(text), ": more than one digest starts like this; write more digits"));
+            if (found)
+                throw Error(
+                    cat("image ", printable(text), ": more than one digest starts like this; write more digits"));
             found = &image;
         }
         if (found || text.starts_with("sha256:")) return found;

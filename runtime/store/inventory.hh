@@ -17,7 +17,8 @@ struct StoredTag {
     /// What brings the image again: the source when there is one, else the tag.
     std::string text() const { return source.empty() ? reference.text() : source; }
 
-    /// True for what the store remembers by an Id alone (file_record.hh): goes with its image, but nobody can call the image by it.
+    /// True for what the store remembers by an Id alone (file_record.hh): goes with its image, but nobody can call the
+    /// image by it.
     bool is_record() const { return reference.registry.starts_with("_") && source.empty(); }
 };
 
@@ -58,12 +59,13 @@ struct Inventory {
     uint64_t shared_bytes(const StoredImage& image) const;
     /// Of everything.
     uint64_t bytes() const;
-    /// The image that a reference, a digest (`sha256:` may be left out) or at least 12 digits of one mean; null when none is here.
+    /// The image that a reference, a digest (`sha256:` may be left out) or at least 12 digits of one mean; null when
+    /// none is here.
     const StoredImage* find(const std::string& text) const;
 };
 
-/// Objects that are removed meanwhile may be missing in the result. Layers are matched to images by the digests in the images' configs: what the
-/// text mentions counts as used, so that no damage of an index costs a layer.
+/// Objects that are removed meanwhile may be missing in the result. Layers are matched to images by the digests in the
+/// images' configs: what the text mentions counts as used, so that no damage of an index costs a layer.
 Inventory take_inventory(const Store& store);
 
 }  // namespace berth::store

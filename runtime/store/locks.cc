@@ -1,5 +1,5 @@
-// The store's locks: of a digest that is being fetched, of an image that runs, and between pulls and removals. All are flocks, which the kernel
-// frees with their holder.
+// The store's locks: of a digest that is being fetched, of an image that runs, and between pulls and removals. All are
+// flocks, which the kernel frees with their holder.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -24,10 +24,13 @@ namespace {
 constexpr time_t use_resolution = 60;
 constexpr const char* between_pulls_and_removals = "locks/pulls";
 
-// f_type of file systems where flock may be known to its own host only, as they are mounted: NFS, SMB, Lustre, GPFS, BeeGFS, CephFS.
-constexpr std::array<uint32_t, 7> network_file_systems{0x6969, 0x517B, 0xFE534D42, 0x0BD00BD0, 0x47504653, 0x19830326, 0x00C36400};
+// f_type of file systems where flock may be known to its own host only, as they are mounted: NFS, SMB, Lustre, GPFS,
+// BeeGFS, CephFS.
+constexpr std::array<uint32_t, 7> network_file_systems{0x6969,     0x517B,     0xFE534D42, 0x0BD00BD0,
+                                                       0x47504653, 0x19830326, 0x00C36400};
 
-/// False while another process holds it. A file system without locks grants everything: that costs duplicate work at most.
+/// False while another process holds it. A file system without locks grants everything: that costs duplicate work at
+/// most.
 bool granted(int fd, int operation) {
     while (::flock(fd, operation) != 0)
         if (errno != EINTR) return errno != EWOULDBLOCK;
@@ -84,7 +87,9 @@ Fd Store::lease(const std::string& digest) const {
     }
 }
 
-Fd Store::claim(const std::string& digest) const { return take_lock(cat("leases/", hex_of(digest)), LOCK_EX | LOCK_NB); }
+Fd Store::claim(const std::string& digest) const {
+    return take_lock(cat("leases/", hex_of(digest)), LOCK_EX | LOCK_NB);
+}
 
 Fd Store::hold_off_removals() const {
     try {
@@ -95,12 +100,16 @@ Fd Store::hold_off_removals() const {
     }
 }
 
-Fd Store::hold_off_pulls(bool wait) const { return take_lock(between_pulls_and_removals, LOCK_EX | (wait ? 0 : LOCK_NB)); }
+Fd Store::hold_off_pulls(bool wait) const {
+    return take_lock(between_pulls_and_removals, LOCK_EX | (wait ? 0 : LOCK_NB));
+}
 
 bool Store::locks_are_certain() const {
     struct statfs fs {};
     if (::fstatfs(root_.get(), &fs) != 0) return false;
-    if (std::find(network_file_systems.begin(), network_file_systems.end(), static_cast<uint32_t>(fs.f_type)) != network_file_systems.end()) return false;
+    if (std::find(network_file_systems.begin(), network_file_systems.end(), static_cast<uint32_t>(fs.f_type)) !=
+        network_file_systems.end())
+        return false;
     Fd probe = directory("locks");
     return ::flock(probe.get(), LOCK_SH | LOCK_NB) == 0 || errno == EWOULDBLOCK;
 }

@@ -10,7 +10,8 @@
 namespace berth::store {
 
 std::string hex_of(const std::string& digest) {
-    if (!plan::is_digest(digest)) throw Error(cat("digest ", printable(digest), ": not sha256: and 64 lower-case hexadecimal digits"));
+    if (!plan::is_digest(digest))
+        throw Error(cat("digest ", printable(digest), ": not sha256: and 64 lower-case hexadecimal digits"));
     return digest.substr(7);
 }
 

@@ -1,4 +1,5 @@
-// The store's pins: which images named containers are made of. A pin is a small file, so that it lasts when nothing runs.
+// The store's pins: which images named containers are made of. A pin is a small file, so that it lasts when nothing
+// runs.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,7 +38,8 @@ std::vector<Pin> pins_in(int folder, const std::string& prefix) {
         Fd file = sys::open_if_exists(folder, name, O_RDONLY | O_NOFOLLOW);
         std::string text = file ? sys::read_all(file.get(), pin_limit, "a pin of the store") : "";
         // An empty one is being written, or was when its writer was killed.
-        if (size_t end = text.find('\n'); end != text.npos) out.push_back({name, text.substr(0, end), text.substr(end + 1)});
+        if (size_t end = text.find('\n'); end != text.npos)
+            out.push_back({name, text.substr(0, end), text.substr(end + 1)});
     }
     return out;
 }

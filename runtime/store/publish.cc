@@ -30,7 +30,8 @@ void write_file(int directory, const std::string& name, const std::string& what,
 
 }  // namespace
 
-NewFile::NewFile(Fd directory, std::string name, Fd file) : directory_(std::move(directory)), name_(std::move(name)), file_(std::move(file)) {}
+NewFile::NewFile(Fd directory, std::string name, Fd file)
+    : directory_(std::move(directory)), name_(std::move(name)), file_(std::move(file)) {}
 
 NewFile::~NewFile() {
     if (directory_ && !name_.empty()) ::unlinkat(directory_.get(), name_.c_str(), 0);
@@ -55,7 +56,8 @@ NewFile Store::new_file() const {
         ::flock(file.get(), LOCK_EX | LOCK_NB);
         return {std::move(tmp), "", std::move(file)};
     }
-    if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL) throw SysError(cat("creating a file in ", printable(shown("tmp"))));
+    if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
+        throw SysError(cat("creating a file in ", printable(shown("tmp"))));
     return named_file();
 }
 
@@ -72,7 +74,8 @@ void Store::move_in(NewFile& file, const std::string& folder, const std::string&
             throw SysError(cat("giving a name to what is to be ", path));
         file.name_ = scratch;
     }
-    if (::renameat(file.directory_.get(), file.name_.c_str(), target.get(), name.c_str()) != 0) throw SysError(cat("publishing ", path));
+    if (::renameat(file.directory_.get(), file.name_.c_str(), target.get(), name.c_str()) != 0)
+        throw SysError(cat("publishing ", path));
     file.name_.clear();
     file.directory_.reset();
     make_durable(target.get(), cat("the folder of ", path));
@@ -104,7 +107,8 @@ void Store::publish_image(const std::string& digest, const ImageFiles& files) co
         make_durable(images.get(), printable(shown("images")));
         return;
     }
-    if (errno != ENOTEMPTY && errno != EEXIST) throw SysError(cat("publishing the image ", digest, " in the store ", printable(path_)));
+    if (errno != ENOTEMPTY && errno != EEXIST)
+        throw SysError(cat("publishing the image ", digest, " in the store ", printable(path_)));
     replace_index(digest, files.index);
 }
 
@@ -130,8 +134,10 @@ void Store::put_tag(const plan::Reference& reference, const TagRecord& record) c
     hex_of(record.digest);
     std::string text = cat("digest ", record.digest, "\ntime ", record.time, "\n");
     // An ETag is quoted printable ASCII by its grammar; another one could forge lines.
-    if (!record.etag.empty() && record.etag.size() <= 256 && record.etag.find_first_of("\r\n") == record.etag.npos) text += cat("etag ", record.etag, "\n");
-    if (!record.source.empty() && record.source.find_first_of("\r\n") == record.source.npos) text += cat("source ", record.source, "\n");
+    if (!record.etag.empty() && record.etag.size() <= 256 && record.etag.find_first_of("\r\n") == record.etag.npos)
+        text += cat("etag ", record.etag, "\n");
+    if (!record.source.empty() && record.source.find_first_of("\r\n") == record.source.npos)
+        text += cat("source ", record.source, "\n");
     make_refs_directory(reference);
     publish_text(text, refs_directory(reference), tag_file(reference));
 }

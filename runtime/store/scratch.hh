@@ -1,4 +1,5 @@
-// What is under way in the store's tmp/ folder: named after its host and process, held by flock, swept when its maker is dead.
+// What is under way in the store's tmp/ folder: named after its host and process, held by flock, swept when its maker
+// is dead.
 #pragma once
 #include <string>
 #include <vector>
@@ -42,11 +43,12 @@ class Scratch {
 /// A name that no other process uses: HOST.PID.RANDOM.
 std::string scratch_name();
 
-/// Removes an object of tmp/, a file or a directory with all that is in it. False when it is still there, or another process removed it.
+/// Removes an object of tmp/, a file or a directory with all that is in it. False when it is still there, or another
+/// process removed it.
 bool remove_scratch(int tmp, const std::string& name);
 
-/// Removes the objects of this host that no process holds, and those of any host that are a week old. Does nothing while something is
-/// being made, or where there are no locks. Returns the number removed.
+/// Removes the objects of this host that no process holds, and those of any host that are a week old. Does nothing
+/// while something is being made, or where there are no locks. Returns the number removed.
 size_t sweep_scratch(int tmp);
 
 /// The names in a directory, but `.` and `..`; empty when it cannot be read.

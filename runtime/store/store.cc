@@ -38,17 +38,19 @@ Fd open_root(const std::string& path) {
     struct stat st {};
     if (::lstat(path.c_str(), &st) == 0 && S_ISLNK(st.st_mode))
         throw Error(cat("store ", printable(path), ": is a symlink; set store.path to the directory itself"));
-    if (number == ENOTDIR) throw Error(cat("store ", printable(path), ": is not a directory; set store.path to a directory of your own"));
+    if (number == ENOTDIR)
+        throw Error(cat("store ", printable(path), ": is not a directory; set store.path to a directory of your own"));
     throw SysError(cat("opening the store ", printable(path)), number);
 }
 
 void check_owner(int root, const std::string& path) {
     struct stat st = sys::stat_of(root, path);
     if (st.st_uid != ::geteuid())
-        throw Error(
-            cat("store ", printable(path), ": belongs to uid ", st.st_uid, ", not to you (uid ", ::geteuid(), "); set store.path to a directory of your own"));
+        throw Error(cat("store ", printable(path), ": belongs to uid ", st.st_uid, ", not to you (uid ", ::geteuid(),
+                        "); set store.path to a directory of your own"));
     if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        throw Error(cat("store ", printable(path), ": can be written by other users, who could change images; run chmod go-w ", printable(path)));
+        throw Error(cat("store ", printable(path),
+                        ": can be written by other users, who could change images; run chmod go-w ", printable(path)));
 }
 
 // The last one's presence tells of all the others.
@@ -58,14 +60,16 @@ constexpr std::array folders{"layers", "images", "lists", "refs", "locks", "tmp"
 void check_is_store(int root, const std::string& path) {
     for (const std::string& name : names_in(root))
         if (std::find(folders.begin(), folders.end(), name) == folders.end() && name != "lost+found")
-            throw Error(cat("store ", printable(path), ": has other things in it, such as ", printable(name), "; set store.path to a directory of its own"));
+            throw Error(cat("store ", printable(path), ": has other things in it, such as ", printable(name),
+                            "; set store.path to a directory of its own"));
 }
 
 void make_folders(int root, const std::string& path) {
     if (::faccessat(root, folders.back(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) return;
     check_is_store(root, path);
     for (const char* name : folders)
-        if (::mkdirat(root, name, 0700) != 0 && errno != EEXIST) throw SysError(cat("creating ", printable(path), "/", name));
+        if (::mkdirat(root, name, 0700) != 0 && errno != EEXIST)
+            throw SysError(cat("creating ", printable(path), "/", name));
 }
 
 /// `KEY VALUE` lines.
@@ -134,7 +138,9 @@ std::optional<std::string> Store::image_of(const std::string& digest) const {
 
 Fd Store::open_index(const std::string& digest) const {
     auto image = image_of(digest);
-    if (!image) throw Error(cat("image ", printable(digest), ": not in the store ", printable(path_), "; bring it there with berth pull"));
+    if (!image)
+        throw Error(cat("image ", printable(digest), ": not in the store ", printable(path_),
+                        "; bring it there with berth pull"));
     return open_object(cat("images/", hex_of(*image), "/index"), O_RDONLY);
 }
 
@@ -145,7 +151,9 @@ std::vector<Fd> Store::open_layers(const squash::Index& index) const {
             throw Error(cat("store ", printable(path_), ": an index names the layer \"", printable(layer.name),
                             "\", which is no name of a layer; run berth verify --repair"));
         out.push_back(open_if_here(root_.get(), cat("layers/", layer.name), O_RDONLY));
-        if (!out.back()) throw Error(cat("layer ", printable(shown("layers/" + layer.name)), ": missing from the store; pull the image again"));
+        if (!out.back())
+            throw Error(cat("layer ", printable(shown("layers/" + layer.name)),
+                            ": missing from the store; pull the image again"));
     }
     return out;
 }
@@ -156,7 +164,9 @@ Fd Store::open_layer(const std::string& diff_id) const {
 
 std::string Store::read_document(const std::string& digest, const std::string& file) const {
     auto image = image_of(digest);
-    if (!image) throw Error(cat("image ", printable(digest), ": not in the store ", printable(path_), "; bring it there with berth pull"));
+    if (!image)
+        throw Error(cat("image ", printable(digest), ": not in the store ", printable(path_),
+                        "; bring it there with berth pull"));
     std::string path = cat("images/", hex_of(*image), "/", file);
     return sys::read_all(open_object(path, O_RDONLY).get(), document_limit, shown(path));
 }

@@ -1,4 +1,5 @@
-// The content-addressed store of one user: immutable layers and images that appear by rename, and the tags that name them.
+// The content-addressed store of one user: immutable layers and images that appear by rename, and the tags that name
+// them.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -28,8 +29,9 @@ struct ImageFiles {
     std::string index;
 };
 
-/// A file without a name until it is published: it vanishes with its descriptor, so that a killed process leaves nothing.
-/// On file systems without O_TMPFILE it has a name in tmp/, held by flock, which the destructor or the next sweep removes.
+/// A file without a name until it is published: it vanishes with its descriptor, so that a killed process leaves
+/// nothing. On file systems without O_TMPFILE it has a name in tmp/, held by flock, which the destructor or the next
+/// sweep removes.
 class NewFile {
   public:
     NewFile(Fd directory, std::string name, Fd file);
@@ -49,22 +51,26 @@ class NewFile {
 
 /// Layout: layers/<hex of diff_id>.zstd.sqfs, images/<hex of manifest digest>/{manifest.json,config.json,index},
 /// lists/<hex of image index digest>.<architecture>, refs/<registry>/<name>/:<tag>, leases/<hex of manifest digest>,
-/// pins/<hex of manifest digest>.<anything>, unpacked/<hex of manifest digest or of another key>{/rootfs/,.<uid>.<gid>.sqfs}, locks/, tmp/.
-/// Digests given to the functions are checked; objects are opened below the store's directory without following symlinks.
+/// pins/<hex of manifest digest>.<anything>, unpacked/<hex of manifest digest or of another
+/// key>{/rootfs/,.<uid>.<gid>.sqfs}, locks/, tmp/. Digests given to the functions are checked; objects are opened below
+/// the store's directory without following symlinks.
 class Store {
   public:
-    /// Opens the store, making the directory (mode 0700) when it is missing. Throws Error with the remedy when it is a symlink,
-    /// belongs to someone else, or can be written by others.
+    /// Opens the store, making the directory (mode 0700) when it is missing. Throws Error with the remedy when it is a
+    /// symlink, belongs to someone else, or can be written by others.
     static Store open(const std::string& path);
     const std::string& path() const { return path_; }
 
     /// The record of a tag; nothing when there is none or it cannot be understood.
     std::optional<TagRecord> find_tag(const plan::Reference& reference) const;
-    /// The digest that the reference has or that its tag had when last asked. Says nothing about the presence of the image.
+    /// The digest that the reference has or that its tag had when last asked. Says nothing about the presence of the
+    /// image.
     std::optional<std::string> digest_of(const plan::Reference& reference) const;
-    /// The digest of the image manifest for this machine: of `digest` itself, or of its choice when it is an image index. Nothing when absent.
+    /// The digest of the image manifest for this machine: of `digest` itself, or of its choice when it is an image
+    /// index. Nothing when absent.
     std::optional<std::string> image_of(const std::string& digest) const;
-    /// True when the image of `digest` (manifest or image index) is here. A layer may still have been removed by hand: open_layers tells.
+    /// True when the image of `digest` (manifest or image index) is here. A layer may still have been removed by hand:
+    /// open_layers tells.
     bool has_image(const std::string& digest) const { return image_of(digest).has_value(); }
     /// Throws Error when the image is absent.
     Fd open_index(const std::string& digest) const;
@@ -86,31 +92,37 @@ class Store {
     void put_list(const std::string& list, const std::string& digest) const;
     void put_tag(const plan::Reference& reference, const TagRecord& record) const;
 
-    /// Lock that saves duplicate work; correctness never depends on it. try_lock gives an empty Fd while another process holds it;
-    /// lock waits. On file systems without locks both succeed.
+    /// Lock that saves duplicate work; correctness never depends on it. try_lock gives an empty Fd while another
+    /// process holds it; lock waits. On file systems without locks both succeed.
     Fd try_lock(const std::string& digest) const;
     Fd lock(const std::string& digest) const;
-    /// "process 12 on host7" for who holds (or last held) the lock of `digest`; "another process" when it did not say. For messages only.
+    /// "process 12 on host7" for who holds (or last held) the lock of `digest`; "another process" when it did not say.
+    /// For messages only.
     std::string lock_owner(const std::string& digest) const;
 
-    /// Keeps the image of a manifest digest from being removed while the descriptor, or a copy of it in another process, is open; records the use,
-    /// at most once a minute. Empty where the store cannot be written to: what runs must not depend on that.
+    /// Keeps the image of a manifest digest from being removed while the descriptor, or a copy of it in another
+    /// process, is open; records the use, at most once a minute. Empty where the store cannot be written to: what runs
+    /// must not depend on that.
     Fd lease(const std::string& digest) const;
     /// The other side of lease(): empty while somebody has one.
     Fd claim(const std::string& digest) const;
-    /// Keeps the image of a manifest digest until unpin(), whether anything runs or not: named containers need it again. `holder` is the path of a file
-    /// of this host: without it the pin counts for nothing. Silently without effect where the store cannot be written to.
+    /// Keeps the image of a manifest digest until unpin(), whether anything runs or not: named containers need it
+    /// again. `holder` is the path of a file of this host: without it the pin counts for nothing. Silently without
+    /// effect where the store cannot be written to.
     void pin(const std::string& digest, const std::string& holder) const;
     void unpin(const std::string& digest, const std::string& holder) const;
-    /// The holders of the image's pins: "PATH", or "PATH on HOST" for those of other hosts, which cannot be looked for here.
+    /// The holders of the image's pins: "PATH", or "PATH on HOST" for those of other hosts, which cannot be looked for
+    /// here.
     std::vector<std::string> pin_holders(const std::string& digest) const;
     /// Removes the pins whose holders have gone from this host. For collect().
     void sweep_pins() const;
-    /// Held by a pull from its first look at what is here until its image is published: nothing is removed meanwhile. Waits for a removal.
+    /// Held by a pull from its first look at what is here until its image is published: nothing is removed meanwhile.
+    /// Waits for a removal.
     Fd hold_off_removals() const;
     /// Held while objects are removed. Empty while pulls go on and `wait` is false.
     Fd hold_off_pulls(bool wait) const;
-    /// False where locks do not exist or may not be seen by other hosts (network file systems): removals then go by age as well.
+    /// False where locks do not exist or may not be seen by other hosts (network file systems): removals then go by age
+    /// as well.
     bool locks_are_certain() const;
     /// Says that a layer that was here already is going to be part of an image, for removals that go by age.
     void touch_layer(const std::string& diff_id) const;

@@ -19,12 +19,17 @@ namespace berth::store {
 
 namespace {
 
-// The published directory is one above: to give a directory another parent takes the right to write to it, which an image's root need not grant.
+// The published directory is one above: to give a directory another parent takes the right to write to it, which an
+// image's root need not grant.
 constexpr const char* rootfs = "rootfs";
 
-std::string path_of(const Store& store, const std::string& digest) { return cat(store.path(), "/unpacked/", hex_of(digest), "/", rootfs); }
+std::string path_of(const Store& store, const std::string& digest) {
+    return cat(store.path(), "/unpacked/", hex_of(digest), "/", rootfs);
+}
 
-std::string flat_name(const std::string& digest, const FlatOwner& owner) { return cat(hex_of(digest), ".", owner.uid, ".", owner.gid, ".sqfs"); }
+std::string flat_name(const std::string& digest, const FlatOwner& owner) {
+    return cat(hex_of(digest), ".", owner.uid, ".", owner.gid, ".sqfs");
+}
 
 /// Moves an object of the folder unpacked/ away and removes it there: it is gone at once, or not at all.
 void remove_object(const Store& store, int unpacked, const std::string& name) {
@@ -40,13 +45,18 @@ void remove_object(const Store& store, int unpacked, const std::string& name) {
 
 std::string unpacked_path(const Store& store, const std::string& digest) {
     std::string path = path_of(store, digest);
-    return sys::open_if_exists(store.directory("unpacked").get(), cat(hex_of(digest), "/", rootfs), O_PATH | O_DIRECTORY | O_NOFOLLOW) ? path : std::string();
+    return sys::open_if_exists(store.directory("unpacked").get(), cat(hex_of(digest), "/", rootfs),
+                               O_PATH | O_DIRECTORY | O_NOFOLLOW)
+               ? path
+               : std::string();
 }
 
-std::string add_unpacked(const Store& store, const std::string& digest, const std::function<void(int directory)>& fill) {
+std::string add_unpacked(const Store& store, const std::string& digest,
+                         const std::function<void(int directory)>& fill) {
     Fd tmp = store.directory("tmp"), unpacked = store.directory("unpacked");
     Scratch scratch(tmp.get(), cat(store.path(), "/tmp"));
-    if (::mkdirat(scratch.fd(), rootfs, 0700) != 0) throw SysError(cat("creating a directory in ", printable(store.path(), 4096), "/tmp"));
+    if (::mkdirat(scratch.fd(), rootfs, 0700) != 0)
+        throw SysError(cat("creating a directory in ", printable(store.path(), 4096), "/tmp"));
     Fd directory = sys::open_beneath(scratch.fd(), rootfs, O_RDONLY | O_DIRECTORY);
     fill(directory.get());
     // A name that is there after a crash of the node must be of a whole tree.
@@ -62,14 +72,16 @@ Fd open_flat(const Store& store, const std::string& digest, const FlatOwner& own
     return sys::open_if_exists(store.directory("unpacked").get(), flat_name(digest, owner), O_RDONLY | O_NOFOLLOW);
 }
 
-Fd add_flat(const Store& store, const std::string& digest, const FlatOwner& owner, const std::function<void(const std::string& path)>& write) {
+Fd add_flat(const Store& store, const std::string& digest, const FlatOwner& owner,
+            const std::function<void(const std::string& path)>& write) {
     Fd tmp = store.directory("tmp"), unpacked = store.directory("unpacked");
     std::string folder = cat(store.path(), "/tmp"), name = flat_name(digest, owner);
     Scratch scratch(tmp.get(), folder);
     write(cat(folder, "/", scratch.name(), "/", name));
     Fd file = sys::open_beneath(scratch.fd(), name, O_RDONLY);
     // A name that is there after a crash of the node must be of a whole file.
-    if (::fsync(file.get()) != 0 || ::renameat(scratch.fd(), name.c_str(), unpacked.get(), name.c_str()) != 0 || ::fsync(unpacked.get()) != 0)
+    if (::fsync(file.get()) != 0 || ::renameat(scratch.fd(), name.c_str(), unpacked.get(), name.c_str()) != 0 ||
+        ::fsync(unpacked.get()) != 0)
         throw SysError(cat("publishing ", printable(cat(store.path(), "/unpacked/", name), 4096)));
     return file;
 }
@@ -84,7 +96,8 @@ void remove_unpacked(const Store& store, const std::string& digest) {
 std::vector<std::string> unpacked_digests(const Store& store) {
     std::vector<std::string> out;
     for (const std::string& name : names_in(store.directory("unpacked").get()))
-        if (std::string digest = "sha256:" + name.substr(0, name.find('.')); plan::is_digest(digest)) out.push_back(digest);
+        if (std::string digest = "sha256:" + name.substr(0, name.find('.')); plan::is_digest(digest))
+            out.push_back(digest);
     std::sort(out.begin(), out.end());
     out.erase(std::unique(out.begin(), out.end()), out.end());
     return out;
@@ -104,7 +117,8 @@ std::string file_key(int fd) {
     for (uint64_t& round = facts[0]; round < 4; ++round) {
         char part[17];
         std::snprintf(part, sizeof part, "%016llx",
-                      static_cast<unsigned long long>(squash::format::hash({reinterpret_cast<const char*>(facts), sizeof facts})));
+                      static_cast<unsigned long long>(
+                          squash::format::hash({reinterpret_cast<const char*>(facts), sizeof facts})));
         key += part;
     }
     return key;

@@ -1,5 +1,5 @@
-// Images that lie in the store in another form: unpacked/<hex>/rootfs, or as one squashfs file in unpacked/<hex>.<uid>.<gid>.sqfs, where <hex> is of the
-// manifest's digest, or of another key for an image file.
+// Images that lie in the store in another form: unpacked/<hex>/rootfs, or as one squashfs file in
+// unpacked/<hex>.<uid>.<gid>.sqfs, where <hex> is of the manifest's digest, or of another key for an image file.
 #pragma once
 #include <sys/types.h>
 
@@ -10,10 +10,12 @@
 
 namespace berth::store {
 
-/// The path of the root file system of `digest`; empty when it is not here. Hold a lease on `digest` first: it keeps it from being removed.
+/// The path of the root file system of `digest`; empty when it is not here. Hold a lease on `digest` first: it keeps it
+/// from being removed.
 std::string unpacked_path(const Store& store, const std::string& digest);
 
-/// Has `fill` write the root file system into an empty directory, and publishes it whole, by a rename; returns its path. Whoever was quicker wins.
+/// Has `fill` write the root file system into an empty directory, and publishes it whole, by a rename; returns its
+/// path. Whoever was quicker wins.
 std::string add_unpacked(const Store& store, const std::string& digest, const std::function<void(int directory)>& fill);
 
 /// The owner of all that is in a flat file.
@@ -25,8 +27,10 @@ struct FlatOwner {
 /// The image of `digest` as one file, open for reading; empty when it is not here. Hold a lease as for unpacked_path().
 Fd open_flat(const Store& store, const std::string& digest, const FlatOwner& owner);
 
-/// Has `write` make the file at the path that it is given, in an empty directory, and publishes it whole, by a rename; the result is open for reading.
-Fd add_flat(const Store& store, const std::string& digest, const FlatOwner& owner, const std::function<void(const std::string& path)>& write);
+/// Has `write` make the file at the path that it is given, in an empty directory, and publishes it whole, by a rename;
+/// the result is open for reading.
+Fd add_flat(const Store& store, const std::string& digest, const FlatOwner& owner,
+            const std::function<void(const std::string& path)>& write);
 
 /// Removes all forms of it; nothing when there is none. For collect(), which holds the claim.
 void remove_unpacked(const Store& store, const std::string& digest);

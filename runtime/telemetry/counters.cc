@@ -25,7 +25,8 @@ void for_each(AnyCounters& counters, const Action& action) {
     action(counters.pulls);
     action(counters.pull_bytes);
     action(counters.imports);
-    for (auto* histogram : {&counters.start, &counters.image, &counters.plan, &counters.container, &counters.entrypoint, &counters.pull, &counters.import}) {
+    for (auto* histogram : {&counters.start, &counters.image, &counters.plan, &counters.container, &counters.entrypoint,
+                            &counters.pull, &counters.import}) {
         for (auto& number : histogram->buckets) action(number);
         action(histogram->sum);
     }
@@ -33,7 +34,9 @@ void for_each(AnyCounters& counters, const Action& action) {
 
 template <typename AnyCounters>
 auto& failures_of(AnyCounters& counters, Event::Kind of) {
-    return of == Event::Kind::pull ? counters.failed_pulls : of == Event::Kind::import ? counters.failed_imports : counters.failed_starts;
+    return of == Event::Kind::pull     ? counters.failed_pulls
+           : of == Event::Kind::import ? counters.failed_imports
+                                       : counters.failed_starts;
 }
 
 Histogram& histogram_of(Counters& counters, const std::string& phase) {
@@ -62,7 +65,8 @@ void count_start(Counters& counters, const Event& event) {
 uint64_t Histogram::count() const { return std::accumulate(buckets.begin(), buckets.end(), uint64_t{0}); }
 
 void Histogram::add(uint64_t microseconds) {
-    ++buckets[static_cast<size_t>(std::lower_bound(bucket_bounds.begin(), bucket_bounds.end(), microseconds) - bucket_bounds.begin())];
+    ++buckets[static_cast<size_t>(std::lower_bound(bucket_bounds.begin(), bucket_bounds.end(), microseconds) -
+                                  bucket_bounds.begin())];
     sum += microseconds;
 }
 

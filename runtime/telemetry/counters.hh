@@ -11,8 +11,9 @@
 namespace berth::plan {
 
 /// Upper bounds of a histogram's buckets in microseconds; the last bucket has none.
-inline constexpr std::array<uint64_t, 14> bucket_bounds = {
-    5'000, 10'000, 25'000, 50'000, 100'000, 250'000, 500'000, 1'000'000, 2'500'000, 5'000'000, 10'000'000, 30'000'000, 60'000'000, 300'000'000};
+inline constexpr std::array<uint64_t, 14> bucket_bounds = {5'000,      10'000,     25'000,     50'000,     100'000,
+                                                           250'000,    500'000,    1'000'000,  2'500'000,  5'000'000,
+                                                           10'000'000, 30'000'000, 60'000'000, 300'000'000};
 
 struct Histogram {
     std::array<uint64_t, bucket_bounds.size() + 1> buckets = {};  ///< each counts for itself alone
@@ -38,7 +39,8 @@ struct Counters {
     void add(const Counters& other);
 };
 
-/// The file of a user: a line that names the form, and a number a line, each as wide as the others, so that it is written over in place.
+/// The file of a user: a line that names the form, and a number a line, each as wide as the others, so that it is
+/// written over in place.
 std::string counters_text(const Counters& counters);
 /// Its length in bytes.
 size_t counters_size();

@@ -37,7 +37,8 @@ std::string content_of(int file, const std::string& what) {
     return sys::pread_exact(file, out.data(), out.size(), 0, what) ? out : std::string();
 }
 
-/// A user may put anything under this name: a symlink, a pipe, a lease that others wait for, a file system of his own that never answers.
+/// A user may put anything under this name: a symlink, a pipe, a lease that others wait for, a file system of his own
+/// that never answers.
 Fd open_for_sum(int folder, const std::string& name) {
     open_how how{};
     how.flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
@@ -52,16 +53,22 @@ plan::Counters read_one(int folder, const std::string& name, uid_t uid) {
     struct stat status = sys::stat_of(file.get(), name);
     if (!S_ISREG(status.st_mode) || status.st_uid != uid || status.st_nlink != 1)
         throw Error(cat("reading the counters ", name, ": not a plain file of user ", uid, "; remove it"));
-    if (!lock(file.get(), LOCK_SH, 20)) throw Error(cat("reading the counters ", name, ": a process of user ", uid, " keeps them locked; left out this time"));
-    auto counters = plan::parse_counters(static_cast<size_t>(status.st_size) == plan::counters_size() ? content_of(file.get(), name) : "");
-    if (!counters) throw Error(cat("reading the counters ", name, ": they have another form; remove the file, or wait for the user's next start"));
+    if (!lock(file.get(), LOCK_SH, 20))
+        throw Error(
+            cat("reading the counters ", name, ": a process of user ", uid, " keeps them locked; left out this time"));
+    auto counters = plan::parse_counters(
+        static_cast<size_t>(status.st_size) == plan::counters_size() ? content_of(file.get(), name) : "");
+    if (!counters)
+        throw Error(cat("reading the counters ", name,
+                        ": they have another form; remove the file, or wait for the user's next start"));
     return *counters;
 }
 
 /// True for "1000.counters" and the like.
 bool parse_name(const std::string& name, uint64_t& uid) {
     if (!name.ends_with(ending)) return false;
-    return parse_number(std::string_view(name).substr(0, name.size() - ending.size()), UINT32_MAX - 1, uid) && name == name_for(static_cast<uid_t>(uid));
+    return parse_number(std::string_view(name).substr(0, name.size() - ending.size()), UINT32_MAX - 1, uid) &&
+           name == name_for(static_cast<uid_t>(uid));
 }
 
 }  // namespace
@@ -71,7 +78,8 @@ Fd open_counters(const std::string& folder, uid_t uid) {
     Fd out = sys::open_file(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0644);
     struct stat status = sys::stat_of(out.get(), path);
     if (!S_ISREG(status.st_mode) || status.st_uid != uid)
-        throw Error(cat("opening the counters ", printable(path, 4096), ": not a plain file of user ", uid, "; let root remove it"));
+        throw Error(cat("opening the counters ", printable(path, 4096), ": not a plain file of user ", uid,
+                        "; let root remove it"));
     return out;
 }
 
@@ -81,7 +89,8 @@ bool count_event(int file, const plan::Event& event) {
     plan::Counters counters = plan::parse_counters(content_of(file, "the counters")).value_or(plan::Counters());
     counters.count(event);
     std::string text = plan::counters_text(counters);
-    bool written = ::pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) && ::ftruncate(file, static_cast<off_t>(text.size())) == 0;
+    bool written = ::pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
+                   ::ftruncate(file, static_cast<off_t>(text.size())) == 0;
     ::flock(file, LOCK_UN);
     if (!written) throw SysError(cat("writing the counters of user ", event.uid));
     return true;

@@ -10,11 +10,12 @@
 
 namespace berth {
 
-/// Opens or makes the file of `uid`, the caller. Throws Error when it cannot, or when the file is not this user's alone.
+/// Opens or makes the file of `uid`, the caller. Throws Error when it cannot, or when the file is not this user's
+/// alone.
 Fd open_counters(const std::string& folder, uid_t uid);
 
-/// Adds one event to an opened file, under its lock. Gives up (false) when another process keeps the lock for a tenth of a second: a count is not
-/// worth a wait. Throws SysError.
+/// Adds one event to an opened file, under its lock. Gives up (false) when another process keeps the lock for a tenth
+/// of a second: a count is not worth a wait. Throws SysError.
 bool count_event(int file, const plan::Event& event);
 
 struct CountersSum {
@@ -23,8 +24,8 @@ struct CountersSum {
     std::vector<std::string> refused;  ///< a line for each file that was not summed
 };
 
-/// The counters of `uid` alone, or with uid 0 of all users. Each file is its owner's word and read as such: a plain file of the right owner and of exactly
-/// the form, never waited for. Throws Error when the folder cannot be read.
+/// The counters of `uid` alone, or with uid 0 of all users. Each file is its owner's word and read as such: a plain
+/// file of the right owner and of exactly the form, never waited for. Throws Error when the folder cannot be read.
 CountersSum sum_counters(const std::string& folder, uid_t uid);
 
 }  // namespace berth

@@ -10,7 +10,8 @@ namespace {
 
 std::string seconds_text(uint64_t microseconds) {
     char text[64];
-    auto seconds = static_cast<unsigned long long>(microseconds / 1'000'000), rest = static_cast<unsigned long long>(microseconds % 1'000'000);
+    auto seconds = static_cast<unsigned long long>(microseconds / 1'000'000),
+         rest = static_cast<unsigned long long>(microseconds % 1'000'000);
     std::snprintf(text, sizeof text, "%llu.%06llu", seconds, rest);
     return text;
 }
@@ -23,7 +24,9 @@ std::string bound_text(uint64_t microseconds) {
     return text;
 }
 
-std::string family(const char* name, const char* type, const char* help) { return cat("# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n"); }
+std::string family(const char* name, const char* type, const char* help) {
+    return cat("# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n");
+}
 
 /// `label` is empty or "phase=\"image\"".
 std::string histogram_text(const char* name, const std::string& label, const Histogram& histogram) {
@@ -34,33 +37,39 @@ std::string histogram_text(const char* name, const std::string& label, const His
         std::string bound = i < bucket_bounds.size() ? bound_text(bucket_bounds[i]) : "+Inf";
         out += cat(name, "_bucket{", label, label.empty() ? "" : ",", "le=\"", bound, "\"} ", so_far, "\n");
     }
-    return out + cat(name, "_sum", alone, " ", seconds_text(histogram.sum), "\n", name, "_count", alone, " ", so_far, "\n");
+    return out +
+           cat(name, "_sum", alone, " ", seconds_text(histogram.sum), "\n", name, "_count", alone, " ", so_far, "\n");
 }
 
 struct NamedHistogram {
     const char* name;
     Histogram Counters::*member;
 };
-constexpr NamedHistogram phases[] = {{"image", &Counters::image}, {"plan", &Counters::plan}, {"container", &Counters::container},
+constexpr NamedHistogram phases[] = {{"image", &Counters::image},
+                                     {"plan", &Counters::plan},
+                                     {"container", &Counters::container},
                                      {"entrypoint", &Counters::entrypoint}};
 
 struct NamedKind {
     const char* name;
     Event::Kind kind;
 };
-constexpr NamedKind kinds[] = {{"start", Event::Kind::start}, {"pull", Event::Kind::pull}, {"import", Event::Kind::import}};
+constexpr NamedKind kinds[] = {
+    {"start", Event::Kind::start}, {"pull", Event::Kind::pull}, {"import", Event::Kind::import}};
 
 std::string failures_text(const Counters& counters) {
     std::string out = family("berth_failures_total", "counter", "Starts, pulls and imports that failed.");
     for (size_t i = 0; i < cause_count; ++i)
         for (const NamedKind& of : kinds)
-            out += cat("berth_failures_total{of=\"", of.name, "\",cause=\"", name_of(static_cast<Cause>(i)), "\"} ", counters.failures(of.kind)[i], "\n");
+            out += cat("berth_failures_total{of=\"", of.name, "\",cause=\"", name_of(static_cast<Cause>(i)), "\"} ",
+                       counters.failures(of.kind)[i], "\n");
     return out;
 }
 
 std::string failures_json(const std::array<uint64_t, cause_count>& failures) {
     std::string out;
-    for (size_t i = 0; i < cause_count; ++i) out += cat(i == 0 ? "" : ",", "\"", name_of(static_cast<Cause>(i)), "\":", failures[i]);
+    for (size_t i = 0; i < cause_count; ++i)
+        out += cat(i == 0 ? "" : ",", "\"", name_of(static_cast<Cause>(i)), "\":", failures[i]);
     return cat("{", out, "}");
 }
 
@@ -71,7 +80,8 @@ std::string time_json(const char* name, const Histogram& histogram) {
 std::string mean_text(const Histogram& histogram) {
     if (histogram.count() == 0) return "-";
     char text[32];
-    std::snprintf(text, sizeof text, "%.1f ms", static_cast<double>(histogram.sum) / static_cast<double>(histogram.count()) / 1000);
+    std::snprintf(text, sizeof text, "%.1f ms",
+                  static_cast<double>(histogram.sum) / static_cast<double>(histogram.count()) / 1000);
     return text;
 }
 
@@ -84,45 +94,61 @@ std::string row(const std::string& name, const std::string& value) {
 }  // namespace
 
 std::string prometheus_text(const Counters& counters, size_t files, size_t refused) {
-    std::string out = family("berth_starts_total", "counter", "Containers that were started or joined, by where the image came from.");
+    std::string out = family("berth_starts_total", "counter",
+                             "Containers that were started or joined, by where the image came from.");
     for (size_t i = 0; i < image_from_count; ++i)
         out += cat("berth_starts_total{from=\"", name_of(static_cast<ImageFrom>(i)), "\"} ", counters.starts[i], "\n");
     out += failures_text(counters);
-    out += cat(family("berth_pulls_total", "counter", "Images that were pulled."), "berth_pulls_total ", counters.pulls, "\n");
-    out += cat(family("berth_pull_bytes_total", "counter", "Bytes of layers that pulls fetched."), "berth_pull_bytes_total ", counters.pull_bytes, "\n");
-    out += cat(family("berth_imports_total", "counter", "Images that were written as one file."), "berth_imports_total ", counters.imports, "\n");
-    out +=
-        family("berth_start_seconds", "histogram", "Time from a start's request to its container.") + histogram_text("berth_start_seconds", "", counters.start);
+    out += cat(family("berth_pulls_total", "counter", "Images that were pulled."), "berth_pulls_total ", counters.pulls,
+               "\n");
+    out += cat(family("berth_pull_bytes_total", "counter", "Bytes of layers that pulls fetched."),
+               "berth_pull_bytes_total ", counters.pull_bytes, "\n");
+    out += cat(family("berth_imports_total", "counter", "Images that were written as one file."),
+               "berth_imports_total ", counters.imports, "\n");
+    out += family("berth_start_seconds", "histogram", "Time from a start's request to its container.") +
+           histogram_text("berth_start_seconds", "", counters.start);
     out += family("berth_start_phase_seconds", "histogram", "The parts of that time.");
-    for (const NamedHistogram& phase : phases) out += histogram_text("berth_start_phase_seconds", cat("phase=\"", phase.name, "\""), counters.*phase.member);
-    out += family("berth_pull_seconds", "histogram", "Time of a pull.") + histogram_text("berth_pull_seconds", "", counters.pull);
-    out += family("berth_import_seconds", "histogram", "Time of an import, its pull included.") + histogram_text("berth_import_seconds", "", counters.import);
-    out += cat(family("berth_counter_files", "gauge", "Users' files of counters, summed and refused."), "berth_counter_files{state=\"summed\"} ", files,
-               "\nberth_counter_files{state=\"refused\"} ", refused, "\n");
+    for (const NamedHistogram& phase : phases)
+        out += histogram_text("berth_start_phase_seconds", cat("phase=\"", phase.name, "\""), counters.*phase.member);
+    out += family("berth_pull_seconds", "histogram", "Time of a pull.") +
+           histogram_text("berth_pull_seconds", "", counters.pull);
+    out += family("berth_import_seconds", "histogram", "Time of an import, its pull included.") +
+           histogram_text("berth_import_seconds", "", counters.import);
+    out += cat(family("berth_counter_files", "gauge", "Users' files of counters, summed and refused."),
+               "berth_counter_files{state=\"summed\"} ", files, "\nberth_counter_files{state=\"refused\"} ", refused,
+               "\n");
     return out;
 }
 
 std::string counters_json(const Counters& counters, size_t files, size_t refused) {
     std::string out = "{\"starts\":{";
-    for (size_t i = 0; i < image_from_count; ++i) out += cat(i == 0 ? "" : ",", "\"", name_of(static_cast<ImageFrom>(i)), "\":", counters.starts[i]);
-    out += cat("},\"failed_starts\":", failures_json(counters.failed_starts), ",\"failed_pulls\":", failures_json(counters.failed_pulls),
-               ",\"failed_imports\":", failures_json(counters.failed_imports), ",\"pulls\":", counters.pulls, ",\"pull_bytes\":", counters.pull_bytes,
-               ",\"imports\":", counters.imports, ",\"times\":{", time_json("start", counters.start));
+    for (size_t i = 0; i < image_from_count; ++i)
+        out += cat(i == 0 ? "" : ",", "\"", name_of(static_cast<ImageFrom>(i)), "\":", counters.starts[i]);
+    out += cat("},\"failed_starts\":", failures_json(counters.failed_starts),
+               ",\"failed_pulls\":", failures_json(counters.failed_pulls),
+               ",\"failed_imports\":", failures_json(counters.failed_imports), ",\"pulls\":", counters.pulls,
+               ",\"pull_bytes\":", counters.pull_bytes, ",\"imports\":", counters.imports, ",\"times\":{",
+               time_json("start", counters.start));
     for (const NamedHistogram& phase : phases) out += "," + time_json(phase.name, counters.*phase.member);
-    return out + cat(",", time_json("pull", counters.pull), ",", time_json("import", counters.import), "},\"files\":", files, ",\"refused\":", refused, "}\n");
+    return out + cat(",", time_json("pull", counters.pull), ",", time_json("import", counters.import),
+                     "},\"files\":", files, ",\"refused\":", refused, "}\n");
 }
 
 std::string counters_table(const Counters& counters) {
     std::string out;
-    for (size_t i = 0; i < image_from_count; ++i) out += row(cat("starts from ", name_of(static_cast<ImageFrom>(i))), std::to_string(counters.starts[i]));
+    for (size_t i = 0; i < image_from_count; ++i)
+        out += row(cat("starts from ", name_of(static_cast<ImageFrom>(i))), std::to_string(counters.starts[i]));
     for (const NamedKind& of : kinds)
         for (size_t i = 0; i < cause_count; ++i)
             if (uint64_t failures = counters.failures(of.kind)[i])
                 out += row(cat("failed ", of.name, "s, ", name_of(static_cast<Cause>(i))), std::to_string(failures));
-    out += row("pulls", std::to_string(counters.pulls)) + row("pulled", human_bytes(counters.pull_bytes)) + row("imports", std::to_string(counters.imports));
+    out += row("pulls", std::to_string(counters.pulls)) + row("pulled", human_bytes(counters.pull_bytes)) +
+           row("imports", std::to_string(counters.imports));
     out += row("mean time of a start", mean_text(counters.start));
-    for (const NamedHistogram& phase : phases) out += row(cat("  of it: ", phase.name), mean_text(counters.*phase.member));
-    return out + row("mean time of a pull", mean_text(counters.pull)) + row("mean time of an import", mean_text(counters.import));
+    for (const NamedHistogram& phase : phases)
+        out += row(cat("  of it: ", phase.name), mean_text(counters.*phase.member));
+    return out + row("mean time of a pull", mean_text(counters.pull)) +
+           row("mean time of an import", mean_text(counters.import));
 }
 
 }  // namespace berth::plan

@@ -20,13 +20,15 @@ std::string iso_time(int64_t microseconds) {
     year_month_day day(floor<days>(time));
     hh_mm_ss clock(time - floor<days>(time));
     char text[80];
-    std::snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d.%06dZ", static_cast<int>(day.year()), static_cast<unsigned>(day.month()),
-                  static_cast<unsigned>(day.day()), static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()),
+    std::snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d.%06dZ", static_cast<int>(day.year()),
+                  static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day()),
+                  static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()),
                   static_cast<int>(clock.seconds().count()), static_cast<int>(clock.subseconds().count()));
     return text;
 }
 
-/// ,"name":"text" unless the text is empty. Control characters become longer, quotes too, so that the limit is one of what goes in.
+/// ,"name":"text" unless the text is empty. Control characters become longer, quotes too, so that the limit is one of
+/// what goes in.
 std::string member(const char* name, const std::string& text, size_t limit) {
     if (text.empty()) return {};
     return cat(",\"", name, "\":", json_text(std::string_view(text).substr(0, limit)));
@@ -39,12 +41,14 @@ const char* name_of(Event::Kind kind) {
 
 std::string members_of(const Event& event) {
     if (event.kind == Event::Kind::failure)
-        return cat(",\"of\":\"", name_of(event.of), "\",\"cause\":\"", name_of(event.cause), "\"", member("error", event.error, 1024));
+        return cat(",\"of\":\"", name_of(event.of), "\",\"cause\":\"", name_of(event.cause), "\"",
+                   member("error", event.error, 1024));
     std::string out = member("file", event.file, 512);
     if (event.kind == Event::Kind::start) out = cat(",\"from\":\"", name_of(event.from), "\"");
     out += cat(",\"bytes\":", event.bytes, ",\"us\":", event.total, ",\"phases\":{");
     for (const PhaseTime& phase : event.phases)
-        out += cat(&phase == &event.phases.front() ? "" : ",", json_text(phase.name.substr(0, 32)), ":", phase.microseconds);
+        out += cat(&phase == &event.phases.front() ? "" : ",", json_text(phase.name.substr(0, 32)), ":",
+                   phase.microseconds);
     return out + "}";
 }
 
@@ -74,14 +78,17 @@ std::vector<PhaseTime> parse_phases(std::string_view text) {
     for (const std::string& pair : split(text, ' ')) {
         size_t equals = pair.find('=');
         PhaseTime phase{pair.substr(0, equals), 0};
-        if (equals != std::string::npos && out.size() < 32 && parse_number(pair.substr(equals + 1), INT64_MAX, phase.microseconds)) out.push_back(phase);
+        if (equals != std::string::npos && out.size() < 32 &&
+            parse_number(pair.substr(equals + 1), INT64_MAX, phase.microseconds))
+            out.push_back(phase);
     }
     return out;
 }
 
 std::string json_line(const Event& event) {
-    return cat("{\"time\":\"", iso_time(event.time), "\",\"kind\":\"", name_of(event.kind), "\",\"uid\":", event.uid, member("user", event.user, 64),
-               member("node", event.node, 64), member("job", event.job, 64), member("image", event.image, 512), member("digest", event.digest, 80),
+    return cat("{\"time\":\"", iso_time(event.time), "\",\"kind\":\"", name_of(event.kind), "\",\"uid\":", event.uid,
+               member("user", event.user, 64), member("node", event.node, 64), member("job", event.job, 64),
+               member("image", event.image, 512), member("digest", event.digest, 80),
                member("container", event.container, 64), members_of(event), "}\n");
 }
 

@@ -1,4 +1,5 @@
-// What a site is told of: a start, a pull, an import, or the failure of one, as a plain value and as the line that is written of it.
+// What a site is told of: a start, a pull, an import, or the failure of one, as a plain value and as the line that is
+// written of it.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,8 +8,22 @@
 
 namespace berth::plan {
 
-/// Why a start or a pull failed: a closed set, so that failures can be counted. Where the reason is not known better it is the part that was at work.
-enum class Cause { request, image, denied, not_found, network, space, devices, plan, container, entrypoint, killed, other };
+/// Why a start or a pull failed: a closed set, so that failures can be counted. Where the reason is not known better it
+/// is the part that was at work.
+enum class Cause {
+    request,
+    image,
+    denied,
+    not_found,
+    network,
+    space,
+    devices,
+    plan,
+    container,
+    entrypoint,
+    killed,
+    other
+};
 inline constexpr size_t cause_count = 12;
 
 /// The word for programs: "not_found" and so on.
@@ -16,7 +31,8 @@ const char* name_of(Cause cause);
 /// Cause::other for a word that is none.
 Cause cause_of(std::string_view word);
 
-/// Where the image of a start came from: the store as it was, a pull, a file or directory used as it lies, or a container that ran already.
+/// Where the image of a start came from: the store as it was, a pull, a file or directory used as it lies, or a
+/// container that ran already.
 enum class ImageFrom { store, pull, file, container };
 inline constexpr size_t image_from_count = 4;
 const char* name_of(ImageFrom from);

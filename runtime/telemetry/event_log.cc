@@ -36,7 +36,8 @@ Fd open_log(const std::string& path, const plan::Caller& caller) {
     Fd out = sys::open_file(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0640);
     struct stat status = sys::stat_of(out.get(), path);
     if (!S_ISREG(status.st_mode) || (status.st_uid != caller.uid && status.st_uid != 0))
-        throw Error(cat("opening the event log ", printable(path, 4096), ": not a plain file of user ", caller.uid, " or root; let root remove it"));
+        throw Error(cat("opening the event log ", printable(path, 4096), ": not a plain file of user ", caller.uid,
+                        " or root; let root remove it"));
     return out;
 }
 
@@ -60,7 +61,9 @@ Fd opened_or_not(Opening* open, const plan::Site& site, const plan::Caller& call
 }  // namespace
 
 EventLog::EventLog(const plan::Site& site, const plan::Caller& caller)
-    : log_(opened_or_not(open_destination, site, caller)), counters_(opened_or_not(open_counter_file, site, caller)), syslog_(site.event_log == "syslog") {}
+    : log_(opened_or_not(open_destination, site, caller)),
+      counters_(opened_or_not(open_counter_file, site, caller)),
+      syslog_(site.event_log == "syslog") {}
 
 void EventLog::write(const plan::Event& event) {
     if (log_) send(event);
@@ -76,7 +79,8 @@ void EventLog::send(const plan::Event& event) const {
     std::string line = plan::json_line(event);
     if (syslog_) {
         // Facility user; severity warning for failures, else info.
-        std::string message = cat(event.kind == plan::Event::Kind::failure ? "<12>" : "<14>", "berth[", ::getpid(), "]: ", trimmed(line));
+        std::string message =
+            cat(event.kind == plan::Event::Kind::failure ? "<12>" : "<14>", "berth[", ::getpid(), "]: ", trimmed(line));
         static_cast<void>(::send(log_.get(), message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
         return;
     }

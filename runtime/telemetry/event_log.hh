@@ -29,7 +29,8 @@ class EventLog {
     bool syslog_ = false;
 };
 
-/// What keeps this user's events from being written, as lines; empty when nothing does. It opens what a start would open.
+/// What keeps this user's events from being written, as lines; empty when nothing does. It opens what a start would
+/// open.
 std::vector<std::string> event_troubles(const plan::Site& site, const plan::Caller& caller);
 
 /// Now, as Event::time counts.

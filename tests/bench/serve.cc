@@ -1,5 +1,6 @@
-// Mounts an image as a container has it and runs a command of the host with the mount as its working directory, so that the same program can be timed
-// on every kind of mount. usage: serve plain|overlay STORE IMAGE COMMAND ...; plain: the file server alone; overlay: with the writable layer over it.
+// Mounts an image as a container has it and runs a command of the host with the mount as its working directory, so that
+// the same program can be timed on every kind of mount. usage: serve plain|overlay STORE IMAGE COMMAND ...; plain: the
+// file server alone; overlay: with the writable layer over it.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,8 +48,10 @@ int run(const std::string& mode, const std::string& store, const std::string& re
     options.gid = caller.gid;
     options.cache_bytes = site.cache_bytes;
     Fd place = mount::staging_directory(staging.get(), "lower");
-    mount::start_server(std::make_shared<const squash::Index>(std::move(opened.image.index)), opened.image.layers, options, place.get());
-    Fd tree = mode == "overlay" ? Fd(::dup(mount::Root::make_overlay(staging.get()).fd())) : mount::staging_directory(staging.get(), "lower");
+    mount::start_server(std::make_shared<const squash::Index>(std::move(opened.image.index)), opened.image.layers,
+                        options, place.get());
+    Fd tree = mode == "overlay" ? Fd(::dup(mount::Root::make_overlay(staging.get()).fd()))
+                                : mount::staging_directory(staging.get(), "lower");
     pid_t child = ::fork();
     if (child == 0) {
         if (::fchdir(tree.get()) == 0) ::execvp(command[0], command);

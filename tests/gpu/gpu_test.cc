@@ -1,4 +1,5 @@
-// Checks on a real GPU: what is found of the driver beside what NVML says, and programs of the driver and of CUDA in containers of ours. As an ordinary user.
+// Checks on a real GPU: what is found of the driver beside what NVML says, and programs of the driver and of CUDA in
+// containers of ours. As an ordinary user.
 #include <filesystem>
 #include <set>
 
@@ -13,7 +14,9 @@ namespace {
 
 constexpr auto patience = std::chrono::seconds(120);  // A GPU without persistence takes seconds to wake.
 
-std::string here(const std::string& name) { return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name; }
+std::string here(const std::string& name) {
+    return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
+}
 
 /// Output and "|CODE" of a program of the node.
 std::string said(const std::vector<std::string>& words) {
@@ -46,7 +49,8 @@ class Root {
         for (const char* file : {"/etc/debian_version", "/etc/redhat-release"})
             if (std::filesystem::exists(file)) copy(file);
         take_libraries("/bin/ls");
-        for (const DriverFile& program : find_driver_files(Host(), "", "", {Capability::utility}).programs) take_libraries(program.source);
+        for (const DriverFile& program : find_driver_files(Host(), "", "", {Capability::utility}).programs)
+            take_libraries(program.source);
     }
 
     void take(const std::string& program) {
@@ -76,8 +80,9 @@ class Root {
     void take_libraries(const std::string& program) {
         for (const std::string& text : split(said({"/usr/bin/ldd", program}), '\n'))
             for (const std::string& word : split(text, ' '))
-                if (std::string path(trimmed(word));
-                    path.starts_with('/') && path.find("nvidia") == std::string::npos && path.find("libcuda.so") == std::string::npos)
+                if (std::string path(trimmed(word)); path.starts_with('/') &&
+                                                     path.find("nvidia") == std::string::npos &&
+                                                     path.find("libcuda.so") == std::string::npos)
                     copy(path);
     }
 
@@ -87,7 +92,8 @@ class Root {
 
 std::set<std::string> uuids_in(const std::string& text) {
     std::set<std::string> out;
-    for (size_t at = text.find("GPU-"); at != std::string::npos; at = text.find("GPU-", at + 1)) out.insert(text.substr(at, 40));
+    for (size_t at = text.find("GPU-"); at != std::string::npos; at = text.find("GPU-", at + 1))
+        out.insert(text.substr(at, 40));
     return out;
 }
 
@@ -106,7 +112,8 @@ TEST_CASE("gpu: what the driver's files say is what NVML says", "[gpu]") {
     NvmlReport report = parse_nvml(nvml_text("libnvidia-ml.so.1"));
     CHECK(driver->module_version == report.driver);
     if (!driver->cuda.empty()) CHECK(driver->cuda == report.cuda);
-    CHECK(find_driver_files(host, "", driver->module_version, {Capability::compute, Capability::utility}).version == driver->module_version);
+    CHECK(find_driver_files(host, "", driver->module_version, {Capability::compute, Capability::utility}).version ==
+          driver->module_version);
     std::set<std::string> found, told;
     for (const Gpu& gpu : open_gpus()) {
         std::set<std::string> slices;
@@ -133,7 +140,8 @@ TEST_CASE("gpu: nvidia-smi in a container lists the GPUs that are given to it", 
     std::string last = root.run({"NVIDIA_VISIBLE_DEVICES=" + gpus.back().uuid}, {"nvidia-smi", "-L"});
     INFO(last);
     CHECK(uuids_in(last) == std::set<std::string>{gpus.back().uuid});
-    CHECK(uuids_in(root.run({"NVIDIA_VISIBLE_DEVICES=0"}, {"nvidia-smi", "-L"})) == std::set<std::string>{gpus.front().uuid});
+    CHECK(uuids_in(root.run({"NVIDIA_VISIBLE_DEVICES=0"}, {"nvidia-smi", "-L"})) ==
+          std::set<std::string>{gpus.front().uuid});
 }
 
 TEST_CASE("gpu: without devices there is the driver alone, or nothing of it", "[gpu]") {
@@ -156,7 +164,8 @@ TEST_CASE("gpu: a CUDA program in a container computes on the GPUs that it is gi
     CHECK(all.ends_with("|0"));
     CHECK(uuids_in(all) == uuids_of(gpus));
     CHECK(all.find("WRONG") == std::string::npos);
-    std::string chosen = root.run({"NVIDIA_VISIBLE_DEVICES=all", "CUDA_VISIBLE_DEVICES=" + gpus.back().uuid}, {"/bin/gpu_sum"});
+    std::string chosen =
+        root.run({"NVIDIA_VISIBLE_DEVICES=all", "CUDA_VISIBLE_DEVICES=" + gpus.back().uuid}, {"/bin/gpu_sum"});
     INFO(chosen);
     CHECK(chosen == gpus.back().uuid + " right\n|0");
     std::string none = root.run({"NVIDIA_VISIBLE_DEVICES=none"}, {"/bin/gpu_sum"});

@@ -10,7 +10,8 @@ int main(int argc, char** argv) {
     if (!std::filesystem::is_directory(gpus, code) || std::filesystem::is_empty(gpus, code)) {
         const char* must = std::getenv("BERTH_MUST_RUN");
         bool failed = must != nullptr && std::string(must) == "1";
-        std::fprintf(stderr, "tests/gpu: no NVIDIA GPU here (%s has none)%s\n", gpus, failed ? ", and BERTH_MUST_RUN=1 demands one" : "; nothing was tested");
+        std::fprintf(stderr, "tests/gpu: no NVIDIA GPU here (%s has none)%s\n", gpus,
+                     failed ? ", and BERTH_MUST_RUN=1 demands one" : "; nothing was tested");
         return failed ? 1 : 0;
     }
     return Catch::Session().run(argc, argv);

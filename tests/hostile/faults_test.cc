@@ -1,4 +1,5 @@
-// Every call of a pull, an import and a collection that changes a file fails once; and a store whose file system has no locks.
+// Every call of a pull, an import and a collection that changes a file fails once; and a store whose file system has no
+// locks.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -40,8 +41,8 @@ std::vector<std::string> errors_in(const std::string& output) {
 }
 
 /// Runs a program with its call number `position` on files below `folder` failing.
-Attempt attempt(const Scene& scene, const std::string& program, const std::vector<std::string>& arguments, const std::string& folder,
-                size_t position) {
+Attempt attempt(const Scene& scene, const std::string& program, const std::vector<std::string>& arguments,
+                const std::string& folder, size_t position) {
     Attempt out;
     fs::remove(scene.log);
     size_t calls = 0;
@@ -66,7 +67,8 @@ void check_told(const Attempt& attempt, const std::string& object) {
     CHECK(attempt.code == exit_failure);
     REQUIRE(attempt.errors.size() == 1);
     CHECK(attempt.errors[0].find(reason(attempt.number)) != std::string::npos);
-    bool named = attempt.errors[0].find(object) != std::string::npos || attempt.errors[0].find("sha256:") != std::string::npos;
+    bool named =
+        attempt.errors[0].find(object) != std::string::npos || attempt.errors[0].find("sha256:") != std::string::npos;
     CHECK(named);
 }
 
@@ -92,12 +94,14 @@ void check_seen(const Seen& seen, const std::vector<std::string>& expected) {
 
 }  // namespace
 
-TEST_CASE("hostile row 44: every write, sync and rename of a pull fails once, and the next pull puts it right", "[pull][hostile]") {
+TEST_CASE("hostile row 44: every write, sync and rename of a pull fails once, and the next pull puts it right",
+          "[pull][hostile]") {
     Scene scene(2);
     REQUIRE(fixtures::wait_for(scene.start_pull(0)) == 0);
     Seen seen;
     for (size_t position = 0;; ++position) {
-        Attempt pull = attempt(scene, scene.pull_program, {"--store", scene.store, scene.image(1)}, scene.store, position);
+        Attempt pull =
+            attempt(scene, scene.pull_program, {"--store", scene.store, scene.image(1)}, scene.store, position);
         if (!pull.reached) break;
         seen.insert(pull.call.name);
         check_told(pull, scene.store);
@@ -109,10 +113,12 @@ TEST_CASE("hostile row 44: every write, sync and rename of a pull fails once, an
         CHECK(scene.objects("tmp") == 0);
         store::remove_image(store, scene.digests[1]);
     }
-    check_seen(seen, {"pwrite64", "write", "fsync", "ftruncate", "fchmod", "linkat", "renameat", "mkdirat", "openat", "openat2"});
+    check_seen(seen, {"pwrite64", "write", "fsync", "ftruncate", "fchmod", "linkat", "renameat", "mkdirat", "openat",
+                      "openat2"});
 }
 
-TEST_CASE("hostile row 44: every change that a collection makes fails once, and the next collection ends its work", "[pull][hostile]") {
+TEST_CASE("hostile row 44: every change that a collection makes fails once, and the next collection ends its work",
+          "[pull][hostile]") {
     Scene scene(2);
     ::setenv("BERTH_STORE_PATH", scene.store.c_str(), 1);
     Seen seen;
@@ -162,12 +168,15 @@ TEST_CASE("hostile row 49: a store without locks is correct, with twice the work
         Scene scene(2);
         ::setenv("BERTH_STORE_PATH", scene.store.c_str(), 1);
         auto unlocked = [&](const std::string& program, const std::vector<std::string>& arguments) {
-            return fixtures::run_failing(program, arguments, scene.log, fixtures::locking_calls, [&](const Call&) { return number; });
+            return fixtures::run_failing(program, arguments, scene.log, fixtures::locking_calls,
+                                         [&](const Call&) { return number; });
         };
         std::vector<int> codes(4, -1);
         std::vector<std::thread> pulls;
         for (unsigned i = 0; i < codes.size(); ++i)
-            pulls.emplace_back([&, i] { codes[i] = unlocked(scene.pull_program, {"--store", scene.store, scene.image(i % 2)}); });
+            pulls.emplace_back([&, i] {
+                codes[i] = unlocked(scene.pull_program, {"--store", scene.store, scene.image(i % 2)});
+            });
         for (std::thread& pull : pulls) pull.join();
         CHECK(codes == std::vector<int>(4, 0));
         CHECK(pull::is_complete(store::Store::open(scene.store), scene.digests[1]));

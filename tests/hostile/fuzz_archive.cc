@@ -1,4 +1,5 @@
-// Archives of images, as docker save and skopeo write them. The first byte of an input chooses which of the two it is taken for.
+// Archives of images, as docker save and skopeo write them. The first byte of an input chooses which of the two it is
+// taken for.
 #include <sys/mman.h>
 
 #include "runtime/base/sys.hh"
@@ -30,7 +31,8 @@ void run(std::string_view input) {
     Fd file(::memfd_create("archive", MFD_CLOEXEC));
     sys::write_all(file.get(), hostile::with_checksums(input), "archive");
     hostile::refusing([&] {
-        auto files = oci::open_archive(std::move(file), "image", [] { return Fd(::memfd_create("scratch", MFD_CLOEXEC)); });
+        auto files =
+            oci::open_archive(std::move(file), "image", [] { return Fd(::memfd_create("scratch", MFD_CLOEXEC)); });
         read_all(*(docker ? oci::make_docker_source(*files, {}, "image") : oci::make_oci_source(files, "", "image")));
     });
 }

@@ -1,4 +1,5 @@
-// What hooks read: the loader's cache, texts of /proc, requirements and requests, NVML's report, CDI specifications and the lines made of them.
+// What hooks read: the loader's cache, texts of /proc, requirements and requests, NVML's report, CDI specifications and
+// the lines made of them.
 #include <stdexcept>
 
 #include "hooks/cdi/cdi.hh"
@@ -16,7 +17,8 @@ using namespace berth;
 void run_cache(std::string_view input) {
     plan::LoaderCache cache = plan::parse_loader_cache(input, "ld.so.cache");
     plan::LoaderCache again = plan::parse_loader_cache(plan::loader_cache_bytes(cache), "again");
-    if (again.libraries.size() != cache.libraries.size() || again.hwcaps != cache.hwcaps) throw std::logic_error("a cache that is written is another one");
+    if (again.libraries.size() != cache.libraries.size() || again.hwcaps != cache.hwcaps)
+        throw std::logic_error("a cache that is written is another one");
 }
 
 void run_proc(std::string_view input) {
@@ -34,7 +36,8 @@ void run_request(std::string_view input) {
     std::vector<std::string> lines = split(input, '\n');
     hostile::refusing([&] {
         hooks::NvidiaRequest request = hooks::nvidia_request(lines, {});
-        for (const hooks::Requirement& requirement : request.requirements) hooks::judge(requirement, {"12.8", "570.86.15", "9.0", ""});
+        for (const hooks::Requirement& requirement : request.requirements)
+            hooks::judge(requirement, {"12.8", "570.86.15", "9.0", ""});
     });
     hooks::rdma_request(lines, lines);
     hostile::refusing([&] { plan::visible_device_changes({plan::parse_visible_device(lines[0])}, {true}, lines); });
@@ -44,7 +47,8 @@ void run_cdi(std::string_view input, bool yaml) {
     hooks::CdiSpec spec = hooks::parse_cdi(input, yaml, "spec");
     for (const auto& [name, edits] : spec.devices) {
         std::string lines = hooks::lines_of(edits, "CDI");
-        if (!(hooks::parse_device_edits(lines, "lines") == edits)) throw std::logic_error("changes that are written are others");
+        if (!(hooks::parse_device_edits(lines, "lines") == edits))
+            throw std::logic_error("changes that are written are others");
     }
 }
 

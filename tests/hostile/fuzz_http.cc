@@ -1,5 +1,5 @@
-// What a registry's headers and token server say: challenges, ranges, delays, redirects, tokens. The input's first line is the header, the second a
-// URL.
+// What a registry's headers and token server say: challenges, ranges, delays, redirects, tokens. The input's first line
+// is the header, the second a URL.
 #include <stdexcept>
 
 #include "runtime/oci/auth/auth.hh"
@@ -15,10 +15,12 @@ void run(std::string_view input) {
     std::string other(input.substr(std::min(input.size(), header.size() + 1)));
     for (const Challenge& challenge : parse_challenges(header))
         refusing([&] {
-            std::string url = token_url(challenge, origin_of("https://registry.example"), "repository:a/b:pull", [](const Origin&) { return false; });
+            std::string url = token_url(challenge, origin_of("https://registry.example"), "repository:a/b:pull",
+                                        [](const Origin&) { return false; });
             refresh_form(url, "token");
             Origin origin = origin_of(url);
-            if (origin.scheme != "https" || origin.is_link_local()) throw std::logic_error("a token server that no login may go to");
+            if (origin.scheme != "https" || origin.is_link_local())
+                throw std::logic_error("a token server that no login may go to");
         });
     range_start(header);
     parse_retry_after(header, 1'700'000'000);

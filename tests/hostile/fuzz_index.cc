@@ -23,8 +23,10 @@ void run(std::string_view input) {
         auto index = squash::Index::from_bytes(bytes);
         // The layers are an empty file each: what is read of them is never there.
         std::vector<Fd> files;
-        for (size_t i = 0; i < index.layers().size() && i < 16; ++i) files.emplace_back(::memfd_create("layer", MFD_CLOEXEC));
-        std::vector<squash::LayerInfo> layers(index.layers().begin(), index.layers().begin() + static_cast<ptrdiff_t>(files.size()));
+        for (size_t i = 0; i < index.layers().size() && i < 16; ++i)
+            files.emplace_back(::memfd_create("layer", MFD_CLOEXEC));
+        std::vector<squash::LayerInfo> layers(index.layers().begin(),
+                                              index.layers().begin() + static_cast<ptrdiff_t>(files.size()));
         squash::DataReader reader(std::move(files), layers, 1 << 20);
         squash::test::walk_everything(index, &reader, 1 << 18);
     });

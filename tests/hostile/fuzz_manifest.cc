@@ -1,4 +1,5 @@
-// Manifests, indexes and configs of images. The first byte of an input chooses the document and the Content-Type it comes with.
+// Manifests, indexes and configs of images. The first byte of an input chooses the document and the Content-Type it
+// comes with.
 #include "runtime/oci/manifest.hh"
 #include "tests/hostile/target.hh"
 

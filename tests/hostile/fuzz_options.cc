@@ -20,7 +20,8 @@ void run(std::string_view input) {
     berth::hostile::refusing([&] { request_of(options); });
     berth::hostile::refusing([&] {
         for (const MountRequest& mount : parse_mounts(input))
-            if (mount.target != "" && normalised(mount.target) != mount.target) throw std::logic_error("a target that is not normalised");
+            if (mount.target != "" && normalised(mount.target) != mount.target)
+                throw std::logic_error("a target that is not normalised");
     });
 }
 

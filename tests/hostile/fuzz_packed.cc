@@ -4,7 +4,8 @@
 namespace {
 
 void run(std::string_view input) {
-    berth::hostile::convert([&](berth::oci::Decompressor& decompressor) { decompressor.feed(input.data(), input.size()); });
+    berth::hostile::convert(
+        [&](berth::oci::Decompressor& decompressor) { decompressor.feed(input.data(), input.size()); });
 }
 
 const berth::hostile::Registration registration("packed", run);

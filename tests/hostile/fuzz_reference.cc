@@ -14,7 +14,8 @@ void run(std::string_view input) {
         if (!reference.digest.empty() && !is_digest(reference.digest)) throw std::logic_error("a digest that is none");
         // What is shown and stored has to be the same image again.
         Reference again = parse_reference(reference.text());
-        if (again.registry != reference.registry || again.name != reference.name || again.tag != reference.tag || again.digest != reference.digest)
+        if (again.registry != reference.registry || again.name != reference.name || again.tag != reference.tag ||
+            again.digest != reference.digest)
             throw std::logic_error("the text of a reference is another reference");
     });
     looks_like_image_file(input);

@@ -13,7 +13,8 @@
 
 namespace berth::hostile {
 
-/// What was written without an error must be read without one, alone and over itself, where its whiteouts have something to remove.
+/// What was written without an error must be read without one, alone and over itself, where its whiteouts have
+/// something to remove.
 inline void read_back(int fd) {
     std::vector<squash::LayerInfo> infos(2);
     try {

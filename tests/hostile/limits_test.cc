@@ -7,7 +7,8 @@
 
 using namespace berth;
 
-TEST_CASE("hostile row 15: the names of all layers of an image are limited together, one layer listed many times too", "[pull][hostile]") {
+TEST_CASE("hostile row 15: the names of all layers of an image are limited together, one layer listed many times too",
+          "[pull][hostile]") {
     fixtures::Scene scene(1);
     REQUIRE(fixtures::wait_for(scene.start_pull(0)) == 0);
     store::Store store = store::Store::open(scene.store);

@@ -1,4 +1,5 @@
-// The inputs that are kept, honest ones and those that did harm once, through every parser: what the fuzzing programs do, without clang.
+// The inputs that are kept, honest ones and those that did harm once, through every parser: what the fuzzing programs
+// do, without clang.
 #include <catch2/catch.hpp>
 #include <filesystem>
 

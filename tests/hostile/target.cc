@@ -19,9 +19,12 @@ void refusing(const std::function<void()>& parse) {
         std::string_view text = error.what();
         if (text.empty() || text.size() > (1 << 16)) throw std::logic_error("an error has no text, or one without end");
         // A line end is part of the errors with a caret alone, which have three lines.
-        bool plain = std::none_of(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) < ' ' && c != '\n') || c == '\x7f'; });
+        bool plain = std::none_of(text.begin(), text.end(), [](char c) {
+            return (static_cast<unsigned char>(c) < ' ' && c != '\n') || c == '\x7f';
+        });
         auto lines = 1 + std::count(text.begin(), text.end(), '\n');
-        if (!plain || (lines != 1 && lines != 3)) throw std::logic_error("an error holds control characters of its input");
+        if (!plain || (lines != 1 && lines != 3))
+            throw std::logic_error("an error holds control characters of its input");
     }
 }
 

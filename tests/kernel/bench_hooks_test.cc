@@ -1,4 +1,5 @@
-// What the hooks cost a start on a node with eight GPUs and eight adapters. Hidden: run with the argument "[bench-hooks]".
+// What the hooks cost a start on a node with eight GPUs and eight adapters. Hidden: run with the argument
+// "[bench-hooks]".
 #include <algorithm>
 #include <iostream>
 
@@ -57,7 +58,8 @@ TEST_CASE("hooks of a start, 8 GPUs and 8 adapters", "[.][bench-hooks]") {
     std::vector<long> deciding, bare, with;
     plan::Additions additions;
     auto decide = [&] {
-        additions = device_additions(host, [&] { return report; }, image, {}, {"SLURM_JOB_ID=1", "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7"}, {});
+        additions = device_additions(host, [&] { return report; }, image, {},
+                                     {"SLURM_JOB_ID=1", "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7"}, {});
     };
     for (int round = 0; round < rounds; ++round) {
         deciding.push_back(microseconds(decide));
@@ -65,6 +67,7 @@ TEST_CASE("hooks of a start, 8 GPUs and 8 adapters", "[.][bench-hooks]") {
         with.push_back(start_time(plan_on(host, additions)));
     }
     REQUIRE(additions.devices.size() == 8);
-    std::cout << "hooks, microseconds, medians of " << rounds << ": deciding " << median(deciding) << ", a start with their " << additions.edits.size()
-              << " edits " << median(with) << ", without " << median(bare) << "\n";
+    std::cout << "hooks, microseconds, medians of " << rounds << ": deciding " << median(deciding)
+              << ", a start with their " << additions.edits.size() << " edits " << median(with) << ", without "
+              << median(bare) << "\n";
 }

@@ -41,7 +41,8 @@ TEST_CASE("phases of a start, 3 layers and 10k entries", "[.][bench]") {
     std::vector<Fill> layers = {fill_sample};
     for (int layer = 0; layer < 3; ++layer)
         layers.push_back([layer](squash::LayerWriter& writer) {
-            for (int i = 0; i < 3333; ++i) add_file(writer, cat("usr/lib/part", layer, "/dir", i % 50, "/file", i), cat("content ", i));
+            for (int i = 0; i < 3333; ++i)
+                add_file(writer, cat("usr/lib/part", layer, "/dir", i % 50, "/file", i), cat("content ", i));
         });
     plan::Request request;
     request.remap_root = remap;
@@ -59,7 +60,8 @@ TEST_CASE("phases of a start, 3 layers and 10k entries", "[.][bench]") {
         });
         REQUIRE(outcome.error == "");
         for (const std::string& line : split(outcome.text, '\n'))
-            if (size_t at = line.find('='); at != std::string::npos) times[line.substr(0, at)].push_back(std::stol(line.substr(at + 1)));
+            if (size_t at = line.find('='); at != std::string::npos)
+                times[line.substr(0, at)].push_back(std::stol(line.substr(at + 1)));
     }
     std::cout << (remap ? "remap-root" : "as the user") << ", microseconds, median of 30:";
     for (const auto& [name, values] : times) std::cout << "  " << name << " " << median(values);

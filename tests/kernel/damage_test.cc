@@ -47,7 +47,8 @@ std::string read_and_compare(uint32_t number) {
 
 }  // namespace
 
-TEST_CASE("hostile row 48: flipped bits in the blocks of a layer are EIO in the container, and nothing else", "[kernel]") {
+TEST_CASE("hostile row 48: flipped bits in the blocks of a layer are EIO in the container, and nothing else",
+          "[kernel]") {
     NEED_CONTAINERS();
     ContainerImage image = make_image(fill);
     uint32_t folder = image.index.lookup(1, "data");

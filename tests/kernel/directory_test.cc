@@ -47,8 +47,8 @@ TEST_CASE("a directory is the root file system, written to in memory only, with 
     Outcome seen = in_directory(tree.root, bare_plan(), [] {
         struct stat st {};
         stat("/private", &st);
-        return in_order({slurp("/etc/hello"), slurp("/private"), write_to("/etc/hello", "changed"), write_to("/new", "x"), slurp("/etc/hello"),
-                         st.st_uid == getuid() ? "mine" : "not mine"});
+        return in_order({slurp("/etc/hello"), slurp("/private"), write_to("/etc/hello", "changed"),
+                         write_to("/new", "x"), slurp("/etc/hello"), st.st_uid == getuid() ? "mine" : "not mine"});
     });
     CHECK(seen.error == "");
     CHECK(seen.text == "hi p ok ok changed mine");
@@ -66,7 +66,8 @@ TEST_CASE("a directory that cannot be entered is an error that names it", "[kern
     CHECK(seen.error.find("Permission denied") != std::string::npos);
 }
 
-TEST_CASE("hostile row 52: /etc and /proc of a directory are symlinks that lead out of it", "[kernel][start][hostile]") {
+TEST_CASE("hostile row 52: /etc and /proc of a directory are symlinks that lead out of it",
+          "[kernel][start][hostile]") {
     NEED_CONTAINERS();
     Tree tree;
     std::filesystem::remove_all(tree.root + "/etc");

@@ -30,5 +30,6 @@ TEST_CASE("doctor: a node that forbids user namespaces is found out, and the sys
         return gather_doctor_facts().user_namespace.value_or("nothing");
     });
     CHECK(outcome.error == "");
-    CHECK_THAT(outcome.text, Catch::Contains("creating a user namespace") && Catch::Contains("sysctl -w user.max_user_namespaces"));
+    CHECK_THAT(outcome.text,
+               Catch::Contains("creating a user namespace") && Catch::Contains("sysctl -w user.max_user_namespaces"));
 }

@@ -1,4 +1,5 @@
-// The image's entrypoint in a real container: what it makes of the environment, and what it may not see, hold up or fill.
+// The image's entrypoint in a real container: what it makes of the environment, and what it may not see, hold up or
+// fill.
 #include <fcntl.h>
 #include <seccomp.h>
 #include <signal.h>
@@ -44,15 +45,18 @@ using Log = std::function<void(const std::string&)>;
 
 /// What the entrypoint, a script that gets its command as "$@", changes of the environment.
 std::string changes_by(const StartedContainer& container, const std::string& script, const Log& log = {}) {
-    EntrypointRun run{container, {"/usr/bin/bash", "--norc", "-c", script, "entry"}, {"PATH=/usr/bin", "HOME=/"}, log, {}, -1, {}};
+    EntrypointRun run{
+        container, {"/usr/bin/bash", "--norc", "-c", script, "entry"}, {"PATH=/usr/bin", "HOME=/"}, log, {}, -1, {}};
     run.note = [](const std::string&) {};
     std::string out;
-    for (const plan::EnvironmentChange& change : run_entrypoint(run)) out += cat(change.name, "=", change.value.value_or("(none)"), " ");
+    for (const plan::EnvironmentChange& change : run_entrypoint(run))
+        out += cat(change.name, "=", change.value.value_or("(none)"), " ");
     return out;
 }
 
 /// `body` in the server of a container, a child that acts as the test user.
-Outcome with_server(const std::function<std::string(const StartedContainer&)>& body, const plan::Request& request = with_shell()) {
+Outcome with_server(const std::function<std::string(const StartedContainer&)>& body,
+                    const plan::Request& request = with_shell()) {
     plan::Plan plan = plan_for(request);
     ContainerImage image = make_image(Fill(fill_for_shell));
     return as_user([&] { return body(start_container(plan, std::move(image), {})); });
@@ -83,13 +87,15 @@ void die_before_the_tie() {
     ::sigaction(SIGSYS, &action, nullptr);
     scmp_filter_ctx filter = ::seccomp_init(SCMP_ACT_ALLOW);
     scmp_arg_cmp tie = SCMP_A0(SCMP_CMP_EQ, PR_SET_PDEATHSIG);
-    if (::seccomp_rule_add(filter, SCMP_ACT_TRAP, SCMP_SYS(prctl), 1, tie) != 0 || ::seccomp_load(filter) != 0) throw Error("catching the tie");
+    if (::seccomp_rule_add(filter, SCMP_ACT_TRAP, SCMP_SYS(prctl), 1, tie) != 0 || ::seccomp_load(filter) != 0)
+        throw Error("catching the tie");
     ::seccomp_release(filter);
 }
 
 }  // namespace
 
-TEST_CASE("entrypoint: its environment is taken, whether it executes its command or starts it", "[kernel][entrypoint]") {
+TEST_CASE("entrypoint: its environment is taken, whether it executes its command or starts it",
+          "[kernel][entrypoint]") {
     NEED_CONTAINERS();
     ShellScene scene;
     for (const char* script : {"export MADE=1; unset HOME; exec \"$@\"", "export MADE=1; unset HOME; \"$@\"; :"}) {
@@ -116,13 +122,15 @@ TEST_CASE("entrypoint: it cannot have the environment of another process of the 
         read_until(other.output(), number, "\n");
         UsedContainer used = scene.use("e", with_shell());
         // Its own code cannot.
-        std::string look = cat("SEEN=$(cat /proc/", trimmed(number), "/environ 2>&1 | tr -d '\\0'); export SEEN; exec \"$@\"");
+        std::string look =
+            cat("SEEN=$(cat /proc/", trimmed(number), "/environ 2>&1 | tr -d '\\0'); export SEEN; exec \"$@\"");
         std::string own = changes_by(used.joined.container, look);
         if (own.find("SECRET") != own.npos || own.find("SEEN=cat: /proc/") == own.npos) throw Error(own);
         return changes_by(used.joined.container, cat("echo ", trimmed(number), " > /proc/self/fd/77; exec sleep 60"));
     });
     CHECK(seen.text == "");
-    CHECK_THAT(seen.error, Catch::StartsWith("the image's entrypoint /usr/bin/bash names process ") && Catch::EndsWith(" which is not in the container"));
+    CHECK_THAT(seen.error, Catch::StartsWith("the image's entrypoint /usr/bin/bash names process ") &&
+                               Catch::EndsWith(" which is not in the container"));
 }
 
 TEST_CASE("entrypoint: it cannot have the environment of its container's server read", "[kernel][entrypoint]") {
@@ -142,9 +150,11 @@ TEST_CASE("entrypoint: it cannot have the environment of its container's server 
     CHECK(seen.text == "done");
 }
 
-TEST_CASE("entrypoint: a process that is none, or something else, in place of the number is an error", "[kernel][entrypoint]") {
+TEST_CASE("entrypoint: a process that is none, or something else, in place of the number is an error",
+          "[kernel][entrypoint]") {
     NEED_CONTAINERS();
-    CHECK(run_in_own("echo 2147483647 > /proc/self/fd/77; exec sleep 60").error == "opening 2147483647: No such file or directory");
+    CHECK(run_in_own("echo 2147483647 > /proc/self/fd/77; exec sleep 60").error ==
+          "opening 2147483647: No such file or directory");
     CHECK(run_in_own("echo ../1 > /proc/self/fd/77; exec sleep 60").error ==
           "the image's entrypoint /usr/bin/bash uses descriptor 77, which is berth's");
 }
@@ -161,14 +171,17 @@ TEST_CASE("entrypoint: what it leaves in the background may write for ever", "[k
     CHECK_THAT(failed.error, Catch::Contains("ended with code 3 without running the command"));
 }
 
-TEST_CASE("entrypoint: a line without end takes neither memory nor time; of a long one its beginning is shown", "[kernel][entrypoint]") {
+TEST_CASE("entrypoint: a line without end takes neither memory nor time; of a long one its beginning is shown",
+          "[kernel][entrypoint]") {
     NEED_CONTAINERS();
     Outcome seen = with_server([](const StartedContainer& container) {
         std::string lines, last;
-        std::string out = changes_by(container, "head -c 100000 /dev/zero | tr '\\0' x; printf '\\na\\n\\nlast\\n'; exec \"$@\"", [&](const std::string& line) {
-            lines += cat(line.size(), " ");
-            last = line;
-        });
+        std::string out =
+            changes_by(container, "head -c 100000 /dev/zero | tr '\\0' x; printf '\\na\\n\\nlast\\n'; exec \"$@\"",
+                       [&](const std::string& line) {
+                           lines += cat(line.size(), " ");
+                           last = line;
+                       });
         rusage before{}, after{};
         ::getrusage(RUSAGE_SELF, &before);
         out += changes_by(container, "head -c 64M /dev/zero; export MADE=1; exec \"$@\"");
@@ -180,11 +193,13 @@ TEST_CASE("entrypoint: a line without end takes neither memory nor time; of a lo
     CHECK(seen.text == "4099 4099 1 0 4 last|MADE=1 |small");
 }
 
-TEST_CASE("entrypoint: it does not outlive the one that started it, however early that is killed", "[kernel][entrypoint]") {
+TEST_CASE("entrypoint: it does not outlive the one that started it, however early that is killed",
+          "[kernel][entrypoint]") {
     NEED_CONTAINERS();
     Folder seen_by_test;
     plan::Request request = with_shell();
-    for (plan::MountRequest& mount : plan::parse_mounts(seen_by_test / ":/seen")) request.mounts.push_back(std::move(mount));
+    for (plan::MountRequest& mount : plan::parse_mounts(seen_by_test / ":/seen"))
+        request.mounts.push_back(std::move(mount));
     auto run = [&](bool dies) {
         return with_server(
             [&](const StartedContainer& container) {

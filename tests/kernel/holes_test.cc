@@ -22,7 +22,8 @@ std::string taken(const std::string& path) {
 
 std::string places(const std::string& path) {
     Fd fd = sys::open_file(path, O_RDONLY);
-    off_t hole = ::lseek(fd.get(), 0, SEEK_HOLE), data = ::lseek(fd.get(), hole, SEEK_DATA), end = ::lseek(fd.get(), data, SEEK_HOLE);
+    off_t hole = ::lseek(fd.get(), 0, SEEK_HOLE), data = ::lseek(fd.get(), hole, SEEK_DATA),
+          end = ::lseek(fd.get(), data, SEEK_HOLE);
     return cat("hole at ", hole / kib, " data at ", data / kib, " end at ", end / kib);
 }
 
@@ -37,7 +38,8 @@ TEST_CASE("a sparse file is told, and copied up, without its holes", "[kernel][s
             std::string text = cat(taken("/sparse"), " ", places("/sparse"), "; ");
             { Fd copied = sys::open_file("/sparse", O_WRONLY); }
             // The overlay copies what is not a hole in pieces of 1 MiB.
-            return text + cat(std::stoi(taken("/sparse")) <= 2 * 1024 ? "few" : taken("/sparse"), slurp("/sparse") == content ? " same" : " DIFFERENT");
+            return text + cat(std::stoi(taken("/sparse")) <= 2 * 1024 ? "few" : taken("/sparse"),
+                              slurp("/sparse") == content ? " same" : " DIFFERENT");
         });
     CHECK(seen.error == "");
     CHECK(seen.text == "320 hole at 256 data at 33024 end at 33088; few same");

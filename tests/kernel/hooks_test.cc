@@ -22,7 +22,8 @@ void fill_files(squash::LayerWriter& writer, const std::vector<ImageFile>& files
     std::set<std::string> folders;
     for (const ImageFile& one : files)
         for (size_t at = one.path.find('/', 1); at != std::string::npos; at = one.path.find('/', at + 1))
-            if (std::string folder = one.path.substr(1, at - 1); folder != "etc" && folders.insert(folder).second) writer.add_directory(folder, {});
+            if (std::string folder = one.path.substr(1, at - 1); folder != "etc" && folders.insert(folder).second)
+                writer.add_directory(folder, {});
     for (const ImageFile& one : files)
         if (one.link_to)
             writer.add_symlink(one.path.substr(1), {}, one.content);
@@ -40,11 +41,13 @@ ContainerImage image_of(const std::vector<std::string>& variables, const std::ve
     return make_image(std::vector<Fill>{fill}, {}, config);
 }
 
-/// Where the tests run as root, the node's files are the test user's: he opens them for writing, as one does with a device, and takes some away later.
+/// Where the tests run as root, the node's files are the test user's: he opens them for writing, as one does with a
+/// device, and takes some away later.
 void give_to_user(const FakeHost& host) {
     if (::geteuid() != 0) return;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(host.path()))
-        if (::lchown(entry.path().c_str(), test_uid(), test_gid()) != 0) throw SysError("giving the node to the test user");
+        if (::lchown(entry.path().c_str(), test_uid(), test_gid()) != 0)
+            throw SysError("giving the node to the test user");
 }
 
 /// The mounts and children of this process: what a start that is refused may not have changed.
@@ -52,14 +55,17 @@ std::string standing() {
     return slurp("/proc/self/mountinfo") + slurp(cat("/proc/self/task/", ::getpid(), "/children"));
 }
 
-/// The way of `berth run`: what hooks add for the image, in a container; what `look` says in a task of it. An error has left nothing behind.
-std::string started(const FakeHost& host, const plan::Site& site, ContainerImage image, const std::vector<std::string>& job,
-                    const std::function<std::string(const plan::Additions&)>& look, std::vector<std::string>& warnings) {
+/// The way of `berth run`: what hooks add for the image, in a container; what `look` says in a task of it. An error has
+/// left nothing behind.
+std::string started(const FakeHost& host, const plan::Site& site, ContainerImage image,
+                    const std::vector<std::string>& job, const std::function<std::string(const plan::Additions&)>& look,
+                    std::vector<std::string>& warnings) {
     std::string before = standing();
     plan::Additions additions;
     try {
         additions = device_additions(
-            host, [&] { return nvml_of(host); }, image, site, job, [&](const std::string& line) { warnings.push_back(line); });
+            host, [&] { return nvml_of(host); }, image, site, job,
+            [&](const std::string& line) { warnings.push_back(line); });
     } catch (const Error&) {
         if (standing() != before) throw Error("the refused start has left something");
         throw;
@@ -88,7 +94,8 @@ void check(const Outcome& seen, const std::string& error, const std::string& tex
 
 }  // namespace
 
-TEST_CASE("each scene of GPUs has exactly its files in the container, or its error and no container", "[kernel][hooks]") {
+TEST_CASE("each scene of GPUs has exactly its files in the container, or its error and no container",
+          "[kernel][hooks]") {
     NEED_CONTAINERS();
     for (const GpuScene& scene : gpu_scenes()) {
         INFO(scene.name);
@@ -113,7 +120,8 @@ TEST_CASE("each scene of GPUs has exactly its files in the container, or its err
     }
 }
 
-TEST_CASE("each scene of RDMA adapters has exactly its files in the container, or its error and no container", "[kernel][hooks]") {
+TEST_CASE("each scene of RDMA adapters has exactly its files in the container, or its error and no container",
+          "[kernel][hooks]") {
     NEED_CONTAINERS();
     for (const RdmaScene& scene : rdma_scenes()) {
         INFO(scene.name);
@@ -129,7 +137,8 @@ TEST_CASE("each scene of RDMA adapters has exactly its files in the container, o
                 for (const std::string& path : split(scene.files, ' '))
                     if (!std::filesystem::exists("/" + path)) lost += path + " ";
                 std::string environment;
-                for (const std::string& one : additions.environment) environment += (environment.empty() ? "" : " ") + one;
+                for (const std::string& one : additions.environment)
+                    environment += (environment.empty() ? "" : " ") + one;
                 return cat(joined(found_below("/dev")), "|", environment, "|", lost, wrong_nodes());
             };
             std::string text = started(host, site, std::move(image), scene.job, look, warnings);
@@ -139,7 +148,8 @@ TEST_CASE("each scene of RDMA adapters has exactly its files in the container, o
     }
 }
 
-TEST_CASE("each scene of CDI has exactly its files in the container, or its error and no container", "[kernel][hooks]") {
+TEST_CASE("each scene of CDI has exactly its files in the container, or its error and no container",
+          "[kernel][hooks]") {
     NEED_CONTAINERS();
     for (const CdiScene& scene : cdi_scenes()) {
         INFO(scene.name);
@@ -150,11 +160,14 @@ TEST_CASE("each scene of CDI has exactly its files in the container, or its erro
             plan::Additions additions = cdi_asked(host, hooks::ServedRootfs(image.index, image.layers), scene.device);
             StartedContainer container = start_container(plan_on(host, additions), std::move(image), {});
             return run_task(container, [&] {
-                std::string profile = std::filesystem::exists(hooks::application_profile) ? slurp(hooks::application_profile) : "";
+                std::string profile =
+                    std::filesystem::exists(hooks::application_profile) ? slurp(hooks::application_profile) : "";
                 bool driver = additions.edits.size() > 1;
-                return cat(nodes_text(found_below("/dev")), "|", driver ? proc_text(found_below("/proc/driver/nvidia")) : "", "|",
-                           driver ? params() : "0", loaded() == "/usr/lib64/libcuda.so.1", "|",
-                           scene.profile.empty() ? profile.empty() : profile.find(scene.profile + "]") != std::string::npos, wrong_nodes());
+                return cat(
+                    nodes_text(found_below("/dev")), "|", driver ? proc_text(found_below("/proc/driver/nvidia")) : "",
+                    "|", driver ? params() : "0", loaded() == "/usr/lib64/libcuda.so.1", "|",
+                    scene.profile.empty() ? profile.empty() : profile.find(scene.profile + "]") != std::string::npos,
+                    wrong_nodes());
             });
         });
         bool driver = !scene.profile.empty();
@@ -164,12 +177,14 @@ TEST_CASE("each scene of CDI has exactly its files in the container, or its erro
 
 namespace {
 
-/// In a user namespace whose node has the fake driver's files in /proc: the words of a program, and "|CODE". The ordinary user can do that much.
+/// In a user namespace whose node has the fake driver's files in /proc: the words of a program, and "|CODE". The
+/// ordinary user can do that much.
 Outcome on_fake_node(const FakeHost& host, const std::vector<std::string>& words) {
     return as_user([&] {
         sandbox::enter_user_namespace({test_uid(), test_uid(), test_gid(), test_gid()});
         for (const char* path : {"/proc/driver", "/proc/devices"})
-            if (::mount((host.path() + path).c_str(), path, nullptr, MS_BIND | MS_REC, nullptr) != 0) throw SysError(cat("mounting over ", path));
+            if (::mount((host.path() + path).c_str(), path, nullptr, MS_BIND | MS_REC, nullptr) != 0)
+                throw SysError(cat("mounting over ", path));
         std::vector<std::string> shell{"/bin/sh", "-c", "exec \"$@\" 2>&1", "sh"};
         shell.insert(shell.end(), words.begin(), words.end());
         return output_of(shell);
@@ -178,7 +193,8 @@ Outcome on_fake_node(const FakeHost& host, const std::vector<std::string>& words
 
 }  // namespace
 
-TEST_CASE("berth run on a node that cannot give what is asked for: one line, and the command does not run", "[kernel][hooks]") {
+TEST_CASE("berth run on a node that cannot give what is asked for: one line, and the command does not run",
+          "[kernel][hooks]") {
     NEED_CONTAINERS();
     NamedScene berth;
     unsigned runs = 0;
@@ -188,10 +204,12 @@ TEST_CASE("berth run on a node that cannot give what is asked for: one line, and
         FakeHost host;
         scene.host(host);
         give_to_user(host);
-        std::vector<std::string> words = berth.command("berth", {"run", berth.image, "/bin/inside"}), settings = scene.image;
+        std::vector<std::string> words = berth.command("berth", {"run", berth.image, "/bin/inside"}),
+                                 settings = scene.image;
         settings.insert(settings.end(), scene.job.begin(), scene.job.end());
-        settings.insert(settings.end(), {"BERTH_DEVICES_DRIVER_ROOT=" + host.path(), "BERTH_DEVICES_DEVICE_ROOT=" + host.path(),
-                                         cat("BERTH_DEVICES_NVIDIA=", scene.required ? "required" : "auto")});
+        settings.insert(settings.end(),
+                        {"BERTH_DEVICES_DRIVER_ROOT=" + host.path(), "BERTH_DEVICES_DEVICE_ROOT=" + host.path(),
+                         cat("BERTH_DEVICES_NVIDIA=", scene.required ? "required" : "auto")});
         words.insert(words.begin() + 2, settings.begin(), settings.end());
         Outcome seen = on_fake_node(host, words);
         CHECK(seen.error == "");
@@ -211,19 +229,23 @@ TEST_CASE("berth run with devices of CDI, and with specifications that are refus
         FakeHost host;
         scene.host(host);
         std::vector<std::string> words = berth.command("berth", {"run", berth.image, "/bin/inside"});
-        words.insert(words.begin() + 2,
-                     {"BERTH_DEVICES=" + scene.device, cat("BERTH_DEVICES_CDI_FOLDERS=", host.path(), "/etc/cdi ", host.path(), "/run/cdi")});
+        words.insert(words.begin() + 2, {"BERTH_DEVICES=" + scene.device, cat("BERTH_DEVICES_CDI_FOLDERS=", host.path(),
+                                                                              "/etc/cdi ", host.path(), "/run/cdi")});
         Outcome refused = on_fake_node(host, words);
         CHECK(refused.error == "");
-        CHECK_THAT(refused.text, Catch::StartsWith("berth: ") && Catch::Contains(scene.error) && Catch::EndsWith("|125"));
+        CHECK_THAT(refused.text,
+                   Catch::StartsWith("berth: ") && Catch::Contains(scene.error) && Catch::EndsWith("|125"));
         CHECK(std::count(refused.text.begin(), refused.text.end(), '\n') == 1);
     }
     FakeHost host;
-    host.file("/etc/cdi/a.json", small_spec(R"({"env":["FROM_CDI=yes"],"deviceNodes":[{"path":"/dev/odd","hostPath":"/dev/zero"}]})"));
+    host.file("/etc/cdi/a.json",
+              small_spec(R"({"env":["FROM_CDI=yes"],"deviceNodes":[{"path":"/dev/odd","hostPath":"/dev/zero"}]})"));
     std::vector<std::string> words =
-        berth.command("berth", {"run", "--mount", "/usr:/usr:ro", "--mount", "/usr/bin:/bin:ro", "--mount", "/lib:/lib:ro", "--mount",
-                                "/lib64:/lib64:ro", berth.image, "/usr/bin/bash", "-c", "echo $FROM_CDI; head -c 3 /dev/odd | wc -c"});
-    words.insert(words.begin() + 2, {"BERTH_DEVICES=a.com/b=x", cat("BERTH_DEVICES_CDI_FOLDERS=", host.path(), "/etc/cdi")});
+        berth.command("berth", {"run", "--mount", "/usr:/usr:ro", "--mount", "/usr/bin:/bin:ro", "--mount",
+                                "/lib:/lib:ro", "--mount", "/lib64:/lib64:ro", berth.image, "/usr/bin/bash", "-c",
+                                "echo $FROM_CDI; head -c 3 /dev/odd | wc -c"});
+    words.insert(words.begin() + 2,
+                 {"BERTH_DEVICES=a.com/b=x", cat("BERTH_DEVICES_CDI_FOLDERS=", host.path(), "/etc/cdi")});
     CHECK(as_user([&] { return output_of(words); }).text == "yes\n3\n|0");
 }
 
@@ -231,40 +253,50 @@ TEST_CASE("berth run with BERTH_PLAN=1 prints what the container is made of, and
     NEED_CONTAINERS();
     NamedScene berth;
     auto said = [&](const std::string& value, std::vector<std::string> arguments) {
-        std::vector<std::string> words = berth.command("berth", arguments), shell{"/bin/sh", "-c", "exec \"$@\" 2>&1", "sh"};
+        std::vector<std::string> words = berth.command("berth", arguments),
+                                 shell{"/bin/sh", "-c", "exec \"$@\" 2>&1", "sh"};
         words.insert(words.begin() + 2, "BERTH_PLAN=" + value);
         shell.insert(shell.end(), words.begin(), words.end());
         return as_user([&] { return output_of(shell); }).text;
     };
     using Catch::Contains;
-    CHECK_THAT(said("1", {"run", berth.image, "/bin/inside"}),
-               Contains("berth: WHAT ") && Contains("\nberth: bind ") && Contains("\ninside ") && Catch::EndsWith("|0"));
-    CHECK_THAT(said("1", {"run", "--name", "planned", berth.image, "/bin/inside"}), Contains("berth: WHAT ") && Contains("\ninside ") && Catch::EndsWith("|0"));
+    CHECK_THAT(said("1", {"run", berth.image, "/bin/inside"}), Contains("berth: WHAT ") && Contains("\nberth: bind ") &&
+                                                                   Contains("\ninside ") && Catch::EndsWith("|0"));
+    CHECK_THAT(said("1", {"run", "--name", "planned", berth.image, "/bin/inside"}),
+               Contains("berth: WHAT ") && Contains("\ninside ") && Catch::EndsWith("|0"));
     CHECK_THAT(said("no", {"run", berth.image, "/bin/inside"}), Catch::StartsWith("inside ") && Catch::EndsWith("|0"));
-    CHECK_THAT(said("x", {"run", berth.image, "/bin/inside"}), Contains("BERTH_PLAN=x: write 1") && Catch::EndsWith("|125"));
+    CHECK_THAT(said("x", {"run", berth.image, "/bin/inside"}),
+               Contains("BERTH_PLAN=x: write 1") && Catch::EndsWith("|125"));
 }
 
-TEST_CASE("libraries of the driver are there, linked, and known to the loader; parameters are rewritten", "[kernel][hooks]") {
+TEST_CASE("libraries of the driver are there, linked, and known to the loader; parameters are rewritten",
+          "[kernel][hooks]") {
     NEED_CONTAINERS();
     FakeHost host;
     eight(host, false);
     const std::string folder = "/usr/lib/x86_64-linux-gnu/";
-    ContainerImage image = image_of({}, {{"/etc/debian_version", "12\n"}, {folder + "deep/file", "x"}, {folder + "libcuda.so.1", "the image's own"}});
-    plan::Additions additions = asked(host, hooks::ServedRootfs(image.index, image.layers), {"NVIDIA_VISIBLE_DEVICES=0"}, {});
+    ContainerImage image = image_of(
+        {},
+        {{"/etc/debian_version", "12\n"}, {folder + "deep/file", "x"}, {folder + "libcuda.so.1", "the image's own"}});
+    plan::Additions additions =
+        asked(host, hooks::ServedRootfs(image.index, image.layers), {"NVIDIA_VISIBLE_DEVICES=0"}, {});
     plan::Plan plan = plan_on(host, additions);
     Outcome seen = as_user([&] {
         StartedContainer container = start_container(plan, std::move(image), {});
         return run_task(container, [&] {
             std::string cached;
-            for (const plan::CachedLibrary& library : plan::parse_loader_cache(slurp("/etc/ld.so.cache"), "cache").libraries)
+            for (const plan::CachedLibrary& library :
+                 plan::parse_loader_cache(slurp("/etc/ld.so.cache"), "cache").libraries)
                 if (library.name.starts_with("libcuda")) cached += library.path + " ";
-            return in_order({slurp(folder + "libcuda.so.1"), std::filesystem::read_symlink(folder + "libcuda.so"), cached,
-                             slurp("/usr/bin/nvidia-smi"), write_to("/usr/bin/nvidia-smi", "x"), slurp("/proc/driver/nvidia/params")});
+            return in_order({slurp(folder + "libcuda.so.1"), std::filesystem::read_symlink(folder + "libcuda.so"),
+                             cached, slurp("/usr/bin/nvidia-smi"), write_to("/usr/bin/nvidia-smi", "x"),
+                             slurp("/proc/driver/nvidia/params")});
         });
     });
     CHECK(seen.error == "");
     CHECK(seen.text ==
-          "libcuda.so.570.86.15 libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15 /usr/lib/x86_64-linux-gnu/libcuda.so.1 "
+          "libcuda.so.570.86.15 libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15 "
+          "/usr/lib/x86_64-linux-gnu/libcuda.so.1 "
           "/usr/lib/x86_64-linux-gnu/libcuda.so  smi "
           "Read-only file system ResmanDebugLevel: 4294967295\nModifyDeviceFiles: 0\nDeviceFileUID: 0\n");
 }

@@ -54,14 +54,16 @@ inline void add_libraries(std::set<std::string>& out, const std::string& folder,
         for (const auto& entry : std::filesystem::directory_iterator(folder))
             if (entry.is_regular_file() && !entry.is_symlink()) entries.insert(entry.path().filename());
     for (const std::string& name : entries)
-        if (!std::filesystem::is_symlink(folder + "/" + name) && slurp(folder + "/" + name) == std::filesystem::path(name).filename())
+        if (!std::filesystem::is_symlink(folder + "/" + name) &&
+            slurp(folder + "/" + name) == std::filesystem::path(name).filename())
             out.insert(mark + library_stem(name));
 }
 
 inline std::string loaded() {
     const std::string musl = "/etc/ld-musl-x86_64.path", cache = "/etc/ld.so.cache";
     if (std::filesystem::exists(musl))
-        return slurp(musl).ends_with("/usr/lib64\n") && slurp("/usr/lib64/libcuda.so.1") == "libcuda.so." + driver_version
+        return slurp(musl).ends_with("/usr/lib64\n") &&
+                       slurp("/usr/lib64/libcuda.so.1") == "libcuda.so." + driver_version
                    ? musl
                    : "a file without the folder";
     if (!std::filesystem::exists(cache)) return "none";

@@ -29,7 +29,8 @@ std::string look_into(const std::string& pid) {
     return {};
 }
 
-/// A process of the container that looks into every younger one of the node, until `stop` is closed; ends with code 1 when it saw anything.
+/// A process of the container that looks into every younger one of the node, until `stop` is closed; ends with code 1
+/// when it saw anything.
 pid_t start_spy(const StartedContainer& container, int stop, Fd& hold) {
     pid_t spy = ::fork();
     if (spy != 0) return spy;
@@ -40,7 +41,9 @@ pid_t start_spy(const StartedContainer& container, int stop, Fd& hold) {
     for (char none; code == 0 && ::read(stop, &none, 1) < 0;) {
         std::unique_ptr<DIR, int (*)(DIR*)> processes(::opendir("/proc"), ::closedir);
         while (const dirent* entry = processes ? ::readdir(processes.get()) : nullptr)
-            if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && std::stoi(entry->d_name) > self && !look_into(entry->d_name).empty()) code = 1;
+            if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && std::stoi(entry->d_name) > self &&
+                !look_into(entry->d_name).empty())
+                code = 1;
     }
     ::_exit(code);
 }
@@ -73,7 +76,8 @@ Outcome spied(const std::function<void(const StartedContainer&)>& join) {
 
 }  // namespace
 
-TEST_CASE("join: a process of the container sees nothing of a command's process before it is executed", "[kernel][named]") {
+TEST_CASE("join: a process of the container sees nothing of a command's process before it is executed",
+          "[kernel][named]") {
     NEED_CONTAINERS();
     Outcome outcome = spied([](const StartedContainer& container) {
         // Says 50 times that there is no such command.
@@ -88,7 +92,8 @@ TEST_CASE("join: a process of the container sees nothing of a command's process 
     CHECK(outcome.text == "nothing seen");
 }
 
-TEST_CASE("join: a process of the container sees nothing of an entrypoint's process before it is executed", "[kernel][entrypoint]") {
+TEST_CASE("join: a process of the container sees nothing of an entrypoint's process before it is executed",
+          "[kernel][entrypoint]") {
     NEED_CONTAINERS();
     Outcome outcome = spied([](const StartedContainer& container) {
         EntrypointRun run{container, {"missing"}, {long_path()}, {}, {}, -1, {}};

@@ -79,7 +79,8 @@ void fill_many(squash::LayerWriter& writer) {
 /// Touches the whole image, so that requests are under way at any moment.
 void read_everything() {
     for (;;)
-        for (const auto& entry : std::filesystem::recursive_directory_iterator("/", std::filesystem::directory_options::skip_permission_denied))
+        for (const auto& entry : std::filesystem::recursive_directory_iterator(
+                 "/", std::filesystem::directory_options::skip_permission_denied))
             if (entry.path().string().starts_with("/dir") && entry.is_regular_file()) slurp(entry.path());
 }
 
@@ -137,11 +138,16 @@ TEST_CASE("hostile row 65: when the server is killed its tasks get errors and do
             std::string text = in_order({slurp("hello"), cat(getuid()), status_line("CapEff"), status_line("CapBnd")});
             // The task was told nothing of the server's process but stands in its pid namespace.
             ::kill(server, SIGKILL);
-            for (int i = 0; i < 200 && ::kill(server, 0) == 0 && status_line("State", cat("/proc/", server, "/status"))[0] != 'Z'; ++i)
+            for (int i = 0;
+                 i < 200 && ::kill(server, 0) == 0 && status_line("State", cat("/proc/", server, "/status"))[0] != 'Z';
+                 ++i)
                 std::this_thread::sleep_for(10ms);
             Fd fd(::open("/dir1/file1", O_RDONLY | O_CLOEXEC));
             // The second is of a request that was under way when the last thread of the server went.
-            return text + " " + (fd ? "opened" : errno == ENOTCONN || errno == ECONNABORTED ? "no server" : reason(errno));
+            return text + " " +
+                   (fd                                           ? "opened"
+                    : errno == ENOTCONN || errno == ECONNABORTED ? "no server"
+                                                                 : reason(errno));
         });
     });
     CHECK_FALSE(seen.hung);
@@ -184,7 +190,9 @@ TEST_CASE("many tasks read at once", "[kernel][lifecycle]") {
                 pid_t reader = ::fork();
                 if (reader == 0) {
                     for (int k = 0; k < 2000; ++k)
-                        if (int file = (k * 7 + i * 250) % 2000; slurp(cat("/dir", file % 40, "/file", file)) != std::string(3000, 'x')) ::_exit(1);
+                        if (int file = (k * 7 + i * 250) % 2000;
+                            slurp(cat("/dir", file % 40, "/file", file)) != std::string(3000, 'x'))
+                            ::_exit(1);
                     ::_exit(0);
                 }
                 readers.push_back(reader);

@@ -18,7 +18,10 @@ using namespace berth::kernel_test;
 TEST_CASE("the root of a mount is told from what is below it, by either way", "[kernel][mounts]") {
     Folder host;
     host.file("a b", "");
-    for (const auto& [path, root] : {std::pair<std::string, bool>{"/proc", true}, {"/proc/self", false}, {"/dev/pts", true}, {host / "a b", false}}) {
+    for (const auto& [path, root] : {std::pair<std::string, bool>{"/proc", true},
+                                     {"/proc/self", false},
+                                     {"/dev/pts", true},
+                                     {host / "a b", false}}) {
         Fd fd = sys::open_file(path, O_PATH);
         INFO(path);
         CHECK(sys::is_mount_root(fd.get(), path) == root);
@@ -44,8 +47,10 @@ TEST_CASE("looking up in a root part by part ends where openat2 does", "[kernel]
         Fd owned(fd);
         return fd < 0 ? reason(errno) : cat(sys::stat_of(fd, "it").st_ino);
     };
-    for (const char* path : {"/", ".", "", "d", "/d/f", "up", "abs", "dir", "dir/f", "dir/..", "../../d/f", "d/back", "dangling", "dangling/x", "loop", "d/f/x",
-                             "d/./e/../f", "no", "d/", "d/.", "d/f/", "d/f/.", "dir/", "dir/.", "abs/", "slash", "slash/..", "no/"}) {
+    for (const char* path :
+         {"/",         ".",      "",         "d",          "/d/f", "up",    "abs",        "dir", "dir/f", "dir/..",
+          "../../d/f", "d/back", "dangling", "dangling/x", "loop", "d/f/x", "d/./e/../f", "no",  "d/",    "d/.",
+          "d/f/",      "d/f/.",  "dir/",     "dir/.",      "abs/", "slash", "slash/..",   "no/"}) {
         for (int flags : {O_PATH, O_PATH | O_NOFOLLOW, O_PATH | O_DIRECTORY, O_RDONLY}) {
             for (bool beneath : {false, true}) {
                 open_how how{};

@@ -16,7 +16,8 @@
 using namespace berth;
 using namespace berth::kernel_test;
 
-TEST_CASE("a helper that is killed leaves a container that starts again, and nothing that still writes to it", "[kernel][named]") {
+TEST_CASE("a helper that is killed leaves a container that starts again, and nothing that still writes to it",
+          "[kernel][named]") {
     NEED_CONTAINERS();
     NamedScene scene;
     Outcome seen = as_user([&] {
@@ -102,24 +103,28 @@ TEST_CASE("a container's files belong to just the image that it was made of", "[
     NamedScene scene;
     CHECK(scene.outcome("c", [] { return std::string("x"); }).text == "x");
     std::filesystem::resize_file(scene.image, std::filesystem::file_size(scene.image) + 4096);
-    CHECK_THAT(scene.outcome("c", [] { return std::string("x"); }).error, Catch::Contains("the file has changed since the container was made of it"));
+    CHECK_THAT(scene.outcome("c", [] { return std::string("x"); }).error,
+               Catch::Contains("the file has changed since the container was made of it"));
 }
 
-TEST_CASE("a file system that cannot hold an overlay's files is named with what to do, and found by trying", "[kernel][named]") {
+TEST_CASE("a file system that cannot hold an overlay's files is named with what to do, and found by trying",
+          "[kernel][named]") {
     NEED_CONTAINERS();
     NamedScene scene;
     for (const char* name : {"lower", "upper", "work", "data"}) scene.folder.directory(name);
     Outcome failed = as_user([&] {
         sandbox::enter_user_namespace({test_uid(), test_uid(), test_gid(), test_gid()});
-        std::string options = cat("userxattr,lowerdir=", scene.folder / "lower", ",upperdir=", scene.folder / "upper", ",workdir=", scene.folder / "work");
-        if (::mount("none", scene.data.c_str(), "overlay", 0, options.c_str()) != 0) throw SysError("mounting an overlay for the test");
+        std::string options = cat("userxattr,lowerdir=", scene.folder / "lower", ",upperdir=", scene.folder / "upper",
+                                  ",workdir=", scene.folder / "work");
+        if (::mount("none", scene.data.c_str(), "overlay", 0, options.c_str()) != 0)
+            throw SysError("mounting an overlay for the test");
         ::chmod(scene.data.c_str(), 0700);
         return scene.run("c", [] { return std::string("started"); });
     });
     CHECK(failed.text == "");
-    CHECK_THAT(failed.error,
-               Catch::Contains(cat("keeping the container's files in ", scene.data, "/global_c: its file system cannot hold what an overlay writes")) &&
-                   Catch::Contains("set data.path or BERTH_DATA_PATH to a folder on a local disk"));
+    CHECK_THAT(failed.error, Catch::Contains(cat("keeping the container's files in ", scene.data,
+                                                 "/global_c: its file system cannot hold what an overlay writes")) &&
+                                 Catch::Contains("set data.path or BERTH_DATA_PATH to a folder on a local disk"));
 }
 
 TEST_CASE("removing a container leaves nothing of it, whatever it wrote", "[kernel][named]") {
@@ -128,17 +133,21 @@ TEST_CASE("removing a container leaves nothing of it, whatever it wrote", "[kern
     Outcome wrote = scene.outcome(
         "c",
         [] {
-            return in_order({verdict(mkdir("/a", 0755)), verdict(mkdir("/a/b", 0755)), write_to("/a/b/f", "x"), verdict(mkfifo("/a/pipe", 0600)),
-                             verdict(symlink("/", "/a/link")), verdict(chmod("/a/b/f", 0)), verdict(chmod("/a/b", 0)), verdict(chmod("/a", 0)),
+            return in_order({verdict(mkdir("/a", 0755)), verdict(mkdir("/a/b", 0755)), write_to("/a/b/f", "x"),
+                             verdict(mkfifo("/a/pipe", 0600)), verdict(symlink("/", "/a/link")),
+                             verdict(chmod("/a/b/f", 0)), verdict(chmod("/a/b", 0)), verdict(chmod("/a", 0)),
                              verdict(unlink("/gone"))});
         },
         with_root());
     CHECK(wrote.text == "ok ok ok ok ok ok ok ok ok");
     CHECK(scene.program("berth", {"rm", "c"}) == "|0");
     CHECK(scene.left() == "locks");
-    CHECK_THAT(scene.program("berth", {"rm", "c"}), Catch::Contains("there is none of that name") && Catch::EndsWith("|125"));
-    CHECK_THAT(scene.program("berth", {"exec", "c", "true"}), Catch::Contains("there is none of that name") && Catch::EndsWith("|125"));
-    CHECK_THAT(scene.program("berth", {"run", "--name", "c:exec", scene.image, "inside"}), Catch::Contains("there is none of that name"));
+    CHECK_THAT(scene.program("berth", {"rm", "c"}),
+               Catch::Contains("there is none of that name") && Catch::EndsWith("|125"));
+    CHECK_THAT(scene.program("berth", {"exec", "c", "true"}),
+               Catch::Contains("there is none of that name") && Catch::EndsWith("|125"));
+    CHECK_THAT(scene.program("berth", {"run", "--name", "c:exec", scene.image, "inside"}),
+               Catch::Contains("there is none of that name"));
     CHECK(scene.left() == "locks");
     CHECK_THAT(scene.program("berth", {"rm", "../x"}), Catch::Contains("container name") && Catch::EndsWith("|125"));
 }
@@ -156,5 +165,6 @@ TEST_CASE("a container that runs is removed only by force", "[kernel][named]") {
         return text + cat(" ", WTERMSIG(status), " ", scene.left());
     });
     CHECK(seen.error == "");
-    CHECK(seen.text == "berth: removing container c: it runs; wait for its end, or use --force to end it\n|125|0 9 locks");
+    CHECK(seen.text ==
+          "berth: removing container c: it runs; wait for its end, or use --force to end it\n|125|0 9 locks");
 }

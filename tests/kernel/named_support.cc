@@ -51,21 +51,28 @@ UsedContainer NamedScene::use(const std::string& name, const plan::Request& requ
     return use_container(ContainerFolder::open(data), start, {"PATH=/bin"});
 }
 
-std::string NamedScene::run(const std::string& name, const std::function<std::string()>& inside, const plan::Request& request) const {
+std::string NamedScene::run(const std::string& name, const std::function<std::string()>& inside,
+                            const plan::Request& request) const {
     UsedContainer used = use(name, request);
     std::string out = run_task(used.joined.container, inside);
     leave(std::move(used.connection));
     return out;
 }
 
-Outcome NamedScene::outcome(const std::string& name, const std::function<std::string()>& inside, const plan::Request& request) const {
+Outcome NamedScene::outcome(const std::string& name, const std::function<std::string()>& inside,
+                            const plan::Request& request) const {
     return as_user([&] { return run(name, inside, request); });
 }
 
 std::vector<std::string> NamedScene::command(const std::string& name, const std::vector<std::string>& arguments) const {
     std::string path = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / name;
-    std::vector<std::string> out{
-        "/usr/bin/env", "-i", "PATH=/bin:/usr/bin", "HOME=" + folder / "", "BERTH_DATA_PATH=" + data, "BERTH_STORE_PATH=" + folder / "store", path};
+    std::vector<std::string> out{"/usr/bin/env",
+                                 "-i",
+                                 "PATH=/bin:/usr/bin",
+                                 "HOME=" + folder / "",
+                                 "BERTH_DATA_PATH=" + data,
+                                 "BERTH_STORE_PATH=" + folder / "store",
+                                 path};
     out.insert(out.end(), arguments.begin(), arguments.end());
     return out;
 }

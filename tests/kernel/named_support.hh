@@ -29,9 +29,11 @@ struct NamedScene {
     /// In a child that acts as the test user: uses the container `name`.
     UsedContainer use(const std::string& name, const plan::Request& request = {}) const;
     /// Uses it, runs `inside` in a task of it, and leaves it.
-    std::string run(const std::string& name, const std::function<std::string()>& inside, const plan::Request& request = {}) const;
+    std::string run(const std::string& name, const std::function<std::string()>& inside,
+                    const plan::Request& request = {}) const;
     /// As run(), in a child.
-    Outcome outcome(const std::string& name, const std::function<std::string()>& inside, const plan::Request& request = {}) const;
+    Outcome outcome(const std::string& name, const std::function<std::string()>& inside,
+                    const plan::Request& request = {}) const;
     ContainerFolder containers() const { return ContainerFolder::open(data); }
     /// A program of this build, run by the test user with the scene's settings: its output and "|CODE".
     std::string program(const std::string& name, const std::vector<std::string>& arguments) const;

@@ -22,14 +22,16 @@ std::string exists(const std::string& path) { return verdict(access(path.c_str()
 
 /// The helpers of the test user's containers in `scene`, by their locks: "free" or "held".
 std::string running(const NamedScene& scene, const std::string& name, int patience_ms = 0) {
-    return as_user([&] { return std::string(scene.containers().running_lock(name, patience_ms) ? "free" : "held"); }).text;
+    return as_user([&] { return std::string(scene.containers().running_lock(name, patience_ms) ? "free" : "held"); })
+        .text;
 }
 
 /// The names of the phases in what `berth run -v` has printed.
 std::string phases_in(const std::string& output) {
     std::string out;
     for (const std::string& line : split(output, '\n'))
-        if (line.starts_with("berth: ") && line.ends_with(" us")) out += cat(out.empty() ? "" : " ", line.substr(7, line.find(' ', 7) - 7));
+        if (line.starts_with("berth: ") && line.ends_with(" us"))
+            out += cat(out.empty() ? "" : " ", line.substr(7, line.find(' ', 7) - 7));
     return out;
 }
 
@@ -39,16 +41,18 @@ TEST_CASE("what a named container wrote is there in the next run", "[kernel][nam
     NEED_CONTAINERS();
     NamedScene scene;
     Outcome first = scene.outcome("c", [] {
-        return in_order({write_to("/new", "one"), write_to("/etc/hello", "changed"), verdict(unlink("/gone")), verdict(unlink("/folder/below")),
-                         verdict(rmdir("/folder")), verdict(mkdir("/folder", 0700)), verdict(mkdir("/hidden", 0)), verdict(chmod("/new", 0)),
-                         verdict(rename("/bin", "/bin2")), slurp("/etc/passwd").find("2001") == 0 ? "" : "run"});
+        return in_order({write_to("/new", "one"), write_to("/etc/hello", "changed"), verdict(unlink("/gone")),
+                         verdict(unlink("/folder/below")), verdict(rmdir("/folder")), verdict(mkdir("/folder", 0700)),
+                         verdict(mkdir("/hidden", 0)), verdict(chmod("/new", 0)), verdict(rename("/bin", "/bin2")),
+                         slurp("/etc/passwd").find("2001") == 0 ? "" : "run"});
     });
     CHECK(first.error == "");
     // A directory of the image is not renamed in place: programs copy it, as across file systems.
     CHECK(first.text == "ok ok ok ok ok ok ok ok Invalid cross-device link run");
     CHECK(running(scene, "c", 5000) == "free");
     auto look = [] {
-        return in_order({exists("/new"), slurp("/etc/hello"), exists("/gone"), exists("/folder"), exists("/folder/below"), exists("/bin/inside")});
+        return in_order({exists("/new"), slurp("/etc/hello"), exists("/gone"), exists("/folder"),
+                         exists("/folder/below"), exists("/bin/inside")});
     };
     Outcome second = scene.outcome("c", look);
     CHECK(second.error == "");
@@ -86,7 +90,8 @@ TEST_CASE("a running container is joined, and ends with the last who is in it", 
     });
     CHECK(seen.error == "");
     CHECK_THAT(seen.text, Catch::StartsWith("11 shared 0 1 ") &&
-                              Catch::Contains("joining container c: it runs already and is not started with --root") && Catch::EndsWith(" 1"));
+                              Catch::Contains("joining container c: it runs already and is not started with --root") &&
+                              Catch::EndsWith(" 1"));
     CHECK(scene.outcome("c", [] { return exists("/run/in-memory"); }).text == "No such file or directory");
 }
 
@@ -105,9 +110,12 @@ TEST_CASE("beside a running container another one has its files, and mounts and 
         std::string text = run_task(second.joined.container, [] {
             return in_order({cat(getuid()), exists("/run/in-memory"), write_to("/new", "second"), slurp("/etc/hello")});
         });
-        text += run_task(first.joined.container, [] { return in_order({slurp("/new"), write_to("/new", "first"), slurp("/run/in-memory")}); });
+        text += run_task(first.joined.container, [] {
+            return in_order({slurp("/new"), write_to("/new", "first"), slurp("/run/in-memory")});
+        });
         leave(std::move(first.connection));
-        text += cat(" ", bool(scene.containers().running_lock("c", 0)), run_task(second.joined.container, [] { return slurp("/etc/hello"); }));
+        text += cat(" ", bool(scene.containers().running_lock("c", 0)),
+                    run_task(second.joined.container, [] { return slurp("/etc/hello"); }));
         leave(std::move(second.connection));
         return text + cat(bool(scene.containers().running_lock("c", 1000)));
     });
@@ -135,7 +143,10 @@ TEST_CASE("of twenty processes that ask at once one creates the container", "[ke
                 // Nobody leaves before all are in.
                 if (::write(STDERR_FILENO, "", 0) != 0 || ::read(reading.get(), &byte, 1) != 0) ::_exit(9);
                 leave(std::move(used.connection));
-                ::_exit(seen != "hello\n" ? 8 : used.action == plan::NameAction::create ? 1 : used.action == plan::NameAction::join ? 2 : 3);
+                ::_exit(seen != "hello\n"                         ? 8
+                        : used.action == plan::NameAction::create ? 1
+                        : used.action == plan::NameAction::join   ? 2
+                                                                  : 3);
             } catch (const std::exception& error) {
                 fprintf(stderr, "%s\n", error.what());
                 ::_exit(7);
@@ -185,13 +196,18 @@ TEST_CASE("berth run, exec and ps with a name", "[kernel][named]") {
     NEED_CONTAINERS();
     NamedScene scene;
     std::string ids = cat(" uid=", test_uid(), " gid=", test_gid(), " euid=", test_uid(), "\n");
-    CHECK(scene.program("berth", {"run", "--name", "c", scene.image, "inside", "fail"}) == cat("inside fail", ids, "|7"));
+    CHECK(scene.program("berth", {"run", "--name", "c", scene.image, "inside", "fail"}) ==
+          cat("inside fail", ids, "|7"));
     // By a terminal, which ends lines in its way.
-    CHECK(scene.program("berth", {"exec", "-it", "c", "inside", "again"}) == cat("inside again", ids.substr(0, ids.size() - 1), "\r\n|0"));
+    CHECK(scene.program("berth", {"exec", "-it", "c", "inside", "again"}) ==
+          cat("inside again", ids.substr(0, ids.size() - 1), "\r\n|0"));
     CHECK_THAT(scene.program("berth", {"exec", "c", "no-such"}), Catch::EndsWith("|127"));
-    CHECK_THAT(scene.program("berth", {"exec", "none", "true"}), Catch::Contains("there is none of that name") && Catch::EndsWith("|125"));
-    CHECK_THAT(scene.program("berth", {"run", "--name", "c:exec", scene.image, "inside"}), Catch::Contains("does not run") && Catch::EndsWith("|125"));
-    CHECK_THAT(scene.program("berth", {"ps"}), Catch::Contains("NAME") && Catch::Contains("\nc ") && Catch::Contains(scene.image));
+    CHECK_THAT(scene.program("berth", {"exec", "none", "true"}),
+               Catch::Contains("there is none of that name") && Catch::EndsWith("|125"));
+    CHECK_THAT(scene.program("berth", {"run", "--name", "c:exec", scene.image, "inside"}),
+               Catch::Contains("does not run") && Catch::EndsWith("|125"));
+    CHECK_THAT(scene.program("berth", {"ps"}),
+               Catch::Contains("NAME") && Catch::Contains("\nc ") && Catch::Contains(scene.image));
     Outcome listed = as_user([&] {
         UsedContainer used = scene.use("c");
         pid_t task = start_waiting_task(used.joined.container);
@@ -200,25 +216,31 @@ TEST_CASE("berth run, exec and ps with a name", "[kernel][named]") {
         ::kill(task, SIGKILL);
         return cat(text.find(cat("\"pids\":[", task, "]")) != text.npos, " ", text);
     });
-    CHECK_THAT(listed.text, Catch::StartsWith("1 {\"containers\":[\n  {\"name\":\"c\",") && Catch::Contains("\"running\":true"));
+    CHECK_THAT(listed.text,
+               Catch::StartsWith("1 {\"containers\":[\n  {\"name\":\"c\",") && Catch::Contains("\"running\":true"));
 }
 
 TEST_CASE("berth run -v tells the phases of a named container's start, or of joining it", "[kernel][named]") {
     NEED_CONTAINERS();
     NamedScene scene;
-    auto told = [&](const std::string& name) { return phases_in(scene.program("berth", {"run", "-v", "--name", name, scene.image, "inside"})); };
-    const std::string started = "image plan helper namespaces sources upper server overlay edits enter command end", joined = "join command end";
+    auto told = [&](const std::string& name) {
+        return phases_in(scene.program("berth", {"run", "-v", "--name", name, scene.image, "inside"}));
+    };
+    const std::string started = "image plan helper namespaces sources upper server overlay edits enter command end",
+                      joined = "join command end";
     CHECK(told("c") == started);
     CHECK(told("c") == started);
     Outcome seen = as_user([&] {
         UsedContainer first = scene.use("c"), second = scene.use("c");
-        return cat(first.joined.container.phases.size(), " ", second.joined.container.phases.size(), " ", told("c"), ", ", told("c:no_exec"));
+        return cat(first.joined.container.phases.size(), " ", second.joined.container.phases.size(), " ", told("c"),
+                   ", ", told("c:no_exec"));
     });
     CHECK(seen.error == "");
     CHECK(seen.text == cat("7 0 ", joined, ", ", sys::old::needed() ? joined : started));
 }
 
-TEST_CASE("a container may have ipc, network and host name of its own, and those who join have them too", "[kernel][named]") {
+TEST_CASE("a container may have ipc, network and host name of its own, and those who join have them too",
+          "[kernel][named]") {
     NEED_CONTAINERS();
     NamedScene scene;
     auto own = [](const std::string& name) { return std::filesystem::read_symlink("/proc/self/ns/" + name).string(); };
@@ -228,12 +250,14 @@ TEST_CASE("a container may have ipc, network and host name of its own, and those
         std::string text;
         UsedContainer first = scene.use("c", request), second = scene.use("c", request);
         for (const char* name : {"ipc", "net", "uts"}) {
-            std::string one = run_task(first.joined.container, [&] { return own(name); }), two = run_task(second.joined.container, [&] { return own(name); });
+            std::string one = run_task(first.joined.container, [&] { return own(name); }),
+                        two = run_task(second.joined.container, [&] { return own(name); });
             text += cat(name, " ", one == two, one != own(name), " ");
         }
         text += run_task(first.joined.container, [] {
             std::string flags = slurp("/proc/net/dev");
-            return cat(flags.find("lo:") != flags.npos, split(flags, '\n').size(), " ", write_to("/dev/shm/mine", "x"), " ", exists("/dev/mqueue"));
+            return cat(flags.find("lo:") != flags.npos, split(flags, '\n').size(), " ", write_to("/dev/shm/mine", "x"),
+                       " ", exists("/dev/mqueue"));
         });
         leave(std::move(first.connection));
         leave(std::move(second.connection));
@@ -248,9 +272,8 @@ TEST_CASE("a container may have ipc, network and host name of its own, and those
         return text;
     });
     CHECK(seen.error == "");
-    CHECK_THAT(seen.text,
-               Catch::StartsWith(
-                   "ipc 11 net 11 uts 11 14 ok No such file or directory joining container c: it runs already and is not in a separate network namespace"));
+    CHECK_THAT(seen.text, Catch::StartsWith("ipc 11 net 11 uts 11 14 ok No such file or directory joining container c: "
+                                            "it runs already and is not in a separate network namespace"));
     std::string port = scene.program("berth", {"run", "--net", "--ipc", "--uts", scene.image, "inside"});
     CHECK_THAT(port, Catch::EndsWith("|0"));
 }

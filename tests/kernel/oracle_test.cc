@@ -74,13 +74,20 @@ TEST_CASE("squashfs files of mksquashfs are to us what they are to squashfuse", 
     NEED_CONTAINERS();
     Folder folder;
     fill(folder);
-    for (const char* format : {"gzip", "zstd", "lz4", "xz", "lzo", "zstd -b 4096", "gzip -b 1048576", "zstd -no-fragments", "lz4 -noI -noD -noF"}) {
+    for (const char* format : {"gzip", "zstd", "lz4", "xz", "lzo", "zstd -b 4096", "gzip -b 1048576",
+                               "zstd -no-fragments", "lz4 -noI -noD -noF"}) {
         INFO(format);
         const std::string file = folder / "image.sqsh", place = folder / "place";
         std::filesystem::create_directories(place);
-        const std::string mounted = cat("rm -f ", file, "; mksquashfs ", folder / "tree", " ", file, " -noappend -quiet -no-progress -comp ", format,
-                                        " > /dev/null && squashfuse_ll ", file, " ", place, " && ", lister(), " ", place, "; umount ", place);
-        Outcome theirs = as_user([&] { return output_of({"/usr/bin/unshare", "-Urm", "/bin/sh", "-c", mounted}); }, std::chrono::seconds(60));
+        const std::string mounted =
+            cat("rm -f ", file, "; mksquashfs ", folder / "tree", " ", file, " -noappend -quiet -no-progress -comp ",
+                format, " > /dev/null && squashfuse_ll ", file, " ", place, " && ", lister(), " ", place, "; umount ",
+                place);
+        Outcome theirs = as_user(
+            [&] {
+                return output_of({"/usr/bin/unshare", "-Urm", "/bin/sh", "-c", mounted});
+            },
+            std::chrono::seconds(60));
         REQUIRE(theirs.error == "");
         Outcome ours = as_user([&] {
             plan::Plan plan = bare_plan();

@@ -30,10 +30,12 @@ std::string in_memory(const std::string& path, const std::string& content) {
     size_t size = content.size(), pages = (size + page - 1) / page, there = 0;
     void* memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
     std::vector<unsigned char> each(pages);
-    if (memory == MAP_FAILED || ::mincore(memory, size, each.data()) != 0) throw SysError("looking at what is in memory");
+    if (memory == MAP_FAILED || ::mincore(memory, size, each.data()) != 0)
+        throw SysError("looking at what is in memory");
     for (unsigned char one : each) there += one & 1;
     ::munmap(memory, size);
-    return cat(path, " ", there * page >> 10, " of ", pages * page >> 10, slurp(path) == content ? "" : " DIFFERENT", "; ");
+    return cat(path, " ", there * page >> 10, " of ", pages * page >> 10, slurp(path) == content ? "" : " DIFFERENT",
+               "; ");
 }
 
 std::string seen_of(const std::string& program, const std::string& path_variable) {
@@ -50,7 +52,9 @@ std::string seen_of(const std::string& program, const std::string& path_variable
     plan.environment.image = {"PATH=" + path_variable};
     Outcome seen = as_user([&] {
         StartedContainer container = start_container(plan, std::move(image), {}, {}, program);
-        return run_task(container, [&] { return in_memory("/bin/small", small) + in_memory("/bin/large", large) + in_memory("/bin/other", other); });
+        return run_task(container, [&] {
+            return in_memory("/bin/small", small) + in_memory("/bin/large", large) + in_memory("/bin/other", other);
+        });
     });
     CHECK(seen.error == "");
     return seen.text;
@@ -71,9 +75,10 @@ TEST_CASE("of a large first program the start is in memory", "[kernel][start]") 
     CHECK(seen_of("/bin/large", "") == "/bin/small 0 of 296; /bin/large 1024 of 3072; /bin/other 0 of 196; ");
 }
 
-// Its pages are being stored while the edit reads them: each of the two could wait for the other. A file whose name ends like a directory's is looked up, and
-// then it is not found.
-TEST_CASE("hostile: a first program that an edit reads as an account file or a loader's cache delays nothing", "[kernel][start]") {
+// Its pages are being stored while the edit reads them: each of the two could wait for the other. A file whose name
+// ends like a directory's is looked up, and then it is not found.
+TEST_CASE("hostile: a first program that an edit reads as an account file or a loader's cache delays nothing",
+          "[kernel][start]") {
     NEED_CONTAINERS();
     const std::string large = program_text(1 << 20);
     const std::string program = GENERATE("/bin/large", "/bin/large/", "/bin/link");
@@ -86,10 +91,13 @@ TEST_CASE("hostile: a first program that an edit reads as an account file or a l
             writer.add_symlink("etc/ld.so.cache", {}, "../bin/large");
         });
         plan::Plan plan = plan_for();
-        plan.edits.insert(plan.edits.begin(), {plan::LoaderLibraries{{{0, "libx.so.1", "/usr/lib/libx.so.1"}}, "", "/usr/lib"}, "test", ""});
+        plan.edits.insert(
+            plan.edits.begin(),
+            {plan::LoaderLibraries{{{0, "libx.so.1", "/usr/lib/libx.so.1"}}, "", "/usr/lib"}, "test", ""});
         Outcome seen = as_user([&] {
             StartedContainer container = start_container(plan, std::move(image), {}, {}, program);
-            return run_task(container, [] { return std::string(slurp("/etc/ld.so.cache").empty() ? "empty" : "made"); });
+            return run_task(container,
+                            [] { return std::string(slurp("/etc/ld.so.cache").empty() ? "empty" : "made"); });
         });
         CHECK(seen.error == "");
         CHECK_FALSE(seen.hung);

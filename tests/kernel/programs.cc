@@ -34,7 +34,8 @@ void read_until(int fd, std::string& all, const std::string& text) {
     char buffer[4096];
     while (all.find(text, from) == all.npos) {
         pollfd wait{fd, POLLIN, 0};
-        if (::poll(&wait, 1, 10'000) != 1) throw Error(cat("waited in vain for '", text, "' after: ", printable(all, 10'000)));
+        if (::poll(&wait, 1, 10'000) != 1)
+            throw Error(cat("waited in vain for '", text, "' after: ", printable(all, 10'000)));
         ssize_t got = ::read(fd, buffer, sizeof buffer);
         if (got <= 0) return;
         all.append(buffer, static_cast<size_t>(got));

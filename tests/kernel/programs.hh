@@ -22,8 +22,8 @@ int code_of(int status);
 /// Adds what comes from `fd` to `all` until `text` has come, or the end. Throws Error when neither comes in 10 s.
 void read_until(int fd, std::string& all, const std::string& text);
 
-/// A program that runs beside the test, with its standard output in a pipe. It is killed in the end, also when a check before it throws: it holds the pipe of
-/// the test's own output.
+/// A program that runs beside the test, with its standard output in a pipe. It is killed in the end, also when a check
+/// before it throws: it holds the pipe of the test's own output.
 class Beside {
   public:
     /// `before` is called in the child first of all.

@@ -73,7 +73,8 @@ struct Tally {
 };
 
 /// Mounts on `target` in the root, looks where that ended, and takes it away again.
-void one_round(mount::Root& root, const std::string& root_path, const plan::Edit& edit, size_t mounts_before, const Swapper& swapper, Tally& tally) {
+void one_round(mount::Root& root, const std::string& root_path, const plan::Edit& edit, size_t mounts_before,
+               const Swapper& swapper, Tally& tally) {
     try {
         mount::apply_edits(root, {edit}, mount::take_sources({edit}));
     } catch (const Error&) {
@@ -84,19 +85,22 @@ void one_round(mount::Root& root, const std::string& root_path, const plan::Edit
     std::vector<std::string> points = mount_points();
     for (size_t i = mounts_before; i < points.size(); ++i) {
         points[i].starts_with(root_path + "/") ? ++tally.inside : ++tally.outside;
-        if (umount2(points[i].c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0) throw SysError("taking " + points[i] + " away");
+        if (umount2(points[i].c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0)
+            throw SysError("taking " + points[i] + " away");
     }
     swapper.go_on();
 }
 
 }  // namespace
 
-TEST_CASE("hostile row 53: ten thousand mounts on a target that changes between directory and symlink stay in the root", "[kernel][race]") {
+TEST_CASE("hostile row 53: ten thousand mounts on a target that changes between directory and symlink stay in the root",
+          "[kernel][race]") {
     NEED_CONTAINERS();
     Folder host;
     for (const char* name : {"root", "root/place", "victim", "victim/place", "source"}) host.directory(name);
     REQUIRE(::symlink((host / "victim").c_str(), (host / "root/link").c_str()) == 0);
-    // The parent of the mount point is what changes: a path that is looked up in steps would end in the victim's directory.
+    // The parent of the mount point is what changes: a path that is looked up in steps would end in the victim's
+    // directory.
     host.directory("root/parent");
     host.directory("root/parent/place");
     Outcome seen = as_user(
@@ -105,7 +109,8 @@ TEST_CASE("hostile row 53: ten thousand mounts on a target that changes between 
             sandbox::enter_user_namespace(own_identity());
             sys::make_mounts_private();
             // A mount of its own, as the overlay is.
-            Fd tree = sys::open_tree_clone(sys::open_file(host / "root", O_PATH | O_DIRECTORY).get(), false, "the root");
+            Fd tree =
+                sys::open_tree_clone(sys::open_file(host / "root", O_PATH | O_DIRECTORY).get(), false, "the root");
             sys::move_mount_to(tree.get(), sys::open_file(host / "root", O_PATH | O_DIRECTORY).get(), "the root");
             mount::Root root(std::move(tree));
             size_t before = mount_points().size();
@@ -113,7 +118,8 @@ TEST_CASE("hostile row 53: ten thousand mounts on a target that changes between 
             Tally tally;
             // Those mounts make the table longer and longer.
             unsigned rounds = sys::old::needed() ? 500 : 10'000;
-            for (unsigned round = 0; round < rounds; ++round) one_round(root, host / "root", edit, before, swapper, tally);
+            for (unsigned round = 0; round < rounds; ++round)
+                one_round(root, host / "root", edit, before, swapper, tally);
             return cat(tally.inside > 0, " ", tally.outside, " ", tally.inside + tally.refused == rounds);
         },
         std::chrono::seconds(300));

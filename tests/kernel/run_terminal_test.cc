@@ -1,5 +1,5 @@
-// `berth run` and `berth exec` as people use them: terminals, jobs, signals, exit codes, processes of the container's own. The image has a shell by a mount of
-// the node's /usr.
+// `berth run` and `berth exec` as people use them: terminals, jobs, signals, exit codes, processes of the container's
+// own. The image has a shell by a mount of the node's /usr.
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
@@ -53,7 +53,8 @@ class Person {
     void see_rest() {
         char buffer[4096];
         for (pollfd wait{screen_.get(), POLLIN, 0}; ::poll(&wait, 1, 100) == 1;)
-            if (ssize_t got = ::read(screen_.get(), buffer, sizeof buffer); got > 0) seen.append(buffer, static_cast<size_t>(got));
+            if (ssize_t got = ::read(screen_.get(), buffer, sizeof buffer); got > 0)
+                seen.append(buffer, static_cast<size_t>(got));
     }
     void widen() const {
         winsize size{41, 101, 0, 0};
@@ -84,12 +85,14 @@ std::vector<std::string> interactive(const ShellScene& scene, std::vector<std::s
 
 }  // namespace
 
-TEST_CASE("run --tty: a terminal of the container's own, with size, job control and the shell's exit code", "[kernel][run]") {
+TEST_CASE("run --tty: a terminal of the container's own, with size, job control and the shell's exit code",
+          "[kernel][run]") {
     NEED_CONTAINERS();
     ShellScene scene;
     bool named = GENERATE(false, true);
     Outcome seen = as_user([&] {
-        Person person(interactive(scene, named ? std::vector<std::string>{"-t", "--name", "c"} : std::vector<std::string>{"-it"}));
+        Person person(interactive(
+            scene, named ? std::vector<std::string>{"-t", "--name", "c"} : std::vector<std::string>{"-it"}));
         person.type("tty; stty size; ls /dev/pts | wc -l; echo through-tty > /dev/tty; echo re''ady\n");
         person.see("ready\r\n");
         person.widen();
@@ -106,8 +109,9 @@ TEST_CASE("run --tty: a terminal of the container's own, with size, job control 
         return cat(code, " ", during, " ", person.terminal(), " ", person.seen);
     });
     CHECK(seen.error == "");
-    CHECK_THAT(seen.text, Catch::StartsWith("3 changed restored ") && Catch::Contains("/dev/pts/") && Catch::Contains("40 100") &&
-                              Catch::Contains("through-tty\r\n") && Catch::Contains("41 101"));
+    CHECK_THAT(seen.text, Catch::StartsWith("3 changed restored ") && Catch::Contains("/dev/pts/") &&
+                              Catch::Contains("40 100") && Catch::Contains("through-tty\r\n") &&
+                              Catch::Contains("41 101"));
     CHECK_THAT(seen.text, !Catch::Contains("no job control"));
     // Its own and ptmx.
     CHECK_THAT(seen.text, Catch::Contains("/dev/pts/0\r\n40 100\r\n2\r\n"));
@@ -129,10 +133,12 @@ TEST_CASE("run without --tty: the caller's terminal itself, with job control", "
         return cat(person.end(), " ", person.seen);
     });
     CHECK(seen.error == "");
-    CHECK_THAT(seen.text, Catch::StartsWith("4 ") && Catch::Contains("\n/dev/console\r\n") && Catch::Contains("40 100") && !Catch::Contains("no job control"));
+    CHECK_THAT(seen.text, Catch::StartsWith("4 ") && Catch::Contains("\n/dev/console\r\n") &&
+                              Catch::Contains("40 100") && !Catch::Contains("no job control"));
 }
 
-TEST_CASE("run --tty: the caller's terminal is restored in every end, and input that is no terminal is typed", "[kernel][run]") {
+TEST_CASE("run --tty: the caller's terminal is restored in every end, and input that is no terminal is typed",
+          "[kernel][run]") {
     NEED_CONTAINERS();
     ShellScene scene;
     Outcome seen = as_user([&] {
@@ -152,7 +158,8 @@ TEST_CASE("run --tty: the caller's terminal is restored in every end, and input 
     CHECK(seen.text == "143 restored 129 restored 127 restored 1");
     std::string typed =
         as_user([&] {
-            std::vector<std::string> words = scene.command("berth", {"run", "-t", "--mount", "/usr:/usr:ro", scene.image, "/usr/bin/bash", "--norc"});
+            std::vector<std::string> words = scene.command(
+                "berth", {"run", "-t", "--mount", "/usr:/usr:ro", scene.image, "/usr/bin/bash", "--norc"});
             std::vector<std::string> all{"/bin/sh", "-c", "echo 'echo $((6*7)); exit 5' | \"$@\"", "sh"};
             all.insert(all.end(), words.begin(), words.end());
             return output_of(all);

@@ -24,7 +24,8 @@ std::string mounts_without(const std::string& flag) {
     std::string out;
     for (const std::string& line : split(slurp("/proc/self/mountinfo"), '\n')) {
         std::vector<std::string> fields = split(line, ' ');
-        if (fields.size() > 5 && ("," + fields[5] + ",").find("," + flag + ",") == std::string::npos) out += fields[4] + " ";
+        if (fields.size() > 5 && ("," + fields[5] + ",").find("," + flag + ",") == std::string::npos)
+            out += fields[4] + " ";
     }
     return out;
 }
@@ -38,7 +39,8 @@ std::string read_only(const std::string& path) {
 
 TEST_CASE("every mount is nosuid, and nodev but for the named devices", "[kernel][sandbox]") {
     NEED_CONTAINERS();
-    Outcome seen = in_container(plan_for(), fill_sample, [] { return cat(mounts_without("nosuid"), "; ", mounts_without("nodev")); });
+    Outcome seen = in_container(plan_for(), fill_sample,
+                                [] { return cat(mounts_without("nosuid"), "; ", mounts_without("nodev")); });
     CHECK(seen.error == "");
     // A file is hidden behind /dev/null.
     std::string masks;
@@ -70,7 +72,8 @@ TEST_CASE("supplementary groups stay", "[kernel][sandbox][root]") {
     ContainerImage image = make_image(fill_sample);
     Outcome seen = in_child([&] {
         gid_t groups[] = {test_gid(), 34567};
-        if (::setgroups(2, groups) != 0 || ::setresgid(test_gid(), test_gid(), test_gid()) != 0 || ::setresuid(test_uid(), test_uid(), test_uid()) != 0)
+        if (::setgroups(2, groups) != 0 || ::setresgid(test_gid(), test_gid(), test_gid()) != 0 ||
+            ::setresuid(test_uid(), test_uid(), test_uid()) != 0)
             throw SysError("becoming the test user");
         ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
         StartedContainer container = start_container(plan, std::move(image), {});
@@ -80,7 +83,8 @@ TEST_CASE("supplementary groups stay", "[kernel][sandbox][root]") {
     CHECK(seen.text == "2 for the group");
 }
 
-TEST_CASE("what a caller could read of the kernel is hidden, and the node's settings cannot be written", "[kernel][sandbox]") {
+TEST_CASE("what a caller could read of the kernel is hidden, and the node's settings cannot be written",
+          "[kernel][sandbox]") {
     NEED_CONTAINERS();
     plan::HostFacts facts = user_facts();
     plan::Plan plan = plan_for();
@@ -89,9 +93,12 @@ TEST_CASE("what a caller could read of the kernel is hidden, and the node's sett
         for (const std::string& path : facts.readable) {
             struct stat st {};
             ::stat(path.c_str(), &st);
-            if (S_ISDIR(st.st_mode) ? st.st_nlink != 2 || read_only(path) != "ro" : slurp(path) != "" || !S_ISCHR(st.st_mode)) out += path + " ";
+            if (S_ISDIR(st.st_mode) ? st.st_nlink != 2 || read_only(path) != "ro"
+                                    : slurp(path) != "" || !S_ISCHR(st.st_mode))
+                out += path + " ";
         }
-        for (const char* path : {"/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/kernel/mm/transparent_hugepage/enabled"})
+        for (const char* path :
+             {"/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/kernel/mm/transparent_hugepage/enabled"})
             if (::open(path, O_WRONLY | O_CLOEXEC) >= 0) out += path;
         return out + "; " + std::string(trimmed(slurp("/proc/sys/kernel/ostype")));
     });
@@ -102,13 +109,15 @@ TEST_CASE("what a caller could read of the kernel is hidden, and the node's sett
     plan::Caller caller;
     caller.uid = test_uid();
     caller.gid = test_gid();
-    Outcome guarded = in_container(plan::make_plan({}, caller, {}, {}, facts, {}), fill_sample,
-                                   [] { return read_only("/proc/sys") + read_only("/proc/irq") + read_only("/proc/self"); });
+    Outcome guarded = in_container(plan::make_plan({}, caller, {}, {}, facts, {}), fill_sample, [] {
+        return read_only("/proc/sys") + read_only("/proc/irq") + read_only("/proc/self");
+    });
     CHECK(guarded.error == "");
     CHECK(guarded.text == "rororw");
     plan::Site open;
     open.mask = false;
-    Outcome off = in_container(plan::make_plan({}, caller, {}, open, facts, {}), fill_sample, [] { return read_only("/proc/sys"); });
+    Outcome off = in_container(plan::make_plan({}, caller, {}, open, facts, {}), fill_sample,
+                               [] { return read_only("/proc/sys"); });
     CHECK(off.text == "rw");
 }
 
@@ -140,14 +149,16 @@ TEST_CASE("seccomp: the x32 way in is guarded too", "[kernel][sandbox][seccomp]"
     NEED_CONTAINERS();
     auto by_x32 = [] {
         constexpr long x32 = 0x40000000;
-        return in_order(
-            {verdict(syscall(x32 | SYS_keyctl, 0, 0, 0)), verdict(syscall(x32 | SYS_unshare, 0x10000000)), verdict(syscall(x32 | SYS_mount, 0, 0, 0))});
+        return in_order({verdict(syscall(x32 | SYS_keyctl, 0, 0, 0)), verdict(syscall(x32 | SYS_unshare, 0x10000000)),
+                         verdict(syscall(x32 | SYS_mount, 0, 0, 0))});
     };
     const std::string refused = "Operation not permitted Operation not permitted Operation not permitted";
     Outcome seen = in_container(plan_for(), fill_sample, by_x32);
     CHECK(seen.error == "");
     // The kernel's own answer where it has no x32.
-    CHECK(seen.text == (sandbox::kernel_has_x32() ? refused : "Function not implemented Function not implemented Function not implemented"));
+    CHECK(seen.text == (sandbox::kernel_has_x32()
+                            ? refused
+                            : "Function not implemented Function not implemented Function not implemented"));
     Outcome guarded = as_user([&] {
         sandbox::forbid_new_privileges();
         sandbox::install_filter(sandbox::filter_for({.confine = true, .fake_root = false, .allow = {}, .deny = {}}));

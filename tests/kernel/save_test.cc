@@ -22,17 +22,18 @@ namespace {
 std::string tree_of(const std::string& path) {
     std::vector<std::string> lines;
     auto options = std::filesystem::directory_options::none;
-    for (auto entry = std::filesystem::recursive_directory_iterator(path, options); entry != std::filesystem::recursive_directory_iterator(); ++entry) {
+    for (auto entry = std::filesystem::recursive_directory_iterator(path, options);
+         entry != std::filesystem::recursive_directory_iterator(); ++entry) {
         struct stat st {};
         std::string name = entry->path();
         if (lstat(name.c_str(), &st) != 0) throw SysError("looking at " + name);
-        std::string more = S_ISLNK(st.st_mode)                                                           ? std::filesystem::read_symlink(name).string()
+        std::string more = S_ISLNK(st.st_mode) ? std::filesystem::read_symlink(name).string()
                            : S_ISREG(st.st_mode) && st.st_size < 1000 && access(name.c_str(), R_OK) == 0 ? slurp(name)
                                                                                                          : "";
         char value[64] = "";
         if (S_ISREG(st.st_mode)) getxattr(name.c_str(), "user.mine", value, sizeof value - 1);
-        lines.push_back(cat(name, " ", st.st_mode, " ", S_ISDIR(st.st_mode) ? 0 : st.st_nlink, " ", S_ISDIR(st.st_mode) ? 0 : st.st_size, " ", st.st_mtime, " ",
-                            more, " ", value));
+        lines.push_back(cat(name, " ", st.st_mode, " ", S_ISDIR(st.st_mode) ? 0 : st.st_nlink, " ",
+                            S_ISDIR(st.st_mode) ? 0 : st.st_size, " ", st.st_mtime, " ", more, " ", value));
     }
     std::sort(lines.begin(), lines.end());
     std::string out;
@@ -42,19 +43,22 @@ std::string tree_of(const std::string& path) {
 
 /// Changes of every kind below /made, which the image has.
 std::string change_everything() {
-    std::string text =
-        in_order({write_to("/made/changed", "new"), verdict(unlink("/made/gone")), verdict(unlink("/made/folder/below")), verdict(rmdir("/made/folder")),
-                  verdict(mkdir("/made/folder", 0751)), write_to("/made/folder/new", "new"), verdict(symlink("/etc/shadow", "/made/link")),
-                  verdict(mkfifo("/made/pipe", 0640)), verdict(link("/made/changed", "/made/second")), write_to("/made/secret", "secret"),
-                  verdict(chmod("/made/secret", 0)), verdict(chmod("/made/kept", 04711)), verdict(unlink("/made/file")), verdict(mkdir("/made/file", 0755)),
-                  verdict(unlink("/made/replaced/a")), verdict(rmdir("/made/replaced")), write_to("/made/replaced", "a file now"),
-                  verdict(setxattr("/made/changed", "user.mine", "mine", 4, 0)), write_to("/made/.odd\xff", "odd")});
+    std::string text = in_order(
+        {write_to("/made/changed", "new"), verdict(unlink("/made/gone")), verdict(unlink("/made/folder/below")),
+         verdict(rmdir("/made/folder")), verdict(mkdir("/made/folder", 0751)), write_to("/made/folder/new", "new"),
+         verdict(symlink("/etc/shadow", "/made/link")), verdict(mkfifo("/made/pipe", 0640)),
+         verdict(link("/made/changed", "/made/second")), write_to("/made/secret", "secret"),
+         verdict(chmod("/made/secret", 0)), verdict(chmod("/made/kept", 04711)), verdict(unlink("/made/file")),
+         verdict(mkdir("/made/file", 0755)), verdict(unlink("/made/replaced/a")), verdict(rmdir("/made/replaced")),
+         write_to("/made/replaced", "a file now"), verdict(setxattr("/made/changed", "user.mine", "mine", 4, 0)),
+         write_to("/made/.odd\xff", "odd")});
     Fd sparse = sys::open_file("/made/sparse", O_WRONLY | O_CREAT, 0644);
     return text + " " + verdict(::pwrite(sparse.get(), "end", 3, 40 << 20));
 }
 
 void fill_made(squash::LayerWriter& writer) {
-    for (const char* path : {"made/changed", "made/gone", "made/folder/below", "made/kept", "made/file", "made/replaced/a"})
+    for (const char* path :
+         {"made/changed", "made/gone", "made/folder/below", "made/kept", "made/file", "made/replaced/a"})
         add_file(writer, path, "of the image");
     add_file(writer, "made/pair", "of the image");
     writer.add_hardlink("made/pair2", "made/pair");
@@ -66,7 +70,9 @@ std::string ok(int count) {
     return out;
 }
 
-size_t entries(const std::string& path) { return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path), {})); }
+size_t entries(const std::string& path) {
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path), {}));
+}
 
 }  // namespace
 
@@ -99,7 +105,8 @@ TEST_CASE("a saved container is what the container was", "[kernel][save]") {
     CHECK_THAT(fixtures::Squashfs(file).line("made/changed"), Catch::Contains(" 0/0 "));
     // Nothing of this run's file server and mounts is in it, and its owner is nobody in particular.
     CHECK_THAT(fixtures::Squashfs(file).listing(), !Catch::Contains(".wh."));
-    CHECK_THAT(scene.program("berth", {"save", "c", "-o", file}), Catch::Contains("it exists already") && Catch::EndsWith("|125"));
+    CHECK_THAT(scene.program("berth", {"save", "c", "-o", file}),
+               Catch::Contains("it exists already") && Catch::EndsWith("|125"));
     CHECK(scene.program("berth", {"save", "c", "--force", "-o", file}) == "|0");
 }
 
@@ -113,7 +120,8 @@ TEST_CASE("berth run --save writes a file after success and only then", "[kernel
         words.insert(words.end(), {scene.image, "inside", word});
         return scene.program("berth", words);
     };
-    CHECK_THAT(run({}, "fail"), Catch::Contains("not saved as " + file + ": the command ended with 7") && Catch::EndsWith("|7"));
+    CHECK_THAT(run({}, "fail"),
+               Catch::Contains("not saved as " + file + ": the command ended with 7") && Catch::EndsWith("|7"));
     CHECK_FALSE(std::filesystem::exists(file));
     CHECK_THAT(run({}, "well"), Catch::EndsWith("|0"));
     CHECK(fixtures::Squashfs(file).content("etc/hello") == "hello\n");
@@ -123,7 +131,8 @@ TEST_CASE("berth run --save writes a file after success and only then", "[kernel
     CHECK_THAT(scene.program("berth", {"run", "--save", "/proc/x.sqsh", scene.image, "inside"}),
                Catch::Contains("the folder cannot be written to") && Catch::EndsWith("|125"));
     // A saved container is a base like any other, and saved again.
-    CHECK_THAT(scene.program("berth", {"run", "--save", scene.folder / "twice.sqsh", file, "inside"}), Catch::EndsWith("|0"));
+    CHECK_THAT(scene.program("berth", {"run", "--save", scene.folder / "twice.sqsh", file, "inside"}),
+               Catch::EndsWith("|0"));
     CHECK(fixtures::Squashfs(scene.folder / "twice.sqsh").content("etc/hello") == "hello\n");
 }
 
@@ -132,14 +141,16 @@ TEST_CASE("a save that is killed leaves no file", "[kernel][save]") {
     NamedScene scene;
     Outcome wrote = scene.outcome("c", [] {
         for (int i = 0; i < 40; ++i)
-            if (write_to(cat("/big", i), std::string(1 << 20, static_cast<char>(i)) + slurp("/bin/inside")) != "ok") return std::string("failed");
+            if (write_to(cat("/big", i), std::string(1 << 20, static_cast<char>(i)) + slurp("/bin/inside")) != "ok")
+                return std::string("failed");
         return std::string("ok");
     });
     REQUIRE(wrote.text == "ok");
     scene.folder.directory("out");
     int killed = 0;
     for (int delay = 2; delay < 160; delay += 6) {
-        Beside save(scene.command("berth", {"save", "c", "--force", "-o", scene.folder / "out/saved.sqsh"}), as_user_here);
+        Beside save(scene.command("berth", {"save", "c", "--force", "-o", scene.folder / "out/saved.sqsh"}),
+                    as_user_here);
         ::usleep(static_cast<useconds_t>(delay) * 1000);
         save.send(SIGKILL);
         int status = save.wait();
@@ -162,15 +173,20 @@ TEST_CASE("an image in another format is saved in it, with what the container wr
         WARN("NOT RUN, nothing was tested: mksquashfs is missing");
         return;
     }
-    NamedScene scene([](squash::LayerWriter& writer) { add_file(writer, "large", std::string(3'000'000, 'x') + slurp(inside_program())); });
+    NamedScene scene([](squash::LayerWriter& writer) {
+        add_file(writer, "large", std::string(3'000'000, 'x') + slurp(inside_program()));
+    });
     std::string tree = scene.folder / "tree", gzip = scene.folder / "gzip.sqfs", saved = scene.folder / "saved.sqsh";
     fixtures::Squashfs(scene.image).extract(tree);
-    REQUIRE(fixtures::run_command(cat("mksquashfs ", tree, " ", gzip, " -comp gzip -b 64K -no-progress -quiet && chmod 644 ", gzip)).status == 0);
+    REQUIRE(fixtures::run_command(
+                cat("mksquashfs ", tree, " ", gzip, " -comp gzip -b 64K -no-progress -quiet && chmod 644 ", gzip))
+                .status == 0);
     plan::Request request;
     request.image = gzip;
     CHECK(scene.outcome("c", [] { return write_to("/new", std::string(300'000, 'n')); }, request).text == "ok");
     CHECK(scene.program("berth", {"save", "c", "-o", saved}) == "|0");
-    CHECK_THAT(fixtures::Squashfs(saved).statistics(), Catch::Contains("Compression gzip") && Catch::Contains("Block size 65536"));
+    CHECK_THAT(fixtures::Squashfs(saved).statistics(),
+               Catch::Contains("Compression gzip") && Catch::Contains("Block size 65536"));
     CHECK(fixtures::Squashfs(saved).content("new") == std::string(300'000, 'n'));
     CHECK(fixtures::Squashfs(saved).content("large") == slurp(tree + "/large"));
 }
@@ -196,7 +212,8 @@ TEST_CASE("a container of a root file system in a directory is saved whole", "[k
     std::filesystem::permissions(scene.folder / "rootfs/bin/inside", std::filesystem::perms(0755));
     scene.folder.file("rootfs/etc/name", "of the directory");
     std::string file = scene.folder / "saved.sqsh";
-    CHECK_THAT(scene.program("berth", {"run", "--save", file, scene.folder / "rootfs", "inside"}), Catch::EndsWith("|0"));
+    CHECK_THAT(scene.program("berth", {"run", "--save", file, scene.folder / "rootfs", "inside"}),
+               Catch::EndsWith("|0"));
     CHECK(fixtures::Squashfs(file).content("etc/name") == "of the directory");
     CHECK_THAT(scene.program("berth", {"run", file, "inside", "it"}), Catch::StartsWith("inside it"));
 }

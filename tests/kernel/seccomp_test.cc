@@ -45,9 +45,10 @@ TEST_CASE("seccomp: what widens the kernel's surface is refused to a task", "[ke
     NEED_CONTAINERS();
     Outcome seen = with_plan([](plan::Plan&) {}, [] {
         std::string out;
-        for (long number : {long{SYS_keyctl}, long{SYS_add_key}, long{SYS_bpf}, long{SYS_mount}, long{SYS_pivot_root}, long{SYS_io_uring_setup},
-                            long{SYS_userfaultfd}, long{SYS_open_by_handle_at}, long{SYS_setns}, long{SYS_fsopen}, long{SYS_open_tree}, long{SYS_init_module},
-                            long{SYS_kexec_load}, long{SYS_reboot}})
+        for (long number :
+             {long{SYS_keyctl}, long{SYS_add_key}, long{SYS_bpf}, long{SYS_mount}, long{SYS_pivot_root},
+              long{SYS_io_uring_setup}, long{SYS_userfaultfd}, long{SYS_open_by_handle_at}, long{SYS_setns},
+              long{SYS_fsopen}, long{SYS_open_tree}, long{SYS_init_module}, long{SYS_kexec_load}, long{SYS_reboot}})
             if (std::string said = call(number); said != "Operation not permitted") out += cat(number, ": ", said, " ");
         return out;
     });
@@ -71,7 +72,8 @@ TEST_CASE("hostile: seccomp: a task cannot type into the terminal of whoever sta
     CHECK(seen.text == refused + refused + refused + no_terminal + "Address family not supported by protocol");
     Outcome allowed = with_plan([](plan::Plan& plan) { plan.system_calls.allow = {"ioctl"}; }, tried);
     CHECK(allowed.error == "");
-    CHECK(allowed.text == no_terminal + no_terminal + no_terminal + no_terminal + "Address family not supported by protocol");
+    CHECK(allowed.text ==
+          no_terminal + no_terminal + no_terminal + no_terminal + "Address family not supported by protocol");
 }
 
 TEST_CASE("seccomp: no new namespaces, and clone3 sends the C library to clone", "[kernel][seccomp]") {
@@ -79,20 +81,21 @@ TEST_CASE("seccomp: no new namespaces, and clone3 sends the C library to clone",
     Outcome seen = with_plan([](plan::Plan&) {}, [] {
         bool ran = false;
         std::thread([&] { ran = true; }).join();
-        return in_order({call(SYS_unshare, CLONE_NEWUSER), call(SYS_unshare, CLONE_NEWNET | CLONE_FILES), call(SYS_unshare, CLONE_FILES),
-                         call(SYS_clone, CLONE_NEWUSER | SIGCHLD), call(SYS_clone3), ran ? "threads run" : "no thread", output_of({"/bin/inside"})});
+        return in_order({call(SYS_unshare, CLONE_NEWUSER), call(SYS_unshare, CLONE_NEWNET | CLONE_FILES),
+                         call(SYS_unshare, CLONE_FILES), call(SYS_clone, CLONE_NEWUSER | SIGCHLD), call(SYS_clone3),
+                         ran ? "threads run" : "no thread", output_of({"/bin/inside"})});
     });
     CHECK(seen.error == "");
-    CHECK_THAT(seen.text, Catch::StartsWith(
-                              "Operation not permitted Operation not permitted ok Operation not permitted Function not implemented threads run inside uid="));
+    CHECK_THAT(seen.text, Catch::StartsWith("Operation not permitted Operation not permitted ok Operation not "
+                                            "permitted Function not implemented threads run inside uid="));
 }
 
 TEST_CASE("seccomp: AF_ALG and AF_VSOCK are refused, other sockets are not", "[kernel][seccomp]") {
     NEED_CONTAINERS();
     Outcome seen = with_plan([](plan::Plan&) {}, [] {
         auto open = [](int family, int type) { return socket(family, type, 0) < 0 ? verdict(-1) : std::string("ok"); };
-        return in_order(
-            {open(AF_ALG, SOCK_SEQPACKET), open(AF_VSOCK, SOCK_STREAM), open(AF_UNIX, SOCK_STREAM), open(AF_INET, SOCK_STREAM), open(AF_NETLINK, SOCK_RAW)});
+        return in_order({open(AF_ALG, SOCK_SEQPACKET), open(AF_VSOCK, SOCK_STREAM), open(AF_UNIX, SOCK_STREAM),
+                         open(AF_INET, SOCK_STREAM), open(AF_NETLINK, SOCK_RAW)});
     });
     CHECK(seen.error == "");
     std::string refused = "Address family not supported by protocol ";
@@ -122,8 +125,8 @@ TEST_CASE("seccomp: the 32-bit way in is guarded too", "[kernel][seccomp]") {
     NEED_CONTAINERS();
     Outcome seen = with_plan([](plan::Plan&) {}, [] {
         // From arch/x86/entry/syscalls/syscall_32.tbl: getpid, add_key, socketcall, socket, unshare.
-        return in_order(
-            {cat(call_32(20, 0) == getpid()), cat(call_32(286, 0)), cat(call_32(102, 1)), cat(call_32(359, AF_ALG)), cat(call_32(310, CLONE_NEWUSER))});
+        return in_order({cat(call_32(20, 0) == getpid()), cat(call_32(286, 0)), cat(call_32(102, 1)),
+                         cat(call_32(359, AF_ALG)), cat(call_32(310, CLONE_NEWUSER))});
     });
     CHECK(seen.error == "");
     CHECK(seen.text == cat("1 -", EPERM, " -", ENOSYS, " -", EAFNOSUPPORT, " -", EPERM));
@@ -134,7 +137,9 @@ TEST_CASE("seccomp: a site allows more, denies more, or switches it off", "[kern
     NEED_CONTAINERS();
     auto body = [] {
         return in_order({call(SYS_unshare, CLONE_NEWUSER),
-                         call(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING) == "Operation not permitted" ? "no keys" : "keys",
+                         call(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING) == "Operation not permitted"
+                             ? "no keys"
+                             : "keys",
                          call(SYS_getppid)});
     };
     Outcome more = with_plan([](plan::Plan& plan) { plan.system_calls.allow = {"unshare", "clone", "keyctl"}; }, body);

@@ -25,7 +25,8 @@ TEST_CASE("the server is closed to its tasks and has no privileges", "[kernel][l
         std::string text = status_line("Threads") == "1" ? "no threads" : "threads";
         for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
             std::string status = thread.path() / "status";
-            text += cat(" ", status_line("CapEff", status), status_line("CapBnd", status), status_line("NoNewPrivs", status));
+            text += cat(" ", status_line("CapEff", status), status_line("CapBnd", status),
+                        status_line("NoNewPrivs", status));
         }
         return text + "; " + run_task(container, [server] {
                    return in_order({verdict(::access(cat("/proc/", server, "/root/").c_str(), F_OK)),
@@ -56,7 +57,8 @@ TEST_CASE("the server's threads hold no descriptor of the rest of the process", 
         for (const auto& fd : std::filesystem::directory_iterator("/proc/thread-self/fd")) {
             std::error_code gone;
             std::string target = std::filesystem::read_symlink(fd.path(), gone);
-            if (target.find("fuse") != std::string::npos || target.find("layer") != std::string::npos) text += " " + target;
+            if (target.find("fuse") != std::string::npos || target.find("layer") != std::string::npos)
+                text += " " + target;
         }
         return text;
     });

@@ -32,13 +32,14 @@ using Catch::Contains;
 
 namespace {
 
-#define NEED_ROOT()                                                                                                          \
-    do {                                                                                                                     \
-        if (geteuid() != 0) {                                                                                                \
-            if (const char* must = getenv("BERTH_MUST_RUN"); must && std::string(must) == "1") FAIL("cannot run: not root"); \
-            WARN("NOT RUN, nothing was tested: not root");                                                                   \
-            return;                                                                                                          \
-        }                                                                                                                    \
+#define NEED_ROOT()                                                                            \
+    do {                                                                                       \
+        if (geteuid() != 0) {                                                                  \
+            if (const char* must = getenv("BERTH_MUST_RUN"); must && std::string(must) == "1") \
+                FAIL("cannot run: not root");                                                  \
+            WARN("NOT RUN, nothing was tested: not root");                                     \
+            return;                                                                            \
+        }                                                                                      \
     } while (false)
 
 /// A script of root's in a folder of its own, in place of `berth`.
@@ -67,14 +68,16 @@ class Program {
 std::string all_of(int socket) {
     std::string out;
     char buffer[65536];
-    for (ssize_t size; (size = recv(socket, buffer, sizeof buffer, 0)) > 0;) out.append(buffer, static_cast<size_t>(size));
+    for (ssize_t size; (size = recv(socket, buffer, sizeof buffer, 0)) > 0;)
+        out.append(buffer, static_cast<size_t>(size));
     return out;
 }
 
 /// Puts the process in the state in which slurmstepd calls slurm_spank_user_init.
 void as_in_user_init(const std::vector<gid_t>& groups) {
     write_to("/proc/self/oom_score_adj", "-1000");
-    if (setegid(2001) != 0 || setgroups(groups.size(), groups.data()) != 0 || seteuid(2001) != 0) throw SysError("acting as slurmstepd");
+    if (setegid(2001) != 0 || setgroups(groups.size(), groups.data()) != 0 || seteuid(2001) != 0)
+        throw SysError("acting as slurmstepd");
 }
 
 std::string status_of_helper(const std::string& script) {
@@ -106,12 +109,16 @@ TEST_CASE("plugin: the helper is the user and nothing of slurmstepd is left in i
         "ls -l /proc/$$/fd >&3\n"
         "echo cwd: $(pwd) session: $(cut -d' ' -f6 /proc/$$/stat) $$ >&3\n");
     unsetenv("LD_BERTH_TEST");
-    CHECK_THAT(out, Contains("Uid:\t2001\t2001\t2001\t2001\n") && Contains("Gid:\t2001\t2001\t2001\t2001\n") && Contains("Groups:\t2001 2100 \n"));
-    CHECK_THAT(out, Contains("CapPrm:\t0000000000000000") && Contains("CapEff:\t0000000000000000") && Contains("NoNewPrivs:\t1"));
+    CHECK_THAT(out, Contains("Uid:\t2001\t2001\t2001\t2001\n") && Contains("Gid:\t2001\t2001\t2001\t2001\n") &&
+                        Contains("Groups:\t2001 2100 \n"));
+    CHECK_THAT(out, Contains("CapPrm:\t0000000000000000") && Contains("CapEff:\t0000000000000000") &&
+                        Contains("NoNewPrivs:\t1"));
     CHECK_THAT(out, Contains("SigBlk:\t0000000000000000"));
-    CHECK_THAT(out, Contains("arguments: step\n") && Contains("score: 0\n") && Contains("environment: PATH=/usr/local/bin:/usr/bin:/bin\n"));
+    CHECK_THAT(out, Contains("arguments: step\n") && Contains("score: 0\n") &&
+                        Contains("environment: PATH=/usr/local/bin:/usr/bin:/bin\n"));
     CHECK_THAT(out, Contains(" 0 -> /dev/null\n") && Contains(" 2 -> /dev/null\n") && Contains(" 3 -> socket:"));
-    // The shell itself has its script as descriptor 10, and its own standard output, which the listing has redirected, as 11.
+    // The shell itself has its script as descriptor 10, and its own standard output, which the listing has redirected,
+    // as 11.
     CHECK_THAT(out, Contains(" 11 -> /dev/null\n"));
     CHECK_THAT(out, !Contains(" 4 -> ") && !Contains(" 5 -> ") && !Contains(" 6 -> ") && !Contains(" -> /\n"));
     CHECK_THAT(out, Contains("cwd: / session: "));
@@ -139,7 +146,8 @@ TEST_CASE("plugin: a helper that somebody else can write to is refused", "[kerne
     chmod(program.path().c_str(), 0755);
     REQUIRE(chown(program.path().c_str(), 2001, 2001) == 0);
     CHECK_THROWS_WITH(spank::start_helper(program.path(), {2001, 2001, {}}), Contains("a file of root's"));
-    CHECK_THROWS_WITH(spank::start_helper(program.path() + "x", {2001, 2001, {}}), Contains("helper= in plugstack.conf"));
+    CHECK_THROWS_WITH(spank::start_helper(program.path() + "x", {2001, 2001, {}}),
+                      Contains("helper= in plugstack.conf"));
 }
 
 namespace {
@@ -186,11 +194,13 @@ TEST_CASE("plugin: a task that joins has the root, no capabilities, no_new_privs
     Outcome outcome = as_user([&] {
         keep_pipes();
         spank::enter_namespaces(std::move(namespaces), {"/tmp", {}, {}});
-        spank::give_up_privileges(sandbox::system_call_filter({.confine = true, .fake_root = true, .allow = {}, .deny = {}}));
+        spank::give_up_privileges(
+            sandbox::system_call_filter({.confine = true, .fake_root = true, .allow = {}, .deny = {}}));
         std::string cwd(100, '\0');
         cwd = getcwd(cwd.data(), cwd.size());
-        return in_order({cwd, std::to_string(getuid()), verdict(access("/bin/inside", X_OK)), verdict(chown("/tmp", 5, 5)), status_line("CapBnd"),
-                         status_line("CapPrm"), status_line("NoNewPrivs"), status_line("Seccomp")});
+        return in_order({cwd, std::to_string(getuid()), verdict(access("/bin/inside", X_OK)),
+                         verdict(chown("/tmp", 5, 5)), status_line("CapBnd"), status_line("CapPrm"),
+                         status_line("NoNewPrivs"), status_line("Seccomp")});
     });
     CHECK(outcome.error == "");
     CHECK(outcome.text == "/tmp 0 ok ok 0000000000000000 0000000000000000 1 2");
@@ -221,7 +231,8 @@ TEST_CASE("plugin: a task that joins has the root, no capabilities, no_new_privs
     end(server);
 }
 
-TEST_CASE("plugin: a signal that slurmstepd catches ends a task that waits, one that it ignores does not", "[kernel][spank]") {
+TEST_CASE("plugin: a signal that slurmstepd catches ends a task that waits, one that it ignores does not",
+          "[kernel][spank]") {
     auto end_by = [](int number) {
         pid_t task = ::fork();
         if (task == 0) {
@@ -239,7 +250,8 @@ TEST_CASE("plugin: a signal that slurmstepd catches ends a task that waits, one 
     CHECK(end_by(SIGUSR1) == 0);
 }
 
-TEST_CASE("hostile row 65: what lives in a container can be ended from outside, and nothing else", "[kernel][root][spank]") {
+TEST_CASE("hostile row 65: what lives in a container can be ended from outside, and nothing else",
+          "[kernel][root][spank]") {
     NEED_ROOT();
     NEED_CONTAINERS();
     auto [ours, theirs] = make_channel();
@@ -271,7 +283,8 @@ TEST_CASE("hostile: root does not enter what a user has mounted over their folde
         Fd folder = sys::open_file(run / ".", O_RDONLY | O_DIRECTORY);
         spank::make_run_directory(folder.get(), 2001, 2001);
         spank::make_run_directory(folder.get(), 2001, 2001);
-        if (::mount("none", (run / "berth/2001").c_str(), "tmpfs", 0, "uid=2001,mode=700") != 0) throw SysError("mounting");
+        if (::mount("none", (run / "berth/2001").c_str(), "tmpfs", 0, "uid=2001,mode=700") != 0)
+            throw SysError("mounting");
         spank::make_run_directory(folder.get(), 2001, 2001);
         return std::string("entered");
     });
@@ -292,7 +305,8 @@ pid_t sleeping_child(pid_t number = 0) {
     return child;
 }
 
-/// As the first process of a pid namespace, where it can say which number a process gets. What it says is its exit code.
+/// As the first process of a pid namespace, where it can say which number a process gets. What it says is its exit
+/// code.
 int number_given_away() {
     pid_t helper = sleeping_child(), first = sleeping_child(), second = sleeping_child();
     Fd process = sys::pidfd_open(helper);
@@ -310,7 +324,8 @@ int number_given_away() {
 
 }  // namespace
 
-TEST_CASE("hostile: who has got the number of a task that has ended is not killed with the others", "[kernel][root][spank]") {
+TEST_CASE("hostile: who has got the number of a task that has ended is not killed with the others",
+          "[kernel][root][spank]") {
     NEED_ROOT();
     Outcome seen = in_child([] {
         if (int number = sys::unshare(CLONE_NEWPID); number != 0) throw SysError("a pid namespace", number);

@@ -23,7 +23,8 @@ namespace {
 
 constexpr int names = 2000;
 
-/// Something that a pread() of a block waits in for ever: the device of a mount that nobody uses, when its first request is out of it.
+/// Something that a pread() of a block waits in for ever: the device of a mount that nobody uses, when its first
+/// request is out of it.
 Fd hanging_file(int place) {
     Fd device = mount::open_fuse_device();
     mount::attach_fuse(device.get(), test_uid(), test_gid(), place);
@@ -35,7 +36,8 @@ Fd hanging_file(int place) {
 /// Bytes that are stored in blocks of their own.
 std::string noise(size_t size) {
     std::string text;
-    for (uint32_t number = 1; text.size() < size; number = number * 1664525 + 1013904223) text += static_cast<char>(number >> 24);
+    for (uint32_t number = 1; text.size() < size; number = number * 1664525 + 1013904223)
+        text += static_cast<char>(number >> 24);
     return text;
 }
 
@@ -68,7 +70,8 @@ TEST_CASE("hostile: a read that hangs holds up nobody but who asked", "[kernel][
         Fd staging = mount::make_staging(0);
         std::vector<Fd> layers;
         layers.push_back(hanging_file(mount::staging_directory(staging.get(), "upper").get()));
-        mount::ServerOptions options{.uid = test_uid(), .gid = test_gid(), .threads = 4, .cache_bytes = 1 << 20, .confine = {}};
+        mount::ServerOptions options{
+            .uid = test_uid(), .gid = test_gid(), .threads = 4, .cache_bytes = 1 << 20, .confine = {}};
         mount::start_server(std::make_shared<const squash::Index>(std::move(image.index)), layers, options,
                             mount::staging_directory(staging.get(), "lower").get());
         Fd root = mount::staging_directory(staging.get(), "lower");

@@ -17,7 +17,8 @@ TEST_CASE("hostile row 21: setuid files are data and give nothing", "[kernel][st
         add_file(writer, "bin/su", "x", 04755);
         add_file(writer, "private", "p", 0600);
     };
-    Outcome seen = in_container(plan_for(), fill, [] { return mode_of("/bin/su") + " " + mode_of("/private") + " " + slurp("/private"); });
+    Outcome seen = in_container(
+        plan_for(), fill, [] { return mode_of("/bin/su") + " " + mode_of("/private") + " " + slurp("/private"); });
     std::string owner = cat(test_uid(), ":", test_gid());
     CHECK(seen.error == "");
     CHECK(seen.text == cat("104755 ", owner, " 100600 ", owner, " p"));
@@ -36,20 +37,23 @@ TEST_CASE("hostile row 20: xattrs of the user are served, the overlay's own mark
         char value[64] = {}, names[256];
         ssize_t got = getxattr("/marked", "user.colour", value, sizeof value);
         ssize_t size = listxattr("/marked", names, sizeof names);
-        return cat(got, " ", std::string(value), " ", std::string(names, size > 0 ? static_cast<size_t>(size - 1) : 0), " ", names_in("/marked"));
+        return cat(got, " ", std::string(value), " ", std::string(names, size > 0 ? static_cast<size_t>(size - 1) : 0),
+                   " ", names_in("/marked"));
     });
     CHECK(seen.error == "");
     CHECK(seen.text == "3 red user.colour file ");
 }
 
-TEST_CASE("a task has no capabilities, but root inside those over its own files, and gains no privileges", "[kernel][start]") {
+TEST_CASE("a task has no capabilities, but root inside those over its own files, and gains no privileges",
+          "[kernel][start]") {
     NEED_CONTAINERS();
     bool remap = GENERATE(false, true);
     plan::Request request;
     request.remap_root = remap;
     Outcome seen = in_container(plan_for(request), fill_sample, [] {
         std::string text;
-        for (const char* name : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs"}) text += status_line(name) + " ";
+        for (const char* name : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs"})
+            text += status_line(name) + " ";
         // After an exec too, where root would get its capabilities back.
         return text + output_of({"/bin/inside"});
     });
@@ -66,10 +70,12 @@ TEST_CASE("remap-root: changes of owner and ids seem to work", "[kernel][start]"
     plan::Request request;
     request.remap_root = true;
     Outcome seen = in_container(plan_for(request), fill_sample, [] {
-        return in_order({cat(getuid(), getgid()), mode_of("/etc/hello"), verdict(chown("/etc/hello", 33, 33)), verdict(lchown("/etc/link", 1, 1)),
-                         verdict(fchownat(AT_FDCWD, "/etc/hello", 5, 5, 0)), verdict(setresuid(42, 42, 42)), verdict(setresgid(42, 42, 42)),
-                         verdict(setuid(42)), verdict(mknod("/null", S_IFCHR | 0666, 259)), verdict(mknod("/fifo", S_IFIFO | 0600, 0)), cat(getuid()),
-                         mode_of("/etc/hello"), mode_of("/null"), mode_of("/fifo"), status_line("Seccomp")});
+        return in_order({cat(getuid(), getgid()), mode_of("/etc/hello"), verdict(chown("/etc/hello", 33, 33)),
+                         verdict(lchown("/etc/link", 1, 1)), verdict(fchownat(AT_FDCWD, "/etc/hello", 5, 5, 0)),
+                         verdict(setresuid(42, 42, 42)), verdict(setresgid(42, 42, 42)), verdict(setuid(42)),
+                         verdict(mknod("/null", S_IFCHR | 0666, 259)), verdict(mknod("/fifo", S_IFIFO | 0600, 0)),
+                         cat(getuid()), mode_of("/etc/hello"), mode_of("/null"), mode_of("/fifo"),
+                         status_line("Seccomp")});
     });
     CHECK(seen.error == "");
     CHECK(seen.text == "00 100644 0:0 ok ok ok ok ok ok ok ok 0 100644 0:0 No such file or directory 10600 0:0 2");
@@ -80,7 +86,8 @@ TEST_CASE("without remap-root and confinement there is no filter, and ids are re
     plan::Plan plan = plan_for();
     plan.system_calls.confined = false;
     Outcome seen = in_container(plan, fill_sample, [] {
-        return status_line("Seccomp") + " " + verdict(setresuid(42, 42, 42)) + " " + verdict(chown("/etc/hello", 33, 33));
+        return status_line("Seccomp") + " " + verdict(setresuid(42, 42, 42)) + " " +
+               verdict(chown("/etc/hello", 33, 33));
     });
     CHECK(seen.error == "");
     // The tests' own filter hides newer system calls.

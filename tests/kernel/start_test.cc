@@ -41,7 +41,8 @@ TEST_CASE("a task sees the image's files", "[kernel][start]") {
         text += slurp("/big") == big ? "big\n" : "big differs\n";
         std::string sparse = slurp("/sparse");
         text += sparse == "x" + std::string(1 << 20, '\0') + "y" ? "sparse\n" : "sparse differs\n";
-        text += cat("none", slurp("/none"), " ", split(names_in("/many"), ' ').size() - 1, " ", slurp("/many/file2999"), "\n");
+        text += cat("none", slurp("/none"), " ", split(names_in("/many"), ' ').size() - 1, " ", slurp("/many/file2999"),
+                    "\n");
         struct stat one {
         }, two{};
         stat("/hard", &one);
@@ -50,7 +51,9 @@ TEST_CASE("a task sees the image's files", "[kernel][start]") {
         return text + verdict(access("/missing", F_OK)) + verdict(access("/missing", F_OK));
     });
     CHECK(seen.error == "");
-    CHECK(seen.text == "hello\nhello\nhello\n\nbig\nsparse\nnone 3000 2999\nlinked\nNo such file or directoryNo such file or directory");
+    CHECK(seen.text ==
+          "hello\nhello\nhello\n\nbig\nsparse\nnone 3000 2999\nlinked\nNo such file or directoryNo such file or "
+          "directory");
 }
 
 TEST_CASE("a static program of the image runs", "[kernel][start]") {
@@ -89,10 +92,16 @@ TEST_CASE("layers of different codecs and block sizes are one image", "[kernel][
     std::vector<std::unique_ptr<squash::CompressorPool>> pools;
     std::vector<squash::CompressorPool*> order;
     std::vector<Fill> fills;
-    for (auto [codec, block] : {std::pair{Codec::zstd, 128U << 10}, {Codec::lz4, 4U << 10}, {Codec::gzip, 1U << 20}, {Codec::none, 64U << 10}}) {
-        pools.push_back(std::make_unique<squash::CompressorPool>(squash::Compression{codec}, squash::PoolLimits{.block_size = block}));
+    for (auto [codec, block] : {std::pair{Codec::zstd, 128U << 10},
+                                {Codec::lz4, 4U << 10},
+                                {Codec::gzip, 1U << 20},
+                                {Codec::none, 64U << 10}}) {
+        pools.push_back(std::make_unique<squash::CompressorPool>(squash::Compression{codec},
+                                                                 squash::PoolLimits{.block_size = block}));
         order.push_back(pools.back().get());
-        fills.push_back([number = fills.size()](squash::LayerWriter& writer) { add_file(writer, cat("file", number), pattern(1'500'000 + number)); });
+        fills.push_back([number = fills.size()](squash::LayerWriter& writer) {
+            add_file(writer, cat("file", number), pattern(1'500'000 + number));
+        });
     }
     ContainerImage image = make_image(fills, order);
     // A process with threads is none to fork.
@@ -101,7 +110,8 @@ TEST_CASE("layers of different codecs and block sizes are one image", "[kernel][
         StartedContainer container = start_container(bare_plan(), std::move(image), {});
         return run_task(container, [] {
             std::string same;
-            for (size_t number = 0; number < 4; ++number) same += slurp(cat("/file", number)) == pattern(1'500'000 + number) ? "same " : "different ";
+            for (size_t number = 0; number < 4; ++number)
+                same += slurp(cat("/file", number)) == pattern(1'500'000 + number) ? "same " : "different ";
             return same;
         });
     });
@@ -113,8 +123,9 @@ TEST_CASE("the root is writable and the image unchanged", "[kernel][start]") {
     NEED_CONTAINERS();
     Outcome wrote = in_container(plan_for(), fill_sample, [] {
         return in_order({write_to("/etc/hello", "changed"), slurp("/etc/hello"), verdict(mkdir("/new", 0755)),
-                         verdict(rename("/etc/link", "/new/link")), verdict(unlink("/etc/hello")), verdict(rmdir("/empty")), names_in("/new"),
-                         names_in("/empty"), verdict(access("/etc/hello", F_OK))});
+                         verdict(rename("/etc/link", "/new/link")), verdict(unlink("/etc/hello")),
+                         verdict(rmdir("/empty")), names_in("/new"), names_in("/empty"),
+                         verdict(access("/etc/hello", F_OK))});
     });
     CHECK(wrote.error == "");
     CHECK(wrote.text == "ok changed ok ok ok ok link  missing No such file or directory");
@@ -157,7 +168,8 @@ TEST_CASE("a read-only root refuses writes, its mounts do not", "[kernel][start]
     plan::Request request;
     request.writable = false;
     Outcome wrote = in_container(plan_for(request), fill_sample, [] {
-        return in_order({write_to("/etc/hello", "x"), write_to("/new", "x"), write_to("/tmp/x", "x"), slurp("/etc/hello")});
+        return in_order(
+            {write_to("/etc/hello", "x"), write_to("/new", "x"), write_to("/tmp/x", "x"), slurp("/etc/hello")});
     });
     CHECK(wrote.error == "");
     CHECK(wrote.text == "Read-only file system Read-only file system ok hello\n");
@@ -166,7 +178,8 @@ TEST_CASE("a read-only root refuses writes, its mounts do not", "[kernel][start]
 TEST_CASE("hostile row 59: an image with nothing but one program runs it", "[kernel][start]") {
     NEED_CONTAINERS();
     auto fill = [](squash::LayerWriter& writer) { add_file(writer, "inside", slurp(inside_program()), 0755); };
-    Outcome ran = in_container(plan_for(), fill, [] { return output_of({"/inside"}) + names_in("/") + names_in("/etc"); });
+    Outcome ran =
+        in_container(plan_for(), fill, [] { return output_of({"/inside"}) + names_in("/") + names_in("/etc"); });
     CHECK(ran.error == "");
     CHECK_THAT(ran.text, Catch::StartsWith("inside uid="));
     CHECK_THAT(ran.text, Catch::Contains("|0dev etc inside proc run sys tmp "));
@@ -187,7 +200,9 @@ TEST_CASE("working directories", "[kernel][start]") {
     plan.workdir_required = true;
     Outcome missing = in_container(plan, fill_sample, where);
     CHECK(missing.exit_code == 127);
-    CHECK(missing.error == "entering the working directory of --container-workdir /made/by/start: No such file or directory in the container");
+    CHECK(missing.error ==
+          "entering the working directory of --container-workdir /made/by/start: No such file or directory in the "
+          "container");
 
     plan.workdir = "/etc/hello";
     Outcome file = in_container(plan, fill_sample, where);

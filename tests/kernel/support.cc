@@ -50,7 +50,8 @@ Outcome read_outcome(int pipe, std::chrono::seconds limit) {
     char buffer[4096];
     Outcome outcome;
     for (;;) {
-        auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+        auto left =
+            std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
         pollfd wait{pipe, POLLIN, 0};
         if (left <= 0 || ::poll(&wait, 1, static_cast<int>(left)) <= 0) {
             outcome.hung = true;
@@ -78,8 +79,9 @@ Outcome read_outcome(int pipe, std::chrono::seconds limit) {
 
 namespace {
 
-/// With BERTH_TEST_OLD_KERNEL=1 the newer calls for mounts and look-ups do not exist, as before Linux 5.2, 5.6 and 5.12: the suite then tests what takes their
-/// place. From the first: a process asks its kernel once, and its children do not ask again.
+/// With BERTH_TEST_OLD_KERNEL=1 the newer calls for mounts and look-ups do not exist, as before Linux 5.2, 5.6
+/// and 5.12: the suite then tests what takes their place. From the first: a process asks its kernel once, and its
+/// children do not ask again.
 bool forget_new_calls() {
     const char* wanted = getenv("BERTH_TEST_OLD_KERNEL");
     if (wanted == nullptr || std::string(wanted) != "1") return false;
@@ -87,7 +89,8 @@ bool forget_new_calls() {
     // Calls of other architectures are for the filter under test, behind this one.
     seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ALLOW);
     bool good = filter != nullptr;
-    for (const char* call : {"open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "openat2"})
+    for (const char* call :
+         {"open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "openat2"})
         good = good && seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), seccomp_syscall_resolve_name(call), 0) == 0;
     if (!good || seccomp_load(filter) != 0) throw Error("forgetting the newer system calls");
     seccomp_release(filter);
@@ -100,7 +103,8 @@ bool forget_new_calls() {
 
 void as_user_here() {
     if (::geteuid() != 0) return;
-    if (::setgroups(0, nullptr) != 0 || ::setresgid(ordinary, ordinary, ordinary) != 0 || ::setresuid(ordinary, ordinary, ordinary) != 0)
+    if (::setgroups(0, nullptr) != 0 || ::setresgid(ordinary, ordinary, ordinary) != 0 ||
+        ::setresuid(ordinary, ordinary, ordinary) != 0)
         throw SysError("becoming the test user");
     // Changing ids made the process closed; a process that was executed by the user would be open.
     ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
@@ -116,7 +120,9 @@ gid_t test_gid() {
 std::string missing_need() {
     static const std::string need = [] {
         Outcome outcome = in_container(bare_plan(), fill_sample, [] { return std::string("ready"); });
-        return outcome.text == "ready" ? std::string() : outcome.error.empty() ? "the trial container hung" : outcome.error;
+        return outcome.text == "ready" ? std::string()
+               : outcome.error.empty() ? "the trial container hung"
+                                       : outcome.error;
     }();
     return need;
 }
@@ -153,7 +159,8 @@ ContainerImage make_image(const Fill& fill) {
     return make_image(std::vector<Fill>{fill});
 }
 
-ContainerImage make_image(const std::vector<Fill>& fills, const std::vector<squash::CompressorPool*>& pools, const plan::ImageConfig& config) {
+ContainerImage make_image(const std::vector<Fill>& fills, const std::vector<squash::CompressorPool*>& pools,
+                          const plan::ImageConfig& config) {
     std::vector<Fd> files;
     std::vector<squash::Tree> trees;
     std::vector<squash::LayerInfo> about;
@@ -260,7 +267,8 @@ Outcome in_container(const plan::Plan& plan, const Fill& fill, const std::functi
 
 Folder::Folder() {
     char name[] = "/tmp/berth-kernel-XXXXXX";
-    if (::mkdtemp(name) == nullptr || ::chown(name, test_uid(), test_gid()) != 0) throw SysError("making a folder for the test");
+    if (::mkdtemp(name) == nullptr || ::chown(name, test_uid(), test_gid()) != 0)
+        throw SysError("making a folder for the test");
     path_ = name;
 }
 
@@ -280,7 +288,8 @@ void Folder::file(const std::string& name, const std::string& content) const {
 }
 
 void Folder::directory(const std::string& name) const {
-    if (::mkdir((*this / name).c_str(), 0755) != 0 || ::chown((*this / name).c_str(), test_uid(), test_gid()) != 0) throw SysError("making a folder");
+    if (::mkdir((*this / name).c_str(), 0755) != 0 || ::chown((*this / name).c_str(), test_uid(), test_gid()) != 0)
+        throw SysError("making a folder");
 }
 
 }  // namespace berth::kernel_test

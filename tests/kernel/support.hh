@@ -1,4 +1,5 @@
-// What the kernel tests share: images made in memory, and children that act as an ordinary user while only the parent asserts.
+// What the kernel tests share: images made in memory, and children that act as an ordinary user while only the parent
+// asserts.
 #pragma once
 #include <sys/types.h>
 
@@ -24,13 +25,14 @@ gid_t test_gid();
 std::string missing_need();
 
 /// Ends the test when containers cannot be started here: a failure with BERTH_MUST_RUN=1, else said aloud.
-#define NEED_CONTAINERS()                                                                                                    \
-    do {                                                                                                                     \
-        if (std::string need = berth::kernel_test::missing_need(); !need.empty()) {                                          \
-            if (const char* must = getenv("BERTH_MUST_RUN"); must && std::string(must) == "1") FAIL("cannot run: " << need); \
-            WARN("NOT RUN, nothing was tested: " << need);                                                                   \
-            return;                                                                                                          \
-        }                                                                                                                    \
+#define NEED_CONTAINERS()                                                                      \
+    do {                                                                                       \
+        if (std::string need = berth::kernel_test::missing_need(); !need.empty()) {            \
+            if (const char* must = getenv("BERTH_MUST_RUN"); must && std::string(must) == "1") \
+                FAIL("cannot run: " << need);                                                  \
+            WARN("NOT RUN, nothing was tested: " << need);                                     \
+            return;                                                                            \
+        }                                                                                      \
     } while (false)
 
 /// What a child came back with.
@@ -55,7 +57,8 @@ using Fill = std::function<void(squash::LayerWriter&)>;
 /// An image of one layer that `fill` writes, in memory.
 ContainerImage make_image(const Fill& fill);
 /// An image of several layers, the base first; each with the pool of its place in `pools`, as far as these go.
-ContainerImage make_image(const std::vector<Fill>& layers, const std::vector<squash::CompressorPool*>& pools = {}, const plan::ImageConfig& config = {});
+ContainerImage make_image(const std::vector<Fill>& layers, const std::vector<squash::CompressorPool*>& pools = {},
+                          const plan::ImageConfig& config = {});
 
 /// Adds a file with `content`.
 void add_file(squash::LayerWriter& writer, const std::string& path, const std::string& content, uint32_t mode = 0644);

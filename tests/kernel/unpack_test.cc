@@ -44,7 +44,8 @@ TEST_CASE("an image that is unpacked runs as one that is served, without FUSE", 
             std::string text = run_task(container, [] {
                 struct stat st {};
                 ::stat("/private", &st);
-                return in_order({slurp("/etc/hello"), slurp("/private"), st.st_uid == ::getuid() ? "mine" : "not mine", write_to("/etc/hello", "changed"),
+                return in_order({slurp("/etc/hello"), slurp("/private"), st.st_uid == ::getuid() ? "mine" : "not mine",
+                                 write_to("/etc/hello", "changed"),
                                  slurp("/proc/self/mounts").find(" fuse") == std::string::npos ? "no fuse" : "fuse"});
             });
             return text + (directory.starts_with(site.store_path + "/unpacked/") ? " in the store" : directory);

@@ -65,7 +65,8 @@ Server::Server(Handler handler) : handler_(std::move(handler)) {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t length = sizeof address;
     auto* generic = reinterpret_cast<sockaddr*>(&address);
-    if (::bind(listener_, generic, length) != 0 || ::listen(listener_, 64) != 0 || ::getsockname(listener_, generic, &length) != 0)
+    if (::bind(listener_, generic, length) != 0 || ::listen(listener_, 64) != 0 ||
+        ::getsockname(listener_, generic, &length) != 0)
         throw std::runtime_error("test server: cannot listen on 127.0.0.1");
     port_ = ntohs(address.sin_port);
     acceptor_ = std::thread(&Server::accept_all, this);
@@ -93,7 +94,8 @@ std::vector<std::string> Server::log() const {
 
 size_t Server::count(const std::string& prefix) const {
     auto lines = log();
-    return static_cast<size_t>(std::count_if(lines.begin(), lines.end(), [&](const std::string& line) { return line.starts_with(prefix); }));
+    return static_cast<size_t>(
+        std::count_if(lines.begin(), lines.end(), [&](const std::string& line) { return line.starts_with(prefix); }));
 }
 
 void Server::accept_all() {
@@ -161,13 +163,17 @@ HttpReply Content::answer(const HttpCall& call) const {
     std::string last = call.target.substr(call.target.rfind('/') + 1);
     if (call.target.find("/blobs/") != std::string::npos) {
         auto blob = blobs_.find(last);
-        return blob == blobs_.end() ? HttpReply{.status = 404} : HttpReply{.headers = {"Content-Type: application/octet-stream"}, .body = blob->second};
+        return blob == blobs_.end()
+                   ? HttpReply{.status = 404}
+                   : HttpReply{.headers = {"Content-Type: application/octet-stream"}, .body = blob->second};
     }
     if (auto tag = tags_.find(last); tag != tags_.end()) last = tag->second;
     auto manifest = manifests_.find(last);
     if (manifest == manifests_.end() || call.target.find("/manifests/") == std::string::npos)
         return {.status = 404, .body = R"({"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]})"};
-    return {.headers = {"Content-Type: " + manifest->second.type, "Docker-Content-Digest: " + last, "ETag: \"" + last + "\""}, .body = manifest->second.bytes};
+    return {.headers = {"Content-Type: " + manifest->second.type, "Docker-Content-Digest: " + last,
+                        "ETag: \"" + last + "\""},
+            .body = manifest->second.bytes};
 }
 
 }  // namespace berth::test

@@ -1,4 +1,5 @@
-// A small HTTP server on loopback, for tests: a scripted one that can misbehave in every way, and an honest registry on top of it.
+// A small HTTP server on loopback, for tests: a scripted one that can misbehave in every way, and an honest registry on
+// top of it.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -28,8 +29,9 @@ struct HttpReply {
     bool hang_up = false;                   ///< close without any answer
 };
 
-/// What a thread did before its turn() has happened before what another one does after a later turn(). For tests whose servers are asked by other programs:
-/// the order that comes by a process and a socket is none for the thread sanitizer.
+/// What a thread did before its turn() has happened before what another one does after a later turn(). For tests whose
+/// servers are asked by other programs: the order that comes by a process and a socket is none for the thread
+/// sanitizer.
 void turn();
 
 /// Serves on 127.0.0.1 at a free port until destroyed. The handler runs in many threads.

@@ -24,7 +24,8 @@ TEST_CASE("inherited descriptors are not passed on, but for that of PMI_FD", "[b
         bool hidden = closes_at_exec(9) && closes_at_exec(255) && !closes_at_exec(63) && !closes_at_exec(0);
         Fd own(::fcntl(0, F_DUPFD_CLOEXEC, 300));
         inherited.close();
-        bool closed = ::fcntl(9, F_GETFD) < 0 && ::fcntl(255, F_GETFD) < 0 && ::fcntl(63, F_GETFD) == 0 && ::fcntl(2, F_GETFD) >= 0;
+        bool closed = ::fcntl(9, F_GETFD) < 0 && ::fcntl(255, F_GETFD) < 0 && ::fcntl(63, F_GETFD) == 0 &&
+                      ::fcntl(2, F_GETFD) >= 0;
         ::_exit(hidden && closed && ::fcntl(own.get(), F_GETFD) >= 0 ? 0 : 1);
     }
     int status = 0;

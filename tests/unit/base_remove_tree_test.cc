@@ -14,12 +14,14 @@ using namespace berth;
 
 TEST_CASE("a tree is removed whatever its modes, by its owner", "[base]") {
     fixtures::TempFolder folder;
-    auto result =
-        fixtures::run_command(cat("cd ", folder.path(), " && echo outside > keep && mkdir -p t/a/b/c t/x/y && echo 1 > t/a/b/c/f && ln -s ", folder.path(),
-                                  " t/x/out && mkfifo t/x/pipe && "
-                                  "echo 2 > t/x/y/.berth-remove-0 && mkdir t/.berth-remove-0 && touch t/.berth-remove-0/f && chmod 0 t/a/b/c/f t/a/b/c t/a/b "
-                                  "t/a t/x/y && chmod 0500 t/x t && { [ $(id -u) != 0 ] || chown -R 2100 ",
-                                  folder.path(), "; }"));
+    auto result = fixtures::run_command(
+        cat("cd ", folder.path(), " && echo outside > keep && mkdir -p t/a/b/c t/x/y && echo 1 > t/a/b/c/f && ln -s ",
+            folder.path(),
+            " t/x/out && mkfifo t/x/pipe && "
+            "echo 2 > t/x/y/.berth-remove-0 && mkdir t/.berth-remove-0 && touch t/.berth-remove-0/f && chmod 0 "
+            "t/a/b/c/f t/a/b/c t/a/b "
+            "t/a t/x/y && chmod 0500 t/x t && { [ $(id -u) != 0 ] || chown -R 2100 ",
+            folder.path(), "; }"));
     REQUIRE(result.output == "");
     pid_t child = ::fork();
     if (child == 0) {
@@ -42,7 +44,8 @@ TEST_CASE("a tree is removed whatever its modes, by its owner", "[base]") {
 
 TEST_CASE("a tree of any depth is removed with few descriptors", "[base]") {
     fixtures::TempFolder folder;
-    Fd at = sys::open_file(folder.path(), O_RDONLY | O_DIRECTORY), parent = sys::open_file(folder.path(), O_RDONLY | O_DIRECTORY);
+    Fd at = sys::open_file(folder.path(), O_RDONLY | O_DIRECTORY),
+       parent = sys::open_file(folder.path(), O_RDONLY | O_DIRECTORY);
     for (int i = 0; i < 5000; ++i) {
         REQUIRE(::mkdirat(at.get(), "deep", 0700) == 0);
         at = sys::open_at(at.get(), "deep", O_RDONLY | O_DIRECTORY);

@@ -18,7 +18,8 @@ TEST_CASE("a directory is listed in order, however long, and again", "[base]") {
     CHECK(sys::list_directory(directory.get(), "it").empty());
     std::vector<std::string> names;
     for (int i = 0; i < 2000; ++i) names.push_back(cat("a name of some length, number ", 10'000 + i));
-    for (auto name = names.rbegin(); name != names.rend(); ++name) REQUIRE(::mkdirat(directory.get(), name->c_str(), 0700) == 0);
+    for (auto name = names.rbegin(); name != names.rend(); ++name)
+        REQUIRE(::mkdirat(directory.get(), name->c_str(), 0700) == 0);
     CHECK(sys::list_directory(directory.get(), "it") == names);
     CHECK(sys::list_directory(directory.get(), "it") == names);
 }

@@ -25,7 +25,8 @@ TEST_CASE("text: numbers, sizes, splitting", "[base]") {
     uint64_t number = 7;
     CHECK(parse_number("42", 100, number));
     CHECK(number == 42);
-    for (const char* bad : {"", "-1", "+1", "4x", " 4", "101", "99999999999999999999999"}) CHECK_FALSE(parse_number(bad, 100, number));
+    for (const char* bad : {"", "-1", "+1", "4x", " 4", "101", "99999999999999999999999"})
+        CHECK_FALSE(parse_number(bad, 100, number));
     CHECK(number == 42);
     CHECK(human_bytes(0) == "0 B");
     CHECK(human_bytes(999) == "999 B");

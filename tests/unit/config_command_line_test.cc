@@ -21,7 +21,9 @@ class Words {
         pointers_.push_back(nullptr);
     }
     void tell(CommandLine& line) { line.only_for(static_cast<int>(words_.size()), pointers_.data()); }
-    std::optional<int> parsed_by(CommandLine& line) { return line.parse(static_cast<int>(words_.size()), pointers_.data()); }
+    std::optional<int> parsed_by(CommandLine& line) {
+        return line.parse(static_cast<int>(words_.size()), pointers_.data());
+    }
 
   private:
     std::vector<std::string> words_;
@@ -46,7 +48,8 @@ TEST_CASE("command line: values go to their variables, and what is not given sta
     auto given = line.option("--large", large, "");
     line.option("-e,--each", each, "");
     line.argument("rest", rest, "");
-    CHECK_FALSE(Words({"-f", "-e", "a", "one", "--each=b", "two", "--number", "3", "--large", "9999999999"}).parsed_by(line));
+    CHECK_FALSE(
+        Words({"-f", "-e", "a", "one", "--each=b", "two", "--number", "3", "--large", "9999999999"}).parsed_by(line));
     CHECK(flag);
     CHECK_FALSE(other);
     CHECK(text == "default");
@@ -69,8 +72,9 @@ TEST_CASE("command line: what follows the arguments is a command with its own op
         line.flag("-q", quiet, "");
         line.argument("image", image, "").required();
         line.ends_with_command(command);
-        CHECK_FALSE(
-            Words(dashes ? std::vector<std::string>{"a", "--", "ls", "-q", "--", "x"} : std::vector<std::string>{"a", "ls", "-q", "--", "x"}).parsed_by(line));
+        CHECK_FALSE(Words(dashes ? std::vector<std::string>{"a", "--", "ls", "-q", "--", "x"}
+                                 : std::vector<std::string>{"a", "ls", "-q", "--", "x"})
+                        .parsed_by(line));
         CHECK(image == "a");
         CHECK_FALSE(quiet);
         CHECK(command == std::vector<std::string>{"ls", "-q", "--", "x"});
@@ -107,15 +111,35 @@ Parsed parsed(const std::vector<std::string>& words, bool only) {
 
 TEST_CASE("command line: options that the words cannot mean may be left out", "[runtime]") {
     using Words = std::vector<std::string>;
-    for (const Words& words : {Words{"i"}, {"-v", "i", "x"}, {"-vq", "i"}, {"--quiet", "i", "-v"}, {"--silent", "i", "--json"}, {"-q", "--json", "i"},
-                               {"--name=a", "i"}, {"--name", "b", "i", "--name", "c"}, {"--name", "c", "i"}, {"--nam", "a", "i"}, {"--names=a", "i"},
-                               {"-eA", "-e", "B", "--env=C", "i"}, {"-veA", "i"}, {"--", "i"}, {"-", "i"}, {"i", "--", "ls", "-q"}, {"-x", "i"}, {"-e"},
-                               {}, {"--help"}, {"-h"}, {"i", "--help"}, {""}}) {
+    for (const Words& words : {Words{"i"},
+                               {"-v", "i", "x"},
+                               {"-vq", "i"},
+                               {"--quiet", "i", "-v"},
+                               {"--silent", "i", "--json"},
+                               {"-q", "--json", "i"},
+                               {"--name=a", "i"},
+                               {"--name", "b", "i", "--name", "c"},
+                               {"--name", "c", "i"},
+                               {"--nam", "a", "i"},
+                               {"--names=a", "i"},
+                               {"-eA", "-e", "B", "--env=C", "i"},
+                               {"-veA", "i"},
+                               {"--", "i"},
+                               {"-", "i"},
+                               {"i", "--", "ls", "-q"},
+                               {"-x", "i"},
+                               {"-e"},
+                               {},
+                               {"--help"},
+                               {"-h"},
+                               {"i", "--help"},
+                               {""}}) {
         Parsed all = parsed(words, false), few = parsed(words, true);
         INFO(words.size() << " words, first: " << (words.empty() ? "" : words[0]));
         CHECK(few == all);
     }
-    CHECK(parsed({"-veA", "--name", "b", "i", "ls", "-l"}, true) == Parsed{{}, true, false, false, "b", "i", {"A"}, {"ls", "-l"}});
+    CHECK(parsed({"-veA", "--name", "b", "i", "ls", "-l"}, true) ==
+          Parsed{{}, true, false, false, "b", "i", {"A"}, {"ls", "-l"}});
 }
 
 TEST_CASE("command line: --env names variables, several at once, or sets one", "[runtime]") {
@@ -123,7 +147,8 @@ TEST_CASE("command line: --env names variables, several at once, or sets one", "
     cli::take_environment({"A", "B,C", "D=x=y,z"}, options);
     CHECK(options.request.env == std::vector<std::string>{"A", "B", "C", "D"});
     CHECK(options.set == std::vector<std::string>{"D=x=y,z"});
-    for (const char* wrong : {"A,B=x", "=x", "A B", "1=x", ""}) CHECK_THROWS_AS(cli::take_environment({wrong}, options), Error);
+    for (const char* wrong : {"A,B=x", "=x", "A B", "1=x", ""})
+        CHECK_THROWS_AS(cli::take_environment({wrong}, options), Error);
 }
 
 TEST_CASE("command line: of subcommands one is chosen", "[runtime]") {
@@ -143,14 +168,15 @@ TEST_CASE("command line: help is a success, a mistake berth's own failure, and b
         int code;
         const char* told;
     };
-    for (const Case& one : {Case{"pull --help", 0, "Usage: berth pull [OPTIONS] image\n"},
-                            {"pull", exit_failure, "image is required\n"},
-                            {"pull --polite x", exit_failure, "The following argument was not expected: --polite\n"},
-                            {"pull -q --json x", exit_failure, "--json excludes --quiet\n"},
-                            {"pull --policy often x", exit_failure, "--policy: often not in {newer,missing,always,never}\n"},
-                            {"rm --job x y", exit_failure, "Could not convert: --job = x\n"},
-                            {"config", exit_failure, "A subcommand is required\n"},
-                            {"config --help", 0, "Subcommands:\n"}}) {
+    for (const Case& one :
+         {Case{"pull --help", 0, "Usage: berth pull [OPTIONS] image\n"},
+          {"pull", exit_failure, "image is required\n"},
+          {"pull --polite x", exit_failure, "The following argument was not expected: --polite\n"},
+          {"pull -q --json x", exit_failure, "--json excludes --quiet\n"},
+          {"pull --policy often x", exit_failure, "--policy: often not in {newer,missing,always,never}\n"},
+          {"rm --job x y", exit_failure, "Could not convert: --job = x\n"},
+          {"config", exit_failure, "A subcommand is required\n"},
+          {"config --help", 0, "Subcommands:\n"}}) {
         auto result = fixtures::run_command(cat(fixtures::built_program("berth"), " ", one.words));
         INFO(one.words << ": " << result.output);
         CHECK(result.status == one.code);

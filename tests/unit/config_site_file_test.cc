@@ -24,7 +24,8 @@ std::string refusal(const std::string& text) {
 
 TEST_CASE("site file: values and defaults", "[plan]") {
     Site site = parse_site(
-        "[store]\npath = \"/scratch/%u\"\npull = \"missing\"\n[limits]\ntmpfs_size = \"2G\"\nstore_size = \"1T\"\nstore_age = "
+        "[store]\npath = \"/scratch/%u\"\npull = \"missing\"\n[limits]\ntmpfs_size = \"2G\"\nstore_size = "
+        "\"1T\"\nstore_age = "
         "30\n[registry.\"reg:5000\"]\nplain_http = true\n",
         "berth.conf");
     CHECK(site.store_path == "/scratch/%u");
@@ -32,15 +33,19 @@ TEST_CASE("site file: values and defaults", "[plan]") {
     CHECK(site.tmpfs_size == 2ULL << 30);
     CHECK(site.store_size == 1ULL << 40);
     CHECK(site.store_age == 30);
-    Site packed =
-        parse_site("[store]\ncompression = \"lz4\"\ncompression_level = 9\n[network]\nconnections = 16\n[limits]\npull_memory = \"1G\"\n", "berth.conf");
+    Site packed = parse_site(
+        "[store]\ncompression = \"lz4\"\ncompression_level = 9\n[network]\nconnections = 16\n[limits]\npull_memory = "
+        "\"1G\"\n",
+        "berth.conf");
     CHECK(packed.compression == "lz4");
     CHECK(packed.compression_level == 9);
     CHECK(packed.connections == 16);
     CHECK(packed.pull_memory == 1ULL << 30);
     CHECK(site.registries.at("reg:5000").plain_http);
     CHECK(site.writable);
-    Site mirrored = parse_site("[network]\nproxy = \"p:3128\"\n[registry.\"docker.io\"]\nmirror = [\"A.example:5000\", \"b\"]\n", "berth.conf");
+    Site mirrored =
+        parse_site("[network]\nproxy = \"p:3128\"\n[registry.\"docker.io\"]\nmirror = [\"A.example:5000\", \"b\"]\n",
+                   "berth.conf");
     CHECK(mirrored.registries.at("docker.io").mirrors == std::vector<std::string>{"a.example:5000", "b"});
     CHECK(mirrored.proxy == "p:3128");
     CHECK(parse_site("", "x").store_path == "/var/lib/berth/%U");
@@ -56,8 +61,10 @@ TEST_CASE("site file: mistakes name file, line and key", "[plan]") {
     CHECK(refusal("[store]\ncompression_level = 23\n").find("between 0 and 22") != std::string::npos);
     CHECK(refusal("[network]\nconnections = 0\n").find("between 1 and 64") != std::string::npos);
     CHECK(refusal("[limits]\npull_memory = \"1M\"\n").find("at least \"48M\"") != std::string::npos);
-    CHECK(refusal("[events]\nlog = \"events.jsonl\"\n").ends_with("events.log must be an absolute path, \"syslog\" or \"\""));
-    CHECK(refusal("[events]\ncounters = \"syslog\"\n").ends_with("events.counters must be an absolute path of a folder or \"\""));
+    CHECK(refusal("[events]\nlog = \"events.jsonl\"\n")
+              .ends_with("events.log must be an absolute path, \"syslog\" or \"\""));
+    CHECK(refusal("[events]\ncounters = \"syslog\"\n")
+              .ends_with("events.counters must be an absolute path of a folder or \"\""));
     CHECK(parse_site("[events]\nlog = \"%h/e.jsonl\"\n", "x").event_log == "%h/e.jsonl");
     CHECK(refusal("stray = 1\n").find("outside of a section") != std::string::npos);
     CHECK(refusal("[store\n").starts_with("berth.conf:1:"));
@@ -74,10 +81,13 @@ TEST_CASE("site file: all mistakes are told at once, in the order of their lines
     };
     CHECK(places("").empty());
     CHECK(places("[store]\npull = \"missing\"\n").empty());
-    CHECK(places("[store]\npull = \"often\"\nage = 1\n[network]\nconnections = 0\n[a]\nb = 1\n") == "f:2:8 f:3:1 f:5:15 f:7:1 ");
-    CHECK(places("[registry.\"z\"]\nca = 1\nproxy = 1\n[registry.\"a\"]\nmirror = [\"x/y\"]\n[registry]\nb = 1\n") == "f:2:6 f:3:1 f:5:11 f:7:5 ");
+    CHECK(places("[store]\npull = \"often\"\nage = 1\n[network]\nconnections = 0\n[a]\nb = 1\n") ==
+          "f:2:8 f:3:1 f:5:15 f:7:1 ");
+    CHECK(places("[registry.\"z\"]\nca = 1\nproxy = 1\n[registry.\"a\"]\nmirror = [\"x/y\"]\n[registry]\nb = 1\n") ==
+          "f:2:6 f:3:1 f:5:11 f:7:5 ");
     // A line that is no TOML is left out of the rest; a section's name with its keys.
-    CHECK(places("[store]\npath = \npull = \"often\"\npath = \"/x\"\n[limits\nx = 1\n[mount]\nthreads = -1\n") == "f:2:8 f:3:8 f:5:8 f:8:11 ");
+    CHECK(places("[store]\npath = \npull = \"often\"\npath = \"/x\"\n[limits\nx = 1\n[mount]\nthreads = -1\n") ==
+          "f:2:8 f:3:8 f:5:8 f:8:11 ");
     CHECK(places("[store]\npull = \"missing\"\npull = \"often\"\n[=]\nx = 1\n[mount]\nx = 1\n") == "f:3:8 f:4 f:7:1 ");
     CHECK(places("\xC3\xA9 = 1\n[mount]\nx = \"\xC3\xA9\"\n") == "f:1:1 f:3:1 ");
     // Behind what is left open nobody can tell what was meant.
@@ -92,18 +102,24 @@ TEST_CASE("site file: all mistakes are told at once, in the order of their lines
 // toml++ 3.3 ends the program at these, or does worse.
 TEST_CASE("site file: what the library cannot bear is a mistake like any other", "[plan]") {
     CHECK(refusal("[store]\n[=]\n").starts_with("berth.conf:2: this is no TOML"));
-    for (const char* broken : {"[=", " [ #x", "[[=", "[.a]", "a=[}", "a={]"}) CHECK(refusal(broken).starts_with("berth.conf:1:"));
-    CHECK(refusal("[store]\npath = \"\xC3\xA9\" # \xC3\xA9\n\xC3\xA9 = 1\n") == "berth.conf:3:1: a character that may stand in quotes only");
+    for (const char* broken : {"[=", " [ #x", "[[=", "[.a]", "a=[}", "a={]"})
+        CHECK(refusal(broken).starts_with("berth.conf:1:"));
+    CHECK(refusal("[store]\npath = \"\xC3\xA9\" # \xC3\xA9\n\xC3\xA9 = 1\n") ==
+          "berth.conf:3:1: a character that may stand in quotes only");
     for (const std::string& text : {std::string("[\0a]", 4), std::string("a = \x7f"), std::string("a.\xC3\xA9 = 1")})
         CHECK(refusal(text).starts_with("berth.conf:1:"));
-    for (const char* open : {"a = \"", "a = '", "a = \"\"\"\n[=", "a = '''\n", "a = \"\\"}) CHECK(refusal(open).starts_with("berth.conf:"));
-    CHECK(parse_site("[store]\npath = \"[=\\\"\\u00e9\"\n[network]\nproxy = '''\n[=\n'''\nno_proxy = \"\"\n", "x").store_path == "[=\"\xC3\xA9");
+    for (const char* open : {"a = \"", "a = '", "a = \"\"\"\n[=", "a = '''\n", "a = \"\\"})
+        CHECK(refusal(open).starts_with("berth.conf:"));
+    CHECK(parse_site("[store]\npath = \"[=\\\"\\u00e9\"\n[network]\nproxy = '''\n[=\n'''\nno_proxy = \"\"\n", "x")
+              .store_path == "[=\"\xC3\xA9");
 }
 
 TEST_CASE("site file: variables override keys", "[plan]") {
     Site site;
-    apply_environment(site, {"BERTH_STORE_PATH=/s", "BERTH_DEFAULTS_WRITABLE=no", "BERTH_MOUNT_THREADS=3", "BERTH_LIMITS_TMPFS_SIZE=1M", "BERTH_STORE_PATHS=x",
-                             "OTHER=1", "BERTH_STORE_COMPRESSION=none", "BERTH_NETWORK_CONNECTIONS=8", "BERTH_LIMITS_PULL_MEMORY=256M"});
+    apply_environment(site,
+                      {"BERTH_STORE_PATH=/s", "BERTH_DEFAULTS_WRITABLE=no", "BERTH_MOUNT_THREADS=3",
+                       "BERTH_LIMITS_TMPFS_SIZE=1M", "BERTH_STORE_PATHS=x", "OTHER=1", "BERTH_STORE_COMPRESSION=none",
+                       "BERTH_NETWORK_CONNECTIONS=8", "BERTH_LIMITS_PULL_MEMORY=256M"});
     CHECK(site.compression == "none");
     CHECK(site.connections == 8);
     CHECK(site.pull_memory == 256ULL << 20);
@@ -111,7 +127,8 @@ TEST_CASE("site file: variables override keys", "[plan]") {
     CHECK_FALSE(site.writable);
     CHECK(site.server_threads == 3);
     CHECK(site.tmpfs_size == 1 << 20);
-    for (const char* bad : {"BERTH_DEFAULTS_WRITABLE=maybe", "BERTH_MOUNT_THREADS=x", "BERTH_MOUNT_THREADS=999", "BERTH_STORE_PULL=often"})
+    for (const char* bad : {"BERTH_DEFAULTS_WRITABLE=maybe", "BERTH_MOUNT_THREADS=x", "BERTH_MOUNT_THREADS=999",
+                            "BERTH_STORE_PULL=often"})
         CHECK_THROWS_AS(apply_environment(site, {bad}), Error);
 }
 
@@ -119,7 +136,8 @@ TEST_CASE("site file: sizes", "[plan]") {
     CHECK(parse_size("512", "x") == 512);
     CHECK(parse_size("3K", "x") == 3072);
     CHECK(parse_size("4G", "x") == 4ULL << 30);
-    for (const char* bad : {"", "K", "-1", "1.5G", "99999999999999T", "1GB"}) CHECK_THROWS_AS(parse_size(bad, "x"), Error);
+    for (const char* bad : {"", "K", "-1", "1.5G", "99999999999999T", "1GB"})
+        CHECK_THROWS_AS(parse_size(bad, "x"), Error);
 }
 
 TEST_CASE("site file: the store's path", "[plan]") {
@@ -138,7 +156,8 @@ TEST_CASE("site file: conf/berth.conf holds every key as a commented default", "
     std::string shipped = sys::read_file("conf/berth.conf"), uncommented;
     CHECK_NOTHROW(parse_site(shipped, "conf/berth.conf"));
     for (const std::string& line : split(shipped, '\n'))
-        uncommented += (line.size() > 1 && line[0] == '#' && line[1] != ' ' && line[1] != '#' ? line.substr(1) : line) + "\n";
+        uncommented +=
+            (line.size() > 1 && line[0] == '#' && line[1] != ' ' && line[1] != '#' ? line.substr(1) : line) + "\n";
     Site site;
     REQUIRE_NOTHROW(site = parse_site(uncommented, "conf/berth.conf"));
     std::map<std::string, std::string> of_file;
@@ -152,8 +171,9 @@ TEST_CASE("site file: conf/berth.conf holds every key as a commented default", "
 }
 
 TEST_CASE("site file: every value can be shown with where it comes from", "[plan]") {
-    Site site =
-        parse_site("[store]\npull = \"missing\"\n[limits]\ntmpfs_size = \"2048K\"\n[registry.\"r:5\"]\nmirror = [\"a\", \"b\"]\n", "/etc/berth/berth.conf");
+    Site site = parse_site(
+        "[store]\npull = \"missing\"\n[limits]\ntmpfs_size = \"2048K\"\n[registry.\"r:5\"]\nmirror = [\"a\", \"b\"]\n",
+        "/etc/berth/berth.conf");
     apply_environment(site, {"BERTH_STORE_PATH=/s \"x\"", "BERTH_MOUNT_THREADS=3", "BERTH_STORE_PULL=missing"});
     apply_environment(site, {"BERTH_DEFAULTS_ENTRYPOINT=true"}, Authority::site);
     std::map<std::string, std::string> shown;

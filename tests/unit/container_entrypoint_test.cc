@@ -12,14 +12,17 @@ using namespace berth;
 using Changes = std::vector<plan::EnvironmentChange>;
 
 TEST_CASE("entrypoint: what it changed, without what shells keep for themselves", "[entrypoint]") {
-    CHECK(differences({"A=1", "B=2", "PWD=/", "OLD=x"}, {"A=1", "B=3", "NEW=a=b", "PWD=/srv", "_=/bin/sh", "SHLVL=1", "broken", "=odd"}) ==
+    CHECK(differences({"A=1", "B=2", "PWD=/", "OLD=x"},
+                      {"A=1", "B=3", "NEW=a=b", "PWD=/srv", "_=/bin/sh", "SHLVL=1", "broken", "=odd"}) ==
           Changes{{"B", "3"}, {"NEW", "a=b"}, {"OLD", std::nullopt}});
     CHECK(differences({"A=1"}, {"A=1"}).empty());
 }
 
 TEST_CASE("entrypoint: its changes go over the image's, but not over what the job keeps", "[entrypoint]") {
-    Changes image = {{"PATH", "/bin"}, {"LANG", std::nullopt}}, entrypoint = {{"PATH", "/e:/bin"}, {"KEPT", "e"}, {"MISSING", "e"}};
-    CHECK(with_entrypoint(image, entrypoint, {"KEPT", "MISSING"}, {"KEPT=job"}) == Changes{{"LANG", std::nullopt}, {"PATH", "/e:/bin"}, {"MISSING", "e"}});
+    Changes image = {{"PATH", "/bin"}, {"LANG", std::nullopt}},
+            entrypoint = {{"PATH", "/e:/bin"}, {"KEPT", "e"}, {"MISSING", "e"}};
+    CHECK(with_entrypoint(image, entrypoint, {"KEPT", "MISSING"}, {"KEPT=job"}) ==
+          Changes{{"LANG", std::nullopt}, {"PATH", "/e:/bin"}, {"MISSING", "e"}});
     CHECK(with_entrypoint(image, {}, {}, {}) == image);
 }
 
@@ -28,7 +31,9 @@ TEST_CASE("entrypoint: one that cannot be watched is waited for all the same", "
     REQUIRE(child >= 0);
     if (child == 0) {
         scmp_filter_ctx filter = ::seccomp_init(SCMP_ACT_ALLOW);
-        if (::seccomp_rule_add(filter, SCMP_ACT_ERRNO(EMFILE), SCMP_SYS(pidfd_open), 0) != 0 || ::seccomp_load(filter) != 0) ::_exit(2);
+        if (::seccomp_rule_add(filter, SCMP_ACT_ERRNO(EMFILE), SCMP_SYS(pidfd_open), 0) != 0 ||
+            ::seccomp_load(filter) != 0)
+            ::_exit(2);
         try {
             StartedContainer none;
             run_entrypoint({none, {"/entrypoint"}, {}, {}, {}, -1, {}});

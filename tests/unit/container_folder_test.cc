@@ -75,18 +75,22 @@ TEST_CASE("what a kill left of a container is none, and gives way to the next of
     CHECK(folder.names().size() == 1);
 }
 
-TEST_CASE("hostile row 51: a folder of containers that is a link, somebody else's or open to others is refused", "[container]") {
+TEST_CASE("hostile row 51: a folder of containers that is a link, somebody else's or open to others is refused",
+          "[container]") {
     fixtures::TempFolder temp;
     std::filesystem::create_directory(temp / "real");
     std::filesystem::create_directory_symlink(temp / "real", temp / "link");
     CHECK_THROWS_WITH(ContainerFolder::open(temp / "link"), Catch::Contains("it is no directory but a link or a file"));
-    CHECK_THROWS_WITH(ContainerFolder::open(temp / "link/"), Catch::Contains("it is no directory but a link or a file"));
+    CHECK_THROWS_WITH(ContainerFolder::open(temp / "link/"),
+                      Catch::Contains("it is no directory but a link or a file"));
     REQUIRE(::chmod((temp / "real").c_str(), 0770) == 0);
-    CHECK_THROWS_WITH(ContainerFolder::open(temp / "real"), Catch::Contains("others can write to the folder; run chmod go-w"));
+    CHECK_THROWS_WITH(ContainerFolder::open(temp / "real"),
+                      Catch::Contains("others can write to the folder; run chmod go-w"));
     if (::geteuid() == 0) {
         REQUIRE(::chmod((temp / "real").c_str(), 0700) == 0);
         REQUIRE(::chown((temp / "real").c_str(), 1, 1) == 0);
-        CHECK_THROWS_WITH(ContainerFolder::open(temp / "real"), Catch::Contains("the folder belongs to uid 1, not to you"));
+        CHECK_THROWS_WITH(ContainerFolder::open(temp / "real"),
+                          Catch::Contains("the folder belongs to uid 1, not to you"));
     }
     CHECK_THROWS_WITH(ContainerFolder::open("relative"), Catch::Contains("must be an absolute path"));
 }
@@ -94,7 +98,8 @@ TEST_CASE("hostile row 51: a folder of containers that is a link, somebody else'
 TEST_CASE("hostile row 56: names of containers that are paths or options reach no file", "[container]") {
     fixtures::TempFolder temp;
     ContainerFolder folder = ContainerFolder::open(temp / "data");
-    for (const std::string& name : {std::string("a/b"), std::string(".."), std::string("-x"), std::string(300, 'n'), std::string("a\0b", 3), std::string()}) {
+    for (const std::string& name : {std::string("a/b"), std::string(".."), std::string("-x"), std::string(300, 'n'),
+                                    std::string("a\0b", 3), std::string()}) {
         CHECK_THROWS_AS(folder.lock(name), Error);
         CHECK_THROWS_AS(folder.find(name), Error);
         CHECK_THROWS_AS(folder.create(name, sample()), Error);

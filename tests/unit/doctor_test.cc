@@ -22,8 +22,13 @@ DoctorFacts healthy() {
     facts.memlock = UINT64_MAX;
     facts.open_files = 65536;
     facts.pull_program = "/usr/libexec/berth/berth-pull";
-    facts.store = {
-        .path = "/var/lib/berth/1000", .problem = {}, .file_system = "xfs", .network = false, .locks = true, .free_bytes = 1ULL << 40, .free_inodes = 1000};
+    facts.store = {.path = "/var/lib/berth/1000",
+                   .problem = {},
+                   .file_system = "xfs",
+                   .network = false,
+                   .locks = true,
+                   .free_bytes = 1ULL << 40,
+                   .free_inodes = 1000};
     facts.slurm.version = "23.11.4";
     facts.slurm.plugstack = "/etc/slurm/plugstack.conf.d/berth.conf";
     facts.slurm.plugin = "/usr/lib64/slurm/spank_berth.so";
@@ -53,19 +58,42 @@ TEST_CASE("doctor: what fails is a failure with its reason and an advice", "[doc
     using Break = void (*)(DoctorFacts&);
     auto [subject, reason, broken] = GENERATE(table<std::string, std::string, Break>({
         {"user namespaces", "max_user",
-         [](DoctorFacts& facts) { facts.user_namespace = "creating a user namespace: no; sysctl -w user.max_user_namespaces=15000"; }},
-        {"overlay", "not permitted", [](DoctorFacts& facts) { facts.overlay = "mounting overlay: Operation not permitted"; }},
-        {"FUSE", "/dev/fuse", [](DoctorFacts& facts) { facts.fuse = "opening /dev/fuse to serve the image: Permission denied"; }},
-        {"programs", "berth-pull", [](DoctorFacts& facts) { facts.pull_program_problem = "finding the program berth-pull: no"; }},
-        {"file server", "squashfuse_ll", [](DoctorFacts& facts) { facts.file_server_problem = "finding the program squashfuse_ll: no"; }},
-        {"site file", "berth.conf:3:1", [](DoctorFacts& facts) { facts.site_file_problem = "/etc/berth/berth.conf:3:1: unknown key stroe"; }},
-        {"store", "not writable", [](DoctorFacts& facts) { facts.store.problem = "opening the store /x: not writable"; }},
+          [](DoctorFacts& facts) {
+              facts.user_namespace = "creating a user namespace: no; sysctl -w user.max_user_namespaces=15000";
+          }},
+        {"overlay", "not permitted",
+         [](DoctorFacts& facts) {
+             facts.overlay = "mounting overlay: Operation not permitted";
+         }},
+        {"FUSE", "/dev/fuse",
+         [](DoctorFacts& facts) {
+             facts.fuse = "opening /dev/fuse to serve the image: Permission denied";
+         }},
+        {"programs", "berth-pull",
+         [](DoctorFacts& facts) {
+             facts.pull_program_problem = "finding the program berth-pull: no";
+         }},
+        {"file server", "squashfuse_ll",
+         [](DoctorFacts& facts) {
+             facts.file_server_problem = "finding the program squashfuse_ll: no";
+         }},
+        {"site file", "berth.conf:3:1",
+         [](DoctorFacts& facts) {
+             facts.site_file_problem = "/etc/berth/berth.conf:3:1: unknown key stroe";
+         }},
+        {"store", "not writable",
+         [](DoctorFacts& facts) {
+             facts.store.problem = "opening the store /x: not writable";
+         }},
         {"Slurm", "not loaded by /etc/slurm/plugstack.conf",
          [](DoctorFacts& facts) { facts.slurm.plugstack.clear(); facts.slurm.looked = {"/etc/slurm/plugstack.conf"}; }},
         {"Slurm", "which is not there", [](DoctorFacts& facts) { facts.slurm.plugin.clear(); }},
         {"Slurm", "built for 22.5.8", [](DoctorFacts& facts) { facts.slurm.built_for = 0x160508; }},
         {"Slurm", "no plugin of Slurm", [](DoctorFacts& facts) { facts.slurm.built_for.reset(); }},
-        {"Slurm", "somebody else than root", [](DoctorFacts& facts) { facts.slurm.plugin_problem = "it can be written by somebody else than root"; }},
+        {"Slurm", "somebody else than root",
+         [](DoctorFacts& facts) {
+             facts.slurm.plugin_problem = "it can be written by somebody else than root";
+         }},
     }));
     DoctorFacts facts = healthy();
     broken(facts);
@@ -81,21 +109,36 @@ TEST_CASE("doctor: what works less well is a warning, what is merely absent a no
         {"kernel", Verdict::warning, "5.4.0", [](DoctorFacts& facts) { facts.kernel = "5.4.0-generic"; }},
         {"kernel", Verdict::ok, "5.12", [](DoctorFacts& facts) { facts.kernel = "5.12.0"; }},
         {"overlay", Verdict::warning, "made again", [](DoctorFacts& facts) { facts.tmpfs_xattrs = "no"; }},
-        {"overlay", Verdict::note, "cannot be tried", [](DoctorFacts& facts) { facts.overlay = facts.user_namespace = "no"; }},
-        {"user namespaces", Verdict::warning, "at most 20", [](DoctorFacts& facts) { facts.settings.max_user_namespaces = 20; }},
+        {"overlay", Verdict::note, "cannot be tried",
+         [](DoctorFacts& facts) {
+             facts.overlay = facts.user_namespace = "no";
+         }},
+        {"user namespaces", Verdict::warning, "at most 20",
+         [](DoctorFacts& facts) {
+             facts.settings.max_user_namespaces = 20;
+         }},
         {"cgroups", Verdict::warning, "none", [](DoctorFacts& facts) { facts.cgroups = "none"; }},
         {"limits", Verdict::warning, "locked memory", [](DoctorFacts& facts) { facts.memlock = 64 << 10; }},
-        {"limits", Verdict::ok, "locked memory", [](DoctorFacts& facts) { facts.memlock = 64 << 10; facts.devices.hcas = 0; }},
+        {"limits", Verdict::ok, "locked memory",
+         [](DoctorFacts& facts) {
+             facts.memlock = 64 << 10; facts.devices.hcas = 0;
+         }},
         {"limits", Verdict::warning, "256 open files", [](DoctorFacts& facts) { facts.open_files = 256; }},
         {"store", Verdict::warning, "MB free", [](DoctorFacts& facts) { facts.store.free_bytes = 100 << 20; }},
         {"store", Verdict::warning, "no locks", [](DoctorFacts& facts) { facts.store.locks = false; }},
         {"events", Verdict::warning, "Permission denied",
          [](DoctorFacts& facts) { facts.event_troubles = {"opening /var/log/berth/a.jsonl: Permission denied"}; }},
-        {"store", Verdict::note, "lustre", [](DoctorFacts& facts) { facts.store.network = true; facts.store.file_system = "lustre"; }},
+        {"store", Verdict::note, "lustre",
+         [](DoctorFacts& facts) {
+             facts.store.network = true; facts.store.file_system = "lustre";
+         }},
         {"Slurm", Verdict::note, "neither", [](DoctorFacts& facts) { facts.slurm = {}; }},
         {"GPUs", Verdict::note, "no NVIDIA driver", [](DoctorFacts& facts) { facts.devices = {}; }},
         {"GPUs", Verdict::warning, "no /dev/nvidiaN", [](DoctorFacts& facts) { facts.devices.gpus = 0; }},
-        {"GPUs", Verdict::warning, "no driver is loaded", [](DoctorFacts& facts) { facts.devices.nvidia_driver.clear(); }},
+        {"GPUs", Verdict::warning, "no driver is loaded",
+         [](DoctorFacts& facts) {
+             facts.devices.nvidia_driver.clear();
+         }},
         {"RDMA", Verdict::note, "no adapters", [](DoctorFacts& facts) { facts.devices = {}; }},
     }));
     DoctorFacts facts = healthy();
@@ -105,13 +148,17 @@ TEST_CASE("doctor: what works less well is a warning, what is merely absent a no
     CHECK_THAT(found.text, Catch::Contains(reason));
 }
 
-TEST_CASE("doctor: the plugin is found through the includes of plugstack.conf, and its release read from it", "[doctor]") {
+TEST_CASE("doctor: the plugin is found through the includes of plugstack.conf, and its release read from it",
+          "[doctor]") {
     char place[] = "/tmp/berth-test-doctor-XXXXXX";
     REQUIRE(::mkdtemp(place));
     std::filesystem::path folder = place;
     std::filesystem::create_directory(folder / "plugstack.conf.d");
-    std::string plugin = std::filesystem::absolute(std::filesystem::read_symlink("/proc/self/exe").parent_path() / "../spank_berth.so").lexically_normal();
-    std::ofstream(folder / "plugstack.conf") << "# required spank_berth.so\ninclude plugstack.conf.d/*\ninclude plugstack.conf\n";
+    std::string plugin =
+        std::filesystem::absolute(std::filesystem::read_symlink("/proc/self/exe").parent_path() / "../spank_berth.so")
+            .lexically_normal();
+    std::ofstream(folder / "plugstack.conf")
+        << "# required spank_berth.so\ninclude plugstack.conf.d/*\ninclude plugstack.conf\n";
     std::ofstream(folder / "plugstack.conf.d/a.conf") << "optional other.so\n";
     std::ofstream(folder / "plugstack.conf.d/b.conf") << "required  " << plugin << " helper=/usr/bin/berth\n";
     ::setenv("SLURM_CONF", (folder / "slurm.conf").c_str(), 1);

@@ -64,28 +64,36 @@ TEST_CASE("cdi: a specification like nvidia-ctk's", "[hooks][cdi]") {
     CHECK(spec.kind == "nvidia.com/gpu");
     CHECK(spec.common.environment == std::vector<std::string>{"NOT=a number: 1"});
     CHECK(spec.common.nodes.size() == 2);
-    CHECK(spec.common.links == std::vector<std::pair<std::string, std::string>>{{"/usr/lib64/gbm/nvidia-drm_gbm.so", "../libnvidia-allocator.so.1"}});
+    CHECK(spec.common.links == std::vector<std::pair<std::string, std::string>>{
+                                   {"/usr/lib64/gbm/nvidia-drm_gbm.so", "../libnvidia-allocator.so.1"}});
     CHECK(spec.common.library_folders == std::vector<std::string>{"/usr/lib/x86_64-linux-gnu"});
     CHECK(spec.common.cuda_compat);
-    CHECK(spec.common.mounts == std::vector<DeviceEdits::Mount>{{"/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15",
-                                                                 "/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15", true, false}});
+    CHECK(spec.common.mounts ==
+          std::vector<DeviceEdits::Mount>{{"/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15",
+                                           "/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15", true, false}});
     CHECK(spec.devices.at("MIG-1").nodes.size() == 2);
 }
 
 TEST_CASE("cdi: what is not understood is refused", "[hooks][cdi]") {
-    auto refused = [](const std::string& edits) { return reason_of([&] { parse_cdi(small_spec(edits), false, "x.json"); }); };
+    auto refused = [](const std::string& edits) {
+        return reason_of([&] { parse_cdi(small_spec(edits), false, "x.json"); });
+    };
     CHECK(refused("{}") == "no error");
     CHECK_THAT(refused(R"({"hooks":[{"hookName":"createContainer","path":"/usr/bin/evil","args":["evil"]}]})"),
                Catch::Contains("the hook /usr/bin/evil is none that berth does by itself"));
-    CHECK_THAT(refused(R"({"hooks":[{"hookName":"createContainer","path":"/usr/bin/nvidia-ctk","args":["nvidia-ctk","hook","run-shell"]}]})"),
-               Catch::Contains("the hook run-shell"));
+    CHECK_THAT(
+        refused(
+            R"({"hooks":[{"hookName":"createContainer","path":"/usr/bin/nvidia-ctk","args":["nvidia-ctk","hook",)"
+            R"("run-shell"]}]})"),
+        Catch::Contains("the hook run-shell"));
     CHECK_THAT(refused(R"({"capabilities":[]})"), Catch::Contains("unknown member 'capabilities'"));
     CHECK_THAT(refused(R"({"deviceNodes":[{"hostPath":"/dev/x"}]})"), Catch::Contains("it has no path"));
     CHECK_THAT(refused(R"({"env":["X"]})"), Catch::Contains("'X' is no NAME=VALUE"));
     CHECK_THAT(reason_of([] { parse_cdi(R"({"cdiVersion":"9.0.0","kind":"a.com/b"})", false, "x.json"); }),
                Catch::Contains("cdiVersion 9.0.0 is not known"));
     CHECK_THAT(reason_of([] { parse_cdi("a: *b\n", true, "x.yaml"); }), Catch::Contains("x.yaml:1: "));
-    CHECK_THAT(reason_of([] { parse_cdi("a: &b 1\nc: *b\n", true, "x.yaml"); }), Catch::Contains("aliases are not taken"));
+    CHECK_THAT(reason_of([] { parse_cdi("a: &b 1\nc: *b\n", true, "x.yaml"); }),
+               Catch::Contains("aliases are not taken"));
     CHECK_THAT(reason_of([] { parse_cdi("a: [1\n", true, "x.yaml"); }), Catch::Contains("this is no YAML"));
     CHECK_THAT(reason_of([] { parse_cdi("a: 1\na: 2\n", true, "x.yaml"); }), Catch::Contains("a key is there twice"));
 }
@@ -115,11 +123,14 @@ TEST_CASE("cdi: changes go through lines and through a specification unchanged",
     CHECK(parse_device_edits(lines_of(edits, "CDI"), "lines") == edits);
     CHECK(parse_cdi(cdi_text("a.com/b", edits), false, "x.json").devices.at("all") == edits);
     edits.environment = {"A=b\nc"};
-    CHECK_THROWS_WITH(lines_of(edits, "hooks.d/a"), "hooks.d/a: a change of the container has control characters in it: A=b\\x0ac");
+    CHECK_THROWS_WITH(lines_of(edits, "hooks.d/a"),
+                      "hooks.d/a: a change of the container has control characters in it: A=b\\x0ac");
     CHECK_THROWS_AS(parse_device_edits("node\t/dev/x\n", "lines"), Error);
 }
 
-TEST_CASE("cdi: specifications of eight GPUs and of slices go through lines and through a specification of ours unchanged", "[hooks][cdi]") {
+TEST_CASE(
+    "cdi: specifications of eight GPUs and of slices go through lines and through a specification of ours unchanged",
+    "[hooks][cdi]") {
     for (const std::string& text : {spec_of_eight(), spec_of_slices()}) {
         CdiSpec spec = parse_cdi(text, true, "nvidia.yaml");
         CHECK(spec.devices.size() == (text == spec_of_eight() ? 17 : 8));
@@ -139,7 +150,8 @@ TEST_CASE("cdi: our own answer for a node, as a specification and back", "[hooks
         FakeHost host;
         make(host);
         FakeImage image;
-        DeviceEdits edits = device_edits_of(asked(host, image, {"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=" + capabilities}, {}));
+        DeviceEdits edits = device_edits_of(
+            asked(host, image, {"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=" + capabilities}, {}));
         CHECK(edits.keep_nodes);
         CHECK(parse_cdi(cdi_text("nvidia.com/gpu", edits), false, "x.json").devices.at("all") == edits);
         return edits;

@@ -21,7 +21,8 @@ TEST_CASE("nvidia request: which devices", "[hooks][nvidia]") {
     NvidiaRequest none = nvidia_request({"NVIDIA_VISIBLE_DEVICES=none"}, {});
     CHECK((none.wanted && !none.all && none.devices.empty()));
     CHECK(nvidia_request({"NVIDIA_VISIBLE_DEVICES=ALL"}, {}).all);
-    CHECK(nvidia_request({"NVIDIA_VISIBLE_DEVICES=all"}, {"NVIDIA_VISIBLE_DEVICES=1, GPU-a,0:3"}).devices == Names{"1", "GPU-a", "0:3"});
+    CHECK(nvidia_request({"NVIDIA_VISIBLE_DEVICES=all"}, {"NVIDIA_VISIBLE_DEVICES=1, GPU-a,0:3"}).devices ==
+          Names{"1", "GPU-a", "0:3"});
 }
 
 TEST_CASE("nvidia request: images from before NVIDIA_REQUIRE_CUDA", "[hooks][nvidia]") {
@@ -35,7 +36,9 @@ TEST_CASE("nvidia request: images from before NVIDIA_REQUIRE_CUDA", "[hooks][nvi
 }
 
 TEST_CASE("nvidia request: capabilities", "[hooks][nvidia]") {
-    auto of = [](const std::string& text) { return nvidia_request({"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=" + text}, {}).capabilities; };
+    auto of = [](const std::string& text) {
+        return nvidia_request({"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=" + text}, {}).capabilities;
+    };
     CHECK(nvidia_request({"NVIDIA_VISIBLE_DEVICES=all"}, {}).capabilities == usual);
     CHECK(of("") == usual);
     CHECK(of("all").size() == 7);
@@ -45,17 +48,23 @@ TEST_CASE("nvidia request: capabilities", "[hooks][nvidia]") {
 }
 
 TEST_CASE("nvidia request: channels, switches, and what only a job may say", "[hooks][nvidia]") {
-    Names image = {"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_GDRCOPY=enabled", "NVIDIA_IMEX_CHANNELS=0,7", "CUDA_MPS_PIPE_DIRECTORY=/etc",
-                   "CUDA_VISIBLE_DEVICES=3"};
+    Names image = {"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_GDRCOPY=enabled", "NVIDIA_IMEX_CHANNELS=0,7",
+                   "CUDA_MPS_PIPE_DIRECTORY=/etc", "CUDA_VISIBLE_DEVICES=3"};
     NvidiaRequest request = nvidia_request(image, {"SLURM_JOB_ID=7"});
     CHECK(request.imex_channels.numbers == std::set<unsigned>{0, 7});
     CHECK((request.gdrcopy && !request.gds && request.in_slurm));
     CHECK((request.mps_directory.empty() && request.granted.empty()));
     CHECK(nvidia_request(image, {"NVIDIA_IMEX_CHANNELS=all"}).imex_channels.all);
-    CHECK_THROWS_WITH(nvidia_request(image, {"NVIDIA_IMEX_CHANNELS=1048576"}), Catch::Contains("'1048576' is no channel (0 to 1048575)"));
+    CHECK_THROWS_WITH(nvidia_request(image, {"NVIDIA_IMEX_CHANNELS=1048576"}),
+                      Catch::Contains("'1048576' is no channel (0 to 1048575)"));
     CHECK(nvidia_request(image, {"NVIDIA_MIG_CONFIG_DEVICES=all"}).warnings.size() == 1);
-    CHECK(nvidia_request({"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=99"}, {"NVIDIA_DISABLE_REQUIRE=true"}).requirements.empty());
-    CHECK(nvidia_request({"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=99"}, {"NVIDIA_REQUIRE_CUDA=cuda>=1"}).requirements[0].text == "cuda>=1");
+    CHECK(
+        nvidia_request({"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=99"}, {"NVIDIA_DISABLE_REQUIRE=true"})
+            .requirements.empty());
+    CHECK(
+        nvidia_request({"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=99"}, {"NVIDIA_REQUIRE_CUDA=cuda>=1"})
+            .requirements[0]
+            .text == "cuda>=1");
 }
 
 TEST_CASE("requirements: alternatives, conditions, comparisons", "[hooks][nvidia]") {

@@ -11,7 +11,8 @@ using namespace berth::fixtures;
 
 namespace {
 
-std::string visible(const plan::Additions& additions, const std::vector<bool>& accessible, const std::vector<std::string>& job) {
+std::string visible(const plan::Additions& additions, const std::vector<bool>& accessible,
+                    const std::vector<std::string>& job) {
     for (const auto& [name, value] : plan::visible_device_changes(additions.devices, accessible, job))
         if (name == "CUDA_VISIBLE_DEVICES") return value;
     return {};
@@ -32,7 +33,9 @@ std::string params(const FakeHost& host, const plan::Additions& additions) {
     for (const plan::Edit& edit : additions.edits) {
         const auto* mount = std::get_if<plan::Mount>(&edit.action);
         const auto* file = std::get_if<plan::DropIn>(&edit.action);
-        std::string text = file && file->path == path ? file->content : mount && mount->target == path ? host.read(path).value_or("") : "";
+        std::string text = file && file->path == path       ? file->content
+                           : mount && mount->target == path ? host.read(path).value_or("")
+                                                            : "";
         if (size_t at = text.find(key); at != std::string::npos) return text.substr(at + key.size(), 1);
     }
     return "absent";
@@ -104,7 +107,8 @@ TEST_CASE("nvidia: copies between GPU and host, and the pipe of MPS", "[hooks][n
 
 TEST_CASE("nvml: a report, and damage", "[hooks][nvidia]") {
     NvmlReport report = parse_nvml(
-        "driver 570.86.15 12.8\ngpu 00000000:1B:00.0 0 GPU-a 9.0 nvidia mig\nslice 0 7 0 MIG-a\nslice 6 13 0 MIG-b\ngpu 00000000:2B:00.0 1 GPU-b - - "
+        "driver 570.86.15 12.8\ngpu 00000000:1B:00.0 0 GPU-a 9.0 nvidia mig\nslice 0 7 0 MIG-a\nslice 6 13 0 "
+        "MIG-b\ngpu 00000000:2B:00.0 1 GPU-b - - "
         "whole\n");
     CHECK(report.cuda == "12.8");
     REQUIRE(report.gpus.size() == 2);
@@ -120,7 +124,8 @@ TEST_CASE("nvml: a report, and damage", "[hooks][nvidia]") {
 }
 
 TEST_CASE("nvidia: texts of /proc", "[hooks][nvidia]") {
-    CHECK(parse_module_version("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n") == "535.104.05");
+    CHECK(parse_module_version("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n") ==
+          "535.104.05");
     CHECK(parse_module_version("") == "");
     auto gpu = parse_gpu("Model: \t\t NVIDIA A100\nGPU UUID: \t GPU-\?\?\?\?-\?\?\nDevice Minor: \t 3\n");
     REQUIRE(gpu);

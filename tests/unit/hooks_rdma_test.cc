@@ -49,8 +49,11 @@ TEST_CASE("rdma: adapters are in the order of the bus, joined by what sysfs says
     FakeHost host;
     four_adapters(host);
     std::string seen;
-    for (const Adapter& one : find_adapters(host)) seen += cat(one.name, "=", one.verbs, "/", one.umad, "/", driver_of(host, one), " ");
-    CHECK(seen == "mlx5_0=uverbs2/umad1/mlx5_core mlx5_1=uverbs0//mlx5_core mlx5_2=uverbs1//mlx5_core mlx5_3=uverbs3//mlx5_core ");
+    for (const Adapter& one : find_adapters(host))
+        seen += cat(one.name, "=", one.verbs, "/", one.umad, "/", driver_of(host, one), " ");
+    CHECK(seen ==
+          "mlx5_0=uverbs2/umad1/mlx5_core mlx5_1=uverbs0//mlx5_core mlx5_2=uverbs1//mlx5_core "
+          "mlx5_3=uverbs3//mlx5_core ");
 }
 
 TEST_CASE("rdma: the loader finds Amazon's libraries where their node has them", "[hooks][rdma]") {

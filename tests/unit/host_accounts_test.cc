@@ -9,7 +9,8 @@ using namespace berth;
 
 TEST_CASE("accounts: what passwd(5) says", "[runtime]") {
     const char* text =
-        "# 7:x:7:\nroot:x:0:0:root:/root:/bin/bash\n+nis:x:7:7::/nis:/bin/sh\nshort:x:7:7\n\nada:x:7:17:Ada L.,,,:/home/ada:\nlate:x:7:1::/:/bin/sh";
+        "# 7:x:7:\nroot:x:0:0:root:/root:/bin/bash\n+nis:x:7:7::/nis:/bin/sh\nshort:x:7:7\n\nada:x:7:17:Ada "
+        "L.,,,:/home/ada:\nlate:x:7:1::/:/bin/sh";
     CHECK(account_in(text, 0) == Account{"root", "", "root", "/root", "/bin/bash"});
     CHECK(account_in(text, 7) == Account{"ada", "", "Ada L.,,,", "/home/ada", ""});
     CHECK_FALSE(account_in(text, 17));
@@ -28,7 +29,8 @@ TEST_CASE("accounts: what group(5) says", "[runtime]") {
 
 TEST_CASE("accounts: the files are read here only where they come first", "[runtime]") {
     const char* text =
-        "# passwd: files\npasswd:\t files systemd # sss\ngroup: sss files\ngroups: files\nshadow:files\nnetgroup: files[NOTFOUND=return] nis\nhosts: compat";
+        "# passwd: files\npasswd:\t files systemd # sss\ngroup: sss files\ngroups: files\nshadow:files\nnetgroup: "
+        "files[NOTFOUND=return] nis\nhosts: compat";
     CHECK(asks_files_first(text, "passwd"));
     CHECK_FALSE(asks_files_first(text, "group"));
     CHECK(asks_files_first(text, "shadow"));

@@ -8,7 +8,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-ProgramAnswer answer(const std::string& script, std::chrono::seconds limit = 20s) { return run_program("/bin/sh", {"-c", script}, "input\n", limit); }
+ProgramAnswer answer(const std::string& script, std::chrono::seconds limit = 20s) {
+    return run_program("/bin/sh", {"-c", script}, "input\n", limit);
+}
 
 }  // namespace
 

@@ -51,18 +51,21 @@ struct Scene {
         return std::move(opened.image);
     }
     size_t count(const std::string& name) const {
-        return static_cast<size_t>(std::distance(fs::directory_iterator(cat(store.path(), "/", name)), fs::directory_iterator()));
+        return static_cast<size_t>(
+            std::distance(fs::directory_iterator(cat(store.path(), "/", name)), fs::directory_iterator()));
     }
     /// As if nobody had used anything for `days`.
     void age(int days) const {
         timespec old{::time(nullptr) - days * 24 * 3600, 0}, times[2] = {old, old};
-        for (const auto& file : fs::directory_iterator(store.path() + "/leases")) REQUIRE(::utimensat(AT_FDCWD, file.path().c_str(), times, 0) == 0);
+        for (const auto& file : fs::directory_iterator(store.path() + "/leases"))
+            REQUIRE(::utimensat(AT_FDCWD, file.path().c_str(), times, 0) == 0);
     }
 };
 
 }  // namespace
 
-TEST_CASE("an image is unpacked once, whoever comes at the same time, and again when its file has changed", "[unpack]") {
+TEST_CASE("an image is unpacked once, whoever comes at the same time, and again when its file has changed",
+          "[unpack]") {
     Scene scene;
     std::vector<pid_t> children;
     for (int i = 0; i < 6; ++i) {
@@ -83,7 +86,9 @@ TEST_CASE("an image is unpacked once, whoever comes at the same time, and again 
     }
     CHECK(scene.count("unpacked") == 1);
     CHECK(scene.count("tmp") == 0);
-    ino_t before = fs::exists(scene.use().directory) ? sys::stat_of(sys::open_file(scene.use().directory, O_PATH).get(), "x").st_ino : 0;
+    ino_t before = fs::exists(scene.use().directory)
+                       ? sys::stat_of(sys::open_file(scene.use().directory, O_PATH).get(), "x").st_ino
+                       : 0;
     CHECK(sys::stat_of(sys::open_file(scene.use().directory, O_PATH).get(), "x").st_ino == before);
     scene.write_image("another");
     CHECK(sys::read_file(scene.use().directory + "/etc/word") == "another");
@@ -113,7 +118,9 @@ TEST_CASE("an image as one file is there whole, for one owner, and goes as an un
     Scene scene;
     Fd image = sys::open_file(scene.path, O_RDONLY);
     std::string key = store::file_key(image.get());
-    auto write = [](const std::string& path) { sys::write_all(sys::open_file(path, O_WRONLY | O_CREAT, 0600).get(), "flat", "x"); };
+    auto write = [](const std::string& path) {
+        sys::write_all(sys::open_file(path, O_WRONLY | O_CREAT, 0600).get(), "flat", "x");
+    };
     {
         Fd lease = scene.store.lease(key);
         CHECK_FALSE(store::open_flat(scene.store, key, {1, 2}));
@@ -139,10 +146,11 @@ TEST_CASE("whoever is killed while unpacking leaves nothing that counts", "[unpa
     Scene scene;
     pid_t child = ::fork();
     if (child == 0) {
-        store::add_unpacked(scene.store, store::file_key(sys::open_file(scene.path, O_RDONLY).get()), [](int directory) {
-            ::mkdirat(directory, "half", 0700);
-            ::raise(SIGKILL);
-        });
+        store::add_unpacked(scene.store, store::file_key(sys::open_file(scene.path, O_RDONLY).get()),
+                            [](int directory) {
+                                ::mkdirat(directory, "half", 0700);
+                                ::raise(SIGKILL);
+                            });
         ::_exit(1);
     }
     ::waitpid(child, nullptr, 0);

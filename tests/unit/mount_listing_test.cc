@@ -11,7 +11,8 @@ void walk(Listing& listing) {
     for (uint32_t i = 0; i < Listing::walk; ++i) listing.tells_files(100'000 + i);
 }
 
-/// Lists `count` directories from `first` on and, where `look` is set, looks at five files of each that did not tell of them; returns how many told.
+/// Lists `count` directories from `first` on and, where `look` is set, looks at five files of each that did not tell of
+/// them; returns how many told.
 uint32_t listed(Listing& listing, uint32_t first, uint32_t count, bool look) {
     uint32_t told = 0;
     for (uint32_t directory = first; directory < first + count; ++directory) {

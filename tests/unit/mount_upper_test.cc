@@ -17,7 +17,8 @@ using Kind = UpperObject::Kind;
 
 namespace {
 
-void add_file(squash::LayerWriter& writer, const std::string& path, const std::string& content, const squash::Attributes& attributes) {
+void add_file(squash::LayerWriter& writer, const std::string& path, const std::string& content,
+              const squash::Attributes& attributes) {
     writer.begin_file(path, attributes);
     writer.append(content.data(), content.size());
     writer.end_file();
@@ -51,7 +52,8 @@ struct Given {
         sources.push_back({Fd(::open("/dev/null", O_PATH | O_CLOEXEC)), directory});
         return *this;
     }
-    Given& mount(const std::string& target, bool directory, const std::string& origin = "system", plan::CreateTarget create = plan::CreateTarget::automatic) {
+    Given& mount(const std::string& target, bool directory, const std::string& origin = "system",
+                 plan::CreateTarget create = plan::CreateTarget::automatic) {
         plan::Mount mount;
         mount.target = target;
         mount.create = create;
@@ -78,9 +80,13 @@ const plan::AccountLine passwd{"/etc/passwd", "me:x:7:7::/home/me:/bin/sh", 2};
 
 }  // namespace
 
-TEST_CASE("upper: the system's mount points hide what the image has there, and others stand in new directories", "[upper]") {
-    UpperLayer layer =
-        layer_of(Given().mount("/proc", true).mount("/etc/hosts", false).mount("/etc/new", false).mount("/a/b", true, "option --container-mounts"));
+TEST_CASE("upper: the system's mount points hide what the image has there, and others stand in new directories",
+          "[upper]") {
+    UpperLayer layer = layer_of(Given()
+                                    .mount("/proc", true)
+                                    .mount("/etc/hosts", false)
+                                    .mount("/etc/new", false)
+                                    .mount("/a/b", true, "option --container-mounts"));
     CHECK(names(layer) == Names{"a", "a/b", "etc", "etc/hosts", "etc/new", "proc"});
     CHECK(layer.objects["proc"].opaque);
     CHECK(layer.objects["proc"].image != 0);
@@ -95,9 +101,13 @@ TEST_CASE("upper: the system's mount points hide what the image has there, and o
     CHECK(layer.done.empty());
 }
 
-TEST_CASE("upper: nothing of the image is hidden by what a user mounts, from what is saved, or where something is unmounted", "[upper]") {
-    CHECK(names(layer_of(Given().mount("/run", true, "option --container-mounts").mount("/etc/hosts", false, "site"))).empty());
-    CHECK(names(layer_of(Given().mount("/run", true).mount("/etc/hosts", false).mount("/new", true), true)) == Names{"new"});
+TEST_CASE(
+    "upper: nothing of the image is hidden by what a user mounts, from what is saved, or where something is unmounted",
+    "[upper]") {
+    CHECK(names(layer_of(Given().mount("/run", true, "option --container-mounts").mount("/etc/hosts", false, "site")))
+              .empty());
+    CHECK(names(layer_of(Given().mount("/run", true).mount("/etc/hosts", false).mount("/new", true), true)) ==
+          Names{"new"});
     CHECK(names(layer_of(Given().mount("/run", true).add(plan::Unmount{"/run"}, "option --container-mounts"))).empty());
 }
 
@@ -108,14 +118,16 @@ TEST_CASE("upper: what is of another kind, leads elsewhere or may not be made is
     CHECK(names(layer_of(Given().mount("/lib/x", false))).empty());
     CHECK(names(layer_of(Given().mount("/marked/x", false))).empty());
     CHECK(names(layer_of(Given().mount("/etc/hosts/x", false))).empty());
-    CHECK(names(layer_of(Given().mount("/etc/../x", false).mount("/y/", true).mount("/", true).mount("//z", false))).empty());
+    CHECK(names(layer_of(Given().mount("/etc/../x", false).mount("/y/", true).mount("/", true).mount("//z", false)))
+              .empty());
     CHECK(names(layer_of(Given().mount("/new", false, "option --container-mounts", plan::CreateTarget::none))).empty());
     CHECK(names(layer_of(Given().mount("/run", true).mount("/run/inside", true))) == Names{"run"});
 }
 
 TEST_CASE("upper: the kind of a new mount point is the one asked for", "[upper]") {
     CHECK(layer_of(Given().mount("/n", true, "site", plan::CreateTarget::file)).objects["n"].kind == Kind::file);
-    CHECK(layer_of(Given().mount("/n", false, "site", plan::CreateTarget::directory)).objects["n"].kind == Kind::directory);
+    CHECK(layer_of(Given().mount("/n", false, "site", plan::CreateTarget::directory)).objects["n"].kind ==
+          Kind::directory);
     plan::Mount gone;
     gone.target = "/gone";
     Given given;
@@ -140,25 +152,37 @@ TEST_CASE("upper: account lines, directories and links are done with", "[upper]"
     CHECK(layer.objects["usr/lib/x.so"].content == "x.so.1");
 }
 
-TEST_CASE("upper: an account file, a directory or a link in a mount, in the way of one, or after a directory was mounted through a link is not touched",
-          "[upper]") {
+TEST_CASE(
+    "upper: an account file, a directory or a link in a mount, in the way of one, or after a directory was mounted "
+    "through a link is not touched",
+    "[upper]") {
     CHECK(layer_of(Given().mount("/etc", true, "site").add(passwd)).done.empty());
     CHECK(layer_of(Given().add(passwd).mount("/etc/passwd", false, "option --container-mounts")).done.empty());
-    CHECK(layer_of(Given().mount("/run", true).add(plan::Directory{"/run/user", 0755}).add(plan::Symlink{"/run/x", "y"})).done.empty());
-    CHECK(layer_of(Given().add(plan::Symlink{"/etc/hosts", "y"}).add(plan::Directory{"/etc/hosts", 0755})).done.empty());
+    CHECK(
+        layer_of(Given().mount("/run", true).add(plan::Directory{"/run/user", 0755}).add(plan::Symlink{"/run/x", "y"}))
+            .done.empty());
+    CHECK(
+        layer_of(Given().add(plan::Symlink{"/etc/hosts", "y"}).add(plan::Directory{"/etc/hosts", 0755})).done.empty());
     // Where the image's link leads, only the kernel knows; a file that is mounted there is in nobody's way.
     CHECK(layer_of(Given().mount("/lib", true).add(plan::Directory{"/home", 0755}).add(passwd)).done.empty());
-    CHECK(layer_of(Given().mount("/etc/localtime", false).add(plan::Directory{"/home", 0755})).done == std::set<size_t>{1});
-    CHECK(layer_of(Given().mount("/d", true, "site").mount("/d/link", true, "site").add(plan::Directory{"/home", 0755})).done.empty());
-    CHECK(layer_of(Given().mount("/proc", true).mount("/proc/sub", true).add(plan::Directory{"/home", 0755})).done == std::set<size_t>{2});
+    CHECK(layer_of(Given().mount("/etc/localtime", false).add(plan::Directory{"/home", 0755})).done ==
+          std::set<size_t>{1});
+    CHECK(layer_of(Given().mount("/d", true, "site").mount("/d/link", true, "site").add(plan::Directory{"/home", 0755}))
+              .done.empty());
+    CHECK(layer_of(Given().mount("/proc", true).mount("/proc/sub", true).add(plan::Directory{"/home", 0755})).done ==
+          std::set<size_t>{2});
 }
 
 TEST_CASE("upper: what is written has the image's modes and times, and marks for the overlay", "[upper]") {
     squash::Index image = sample_image();
     fixtures::TempFolder folder;
     mode_t before = ::umask(0);
-    UpperLayer layer = layer_of(
-        Given().mount("/run", true).mount("/etc/hosts", false).add(passwd).add(plan::Directory{"/home/me", 0700}).add(plan::Symlink{"/home/link", "me"}));
+    UpperLayer layer = layer_of(Given()
+                                    .mount("/run", true)
+                                    .mount("/etc/hosts", false)
+                                    .add(passwd)
+                                    .add(plan::Directory{"/home/me", 0700})
+                                    .add(plan::Symlink{"/home/link", "me"}));
     Fd upper(::open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     write_upper(layer, image, upper.get());
     ::umask(before);

@@ -19,7 +19,8 @@ std::string url(const std::string& header, const Origin& registry) {
 }  // namespace
 
 TEST_CASE("challenges are taken apart", "[image][auth]") {
-    auto got = parse_challenges(R"(Basic realm="x, y", Bearer realm="https://a.io/t?x=1",service="s \"q\"" , Scope=repository)");
+    auto got = parse_challenges(
+        R"(Basic realm="x, y", Bearer realm="https://a.io/t?x=1",service="s \"q\"" , Scope=repository)");
     REQUIRE(got.size() == 2);
     CHECK(got[0].scheme == "basic");
     CHECK(got[0].parameters.at("realm") == "x, y");
@@ -31,21 +32,24 @@ TEST_CASE("challenges are taken apart", "[image][auth]") {
 }
 
 TEST_CASE("broken challenges end the list and nothing else", "[image][auth]") {
-    for (const char* text : {"", ",,,", "=", "\"", "realm=x", "Bearer realm=\"", "Bearer realm=", "\x01\x02", "Bearer =x", "Bearer realm=\"\\"})
+    for (const char* text : {"", ",,,", "=", "\"", "realm=x", "Bearer realm=\"", "Bearer realm=", "\x01\x02",
+                             "Bearer =x", "Bearer realm=\"\\"})
         for (const Challenge& challenge : parse_challenges(text)) CHECK(challenge.parameters.count("realm") == 0);
 }
 
 TEST_CASE("the token's URL is made of realm, service and scope", "[image][auth]") {
     CHECK(url(R"(Bearer realm="https://a.io/t",service="r.io",scope="repository:x:pull")", secure) ==
           "https://a.io/t?service=r.io&scope=repository%3Ax%3Apull");
-    CHECK(url(R"(Bearer realm="https://a.io/t?k=v#f")", secure) == "https://a.io/t?k=v&scope=repository%3Aa%2Fb%3Apull");
+    CHECK(url(R"(Bearer realm="https://a.io/t?k=v#f")", secure) ==
+          "https://a.io/t?k=v&scope=repository%3Aa%2Fb%3Apull");
     CHECK(url(R"(Bearer realm="https://a.io/t",scope="a b")", secure) == "https://a.io/t?scope=a&scope=b");
     CHECK(url(R"(Bearer realm="http://127.0.0.1:5001/t")", plain).starts_with("http://127.0.0.1:5001/t"));
 }
 
 TEST_CASE("hostile row 35: no login goes to a token server over http or on a link-local address", "[image][auth]") {
-    for (const char* realm : {"http://a.io/t", "http://127.0.0.1/t", "https://169.254.169.254/latest", "https://[fe80::1]/t", "https://0xa9fea9fe/x",
-                              "file:///etc/passwd", "ftp://a.io/", "https://user:secret@a.io/", "/relative", ""})
+    for (const char* realm :
+         {"http://a.io/t", "http://127.0.0.1/t", "https://169.254.169.254/latest", "https://[fe80::1]/t",
+          "https://0xa9fea9fe/x", "file:///etc/passwd", "ftp://a.io/", "https://user:secret@a.io/", "/relative", ""})
         CHECK_THROWS_AS(url(std::string("Bearer realm=\"") + realm + "\"", secure), berth::Error);
     CHECK_THROWS_WITH(url(R"(Bearer realm="http://a.io/t")", plain), Contains("has to be https"));
 }
@@ -53,7 +57,8 @@ TEST_CASE("hostile row 35: no login goes to a token server over http or on a lin
 TEST_CASE("tokens are taken from either member and must fit a header", "[image][auth]") {
     CHECK(parse_token(R"({"token":"abc"})") == "abc");
     CHECK(parse_token(R"({"access_token":"abc","expires_in":3})") == "abc");
-    for (const char* text : {"", "[]", "{}", R"({"token":""})", R"({"token":3})", R"({"token":"a\r\nX: y"})", R"({"token":"a b"})"})
+    for (const char* text :
+         {"", "[]", "{}", R"({"token":""})", R"({"token":3})", R"({"token":"a\r\nX: y"})", R"({"token":"a b"})"})
         CHECK_THROWS_AS(parse_token(text), berth::Error);
 }
 

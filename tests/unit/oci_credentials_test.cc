@@ -30,7 +30,8 @@ std::string config_of(const std::string& entries) { return cat(R"({"auths":{)", 
 /// The places, all in a folder of their own.
 struct Home {
     berth::fixtures::TempFolder folder;
-    CredentialPlaces places{folder / "auth", folder / "podman", folder / "docker", folder / "enroot", cat("relative:", folder / "bin")};
+    CredentialPlaces places{folder / "auth", folder / "podman", folder / "docker", folder / "enroot",
+                            cat("relative:", folder / "bin")};
 
     Home() {
         for (const char* name : {"docker", "enroot", "bin"}) berth::sys::make_directories(folder / name, 0700);
@@ -39,8 +40,11 @@ struct Home {
         std::ofstream(folder / name) << text;
         ::chmod((folder / name).c_str(), mode);
     }
-    void helper(const std::string& name, const std::string& script) const { write("bin/docker-credential-" + name, "#!/bin/sh\n" + script, 0700); }
-    CredentialSearch find(const std::string& host = "reg.io", const std::string& repository = "a/b", const std::string& user = "") const {
+    void helper(const std::string& name, const std::string& script) const {
+        write("bin/docker-credential-" + name, "#!/bin/sh\n" + script, 0700);
+    }
+    CredentialSearch find(const std::string& host = "reg.io", const std::string& repository = "a/b",
+                          const std::string& user = "") const {
         return find_credentials(places, host, repository, user);
     }
 };
@@ -57,12 +61,14 @@ std::string error_of(const std::function<void()>& body) {
 }  // namespace
 
 TEST_CASE("base64 goes both ways", "[image][credentials]") {
-    for (const char* text : {"", "a", "ab", "abc", "abcd", "\xff\xfe\x01:"}) CHECK(decode_base64(encode_base64(text)) == std::string(text));
+    for (const char* text : {"", "a", "ab", "abc", "abcd", "\xff\xfe\x01:"})
+        CHECK(decode_base64(encode_base64(text)) == std::string(text));
     CHECK(encode_base64("user:pass") == "dXNlcjpwYXNz");
 }
 
 TEST_CASE("registries are known by many names", "[image][credentials]") {
-    for (const char* key : {"docker.io", "https://index.docker.io/v1/", "index.docker.io", "registry-1.docker.io", "HTTPS://Docker.IO"})
+    for (const char* key :
+         {"docker.io", "https://index.docker.io/v1/", "index.docker.io", "registry-1.docker.io", "HTTPS://Docker.IO"})
         CHECK(registry_host(key) == "registry-1.docker.io");
     CHECK(registry_host("https://Reg.io:5000/v2/") == "reg.io:5000");
     CHECK(registry_host("quay.io/team") == "quay.io");
@@ -71,9 +77,12 @@ TEST_CASE("registries are known by many names", "[image][credentials]") {
 }
 
 TEST_CASE("docker's and podman's files are read", "[image][credentials]") {
-    LoginFile file = parse_login_file(R"({"auths":{"https://index.docker.io/v1/":{"auth":"dXNlcjpwYXNz"},"quay.io/team":{"username":"u","password":"p"},
+    LoginFile file = parse_login_file(
+        R"({"auths":{"https://index.docker.io/v1/":{"auth":"dXNlcjpwYXNz"},"quay.io/team":{"username":"u",)"
+        R"("password":"p"},
         "gcr.io":{"auth":"dTo=","identitytoken":"IDT"},"r.io":{"registrytoken":"RT"},"store.io":{}},
-        "credHelpers":{"ecr.io":"ecr-login"},"credsStore":"secretservice","HttpHeaders":{"X":"y"}})", "f");
+        "credHelpers":{"ecr.io":"ecr-login"},"credsStore":"secretservice","HttpHeaders":{"X":"y"}})",
+        "f");
     REQUIRE(file.logins.size() == 4);
     const Login* hub = choose_login(file.logins, "registry-1.docker.io", "library/x", "");
     REQUIRE(hub);
@@ -90,7 +99,9 @@ TEST_CASE("docker's and podman's files are read", "[image][credentials]") {
 
 TEST_CASE("the longest path and the named user win", "[image][credentials]") {
     LoginFile file =
-        parse_login_file(config_of(cat(auth_entry("q.io", "all", "1"), ",", auth_entry("q.io/t", "team", "2"), ",", auth_entry("q.io/t/x", "x", "3"))), "f");
+        parse_login_file(config_of(cat(auth_entry("q.io", "all", "1"), ",", auth_entry("q.io/t", "team", "2"), ",",
+                                       auth_entry("q.io/t/x", "x", "3"))),
+                         "f");
     CHECK(choose_login(file.logins, "q.io", "t/x", "")->credentials.user == "x");
     CHECK(choose_login(file.logins, "q.io", "t/y", "")->credentials.user == "team");
     CHECK(choose_login(file.logins, "q.io", "z", "")->credentials.user == "all");
@@ -99,26 +110,32 @@ TEST_CASE("the longest path and the named user win", "[image][credentials]") {
 
 TEST_CASE("a broken login file is named and not quoted", "[image][credentials]") {
     for (const char* text :
-         {"s3cret", R"({"auths":{"a":{"auth":"s3cret!"}}})", R"({"auths":{"a":"s3cret"}})", R"({"auths":["s3cret"]})", R"({"auths":{"a":{"auth":"czNjcmV0"}}})",
-          R"({"auths":{"s3cret":{},"s3cret":{}}})", R"({"credHelpers":{"a":5}})", R"({"auths":{"a":{"password":"s3cret" )"}) {
+         {"s3cret", R"({"auths":{"a":{"auth":"s3cret!"}}})", R"({"auths":{"a":"s3cret"}})", R"({"auths":["s3cret"]})",
+          R"({"auths":{"a":{"auth":"czNjcmV0"}}})", R"({"auths":{"s3cret":{},"s3cret":{}}})",
+          R"({"credHelpers":{"a":5}})", R"({"auths":{"a":{"password":"s3cret" )"}) {
         std::string line = error_of([&] { parse_login_file(text, "/h/config.json"); });
         CHECK_THAT(line, Contains("/h/config.json") && !Contains("s3cret") && !Contains("czNj"));
     }
-    CHECK_THAT(error_of([] { parse_helper_answer("s3cret", "docker-credential-x"); }), Contains("docker-credential-x") && !Contains("s3cret"));
+    CHECK_THAT(error_of([] { parse_helper_answer("s3cret", "docker-credential-x"); }),
+               Contains("docker-credential-x") && !Contains("s3cret"));
 }
 
 TEST_CASE("hostile row 37: Enroot's lines are read by registry, plain values only", "[image][credentials]") {
     std::vector<std::string> unusable;
     std::vector<Login> logins = parse_netrc(
-        "# machine no.io login a password b\nmachine nvcr.io login $oauthtoken password nvapi-K\nmachine auth.docker.io\n\tlogin u\n\tpassword p$w\n"
-        "machine var.io login u password $TOKEN\nmachine brace.io login u password ${TOKEN}\nmachine run.io login u password $(pass)\n"
+        "# machine no.io login a password b\nmachine nvcr.io login $oauthtoken password nvapi-K\nmachine "
+        "auth.docker.io\n\tlogin u\n\tpassword p$w\n"
+        "machine var.io login u password $TOKEN\nmachine brace.io login u password ${TOKEN}\nmachine run.io login u "
+        "password $(pass)\n"
         "machine half.io login u\ndefault login d password e\nmachine",
         "f", unusable);
     REQUIRE(logins.size() == 2);
-    CHECK((logins[0].host == "nvcr.io" && logins[0].credentials.user == "$oauthtoken" && logins[0].credentials.password == "nvapi-K"));
+    CHECK((logins[0].host == "nvcr.io" && logins[0].credentials.user == "$oauthtoken" &&
+           logins[0].credentials.password == "nvapi-K"));
     CHECK((logins[1].host == "registry-1.docker.io" && logins[1].credentials.password == "p$w"));
     CHECK(unusable == std::vector<std::string>{"var.io", "brace.io", "run.io", "half.io"});
-    for (const char* broken : {"", "machine", "login", "password x login", "machine a machine b", "default"}) CHECK(parse_netrc(broken, "f", unusable).empty());
+    for (const char* broken : {"", "machine", "login", "password x login", "machine a machine b", "default"})
+        CHECK(parse_netrc(broken, "f", unusable).empty());
 }
 
 TEST_CASE("places are looked at in order, the first login wins", "[image][credentials]") {
@@ -126,7 +143,8 @@ TEST_CASE("places are looked at in order, the first login wins", "[image][creden
     CredentialSearch none = home.find();
     CHECK(none.found.empty());
     CHECK(none.looked.size() == 4);
-    CHECK_THAT(none.explanation("reg.io"), Contains("sent no login") && Contains("docker/config.json (no such file)") && Contains("berth login reg.io"));
+    CHECK_THAT(none.explanation("reg.io"), Contains("sent no login") && Contains("docker/config.json (no such file)") &&
+                                               Contains("berth login reg.io"));
     home.write("enroot/.credentials", "machine reg.io login en password pw-enroot");
     CHECK(home.find().found.user == "en");
     home.write("docker/config.json", config_of(auth_entry("reg.io", "do", "pw-docker")));
@@ -140,7 +158,8 @@ TEST_CASE("places are looked at in order, the first login wins", "[image][creden
     CHECK(first.found.user == "au");
     CHECK_THAT(first.explanation("reg.io"), Contains("login of au from") && !Contains("pw-"));
     CHECK(home.find("reg.io", "a/b", "en").found.password == "pw-enroot");
-    CHECK_THAT(home.find("reg.io", "a/b", "nobody").explanation("reg.io"), Contains("nothing for nobody@reg.io") && !Contains("pw-"));
+    CHECK_THAT(home.find("reg.io", "a/b", "nobody").explanation("reg.io"),
+               Contains("nothing for nobody@reg.io") && !Contains("pw-"));
 }
 
 TEST_CASE("a login file that others can read is warned of, one that is no file refused", "[image][credentials]") {
@@ -154,11 +173,15 @@ TEST_CASE("a login file that others can read is warned of, one that is no file r
 
 TEST_CASE("credential programs are asked by standard input", "[image][credentials]") {
     Home home;
-    home.helper("good", cat("echo \"$@\" > ", home.folder / "arguments",
-                            "\nread url\nprintf '{\"ServerURL\":\"%s\",\"Username\":\"<token>\",\"Secret\":\"IDT-'$url'\"}' $url\n"));
+    home.helper(
+        "good",
+        cat("echo \"$@\" > ", home.folder / "arguments",
+            "\nread url\nprintf '{\"ServerURL\":\"%s\",\"Username\":\"<token>\",\"Secret\":\"IDT-'$url'\"}' $url\n"));
     home.helper("none", "echo 'credentials not found in native keychain'; exit 1\n");
-    home.write("docker/config.json",
-               R"({"credHelpers":{"reg.io":"good","bad.io":"../x","gone.io":"gone"},"credsStore":"none","auths":{"inline.io":{"auth":"dTpw"}}})");
+    home.write(
+        "docker/config.json",
+        R"({"credHelpers":{"reg.io":"good","bad.io":"../x","gone.io":"gone"},"credsStore":"none",)"
+        R"("auths":{"inline.io":{"auth":"dTpw"}}})");
     CredentialSearch got = home.find();
     CHECK(got.found.identity_token == "IDT-reg.io");
     CHECK(got.found.user.empty());
@@ -173,9 +196,11 @@ TEST_CASE("credential programs are asked by standard input", "[image][credential
 TEST_CASE("a login is stored as docker does and removed again", "[image][credentials]") {
     Home home;
     std::string file = home.folder / "docker/config.json";
-    home.write("docker/config.json",
-               R"({"zebra":1,"auths":{"https://reg.io/v2/":{"auth":"dTpw"},"reg.io/team":{"auth":"dDpw"},"o.io":{"auth":"dTpw"}},"HttpHeaders":{"A":"b"}})",
-               0644);
+    home.write(
+        "docker/config.json",
+        R"({"zebra":1,"auths":{"https://reg.io/v2/":{"auth":"dTpw"},"reg.io/team":{"auth":"dDpw"},)"
+        R"("o.io":{"auth":"dTpw"}},"HttpHeaders":{"A":"b"}})",
+        0644);
     CHECK(store_login(home.places, "reg.io", {"new", "s3cret", "", "", ""}) == file);
     struct stat st {};
     REQUIRE(::stat(file.c_str(), &st) == 0);
@@ -202,17 +227,21 @@ TEST_CASE("a login goes to the credential program that the file names", "[image]
     home.helper("keep", cat("cat >> ", home.folder / "kept", "\necho \" $@\" >> ", home.folder / "kept", "\n"));
     home.write("docker/config.json", R"({"credsStore":"keep"})");
     CHECK(store_login(home.places, "reg.io", {"u", "s3cret", "", "", ""}) == "docker-credential-keep");
-    CHECK_THAT(berth::sys::read_file(home.folder / "docker/config.json"), Contains("\"reg.io\": {}") && !Contains(encode_base64("u:s3cret")));
+    CHECK_THAT(berth::sys::read_file(home.folder / "docker/config.json"),
+               Contains("\"reg.io\": {}") && !Contains(encode_base64("u:s3cret")));
     CHECK(erase_login(home.places, "reg.io"));
-    CHECK(berth::sys::read_file(home.folder / "kept") == "{\"ServerURL\":\"reg.io\",\"Username\":\"u\",\"Secret\":\"s3cret\"} store\nreg.io erase\n");
+    CHECK(berth::sys::read_file(home.folder / "kept") ==
+          "{\"ServerURL\":\"reg.io\",\"Username\":\"u\",\"Secret\":\"s3cret\"} store\nreg.io erase\n");
 }
 
 TEST_CASE("the environment says where logins lie, the site file how registries are reached", "[pull]") {
-    CredentialPlaces places = berth::pull::credential_places({"HOME=/h", "REGISTRY_AUTH_FILE=/a", "XDG_RUNTIME_DIR=/r", "PATH=/p"});
-    CHECK((places.auth_file == "/a" && places.podman_file == "/r/containers/auth.json" && places.docker_folder == "/h/.docker" &&
-           places.enroot_folder == "/h/.config/enroot"));
+    CredentialPlaces places =
+        berth::pull::credential_places({"HOME=/h", "REGISTRY_AUTH_FILE=/a", "XDG_RUNTIME_DIR=/r", "PATH=/p"});
+    CHECK((places.auth_file == "/a" && places.podman_file == "/r/containers/auth.json" &&
+           places.docker_folder == "/h/.docker" && places.enroot_folder == "/h/.config/enroot"));
     places = berth::pull::credential_places({"HOME=/h", "DOCKER_CONFIG=/d", "XDG_CONFIG_HOME=/c"});
-    CHECK((places.docker_folder == "/d" && places.enroot_folder == "/c/enroot" && places.podman_file.empty() && places.path == "/usr/local/bin:/usr/bin:/bin"));
+    CHECK((places.docker_folder == "/d" && places.enroot_folder == "/c/enroot" && places.podman_file.empty() &&
+           places.path == "/usr/local/bin:/usr/bin:/bin"));
     CHECK(berth::pull::credential_places({"ENROOT_CONFIG_PATH=/e"}).enroot_folder == "/e");
     CHECK(berth::pull::credential_places({}).docker_folder.empty());
 

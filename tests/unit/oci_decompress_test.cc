@@ -24,7 +24,8 @@ void every_engine() { engine = GENERATE(from_range(gzip_engines())); }
 
 std::string unpacked(const std::string& bytes, size_t step = std::string::npos) {
     std::string out;
-    auto decompressor = make_decompressor([&](const void* data, size_t size) { out.append(static_cast<const char*>(data), size); }, engine);
+    auto decompressor = make_decompressor(
+        [&](const void* data, size_t size) { out.append(static_cast<const char*>(data), size); }, engine);
     for (size_t at = 0; at < bytes.size(); at += std::min(step, bytes.size() - at))
         decompressor->feed(bytes.data() + at, std::min(step, bytes.size() - at));
     decompressor->finish();
@@ -54,7 +55,8 @@ TEST_CASE("decompress: gzip, zstd and plain bytes are told by content", "[decomp
     CHECK(unpacked(zstd("")).empty());
 }
 
-TEST_CASE("hostile row 17: multi-member gzip is whole, cut or followed by garbage it is refused", "[decompress][hostile]") {
+TEST_CASE("hostile row 17: multi-member gzip is whole, cut or followed by garbage it is refused",
+          "[decompress][hostile]") {
     every_engine();
     std::string first = text(3000), second = text(100), packed = gzip(first) + gzip("") + gzip(second);
     for (size_t step = 1; step < 80; ++step) CHECK((unpacked(packed, step) == first + second));
@@ -98,7 +100,8 @@ TEST_CASE("decompress: gzip headers with every optional field", "[decompress]") 
                              "abcd",
                              6) +
                          std::string("name\0", 5) + std::string("comment\0", 8) + body;
-    for (size_t step : {size_t{1}, size_t{5}, std::string::npos}) CHECK(unpacked(packed + packed, step) == "payloadpayload");
+    for (size_t step : {size_t{1}, size_t{5}, std::string::npos})
+        CHECK(unpacked(packed + packed, step) == "payloadpayload");
 }
 
 TEST_CASE("decompress: zstd frames follow one another, skippable ones between", "[decompress]") {
@@ -107,7 +110,8 @@ TEST_CASE("decompress: zstd frames follow one another, skippable ones between", 
     for (size_t step : {size_t{1}, size_t{1000}, std::string::npos}) CHECK((unpacked(packed, step) == data + "end"));
     CHECK_THROWS_AS(unpacked(packed + "junk"), Error);
     std::string one = zstd(data);
-    for (size_t cut = 5; cut < one.size(); cut += 101) CHECK_THROWS_WITH(unpacked(one.substr(0, cut)), Catch::Contains("cut off"));
+    for (size_t cut = 5; cut < one.size(); cut += 101)
+        CHECK_THROWS_WITH(unpacked(one.substr(0, cut)), Catch::Contains("cut off"));
 }
 
 TEST_CASE("hostile row 18: a zstd window over 128 MiB is refused", "[decompress][hostile]") {
@@ -121,7 +125,8 @@ TEST_CASE("hostile row 14: much output comes in small pieces", "[decompress][hos
     std::string zeros(100 << 20, '\0');
     for (const std::string& packed : {gzip(zeros), zstd(zeros)}) {
         size_t largest = 0, total = 0;
-        auto decompressor = make_decompressor([&](const void*, size_t size) { largest = std::max(largest, size), total += size; }, engine);
+        auto decompressor = make_decompressor(
+            [&](const void*, size_t size) { largest = std::max(largest, size), total += size; }, engine);
         decompressor->feed(packed.data(), packed.size());
         decompressor->finish();
         CHECK(total == zeros.size());

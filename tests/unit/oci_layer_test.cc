@@ -23,7 +23,8 @@ namespace {
 
 ConvertedLayer converted(int fd, const std::string& blob, size_t step = 16384, const ConvertOptions& options = {}) {
     LayerConverter converter(fd, "layer x", options);
-    for (size_t at = 0; at < blob.size(); at += std::min(step, blob.size() - at)) converter.write(blob.data() + at, std::min(step, blob.size() - at));
+    for (size_t at = 0; at < blob.size(); at += std::min(step, blob.size() - at))
+        converter.write(blob.data() + at, std::min(step, blob.size() - at));
     return converter.finish();
 }
 
@@ -81,7 +82,8 @@ TEST_CASE("layer: a directory without an entry of its own keeps the lower layer'
     TempFolder folder;
     Fd lower = folder.create("lower"), upper = folder.create("upper");
     converted(lower.get(), TarBuilder().directory("tmp", 01777).directory("opt", 0700).finished());
-    converted(upper.get(), TarBuilder().file("tmp/x", "x").directory("opt", 0711).file("opt/y", "y").file("new/z", "z").finished());
+    converted(upper.get(),
+              TarBuilder().file("tmp/x", "x").directory("opt", 0711).file("opt/y", "y").file("new/z", "z").finished());
     std::vector<squash::LayerInfo> infos(2);
     std::vector<squash::Tree> trees;
     trees.push_back(squash::read_tree(lower.get(), "lower", 0, infos[0]));
@@ -99,7 +101,8 @@ TEST_CASE("layer: errors name the layer and reach the caller", "[layer]") {
     std::string tar = sample_tar(), packed = fixtures::gzip(tar);
     auto fails = [&](const std::string& blob, const char* why, const ConvertOptions& options = {}) {
         Fd fd = folder.create("layer");
-        CHECK_THROWS_WITH(converted(fd.get(), blob, 16384, options), Catch::StartsWith("unpacking layer x: ") && Catch::Contains(why));
+        CHECK_THROWS_WITH(converted(fd.get(), blob, 16384, options),
+                          Catch::StartsWith("unpacking layer x: ") && Catch::Contains(why));
     };
     fails(packed.substr(0, packed.size() / 2), "cut off");
     fails(packed + "garbage", "followed by bytes");
@@ -126,7 +129,8 @@ TEST_CASE("layer: a failure stops a caller that would go on for ever, and is tol
 TEST_CASE("layer: a full disk is named and keeps its errno", "[layer]") {
     TempFolder folder;
     std::string tar = TarBuilder().file("big", noise(20 << 20, 1)).finished();
-    auto mounted = fixtures::run_command("mkdir '" + folder / "small" + "' && mount -t tmpfs -o size=1m none '" + folder / "small" + "'");
+    auto mounted = fixtures::run_command("mkdir '" + folder / "small" + "' && mount -t tmpfs -o size=1m none '" +
+                                         folder / "small" + "'");
     if (mounted.status != 0) {
         if (std::getenv("BERTH_MUST_RUN") != nullptr) FAIL(mounted.output);
         WARN("no right to mount a small tmpfs: /dev/full stands in for it");

@@ -34,9 +34,11 @@ std::string manifest(const std::string& config_text, const std::string& layers, 
 
 std::string list(const std::string& entries) { return cat(R"({"schemaVersion":2,"manifests":[)", entries, "]}"); }
 
-std::string for_platform(char name, const std::string& os, const std::string& architecture, const std::string& variant = "") {
-    return descriptor(oci_manifest, digest(name),
-                      cat(R"(,"platform":{"os":")", os, R"(","architecture":")", architecture, R"(","variant":")", variant, R"("})"));
+std::string for_platform(char name, const std::string& os, const std::string& architecture,
+                         const std::string& variant = "") {
+    return descriptor(
+        oci_manifest, digest(name),
+        cat(R"(,"platform":{"os":")", os, R"(","architecture":")", architecture, R"(","variant":")", variant, R"("})"));
 }
 
 std::string failure(const std::string& text, const std::string& type = "") {
@@ -48,7 +50,9 @@ std::string failure(const std::string& text, const std::string& type = "") {
     return "";
 }
 
-Manifest image(const std::string& text, const std::string& type = "") { return std::get<Manifest>(parse_manifest(text, type, "image x")); }
+Manifest image(const std::string& text, const std::string& type = "") {
+    return std::get<Manifest>(parse_manifest(text, type, "image x"));
+}
 ManifestList entries(const std::string& text) { return std::get<ManifestList>(parse_manifest(text, "", "image x")); }
 
 std::string config_failure(const std::string& text, size_t layers) {
@@ -65,7 +69,8 @@ const Machine amd64{"amd64", {"v1", "v2", "v3"}};
 }  // namespace
 
 TEST_CASE("manifests of both makes are read", "[image][manifest]") {
-    Manifest oci = image(manifest(config, layer + "," + layer, R"(,"annotations":{"a":"b"},"unknown":[1])"), oci_manifest);
+    Manifest oci =
+        image(manifest(config, layer + "," + layer, R"(,"annotations":{"a":"b"},"unknown":[1])"), oci_manifest);
     CHECK(oci.config.digest == digest('c'));
     REQUIRE(oci.layers.size() == 2);
     CHECK(oci.layers[0].digest == digest('1'));
@@ -80,12 +85,15 @@ TEST_CASE("manifests of both makes are read", "[image][manifest]") {
 }
 
 TEST_CASE("every form of layer that the specifications know is accepted, others are named", "[image][manifest]") {
-    for (const char* type : {"application/vnd.oci.image.layer.v1.tar", "application/vnd.oci.image.layer.v1.tar+zstd",
-                             "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip", "application/vnd.docker.image.rootfs.diff.tar",
-                             "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"})
+    for (const char* type :
+         {"application/vnd.oci.image.layer.v1.tar", "application/vnd.oci.image.layer.v1.tar+zstd",
+          "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip",
+          "application/vnd.docker.image.rootfs.diff.tar", "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"})
         CHECK(failure(manifest(config, descriptor(type, digest('1')))).empty());
-    CHECK_THAT(failure(manifest(config, descriptor("application/vnd.oci.image.layer.v1.tar+encrypted", digest('1')))), Contains("+encrypted"));
-    CHECK_THAT(failure(manifest(descriptor("application/vnd.cncf.helm.config.v1+json", digest('c')), layer)), Contains("artifact"));
+    CHECK_THAT(failure(manifest(config, descriptor("application/vnd.oci.image.layer.v1.tar+encrypted", digest('1')))),
+               Contains("+encrypted"));
+    CHECK_THAT(failure(manifest(descriptor("application/vnd.cncf.helm.config.v1+json", digest('c')), layer)),
+               Contains("artifact"));
 }
 
 TEST_CASE("hostile row 24: a manifest over 4 MiB or 1024 layers is refused", "[image][manifest]") {
@@ -98,7 +106,9 @@ TEST_CASE("hostile row 24: a manifest over 4 MiB or 1024 layers is refused", "[i
 
 TEST_CASE("hostile row 25: nesting over 64 is refused without recursion", "[image][manifest]") {
     CHECK_THAT(failure(std::string(3'000'000, '[')), Contains("nested deeper than 64"));
-    auto nested = [](size_t depth) { return cat(R"({"schemaVersion":2,"x":)", std::string(depth, '['), std::string(depth, ']'), "}"); };
+    auto nested = [](size_t depth) {
+        return cat(R"({"schemaVersion":2,"x":)", std::string(depth, '['), std::string(depth, ']'), "}");
+    };
     CHECK_THAT(failure(nested(64)), Contains("nested deeper"));
     CHECK_THAT(failure(nested(63)), Contains("neither an image manifest"));
     CHECK(parse_json(R"({"a":"[[[[{{{{\"[["})", "x").is_object());
@@ -106,7 +116,8 @@ TEST_CASE("hostile row 25: nesting over 64 is refused without recursion", "[imag
 
 TEST_CASE("hostile row 26: duplicate keys, bad UTF-8, and layers beside manifests are refused", "[image][manifest]") {
     CHECK_THAT(failure(manifest(config, layer, R"(,"layers":[])")), Contains("\"layers\" twice"));
-    CHECK_THAT(failure(manifest(config, descriptor("a", digest('1'), cat(R"(,"digest":")", digest('2'), "\"")))), Contains("\"digest\" twice"));
+    CHECK_THAT(failure(manifest(config, descriptor("a", digest('1'), cat(R"(,"digest":")", digest('2'), "\"")))),
+               Contains("\"digest\" twice"));
     CHECK_THAT(failure(manifest(config, layer, R"(,"\u006cayers":[])")), Contains("\"layers\" twice"));
     CHECK_THAT(failure(manifest(config, layer, ",\"x\":\"\xff\"")), Contains("not valid JSON"));
     CHECK_THAT(failure(manifest(config, layer, ",\"x\":\"\xc0\xaf\"")), Contains("not valid JSON"));
@@ -117,33 +128,45 @@ TEST_CASE("hostile row 26: duplicate keys, bad UTF-8, and layers beside manifest
 }
 
 TEST_CASE("hostile row 28: a bad digest in a manifest is refused before it is used", "[image][manifest]") {
-    for (const std::string& bad : {std::string("sha256:../../x"), "sha256:" + std::string(64, 'A'), std::string("sha256:abc"), std::string("")})
-        CHECK_THAT(failure(manifest(config, descriptor("application/vnd.oci.image.layer.v1.tar", bad))), Contains("64 lower-case"));
+    for (const std::string& bad :
+         {std::string("sha256:../../x"), "sha256:" + std::string(64, 'A'), std::string("sha256:abc"), std::string("")})
+        CHECK_THAT(failure(manifest(config, descriptor("application/vnd.oci.image.layer.v1.tar", bad))),
+                   Contains("64 lower-case"));
     CHECK_THAT(failure(list(descriptor(oci_manifest, "sha256:../../x"))), Contains("64 lower-case"));
 }
 
 TEST_CASE("hostile row 31: schema 1 is named", "[image][manifest]") {
     CHECK_THAT(failure(R"({"schemaVersion":1,"fsLayers":[]})"), Contains("schema 1"));
-    CHECK_THAT(failure(R"({"x":1})", "application/vnd.docker.distribution.manifest.v1+prettyjws"), Contains("schema 1"));
+    CHECK_THAT(failure(R"({"x":1})", "application/vnd.docker.distribution.manifest.v1+prettyjws"),
+               Contains("schema 1"));
 }
 
 TEST_CASE("descriptors are checked", "[image][manifest]") {
     auto sized = [&](const std::string& size) {
-        return manifest(config, cat(R"({"mediaType":"application/vnd.oci.image.layer.v1.tar","digest":")", digest('1'), R"(","size":)", size, "}"));
+        return manifest(config, cat(R"({"mediaType":"application/vnd.oci.image.layer.v1.tar","digest":")", digest('1'),
+                                    R"(","size":)", size, "}"));
     };
     CHECK(failure(sized("0")).empty());
     for (const char* size : {"-1", "1.5", "1e3", "\"7\"", "null", "9223372036854775808", "99999999999999999999"})
         CHECK_THAT(failure(sized(size)), Contains("not a whole number"));
-    CHECK_THAT(failure(manifest(cat(R"({"digest":")", digest('1'), R"(","size":1})"), layer)), Contains("no mediaType"));
+    CHECK_THAT(failure(manifest(cat(R"({"digest":")", digest('1'), R"(","size":1})"), layer)),
+               Contains("no mediaType"));
     CHECK_THAT(failure(R"({"schemaVersion":2,"layers":[]})"), Contains("no config"));
     CHECK_THAT(failure(manifest("[]", layer)), Contains("not an object"));
     CHECK_THAT(failure(manifest(config, "3")), Contains("not an object"));
     CHECK_THAT(failure(R"([])"), Contains("not a JSON object"));
     CHECK_THAT(failure(R"({"schemaVersion":3,"layers":[]})"), Contains("schemaVersion"));
     CHECK_THAT(failure(R"({"schemaVersion":"2","layers":[]})"), Contains("schemaVersion"));
-    CHECK(image(manifest(descriptor("application/vnd.oci.image.config.v1+json", digest('c'), R"(,"data":"YWJjZGVmZw==")"), layer)).config.data == "abcdefg");
-    CHECK_THAT(failure(manifest(config, descriptor("application/vnd.oci.image.layer.v1.tar", digest('1'), R"(,"data":"!!!!")"))), Contains("base64"));
-    CHECK_THAT(failure(manifest(config, descriptor("application/vnd.oci.image.layer.v1.tar", digest('1'), R"(,"data":"YWJj")"))), Contains("instead of 7"));
+    CHECK(
+        image(manifest(descriptor("application/vnd.oci.image.config.v1+json", digest('c'), R"(,"data":"YWJjZGVmZw==")"),
+                       layer))
+            .config.data == "abcdefg");
+    CHECK_THAT(failure(manifest(
+                   config, descriptor("application/vnd.oci.image.layer.v1.tar", digest('1'), R"(,"data":"!!!!")"))),
+               Contains("base64"));
+    CHECK_THAT(failure(manifest(
+                   config, descriptor("application/vnd.oci.image.layer.v1.tar", digest('1'), R"(,"data":"YWJj")"))),
+               Contains("instead of 7"));
 }
 
 TEST_CASE("what a document says it is must agree with how it was sent", "[image][manifest]") {
@@ -159,10 +182,12 @@ TEST_CASE("what a document says it is must agree with how it was sent", "[image]
 TEST_CASE("the first entry of an index that this machine can run is chosen", "[image][manifest]") {
     auto chosen = [](const std::string& text) { return choose_platform(entries(text), amd64, "image x").digest; };
     std::string foreign = descriptor("application/vnd.example+json", digest('e'));
-    CHECK(chosen(list(foreign + "," + for_platform('1', "linux", "arm64", "v8") + "," + for_platform('2', "linux", "amd64") + "," +
-                      for_platform('3', "linux", "amd64"))) == digest('2'));
-    CHECK(chosen(list(for_platform('1', "linux", "amd64", "v4") + "," + for_platform('2', "linux", "amd64", "v3"))) == digest('2'));
-    CHECK(chosen(list(for_platform('1', "windows", "amd64") + "," + descriptor(docker_list, digest('2')))) == digest('2'));
+    CHECK(chosen(list(foreign + "," + for_platform('1', "linux", "arm64", "v8") + "," +
+                      for_platform('2', "linux", "amd64") + "," + for_platform('3', "linux", "amd64"))) == digest('2'));
+    CHECK(chosen(list(for_platform('1', "linux", "amd64", "v4") + "," + for_platform('2', "linux", "amd64", "v3"))) ==
+          digest('2'));
+    CHECK(chosen(list(for_platform('1', "windows", "amd64") + "," + descriptor(docker_list, digest('2')))) ==
+          digest('2'));
     CHECK_FALSE(this_machine().architecture.empty());
 }
 
@@ -175,16 +200,18 @@ TEST_CASE("hostile row 30: an image for other platforms only is refused with a l
         }
         return std::string();
     };
-    std::string text =
-        list(for_platform('1', "linux", "arm64", "v8") + "," + for_platform('2', "windows", "amd64") + "," + for_platform('3', "unknown", "unknown"));
+    std::string text = list(for_platform('1', "linux", "arm64", "v8") + "," + for_platform('2', "windows", "amd64") +
+                            "," + for_platform('3', "unknown", "unknown"));
     CHECK(refusal(text) == "image x: no image for linux/amd64 in it; there are: linux/arm64/v8, windows/amd64");
     CHECK_THAT(refusal(list("")), Contains("there are: none"));
     CHECK_THAT(refusal(list(for_platform('1', "linux", "a\\u001b[31m"))), Contains("\\x1b"));
 }
 
 TEST_CASE("an image config is read, null as absent", "[image][manifest]") {
-    std::string text = cat(R"({"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":[")", digest('1'), R"("]},"config":{
-        "Env":["PATH=/bin","A=b=c"],"Entrypoint":["/e"],"Cmd":["x","y"],"WorkingDir":"/w","User":"1000:1","Volumes":{"/v":{}}}})");
+    std::string text = cat(R"({"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":[")",
+                           digest('1'), R"("]},"config":{
+        "Env":["PATH=/bin","A=b=c"],"Entrypoint":["/e"],"Cmd":["x","y"],"WorkingDir":"/w","User":"1000:1",)"
+        R"("Volumes":{"/v":{}}}})");
     ImageDescription got = parse_config(text, 1, "image x");
     CHECK(got.diff_ids == std::vector<std::string>{digest('1')});
     CHECK(got.config.env == std::vector<std::string>{"PATH=/bin", "A=b=c"});
@@ -195,7 +222,9 @@ TEST_CASE("an image config is read, null as absent", "[image][manifest]") {
     CHECK(got.config.volumes == std::vector<std::string>{"/v"});
     CHECK(got.config.architecture == "amd64");
 
-    std::string empty = R"({"rootfs":{"type":"layers","diff_ids":null},"config":{"Env":null,"Entrypoint":null,"Cmd":null,"WorkingDir":null,"Volumes":null}})";
+    std::string empty =
+        R"({"rootfs":{"type":"layers","diff_ids":null},"config":{"Env":null,"Entrypoint":null,"Cmd":null,)"
+        R"("WorkingDir":null,"Volumes":null}})";
     CHECK(parse_config(empty, 0, "image x").config.env.empty());
     CHECK(parse_config(R"({"rootfs":{"type":"layers"},"config":null})", 0, "image x").config.cmd.empty());
 }
@@ -204,7 +233,8 @@ TEST_CASE("hostile row 29: a config whose diff_ids do not fit the layers is refu
     std::string one = cat(R"({"rootfs":{"type":"layers","diff_ids":[")", digest('1'), R"("]}})");
     CHECK(config_failure(one, 1).empty());
     CHECK_THAT(config_failure(one, 2), Contains("1 diff_ids for 2 layers"));
-    CHECK_THAT(config_failure(R"({"rootfs":{"type":"layers","diff_ids":["sha256:../x"]}})", 1), Contains("64 lower-case"));
+    CHECK_THAT(config_failure(R"({"rootfs":{"type":"layers","diff_ids":["sha256:../x"]}})", 1),
+               Contains("64 lower-case"));
     CHECK_THAT(config_failure(R"({"rootfs":{"type":"x","diff_ids":[]}})", 0), Contains("rootfs.type"));
     CHECK_THAT(config_failure("{}", 0), Contains("rootfs.type"));
 }

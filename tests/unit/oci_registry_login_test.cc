@@ -28,13 +28,17 @@ RegistryOptions with_login(const Credentials& login) {
     out.limits.connect_seconds = 2;
     out.retry.retries = 1;
     out.retry.first = std::chrono::milliseconds(10);
-    out.credentials = [login](const std::string&) { return CredentialSearch{login, {"/h/auth.json (nothing for it)"}, {}}; };
+    out.credentials = [login](const std::string&) {
+        return CredentialSearch{login, {"/h/auth.json (nothing for it)"}, {}};
+    };
     return out;
 }
 
 Credentials user_login() { return {"$oauthtoken", secret, "", "", "/h/.docker/config.json"}; }
 
-Registry client(const Server& server, RegistryOptions options) { return {berth::plan::parse_reference(server.host() + "/a/b:1"), std::move(options)}; }
+Registry client(const Server& server, RegistryOptions options) {
+    return {berth::plan::parse_reference(server.host() + "/a/b:1"), std::move(options)};
+}
 
 std::string authorization_of(const HttpCall& call) {
     auto found = call.headers.find("authorization");
@@ -66,11 +70,15 @@ struct Locked {
     HttpReply answer(const HttpCall& call) const {
         if (call.target.starts_with("/token")) {
             bool known = authorization_of(call) == basic() || call.method == "POST";
-            return known ? HttpReply{.body = R"({"token":"T"})"} : HttpReply{.status = 401, .body = R"({"errors":[{"code":"UNAUTHORIZED","message":"who?"}]})"};
+            return known ? HttpReply{.body = R"({"token":"T"})"}
+                         : HttpReply{.status = 401, .body = R"({"errors":[{"code":"UNAUTHORIZED","message":"who?"}]})"};
         }
         bool bearer = scheme == "Bearer";
-        if (authorization_of(call) == (bearer ? "Bearer T" : basic())) return call.target == "/v2/" ? HttpReply{.body = "{}"} : content.answer(call);
-        return {.status = 401, .headers = {cat("WWW-Authenticate: ", scheme, " realm=\"", bearer ? cat("http://", server.host(), "/token") : "x", "\"")}};
+        if (authorization_of(call) == (bearer ? "Bearer T" : basic()))
+            return call.target == "/v2/" ? HttpReply{.body = "{}"} : content.answer(call);
+        return {.status = 401,
+                .headers = {cat("WWW-Authenticate: ", scheme, " realm=\"",
+                                bearer ? cat("http://", server.host(), "/token") : "x", "\"")}};
     }
 };
 
@@ -85,7 +93,8 @@ TEST_CASE("a login is sent by Basic, or to the token server", "[image][registry]
     CHECK_NOTHROW(check_login(registry.server.host(), with_login({}), user_login()));
     Credentials wrong = user_login();
     wrong.password = "other";
-    CHECK_THAT(failure([&] { check_login(registry.server.host(), with_login({}), wrong); }), Contains("no access") && Contains("login to 127.0.0.1"));
+    CHECK_THAT(failure([&] { check_login(registry.server.host(), with_login({}), wrong); }),
+               Contains("no access") && Contains("login to 127.0.0.1"));
 }
 
 TEST_CASE("no access tells which login was sent, or where none was found", "[image][registry]") {
@@ -93,14 +102,17 @@ TEST_CASE("no access tells which login was sent, or where none was found", "[ima
     Credentials wrong = user_login();
     wrong.password = "other";
     CHECK_THAT(failure([&] { client(registry.server, with_login(wrong)).get_manifest("1"); }),
-               Contains("no access") && Contains("sent the login of $oauthtoken from /h/.docker/config.json") && !Contains("other"));
+               Contains("no access") && Contains("sent the login of $oauthtoken from /h/.docker/config.json") &&
+                   !Contains("other"));
     CHECK_THAT(failure([&] { client(registry.server, with_login({})).get_manifest("1"); }),
-               Contains("no access") && Contains("sent no login") && Contains("/h/auth.json (nothing for it)") && Contains("berth login 127.0.0.1"));
+               Contains("no access") && Contains("sent no login") && Contains("/h/auth.json (nothing for it)") &&
+                   Contains("berth login 127.0.0.1"));
 }
 
 TEST_CASE("an identity token is exchanged by POST, a registry token sent as it is", "[image][registry]") {
     Locked registry("Bearer");
-    CHECK(client(registry.server, with_login({"", "", "id/" + secret, "", "f"})).get_manifest(registry.digest).bytes == "{}");
+    CHECK(client(registry.server, with_login({"", "", "id/" + secret, "", "f"})).get_manifest(registry.digest).bytes ==
+          "{}");
     REQUIRE(registry.server.count("POST /token") == 1);
     for (const HttpCall& call : registry.server.calls()) CHECK_THAT(call.target, !Contains(secret));
     size_t before = registry.server.log().size();
@@ -140,20 +152,30 @@ TEST_CASE("hostile row 33: a redirect to another port is followed without the lo
     REQUIRE(elsewhere.calls().size() == 1);
     CHECK(authorization_of(elsewhere.calls()[0]).empty());
     // The other host cannot ask for it either.
-    Server asking([](const HttpCall&) -> HttpReply { return {.status = 401, .headers = {"WWW-Authenticate: Basic realm=\"x\""}}; });
-    Server leading([&](const HttpCall& call) -> HttpReply { return {.status = 307, .headers = {cat("Location: http://", asking.host(), call.target)}}; });
-    CHECK_THAT(failure([&] { client(leading, with_login(user_login())).get_blob(blob_of("x")); }), Contains("no access"));
+    Server asking([](const HttpCall&) -> HttpReply {
+        return {.status = 401, .headers = {"WWW-Authenticate: Basic realm=\"x\""}};
+    });
+    Server leading([&](const HttpCall& call) -> HttpReply {
+        return {.status = 307, .headers = {cat("Location: http://", asking.host(), call.target)}};
+    });
+    CHECK_THAT(failure([&] { client(leading, with_login(user_login())).get_blob(blob_of("x")); }),
+               Contains("no access"));
     for (const HttpCall& call : asking.calls()) CHECK(authorization_of(call).empty());
 }
 
 TEST_CASE("hostile row 35: no login goes to a token server that is not https", "[image][registry]") {
-    Server server([](const HttpCall&) -> HttpReply { return {.status = 401, .headers = {"WWW-Authenticate: Bearer realm=\"http://registry.invalid/t\""}}; });
-    CHECK_THAT(failure([&] { client(server, with_login(user_login())).get_manifest("1"); }), Contains("has to be https"));
+    Server server([](const HttpCall&) -> HttpReply {
+        return {.status = 401, .headers = {"WWW-Authenticate: Bearer realm=\"http://registry.invalid/t\""}};
+    });
+    CHECK_THAT(failure([&] { client(server, with_login(user_login())).get_manifest("1"); }),
+               Contains("has to be https"));
     for (const HttpCall& call : server.calls()) CHECK(authorization_of(call).empty());
 }
 
 TEST_CASE("hostile row 32: a login that is never enough is sent once", "[image][registry]") {
-    Server server([](const HttpCall&) -> HttpReply { return {.status = 401, .headers = {"WWW-Authenticate: Basic realm=\"x\""}}; });
+    Server server([](const HttpCall&) -> HttpReply {
+        return {.status = 401, .headers = {"WWW-Authenticate: Basic realm=\"x\""}};
+    });
     CHECK_THAT(failure([&] { client(server, with_login(user_login())).get_manifest("1"); }), Contains("no access"));
     CHECK(server.log().size() == 2);
 }
@@ -180,8 +202,11 @@ class TlsServer {
         berth::sys::make_directories(folder_ / "v2/a/b/manifests", 0755);
         std::ofstream(folder_ / "v2/a/b/manifests/1") << "{}";
         server_ = std::make_unique<berth::Child>(
-            "/bin/sh", std::vector<std::string>{
-                           "-c", cat("cd ", folder_.path(), " && exec openssl s_server -accept 127.0.0.1:0 -cert own.pem -key own.key -WWW 2>/dev/null")});
+            "/bin/sh",
+            std::vector<std::string>{
+                "-c",
+                cat("cd ", folder_.path(),
+                    " && exec openssl s_server -accept 127.0.0.1:0 -cert own.pem -key own.key -WWW 2>/dev/null")});
         std::string said;
         for (char c; said.find("ACCEPT 127.0.0.1:") == said.npos || !said.ends_with('\n'); said += c)
             if (::read(server_->output(), &c, 1) != 1) throw std::runtime_error("openssl s_server does not start");
@@ -192,10 +217,11 @@ class TlsServer {
 
   private:
     void make_certificate(const std::string& name) const {
-        auto made = berth::fixtures::run_command(cat("cd ", folder_.path(),
-                                                     " && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=berth-test "
-                                                     "-addext subjectAltName=IP:127.0.0.1 -keyout ",
-                                                     name, ".key -out ", name, ".pem"));
+        auto made = berth::fixtures::run_command(
+            cat("cd ", folder_.path(),
+                " && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=berth-test "
+                "-addext subjectAltName=IP:127.0.0.1 -keyout ",
+                name, ".key -out ", name, ".pem"));
         if (made.status != 0) throw std::runtime_error("openssl req: " + made.output);
     }
     berth::fixtures::TempFolder folder_;
@@ -205,7 +231,8 @@ class TlsServer {
 
 }  // namespace
 
-TEST_CASE("hostile row 42: a certificate that is not trusted is refused, one of the registry's own authorities taken", "[image][registry]") {
+TEST_CASE("hostile row 42: a certificate that is not trusted is refused, one of the registry's own authorities taken",
+          "[image][registry]") {
     TlsServer server;
     auto get = [&](const std::string& ca) {
         RegistryOptions options = with_login(user_login());
@@ -213,7 +240,8 @@ TEST_CASE("hostile row 42: a certificate that is not trusted is refused, one of 
         return Registry(berth::plan::parse_reference(server.host() + "/a/b:1"), options).get_manifest("1").bytes;
     };
     CHECK(get(server.certificate("own")) == "{}");
-    CHECK_THAT(failure([&] { get(server.certificate("other")); }), Contains("no complete answer") && Contains("certificate"));
+    CHECK_THAT(failure([&] { get(server.certificate("other")); }),
+               Contains("no complete answer") && Contains("certificate"));
     CHECK_THAT(failure([&] { get("/etc/ssl/certs/ca-certificates.crt"); }), Contains("certificate"));
     CHECK_THAT(failure([&] { get("/no/such/file"); }), Contains("no complete answer"));
 }

@@ -28,7 +28,9 @@ RegistryOptions fast() {
     return out;
 }
 
-Registry client(const Server& server, RegistryOptions options = fast()) { return {berth::plan::parse_reference(server.host() + "/a/b:1"), std::move(options)}; }
+Registry client(const Server& server, RegistryOptions options = fast()) {
+    return {berth::plan::parse_reference(server.host() + "/a/b:1"), std::move(options)};
+}
 
 Descriptor blob_of(const std::string& bytes) { return {"", sha256_of(bytes), bytes.size(), std::nullopt}; }
 
@@ -41,12 +43,14 @@ std::string failure(const std::function<void()>& body) {
     return "";
 }
 
-/// The byte that a request starts at; where it says none that can be read, none that a test expects. For the server's threads, in which Catch may not be used.
+/// The byte that a request starts at; where it says none that can be read, none that a test expects. For the server's
+/// threads, in which Catch may not be used.
 uint64_t start_of(const HttpCall& call) {
     auto range = call.headers.find("range");
     uint64_t start = 0;
     if (range == call.headers.end()) return 0;
-    bool said = range->second.size() > 7 && berth::parse_number(range->second.substr(6, range->second.size() - 7), INT64_MAX, start);
+    bool said = range->second.size() > 7 &&
+                berth::parse_number(range->second.substr(6, range->second.size() - 7), INT64_MAX, start);
     return said ? start : UINT64_MAX;
 }
 
@@ -103,17 +107,21 @@ TEST_CASE("hostile row 40: a resumed blob that is another one is refused by its 
     std::string other(bytes.size(), 'x');
     Server server([&](const HttpCall& call) {
         uint64_t start = start_of(call);
-        return start == 0 ? HttpReply{.body = bytes.substr(0, 1000), .declared_size = bytes.size()} : part(other, start);
+        return start == 0 ? HttpReply{.body = bytes.substr(0, 1000), .declared_size = bytes.size()}
+                          : part(other, start);
     });
     CHECK_THAT(failure([&] { client(server).get_blob(blob_of(bytes)); }), Contains("has the digest"));
 }
 
-TEST_CASE("hostile row 40: a transfer that breaks again and again without getting on is given up", "[image][registry]") {
+TEST_CASE("hostile row 40: a transfer that breaks again and again without getting on is given up",
+          "[image][registry]") {
     Server server([&](const HttpCall& call) {
         uint64_t start = start_of(call);
-        return start == 0 ? HttpReply{.body = bytes.substr(0, 1000), .declared_size = bytes.size()} : part(bytes, start, 0);
+        return start == 0 ? HttpReply{.body = bytes.substr(0, 1000), .declared_size = bytes.size()}
+                          : part(bytes, start, 0);
     });
-    CHECK_THAT(failure([&] { client(server).get_blob(blob_of(bytes)); }), Contains("no complete answer") && Contains("blob " + sha256_of(bytes)));
+    CHECK_THAT(failure([&] { client(server).get_blob(blob_of(bytes)); }),
+               Contains("no complete answer") && Contains("blob " + sha256_of(bytes)));
     CHECK(server.log().size() == 6);
 }
 
@@ -143,10 +151,13 @@ TEST_CASE("hostile row 38: a limit is waited for, when its end is near", "[image
 
 TEST_CASE("hostile row 38: a limit with a far end is an error at once, which tells the end", "[image][registry]") {
     Server server([](const HttpCall&) -> HttpReply {
-        return {.status = 429, .headers = {"Retry-After: 1000000000"}, .body = R"({"errors":[{"code":"TOOMANYREQUESTS","message":"slow"}]})"};
+        return {.status = 429,
+                .headers = {"Retry-After: 1000000000"},
+                .body = R"({"errors":[{"code":"TOOMANYREQUESTS","message":"slow"}]})"};
     });
     CHECK_THAT(failure([&] { client(server).get_manifest("1"); }),
-               Contains("limits how much") && Contains("(it says: slow)") && Contains("try again after 20") && Contains(" UTC"));
+               Contains("limits how much") && Contains("(it says: slow)") && Contains("try again after 20") &&
+                   Contains(" UTC"));
     CHECK(server.log().size() == 1);
 }
 
@@ -161,7 +172,8 @@ TEST_CASE("a fault that passes is not noticed, one that stays is named", "[image
     CHECK(client(passing).get_manifest("1").bytes == "{}");
     CHECK(asked == 3);
     Server staying([](const HttpCall&) -> HttpReply { return {.status = 502, .body = "bad gateway"}; });
-    CHECK_THAT(failure([&] { client(staying).get_manifest("1"); }), Contains("fault of the registry") && Contains("bad gateway"));
+    CHECK_THAT(failure([&] { client(staying).get_manifest("1"); }),
+               Contains("fault of the registry") && Contains("bad gateway"));
     CHECK(staying.log().size() == 6);
     RegistryOptions impatient = fast();
     impatient.head_retries = 0;
@@ -195,7 +207,9 @@ TEST_CASE("hostile row 43: a token that expires in the middle of a blob is renew
         if (call.target.starts_with("/token")) return {.body = cat(R"({"token":"T)", ++tokens, R"(","expires_in":1})")};
         auto found = call.headers.find("authorization");
         if (found == call.headers.end() || found->second != cat("Bearer T", valid.load()))
-            return {.status = 401, .headers = {cat("WWW-Authenticate: Bearer realm=\"http://", self->host(), "/token\",error=\"invalid_token\"")}};
+            return {.status = 401,
+                    .headers = {cat("WWW-Authenticate: Bearer realm=\"http://", self->host(),
+                                    "/token\",error=\"invalid_token\"")}};
         uint64_t start = start_of(call);
         if (start > 0) return part(bytes, start);
         valid = 2;
@@ -219,7 +233,8 @@ TEST_CASE("mirrors are asked first, and the registry for what they cannot give",
         if (how == "down") return {.hang_up = true};
         if (how == "wrong" && call.target.find("manifests") != std::string::npos) return {.body = "{ }"};
         if (how == "breaks" && call.target.find("blobs") != std::string::npos)
-            return start_of(call) == 0 ? HttpReply{.body = bytes.substr(0, 1000), .declared_size = bytes.size()} : HttpReply{.hang_up = true};
+            return start_of(call) == 0 ? HttpReply{.body = bytes.substr(0, 1000), .declared_size = bytes.size()}
+                                       : HttpReply{.hang_up = true};
         return content.answer(call);
     });
     RegistryOptions options = fast();
@@ -247,7 +262,9 @@ TEST_CASE("a proxy of the site is used for what is not on this machine", "[image
     options.plain_http = {"registry.invalid:5000", "direct.invalid:5000"};
     options.no_proxy = "direct.invalid";
     options.retry.retries = 0;
-    auto get = [&](const std::string& host) { return Registry(berth::plan::parse_reference(host + "/a/b:1"), options).get_manifest("1").bytes; };
+    auto get = [&](const std::string& host) {
+        return Registry(berth::plan::parse_reference(host + "/a/b:1"), options).get_manifest("1").bytes;
+    };
     CHECK(get("registry.invalid:5000") == "{}");
     CHECK(proxy.log() == std::vector<std::string>{"GET http://registry.invalid:5000/v2/a/b/manifests/1"});
     CHECK(get(local.host()) == "{}");

@@ -73,7 +73,8 @@ TEST_CASE("an honest registry is read: HEAD, GET, blob", "[image][registry]") {
     CHECK(document.bytes == "{}");
     CHECK(document.content_type == manifest_type);
     CHECK(registry.sibling().get_blob(blob_of("hello")) == "hello");
-    CHECK(server.log() == std::vector<std::string>{"HEAD /v2/a/b/manifests/1", "GET /v2/a/b/manifests/" + digest, "GET /v2/a/b/blobs/" + blob});
+    CHECK(server.log() == std::vector<std::string>{"HEAD /v2/a/b/manifests/1", "GET /v2/a/b/manifests/" + digest,
+                                                   "GET /v2/a/b/blobs/" + blob});
     CHECK_THAT(server.calls()[0].headers.at("accept"), Contains("vnd.oci.image.index.v1+json"));
     CHECK(server.calls()[0].headers.count("authorization") == 0);
 }
@@ -93,11 +94,14 @@ TEST_CASE("refusals are told apart in one line each", "[image][registry]") {
         const char* words;
         bool may_help_later;
     };
-    for (const Row& row : {Row{404, "not found", false}, Row{403, "no access", false}, Row{401, "no access", false}, Row{429, "limits how much", true},
-                           Row{500, "fault of the registry", true}, Row{503, "fault of the registry", true}, Row{418, "unexpected status 418", false}}) {
-        Server server(always({.status = row.status, .body = R"({"errors":[{"code":"X","message":"because\u001b[31m"}]})"}));
+    for (const Row& row : {Row{404, "not found", false}, Row{403, "no access", false}, Row{401, "no access", false},
+                           Row{429, "limits how much", true}, Row{500, "fault of the registry", true},
+                           Row{503, "fault of the registry", true}, Row{418, "unexpected status 418", false}}) {
+        Server server(
+            always({.status = row.status, .body = R"({"errors":[{"code":"X","message":"because\u001b[31m"}]})"}));
         std::string line = get_failure(server);
-        CHECK_THAT(line, Contains(row.words) && Contains("because\\x1b[31m") && Contains(cat("image ", server.host(), "/a/b:1")));
+        CHECK_THAT(line, Contains(row.words) && Contains("because\\x1b[31m") &&
+                             Contains(cat("image ", server.host(), "/a/b:1")));
         if (row.may_help_later)
             CHECK_THROWS_AS(client(server.host()).get_manifest("1"), Unreachable);
         else
@@ -127,7 +131,9 @@ TEST_CASE("a token is fetched once, for all siblings", "[image][registry]") {
         if (call.target.starts_with("/token")) return {.body = R"({"token":"T0ken"})"};
         auto found = call.headers.find("authorization");
         if (found == call.headers.end() || found->second != "Bearer T0ken")
-            return {.status = 401, .headers = {cat("WWW-Authenticate: Bearer realm=\"http://", self->host(), "/token\",service=\"s s\"")}};
+            return {
+                .status = 401,
+                .headers = {cat("WWW-Authenticate: Bearer realm=\"http://", self->host(), "/token\",service=\"s s\"")}};
         return content.answer(call);
     });
     self = &server;
@@ -186,7 +192,8 @@ TEST_CASE("hostile row 33: a redirect elsewhere is followed without the token", 
     Server server([&](const HttpCall& call) -> HttpReply {
         if (call.target.starts_with("/token")) return {.body = R"({"token":"T"})"};
         if (call.headers.count("authorization") == 0)
-            return {.status = 401, .headers = {cat("WWW-Authenticate: Bearer realm=\"http://", self->host(), "/token\"")}};
+            return {.status = 401,
+                    .headers = {cat("WWW-Authenticate: Bearer realm=\"http://", self->host(), "/token\"")}};
         return {.status = 307, .headers = {cat("Location: http://", elsewhere.host(), call.target)}};
     });
     self = &server;
@@ -195,9 +202,10 @@ TEST_CASE("hostile row 33: a redirect elsewhere is followed without the token", 
     CHECK(elsewhere.calls()[0].headers.count("authorization") == 0);
 }
 
-TEST_CASE("hostile row 34: a redirect to a file, to plain http, to a link-local address or without end is refused", "[image][registry]") {
-    for (const char* target : {"file:///etc/passwd", "http://registry.invalid/x", "ftp://127.0.0.1/x", "http://169.254.169.254/x", "https://169.254.169.254/x",
-                               "", "http://u:p@127.0.0.1/"}) {
+TEST_CASE("hostile row 34: a redirect to a file, to plain http, to a link-local address or without end is refused",
+          "[image][registry]") {
+    for (const char* target : {"file:///etc/passwd", "http://registry.invalid/x", "ftp://127.0.0.1/x",
+                               "http://169.254.169.254/x", "https://169.254.169.254/x", "", "http://u:p@127.0.0.1/"}) {
         Server server(always({.status = 302, .headers = {cat("Location: ", target)}}));
         CHECK_THAT(get_failure(server), Contains("refused"));
         CHECK(server.log().size() == 1);

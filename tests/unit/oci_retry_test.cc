@@ -62,6 +62,7 @@ TEST_CASE("hostile row 38: Retry-After is a number, a date, or nothing", "[image
 TEST_CASE("the start of a range is read strictly", "[image][retry]") {
     CHECK(range_start("bytes 5-9/10") == 5);
     CHECK(range_start("Bytes 0-9/*") == 0);
-    for (const char* junk : {"", "bytes", "bytes */10", "bytes -5/10", "items 5-9/10", "bytes x-9/10", "bytes 99999999999999999999-1/2"})
+    for (const char* junk :
+         {"", "bytes", "bytes */10", "bytes -5/10", "items 5-9/10", "bytes x-9/10", "bytes 99999999999999999999-1/2"})
         CHECK_FALSE(range_start(junk));
 }

@@ -25,7 +25,8 @@ class FakeDaemon {
         std::string body;
         size_t cut = 0;  ///< bytes of the body that are announced and not sent
     };
-    FakeDaemon(const std::string& path, std::map<std::string, Reply> replies) : path_(path), replies_(std::move(replies)) {
+    FakeDaemon(const std::string& path, std::map<std::string, Reply> replies)
+        : path_(path), replies_(std::move(replies)) {
         sockaddr_un address{};
         address.sun_family = AF_UNIX;
         REQUIRE(path.size() < sizeof address.sun_path);
@@ -63,7 +64,8 @@ class FakeDaemon {
             log_.push_back(target);
         }
         Reply reply = replies_.contains(target) ? replies_[target] : Reply{404, R"({"message":"No such image"})"};
-        std::string all = cat("HTTP/1.1 ", reply.status, " X\r\nContent-Length: ", reply.body.size(), "\r\nConnection: close\r\n\r\n", reply.body);
+        std::string all = cat("HTTP/1.1 ", reply.status, " X\r\nContent-Length: ", reply.body.size(),
+                              "\r\nConnection: close\r\n\r\n", reply.body);
         all.resize(all.size() - reply.cut);
         for (size_t at = 0; at < all.size();) {
             ssize_t put = ::send(fd, all.data() + at, all.size() - at, MSG_NOSIGNAL);
@@ -89,7 +91,8 @@ std::string archive() {
 }
 
 std::map<std::string, FakeDaemon::Reply> honest() {
-    return {{"/images/debian:12/json", {200, cat(R"({"Id":")", id, R"("})")}}, {cat("/images/", id.substr(7), "/get"), {200, archive()}}};
+    return {{"/images/debian:12/json", {200, cat(R"({"Id":")", id, R"("})")}},
+            {cat("/images/", id.substr(7), "/get"), {200, archive()}}};
 }
 
 pull::Options asking(const std::string& socket) {
@@ -108,26 +111,31 @@ TEST_CASE("an image comes from a daemon, and is exported once", "[source]") {
     CHECK(scene.os_of(digest) == "PRETTY=base\n");
     CHECK(scene.count("tmp") == 0);
     CHECK(scene.pull(scheme + "debian:12", asking(socket)) == digest);
-    CHECK(daemon.log() == std::vector<std::string>{"/images/debian:12/json", cat("/images/", id.substr(7), "/get"), "/images/debian:12/json"});
+    CHECK(daemon.log() == std::vector<std::string>{"/images/debian:12/json", cat("/images/", id.substr(7), "/get"),
+                                                   "/images/debian:12/json"});
 }
 
 TEST_CASE("a daemon is found by the variables of its own client", "[source]") {
     pull::Options options;
-    pull::set_daemon(options, plan::parse_reference("dockerd://x"), {"DOCKER_HOST=unix:///d.sock", "DOCKER_HOST=unix:///second", "XDG_RUNTIME_DIR=/r"});
+    pull::set_daemon(options, plan::parse_reference("dockerd://x"),
+                     {"DOCKER_HOST=unix:///d.sock", "DOCKER_HOST=unix:///second", "XDG_RUNTIME_DIR=/r"});
     CHECK(options.docker_socket == "/d.sock");
     CHECK(options.podman_socket.empty());
     pull::set_daemon(options, plan::parse_reference("podman://x"), {"DOCKER_HOST=tcp://n1:2375", "XDG_RUNTIME_DIR=/r"});
     CHECK(options.podman_socket == "/r/podman/podman.sock");
-    CHECK_THROWS_WITH(pull::set_daemon(options, plan::parse_reference("dockerd://x"), {"DOCKER_HOST=tcp://n1:2375"}), Contains("only a unix socket"));
+    CHECK_THROWS_WITH(pull::set_daemon(options, plan::parse_reference("dockerd://x"), {"DOCKER_HOST=tcp://n1:2375"}),
+                      Contains("only a unix socket"));
 }
 
 TEST_CASE("what is damaged comes again from the daemon that it came from", "[source]") {
     SourceScene scene;
     std::string socket = scene.folder / "sock";
     FakeDaemon daemon(socket, honest());
-    std::string digest = scene.pull("dockerd://debian:12", asking(socket)), layer = store::layer_file_name(oci::sha256_of(layer_tar()));
+    std::string digest = scene.pull("dockerd://debian:12", asking(socket)),
+                layer = store::layer_file_name(oci::sha256_of(layer_tar()));
     REQUIRE(std::filesystem::remove(cat(scene.folder / "store", "/layers/", layer)));
-    std::string command = cat("DOCKER_HOST=unix://", socket, " ", fixtures::built_program("berth-pull"), " verify --repair --store ", scene.folder / "store");
+    std::string command = cat("DOCKER_HOST=unix://", socket, " ", fixtures::built_program("berth-pull"),
+                              " verify --repair --store ", scene.folder / "store");
     auto result = fixtures::run_command(command);
     INFO(result.output);
     CHECK(result.status == 0);
@@ -148,7 +156,8 @@ TEST_CASE("what a daemon lacks or forbids is told with the remedy", "[source]") 
 TEST_CASE("hostile: answers of a daemon that are not what they should be", "[source][hostile]") {
     SourceScene scene;
     auto replies = honest();
-    std::string get = cat("/images/", id.substr(7), "/get"), word, what = GENERATE("id", "json", "fault", "cut", "no tar", "huge");
+    std::string get = cat("/images/", id.substr(7), "/get"), word,
+                what = GENERATE("id", "json", "fault", "cut", "no tar", "huge");
     if (what == "id") replies["/images/debian:12/json"].body = R"({"Id":"../../x"})", word = "no digest";
     if (what == "json") replies["/images/debian:12/json"].body = "<html>", word = "debian:12";
     if (what == "fault") replies[get] = {500, "{\"message\":\"disk \\u001b[31m full\"}"}, word = "status 500: disk";

@@ -15,7 +15,9 @@ std::string list_entry(const std::string& config, const std::string& tags, const
 /// As docker before version 25 wrote it.
 FileMap saved(const std::string& layer = layer_tar(), const std::string& tags = R"(["debian:12"])") {
     std::string config = config_of(layer_tar()), name = oci::sha256_of(config).substr(7) + ".json";
-    return {{name, config}, {"abc/layer.tar", layer}, {"manifest.json", cat("[", list_entry(name, tags, R"("abc/layer.tar")"), "]")}};
+    return {{name, config},
+            {"abc/layer.tar", layer},
+            {"manifest.json", cat("[", list_entry(name, tags, R"("abc/layer.tar")"), "]")}};
 }
 
 }  // namespace
@@ -29,11 +31,14 @@ TEST_CASE("an image comes from an archive of docker save, packed in whatever way
     CHECK(scene.store().read_document(digest, "config.json") == config_of(layer_tar()));
     CHECK(oci::sha256_of(scene.store().read_document(digest, "manifest.json")) == digest);
     // The same image: the same digest.
-    CHECK(scene.pull("docker-archive:" + scene.write("a.tgz", fixtures::gzip(tar_of(saved()))) + ":debian:12") == digest);
-    CHECK(scene.pull("docker-archive:" + scene.write("a.zst", fixtures::zstd(tar_of(saved()))) + ":docker.io/library/debian:12") == digest);
+    CHECK(scene.pull("docker-archive:" + scene.write("a.tgz", fixtures::gzip(tar_of(saved()))) + ":debian:12") ==
+          digest);
+    CHECK(scene.pull("docker-archive:" + scene.write("a.zst", fixtures::zstd(tar_of(saved()))) +
+                     ":docker.io/library/debian:12") == digest);
     CHECK(scene.count("images") == 1);
     CHECK(scene.count("layers") == 1);
-    CHECK(scene.os_of(scene.pull("docker-archive:" + scene.write("b.tar", tar_of(saved(fixtures::gzip(layer_tar())))))) == "PRETTY=base\n");
+    CHECK(scene.os_of(scene.pull("docker-archive:" +
+                                 scene.write("b.tar", tar_of(saved(fixtures::gzip(layer_tar())))))) == "PRETTY=base\n");
 }
 
 TEST_CASE("links of an archive are followed inside it", "[source]") {
@@ -58,11 +63,13 @@ TEST_CASE("one of several images of an archive is chosen by its name", "[source]
     FileMap files = saved();
     std::string config = config_of(layer_tar()) + " ";
     files["other.json"] = config;
-    files["manifest.json"] =
-        cat("[", list_entry(oci::sha256_of(config_of(layer_tar())).substr(7) + ".json", R"(["debian:12","r.io/x:1"])", R"("abc/layer.tar")"), ",",
-            list_entry("other.json", "null", R"("abc/layer.tar")"), "]");
+    files["manifest.json"] = cat("[",
+                                 list_entry(oci::sha256_of(config_of(layer_tar())).substr(7) + ".json",
+                                            R"(["debian:12","r.io/x:1"])", R"("abc/layer.tar")"),
+                                 ",", list_entry("other.json", "null", R"("abc/layer.tar")"), "]");
     std::string reference = "docker-archive:" + scene.write("a.tar", tar_of(files));
-    CHECK_THAT(scene.failure(reference), Contains("2 images") && Contains("debian:12, r.io/x:1, an image without a name"));
+    CHECK_THAT(scene.failure(reference),
+               Contains("2 images") && Contains("debian:12, r.io/x:1, an image without a name"));
     CHECK_THAT(scene.failure(reference + ":debian"), Contains("no image of that name"));
     CHECK(scene.pull(reference + ":debian:12") == scene.pull(reference + ":r.io/x:1"));
 }
@@ -92,13 +99,16 @@ TEST_CASE("hostile: archives of docker save that say what is not so", "[source][
     SourceScene scene;
     FileMap files = saved();
     std::string name = oci::sha256_of(config_of(layer_tar())).substr(7) + ".json";
-    std::string word, what = GENERATE("path", "config", "layer", "diff_ids", "no list", "no manifest", "huge manifest", "cut", "header");
+    std::string word, what = GENERATE("path", "config", "layer", "diff_ids", "no list", "no manifest", "huge manifest",
+                                      "cut", "header");
     if (what == "path")
-        files["manifest.json"] = cat("[", list_entry(name, "[]", R"("../../etc/passwd")"), "]"), word = "../../etc/passwd, which is no file of the archive";
+        files["manifest.json"] = cat("[", list_entry(name, "[]", R"("../../etc/passwd")"), "]"),
+        word = "../../etc/passwd, which is no file of the archive";
     if (what == "config") files[name] += " ", word = "has the digest";
     if (what == "layer") files["abc/layer.tar"][520] ^= 1, word = "sha256:";
     if (what == "diff_ids")
-        files["manifest.json"] = cat("[", list_entry(name, "[]", R"("abc/layer.tar","abc/layer.tar")"), "]"), word = "1 diff_ids for 2 layers";
+        files["manifest.json"] = cat("[", list_entry(name, "[]", R"("abc/layer.tar","abc/layer.tar")"), "]"),
+        word = "1 diff_ids for 2 layers";
     if (what == "no list") files["manifest.json"] = "{}", word = "not a list";
     if (what == "no manifest") files.erase("manifest.json"), word = "no archive of docker save";
     if (what == "huge manifest") files["manifest.json"] = std::string(5 << 20, ' '), word = "more than the limit";

@@ -1,4 +1,5 @@
-// Images that are used where they lie: squashfs files, SIF files, directories; and the hints for what is written wrongly.
+// Images that are used where they lie: squashfs files, SIF files, directories; and the hints for what is written
+// wrongly.
 #include "runtime/images/file.hh"
 
 #include <cstring>
@@ -60,8 +61,8 @@ TEST_CASE("a squashfs file without a config of ours takes Enroot's files as data
     CHECK(image.index.config().env == std::vector<std::string>{"PATH=/opt/bin", "Q=a b", "E=a=b"});
     CHECK(image.index.config().working_dir == "/work dir");
     CHECK(content(image, "small") == "s");
-    for (const char* rc :
-         {"cd \"$(reboot)\" && unset OLDPWD || exit 1", "cd \"a\" && unset OLDPWD || exit 1", "cd /x", "cd \"/a\"; x && unset OLDPWD || exit 1"})
+    for (const char* rc : {"cd \"$(reboot)\" && unset OLDPWD || exit 1", "cd \"a\" && unset OLDPWD || exit 1", "cd /x",
+                           "cd \"/a\"; x && unset OLDPWD || exit 1"})
         CHECK(config_of_enroot("", rc).working_dir.empty());
 }
 
@@ -73,7 +74,8 @@ TEST_CASE("a SIF file is its primary system partition, wherever that lies", "[so
                                          {.offset = 40000, .size = size, .role = 1},
                                          {.offset = 1, .size = 9, .used = false},
                                          {.offset = 32768 + 4321, .size = size}};
-    ContainerImage opened = open_image_file(scene.write("x.sif", sif(parts, std::string(4321, 'z') + image + "behind")));
+    ContainerImage opened =
+        open_image_file(scene.write("x.sif", sif(parts, std::string(4321, 'z') + image + "behind")));
     CHECK(opened.index.config().working_dir == "/work dir");
     std::string which = GENERATE("big", "small");
     CHECK(content(opened, which) == (which == "big" ? std::string(300'000, 'b') + "end" : "s"));

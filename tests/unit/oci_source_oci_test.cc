@@ -27,7 +27,8 @@ TEST_CASE("an image comes from a layout, whether a directory or an archive", "[s
     CHECK(scene.pull(reference) == digest);
     CHECK(scene.os_of(digest) == "PRETTY=base\n");
     CHECK(scene.count("tmp") == 0);
-    CHECK(squash::Index::open(scene.store().open_index(digest).get(), "index").config().cmd == std::vector<std::string>{"tool"});
+    CHECK(squash::Index::open(scene.store().open_index(digest).get(), "index").config().cmd ==
+          std::vector<std::string>{"tool"});
 }
 
 TEST_CASE("an archive that has not changed is not read again", "[source]") {
@@ -59,8 +60,10 @@ TEST_CASE("an image among several in a layout is chosen by name or digest", "[so
     SourceScene scene;
     Layout layout;
     std::string one = layout.image(), two = layout.image(" ");
-    std::string platform = cat(R"(,"platform":{"os":"linux","architecture":")", oci::this_machine().architecture, "\"}");
-    std::string inner = layout.list({descriptor("manifest.v1+json", two, layout.files["blobs/sha256/" + two.substr(7)].size(), platform)});
+    std::string platform =
+        cat(R"(,"platform":{"os":"linux","architecture":")", oci::this_machine().architecture, "\"}");
+    std::string inner = layout.list(
+        {descriptor("manifest.v1+json", two, layout.files["blobs/sha256/" + two.substr(7)].size(), platform)});
     std::string index = layout.blob(inner);
     layout.entries = {layout.entry(one, "one"), layout.entry(index, "all", "index.v1+json")};
     layout.close();
@@ -76,8 +79,10 @@ TEST_CASE("an image among several in a layout is chosen by name or digest", "[so
 TEST_CASE("what is no layout is told with the right spelling", "[source]") {
     SourceScene scene;
     CHECK_THAT(scene.failure("oci:" + scene.folder / "absent"), Contains("absent") && Contains("No such file"));
-    CHECK_THAT(scene.failure("oci-archive:" + scene.write("d.tar", tar_of({{"manifest.json", "[]"}}))), Contains("docker-archive:"));
-    CHECK_THAT(scene.failure("oci-archive:" + scene.write("x.tar", std::string(4096, 'x'))), Contains("is no tar file"));
+    CHECK_THAT(scene.failure("oci-archive:" + scene.write("d.tar", tar_of({{"manifest.json", "[]"}}))),
+               Contains("docker-archive:"));
+    CHECK_THAT(scene.failure("oci-archive:" + scene.write("x.tar", std::string(4096, 'x'))),
+               Contains("is no tar file"));
     CHECK_THAT(scene.failure("oci-archive:" + scene.write("e.tar", std::string())), Contains("is no tar file"));
     Layout old;
     old.files["oci-layout"] = R"({"imageLayoutVersion":"2.0"})";
@@ -95,12 +100,15 @@ TEST_CASE("hostile row 23: blobs of a layout that are not what their names say",
     for (auto& [name, bytes] : layout.files) {
         bool is_manifest = bytes.find("\"layers\":") != bytes.npos, is_config = bytes.find("rootfs") != bytes.npos;
         bool is_layer = name.starts_with("blobs/") && !is_manifest && !is_config;
-        if ((what == "manifest" && is_manifest) || (what == "config" && is_config) || (what == "layer" && is_layer)) bytes[bytes.size() / 2] ^= 1;
+        if ((what == "manifest" && is_manifest) || (what == "config" && is_config) || (what == "layer" && is_layer))
+            bytes[bytes.size() / 2] ^= 1;
         if (what == "size" && is_layer) bytes += "x";
     }
-    if (what == "missing") std::erase_if(layout.files, [](const auto& file) { return file.second.find("rootfs") != file.second.npos; });
+    if (what == "missing")
+        std::erase_if(layout.files, [](const auto& file) { return file.second.find("rootfs") != file.second.npos; });
     bool archive = GENERATE(false, true);
-    std::string reference = archive ? "oci-archive:" + scene.write("a.tar", tar_of(layout.files)) : "oci:" + scene.write("layout", layout.files);
+    std::string reference = archive ? "oci-archive:" + scene.write("a.tar", tar_of(layout.files))
+                                    : "oci:" + scene.write("layout", layout.files);
     INFO(what);
     std::string line = scene.failure(reference);
     CHECK_THAT(line, Contains("sha256:"));
@@ -115,7 +123,8 @@ TEST_CASE("hostile row 27: a layout whose index nests itself deeper than allowed
     for (int i = 0; i < 6; ++i) entry = layout.entry(layout.blob(Layout::list({entry})), "", "index.v1+json");
     layout.entries = {entry};
     layout.close();
-    CHECK_THAT(scene.failure("oci:" + scene.write("layout", layout.files)), Contains("image indexes inside one another"));
+    CHECK_THAT(scene.failure("oci:" + scene.write("layout", layout.files)),
+               Contains("image indexes inside one another"));
 }
 
 TEST_CASE("hostile row 28: a layout with digests that are paths", "[source][hostile]") {

@@ -25,12 +25,16 @@ inline std::string layer_tar() {
 }
 
 inline std::string config_of(const std::string& tar) {
-    return cat(R"({"architecture":"amd64","os":"linux","config":{"Env":["A=b"],"Cmd":["tool"]},"rootfs":{"type":"layers","diff_ids":[")", oci::sha256_of(tar),
-               "\"]}}");
+    return cat(
+        R"({"architecture":"amd64","os":"linux","config":{"Env":["A=b"],"Cmd":["tool"]},)"
+        R"("rootfs":{"type":"layers","diff_ids":[")",
+        oci::sha256_of(tar), "\"]}}");
 }
 
-inline std::string descriptor(const std::string& type, const std::string& digest, size_t size, const std::string& more = "") {
-    return cat(R"({"mediaType":"application/vnd.oci.image.)", type, R"(","digest":")", digest, R"(","size":)", size, more, "}");
+inline std::string descriptor(const std::string& type, const std::string& digest, size_t size,
+                              const std::string& more = "") {
+    return cat(R"({"mediaType":"application/vnd.oci.image.)", type, R"(","digest":")", digest, R"(","size":)", size,
+               more, "}");
 }
 
 /// An OCI layout that grows blob by blob.
@@ -46,12 +50,15 @@ struct Layout {
     /// The digest of the manifest of an image whose config has `mark`.
     std::string image(const std::string& mark = "") {
         std::string packed = fixtures::gzip(layer_tar()), config = config_of(layer_tar()) + mark;
-        std::string manifest = cat(R"({"schemaVersion":2,"config":)", descriptor("config.v1+json", blob(config), config.size()), R"(,"layers":[)",
-                                   descriptor("layer.v1.tar+gzip", blob(packed), packed.size()), "]}");
+        std::string manifest =
+            cat(R"({"schemaVersion":2,"config":)", descriptor("config.v1+json", blob(config), config.size()),
+                R"(,"layers":[)", descriptor("layer.v1.tar+gzip", blob(packed), packed.size()), "]}");
         return blob(manifest);
     }
-    std::string entry(const std::string& digest, const std::string& name, const std::string& type = "manifest.v1+json") const {
-        std::string annotations = name.empty() ? "" : cat(R"(,"annotations":{"org.opencontainers.image.ref.name":")", name, "\"}");
+    std::string entry(const std::string& digest, const std::string& name,
+                      const std::string& type = "manifest.v1+json") const {
+        std::string annotations =
+            name.empty() ? "" : cat(R"(,"annotations":{"org.opencontainers.image.ref.name":")", name, "\"}");
         return descriptor(type, digest, files.at("blobs/sha256/" + digest.substr(7)).size(), annotations);
     }
     static std::string list(const std::vector<std::string>& members) {
@@ -101,7 +108,9 @@ struct SourceScene {
     }
     size_t count(const std::string& name) const {
         std::string path = cat(folder / "store", "/", name);
-        return std::filesystem::exists(path) ? static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path), {})) : 0;
+        return std::filesystem::exists(path)
+                   ? static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path), {}))
+                   : 0;
     }
     /// /etc/os of a stored image.
     std::string os_of(const std::string& digest) const {

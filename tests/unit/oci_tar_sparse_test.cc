@@ -15,7 +15,8 @@ using Type = TarEntry::Type;
 
 namespace {
 
-const std::string sparse_content = std::string(1000, '\0') + "abc" + std::string(2000, '\0') + "de" + std::string(95, '\0');
+const std::string sparse_content =
+    std::string(1000, '\0') + "abc" + std::string(2000, '\0') + "de" + std::string(95, '\0');
 
 }  // namespace
 
@@ -30,7 +31,11 @@ TEST_CASE("hostile row 22: sparse files of all formats are exact", "[tar][hostil
             CHECK(seen[1].entry.name == "after");
         }
     };
-    check(TarBuilder().raw_header(old_sparse_block({{1000, 3}, {3003, 2}, {3100, 0}}, 5, 3100, false)).data("abcde").file("after", "").finished());
+    check(TarBuilder()
+              .raw_header(old_sparse_block({{1000, 3}, {3003, 2}, {3100, 0}}, 5, 3100, false))
+              .data("abcde")
+              .file("after", "")
+              .finished());
     check(TarBuilder()
               .pax({{"GNU.sparse.size", "3100"},
                     {"GNU.sparse.numblocks", "2"},
@@ -49,7 +54,10 @@ TEST_CASE("hostile row 22: sparse files of all formats are exact", "[tar][hostil
     std::string map = "3\n1000\n3\n3003\n2\n3100\n0\n";
     map.resize(512);
     check(TarBuilder()
-              .pax({{"GNU.sparse.major", "1"}, {"GNU.sparse.minor", "0"}, {"GNU.sparse.name", "sparse"}, {"GNU.sparse.realsize", "3100"}})
+              .pax({{"GNU.sparse.major", "1"},
+                    {"GNU.sparse.minor", "0"},
+                    {"GNU.sparse.name", "sparse"},
+                    {"GNU.sparse.realsize", "3100"}})
               .file("GNUSparseFile.1/sparse", map + "abcde")
               .file("after", "")
               .finished());
@@ -57,7 +65,10 @@ TEST_CASE("hostile row 22: sparse files of all formats are exact", "[tar][hostil
 
 TEST_CASE("tar: sparse maps that do not fit are refused", "[tar]") {
     auto old = [](const std::vector<std::pair<uint64_t, uint64_t>>& pieces, uint64_t stored, uint64_t real) {
-        return TarBuilder().raw_header(old_sparse_block(pieces, stored, real, false)).data(std::string(stored, 'x')).finished();
+        return TarBuilder()
+            .raw_header(old_sparse_block(pieces, stored, real, false))
+            .data(std::string(stored, 'x'))
+            .finished();
     };
     CHECK_THROWS_AS(parsed(old({{1000, 3}, {500, 2}}, 5, 3100)), Error);
     CHECK_THROWS_AS(parsed(old({{1000, 3}, {1002, 2}}, 5, 3100)), Error);
@@ -66,13 +77,21 @@ TEST_CASE("tar: sparse maps that do not fit are refused", "[tar]") {
     CHECK_THROWS_AS(parsed(old({{UINT64_MAX / 4, 5}}, 5, 1004)), Error);
     auto in_data = [](std::string map) {
         map.resize((map.size() + 511) / 512 * 512);
-        return TarBuilder().pax({{"GNU.sparse.major", "1"}, {"GNU.sparse.realsize", "100"}}).file("a", map + "abcde").finished();
+        return TarBuilder()
+            .pax({{"GNU.sparse.major", "1"}, {"GNU.sparse.realsize", "100"}})
+            .file("a", map + "abcde")
+            .finished();
     };
     CHECK(parsed(in_data("1\n10\n5\n"))[0].entry.size == 100);
-    for (const char* map : {"1\n10\n4\n", "x\n", "2000000\n", "-1\n", "1\n10\n99999999999999999999999\n", "\n", "9\n1\n", ""})
+    for (const char* map :
+         {"1\n10\n4\n", "x\n", "2000000\n", "-1\n", "1\n10\n99999999999999999999999\n", "\n", "9\n1\n", ""})
         CHECK_THROWS_AS(parsed(in_data(map)), Error);
-    CHECK_THROWS_AS(parsed(TarBuilder().pax({{"GNU.sparse.map", "1,2,3"}, {"GNU.sparse.size", "9"}}).file("a", "12").finished()), Error);
+    CHECK_THROWS_AS(
+        parsed(TarBuilder().pax({{"GNU.sparse.map", "1,2,3"}, {"GNU.sparse.size", "9"}}).file("a", "12").finished()),
+        Error);
     CHECK_THROWS_AS(parsed(TarBuilder().pax({{"GNU.sparse.map", "1,2"}}).file("a", "12").finished()), Error);
-    CHECK_THROWS_AS(parsed(TarBuilder().pax({{"GNU.sparse.numbytes", "2"}, {"GNU.sparse.size", "9"}}).file("a", "12").finished()), Error);
+    CHECK_THROWS_AS(
+        parsed(TarBuilder().pax({{"GNU.sparse.numbytes", "2"}, {"GNU.sparse.size", "9"}}).file("a", "12").finished()),
+        Error);
     CHECK_THROWS_AS(parsed(TarBuilder().pax({{"GNU.sparse.major", "2"}}).file("a", "12").finished()), Error);
 }

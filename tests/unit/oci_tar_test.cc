@@ -29,7 +29,8 @@ TEST_CASE("tar: plain entries of every type", "[tar]") {
         .item({.name = "k", .type = '7', .content = "x"});
     tar.item({.name = "v7dir/", .type = '\0', .magic = std::string(8, '\0')})
         .item({.name = "v7", .type = '\0', .content = "y", .magic = std::string(8, '\0')});
-    tar.item({.name = "name", .prefix = "some/prefix"}).item({.name = "gnu", .magic = gnu_magic, .prefix = "12345670123"});
+    tar.item({.name = "name", .prefix = "some/prefix"})
+        .item({.name = "gnu", .magic = gnu_magic, .prefix = "12345670123"});
     for (size_t step : {size_t{1}, size_t{7}, size_t{511}, size_t{512}, size_t{513}, std::string::npos}) {
         auto seen = parsed(tar.finished(), step);
         REQUIRE(seen.size() == 12);
@@ -55,7 +56,8 @@ TEST_CASE("tar: plain entries of every type", "[tar]") {
 TEST_CASE("tar: long names by PAX and GNU, byte-exact", "[tar]") {
     std::string name = std::string(300, 'n') + "\xff\xfe", link = std::string(200, 'l');
     TarBuilder tar;
-    tar.pax({{"path", name}, {"linkpath", link}, {"mtime", "-1.5"}, {"uid", "3000000"}, {"gid", "4294967295"}}).symlink("short", "short");
+    tar.pax({{"path", name}, {"linkpath", link}, {"mtime", "-1.5"}, {"uid", "3000000"}, {"gid", "4294967295"}})
+        .symlink("short", "short");
     tar.gnu_long('L', name).gnu_long('K', link).symlink("short", "short").file("after", "");
     auto seen = parsed(tar.finished(), 100);
     REQUIRE(seen.size() == 3);
@@ -82,7 +84,8 @@ TEST_CASE("tar: global PAX records last, local ones do not", "[tar]") {
     CHECK((seen[1].entry.xattrs == std::map<std::string, std::string>{{"user.a", std::string("\0=\n", 3)}}));
     CHECK(seen[2].entry.uid == 5);
     for (const char* key : {"path", "linkpath", "size", "GNU.sparse.major"})
-        CHECK_THROWS_WITH(parsed(TarBuilder().pax({{key, "1"}}, 'g').file("a", "").finished()), Catch::Contains("global PAX header"));
+        CHECK_THROWS_WITH(parsed(TarBuilder().pax({{key, "1"}}, 'g').file("a", "").finished()),
+                          Catch::Contains("global PAX header"));
 }
 
 TEST_CASE("tar: binary numbers", "[tar]") {
@@ -114,14 +117,18 @@ TEST_CASE("tar: a PAX size counts where the header leaves it open", "[tar]") {
 }
 
 TEST_CASE("hostile row 13: absurd, negative and contradicting sizes are refused", "[tar][hostile]") {
-    auto size = [](const std::string& field) { return TarBuilder().item({.name = "a", .size_field = field}).finished(); };
+    auto size = [](const std::string& field) {
+        return TarBuilder().item({.name = "a", .size_field = field}).finished();
+    };
     CHECK_THROWS_AS(parsed(size(raw(INT64_MAX))), Error);
     CHECK_THROWS_AS(parsed(size(raw(static_cast<uint64_t>(-512)))), Error);
     CHECK_THROWS_AS(parsed(size(std::string("\x80\x01\0\0\0\0\0\0\0\0\0\0", 12))), Error);
     CHECK_THROWS_AS(parsed(size(std::string("\x80\0\0\0\xff\0\0\0\0\0\0\0", 12))), Error);
     CHECK_THROWS_AS(parsed(size("0000000012x")), Error);
     CHECK_THROWS_AS(parsed(size("-0000000001")), Error);
-    auto pax = [](const std::string& text) { return TarBuilder().pax({{"size", text}}).item({.name = "a", .content = "12345"}).finished(); };
+    auto pax = [](const std::string& text) {
+        return TarBuilder().pax({{"size", text}}).item({.name = "a", .content = "12345"}).finished();
+    };
     CHECK_THROWS_WITH(parsed(pax("600")), "the tar entry a: its header says 5 bytes and its PAX record 600");
     CHECK_THROWS_AS(parsed(pax("9223372036854775807")), Error);
     CHECK_THROWS_AS(parsed(pax("99999999999999999999999")), Error);
@@ -132,20 +139,25 @@ TEST_CASE("hostile row 13: absurd, negative and contradicting sizes are refused"
     CHECK(parsed(pax(""))[0].content == "12345");
 }
 
-TEST_CASE("hostile row 16: oversized PAX headers, NUL bytes in names and malformed records are refused", "[tar][hostile]") {
+TEST_CASE("hostile row 16: oversized PAX headers, NUL bytes in names and malformed records are refused",
+          "[tar][hostile]") {
     TarBuilder big;
     big.item({.name = "pax", .type = 'x', .size_field = raw((1 << 20) + 1)});
     CHECK_THROWS_WITH(parsed(big.finished()), Catch::Contains("the limit is 1048576"));
     TarBuilder long_name;
     long_name.item({.name = "l", .type = 'L', .size_field = raw(1ULL << 40)});
     CHECK_THROWS_AS(parsed(long_name.finished()), Error);
-    CHECK_THROWS_WITH(parsed(TarBuilder().pax({{"path", std::string("a\0b", 3)}}).file("a", "").finished()), Catch::Contains("NUL"));
-    CHECK_THROWS_WITH(parsed(TarBuilder().pax({{"linkpath", std::string("a\0b", 3)}}).symlink("a", "b").finished()), Catch::Contains("NUL"));
-    CHECK_THROWS_WITH(parsed(TarBuilder().gnu_long('L', std::string("a\0b", 3)).file("a", "").finished()), Catch::Contains("NUL"));
-    for (const char* records :
-         {"5 a=b", "99 a=b\n", "0 a=b\n", "6 ab\n\n", "x a=b\n", "6 a=bc", "-6 a=b\n", "2 \n", "6 =bc\n", "\n", "18446744073709551615 a=b\n"})
-        CHECK_THROWS_WITH(parsed(TarBuilder().item({.name = "p", .type = 'x', .content = records}).file("a", "").finished()),
-                          Catch::Contains("malformed record"));
+    CHECK_THROWS_WITH(parsed(TarBuilder().pax({{"path", std::string("a\0b", 3)}}).file("a", "").finished()),
+                      Catch::Contains("NUL"));
+    CHECK_THROWS_WITH(parsed(TarBuilder().pax({{"linkpath", std::string("a\0b", 3)}}).symlink("a", "b").finished()),
+                      Catch::Contains("NUL"));
+    CHECK_THROWS_WITH(parsed(TarBuilder().gnu_long('L', std::string("a\0b", 3)).file("a", "").finished()),
+                      Catch::Contains("NUL"));
+    for (const char* records : {"5 a=b", "99 a=b\n", "0 a=b\n", "6 ab\n\n", "x a=b\n", "6 a=bc", "-6 a=b\n", "2 \n",
+                                "6 =bc\n", "\n", "18446744073709551615 a=b\n"})
+        CHECK_THROWS_WITH(
+            parsed(TarBuilder().item({.name = "p", .type = 'x', .content = records}).file("a", "").finished()),
+            Catch::Contains("malformed record"));
 }
 
 TEST_CASE("tar: damaged and truncated archives are refused", "[tar]") {
@@ -155,7 +167,8 @@ TEST_CASE("tar: damaged and truncated archives are refused", "[tar]") {
     CHECK(parsed(good.substr(0, good.size() - 1024)).size() == 1);
     CHECK(parsed(good + "anything may follow").size() == 1);
     CHECK(parsed("").empty());
-    for (size_t cut = 1; cut < good.size() - 1024; cut += 13) CHECK_THROWS_WITH(parsed(good.substr(0, cut)), Catch::Contains("cut off"));
+    for (size_t cut = 1; cut < good.size() - 1024; cut += 13)
+        CHECK_THROWS_WITH(parsed(good.substr(0, cut)), Catch::Contains("cut off"));
     CHECK_THROWS_WITH(parsed(good.substr(0, 1024)), Catch::Contains("cut off"));
     CHECK_THROWS_AS(parsed(good.substr(0, 1024) + std::string(1024, '\0')), Error);
     for (size_t flip : {0, 100, 150, 300, 511}) {
@@ -163,10 +176,12 @@ TEST_CASE("tar: damaged and truncated archives are refused", "[tar]") {
         bad[flip] = static_cast<char>(bad[flip] ^ 0x15);
         CHECK_THROWS_AS(parsed(bad), Error);
     }
-    std::string stopped = TarBuilder().file("a", "").bytes() + std::string(512, '\0') + TarBuilder().file("b", "").finished();
+    std::string stopped =
+        TarBuilder().file("a", "").bytes() + std::string(512, '\0') + TarBuilder().file("b", "").finished();
     CHECK_THROWS_WITH(parsed(stopped), Catch::Contains("goes on after a zero block"));
     for (char type : {'V', 'M', 'D', 'X', 'A', '9', ' '})
-        CHECK_THROWS_WITH(parsed(TarBuilder().item({.name = "a", .type = type}).finished()), Catch::Contains("is not supported"));
+        CHECK_THROWS_WITH(parsed(TarBuilder().item({.name = "a", .type = type}).finished()),
+                          Catch::Contains("is not supported"));
 }
 
 TEST_CASE("tar: signed checksums are accepted", "[tar]") {
@@ -180,16 +195,17 @@ TEST_CASE("tar: signed checksums are accepted", "[tar]") {
 TEST_CASE("tar: archives of GNU tar in each of its formats", "[tar]") {
     fixtures::TempFolder folder;
     std::string name = "d/" + std::string(120, 'n');
-    auto made = fixtures::run_command("cd '" + folder.path() + "' && mkdir d && printf hello > '" + name + "' && ln '" + name +
-                                      "' d/hard && truncate -s 8G d/sparse && printf end >> d/sparse && mkfifo d/fifo && ln -s hard d/soft");
+    auto made = fixtures::run_command(
+        "cd '" + folder.path() + "' && mkdir d && printf hello > '" + name + "' && ln '" + name +
+        "' d/hard && truncate -s 8G d/sparse && printf end >> d/sparse && mkfifo d/fifo && ln -s hard d/soft");
     REQUIRE(made.status == 0);
-    for (const char* format :
-         {"v7", "oldgnu", "gnu", "ustar", "posix --sparse-version=0.0", "posix --sparse-version=0.1", "posix --sparse-version=1.0"}) {
+    for (const char* format : {"v7", "oldgnu", "gnu", "ustar", "posix --sparse-version=0.0",
+                               "posix --sparse-version=0.1", "posix --sparse-version=1.0"}) {
         bool has_sparse = format[0] != 'v' && format[0] != 'u';
         // V7 has neither FIFOs nor names that long.
         std::string names = has_sparse ? "d" : format[0] == 'u' ? "d/hard d/fifo d/soft" : "d/hard d/soft";
-        auto tar =
-            fixtures::run_command("cd '" + folder.path() + "' && tar --sort=name -c" + (has_sparse ? "S" : "") + " --format=" + format + " " + names);
+        auto tar = fixtures::run_command("cd '" + folder.path() + "' && tar --sort=name -c" + (has_sparse ? "S" : "") +
+                                         " --format=" + format + " " + names);
         REQUIRE(tar.status == 0);
         std::map<std::string, Seen> by_name;
         for (Seen& seen : parsed(tar.output, 10240)) by_name[seen.entry.name] = seen;
@@ -224,7 +240,8 @@ TEST_CASE("tar: random damage never does worse than an Error", "[tar]") {
         // With a checksum made right again the damage gets further in.
         unsigned sum = 0;
         for (size_t i = 0; i < 512; ++i) sum += i >= 148 && i < 156 ? ' ' : static_cast<unsigned char>(bad[block + i]);
-        if (round % 2 == 0 && bad.substr(block + 257, 5) == "ustar") TarBuilder::put(bad, block + 148, 7, TarBuilder::octal(sum, 6) + '\0');
+        if (round % 2 == 0 && bad.substr(block + 257, 5) == "ustar")
+            TarBuilder::put(bad, block + 148, 7, TarBuilder::octal(sum, 6) + '\0');
         try {
             parsed(bad, 700);
         } catch (const Error&) {

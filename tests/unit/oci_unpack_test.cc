@@ -70,7 +70,12 @@ TEST_CASE("hostile row 1: names are normalised inside the root, those that leave
 }
 
 TEST_CASE("hostile row 2: a file through a symlink to / stays in the tree", "[unpack][hostile]") {
-    Layer layer(TarBuilder().directory("etc").symlink("x", "/").file("x/etc/evil", "1").symlink("up", "../../../..").file("up/top", "2"));
+    Layer layer(TarBuilder()
+                    .directory("etc")
+                    .symlink("x", "/")
+                    .file("x/etc/evil", "1")
+                    .symlink("up", "../../../..")
+                    .file("up/top", "2"));
     CHECK(layer.content("etc/evil") == "1");
     CHECK(layer.content("top") == "2");
     CHECK(layer.type("x") == 'l');
@@ -98,7 +103,12 @@ TEST_CASE("hostile row 4: a file where a symlink was replaces the symlink, not i
 TEST_CASE("hostile row 5: hard links to what is outside, missing or a directory are refused", "[unpack][hostile]") {
     for (const char* target : {"../../etc/passwd", "/etc/passwd", "missing", "dir", "/", "later", ""})
         CHECK_THROWS_AS(Layer(TarBuilder().directory("dir").hardlink("h", target).file("later", "")), Error);
-    Layer layer(TarBuilder().symlink("s", "/etc/passwd").hardlink("h", "s").file("f", "data").hardlink("./g", "/f").hardlink("f", "f"));
+    Layer layer(TarBuilder()
+                    .symlink("s", "/etc/passwd")
+                    .hardlink("h", "s")
+                    .file("f", "data")
+                    .hardlink("./g", "/f")
+                    .hardlink("f", "f"));
     CHECK(layer.type("h") == 'l');
     CHECK_THAT(layer.squashfs.line("h"), Catch::EndsWith("-> /etc/passwd"));
     CHECK(layer.content("g") == "data");
@@ -106,7 +116,8 @@ TEST_CASE("hostile row 5: hard links to what is outside, missing or a directory 
 }
 
 TEST_CASE("hostile row 6: device nodes are skipped and counted", "[unpack][hostile]") {
-    Layer layer(TarBuilder().item({.name = "dev/sda", .type = '4'}).item({.name = "dev/mem", .type = '3'}).file("f", ""));
+    Layer layer(
+        TarBuilder().item({.name = "dev/sda", .type = '4'}).item({.name = "dev/mem", .type = '3'}).file("f", ""));
     CHECK(layer.skipped == 2);
     CHECK(layer.entries == 2);
     CHECK_FALSE(layer.has("dev/sda"));
@@ -117,7 +128,14 @@ TEST_CASE("hostile row 7: FIFOs are kept and never opened", "[unpack][hostile]")
 }
 
 TEST_CASE("hostile row 8: of duplicate entries the last wins", "[unpack][hostile]") {
-    Layer layer(TarBuilder().file("f", "1").file("./f", "2").directory("d").file("d/x", "").file("d", "now a file").symlink("l", "a").directory("l"));
+    Layer layer(TarBuilder()
+                    .file("f", "1")
+                    .file("./f", "2")
+                    .directory("d")
+                    .file("d/x", "")
+                    .file("d", "now a file")
+                    .symlink("l", "a")
+                    .directory("l"));
     CHECK(layer.content("f") == "2");
     CHECK(layer.content("d") == "now a file");
     CHECK_FALSE(layer.has("d/x"));
@@ -151,7 +169,8 @@ TEST_CASE("hostile row 10: bare whiteouts are refused", "[unpack][hostile]") {
     CHECK(kind_of_name("a.wh.b/.whx") == NameKind::plain);
 }
 
-TEST_CASE("hostile rows 11 and 12: whiteouts, opaque markers and the names they hide are all stored for the merge", "[unpack][hostile]") {
+TEST_CASE("hostile rows 11 and 12: whiteouts, opaque markers and the names they hide are all stored for the merge",
+          "[unpack][hostile]") {
     Layer layer(TarBuilder()
                     .file("d/new", "1")
                     .file("d/.wh..wh..opq", "ignored")
@@ -168,8 +187,10 @@ TEST_CASE("hostile rows 11 and 12: whiteouts, opaque markers and the names they 
 }
 
 TEST_CASE("hostile row 15: entries, depth and lengths are limited", "[unpack][hostile]") {
-    CHECK_THROWS_WITH(Layer(TarBuilder().file("a", "").file("a", "").file("c", ""), {.entries = 2}), Catch::Contains("more than 2 entries"));
-    CHECK_THROWS_WITH(Layer(TarBuilder().file("a", "123").file("b", "456"), {.unpacked_bytes = 5}), Catch::Contains("unpacks to more than"));
+    CHECK_THROWS_WITH(Layer(TarBuilder().file("a", "").file("a", "").file("c", ""), {.entries = 2}),
+                      Catch::Contains("more than 2 entries"));
+    CHECK_THROWS_WITH(Layer(TarBuilder().file("a", "123").file("b", "456"), {.unpacked_bytes = 5}),
+                      Catch::Contains("unpacks to more than"));
     auto deep = [](size_t depth) {
         std::string name;
         for (size_t i = 0; i < depth; ++i) name += "d/";
@@ -183,7 +204,8 @@ TEST_CASE("hostile row 15: entries, depth and lengths are limited", "[unpack][ho
         targets.pax({{"linkpath", std::string(4000, 't')}}).symlink(cat(i), "x");
         replaced.pax({{"path", deep(1000)}}).directory("x").file("d", "");
     }
-    for (const TarBuilder* tar : {&implied, &replaced}) CHECK_THROWS_WITH(Layer(*tar, {.tree_bytes = 4 << 20}), Catch::Contains("of memory"));
+    for (const TarBuilder* tar : {&implied, &replaced})
+        CHECK_THROWS_WITH(Layer(*tar, {.tree_bytes = 4 << 20}), Catch::Contains("of memory"));
     CHECK_THROWS_WITH(Layer(targets, {.tree_bytes = 64 << 10}), Catch::Contains("of memory"));
     CHECK_THROWS_WITH(normalised_name(deep(1025)), Catch::Contains("deeper than 1024"));
     CHECK_THROWS_WITH(normalised_name(std::string(1 << 20, 'x')), Catch::Contains("4096"));
@@ -199,7 +221,8 @@ TEST_CASE("hostile row 15: entries, depth and lengths are limited", "[unpack][ho
                                 .directory("x")),
                       Catch::Contains("too long once the symlinks"));
     CHECK_THROWS_WITH(Layer(TarBuilder().symlink("s", "")), Catch::Contains("without a target"));
-    CHECK_THROWS_WITH(Layer(TarBuilder().gnu_long('K', std::string(4096, 'x')).symlink("s", "x")), Catch::Contains("4095"));
+    CHECK_THROWS_WITH(Layer(TarBuilder().gnu_long('K', std::string(4096, 'x')).symlink("s", "x")),
+                      Catch::Contains("4095"));
 }
 
 TEST_CASE("hostile row 19: names that are not UTF-8 are byte-exact", "[unpack][hostile]") {
@@ -228,8 +251,10 @@ TEST_CASE("hostile row 20: only user xattrs survive, and none that overlayfs rea
     CHECK(::getxattr(layer.extracted("f").c_str(), "user.kept", names, sizeof names) == 3);
     CHECK_THROWS_AS(Layer(TarBuilder().pax({{"SCHILY.xattr.user.big", std::string(65537, 'x')}}).file("f", "")), Error);
     CHECK_THROWS_AS(Layer(TarBuilder().pax({{"SCHILY.xattr.user.", "x"}}).file("f", "")), Error);
-    CHECK_THROWS_AS(Layer(TarBuilder().pax({{"SCHILY.xattr.user." + std::string(251, 'n'), "x"}}).file("f", "")), Error);
-    CHECK_THROWS_AS(Layer(TarBuilder().pax({{"SCHILY.xattr.user.a", "12345"}}).file("f", ""), {.xattr_bytes = 10}), Error);
+    CHECK_THROWS_AS(Layer(TarBuilder().pax({{"SCHILY.xattr.user." + std::string(251, 'n'), "x"}}).file("f", "")),
+                    Error);
+    CHECK_THROWS_AS(Layer(TarBuilder().pax({{"SCHILY.xattr.user.a", "12345"}}).file("f", ""), {.xattr_bytes = 10}),
+                    Error);
 }
 
 TEST_CASE("hostile row 21: setuid files are kept as data", "[unpack][hostile]") {
@@ -241,7 +266,8 @@ TEST_CASE("hostile row 21: setuid files are kept as data", "[unpack][hostile]") 
 TEST_CASE("hostile row 22: sparse files, long names and hard links across 2^16 ids are exact", "[unpack][hostile]") {
     TarBuilder tar;
     std::string name(200, 'n');
-    tar.pax({{"GNU.sparse.name", name}, {"GNU.sparse.size", "1000000"}, {"GNU.sparse.map", "5,3,999999,1"}}).file("x", "abcd");
+    tar.pax({{"GNU.sparse.name", name}, {"GNU.sparse.size", "1000000"}, {"GNU.sparse.map", "5,3,999999,1"}})
+        .file("x", "abcd");
     tar.gnu_long('L', name + "2").file("y", "long");
     tar.item({.name = "first", .content = "data", .uid = 5, .gid = 6});
     for (unsigned i = 0; i < 66'000; ++i) tar.item({.name = cat("f", i), .type = '6', .uid = i});

@@ -14,7 +14,8 @@ TEST_CASE("a container's name may say how it is used", "[plan][container]") {
     CHECK(parse_container_name("a.b-c_1:create") == ContainerName{"a.b-c_1", NameMode::create});
     CHECK(parse_container_name("dev:exec").mode == NameMode::exec);
     CHECK(parse_container_name("dev:no_exec").mode == NameMode::no_exec);
-    for (const char* text : {"", ":exec", "a/b", "..", "-x", "a b", "dev:Exec", "dev:exec:exec"}) CHECK_THROWS_AS(parse_container_name(text), Error);
+    for (const char* text : {"", ":exec", "a/b", "..", "-x", "a b", "dev:Exec", "dev:exec:exec"})
+        CHECK_THROWS_AS(parse_container_name(text), Error);
     CHECK_THROWS_AS(parse_container_name(std::string(300, 'n')), Error);
 }
 
@@ -43,7 +44,8 @@ TEST_CASE("a container's record is read as it was written", "[plan][container]")
         CHECK_FALSE(same);
     }
     CHECK_THROWS_AS(parse_record("berth-container 1\nimage 99999999999999999999\nx\n", "r"), Error);
-    CHECK_THROWS_WITH(parse_record("berth-container 1\nnew 1\nx\n", "state of c"), Catch::Contains("reading state of c: 'new' is unknown"));
+    CHECK_THROWS_WITH(parse_record("berth-container 1\nnew 1\nx\n", "state of c"),
+                      Catch::Contains("reading state of c: 'new' is unknown"));
     CHECK_THROWS_WITH(parse_record("berth-container 2\n", "state of c"), Catch::Contains("another version"));
 }
 

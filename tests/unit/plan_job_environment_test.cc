@@ -17,21 +17,33 @@ TEST_CASE("job environment: the first node of a list", "[plan]") {
 }
 
 TEST_CASE("job environment: PyTorch's variables come with PYTORCH_VERSION only, and rank with the task", "[plan]") {
-    std::vector<std::string> task = {"SLURM_PROCID=3",         "SLURM_LOCALID=1", "SLURM_STEP_NODELIST=n[1-2]", "SLURM_JOB_ID=5000", "SLURM_STEP_NUM_TASKS=4",
-                                     "SLURM_STEP_NUM_NODES=2", "RANK=9"};
+    std::vector<std::string> task = {"SLURM_PROCID=3",
+                                     "SLURM_LOCALID=1",
+                                     "SLURM_STEP_NODELIST=n[1-2]",
+                                     "SLURM_JOB_ID=5000",
+                                     "SLURM_STEP_NUM_TASKS=4",
+                                     "SLURM_STEP_NUM_NODES=2",
+                                     "RANK=9"};
     EnvironmentRules rules;
     CHECK(environment_changes(rules, task).empty());
     rules.image = {"PYTORCH_VERSION=2"};
-    CHECK(environment_changes(rules, task) == Changes{{"LOCAL_RANK", "1"}, {"MASTER_ADDR", "n1"}, {"MASTER_PORT", "61464"}, {"OMP_NUM_THREADS", "1"},
-                                                      {"PYTORCH_VERSION", "2"}, {"RANK", "3"}, {"WORLD_SIZE", "4"}});
+    CHECK(environment_changes(rules, task) == Changes{{"LOCAL_RANK", "1"},
+                                                      {"MASTER_ADDR", "n1"},
+                                                      {"MASTER_PORT", "61464"},
+                                                      {"OMP_NUM_THREADS", "1"},
+                                                      {"PYTORCH_VERSION", "2"},
+                                                      {"RANK", "3"},
+                                                      {"WORLD_SIZE", "4"}});
 }
 
 TEST_CASE("job environment: what the job or the image says of MASTER_ADDR and the like stays", "[plan]") {
     EnvironmentRules rules;
     rules.image = {"PYTORCH_VERSION=2", "OMP_NUM_THREADS=8"};
-    std::vector<std::string> task = {"SLURM_PROCID=0",         "SLURM_STEP_NODELIST=n1", "SLURM_JOB_ID=1",    "SLURM_NTASKS=2", "SLURM_STEP_NUM_TASKS=2",
-                                     "SLURM_STEP_NUM_NODES=1", "MASTER_ADDR=10.0.0.1",   "MASTER_PORT=29500", "WORLD_SIZE=16"};
-    CHECK(environment_changes(rules, task) == Changes{{"OMP_NUM_THREADS", "8"}, {"PYTORCH_VERSION", "2"}, {"RANK", "0"}});
+    std::vector<std::string> task = {"SLURM_PROCID=0",       "SLURM_STEP_NODELIST=n1", "SLURM_JOB_ID=1",
+                                     "SLURM_NTASKS=2",       "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_NUM_NODES=1",
+                                     "MASTER_ADDR=10.0.0.1", "MASTER_PORT=29500",      "WORLD_SIZE=16"};
+    CHECK(environment_changes(rules, task) ==
+          Changes{{"OMP_NUM_THREADS", "8"}, {"PYTORCH_VERSION", "2"}, {"RANK", "0"}});
 }
 
 TEST_CASE("job environment: outside of Slurm nothing is added", "[plan]") {
@@ -40,10 +52,13 @@ TEST_CASE("job environment: outside of Slurm nothing is added", "[plan]") {
     CHECK(environment_changes(rules, {}) == Changes{{"PYTORCH_VERSION", "2"}});
 }
 
-TEST_CASE("job environment: the server's PMIx modules become the library's, and an image has no say in a job's variables", "[plan]") {
+TEST_CASE(
+    "job environment: the server's PMIx modules become the library's, and an image has no say in a job's variables",
+    "[plan]") {
     EnvironmentRules rules;
     rules.image = {"SLURM_PROCID=7", "PMIX_RANK=7", "PMI_FD=7", "PMIX_MCA_gds=hash"};
-    CHECK(environment_changes(rules, {"SLURM_PROCID=0", "PMIX_RANK=0", "PMI_FD=12", "PMIX_SECURITY_MODE=munge,native", "PMIX_GDS_MODULE=ds21,hash"}) ==
+    CHECK(environment_changes(rules, {"SLURM_PROCID=0", "PMIX_RANK=0", "PMI_FD=12", "PMIX_SECURITY_MODE=munge,native",
+                                      "PMIX_GDS_MODULE=ds21,hash"}) ==
           Changes{{"PMIX_MCA_gds", "hash"}, {"PMIX_MCA_psec", "munge,native"}});
 }
 

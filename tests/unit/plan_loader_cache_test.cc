@@ -21,13 +21,16 @@ TEST_CASE("loader cache: what is written is read again, in the loader's order", 
     CHECK(again.hwcaps == cache.hwcaps);
     std::string order;
     for (const CachedLibrary& library : again.libraries) order += library.path + " ";
-    CHECK(order == "/usr/lib/glibc-hwcaps/x86-64-v3/libb.so.10 /usr/lib/libb.so.10 /usr/lib32/libb.so.10 /usr/lib/libb.so.2 /usr/lib/liba.so.1 ");
+    CHECK(order ==
+          "/usr/lib/glibc-hwcaps/x86-64-v3/libb.so.10 /usr/lib/libb.so.10 /usr/lib32/libb.so.10 /usr/lib/libb.so.2 "
+          "/usr/lib/liba.so.1 ");
     CHECK(again.libraries[0] == cache.libraries[4]);
 }
 
 TEST_CASE("loader cache: a library takes the place of those with its name and kind", "[plan][hooks]") {
     LoaderCache cache;
-    cache.libraries = {{0x0303, "libcuda.so.1", "/usr/local/cuda/compat/libcuda.so.1", 0, 0}, {0x0003, "libcuda.so.1", "/usr/lib32/libcuda.so.1", 0, 0}};
+    cache.libraries = {{0x0303, "libcuda.so.1", "/usr/local/cuda/compat/libcuda.so.1", 0, 0},
+                       {0x0003, "libcuda.so.1", "/usr/lib32/libcuda.so.1", 0, 0}};
     add_libraries(cache, {{0x0303, "libcuda.so.1", "/usr/lib64/libcuda.so.1", 0, 0}});
     REQUIRE(cache.libraries.size() == 2);
     CHECK(cache.libraries[0].path == "/usr/lib32/libcuda.so.1");
@@ -55,7 +58,8 @@ TEST_CASE("loader cache: damage is refused in one line", "[plan][hooks]") {
         std::memcpy(bad.data() + at, &number, sizeof number);
         return bad;
     };
-    for (const std::string& bad : {std::string(), std::string("ld.so-1.7.0"), good.substr(0, 30), good.substr(0, good.size() - 1), with(20, 0xFFFFFFFF),
-                                   with(48 + 4, 0x7FFFFFFF), with(32, 0xFFFFFF)})
+    for (const std::string& bad :
+         {std::string(), std::string("ld.so-1.7.0"), good.substr(0, 30), good.substr(0, good.size() - 1),
+          with(20, 0xFFFFFFFF), with(48 + 4, 0x7FFFFFFF), with(32, 0xFFFFFF)})
         CHECK_THROWS_WITH(parse_loader_cache(bad, "/etc/ld.so.cache"), Catch::StartsWith("reading /etc/ld.so.cache: "));
 }

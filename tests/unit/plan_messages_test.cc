@@ -27,7 +27,8 @@ TEST_CASE("messages: tasks, answers and failures are the same on both ends", "[m
     TaskRequest task{3, {"PATH=/bin", "X="}};
     CHECK(decode_task(encode(task)) == task);
 
-    Ready ready{"/work", {{"PATH", "/usr/bin"}, {"LANG", std::nullopt}, {"E", ""}, {"EQ", "a=b"}}, std::string("\0\1\2", 3)};
+    Ready ready{
+        "/work", {{"PATH", "/usr/bin"}, {"LANG", std::nullopt}, {"E", ""}, {"EQ", "a=b"}}, std::string("\0\1\2", 3)};
     CHECK(decode_ready(encode(ready)) == ready);
     ready.phases = {{"namespaces", 310}, {"enter", 0}};
     CHECK(decode_ready(encode(ready)) == ready);

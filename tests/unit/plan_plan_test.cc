@@ -26,14 +26,16 @@ HostFacts full_host() { return {host_paths(), {}, {}, {}, {}}; }
 std::vector<Mount> mounts_at(const Plan& plan, const std::string& target) {
     std::vector<Mount> out;
     for (const Edit& edit : plan.edits)
-        if (const auto* mount = std::get_if<Mount>(&edit.action); mount && mount->target == target) out.push_back(*mount);
+        if (const auto* mount = std::get_if<Mount>(&edit.action); mount && mount->target == target)
+            out.push_back(*mount);
     return out;
 }
 
 std::vector<std::string> lines_of(const Plan& plan, const std::string& path) {
     std::vector<std::string> out;
     for (const Edit& edit : plan.edits)
-        if (const auto* line = std::get_if<AccountLine>(&edit.action); line && line->path == path) out.push_back(line->line);
+        if (const auto* line = std::get_if<AccountLine>(&edit.action); line && line->path == path)
+            out.push_back(line->line);
     return out;
 }
 
@@ -41,8 +43,8 @@ std::vector<std::string> lines_of(const Plan& plan, const std::string& path) {
 
 TEST_CASE("plan: the default mounts", "[plan]") {
     Plan plan = make_plan({}, alice(), {}, {}, full_host(), {});
-    for (const char* target :
-         {"/proc", "/sys", "/dev", "/dev/null", "/dev/pts", "/dev/shm", "/tmp", "/run", "/etc/hosts", "/etc/resolv.conf", "/etc/hostname"}) {
+    for (const char* target : {"/proc", "/sys", "/dev", "/dev/null", "/dev/pts", "/dev/shm", "/tmp", "/run",
+                               "/etc/hosts", "/etc/resolv.conf", "/etc/hostname"}) {
         INFO(target);
         CHECK(mounts_at(plan, target).size() == 1);
     }
@@ -72,7 +74,8 @@ TEST_CASE("plan: identity and accounts, with and without remap-root", "[plan]") 
     CHECK(plan.identity.host_uid == 2001);
     CHECK(lines_of(plan, "/etc/passwd") == std::vector<std::string>{"root:x:0:0::/root:/bin/sh"});
     CHECK(plan.environment.set[0] == "HOME=/root");
-    auto drop_ins = std::count_if(plan.edits.begin(), plan.edits.end(), [](const Edit& edit) { return std::holds_alternative<DropIn>(edit.action); });
+    auto drop_ins = std::count_if(plan.edits.begin(), plan.edits.end(),
+                                  [](const Edit& edit) { return std::holds_alternative<DropIn>(edit.action); });
     CHECK(drop_ins == 1);  // apt's sandbox user
 }
 
@@ -159,10 +162,12 @@ TEST_CASE("plan: namespaces of its own show their own processes and cgroups", "[
     CHECK(mounts_at(plan, "/sys/fs/cgroup").at(0).kind == Mount::Kind::cgroup);
     CHECK(mounts_at(plan, "/sys/fs/cgroup").at(0).read_only);
     // The first version of cgroups cannot be shown so.
-    CHECK(mounts_at(make_plan(request, alice(), {}, {}, {{"/dev/null"}, {}, {}, {}, {}}, {}), "/sys/fs/cgroup").empty());
+    CHECK(
+        mounts_at(make_plan(request, alice(), {}, {}, {{"/dev/null"}, {}, {}, {}, {}}, {}), "/sys/fs/cgroup").empty());
 }
 
-TEST_CASE("plan: what the caller could read or write of the kernel is masked, unless the site says otherwise", "[plan]") {
+TEST_CASE("plan: what the caller could read or write of the kernel is masked, unless the site says otherwise",
+          "[plan]") {
     HostFacts host = full_host();
     host.readable = {"/proc/keys"};
     host.writable = {"/proc/sys"};
@@ -187,20 +192,25 @@ TEST_CASE("plan: an image's volumes are mounted only in memory, and only when th
     CHECK(mounts_at(plan, "/tmp").at(0).size == 1 << 20);
     CHECK(mounts_at(plan, "/x").size() == 1);
     image.volumes = {"/proc"};
-    CHECK_THROWS_WITH(make_plan({}, alice(), {}, site, full_host(), image), Catch::Contains("volume /proc") && Catch::Contains("mount.volumes"));
+    CHECK_THROWS_WITH(make_plan({}, alice(), {}, site, full_host(), image),
+                      Catch::Contains("volume /proc") && Catch::Contains("mount.volumes"));
     image.volumes.assign(101, "/v");
-    CHECK_THROWS_WITH(make_plan({}, alice(), {}, site, full_host(), image), Catch::Contains("more than the limit of 100"));
+    CHECK_THROWS_WITH(make_plan({}, alice(), {}, site, full_host(), image),
+                      Catch::Contains("more than the limit of 100"));
 }
 
 TEST_CASE("hostile row 62: an image's environment, labels and files choose no mount", "[plan]") {
     ImageConfig image;
-    image.env = {"NVIDIA_VISIBLE_DEVICES=all", "BERTH_MOUNTS=/:/host", "ENROOT_MOUNT_HOME=y", "PYXIS_CONTAINER_MOUNTS=/:/x"};
+    image.env = {"NVIDIA_VISIBLE_DEVICES=all", "BERTH_MOUNTS=/:/host", "ENROOT_MOUNT_HOME=y",
+                 "PYXIS_CONTAINER_MOUNTS=/:/x"};
     image.volumes = {"/host"};
     auto targets = [](const Plan& plan) {
         std::vector<std::string> out;
         for (const Edit& edit : plan.edits)
-            if (const auto* mount = std::get_if<Mount>(&edit.action)) out.push_back(mount->source + ">" + mount->target);
+            if (const auto* mount = std::get_if<Mount>(&edit.action))
+                out.push_back(mount->source + ">" + mount->target);
         return out;
     };
-    CHECK(targets(make_plan({}, alice(), {}, {}, full_host(), image)) == targets(make_plan({}, alice(), {}, {}, full_host(), {})));
+    CHECK(targets(make_plan({}, alice(), {}, {}, full_host(), image)) ==
+          targets(make_plan({}, alice(), {}, {}, full_host(), {})));
 }

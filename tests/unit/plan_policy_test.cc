@@ -59,14 +59,17 @@ std::string variable_refusal(Site site, const std::string& variable, Authority a
 
 TEST_CASE("policy: registries are compared by whole components, with Docker Hub's name as people write it", "[plan]") {
     const std::string allowed = R"(registries_allowed = "docker.io/library nvcr.io reg.example.com:5000/team/")";
-    for (const char* image :
-         {"debian", "docker.io/library/debian:12", "nvcr.io/nvidia/pytorch:24.01", "reg.example.com:5000/team/x", "reg.example.com:5000/team/y/z"})
+    for (const char* image : {"debian", "docker.io/library/debian:12", "nvcr.io/nvidia/pytorch:24.01",
+                              "reg.example.com:5000/team/x", "reg.example.com:5000/team/y/z"})
         CHECK(image_refusal(allowed, image) == "");
-    for (const char* image :
-         {"docker.io/evil/debian", "nvcr.io.example.com/x/y", "reg.example.com:5000/teams/x", "reg.example.com/team/x", "dockerd://debian", "podman://debian"})
-        CHECK(image_refusal(allowed, image).find("berth.conf:2: policy.registries_allowed allows images from docker.io/library nvcr.io") != std::string::npos);
+    for (const char* image : {"docker.io/evil/debian", "nvcr.io.example.com/x/y", "reg.example.com:5000/teams/x",
+                              "reg.example.com/team/x", "dockerd://debian", "podman://debian"})
+        CHECK(image_refusal(allowed, image)
+                  .find("berth.conf:2: policy.registries_allowed allows images from docker.io/library nvcr.io") !=
+              std::string::npos);
     CHECK(image_refusal(R"(registries_allowed = "podman")", "podman://debian") == "");
-    CHECK(image_refusal(R"(registries_denied = "nvcr.io/old")", "nvcr.io/old/x").find("policy.registries_denied forbids") != std::string::npos);
+    CHECK(image_refusal(R"(registries_denied = "nvcr.io/old")", "nvcr.io/old/x")
+              .find("policy.registries_denied forbids") != std::string::npos);
     CHECK(image_refusal(R"(registries_denied = "nvcr.io/old")", "nvcr.io/older/x") == "");
     CHECK(image_refusal(R"(registries_allowed = "")", "debian").find("images from none only") != std::string::npos);
     CHECK(image_refusal(R"(registries_denied = "*")", "./x.sqsh") == "");
@@ -74,7 +77,8 @@ TEST_CASE("policy: registries are compared by whole components, with Docker Hub'
 
 TEST_CASE("policy: a digest where one is required", "[plan]") {
     const std::string digest = "@sha256:" + std::string(64, 'a');
-    CHECK(image_refusal("digest_required = true", "debian:12").find("berth.conf:2: policy.digest_required") != std::string::npos);
+    CHECK(image_refusal("digest_required = true", "debian:12").find("berth.conf:2: policy.digest_required") !=
+          std::string::npos);
     CHECK(image_refusal("digest_required = true", "dockerd://debian:12") != "");
     CHECK(image_refusal("digest_required = true", "debian:12" + digest) == "");
     CHECK(image_refusal("digest_required = true", "./x.sqsh") == "");
@@ -85,19 +89,25 @@ TEST_CASE("policy: image files by where they really lie", "[plan]") {
     CHECK(image_refusal(policy, "/images/x.sqsh") == "");
     CHECK(image_refusal(policy, "oci-archive:/lustre/sw/a.tar:x") == "");
     for (const char* image : {"/images2/x.sqsh", "./x.sqsh", "/images/../tmp/x", "oci:/tmp/layout"})
-        CHECK(image_refusal(policy, image).find("policy.image_paths allows image files below /images") != std::string::npos);
+        CHECK(image_refusal(policy, image).find("policy.image_paths allows image files below /images") !=
+              std::string::npos);
     CHECK(image_refusal(policy, "/images/x.sqsh", {{"/images/x.sqsh", "/tmp/x.sqsh"}}) != "");
     // The allowed folder may be a link itself.
-    CHECK(image_refusal(policy, "/images/x.sqsh", {{"/images/x.sqsh", "/data/1/x.sqsh"}, {"/images", "/data/1"}}) == "");
-    CHECK(policy_paths(site_with(policy), parse_reference("/images/x")) == std::vector<std::string>{"/images/x", "/images", "/lustre/sw"});
+    CHECK(image_refusal(policy, "/images/x.sqsh", {{"/images/x.sqsh", "/data/1/x.sqsh"}, {"/images", "/data/1"}}) ==
+          "");
+    CHECK(policy_paths(site_with(policy), parse_reference("/images/x")) ==
+          std::vector<std::string>{"/images/x", "/images", "/lustre/sw"});
     CHECK(policy_paths(Site{}, parse_reference("/images/x")).empty());
 }
 
 TEST_CASE("policy: sources of mounts", "[plan]") {
     const std::string policy = R"(mount_sources = "/scratch /lustre/data")";
-    for (const char* good : {"/scratch/x:/x", "./in:/in", "/lustre/data:/data:ro", "tmpfs:/t", "umount:/tmp"}) CHECK(refusal(policy, mounting(good)) == "");
+    for (const char* good : {"/scratch/x:/x", "./in:/in", "/lustre/data:/data:ro", "tmpfs:/t", "umount:/tmp"})
+        CHECK(refusal(policy, mounting(good)) == "");
     for (const char* bad : {"/scratch2/x:/x", "/lustre:/l", "../../etc:/etc2", "/scratch/../etc:/e"})
-        CHECK(refusal(policy, mounting(bad)).find("berth.conf:2: policy.mount_sources allows mounts from /scratch /lustre/data only") != std::string::npos);
+        CHECK(refusal(policy, mounting(bad))
+                  .find("berth.conf:2: policy.mount_sources allows mounts from /scratch /lustre/data only") !=
+              std::string::npos);
     HostFacts linked;
     linked.real_paths = {{"/scratch/x", "/etc"}};
     CHECK(refusal(policy, mounting("/scratch/x:/x"), linked).starts_with("mounting /scratch/x: "));
@@ -112,7 +122,8 @@ TEST_CASE("policy: who may be root and who may write; the others' defaults do ne
     Request root, writing;
     root.remap_root = true;
     writing.writable = true;
-    CHECK(refusal(R"(remap_root = "bo @admins")", root).find("berth.conf:2: policy.remap_root allows it to bo @admins only, and not to al") !=
+    CHECK(refusal(R"(remap_root = "bo @admins")", root)
+              .find("berth.conf:2: policy.remap_root allows it to bo @admins only, and not to al") !=
           std::string::npos);
     CHECK(refusal(R"(writable = "")", writing).find("policy.writable allows it to none only") != std::string::npos);
     CHECK(refusal(R"(remap_root = "bo al")", root) == "");
@@ -140,6 +151,7 @@ TEST_CASE("policy: locked keys are the site's, and policy itself always is", "[p
     CHECK(variable_refusal(site, "BERTH_SECURITY_SECCOMP=off", Authority::site) == "");
     for (const char* text : {"BERTH_POLICY_LOCKED=", "BERTH_POLICY_REMAP_ROOT=x", "BERTH_POLICY_REGISTRIES_DENIED=x"})
         CHECK(variable_refusal(site, text).find("by the site's file only") != std::string::npos);
-    CHECK_THROWS_WITH(site_with(R"(locked = "securty")"), "berth.conf:2:10: policy.locked: there is no key or section \"securty\"");
+    CHECK_THROWS_WITH(site_with(R"(locked = "securty")"),
+                      "berth.conf:2:10: policy.locked: there is no key or section \"securty\"");
     CHECK_THROWS_WITH(site_with(R"(mount_sources = "/a data")"), Catch::Contains("\"data\" is no absolute path"));
 }

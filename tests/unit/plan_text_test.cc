@@ -48,7 +48,8 @@ TEST_CASE("plan text: devices, as a table and as JSON", "[plan][hooks]") {
     image.file("/etc/debian_version", "12\n");
     Additions additions = fixtures::asked(host, image, {"NVIDIA_VISIBLE_DEVICES=all"}, {});
     for (Edit& edit : additions.edits)
-        if (auto* mount = std::get_if<Mount>(&edit.action); mount && mount->source.starts_with(host.path())) mount->source.erase(0, host.path().size());
+        if (auto* mount = std::get_if<Mount>(&edit.action); mount && mount->source.starts_with(host.path()))
+            mount->source.erase(0, host.path().size());
     Caller caller;
     caller.uid = caller.gid = 2001;
     Plan plan = make_plan({}, caller, {}, {}, {}, {}, additions);

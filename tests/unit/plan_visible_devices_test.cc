@@ -11,11 +11,16 @@ namespace {
 
 using Variables = std::vector<std::string>;
 
-VisibleDevice gpu(const std::string& uuid, unsigned position, bool constrained = true) { return {uuid, false, constrained, position, {"/dev/" + uuid}}; }
-VisibleDevice slice(const std::string& uuid, unsigned position, bool constrained = true) { return {uuid, true, constrained, position, {"/dev/" + uuid}}; }
+VisibleDevice gpu(const std::string& uuid, unsigned position, bool constrained = true) {
+    return {uuid, false, constrained, position, {"/dev/" + uuid}};
+}
+VisibleDevice slice(const std::string& uuid, unsigned position, bool constrained = true) {
+    return {uuid, true, constrained, position, {"/dev/" + uuid}};
+}
 
 /// CUDA_VISIBLE_DEVICES of the task afterwards.
-std::string after(const std::vector<VisibleDevice>& devices, const std::vector<bool>& accessible, const std::string& before) {
+std::string after(const std::vector<VisibleDevice>& devices, const std::vector<bool>& accessible,
+                  const std::string& before) {
     Variables task = before == "unset" ? Variables{"X=1"} : Variables{"CUDA_VISIBLE_DEVICES=" + before};
     auto changes = visible_device_changes(devices, accessible, task);
     return changes.empty() ? before : changes[0].second;
@@ -24,7 +29,8 @@ std::string after(const std::vector<VisibleDevice>& devices, const std::vector<b
 }  // namespace
 
 TEST_CASE("visible devices: what Slurm grants and what it says, row by row", "[plan][hooks]") {
-    std::vector<VisibleDevice> two = {gpu("GPU-1", 1), gpu("GPU-3", 5)}, slices = {slice("MIG-1", 2), slice("MIG-2", 3)},
+    std::vector<VisibleDevice> two = {gpu("GPU-1", 1), gpu("GPU-3", 5)},
+                               slices = {slice("MIG-1", 2), slice("MIG-2", 3)},
                                mixed = {gpu("GPU-1", 1), slice("MIG-1", 2)};
     CHECK(after(two, {true, true}, "0,1") == "0,1");
     // --gpu-bind=single:1: each task counts its own from 0.
@@ -64,7 +70,8 @@ TEST_CASE("visible devices: what names nothing that the task has", "[plan][hooks
 
 TEST_CASE("visible devices: other vendors' variables follow by position", "[plan][hooks]") {
     std::vector<VisibleDevice> open = {gpu("GPU-1", 1, false), gpu("GPU-3", 5, false)};
-    auto changes = visible_device_changes(open, {true, true}, {"CUDA_VISIBLE_DEVICES=5", "ROCR_VISIBLE_DEVICES=5", "GPU_DEVICE_ORDINAL=5", "A=b"});
+    auto changes = visible_device_changes(
+        open, {true, true}, {"CUDA_VISIBLE_DEVICES=5", "ROCR_VISIBLE_DEVICES=5", "GPU_DEVICE_ORDINAL=5", "A=b"});
     REQUIRE(changes.size() == 3);
     CHECK(changes[1] == std::pair<std::string, std::string>("ROCR_VISIBLE_DEVICES", "1"));
     CHECK(changes[2] == std::pair<std::string, std::string>("GPU_DEVICE_ORDINAL", "1"));
@@ -75,5 +82,6 @@ TEST_CASE("visible devices: through a message and back", "[plan][hooks]") {
     device.nodes = {"/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap75"};
     CHECK(parse_visible_device(visible_device_text(device)) == device);
     CHECK(parse_visible_device(visible_device_text(VisibleDevice())) == VisibleDevice());
-    for (const char* wrong : {"", "GPU-1", "GPU-1 2 0 0", "GPU-1 0 0 x"}) CHECK_THROWS_AS(parse_visible_device(wrong), Error);
+    for (const char* wrong : {"", "GPU-1", "GPU-1 2 0 0", "GPU-1 0 0 x"})
+        CHECK_THROWS_AS(parse_visible_device(wrong), Error);
 }

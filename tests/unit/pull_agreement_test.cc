@@ -43,7 +43,8 @@ class Running {
         writing.reset();
         char text[128];
         ssize_t size = ::read(reading.get(), text, sizeof text);
-        std::vector<std::string> words = split(trimmed(std::string_view(text, size > 0 ? static_cast<size_t>(size) : 0)), ' ');
+        std::vector<std::string> words =
+            split(trimmed(std::string_view(text, size > 0 ? static_cast<size_t>(size) : 0)), ' ');
         REQUIRE(words.size() == 2);
         port = words[0];
         secret = words[1];
@@ -55,7 +56,9 @@ class Running {
     Running(const Running&) = delete;
     Running& operator=(const Running&) = delete;
 
-    MeetingPlace place(const std::string& node) const { return parse_meeting_place(cat("127.0.0.1 ", port, " ", secret, " ", node)); }
+    MeetingPlace place(const std::string& node) const {
+        return parse_meeting_place(cat("127.0.0.1 ", port, " ", secret, " ", node));
+    }
 
     std::string port, secret;
 
@@ -66,7 +69,8 @@ class Running {
 }  // namespace
 
 TEST_CASE("agreement: a code as RFC 4231 has it", "[pull]") {
-    CHECK(oci::hmac_sha256("Jefe", "what do ya want for nothing?") == "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    CHECK(oci::hmac_sha256("Jefe", "what do ya want for nothing?") ==
+          "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }
 
 TEST_CASE("agreement: the first word counts, for every node", "[pull]") {
@@ -90,9 +94,9 @@ TEST_CASE("agreement: nobody without the secret is heard or believed", "[pull]")
         damaged[i] = damaged[i] == 'x' ? 'y' : 'x';
         CHECK(agreement.answer(damaged).empty());
     }
-    for (const std::string& bad :
-         {std::string(), std::string(" "), std::string("berth-agree-1"), std::string(5000, 'a'), agreement_question("s", "n1", "no digest", "n"),
-          agreement_question("s", "n 1", one, "n"), agreement_question("s", "n1", one, "")})
+    for (const std::string& bad : {std::string(), std::string(" "), std::string("berth-agree-1"),
+                                   std::string(5000, 'a'), agreement_question("s", "n1", "no digest", "n"),
+                                   agreement_question("s", "n 1", one, "n"), agreement_question("s", "n1", one, "")})
         CHECK(agreement.answer(bad).empty());
     std::string answer = agreement.answer(question);
     CHECK(read_agreement("s", "nonce", answer));
@@ -119,7 +123,9 @@ TEST_CASE("agreement: over TCP, with many nodes at once", "[pull]") {
     CHECK((got[0] == one || got[0] == two));
     MeetingPlace stranger = server.place("n1");
     stranger.secret = "guessed";
-    CHECK_THROWS_WITH(agree(stranger, one, "image x"), Catch::Contains("agreeing with the step's other nodes on image x") && Catch::Contains("no answer"));
+    CHECK_THROWS_WITH(
+        agree(stranger, one, "image x"),
+        Catch::Contains("agreeing with the step's other nodes on image x") && Catch::Contains("no answer"));
 }
 
 TEST_CASE("agreement: who connects and says nothing keeps no node from being answered", "[pull]") {
@@ -144,6 +150,8 @@ TEST_CASE("agreement: who connects and says nothing keeps no node from being ans
 
 TEST_CASE("agreement: a place where nobody listens, and what is no place", "[pull]") {
     MeetingPlace nowhere{"127.0.0.1", "1", "s", "n1"};
-    CHECK_THROWS_WITH(agree(nowhere, one, "image x"), Catch::Contains("127.0.0.1 port 1: Connection refused; name the image by digest"));
-    for (const char* bad : {"", "a b c", "a b c d e", "a b c d;e", "a b  d"}) CHECK_THROWS_AS(parse_meeting_place(bad), Error);
+    CHECK_THROWS_WITH(agree(nowhere, one, "image x"),
+                      Catch::Contains("127.0.0.1 port 1: Connection refused; name the image by digest"));
+    for (const char* bad : {"", "a b c", "a b c d e", "a b c d;e", "a b  d"})
+        CHECK_THROWS_AS(parse_meeting_place(bad), Error);
 }

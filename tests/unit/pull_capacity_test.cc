@@ -29,13 +29,15 @@ TEST_CASE("capacity: what it plans stays below the memory, and never stands stil
                     for (unsigned connections : {1U, 4U, 64U}) {
                         PullLimits limits{.compression = {codec, level}, .connections = connections, .memory = memory};
                         Capacity got = capacity_for(limits, cpus);
-                        INFO("memory " << memory << ", cpus " << cpus << ", connections " << connections << ", level " << level);
+                        INFO("memory " << memory << ", cpus " << cpus << ", connections " << connections << ", level "
+                                       << level);
                         REQUIRE(got.layers >= 1);
                         REQUIRE(got.layers <= connections);
                         REQUIRE(got.pool.threads >= 1);
                         REQUIRE(got.pool.threads <= cpus);
                         REQUIRE(got.pool.buffers > 2 * got.layers);
-                        uint64_t planned = (32ULL << 20) + got.layers * (4ULL << 20) + got.pool.buffers * uint64_t{got.pool.block_size} +
+                        uint64_t planned = (32ULL << 20) + got.layers * (4ULL << 20) +
+                                           got.pool.buffers * uint64_t{got.pool.block_size} +
                                            got.pool.threads * squash::compressor_memory(limits.compression);
                         REQUIRE(planned <= memory);
                     }

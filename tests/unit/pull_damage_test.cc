@@ -29,8 +29,12 @@ const std::string damaged = "damaged";
 std::string base_tar() {
     TarBuilder tar;
     tar.directory("etc/").directory("many/").symlink("link", "etc/passwd");
-    tar.file("prose", prose(200'000, 1)).file("noise", noise(150'000, 2)).file("hole", std::string(200'000, 0) + noise(70'000, 3));
-    tar.pax({{"SCHILY.xattr.user.mark", "value"}}).file("etc/passwd", "root:x:0:0::/:/bin/sh\n").hardlink("etc/again", "etc/passwd");
+    tar.file("prose", prose(200'000, 1))
+        .file("noise", noise(150'000, 2))
+        .file("hole", std::string(200'000, 0) + noise(70'000, 3));
+    tar.pax({{"SCHILY.xattr.user.mark", "value"}})
+        .file("etc/passwd", "root:x:0:0::/:/bin/sh\n")
+        .hardlink("etc/again", "etc/passwd");
     for (uint32_t i = 0; i < 300; ++i) tar.file(cat("many/", i), prose(i * 10, i));
     return tar.finished();
 }
@@ -40,7 +44,9 @@ struct Scene {
     fixtures::TempFolder folder;
     test::Content content;
     test::Server server{[this](const test::HttpCall& call) { return content.answer(call); }};
-    std::vector<ServedLayer> layers{ServedLayer(base_tar()), ServedLayer(TarBuilder().file("many/7", noise(5000, 7)).file("many/.wh.8", "").finished())};
+    std::vector<ServedLayer> layers{
+        ServedLayer(base_tar()),
+        ServedLayer(TarBuilder().file("many/7", noise(5000, 7)).file("many/.wh.8", "").finished())};
     std::string digest = fixtures::serve_image(content, layers);
     store::Store store = store::Store::open(folder / "store");
 
@@ -50,7 +56,9 @@ struct Scene {
         pull::pull(store, plan::parse_reference(server.host() + "/a:1"), {}, [](const std::string&) {});
         for (const std::string& path : {layer(0), layer(1), index()}) ::chmod(path.c_str(), 0600);
     }
-    std::string layer(size_t i) const { return cat(store.path(), "/layers/", store::layer_file_name(layers[i].diff_id)); }
+    std::string layer(size_t i) const {
+        return cat(store.path(), "/layers/", store::layer_file_name(layers[i].diff_id));
+    }
     std::string index() const { return cat(store.path(), "/images/", digest.substr(7), "/index"); }
 
     static void flip(const std::string& path, uint64_t bit) {
@@ -75,7 +83,8 @@ using Tree = std::map<std::string, std::string>;
 std::string description(Opened& opened, uint32_t number) {
     auto inode = opened.index.inode(number).value();
     std::string out = cat(inode.mode, " ", inode.nlink, " ", inode.size, " ", inode.mtime, "\n");
-    for (std::string_view name : opened.index.xattr_names(number)) out += cat(name, "=", *opened.index.xattr(number, name), "\n");
+    for (std::string_view name : opened.index.xattr_names(number))
+        out += cat(name, "=", *opened.index.xattr(number, name), "\n");
     if (S_ISLNK(inode.mode)) out += opened.index.symlink_target(number).value();
     if (S_ISREG(inode.mode)) out += content_of(opened, number);
     return out;
@@ -105,7 +114,8 @@ Tree all_of(Opened opened) {
     return out;
 }
 
-/// The first path that is neither as in `truth` nor damaged; the paths below a directory that could not be listed may be missing.
+/// The first path that is neither as in `truth` nor damaged; the paths below a directory that could not be listed may
+/// be missing.
 std::string wrong_path(const Tree& truth, const Tree& found) {
     for (const auto& [path, text] : found)
         if (text != damaged && (!truth.contains(path) || truth.at(path) != text)) return path + " is wrong";
@@ -118,7 +128,8 @@ std::string wrong_path(const Tree& truth, const Tree& found) {
 }
 
 size_t count_damaged(const Tree& tree) {
-    return static_cast<size_t>(std::count_if(tree.begin(), tree.end(), [](const auto& item) { return item.second == damaged; }));
+    return static_cast<size_t>(
+        std::count_if(tree.begin(), tree.end(), [](const auto& item) { return item.second == damaged; }));
 }
 
 }  // namespace

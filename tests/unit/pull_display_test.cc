@@ -43,11 +43,14 @@ struct Scene {
     bool damaged;
     fixtures::TempFolder folder;
     test::Content content;
-    std::vector<ServedLayer> layers{ServedLayer(TarBuilder().file("slow", noise(1200)).finished()), ServedLayer(TarBuilder().file("fast", "2").finished())};
+    std::vector<ServedLayer> layers{ServedLayer(TarBuilder().file("slow", noise(1200)).finished()),
+                                    ServedLayer(TarBuilder().file("fast", "2").finished())};
     std::string digest = publish();
     std::atomic<int> faults = 0;
-    std::unique_ptr<test::Server> server = std::make_unique<test::Server>([this](const HttpCall& call) { return answer(call); });
-    std::string store = folder / "store", image = cat(server->host(), "/a:1"), program = fixtures::built_program("berth-pull");
+    std::unique_ptr<test::Server> server =
+        std::make_unique<test::Server>([this](const HttpCall& call) { return answer(call); });
+    std::string store = folder / "store", image = cat(server->host(), "/a:1"),
+                program = fixtures::built_program("berth-pull");
 
     explicit Scene(bool is_damaged = false) : damaged(is_damaged) {}
     /// Before the server starts: it reads the content without a lock.
@@ -65,10 +68,13 @@ struct Scene {
         return reply;
     }
     fixtures::CommandResult run(const std::string& options, const std::string& redirection = "") const {
-        return fixtures::run_command(cat("TERM=xterm ", program, " --store ", store, " ", options, " ", image, " ", redirection));
+        return fixtures::run_command(
+            cat("TERM=xterm ", program, " --store ", store, " ", options, " ", image, " ", redirection));
     }
-    std::unique_ptr<Terminal> on_terminal(unsigned short columns = 80, unsigned short rows = 24, const char* kind = "xterm") const {
-        return std::make_unique<Terminal>(std::vector<std::string>{program, "--store", store, image}, Environment{{"TERM", kind}}, columns, rows);
+    std::unique_ptr<Terminal> on_terminal(unsigned short columns = 80, unsigned short rows = 24,
+                                          const char* kind = "xterm") const {
+        return std::make_unique<Terminal>(std::vector<std::string>{program, "--store", store, image},
+                                          Environment{{"TERM", kind}}, columns, rows);
     }
 };
 
@@ -112,8 +118,9 @@ TEST_CASE("display: Ctrl-C leaves one line, no bars, and the death that a shell 
     std::string which = GENERATE("berth-pull", "berth pull", "berth run");
     auto terminal = scene.on_terminal();
     if (which != "berth-pull")
-        terminal = std::make_unique<Terminal>(std::vector<std::string>{fixtures::built_program("berth"), which.substr(6), scene.image},
-                                              Scene::Environment{{"TERM", "xterm"}, {"BERTH_STORE_PATH", scene.folder / "other"}});
+        terminal = std::make_unique<Terminal>(
+            std::vector<std::string>{fixtures::built_program("berth"), which.substr(6), scene.image},
+            Scene::Environment{{"TERM", "xterm"}, {"BERTH_STORE_PATH", scene.folder / "other"}});
     std::chrono::steady_clock::time_point typed{};
     int code = terminal->run([&](const Screen& screen) {
         if (typed != decltype(typed){} || !screen.shows("[==")) return;
@@ -158,8 +165,10 @@ TEST_CASE("display: lines in a log, none for what is quick, and nothing but the 
     CHECK(lines.back() == scene.digest);
     REQUIRE(lines.size() == (how == "quiet" ? 1 : 2));
     if (how != "quiet")
-        CHECK_THAT(lines[0], Catch::Matches(cat("berth: pulling image ", scene.image,
-                                                ": [0-9.]+ k?B of [0-9.]+ kB \\([0-9]+%\\), [0-9.]+ k?B/s, [0-9]+ s left, 1 of 2 layers done")));
+        CHECK_THAT(lines[0],
+                   Catch::Matches(cat(
+                       "berth: pulling image ", scene.image,
+                       ": [0-9.]+ k?B of [0-9.]+ kB \\([0-9]+%\\), [0-9.]+ k?B/s, [0-9]+ s left, 1 of 2 layers done")));
     CHECK(scene.run("").output == scene.digest + "\n");
 }
 
@@ -167,7 +176,9 @@ TEST_CASE("display: JSON events come in order, with exact bytes, and end with th
     Scene scene;
     auto result = scene.run("--json", cat("2>&1 | tee ", scene.folder / "events"));
     INFO(result.output);
-    CHECK(fixtures::run_command(cat("python3 -c 'import json,sys; [json.loads(line) for line in sys.stdin]' < ", scene.folder / "events")).status == 0);
+    CHECK(fixtures::run_command(
+              cat("python3 -c 'import json,sys; [json.loads(line) for line in sys.stdin]' < ", scene.folder / "events"))
+              .status == 0);
     std::vector<json> events = objects(result.output);
     std::vector<std::string> phases;
     std::map<std::string, std::vector<json>> layers;
@@ -183,7 +194,8 @@ TEST_CASE("display: JSON events come in order, with exact bytes, and end with th
     }
     uint64_t size = scene.layers[0].blob.size(), all = size + scene.layers[1].blob.size();
     CHECK(last > 0);
-    CHECK(phases == std::vector<std::string>{"opening", "opening", "asking", "opening", "asking", "pulling", "merging"});
+    CHECK(phases ==
+          std::vector<std::string>{"opening", "opening", "asking", "opening", "asking", "pulling", "merging"});
     std::vector<std::string> states;
     for (const json& event : layers[scene.layers[0].digest()]) states.push_back(event["state"]);
     CHECK(states == std::vector<std::string>{"pulling", "converting", "saving", "done"});
@@ -204,7 +216,8 @@ TEST_CASE("display: JSON events come in order, with exact bytes, and end with th
 
 TEST_CASE("display: a wait before a retry is told, with the reason and the time", "[display]") {
     Scene scene;
-    // The first two waits are shorter than anybody wonders about; and a connection that is used again and found closed is made anew by curl itself.
+    // The first two waits are shorter than anybody wonders about; and a connection that is used again and found closed
+    // is made anew by curl itself.
     scene.faults = 4;
     std::string output = scene.run("").output;
     CHECK_THAT(output, Contains("berth: trying again in ") && Contains(": no complete answer from "));
@@ -222,14 +235,16 @@ TEST_CASE("display: who waits for another process says for whom", "[display]") {
     });
     std::string output = scene.run("").output;
     release.join();
-    CHECK_THAT(output, Contains(cat("berth: waiting for process ", ::getpid(), " on ")) && Contains(cat(", which is pulling image ", scene.image, ": ")));
+    CHECK_THAT(output, Contains(cat("berth: waiting for process ", ::getpid(), " on ")) &&
+                           Contains(cat(", which is pulling image ", scene.image, ": ")));
 }
 
 TEST_CASE("display: mistakes of the command line and the site end in JSON as well", "[display]") {
     fixtures::TempFolder folder;
     std::string berth = fixtures::built_program("berth");
     for (const char* store : {"/proc/no", ""}) {
-        auto result = fixtures::run_command(cat("env BERTH_STORE_PATH='", store, "' ", berth, " pull --json 'r.io/UPPER \"x'"));
+        auto result =
+            fixtures::run_command(cat("env BERTH_STORE_PATH='", store, "' ", berth, " pull --json 'r.io/UPPER \"x'"));
         INFO(result.output);
         CHECK(result.status == 125);
         json last = objects(result.output).back();
@@ -239,7 +254,8 @@ TEST_CASE("display: mistakes of the command line and the site end in JSON as wel
 }
 
 TEST_CASE("display: a stop right behind an event ends the display, whatever it is doing", "[display]") {
-    // The wake of a stop once went with the events before it, and the display slept for ever: one time in some hundreds.
+    // The wake of a stop once went with the events before it, and the display slept for ever: one time in some
+    // hundreds.
     for (int i = 0; i < 20'000; ++i) {
         pull::Meter meter("x");
         pull::NoView view;

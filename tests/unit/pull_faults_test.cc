@@ -24,7 +24,9 @@ using fixtures::Scene;
 
 }  // namespace
 
-TEST_CASE("hostile row 45: 100 kills at any time during pull, publish, removal and collection leave a store that verifies", "[pull]") {
+TEST_CASE(
+    "hostile row 45: 100 kills at any time during pull, publish, removal and collection leave a store that verifies",
+    "[pull]") {
     Scene scene(3);
     ::setenv("BERTH_STORE_PATH", scene.store.c_str(), 1);
     auto start = Clock::now();
@@ -37,7 +39,8 @@ TEST_CASE("hostile row 45: 100 kills at any time during pull, publish, removal a
         bool pulling = !store::Store::open(scene.store).has_image(scene.digests[image]);
         if (!pulling) scene.make_old();
         // A removal is over much sooner than a pull.
-        microseconds patience(random() % static_cast<unsigned>(pulling ? whole.count() : std::max<long>(whole.count() / 6, 3000)));
+        microseconds patience(random() %
+                              static_cast<unsigned>(pulling ? whole.count() : std::max<long>(whole.count() / 6, 3000)));
         pid_t child = pulling             ? scene.start_pull(image)
                       : random() % 2 == 0 ? scene.start_berth({"gc", "--age", "1"})
                                           : scene.start_berth({"rmi", scene.image(image)});
@@ -59,7 +62,8 @@ TEST_CASE("hostile row 45: 100 kills at any time during pull, publish, removal a
     CHECK(scene.objects("layers") == 4);
 }
 
-TEST_CASE("hostile row 44: a disk that is full at any point of a pull is named, and what is there still starts", "[pull]") {
+TEST_CASE("hostile row 44: a disk that is full at any point of a pull is named, and what is there still starts",
+          "[pull]") {
     if (::geteuid() != 0) {
         if (std::getenv("BERTH_MUST_RUN") != nullptr) FAIL("needs root for a small file system");
         WARN("not tested: needs root for a small file system");
@@ -68,7 +72,8 @@ TEST_CASE("hostile row 44: a disk that is full at any point of a pull is named, 
     Scene scene(2);
     fs::create_directory(scene.store);
     // Each round leaves a little more room for the second image.
-    std::string script = cat("set -eu; store=", scene.store, " program=", scene.pull_program, " first=", scene.image(0), " second=", scene.image(1), R"sh(
+    std::string script = cat("set -eu; store=", scene.store, " program=", scene.pull_program, " first=", scene.image(0),
+                             " second=", scene.image(1), R"sh(
 mount -t tmpfs -o size=2m,mode=700 store-test "$store"
 "$program" --store "$store" "$first" > /dev/null 2>&1
 layers=$(ls "$store/layers" | wc -l)

@@ -35,10 +35,13 @@ struct Scene {
     });
     std::string program = fixtures::built_program("berth-pull");
 
-    pid_t start(const std::string& image) const { return fixtures::start_program(program, {"--store", store, server->host() + "/" + image}, log); }
+    pid_t start(const std::string& image) const {
+        return fixtures::start_program(program, {"--store", store, server->host() + "/" + image}, log);
+    }
     size_t blobs(const std::string& digest) const {
         size_t count = 0;
-        for (const std::string& line : server->log()) count += line.starts_with("GET ") && line.ends_with("/blobs/" + digest);
+        for (const std::string& line : server->log())
+            count += line.starts_with("GET ") && line.ends_with("/blobs/" + digest);
         return count;
     }
 };
@@ -56,7 +59,8 @@ bool wait_until(const std::atomic<bool>& flag) {
 
 TEST_CASE("hostile row 46: 64 processes pull one cold image with one GET a blob", "[pull]") {
     Scene scene;
-    std::vector<ServedLayer> layers{ServedLayer(layer_of("bin/one", 300'000)), ServedLayer(layer_of("bin/two", 10)), ServedLayer(layer_of("bin/three", 10))};
+    std::vector<ServedLayer> layers{ServedLayer(layer_of("bin/one", 300'000)), ServedLayer(layer_of("bin/two", 10)),
+                                    ServedLayer(layer_of("bin/three", 10))};
     std::string digest = fixtures::serve_image(scene.content, layers);
     scene.content.tag("1", digest);
     std::vector<pid_t> children;

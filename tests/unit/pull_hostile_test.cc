@@ -89,8 +89,10 @@ TEST_CASE("hostile rows 25, 26, 28, 30, 31: a manifest that is not right pulls n
     for (const std::string& bytes :
          {std::string(100'000, '['), std::string(R"({"schemaVersion":2,"layers":[],"layers":[]})"),
           std::string(R"({"schemaVersion":2,"layers":[],"manifests":[]})"), std::string("{\"a\":\"\xff\"}"),
-          cat(R"({"schemaVersion":2,"config":)", descriptor("application/vnd.oci.image.config.v1+json", "sha256:../../x", 1), R"(,"layers":[]})"),
-          cat(R"({"schemaVersion":2,"manifests":[)", descriptor(oci_manifest, sha256_of("x"), 1, R"(,"platform":{"os":"plan9","architecture":"mips"})"), "]}"),
+          cat(R"({"schemaVersion":2,"config":)",
+              descriptor("application/vnd.oci.image.config.v1+json", "sha256:../../x", 1), R"(,"layers":[]})"),
+          cat(R"({"schemaVersion":2,"manifests":[)",
+              descriptor(oci_manifest, sha256_of("x"), 1, R"(,"platform":{"os":"plan9","architecture":"mips"})"), "]}"),
           std::string(R"({"schemaVersion":1,"fsLayers":[]})")}) {
         PullScene scene;
         scene.content.tag("1", scene.content.add_manifest("application/json", bytes));
@@ -140,7 +142,8 @@ TEST_CASE("hostile row 36: the addresses that a manifest gives for a foreign lay
     TwoLayers image;
     image.add_to(scene.content);
     std::string urls = cat(R"(,"urls":["http://)", elsewhere.host(), R"(/layer"])");
-    for (size_t at = image.manifest.find("layers"); (at = image.manifest.find("}", at + 1)) < image.manifest.size() - 2; at += urls.size())
+    for (size_t at = image.manifest.find("layers"); (at = image.manifest.find("}", at + 1)) < image.manifest.size() - 2;
+         at += urls.size())
         image.manifest.insert(at, urls);
     REQUIRE_THAT(image.manifest, Contains("/layer\"]}]}"));
     scene.content.tag("1", scene.content.add_manifest(oci_manifest, image.manifest));

@@ -14,14 +14,16 @@ using fixtures::TarBuilder;
 TEST_CASE("an image is imported as one squashfs file with its settings", "[pull]") {
     fixtures::TempFolder folder;
     test::Content content;
-    std::string digest = fixtures::serve_image(content,
-                                               {ServedLayer(TarBuilder().directory("etc/").file("etc/environment", "old").file("gone", "x").finished()),
-                                                ServedLayer(TarBuilder().file(".wh.gone", "").file("tool", "#!").finished())},
-                                               "it's");
+    std::string digest = fixtures::serve_image(
+        content,
+        {ServedLayer(TarBuilder().directory("etc/").file("etc/environment", "old").file("gone", "x").finished()),
+         ServedLayer(TarBuilder().file(".wh.gone", "").file("tool", "#!").finished())},
+        "it's");
     content.tag("1", digest);
     test::Server server([&](const test::HttpCall& call) { return content.answer(call); });
     std::string path = folder / "x.sqsh", store = folder / "store";
-    std::string command = cat(fixtures::built_program("berth-pull"), " import --store ", store, " -o ", path, " ", server.host(), "/a:1");
+    std::string command =
+        cat(fixtures::built_program("berth-pull"), " import --store ", store, " -o ", path, " ", server.host(), "/a:1");
     auto result = fixtures::run_command(command);
     INFO(result.output);
     REQUIRE(result.status == 0);
@@ -42,8 +44,9 @@ TEST_CASE("an image is imported as one squashfs file with its settings", "[pull]
     CHECK(fixtures::run_command(command + " --force --plain").status == 0);
     CHECK(image.content("etc/environment") == "old");
     CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
-    CHECK(fixtures::run_command(cat(fixtures::built_program("berth-pull"), " import --store ", store, " -o /dev/full/x ", server.host(), "/a:1")).status ==
-          exit_failure);
+    CHECK(fixtures::run_command(cat(fixtures::built_program("berth-pull"), " import --store ", store,
+                                    " -o /dev/full/x ", server.host(), "/a:1"))
+              .status == exit_failure);
 }
 
 TEST_CASE("the script for Enroot quotes what a shell would read", "[pull]") {
@@ -53,7 +56,8 @@ TEST_CASE("the script for Enroot quotes what a shell would read", "[pull]") {
     config.working_dir = "/a b";
     auto files = pull::enroot_files(config);
     CHECK(files[0].content == "A=$(x)\n");
-    CHECK_THAT(files[1].content, Catch::Contains("exec '/bin/it'\\''s' '$(reboot)' \"$@\"") && Catch::Contains("cd '/a b' &&"));
+    CHECK_THAT(files[1].content,
+               Catch::Contains("exec '/bin/it'\\''s' '$(reboot)' \"$@\"") && Catch::Contains("cd '/a b' &&"));
 }
 
 TEST_CASE("an import is told beside its pull, and so is one that fails", "[pull]") {
@@ -62,13 +66,15 @@ TEST_CASE("an import is told beside its pull, and so is one that fails", "[pull]
     content.tag("1", fixtures::serve_image(content, {ServedLayer(TarBuilder().file("a", "x").finished())}));
     test::Server server([&](const test::HttpCall& call) { return content.answer(call); });
     std::string log = folder / "events", file = folder / "x.sqsh";
-    std::string command = cat("BERTH_EVENTS_LOG=", log, " ", fixtures::built_program("berth-pull"), " import --store ", folder / "store", " -o ", file, " ",
-                              server.host(), "/a:1");
+    std::string command = cat("BERTH_EVENTS_LOG=", log, " ", fixtures::built_program("berth-pull"), " import --store ",
+                              folder / "store", " -o ", file, " ", server.host(), "/a:1");
     CHECK(fixtures::run_command(command).status == 0);
     CHECK(fixtures::run_command(command).status == exit_failure);
     std::vector<std::string> lines = split(sys::read_file(log), '\n');
     REQUIRE(lines.size() == 4);
     CHECK_THAT(lines[0], Catch::Contains(R"("kind":"pull")"));
-    CHECK_THAT(lines[1], Catch::Contains(R"("kind":"import")") && Catch::Contains(cat(R"("file":")", file, "\"")) && Catch::Contains(R"("writing":)"));
-    CHECK_THAT(lines[2], Catch::Contains(R"("kind":"failure")") && Catch::Contains(R"("of":"import","cause":"image","error":"writing )"));
+    CHECK_THAT(lines[1], Catch::Contains(R"("kind":"import")") && Catch::Contains(cat(R"("file":")", file, "\"")) &&
+                             Catch::Contains(R"("writing":)"));
+    CHECK_THAT(lines[2], Catch::Contains(R"("kind":"failure")") &&
+                             Catch::Contains(R"("of":"import","cause":"image","error":"writing )"));
 }

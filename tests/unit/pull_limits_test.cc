@@ -35,8 +35,8 @@ struct Scene {
     }
     fixtures::CommandResult pull(const std::string& settings, const std::string& what = "") {
         std::ofstream(site) << settings;
-        return fixtures::run_command(
-            cat(fixtures::built_program("berth-pull"), " ", what, " --site ", site, " --store ", folder / "store", " --quiet ", server->host(), "/a:1"));
+        return fixtures::run_command(cat(fixtures::built_program("berth-pull"), " ", what, " --site ", site,
+                                         " --store ", folder / "store", " --quiet ", server->host(), "/a:1"));
     }
     bool published() { return store::Store::open(folder / "store").has_image(digest); }
 };
@@ -62,7 +62,8 @@ TEST_CASE("pull: one that takes longer than limits.pull_time ends, with nothing 
     auto began = std::chrono::steady_clock::now();
     auto refused = scene.pull("[limits]\npull_time = 1\n");
     CHECK(refused.status == 125);
-    CHECK_THAT(refused.output, Contains("not pulled after 1 seconds") && Contains(cat(scene.site, ":2: limits.pull_time")));
+    CHECK_THAT(refused.output,
+               Contains("not pulled after 1 seconds") && Contains(cat(scene.site, ":2: limits.pull_time")));
     CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(10));
     CHECK_FALSE(scene.published());
 }

@@ -30,14 +30,18 @@ struct Scene {
     Server server{[](const HttpCall& call) -> HttpReply {
         auto found = call.headers.find("authorization");
         if (found == call.headers.end() || found->second != "Basic " + oci::encode_base64("al:" + secret))
-            return {.status = 401, .headers = {"WWW-Authenticate: Basic realm=\"x\""}, .body = R"({"errors":[{"message":"authentication required"}]})"};
+            return {.status = 401,
+                    .headers = {"WWW-Authenticate: Basic realm=\"x\""},
+                    .body = R"({"errors":[{"message":"authentication required"}]})"};
         return {.status = call.target == "/v2/" ? 200 : 404};
     }};
     std::string run(const std::string& before, const std::string& arguments, int code) const {
-        auto result = fixtures::run_command(cat(before, " env -i HOME=", home.path(), " ", fixtures::built_program("berth-pull"), " ", arguments));
+        auto result = fixtures::run_command(
+            cat(before, " env -i HOME=", home.path(), " ", fixtures::built_program("berth-pull"), " ", arguments));
         INFO(result.output);
         CHECK(result.status == code);
-        CHECK_THAT(result.output, !Contains(secret) && !Contains("wr0ng") && !Contains(oci::encode_base64("al:" + secret)));
+        CHECK_THAT(result.output,
+                   !Contains(secret) && !Contains("wr0ng") && !Contains(oci::encode_base64("al:" + secret)));
         return result.output;
     }
 };
@@ -48,12 +52,14 @@ TEST_CASE("a login is tried, kept, used and removed, and the password shown nowh
     Scene scene;
     std::string host = scene.server.host();
     std::string pull = cat("--store ", scene.home / "store", " ", host, "/a/b:1");
-    CHECK_THAT(scene.run("", pull, 125),
-               Contains("sent no login, there is none in") && Contains(".docker/config.json (no such file)") && Contains("berth login " + host));
+    CHECK_THAT(scene.run("", pull, 125), Contains("sent no login, there is none in") &&
+                                             Contains(".docker/config.json (no such file)") &&
+                                             Contains("berth login " + host));
     CHECK_THAT(scene.run("echo wr0ng |", cat("--login ", host, " --user al --password-stdin"), 125),
                Contains("no access") && Contains("check the user and the password"));
     CHECK_FALSE(fs::exists(scene.home / ".docker"));
-    CHECK_THAT(scene.run(cat("echo ", secret, " |"), cat("--login ", host, " --user al --password-stdin"), 0), Contains("logged in to " + host + " as al"));
+    CHECK_THAT(scene.run(cat("echo ", secret, " |"), cat("--login ", host, " --user al --password-stdin"), 0),
+               Contains("logged in to " + host + " as al"));
     struct stat st {};
     REQUIRE(::stat((scene.home / ".docker/config.json").c_str(), &st) == 0);
     CHECK((st.st_mode & 0777) == 0600);
@@ -83,7 +89,8 @@ TEST_CASE("hostile row 39: Ctrl-C ends a pull within a second, also one that wai
         return {.body = std::string(1000, 'x'), .trickle_ms = 500};
     });
     fixtures::TempFolder home;
-    std::string store = home / "store", reference = slow.host() + "/a/b:1", path = fixtures::built_program("berth-pull");
+    std::string store = home / "store", reference = slow.host() + "/a/b:1",
+                path = fixtures::built_program("berth-pull");
     pid_t child = fixtures::start_program(path, {"--store", store, reference}, "/dev/null");
     for (int i = 0; i < 500 && !asked; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     std::this_thread::sleep_for(std::chrono::milliseconds(100));

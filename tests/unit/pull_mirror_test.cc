@@ -29,7 +29,9 @@ struct Scene {
 
     Scene() {
         std::vector<fixtures::ServedLayer> served;
-        for (uint32_t seed : {1U, 2U}) served.emplace_back(fixtures::TarBuilder().file(cat("file", seed), squash::test::noise(3'000'000, seed)).finished());
+        for (uint32_t seed : {1U, 2U})
+            served.emplace_back(
+                fixtures::TarBuilder().file(cat("file", seed), squash::test::noise(3'000'000, seed)).finished());
         for (const fixtures::ServedLayer& layer : served) layers.push_back(layer.digest());
         digest = fixtures::serve_image(content, served);
         content.tag("1", digest);
@@ -39,7 +41,8 @@ struct Scene {
         mirrors.push_back(std::make_unique<Server>([this, change](const HttpCall& call) {
             HttpReply reply = content.answer(call);
             size_t at = call.target.find("/blobs/");
-            if (at != call.target.npos && reply.status == 200) reply.body = change(call.target.substr(at + 7), reply.body);
+            if (at != call.target.npos && reply.status == 200)
+                reply.body = change(call.target.substr(at + 7), reply.body);
             return reply;
         }));
     }
@@ -49,8 +52,8 @@ struct Scene {
         options.registry.retry.first = std::chrono::milliseconds(10);
         options.limits.connections = 1;
         for (const auto& mirror : mirrors) options.registry.mirrors.push_back(mirror->host());
-        return pull::pull(store::Store::open(folder / "store"), plan::parse_reference(origin.host() + "/a/b:1"), options,
-                          [this](const std::string& line) { progress.push_back(line); });
+        return pull::pull(store::Store::open(folder / "store"), plan::parse_reference(origin.host() + "/a/b:1"),
+                          options, [this](const std::string& line) { progress.push_back(line); });
     }
 
     std::vector<std::string> warnings() const {
@@ -83,14 +86,17 @@ TEST_CASE("a layer that a mirror sends wrong comes from the next mirror, with on
     scene.add_mirror([](const std::string&, std::string bytes) { return bytes; });
     CHECK(scene.pull() == scene.digest);
     REQUIRE(scene.warnings().size() == 1);
-    CHECK_THAT(scene.warnings()[0], Contains("mirror " + scene.mirrors[0]->host() + " passed over") && Contains(scene.layers[0]));
+    CHECK_THAT(scene.warnings()[0],
+               Contains("mirror " + scene.mirrors[0]->host() + " passed over") && Contains(scene.layers[0]));
     CHECK(scene.mirrors[1]->count("GET /v2/a/b/blobs/" + scene.layers[0]) == 1);
     CHECK(scene.origin.count("GET ") == 0);
 }
 
 TEST_CASE("a layer that every mirror sends wrong comes from the registry", "[pull]") {
     Scene scene;
-    auto wrong = [&](const std::string& digest, std::string bytes) { return digest == scene.layers[1] ? flipped(bytes) : bytes; };
+    auto wrong = [&](const std::string& digest, std::string bytes) {
+        return digest == scene.layers[1] ? flipped(bytes) : bytes;
+    };
     scene.add_mirror(wrong);
     scene.add_mirror(wrong);
     CHECK(scene.pull() == scene.digest);
@@ -101,8 +107,9 @@ TEST_CASE("a layer that every mirror sends wrong comes from the registry", "[pul
 
 TEST_CASE("a config that a mirror sends wrong comes from the registry", "[pull]") {
     Scene scene;
-    scene.add_mirror(
-        [&](const std::string& digest, std::string bytes) { return digest == scene.layers[0] || digest == scene.layers[1] ? bytes : flipped(bytes); });
+    scene.add_mirror([&](const std::string& digest, std::string bytes) {
+        return digest == scene.layers[0] || digest == scene.layers[1] ? bytes : flipped(bytes);
+    });
     CHECK(scene.pull() == scene.digest);
     CHECK(scene.warnings().size() == 1);
     CHECK(scene.origin.count("GET ") == 3);

@@ -19,10 +19,16 @@ std::string digest(char c) { return cat("sha256:", std::string(64, c)); }
 
 /// A pull of a layer in each state, with these bytes of a gigabyte in the second one.
 Status pulling(uint64_t received = 250'000'000) {
-    Status out{.image = "r.io/a:1", .phase = Phase::pulling, .phase_number = 3, .title = "pulling image r.io/a:1", .elapsed = 12, .phase_elapsed = 10};
-    out.layers = {{digest('a'), 1000, 1000, LayerState::done},   {digest('b'), 1'000'000'000, received, LayerState::pulling},
-                  {digest('c'), 0, 0, LayerState::queued},       {digest('d'), 500, 0, LayerState::waiting, "process 12 on n1"},
-                  {digest('e'), 3000, 3000, LayerState::saving}, {digest('f'), 3000, 0, LayerState::present}};
+    Status out{.image = "r.io/a:1",
+               .phase = Phase::pulling,
+               .phase_number = 3,
+               .title = "pulling image r.io/a:1",
+               .elapsed = 12,
+               .phase_elapsed = 10};
+    out.layers = {
+        {digest('a'), 1000, 1000, LayerState::done},   {digest('b'), 1'000'000'000, received, LayerState::pulling},
+        {digest('c'), 0, 0, LayerState::queued},       {digest('d'), 500, 0, LayerState::waiting, "process 12 on n1"},
+        {digest('e'), 3000, 3000, LayerState::saving}, {digest('f'), 3000, 0, LayerState::present}};
     for (const LayerStatus& layer : out.layers) {
         out.received += layer.received;
         if (layer.state != LayerState::present) out.total += layer.total;
@@ -91,9 +97,9 @@ TEST_CASE("progress: a rate is that of the last seconds, and falls to nothing wh
 TEST_CASE("progress: the line of a log has phase, bytes, rate, time left and waits", "[progress]") {
     Status status = pulling();
     status.rate = 50e6, status.eta = 15;
-    CHECK(line_of(status) ==
-          cat("pulling image r.io/a:1: 250 MB of 1.0 GB (25%), 50.0 MB/s, 15 s left, 2 of 6 layers done, 1 being written; waiting for the layer ", digest('d'),
-              ", which process 12 on n1 is pulling"));
+    CHECK(line_of(status) == cat("pulling image r.io/a:1: 250 MB of 1.0 GB (25%), 50.0 MB/s, 15 s left, 2 of 6 layers "
+                                 "done, 1 being written; waiting for the layer ",
+                                 digest('d'), ", which process 12 on n1 is pulling"));
     status = {.phase = Phase::merging, .title = "merging the 3 layers of image x", .phase_elapsed = 4.2};
     CHECK(line_of(status) == "merging the 3 layers of image x: 5 s so far");
     status.received = 5000, status.rate = 1000, status.retry_in = 3.5;
@@ -147,7 +153,8 @@ TEST_CASE("progress: with more layers than rows those that go on are shown, and 
     CHECK_THAT(lines[8], Catch::StartsWith("total"));
 }
 
-TEST_CASE("progress: a log gets a line after a second and then every five, and warnings and retries at once", "[progress]") {
+TEST_CASE("progress: a log gets a line after a second and then every five, and warnings and retries at once",
+          "[progress]") {
     std::vector<std::string> lines;
     LineView view([&](const std::string& line) { lines.push_back(line); });
     Status status = pulling();

@@ -39,7 +39,8 @@ TEST_CASE("an image is pulled, merged and recorded; a second pull is one HEAD", 
     CHECK(reads(store, digest, "bin", "tool") == "#!tool\n");
     CHECK(reads(store, digest, "", "big") == std::string(300'000, 'b'));
     CHECK(reads(store, digest, "etc", "gone") == "(absent)");
-    CHECK(squash::Index::open(store.open_index(digest).get(), "index").config().cmd == std::vector<std::string>{"tool"});
+    CHECK(squash::Index::open(store.open_index(digest).get(), "index").config().cmd ==
+          std::vector<std::string>{"tool"});
     Squashfs first(cat(store.path(), "/layers/", store::layer_file_name(image.layers[0].diff_id)));
     CHECK(first.content("etc/os") == "PRETTY=base\n");
     CHECK_THAT(first.listing(), Contains("/etc/gone"));
@@ -59,12 +60,16 @@ TEST_CASE("an image index leads to this machine's image, by tag and by digest", 
     PullScene scene;
     TwoLayers image;
     std::string digest = image.add_to(scene.content);
-    std::string platform = cat(R"(,"platform":{"os":"linux","architecture":")", oci::this_machine().architecture, "\"}");
-    std::string foreign = descriptor(oci_manifest, sha256_of("x"), 1, R"(,"platform":{"os":"plan9","architecture":"mips"})");
-    std::string inner = cat(R"({"schemaVersion":2,"manifests":[)", foreign, ",", descriptor(oci_manifest, digest, image.manifest.size(), platform), "]}");
+    std::string platform =
+        cat(R"(,"platform":{"os":"linux","architecture":")", oci::this_machine().architecture, "\"}");
+    std::string foreign =
+        descriptor(oci_manifest, sha256_of("x"), 1, R"(,"platform":{"os":"plan9","architecture":"mips"})");
+    std::string inner = cat(R"({"schemaVersion":2,"manifests":[)", foreign, ",",
+                            descriptor(oci_manifest, digest, image.manifest.size(), platform), "]}");
     std::string inner_digest = scene.content.add_manifest(docker_list, inner);
-    std::string outer =
-        scene.content.add_manifest(oci_index, cat(R"({"schemaVersion":2,"manifests":[)", descriptor(docker_list, inner_digest, inner.size()), "]}"));
+    std::string outer = scene.content.add_manifest(
+        oci_index,
+        cat(R"({"schemaVersion":2,"manifests":[)", descriptor(docker_list, inner_digest, inner.size()), "]}"));
     scene.content.tag("1", outer);
     CHECK(scene.pull() == outer);
     CHECK(scene.open().image_of(outer) == digest);
@@ -201,7 +206,9 @@ TEST_CASE("hostile row 46: many pulls of one image at once fetch each blob once"
         threads.emplace_back([&] {
             pull::Options options;
             store::Store store = scene.open();
-            if (pull::pull(store, plan::parse_reference(scene.host + "/a/b:1"), options, [](const std::string&) {}) == digest) ++succeeded;
+            if (pull::pull(store, plan::parse_reference(scene.host + "/a/b:1"), options, [](const std::string&) {}) ==
+                digest)
+                ++succeeded;
         });
     for (std::thread& thread : threads) thread.join();
     CHECK(succeeded == 16);
@@ -214,5 +221,6 @@ TEST_CASE("an unknown tag and a bad policy are named", "[pull]") {
     CHECK_THAT(scene.failure(":none"), Contains("not found"));
     scene.check_nothing_published();
     CHECK_THROWS_WITH(pull::parse_policy("often"), Contains("not one of newer"));
-    CHECK_THROWS_WITH(pull::pull(scene.open(), plan::parse_reference("./x.sqsh"), {}, [](const std::string&) {}), Contains("needs no pull"));
+    CHECK_THROWS_WITH(pull::pull(scene.open(), plan::parse_reference("./x.sqsh"), {}, [](const std::string&) {}),
+                      Contains("needs no pull"));
 }

@@ -26,9 +26,11 @@ namespace {
 struct Scene {
     fixtures::TempFolder folder;
     test::Content content;
-    std::unique_ptr<test::Server> server = std::make_unique<test::Server>([this](const test::HttpCall& call) { return content.answer(call); });
-    std::vector<ServedLayer> layers{ServedLayer(TarBuilder().directory("bin/").file("bin/tool", std::string(200'000, 't')).finished()),
-                                    ServedLayer(TarBuilder().file("bin/two", "2").finished())};
+    std::unique_ptr<test::Server> server =
+        std::make_unique<test::Server>([this](const test::HttpCall& call) { return content.answer(call); });
+    std::vector<ServedLayer> layers{
+        ServedLayer(TarBuilder().directory("bin/").file("bin/tool", std::string(200'000, 't')).finished()),
+        ServedLayer(TarBuilder().file("bin/two", "2").finished())};
     std::string digest = fixtures::serve_image(content, layers);
     store::Store store = store::Store::open(folder / "store");
 
@@ -43,10 +45,16 @@ struct Scene {
         pull::Meter meter("");
         return pull::verify(store, meter);
     }
-    std::string layer(size_t i) const { return cat(store.path(), "/layers/", store::layer_file_name(layers[i].diff_id)); }
-    std::string image(const std::string& file) const { return cat(store.path(), "/images/", digest.substr(7), "/", file); }
+    std::string layer(size_t i) const {
+        return cat(store.path(), "/layers/", store::layer_file_name(layers[i].diff_id));
+    }
+    std::string image(const std::string& file) const {
+        return cat(store.path(), "/images/", digest.substr(7), "/", file);
+    }
     int command(const std::string& more = {}) const {
-        return fixtures::run_command(cat(fixtures::built_program("berth-pull"), " verify --store ", store.path(), " ", more)).status;
+        return fixtures::run_command(
+                   cat(fixtures::built_program("berth-pull"), " verify --store ", store.path(), " ", more))
+            .status;
     }
 };
 
@@ -68,7 +76,8 @@ TEST_CASE("a whole store verifies, and a layer file is a squashfs all the same",
     CHECK(verified.problems.empty());
     CHECK(verified.images == 1);
     CHECK(verified.layers == 2);
-    auto result = fixtures::run_command(cat(fixtures::built_program("berth-pull"), " verify --quiet --store ", scene.store.path()));
+    auto result = fixtures::run_command(
+        cat(fixtures::built_program("berth-pull"), " verify --quiet --store ", scene.store.path()));
     CHECK(result.status == 0);
     CHECK(result.output.empty());
     CHECK(scene.command() == 0);
@@ -130,13 +139,15 @@ TEST_CASE("a seal is of its file alone", "[pull]") {
     sys::write_all(file.get(), std::string(3'000'000, 'x'), "layer");
     CHECK_FALSE(pull::has_good_seal(file.get(), "layer"));
     auto hash = [](size_t size) { return squash::format::bulk_hash(std::string(size, 'x')); };
-    pull::seal_layer(file.get(), {{100, 500'000, hash(500'000)}, {600'000, 7, hash(7)}, {600'007, 1 << 20, hash(1 << 20)}}, "layer");
+    pull::seal_layer(
+        file.get(), {{100, 500'000, hash(500'000)}, {600'000, 7, hash(7)}, {600'007, 1 << 20, hash(1 << 20)}}, "layer");
     CHECK(pull::has_good_seal(file.get(), "layer"));
     uint64_t size = fs::file_size(folder / "layer");
     CHECK(size == 3'000'000 + 3 * 24 + 128);
     // Before, in and between the blocks, behind them, in their sums and in the line.
-    for (uint64_t at : {uint64_t{0}, uint64_t{99}, uint64_t{100}, uint64_t{500'099}, uint64_t{500'100}, uint64_t{600'003}, uint64_t{1'600'000},
-                        uint64_t{2'999'999}, uint64_t{3'000'000}, uint64_t{3'000'070}, size - 128, size - 100, size - 1}) {
+    for (uint64_t at : {uint64_t{0}, uint64_t{99}, uint64_t{100}, uint64_t{500'099}, uint64_t{500'100},
+                        uint64_t{600'003}, uint64_t{1'600'000}, uint64_t{2'999'999}, uint64_t{3'000'000},
+                        uint64_t{3'000'070}, size - 128, size - 100, size - 1}) {
         CAPTURE(at);
         damage(folder / "layer", at);
         CHECK_FALSE(pull::has_good_seal(file.get(), "layer"));
@@ -149,13 +160,16 @@ TEST_CASE("a seal is of its file alone", "[pull]") {
 
 TEST_CASE("a pull applies the limits of the site, and keeps what it brought", "[pull]") {
     Scene scene;
-    std::string other = fixtures::serve_image(scene.content, {ServedLayer(TarBuilder().file("other", "o").finished())}, "other");
+    std::string other =
+        fixtures::serve_image(scene.content, {ServedLayer(TarBuilder().file("other", "o").finished())}, "other");
     timespec old[2] = {{1000, 0}, {1000, 0}};
-    for (const std::string& path : {scene.image("manifest.json"), cat(scene.store.path(), "/leases/", scene.digest.substr(7))})
+    for (const std::string& path :
+         {scene.image("manifest.json"), cat(scene.store.path(), "/leases/", scene.digest.substr(7))})
         REQUIRE(::utimensat(AT_FDCWD, path.c_str(), old, 0) == 0);
     pull::Options options;
     options.keep.bytes = 1;
-    pull::pull(scene.store, plan::parse_reference(scene.server->host() + "/a@" + other), options, [](const std::string&) {});
+    pull::pull(scene.store, plan::parse_reference(scene.server->host() + "/a@" + other), options,
+               [](const std::string&) {});
     CHECK(pull::is_complete(scene.store, other));
     CHECK_FALSE(scene.store.has_image(scene.digest));
     CHECK_FALSE(fs::exists(scene.layer(0)));

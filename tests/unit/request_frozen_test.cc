@@ -15,12 +15,14 @@ TEST_CASE("frozen: a digest counts for the image that it was asked for, and no o
 
 TEST_CASE("frozen: what is no digest is none", "[plan]") {
     std::string variable = std::string(frozen_variable) + "=";
-    for (const char* bad : {"x ../../etc", "x sha256:", "x", "x ", " "}) CHECK(frozen_digest({variable + bad}, "x").empty());
+    for (const char* bad : {"x ../../etc", "x sha256:", "x", "x ", " "})
+        CHECK(frozen_digest({variable + bad}, "x").empty());
 }
 
 TEST_CASE("frozen: where nodes agree is told for the image that was asked for, by srun's address", "[plan]") {
-    std::vector<std::string> environment = {std::string(meeting_variable) + "=" + meeting_value("r.example/x:1", "4711 secret"),
-                                            "SLURM_SRUN_COMM_HOST=192.0.2.7"};
+    std::vector<std::string> environment = {
+        std::string(meeting_variable) + "=" + meeting_value("r.example/x:1", "4711 secret"),
+        "SLURM_SRUN_COMM_HOST=192.0.2.7"};
     CHECK(meeting_place(environment, "r.example/x:1", "n1") == "192.0.2.7 4711 secret n1");
     CHECK(meeting_place(environment, "r.example/x", "n1").empty());
     environment.pop_back();

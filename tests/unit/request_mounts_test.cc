@@ -63,11 +63,12 @@ TEST_CASE("mounts: flags of Enroot's fstab lines", "[plan]") {
     CHECK(parse_mounts("/a:/b:shared")[0].propagation == Propagation::shared);
     CHECK(parse_mounts("/a:/b:")[0].target == "/b");
     using Options = std::vector<std::pair<std::string, std::string>>;
-    CHECK(parse_mounts("tmpfs:/b:huge=within_size+size=50%")[0].options == Options{{"huge", "within_size"}, {"size", "50%"}});
+    CHECK(parse_mounts("tmpfs:/b:huge=within_size+size=50%")[0].options ==
+          Options{{"huge", "within_size"}, {"size", "50%"}});
     CHECK(parse_mounts("umount:/b:x-detach")[0].kind == MountRequest::Kind::umount);
     CHECK(refusal("/a:/b:suid").find("no mount in a container has set-user-id programs") != std::string::npos);
-    for (const char* bad : {"/a:/b:size=1G", "tmpfs:/b:size=", "tmpfs:/b:size=1;2", "tmpfs:/b:uid=0", "/a:/b:x-detach", "/a:/b:rprivat", "/a:/b:remount",
-                            "/a:/b:noatime", "/a:/b:ro++rw"}) {
+    for (const char* bad : {"/a:/b:size=1G", "tmpfs:/b:size=", "tmpfs:/b:size=1;2", "tmpfs:/b:uid=0", "/a:/b:x-detach",
+                            "/a:/b:rprivat", "/a:/b:remount", "/a:/b:noatime", "/a:/b:ro++rw"}) {
         INFO(bad);
         CHECK_FALSE(refusal(bad).empty());
     }

@@ -8,8 +8,9 @@ using namespace berth::plan;
 
 TEST_CASE("hostile row 56: only plain container names", "[plan]") {
     for (const char* name : {"a", "pytorch", "_x", "9", "a.b-c_d", "x..y"}) CHECK_NOTHROW(check_container_name(name));
-    for (const std::string& name : {std::string("a/b"), std::string(".."), std::string("-x"), std::string(300, 'a'), std::string(65, 'a'), std::string(),
-                                    std::string("a b"), std::string("a\n"), std::string("a\0b", 3), std::string("\xc3\xa9"), std::string(".a")}) {
+    for (const std::string& name : {std::string("a/b"), std::string(".."), std::string("-x"), std::string(300, 'a'),
+                                    std::string(65, 'a'), std::string(), std::string("a b"), std::string("a\n"),
+                                    std::string("a\0b", 3), std::string("\xc3\xa9"), std::string(".a")}) {
         INFO(name);
         CHECK_THROWS_AS(check_container_name(name), Error);
     }
@@ -26,7 +27,8 @@ TEST_CASE("hostile row 63: a working directory below /proc is refused", "[plan]"
     CHECK(parse_workdir("/data/x/../y") == "/data/y");
     CHECK(parse_workdir("data/x") == "/data/x");
     CHECK(parse_workdir("../") == "/");
-    for (const char* bad : {"", "proc/1", "/proc/self/fd/3", "/proc", "/x/../proc/1/root"}) CHECK_THROWS_AS(parse_workdir(bad), Error);
+    for (const char* bad : {"", "proc/1", "/proc/self/fd/3", "/proc", "/x/../proc/1/root"})
+        CHECK_THROWS_AS(parse_workdir(bad), Error);
 }
 
 TEST_CASE("booleans of the environment and nothing else", "[plan]") {

@@ -50,8 +50,10 @@ TEST_CASE("options: names, files and namespaces", "[options]") {
     CHECK((request.unshare.uts && request.unshare.net && !request.unshare.ipc));
     CHECK(request.entrypoint == false);
     CHECK(request.entrypoint_log);
-    for (const char* path : {"", "/", "./", "/tmp/", ".", "a/.."}) CHECK_THROWS_WITH(check_option("container-save", path), Contains("--container-save"));
-    CHECK_THROWS_WITH(check_option("container-unshare", "net,foo"), Contains("unknown namespace 'foo'") && Contains("^"));
+    for (const char* path : {"", "/", "./", "/tmp/", ".", "a/.."})
+        CHECK_THROWS_WITH(check_option("container-save", path), Contains("--container-save"));
+    CHECK_THROWS_WITH(check_option("container-unshare", "net,foo"),
+                      Contains("unknown namespace 'foo'") && Contains("^"));
     CHECK_THROWS_AS(check_option("container-unshare", "net,"), Error);
     CHECK_THROWS_WITH(check_option("container-name", "dev:attach"), Contains("--container-name") && Contains("^"));
 }
@@ -62,7 +64,8 @@ TEST_CASE("options: twice with another value, and contradictions", "[options]") 
     CHECK_NOTHROW(add_option(options, "container-image", "a"));
     CHECK_THROWS_WITH(add_option(options, "container-image", "b"), Contains("--container-image is given twice"));
     add_option(options, "container-writable", "");
-    CHECK_THROWS_WITH(add_option(options, "container-readonly", ""), Contains("--container-writable") && Contains("--container-readonly"));
+    CHECK_THROWS_WITH(add_option(options, "container-readonly", ""),
+                      Contains("--container-writable") && Contains("--container-readonly"));
     add_option(options, "no-container-remap-root", "");
     CHECK_THROWS_AS(add_option(options, "container-remap-root", ""), Error);
 

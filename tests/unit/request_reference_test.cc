@@ -104,7 +104,8 @@ TEST_CASE("the sources of this node: a path up to the first colon, and what is c
     };
     const Row rows[] = {{"oci:dir", Kind::oci, "dir", ""},
                         {"oci:./a/dir:v1/x@y:2", Kind::oci, "./a/dir", "v1/x@y:2"},
-                        {"oci-archive:/a.tar:@sha256:" + std::string(64, 'a'), Kind::oci_archive, "/a.tar", "@sha256:" + std::string(64, 'a')},
+                        {"oci-archive:/a.tar:@sha256:" + std::string(64, 'a'), Kind::oci_archive, "/a.tar",
+                         "@sha256:" + std::string(64, 'a')},
                         {"docker-archive:../a.tar", Kind::docker_archive, "../a.tar", ""},
                         {"docker-archive:a.tar:debian:12", Kind::docker_archive, "a.tar", "debian:12"},
                         {"dockerd://r.io/a/b:2", Kind::dockerd, "", "r.io/a/b:2"},

@@ -41,8 +41,10 @@ TEST_CASE("the filter is a program that allows, fakes and refuses as it is told"
         CHECK(program.size() <= 16 << 10);
     }
     CHECK(returned(fake) == std::set<uint32_t>{SECCOMP_RET_ALLOW, error(0)});
-    CHECK(returned(confined) == std::set<uint32_t>{SECCOMP_RET_ALLOW, error(EPERM), error(ENOSYS), error(EAFNOSUPPORT)});
-    CHECK(returned(both) == std::set<uint32_t>{SECCOMP_RET_ALLOW, error(0), error(EPERM), error(ENOSYS), error(EAFNOSUPPORT)});
+    CHECK(returned(confined) ==
+          std::set<uint32_t>{SECCOMP_RET_ALLOW, error(EPERM), error(ENOSYS), error(EAFNOSUPPORT)});
+    CHECK(returned(both) ==
+          std::set<uint32_t>{SECCOMP_RET_ALLOW, error(0), error(EPERM), error(ENOSYS), error(EAFNOSUPPORT)});
 }
 
 TEST_CASE("the filters made with berth are those that a start would build", "[sandbox]") {
@@ -65,16 +67,21 @@ TEST_CASE("the x32 forms of the calls are in the filter unless it is told that t
 #endif
 
 TEST_CASE("a site's names join the rules whatever they are, and unknown ones are refused", "[sandbox]") {
-    sandbox::FilterRules rules{
-        .confine = true, .fake_root = true, .allow = {"unshare", "clone", "socket", "keyctl"}, .deny = {"ptrace", "chown", "mknod", "bpf"}};
-    CHECK(returned(sandbox::system_call_filter(rules)) == std::set<uint32_t>{SECCOMP_RET_ALLOW, error(0), error(EPERM)});
+    sandbox::FilterRules rules{.confine = true,
+                               .fake_root = true,
+                               .allow = {"unshare", "clone", "socket", "keyctl"},
+                               .deny = {"ptrace", "chown", "mknod", "bpf"}};
+    CHECK(returned(sandbox::system_call_filter(rules)) ==
+          std::set<uint32_t>{SECCOMP_RET_ALLOW, error(0), error(EPERM)});
     rules.deny = {"clone", "unshare", "socket", "clone3", "socketcall"};
     rules.allow = {};
     CHECK_NOTHROW(sandbox::system_call_filter(rules));
     rules.allow = {"no_such_call"};
-    CHECK_THROWS_WITH(sandbox::system_call_filter(rules), Catch::Contains("no_such_call") && Catch::Contains("security.seccomp_allow"));
-    CHECK_THROWS_WITH(sandbox::system_call_filter({.confine = false, .fake_root = false, .allow = {}, .deny = {"no_such_call"}}),
-                      Catch::Contains("security.seccomp_deny"));
+    CHECK_THROWS_WITH(sandbox::system_call_filter(rules),
+                      Catch::Contains("no_such_call") && Catch::Contains("security.seccomp_allow"));
+    CHECK_THROWS_WITH(
+        sandbox::system_call_filter({.confine = false, .fake_root = false, .allow = {}, .deny = {"no_such_call"}}),
+        Catch::Contains("security.seccomp_deny"));
 }
 
 TEST_CASE("what is no filter is not installed", "[sandbox]") {

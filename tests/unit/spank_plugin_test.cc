@@ -70,11 +70,12 @@ TEST_CASE("plugin: words of plugstack.conf", "[spank]") {
 }
 
 TEST_CASE("plugin: Pyxis' words of plugstack.conf", "[spank]") {
-    char scope[] = "container_scope=job", entrypoint[] = "execute_entrypoint=yes", batch[] = "sbatch_support=0", bad[] = "container_scope=node",
-         perhaps[] = "sbatch_support=perhaps";
+    char scope[] = "container_scope=job", entrypoint[] = "execute_entrypoint=yes", batch[] = "sbatch_support=0",
+         bad[] = "container_scope=node", perhaps[] = "sbatch_support=perhaps";
     char* words[] = {scope, entrypoint, batch, bad, perhaps};
     Config config = parse_config(3, words);
-    CHECK(config.settings == std::vector<std::string>{"BERTH_DEFAULTS_CONTAINER_SCOPE=job", "BERTH_DEFAULTS_ENTRYPOINT=true"});
+    CHECK(config.settings ==
+          std::vector<std::string>{"BERTH_DEFAULTS_CONTAINER_SCOPE=job", "BERTH_DEFAULTS_ENTRYPOINT=true"});
     CHECK_FALSE(config.sbatch_support);
     CHECK(parse_config(0, words).sbatch_support);
     CHECK_THROWS_WITH(parse_config(1, words + 3), Contains("container_scope=node") && Contains("global or job"));

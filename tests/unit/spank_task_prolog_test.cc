@@ -31,7 +31,9 @@ struct Script {
 }  // namespace
 
 TEST_CASE("task prolog: what it prints, by the rules of slurm.conf", "[spank]") {
-    PrologOutput out = parse_prolog("export A=1\nexport  B = x y=z \nunset  C\nprint hello  there\nprint\nnoise\nexport =1\nexport D\nunset \nexport E=");
+    PrologOutput out = parse_prolog(
+        "export A=1\nexport  B = x y=z \nunset  C\nprint hello  there\nprint\nnoise\nexport =1\nexport D\nunset "
+        "\nexport E=");
     using Changes = std::vector<plan::EnvironmentChange>;
     CHECK(out.changes == Changes{{"A", "1"}, {"B", " x y=z "}, {"C", std::nullopt}, {"E", ""}});
     CHECK(out.text == "hello  there\n");

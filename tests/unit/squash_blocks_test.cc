@@ -71,8 +71,12 @@ TEST_CASE("blocks: files that are nearly the same stay apart", "[squash]") {
     first[0] ^= 1;
     last.back() ^= 1;
     Squashfs image(make(folder, [&](LayerWriter& writer) {
-                       for (auto& [name, content] : std::map<std::string, std::string>{
-                                {"first", first}, {"last", last}, {"longer", longer}, {"one", one}, {"three", one.substr(0, 393'216)}})
+                       for (auto& [name, content] :
+                            std::map<std::string, std::string>{{"first", first},
+                                                               {"last", last},
+                                                               {"longer", longer},
+                                                               {"one", one},
+                                                               {"three", one.substr(0, 393'216)}})
                            add_file(writer, name, content);
                    }).path);
     CHECK((image.content("one") == one));
@@ -110,7 +114,9 @@ TEST_CASE("blocks: holes at every place of a file are kept and cost nothing", "[
 TEST_CASE("blocks: many files through one pool are each as if they were alone", "[squash]") {
     TempFolder folder;
     auto fill = [](LayerWriter& writer, unsigned seed) {
-        for (unsigned i = 0; i < 40; ++i) add_file(writer, cat("f", i), i % 2 == 0 ? prose(i * 20'000 + 1, seed + i) : noise(i * 7'000, seed + i % 5));
+        for (unsigned i = 0; i < 40; ++i)
+            add_file(writer, cat("f", i),
+                     i % 2 == 0 ? prose(i * 20'000 + 1, seed + i) : noise(i * 7'000, seed + i % 5));
     };
     CompressorPool pool({}, {.threads = 4, .buffers = 9});
     {
@@ -148,14 +154,22 @@ TEST_CASE("blocks: writers that are given up leave the pool as it was", "[squash
 
 TEST_CASE("blocks: every codec and level is read by unsquashfs and by the own reader", "[squash]") {
     TempFolder folder;
-    std::map<std::string, std::string> files = {
-        {"prose", prose(700'000, 1)}, {"noise", noise(300'000, 2)}, {"small", "x"}, {"empty", ""}, {"again", prose(700'000, 1)}};
+    std::map<std::string, std::string> files = {{"prose", prose(700'000, 1)},
+                                                {"noise", noise(300'000, 2)},
+                                                {"small", "x"},
+                                                {"empty", ""},
+                                                {"again", prose(700'000, 1)}};
     auto fill = [&](LayerWriter& writer) {
         for (auto& [name, content] : files) add_file(writer, name, content);
     };
     std::map<Codec, uint64_t> sizes;
-    for (auto [codec, level] : std::vector<std::pair<Codec, unsigned>>{
-             {Codec::zstd, 0}, {Codec::zstd, 19}, {Codec::lz4, 0}, {Codec::lz4, 12}, {Codec::gzip, 0}, {Codec::gzip, 9}, {Codec::none, 0}}) {
+    for (auto [codec, level] : std::vector<std::pair<Codec, unsigned>>{{Codec::zstd, 0},
+                                                                       {Codec::zstd, 19},
+                                                                       {Codec::lz4, 0},
+                                                                       {Codec::lz4, 12},
+                                                                       {Codec::gzip, 0},
+                                                                       {Codec::gzip, 9},
+                                                                       {Codec::none, 0}}) {
         for (uint32_t block_size : {4096U, 131'072U, 1'048'576U}) {
             INFO("codec " << static_cast<int>(codec) << ", level " << level << ", blocks of " << block_size);
             Made made = make(folder, fill, {codec, level}, {.threads = 2, .buffers = 6, .block_size = block_size});

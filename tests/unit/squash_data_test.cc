@@ -62,7 +62,8 @@ TEST_CASE("random reads are right with any size of the cache", "[squash]") {
     for (size_t cache_bytes : {0, 1000, 1 << 20, 64 << 20}) {
         DataReader reader = one.reader(cache_bytes);
         std::mt19937 random(4);
-        for (int i = 0; i < 300; ++i) REQUIRE(reads_right(reader, one, random() % one.content.size(), random() % 400000));
+        for (int i = 0; i < 300; ++i)
+            REQUIRE(reads_right(reader, one, random() % one.content.size(), random() % 400000));
     }
 }
 
@@ -93,7 +94,8 @@ TEST_CASE("many threads read the same blocks", "[squash]") {
     for (uint32_t t = 0; t < 8; ++t)
         threads.emplace_back([&, t] {
             std::mt19937 random(t % 2);
-            for (int i = 0; i < 200; ++i) wrong += !reads_right(reader, one, random() % one.content.size(), random() % 200000);
+            for (int i = 0; i < 200; ++i)
+                wrong += !reads_right(reader, one, random() % one.content.size(), random() % 200000);
         });
     for (std::thread& thread : threads) thread.join();
     CHECK(wrong == 0);

@@ -38,7 +38,9 @@ struct Upper {
     void mark(const std::string& path, const char* name, const std::string& value) const {
         REQUIRE(::setxattr(at(path).c_str(), name, value.data(), value.size(), 0) == 0);
     }
-    void whiteout(const std::string& path) const { REQUIRE(::mknod(at(path).c_str(), S_IFCHR | 0600, makedev(0, 0)) == 0); }
+    void whiteout(const std::string& path) const {
+        REQUIRE(::mknod(at(path).c_str(), S_IFCHR | 0600, makedev(0, 0)) == 0);
+    }
 
     uint64_t pack(const std::string& name, DirectoryOptions options = {true, ::geteuid(), ::getegid()}) const {
         Fd out = folder.create(name), directory = sys::open_file(root, O_RDONLY | O_DIRECTORY);
@@ -69,7 +71,8 @@ TEST_CASE("an overlay's upper directory becomes a layer with whiteouts", "[squas
     std::filesystem::create_hard_link(upper.at("etc/new"), upper.at("second"));
     fixtures::Squashfs layer = upper.packed();
     CHECK(layer.content("etc/new") == "new");
-    CHECK_THAT(layer.listing(), Catch::Contains("/etc/.wh.removed\n") && Catch::Contains("/etc/.wh.marked\n") && Catch::Contains("/opaque/.wh..wh..opq\n") &&
+    CHECK_THAT(layer.listing(), Catch::Contains("/etc/.wh.removed\n") && Catch::Contains("/etc/.wh.marked\n") &&
+                                    Catch::Contains("/opaque/.wh..wh..opq\n") &&
                                     Catch::Contains("link -> /etc/shadow") && !Catch::Contains("/etc/marked\n"));
     auto opened = test::open_image(upper.folder / "layer");
     uint32_t file = test::at_path(opened.index, "etc/new");
@@ -85,7 +88,8 @@ TEST_CASE("a directory that is no overlay's keeps its marks as what they are", "
     upper.mark("opaque", "user.overlay.opaque", "y");
     upper.whiteout("null");
     CHECK(upper.pack("layer", {}) == 1);
-    CHECK_THAT(fixtures::Squashfs(upper.folder / "layer").listing(), !Catch::Contains(".wh.") && !Catch::Contains("null"));
+    CHECK_THAT(fixtures::Squashfs(upper.folder / "layer").listing(),
+               !Catch::Contains(".wh.") && !Catch::Contains("null"));
 }
 
 TEST_CASE("files of every kind go into the layer, and none is opened that could wait", "[squash][save]") {
@@ -107,7 +111,8 @@ TEST_CASE("files of every kind go into the layer, and none is opened that could 
     REQUIRE(::ftruncate(sparse.get(), 300 << 20) == 0);
     fixtures::Squashfs layer = upper.packed();
     std::string listing = layer.listing();
-    CHECK_THAT(listing, Catch::Contains("prw-") && Catch::Contains("srwx") && Catch::Contains("-rwsr-xr-x") && Catch::Contains(std::string(4000, 'x')));
+    CHECK_THAT(listing, Catch::Contains("prw-") && Catch::Contains("srwx") && Catch::Contains("-rwsr-xr-x") &&
+                            Catch::Contains(std::string(4000, 'x')));
     CHECK(std::filesystem::file_size(upper.folder / "layer") < 100'000);
     auto opened = test::open_image(upper.folder / "layer");
     CHECK(test::content_of(opened, test::at_path(opened.index, "odd \xff\n name")) == "odd");
@@ -187,8 +192,10 @@ TEST_CASE("a tree that changes while it is read gives a layer without what lies 
     for (int i = 0; i < 20; ++i) try {
             upper.pack("layer");
             std::string bytes =
-                fixtures::run_command(cat("rm -rf ", upper.folder / "x", "; unsquashfs -no-progress -quiet -f -d ", upper.folder / "x", " ",
-                                          upper.folder / "layer", " && grep -rl outside --no-dereference-recursive ", upper.folder / "x", " -D skip"))
+                fixtures::run_command(cat("rm -rf ", upper.folder / "x", "; unsquashfs -no-progress -quiet -f -d ",
+                                          upper.folder / "x", " ", upper.folder / "layer",
+                                          " && grep -rl outside --no-dereference-recursive ", upper.folder / "x",
+                                          " -D skip"))
                     .output;
             if (bytes.find("/f") != bytes.npos) trouble += bytes;
         } catch (const Error& error) {
@@ -209,7 +216,8 @@ TEST_CASE("a directory merges over its image as the kernel's overlay shows it", 
         writer.append(content.data(), content.size());
         writer.end_file();
     };
-    put("keep", "base"), put("gone", "base"), put("dir/below", "base"), put("opaque/below", "base"), put("file", "base");
+    put("keep", "base"), put("gone", "base"), put("dir/below", "base"), put("opaque/below", "base"),
+        put("file", "base");
     writer.finish();
     upper.whiteout("gone");
     upper.file("dir/new", "upper");
@@ -228,7 +236,8 @@ TEST_CASE("a directory merges over its image as the kernel's overlay shows it", 
     fixtures::Squashfs flat(base / "flat");
     CHECK(flat.line("gone").empty());
     CHECK(flat.line("opaque/below").empty());
-    CHECK(flat.content("dir/below") + flat.content("dir/new") + flat.content("opaque/new") + flat.content("file") + flat.content("keep") ==
+    CHECK(flat.content("dir/below") + flat.content("dir/new") + flat.content("opaque/new") + flat.content("file") +
+              flat.content("keep") ==
           "baseupperupperupperbase");
     CHECK_THAT(flat.listing(), !Catch::Contains(".wh."));
 }

@@ -46,10 +46,13 @@ struct Layers {
             writer.append("end", 3);
             writer.end_file();
         });
-        add([](LayerWriter& writer) { file(writer, "bin/third", test::prose(200'000, 4), {.mode = 04755, .xattrs = {{"user.note", "one"}}}); });
+        add([](LayerWriter& writer) {
+            file(writer, "bin/third", test::prose(200'000, 4), {.mode = 04755, .xattrs = {{"user.note", "one"}}});
+        });
     }
 
-    static void file(LayerWriter& writer, const std::string& path, const std::string& content, const Attributes& attributes) {
+    static void file(LayerWriter& writer, const std::string& path, const std::string& content,
+                     const Attributes& attributes) {
         writer.begin_file(path, attributes);
         writer.append(content.data(), content.size());
         writer.end_file();
@@ -86,8 +89,9 @@ struct Layers {
 };
 
 std::string tree_of(const std::string& folder) {
-    return fixtures::run_command(
-               cat("cd '", folder, "' && find . -printf '%p %y %m %U %G %n %T@ %l\\n' | sort && find . -type f -print0 | sort -z | xargs -0 sha256sum"))
+    return fixtures::run_command(cat("cd '", folder,
+                                     "' && find . -printf '%p %y %m %U %G %n %T@ %l\\n' | sort && find . -type f "
+                                     "-print0 | sort -z | xargs -0 sha256sum"))
         .output;
 }
 
@@ -130,8 +134,11 @@ TEST_CASE("a flattened image is the same tree for the kernel", "[squash]") {
     std::string flat = layers.flattened("flat"), out = layers.folder / "out", mounted = layers.folder / "mounted";
     fixtures::Squashfs(flat).extract(out);
     std::filesystem::create_directory(mounted);
-    auto result = fixtures::run_command(cat("unshare --mount --propagation private sh -ec 'mount -t squashfs -o loop,ro ", flat, " ", mounted, "; cd ", mounted,
-                                            "; find . -printf \"%p %y %m %U %G %n %T@ %l\\n\" | sort; find . -type f -print0 | sort -z | xargs -0 sha256sum'"));
+    auto result =
+        fixtures::run_command(cat("unshare --mount --propagation private sh -ec 'mount -t squashfs -o loop,ro ", flat,
+                                  " ", mounted, "; cd ", mounted,
+                                  "; find . -printf \"%p %y %m %U %G %n %T@ %l\\n\" | sort; find . -type f -print0 | "
+                                  "sort -z | xargs -0 sha256sum'"));
     if (result.status != 0) {
         if (std::getenv("BERTH_MUST_RUN") != nullptr) FAIL(result.output);
         WARN("not tested: the kernel's mount needs root and loop devices: " << result.output);
@@ -143,7 +150,8 @@ TEST_CASE("a flattened image is the same tree for the kernel", "[squash]") {
 TEST_CASE("files are added to a flattened image, but not below what is no directory", "[squash]") {
     Layers layers;
     std::string content = test::noise(300'000, 9);
-    std::string flat = layers.flattened("flat", {{"etc/rc", content}, {"small/f8", "new"}, {"lib/x", "not through a symlink"}, {"empty.txt", ""}});
+    std::string flat = layers.flattened(
+        "flat", {{"etc/rc", content}, {"small/f8", "new"}, {"lib/x", "not through a symlink"}, {"empty.txt", ""}});
     fixtures::Squashfs image(flat);
     CHECK(image.content("etc/rc") == content);
     CHECK(image.content("small/f8") == "new");
@@ -162,7 +170,8 @@ TEST_CASE("an image without layers is flattened to an empty root", "[squash]") {
 
 TEST_CASE("layers that are packed in different ways become one file", "[squash]") {
     Layers layers;
-    CompressorPool lz4({Codec::lz4, 0}, {.threads = 2, .buffers = 8, .block_size = 16 << 10}), none({Codec::none, 0}, {});
+    CompressorPool lz4({Codec::lz4, 0}, {.threads = 2, .buffers = 8, .block_size = 16 << 10}),
+        none({Codec::none, 0}, {});
     auto fill = [](LayerWriter& writer, const std::string& folder) {
         Layers::file(writer, folder + "/large", test::prose(500'000, 5), {.mode = 0640});
         writer.add_hardlink(folder + "/link", folder + "/large");
@@ -197,7 +206,8 @@ TEST_CASE("a damaged layer that would be packed anew is named", "[squash]") {
     Tree tree = layers.merged();
     REQUIRE(::pwrite(layers.files.back().get(), "damage damage damage", 20, 100) == 20);
     Fd out = layers.folder.create("flat");
-    CHECK_THROWS_WITH(flatten(tree, layers.files, layers.infos, {}, out.get(), "flat"), "writing flat: a layer is damaged; run berth verify --repair");
+    CHECK_THROWS_WITH(flatten(tree, layers.files, layers.infos, {}, out.get(), "flat"),
+                      "writing flat: a layer is damaged; run berth verify --repair");
 }
 
 TEST_CASE("layers that are packed in different ways are brought to the way of most of their bytes", "[squash]") {
@@ -211,18 +221,23 @@ TEST_CASE("layers that are packed in different ways are brought to the way of mo
     test::write_file(folder + "/other/zeros", std::string(400'000, '\0'));
     test::write_file(folder + "/other/short zeros", std::string(10, '\0'));
     test::write_file(folder + "/other/none", "");
-    for (int i = 0; i < 50; ++i) test::write_file(folder + cat("/other/f", i), test::prose(static_cast<size_t>(i) * 301, 9));
-    std::string options = GENERATE(std::string("-comp gzip -b 4K"), std::string("-comp xz -b 1M"), std::string("-comp lzo"), std::string("-comp zstd -b 256K"));
+    for (int i = 0; i < 50; ++i)
+        test::write_file(folder + cat("/other/f", i), test::prose(static_cast<size_t>(i) * 301, 9));
+    std::string options = GENERATE(std::string("-comp gzip -b 4K"), std::string("-comp xz -b 1M"),
+                                   std::string("-comp lzo"), std::string("-comp zstd -b 256K"));
     bool large = GENERATE(false, true);
     if (large) test::write_file(folder + "/other/large", test::prose(6'000'000, 10));
     CAPTURE(options, large);
     test::make_image(folder, layers.folder / "foreign", options);
     layers.files.push_back(sys::open_file(layers.folder / "foreign", O_RDONLY));
     std::string flat = layers.flattened("flat"), out = layers.folder / "out";
-    std::string kept = large && options.find("lzo") == options.npos ? options.substr(6, options.find(' ', 6) - 6) : "zstd";
+    std::string kept =
+        large && options.find("lzo") == options.npos ? options.substr(6, options.find(' ', 6) - 6) : "zstd";
     CHECK_THAT(fixtures::Squashfs(flat).statistics(), Catch::Contains("Compression " + kept));
     fixtures::Squashfs(flat).extract(out);
-    CHECK(fixtures::run_command(cat("cd ", folder, " && find other -type f | while read -r f; do cmp \"$f\" \"", out, "/$f\" || exit 1; done")).output.empty());
+    CHECK(fixtures::run_command(cat("cd ", folder, " && find other -type f | while read -r f; do cmp \"$f\" \"", out,
+                                    "/$f\" || exit 1; done"))
+              .output.empty());
     CHECK(test::read_file(out + "/bin/big") == test::noise(700'000, 1));
     CHECK(test::read_file(out + "/sparse") == "begin" + std::string(1'000'000, '\0') + "end");
     CHECK(test::read_file(out + "/small/f299") == "content 299");
@@ -235,7 +250,9 @@ TEST_CASE("a squashfs file carries process settings, whatever is in them", "[squ
     std::string flat = layers.flattened("flat");
     Fd file = sys::open_file(flat, O_RDWR);
     CHECK_FALSE(read_config(file.get(), "flat"));
-    FileConfig config{{{"A=line\nenv 3\n", "B="}, {"/bin/sh", "-c"}, {"a b", ""}, "/w", "u", "amd64", {"/v"}}, "sha256:x", "r.io/a:1"};
+    FileConfig config{{{"A=line\nenv 3\n", "B="}, {"/bin/sh", "-c"}, {"a b", ""}, "/w", "u", "amd64", {"/v"}},
+                      "sha256:x",
+                      "r.io/a:1"};
     append_config(file.get(), config, "flat");
     auto read = read_config(file.get(), "flat");
     REQUIRE(read);

@@ -79,5 +79,6 @@ TEST_CASE("hostile: more fragments than files is a refused image", "[squash][hos
     uint32_t fragments = 60'000'000;
     // Its place in the superblock.
     REQUIRE(::pwrite(layer.file.get(), &fragments, sizeof fragments, 16) == sizeof fragments);
-    CHECK_THROWS_WITH(layer.index(), Catch::Contains("60000000 fragments and only 2 inodes; the squashfs file is damaged"));
+    CHECK_THROWS_WITH(layer.index(),
+                      Catch::Contains("60000000 fragments and only 2 inodes; the squashfs file is damaged"));
 }

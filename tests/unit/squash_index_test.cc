@@ -37,7 +37,8 @@ struct Sample {
 
     Sample() {
         LayerWriter writer(file.get(), {});
-        Attributes tagged{.mode = 0600, .xattrs = {{"user.a", "1"}, {"user.long", std::string(4000, 'l')}, {"user.none", ""}}};
+        Attributes tagged{.mode = 0600,
+                          .xattrs = {{"user.a", "1"}, {"user.long", std::string(4000, 'l')}, {"user.none", ""}}};
         for (int i = 0; i < 300; ++i) {
             writer.begin_file(cat("d/", i), i % 2 ? tagged : Attributes{.mode = 0644, .xattrs = {}});
             std::string content = prose(static_cast<size_t>(i) * (i % 10 ? 10 : 1000), static_cast<uint32_t>(i));

@@ -33,7 +33,8 @@ class Layers {
     Opened merged() {
         std::vector<LayerInfo> infos(files_.size());
         std::vector<Tree> trees;
-        for (uint32_t i = 0; i < files_.size(); ++i) trees.push_back(read_tree(files_[i].get(), cat("layer ", i), i, infos[i]));
+        for (uint32_t i = 0; i < files_.size(); ++i)
+            trees.push_back(read_tree(files_[i].get(), cat("layer ", i), i, infos[i]));
         Index index = Index::from_bytes(build_index(merge(std::move(trees)), infos, {}));
         return {std::move(index), DataReader(std::move(files_), infos, 1 << 20)};
     }
@@ -73,9 +74,9 @@ std::string merged_listing(Layers& layers) {
 
 TEST_CASE("layers without shared names are laid side by side", "[squash]") {
     Layers layers;
-    layers.add([](LayerWriter& w) { file(w, "a/1", "one"); }).add([](LayerWriter& w) { file(w, "b/2", "two"); }).add([](LayerWriter& w) {
-        file(w, "a/3", "three");
-    });
+    layers.add([](LayerWriter& w) { file(w, "a/1", "one"); })
+        .add([](LayerWriter& w) { file(w, "b/2", "two"); })
+        .add([](LayerWriter& w) { file(w, "a/3", "three"); });
     CHECK(merged_listing(layers) == "a/ a/1=one a/3=three b/ b/2=two");
 }
 
@@ -105,7 +106,9 @@ TEST_CASE("the upper layer's file wins, whatever the lower one was", "[squash]")
 
 TEST_CASE("hostile row 4: a file over a symlink of a lower layer replaces the symlink", "[squash]") {
     Layers layers;
-    layers.add([](LayerWriter& w) { w.add_symlink("etc", {}, "/"); }).add([](LayerWriter& w) { file(w, "etc", "file"); });
+    layers.add([](LayerWriter& w) { w.add_symlink("etc", {}, "/"); }).add([](LayerWriter& w) {
+        file(w, "etc", "file");
+    });
     CHECK(merged_listing(layers) == "etc=file");
 }
 
@@ -225,9 +228,9 @@ TEST_CASE("aufs bookkeeping does not survive", "[squash]") {
 
 TEST_CASE("a directory over a file over a directory does not bring the lowest back", "[squash]") {
     Layers layers;
-    layers.add([](LayerWriter& w) { file(w, "x/bottom", "b"); }).add([](LayerWriter& w) { file(w, "x", "file"); }).add([](LayerWriter& w) {
-        file(w, "x/top", "t");
-    });
+    layers.add([](LayerWriter& w) { file(w, "x/bottom", "b"); })
+        .add([](LayerWriter& w) { file(w, "x", "file"); })
+        .add([](LayerWriter& w) { file(w, "x/top", "t"); });
     CHECK(merged_listing(layers) == "x/ x/top=t");
 }
 
@@ -264,6 +267,7 @@ TEST_CASE("data of many layers stays with its layer", "[squash]") {
         });
     }
     Opened opened = layers.merged();
-    for (uint32_t i = 0; i < 20; ++i) CHECK((content_of(opened, at_path(opened.index, cat("d", i % 3, "/file", i))) == contents[i]));
+    for (uint32_t i = 0; i < 20; ++i)
+        CHECK((content_of(opened, at_path(opened.index, cat("d", i % 3, "/file", i))) == contents[i]));
     CHECK((content_of(opened, at_path(opened.index, "common")) == contents[19]));
 }

@@ -23,7 +23,9 @@ struct Layer {
     Tree tree() {
         LayerWriter writer(file.get(), {});
         writer.add_directory("etc", {.mode = 0755, .uid = 5, .gid = 6, .xattrs = {{"user.overlay.opaque", "y"}}});
-        writer.begin_file("etc/name", {.mode = 0644, .uid = 1, .gid = 2, .xattrs = {{"user.colour", "red"}, {"security.capability", "all"}}});
+        writer.begin_file(
+            "etc/name",
+            {.mode = 0644, .uid = 1, .gid = 2, .xattrs = {{"user.colour", "red"}, {"security.capability", "all"}}});
         writer.end_file();
         writer.finish();
         return read_tree(file.get(), "layer", 0, info);

@@ -59,7 +59,8 @@ void make_names(const std::string& root) {
 /// The value, or nothing when the file system has no xattrs; said aloud once.
 bool set_xattr(const std::string& path, const char* name, const std::string& value) {
     if (::lsetxattr(path.c_str(), name, value.data(), value.size(), 0) == 0) return true;
-    if (errno != EOPNOTSUPP || std::getenv("BERTH_MUST_RUN")) FAIL("setting xattrs in the temporary folder: " << reason(errno));
+    if (errno != EOPNOTSUPP || std::getenv("BERTH_MUST_RUN"))
+        FAIL("setting xattrs in the temporary folder: " << reason(errno));
     WARN("the temporary folder has no user xattrs: NOT COMPARED");
     return false;
 }
@@ -125,14 +126,16 @@ class Comparison {
             return;
         }
         if (!S_ISLNK(st.st_mode)) REQUIRE(view->nlink == st.st_nlink);
-        if (S_ISLNK(st.st_mode)) REQUIRE(opened_.index.symlink_target(number).value() == std::filesystem::read_symlink(path).string());
+        if (S_ISLNK(st.st_mode))
+            REQUIRE(opened_.index.symlink_target(number).value() == std::filesystem::read_symlink(path).string());
         if (S_ISREG(st.st_mode)) content(number, path, static_cast<uint64_t>(st.st_size));
     }
 
   private:
     void xattrs(uint32_t number, const std::string& path) {
         std::map<std::string, std::string> got;
-        for (std::string_view name : opened_.index.xattr_names(number)) got[std::string(name)] = opened_.index.xattr(number, name).value();
+        for (std::string_view name : opened_.index.xattr_names(number))
+            got[std::string(name)] = opened_.index.xattr(number, name).value();
         REQUIRE(got == xattrs_of(path));
     }
 
@@ -192,7 +195,8 @@ void make_sample_tree(const std::string& root, bool small) {
     write_file(root + "/block", prose(131072, 1));
     write_file(root + "/block-and-tail", prose(131072 + 100, 2));
     write_file(root + "/noise", noise(small ? 9000 : 700001, 3));
-    if (!small) write_file(root + "/mixed", prose(500000, 4) + noise(400000, 5) + std::string(300000, 0) + prose(65536, 6));
+    if (!small)
+        write_file(root + "/mixed", prose(500000, 4) + noise(400000, 5) + std::string(300000, 0) + prose(65536, 6));
     if (!small) write_file(root + "/large", prose(9 << 20, 7));
     if (!small) make_sparse_files(root);
     REQUIRE(::link((root + "/block").c_str(), (root + "/many/hardlink").c_str()) == 0);
@@ -218,7 +222,8 @@ bool have_mksquashfs() {
 }
 
 void make_image(const std::string& folder, const std::string& image, const std::string& options) {
-    auto result = fixtures::run_command(cat("mksquashfs '", folder, "' '", image, "' -noappend -quiet -no-progress ", options));
+    auto result =
+        fixtures::run_command(cat("mksquashfs '", folder, "' '", image, "' -noappend -quiet -no-progress ", options));
     INFO(options << "\n" << result.output);
     REQUIRE(result.status == 0);
 }

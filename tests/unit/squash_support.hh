@@ -1,4 +1,5 @@
-// What the tests of squash share: sample trees, images made by mksquashfs, and the comparison of an index with a folder.
+// What the tests of squash share: sample trees, images made by mksquashfs, and the comparison of an index with a
+// folder.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -103,9 +103,10 @@ TEST_CASE("images of every compressor and option read as their source", "[squash
     const std::string plain = " -noI -noD -noF -noX -noId";
     for (const std::string& options :
          {std::string("-comp gzip -Xcompression-level 1"), zstd, std::string("-comp lz4"), std::string("-comp xz"),
-          std::string("-comp lzo -Xalgorithm lzo1x_1"), zstd + " -no-fragments", zstd + plain, zstd + " -b 1M -always-use-fragments",
-          std::string("-comp lz4 -noD"), std::string("-comp lz4 -noI -noF"), std::string("-comp lz4 -b 4096"),
-          std::string("-comp lz4 -no-sparse -no-exports"), std::string("-comp lz4 -b 64K -tailends")}) {
+          std::string("-comp lzo -Xalgorithm lzo1x_1"), zstd + " -no-fragments", zstd + plain,
+          zstd + " -b 1M -always-use-fragments", std::string("-comp lz4 -noD"), std::string("-comp lz4 -noI -noF"),
+          std::string("-comp lz4 -b 4096"), std::string("-comp lz4 -no-sparse -no-exports"),
+          std::string("-comp lz4 -b 64K -tailends")}) {
         INFO(options);
         make_image(temp / "tree", temp / "image", options);
         Opened opened = open_image(temp / "image");
@@ -118,7 +119,8 @@ TEST_CASE("an image with devices and xattrs of every kind keeps user.* alone", "
     if (!have_mksquashfs()) return;
     TempFolder temp;
     std::filesystem::create_directories(temp / "tree");
-    make_image(temp / "tree", temp / "image", "-p '/null c 666 0 0 1 3' -p '/disk b 600 0 0 259 70000' -p 'plain d 700 12345 54321'");
+    make_image(temp / "tree", temp / "image",
+               "-p '/null c 666 0 0 1 3' -p '/disk b 600 0 0 259 70000' -p 'plain d 700 12345 54321'");
     Opened opened = open_image(temp / "image");
     auto null = opened.index.inode(at_path(opened.index, "null"));
     REQUIRE(null);

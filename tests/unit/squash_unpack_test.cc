@@ -38,7 +38,8 @@ TEST_CASE("an unpacked image is like the folder that it was made of", "[squash]"
     Scene scene;
     Opened opened = open_image(scene.image);
     uint64_t last = 0, whole = 0;
-    unpack_tree(opened.index, opened.reader, scene.directory.get(), 3, "the image", [&](uint64_t done, uint64_t total) { last = done, whole = total; });
+    unpack_tree(opened.index, opened.reader, scene.directory.get(), 3, "the image",
+                [&](uint64_t done, uint64_t total) { last = done, whole = total; });
     require_same(opened, scene.out);
     CHECK(last == whole);
     CHECK(last > 0);

@@ -25,13 +25,15 @@ std::string noise(size_t size, unsigned seed) {
     return out;
 }
 
-void add_file(LayerWriter& writer, std::string_view path, std::string_view content, const Attributes& attributes = {.mode = 0644}) {
+void add_file(LayerWriter& writer, std::string_view path, std::string_view content,
+              const Attributes& attributes = {.mode = 0644}) {
     writer.begin_file(path, attributes);
     writer.append(content.data(), content.size());
     writer.end_file();
 }
 
-Squashfs write_squashfs(const TempFolder& folder, const std::string& name, const std::function<void(LayerWriter&)>& fill, CompressorPool* pool = nullptr) {
+Squashfs write_squashfs(const TempFolder& folder, const std::string& name,
+                        const std::function<void(LayerWriter&)>& fill, CompressorPool* pool = nullptr) {
     Fd fd = folder.create(name);
     LayerWriter writer(fd.get(), pool);
     fill(writer);
@@ -89,11 +91,13 @@ TEST_CASE("every kind of entry keeps its attributes and content", "[squash]") {
 TEST_CASE("the same calls give the same bytes, whatever the number of threads", "[squash]") {
     TempFolder folder;
     auto fill = [](LayerWriter& w) {
-        for (unsigned i = 0; i < 60; ++i) add_file(w, cat("d", i % 7, "/f", i), noise(i * 9001, i % 20), {.uid = i, .xattrs = {{"user.n", cat(i)}}});
+        for (unsigned i = 0; i < 60; ++i)
+            add_file(w, cat("d", i % 7, "/f", i), noise(i * 9001, i % 20), {.uid = i, .xattrs = {{"user.n", cat(i)}}});
     };
     std::string first = write_squashfs(folder, "a", fill).bytes();
     CHECK((first == write_squashfs(folder, "b", fill).bytes()));
-    for (PoolLimits limits : {PoolLimits{.threads = 4, .buffers = 64}, {.threads = 3, .buffers = 3}, {.threads = 16, .buffers = 5}}) {
+    for (PoolLimits limits :
+         {PoolLimits{.threads = 4, .buffers = 64}, {.threads = 3, .buffers = 3}, {.threads = 16, .buffers = 5}}) {
         CompressorPool pool({}, limits);
         CHECK((first == write_squashfs(folder, "c", fill, &pool).bytes()));
     }
@@ -184,7 +188,8 @@ TEST_CASE("xattrs, long names and large directories survive", "[squash]") {
         add_file(w, "x", "1", {.xattrs = {{"user.a", std::string("\0b", 2)}, {"user.c", ""}}});
         w.add_directory("d", {.xattrs = {{"user.dir", "v"}}});
         add_file(w, long_name, "2");
-        for (unsigned i = 0; i < 6'000; ++i) add_file(w, cat("many/entry-with-a-longer-name-", i), i % 3 == 0 ? "same" : cat("content ", i));
+        for (unsigned i = 0; i < 6'000; ++i)
+            add_file(w, cat("many/entry-with-a-longer-name-", i), i % 3 == 0 ? "same" : cat("content ", i));
     });
     made.extract(folder / "out");
     char value[16];

@@ -38,7 +38,8 @@ TEST_CASE("step: every task gets its own answer", "[step]") {
     CHECK_FALSE(receive_message(zero.socket.get(), 1000));
 }
 
-TEST_CASE("hostile row 68: step: a task that goes before its answer is known to be lost, one that goes after it is not", "[step]") {
+TEST_CASE("hostile row 68: step: a task that goes before its answer is known to be lost, one that goes after it is not",
+          "[step]") {
     auto [plugin, helper] = make_channel();
     StepTasks tasks(std::move(helper));
     FakeTask zero(plugin.get(), 0), one(plugin.get(), 1);
@@ -93,7 +94,9 @@ TEST_CASE("step: the end of the container ends the service, with the reason that
     bool told = GENERATE(true, false);
     if (told) send_message(server.get(), plan::encode(plan::Failure{"the file server has gone"}));
     server.reset();
-    CHECK_THROWS_WITH(tasks.serve(echo), told ? "the file server has gone" : "the container has ended: it was removed by force, or its helper was killed");
+    CHECK_THROWS_WITH(tasks.serve(echo),
+                      told ? "the file server has gone"
+                           : "the container has ended: it was removed by force, or its helper was killed");
 }
 
 TEST_CASE("step: progress goes to one task, also when it comes before any", "[step]") {
@@ -139,7 +142,10 @@ TEST_CASE("step: anything but a join on the step's socket is an error", "[step]"
 }
 
 TEST_CASE("step: hostile row 57: of the job's environment only settings reach the helper", "[step]") {
-    auto settings = step_settings({"LD_PRELOAD=/evil.so", "PATH=/evil", "https_proxy=http://evil", "BASH_ENV=/evil", "HOME=/evil", "BERTH_LOG=debug",
-                                   "REGISTRY_AUTH_FILE=/a=b", "REGISTRY_AUTH_FILE=/second", "broken", "LD_LIBRARY_PATH=/evil", "DOCKER_HOST=unix:///d"});
-    CHECK(settings == std::vector<std::pair<std::string, std::string>>{{"BERTH_LOG", "debug"}, {"REGISTRY_AUTH_FILE", "/a=b"}, {"DOCKER_HOST", "unix:///d"}});
+    auto settings =
+        step_settings({"LD_PRELOAD=/evil.so", "PATH=/evil", "https_proxy=http://evil", "BASH_ENV=/evil", "HOME=/evil",
+                       "BERTH_LOG=debug", "REGISTRY_AUTH_FILE=/a=b", "REGISTRY_AUTH_FILE=/second", "broken",
+                       "LD_LIBRARY_PATH=/evil", "DOCKER_HOST=unix:///d"});
+    CHECK(settings == std::vector<std::pair<std::string, std::string>>{
+                          {"BERTH_LOG", "debug"}, {"REGISTRY_AUTH_FILE", "/a=b"}, {"DOCKER_HOST", "unix:///d"}});
 }

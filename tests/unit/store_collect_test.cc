@@ -56,8 +56,12 @@ struct Scene {
         REQUIRE(::utimensat(AT_FDCWD, cat(path, "/leases/", hex).c_str(), times, 0) == 0);
         REQUIRE(::utimensat(AT_FDCWD, cat(path, "/images/", hex, "/manifest.json").c_str(), times, 0) == 0);
     }
-    size_t objects(const std::string& name) const { return static_cast<size_t>(std::distance(fs::directory_iterator(path + "/" + name), {})); }
-    store::Removed collect(const KeepLimits& limits, bool dry = false) const { return store::collect(store, limits, dry, false).value(); }
+    size_t objects(const std::string& name) const {
+        return static_cast<size_t>(std::distance(fs::directory_iterator(path + "/" + name), {}));
+    }
+    store::Removed collect(const KeepLimits& limits, bool dry = false) const {
+        return store::collect(store, limits, dry, false).value();
+    }
 };
 
 }  // namespace
@@ -227,7 +231,8 @@ TEST_CASE("an image that a named container is made of stays until the container 
     scene.store.pin(digest('1'), holder);
     CHECK(scene.objects("pins") == 1);
     CHECK(scene.collect({1, 1}).images.empty());
-    CHECK_THROWS_WITH(store::remove_image(scene.store, digest('1')), Catch::Contains("the container kept at " + holder + " is made of it"));
+    CHECK_THROWS_WITH(store::remove_image(scene.store, digest('1')),
+                      Catch::Contains("the container kept at " + holder + " is made of it"));
     SECTION("removed by name") {
         scene.store.unpin(digest('1'), holder);
         CHECK(scene.collect({1, 1}).images.size() == 1);

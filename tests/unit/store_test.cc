@@ -170,7 +170,8 @@ TEST_CASE("hostile row 45: a killed publisher leaves nothing that looks publishe
     in_killed_child([&] {
         berth::Fd tmp = berth::sys::open_file(folder.path + "/tmp", O_RDONLY | O_DIRECTORY);
         berth::store::Scratch scratch(tmp.get(), "tmp");
-        berth::sys::write_all(berth::sys::open_at(scratch.fd(), "manifest.json", O_WRONLY | O_CREAT, 0600).get(), "x", "manifest");
+        berth::sys::write_all(berth::sys::open_at(scratch.fd(), "manifest.json", O_WRONLY | O_CREAT, 0600).get(), "x",
+                              "manifest");
         ::kill(::getpid(), SIGKILL);
     });
     CHECK(count(folder.path + "/images") == 0);
@@ -245,7 +246,8 @@ TEST_CASE("objects are not reached through symlinks inside the store", "[store]"
     Folder folder;
     Store store = Store::open(folder.path + "/store");
     std::ofstream(folder.path + "/outside") << "x";
-    fs::create_symlink(folder.path + "/outside", folder.path + "/store/layers/" + berth::store::layer_file_name(digest_a));
+    fs::create_symlink(folder.path + "/outside",
+                       folder.path + "/store/layers/" + berth::store::layer_file_name(digest_a));
     CHECK_THROWS_AS(store.open_layer(digest_a), berth::Error);
     fs::create_directory(folder.path + "/elsewhere");
     fs::create_symlink(folder.path + "/elsewhere", folder.path + "/store/refs/r.io");

@@ -54,7 +54,9 @@ TEST_CASE("counters file: what a user puts in its place is refused, and waited f
     SECTION("a pipe") { REQUIRE(::mkfifo(folder.own().c_str(), 0600) == 0); }
     SECTION("a directory") { fs::create_directory(folder.own()); }
     SECTION("a text of another form") { std::ofstream(folder.own()) << std::string(plan::counters_size(), '7'); }
-    SECTION("a huge file") { std::ofstream(folder.own()) << "berth counters 2\n", fs::resize_file(folder.own(), 1ULL << 40); }
+    SECTION("a huge file") {
+        std::ofstream(folder.own()) << "berth counters 2\n", fs::resize_file(folder.own(), 1ULL << 40);
+    }
     SECTION("a second name of it") {
         count_event(open_counters(folder.path, ::getuid()).get(), {});
         fs::create_hard_link(folder.own(), folder.path / "other");
@@ -85,7 +87,8 @@ TEST_CASE("counters file: what was damaged begins at zero", "[runtime]") {
     CHECK(starts_of(sum_counters(folder.path, ::getuid())) == 1);
 }
 
-TEST_CASE("event log: a file gets one line an event, behind what is there; what cannot be opened costs the event only", "[runtime]") {
+TEST_CASE("event log: a file gets one line an event, behind what is there; what cannot be opened costs the event only",
+          "[runtime]") {
     Folder folder;
     plan::Caller caller;
     caller.uid = ::getuid();

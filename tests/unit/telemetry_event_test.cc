@@ -36,14 +36,19 @@ TEST_CASE("event: a line is JSON of the documented members, whatever the texts h
     start.from = ImageFrom::pull;
     start.bytes = 77;
     auto line = nlohmann::ordered_json::parse(json_line(start));
-    CHECK(line.dump() ==
-          R"({"time":"2023-11-14T22:13:20.000001Z","kind":"start","uid":1000,"user":"alice","node":"n1","job":"12.0","image":"reg/a:1","digest":"sha256:ab",)"
-          R"("from":"pull","bytes":77,"us":5000,"phases":{"image":4000,"plan":100,"namespaces":300,"overlay":600}})");
+    CHECK(
+        line.dump() ==
+        R"({"time":"2023-11-14T22:13:20.000001Z","kind":"start","uid":1000,"user":"alice","node":"n1",)"
+        R"("job":"12.0","image":"reg/a:1","digest":"sha256:ab",)"
+        R"("from":"pull","bytes":77,"us":5000,"phases":{"image":4000,"plan":100,"namespaces":300,"overlay":600}})");
     Event import = start_of(6000);
     import.kind = Event::Kind::import;
     import.file = "a.sqsh";
-    CHECK(json_line(import).find(R"("kind":"import","uid":1000,"user":"alice","image":"reg/a:1","file":"a.sqsh","bytes":0,"us":6000,"phases":{"image")") !=
-          std::string::npos);
+    CHECK(
+        json_line(import).find(
+            R"("kind":"import","uid":1000,"user":"alice","image":"reg/a:1","file":"a.sqsh","bytes":0,"us":6000,)"
+            R"("phases":{"image")") !=
+        std::string::npos);
     Event bad = failure_of(Cause::not_found, Event::Kind::pull);
     bad.image = std::string(100'000, '\x01');
     bad.error = "quote \" back \\ line\nend \xff " + std::string(100'000, '\\');
@@ -130,11 +135,13 @@ TEST_CASE("counters: Prometheus' text has cumulative buckets and every member of
     counters.count(start_of(700'000'000));
     std::string text = prometheus_text(counters, 3, 1);
     for (const char* line :
-         {"berth_starts_total{from=\"store\"} 2\n", "berth_failures_total{of=\"pull\",cause=\"space\"} 0\n", "berth_start_seconds_bucket{le=\"0.005\"} 1\n",
-          "berth_start_seconds_bucket{le=\"300\"} 1\n", "berth_start_seconds_bucket{le=\"+Inf\"} 2\n", "berth_start_seconds_sum 700.005000\n",
+         {"berth_starts_total{from=\"store\"} 2\n", "berth_failures_total{of=\"pull\",cause=\"space\"} 0\n",
+          "berth_start_seconds_bucket{le=\"0.005\"} 1\n", "berth_start_seconds_bucket{le=\"300\"} 1\n",
+          "berth_start_seconds_bucket{le=\"+Inf\"} 2\n", "berth_start_seconds_sum 700.005000\n",
           "berth_start_seconds_count 2\n", "berth_start_phase_seconds_bucket{phase=\"image\",le=\"0.005\"} 2\n",
           "berth_start_phase_seconds_count{phase=\"plan\"} 2\n", "berth_counter_files{state=\"refused\"} 1\n",
-          "berth_failures_total{of=\"import\",cause=\"space\"} 0\n", "berth_imports_total 0\n", "berth_import_seconds_count 0\n"})
+          "berth_failures_total{of=\"import\",cause=\"space\"} 0\n", "berth_imports_total 0\n",
+          "berth_import_seconds_count 0\n"})
         CHECK(text.find(line) != std::string::npos);
     CHECK(nlohmann::json::parse(counters_json(counters, 3, 1))["times"]["start"]["count"] == 2);
 }

@@ -41,7 +41,8 @@ std::optional<JoinedContainer> ask_to_join(int connection, const std::vector<std
     plan::Ready ready = plan::decode_ready(received->message);
     std::vector<Fd>& descriptors = received->descriptors;
     if (descriptors.size() != 2 + ready.namespaces.size())
-        throw Error("joining a container: its helper sent other namespaces than it says; it is of another version of berth");
+        throw Error(
+            "joining a container: its helper sent other namespaces than it says; it is of another version of berth");
     JoinedContainer out;
     out.container.user_namespace = std::move(descriptors[0]);
     out.container.mount_namespace = std::move(descriptors[1]);

@@ -34,9 +34,11 @@ std::string shown(const std::string& path) { return printable(path, 4096); }
 void check_owner(int fd, const std::string& path) {
     struct stat st = sys::stat_of(fd, shown(path));
     if (st.st_uid != ::geteuid())
-        throw Error(cat("containers in ", shown(path), ": the folder belongs to uid ", st.st_uid, ", not to you; set data.path or BERTH_DATA_PATH"));
+        throw Error(cat("containers in ", shown(path), ": the folder belongs to uid ", st.st_uid,
+                        ", not to you; set data.path or BERTH_DATA_PATH"));
     if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        throw Error(cat("containers in ", shown(path), ": others can write to the folder; run chmod go-w ", shown(path)));
+        throw Error(
+            cat("containers in ", shown(path), ": others can write to the folder; run chmod go-w ", shown(path)));
 }
 
 /// A socket's address is at most 108 bytes, a folder's path is not: it goes by way of a descriptor.
@@ -65,16 +67,19 @@ bool try_flock(int fd) {
 }  // namespace
 
 ContainerFolder ContainerFolder::open(const std::string& path, const std::string& scope) {
-    if (path.empty() || path[0] != '/') throw Error(cat("containers in '", shown(path), "': data.path must be an absolute path"));
+    if (path.empty() || path[0] != '/')
+        throw Error(cat("containers in '", shown(path), "': data.path must be an absolute path"));
     std::string folder = path;
     while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
     sys::make_directories(folder, 0700);
     Fd root(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!root && (errno == ELOOP || errno == ENOTDIR))
-        throw Error(cat("containers in ", shown(folder), ": it is no directory but a link or a file; set data.path or BERTH_DATA_PATH"));
+        throw Error(cat("containers in ", shown(folder),
+                        ": it is no directory but a link or a file; set data.path or BERTH_DATA_PATH"));
     if (!root) throw SysError(cat("opening the folder of containers ", shown(folder)));
     check_owner(root.get(), folder);
-    if (::mkdirat(root.get(), "locks", 0700) != 0 && errno != EEXIST) throw SysError(cat("creating ", shown(folder), "/locks"));
+    if (::mkdirat(root.get(), "locks", 0700) != 0 && errno != EEXIST)
+        throw SysError(cat("creating ", shown(folder), "/locks"));
     return ContainerFolder(folder, scope + "_", std::move(root));
 }
 
@@ -83,7 +88,8 @@ std::string ContainerFolder::path_of(const std::string& name) const { return cat
 std::vector<std::string> ContainerFolder::names() const {
     std::vector<std::string> out;
     for (const std::string& name : sys::list_directory(root_.get(), shown(path_)))
-        if (name.starts_with(prefix_) && ::faccessat(root_.get(), (name + "/state").c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        if (name.starts_with(prefix_) &&
+            ::faccessat(root_.get(), (name + "/state").c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0)
             out.push_back(name.substr(prefix_.size()));
     return out;
 }
@@ -93,7 +99,8 @@ std::vector<uint32_t> ContainerFolder::jobs() const {
     for (const std::string& name : sys::list_directory(root_.get(), shown(path_))) {
         uint64_t job = 0;
         size_t line = name.find('_');
-        if (name.starts_with("job") && line != name.npos && parse_number(name.substr(3, line - 3), UINT32_MAX, job)) out.push_back(static_cast<uint32_t>(job));
+        if (name.starts_with("job") && line != name.npos && parse_number(name.substr(3, line - 3), UINT32_MAX, job))
+            out.push_back(static_cast<uint32_t>(job));
     }
     std::sort(out.begin(), out.end());
     out.erase(std::unique(out.begin(), out.end()), out.end());
@@ -105,13 +112,15 @@ Fd ContainerFolder::directory(const std::string& name) const {
     return sys::open_beneath(root_.get(), cat(prefix_, name), O_RDONLY | O_DIRECTORY);
 }
 
-Fd ContainerFolder::lock(const std::string& name, const std::function<void()>& waiting, const std::function<void()>& turn) const {
+Fd ContainerFolder::lock(const std::string& name, const std::function<void()>& waiting,
+                         const std::function<void()>& turn) const {
     plan::check_container_name(name);
     auto start = std::chrono::steady_clock::now();
     for (bool told = false;;) {
         Fd file = sys::open_beneath(root_.get(), cat("locks/", prefix_, name), O_RDWR | O_CREAT, 0600);
         while (!try_flock(file.get())) {
-            if (!told && waiting && std::chrono::steady_clock::now() - start > std::chrono::seconds(1)) told = true, waiting();
+            if (!told && waiting && std::chrono::steady_clock::now() - start > std::chrono::seconds(1))
+                told = true, waiting();
             if (turn) turn();
             ::poll(nullptr, 0, step_ms);
         }
@@ -141,11 +150,13 @@ void ContainerFolder::create(const std::string& name, const plan::ContainerRecor
     Fd made = directory(name);
     // What the container sees as the mode of its root.
     for (const char* part : {"upper", "work"})
-        if (::mkdirat(made.get(), part, 0755) != 0 || ::fchmodat(made.get(), part, 0755, 0) != 0) throw SysError(cat("creating ", what, " in ", shown(path_)));
+        if (::mkdirat(made.get(), part, 0755) != 0 || ::fchmodat(made.get(), part, 0755, 0) != 0)
+            throw SysError(cat("creating ", what, " in ", shown(path_)));
     Fd state = sys::open_at(made.get(), "state.new", O_WRONLY | O_CREAT | O_EXCL, 0600);
     sys::write_all(state.get(), plan::record_text(record), cat("the state of ", what));
     // The name comes last: with it the container is there.
-    if (::fsync(state.get()) != 0 || ::renameat(made.get(), "state.new", made.get(), "state") != 0 || ::fsync(made.get()) != 0 || ::fsync(root_.get()) != 0)
+    if (::fsync(state.get()) != 0 || ::renameat(made.get(), "state.new", made.get(), "state") != 0 ||
+        ::fsync(made.get()) != 0 || ::fsync(root_.get()) != 0)
         throw SysError(cat("creating ", what, " in ", shown(path_)));
 }
 
@@ -159,26 +170,34 @@ void ContainerFolder::remove(const std::string& name) const {
         // Without even a folder there is nobody who could hold it.
         if (error.number() != ENOENT) throw;
     }
-    if (held && !try_flock(held.get())) throw Error(cat("removing ", what, ": it is being saved; try again when that is done"));
+    if (held && !try_flock(held.get()))
+        throw Error(cat("removing ", what, ": it is being saved; try again when that is done"));
     // The state goes first: without it nobody takes the rest for a container.
-    if (::unlinkat(root_.get(), (folder + "/state").c_str(), 0) != 0 && errno != ENOENT && errno != ENOTDIR) throw SysError(cat("removing ", what));
+    if (::unlinkat(root_.get(), (folder + "/state").c_str(), 0) != 0 && errno != ENOENT && errno != ENOTDIR)
+        throw SysError(cat("removing ", what));
     sys::remove_tree(root_.get(), folder, what);
-    if (::unlinkat(root_.get(), cat("locks/", folder).c_str(), 0) != 0 && errno != ENOENT) throw SysError(cat("removing ", what));
+    if (::unlinkat(root_.get(), cat("locks/", folder).c_str(), 0) != 0 && errno != ENOENT)
+        throw SysError(cat("removing ", what));
 }
 
 Fd ContainerFolder::hold(const std::string& name) const {
     Fd out = directory(name);
-    if (::flock(out.get(), LOCK_SH | LOCK_NB) != 0) throw SysError(cat("reading container ", name, ", which is being removed"));
+    if (::flock(out.get(), LOCK_SH | LOCK_NB) != 0)
+        throw SysError(cat("reading container ", name, ", which is being removed"));
     return out;
 }
 
-Fd ContainerFolder::upper(const std::string& name) const { return sys::open_beneath(directory(name).get(), "upper", O_RDONLY | O_DIRECTORY); }
+Fd ContainerFolder::upper(const std::string& name) const {
+    return sys::open_beneath(directory(name).get(), "upper", O_RDONLY | O_DIRECTORY);
+}
 
 Fd ContainerFolder::listen(const std::string& name) const {
     Fd folder = directory(name), out = new_socket();
-    if (::unlinkat(folder.get(), "socket", 0) != 0 && errno != ENOENT) throw SysError(cat("replacing the socket of container ", name));
+    if (::unlinkat(folder.get(), "socket", 0) != 0 && errno != ENOENT)
+        throw SysError(cat("replacing the socket of container ", name));
     sockaddr_un address = address_in(folder.get());
-    if (::bind(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || ::listen(out.get(), backlog) != 0)
+    if (::bind(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+        ::listen(out.get(), backlog) != 0)
         throw SysError(cat("making the socket of container ", name, " in ", shown(path_)));
     return out;
 }
@@ -224,7 +243,8 @@ uint64_t bytes_on_disk(int upper) {
                 struct stat st {};
                 if (::fstatat(directory.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) continue;
                 // A file of several names counts as a share for each of them.
-                bytes += static_cast<uint64_t>(st.st_blocks) * 512 / (S_ISDIR(st.st_mode) ? 1 : std::max<uint64_t>(st.st_nlink, 1));
+                bytes += static_cast<uint64_t>(st.st_blocks) * 512 /
+                         (S_ISDIR(st.st_mode) ? 1 : std::max<uint64_t>(st.st_nlink, 1));
                 if (S_ISDIR(st.st_mode)) pending.push_back(cat(pending.front(), "/", name));
             }
         } catch (const SysError&) {

@@ -1,4 +1,5 @@
-// Where named containers live: a folder a container, with what it wrote, what it is made of, and the socket of the helper that runs it.
+// Where named containers live: a folder a container, with what it wrote, what it is made of, and the socket of the
+// helper that runs it.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -13,13 +14,14 @@
 
 namespace berth {
 
-/// Layout: SCOPE_NAME/{state,upper,work,socket,running} and locks/SCOPE_NAME. The scope is `global` (the only one outside Slurm) or `jobN` of a job whose
-/// steps alone share its names. A container is there
-/// when its state is; a folder without one is what a kill left, and is swept away before the name is used again. Locks are flocks, which end with their
-/// holders. Everything belongs to the caller and is closed to others.
+/// Layout: SCOPE_NAME/{state,upper,work,socket,running} and locks/SCOPE_NAME. The scope is `global` (the only one
+/// outside Slurm) or `jobN` of a job whose steps alone share its names. A container is there when its state is; a
+/// folder without one is what a kill left, and is swept away before the name is used again. Locks are flocks, which end
+/// with their holders. Everything belongs to the caller and is closed to others.
 class ContainerFolder {
   public:
-    /// Opens the folder, making it (mode 0700) when it is missing. Throws Error with the remedy when it is a symlink, somebody else's or open to others.
+    /// Opens the folder, making it (mode 0700) when it is missing. Throws Error with the remedy when it is a symlink,
+    /// somebody else's or open to others.
     static ContainerFolder open(const std::string& path, const std::string& scope = "global");
 
     const std::string& path() const { return path_; }
@@ -29,9 +31,10 @@ class ContainerFolder {
     /// The jobs that have containers of their own here.
     std::vector<uint32_t> jobs() const;
 
-    /// One at a time may create, start or remove a container. Waits for its turn; `waiting` is called once when that takes long, and `turn` again
-    /// and again meanwhile: an exception from it ends the wait. Throws Error.
-    Fd lock(const std::string& name, const std::function<void()>& waiting = {}, const std::function<void()>& turn = {}) const;
+    /// One at a time may create, start or remove a container. Waits for its turn; `waiting` is called once when that
+    /// takes long, and `turn` again and again meanwhile: an exception from it ends the wait. Throws Error.
+    Fd lock(const std::string& name, const std::function<void()>& waiting = {},
+            const std::function<void()>& turn = {}) const;
 
     /// What is recorded of a container; nothing when there is none. Throws Error when it cannot be understood.
     std::optional<plan::ContainerRecord> find(const std::string& name) const;
@@ -39,7 +42,8 @@ class ContainerFolder {
     /// Makes the container, durably. Call with the lock. Throws Error.
     void create(const std::string& name, const plan::ContainerRecord& record) const;
 
-    /// Removes everything of the container and its lock file; nothing must run in it. Call with the lock. Throws Error, also while somebody has a hold().
+    /// Removes everything of the container and its lock file; nothing must run in it. Call with the lock. Throws Error,
+    /// also while somebody has a hold().
     void remove(const std::string& name) const;
 
     /// Keeps the container from being removed while the descriptor is open, for those who read its files.
@@ -53,11 +57,13 @@ class ContainerFolder {
     /// A connection to the helper; empty when none answers.
     Fd connect(const std::string& name) const;
 
-    /// Held by a helper for as long as it lives, also while it ends: the container's files cannot be mounted twice. Empty when `patience_ms` are over.
+    /// Held by a helper for as long as it lives, also while it ends: the container's files cannot be mounted twice.
+    /// Empty when `patience_ms` are over.
     Fd running_lock(const std::string& name, int patience_ms) const;
 
   private:
-    ContainerFolder(std::string path, std::string prefix, Fd root) : path_(std::move(path)), prefix_(std::move(prefix)), root_(std::move(root)) {}
+    ContainerFolder(std::string path, std::string prefix, Fd root)
+        : path_(std::move(path)), prefix_(std::move(prefix)), root_(std::move(root)) {}
     Fd directory(const std::string& name) const;
 
     std::string path_;
@@ -65,8 +71,10 @@ class ContainerFolder {
     Fd root_;
 };
 
-/// The caller's containers at the site's place; when that is the built-in default and cannot be made here, ~/.local/share/berth/containers.
-ContainerFolder open_container_folder(const plan::Site& site, const plan::Caller& caller, const std::string& scope = "global");
+/// The caller's containers at the site's place; when that is the built-in default and cannot be made here,
+/// ~/.local/share/berth/containers.
+ContainerFolder open_container_folder(const plan::Site& site, const plan::Caller& caller,
+                                      const std::string& scope = "global");
 
 /// Bytes on disk of what the container wrote, as far as the caller may read it.
 uint64_t bytes_on_disk(int upper);

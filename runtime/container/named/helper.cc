@@ -35,13 +35,16 @@ class Helper {
         clients_.push_back({std::move(first), {}, {}, false, true});
     }
 
-    /// Until nobody is left. The connections of the last ones stay open as long as this object, so that they can wait for the container's end.
+    /// Until nobody is left. The connections of the last ones stay open as long as this object, so that they can wait
+    /// for the container's end.
     void serve() {
-        while (!stopping_ && std::any_of(clients_.begin(), clients_.end(), [](const Client& client) { return !client.gone; })) {
+        while (!stopping_ &&
+               std::any_of(clients_.begin(), clients_.end(), [](const Client& client) { return !client.gone; })) {
             clients_.remove_if([](const Client& client) { return client.gone; });
             std::vector<pollfd> waiting = {{listener_.get(), POLLIN, 0}};
             for (const Client& client : clients_)
-                waiting.push_back({client.socket.get(), static_cast<short>(POLLIN | (client.outbox.empty() ? 0 : POLLOUT)), 0});
+                waiting.push_back(
+                    {client.socket.get(), static_cast<short>(POLLIN | (client.outbox.empty() ? 0 : POLLOUT)), 0});
             waiting.push_back({life_line_, POLLIN, 0});
             if (::poll(waiting.data(), waiting.size(), -1) < 0) continue;
             if (waiting.back().revents != 0) tell_end();
@@ -77,7 +80,9 @@ class Helper {
         ucred peer{};
         socklen_t size = sizeof peer;
         // The folder is closed to others; a descriptor that was passed on is not.
-        if (socket && ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == plan_.identity.inside_uid) add(std::move(socket));
+        if (socket && ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+            peer.uid == plan_.identity.inside_uid)
+            add(std::move(socket));
     }
 
     /// Whatever is wrong with one connection ends that one alone.
@@ -127,12 +132,16 @@ void leave_session() {
         if (::dup2(null.get(), fd) < 0) throw SysError("closing the standard streams of a container's helper");
 }
 
-/// Waits for the end of the run before this one. The result holds off the next one; the file says how this run's mounts are called.
+/// Waits for the end of the run before this one. The result holds off the next one; the file says how this run's mounts
+/// are called.
 Fd take_turn(const ContainerFolder& folder, const std::string& name, std::string& source) {
     Fd running = lock_after_last_run(folder, name, previous_helper_ms);
-    if (!running) throw Error(cat("starting container ", name, ": its last run has not ended yet; see berth ps, or berth rm --force"));
+    if (!running)
+        throw Error(
+            cat("starting container ", name, ": its last run has not ended yet; see berth ps, or berth rm --force"));
     source = cat("berth:", name, ":", store::scratch_name());
-    if (::ftruncate(running.get(), 0) != 0 || ::pwrite(running.get(), source.data(), source.size(), 0) != static_cast<ssize_t>(source.size()))
+    if (::ftruncate(running.get(), 0) != 0 ||
+        ::pwrite(running.get(), source.data(), source.size(), 0) != static_cast<ssize_t>(source.size()))
         throw SysError(cat("starting container ", name));
     return running;
 }
@@ -165,7 +174,8 @@ void run_helper(HelperOrder& order, Fd& connection) {
     Helper helper(std::move(listener), std::move(connection), order.plan, container, container.server.end.get());
     helper.serve();
     // An empty file: nothing of this run is left.
-    if (end_container(container) && ::ftruncate(running.get(), 0) != 0) throw SysError(cat("ending container ", order.name));
+    if (end_container(container) && ::ftruncate(running.get(), 0) != 0)
+        throw SysError(cat("ending container ", order.name));
 }
 
 /// The life of the helper. Never returns.
@@ -179,10 +189,11 @@ void run_helper(HelperOrder& order, Fd& connection) {
         failure = Error(cat("starting container ", order.name, ": ", error.what()));
     }
     try {
-        // Taken over by the server once the container runs; then there is nobody left to tell. The request is read first: a socket that is closed with
-        // something unread in it takes back what was sent.
+        // Taken over by the server once the container runs; then there is nobody left to tell. The request is read
+        // first: a socket that is closed with something unread in it takes back what was sent.
         if (failure && connection && receive_message(connection.get(), answer_ms))
-            send_message(connection.get(), plan::encode(plan::Failure{failure->what(), failure->exit_code()}), {}, answer_ms);
+            send_message(connection.get(), plan::encode(plan::Failure{failure->what(), failure->exit_code()}), {},
+                         answer_ms);
     } catch (const Error&) {
         // Who started it has gone.
     }
@@ -195,8 +206,10 @@ Fd lock_after_last_run(const ContainerFolder& folder, const std::string& name, i
     Fd running = folder.running_lock(name, patience_ms);
     if (!running) return running;
     std::string left = sys::read_all(running.get(), 4096, "the state of a container's run");
-    if (!left.empty() && !sandbox::kill_users_of_root(sys::open_file("/proc", O_RDONLY | O_DIRECTORY).get(), left, survivors_patience))
-        throw Error(cat("ending the last run of container ", name, ", whose helper was killed: processes of it cannot be ended; try again"));
+    if (!left.empty() &&
+        !sandbox::kill_users_of_root(sys::open_file("/proc", O_RDONLY | O_DIRECTORY).get(), left, survivors_patience))
+        throw Error(cat("ending the last run of container ", name,
+                        ", whose helper was killed: processes of it cannot be ended; try again"));
     return running;
 }
 
@@ -233,13 +246,13 @@ Fd fork_helper(HelperOrder order, Fd* lock, const std::function<void()>& forked)
 
 }  // namespace
 
-Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image, const plan::Site& site, Fd& lock,
-                const std::function<void()>& forked) {
+Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image,
+                const plan::Site& site, Fd& lock, const std::function<void()>& forked) {
     return fork_helper({folder, name, plan, std::move(image), site}, &lock, forked);
 }
 
-Fd start_helper_beside(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image, const plan::Site& site, Fd other,
-                       const std::function<void()>& forked) {
+Fd start_helper_beside(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan,
+                       ContainerImage image, const plan::Site& site, Fd other, const std::function<void()>& forked) {
     return fork_helper({folder, name, plan, std::move(image), site, std::move(other)}, nullptr, forked);
 }
 

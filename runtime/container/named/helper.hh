@@ -13,19 +13,22 @@
 
 namespace berth {
 
-/// Starts the helper of the container `name`, a child in a session of its own, and gives back a connection to it. Whether the container starts is what
-/// ask_to_join() tells. The helper ends the container when the last connection that joined is closed. `lock` is the container's lock, which is not
-/// passed on; `forked` is called in the helper, to close what else of the caller's it must not hold. Call from a process of one thread. Throws Error.
-Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image, const plan::Site& site, Fd& lock,
-                const std::function<void()>& forked = {});
+/// Starts the helper of the container `name`, a child in a session of its own, and gives back a connection to it.
+/// Whether the container starts is what ask_to_join() tells. The helper ends the container when the last connection
+/// that joined is closed. `lock` is the container's lock, which is not passed on; `forked` is called in the helper, to
+/// close what else of the caller's it must not hold. Call from a process of one thread. Throws Error.
+Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image,
+                const plan::Site& site, Fd& lock, const std::function<void()>& forked = {});
 
-/// As start_helper(), for a container over the files of one that runs: `image.root` is its root, and `other` the connection that keeps it running. Its end is
-/// the end of this one too. Nobody but the caller can join.
-Fd start_helper_beside(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image, const plan::Site& site, Fd other,
+/// As start_helper(), for a container over the files of one that runs: `image.root` is its root, and `other` the
+/// connection that keeps it running. Its end is the end of this one too. Nobody but the caller can join.
+Fd start_helper_beside(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan,
+                       ContainerImage image, const plan::Site& site, Fd other,
                        const std::function<void()>& forked = {});
 
-/// The container's ContainerFolder::running_lock() when its last run is over, with what that left when its helper was killed; empty while the helper still
-/// lives after `patience_ms`. Throws Error when something that was left cannot be ended.
+/// The container's ContainerFolder::running_lock() when its last run is over, with what that left when its helper was
+/// killed; empty while the helper still lives after `patience_ms`. Throws Error when something that was left cannot be
+/// ended.
 Fd lock_after_last_run(const ContainerFolder& folder, const std::string& name, int patience_ms);
 
 /// What a process needs to be a task of a container that a helper serves.
@@ -37,17 +40,19 @@ struct JoinedContainer {
     std::vector<plan::VisibleDevice> devices;  ///< for a task to try and choose from
 };
 
-/// What those are told who join a container that was made as `plan` says; the changes of their environment are left to the caller.
+/// What those are told who join a container that was made as `plan` says; the changes of their environment are left to
+/// the caller.
 plan::Ready ready_of(const plan::Plan& plan, const StartedContainer& container);
 
 /// The descriptors that go with it.
 std::vector<int> namespaces_of(const StartedContainer& container);
 
-/// Asks over a connection to the helper to join with this environment; from then on the connection keeps the container alive. Nothing when the helper has
-/// ended meanwhile. Throws the Error that the start failed with.
+/// Asks over a connection to the helper to join with this environment; from then on the connection keeps the container
+/// alive. Nothing when the helper has ended meanwhile. Throws the Error that the start failed with.
 std::optional<JoinedContainer> ask_to_join(int connection, const std::vector<std::string>& environment);
 
-/// Says that the task has ended, and waits until the helper has taken note: when it was the last one, until the container has ended.
+/// Says that the task has ended, and waits until the helper has taken note: when it was the last one, until the
+/// container has ended.
 void leave(Fd connection);
 
 /// What the helper says about itself; nothing when it has ended meanwhile.

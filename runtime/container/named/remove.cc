@@ -20,7 +20,9 @@ std::string digest_of(const ContainerFolder& folder, const std::string& name) {
         auto record = folder.find(name);
         // With its lock file, and what a kill may have left.
         if (!record) folder.remove(name);
-        if (!record) throw Error(cat("removing container ", name, ": there is none of that name; berth ps lists those that are there"));
+        if (!record)
+            throw Error(
+                cat("removing container ", name, ": there is none of that name; berth ps lists those that are there"));
         return record->digest;
     } catch (const SysError&) {
         throw;
@@ -32,16 +34,19 @@ std::string digest_of(const ContainerFolder& folder, const std::string& name) {
 
 }  // namespace
 
-void remove_container(const ContainerFolder& folder, const std::string& name, bool force, const plan::Site& site, const plan::Caller& caller) {
+void remove_container(const ContainerFolder& folder, const std::string& name, bool force, const plan::Site& site,
+                      const plan::Caller& caller) {
     plan::check_container_name(name);
     Fd lock = folder.lock(name);
     std::string digest = digest_of(folder, name);
     if (Fd connection = folder.connect(name)) {
-        if (!force) throw Error(cat("removing container ", name, ": it runs; wait for its end, or use --force to end it"));
+        if (!force)
+            throw Error(cat("removing container ", name, ": it runs; wait for its end, or use --force to end it"));
         ask_to_stop(std::move(connection));
     }
     // Of what was left behind, the file beside the lock is the only trace.
-    if (!lock_after_last_run(folder, name, end_ms)) throw Error(cat("removing container ", name, ": it does not end; try again"));
+    if (!lock_after_last_run(folder, name, end_ms))
+        throw Error(cat("removing container ", name, ": it does not end; try again"));
     folder.remove(name);
     if (!digest.empty()) open_store(site, caller).unpin(digest, folder.path_of(name) + "/state");
 }

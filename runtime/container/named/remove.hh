@@ -8,8 +8,9 @@
 
 namespace berth {
 
-/// Removes a container with all that it wrote, and its claim to its image. One that runs is ended with `force`, else refused. Throws Error, also when
-/// there is none of that name (what a kill left of it is gone then).
-void remove_container(const ContainerFolder& folder, const std::string& name, bool force, const plan::Site& site, const plan::Caller& caller);
+/// Removes a container with all that it wrote, and its claim to its image. One that runs is ended with `force`, else
+/// refused. Throws Error, also when there is none of that name (what a kill left of it is gone then).
+void remove_container(const ContainerFolder& folder, const std::string& name, bool force, const plan::Site& site,
+                      const plan::Caller& caller);
 
 }  // namespace berth

@@ -25,7 +25,8 @@ namespace {
 constexpr int end_ms = 2000;
 
 /// Waits for the descriptor of the upper directory, and becomes berth-pull. Never returns.
-[[noreturn]] void wait_and_save(Fd channel, const plan::ContainerRecord& record, const std::string& name, const std::string& store, const std::string& output) {
+[[noreturn]] void wait_and_save(Fd channel, const plan::ContainerRecord& record, const std::string& name,
+                                const std::string& store, const std::string& output) {
     // An interruption is the command's; whether there is anything to save is known after that.
     for (int number : {SIGINT, SIGQUIT, SIGHUP, SIGTERM}) ::signal(number, SIG_IGN);
     try {
@@ -53,8 +54,9 @@ constexpr int end_ms = 2000;
 
 }  // namespace
 
-std::vector<std::string> save_arguments(const plan::ContainerRecord& record, const std::string& name, const std::string& store, int upper,
-                                        const std::string& output, const std::vector<std::string>& flags) {
+std::vector<std::string> save_arguments(const plan::ContainerRecord& record, const std::string& name,
+                                        const std::string& store, int upper, const std::string& output,
+                                        const std::vector<std::string>& flags) {
     std::vector<std::string> out{"save", "--upper-fd", std::to_string(upper), "--name", name, "--output", output};
     if (record.digest.empty())
         out.insert(out.end(), {"--image-file", record.image_file});
@@ -69,11 +71,13 @@ void check_save_folder(const std::string& output) {
     std::string folder = slash == output.npos ? "." : output.substr(0, slash + 1);
     if (::access(folder.c_str(), W_OK) != 0) {
         int number = errno;
-        throw Error(cat("saving the container as ", printable(output, 4096), ": the folder cannot be written to: ", reason(number)));
+        throw Error(cat("saving the container as ", printable(output, 4096),
+                        ": the folder cannot be written to: ", reason(number)));
     }
 }
 
-Saver::Saver(const plan::ContainerRecord& record, const std::string& name, const std::string& store, const std::string& output, Fd words) {
+Saver::Saver(const plan::ContainerRecord& record, const std::string& name, const std::string& store,
+             const std::string& output, Fd words) {
     check_save_folder(output);
     auto&& [ours, its] = make_channel();
     // No signal at its end: whoever waits for any child waits for commands.

@@ -10,25 +10,31 @@
 
 namespace berth {
 
-/// The words after `berth-pull` that save a container made as `record` says, whose upper directory is the descriptor `upper`, into `output`.
-std::vector<std::string> save_arguments(const plan::ContainerRecord& record, const std::string& name, const std::string& store, int upper,
-                                        const std::string& output, const std::vector<std::string>& flags);
+/// The words after `berth-pull` that save a container made as `record` says, whose upper directory is the descriptor
+/// `upper`, into `output`.
+std::vector<std::string> save_arguments(const plan::ContainerRecord& record, const std::string& name,
+                                        const std::string& store, int upper, const std::string& output,
+                                        const std::vector<std::string>& flags);
 
 /// Throws Error when no file could be made at `output`: before anything is done whose result would be lost.
 void check_save_folder(const std::string& output);
 
-/// A process that stays outside of a container and saves it when it is told to: the container's server sees the node's files no more.
+/// A process that stays outside of a container and saves it when it is told to: the container's server sees the node's
+/// files no more.
 class Saver {
   public:
-    /// Forks. `output` is replaced when it exists; a folder that cannot be written to is refused now. `record.digest` empty: of an image file. Call before
-    /// the container is started, from a process of one thread. `words` takes what would be said on standard error; empty: that is where it goes. Throws Error.
-    Saver(const plan::ContainerRecord& record, const std::string& name, const std::string& store, const std::string& output, Fd words = {});
+    /// Forks. `output` is replaced when it exists; a folder that cannot be written to is refused now. `record.digest`
+    /// empty: of an image file. Call before the container is started, from a process of one thread. `words` takes what
+    /// would be said on standard error; empty: that is where it goes. Throws Error.
+    Saver(const plan::ContainerRecord& record, const std::string& name, const std::string& store,
+          const std::string& output, Fd words = {});
     Saver(const Saver&) = delete;
     Saver& operator=(const Saver&) = delete;
     /// Ends the process, and what it may be writing.
     ~Saver();
 
-    /// Saves what is over the image in the directory `upper`. Returns false when that failed; why has been said on standard error.
+    /// Saves what is over the image in the directory `upper`. Returns false when that failed; why has been said on
+    /// standard error.
     bool save(int upper);
 
     /// The two halves of save(), for those who do something meanwhile.

@@ -49,27 +49,34 @@ plan::Request completed(const ContainerStart& start, const plan::ContainerRecord
 void check_agrees(const ContainerStart& start, const JoinedContainer& joined) {
     auto contradicts = [&](const std::optional<bool>& wanted, bool has) { return wanted && *wanted != has; };
     auto refuse = [&](const char* what) {
-        throw Error(cat("joining container ", start.wanted.name, ": it runs already and is ", what, "; leave the option out, or wait for its end"));
+        throw Error(cat("joining container ", start.wanted.name, ": it runs already and is ", what,
+                        "; leave the option out, or wait for its end"));
     };
-    if (contradicts(start.request.remap_root, joined.remap_root)) refuse(joined.remap_root ? "started with --root" : "not started with --root");
+    if (contradicts(start.request.remap_root, joined.remap_root))
+        refuse(joined.remap_root ? "started with --root" : "not started with --root");
     if (contradicts(start.request.writable, joined.writable)) refuse(joined.writable ? "writable" : "read-only");
     auto lacks = [&](bool wanted, int type) {
         const auto& own = joined.container.namespaces;
-        return wanted && std::none_of(own.begin(), own.end(), [&](const OwnNamespace& one) { return one.type == type; });
+        return wanted &&
+               std::none_of(own.begin(), own.end(), [&](const OwnNamespace& one) { return one.type == type; });
     };
     for (const plan::NamespaceKind& kind : plan::namespace_kinds)
-        if (lacks(start.request.unshare.*kind.wanted, kind.type)) refuse(cat("not in a separate ", kind.name, " namespace").c_str());
+        if (lacks(start.request.unshare.*kind.wanted, kind.type))
+            refuse(cat("not in a separate ", kind.name, " namespace").c_str());
     if (!start.request.mounts.empty() || start.request.mount_home)
-        note(start, cat("ignoring ", start.mounts_option, ": it runs already, with the mounts that it was started with"));
+        note(start,
+             cat("ignoring ", start.mounts_option, ": it runs already, with the mounts that it was started with"));
 }
 
 class Use {
   public:
-    Use(const ContainerFolder& folder, const ContainerStart& start) : folder_(folder), start_(start), name_(start.wanted.name) {}
+    Use(const ContainerFolder& folder, const ContainerStart& start)
+        : folder_(folder), start_(start), name_(start.wanted.name) {}
 
     std::optional<UsedContainer> attempt(const std::vector<std::string>& environment) {
         environment_ = &environment;
-        Fd lock = folder_.lock(name_, [&] { note(start_, "waiting for another process that is starting it"); }, start_.watch.ready);
+        Fd lock = folder_.lock(
+            name_, [&] { note(start_, "waiting for another process that is starting it"); }, start_.watch.ready);
         auto record = folder_.find(name_);
         Fd connection = folder_.connect(name_);
         plan::NameAction action = decided(record.has_value(), bool(connection));
@@ -103,7 +110,8 @@ class Use {
     bool join(UsedContainer& out, const std::vector<std::string>& environment) {
         try {
             bool runs = out.action == plan::NameAction::join;
-            auto joined = runs ? join_running(start_, out.connection.get(), environment) : ask_to_join(out.connection.get(), environment);
+            auto joined = runs ? join_running(start_, out.connection.get(), environment)
+                               : ask_to_join(out.connection.get(), environment);
             if (joined) out.joined = std::move(*joined);
             return joined.has_value();
         } catch (const Error&) {
@@ -125,7 +133,8 @@ class Use {
     OpenedImage open_again(const UsedContainer& out) {
         OpenedImage opened = open_image_again(out.record, start_.caller, start_.site, start_.watch);
         if (!start_.request.image.empty() && canonical(start_.request.image) != out.record.image)
-            note(start_, cat("it is made of the image ", printable(out.record.image, 1024), "; the one given is not looked at"));
+            note(start_, cat("it is made of the image ", printable(out.record.image, 1024),
+                             "; the one given is not looked at"));
         lap("image");
         return opened;
     }
@@ -139,7 +148,8 @@ class Use {
         OpenedImage opened = open_again(out);
         plan::Plan plan = plan_for(out, opened);
         opened.image.root = container_root(other->container);
-        out.connection = start_helper_beside(folder_, name_, plan, std::move(opened.image), start_.site, std::move(out.connection), start_.forked);
+        out.connection = start_helper_beside(folder_, name_, plan, std::move(opened.image), start_.site,
+                                             std::move(out.connection), start_.forked);
         return true;
     }
 
@@ -162,11 +172,14 @@ class Use {
     plan::Plan plan_for(UsedContainer& out, const OpenedImage& opened) {
         plan::Additions devices = device_additions(opened.image, start_.site, *environment_, start_.watch.progress);
         plan::Request request = completed(start_, out.record);
-        plan::Plan plan = plan::make_plan(request, start_.caller, start_.job, start_.site, host_facts(request, start_.caller, start_.site),
-                                          opened.image.index.config(), devices);
-        if (!out.record.digest.empty()) plan.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", out.record.digest));
+        plan::Plan plan =
+            plan::make_plan(request, start_.caller, start_.job, start_.site,
+                            host_facts(request, start_.caller, start_.site), opened.image.index.config(), devices);
+        if (!out.record.digest.empty())
+            plan.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", out.record.digest));
         out.command = plan.command;
-        if (start_.watch.progress && wants_plan(*environment_)) tell_plan(plan, out.record.digest, start_.watch.progress);
+        if (start_.watch.progress && wants_plan(*environment_))
+            tell_plan(plan, out.record.digest, start_.watch.progress);
         lap("plan");
         return plan;
     }
@@ -175,7 +188,8 @@ class Use {
         plan::ContainerRecord out;
         out.image = canonical(start_.request.image);
         if (opened.digest.empty()) {
-            out.image_file = plan::with_absolute_path(plan::parse_reference(start_.request.image), start_.caller.cwd).path;
+            out.image_file =
+                plan::with_absolute_path(plan::parse_reference(start_.request.image), start_.caller.cwd).path;
             out.identity = file_identity(out.image_file);
         } else {
             out.digest = open_store(start_.site, start_.caller).image_of(opened.digest).value_or(opened.digest);
@@ -189,7 +203,9 @@ class Use {
         return out;
     }
 
-    std::string canonical(const std::string& image) const { return plan::with_absolute_path(plan::parse_reference(image), start_.caller.cwd).text(); }
+    std::string canonical(const std::string& image) const {
+        return plan::with_absolute_path(plan::parse_reference(image), start_.caller.cwd).text();
+    }
     std::string state_path() const { return folder_.path_of(name_) + "/state"; }
 
     const ContainerFolder& folder_;
@@ -200,25 +216,30 @@ class Use {
 
 }  // namespace
 
-std::vector<plan::EnvironmentChange> changes_but(const std::vector<std::string>& names, std::vector<plan::EnvironmentChange> changes,
+std::vector<plan::EnvironmentChange> changes_but(const std::vector<std::string>& names,
+                                                 std::vector<plan::EnvironmentChange> changes,
                                                  const std::vector<std::string>& environment) {
     std::erase_if(changes, [&](const plan::EnvironmentChange& change) {
         bool meant = std::find(names.begin(), names.end(), change.name) != names.end();
-        return meant && std::any_of(environment.begin(), environment.end(), [&](const std::string& text) { return text.starts_with(change.name + "="); });
+        return meant && std::any_of(environment.begin(), environment.end(),
+                                    [&](const std::string& text) { return text.starts_with(change.name + "="); });
     });
     return changes;
 }
 
-std::optional<JoinedContainer> join_running(const ContainerStart& start, int connection, const std::vector<std::string>& environment) {
+std::optional<JoinedContainer> join_running(const ContainerStart& start, int connection,
+                                            const std::vector<std::string>& environment) {
     auto joined = ask_to_join(connection, environment);
     if (joined) check_agrees(start, *joined);
     return joined;
 }
 
-UsedContainer use_container(const ContainerFolder& folder, const ContainerStart& start, const std::vector<std::string>& environment) {
+UsedContainer use_container(const ContainerFolder& folder, const ContainerStart& start,
+                            const std::vector<std::string>& environment) {
     for (int i = 0; i < patience; ++i)
         if (auto used = Use(folder, start).attempt(environment)) return std::move(*used);
-    throw Error(cat("joining container ", start.wanted.name, ": its helper ends each time it is asked; see berth ps, or berth rm --force"));
+    throw Error(cat("joining container ", start.wanted.name,
+                    ": its helper ends each time it is asked; see berth ps, or berth rm --force"));
 }
 
 }  // namespace berth

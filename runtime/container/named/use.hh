@@ -22,11 +22,13 @@ struct ContainerStart {
     plan::Job job;
     const plan::Site& site;
     PullWatch watch;  ///< its `progress` gets notes as well
-    bool inherit = true;  ///< mount_home, remap_root and writable that the request leaves open are as at the creation; else the site decides
+    /// mount_home, remap_root and writable that the request leaves open are as at the creation; else the site decides
+    bool inherit = true;
     const char* mounts_option = "--mount";    ///< the name that these options have for the user
     JobTag tag = {};                          ///< see open_image()
     std::function<void()> forked = {};        ///< see start_helper()
-    std::function<void(const char*)> lap = {};  ///< called with its name at the end of each part of a start (image, plan); the helper tells the others
+    /// called with its name at the end of each part of a start (image, plan); the helper tells the others
+    std::function<void(const char*)> lap = {};
 };
 
 /// The container, of which this process is a member as long as `connection` is open.
@@ -38,16 +40,21 @@ struct UsedContainer {
     std::vector<std::string> command;  ///< the image's, when it was opened here
 };
 
-/// Less of `changes` (to `environment`) those of the variables `names`, whose value in `environment` counts: the helper of a container does not know what one
-/// task wants for itself.
-std::vector<plan::EnvironmentChange> changes_but(const std::vector<std::string>& names, std::vector<plan::EnvironmentChange> changes,
+/// Less of `changes` (to `environment`) those of the variables `names`, whose value in `environment` counts: the helper
+/// of a container does not know what one task wants for itself.
+std::vector<plan::EnvironmentChange> changes_but(const std::vector<std::string>& names,
+                                                 std::vector<plan::EnvironmentChange> changes,
                                                  const std::vector<std::string>& environment);
 
-/// Joins a container that runs, over a connection to its server; nothing when that has ended meanwhile. Throws Error when the container is not as asked for.
-std::optional<JoinedContainer> join_running(const ContainerStart& start, int connection, const std::vector<std::string>& environment);
+/// Joins a container that runs, over a connection to its server; nothing when that has ended meanwhile. Throws Error
+/// when the container is not as asked for.
+std::optional<JoinedContainer> join_running(const ContainerStart& start, int connection,
+                                            const std::vector<std::string>& environment);
 
-/// Of any number of processes that ask at once one creates or starts the container, and the others join it. `environment` is that of the task to be. A
-/// container that could not be started the first time is removed again. Call from a process of one thread. Throws Error.
-UsedContainer use_container(const ContainerFolder& folder, const ContainerStart& start, const std::vector<std::string>& environment);
+/// Of any number of processes that ask at once one creates or starts the container, and the others join it.
+/// `environment` is that of the task to be. A container that could not be started the first time is removed again. Call
+/// from a process of one thread. Throws Error.
+UsedContainer use_container(const ContainerFolder& folder, const ContainerStart& start,
+                            const std::vector<std::string>& environment);
 
 }  // namespace berth

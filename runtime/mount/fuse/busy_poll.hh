@@ -1,5 +1,6 @@
-// Whether a thread of the server watches for the next request or sleeps until it comes. A program that walks a tree or imports asks again 10 to 40 us after
-// each answer; to put a CPU to sleep and wake it costs as much again, and several times that on a virtual machine.
+// Whether a thread of the server watches for the next request or sleeps until it comes. A program that walks a tree or
+// imports asks again 10 to 40 us after each answer; to put a CPU to sleep and wake it costs as much again, and several
+// times that on a virtual machine.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -25,7 +26,8 @@ class BusyPoll {
 
     /// Short waits before waits are watched, where few between them are long ...
     static constexpr uint32_t first_needed = 16;
-    /// ... and how many at most, when it was in vain time after time: one who always comes a little too late costs next to nothing.
+    /// ... and how many at most, when it was in vain time after time: one who always comes a little too late costs next
+    /// to nothing.
     static constexpr uint32_t last_needed = 4096;
     /// And where programs want the CPU that it watches on.
     static constexpr uint32_t needed_among_others = 1024;

@@ -17,9 +17,11 @@ Fd open_fuse_device() {
     Fd fd(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
     if (fd) return fd;
     int number = errno;
-    const char* hint = number == EACCES || number == EPERM ? "; its mode must be 0666 (chmod 666 /dev/fuse, or the udev rules of the fuse3 package)"
-                       : number == ENOENT || number == ENODEV || number == ENXIO ? "; load the kernel module (modprobe fuse), or set mount.engine to \"unpack\""
-                                                                                 : "";
+    const char* hint = number == EACCES || number == EPERM
+                           ? "; its mode must be 0666 (chmod 666 /dev/fuse, or the udev rules of the fuse3 package)"
+                       : number == ENOENT || number == ENODEV || number == ENXIO
+                           ? "; load the kernel module (modprobe fuse), or set mount.engine to \"unpack\""
+                           : "";
     throw Error(cat("opening /dev/fuse to serve the image: ", reason(number), hint));
 }
 

@@ -74,9 +74,10 @@ void init(void*, fuse_conn_info* connection) {
     connection->max_readahead = 1 << 20;
     connection->max_background = 64;
     connection->congestion_threshold = 48;
-    unsigned wanted = FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_PARALLEL_DIROPS |
-                      FUSE_CAP_READDIRPLUS | FUSE_CAP_ASYNC_READ;
-    // READDIRPLUS_AUTO falls back to plain readdir, which costs a lookup a file later; AUTO_INVAL_DATA asks for attributes that cannot have changed.
+    unsigned wanted = FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT | FUSE_CAP_CACHE_SYMLINKS |
+                      FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS | FUSE_CAP_ASYNC_READ;
+    // READDIRPLUS_AUTO falls back to plain readdir, which costs a lookup a file later; AUTO_INVAL_DATA asks for
+    // attributes that cannot have changed.
     connection->want = wanted & connection->capable;
 }
 
@@ -183,7 +184,8 @@ std::optional<squash::Entry> entry_at(const Served& at, uint32_t directory, uint
 enum class Told { name, name_and_directories, all };
 
 /// Adds one entry to the reply; returns the bytes it needs, which are more than `room` when it did not fit.
-size_t add_entry(fuse_req_t request, const Served& at, char* out, size_t room, const squash::Entry& found, uint32_t position, Told told) {
+size_t add_entry(fuse_req_t request, const Served& at, char* out, size_t room, const squash::Entry& found,
+                 uint32_t position, Told told) {
     char name[name_limit + 1];
     memcpy(name, found.name.data(), found.name.size());
     name[found.name.size()] = '\0';
@@ -209,7 +211,8 @@ void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, bool pl
         for (auto position = static_cast<uint64_t>(offset); position < end; ++position) {
             auto found = entry_at(at, directory, static_cast<uint32_t>(position));
             if (!found || found->name.empty() || found->name.size() > name_limit) continue;
-            size_t needed = add_entry(request, at, buffer + used, size - used, *found, static_cast<uint32_t>(position), told);
+            size_t needed =
+                add_entry(request, at, buffer + used, size - used, *found, static_cast<uint32_t>(position), told);
             if (needed > size - used) break;
             used += needed;
         }

@@ -24,7 +24,8 @@ struct Served {
 /// What has a preload that has become due by what the calling thread has just answered; null for nothing.
 Served* take_due_preload();
 
-/// The operations, for a session whose user data is a `Served*`. Corrupt data is answered with EIO; nothing ever throws into libfuse.
+/// The operations, for a session whose user data is a `Served*`. Corrupt data is answered with EIO; nothing ever throws
+/// into libfuse.
 const fuse_lowlevel_ops& operations();
 
 }  // namespace berth::mount

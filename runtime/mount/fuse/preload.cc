@@ -33,7 +33,8 @@ bool Preload::store_next(fuse_session* session, Served& served) {
     if (got <= 0) return false;
     fuse_bufvec content = FUSE_BUFVEC_INIT(static_cast<size_t>(got));
     content.buf[0].mem = buffer_.get();
-    if (fuse_lowlevel_notify_store(session, inode_, static_cast<off_t>(at_), &content, FUSE_BUF_NO_SPLICE) != 0) return false;
+    if (fuse_lowlevel_notify_store(session, inode_, static_cast<off_t>(at_), &content, FUSE_BUF_NO_SPLICE) != 0)
+        return false;
     at_ += static_cast<uint64_t>(got);
     return at_ < end;
 }

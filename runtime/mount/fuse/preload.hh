@@ -1,4 +1,5 @@
-// Puts the start of a file of the image into the kernel's page cache before anybody asks for it: the container's first program, while its container is made.
+// Puts the start of a file of the image into the kernel's page cache before anybody asks for it: the container's first
+// program, while its container is made.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -11,18 +12,21 @@ namespace berth::mount {
 
 struct Served;
 
-/// Shared by who starts a server and the server. In place of a request for each 128 KiB, with a change of threads each way, the server sends the data on its
-/// own, whenever no request waits, from the moment on at which the file was looked up.
+/// Shared by who starts a server and the server. In place of a request for each 128 KiB, with a change of threads each
+/// way, the server sends the data on its own, whenever no request waits, from the moment on at which the file was
+/// looked up.
 ///
-/// Nobody may read the file before wait() has returned: who stores a page waits for its lock, which a reader holds until the server answers, and the two would
-/// wait for each other, beyond the reach of any signal. So nothing is stored unless somebody promises to wait.
+/// Nobody may read the file before wait() has returned: who stores a page waits for its lock, which a reader holds
+/// until the server answers, and the two would wait for each other, beyond the reach of any signal. So nothing is
+/// stored unless somebody promises to wait.
 class Preload {
   public:
     /// `inode` of the image.
     explicit Preload(uint32_t inode) : inode_(inode) {}
 
-    /// For who has looked the file up, or failed to; the server waits for this. `found`: the kernel knows the inode by now, and the caller will wait() before
-    /// anybody reads. The kernel may have asked for the file on the way to a failure, as for "program/".
+    /// For who has looked the file up, or failed to; the server waits for this. `found`: the kernel knows the inode by
+    /// now, and the caller will wait() before anybody reads. The kernel may have asked for the file on the way to a
+    /// failure, as for "program/".
     void begin(bool found) {
         wanted_ = found;
         begun_ = true;

@@ -45,9 +45,11 @@ void tie_to_parent(pid_t parent) {
     if (::getppid() != parent) ::_exit(exit_failure);
 }
 
-/// Whoever ends a job or a terminal asks first, and commands may take their time to end: their files must be there until then.
+/// Whoever ends a job or a terminal asks first, and commands may take their time to end: their files must be there
+/// until then.
 void ignore_requests_to_end() {
-    for (int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP, SIGTTIN, SIGTTOU}) ::signal(number, SIG_IGN);
+    for (int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP, SIGTTIN, SIGTTOU})
+        ::signal(number, SIG_IGN);
     sigset_t none;
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -73,10 +75,13 @@ void arrange_descriptors(int file, int device, int errors) {
         start.options.confine();
         tie_to_parent(keeper);
         // The mount is there already: libfuse takes the name of a descriptor for one that is mounted.
-        std::string options = "clone_fd", file = "/proc/self/fd/3", place = "/dev/fd/4", name = "squashfuse_ll", foreground = "-f", with = "-o";
+        std::string options = "clone_fd", file = "/proc/self/fd/3", place = "/dev/fd/4", name = "squashfuse_ll",
+                    foreground = "-f", with = "-o";
         if (start.options.offset > 0) options += cat(",offset=", start.options.offset);
-        char* arguments[] = {name.data(), foreground.data(), with.data(), options.data(), file.data(), place.data(), nullptr};
-        // With a number of its own of heaps the C library need not look for that of CPUs in /sys, which later is the container's.
+        char* arguments[] = {name.data(), foreground.data(), with.data(), options.data(),
+                             file.data(), place.data(),      nullptr};
+        // With a number of its own of heaps the C library need not look for that of CPUs in /sys, which later is the
+        // container's.
         std::string language = "LC_ALL=C", path = "PATH=/usr/bin:/bin", heaps = "MALLOC_ARENA_MAX=4";
         char* environment[] = {language.data(), path.data(), heaps.data(), nullptr};
         ::execve(start.program.c_str(), arguments, environment);
@@ -109,8 +114,9 @@ std::string last_words(int fd) {
 
 /// "ended with code 1 (its words)".
 std::string story_of(int status, const std::string& words) {
-    std::string out = WIFSIGNALED(status) ? cat("was ended by signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")")
-                                          : cat("ended with code ", WEXITSTATUS(status));
+    std::string out = WIFSIGNALED(status)
+                          ? cat("was ended by signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")")
+                          : cat("ended with code ", WEXITSTATUS(status));
     return words.empty() ? out : cat(out, " (", words, ")");
 }
 
@@ -129,7 +135,8 @@ void close_all_but(int first, int second) {
 /// A line for those who are in the container, and the part of it that also says why a start has failed.
 Message ended(const std::string& story) {
     std::string line = cat("the file server squashfuse_ll of the container ", story,
-                           ", and with it the container ends; look for the reason in the node's kernel log, or set mount.engine to \"berth\"");
+                           ", and with it the container ends; look for the reason in the node's kernel log, or set "
+                           "mount.engine to \"berth\"");
     Message out = plan::encode(plan::Failure{line});
     out.add("story", story);
     return out;
@@ -193,7 +200,8 @@ void wait_for_answer(const ProgramServer& server, int folder, const std::string&
     // The connection ends a moment before the keeper knows of it.
     bool told = ::poll(&ended, 1, number == 0 ? 0 : answer_ms) > 0;
     if (number == 0 && !told) return;
-    throw Error(cat(serving, ": the program ", told ? story(server) : reason(number), "; set mount.engine to \"berth\" to do without it"));
+    throw Error(cat(serving, ": the program ", told ? story(server) : reason(number),
+                    "; set mount.engine to \"berth\" to do without it"));
 }
 
 }  // namespace
@@ -201,11 +209,14 @@ void wait_for_answer(const ProgramServer& server, int folder, const std::string&
 std::string find_program_server() {
     for (const char* folder : folders)
         if (std::string path = cat(folder, "/squashfuse_ll"); ::access(path.c_str(), X_OK) == 0) return path;
-    throw Error("finding the program squashfuse_ll, which mount.engine asks for: it is in none of /usr/bin, /usr/local/bin, /usr/sbin and /usr/local/sbin; "
-                "install the package squashfuse, or set mount.engine to \"berth\"");
+    throw Error(
+        "finding the program squashfuse_ll, which mount.engine asks for: it is in none of /usr/bin, /usr/local/bin, "
+        "/usr/sbin and /usr/local/sbin; "
+        "install the package squashfuse, or set mount.engine to \"berth\"");
 }
 
-ProgramServer start_program_server(const std::string& program, const ProgramServerOptions& options, int folder, const std::string& name) {
+ProgramServer start_program_server(const std::string& program, const ProgramServerOptions& options, int folder,
+                                   const std::string& name) {
     auto&& [ours, its] = make_channel();
     Fd mount_point = sys::open_at(folder, name, O_PATH | O_DIRECTORY | O_NOFOLLOW);
     pid_t self = ::getpid();
@@ -221,7 +232,9 @@ ProgramServer start_program_server(const std::string& program, const ProgramServ
     out.end = std::move(ours);
     auto received = receive_message(out.end.get(), answer_ms);
     bool failed = received && plan::is(received->message, plan::MessageType::failure);
-    if (failed || !received) throw Error(failed ? plan::decode_failure(received->message).line : cat(serving, ": the process that starts it was killed"));
+    if (failed || !received)
+        throw Error(failed ? plan::decode_failure(received->message).line
+                           : cat(serving, ": the process that starts it was killed"));
     out.program = static_cast<pid_t>(received->message.number("program", INT32_MAX));
     // Empty when it has ended already, which is then told.
     out.handle = Fd(static_cast<int>(syscall(SYS_pidfd_open, out.program, 0)));

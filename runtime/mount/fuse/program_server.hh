@@ -17,28 +17,38 @@ struct ProgramServerOptions {
     gid_t gid = 0;
     int file = -1;        ///< the squashfs file, or one that has it at `offset`
     uint64_t offset = 0;  ///< bytes
-    /// Called in the program's process before it is executed, and in that which looks after it: gives up all privileges.
+    /// Called in the program's process before it is executed, and in that which looks after it: gives up all
+    /// privileges.
     std::function<void()> confine;
 };
 
-/// A running one. Two processes: the program, and a keeper, which has it as its child and knows how it ended. Both end with the process that started them.
+/// A running one. Two processes: the program, and a keeper, which has it as its child and knows how it ended. Both end
+/// with the process that started them.
 struct ProgramServer {
     pid_t keeper = -1;   ///< a child that no wait for any child sees (__WALL does); -1: there is none
     pid_t program = -1;
     Fd handle;  ///< of the program
-    Fd end;  ///< a channel, readable when the program has ended: the message is a plan::Failure with a line for those who were in the container
+    /// a channel, readable when the program has ended: the message is a plan::Failure with a line for those who were in
+    /// the container
+    Fd end;
 
-    std::vector<pid_t> processes() const { return keeper < 0 ? std::vector<pid_t>() : std::vector<pid_t>{keeper, program}; }
+    std::vector<pid_t> processes() const {
+        return keeper < 0 ? std::vector<pid_t>() : std::vector<pid_t>{keeper, program};
+    }
 };
 
-/// The path of squashfuse_ll, in the folders of a distribution's and an administrator's programs: never in those of a user. Throws Error with the remedy.
+/// The path of squashfuse_ll, in the folders of a distribution's and an administrator's programs: never in those of a
+/// user. Throws Error with the remedy.
 std::string find_program_server();
 
-/// Mounts the file on the directory `name` of `folder` and has `program` serve it; returns when it has answered for the first time. Call with CAP_SYS_ADMIN
-/// in the user namespace that owns the mount namespace, from a process of one thread. Throws Error with the program's own words.
+/// Mounts the file on the directory `name` of `folder` and has `program` serve it; returns when it has answered for the
+/// first time. Call with CAP_SYS_ADMIN in the user namespace that owns the mount namespace, from a process of one
+/// thread. Throws Error with the program's own words.
 ///
-/// Only the program has a descriptor of /dev/fuse. So its end, however it comes, is the end of the connection, and nobody waits for an answer for ever.
-ProgramServer start_program_server(const std::string& program, const ProgramServerOptions& options, int folder, const std::string& name);
+/// Only the program has a descriptor of /dev/fuse. So its end, however it comes, is the end of the connection, and
+/// nobody waits for an answer for ever.
+ProgramServer start_program_server(const std::string& program, const ProgramServerOptions& options, int folder,
+                                   const std::string& name);
 
 /// Ends it, which must be after whatever uses its files; false when it is still there after `patience`.
 bool end_program_server(const ProgramServer& server, std::chrono::milliseconds patience);

@@ -46,7 +46,8 @@ ssize_t read_channel(int, void* buffer, size_t size, void*) {
     return ::read(channel, buffer, size);
 }
 ssize_t write_channel(int, iovec* parts, int count, void*) {
-    // What is there now came while this thread was at work: after the answer it might be the next request of the same program.
+    // What is there now came while this thread was at work: after the answer it might be the next request of the same
+    // program.
     if (pool != nullptr && pool->has_threads()) pool->served(request_waits(channel));
     return ::writev(channel, parts, count);
 }
@@ -59,10 +60,11 @@ unsigned usable_cpus() {
     return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<unsigned>(CPU_COUNT(&set)) : 1;
 }
 
-/// Gives the calling thread its own descriptor table that holds only `keep` (and /dev/null as 0, 1 and 2): no socket or pipe of the rest of the
-/// process stays open because of the server.
+/// Gives the calling thread its own descriptor table that holds only `keep` (and /dev/null as 0, 1 and 2): no socket or
+/// pipe of the rest of the process stays open because of the server.
 void leave_descriptor_table(std::vector<int> keep) {
-    if (int number = sys::unshare(CLONE_FILES); number != 0) throw SysError("giving the file server its own descriptors", number);
+    if (int number = sys::unshare(CLONE_FILES); number != 0)
+        throw SysError("giving the file server its own descriptors", number);
     std::sort(keep.begin(), keep.end());
     unsigned from = 3;
     for (int fd : keep) {
@@ -76,8 +78,8 @@ void leave_descriptor_table(std::vector<int> keep) {
         if (::dup3(null.get(), fd, O_CLOEXEC) < 0) throw SysError("closing the file server's standard streams");
 }
 
-/// A descriptor that the server goes on using. The thread sanitizer believes that all threads have one table, and tells of races between two descriptors of one
-/// number: so there they get numbers that nobody else has.
+/// A descriptor that the server goes on using. The thread sanitizer believes that all threads have one table, and tells
+/// of races between two descriptors of one number: so there they get numbers that nobody else has.
 Fd apart(Fd fd) {
 #ifdef __SANITIZE_THREAD__
     return Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 512));
@@ -89,7 +91,8 @@ Fd apart(Fd fd) {
 Fd clone_device(int device) {
     Fd fd = apart(open_fuse_device());
     auto source = static_cast<uint32_t>(device);
-    if (::ioctl(fd.get(), FUSE_DEV_IOC_CLONE, &source) != 0) throw SysError("cloning the connection of the file server");
+    if (::ioctl(fd.get(), FUSE_DEV_IOC_CLONE, &source) != 0)
+        throw SysError("cloning the connection of the file server");
     return fd;
 }
 
@@ -128,7 +131,8 @@ bool receive(fuse_session* session, fuse_buf& request) {
     }
 }
 
-/// The same for the thread that always serves: it watches for the next request for a while where that is likely to come.
+/// The same for the thread that always serves: it watches for the next request for a while where that is likely to
+/// come.
 bool receive_soon(fuse_session* session, fuse_buf& request, BusyPoll& poll, const WorkerPool& others) {
     using Clock = std::chrono::steady_clock;
     auto since = Clock::now();
@@ -196,8 +200,12 @@ void serve(Start& start) {
     Fd mount_point = std::move(layers.back());
     layers.pop_back();
     std::vector<squash::LayerInfo> about = start.index->layers();
-    Served served{*start.index, squash::DataReader(std::move(layers), about, start.options.cache_bytes), start.options.uid,
-                  start.options.gid, {}, start.options.preload};
+    Served served{*start.index,
+                  squash::DataReader(std::move(layers), about, start.options.cache_bytes),
+                  start.options.uid,
+                  start.options.gid,
+                  {},
+                  start.options.preload};
 
     Fd device = apart(open_fuse_device());
     int first = device.get();
@@ -205,7 +213,8 @@ void serve(Start& start) {
     attach_fuse(first, start.options.uid, start.options.gid, mount_point.get());
     mount_point.reset();
     std::vector<Fd> clones;
-    for (unsigned i = 1; i < server_threads(start.options.threads, usable_cpus()); ++i) clones.push_back(clone_device(first));
+    for (unsigned i = 1; i < server_threads(start.options.threads, usable_cpus()); ++i)
+        clones.push_back(clone_device(first));
     if (start.options.confine) start.options.confine();
 
     WorkerPool others(clones.size(), [first] { return request_waits(first); },
@@ -213,7 +222,8 @@ void serve(Start& start) {
     // Where there is one CPU, to watch would keep the program from asking.
     BusyPoll poll(usable_cpus() > 1 ? start.options.busy_poll : std::chrono::microseconds{});
     start.mounted.set_value();
-    answer_requests(session.get(), first, others, [&](fuse_buf& request) { return receive_soon(session.get(), request, poll, others); });
+    answer_requests(session.get(), first, others,
+                    [&](fuse_buf& request) { return receive_soon(session.get(), request, poll, others); });
 }
 
 /// Signals are the business of the program's own threads.
@@ -240,7 +250,8 @@ unsigned server_threads(unsigned configured, unsigned cpus) {
 
 void try_fuse(uid_t uid, gid_t gid, int mount_point) { attach_fuse(open_fuse_device().get(), uid, gid, mount_point); }
 
-void start_server(std::shared_ptr<const squash::Index> index, const std::vector<Fd>& layers, const ServerOptions& options, int mount_point) {
+void start_server(std::shared_ptr<const squash::Index> index, const std::vector<Fd>& layers,
+                  const ServerOptions& options, int mount_point) {
     // `layers` has the descriptors in this thread's table; the server owns its copies of them in its own.
     auto start = std::make_shared<Start>(Start{std::move(index), {}, options, mount_point, {}});
     for (const Fd& layer : layers) start->layers.push_back(layer.get());

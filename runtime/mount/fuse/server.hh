@@ -18,22 +18,28 @@ struct ServerOptions {
     uid_t uid = 0;  ///< owner of all files, as numbered in the present user namespace
     gid_t gid = 0;
     unsigned threads = 0;    ///< 0: one a CPU this process may use, at most 8
-    std::chrono::microseconds busy_poll{100};  ///< see busy_poll.hh; 0: a thread always sleeps until the next request comes
+    /// see busy_poll.hh; 0: a thread always sleeps until the next request comes
+    std::chrono::microseconds busy_poll{100};
     size_t cache_bytes = 0;  ///< decompressed blocks kept
     std::shared_ptr<Preload> preload = {};  ///< none: null
-    /// Called in the thread of the server when the mount is made, before its other threads start: gives up the privileges that only the mount needed.
+    /// Called in the thread of the server when the mount is made, before its other threads start: gives up the
+    /// privileges that only the mount needed.
     std::function<void()> confine;
 };
 
-/// Mounts the image on the directory `mount_point` (O_PATH) and serves it until the mount or the process ends; returns when the mount is there.
-/// Call with CAP_SYS_ADMIN in the user namespace that owns the mount namespace. Throws Error that names what stands in the way of /dev/fuse.
+/// Mounts the image on the directory `mount_point` (O_PATH) and serves it until the mount or the process ends; returns
+/// when the mount is there. Call with CAP_SYS_ADMIN in the user namespace that owns the mount namespace. Throws Error
+/// that names what stands in the way of /dev/fuse.
 ///
-/// The server's threads have a descriptor table of their own, and /dev/fuse is opened only there. A thread that waits for the server's answer cannot
-/// be killed before the answer or the end of the connection; the connection ends when the last descriptor of /dev/fuse is closed; so no thread that
-/// may ever touch the mounted tree may hold one, or a kill -9 would wait for ever.
-void start_server(std::shared_ptr<const squash::Index> index, const std::vector<Fd>& layers, const ServerOptions& options, int mount_point);
+/// The server's threads have a descriptor table of their own, and /dev/fuse is opened only there. A thread that waits
+/// for the server's answer cannot be killed before the answer or the end of the connection; the connection ends when
+/// the last descriptor of /dev/fuse is closed; so no thread that may ever touch the mounted tree may hold one, or a
+/// kill -9 would wait for ever.
+void start_server(std::shared_ptr<const squash::Index> index, const std::vector<Fd>& layers,
+                  const ServerOptions& options, int mount_point);
 
-/// Makes the mount that start_server makes, with nobody to serve it, to see whether that is possible here: for a process that ends soon. Throws the same.
+/// Makes the mount that start_server makes, with nobody to serve it, to see whether that is possible here: for a
+/// process that ends soon. Throws the same.
 void try_fuse(uid_t uid, gid_t gid, int mount_point);
 
 /// Threads for a setting of `configured` on `cpus` usable CPUs. Pure.

@@ -1,5 +1,5 @@
-// Sees to it that a read that hangs, of a layer on a file system whose server does not answer, holds up only who asked for it: threads are called when a
-// request is done with, and here none is.
+// Sees to it that a read that hangs, of a layer on a file system whose server does not answer, holds up only who asked
+// for it: threads are called when a request is done with, and here none is.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -12,12 +12,14 @@
 
 namespace berth::mount {
 
-/// A thread that looks now and then while requests come, and sleeps while none do; it starts when a server has had some to do. Thread-safe.
+/// A thread that looks now and then while requests come, and sleeps while none do; it starts when a server has had some
+/// to do. Thread-safe.
 class StallWatch {
   public:
-    /// Both are called in the watch's own thread, and do not throw. `waits`: whether a request waits for a thread; `call`: when one does, and none of those
-    /// who are at work has got anything done for `interval`.
-    StallWatch(std::function<bool()> waits, std::function<void()> call, std::chrono::milliseconds interval = std::chrono::milliseconds(50))
+    /// Both are called in the watch's own thread, and do not throw. `waits`: whether a request waits for a thread;
+    /// `call`: when one does, and none of those who are at work has got anything done for `interval`.
+    StallWatch(std::function<bool()> waits, std::function<void()> call,
+               std::chrono::milliseconds interval = std::chrono::milliseconds(50))
         : waits_(std::move(waits)), call_(std::move(call)), interval_(interval) {}
     ~StallWatch() { stop(); }
     StallWatch(const StallWatch&) = delete;
@@ -33,7 +35,8 @@ class StallWatch {
     /// The thread ends; nobody is called from here on.
     void stop();
 
-    /// Requests before there is a thread for it: to start a program takes fewer, and the thread costs as much as several of them.
+    /// Requests before there is a thread for it: to start a program takes fewer, and the thread costs as much as
+    /// several of them.
     static constexpr uint64_t unwatched = 256;
     /// Intervals without a request after which it sleeps.
     static constexpr int quiet = 20;

@@ -21,7 +21,9 @@ void WorkerPool::served(bool another_waits) noexcept {
         return;
     }
     calm_.store(0, std::memory_order_relaxed);
-    if (at_work_.load(std::memory_order_relaxed) >= most_ || waited_.fetch_add(1, std::memory_order_relaxed) % behind != behind - 1) return;
+    if (at_work_.load(std::memory_order_relaxed) >= most_ ||
+        waited_.fetch_add(1, std::memory_order_relaxed) % behind != behind - 1)
+        return;
     call();
 }
 

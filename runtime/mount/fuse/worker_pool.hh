@@ -1,5 +1,6 @@
-// How many threads wait for requests: the kernel wakes those who wait in turn, each on another CPU, so that one too many costs a program that asks for one
-// thing after the other half of its time; one too few lets requests wait for somebody else's decompression.
+// How many threads wait for requests: the kernel wakes those who wait in turn, each on another CPU, so that one too
+// many costs a program that asks for one thing after the other half of its time; one too few lets requests wait for
+// somebody else's decompression.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -17,8 +18,8 @@ namespace berth::mount {
 /// Threads besides the one that always serves: started when first needed, at rest while they are not. Thread-safe.
 class WorkerPool {
   public:
-    /// At most `most` threads; each runs `work` with its number, 0, 1, ..., which calls rest_if_calm() before each wait for a request and returns when there
-    /// will be no more of them. `waits`: whether a request waits; does not throw.
+    /// At most `most` threads; each runs `work` with its number, 0, 1, ..., which calls rest_if_calm() before each wait
+    /// for a request and returns when there will be no more of them. `waits`: whether a request waits; does not throw.
     WorkerPool(size_t most, std::function<bool()> waits, std::function<void(WorkerPool&, size_t)> work)
         : most_(most), work_(std::move(work)), stalls_(std::move(waits), [this] { call(); }) {}
     /// Wakes those at rest and waits for all.
@@ -26,7 +27,8 @@ class WorkerPool {
     WorkerPool(const WorkerPool&) = delete;
     WorkerPool& operator=(const WorkerPool&) = delete;
 
-    /// A request is done with; `another_waits`: the next was there already. Calls a thread for every `behind` such requests.
+    /// A request is done with; `another_waits`: the next was there already. Calls a thread for every `behind` such
+    /// requests.
     void served(bool another_waits) noexcept;
 
     /// Around the work on one request, in any thread that serves.
@@ -45,7 +47,8 @@ class WorkerPool {
         StallWatch* watch_;
     };
 
-    /// In a worker: returns at once, or, when it has been calm and nobody is at a request, when it is called or everything ends.
+    /// In a worker: returns at once, or, when it has been calm and nobody is at a request, when it is called or
+    /// everything ends.
     void rest_if_calm();
 
     /// Whether threads of the pool serve now, beside the one that always does.

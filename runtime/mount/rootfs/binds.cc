@@ -47,7 +47,9 @@ struct Doing {
 };
 
 /// A device is no directory, or one in /dev; nor is what is to lie on a file.
-bool is_hardly_a_directory(const plan::Mount& mount) { return mount.device || mount.create == plan::Mount::Create::file; }
+bool is_hardly_a_directory(const plan::Mount& mount) {
+    return mount.device || mount.create == plan::Mount::Create::file;
+}
 
 /// O_DIRECTORY first: it makes an automounter mount what a plain O_PATH leaves alone.
 Fd open_source(const Doing& doing) {
@@ -57,7 +59,8 @@ Fd open_source(const Doing& doing) {
     if (!source && errno == ENOTDIR) source.reset(::open(mount.source.c_str(), O_PATH | O_CLOEXEC));
     if (source || (mount.optional && (errno == ENOENT || errno == ENOTDIR))) return source;
     int number = errno;
-    if (number == ENOENT || number == ENOTDIR) throw Error(cat(doing.text(), ": the source path does not exist on this node"));
+    if (number == ENOENT || number == ENOTDIR)
+        throw Error(cat(doing.text(), ": the source path does not exist on this node"));
     throw SysError(cat(doing.text(), ": opening the source"), number);
 }
 
@@ -84,7 +87,9 @@ Source take(const Doing& doing) {
         sys::set_mount_attributes(taken.tree.get(), flags_of(mount), 0, true, "it", propagation_of(mount));
     } catch (const SysError& error) {
         // The kernel keeps what the node's administrator covered by a mount covered.
-        const char* hint = error.number() == EINVAL && !mount.recursive ? "; there are mounts below it that may not be left out: use rbind" : "";
+        const char* hint = error.number() == EINVAL && !mount.recursive
+                               ? "; there are mounts below it that may not be left out: use rbind"
+                               : "";
         throw Error(cat(doing.text(), ": ", error.what(), hint));
     }
     return taken;
@@ -104,7 +109,8 @@ Missing missing_of(const plan::Mount& mount, bool directory) {
     return directory ? Missing::directory : Missing::file;
 }
 
-/// Type and options of a new file system. Terminals belong to whoever opens one: the usual group tty is nobody in the user namespace.
+/// Type and options of a new file system. Terminals belong to whoever opens one: the usual group tty is nobody in the
+/// user namespace.
 std::pair<const char*, std::vector<sys::MountOption>> file_system_of(const plan::Mount& mount) {
     using Kind = plan::Mount::Kind;
     if (mount.kind == Kind::devpts) return {"devpts", {{"source", "devpts"}, {"mode", "0620"}, {"ptmxmode", "0666"}}};
@@ -141,8 +147,10 @@ void attach_mask(const Root& root, const Doing& doing, FreshDirectories& fresh) 
 Fd new_file_system(const plan::Mount& mount, FreshDirectories& fresh) {
     bool plain = mount.kind == plan::Mount::Kind::tmpfs && mount.size == 0 && mount.options.empty();
     auto [type, options] = file_system_of(mount);
-    Fd made = plain ? fresh.make(mount.mode, flags_of(mount)) : sys::new_mount(type, options, static_cast<unsigned>(flags_of(mount)));
-    if (mount.propagation != plan::Propagation::isolated) sys::set_mount_attributes(made.get(), 0, 0, false, "a tmpfs", propagation_of(mount));
+    Fd made = plain ? fresh.make(mount.mode, flags_of(mount))
+                    : sys::new_mount(type, options, static_cast<unsigned>(flags_of(mount)));
+    if (mount.propagation != plan::Propagation::isolated)
+        sys::set_mount_attributes(made.get(), 0, 0, false, "a tmpfs", propagation_of(mount));
     return made;
 }
 
@@ -158,7 +166,8 @@ Fd open_target(const Root& root, const Doing& doing, bool directory) {
     if (root.is_root(st)) throw Error(cat(doing.text(), ": the target is the root of the container"));
     bool is_directory = S_ISDIR(st.st_mode);
     if (is_directory == directory) return target;
-    throw Error(cat(doing.text(), ": the target is ", is_directory ? "a directory and the source is none" : "no directory and the source is one"));
+    throw Error(cat(doing.text(), ": the target is ",
+                    is_directory ? "a directory and the source is none" : "no directory and the source is one"));
 }
 
 }  // namespace
@@ -180,7 +189,8 @@ std::vector<Source> take_sources(const std::vector<plan::Edit>& edits, Fd own_pr
     return sources;
 }
 
-void attach(Root& root, const plan::Mount& mount, const std::string& origin, const Source& source, FreshDirectories& fresh) {
+void attach(Root& root, const plan::Mount& mount, const std::string& origin, const Source& source,
+            FreshDirectories& fresh) {
     using Kind = plan::Mount::Kind;
     bool is_new = mount.kind != Kind::bind && mount.kind != Kind::proc;
     if (!is_new && !source.tree) return;

@@ -28,8 +28,10 @@ class Executor {
     void operator()(const plan::Unmount& wanted) const {
         std::string what = cat(printable(wanted.target, 4096), " (", edit_.origin, ")");
         Fd target = root_.open(wanted.target, Missing::fails);
-        if (root_.is_root(sys::stat_of(target.get(), what))) throw Error(cat("unmounting ", what, ": it is the root of the container"));
-        if (!sys::is_mount_root(target.get(), what)) throw Error(cat("unmounting ", what, ": nothing is mounted there"));
+        if (root_.is_root(sys::stat_of(target.get(), what)))
+            throw Error(cat("unmounting ", what, ": it is the root of the container"));
+        if (!sys::is_mount_root(target.get(), what))
+            throw Error(cat("unmounting ", what, ": nothing is mounted there"));
         sys::unmount(target.get(), what);
         root_.forget_places();
     }
@@ -52,8 +54,8 @@ class Executor {
     void operator()(const plan::Directory& directory) const {
         Fd made = root_.open(directory.path, Missing::directory, Where::own, directory.mode);
         if (!S_ISDIR(sys::stat_of(made.get(), printable(directory.path, 4096)).st_mode))
-            throw Error(
-                cat("creating the directory ", printable(directory.path, 4096), " (", edit_.origin, "): there is something else of that name"));
+            throw Error(cat("creating the directory ", printable(directory.path, 4096), " (", edit_.origin,
+                            "): there is something else of that name"));
     }
 
     void operator()(const plan::AccountLine& account) const {
@@ -67,7 +69,8 @@ class Executor {
         // A named container has its line from the last run, and a file that is not written cannot be half written.
         if (changed == content) return;
         // O_NONBLOCK: whatever the image has there, opening it does not wait.
-        Fd file = sys::open_at(place.parent->get(), place.name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, 0644);
+        Fd file =
+            sys::open_at(place.parent->get(), place.name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, 0644);
         sys::write_all(file.get(), changed, printable(account.path, 4096));
     }
 
@@ -109,7 +112,8 @@ class Executor {
     void add_musl_folder(const plan::LoaderLibraries& added) const {
         Root::Place place = root_.place(added.musl_path, true);
         if (place.name.empty() || !place.own) return;
-        std::string content = exists(place) ? small_file(place, added.musl_path, account_file_limit) : "/lib\n/usr/local/lib\n/usr/lib\n";
+        std::string content =
+            exists(place) ? small_file(place, added.musl_path, account_file_limit) : "/lib\n/usr/local/lib\n/usr/lib\n";
         for (const std::string& line : split(content, '\n'))
             if (line == added.folder) return;
         replace_file(place, added.musl_path, content + (content.ends_with('\n') ? "" : "\n") + added.folder + "\n");
@@ -121,13 +125,16 @@ class Executor {
         sys::write_all(file.get(), content, printable(path, 4096));
     }
 
-    static Fd exists(const Root::Place& place) { return sys::open_if_exists(place.parent->get(), place.name, O_PATH | O_NOFOLLOW); }
+    static Fd exists(const Root::Place& place) {
+        return sys::open_if_exists(place.parent->get(), place.name, O_PATH | O_NOFOLLOW);
+    }
 
     std::string small_file(const Root::Place& place, const std::string& path, size_t limit) const {
         if (means_.before_reading) means_.before_reading();
         Fd file = sys::open_at(place.parent->get(), place.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
         std::string what = cat(printable(path, 4096), " of the image");
-        if (!S_ISREG(sys::stat_of(file.get(), what).st_mode)) throw Error(cat("reading ", what, ": it is no regular file"));
+        if (!S_ISREG(sys::stat_of(file.get(), what).st_mode))
+            throw Error(cat("reading ", what, ": it is no regular file"));
         return sys::read_all(file.get(), limit, what);
     }
 
@@ -140,7 +147,8 @@ class Executor {
 
 }  // namespace
 
-void apply_edits(Root& root, const std::vector<plan::Edit>& edits, const std::vector<Source>& sources, const EditMeans& means) {
+void apply_edits(Root& root, const std::vector<plan::Edit>& edits, const std::vector<Source>& sources,
+                 const EditMeans& means) {
     FreshDirectories fresh(means.memory);
     for (size_t i = 0; i < edits.size(); ++i)
         if (!means.done.contains(i)) std::visit(Executor(root, edits[i], sources[i], means, fresh), edits[i].action);
@@ -150,7 +158,8 @@ namespace {
 
 [[noreturn]] void refuse_workdir(const std::string& doing, int number) {
     if (number == ENOENT) throw Error(cat(doing, ": ", reason(number), " in the container"), exit_not_found);
-    throw Error(cat(doing, ": ", reason(number), number == ELOOP ? " (links of /proc are not followed)" : ""), exit_not_executable);
+    throw Error(cat(doing, ": ", reason(number), number == ELOOP ? " (links of /proc are not followed)" : ""),
+                exit_not_executable);
 }
 
 /// Makes a directory that the image names, unless it would be on the node.
@@ -160,7 +169,9 @@ Fd make_workdir(const Root& root, const std::string& path, const std::string& do
     } catch (const SysError&) {
         throw;
     } catch (const Error&) {
-        throw Error(cat(doing, ": it is missing in the directory of the node that is mounted there; make it, or use --container-workdir"),
+        throw Error(cat(doing,
+                        ": it is missing in the directory of the node that is mounted there; make it, or use "
+                        "--container-workdir"),
                     exit_not_found);
     }
 }
@@ -168,14 +179,16 @@ Fd make_workdir(const Root& root, const std::string& path, const std::string& do
 }  // namespace
 
 void prepare_workdir(const Root& root, const std::string& path, bool required) {
-    std::string doing = cat("entering the working directory ", required ? "of --container-workdir " : "of the image ", printable(path, 4096));
+    std::string doing = cat("entering the working directory ", required ? "of --container-workdir " : "of the image ",
+                            printable(path, 4096));
     Fd directory;
     try {
         directory = required ? root.open(path, Missing::fails) : make_workdir(root, path, doing);
     } catch (const SysError& error) {
         refuse_workdir(doing, error.number());
     }
-    if (!S_ISDIR(sys::stat_of(directory.get(), doing).st_mode)) throw Error(cat(doing, ": it is not a directory"), exit_not_executable);
+    if (!S_ISDIR(sys::stat_of(directory.get(), doing).st_mode))
+        throw Error(cat(doing, ": it is not a directory"), exit_not_executable);
 }
 
 }  // namespace berth::mount

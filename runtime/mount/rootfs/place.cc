@@ -33,10 +33,13 @@ std::string link_text(int link, const std::string& path) {
     return {text, static_cast<size_t>(size)};
 }
 
-/// Walks a path part by part, each looked up from the root anew, so that nothing a rename or a symlink does leads out of it.
+/// Walks a path part by part, each looked up from the root anew, so that nothing a rename or a symlink does leads out
+/// of it.
 class Walk {
   public:
-    Walk(const Root& root, const std::string& path, Where where) : root_(root), path_(path), where_(where) { push(path); }
+    Walk(const Root& root, const std::string& path, Where where) : root_(root), path_(path), where_(where) {
+        push(path);
+    }
 
     Root::Place run(bool follow_last) {
         while (!todo_.empty()) {
@@ -75,7 +78,8 @@ class Walk {
     }
 
     void follow(int link, const std::string& here) {
-        if (++links_ > link_limit) throw SysError(cat("following ", printable(path_, 4096), " in the container"), ELOOP);
+        if (++links_ > link_limit)
+            throw SysError(cat("following ", printable(path_, 4096), " in the container"), ELOOP);
         std::string target = link_text(link, here);
         redirected_ = true;
         done_.pop_back();
@@ -151,8 +155,8 @@ namespace {
 
 /// False when there is something of that name.
 bool make(const Root::Place& at, const std::string& path, Missing missing, mode_t mode) {
-    int failed =
-        missing == Missing::directory ? ::mkdirat(at.parent->get(), at.name.c_str(), mode) : ::mknodat(at.parent->get(), at.name.c_str(), S_IFREG | 0644, 0);
+    int failed = missing == Missing::directory ? ::mkdirat(at.parent->get(), at.name.c_str(), mode)
+                                               : ::mknodat(at.parent->get(), at.name.c_str(), S_IFREG | 0644, 0);
     if (failed != 0 && errno != EEXIST) throw SysError(cat("creating ", printable(path, 4096), " in the container"));
     return failed == 0;
 }

@@ -29,8 +29,10 @@ Fd mount_overlay(const std::vector<sys::MountOption>& options) {
         return sys::new_mount("overlay", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     } catch (const SysError& problem) {
         if (problem.number() != EPERM && problem.number() != ENODEV) throw;
-        throw Error(cat(problem.what(), problem.number() == ENODEV ? "; load the kernel module: modprobe overlay"
-                                                                   : "; users may do that on Linux 5.12 and newer: berth doctor tells what this node lacks"));
+        throw Error(cat(problem.what(),
+                        problem.number() == ENODEV
+                            ? "; load the kernel module: modprobe overlay"
+                            : "; users may do that on Linux 5.12 and newer: berth doctor tells what this node lacks"));
     }
 }
 
@@ -52,17 +54,19 @@ Fd staging_directory(int staging, const std::string& name) {
 
 namespace {
 
-/// The overlay, not attached anywhere; `folder` holds upper and work. Names are relative to the working directory: they keep the mount table free of the
-/// node's paths, and need no quoting.
+/// The overlay, not attached anywhere; `folder` holds upper and work. Names are relative to the working directory: they
+/// keep the mount table free of the node's paths, and need no quoting.
 Fd new_overlay(const std::string& source, const std::string& folder) {
-    // xino: without it files of the image have another device number than its directories, and `tar --one-file-system`, `rsync -x` and `du -x` leave
-    // them out.
-    std::vector<sys::MountOption> options = {{"source", source},          {"lowerdir", "lower"}, {"upperdir", folder + "upper"},
-                                             {"workdir", folder + "work"}, {"xino", "on"},        {"userxattr", "", true}};
+    // xino: without it files of the image have another device number than its directories, and `tar --one-file-system`,
+    // `rsync -x` and `du -x` leave them out.
+    std::vector<sys::MountOption> options = {
+        {"source", source},           {"lowerdir", "lower"}, {"upperdir", folder + "upper"},
+        {"workdir", folder + "work"}, {"xino", "on"},        {"userxattr", "", true}};
     return mount_overlay(options);
 }
 
-/// What an overlay needs of the file system it writes to, tried out: without some of it the kernel mounts, and fails at the first removal.
+/// What an overlay needs of the file system it writes to, tried out: without some of it the kernel mounts, and fails at
+/// the first removal.
 void try_marks(const char* folder) {
     std::string probe = cat(folder, "probe"), whiteout = probe + "/whiteout";
     auto check = [](long result, const char* what) {
@@ -86,8 +90,10 @@ Fd new_overlay_on_disk(const std::string& source, const std::string& path) {
     }
     // What fails in memory as well is not the folder's fault, and says so itself.
     new_overlay(source, "");
-    throw Error(cat("keeping the container's files in ", printable(path, 4096), ": its file system cannot hold what an overlay writes (", why,
-                    "); set data.path or BERTH_DATA_PATH to a folder on a local disk (ext4, xfs, btrfs), or in /dev/shm"));
+    throw Error(
+        cat("keeping the container's files in ", printable(path, 4096),
+            ": its file system cannot hold what an overlay writes (", why,
+            "); set data.path or BERTH_DATA_PATH to a folder on a local disk (ext4, xfs, btrfs), or in /dev/shm"));
 }
 
 }  // namespace

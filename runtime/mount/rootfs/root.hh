@@ -1,4 +1,5 @@
-// The container's root file system: a writable overlay over the served image, and the ways to name, make and protect things inside it.
+// The container's root file system: a writable overlay over the served image, and the ways to name, make and protect
+// things inside it.
 #pragma once
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -13,8 +14,9 @@
 
 namespace berth::mount {
 
-/// Mounts a tmpfs (`size` bytes, 0: half of memory) over a directory that every node has, with the directories lower, upper, work, disk and root in
-/// it. It hides that directory, so sources of mounts are taken before. The result is the tmpfs's root. Throws Error.
+/// Mounts a tmpfs (`size` bytes, 0: half of memory) over a directory that every node has, with the directories lower,
+/// upper, work, disk and root in it. It hides that directory, so sources of mounts are taken before. The result is the
+/// tmpfs's root. Throws Error.
 Fd make_staging(uint64_t size);
 
 /// The directory `name` of the staging area, O_PATH.
@@ -23,17 +25,19 @@ Fd staging_directory(int staging, const std::string& name);
 /// Whether what is looked up must be there already or is made.
 enum class Missing { fails, directory, file };
 
-/// Where something new may be put. What the image names or redirects stays on the container's own file systems; what a user names in an option may be
-/// made in a directory of the node that was mounted, as long as no symlink led there.
+/// Where something new may be put. What the image names or redirects stays on the container's own file systems; what a
+/// user names in an option may be made in a directory of the node that was mounted, as long as no symlink led there.
 enum class Where { own, named };
 
 /// A container's root that is not yet the root of the process.
 class Root {
   public:
-    /// Lays the overlay over staging/lower and attaches it at staging/root; `source` is its name in the mount table. What is written goes to memory, or,
-    /// with `on_disk`, to the directories upper and work of the folder mounted at staging/disk: `disk_path`, for messages. Changes the working
-    /// directory. Throws Error; when it is the file system of the folder that cannot hold what an overlay writes, that is what the error says.
-    static Root make_overlay(int staging, const std::string& source = "berth", bool on_disk = false, const std::string& disk_path = {});
+    /// Lays the overlay over staging/lower and attaches it at staging/root; `source` is its name in the mount table.
+    /// What is written goes to memory, or, with `on_disk`, to the directories upper and work of the folder mounted at
+    /// staging/disk: `disk_path`, for messages. Changes the working directory. Throws Error; when it is the file system
+    /// of the folder that cannot hold what an overlay writes, that is what the error says.
+    static Root make_overlay(int staging, const std::string& source = "berth", bool on_disk = false,
+                             const std::string& disk_path = {});
 
     /// Attaches the root of another container, a mount that is attached nowhere, at staging/root. Throws Error.
     static Root attach(int staging, Fd root);
@@ -43,11 +47,12 @@ class Root {
 
     int fd() const { return directory_.get(); }
 
-    /// The object at `path` inside (O_PATH), all symlinks followed as the container sees them. What is missing is made as `missing` says, parents too
-    /// (mode 0755), where `where` allows it.
+    /// The object at `path` inside (O_PATH), all symlinks followed as the container sees them. What is missing is made
+    /// as `missing` says, parents too (mode 0755), where `where` allows it.
     Fd open(const std::string& path, Missing missing, Where where = Where::own, mode_t mode = 0755) const;
 
-    /// A place for a name: its directory (made when missing) and the name in it, symlinks in both followed, the last one only with `follow_last`.
+    /// A place for a name: its directory (made when missing) and the name in it, symlinks in both followed, the last
+    /// one only with `follow_last`.
     struct Place {
         std::shared_ptr<const Fd> parent;  ///< O_PATH
         std::string name;         ///< empty: the root itself
@@ -83,7 +88,8 @@ class Root {
     ino_t inode_;
     std::set<dev_t> own_;  ///< file systems that live and die with the container
 
-    /// The directory of the container's own that was looked up last: many a mount goes to the same one, device nodes and libraries do.
+    /// The directory of the container's own that was looked up last: many a mount goes to the same one, device nodes
+    /// and libraries do.
     struct Last {
         std::string path;
         std::shared_ptr<const Fd> directory;

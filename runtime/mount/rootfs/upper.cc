@@ -17,7 +17,8 @@ namespace {
 
 std::string creating(const std::string& path) { return cat("creating /", printable(path, 4096), " in the container"); }
 
-/// What this marks is faster looked up with the mark, and right without it: tmpfs takes such attributes from Linux 6.6 on.
+/// What this marks is faster looked up with the mark, and right without it: tmpfs takes such attributes from Linux 6.6
+/// on.
 void mark_opaque(int upper, const std::string& path) {
     Fd directory = sys::open_at(upper, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     ::fsetxattr(directory.get(), "user.overlay.opaque", "y", 1, 0);
@@ -49,7 +50,8 @@ void make_file(const std::string& path, const UpperObject& object, mode_t mode, 
 void finish_directory(const std::string& path, const squash::InodeView& inode, int upper) {
     timespec times[2] = {{inode.mtime, 0}, {inode.mtime, 0}};
     mode_t mode = inode.mode & 07777;
-    if (::utimensat(upper, path.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0 || (!is_made_whole(mode) && ::fchmodat(upper, path.c_str(), mode, 0) != 0))
+    if (::utimensat(upper, path.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0 ||
+        (!is_made_whole(mode) && ::fchmodat(upper, path.c_str(), mode, 0) != 0))
         throw SysError(cat("preparing /", printable(path, 4096), " of the container"));
 }
 
@@ -59,7 +61,8 @@ void write_upper(const UpperLayer& layer, const squash::Index& index, int upper)
     for (const auto& [path, object] : layer.objects) {
         if (object.kind == UpperObject::Kind::directory) make_directory(path, object, mode_of(object, index), upper);
         if (object.kind == UpperObject::Kind::file) make_file(path, object, mode_of(object, index), upper);
-        if (object.kind == UpperObject::Kind::symlink && ::symlinkat(object.content.c_str(), upper, path.c_str()) != 0) throw SysError(creating(path));
+        if (object.kind == UpperObject::Kind::symlink && ::symlinkat(object.content.c_str(), upper, path.c_str()) != 0)
+            throw SysError(creating(path));
     }
     for (auto place = layer.objects.rbegin(); place != layer.objects.rend(); ++place)
         if (place->second.kind == UpperObject::Kind::directory && place->second.image != 0)

@@ -4,7 +4,8 @@
 
 namespace berth::mount {
 
-/// Makes every object of `layer` below `upper`, with the attributes that `index` has for those of the image. Wants a umask of 0. Throws Error.
+/// Makes every object of `layer` below `upper`, with the attributes that `index` has for those of the image. Wants a
+/// umask of 0. Throws Error.
 void write_upper(const UpperLayer& layer, const squash::Index& index, int upper);
 
 }  // namespace berth::mount

@@ -32,14 +32,17 @@ struct Spot {
 
 class Planner {
   public:
-    Planner(const std::vector<plan::Edit>& edits, const UpperFacts& facts, UpperLayer& out) : edits_(edits), facts_(facts), out_(out) {
-        may_hide_ =
-            !facts.saved && std::none_of(edits.begin(), edits.end(), [](const plan::Edit& edit) { return std::holds_alternative<plan::Unmount>(edit.action); });
+    Planner(const std::vector<plan::Edit>& edits, const UpperFacts& facts, UpperLayer& out)
+        : edits_(edits), facts_(facts), out_(out) {
+        may_hide_ = !facts.saved && std::none_of(edits.begin(), edits.end(), [](const plan::Edit& edit) {
+            return std::holds_alternative<plan::Unmount>(edit.action);
+        });
     }
 
     void add(size_t position) {
         position_ = position;
-        if (std::visit([this](const auto& action) { return put(action); }, edits_[position].action)) out_.done.insert(position);
+        if (std::visit([this](const auto& action) { return put(action); }, edits_[position].action))
+            out_.done.insert(position);
     }
 
   private:
@@ -59,7 +62,8 @@ class Planner {
     bool leads_elsewhere(const Spot& spot) const;
     bool shows_xattrs(uint32_t number) const;
     bool covered(const std::string& path) const {
-        return std::any_of(mounted_.begin(), mounted_.end(), [&](const std::string& target) { return is_at_or_below(path, target); });
+        return std::any_of(mounted_.begin(), mounted_.end(),
+                           [&](const std::string& target) { return is_at_or_below(path, target); });
     }
     void make(const Spot& spot, UpperObject object);
 
@@ -130,8 +134,8 @@ bool Planner::put(const plan::Mount& mount) {
     if ((!fresh && !source.tree) || mount.kind == Kind::mask) return false;
     bool directory = fresh || source.directory, inside = covered(mount.target);
     std::optional<Spot> spot = inside ? std::nullopt : find(mount.target);
-    // A link of the image, or in what was mounted of the node, leads elsewhere. In the kernel's file systems there is none on the way to what the system
-    // mounts.
+    // A link of the image, or in what was mounted of the node, leads elsewhere. In the kernel's file systems there is
+    // none on the way to what the system mounts.
     bool straight = spot ? !leads_elsewhere(*spot) : inside && own;
     if (directory && !straight) surprising_ = true;
     if (spot && straight && !surprising_) put_mount_point(mount, directory, *spot);
@@ -152,7 +156,9 @@ void Planner::put_mount_point(const plan::Mount& mount, bool directory, const Sp
         return make(spot, object);
     }
     auto inode = facts_.index.inode(spot.image);
-    if (!own || !may_hide_ || spot.planned || !inode || (!S_ISDIR(inode->mode) && !S_ISREG(inode->mode)) || S_ISDIR(inode->mode) != directory) return;
+    if (!own || !may_hide_ || spot.planned || !inode || (!S_ISDIR(inode->mode) && !S_ISREG(inode->mode)) ||
+        S_ISDIR(inode->mode) != directory)
+        return;
     object.kind = directory ? UpperObject::Kind::directory : UpperObject::Kind::file;
     object.image = spot.image;
     object.opaque = directory;

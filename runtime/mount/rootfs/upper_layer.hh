@@ -1,5 +1,6 @@
-// Decides what of a plan can be put into the upper layer of a container's overlay before it is mounted. The image's index tells what is where, so this
-// takes no request to the file server; done through the overlay, each mount point costs one to five of them, and each account file a dozen.
+// Decides what of a plan can be put into the upper layer of a container's overlay before it is mounted. The image's
+// index tells what is where, so this takes no request to the file server; done through the overlay, each mount point
+// costs one to five of them, and each account file a dozen.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -25,7 +26,8 @@ struct UpperObject {
 };
 
 struct UpperLayer {
-    std::map<std::string, UpperObject> objects;  ///< by path without the leading "/"; a directory comes before what is in it
+    /// by path without the leading "/"; a directory comes before what is in it
+    std::map<std::string, UpperObject> objects;
     std::set<size_t> done;                       ///< positions of the edits that need nothing more
 };
 
@@ -33,14 +35,15 @@ struct UpperLayer {
 struct UpperFacts {
     const squash::Index& index;
     const std::vector<Source>& sources;  ///< of take_sources()
-    bool saved = false;                  ///< the layer is written to an image at the end: then it may not hide what the image has
+    /// the layer is written to an image at the end: then it may not hide what the image has
+    bool saved = false;
     /// All of a small file of the image; `path` is for messages. Throws Error.
     std::function<std::string(const squash::FileData& file, const std::string& path)> read;
 };
 
-/// Mount points, directories, links and account files of `edits` that lie in plain directories of the image, or in new ones. What does not (a symlink on
-/// the way, a place in another mount) is left to apply_edits(), as are all edits but those in `done`; it then finds the mount points there. Pure but for
-/// `facts.read`. Throws what that throws.
+/// Mount points, directories, links and account files of `edits` that lie in plain directories of the image, or in new
+/// ones. What does not (a symlink on the way, a place in another mount) is left to apply_edits(), as are all edits but
+/// those in `done`; it then finds the mount points there. Pure but for `facts.read`. Throws what that throws.
 UpperLayer upper_layer(const std::vector<plan::Edit>& edits, const UpperFacts& facts);
 
 }  // namespace berth::mount

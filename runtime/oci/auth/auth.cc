@@ -74,12 +74,13 @@ std::string token_url(const Challenge& challenge, const Origin& registry, const 
         return found == challenge.parameters.end() ? std::string() : found->second;
     };
     std::string realm = parameter("realm");
-    if (realm.empty()) throw Error(cat("registry ", registry.authority(), ": asks for a token without saying where to get one"));
+    if (realm.empty())
+        throw Error(cat("registry ", registry.authority(), ": asks for a token without saying where to get one"));
     Origin origin = origin_of(realm);
     bool plain = origin.scheme == "http";
     if (origin.is_link_local() || (plain && (registry.scheme != "http" || !plain_allowed(origin))))
-        throw Error(
-            cat("registry ", registry.authority(), ": its token server ", printable(realm), " is not one that a login may be sent to; it has to be https"));
+        throw Error(cat("registry ", registry.authority(), ": its token server ", printable(realm),
+                        " is not one that a login may be sent to; it has to be https"));
     std::string url = realm.substr(0, realm.find('#'));
     std::string separator = url.find('?') == url.npos ? "?" : "&";
     if (std::string service = parameter("service"); !service.empty()) {
@@ -98,7 +99,8 @@ std::string token_url(const Challenge& challenge, const Origin& registry, const 
 std::string refresh_form(const std::string& token_url, const std::string& identity_token) {
     size_t query = token_url.find('?');
     std::string given = query == token_url.npos ? "" : token_url.substr(query + 1);
-    return cat("grant_type=refresh_token&client_id=berth&refresh_token=", url_encoded(identity_token), given.empty() ? "" : "&", given);
+    return cat("grant_type=refresh_token&client_id=berth&refresh_token=", url_encoded(identity_token),
+               given.empty() ? "" : "&", given);
 }
 
 std::string parse_token(std::string_view answer) {
@@ -108,7 +110,8 @@ std::string parse_token(std::string_view answer) {
     if (token.empty()) token = string_member(document, "access_token", "the token server's answer").value_or("");
     // Anything else could end the header that it is put into.
     bool sound = std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c <= '~'; });
-    if (token.empty() || token.size() > token_limit || !sound) throw Error("the token server's answer: holds no usable token");
+    if (token.empty() || token.size() > token_limit || !sound)
+        throw Error("the token server's answer: holds no usable token");
     return token;
 }
 

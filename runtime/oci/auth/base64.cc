@@ -21,7 +21,8 @@ std::string encode_base64(std::string_view bytes) {
     std::string out;
     for (; !bytes.empty(); bytes.remove_prefix(std::min<size_t>(bytes.size(), 3))) {
         uint32_t bits = 0;
-        for (size_t i = 0; i < 3; ++i) bits = bits << 8 | (i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0U);
+        for (size_t i = 0; i < 3; ++i)
+            bits = bits << 8 | (i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0U);
         for (size_t i = 0; i < 4; ++i) out += i <= bytes.size() ? digits[bits >> (18 - 6 * i) & 63] : '=';
     }
     return out;

@@ -38,7 +38,8 @@ auto without_quotes(const std::string& what, const Read& read) {
     try {
         return read();
     } catch (const std::exception&) {
-        throw Error(cat("reading the logins in ", printable(what, 4096), ": it is not the JSON that docker and podman write; mend it or move it away"));
+        throw Error(cat("reading the logins in ", printable(what, 4096),
+                        ": it is not the JSON that docker and podman write; mend it or move it away"));
     }
 }
 
@@ -139,7 +140,8 @@ std::vector<Login> parse_netrc(std::string_view text, const std::string& file, s
     return out;
 }
 
-const Login* choose_login(const std::vector<Login>& logins, const std::string& host, const std::string& repository, const std::string& user) {
+const Login* choose_login(const std::vector<Login>& logins, const std::string& host, const std::string& repository,
+                          const std::string& user) {
     const Login* best = nullptr;
     for (const Login& login : logins) {
         if (login.host != host || !leads_to(login.path, repository)) continue;
@@ -151,7 +153,8 @@ const Login* choose_login(const std::vector<Login>& logins, const std::string& h
 
 bool is_helper_name(std::string_view name) {
     bool plain = std::all_of(name.begin(), name.end(), [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+               c == '.';
     });
     return plain && !name.empty() && name.size() < 64;
 }

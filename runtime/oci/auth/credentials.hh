@@ -7,7 +7,8 @@
 
 namespace berth::oci {
 
-/// A login for a registry; empty for an anonymous access. Never to be put into a message, an argument or a log, save user and source.
+/// A login for a registry; empty for an anonymous access. Never to be put into a message, an argument or a log, save
+/// user and source.
 struct Credentials {
     std::string user;
     std::string password;
@@ -32,7 +33,8 @@ struct LoginFile {
     std::string store;                           ///< NAME for all hosts, or empty
 };
 
-/// The one name of a registry: a key of those files without scheme and path, in lower case, and "registry-1.docker.io" for each of Docker Hub's names.
+/// The one name of a registry: a key of those files without scheme and path, in lower case, and "registry-1.docker.io"
+/// for each of Docker Hub's names.
 std::string registry_host(std::string_view key);
 
 /// The address by which docker's files and helpers know the registry `host`.
@@ -41,13 +43,15 @@ std::string docker_key(const std::string& host);
 /// Throws Error naming `file`, without a byte of its content.
 LoginFile parse_login_file(std::string_view text, const std::string& file);
 
-/// The lines `machine HOST login USER password PASSWORD` of Enroot's .credentials, with `#` comments. Plain values only: `$oauthtoken` is itself, and an
-/// entry whose password is a variable or a command is left out and its host added to `unusable`. Token servers that stand for a registry
-/// (auth.docker.io, authn.nvidia.com) count as the registry.
+/// The lines `machine HOST login USER password PASSWORD` of Enroot's .credentials, with `#` comments. Plain values
+/// only: `$oauthtoken` is itself, and an entry whose password is a variable or a command is left out and its host added
+/// to `unusable`. Token servers that stand for a registry (auth.docker.io, authn.nvidia.com) count as the registry.
 std::vector<Login> parse_netrc(std::string_view text, const std::string& file, std::vector<std::string>& unusable);
 
-/// The login for a repository: of this host, of `user` when one is named, with the longest path that leads to `repository`. Null when there is none.
-const Login* choose_login(const std::vector<Login>& logins, const std::string& host, const std::string& repository, const std::string& user);
+/// The login for a repository: of this host, of `user` when one is named, with the longest path that leads to
+/// `repository`. Null when there is none.
+const Login* choose_login(const std::vector<Login>& logins, const std::string& host, const std::string& repository,
+                          const std::string& user);
 
 /// True for a name that makes docker-credential-NAME a plain file name.
 bool is_helper_name(std::string_view name);

@@ -27,23 +27,29 @@ constexpr std::chrono::seconds helper_time{30};
 
 class Search {
   public:
-    Search(const CredentialPlaces& places, const std::string& host, const std::string& repository, const std::string& user)
+    Search(const CredentialPlaces& places, const std::string& host, const std::string& repository,
+           const std::string& user)
         : places_(places), host_(host), repository_(repository), user_(user) {}
 
     CredentialSearch run() {
-        docker_file(places_.auth_file) || docker_file(places_.podman_file) || docker_file(file_in(places_.docker_folder, "config.json")) ||
+        docker_file(places_.auth_file) || docker_file(places_.podman_file) ||
+            docker_file(file_in(places_.docker_folder, "config.json")) ||
             enroot_file(file_in(places_.enroot_folder, ".credentials"));
         return std::move(out_);
     }
 
   private:
-    static std::string file_in(const std::string& folder, const char* name) { return folder.empty() ? "" : cat(folder, "/", name); }
+    static std::string file_in(const std::string& folder, const char* name) {
+        return folder.empty() ? "" : cat(folder, "/", name);
+    }
     std::optional<std::string> content_of(const std::string& file);
     bool docker_file(const std::string& file);
     bool enroot_file(const std::string& file);
     bool ask_helper(const std::string& name);
     bool choose(const std::vector<Login>& logins);
-    void looked(const std::string& place, const std::string& result) { out_.looked.push_back(cat(printable(place, 4096), " (", result, ")")); }
+    void looked(const std::string& place, const std::string& result) {
+        out_.looked.push_back(cat(printable(place, 4096), " (", result, ")"));
+    }
 
     const CredentialPlaces& places_;
     const std::string& host_;
@@ -61,8 +67,11 @@ std::optional<std::string> Search::content_of(const std::string& file) {
         return std::nullopt;
     }
     struct stat st = sys::stat_of(opened.get(), file);
-    if (!S_ISREG(st.st_mode)) throw Error(cat("reading the logins in ", printable(file, 4096), ": it is no regular file"));
-    if ((st.st_mode & 077) != 0) out_.warnings.push_back(cat("warning: ", printable(file, 4096), " holds logins and others can read it; chmod 600 it"));
+    if (!S_ISREG(st.st_mode))
+        throw Error(cat("reading the logins in ", printable(file, 4096), ": it is no regular file"));
+    if ((st.st_mode & 077) != 0)
+        out_.warnings.push_back(
+            cat("warning: ", printable(file, 4096), " holds logins and others can read it; chmod 600 it"));
     return sys::read_all(opened.get(), file_limit, file);
 }
 
@@ -103,20 +112,22 @@ bool Search::enroot_file(const std::string& file) {
     std::vector<std::string> unusable;
     if (choose(parse_netrc(*text, file, unusable))) return true;
     bool variable = std::find(unusable.begin(), unusable.end(), host_) != unusable.end();
-    looked(file, variable ? cat("its entry for ", printable(host_), " has no plain login and password; variables and commands are not expanded")
+    looked(file, variable ? cat("its entry for ", printable(host_),
+                                " has no plain login and password; variables and commands are not expanded")
                           : cat("nothing for ", printable(host_)));
     return false;
 }
 
 /// The program's path, from absolute folders only.
 std::string helper_program(const std::string& name, const std::string& path) {
-    if (!is_helper_name(name)) throw Error(cat("asking for a login: \"", printable(name), "\" is no name of a credential helper"));
+    if (!is_helper_name(name))
+        throw Error(cat("asking for a login: \"", printable(name), "\" is no name of a credential helper"));
     for (const std::string& folder : split(path, ':')) {
         std::string program = cat(folder, "/docker-credential-", name);
         if (folder.starts_with('/') && ::access(program.c_str(), X_OK) == 0) return program;
     }
-    throw Error(cat("asking for a login: the program docker-credential-", name, " is not in PATH=", printable(path, 1024),
-                    "; install it, or log in with another file"));
+    throw Error(cat("asking for a login: the program docker-credential-", name,
+                    " is not in PATH=", printable(path, 1024), "; install it, or log in with another file"));
 }
 
 Fd input_file(const std::string& input) {
@@ -129,7 +140,8 @@ Fd input_file(const std::string& input) {
 
 }  // namespace
 
-HelperAnswer run_credential_helper(const std::string& name, const std::string& path, const std::string& verb, const std::string& input) {
+HelperAnswer run_credential_helper(const std::string& name, const std::string& path, const std::string& verb,
+                                   const std::string& input) {
     std::string program = helper_program(name, path);
     Fd file = input_file(input);
     Child child(program, {verb}, file.get());
@@ -145,7 +157,8 @@ HelperAnswer run_credential_helper(const std::string& name, const std::string& p
         if (got < 0) throw SysError(cat("asking ", program, " for a login"));
         if (got == 0) break;
         out.output.append(buffer, static_cast<size_t>(got));
-        if (out.output.size() > answer_limit) throw Error(cat("asking for a login: the answer of ", program, " is too long"));
+        if (out.output.size() > answer_limit)
+            throw Error(cat("asking for a login: the answer of ", program, " is too long"));
     }
     out.exit_code = child.wait();
     return out;
@@ -154,14 +167,16 @@ HelperAnswer run_credential_helper(const std::string& name, const std::string& p
 std::string CredentialSearch::explanation(const std::string& host) const {
     if (!found.empty() && found.source.empty()) return "check the user and the password";
     if (!found.empty())
-        return cat("sent the login ", found.user.empty() ? "token" : cat("of ", printable(found.user)), " from ", printable(found.source, 4096),
-                   "; berth login ", printable(host), " makes a new one");
+        return cat("sent the login ", found.user.empty() ? "token" : cat("of ", printable(found.user)), " from ",
+                   printable(found.source, 4096), "; berth login ", printable(host), " makes a new one");
     std::string places;
     for (const std::string& place : looked) places += cat(places.empty() ? "" : ", ", place);
-    return cat("sent no login, there is none in ", places.empty() ? "any file" : places, "; check the name, or try berth login ", printable(host));
+    return cat("sent no login, there is none in ", places.empty() ? "any file" : places,
+               "; check the name, or try berth login ", printable(host));
 }
 
-CredentialSearch find_credentials(const CredentialPlaces& places, const std::string& host, const std::string& repository, const std::string& user) {
+CredentialSearch find_credentials(const CredentialPlaces& places, const std::string& host,
+                                  const std::string& repository, const std::string& user) {
     return Search(places, registry_host(host), repository, user).run();
 }
 

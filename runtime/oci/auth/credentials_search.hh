@@ -18,23 +18,27 @@ struct CredentialPlaces {
 
 struct CredentialSearch {
     Credentials found;                ///< empty: the access is anonymous
-    std::vector<std::string> looked;  ///< "FILE (no such file)", "FILE (nothing for HOST)", ... up to the place of the login
+    /// "FILE (no such file)", "FILE (nothing for HOST)", ... up to the place of the login
+    std::vector<std::string> looked;
     std::vector<std::string> warnings;
 
     /// What a person wants to know after a refusal: which login was sent, or where none was found. Holds no secret.
     std::string explanation(const std::string& host) const;
 };
 
-/// In the order of CredentialPlaces; the first login wins. Within one docker file: credHelpers, credsStore, auths. `user`, when not empty, has to be
-/// the login's. Throws Error for a file that cannot be read or understood.
-CredentialSearch find_credentials(const CredentialPlaces& places, const std::string& host, const std::string& repository, const std::string& user);
+/// In the order of CredentialPlaces; the first login wins. Within one docker file: credHelpers, credsStore, auths.
+/// `user`, when not empty, has to be the login's. Throws Error for a file that cannot be read or understood.
+CredentialSearch find_credentials(const CredentialPlaces& places, const std::string& host,
+                                  const std::string& repository, const std::string& user);
 
-/// Runs docker-credential-NAME with `verb` ("get", "store", "erase") and `input` on its standard input; its standard output. Nothing when it says that it
-/// has no such login. Throws Error when it is not found, fails, or takes more than half a minute.
+/// Runs docker-credential-NAME with `verb` ("get", "store", "erase") and `input` on its standard input; its standard
+/// output. Nothing when it says that it has no such login. Throws Error when it is not found, fails, or takes more than
+/// half a minute.
 struct HelperAnswer {
     int exit_code = 0;
     std::string output;
 };
-HelperAnswer run_credential_helper(const std::string& name, const std::string& path, const std::string& verb, const std::string& input);
+HelperAnswer run_credential_helper(const std::string& name, const std::string& path, const std::string& verb,
+                                   const std::string& input);
 
 }  // namespace berth::oci

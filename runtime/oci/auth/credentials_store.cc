@@ -32,7 +32,8 @@ bool remove_entries(ordered_json& document, const std::string& host) {
     std::vector<std::string> keys;
     for (const auto& [key, entry] : auths->items()) {
         size_t path = key.find('/', key.find("://") == key.npos ? 0 : key.find("://") + 3);
-        bool whole = path == key.npos || key.find("/v1", path) == path || key.find("/v2", path) == path || path + 1 == key.size();
+        bool whole = path == key.npos || key.find("/v1", path) == path || key.find("/v2", path) == path ||
+                     path + 1 == key.size();
         if (whole && registry_host(key) == host) keys.push_back(key);
     }
     for (const std::string& key : keys) auths->erase(key);
@@ -69,7 +70,8 @@ void replace_file(const std::string& file, const std::string& text) {
     if (!out) throw SysError(cat("storing a login in ", file));
     try {
         sys::write_all(out.get(), text, name);
-        if (::fsync(out.get()) != 0 || ::rename(name.c_str(), target.c_str()) != 0) throw SysError(cat("storing a login in ", file));
+        if (::fsync(out.get()) != 0 || ::rename(name.c_str(), target.c_str()) != 0)
+            throw SysError(cat("storing a login in ", file));
     } catch (const Error&) {
         ::unlink(name.c_str());
         throw;
@@ -78,12 +80,15 @@ void replace_file(const std::string& file, const std::string& text) {
 
 void run_helper(const std::string& name, const CredentialPlaces& places, const char* verb, const std::string& input) {
     HelperAnswer answer = run_credential_helper(name, places.path, verb, input);
-    if (answer.exit_code != 0) throw Error(cat("docker-credential-", name, " ", verb, ": failed with code ", answer.exit_code, "; run it by hand to see why"));
+    if (answer.exit_code != 0)
+        throw Error(cat("docker-credential-", name, " ", verb, ": failed with code ", answer.exit_code,
+                        "; run it by hand to see why"));
 }
 
 }  // namespace
 
-std::string with_login(const std::string& config, const std::string& file, const std::string& host, const Credentials& login, bool elsewhere) {
+std::string with_login(const std::string& config, const std::string& file, const std::string& host,
+                       const Credentials& login, bool elsewhere) {
     ordered_json document = parsed(config, file);
     remove_entries(document, host);
     ordered_json entry = ordered_json::object();

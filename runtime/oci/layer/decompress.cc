@@ -20,7 +20,8 @@ constexpr int zstd_window_log = 27;  // 128 MiB, what `zstd -d` accepts without 
 
 class ZstdDecompressor : public Decompressor {
   public:
-    explicit ZstdDecompressor(ByteSink sink) : sink_(std::move(sink)), context_(ZSTD_createDCtx()), output_(decompressor_output_size) {
+    explicit ZstdDecompressor(ByteSink sink)
+        : sink_(std::move(sink)), context_(ZSTD_createDCtx()), output_(decompressor_output_size) {
         if (!context_) throw std::bad_alloc();
         ZSTD_DCtx_setParameter(context_.get(), ZSTD_d_windowLogMax, zstd_window_log);
     }
@@ -31,7 +32,8 @@ class ZstdDecompressor : public Decompressor {
         while (in.pos < in.size || full) {
             ZSTD_outBuffer out{output_.data(), output_.size(), 0};
             left_ = ZSTD_decompressStream(context_.get(), &out, &in);
-            if (ZSTD_isError(left_)) throw Error(cat("the zstd data is damaged or asks for too much: ", ZSTD_getErrorName(left_)));
+            if (ZSTD_isError(left_))
+                throw Error(cat("the zstd data is damaged or asks for too much: ", ZSTD_getErrorName(left_)));
             if (out.pos > 0) sink_(output_.data(), out.pos);
             full = out.pos == out.size && left_ != 0;
         }
@@ -84,7 +86,8 @@ class DetectingDecompressor : public Decompressor {
     void choose() {
         std::string_view start = start_;
         // Skippable frames of zstd begin with 0x184D2A50 to 0x184D2A5F, little endian (RFC 8878).
-        bool skippable = start.size() >= magic_size && (static_cast<uint8_t>(start[0]) & 0xF0) == 0x50 && start.substr(1, 3) == "\x2A\x4D\x18";
+        bool skippable = start.size() >= magic_size && (static_cast<uint8_t>(start[0]) & 0xF0) == 0x50 &&
+                         start.substr(1, 3) == "\x2A\x4D\x18";
         if (start.starts_with("\x1F\x8B"))
             chosen_ = make_gzip_decompressor(std::move(sink_), engine_);
         else if (start.starts_with("\x28\xB5\x2F\xFD") || skippable)

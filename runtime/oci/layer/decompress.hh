@@ -15,7 +15,8 @@ using ByteSink = std::function<void(const void* data, size_t size)>;
 class Decompressor {
   public:
     virtual ~Decompressor() = default;
-    /// Throws Error for bytes that are no valid stream, those after its end included; what the sink throws passes through.
+    /// Throws Error for bytes that are no valid stream, those after its end included; what the sink throws passes
+    /// through.
     virtual void feed(const void* data, size_t size) = 0;
     /// To be called after the last byte. Throws Error when the stream is cut off.
     virtual void finish() = 0;
@@ -23,7 +24,8 @@ class Decompressor {
 
 /// zstd with any number of frames, skippable ones included; windows up to 128 MiB.
 std::unique_ptr<Decompressor> make_zstd_decompressor(ByteSink sink);
-/// Chooses by the first bytes: gzip, zstd, or else the bytes as they are. Media types are not asked, since registries are known to lie about them.
+/// Chooses by the first bytes: gzip, zstd, or else the bytes as they are. Media types are not asked, since registries
+/// are known to lie about them.
 std::unique_ptr<Decompressor> make_decompressor(ByteSink sink);
 
 }  // namespace berth::oci

@@ -16,7 +16,8 @@ GzipEngine best_gzip_engine();
 /// With its version.
 std::string name_of(GzipEngine engine);
 
-/// gzip with any number of members, checksums verified. Both engines take and refuse the same. One that this build lacks is zlib.
+/// gzip with any number of members, checksums verified. Both engines take and refuse the same. One that this build
+/// lacks is zlib.
 std::unique_ptr<Decompressor> make_gzip_decompressor(ByteSink sink, GzipEngine engine);
 
 /// See decompress.hh.

@@ -12,7 +12,8 @@ namespace berth::oci {
 
 namespace {
 
-/// Passes over the header of a member (RFC 1952, 2.3) byte by byte: the library loses its place in optional fields that end in a later piece of input.
+/// Passes over the header of a member (RFC 1952, 2.3) byte by byte: the library loses its place in optional fields that
+/// end in a later piece of input.
 class Header {
   public:
     void begin() { *this = {}; }
@@ -38,7 +39,8 @@ class Header {
     void take_fixed(uint8_t byte) {
         constexpr uint8_t magic[] = {0x1F, 0x8B, 8};  // the third one: deflate, the only method there is
         size_t position = fixed_size - left_;
-        if (position < sizeof magic && byte != magic[position]) throw Error("the gzip data is damaged: a member does not begin as one");
+        if (position < sizeof magic && byte != magic[position])
+            throw Error("the gzip data is damaged: a member does not begin as one");
         if (position != sizeof magic) return;
         if ((byte & 0xE0) != 0) throw Error("the gzip data is damaged: a member has unknown flags");
         flags_ = byte;
@@ -73,7 +75,8 @@ class Header {
 
 class IsalDecompressor : public Decompressor {
   public:
-    explicit IsalDecompressor(ByteSink sink) : sink_(std::move(sink)), state_(std::make_unique<inflate_state>()), output_(decompressor_output_size) {
+    explicit IsalDecompressor(ByteSink sink)
+        : sink_(std::move(sink)), state_(std::make_unique<inflate_state>()), output_(decompressor_output_size) {
         isal_inflate_init(state_.get());
     }
 
@@ -151,6 +154,8 @@ class IsalDecompressor : public Decompressor {
 
 }  // namespace
 
-std::unique_ptr<Decompressor> make_isal_decompressor(ByteSink sink) { return std::make_unique<IsalDecompressor>(std::move(sink)); }
+std::unique_ptr<Decompressor> make_isal_decompressor(ByteSink sink) {
+    return std::make_unique<IsalDecompressor>(std::move(sink));
+}
 
 }  // namespace berth::oci

@@ -52,7 +52,8 @@ class ZlibDecompressor : public Decompressor {
     }
 
     void begin_member() {
-        if (members_ > 0 && *stream_.next_in != 0x1F) throw Error("the gzip data is followed by bytes that are no gzip data");
+        if (members_ > 0 && *stream_.next_in != 0x1F)
+            throw Error("the gzip data is followed by bytes that are no gzip data");
         ::inflateReset(&stream_);
         inside_ = true;
     }
@@ -73,8 +74,10 @@ class ZlibDecompressor : public Decompressor {
     [[noreturn]] void refuse(int result) const {
         if (result == Z_MEM_ERROR) throw std::bad_alloc();
         std::string_view reason = stream_.msg == nullptr ? "" : stream_.msg;
-        if (reason == "incorrect data check" || reason == "incorrect length check") throw Error("the gzip data is damaged: its checksum is wrong");
-        throw Error(cat("the gzip data is damaged (zlib: ", reason.empty() ? cat("error ", result) : std::string(reason), ")"));
+        if (reason == "incorrect data check" || reason == "incorrect length check")
+            throw Error("the gzip data is damaged: its checksum is wrong");
+        throw Error(
+            cat("the gzip data is damaged (zlib: ", reason.empty() ? cat("error ", result) : std::string(reason), ")"));
     }
 
     ByteSink sink_;
@@ -86,6 +89,8 @@ class ZlibDecompressor : public Decompressor {
 
 }  // namespace
 
-std::unique_ptr<Decompressor> make_zlib_decompressor(ByteSink sink) { return std::make_unique<ZlibDecompressor>(std::move(sink)); }
+std::unique_ptr<Decompressor> make_zlib_decompressor(ByteSink sink) {
+    return std::make_unique<ZlibDecompressor>(std::move(sink));
+}
 
 }  // namespace berth::oci

@@ -26,7 +26,8 @@ namespace {
 
 using Block = std::vector<char>;
 
-/// Packed bytes on their way to the worker: at most queue_limit blocks wait, so that a fast network cannot fill the memory.
+/// Packed bytes on their way to the worker: at most queue_limit blocks wait, so that a fast network cannot fill the
+/// memory.
 constexpr size_t block_size = 256 * 1024;
 constexpr size_t queue_limit = 4;
 /// Holes are written in pieces, between which a cancelled conversion stops.
@@ -80,7 +81,8 @@ class BlockQueue {
 /// An Unpacker that a destructor need not wait for, even inside a hole of a terabyte.
 class CancellableUnpacker : public Unpacker {
   public:
-    CancellableUnpacker(squash::LayerWriter& writer, const LayerLimits& limits, const BlockQueue& queue) : Unpacker(writer, limits), queue_(queue) {}
+    CancellableUnpacker(squash::LayerWriter& writer, const LayerLimits& limits, const BlockQueue& queue)
+        : Unpacker(writer, limits), queue_(queue) {}
     void zeros(uint64_t size) override {
         for (uint64_t part; size > 0; size -= part) {
             if (queue_.is_closed()) throw Cancelled{};
@@ -116,7 +118,10 @@ class CancellableUnpacker : public Unpacker {
 
 struct LayerConverter::Impl {
     Impl(int squash_fd, std::string what_layer, const ConvertOptions& convert_options)
-        : what(std::move(what_layer)), options(convert_options), writer(squash_fd, options.pool), unpacker(writer, options.limits, queue) {
+        : what(std::move(what_layer)),
+          options(convert_options),
+          writer(squash_fd, options.pool),
+          unpacker(writer, options.limits, queue) {
         block.reserve(block_size);
         worker = std::thread([this] { work(); });
     }
@@ -185,7 +190,8 @@ struct LayerConverter::Impl {
 
     void convert() {
         TarParser parser(unpacker);
-        auto decompressor = make_decompressor([&](const void* data, size_t size) { take_unpacked(parser, data, size); });
+        auto decompressor =
+            make_decompressor([&](const void* data, size_t size) { take_unpacked(parser, data, size); });
         for (Block next; queue.pop(next);) decompressor->feed(next.data(), next.size());
         decompressor->finish();
         parser.finish();

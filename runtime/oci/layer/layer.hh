@@ -25,11 +25,13 @@ struct ConvertedLayer {
     squash::BlockSums sums;        ///< of the squashfs file
 };
 
-/// A push pipeline in bounded memory: sha256 in the caller's thread, everything after it in a thread of its own, compression in more
-/// threads still. To be used by one thread at a time. The digests are reported, not judged: the caller compares them.
+/// A push pipeline in bounded memory: sha256 in the caller's thread, everything after it in a thread of its own,
+/// compression in more threads still. To be used by one thread at a time. The digests are reported, not judged: the
+/// caller compares them.
 class LayerConverter {
   public:
-    /// Writes to the empty regular file `squash_fd`, opened for reading and writing, which the caller owns. `what` names the layer in errors.
+    /// Writes to the empty regular file `squash_fd`, opened for reading and writing, which the caller owns. `what`
+    /// names the layer in errors.
     LayerConverter(int squash_fd, const std::string& what, const ConvertOptions& options = {});
     /// Stops the threads without finishing, when finish() has not been called. The file is then worthless.
     ~LayerConverter();
@@ -40,7 +42,8 @@ class LayerConverter {
     /// Rethrows the Error of the pipeline once it has failed.
     void write(const void* data, size_t size);
 
-    /// To be called once, after the last byte. Waits for the pipeline and completes the squashfs file (without fsync); throws its Error.
+    /// To be called once, after the last byte. Waits for the pipeline and completes the squashfs file (without fsync);
+    /// throws its Error.
     ConvertedLayer finish();
 
   private:

@@ -41,7 +41,8 @@ std::optional<TarEntry::Type> type_of(char flag) {
 /// The text of a GNU long name: padded with NULs, none inside.
 std::string long_text(std::string_view data) {
     std::string_view text = data.substr(0, data.find('\0'));
-    if (data.find_first_not_of('\0', text.size()) != std::string_view::npos) throw Error("a GNU long name holds a NUL byte");
+    if (data.find_first_not_of('\0', text.size()) != std::string_view::npos)
+        throw Error("a GNU long name holds a NUL byte");
     if (text.empty()) throw Error("a GNU long name is empty");
     return std::string(text);
 }
@@ -120,7 +121,8 @@ void TarParser::handle_zero_block() {
 
 void TarParser::handle_header(const uint8_t* block) {
     if (zero_block_seen_) throw Error("the tar archive goes on after a zero block: tools disagree on where it ends");
-    if (!checksum_matches(block)) throw Error("the tar archive is damaged, or no tar archive: the checksum of a header is wrong");
+    if (!checksum_matches(block))
+        throw Error("the tar archive is damaged, or no tar archive: the checksum of a header is wrong");
     entry_ = {};
     header_ = decode_header(block);
     if (std::strchr("xgLK", header_.type) != nullptr && header_.type != 0) return begin_extension();
@@ -131,7 +133,8 @@ void TarParser::handle_header(const uint8_t* block) {
 }
 
 void TarParser::begin_extension() {
-    if (header_.size > extension_limit) refuse(cat("its extended header has ", header_.size, " bytes, the limit is ", extension_limit));
+    if (header_.size > extension_limit)
+        refuse(cat("its extended header has ", header_.size, " bytes, the limit is ", extension_limit));
     extension_type_ = header_.type;
     extension_.clear();
     stored_ = header_.size;
@@ -160,7 +163,8 @@ void TarParser::finish_extension() {
     if (pax_.pieces.size() > piece_limit) refuse("its sparse map is too long");
 }
 
-/// The header and all that extends it are complete: hands the entry out, or first reads the sparse map at the start of its data.
+/// The header and all that extends it are complete: hands the entry out, or first reads the sparse map at the start of
+/// its data.
 void TarParser::begin_entry() {
     auto type = type_of(header_.type);
     if (!type) refuse(cat("its type '", printable(std::string(1, header_.type)), "' is not supported"));
@@ -197,8 +201,10 @@ void TarParser::apply_pax() {
     entry_.mtime = pax_.mtime.value_or(global_.mtime.value_or(header_.mtime));
     entry_.xattrs = std::move(pax_.xattrs);
     if (!pax_.size) return;
-    // PAX has the last word, but a header that plainly says something else is an attempt to show two tools two archives.
-    if (!header_.size_is_open && *pax_.size != header_.size) refuse(cat("its header says ", header_.size, " bytes and its PAX record ", *pax_.size));
+    // PAX has the last word, but a header that plainly says something else is an attempt to show two tools two
+    // archives.
+    if (!header_.size_is_open && *pax_.size != header_.size)
+        refuse(cat("its header says ", header_.size, " bytes and its PAX record ", *pax_.size));
     header_.size = *pax_.size;
 }
 
@@ -224,7 +230,8 @@ void TarParser::set_pieces() {
     if (sum != stored_) refuse("its sparse map does not fit the data stored");
 }
 
-/// Format 1.0: decimal numbers, one a line, in whole blocks before the data: the count of pieces, then offset and length of each.
+/// Format 1.0: decimal numbers, one a line, in whole blocks before the data: the count of pieces, then offset and
+/// length of each.
 void TarParser::handle_sparse_map(const uint8_t* block) {
     if (stored_ < tar_block) refuse("its sparse map is cut off");
     stored_ -= tar_block;
@@ -286,7 +293,8 @@ void TarParser::finish_entry() {
 void TarParser::finish() {
     if (state_ == State::end || (state_ == State::header && filled_ == 0 && !extended_)) return;
     if (zero_block_seen_) return;  // part of the second zero block: nothing is missing
-    throw Error(cat("the tar archive is cut off", entry_.name.empty() ? "" : cat(" in or after the entry ", printable(entry_.name))));
+    throw Error(cat("the tar archive is cut off",
+                    entry_.name.empty() ? "" : cat(" in or after the entry ", printable(entry_.name))));
 }
 
 }  // namespace berth::oci

@@ -1,6 +1,7 @@
 // A streaming tar parser: bytes are pushed in, entries come out exactly as the archive names them.
 //
-// Our own, since libarchive cleans names up, merges records and guesses: what must be refused here would be hidden before we saw it.
+// Our own, since libarchive cleans names up, merges records and guesses: what must be refused here would be hidden
+// before we saw it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +25,8 @@ struct TarEntry {
     std::map<std::string, std::string> xattrs;  ///< all that the archive gives, whatever their namespace
 };
 
-/// Receives the entries in the order of the archive. Each entry() is followed by its bytes, for files, and by end_entry().
+/// Receives the entries in the order of the archive. Each entry() is followed by its bytes, for files, and by
+/// end_entry().
 class TarSink {
   public:
     virtual ~TarSink() = default;
@@ -34,15 +36,17 @@ class TarSink {
     virtual void end_entry() = 0;
 };
 
-/// Reads V7, ustar, PAX and GNU archives, sparse files of all four kinds included. What follows the end of the archive (two zero blocks) is ignored,
-/// as GNU tar does. Memory is bounded: long names and PAX headers up to 1 MiB, sparse maps up to a million pieces. Throws Error for all that is
-/// malformed, and for entry types that POSIX and GNU tar do not agree on: to guess would be to show another tree than other tools do.
+/// Reads V7, ustar, PAX and GNU archives, sparse files of all four kinds included. What follows the end of the archive
+/// (two zero blocks) is ignored, as GNU tar does. Memory is bounded: long names and PAX headers up to 1 MiB, sparse
+/// maps up to a million pieces. Throws Error for all that is malformed, and for entry types that POSIX and GNU tar do
+/// not agree on: to guess would be to show another tree than other tools do.
 class TarParser {
   public:
     explicit TarParser(TarSink& sink) : sink_(sink) {}
 
     void feed(const void* data, size_t size);
-    /// Throws Error when the archive stops inside an entry. An archive without its final zero blocks is accepted, as everybody does.
+    /// Throws Error when the archive stops inside an entry. An archive without its final zero blocks is accepted, as
+    /// everybody does.
     void finish();
 
   private:

@@ -25,7 +25,8 @@ std::string text_field(const uint8_t* block, size_t offset, size_t length) {
     throw Error(cat("the ", what, " in a header ", why));
 }
 
-/// GNU's form for numbers that do not fit in octal digits: the top bit marks it, the rest is a big-endian two's complement number.
+/// GNU's form for numbers that do not fit in octal digits: the top bit marks it, the rest is a big-endian two's
+/// complement number.
 int64_t binary_number(std::string_view bytes, const char* what) {
     auto byte_at = [&](size_t i) { return static_cast<uint8_t>(bytes[i]); };
     bool negative = (byte_at(0) & 0x40) != 0;
@@ -79,11 +80,12 @@ uint32_t id_of(int64_t value) {
 /// Decodes pairs of 12-byte numbers; an empty pair ends the list.
 void decode_pieces(const uint8_t* at, size_t count, std::vector<SparsePiece>& pieces) {
     for (size_t i = 0; i < count && at[i * 24] != 0; ++i)
-        pieces.push_back(
-            {size_field(field(at, i * 24, 12), "offset of a sparse piece"), size_field(field(at, i * 24 + 12, 12), "length of a sparse piece")});
+        pieces.push_back({size_field(field(at, i * 24, 12), "offset of a sparse piece"),
+                          size_field(field(at, i * 24 + 12, 12), "length of a sparse piece")});
 }
 
-/// The directory part of long names. Only POSIX headers have it: GNU's put times there, and star's a shorter one before its times.
+/// The directory part of long names. Only POSIX headers have it: GNU's put times there, and star's a shorter one before
+/// its times.
 std::string prefix_of(const uint8_t* block) {
     if (field(block, 257, 6) != std::string_view("ustar\0", 6)) return {};
     bool is_star = field(block, 508, 4) == std::string_view("tar\0", 4);
@@ -103,7 +105,8 @@ int64_t pax_time(std::string_view value) {
     if (negative) value.remove_prefix(1);
     size_t point = value.find('.');
     auto seconds = static_cast<int64_t>(pax_number(value.substr(0, point), "mtime"));
-    bool has_fraction = point != std::string_view::npos && value.find_first_not_of('0', point + 1) != std::string_view::npos;
+    bool has_fraction =
+        point != std::string_view::npos && value.find_first_not_of('0', point + 1) != std::string_view::npos;
     return negative ? -seconds - (has_fraction ? 1 : 0) : seconds;
 }
 
@@ -113,7 +116,8 @@ uint32_t pax_id(std::string_view value, std::string_view key) {
 }
 
 std::string pax_path(std::string_view value, std::string_view key) {
-    if (value.find('\0') != std::string_view::npos) throw Error(cat("the PAX record ", printable(key), " holds a NUL byte: ", printable(value)));
+    if (value.find('\0') != std::string_view::npos)
+        throw Error(cat("the PAX record ", printable(key), " holds a NUL byte: ", printable(value)));
     return std::string(value);
 }
 
@@ -130,7 +134,8 @@ std::vector<SparsePiece> sparse_map(std::string_view value) {
 void apply_sparse_record(std::string_view key, std::string_view value, PaxFields& fields) {
     if (key == "name") fields.sparse_name = pax_path(value, "GNU.sparse.name");
     if (key == "size" || key == "realsize") fields.sparse_size = pax_number(value, "GNU.sparse.size");
-    if (key == "major" && pax_number(value, "GNU.sparse.major") > 1) throw Error("a sparse file has a format newer than 1.0");
+    if (key == "major" && pax_number(value, "GNU.sparse.major") > 1)
+        throw Error("a sparse file has a format newer than 1.0");
     if (key == "major") fields.sparse_map_in_data = value == "1";
     if (key == "map") fields.pieces = sparse_map(value);
     // Format 0.0 repeats a pair of records for each piece.
@@ -143,7 +148,8 @@ void apply_sparse_record(std::string_view key, std::string_view value, PaxFields
 }
 
 template <typename Value>
-void set_or_clear(std::optional<Value>& slot, std::string_view value, Value (*decode)(std::string_view, std::string_view), std::string_view key) {
+void set_or_clear(std::optional<Value>& slot, std::string_view value,
+                  Value (*decode)(std::string_view, std::string_view), std::string_view key) {
     if (value.empty())
         slot.reset();  // POSIX: an empty value takes the record back, the header's field counts again
     else
@@ -163,7 +169,8 @@ void apply_record(std::string_view key, std::string_view value, bool global, Pax
         return set_or_clear<int64_t>(
             fields.mtime, value, [](std::string_view text, std::string_view) { return pax_time(text); }, key);
     // One xattr for all entries to come has no honest use, and would let headers pile up in memory.
-    if (key.starts_with(xattr_prefix) && !global) fields.xattrs[std::string(key.substr(xattr_prefix.size()))] = std::string(value);
+    if (key.starts_with(xattr_prefix) && !global)
+        fields.xattrs[std::string(key.substr(xattr_prefix.size()))] = std::string(value);
     if (key.starts_with(sparse_prefix)) apply_sparse_record(key.substr(sparse_prefix.size()), value, fields);
 }
 
@@ -216,12 +223,13 @@ void decode_pax(std::string_view records, bool global, PaxFields& fields) {
     while (!records.empty()) {
         size_t blank = records.find(' ');
         uint64_t length = 0;
-        if (blank == std::string_view::npos || !parse_number(records.substr(0, blank), records.size(), length) || length < blank + 2 ||
-            records[length - 1] != '\n')
+        if (blank == std::string_view::npos || !parse_number(records.substr(0, blank), records.size(), length) ||
+            length < blank + 2 || records[length - 1] != '\n')
             throw Error(cat("a PAX header has a malformed record: ", printable(records, 40)));
         std::string_view record = records.substr(blank + 1, length - blank - 2);
         size_t equals = record.find('=');
-        if (equals == std::string_view::npos || equals == 0 || record.substr(0, equals).find('\0') != std::string_view::npos)
+        if (equals == std::string_view::npos || equals == 0 ||
+            record.substr(0, equals).find('\0') != std::string_view::npos)
             throw Error(cat("a PAX header has a malformed record: ", printable(record, 40)));
         apply_record(record.substr(0, equals), record.substr(equals + 1), global, fields);
         records.remove_prefix(length);

@@ -1,4 +1,5 @@
-// The fixed blocks and the PAX records of a tar archive, decoded. Pure functions; sources: POSIX pax, and the GNU tar manual for its extensions.
+// The fixed blocks and the PAX records of a tar archive, decoded. Pure functions; sources: POSIX pax, and the GNU tar
+// manual for its extensions.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -31,7 +32,8 @@ struct TarHeader {
     uint32_t mode = 0;
     uint32_t uid = 0, gid = 0;
     int64_t mtime = 0;
-    /// Of the old GNU sparse type 'S': its first pieces, the whole file's size, and whether a block with more pieces follows.
+    /// Of the old GNU sparse type 'S': its first pieces, the whole file's size, and whether a block with more pieces
+    /// follows.
     std::vector<SparsePiece> pieces;
     uint64_t real_size = 0;
     bool more_pieces = false;
@@ -64,8 +66,9 @@ TarHeader decode_header(const uint8_t* block);
 /// The pieces in a continuation block of type 'S', appended to `pieces`; true when one more block follows.
 bool decode_sparse_block(const uint8_t* block, std::vector<SparsePiece>& pieces);
 
-/// Applies the records of one PAX header to `fields`; a later record wins. With `global`, records that would rename or resize all following
-/// entries are refused: no honest archive has them, and tools disagree about their meaning; xattrs are ignored. Throws Error for a malformed record.
+/// Applies the records of one PAX header to `fields`; a later record wins. With `global`, records that would rename or
+/// resize all following entries are refused: no honest archive has them, and tools disagree about their meaning; xattrs
+/// are ignored. Throws Error for a malformed record.
 void decode_pax(std::string_view records, bool global, PaxFields& fields);
 
 }  // namespace berth::oci

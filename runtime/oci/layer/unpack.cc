@@ -13,7 +13,8 @@ namespace berth::oci {
 namespace {
 
 constexpr size_t path_limit = 4096;      // PATH_MAX
-constexpr size_t target_limit = 4095;    // PATH_MAX without its NUL: the longest symlink that Linux makes and squashfs serves
+// PATH_MAX without its NUL: the longest symlink that Linux makes and squashfs serves
+constexpr size_t target_limit = 4095;
 constexpr size_t component_limit = 255;  // NAME_MAX
 constexpr size_t depth_limit = 1024;
 constexpr size_t xattr_name_limit = 255;  // XATTR_NAME_MAX
@@ -55,7 +56,8 @@ std::string normalised_name(std::string_view name) {
         std::string_view part = rest.substr(0, slash);
         rest = slash == std::string_view::npos ? std::string_view{} : rest.substr(slash + 1);
         if (part.empty() || part == ".") continue;
-        if (part.size() > component_limit) refuse(name, cat("a part of its name has ", part.size(), " bytes, the limit is ", component_limit));
+        if (part.size() > component_limit)
+            refuse(name, cat("a part of its name has ", part.size(), " bytes, the limit is ", component_limit));
         if (part != "..") {
             kept.push_back(part);
         } else if (kept.empty()) {
@@ -78,7 +80,8 @@ NameKind kind_of_name(std::string_view path) {
         if (is_last && part == opaque_name) return NameKind::whiteout;
         if (part.starts_with(meta_prefix)) return NameKind::ignored;
         if (!is_last) refuse(path, "it lies below a whiteout");
-        if (part == ".wh." || part == ".wh.." || part == ".wh...") refuse(path, "it is a whiteout of nothing that can be removed");
+        if (part == ".wh." || part == ".wh.." || part == ".wh...")
+            refuse(path, "it is a whiteout of nothing that can be removed");
         return NameKind::whiteout;
     }
     return NameKind::plain;
@@ -94,7 +97,8 @@ void Unpacker::entry(const TarEntry& entry) {
         ++skipped_devices_;
         return;
     }
-    if (path.empty() && entry.type != TarEntry::Type::directory) refuse(entry.name, "it would replace the root directory");
+    if (path.empty() && entry.type != TarEntry::Type::directory)
+        refuse(entry.name, "it would replace the root directory");
     path = placed(entry, path);
     if (kind == NameKind::plain) return add(entry, path);
     writer_.begin_file(path, {.mode = 0});
@@ -104,10 +108,12 @@ void Unpacker::entry(const TarEntry& entry) {
 void Unpacker::count(const TarEntry& entry) {
     if (++entries_ > limits_.entries) throw Error(cat("the layer has more than ", limits_.entries, " entries"));
     if (writer_.memory() > limits_.tree_bytes)
-        refuse(entry.name, cat("with it the names of the layer take more than ", human_bytes(limits_.tree_bytes), " of memory"));
+        refuse(entry.name,
+               cat("with it the names of the layer take more than ", human_bytes(limits_.tree_bytes), " of memory"));
     if (entry.type != TarEntry::Type::file) return;
     if (entry.size > limits_.unpacked_bytes - file_bytes_)
-        refuse(entry.name, cat("with its ", entry.size, " bytes the layer unpacks to more than ", human_bytes(limits_.unpacked_bytes)));
+        refuse(entry.name, cat("with its ", entry.size, " bytes the layer unpacks to more than ",
+                               human_bytes(limits_.unpacked_bytes)));
     file_bytes_ += entry.size;
 }
 
@@ -115,7 +121,8 @@ void Unpacker::count(const TarEntry& entry) {
 std::string Unpacker::placed(const TarEntry& entry, const std::string& path) const {
     std::string out = writer_.resolved(path);
     auto depth = static_cast<size_t>(std::count(out.begin(), out.end(), '/'));
-    if (out.size() > path_limit || depth >= depth_limit) refuse(entry.name, "its name is too long once the symlinks in it are followed");
+    if (out.size() > path_limit || depth >= depth_limit)
+        refuse(entry.name, "its name is too long once the symlinks in it are followed");
     return out;
 }
 
@@ -147,8 +154,10 @@ squash::Attributes Unpacker::attributes(const TarEntry& entry) {
     if (!may_have_xattrs(entry.type)) return out;
     for (const auto& [name, value] : entry.xattrs) {
         if (!is_kept_xattr(name)) continue;
-        if (name.size() == std::string_view("user.").size() || name.size() > xattr_name_limit || value.size() > xattr_value_limit)
-            refuse(entry.name, cat("Linux allows no extended attribute ", printable(name, 64), " of ", value.size(), " bytes"));
+        if (name.size() == std::string_view("user.").size() || name.size() > xattr_name_limit ||
+            value.size() > xattr_value_limit)
+            refuse(entry.name,
+                   cat("Linux allows no extended attribute ", printable(name, 64), " of ", value.size(), " bytes"));
         xattr_bytes_ += name.size() + value.size();
         if (xattr_bytes_ > limits_.xattr_bytes)
             refuse(entry.name, cat("the extended attributes of the layer exceed ", human_bytes(limits_.xattr_bytes)));

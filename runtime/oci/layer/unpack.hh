@@ -10,9 +10,9 @@
 
 namespace berth::oci {
 
-/// The path below the root that an archive's name stands for, "" for the root itself: absolute names count from the root, "." and empty
-/// components go, ".." takes the name before it away. Throws Error when it climbs out of the root, is empty, longer than 4096 bytes, deeper than
-/// 1024, or has a component of over 255 bytes.
+/// The path below the root that an archive's name stands for, "" for the root itself: absolute names count from the
+/// root, "." and empty components go, ".." takes the name before it away. Throws Error when it climbs out of the root,
+/// is empty, longer than 4096 bytes, deeper than 1024, or has a component of over 255 bytes.
 std::string normalised_name(std::string_view name);
 
 enum class NameKind {
@@ -21,15 +21,20 @@ enum class NameKind {
     ignored,   ///< other `.wh..wh.*`: AUFS kept its own books there
 };
 
-/// What a normalised path is. Throws Error for a bare `.wh.`, for the whiteouts of "." and "..", and for a name below a whiteout.
+/// What a normalised path is. Throws Error for a bare `.wh.`, for the whiteouts of "." and "..", and for a name below a
+/// whiteout.
 NameKind kind_of_name(std::string_view path);
 
-/// Feeds a LayerWriter. Nothing of an archive ever touches the file system, so no name can escape to it; what names mean is settled here:
-/// - A parent that is a symlink of the same layer is followed inside the layer's tree when it leads to a directory there, as a tar that unpacks in
-///   a chroot does; otherwise it becomes a directory. Docker and umoci also follow symlinks of lower layers or make directories at the target, which
-///   depends on how they store layers; here a layer means the same whatever is below it.
+/// Feeds a LayerWriter. Nothing of an archive ever touches the file system, so no name can escape to it; what names
+/// mean is settled here:
+/// - A parent that is a symlink of the same layer is followed inside the layer's tree when it leads to a directory
+/// there, as a tar that unpacks in
+///   a chroot does; otherwise it becomes a directory. Docker and umoci also follow symlinks of lower layers or make
+///   directories at the target, which depends on how they store layers; here a layer means the same whatever is below
+///   it.
 /// - The last of several entries of one name wins. Whiteouts are stored as empty files for the later merge.
-/// - Device nodes are counted and skipped. FIFOs and setuid bits are kept: they are data here, mounts make them harmless.
+/// - Device nodes are counted and skipped. FIFOs and setuid bits are kept: they are data here, mounts make them
+/// harmless.
 /// - Of the xattrs only user.* is kept, and not user.overlay.*, which would steer the overlay mounted over the image.
 class Unpacker : public TarSink {
   public:

@@ -20,7 +20,9 @@ constexpr uint64_t progress_bytes = 1 << 20;
 /// Somebody may wonder about a wait that is longer.
 constexpr milliseconds noticed_delay{1000};
 
-bool is_redirect(long status) { return status == 301 || status == 302 || status == 303 || status == 307 || status == 308; }
+bool is_redirect(long status) {
+    return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
 
 double jitter() {
     thread_local std::minstd_rand random{std::random_device{}()};
@@ -31,7 +33,8 @@ std::string basic(const Credentials& login) { return "Basic " + encode_base64(ca
 
 }  // namespace
 
-RegistryClient::RegistryClient(const plan::Reference& reference, const std::string& host, const RegistryOptions& options, std::shared_ptr<Session> session)
+RegistryClient::RegistryClient(const plan::Reference& reference, const std::string& host,
+                               const RegistryOptions& options, std::shared_ptr<Session> session)
     : reference_(reference),
       host_(host),
       options_(options),
@@ -47,7 +50,8 @@ RegistryClient::RegistryClient(const plan::Reference& reference, const std::stri
 }
 
 bool RegistryClient::plain_allowed(const Origin& target) const {
-    return target.is_loopback() || options_.plain_http.contains(target.authority()) || options_.plain_http.contains(cat(target.host, ":", target.port));
+    return target.is_loopback() || options_.plain_http.contains(target.authority()) ||
+           options_.plain_http.contains(cat(target.host, ":", target.port));
 }
 
 /// One request, with the object named in what can go wrong.
@@ -64,21 +68,25 @@ HttpAnswer RegistryClient::exchange(HttpRequest& request, const Ask& ask) {
         return answer;
     } catch (const NotConnected& problem) {
         // A user who mistyped a name, or whose registry is down, is told at once.
-        throw Unreachable(cat(ask.what, ": no answer from ", target.authority(), ": ", problem.what()), !session_->answered);
+        throw Unreachable(cat(ask.what, ": no answer from ", target.authority(), ": ", problem.what()),
+                          !session_->answered);
     } catch (const Unreachable& problem) {
-        throw Unreachable(cat(ask.what, ": no complete answer from ", target.authority(), ": ", problem.what()), problem.lasting());
+        throw Unreachable(cat(ask.what, ": no complete answer from ", target.authority(), ": ", problem.what()),
+                          problem.lasting());
     } catch (const TooLarge& problem) {
         throw Error(cat(ask.what, ": ", problem.what(), "; refused"));
     }
 }
 
-std::string RegistryClient::next_hop(const std::string& url, const std::string& location, const std::string& what) const {
+std::string RegistryClient::next_hop(const std::string& url, const std::string& location,
+                                     const std::string& what) const {
     try {
         std::string target = resolved(url, location);
         Origin from = origin_of(url);
         Origin to = origin_of(target);
         bool plain = to.scheme == "http";
-        if (plain && (from.scheme == "https" || !plain_allowed(to))) throw Error(cat("redirected to ", printable(target), ", which is not encrypted"));
+        if (plain && (from.scheme == "https" || !plain_allowed(to)))
+            throw Error(cat("redirected to ", printable(target), ", which is not encrypted"));
         if (to.is_link_local()) throw Error(cat("redirected to the link-local address ", to.host));
         return target;
     } catch (const Error& problem) {
@@ -96,7 +104,8 @@ HttpAnswer RegistryClient::follow(HttpRequest request, const Ask& ask, Origin& l
         if (last == origin_ && !authorization.empty()) request.headers.push_back("Authorization: " + authorization);
         HttpAnswer answer = exchange(request, ask);
         if (!is_redirect(answer.status)) return answer;
-        if (hop == redirect_limit) throw Error(cat(ask.what, ": redirected more than ", redirect_limit, " times; refused"));
+        if (hop == redirect_limit)
+            throw Error(cat(ask.what, ": redirected more than ", redirect_limit, " times; refused"));
         request.url = next_hop(request.url, answer.header("location"), ask.what);
     }
 }
@@ -154,7 +163,8 @@ bool RegistryClient::answer_challenge(const Challenge& challenge, const Ask& ask
     return true;
 }
 
-/// Makes the session fit for the challenge of a 401; false when it asks for something else. `refused` is what the request was authorized by.
+/// Makes the session fit for the challenge of a 401; false when it asks for something else. `refused` is what the
+/// request was authorized by.
 bool RegistryClient::authenticate(const HttpAnswer& answer, const std::string& refused, const Ask& ask) {
     std::lock_guard lock(session_->refresh);
     // Another connection has been here meanwhile.
@@ -175,7 +185,8 @@ HttpAnswer RegistryClient::get_once(const Ask& ask, bool by_range) {
     std::string authorization;
     HttpAnswer answer = follow(request, ask, last, authorization);
     // Once: a registry that is not content with the token it asked for will not be with the next one.
-    if (answer.status == 401 && last == origin_ && authenticate(answer, authorization, ask)) answer = follow(request, ask, last, authorization);
+    if (answer.status == 401 && last == origin_ && authenticate(answer, authorization, ask))
+        answer = follow(request, ask, last, authorization);
     return answer;
 }
 
@@ -196,7 +207,8 @@ HttpAnswer RegistryClient::get(const Ask& ask, const RetryRules& rules) {
         try {
             HttpAnswer answer = get_once(ask, by_range);
             if (is_passing(answer.status)) refuse_answer(answer, ask.what);
-            bool other_range = start > 0 && by_range && (answer.status == 416 || (answer.status == 206 && *ask.received == start));
+            bool other_range =
+                start > 0 && by_range && (answer.status == 416 || (answer.status == 206 && *ask.received == start));
             if (!other_range) return answer;
             by_range = false;
         } catch (const Unreachable& problem) {
@@ -204,7 +216,8 @@ HttpAnswer RegistryClient::get(const Ask& ask, const RetryRules& rules) {
                 retry = 0;
                 reached = *ask.received;
             }
-            auto delay = problem.lasting() ? std::nullopt : retry_delay(rules, retry++, waited, jitter(), problem.after());
+            auto delay =
+                problem.lasting() ? std::nullopt : retry_delay(rules, retry++, waited, jitter(), problem.after());
             if (!delay) throw;
             waited += *delay;
             if (*delay >= noticed_delay && options_.retrying) options_.retrying(*delay, problem.what());

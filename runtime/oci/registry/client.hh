@@ -1,4 +1,5 @@
-// One host of a repository: its requests with redirects, logins and retries. The registry itself is one, each mirror of it another.
+// One host of a repository: its requests with redirects, logins and retries. The registry itself is one, each mirror of
+// it another.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -43,9 +44,11 @@ class RegistryClient {
         const uint64_t* received = nullptr;  ///< bytes the sink has had, where a retry goes on
     };
 
-    RegistryClient(const plan::Reference& reference, const std::string& host, const RegistryOptions& options, std::shared_ptr<Session> session);
+    RegistryClient(const plan::Reference& reference, const std::string& host, const RegistryOptions& options,
+                   std::shared_ptr<Session> session);
 
-    /// The answer, of whatever status but those that pass: they are retried by `rules`, and so is a broken transfer. Throws Unreachable in the end.
+    /// The answer, of whatever status but those that pass: they are retried by `rules`, and so is a broken transfer.
+    /// Throws Unreachable in the end.
     HttpAnswer get(const Ask& ask, const RetryRules& rules);
     /// Throws what an answer other than 200 means.
     [[noreturn]] void refuse_answer(const HttpAnswer& answer, const std::string& what);

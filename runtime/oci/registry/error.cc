@@ -31,7 +31,8 @@ std::string end_of_limit(const HttpAnswer& answer, int64_t now) {
     time_t end = now + after->count();
     tm parts{};
     char text[64] = "";
-    if (::gmtime_r(&end, &parts) == nullptr || std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts) == 0) return "later";
+    if (::gmtime_r(&end, &parts) == nullptr || std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts) == 0)
+        return "later";
     return cat("after ", static_cast<const char*>(text));
 }
 
@@ -42,7 +43,8 @@ std::string error_detail(const std::string& body) {
     return printable(trimmed(message.empty() ? std::string_view(body) : message), detail_limit);
 }
 
-std::string refusal(const HttpAnswer& answer, const std::string& what, const std::string& server, const std::string& login, int64_t now) {
+std::string refusal(const HttpAnswer& answer, const std::string& what, const std::string& server,
+                    const std::string& login, int64_t now) {
     std::string detail = error_detail(answer.body);
     std::string said = detail.empty() ? "" : cat(" (it says: ", detail, ")");
     std::string hint = login.empty() ? "check the name, it may also need a login" : login;
@@ -50,10 +52,14 @@ std::string refusal(const HttpAnswer& answer, const std::string& what, const std
         case 404: return cat(what, ": not found by the ", server, said, "; check the name and the tag");
         case 401:
         case 403: return cat(what, ": no access to it at the ", server, said, "; ", hint);
-        case 429: return cat(what, ": the ", server, " limits how much may be pulled", said, "; try again ", end_of_limit(answer, now));
+        case 429:
+            return cat(what, ": the ", server, " limits how much may be pulled", said, "; try again ",
+                       end_of_limit(answer, now));
         default: break;
     }
-    if (answer.status >= 500) return cat(what, ": fault of the ", server, ", status ", answer.status, said, "; try again ", end_of_limit(answer, now));
+    if (answer.status >= 500)
+        return cat(what, ": fault of the ", server, ", status ", answer.status, said, "; try again ",
+                   end_of_limit(answer, now));
     return cat(what, ": unexpected status ", answer.status, " from the ", server, said);
 }
 

@@ -6,9 +6,10 @@
 
 namespace berth::oci {
 
-/// One line for an answer that is no success, naming `what` ("image REF") and the `server` ("registry HOST"), and what to do. `login` tells which login
-/// was sent; `now` (seconds since 1970) is what a Retry-After counts from.
-std::string refusal(const HttpAnswer& answer, const std::string& what, const std::string& server, const std::string& login, int64_t now);
+/// One line for an answer that is no success, naming `what` ("image REF") and the `server` ("registry HOST"), and what
+/// to do. `login` tells which login was sent; `now` (seconds since 1970) is what a Retry-After counts from.
+std::string refusal(const HttpAnswer& answer, const std::string& what, const std::string& server,
+                    const std::string& login, int64_t now);
 
 /// True for an answer that may be another one soon: 408, 429 and a server's fault.
 bool is_passing(long status);
@@ -24,9 +25,11 @@ class Refused : public Error {
 };
 
 /// Throws the refusal as Unreachable when asking later may help (429, 5xx), else as Refused.
-[[noreturn]] void refuse(const HttpAnswer& answer, const std::string& what, const std::string& server, const std::string& login = {});
+[[noreturn]] void refuse(const HttpAnswer& answer, const std::string& what, const std::string& server,
+                         const std::string& login = {});
 
-/// The first message of the specification's error document, else the start of the body; cut and escaped. Empty for an empty body.
+/// The first message of the specification's error document, else the start of the body; cut and escaped. Empty for an
+/// empty body.
 std::string error_detail(const std::string& body);
 
 }  // namespace berth::oci

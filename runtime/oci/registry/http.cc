@@ -16,7 +16,8 @@ constexpr size_t header_limit = 64 << 10;
 void start_curl() {
     static std::once_flag once;
     std::call_once(once, [] {
-        if (curl_global_init(CURL_GLOBAL_DEFAULT) != 0) throw Error("starting libcurl: out of memory or a broken TLS library");
+        if (curl_global_init(CURL_GLOBAL_DEFAULT) != 0)
+            throw Error("starting libcurl: out of memory or a broken TLS library");
     });
 }
 
@@ -43,7 +44,8 @@ long status_of(CURL* curl) {
 
 /// Gives the sink its part of a body that may start before the byte that is wanted.
 void feed(Exchange& exchange, const char* data, size_t size, bool partial) {
-    if (!exchange.skip) exchange.skip = exchange.from - (partial ? *range_start(exchange.answer.header("content-range")) : 0);
+    if (!exchange.skip)
+        exchange.skip = exchange.from - (partial ? *range_start(exchange.answer.header("content-range")) : 0);
     size_t dropped = std::min<uint64_t>(*exchange.skip, size);
     *exchange.skip -= dropped;
     if (size > dropped) (*exchange.sink)(data + dropped, size - dropped);
@@ -81,7 +83,8 @@ size_t take_header(char* data, size_t one, size_t count, void* user) {
     std::string_view line(data, one * count);
     try {
         exchange.header_bytes += line.size();
-        if (exchange.header_bytes > header_limit) throw Unreachable(cat("the answer has more than ", human_bytes(header_limit), " of headers"));
+        if (exchange.header_bytes > header_limit)
+            throw Unreachable(cat("the answer has more than ", human_bytes(header_limit), " of headers"));
         // A 100 Continue is followed by another head.
         if (line.starts_with("HTTP/")) exchange.answer.headers.clear();
         size_t colon = line.find(':');
@@ -164,12 +167,14 @@ void Http::Impl::set_request(const HttpRequest& request, curl_slist* headers) {
 }
 
 HttpAnswer Http::exchange(const HttpRequest& request, size_t body_limit, const Sink& sink) {
-    Exchange exchange{impl_->curl, &sink, impl_->stop, body_limit, impl_->limits.body_bytes, request.from, 0, false, {}, {}, nullptr};
+    Exchange exchange{impl_->curl, &sink, impl_->stop, body_limit, impl_->limits.body_bytes, request.from, 0,
+                      false,       {},    {},          nullptr};
     impl_->reason[0] = '\0';
     impl_->set_common(exchange);
     curl_slist* headers = nullptr;
     for (const std::string& header : request.headers) headers = curl_slist_append(headers, header.c_str());
-    if (request.from > 0 && request.by_range) headers = curl_slist_append(headers, cat("Range: bytes=", request.from, "-").c_str());
+    if (request.from > 0 && request.by_range)
+        headers = curl_slist_append(headers, cat("Range: bytes=", request.from, "-").c_str());
     impl_->set_request(request, headers);
     CURLcode code = curl_easy_perform(impl_->curl);
     exchange.answer.status = status_of(impl_->curl);
@@ -179,7 +184,8 @@ HttpAnswer Http::exchange(const HttpRequest& request, size_t body_limit, const S
     if (exchange.body_full && exchange.answer.status != 200) return exchange.answer;
     if (exchange.body_full) throw TooLarge(cat("the answer is larger than ", human_bytes(body_limit)));
     if (code == CURLE_ABORTED_BY_CALLBACK) throw Error("stopped");
-    bool lasting = code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CONNECT_ERROR || code == CURLE_SSL_CACERT_BADFILE;
+    bool lasting =
+        code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CONNECT_ERROR || code == CURLE_SSL_CACERT_BADFILE;
     std::string reason = impl_->reason[0] != '\0' ? printable(impl_->reason) : std::string(curl_easy_strerror(code));
     if (code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST) throw NotConnected(reason);
     throw Unreachable(reason, lasting);
@@ -189,7 +195,9 @@ std::optional<uint64_t> range_start(std::string_view content_range) {
     std::string text = lower(trimmed(content_range));
     uint64_t first = 0;
     size_t dash = text.find('-');
-    if (!text.starts_with("bytes ") || dash == text.npos || !parse_number(trimmed(text.substr(6, dash - 6)), INT64_MAX, first)) return std::nullopt;
+    if (!text.starts_with("bytes ") || dash == text.npos ||
+        !parse_number(trimmed(text.substr(6, dash - 6)), INT64_MAX, first))
+        return std::nullopt;
     return first;
 }
 

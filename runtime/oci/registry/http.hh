@@ -1,4 +1,5 @@
-// One HTTP exchange over libcurl, with limits on time and size and without any of libcurl's conveniences that act on their own.
+// One HTTP exchange over libcurl, with limits on time and size and without any of libcurl's conveniences that act on
+// their own.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -15,10 +16,12 @@
 
 namespace berth::oci {
 
-/// No usable answer for now: name not found, refused, timed out, too slow, reset, TLS not trusted; or too many requests, or a server's fault.
+/// No usable answer for now: name not found, refused, timed out, too slow, reset, TLS not trusted; or too many
+/// requests, or a server's fault.
 class Unreachable : public Error {
   public:
-    /// `lasting`: asking again at once cannot help (a certificate that is not trusted, a server that speaks no TLS). `after`: the server's Retry-After.
+    /// `lasting`: asking again at once cannot help (a certificate that is not trusted, a server that speaks no TLS).
+    /// `after`: the server's Retry-After.
     explicit Unreachable(const std::string& line, bool lasting = false, std::optional<std::chrono::seconds> after = {})
         : Error(line), lasting_(lasting), after_(after) {}
 
@@ -85,9 +88,10 @@ class Http {
     Http(const Http&) = delete;
     Http& operator=(const Http&) = delete;
 
-    /// Does one request, following no redirect and reading no netrc. The body of a 200 goes to `sink`; without one, and for other statuses,
-    /// up to `body_limit` (limits.body_bytes for other statuses) is kept and the rest not read. Throws Unreachable, or TooLarge for a 200 past its limit.
-    /// With `from`, the sink gets what a 206 or a 200 has from that byte on; a 206 of a range that starts later comes back without its body.
+    /// Does one request, following no redirect and reading no netrc. The body of a 200 goes to `sink`; without one, and
+    /// for other statuses, up to `body_limit` (limits.body_bytes for other statuses) is kept and the rest not read.
+    /// Throws Unreachable, or TooLarge for a 200 past its limit. With `from`, the sink gets what a 206 or a 200 has
+    /// from that byte on; a 206 of a range that starts later comes back without its body.
     HttpAnswer exchange(const HttpRequest& request, size_t body_limit, const Sink& sink = {});
 
   private:

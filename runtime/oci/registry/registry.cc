@@ -29,7 +29,8 @@ struct Registry::Impl {
         add(reference.registry, std::make_shared<Session>());
     }
     Impl(const Impl& other) : reference(other.reference), options(other.options) {
-        for (size_t i = 0; i < other.hosts.size(); ++i) add(i < options.mirrors.size() ? options.mirrors[i] : reference.registry, other.hosts[i]->session());
+        for (size_t i = 0; i < other.hosts.size(); ++i)
+            add(i < options.mirrors.size() ? options.mirrors[i] : reference.registry, other.hosts[i]->session());
     }
     void add(const std::string& host, std::shared_ptr<Session> session) {
         hosts.push_back(std::make_unique<RegistryClient>(reference, host, options, std::move(session)));
@@ -39,10 +40,12 @@ struct Registry::Impl {
     template <typename Operation>
     auto at_first(const Operation& operation, const bool& final = false, unsigned retries = UINT_MAX);
     bool pass_over(RegistryClient& mirror, const Error& problem, bool unreachable) const;
-    void stream_from(RegistryClient& host, const RetryRules& rules, const Descriptor& blob, const Sink& sink, const uint64_t& received) const;
+    void stream_from(RegistryClient& host, const RetryRules& rules, const Descriptor& blob, const Sink& sink,
+                     const uint64_t& received) const;
 };
 
-/// Does it at the first host that can; what the registry itself says is the last word. `final` is looked at after a failure: true, it stays one.
+/// Does it at the first host that can; what the registry itself says is the last word. `final` is looked at after a
+/// failure: true, it stays one.
 template <typename Operation>
 auto Registry::Impl::at_first(const Operation& operation, const bool& final, unsigned retries) {
     for (auto& host : hosts) {
@@ -66,7 +69,8 @@ bool Registry::Impl::pass_over(RegistryClient& mirror, const Error& problem, boo
     return true;
 }
 
-Registry::Registry(const plan::Reference& reference, RegistryOptions options) : impl_(std::make_unique<Impl>(reference, std::move(options))) {}
+Registry::Registry(const plan::Reference& reference, RegistryOptions options)
+    : impl_(std::make_unique<Impl>(reference, std::move(options))) {}
 Registry::Registry(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Registry::Registry(Registry&&) noexcept = default;
 Registry::~Registry() = default;
@@ -75,13 +79,16 @@ Registry Registry::sibling() const { return Registry(std::make_unique<Impl>(*imp
 
 std::optional<Resolution> Registry::head_manifest(const std::string& tag_or_digest) {
     auto head = [&](RegistryClient& host, const RetryRules& rules) -> std::optional<Resolution> {
-        HttpAnswer answer = host.get({"manifests/" + tag_or_digest, impl_->what(), true, accepted_manifests, 0, {}, nullptr}, rules);
+        HttpAnswer answer =
+            host.get({"manifests/" + tag_or_digest, impl_->what(), true, accepted_manifests, 0, {}, nullptr}, rules);
         // Some registries and proxies know GET alone.
         if (answer.status == 405 || answer.status == 501) return std::nullopt;
         if (answer.status != 200) host.refuse_answer(answer, impl_->what());
         std::string digest = answer.header("docker-content-digest");
         if (digest.empty()) return std::nullopt;
-        if (!plan::is_digest(digest)) throw Error(cat(impl_->what(), ": the registry names it by \"", printable(digest), "\", which is no sha256 digest"));
+        if (!plan::is_digest(digest))
+            throw Error(cat(impl_->what(), ": the registry names it by \"", printable(digest),
+                            "\", which is no sha256 digest"));
         return Resolution{digest, answer.header("etag")};
     };
     return impl_->at_first(head, false, impl_->options.head_retries);
@@ -89,19 +96,23 @@ std::optional<Resolution> Registry::head_manifest(const std::string& tag_or_dige
 
 Document Registry::get_manifest(const std::string& tag_or_digest) {
     return impl_->at_first([&](RegistryClient& host, const RetryRules& rules) {
-        HttpAnswer answer = host.get({"manifests/" + tag_or_digest, impl_->what(), false, accepted_manifests, document_limit, {}, nullptr}, rules);
+        HttpAnswer answer = host.get(
+            {"manifests/" + tag_or_digest, impl_->what(), false, accepted_manifests, document_limit, {}, nullptr},
+            rules);
         if (answer.status != 200) host.refuse_answer(answer, impl_->what());
         std::string digest = sha256_of(answer.body);
         std::string told = answer.header("docker-content-digest");
         std::string wanted = plan::is_digest(tag_or_digest) ? tag_or_digest : told;
         for (const std::string& other : {told, wanted})
             if (!other.empty() && other != digest)
-                throw Error(cat(impl_->what(), ": the registry sent a manifest with the digest ", digest, " instead of ", printable(other), "; refused"));
+                throw Error(cat(impl_->what(), ": the registry sent a manifest with the digest ", digest,
+                                " instead of ", printable(other), "; refused"));
         return Document{std::move(answer.body), answer.header("content-type"), digest, answer.header("etag")};
     });
 }
 
-void Registry::Impl::stream_from(RegistryClient& host, const RetryRules& rules, const Descriptor& blob, const Sink& sink, const uint64_t& received) const {
+void Registry::Impl::stream_from(RegistryClient& host, const RetryRules& rules, const Descriptor& blob,
+                                 const Sink& sink, const uint64_t& received) const {
     // A transfer can break after its last byte.
     if (received == blob.size && blob.size > 0) return;
     std::string object = cat(what(), ", blob ", blob.digest);
@@ -113,7 +124,9 @@ void Registry::Impl::stream_from(RegistryClient& host, const RetryRules& rules, 
         // A part may be sent that is shorter than what was asked for.
     } while (answer.status == 206 && received < blob.size && received > before);
     if (answer.status != 200 && answer.status != 206) host.refuse_answer(answer, object);
-    if (received != blob.size) throw Error(cat(what(), ": the registry sent ", received, " bytes of ", blob.digest, " instead of ", blob.size, "; refused"));
+    if (received != blob.size)
+        throw Error(cat(what(), ": the registry sent ", received, " bytes of ", blob.digest, " instead of ", blob.size,
+                        "; refused"));
 }
 
 void Registry::stream_blob(const Descriptor& blob, const Sink& sink) {
@@ -125,7 +138,8 @@ void Registry::stream_blob(const Descriptor& blob, const Sink& sink) {
         impl_->senders.insert(sender);
         sink_failed = true;
         if (size > blob.size - received)
-            throw Error(cat(impl_->what(), ": the registry sent ", received + size, " or more bytes of ", blob.digest, " instead of ", blob.size, "; refused"));
+            throw Error(cat(impl_->what(), ": the registry sent ", received + size, " or more bytes of ", blob.digest,
+                            " instead of ", blob.size, "; refused"));
         sink(data, size);
         received += size;
         sink_failed = false;
@@ -150,7 +164,9 @@ std::string Registry::pass_over_senders() {
 std::string Registry::get_blob(const Descriptor& blob) {
     for (;;) {
         std::string bytes = blob.data.value_or("");
-        if (!blob.data) stream_blob(blob, [&](const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); });
+        if (!blob.data)
+            stream_blob(blob,
+                        [&](const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); });
         std::string digest = sha256_of(bytes);
         if (digest == blob.digest) return bytes;
         std::string mirrors = blob.data ? "" : pass_over_senders();

@@ -1,4 +1,5 @@
-// Client of one repository in a registry, by the OCI distribution specification: manifests by HEAD and GET, blobs by GET.
+// Client of one repository in a registry, by the OCI distribution specification: manifests by HEAD and GET, blobs by
+// GET.
 #pragma once
 #include <climits>
 #include <functional>
@@ -18,12 +19,15 @@
 namespace berth::oci {
 
 struct RegistryOptions {
-    std::set<std::string> plain_http;       ///< "host" or "host:port" that may be spoken to without TLS; loopback always may
-    std::map<std::string, std::string> ca;  ///< "host[:port]" -> PEM file of trusted roots, for it and what it leads to; else the system's
-    std::vector<std::string> mirrors;       ///< "host[:port]", asked for everything before the registry itself, with the same names
+    std::set<std::string> plain_http;  ///< "host" or "host:port" that may be spoken to without TLS; loopback always may
+    /// "host[:port]" -> PEM file of trusted roots, for it and what it leads to; else the system's
+    std::map<std::string, std::string> ca;
+    /// "host[:port]", asked for everything before the registry itself, with the same names
+    std::vector<std::string> mirrors;
     std::string proxy;                      ///< see HttpRequest
     std::string no_proxy;
-    /// Looks the login for a host up; called at most once a host, when it asks for one. None: every access is anonymous.
+    /// Looks the login for a host up; called at most once a host, when it asks for one. None: every access is
+    /// anonymous.
     std::function<CredentialSearch(const std::string& host)> credentials;
     /// Takes a line about a mirror that is passed over, or a login file that others can read; from any thread.
     std::function<void(const std::string&)> notice;
@@ -49,9 +53,9 @@ struct Document {
 };
 
 /// One thread at a time; sibling() gives another thread its own client with its own connection and the same token.
-/// Everything throws Error with one finished line that names the image: not found, no access, rate limited, a fault of the registry, or an
-/// Unreachable once the retries are used up. Redirects are followed for at most 5 hops, never from https to http and never with a login or token to another
-/// host.
+/// Everything throws Error with one finished line that names the image: not found, no access, rate limited, a fault of
+/// the registry, or an Unreachable once the retries are used up. Redirects are followed for at most 5 hops, never from
+/// https to http and never with a login or token to another host.
 class Registry {
   public:
     Registry(const plan::Reference& reference, RegistryOptions options);
@@ -60,15 +64,16 @@ class Registry {
 
     Registry sibling() const;
 
-    /// One HEAD for a tag or digest. Nothing when the registry does not tell the digest this way: use get_manifest then.
+    /// One HEAD for a tag or digest. Nothing when the registry does not tell the digest this way: use get_manifest
+    /// then.
     std::optional<Resolution> head_manifest(const std::string& tag_or_digest);
     /// Verified against Docker-Content-Digest, and against the digest when asked by one. At most document_limit bytes.
     Document get_manifest(const std::string& tag_or_digest);
-    /// A whole small blob, taken from the descriptor's inline data when it is there; size and digest are verified, and what a mirror sends wrong is
-    /// asked of the next host.
+    /// A whole small blob, taken from the descriptor's inline data when it is there; size and digest are verified, and
+    /// what a mirror sends wrong is asked of the next host.
     std::string get_blob(const Descriptor& blob);
-    /// Streams a blob and verifies its size; the digest is left to the caller, who hashes it anyway. A transfer that breaks goes on at the byte it had
-    /// reached, perhaps from another host: the sink gets each byte once.
+    /// Streams a blob and verifies its size; the digest is left to the caller, who hashes it anyway. A transfer that
+    /// breaks goes on at the byte it had reached, perhaps from another host: the sink gets each byte once.
     void stream_blob(const Descriptor& blob, const Sink& sink);
     /// To be called when the bytes of the last stream_blob() were wrong: see Source::pass_over_senders.
     std::string pass_over_senders();

@@ -15,7 +15,9 @@ using std::chrono::milliseconds;
 
 constexpr int64_t longest_after = 1'000'000'000;
 
-milliseconds scaled(milliseconds time, double factor) { return milliseconds(static_cast<int64_t>(static_cast<double>(time.count()) * factor)); }
+milliseconds scaled(milliseconds time, double factor) {
+    return milliseconds(static_cast<int64_t>(static_cast<double>(time.count()) * factor));
+}
 
 milliseconds doubled(const RetryRules& rules, unsigned retry) {
     // More doublings than these pass any limit.
@@ -24,7 +26,8 @@ milliseconds doubled(const RetryRules& rules, unsigned retry) {
 
 }  // namespace
 
-std::optional<milliseconds> retry_delay(const RetryRules& rules, unsigned retry, milliseconds waited, double jitter, std::optional<std::chrono::seconds> told) {
+std::optional<milliseconds> retry_delay(const RetryRules& rules, unsigned retry, milliseconds waited, double jitter,
+                                        std::optional<std::chrono::seconds> told) {
     if (retry >= rules.retries) return std::nullopt;
     if (told && *told > rules.longest_told) return std::nullopt;
     milliseconds own = scaled(doubled(rules, retry), 0.5 + jitter / 2);
@@ -38,7 +41,8 @@ std::optional<std::chrono::seconds> parse_retry_after(std::string_view value, in
     if (text.empty() || text.size() > 64) return std::nullopt;
     if (text.find_first_not_of("0123456789") == text.npos) {
         uint64_t number = 0;
-        return std::chrono::seconds(parse_number(text, longest_after, number) ? static_cast<int64_t>(number) : longest_after);
+        return std::chrono::seconds(parse_number(text, longest_after, number) ? static_cast<int64_t>(number)
+                                                                              : longest_after);
     }
     // A date starts with the day's name in all three of its forms; libcurl's reader is content with much less.
     bool named = text[0] >= 'A' && text[0] <= 'Z' && text.find(':') != text.npos;

@@ -15,12 +15,15 @@ struct RetryRules {
     std::chrono::milliseconds total{120'000};       ///< waited for one object altogether
 };
 
-/// The time to wait before retry number `retry` (0 is the first) when `waited` has gone before; nothing: give up. `jitter`, in [0, 1), spreads the clients:
-/// the wait is between half of the doubled time and all of it, or between what the server `told` and a quarter more.
-std::optional<std::chrono::milliseconds> retry_delay(const RetryRules& rules, unsigned retry, std::chrono::milliseconds waited, double jitter,
+/// The time to wait before retry number `retry` (0 is the first) when `waited` has gone before; nothing: give up.
+/// `jitter`, in [0, 1), spreads the clients: the wait is between half of the doubled time and all of it, or between
+/// what the server `told` and a quarter more.
+std::optional<std::chrono::milliseconds> retry_delay(const RetryRules& rules, unsigned retry,
+                                                     std::chrono::milliseconds waited, double jitter,
                                                      std::optional<std::chrono::seconds> told);
 
-/// The seconds from `now` (since 1970) of a Retry-After: a number or a date (RFC 9110, section 10.2.3), at most 10^9. Nothing for junk.
+/// The seconds from `now` (since 1970) of a Retry-After: a number or a date (RFC 9110, section 10.2.3), at most 10^9.
+/// Nothing for junk.
 std::optional<std::chrono::seconds> parse_retry_after(std::string_view value, int64_t now);
 
 }  // namespace berth::oci

@@ -37,17 +37,22 @@ uint32_t ipv4_of(const std::string& host) {
 
 Origin origin_of(const std::string& url) {
     Url parts = parsed(url);
-    Origin out{part_of(parts, CURLUPART_SCHEME), lower(part_of(parts, CURLUPART_HOST)), part_of(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT)};
-    if ((out.scheme != "http" && out.scheme != "https") || out.host.empty()) throw Error(cat("\"", printable(url), "\" is not a plain http or https URL"));
+    Origin out{part_of(parts, CURLUPART_SCHEME), lower(part_of(parts, CURLUPART_HOST)),
+               part_of(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT)};
+    if ((out.scheme != "http" && out.scheme != "https") || out.host.empty())
+        throw Error(cat("\"", printable(url), "\" is not a plain http or https URL"));
     return out;
 }
 
-std::string Origin::authority() const { return port == (scheme == "https" ? "443" : "80") ? host : cat(host, ":", port); }
+std::string Origin::authority() const {
+    return port == (scheme == "https" ? "443" : "80") ? host : cat(host, ":", port);
+}
 
 bool Origin::is_loopback() const { return host == "localhost" || host == "[::1]" || ipv4_of(host) >> 24 == 127; }
 
 bool Origin::is_link_local() const {
-    bool is_ipv6 = host.starts_with("[fe8") || host.starts_with("[fe9") || host.starts_with("[fea") || host.starts_with("[feb");
+    bool is_ipv6 =
+        host.starts_with("[fe8") || host.starts_with("[fe9") || host.starts_with("[fea") || host.starts_with("[feb");
     return is_ipv6 || ipv4_of(host) >> 16 == 0xA9FE;
 }
 
@@ -64,7 +69,8 @@ std::string url_encoded(std::string_view text) {
     static const char digits[] = "0123456789ABCDEF";
     std::string out;
     for (char c : text) {
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' || c == '~';
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                     c == '.' || c == '_' || c == '~';
         if (plain) {
             out += c;
         } else {

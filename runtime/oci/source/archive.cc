@@ -41,7 +41,8 @@ std::string normalised(std::string_view path) {
 
 class Archive : public Files {
   public:
-    Archive(Fd file, std::string what, const Advance& advance) : file_(std::make_shared<const Fd>(std::move(file))), what_(std::move(what)) {
+    Archive(Fd file, std::string what, const Advance& advance)
+        : file_(std::make_shared<const Fd>(std::move(file))), what_(std::move(what)) {
         naming(what_, "reading the archive", [&] { scan(advance); });
     }
 
@@ -67,7 +68,9 @@ class Archive : public Files {
     uint64_t scan_entry(const uint8_t* block, uint64_t at);
     std::string extension(uint64_t at, uint64_t size) const;
     void add(const TarHeader& header, uint64_t at, uint64_t size);
-    [[noreturn]] void refuse(const std::string& why) const { throw Error(cat(what_, ": the archive ", why, "; refused")); }
+    [[noreturn]] void refuse(const std::string& why) const {
+        throw Error(cat(what_, ": the archive ", why, "; refused"));
+    }
 
     std::shared_ptr<const Fd> file_;
     std::string what_;
@@ -140,7 +143,8 @@ void Archive::add(const TarHeader& header, uint64_t at, uint64_t size) {
 
 bool is_packed(int file, const std::string& what) {
     uint8_t head[4] = {};
-    if (!sys::pread_exact(file, head, sizeof head, 0, what)) throw Error(cat(what, ": the archive is no tar file; refused"));
+    if (!sys::pread_exact(file, head, sizeof head, 0, what))
+        throw Error(cat(what, ": the archive is no tar file; refused"));
     constexpr uint8_t gzip[] = {0x1f, 0x8b}, zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
     return std::memcmp(head, gzip, sizeof gzip) == 0 || std::memcmp(head, zstd, sizeof zstd) == 0;
 }
@@ -151,8 +155,10 @@ Fd unpacked(Fd file, const std::string& what, const Scratch& scratch, const Adva
     auto unpack = make_decompressor([&](const void* data, size_t size) {
         written += size;
         if (written > LayerLimits{}.unpacked_bytes)
-            throw Error(cat(what, ": the archive unpacks to more than ", human_bytes(LayerLimits{}.unpacked_bytes), "; refused"));
-        sys::write_all(out.get(), {static_cast<const char*>(data), size}, "the unpacked archive to the store's tmp folder");
+            throw Error(cat(what, ": the archive unpacks to more than ", human_bytes(LayerLimits{}.unpacked_bytes),
+                            "; refused"));
+        sys::write_all(out.get(), {static_cast<const char*>(data), size},
+                       "the unpacked archive to the store's tmp folder");
     });
     Piece all{std::make_shared<const Fd>(std::move(file)), 0, 0, "the archive"};
     all.size = static_cast<uint64_t>(sys::stat_of(all.file->get(), what).st_size);
@@ -169,7 +175,8 @@ Fd unpacked(Fd file, const std::string& what, const Scratch& scratch, const Adva
 
 }  // namespace
 
-std::shared_ptr<const Files> open_archive(Fd file, const std::string& what, const Scratch& scratch, const Advance& advance) {
+std::shared_ptr<const Files> open_archive(Fd file, const std::string& what, const Scratch& scratch,
+                                          const Advance& advance) {
     if (!is_packed(file.get(), what)) return std::make_shared<Archive>(std::move(file), what, advance);
     return std::make_shared<Archive>(unpacked(std::move(file), what, scratch, advance), what, Advance());
 }
@@ -177,7 +184,8 @@ std::shared_ptr<const Files> open_archive(Fd file, const std::string& what, cons
 Fd open_archive_file(const std::string& path, const std::string& what) {
     Fd file = sys::open_file(path, O_RDONLY | O_NONBLOCK);
     struct stat st = sys::stat_of(file.get(), printable(path, 4096));
-    if (S_ISDIR(st.st_mode)) throw Error(cat(what, ": is a directory, not an archive; a directory with an image layout is written oci:DIR"));
+    if (S_ISDIR(st.st_mode))
+        throw Error(cat(what, ": is a directory, not an archive; a directory with an image layout is written oci:DIR"));
     if (!S_ISREG(st.st_mode)) throw Error(cat(what, ": is no regular file"));
     return file;
 }

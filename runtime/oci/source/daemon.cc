@@ -1,4 +1,5 @@
-// The HTTP interface of docker and podman over their unix sockets. Source: Docker Engine API v1.24 and later, which podman serves too.
+// The HTTP interface of docker and podman over their unix sockets. Source: Docker Engine API v1.24 and later, which
+// podman serves too.
 #include <curl/curl.h>
 
 #include <algorithm>
@@ -78,12 +79,14 @@ void Exchange::fail(CURLcode code) const {
     long number = 0;
     curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &number);
     std::string socket = printable(daemon.socket, 4096);
-    if (code != CURLE_COULDNT_CONNECT) throw Error(cat(what, ": asking ", daemon.program, " at ", socket, ": ", curl_easy_strerror(code)));
+    if (code != CURLE_COULDNT_CONNECT)
+        throw Error(cat(what, ": asking ", daemon.program, " at ", socket, ": ", curl_easy_strerror(code)));
     if (number == EACCES || number == EPERM)
-        throw Error(cat(what, ": you may not use ", daemon.program, " at ", socket, " (", reason(static_cast<int>(number)),
-                        "); save the image and use docker-archive:FILE"));
-    std::string remedy =
-        daemon.program == "podman" ? "start it with systemctl --user start podman.socket" : "start it, or save the image elsewhere and use docker-archive:FILE";
+        throw Error(cat(what, ": you may not use ", daemon.program, " at ", socket, " (",
+                        reason(static_cast<int>(number)), "); save the image and use docker-archive:FILE"));
+    std::string remedy = daemon.program == "podman"
+                             ? "start it with systemctl --user start podman.socket"
+                             : "start it, or save the image elsewhere and use docker-archive:FILE";
     throw Error(cat(what, ": ", daemon.program, " does not listen at ", socket, " on this node; ", remedy));
 }
 
@@ -97,8 +100,11 @@ std::string message_of(const std::string& body) {
     return printable(body);
 }
 
-[[noreturn]] void refuse(const Daemon& daemon, const std::string& what, const std::string& name, long status, const std::string& body) {
-    if (status == 404) throw Error(cat(what, ": ", daemon.program, " has no such image; run ", daemon.program, " pull ", printable(name), " first"));
+[[noreturn]] void refuse(const Daemon& daemon, const std::string& what, const std::string& name, long status,
+                         const std::string& body) {
+    if (status == 404)
+        throw Error(cat(what, ": ", daemon.program, " has no such image; run ", daemon.program, " pull ",
+                        printable(name), " first"));
     throw Error(cat(what, ": ", daemon.program, " answers with status ", status, ": ", message_of(body)));
 }
 
@@ -116,11 +122,14 @@ std::string find_in_daemon(const Daemon& daemon, const plan::Reference& referenc
     json answer = parse_json(body, cat(what, ", the answer of ", daemon.program));
     std::string id = answer.is_object() ? string_member(answer, "Id", what).value_or("") : "";
     if (!id.starts_with("sha256:")) id = "sha256:" + id;
-    if (!plan::is_digest(id)) throw Error(cat(what, ": ", daemon.program, " answers with the Id ", printable(id), ", which is no digest; refused"));
+    if (!plan::is_digest(id))
+        throw Error(
+            cat(what, ": ", daemon.program, " answers with the Id ", printable(id), ", which is no digest; refused"));
     return id.substr(7);
 }
 
-Fd export_from_daemon(const Daemon& daemon, const std::string& id, const std::string& what, const Scratch& scratch, const Advance& advance) {
+Fd export_from_daemon(const Daemon& daemon, const std::string& id, const std::string& what, const Scratch& scratch,
+                      const Advance& advance) {
     Fd out = scratch();
     std::string body;
     auto take = [&](long status, std::string_view bytes) {

@@ -1,4 +1,5 @@
-// Archives of `docker save`: manifest.json, which says the files of the config and the layers. Source: docker's image specification v1.2.
+// Archives of `docker save`: manifest.json, which says the files of the config and the layers. Source: docker's image
+// specification v1.2.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -38,14 +39,17 @@ class DockerSource : public Source {
 
     std::optional<Resolution> resolve() override { return Resolution{parts_->digest, ""}; }
     Document manifest(const std::string& digest) override {
-        if (!digest.empty() && digest != parts_->digest) throw Error(cat(parts_->what, ": the archive has no manifest ", digest));
+        if (!digest.empty() && digest != parts_->digest)
+            throw Error(cat(parts_->what, ": the archive has no manifest ", digest));
         return {parts_->manifest, "", parts_->digest, ""};
     }
     std::string blob(const Descriptor&) override { return parts_->config; }
     void stream(const Descriptor& blob, const Sink& sink) override {
         auto unpack = make_decompressor(sink);
         naming(parts_->what, "reading a layer", [&] {
-            stream_piece(parts_->layers.at(blob.digest), [&](const void* data, size_t size) { unpack->feed(data, size); }, parts_->what);
+            stream_piece(
+                parts_->layers.at(blob.digest), [&](const void* data, size_t size) { unpack->feed(data, size); },
+                parts_->what);
             unpack->finish();
         });
     }
@@ -62,9 +66,11 @@ std::vector<Saved> parse_list(const std::string& text, const std::string& what) 
     std::vector<Saved> out;
     for (const json& entry : document) {
         if (!entry.is_object()) throw Error(cat(name, ": an image in it is not an object"));
-        Saved image{string_member(entry, "Config", name).value_or(""), strings_member(entry, "RepoTags", name), strings_member(entry, "Layers", name)};
+        Saved image{string_member(entry, "Config", name).value_or(""), strings_member(entry, "RepoTags", name),
+                    strings_member(entry, "Layers", name)};
         if (image.config.empty()) throw Error(cat(name, ": an image in it has no Config"));
-        if (image.layers.size() > layer_limit) throw Error(cat(name, ": an image in it has more than ", layer_limit, " layers"));
+        if (image.layers.size() > layer_limit)
+            throw Error(cat(name, ": an image in it has more than ", layer_limit, " layers"));
         out.push_back(std::move(image));
     }
     return out;
@@ -75,7 +81,8 @@ bool has_tag(const Saved& image, const plan::Reference& wanted) {
     return std::any_of(image.tags.begin(), image.tags.end(), [&](const std::string& tag) {
         try {
             plan::Reference is = plan::parse_reference(tag);
-            return is.kind == plan::Reference::Kind::registry && is.registry == wanted.registry && is.name == wanted.name && is.tag == wanted.tag;
+            return is.kind == plan::Reference::Kind::registry && is.registry == wanted.registry &&
+                   is.name == wanted.name && is.tag == wanted.tag;
         } catch (const Error&) {
             return false;  // Not a name that could be asked for.
         }
@@ -98,7 +105,8 @@ const Saved& select(const std::vector<Saved>& images, const plan::Reference& wan
     if (images.empty()) throw Error(cat(what, ": the archive has no image"));
     if (wanted.selector.empty()) {
         if (images.size() == 1) return images[0];
-        throw Error(cat(what, ": the archive has ", images.size(), " images; add one of these after a colon: ", tags_of(images)));
+        throw Error(cat(what, ": the archive has ", images.size(),
+                        " images; add one of these after a colon: ", tags_of(images)));
     }
     for (const Saved& image : images)
         if (has_tag(image, wanted)) return image;
@@ -107,7 +115,9 @@ const Saved& select(const std::vector<Saved>& images, const plan::Reference& wan
 
 Piece file_of(const Files& files, const std::string& name, const std::string& what) {
     auto found = files.find(name);
-    if (!found) throw Error(cat(what, ": its manifest.json names ", printable(name), ", which is no file of the archive; refused"));
+    if (!found)
+        throw Error(
+            cat(what, ": its manifest.json names ", printable(name), ", which is no file of the archive; refused"));
     return *found;
 }
 
@@ -120,10 +130,14 @@ void check_name(const std::string& name, const std::string& digest, const std::s
 }
 
 std::string make_manifest(const std::string& config, const std::vector<Descriptor>& layers) {
-    auto member = [](const char* type, const std::string& digest, uint64_t size) { return json{{"mediaType", type}, {"digest", digest}, {"size", size}}; };
-    json out{{"schemaVersion", 2}, {"mediaType", "application/vnd.oci.image.manifest.v1+json"}, {"layers", json::array()}};
+    auto member = [](const char* type, const std::string& digest, uint64_t size) {
+        return json{{"mediaType", type}, {"digest", digest}, {"size", size}};
+    };
+    json out{
+        {"schemaVersion", 2}, {"mediaType", "application/vnd.oci.image.manifest.v1+json"}, {"layers", json::array()}};
     out["config"] = member("application/vnd.oci.image.config.v1+json", sha256_of(config), config.size());
-    for (const Descriptor& layer : layers) out["layers"].push_back(member("application/vnd.oci.image.layer.v1.tar", layer.digest, layer.size));
+    for (const Descriptor& layer : layers)
+        out["layers"].push_back(member("application/vnd.oci.image.layer.v1.tar", layer.digest, layer.size));
     return out.dump();
 }
 
@@ -132,7 +146,8 @@ std::shared_ptr<const Parts> parts_of(const Files& files, const plan::Reference&
     if (!list) {
         bool is_oci = files.find("oci-layout").has_value();
         throw Error(cat(what, ": has no manifest.json, ",
-                        is_oci ? "but an oci-layout; write oci-archive: instead of docker-archive:" : "so it is no archive of docker save"));
+                        is_oci ? "but an oci-layout; write oci-archive: instead of docker-archive:"
+                               : "so it is no archive of docker save"));
     }
     std::vector<Saved> images = parse_list(read_piece(*list, document_limit, what), what);
     const Saved& image = select(images, wanted, what);

@@ -27,7 +27,8 @@ class Folder : public Files {
         } catch (const SysError& error) {
             if (error.number() == ENOENT || error.number() == ENOTDIR) return std::nullopt;
             if (error.number() == ELOOP || error.number() == EXDEV)
-                throw Error(cat(what_, ": ", printable(path), " is or goes through a symlink, which an image layout has none of; refused"));
+                throw Error(cat(what_, ": ", printable(path),
+                                " is or goes through a symlink, which an image layout has none of; refused"));
             throw;
         }
         struct stat st = sys::stat_of(file.get(), printable(path));
@@ -58,7 +59,9 @@ void naming(const std::string& what, const char* doing, const std::function<void
 }
 
 std::string read_piece(const Piece& piece, size_t limit, const std::string& what) {
-    if (piece.size > limit) throw Error(cat(what, ": ", printable(piece.name), " has ", piece.size, " bytes, more than the limit of ", limit));
+    if (piece.size > limit)
+        throw Error(
+            cat(what, ": ", printable(piece.name), " has ", piece.size, " bytes, more than the limit of ", limit));
     std::string out;
     out.reserve(piece.size);
     stream_piece(piece, [&](const void* data, size_t size) { out.append(static_cast<const char*>(data), size); }, what);
@@ -71,7 +74,8 @@ void stream_piece(const Piece& piece, const Sink& sink, const std::string& what)
     std::string name = cat(what, ": ", printable(piece.name));
     for (uint64_t at = 0; at < piece.size;) {
         size_t size = std::min<uint64_t>(buffer.size(), piece.size - at);
-        if (!sys::pread_exact(piece.file->get(), buffer.data(), size, piece.offset + at, name)) throw Error(cat(name, ": became shorter while it was read"));
+        if (!sys::pread_exact(piece.file->get(), buffer.data(), size, piece.offset + at, name))
+            throw Error(cat(name, ": became shorter while it was read"));
         sink(buffer.data(), size);
         at += size;
     }

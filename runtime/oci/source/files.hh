@@ -23,7 +23,8 @@ struct Piece {
 class Files {
   public:
     virtual ~Files() = default;
-    /// The regular file called `path`, which is relative; nothing when there is none. Throws Error for what is there and is no regular file.
+    /// The regular file called `path`, which is relative; nothing when there is none. Throws Error for what is there
+    /// and is no regular file.
     virtual std::optional<Piece> find(const std::string& path) const = 0;
 };
 
@@ -36,10 +37,11 @@ std::shared_ptr<const Files> open_folder(const std::string& path, const std::str
 /// Told how many more bytes have been gone through, for those who wait; may be empty.
 using Advance = std::function<void(uint64_t bytes)>;
 
-/// A tar archive, of which only the headers are read. One that is packed (gzip, zstd; told by content) is unpacked to a scratch file first.
-/// Links are followed inside the archive. `advance` comes to the size of `file`. Throws Error for one that is malformed or has more than
-/// archive_entry_limit entries.
-std::shared_ptr<const Files> open_archive(Fd file, const std::string& what, const Scratch& scratch, const Advance& advance = {});
+/// A tar archive, of which only the headers are read. One that is packed (gzip, zstd; told by content) is unpacked to a
+/// scratch file first. Links are followed inside the archive. `advance` comes to the size of `file`. Throws Error for
+/// one that is malformed or has more than archive_entry_limit entries.
+std::shared_ptr<const Files> open_archive(Fd file, const std::string& what, const Scratch& scratch,
+                                          const Advance& advance = {});
 
 /// Opens the file for open_archive. Throws Error for anything but a regular file.
 Fd open_archive_file(const std::string& path, const std::string& what);

@@ -51,7 +51,8 @@ std::string listed(const std::vector<Named>& images) {
     constexpr size_t shown = 20;
     std::string out;
     for (size_t i = 0; i < std::min(images.size(), shown); ++i)
-        out += cat(i == 0 ? "" : ", ", images[i].name.empty() ? images[i].descriptor.digest : printable(images[i].name));
+        out +=
+            cat(i == 0 ? "" : ", ", images[i].name.empty() ? images[i].descriptor.digest : printable(images[i].name));
     return images.size() > shown ? cat(out, " and ", images.size() - shown, " more") : out;
 }
 
@@ -63,11 +64,15 @@ std::string OciSource::required(const std::string& name, const char* missing) co
 
 void OciSource::check_layout() const {
     bool is_docker = !files_->find("oci-layout") && files_->find("manifest.json");
-    json layout = parse_json(required("oci-layout", is_docker ? ", but a manifest.json as of docker save; write docker-archive: instead of oci-archive:"
-                                                             : ", so it is no OCI image layout"),
-                             what_);
+    json layout = parse_json(
+        required("oci-layout",
+                 is_docker ? ", but a manifest.json as of docker save; write docker-archive: instead of oci-archive:"
+                           : ", so it is no OCI image layout"),
+        what_);
     std::string version = layout.is_object() ? string_member(layout, "imageLayoutVersion", what_).value_or("") : "";
-    if (!version.starts_with("1.")) throw Error(cat(what_, ": an image layout of version \"", printable(version), "\", which is not supported, only 1.0.0"));
+    if (!version.starts_with("1."))
+        throw Error(cat(what_, ": an image layout of version \"", printable(version),
+                        "\", which is not supported, only 1.0.0"));
 }
 
 std::vector<Named> OciSource::images() const {
@@ -75,7 +80,8 @@ std::vector<Named> OciSource::images() const {
     auto parsed = parse_manifest(text, "", cat(what_, ", index.json"));
     auto* list = std::get_if<ManifestList>(&parsed);
     if (list == nullptr) throw Error(cat(what_, ": its index.json is not an image index"));
-    // The same document once more, for what only layouts have: parse_manifest keeps the entries that are images, in their order.
+    // The same document once more, for what only layouts have: parse_manifest keeps the entries that are images, in
+    // their order.
     json document = parse_json(text, what_);
     const json& entries = *array_member(document, "manifests", what_);
     std::vector<Named> out;
@@ -83,10 +89,14 @@ std::vector<Named> OciSource::images() const {
     for (const json& entry : entries) {
         if (next == list->entries.size()) break;
         const Descriptor& descriptor = list->entries[next].descriptor;
-        if (string_member(entry, "digest", what_) != descriptor.digest || string_member(entry, "mediaType", what_) != descriptor.media_type) continue;
+        if (string_member(entry, "digest", what_) != descriptor.digest ||
+            string_member(entry, "mediaType", what_) != descriptor.media_type)
+            continue;
         ++next;
         const json* annotations = object_member(entry, "annotations", what_);
-        std::string name = annotations == nullptr ? "" : string_member(*annotations, "org.opencontainers.image.ref.name", what_).value_or("");
+        std::string name = annotations == nullptr
+                               ? ""
+                               : string_member(*annotations, "org.opencontainers.image.ref.name", what_).value_or("");
         out.push_back({descriptor, name});
     }
     return out;
@@ -96,20 +106,22 @@ Descriptor OciSource::select(const std::vector<Named>& images) const {
     if (images.empty()) throw Error(cat(what_, ": the layout has no image"));
     if (selector_.empty()) {
         if (images.size() == 1) return images[0].descriptor;
-        throw Error(cat(what_, ": the layout has ", images.size(), " images; add one of these after a colon: ", listed(images)));
+        throw Error(cat(what_, ": the layout has ", images.size(),
+                        " images; add one of these after a colon: ", listed(images)));
     }
     std::string digest = selector_[0] == '@' ? selector_.substr(1) : selector_;
     const Named* found = nullptr;
     for (const Named& image : images) {
         if (image.name != selector_ && image.descriptor.digest != digest) continue;
         if (found != nullptr && found->descriptor.digest != image.descriptor.digest)
-            throw Error(cat(what_, ": the layout has two images of that name, ", found->descriptor.digest, " and ", image.descriptor.digest,
-                            "; choose one by its digest"));
+            throw Error(cat(what_, ": the layout has two images of that name, ", found->descriptor.digest, " and ",
+                            image.descriptor.digest, "; choose one by its digest"));
         found = &image;
     }
     if (found != nullptr) return found->descriptor;
     // An image inside of an index is not named in index.json.
-    if (plan::is_digest(digest) && files_->find(cat("blobs/sha256/", digest.substr(7)))) return {"", digest, piece(digest).size, std::nullopt};
+    if (plan::is_digest(digest) && files_->find(cat("blobs/sha256/", digest.substr(7))))
+        return {"", digest, piece(digest).size, std::nullopt};
     throw Error(cat(what_, ": no image of that name in the layout, which has: ", listed(images)));
 }
 
@@ -137,28 +149,35 @@ std::string OciSource::verified(const std::string& digest) const {
 Document OciSource::manifest(const std::string& digest) {
     const Descriptor& wanted = root();
     bool is_root = digest.empty() || digest == wanted.digest;
-    Document out{verified(is_root ? wanted.digest : digest), is_root ? wanted.media_type : "", is_root ? wanted.digest : digest, ""};
+    Document out{verified(is_root ? wanted.digest : digest), is_root ? wanted.media_type : "",
+                 is_root ? wanted.digest : digest, ""};
     if (is_root && out.bytes.size() != wanted.size)
-        throw Error(cat(what_, ": the manifest ", wanted.digest, " has ", out.bytes.size(), " bytes instead of ", wanted.size, "; refused"));
+        throw Error(cat(what_, ": the manifest ", wanted.digest, " has ", out.bytes.size(), " bytes instead of ",
+                        wanted.size, "; refused"));
     return out;
 }
 
 std::string OciSource::blob(const Descriptor& blob) {
     std::string bytes = blob.data.value_or("");
-    if (!blob.data) stream(blob, [&](const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); });
-    if (std::string is = sha256_of(bytes); is != blob.digest) throw Error(cat(what_, ": the blob ", blob.digest, " has the digest ", is, "; refused"));
+    if (!blob.data)
+        stream(blob, [&](const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); });
+    if (std::string is = sha256_of(bytes); is != blob.digest)
+        throw Error(cat(what_, ": the blob ", blob.digest, " has the digest ", is, "; refused"));
     return bytes;
 }
 
 void OciSource::stream(const Descriptor& blob, const Sink& sink) {
     Piece found = piece(blob.digest);
-    if (found.size != blob.size) throw Error(cat(what_, ": the blob ", blob.digest, " has ", found.size, " bytes instead of ", blob.size, "; refused"));
+    if (found.size != blob.size)
+        throw Error(
+            cat(what_, ": the blob ", blob.digest, " has ", found.size, " bytes instead of ", blob.size, "; refused"));
     stream_piece(found, sink, what_);
 }
 
 }  // namespace
 
-std::unique_ptr<Source> make_oci_source(std::shared_ptr<const Files> files, const std::string& selector, const std::string& what) {
+std::unique_ptr<Source> make_oci_source(std::shared_ptr<const Files> files, const std::string& selector,
+                                        const std::string& what) {
     return std::make_unique<OciSource>(std::move(files), selector, what);
 }
 

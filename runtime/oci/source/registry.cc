@@ -9,11 +9,15 @@ class RegistrySource : public Source {
     RegistrySource(Registry registry, std::string asked) : registry_(std::move(registry)), asked_(std::move(asked)) {}
 
     std::optional<Resolution> resolve() override { return registry_.head_manifest(asked_); }
-    Document manifest(const std::string& digest) override { return registry_.get_manifest(digest.empty() ? asked_ : digest); }
+    Document manifest(const std::string& digest) override {
+        return registry_.get_manifest(digest.empty() ? asked_ : digest);
+    }
     std::string blob(const Descriptor& blob) override { return registry_.get_blob(blob); }
     void stream(const Descriptor& blob, const Sink& sink) override { registry_.stream_blob(blob, sink); }
     std::string pass_over_senders() override { return registry_.pass_over_senders(); }
-    std::unique_ptr<Source> sibling() const override { return std::make_unique<RegistrySource>(registry_.sibling(), asked_); }
+    std::unique_ptr<Source> sibling() const override {
+        return std::make_unique<RegistrySource>(registry_.sibling(), asked_);
+    }
 
   private:
     Registry registry_;
@@ -23,7 +27,8 @@ class RegistrySource : public Source {
 }  // namespace
 
 std::unique_ptr<Source> make_registry_source(const plan::Reference& reference, const RegistryOptions& options) {
-    return std::make_unique<RegistrySource>(Registry(reference, options), reference.digest.empty() ? reference.tag : reference.digest);
+    return std::make_unique<RegistrySource>(Registry(reference, options),
+                                            reference.digest.empty() ? reference.tag : reference.digest);
 }
 
 }  // namespace berth::oci

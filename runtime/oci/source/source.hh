@@ -1,4 +1,5 @@
-// Where an image comes from. A pull is put together from a source, the layer pipeline and the store, and knows nothing else of it.
+// Where an image comes from. A pull is put together from a source, the layer pipeline and the store, and knows nothing
+// else of it.
 #pragma once
 #include <memory>
 #include <optional>
@@ -9,7 +10,8 @@
 
 namespace berth::oci {
 
-/// One thread at a time; sibling() serves another thread. Every function throws Error with one finished line that names the image.
+/// One thread at a time; sibling() serves another thread. Every function throws Error with one finished line that names
+/// the image.
 class Source {
   public:
     virtual ~Source() = default;
@@ -17,16 +19,19 @@ class Source {
     Source(const Source&) = delete;
     Source& operator=(const Source&) = delete;
 
-    /// The digest that the reference means now. Nothing when that cannot be told without the document: use manifest("") then.
+    /// The digest that the reference means now. Nothing when that cannot be told without the document: use manifest("")
+    /// then.
     virtual std::optional<Resolution> resolve() = 0;
-    /// The manifest or image index `digest`, or, for "", the one that the reference means. The bytes have the digest that is returned.
+    /// The manifest or image index `digest`, or, for "", the one that the reference means. The bytes have the digest
+    /// that is returned.
     virtual Document manifest(const std::string& digest) = 0;
     /// A whole small blob (an image's config); size and digest are verified.
     virtual std::string blob(const Descriptor& blob) = 0;
     /// Streams a layer and verifies its size; the digest is left to the caller, who hashes it anyway.
     virtual void stream(const Descriptor& blob, const Sink& sink) = 0;
-    /// After a stream() whose bytes were not the layer's: the mirrors that sent any of them are asked for nothing more, by the siblings neither.
-    /// Returns their names; empty when no mirror had a part in it, so that asking again would bring the same.
+    /// After a stream() whose bytes were not the layer's: the mirrors that sent any of them are asked for nothing more,
+    /// by the siblings neither. Returns their names; empty when no mirror had a part in it, so that asking again would
+    /// bring the same.
     virtual std::string pass_over_senders() { return {}; }
     virtual std::unique_ptr<Source> sibling() const = 0;
 };

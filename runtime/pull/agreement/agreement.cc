@@ -13,7 +13,8 @@ namespace {
 
 constexpr const char* greeting = "berth-agree-1";
 
-/// Of a message: its words and, as the last one, the code over them. What is not said in the message but known to both comes under the code as `context`.
+/// Of a message: its words and, as the last one, the code over them. What is not said in the message but known to both
+/// comes under the code as `context`.
 std::string sealed(const std::string& secret, const std::string& words, const std::string& context) {
     return cat(words, ' ', oci::hmac_sha256(secret, cat(words, '\n', context)));
 }
@@ -30,25 +31,31 @@ std::vector<std::string> unsealed(const std::string& secret, std::string_view li
 
 bool is_word(const std::string& text) {
     return !text.empty() && text.size() <= 255 &&
-           text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:") == std::string::npos;
+           text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:") ==
+               std::string::npos;
 }
 
 }  // namespace
 
-std::string agreement_question(const std::string& secret, const std::string& node, const std::string& digest, const std::string& nonce) {
+std::string agreement_question(const std::string& secret, const std::string& node, const std::string& digest,
+                               const std::string& nonce) {
     return sealed(secret, cat(greeting, " ask ", node, ' ', digest, ' ', nonce), "");
 }
 
 std::string Agreement::answer(std::string_view line) {
     std::vector<std::string> words = unsealed(secret_, line, "");
-    if (words.size() != 5 || words[0] != greeting || words[1] != "ask" || !is_word(words[2]) || !plan::is_digest(words[3]) || !is_word(words[4])) return {};
+    if (words.size() != 5 || words[0] != greeting || words[1] != "ask" || !is_word(words[2]) ||
+        !plan::is_digest(words[3]) || !is_word(words[4]))
+        return {};
     if (!agreed_) agreed_ = Agreed{words[3], words[2]};
     return sealed(secret_, cat(greeting, " run ", agreed_->node, ' ', agreed_->digest), words[4]);
 }
 
 std::optional<Agreed> read_agreement(const std::string& secret, const std::string& nonce, std::string_view line) {
     std::vector<std::string> words = unsealed(secret, line, nonce);
-    if (words.size() != 4 || words[0] != greeting || words[1] != "run" || !is_word(words[2]) || !plan::is_digest(words[3])) return std::nullopt;
+    if (words.size() != 4 || words[0] != greeting || words[1] != "run" || !is_word(words[2]) ||
+        !plan::is_digest(words[3]))
+        return std::nullopt;
     return Agreed{words[3], words[2]};
 }
 
@@ -61,7 +68,9 @@ std::string random_word() {
 MeetingPlace parse_meeting_place(const std::string& text) {
     std::vector<std::string> words = split(text, ' ');
     if (words.size() != 4 || !is_word(words[0]) || !is_word(words[1]) || !is_word(words[2]) || !is_word(words[3]))
-        throw Error("agreeing on an image's digest: where to ask is not HOST PORT SECRET NODE; srun's and the node's berth are of different versions");
+        throw Error(
+            "agreeing on an image's digest: where to ask is not HOST PORT SECRET NODE; srun's and the node's berth are "
+            "of different versions");
     return {words[0], words[1], words[2], words[3]};
 }
 

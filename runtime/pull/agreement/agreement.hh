@@ -1,6 +1,6 @@
-// How the nodes of a step agree what a tag means when srun did not learn it: each asks its registry, then tells srun's helper, and the first word counts.
-// Messages are lines with a code over them (HMAC-SHA256 by a secret of the step, which goes with Slurm's launch of it), so that nobody else on the network can
-// choose the image.
+// How the nodes of a step agree what a tag means when srun did not learn it: each asks its registry, then tells srun's
+// helper, and the first word counts. Messages are lines with a code over them (HMAC-SHA256 by a secret of the step,
+// which goes with Slurm's launch of it), so that nobody else on the network can choose the image.
 #pragma once
 #include <optional>
 #include <string>
@@ -14,7 +14,8 @@ struct Agreed {
 };
 
 /// What a node says: a line without its end. `nonce` is the node's own, never used twice.
-std::string agreement_question(const std::string& secret, const std::string& node, const std::string& digest, const std::string& nonce);
+std::string agreement_question(const std::string& secret, const std::string& node, const std::string& digest,
+                               const std::string& nonce);
 
 /// What the answer to one's question says; nothing when it is not by one who knows the secret, or not to this question.
 std::optional<Agreed> read_agreement(const std::string& secret, const std::string& nonce, std::string_view line);
@@ -37,7 +38,8 @@ inline constexpr size_t agreement_line_limit = 1024;  ///< bytes
 /// 32 hex digits that nobody can guess. Throws SysError.
 std::string random_word();
 
-/// For main(): `berth-pull agree FIRST-PORT LAST-PORT` (0 0: any) prints "PORT SECRET" for the nodes and answers them until it is killed. Throws Error.
+/// For main(): `berth-pull agree FIRST-PORT LAST-PORT` (0 0: any) prints "PORT SECRET" for the nodes and answers them
+/// until it is killed. Throws Error.
 int agree_command(int argc, char** argv);
 
 /// Where to ask, as the node's helper hands it over: "HOST PORT SECRET NODE".
@@ -47,7 +49,8 @@ struct MeetingPlace {
 /// Throws Error when it is not that.
 MeetingPlace parse_meeting_place(const std::string& text);
 
-/// Tells `digest` and returns what counts for the step. Waits ten seconds for each of connection and answer. Throws Error that names `what`.
+/// Tells `digest` and returns what counts for the step. Waits ten seconds for each of connection and answer. Throws
+/// Error that names `what`.
 Agreed agree(const MeetingPlace& place, const std::string& digest, const std::string& what);
 
 }  // namespace berth::pull

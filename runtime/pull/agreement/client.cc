@@ -41,7 +41,8 @@ int connected(int socket, const addrinfo& address) {
 }
 
 [[noreturn]] void fail(const MeetingPlace& place, const std::string& what, const std::string& why) {
-    throw Error(cat("agreeing with the step's other nodes on ", what, ": asking srun at ", place.host, " port ", place.port, ": ", why,
+    throw Error(cat("agreeing with the step's other nodes on ", what, ": asking srun at ", place.host, " port ",
+                    place.port, ": ", why,
                     "; name the image by digest, or let nodes reach srun (SrunPortRange in slurm.conf)"));
 }
 
@@ -49,7 +50,8 @@ Fd connection(const MeetingPlace& place, const std::string& what) {
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     addrinfo* found = nullptr;
-    if (int code = ::getaddrinfo(place.host.c_str(), place.port.c_str(), &hints, &found); code != 0) fail(place, what, ::gai_strerror(code));
+    if (int code = ::getaddrinfo(place.host.c_str(), place.port.c_str(), &hints, &found); code != 0)
+        fail(place, what, ::gai_strerror(code));
     std::unique_ptr<addrinfo, Addresses> list(found);
     int number = EADDRNOTAVAIL;
     for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
@@ -80,7 +82,8 @@ std::string line_from(const Fd& socket, const MeetingPlace& place, const std::st
 Agreed agree(const MeetingPlace& place, const std::string& digest, const std::string& what) {
     std::string nonce = random_word(), question = agreement_question(place.secret, place.node, digest, nonce) + '\n';
     Fd socket = connection(place, what);
-    if (::send(socket.get(), question.data(), question.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(question.size())) fail(place, what, reason(errno));
+    if (::send(socket.get(), question.data(), question.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(question.size()))
+        fail(place, what, reason(errno));
     auto agreed = read_agreement(place.secret, nonce, line_from(socket, place, what));
     if (!agreed) fail(place, what, "the answer is not srun's");
     return *agreed;

@@ -45,17 +45,19 @@ Fd listener(unsigned first, unsigned last) {
         any4.sin_port = any6.sin6_port;
         int only = 0;
         if (six) ::setsockopt(out.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
-        int bound =
-            six ? ::bind(out.get(), reinterpret_cast<sockaddr*>(&any6), sizeof any6) : ::bind(out.get(), reinterpret_cast<sockaddr*>(&any4), sizeof any4);
+        int bound = six ? ::bind(out.get(), reinterpret_cast<sockaddr*>(&any6), sizeof any6)
+                        : ::bind(out.get(), reinterpret_cast<sockaddr*>(&any4), sizeof any4);
         if (bound == 0 && ::listen(out.get(), SOMAXCONN) == 0) return out;
     }
-    throw Error(cat("opening a port at which the step's nodes agree on a digest: none of ", first, " to ", last, " is free; see SrunPortRange in slurm.conf"));
+    throw Error(cat("opening a port at which the step's nodes agree on a digest: none of ", first, " to ", last,
+                    " is free; see SrunPortRange in slurm.conf"));
 }
 
 unsigned port_of(const Fd& socket) {
     sockaddr_in6 address{};
     socklen_t size = sizeof address;
-    if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) throw SysError("asking for the port of a socket");
+    if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+        throw SysError("asking for the port of a socket");
     // The port is at the same place in both kinds of address.
     return ntohs(address.sin6_port);
 }

@@ -25,7 +25,8 @@ int cdi_command(int argc, char** argv) {
     line.argument("names", names, "VENDOR/CLASS=NAME");
     if (auto code = line.parse(argc, argv)) return *code;
     if (!kind.empty())
-        std::cout << hooks::cdi_text(kind, hooks::parse_device_edits(sys::read_all(0, input_limit, "the lines"), "standard input"));
+        std::cout << hooks::cdi_text(
+            kind, hooks::parse_device_edits(sys::read_all(0, input_limit, "the lines"), "standard input"));
     else if (!edits.empty())
         std::cout << hooks::lines_of(hooks::parse_container_edits(sys::read_all(0, input_limit, edits), edits), edits);
     else

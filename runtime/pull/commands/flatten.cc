@@ -58,7 +58,8 @@ void flatten(const FlattenArguments& arguments) {
     Source source = arguments.image.empty() ? of_input() : stored(store::Store::open(arguments.store), arguments.image);
     squash::make_plain(source.tree, arguments.uid, arguments.gid);
     Fd output = sys::open_file(arguments.output, O_RDWR | O_CREAT | O_EXCL, 0600);
-    squash::flatten(source.tree, source.layers, source.infos, {}, output.get(), printable(arguments.output, 4096), report);
+    squash::flatten(source.tree, source.layers, source.infos, {}, output.get(), printable(arguments.output, 4096),
+                    report);
 }
 
 }  // namespace
@@ -67,7 +68,8 @@ int flatten_command(int argc, char** argv) {
     CommandLine line("Write an image as one squashfs file whose owner is one.", "berth-pull flatten");
     FlattenArguments arguments;
     line.option("--store", arguments.store, "directory of the store").required();
-    line.option("--image", arguments.image, "digest of an image in it; without it: the image file that is the standard input");
+    line.option("--image", arguments.image,
+                "digest of an image in it; without it: the image file that is the standard input");
     line.option("--uid", arguments.uid, "owner of all that is in the file").required();
     line.option("--gid", arguments.gid, "its group").required();
     line.option("--output", arguments.output, "the file to write").required();

@@ -49,7 +49,8 @@ Options options_of(const ImportArguments& arguments, const plan::Reference& refe
 }
 
 /// Returns the digest. The event is told of what is done, but for an error.
-std::string imported(const ImportArguments& arguments, const plan::Reference& reference, const plan::Site& site, Output& output, PullEvent& event) {
+std::string imported(const ImportArguments& arguments, const plan::Reference& reference, const plan::Site& site,
+                     Output& output, PullEvent& event) {
     store::Store store = store::Store::open(arguments.store);
     check_image_here(site, reference);
     Deadline deadline(site, output);
@@ -67,7 +68,8 @@ int import_command(int argc, char** argv) {
     ImportArguments arguments;
     declare(line, arguments);
     if (auto code = line.parse(argc, argv)) return *code;
-    plan::Reference reference = plan::with_absolute_path(plan::parse_reference(arguments.image), std::filesystem::current_path());
+    plan::Reference reference =
+        plan::with_absolute_path(plan::parse_reference(arguments.image), std::filesystem::current_path());
     plan::Site site = site_of(arguments.site, environment_of_this_process());
     Output output({.quiet = arguments.quiet}, reference.text());
     PullEvent event(site, plan::Event::Kind::import, arguments.image, output.meter());

@@ -61,7 +61,8 @@ int work(const VerifyArguments& arguments) {
     size_t left = arguments.repair ? repair(store, verified, arguments) : verified.problems.size();
     const char* repaired = arguments.repair && !verified.problems.empty() && left == 0 ? ", all repaired" : "";
     if (!arguments.quiet)
-        std::printf("%zu images and %zu layers checked, %zu problems%s\n", verified.images, verified.layers, verified.problems.size(), repaired);
+        std::printf("%zu images and %zu layers checked, %zu problems%s\n", verified.images, verified.layers,
+                    verified.problems.size(), repaired);
     return left == 0 ? 0 : 1;
 }
 

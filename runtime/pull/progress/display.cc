@@ -49,7 +49,8 @@ bool can_draw() {
 
 }  // namespace
 
-Display::Display(Meter& meter, View& view, std::function<void(int signal)> interrupted) : meter_(meter), view_(view), interrupted_(std::move(interrupted)) {
+Display::Display(Meter& meter, View& view, std::function<void(int signal)> interrupted)
+    : meter_(meter), view_(view), interrupted_(std::move(interrupted)) {
     if (interrupted_) signals_.emplace();
     thread_ = std::thread(&Display::run, this);
 }

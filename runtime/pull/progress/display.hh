@@ -1,4 +1,5 @@
-// Shows progress while something goes on: a thread that looks at the meter, and takes the place of the signals that end a program.
+// Shows progress while something goes on: a thread that looks at the meter, and takes the place of the signals that end
+// a program.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -13,8 +14,8 @@ namespace berth::pull {
 
 class Display {
   public:
-    /// With `interrupted`, the signals that end a program take what is on the screen away, call it with their number, and only then end the process. To be
-    /// made before the threads that work, which inherit the blocked signals.
+    /// With `interrupted`, the signals that end a program take what is on the screen away, call it with their number,
+    /// and only then end the process. To be made before the threads that work, which inherit the blocked signals.
     Display(Meter& meter, View& view, std::function<void(int signal)> interrupted = {});
     ~Display() { stop(); }
     Display(const Display&) = delete;

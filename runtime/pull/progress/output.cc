@@ -22,7 +22,8 @@ void put(int fd, const std::string& text) {
 
 }  // namespace
 
-Output::Output(const OutputOptions& options, const std::string& image) : options_(options), meter_(printable(image, 1024)), view_(view()) {
+Output::Output(const OutputOptions& options, const std::string& image)
+    : options_(options), meter_(printable(image, 1024)), view_(view()) {
     // The runtime needs no word about the end that it has brought about itself, but the screen has to be left clean.
     std::function<void(int)> last_word;
     if (!options_.report || options_.bars) last_word = [this](int signal) { interrupted(signal); };
@@ -31,7 +32,9 @@ Output::Output(const OutputOptions& options, const std::string& image) : options
 
 std::unique_ptr<View> Output::view() const {
     if (options_.quiet) return std::make_unique<NoView>();
-    if (options_.json) return std::make_unique<JsonView>([](const std::string& lines) { put(STDOUT_FILENO, lines); }, [this] { return head(); });
+    if (options_.json)
+        return std::make_unique<JsonView>([](const std::string& lines) { put(STDOUT_FILENO, lines); },
+                                          [this] { return head(); });
     Put lines = [](const std::string& line) { put(STDERR_FILENO, cat("berth: ", line, "\n")); };
     if (options_.report) lines = [](const std::string& line) { put(STDOUT_FILENO, cat("progress ", line, "\n")); };
     if (options_.report && !options_.bars) return std::make_unique<LineView>(lines);
@@ -45,8 +48,10 @@ JsonHead Output::head() const {
 
 void Output::done(const std::string& digest) {
     display_->stop();
-    if (options_.report && meter_.has_merged()) put(STDOUT_FILENO, cat("fetched ", meter_.fetched(), " ", plan::phases_text(meter_.phase_times()), "\n"));
-    put(STDOUT_FILENO, options_.json ? json_done(head(), digest, meter_.fetched()) : cat(options_.report ? "image " : "", digest, "\n"));
+    if (options_.report && meter_.has_merged())
+        put(STDOUT_FILENO, cat("fetched ", meter_.fetched(), " ", plan::phases_text(meter_.phase_times()), "\n"));
+    put(STDOUT_FILENO, options_.json ? json_done(head(), digest, meter_.fetched())
+                                     : cat(options_.report ? "image " : "", digest, "\n"));
 }
 
 void Output::failed(const Error& error, plan::Cause cause) {

@@ -1,4 +1,5 @@
-// What berth-pull says while it works and in the end: to a person, to a program that reads JSON, or to the runtime that started it.
+// What berth-pull says while it works and in the end: to a person, to a program that reads JSON, or to the runtime that
+// started it.
 #pragma once
 #include <memory>
 #include <string>
@@ -17,13 +18,15 @@ struct OutputOptions {
     bool bars = false;    ///< with report: bars on standard error in place of the progress lines, when it is a terminal
 };
 
-/// Shows what its meter says from the beginning to the result, or to its own end. To be made before the threads that work.
+/// Shows what its meter says from the beginning to the result, or to its own end. To be made before the threads that
+/// work.
 class Output {
   public:
     Output(const OutputOptions& options, const std::string& image);
 
     Meter& meter() { return meter_; }
-    /// Each of the three ends the display. `digest` is the image that was brought; an error's text is one line but in a person's mistakes.
+    /// Each of the three ends the display. `digest` is the image that was brought; an error's text is one line but in a
+    /// person's mistakes.
     void done(const std::string& digest);
     void failed(const Error& error, plan::Cause cause = plan::Cause::image);
     /// Ends the display alone: the result is somebody else's to print.

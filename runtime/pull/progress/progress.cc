@@ -109,7 +109,8 @@ std::vector<plan::PhaseTime> Meter::phase_times() const {
     std::lock_guard lock(mutex_);
     std::vector<plan::PhaseTime> out;
     for (size_t i = 0; i < phase_count; ++i) {
-        auto time = phase_times_[i] + (static_cast<Phase>(i) == phase_ ? Clock::now() - phase_start_ : Clock::duration());
+        auto time =
+            phase_times_[i] + (static_cast<Phase>(i) == phase_ ? Clock::now() - phase_start_ : Clock::duration());
         auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
         if (microseconds > 0) out.push_back({name_of(static_cast<Phase>(i)), static_cast<uint64_t>(microseconds)});
     }
@@ -124,8 +125,14 @@ bool Meter::has_merged() const {
 Status Meter::status() const {
     std::lock_guard lock(mutex_);
     auto now = Clock::now();
-    Status out{.image = image_, .phase = phase_, .phase_number = phase_number_, .title = title_, .elapsed = seconds(now - start_),
-               .phase_elapsed = seconds(now - phase_start_), .received = received_, .total = total_};
+    Status out{.image = image_,
+               .phase = phase_,
+               .phase_number = phase_number_,
+               .title = title_,
+               .elapsed = seconds(now - start_),
+               .phase_elapsed = seconds(now - phase_start_),
+               .received = received_,
+               .total = total_};
     for (const Layer& layer : layers_) {
         out.layers.push_back(layer.status());
         // What need not be pulled is no part of the work.
@@ -164,8 +171,10 @@ void Rates::update(Status& status) {
         layers_.assign(status.layers.size(), total_);
     }
     status.rate = total_.add(status.elapsed, status.received);
-    for (size_t i = 0; i < layers_.size(); ++i) status.layers[i].rate = layers_[i].add(status.elapsed, status.layers[i].received);
-    if (status.rate > 0 && status.total > status.received) status.eta = static_cast<double>(status.total - status.received) / status.rate;
+    for (size_t i = 0; i < layers_.size(); ++i)
+        status.layers[i].rate = layers_[i].add(status.elapsed, status.layers[i].received);
+    if (status.rate > 0 && status.total > status.received)
+        status.eta = static_cast<double>(status.total - status.received) / status.rate;
 }
 
 }  // namespace berth::pull

@@ -1,4 +1,5 @@
-// How far a pull, an import or a verification has come: a plain value for those who show it, and the counters that feed it.
+// How far a pull, an import or a verification has come: a plain value for those who show it, and the counters that feed
+// it.
 #pragma once
 #include <array>
 #include <atomic>
@@ -16,12 +17,24 @@
 
 namespace berth::pull {
 
-enum class Phase { opening, waiting, asking, exporting, reading, pulling, merging, removing, writing, saving, verifying };
+enum class Phase {
+    opening,
+    waiting,
+    asking,
+    exporting,
+    reading,
+    pulling,
+    merging,
+    removing,
+    writing,
+    saving,
+    verifying
+};
 
 inline constexpr size_t phase_count = 11;
 
-/// queued: its turn has not come. waiting: another process pulls it. converting: all bytes are here, the squashfs file is not. saving: the file goes to
-/// the disk. present: somebody else has brought it meanwhile.
+/// queued: its turn has not come. waiting: another process pulls it. converting: all bytes are here, the squashfs file
+/// is not. saving: the file goes to the disk. present: somebody else has brought it meanwhile.
 enum class LayerState { queued, waiting, pulling, converting, saving, done, present };
 
 /// The words for programs: "pulling", "queued" and so on.
@@ -72,7 +85,8 @@ class Meter {
     /// `total` is in bytes, 0 when it is not known.
     void begin(Phase phase, const std::string& title, uint64_t total = 0);
     void advance(uint64_t bytes) { received_ += bytes; }
-    /// Begins the phase pulling. `layers` have their digest and total. Not while threads count bytes of the layers of an earlier one.
+    /// Begins the phase pulling. `layers` have their digest and total. Not while threads count bytes of the layers of
+    /// an earlier one.
     void begin_layers(const std::string& title, const std::vector<LayerStatus>& layers);
     void advance_layer(size_t layer, uint64_t bytes) { layers_[layer].received += bytes; }
     /// Bytes that came in vain, and will come again.
@@ -130,7 +144,8 @@ class Meter {
     std::vector<Event> events_;
 };
 
-/// Fills in the rates, over the last seconds, and from them the time that is left. Pure but for its memory; to be given every status that is shown.
+/// Fills in the rates, over the last seconds, and from them the time that is left. Pure but for its memory; to be given
+/// every status that is shown.
 class Rates {
   public:
     void update(Status& status);

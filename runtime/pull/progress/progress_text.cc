@@ -17,14 +17,20 @@ constexpr size_t label_width = 12;
 constexpr size_t longest_bar = 60;
 
 unsigned percent(uint64_t received, uint64_t total) {
-    return total == 0 ? 0 : static_cast<unsigned>(std::min(100.0, std::floor(100.0 * static_cast<double>(received) / static_cast<double>(total))));
+    return total == 0 ? 0
+                      : static_cast<unsigned>(std::min(
+                            100.0, std::floor(100.0 * static_cast<double>(received) / static_cast<double>(total))));
 }
 
 std::string human_rate(double rate) { return human_bytes(static_cast<uint64_t>(rate)) + "/s"; }
 
-std::string padded(const std::string& text, size_t width) { return text + std::string(width - std::min(width, text.size()), ' '); }
+std::string padded(const std::string& text, size_t width) {
+    return text + std::string(width - std::min(width, text.size()), ' ');
+}
 
-std::string right(const std::string& text, size_t width) { return std::string(width - std::min(width, text.size()), ' ') + text; }
+std::string right(const std::string& text, size_t width) {
+    return std::string(width - std::min(width, text.size()), ' ') + text;
+}
 
 /// What a terminal shows in as many columns as it has bytes.
 std::string ascii(const std::string& text) {
@@ -41,7 +47,8 @@ std::string fitting(const std::string& text, unsigned columns) {
 }
 
 size_t count(const Status& status, LayerState state) {
-    return static_cast<size_t>(std::count_if(status.layers.begin(), status.layers.end(), [&](const LayerStatus& layer) { return layer.state == state; }));
+    return static_cast<size_t>(std::count_if(status.layers.begin(), status.layers.end(),
+                                             [&](const LayerStatus& layer) { return layer.state == state; }));
 }
 
 bool is_over(const LayerStatus& layer) { return layer.state == LayerState::done || layer.state == LayerState::present; }
@@ -50,8 +57,8 @@ bool is_over(const LayerStatus& layer) { return layer.state == LayerState::done 
 std::string amounts(const Status& status) {
     if (status.total == 0 && status.received == 0) return cat(human_seconds(status.phase_elapsed), " so far");
     if (status.total == 0) return cat(human_bytes(status.received), ", ", human_rate(status.rate));
-    std::string out =
-        cat(human_bytes(status.received), " of ", human_bytes(status.total), " (", percent(status.received, status.total), "%), ", human_rate(status.rate));
+    std::string out = cat(human_bytes(status.received), " of ", human_bytes(status.total), " (",
+                          percent(status.received, status.total), "%), ", human_rate(status.rate));
     if (status.eta) out += cat(", ", human_seconds(*status.eta), " left");
     return out;
 }
@@ -60,14 +67,17 @@ std::string of_layers(const Status& status) {
     std::string out;
     size_t over = count(status, LayerState::done) + count(status, LayerState::present);
     if (status.layers.size() > 1) out += cat(", ", over, " of ", status.layers.size(), " layers done");
-    if (size_t last = count(status, LayerState::converting) + count(status, LayerState::saving); last > 0) out += cat(", ", last, " being written");
+    if (size_t last = count(status, LayerState::converting) + count(status, LayerState::saving); last > 0)
+        out += cat(", ", last, " being written");
     for (const LayerStatus& layer : status.layers)
-        if (layer.state == LayerState::waiting) return cat(out, "; waiting for the layer ", layer.digest, ", which ", layer.owner, " is pulling");
+        if (layer.state == LayerState::waiting)
+            return cat(out, "; waiting for the layer ", layer.digest, ", which ", layer.owner, " is pulling");
     return out;
 }
 
 /// `label`, a bar and `numbers` for `part` of a whole, as far as they fit.
-std::string bar_line(const std::string& label, double part, const std::string& numbers, const std::string& short_numbers, unsigned columns) {
+std::string bar_line(const std::string& label, double part, const std::string& numbers,
+                     const std::string& short_numbers, unsigned columns) {
     std::string head = padded(label, label_width);
     for (const std::string& tail : {padded(numbers, 36), short_numbers}) {
         // A blank and two brackets before the tail's own blank.
@@ -82,29 +92,35 @@ std::string bar_line(const std::string& label, double part, const std::string& n
     return columns > label_width + 6 ? cat(head, " ", short_numbers) : short_numbers;
 }
 
-double share(uint64_t received, uint64_t total) { return total == 0 ? 0 : static_cast<double>(received) / static_cast<double>(total); }
+double share(uint64_t received, uint64_t total) {
+    return total == 0 ? 0 : static_cast<double>(received) / static_cast<double>(total);
+}
 
 std::string numbers_of(uint64_t received, uint64_t total, double rate) {
-    return cat(right(cat(percent(received, total), "%"), 4), "  ", padded(cat(human_bytes(received), " of ", human_bytes(total)), 17), "  ", human_rate(rate));
+    return cat(right(cat(percent(received, total), "%"), 4), "  ",
+               padded(cat(human_bytes(received), " of ", human_bytes(total)), 17), "  ", human_rate(rate));
 }
 
 std::string layer_line(const LayerStatus& layer, unsigned columns) {
-    std::string label = layer.digest.substr(0, 7) == "sha256:" ? layer.digest.substr(7, label_width) : layer.digest.substr(0, label_width);
+    std::string label = layer.digest.substr(0, 7) == "sha256:" ? layer.digest.substr(7, label_width)
+                                                               : layer.digest.substr(0, label_width);
     std::string word = layer.state == LayerState::present ? "here already" : name_of(layer.state);
     std::string size = human_bytes(layer.total);
     double part = share(layer.received, layer.total);
     switch (layer.state) {
         case LayerState::pulling:
-            return bar_line(label, part, numbers_of(layer.received, layer.total, layer.rate), right(cat(percent(layer.received, layer.total), "%"), 4),
-                            columns);
+            return bar_line(label, part, numbers_of(layer.received, layer.total, layer.rate),
+                            right(cat(percent(layer.received, layer.total), "%"), 4), columns);
         case LayerState::waiting:
             return bar_line(label, part, cat("waiting for ", layer.owner), word, columns);
         default:
-            return bar_line(label, layer.state == LayerState::queued ? 0 : 1, cat(padded(word, 12), "  ", size), word, columns);
+            return bar_line(label, layer.state == LayerState::queued ? 0 : 1, cat(padded(word, 12), "  ", size), word,
+                            columns);
     }
 }
 
-/// Positions of at most `most` layers, in their order: what goes on before what is still to come, and that before what is over.
+/// Positions of at most `most` layers, in their order: what goes on before what is still to come, and that before what
+/// is over.
 std::vector<size_t> chosen(const std::vector<LayerStatus>& layers, size_t most) {
     auto rank = [&](size_t i) { return is_over(layers[i]) ? 2 : layers[i].state == LayerState::queued ? 1 : 0; };
     std::vector<size_t> out(layers.size());
@@ -126,7 +142,8 @@ std::string total_line(const Status& status, unsigned columns) {
     if (status.total == 0) return padded("", label_width) + " " + amounts(status);
     std::string numbers = numbers_of(status.received, status.total, status.rate);
     if (status.eta) numbers = cat(padded(numbers, 36), human_seconds(*status.eta), " left");
-    return bar_line("total", share(status.received, status.total), numbers, cat(right(cat(percent(status.received, status.total), "%"), 4)), columns);
+    return bar_line("total", share(status.received, status.total), numbers,
+                    cat(right(cat(percent(status.received, status.total), "%"), 4)), columns);
 }
 
 }  // namespace
@@ -147,12 +164,14 @@ std::string line_of(const Status& status) {
 std::vector<std::string> bars_of(const Status& status, unsigned columns, unsigned rows) {
     columns = std::max(columns, 8U);
     std::vector<std::string> out{fitting(status.title, columns)};
-    if (status.retry_in) out[0] = fitting(cat("trying again in ", human_seconds(*status.retry_in), ": ", status.title), columns);
+    if (status.retry_in)
+        out[0] = fitting(cat("trying again in ", human_seconds(*status.retry_in), ": ", status.title), columns);
     // The title, the total, the line of the rest, and the one that the cursor stays on.
     constexpr unsigned other_lines = 4;
     std::vector<size_t> shown = chosen(status.layers, rows > other_lines ? rows - other_lines : 0);
     for (size_t i : shown) out.push_back(fitting(layer_line(status.layers[i], columns), columns));
-    if (shown.size() < status.layers.size() && rows >= other_lines) out.push_back(fitting(rest_line(status, shown), columns));
+    if (shown.size() < status.layers.size() && rows >= other_lines)
+        out.push_back(fitting(rest_line(status, shown), columns));
     if (rows > 2) out.push_back(fitting(total_line(status, columns), columns));
     return out;
 }

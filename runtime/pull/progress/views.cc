@@ -13,7 +13,9 @@ constexpr double first_line = 1, line_interval = 5;
 constexpr double json_interval = 1;
 constexpr double frame_interval = 0.2;
 
-std::string retry_line(const Event& event) { return cat("trying again in ", human_seconds(event.seconds), ": ", event.text); }
+std::string retry_line(const Event& event) {
+    return cat("trying again in ", human_seconds(event.seconds), ": ", event.text);
+}
 
 }  // namespace
 
@@ -33,7 +35,8 @@ void LineView::event(const Event& event, const Status& status) {
         case Event::Kind::phase:
         case Event::Kind::layer:
             // A wait is worth a line of its own; the other changes are in the next one.
-            if (!early && (event.phase == Phase::waiting || event.layer.state == LayerState::waiting)) put_(line_of(status));
+            if (!early && (event.phase == Phase::waiting || event.layer.state == LayerState::waiting))
+                put_(line_of(status));
             return;
     }
 }
@@ -45,7 +48,9 @@ void LineView::tick(const Status& status) {
     due_ = status.elapsed + line_interval;
 }
 
-JsonView::JsonView(Put put, std::function<JsonHead()> head) : put_(std::move(put)), head_(std::move(head)) { due_ = json_interval; }
+JsonView::JsonView(Put put, std::function<JsonHead()> head) : put_(std::move(put)), head_(std::move(head)) {
+    due_ = json_interval;
+}
 
 void JsonView::event(const Event& event, const Status&) { put_(json_of(head_(), event)); }
 
@@ -54,14 +59,18 @@ void JsonView::tick(const Status& status) {
     due_ = status.elapsed + json_interval;
 }
 
-BarView::BarView(Put put, std::function<Size()> size) : put_(std::move(put)), size_(std::move(size)) { due_ = frame_interval; }
+BarView::BarView(Put put, std::function<Size()> size) : put_(std::move(put)), size_(std::move(size)) {
+    due_ = frame_interval;
+}
 
 /// Back to where the last drawing began.
 std::string BarView::up() const { return drawn_ == 0 ? "" : cat("\x1b[", drawn_, "A"); }
 
 void BarView::event(const Event& event, const Status& status) {
     if (event.kind == Event::Kind::phase || event.kind == Event::Kind::layer) return;
-    std::string line = event.kind == Event::Kind::warning ? cat("warning: ", event.text) : event.kind == Event::Kind::retry ? retry_line(event) : event.text;
+    std::string line = event.kind == Event::Kind::warning ? cat("warning: ", event.text)
+                       : event.kind == Event::Kind::retry ? retry_line(event)
+                                                          : event.text;
     // Stays above the bars.
     put_(cat(up(), "\r\x1b[J", line, "\n"));
     drawn_ = 0;

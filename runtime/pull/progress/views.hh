@@ -1,4 +1,5 @@
-// The ways in which progress is shown: bars on a terminal, lines in a log, JSON for a program. Each is used by one thread.
+// The ways in which progress is shown: bars on a terminal, lines in a log, JSON for a program. Each is used by one
+// thread.
 #pragma once
 #include <functional>
 #include <string>
@@ -36,8 +37,8 @@ class NoView : public View {
     void tick(const Status&) override {}
 };
 
-/// A line after a second, so that nobody wonders, and then as seldom as suits a log. What is over within the second leaves none, but for warnings and
-/// retries, which are told at once.
+/// A line after a second, so that nobody wonders, and then as seldom as suits a log. What is over within the second
+/// leaves none, but for warnings and retries, which are told at once.
 class LineView : public View {
   public:
     explicit LineView(Put put);
@@ -61,7 +62,8 @@ class JsonView : public View {
     std::function<JsonHead()> head_;
 };
 
-/// Bars that are drawn over one another. The cursor stays below them in the first column, so that even a kill leaves a terminal that can be used.
+/// Bars that are drawn over one another. The cursor stays below them in the first column, so that even a kill leaves a
+/// terminal that can be used.
 class BarView : public View {
   public:
     struct Size {

@@ -19,9 +19,11 @@ std::string value_of(const std::vector<std::string>& environment, const std::str
 void set_daemon(Options& options, const plan::Reference& reference, const std::vector<std::string>& environment) {
     constexpr std::string_view unix_socket = "unix://";
     std::string host = value_of(environment, "DOCKER_HOST"), folder = value_of(environment, "XDG_RUNTIME_DIR");
-    if (reference.kind == plan::Reference::Kind::podman && !folder.empty()) options.podman_socket = folder + "/podman/podman.sock";
+    if (reference.kind == plan::Reference::Kind::podman && !folder.empty())
+        options.podman_socket = folder + "/podman/podman.sock";
     if (reference.kind != plan::Reference::Kind::dockerd || host.empty()) return;
-    if (!host.starts_with(unix_socket)) throw Error(cat("DOCKER_HOST=", printable(host), ": only a unix socket is supported, as unix:///PATH"));
+    if (!host.starts_with(unix_socket))
+        throw Error(cat("DOCKER_HOST=", printable(host), ": only a unix socket is supported, as unix:///PATH"));
     options.docker_socket = host.substr(unix_socket.size());
 }
 

@@ -30,7 +30,8 @@ Deadline::~Deadline() {
 void Deadline::watch(unsigned seconds, const std::string& rule) {
     std::unique_lock lock(mutex_);
     if (changed_.wait_for(lock, std::chrono::seconds(seconds), [this] { return over_; })) return;
-    output_.failed(Error(cat("image ", output_.meter().image(), ": not pulled after ", seconds, " seconds, the limit of ", rule)));
+    output_.failed(
+        Error(cat("image ", output_.meter().image(), ": not pulled after ", seconds, " seconds, the limit of ", rule)));
     ::_exit(exit_failure);
 }
 

@@ -10,7 +10,8 @@
 
 namespace berth::pull {
 
-/// While it lives, this process ends with an error when the site's limits.pull_time is over. What is not published then has no name, as after a kill.
+/// While it lives, this process ends with an error when the site's limits.pull_time is over. What is not published then
+/// has no name, as after a kill.
 class Deadline {
   public:
     /// `output` must outlive it. No limit: nothing is started.

@@ -3,8 +3,8 @@
 
 namespace berth::pull {
 
-/// `berth-pull flatten`, which `berth` starts: writes a stored image, or the image file that is its standard input, to a new file. Reports on standard output:
-/// `progress BYTES TOTAL`, `error TEXT`.
+/// `berth-pull flatten`, which `berth` starts: writes a stored image, or the image file that is its standard input, to
+/// a new file. Reports on standard output: `progress BYTES TOTAL`, `error TEXT`.
 int flatten_command(int argc, char** argv);
 
 }  // namespace berth::pull

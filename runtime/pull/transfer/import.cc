@@ -34,13 +34,14 @@ std::vector<squash::AddedFile> enroot_files(const plan::ImageConfig& config) {
         std::string directory = quoted(config.working_dir);
         rc += cat("mkdir -p ", directory, " 2> /dev/null\ncd ", directory, " && unset OLDPWD || exit 1\n\n");
     }
-    rc += cat("if [ -s /etc/rc.local ]; then\n    . /etc/rc.local\nfi\n\nif [ $# -gt 0 ]; then\n    exec", quoted(config.entrypoint), " \"$@\"\nelse\n    exec",
-              quoted(config.entrypoint), quoted(config.cmd), "\nfi\n");
+    rc += cat("if [ -s /etc/rc.local ]; then\n    . /etc/rc.local\nfi\n\nif [ $# -gt 0 ]; then\n    exec",
+              quoted(config.entrypoint), " \"$@\"\nelse\n    exec", quoted(config.entrypoint), quoted(config.cmd),
+              "\nfi\n");
     return {{"etc/environment", environment}, {"etc/rc", rc}};
 }
 
-void import_image(const store::Store& store, const std::string& digest, const std::string& reference, const std::string& path, const ImportOptions& options,
-                  Meter& meter) {
+void import_image(const store::Store& store, const std::string& digest, const std::string& reference,
+                  const std::string& path, const ImportOptions& options, Meter& meter) {
     std::string what = printable(path, 4096);
     Fd lease = store.lease(store.image_of(digest).value_or(digest));
     oci::ImageDescription image = describe(store, digest, cat("image ", digest));
@@ -55,7 +56,8 @@ void import_image(const store::Store& store, const std::string& digest, const st
         if (bytes == 0) meter.begin(Phase::writing, cat("writing ", what), total);
         meter.advance(bytes - std::exchange(before, bytes));
     };
-    squash::flatten(tree, layers, infos, options.plain ? std::vector<squash::AddedFile>() : enroot_files(image.config), output.fd(), what, copied);
+    squash::flatten(tree, layers, infos, options.plain ? std::vector<squash::AddedFile>() : enroot_files(image.config),
+                    output.fd(), what, copied);
     squash::append_config(output.fd(), {image.config, digest, reference}, what);
     meter.begin(Phase::saving, cat("saving ", what, " to disk"));
     output.publish(options.force);

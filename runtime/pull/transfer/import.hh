@@ -14,12 +14,14 @@ struct ImportOptions {
     bool plain = false;  ///< the image's tree as it is: no files for Enroot
 };
 
-/// Makes the file `path` from the image `digest` (of a manifest or image index), which is in the store. `reference` is carried in it for people.
-/// The file appears whole and durable, or not at all. Throws Error, also when it exists already and `force` is not set.
-void import_image(const store::Store& store, const std::string& digest, const std::string& reference, const std::string& path, const ImportOptions& options,
-                  Meter& meter);
+/// Makes the file `path` from the image `digest` (of a manifest or image index), which is in the store. `reference` is
+/// carried in it for people. The file appears whole and durable, or not at all. Throws Error, also when it exists
+/// already and `force` is not set.
+void import_image(const store::Store& store, const std::string& digest, const std::string& reference,
+                  const std::string& path, const ImportOptions& options, Meter& meter);
 
-/// What Enroot looks for in an image: /etc/environment (NAME=VALUE lines) and /etc/rc (a shell script that becomes the command). Pure.
+/// What Enroot looks for in an image: /etc/environment (NAME=VALUE lines) and /etc/rc (a shell script that becomes the
+/// command). Pure.
 std::vector<squash::AddedFile> enroot_files(const plan::ImageConfig& config);
 
 /// `berth-pull import`: the command line of all this.

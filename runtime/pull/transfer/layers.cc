@@ -20,7 +20,8 @@ namespace berth::pull {
 
 namespace {
 
-/// The connections. A worker has one while it converts a layer, not while it hashes and syncs the result, so that the next layer goes on meanwhile.
+/// The connections. A worker has one while it converts a layer, not while it hashes and syncs the result, so that the
+/// next layer goes on meanwhile.
 class Sources {
   public:
     Sources(oci::Source& first, size_t count) : free_{&first} {
@@ -55,12 +56,20 @@ class Sources {
 
 class Fetch {
   public:
-    Fetch(const store::Store& store, Sources& sources, const std::vector<MissingLayer>& layers, squash::CompressorPool& pool, std::atomic<bool>& stop,
-          std::string what, Meter& meter)
-        : store_(store), sources_(sources), layers_(layers), pool_(pool), stop_(stop), what_(std::move(what)), meter_(meter), order_(layers.size()) {
+    Fetch(const store::Store& store, Sources& sources, const std::vector<MissingLayer>& layers,
+          squash::CompressorPool& pool, std::atomic<bool>& stop, std::string what, Meter& meter)
+        : store_(store),
+          sources_(sources),
+          layers_(layers),
+          pool_(pool),
+          stop_(stop),
+          what_(std::move(what)),
+          meter_(meter),
+          order_(layers.size()) {
         // The largest first: a large one that comes last would be alone at its end, and unpacks in one thread.
         std::iota(order_.begin(), order_.end(), size_t{0});
-        std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) { return layers[a].blob.size > layers[b].blob.size; });
+        std::stable_sort(order_.begin(), order_.end(),
+                         [&](size_t a, size_t b) { return layers[a].blob.size > layers[b].blob.size; });
     }
 
     /// Runs in a worker until no layer is left, or something failed.
@@ -72,7 +81,8 @@ class Fetch {
   private:
     void fetch(size_t index);
     store::NewFile fetched(size_t index, oci::ConvertedLayer& got);
-    void refuse_other(const MissingLayer& layer, const char* kind, const std::string& is, const std::string& wanted) const;
+    void refuse_other(const MissingLayer& layer, const char* kind, const std::string& is,
+                      const std::string& wanted) const;
     oci::ConvertedLayer convert(oci::Source& source, size_t index, int fd, uint64_t& taken);
     std::string name_of(const MissingLayer& layer) const { return cat(what_, ", layer ", layer.blob.digest); }
     Fd wait_for_turn(size_t index);
@@ -129,7 +139,8 @@ void Fetch::fetch(size_t index) {
     meter_.set_layer(index, LayerState::done);
 }
 
-/// The layer, converted from the bytes that its digest names. What a mirror sent wrong is asked of the next host, and in the end of the registry itself.
+/// The layer, converted from the bytes that its digest names. What a mirror sent wrong is asked of the next host, and
+/// in the end of the registry itself.
 store::NewFile Fetch::fetched(size_t index, oci::ConvertedLayer& got) {
     const MissingLayer& layer = layers_[index];
     auto source = sources_.take();
@@ -173,14 +184,15 @@ oci::ConvertedLayer Fetch::convert(oci::Source& source, size_t index, int fd, ui
     return converter.finish();
 }
 
-void Fetch::refuse_other(const MissingLayer& layer, const char* kind, const std::string& is, const std::string& wanted) const {
+void Fetch::refuse_other(const MissingLayer& layer, const char* kind, const std::string& is,
+                         const std::string& wanted) const {
     if (is != wanted) throw Error(cat(name_of(layer), ": its ", kind, " is ", is, " instead of ", wanted, "; refused"));
 }
 
 }  // namespace
 
-void fetch_layers(const store::Store& store, oci::Source& source, const std::vector<MissingLayer>& layers, const PullLimits& limits,
-                  std::atomic<bool>& stop, const std::string& what, Meter& meter) {
+void fetch_layers(const store::Store& store, oci::Source& source, const std::vector<MissingLayer>& layers,
+                  const PullLimits& limits, std::atomic<bool>& stop, const std::string& what, Meter& meter) {
     if (layers.empty()) return;
     std::vector<LayerStatus> shown;
     for (const MissingLayer& layer : layers) shown.push_back({layer.blob.digest, layer.blob.size});

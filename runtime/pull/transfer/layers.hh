@@ -17,9 +17,10 @@ struct MissingLayer {
     std::string diff_id;
 };
 
-/// Every layer is verified (size, digest, diff_id) before it is published. The first failure stops the others and is thrown.
-/// `source` and its siblings are used, each with a connection that it keeps from layer to layer. `stop` is the flag that a registry's options point to.
-void fetch_layers(const store::Store& store, oci::Source& source, const std::vector<MissingLayer>& layers, const PullLimits& limits,
-                  std::atomic<bool>& stop, const std::string& what, Meter& meter);
+/// Every layer is verified (size, digest, diff_id) before it is published. The first failure stops the others and is
+/// thrown. `source` and its siblings are used, each with a connection that it keeps from layer to layer. `stop` is the
+/// flag that a registry's options point to.
+void fetch_layers(const store::Store& store, oci::Source& source, const std::vector<MissingLayer>& layers,
+                  const PullLimits& limits, std::atomic<bool>& stop, const std::string& what, Meter& meter);
 
 }  // namespace berth::pull

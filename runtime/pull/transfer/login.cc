@@ -18,7 +18,8 @@ namespace {
 constexpr size_t answer_limit = 16 << 10;
 constexpr char interrupt = '\x03';
 
-/// A terminal that does not show what is typed, for a while. An interruption is a character meanwhile, or it would leave the terminal blind.
+/// A terminal that does not show what is typed, for a while. An interruption is a character meanwhile, or it would
+/// leave the terminal blind.
 class Unseen {
   public:
     explicit Unseen(int terminal) : terminal_(terminal) {
@@ -76,12 +77,14 @@ std::string password_of_input() {
 
 }  // namespace
 
-std::string login(const std::string& registry, const std::string& user, bool password_from_input, const oci::RegistryOptions& options,
-                  const oci::CredentialPlaces& places) {
+std::string login(const std::string& registry, const std::string& user, bool password_from_input,
+                  const oci::RegistryOptions& options, const oci::CredentialPlaces& places) {
     std::string host = oci::registry_host(registry);
     oci::Credentials login;
     login.user = !user.empty() ? user : asked(cat("User for ", printable(host), ": "), false);
-    login.password = password_from_input ? password_of_input() : asked(cat("Password of ", printable(login.user), " for ", printable(host), ": "), true);
+    login.password = password_from_input
+                         ? password_of_input()
+                         : asked(cat("Password of ", printable(login.user), " for ", printable(host), ": "), true);
     if (login.user.empty() || login.user.find(':') != login.user.npos)
         throw Error(cat("login to ", printable(host), ": a user's name is not empty and has no colon"));
     if (login.password.empty()) throw Error(cat("login to ", printable(host), ": the password is empty"));
@@ -93,7 +96,8 @@ std::string login(const std::string& registry, const std::string& user, bool pas
 std::string logout(const std::string& registry, const oci::CredentialPlaces& places) {
     std::string host = oci::registry_host(registry);
     if (!oci::erase_login(places, host))
-        throw Error(cat("logout of ", printable(host), ": there is no login for it in ", printable(places.docker_folder, 4096), "/config.json"));
+        throw Error(cat("logout of ", printable(host), ": there is no login for it in ",
+                        printable(places.docker_folder, 4096), "/config.json"));
     return cat("logged out of ", printable(host));
 }
 

@@ -21,7 +21,8 @@ bool is_daemon(Kind kind) { return kind == Kind::dockerd || kind == Kind::podman
 
 oci::Daemon daemon_of(Kind kind, const Options& options) {
     if (kind == Kind::dockerd) return {"docker", options.docker_socket};
-    return {"podman", options.podman_socket.empty() ? cat("/run/user/", ::geteuid(), "/podman/podman.sock") : options.podman_socket};
+    return {"podman", options.podman_socket.empty() ? cat("/run/user/", ::geteuid(), "/podman/podman.sock")
+                                                    : options.podman_socket};
 }
 
 oci::Scratch scratch_in(const store::Store& store) {
@@ -53,19 +54,21 @@ bool is_still_true(const plan::Reference& reference, const plan::Reference& reco
     return now.reference.name == record.name && now.changed + settled_seconds <= ::time(nullptr);
 }
 
-std::unique_ptr<oci::Source> open_source(const store::Store& store, const plan::Reference& reference, const plan::Reference& record, const Options& options,
-                                           Meter& meter) {
+std::unique_ptr<oci::Source> open_source(const store::Store& store, const plan::Reference& reference,
+                                         const plan::Reference& record, const Options& options, Meter& meter) {
     std::string what = cat("image ", printable(reference.text(), 1024));
     oci::Scratch scratch = scratch_in(store);
     auto archive = [&](Fd file) {
-        meter.begin(Phase::reading, cat("reading the archive of ", what), static_cast<uint64_t>(sys::stat_of(file.get(), what).st_size));
+        meter.begin(Phase::reading, cat("reading the archive of ", what),
+                    static_cast<uint64_t>(sys::stat_of(file.get(), what).st_size));
         return oci::open_archive(std::move(file), what, scratch, [&](uint64_t bytes) { meter.advance(bytes); });
     };
     switch (reference.kind) {
         case Kind::oci:
             return oci::make_oci_source(oci::open_folder(reference.path, what), reference.selector, what);
         case Kind::oci_archive:
-            return oci::make_oci_source(archive(oci::open_archive_file(reference.path, what)), reference.selector, what);
+            return oci::make_oci_source(archive(oci::open_archive_file(reference.path, what)), reference.selector,
+                                        what);
         case Kind::docker_archive:
             return oci::make_docker_source(*archive(oci::open_archive_file(reference.path, what)), reference, what);
         case Kind::dockerd:
@@ -73,7 +76,8 @@ std::unique_ptr<oci::Source> open_source(const store::Store& store, const plan::
             // By its Id the daemon gives just this image, whatever its name means by now.
             oci::Daemon daemon = daemon_of(reference.kind, options);
             meter.begin(Phase::exporting, cat("exporting ", what, " from ", daemon.program));
-            Fd file = oci::export_from_daemon(daemon, record.name, what, scratch, [&](uint64_t bytes) { meter.advance(bytes); });
+            Fd file = oci::export_from_daemon(daemon, record.name, what, scratch,
+                                              [&](uint64_t bytes) { meter.advance(bytes); });
             return oci::make_docker_source(*archive(std::move(file)), {}, what);
         }
         default:

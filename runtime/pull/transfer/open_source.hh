@@ -7,16 +7,17 @@
 
 namespace berth::pull {
 
-/// The reference itself for a registry; else a record that changes whenever the source could mean another image. Asks a daemon. Throws Error.
+/// The reference itself for a registry; else a record that changes whenever the source could mean another image. Asks a
+/// daemon. Throws Error.
 plan::Reference record_of(const plan::Reference& reference, const Options& options, Meter& meter);
 
-/// True when the answer may be remembered under `record`: a file must not have changed since, and its times must be old enough that a change would
-/// have shown in them.
+/// True when the answer may be remembered under `record`: a file must not have changed since, and its times must be old
+/// enough that a change would have shown in them.
 bool is_still_true(const plan::Reference& reference, const plan::Reference& record);
 
-/// The source of `reference`, whose record is `record`. Archives that are packed, and those of daemons, are written to the store's tmp folder,
-/// without a name.
-std::unique_ptr<oci::Source> open_source(const store::Store& store, const plan::Reference& reference, const plan::Reference& record, const Options& options,
-                                           Meter& meter);
+/// The source of `reference`, whose record is `record`. Archives that are packed, and those of daemons, are written to
+/// the store's tmp folder, without a name.
+std::unique_ptr<oci::Source> open_source(const store::Store& store, const plan::Reference& reference,
+                                         const plan::Reference& record, const Options& options, Meter& meter);
 
 }  // namespace berth::pull

@@ -45,7 +45,10 @@ OutputFile::OutputFile(const std::string& path) : path_(path) {
     size_t slash = path.rfind('/');
     name_ = path.substr(slash + 1);
     if (name_.empty()) throw Error(cat("writing ", printable(path, 4096), ": this names a folder; name a file"));
-    folder_ = sys::open_file(slash == path.npos ? "." : slash == 0 ? "/" : path.substr(0, slash), O_RDONLY | O_DIRECTORY);
+    folder_ = sys::open_file(slash == path.npos ? "."
+                             : slash == 0       ? "/"
+                                                : path.substr(0, slash),
+                             O_RDONLY | O_DIRECTORY);
     try {
         file_ = nameless(folder_.get());
     } catch (const SysError& error) {
@@ -92,7 +95,8 @@ void OutputFile::publish(bool force) {
     } else {
         if (temporary_.empty()) {
             name_temporarily(temporary_name());
-            if (::linkat(AT_FDCWD, file_path().c_str(), folder_.get(), temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0) fail();
+            if (::linkat(AT_FDCWD, file_path().c_str(), folder_.get(), temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0)
+                fail();
         }
         if (::renameat(folder_.get(), temporary_.c_str(), folder_.get(), name_.c_str()) != 0) fail();
         forget_temporary();
@@ -115,7 +119,9 @@ bool OutputFile::link_as(const std::string& name) const {
 
 std::string OutputFile::file_path() const { return cat("/proc/self/fd/", file_.get()); }
 
-void OutputFile::refuse() const { throw Error(cat("writing ", printable(path_, 4096), ": it exists already; remove it or use --force")); }
+void OutputFile::refuse() const {
+    throw Error(cat("writing ", printable(path_, 4096), ": it exists already; remove it or use --force"));
+}
 
 void OutputFile::fail() const {
     int number = errno;

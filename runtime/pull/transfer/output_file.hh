@@ -6,7 +6,8 @@
 
 namespace berth::pull {
 
-/// A file to be, in the folder where it will appear: without a name where the file system can do that, so that a kill leaves nothing.
+/// A file to be, in the folder where it will appear: without a name where the file system can do that, so that a kill
+/// leaves nothing.
 class OutputFile {
   public:
     /// Throws Error when nothing can be made in the folder of `path`.
@@ -18,7 +19,8 @@ class OutputFile {
     /// Open for reading and writing.
     int fd() const { return file_.get(); }
 
-    /// Throws Error when there is something of that name. Before the work as well as at its end: nobody wants to wait for a refusal.
+    /// Throws Error when there is something of that name. Before the work as well as at its end: nobody wants to wait
+    /// for a refusal.
     void refuse_existing() const;
 
     /// Makes it durable and gives it its name; with `force` in place of what has it. Throws Error.
@@ -27,7 +29,8 @@ class OutputFile {
     /// An empty file beside it, without a name in any case.
     Fd scratch() const;
 
-    /// For who is about to be ended by a signal: takes away the names of all files that are not published. What would give one a name waits for ever then.
+    /// For who is about to be ended by a signal: takes away the names of all files that are not published. What would
+    /// give one a name waits for ever then.
     static void abandon_all();
 
   private:

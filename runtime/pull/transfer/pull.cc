@@ -72,8 +72,12 @@ class Pull {
 void Pull::prepare_options() {
     oci::RegistryOptions& registry = options_.registry;
     if (registry.stop == nullptr) registry.stop = &stop_;
-    registry.notice = [this](const std::string& line) { line.starts_with("mirror ") ? meter_.warn(line) : meter_.note(line); };
-    registry.retrying = [this](std::chrono::milliseconds delay, const std::string& reason) { meter_.retry(delay, reason); };
+    registry.notice = [this](const std::string& line) {
+        line.starts_with("mirror ") ? meter_.warn(line) : meter_.note(line);
+    };
+    registry.retrying = [this](std::chrono::milliseconds delay, const std::string& reason) {
+        meter_.retry(delay, reason);
+    };
     // With an image to fall back on, a start does not wait for a registry that is down.
     auto known = policy_ == Policy::newer && !is_local() ? store_.digest_of(record_) : std::nullopt;
     if (known && store_.has_image(*known)) registry.head_retries = 0;
@@ -109,7 +113,8 @@ std::optional<std::string> Pull::without_asking() const {
     if (may_ask) return std::nullopt;
     auto digest = store_.digest_of(record_);
     if (digest && is_complete(store_, *digest)) return digest;
-    if (policy_ == Policy::never && !is_local()) throw Error(cat(what_, ": not in the store ", store_.path(), ", and the pull policy is never; pull it first"));
+    if (policy_ == Policy::never && !is_local())
+        throw Error(cat(what_, ": not in the store ", store_.path(), ", and the pull policy is never; pull it first"));
     return std::nullopt;
 }
 
@@ -158,7 +163,8 @@ Chain Pull::find_manifest(const std::string& digest) {
     for (unsigned depth = 0;; ++depth) {
         out.document = source().manifest(next.digest);
         if (depth > 0 && out.document.bytes.size() != next.size)
-            throw Error(cat(what_, ": the manifest ", next.digest, " has ", out.document.bytes.size(), " bytes instead of ", next.size, "; refused"));
+            throw Error(cat(what_, ": the manifest ", next.digest, " has ", out.document.bytes.size(),
+                            " bytes instead of ", next.size, "; refused"));
         auto document = oci::parse_manifest(out.document.bytes, out.document.content_type, what_);
         // What the index calls it has to agree as well as what the registry does.
         if (!next.media_type.empty()) oci::parse_manifest(out.document.bytes, next.media_type, what_);
@@ -166,7 +172,8 @@ Chain Pull::find_manifest(const std::string& digest) {
             out.manifest = std::move(*manifest);
             return out;
         }
-        if (depth == oci::nesting_limit) throw Error(cat(what_, ": more than ", oci::nesting_limit, " image indexes inside one another; refused"));
+        if (depth == oci::nesting_limit)
+            throw Error(cat(what_, ": more than ", oci::nesting_limit, " image indexes inside one another; refused"));
         out.lists.push_back(next.digest);
         next = oci::choose_platform(std::get<oci::ManifestList>(document), oci::this_machine(), what_);
     }
@@ -184,10 +191,12 @@ void Pull::fetch(const std::string& digest) {
 /// Packed, since that is what a manifest tells beforehand.
 void Pull::check_size(const oci::Manifest& manifest) const {
     uint64_t size = 0;
-    for (const oci::Descriptor& layer : manifest.layers) size = layer.size > UINT64_MAX - size ? UINT64_MAX : size + layer.size;
+    for (const oci::Descriptor& layer : manifest.layers)
+        size = layer.size > UINT64_MAX - size ? UINT64_MAX : size + layer.size;
     const PullLimits& limits = options_.limits;
     if (limits.image_size != 0 && size > limits.image_size)
-        throw Error(cat(what_, ": its layers have ", human_bytes(size), ", more than the ", human_bytes(limits.image_size), " of ", limits.image_size_rule));
+        throw Error(cat(what_, ": its layers have ", human_bytes(size), ", more than the ",
+                        human_bytes(limits.image_size), " of ", limits.image_size_rule));
 }
 
 void Pull::fetch_image(const Chain& chain) {
@@ -197,7 +206,8 @@ void Pull::fetch_image(const Chain& chain) {
     std::vector<MissingLayer> missing;
     for (size_t i = 0; i < image.diff_ids.size(); ++i) {
         const std::string& diff_id = image.diff_ids[i];
-        bool known = std::any_of(missing.begin(), missing.end(), [&](const MissingLayer& layer) { return layer.diff_id == diff_id; });
+        bool known = std::any_of(missing.begin(), missing.end(),
+                                 [&](const MissingLayer& layer) { return layer.diff_id == diff_id; });
         if (store_.open_layer(diff_id))
             store_.touch_layer(diff_id);
         else if (!known)
@@ -213,7 +223,8 @@ void Pull::remember_tag(const std::string& digest) const {
     auto known = store_.find_tag(record_);
     // A warm start that changes nothing writes nothing.
     if (known && known->digest == digest) return;
-    store_.put_tag(record_, {digest, static_cast<int64_t>(::time(nullptr)), etag_, is_local() ? reference_.text() : ""});
+    store_.put_tag(record_,
+                   {digest, static_cast<int64_t>(::time(nullptr)), etag_, is_local() ? reference_.text() : ""});
 }
 
 }  // namespace
@@ -227,10 +238,12 @@ Policy parse_policy(const std::string& text) {
 }
 
 std::string pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter) {
-    if (reference.kind == plan::Reference::Kind::path) throw Error(cat("image ", printable(reference.text()), ": a file, which needs no pull"));
+    if (reference.kind == plan::Reference::Kind::path)
+        throw Error(cat("image ", printable(reference.text()), ": a file, which needs no pull"));
     meter.begin(Phase::opening, cat("opening the store ", printable(store.path(), 4096)));
     store.sweep();
-    meter.begin(Phase::opening, cat("waiting until nothing is being removed from the store ", printable(store.path(), 4096)));
+    meter.begin(Phase::opening,
+                cat("waiting until nothing is being removed from the store ", printable(store.path(), 4096)));
     Fd no_removals = store.hold_off_removals();
     Pull pull(store, reference, options, meter);
     std::string digest = pull.run();
@@ -242,11 +255,13 @@ std::string pull(const store::Store& store, const plan::Reference& reference, co
     return digest;
 }
 
-std::string digest_now(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter) {
+std::string digest_now(const store::Store& store, const plan::Reference& reference, const Options& options,
+                       Meter& meter) {
     return Pull(store, reference, options, meter).digest();
 }
 
-std::string pull(const store::Store& store, const plan::Reference& reference, const Options& options, const Progress& progress) {
+std::string pull(const store::Store& store, const plan::Reference& reference, const Options& options,
+                 const Progress& progress) {
     Meter meter(reference.text());
     LineView lines(progress);
     Display display(meter, lines);

@@ -16,7 +16,8 @@ plan::Cause cause_of_pull(const Error& problem) {
                                                                   : plan::Cause::network;
 }
 
-PullEvent::PullEvent(const plan::Site& site, plan::Event::Kind of, const std::string& image, const Meter& meter) : meter_(meter) {
+PullEvent::PullEvent(const plan::Site& site, plan::Event::Kind of, const std::string& image, const Meter& meter)
+    : meter_(meter) {
     if (site.event_log.empty() && site.counter_folder.empty()) return;
     plan::Caller caller = caller_of_this_process();
     log_ = EventLog(site, caller);

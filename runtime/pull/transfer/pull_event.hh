@@ -1,4 +1,5 @@
-// What a site is told of a pull or an import that is no part of a start; that of a start is told by its runtime, together with it.
+// What a site is told of a pull or an import that is no part of a start; that of a start is told by its runtime,
+// together with it.
 #pragma once
 #include <string>
 
@@ -15,7 +16,8 @@ plan::Cause cause_of_pull(const Error& problem);
 
 class PullEvent {
   public:
-    /// `of` is what the command is: a pull or an import of `image`, as it was asked for. The meter is the one that the work feeds.
+    /// `of` is what the command is: a pull or an import of `image`, as it was asked for. The meter is the one that the
+    /// work feeds.
     PullEvent(const plan::Site& site, plan::Event::Kind of, const std::string& image, const Meter& meter);
 
     /// Nothing is told where the store had the image already.

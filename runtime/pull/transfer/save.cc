@@ -36,7 +36,8 @@ struct Layers {
 
 void add_file(Layers& layers, Fd file, const std::string& what, const squash::Extent& place = {}) {
     squash::LayerInfo info;
-    layers.trees.push_back(squash::read_tree(file.get(), what, static_cast<uint32_t>(layers.infos.size()), info, {}, place));
+    layers.trees.push_back(
+        squash::read_tree(file.get(), what, static_cast<uint32_t>(layers.infos.size()), info, {}, place));
     layers.infos.push_back(info);
     layers.files.push_back(std::move(file));
 }
@@ -50,7 +51,9 @@ void add_directory(Layers& layers, int directory, bool overlay, const OutputFile
     squash::LayerWriter writer(file.get(), &pool);
     uint64_t devices = squash::add_directory(writer, directory, {overlay, ::geteuid(), ::getegid()}, what);
     writer.finish();
-    if (devices > 0) std::fprintf(stderr, "berth: saving %s: %llu device nodes are left out\n", what.c_str(), static_cast<unsigned long long>(devices));
+    if (devices > 0)
+        std::fprintf(stderr, "berth: saving %s: %llu device nodes are left out\n", what.c_str(),
+                     static_cast<unsigned long long>(devices));
     add_file(layers, std::move(file), what);
 }
 
@@ -90,7 +93,9 @@ bool has(const squash::Tree& tree, const std::string& path) {
     const squash::Tree::Impl& in = tree.impl();
     uint32_t at = 0;
     for (const std::string& name : split(path, '/'))
-        if (at = S_ISDIR(in.nodes[at].mode) ? in.find(in.nodes[at], name) : squash::Node::none; at == squash::Node::none) return false;
+        if (at = S_ISDIR(in.nodes[at].mode) ? in.find(in.nodes[at], name) : squash::Node::none;
+            at == squash::Node::none)
+            return false;
     return true;
 }
 

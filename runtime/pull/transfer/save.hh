@@ -17,9 +17,9 @@ struct SaveRequest {
     std::string name;        ///< of the container, for messages
 };
 
-/// Makes the file `path`: blocks of the image are copied, what the container wrote is packed, config and origin of the image are carried along. A
-/// container that runs is saved as it is while it is read: stop what writes, where files belong together. The file appears whole and durable, or not at
-/// all. Starts threads. Throws Error.
+/// Makes the file `path`: blocks of the image are copied, what the container wrote is packed, config and origin of the
+/// image are carried along. A container that runs is saved as it is while it is read: stop what writes, where files
+/// belong together. The file appears whole and durable, or not at all. Starts threads. Throws Error.
 void save_container(const SaveRequest& request, const std::string& path, const ImportOptions& options);
 
 /// `berth-pull save`: the command line of all this.

@@ -21,7 +21,8 @@ namespace {
 using squash::BlockSum;
 using squash::BlockSums;
 
-static_assert(std::endian::native == std::endian::little && sizeof(BlockSum) == 24, "the sums are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little && sizeof(BlockSum) == 24,
+              "the sums are written as they lie in memory");
 
 constexpr size_t line_size = 128;
 constexpr size_t piece = 1 << 20;
@@ -29,7 +30,8 @@ constexpr size_t piece = 1 << 20;
 /// A layer file that is read from its start to its end.
 class Reader {
   public:
-    Reader(int fd, const std::string& what, SealRead read) : fd_(fd), what_(what), read_(std::move(read)), buffer_(piece) {}
+    Reader(int fd, const std::string& what, SealRead read)
+        : fd_(fd), what_(what), read_(std::move(read)), buffer_(piece) {}
 
     /// `size` bytes at `at`, at most a piece of them.
     std::string_view bytes(uint64_t at, uint64_t size) {
@@ -76,7 +78,8 @@ bool in_order(const BlockSums& sums, uint64_t size) {
     constexpr uint64_t largest = 1 << 20;
     uint64_t at = 0;
     for (const BlockSum& block : sums) {
-        if (block.start < at || block.start > size || block.size > largest || block.size > size - block.start) return false;
+        if (block.start < at || block.start > size || block.size > largest || block.size > size - block.start)
+            return false;
         at = block.start + block.size;
     }
     return true;
@@ -87,7 +90,9 @@ bool read_sums(Reader& file, uint64_t file_size, std::string& line, BlockSums& s
     if (file_size < line_size) return false;
     line = std::string(file.bytes(file_size - line_size, line_size));
     unsigned long long count = 0;
-    if (std::sscanf(line.c_str(), "berth-seal 3 %llu ", &count) != 1 || count > (file_size - line_size) / sizeof(BlockSum)) return false;
+    if (std::sscanf(line.c_str(), "berth-seal 3 %llu ", &count) != 1 ||
+        count > (file_size - line_size) / sizeof(BlockSum))
+        return false;
     image_size = file_size - line_size - count * sizeof(BlockSum);
     sums.resize(count);
     std::string_view bytes = file.bytes(image_size, count * sizeof(BlockSum));
@@ -114,7 +119,8 @@ std::optional<BlockSums> read_seal(int fd, const std::string& what) {
     BlockSums sums;
     uint64_t size = 0;
     if (!read_sums(file, size_of(fd, what), line, sums, size)) return std::nullopt;
-    if (line != line_of(sums.size(), digest_of(file, size, sums))) throw Error(cat(what, ": its tables are not those that were stored"));
+    if (line != line_of(sums.size(), digest_of(file, size, sums)))
+        throw Error(cat(what, ": its tables are not those that were stored"));
     return sums;
 }
 
@@ -123,9 +129,12 @@ bool has_good_seal(int fd, const std::string& what, const SealRead& read) {
     std::string line;
     BlockSums sums;
     uint64_t size = 0;
-    if (!read_sums(file, size_of(fd, what), line, sums, size) || line != line_of(sums.size(), digest_of(file, size, sums))) return false;
-    return std::all_of(sums.begin(), sums.end(),
-                       [&](const BlockSum& block) { return squash::format::bulk_hash(file.bytes(block.start, block.size)) == block.hash; });
+    if (!read_sums(file, size_of(fd, what), line, sums, size) ||
+        line != line_of(sums.size(), digest_of(file, size, sums)))
+        return false;
+    return std::all_of(sums.begin(), sums.end(), [&](const BlockSum& block) {
+        return squash::format::bulk_hash(file.bytes(block.start, block.size)) == block.hash;
+    });
 }
 
 }  // namespace berth::pull

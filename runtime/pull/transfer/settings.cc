@@ -25,7 +25,9 @@ oci::RegistryOptions registry_options(const plan::Site& site, const std::string&
 PullLimits pull_limits(const plan::Site& site) {
     PullLimits out;
     auto codec = squash::codec_of(site.compression);
-    if (!codec) throw Error(cat("store.compression: \"", printable(site.compression), "\" is not one of zstd, lz4, gzip, none"));
+    if (!codec)
+        throw Error(
+            cat("store.compression: \"", printable(site.compression), "\" is not one of zstd, lz4, gzip, none"));
     out.compression = {*codec, site.compression_level};
     unsigned highest = squash::highest_level(*codec);
     if (site.compression_level > highest)
@@ -52,7 +54,8 @@ oci::CredentialPlaces credential_places(const std::vector<std::string>& environm
     out.auth_file = value("REGISTRY_AUTH_FILE");
     out.podman_file = below(value("XDG_RUNTIME_DIR"), "/containers/auth.json");
     out.docker_folder = first(value("DOCKER_CONFIG"), below(home, "/.docker"));
-    out.enroot_folder = first(value("ENROOT_CONFIG_PATH"), below(first(value("XDG_CONFIG_HOME"), below(home, "/.config")), "/enroot"));
+    out.enroot_folder =
+        first(value("ENROOT_CONFIG_PATH"), below(first(value("XDG_CONFIG_HOME"), below(home, "/.config")), "/enroot"));
     out.path = first(value("PATH"), "/usr/local/bin:/usr/bin:/bin");
     return out;
 }

@@ -21,7 +21,8 @@ oci::CredentialPlaces credential_places(const std::vector<std::string>& environm
 /// The site's settings with the user's variables over them. `file` may be empty: the defaults.
 plan::Site site_of(const std::string& file, const std::vector<std::string>& environment);
 
-/// The options for one image: those of its registry, and the login of `user`, or of the reference's user, or of anybody.
+/// The options for one image: those of its registry, and the login of `user`, or of the reference's user, or of
+/// anybody.
 oci::RegistryOptions options_for(const plan::Reference& reference, const std::string& user, const plan::Site& site,
                                    const std::vector<std::string>& environment);
 

@@ -13,7 +13,8 @@ namespace berth::pull {
 namespace {
 
 bool has_layers(const store::Store& store, const std::vector<std::string>& diff_ids) {
-    return std::all_of(diff_ids.begin(), diff_ids.end(), [&](const std::string& diff_id) { return bool(store.open_layer(diff_id)); });
+    return std::all_of(diff_ids.begin(), diff_ids.end(),
+                       [&](const std::string& diff_id) { return bool(store.open_layer(diff_id)); });
 }
 
 bool has_readable_index(const store::Store& store, const std::string& digest) {
@@ -65,13 +66,15 @@ oci::ImageDescription describe(const store::Store& store, const std::string& dig
     return oci::parse_config(store.read_document(digest, "config.json"), single->layers.size(), what);
 }
 
-squash::Tree merged_tree(const store::Store& store, const std::vector<std::string>& diff_ids, const std::string& what, std::vector<squash::LayerInfo>& layers,
-                         uint64_t name_limit) {
+squash::Tree merged_tree(const store::Store& store, const std::vector<std::string>& diff_ids, const std::string& what,
+                         std::vector<squash::LayerInfo>& layers, uint64_t name_limit) {
     std::vector<squash::Tree> trees;
     uint64_t names = 0;
     for (const std::string& diff_id : diff_ids) {
         Fd file = store.open_layer(diff_id);
-        if (!file) throw Error(cat(what, ": its layer ", diff_id, " has gone from the store ", store.path(), "; pull it again"));
+        if (!file)
+            throw Error(
+                cat(what, ": its layer ", diff_id, " has gone from the store ", store.path(), "; pull it again"));
         squash::LayerInfo info;
         info.name = store::layer_file_name(diff_id);
         auto sums = sums_of(store, info.name, file.get());
@@ -79,7 +82,8 @@ squash::Tree merged_tree(const store::Store& store, const std::vector<std::strin
         if (sums) squash::add_sums(trees.back(), *sums);
         layers.push_back(info);
         names += trees.back().names();
-        if (names > name_limit) throw Error(cat(what, ": its layers have more than ", name_limit, " names together; the image is refused"));
+        if (names > name_limit)
+            throw Error(cat(what, ": its layers have more than ", name_limit, " names together; the image is refused"));
     }
     return squash::merge(std::move(trees));
 }

@@ -36,7 +36,9 @@ class Verifier {
     void add_incomplete(const store::StoredImage& image) {
         add_incomplete(image.digest, image.tags.empty() ? plan::Reference() : origin_of(image.tags.front()));
     }
-    static plan::Reference origin_of(const store::StoredTag& tag) { return tag.source.empty() ? tag.reference : plan::parse_reference(tag.source); }
+    static plan::Reference origin_of(const store::StoredTag& tag) {
+        return tag.source.empty() ? tag.reference : plan::parse_reference(tag.source);
+    }
     void problem(const std::string& line) { out_.problems.push_back(line); }
 
     const store::Store& store_;

@@ -12,15 +12,18 @@ struct Verified {
     size_t images = 0;
     size_t layers = 0;
     std::vector<std::string> problems;  ///< a line each
-    /// The images that cannot be started any more, as references that bring them back; without a registry when no tag says where they came from.
+    /// The images that cannot be started any more, as references that bring them back; without a registry when no tag
+    /// says where they came from.
     std::vector<plan::Reference> incomplete;
 };
 
-/// Checks layers by their seals, manifests by their names, configs by their manifests, and indexes by making them again. Damaged layers, manifests
-/// and configs are removed, an index is replaced. `meter` is told of the bytes. Throws Error when the store cannot be read or written.
+/// Checks layers by their seals, manifests by their names, configs by their manifests, and indexes by making them
+/// again. Damaged layers, manifests and configs are removed, an index is replaced. `meter` is told of the bytes. Throws
+/// Error when the store cannot be read or written.
 Verified verify(const store::Store& store, Meter& meter);
 
-/// `berth-pull verify`: the command line of all this. Exit code 0: all is well, or was mended; 1: something is damaged or missing.
+/// `berth-pull verify`: the command line of all this. Exit code 0: all is well, or was mended; 1: something is damaged
+/// or missing.
 int verify_command(int argc, char** argv);
 
 }  // namespace berth::pull

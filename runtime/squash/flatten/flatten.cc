@@ -29,12 +29,14 @@ constexpr const char* writing = "writing a squashfs file";
 
 class Flattener {
   public:
-    Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd, const std::string& what,
-              const Copied& copied);
+    Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd,
+              const std::string& what, const Copied& copied);
     void write(const std::vector<AddedFile>& added);
 
   private:
-    bool is_copied(size_t layer) const { return infos_[layer].codec == format_.codec && infos_[layer].block_size == format_.block_size; }
+    bool is_copied(size_t layer) const {
+        return infos_[layer].codec == format_.codec && infos_[layer].block_size == format_.block_size;
+    }
     void start();
     void copy_blocks();
     void add_fragments();
@@ -66,8 +68,8 @@ class Flattener {
     EntryTree entries_;
 };
 
-Flattener::Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd, const std::string& what,
-                     const Copied& copied)
+Flattener::Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd,
+                     const std::string& what, const Copied& copied)
     : tree_(tree),
       layers_(layers),
       infos_(infos),
@@ -125,7 +127,10 @@ void Flattener::add_fragments() {
             starts[node.fragment] = ranges_[node.layer].moved(tree_.fragments[node.fragment].start);
     fragment_numbers_.resize(starts.size());
     for (size_t i = 0; i < starts.size(); ++i)
-        if (starts[i] != unused) file_.check(sqfs_frag_table_append(fragments_.get(), starts[i], tree_.fragments[i].size, &fragment_numbers_[i]), writing);
+        if (starts[i] != unused)
+            file_.check(
+                sqfs_frag_table_append(fragments_.get(), starts[i], tree_.fragments[i].size, &fragment_numbers_[i]),
+                writing);
 }
 
 void Flattener::add_nodes() {
@@ -161,13 +166,16 @@ void Flattener::fill_file(NewInode& inode, const Node& node) {
     }
     std::vector<uint32_t> blocks(tree_.blocks.begin() + static_cast<ptrdiff_t>(node.first),
                                  tree_.blocks.begin() + static_cast<ptrdiff_t>(node.first + node.count));
-    bool stored = std::any_of(blocks.begin(), blocks.end(), [](uint32_t block) { return (block & block_size_mask) > 0; });
+    bool stored =
+        std::any_of(blocks.begin(), blocks.end(), [](uint32_t block) { return (block & block_size_mask) > 0; });
     StoredFile& file = *inode.file;
     file.size = node.size;
     file.start = stored ? ranges_[node.layer].moved(node.start) : 0;
-    if (node.fragment != Node::none) file.fragment = fragment_numbers_[node.fragment], file.fragment_offset = node.fragment_offset;
+    if (node.fragment != Node::none)
+        file.fragment = fragment_numbers_[node.fragment], file.fragment_offset = node.fragment_offset;
     for (size_t i = 0; i < blocks.size(); ++i)
-        if (blocks[i] == 0) file.holes += std::min<uint64_t>(format_.block_size, node.size - i * uint64_t{format_.block_size});
+        if (blocks[i] == 0)
+            file.holes += std::min<uint64_t>(format_.block_size, node.size - i * uint64_t{format_.block_size});
     file.blocks = std::move(blocks);
 }
 
@@ -177,7 +185,8 @@ uint32_t Flattener::xattrs_of(uint32_t set) {
     if (xattr_indexes_[set] != no_xattrs) return xattr_indexes_[set];
     file_.check(sqfs_xattr_writer_begin(xattrs_.get(), 0), writing);
     for (const auto& [name, value] : tree_.xattr_sets[set])
-        file_.check(sqfs_xattr_writer_add(xattrs_.get(), name.c_str(), value.data(), value.size()), "storing an extended attribute");
+        file_.check(sqfs_xattr_writer_add(xattrs_.get(), name.c_str(), value.data(), value.size()),
+                    "storing an extended attribute");
     file_.check(sqfs_xattr_writer_end(xattrs_.get(), &xattr_indexes_[set]), writing);
     return xattr_indexes_[set];
 }
@@ -185,14 +194,17 @@ uint32_t Flattener::xattrs_of(uint32_t set) {
 /// Stored without compression, in blocks of its own.
 void Flattener::add_file(const AddedFile& file) {
     for (size_t slash = file.path.find('/'); slash != file.path.npos; slash = file.path.find('/', slash + 1))
-        if (const NewInode* parent = entries_.find(file.path.substr(0, slash)); parent != nullptr && !parent->is_directory()) return;
+        if (const NewInode* parent = entries_.find(file.path.substr(0, slash));
+            parent != nullptr && !parent->is_directory())
+            return;
     std::vector<uint32_t> blocks;
     for (size_t left = file.content.size(); left > 0; left -= std::min<size_t>(left, format_.block_size))
         blocks.push_back(static_cast<uint32_t>(std::min<size_t>(left, format_.block_size)) | block_uncompressed);
     uint64_t start = file_.size();
     file_.check(file_.write_at(&file_, start, file.content.data(), file.content.size()), writing);
     NewInode& inode = entries_.make(S_IFREG | file.mode);
-    inode.file = std::make_unique<StoredFile>(StoredFile{.size = file.content.size(), .start = start, .blocks = std::move(blocks)});
+    inode.file = std::make_unique<StoredFile>(
+        StoredFile{.size = file.content.size(), .start = start, .blocks = std::move(blocks)});
     entries_.put(file.path, inode);
 }
 
@@ -207,8 +219,8 @@ void Flattener::finish() {
 
 }  // namespace
 
-void flatten(const Tree& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, const std::vector<AddedFile>& added, int fd,
-             const std::string& what, const Copied& copied) {
+void flatten(const Tree& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos,
+             const std::vector<AddedFile>& added, int fd, const std::string& what, const Copied& copied) {
     Flattener(tree.impl(), layers, infos, fd, what, copied).write(added);
 }
 

@@ -1,4 +1,5 @@
-// One squashfs file out of the layers of an image: compressed blocks are copied as they are, only metadata is written anew.
+// One squashfs file out of the layers of an image: compressed blocks are copied as they are, only metadata is written
+// anew.
 #pragma once
 #include <functional>
 #include <string>
@@ -9,8 +10,8 @@
 
 namespace berth::squash {
 
-/// A small file that goes into the result besides the image's own, or in place of one of them. Its parents are made when they are missing; when one of
-/// them is no directory in the image, the file is left out.
+/// A small file that goes into the result besides the image's own, or in place of one of them. Its parents are made
+/// when they are missing; when one of them is no directory in the image, the file is left out.
 struct AddedFile {
     std::string path;  ///< relative and normalised
     std::string content;
@@ -20,11 +21,12 @@ struct AddedFile {
 /// Told how many bytes of the blocks have been copied, and how many there are.
 using Copied = std::function<void(uint64_t bytes, uint64_t total)>;
 
-/// Writes `tree` (which merge() made of `layers`) to the empty regular file `fd`, opened for reading and writing. Only the blocks that the tree needs are
-/// copied, by copy_file_range, so that file systems with reflinks may share them. `layers` are the open files in the order of `infos`. When these differ
-/// in codec or block size, the format of most of the data is kept and the rest packed anew. Reproducible; does not fsync. Device nodes are left out, as
-/// in layers. Throws Error naming `what`.
-void flatten(const Tree& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, const std::vector<AddedFile>& added, int fd,
-             const std::string& what, const Copied& copied = {});
+/// Writes `tree` (which merge() made of `layers`) to the empty regular file `fd`, opened for reading and writing. Only
+/// the blocks that the tree needs are copied, by copy_file_range, so that file systems with reflinks may share them.
+/// `layers` are the open files in the order of `infos`. When these differ in codec or block size, the format of most of
+/// the data is kept and the rest packed anew. Reproducible; does not fsync. Device nodes are left out, as in layers.
+/// Throws Error naming `what`.
+void flatten(const Tree& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos,
+             const std::vector<AddedFile>& added, int fd, const std::string& what, const Copied& copied = {});
 
 }  // namespace berth::squash

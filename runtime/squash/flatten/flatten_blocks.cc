@@ -24,19 +24,24 @@ ssize_t copy_through_memory(int from, off_t source, int to, off_t target, uint64
 /// So much at a time can be told, and interrupted, within a second on slow disks.
 constexpr uint64_t part = 32 << 20;
 
-void copy_range(int from, uint64_t source, int to, uint64_t target, uint64_t bytes, const std::string& what, const std::function<void(uint64_t)>& advance) {
+void copy_range(int from, uint64_t source, int to, uint64_t target, uint64_t bytes, const std::string& what,
+                const std::function<void(uint64_t)>& advance) {
     bool by_kernel = true;
     while (bytes > 0) {
         off_t in = static_cast<off_t>(source), out = static_cast<off_t>(target);
-        ssize_t copied = by_kernel ? ::copy_file_range(from, &in, to, &out, std::min(bytes, part), 0) : copy_through_memory(from, in, to, out, bytes);
+        ssize_t copied = by_kernel ? ::copy_file_range(from, &in, to, &out, std::min(bytes, part), 0)
+                                   : copy_through_memory(from, in, to, out, bytes);
         if (copied < 0 && errno == EINTR) continue;
         if (copied < 0 && by_kernel && (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
             by_kernel = false;
             continue;
         }
         if (copied < 0) throw SysError(cat("writing ", what));
-        if (copied == 0) throw Error(cat("writing ", what, ": a layer is shorter than its metadata says; run berth verify --repair"));
-        source += static_cast<uint64_t>(copied), target += static_cast<uint64_t>(copied), bytes -= static_cast<uint64_t>(copied);
+        if (copied == 0)
+            throw Error(
+                cat("writing ", what, ": a layer is shorter than its metadata says; run berth verify --repair"));
+        source += static_cast<uint64_t>(copied), target += static_cast<uint64_t>(copied),
+            bytes -= static_cast<uint64_t>(copied);
         advance(target);
     }
 }
@@ -58,7 +63,8 @@ uint64_t BlockRanges::join() {
     return bytes;
 }
 
-void BlockRanges::copy(int from, int to, uint64_t& position, const std::string& what, const std::function<void(uint64_t position)>& advance) {
+void BlockRanges::copy(int from, int to, uint64_t& position, const std::string& what,
+                       const std::function<void(uint64_t position)>& advance) {
     for (Range& range : ranges_) {
         range.target = position;
         copy_range(from, range.start, to, position, range.bytes, what, advance);
@@ -67,7 +73,8 @@ void BlockRanges::copy(int from, int to, uint64_t& position, const std::string& 
 }
 
 uint64_t BlockRanges::moved(uint64_t start) const {
-    auto after = std::upper_bound(ranges_.begin(), ranges_.end(), start, [](uint64_t at, const Range& range) { return at < range.start; });
+    auto after = std::upper_bound(ranges_.begin(), ranges_.end(), start,
+                                  [](uint64_t at, const Range& range) { return at < range.start; });
     if (after == ranges_.begin()) throw std::logic_error("a block of a layer was not copied");
     return std::prev(after)->target + (start - std::prev(after)->start);
 }

@@ -19,7 +19,8 @@ bool can_write(const LayerInfo& format) {
     sqfs_compressor_config_t config;
     sqfs_compressor_t* made = nullptr;
     auto codec = static_cast<SQFS_COMPRESSOR>(format.codec);
-    bool good = sqfs_compressor_config_init(&config, codec, format.block_size, 0) == 0 && sqfs_compressor_create(&config, &made) == 0;
+    bool good = sqfs_compressor_config_init(&config, codec, format.block_size, 0) == 0 &&
+                sqfs_compressor_create(&config, &made) == 0;
     SqfsPtr<sqfs_compressor_t> owner(made);
     return good;
 }
@@ -35,7 +36,8 @@ LayerInfo common_format(const Tree::Impl& tree, const std::vector<LayerInfo>& la
         auto found = bytes.find({layers.at(node.layer).codec, layers[node.layer].block_size});
         if (found != bytes.end()) found->second += node.size;
     }
-    auto most = std::max_element(bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    auto most =
+        std::max_element(bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     if (most == bytes.end()) return {"", Codec::zstd, default_block_size};
     return {"", most->first.first, most->first.second};
 }

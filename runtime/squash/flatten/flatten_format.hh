@@ -6,7 +6,8 @@
 
 namespace berth::squash {
 
-/// The format that most bytes of the tree's files have already, of those that can be written; zstd with 128 KiB when there is none. Pure.
+/// The format that most bytes of the tree's files have already, of those that can be written; zstd with 128 KiB when
+/// there is none. Pure.
 LayerInfo common_format(const Tree::Impl& tree, const std::vector<LayerInfo>& layers);
 
 }  // namespace berth::squash

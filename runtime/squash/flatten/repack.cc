@@ -27,7 +27,11 @@ PoolLimits limits_for(uint32_t block_size) {
 }
 
 FileData data_of(const Tree::Impl& tree, const Node& node) {
-    FileData data{.layer = node.layer, .size = node.size, .start = node.start, .blocks = tree.blocks.data() + node.first, .block_count = node.count};
+    FileData data{.layer = node.layer,
+                  .size = node.size,
+                  .start = node.start,
+                  .blocks = tree.blocks.data() + node.first,
+                  .block_count = node.count};
     if (!tree.hashes.empty()) data.hashes = tree.hashes.data() + node.first;
     if (node.fragment == Node::none) return data;
     data.has_fragment = true;
@@ -40,7 +44,8 @@ FileData data_of(const Tree::Impl& tree, const Node& node) {
 
 }  // namespace
 
-Repacker::Repacker(OutputFile& file, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, const LayerInfo& format, std::string what)
+Repacker::Repacker(OutputFile& file, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos,
+                   const LayerInfo& format, std::string what)
     : reader_(copies_of(layers), infos, cache_bytes),
       pool_({format.codec, 0}, limits_for(format.block_size)),
       cutter_(file, pool_),

@@ -1,4 +1,5 @@
-// Packs the files of layers anew whose blocks do not fit a file that is being written: another codec, or another block size.
+// Packs the files of layers anew whose blocks do not fit a file that is being written: another codec, or another block
+// size.
 #pragma once
 #include <sqfs/frag_table.h>
 
@@ -15,9 +16,11 @@ namespace berth::squash {
 class Repacker {
   public:
     /// Writes behind what `file` has, in `format`. `what` names the file in errors.
-    Repacker(OutputFile& file, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, const LayerInfo& format, std::string what);
+    Repacker(OutputFile& file, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos,
+             const LayerInfo& format, std::string what);
 
-    /// The content of `node`, a file, as that of `file`, which is whole after finish() and must live until then. Throws Error when the layer is damaged.
+    /// The content of `node`, a file, as that of `file`, which is whole after finish() and must live until then. Throws
+    /// Error when the layer is damaged.
     void add(StoredFile& file, const Tree::Impl& tree, const Node& node);
     /// Waits until all is written, and puts the new fragments behind those of `table`.
     void finish(sqfs_frag_table_t& table);

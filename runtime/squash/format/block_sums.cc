@@ -12,7 +12,8 @@ namespace {
 
 /// The hash of the block of `size` bytes (as in FileData::blocks) at `start`; 0 when there is no sum of it.
 uint64_t hash_of(const BlockSums& sums, uint64_t start, uint32_t size) {
-    auto found = std::lower_bound(sums.begin(), sums.end(), start, [](const BlockSum& sum, uint64_t at) { return sum.start < at; });
+    auto found = std::lower_bound(sums.begin(), sums.end(), start,
+                                  [](const BlockSum& sum, uint64_t at) { return sum.start < at; });
     return found != sums.end() && found->start == start && found->size == (size & block_size_mask) ? found->hash : 0;
 }
 
@@ -28,7 +29,8 @@ void add_sums(Tree& tree, const BlockSums& sums) {
         for (uint64_t i = node.first; i < node.first + node.count; start += in.blocks[i++] & block_size_mask)
             if (in.blocks[i] != 0) in.hashes[i] = hash_of(sums, start, in.blocks[i]);
     }
-    for (const Fragment& fragment : in.fragments) in.fragment_hashes.push_back(hash_of(sums, fragment.start, fragment.size));
+    for (const Fragment& fragment : in.fragments)
+        in.fragment_hashes.push_back(hash_of(sums, fragment.start, fragment.size));
 }
 
 }  // namespace berth::squash

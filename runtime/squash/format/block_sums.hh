@@ -17,7 +17,8 @@ using BlockSums = std::vector<BlockSum>;
 
 class Tree;
 
-/// Gives the tree of one layer the hashes of its blocks, of which an index makes use. What `sums` have nothing of stays unknown.
+/// Gives the tree of one layer the hashes of its blocks, of which an index makes use. What `sums` have nothing of stays
+/// unknown.
 void add_sums(Tree& tree, const BlockSums& sums);
 
 }  // namespace berth::squash

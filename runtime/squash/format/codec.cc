@@ -57,7 +57,8 @@ long unpack_gzip(const void* in, size_t in_size, void* out, size_t out_size) {
 }
 
 long unpack_lz4(const void* in, size_t in_size, void* out, size_t out_size) {
-    int size = LZ4_decompress_safe(static_cast<const char*>(in), static_cast<char*>(out), static_cast<int>(in_size), static_cast<int>(out_size));
+    int size = LZ4_decompress_safe(static_cast<const char*>(in), static_cast<char*>(out), static_cast<int>(in_size),
+                                   static_cast<int>(out_size));
     return size < 0 ? -1 : size;
 }
 
@@ -66,21 +67,23 @@ long unpack_xz(const void* in, size_t in_size, void* out, size_t out_size) {
     uint64_t memory = 64 << 20;
     size_t in_at = 0;
     size_t out_at = 0;
-    auto result = lzma_stream_buffer_decode(&memory, 0, nullptr, static_cast<const uint8_t*>(in), &in_at, in_size, static_cast<uint8_t*>(out),
-                                            &out_at, out_size);
+    auto result = lzma_stream_buffer_decode(&memory, 0, nullptr, static_cast<const uint8_t*>(in), &in_at, in_size,
+                                            static_cast<uint8_t*>(out), &out_at, out_size);
     return result == LZMA_OK ? static_cast<long>(out_at) : -1;
 }
 
 long unpack_lzo(const void* in, size_t in_size, void* out, size_t out_size) {
     lzo_uint size = out_size;
-    int result = lzo1x_decompress_safe(static_cast<const unsigned char*>(in), in_size, static_cast<unsigned char*>(out), &size, nullptr);
+    int result = lzo1x_decompress_safe(static_cast<const unsigned char*>(in), in_size, static_cast<unsigned char*>(out),
+                                       &size, nullptr);
     return result == LZO_E_OK ? static_cast<long>(size) : -1;
 }
 
 }  // namespace
 
 bool can_unpack(Codec codec) {
-    return codec == Codec::gzip || codec == Codec::lzo || codec == Codec::xz || codec == Codec::lz4 || codec == Codec::zstd;
+    return codec == Codec::gzip || codec == Codec::lzo || codec == Codec::xz || codec == Codec::lz4 ||
+           codec == Codec::zstd;
 }
 
 long unpack(Codec codec, const void* in, size_t in_size, void* out, size_t out_size) {

@@ -16,7 +16,9 @@ constexpr unsigned gzip_default = 6;
 struct NoCompressor : sqfs_compressor_t {
     NoCompressor() : sqfs_compressor_t{} {
         base.destroy = [](sqfs_object_t* object) { delete reinterpret_cast<NoCompressor*>(object); };
-        base.copy = [](const sqfs_object_t*) -> sqfs_object_t* { return reinterpret_cast<sqfs_object_t*>(new (std::nothrow) NoCompressor); };
+        base.copy = [](const sqfs_object_t*) -> sqfs_object_t* {
+            return reinterpret_cast<sqfs_object_t*>(new (std::nothrow) NoCompressor);
+        };
         get_configuration = [](const sqfs_compressor_t*, sqfs_compressor_config_t* config) {
             *config = {};
             config->id = static_cast<sqfs_u16>(stored_codec(Codec::none));
@@ -69,7 +71,9 @@ uint64_t compressor_memory(const Compression& compression) {
 SqfsPtr<sqfs_compressor_t> make_compressor(const Compression& compression, uint32_t block_size) {
     if (compression.codec == Codec::none) return SqfsPtr<sqfs_compressor_t>(new NoCompressor);
     auto check = [](int code) {
-        if (code != 0) throw Error(cat("setting up the compressor: libsquashfs error ", code, "; is libsquashfs built without this codec?"));
+        if (code != 0)
+            throw Error(cat("setting up the compressor: libsquashfs error ", code,
+                            "; is libsquashfs built without this codec?"));
     };
     sqfs_compressor_config_t config;
     check(sqfs_compressor_config_init(&config, static_cast<SQFS_COMPRESSOR>(compression.codec), block_size, 0));

@@ -22,11 +22,12 @@ std::optional<Codec> codec_of(std::string_view name);
 /// The highest level that the codec knows; 0 when it has none. Pure.
 unsigned highest_level(Codec codec);
 
-/// What the superblock calls it. A file whose blocks are all stored as they are counts as gzip, which every kernel knows.
+/// What the superblock calls it. A file whose blocks are all stored as they are counts as gzip, which every kernel
+/// knows.
 Codec stored_codec(Codec codec);
 
-/// Bytes that one compressing thread needs for blocks of 128 KiB, its scratch included: an upper bound of what zstd 1.5's ZSTD_estimateCCtxSize,
-/// LZ4_sizeofStateHC and zlib's zconf.h say. Pure.
+/// Bytes that one compressing thread needs for blocks of 128 KiB, its scratch included: an upper bound of what
+/// zstd 1.5's ZSTD_estimateCCtxSize, LZ4_sizeofStateHC and zlib's zconf.h say. Pure.
 uint64_t compressor_memory(const Compression& compression);
 
 /// libsquashfs' compressor, which the caller owns; sqfs_copy() gives another thread its own. Throws Error.

@@ -36,7 +36,9 @@ void visit_fields(Config& config, One one, Many many) {
 bool take_record(std::string_view& text, std::string_view& key, std::string_view& value) {
     size_t line = text.find('\n'), space = text.find(' ');
     uint64_t size = 0;
-    if (line == text.npos || space == text.npos || space > line || !parse_number(text.substr(space + 1, line - space - 1), size_limit, size)) return false;
+    if (line == text.npos || space == text.npos || space > line ||
+        !parse_number(text.substr(space + 1, line - space - 1), size_limit, size))
+        return false;
     if (text.size() - line - 1 < size + 1 || text[line + 1 + size] != '\n') return false;
     key = text.substr(0, space);
     value = text.substr(line + 1, size);
@@ -49,15 +51,22 @@ std::optional<FileConfig> parse(std::string_view text) {
     for (std::string_view key, value; !text.empty();) {
         if (!take_record(text, key, value)) return std::nullopt;
         visit_fields(
-            out, [&](std::string_view name, std::string& field) { if (name == key) field = value; },
-            [&](std::string_view name, std::vector<std::string>& field) { if (name == key) field.emplace_back(value); });
+            out,
+            [&](std::string_view name, std::string& field) {
+                if (name == key) field = value;
+            },
+            [&](std::string_view name, std::vector<std::string>& field) {
+                if (name == key) field.emplace_back(value);
+            });
     }
     return out;
 }
 
 std::string text_of(const FileConfig& config) {
     std::string out;
-    auto add = [&](std::string_view key, const std::string& value) { out += cat(key, " ", value.size(), "\n", value, "\n"); };
+    auto add = [&](std::string_view key, const std::string& value) {
+        out += cat(key, " ", value.size(), "\n", value, "\n");
+    };
     auto add_all = [&](std::string_view key, const std::vector<std::string>& values) {
         for (const std::string& value : values) add(key, value);
     };
@@ -73,7 +82,8 @@ void append_config(int fd, const FileConfig& config, const std::string& what) {
     std::string text = text_of(config);
     std::string block = cat(magic, text.size(), "\n", text);
     block.resize(aligned(block.size()));
-    if (text.size() > size_limit) throw Error(cat("writing ", what, ": the image's settings are larger than ", human_bytes(size_limit)));
+    if (text.size() > size_limit)
+        throw Error(cat("writing ", what, ": the image's settings are larger than ", human_bytes(size_limit)));
     if (::lseek(fd, static_cast<off_t>(aligned(file.size)), SEEK_SET) < 0) throw SysError(cat("writing ", what));
     sys::write_all(fd, block, what);
 }
@@ -87,7 +97,8 @@ std::optional<FileConfig> read_config(int fd, const std::string& what) {
     std::string_view line(head, sizeof head);
     size_t line_end = line.find('\n');
     uint64_t size = 0;
-    if (!line.starts_with(magic) || line_end == line.npos || !parse_number(line.substr(magic.size(), line_end - magic.size()), size_limit, size))
+    if (!line.starts_with(magic) || line_end == line.npos ||
+        !parse_number(line.substr(magic.size(), line_end - magic.size()), size_limit, size))
         return std::nullopt;
     std::string text(size, '\0');
     if (!sys::pread_exact(fd, text.data(), text.size(), start + line_end + 1, what)) return std::nullopt;

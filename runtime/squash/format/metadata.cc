@@ -31,7 +31,8 @@ MetadataBlock Metadata::load(uint64_t at) {
         bytes = unpacked;
     }
     if (size <= 0) file_.damaged(cat("the metadata block at byte ", at, " cannot be unpacked"));
-    MetadataBlock block{std::make_unique_for_overwrite<char[]>(static_cast<size_t>(size)), static_cast<uint32_t>(size), at + sizeof header + stored};
+    MetadataBlock block{std::make_unique_for_overwrite<char[]>(static_cast<size_t>(size)), static_cast<uint32_t>(size),
+                        at + sizeof header + stored};
     std::memcpy(block.bytes.get(), bytes, block.size);
     return block;
 }
@@ -64,7 +65,8 @@ void Metadata::read_table(uint64_t list, char* out, uint64_t bytes) {
     }
 }
 
-Cursor::Cursor(Metadata& metadata, uint64_t table, uint64_t reference) : metadata_(metadata), block_(nullptr), offset_(reference & 0xFFFF) {
+Cursor::Cursor(Metadata& metadata, uint64_t table, uint64_t reference)
+    : metadata_(metadata), block_(nullptr), offset_(reference & 0xFFFF) {
     uint64_t position = reference >> 16;
     if (position > metadata.file().size) metadata.file().damaged("a reference points past its end");
     block_ = &metadata.block(table + position);

@@ -71,7 +71,8 @@ class Metadata {
 /// Reads on from a place in a row of metadata blocks.
 class Cursor {
   public:
-    /// `reference` as squashfs stores it: position of the block from `table` in the upper bits, byte in the unpacked block in the lower 16.
+    /// `reference` as squashfs stores it: position of the block from `table` in the upper bits, byte in the unpacked
+    /// block in the lower 16.
     Cursor(Metadata& metadata, uint64_t table, uint64_t reference);
 
     void read(void* out, size_t bytes);

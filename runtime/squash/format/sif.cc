@@ -46,10 +46,14 @@ struct Sif {
     std::string what;
     int64_t size;
 
-    [[noreturn]] void refuse(const std::string& why) const { throw Error(cat("reading the SIF file ", printable(what, 4096), ": ", why)); }
+    [[noreturn]] void refuse(const std::string& why) const {
+        throw Error(cat("reading the SIF file ", printable(what, 4096), ": ", why));
+    }
     void read(void* out, size_t bytes, int64_t offset) const {
-        if (offset < 0 || offset > size || static_cast<int64_t>(bytes) > size - offset) refuse("it is cut off; fetch or make it again");
-        if (!sys::pread_exact(fd, out, bytes, static_cast<uint64_t>(offset), printable(what, 4096))) refuse("it became shorter while it was read");
+        if (offset < 0 || offset > size || static_cast<int64_t>(bytes) > size - offset)
+            refuse("it is cut off; fetch or make it again");
+        if (!sys::pread_exact(fd, out, bytes, static_cast<uint64_t>(offset), printable(what, 4096)))
+            refuse("it became shorter while it was read");
     }
     std::vector<Descriptor> partitions() const;
 };
@@ -58,8 +62,10 @@ std::vector<Descriptor> Sif::partitions() const {
     Header header{};
     read(&header, sizeof header, 0);
     if (std::memcmp(header.magic, magic, sizeof magic) != 0) refuse("it is no SIF file");
-    if (std::string_view(header.version, 2) != "01") refuse(cat("its version is ", printable(std::string_view(header.version, 2)), ", only 01 is supported"));
-    if (header.total < 0 || header.total > descriptor_limit) refuse(cat("it has ", header.total, " descriptors, more than the limit of ", descriptor_limit));
+    if (std::string_view(header.version, 2) != "01")
+        refuse(cat("its version is ", printable(std::string_view(header.version, 2)), ", only 01 is supported"));
+    if (header.total < 0 || header.total > descriptor_limit)
+        refuse(cat("it has ", header.total, " descriptors, more than the limit of ", descriptor_limit));
     std::vector<Descriptor> out(static_cast<size_t>(header.total));
     read(out.data(), out.size() * sizeof(Descriptor), header.descriptors_offset);
     std::erase_if(out, [](const Descriptor& one) { return one.used == 0 || one.type != type_partition; });
@@ -70,21 +76,24 @@ std::vector<Descriptor> Sif::partitions() const {
 
 bool is_sif(int fd) {
     char start[sizeof magic] = {};
-    return ::pread(fd, start, sizeof start, offsetof(Header, magic)) == sizeof start && std::memcmp(start, magic, sizeof start) == 0;
+    return ::pread(fd, start, sizeof start, offsetof(Header, magic)) == sizeof start &&
+           std::memcmp(start, magic, sizeof start) == 0;
 }
 
 Extent find_sif_partition(int fd, const std::string& what) {
     Sif file{fd, what, sys::stat_of(fd, printable(what, 4096)).st_size};
     std::vector<Descriptor> partitions = file.partitions();
-    auto primary = std::find_if(partitions.begin(), partitions.end(), [](const Descriptor& one) { return one.role == role_primary; });
+    auto primary = std::find_if(partitions.begin(), partitions.end(),
+                                [](const Descriptor& one) { return one.role == role_primary; });
     if (primary == partitions.end()) {
         std::string others;
-        for (const Descriptor& one : partitions) others += cat(others.empty() ? "" : ", ", file_system_name(one.file_system));
+        for (const Descriptor& one : partitions)
+            others += cat(others.empty() ? "" : ", ", file_system_name(one.file_system));
         file.refuse(cat("it has no system partition", others.empty() ? "" : cat(", only: ", others)));
     }
     if (primary->file_system != file_system_squashfs)
-        file.refuse(
-            cat("its system partition is ", file_system_name(primary->file_system), ", not squashfs; make it again as a plain image with apptainer build"));
+        file.refuse(cat("its system partition is ", file_system_name(primary->file_system),
+                        ", not squashfs; make it again as a plain image with apptainer build"));
     if (primary->offset < static_cast<int64_t>(sizeof(Header)) || primary->size <= 0 || primary->offset > file.size ||
         primary->size > file.size - primary->offset)
         file.refuse("its system partition is not within the file; fetch or make it again");

@@ -14,8 +14,9 @@ struct Extent {
 /// True when the file starts as a SIF file does.
 bool is_sif(int fd);
 
-/// The primary system partition of the SIF file `fd`, which is a squashfs. Throws Error naming `what` when there is none, when it is of another kind or
-/// encrypted, or when the descriptors are not within the file. Format: github.com/sylabs/sif, version 01.
+/// The primary system partition of the SIF file `fd`, which is a squashfs. Throws Error naming `what` when there is
+/// none, when it is of another kind or encrypted, or when the descriptors are not within the file. Format:
+/// github.com/sylabs/sif, version 01.
 Extent find_sif_partition(int fd, const std::string& what);
 
 }  // namespace berth::squash

@@ -11,7 +11,8 @@
 
 namespace berth::squash {
 
-static_assert(std::endian::native == std::endian::little, "squashfs and the index are little endian, and are read without conversion");
+static_assert(std::endian::native == std::endian::little,
+              "squashfs and the index are little endian, and are read without conversion");
 
 namespace {
 
@@ -29,15 +30,20 @@ void check_identity(const SquashFile& file, const RawSuper& raw) {
     auto refuse = [&](const std::string& why) { throw Error(cat("reading ", printable(file.what, 4096), ": ", why)); };
     if (raw.magic != squashfs_magic) refuse("it is not a squashfs file");
     if (raw.major != 4 || raw.minor != 0)
-        refuse(cat("squashfs version ", raw.major, ".", raw.minor, " is not supported, only 4.0; make it again with a current mksquashfs"));
+        refuse(cat("squashfs version ", raw.major, ".", raw.minor,
+                   " is not supported, only 4.0; make it again with a current mksquashfs"));
     auto codec = static_cast<Codec>(raw.codec);
-    if (codec == Codec::lzma) refuse("its blocks are packed with lzma, which is not supported; make it again with mksquashfs -comp zstd");
-    if (!can_unpack(codec)) refuse(cat("its blocks are packed with the unknown codec ", raw.codec, "; make it again with mksquashfs -comp zstd"));
+    if (codec == Codec::lzma)
+        refuse("its blocks are packed with lzma, which is not supported; make it again with mksquashfs -comp zstd");
+    if (!can_unpack(codec))
+        refuse(cat("its blocks are packed with the unknown codec ", raw.codec,
+                   "; make it again with mksquashfs -comp zstd"));
 }
 
 void check_bounds(const SquashFile& file, const RawSuper& raw) {
     bool power_of_two = std::has_single_bit(raw.block_size);
-    if (!power_of_two || raw.block_size < 4096 || raw.block_size > (1U << 20) || raw.block_log > 20 || raw.block_size != 1U << raw.block_log)
+    if (!power_of_two || raw.block_size < 4096 || raw.block_size > (1U << 20) || raw.block_log > 20 ||
+        raw.block_size != 1U << raw.block_log)
         file.damaged(cat("the block size ", raw.block_size, " is not allowed"));
     auto check = [&](uint64_t start, const char* table) {
         if (start < sizeof raw || start >= raw.used) file.damaged(cat("its ", table, " table is outside the file"));
@@ -46,8 +52,10 @@ void check_bounds(const SquashFile& file, const RawSuper& raw) {
     check(raw.directory_table, "directory");
     check(raw.id_table, "id");
     if (raw.fragments > 0) check(raw.fragment_table, "fragment");
-    // Each is there for the end of a file: a list that is longer, of a few kilobytes that are read again and again, would only fill the memory.
-    if (raw.fragments > raw.inodes) file.damaged(cat("it has ", raw.fragments, " fragments and only ", raw.inodes, " inodes"));
+    // Each is there for the end of a file: a list that is longer, of a few kilobytes that are read again and again,
+    // would only fill the memory.
+    if (raw.fragments > raw.inodes)
+        file.damaged(cat("it has ", raw.fragments, " fragments and only ", raw.inodes, " inodes"));
     if (raw.xattr_table != absent) check(raw.xattr_table, "xattr");
 }
 
@@ -55,11 +63,13 @@ void check_bounds(const SquashFile& file, const RawSuper& raw) {
 
 void SquashFile::read(void* out, size_t bytes, uint64_t offset) const {
     if (offset > size || bytes > size - offset) damaged("something points past its end");
-    if (!sys::pread_exact(fd, out, bytes, start + offset, printable(what, 4096))) damaged("it is shorter than its superblock says");
+    if (!sys::pread_exact(fd, out, bytes, start + offset, printable(what, 4096)))
+        damaged("it is shorter than its superblock says");
 }
 
 void SquashFile::damaged(const std::string& problem) const {
-    throw Error(cat("reading ", printable(what, 4096), ": ", problem, "; the squashfs file is damaged, fetch or make it again"));
+    throw Error(cat("reading ", printable(what, 4096), ": ", problem,
+                    "; the squashfs file is damaged, fetch or make it again"));
 }
 
 void SquashFile::too_large(const std::string& problem) const {
@@ -71,7 +81,8 @@ Super read_super(SquashFile& file) {
     uint64_t space = there - std::min(there, file.start);
     file.size = file.size == 0 ? space : std::min(file.size, space);
     RawSuper raw{};
-    if (file.size < sizeof raw) throw Error(cat("reading ", printable(file.what, 4096), ": it is too short for a squashfs file"));
+    if (file.size < sizeof raw)
+        throw Error(cat("reading ", printable(file.what, 4096), ": it is too short for a squashfs file"));
     file.read(&raw, sizeof raw, 0);
     check_identity(file, raw);
     if (raw.used > file.size) file.damaged(cat("it has ", file.size, " bytes but should have ", raw.used));

@@ -22,7 +22,8 @@ struct SquashFile {
     [[noreturn]] void too_large(const std::string& problem) const;
 };
 
-/// The superblock's fields, all within bounds. Offsets are bytes from the start of the squashfs. Source: Linux fs/squashfs/squashfs_fs.h.
+/// The superblock's fields, all within bounds. Offsets are bytes from the start of the squashfs. Source: Linux
+/// fs/squashfs/squashfs_fs.h.
 struct Super {
     uint32_t inodes = 0;
     uint32_t block_size = 0;
@@ -37,8 +38,8 @@ struct Super {
     uint64_t fragment_table = 0;
 };
 
-/// Reads and checks the superblock and sets `file.size`, which before is the space there is (0: all of the file). Throws Error for another version, an
-/// unsupported codec, or a truncated file.
+/// Reads and checks the superblock and sets `file.size`, which before is the space there is (0: all of the file).
+/// Throws Error for another version, an unsupported codec, or a truncated file.
 Super read_super(SquashFile& file);
 
 }  // namespace berth::squash

@@ -49,7 +49,8 @@ XattrSet XattrTable::read_set(const Record& record) {
         metadata_.budget().charge(pair_overhead);
         auto type = cursor.take<uint16_t>();
         auto name_size = cursor.take<uint16_t>();
-        if (name_size == 0 || name_size > name_limit) metadata_.file().damaged("the name of an xattr has a wrong length");
+        if (name_size == 0 || name_size > name_limit)
+            metadata_.file().damaged("the name of an xattr has a wrong length");
         std::string name = read_bytes(cursor, name_size);
         if (name.find('\0') != std::string::npos) metadata_.file().damaged("the name of an xattr has a NUL");
         std::string value = read_value(cursor, type & flag_out_of_line);

@@ -8,7 +8,8 @@
 
 namespace berth::squash {
 
-/// Reads sets of attributes when an inode first refers to them. Only user.* is kept: the rest would give an image a say about the host.
+/// Reads sets of attributes when an inode first refers to them. Only user.* is kept: the rest would give an image a say
+/// about the host.
 class XattrTable {
   public:
     /// `table` is the superblock's position; 0 for a file without attributes.
@@ -30,7 +31,8 @@ class XattrTable {
     Metadata& metadata_;
     uint64_t values_ = 0;  ///< where the blocks with names and values start
     std::vector<Record> records_;
-    std::vector<uint32_t> sets_;  ///< for each record: position of the set in the tree, or Node::none before the first use
+    /// for each record: position of the set in the tree, or Node::none before the first use
+    std::vector<uint32_t> sets_;
 };
 
 }  // namespace berth::squash

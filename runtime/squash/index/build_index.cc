@@ -126,19 +126,23 @@ void IndexBuilder::add_inodes() {
 }
 
 void IndexBuilder::add_blocks() {
-    sections_[blocks].assign(reinterpret_cast<const char*>(tree_.blocks.data()), tree_.blocks.size() * sizeof(uint32_t));
+    sections_[blocks].assign(reinterpret_cast<const char*>(tree_.blocks.data()),
+                             tree_.blocks.size() * sizeof(uint32_t));
     uint64_t sum = 0;
     for (size_t i = 0; i < tree_.blocks.size(); ++i) {
         if (i % sum_interval == 0) put(sections_[sums], sum);
         sum += tree_.blocks[i] & block_size_mask;
     }
     for (uint32_t i = 0; i < tree_.fragments.size(); ++i)
-        put(sections_[fragments], FragmentRecord{tree_.fragments[i].start, tree_.fragments[i].size, 0, tree_.fragment_hash(i)});
-    sections_[hashes].assign(reinterpret_cast<const char*>(tree_.hashes.data()), tree_.hashes.size() * sizeof(uint64_t));
+        put(sections_[fragments],
+            FragmentRecord{tree_.fragments[i].start, tree_.fragments[i].size, 0, tree_.fragment_hash(i)});
+    sections_[hashes].assign(reinterpret_cast<const char*>(tree_.hashes.data()),
+                             tree_.hashes.size() * sizeof(uint64_t));
 }
 
 void IndexBuilder::add_layers(const std::vector<LayerInfo>& layer_list) {
-    for (const LayerInfo& layer : layer_list) put(sections_[layers], LayerRecord{static_cast<uint16_t>(layer.codec), 0, layer.block_size});
+    for (const LayerInfo& layer : layer_list)
+        put(sections_[layers], LayerRecord{static_cast<uint16_t>(layer.codec), 0, layer.block_size});
 }
 
 void IndexBuilder::add_config(const std::vector<LayerInfo>& layer_list, const plan::ImageConfig& image) {

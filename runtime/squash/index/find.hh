@@ -7,7 +7,8 @@
 
 namespace berth::squash {
 
-/// The inode of `path`, with all symlinks followed inside the image; 0 when there is none. `..` at the root stays there. Reads nothing but the index.
+/// The inode of `path`, with all symlinks followed inside the image; 0 when there is none. `..` at the root stays
+/// there. Reads nothing but the index.
 uint32_t find_path(const Index& index, const std::string& path);
 
 }  // namespace berth::squash

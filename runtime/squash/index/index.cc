@@ -19,7 +19,8 @@ using format::LayerRecord;
 namespace {
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why) {
-    throw Error(cat("opening the index ", printable(what, 4096), ": ", why, "; remove it, it is built again from its layers"));
+    throw Error(
+        cat("opening the index ", printable(what, 4096), ": ", why, "; remove it, it is built again from its layers"));
 }
 
 /// Reads the lists of strings of the section config; past its end everything is empty.
@@ -57,8 +58,10 @@ void Index::Impl::load(const std::string& what) {
     if (std::memcmp(header.magic, format::magic, sizeof format::magic) != 0) refuse(what, "it is not an index");
     if (header.version != format::version)
         refuse(what, cat("it has format version ", header.version, ", this berth reads version ", format::version));
-    if (header.header_hash != format::hash_of(header) || header.range_count != format::section_count) refuse(what, "its header is damaged");
-    if (header.file_size != bytes.size()) refuse(what, cat("it has ", bytes.size(), " bytes but should have ", header.file_size));
+    if (header.header_hash != format::hash_of(header) || header.range_count != format::section_count)
+        refuse(what, "its header is damaged");
+    if (header.file_size != bytes.size())
+        refuse(what, cat("it has ", bytes.size(), " bytes but should have ", header.file_size));
     for (const format::Range& range : header.sections)
         if (range.offset % 8 != 0 || range.offset > bytes.size() || range.size > bytes.size() - range.offset)
             refuse(what, "a section is outside the file");
@@ -70,11 +73,14 @@ void Index::Impl::load(const std::string& what) {
 
 void Index::Impl::load_pages(const std::string& what) {
     std::string_view table = section(format::pages);
-    uint64_t count = (bytes.size() - std::min<uint64_t>(bytes.size(), body()) + format::page_size - 1) / format::page_size;
-    if (body() % format::page_size != 0 || table.size() / sizeof(uint64_t) != count || header.pages_hash != format::hash(table))
+    uint64_t count =
+        (bytes.size() - std::min<uint64_t>(bytes.size(), body()) + format::page_size - 1) / format::page_size;
+    if (body() % format::page_size != 0 || table.size() / sizeof(uint64_t) != count ||
+        header.pages_hash != format::hash(table))
         refuse(what, "its table of pages is damaged");
     for (const format::Range& range : header.sections)
-        if (&range != &header.sections[format::pages] && range.offset < body()) refuse(what, "a section is outside its pages");
+        if (&range != &header.sections[format::pages] && range.offset < body())
+            refuse(what, "a section is outside its pages");
     sound = std::make_unique<std::atomic<bool>[]>(count);
 }
 
@@ -94,7 +100,8 @@ void Index::Impl::load_layers(const std::string& what) {
     for (size_t i = 0; auto found = record<LayerRecord>(format::layers, i); ++i) {
         if (!std::has_single_bit(found->block_size) || found->block_size < 4096 || found->block_size > (1U << 20))
             refuse(what, "a layer has a wrong block size");
-        layers.push_back({i < names.size() ? names[i] : std::string(), static_cast<Codec>(found->codec), found->block_size});
+        layers.push_back(
+            {i < names.size() ? names[i] : std::string(), static_cast<Codec>(found->codec), found->block_size});
     }
 }
 

@@ -1,4 +1,5 @@
-// The merged tree of an image as one immutable file that is mapped, never parsed: what the FUSE server and the runtime read.
+// The merged tree of an image as one immutable file that is mapped, never parsed: what the FUSE server and the runtime
+// read.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -17,7 +18,8 @@ enum class Codec : uint16_t { none = 0, gzip = 1, lzma = 2, lzo = 3, xz = 4, lz4
 
 /// A layer file that the index points into: position in `layers()` is the layer number of a file.
 struct LayerInfo {
-    std::string name;  ///< file name in the store (layers/<name>), or empty for a foreign single file given by the caller
+    /// file name in the store (layers/<name>), or empty for a foreign single file given by the caller
+    std::string name;
     Codec codec = Codec::zstd;
     uint32_t block_size = 0;  ///< bytes, a power of two from 4 KiB to 1 MiB
 };
@@ -48,8 +50,10 @@ struct FileData {
     const uint32_t* blocks = nullptr;  ///< on-disk size of each block; bit 24 set: stored uncompressed; 0: a hole
     uint32_t block_count = 0;
     uint32_t first_sum = 0;          ///< the block that sums[0] is at
-    const uint64_t* sums = nullptr;  ///< running sums of the on-disk sizes, one every 64 blocks from first_sum on; null: add up `blocks`
-    const uint64_t* hashes = nullptr;  ///< of the stored bytes of each block, as format::bulk_hash in index_format.hh has it, 0: not known; null: none is
+    /// running sums of the on-disk sizes, one every 64 blocks from first_sum on; null: add up `blocks`
+    const uint64_t* sums = nullptr;
+    /// of the stored bytes of each block, as format::bulk_hash in index_format.hh has it, 0: not known; null: none is
+    const uint64_t* hashes = nullptr;
     bool has_fragment = false;
     uint64_t fragment_start = 0;   ///< offset of the fragment block in the layer file
     uint32_t fragment_size = 0;    ///< on-disk size of it, bit 24 as above
@@ -57,14 +61,16 @@ struct FileData {
     uint64_t fragment_hash = 0;    ///< of the fragment's stored bytes; 0: not known
 };
 
-/// Read-only and safe to share between threads. Every access is bounded: whatever the bytes, it gives Error or "nothing", never a crash. What is read of
-/// a file is what was written to it: an access that meets a page with another checksum throws Error.
+/// Read-only and safe to share between threads. Every access is bounded: whatever the bytes, it gives Error or
+/// "nothing", never a crash. What is read of a file is what was written to it: an access that meets a page with another
+/// checksum throws Error.
 class Index {
   public:
-    /// Maps the file, which nobody may write to or shorten while it is in use; throws Error when its magic, version, header checksum, section
-    /// bounds, or the pages with the layers and the config are wrong.
+    /// Maps the file, which nobody may write to or shorten while it is in use; throws Error when its magic, version,
+    /// header checksum, section bounds, or the pages with the layers and the config are wrong.
     static Index open(int fd, const std::string& what);
-    /// Takes the bytes of build_index(); throws Error as open() does. The checksums of the pages are not looked at: the bytes are this process's own.
+    /// Takes the bytes of build_index(); throws Error as open() does. The checksums of the pages are not looked at: the
+    /// bytes are this process's own.
     static Index from_bytes(std::string bytes);
 
     Index(Index&&) noexcept;
@@ -87,8 +93,8 @@ class Index {
     std::optional<std::string_view> symlink_target(uint32_t number) const;
     /// With what is needed to read `size` bytes at `offset` (less would do no harm, but may be of damaged pages).
     std::optional<FileData> file(uint32_t number, uint64_t offset = 0, uint64_t size = UINT64_MAX) const;
-    /// As lseek(2) with SEEK_DATA and SEEK_HOLE: where data, or a hole, begins at or after `offset`, the end of the file being a hole; nothing where no more of
-    /// it is. Throws Error when the index is damaged there.
+    /// As lseek(2) with SEEK_DATA and SEEK_HOLE: where data, or a hole, begins at or after `offset`, the end of the
+    /// file being a hole; nothing where no more of it is. Throws Error when the index is damaged there.
     std::optional<uint64_t> seek(uint32_t number, uint64_t offset, SeekFor wanted) const;
     /// How much of a file's size is in holes; of small files, which have none worth mention, 0.
     uint64_t hole_bytes(uint32_t number) const;
@@ -102,7 +108,8 @@ class Index {
     std::unique_ptr<Impl> impl_;
 };
 
-/// True for an xattr name that a container sees of its image: user.*, save what the overlay would take for its own marks.
+/// True for an xattr name that a container sees of its image: user.*, save what the overlay would take for its own
+/// marks.
 bool shows_xattr(std::string_view name);
 
 }  // namespace berth::squash

@@ -73,7 +73,8 @@ uint32_t Index::parent(uint32_t directory) const {
 std::optional<std::string_view> Index::symlink_target(uint32_t number) const {
     auto found = impl_->inode_record(number);
     std::string_view names = impl_->section(format::names);
-    if (!found || !S_ISLNK(found->mode) || found->b > names.size() || found->size > names.size() - found->b) return std::nullopt;
+    if (!found || !S_ISLNK(found->mode) || found->b > names.size() || found->size > names.size() - found->b)
+        return std::nullopt;
     return impl_->checked(names.substr(found->b, found->size));
 }
 
@@ -94,7 +95,8 @@ void Index::Impl::check_blocks(const FileData& file, uint64_t block_size, uint64
     if (from == 0) return;
     check_some(file.blocks, 0, file.first_sum);
     check_some(file.sums, 0, 1);
-    check_some(file.sums, (from - file.first_sum) / format::sum_interval, (from - file.first_sum) / format::sum_interval + 1);
+    check_some(file.sums, (from - file.first_sum) / format::sum_interval,
+               (from - file.first_sum) / format::sum_interval + 1);
 }
 
 /// Adds where its blocks are to a file; false when that is outside the section.
@@ -104,10 +106,12 @@ bool Index::Impl::find_blocks(const format::InodeRecord& record, uint64_t count,
     if (record.c > all || count > all - record.c) return false;
     file.block_count = static_cast<uint32_t>(count);
     file.blocks = reinterpret_cast<const uint32_t*>(array(format::blocks)) + record.c;
-    if (section(format::hashes).size() / sizeof(uint64_t) == all) file.hashes = reinterpret_cast<const uint64_t*>(array(format::hashes)) + record.c;
+    if (section(format::hashes).size() / sizeof(uint64_t) == all)
+        file.hashes = reinterpret_cast<const uint64_t*>(array(format::hashes)) + record.c;
     uint64_t first_sum = (record.c + format::sum_interval - 1) / format::sum_interval;
     uint64_t first_block = first_sum * format::sum_interval - record.c;
-    if (first_block < count && (record.c + count - 1) / format::sum_interval < section(format::sums).size() / sizeof(uint64_t)) {
+    if (first_block < count &&
+        (record.c + count - 1) / format::sum_interval < section(format::sums).size() / sizeof(uint64_t)) {
         file.sums = reinterpret_cast<const uint64_t*>(array(format::sums)) + first_sum;
         file.first_sum = static_cast<uint32_t>(first_block);
     }

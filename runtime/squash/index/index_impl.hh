@@ -17,7 +17,8 @@ struct Index::Impl {
     std::string_view bytes;
     format::Header header{};
     std::vector<LayerInfo> layers;
-    std::unique_ptr<std::atomic<bool>[]> sound;  ///< for each page whether it was found to be right; null: nothing is checked
+    /// for each page whether it was found to be right; null: nothing is checked
+    std::unique_ptr<std::atomic<bool>[]> sound;
 
     Impl() = default;
     Impl(const Impl&) = delete;

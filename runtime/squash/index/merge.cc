@@ -67,7 +67,8 @@ class Merger {
     std::vector<Source> sources_;
     std::vector<Pending> pending_;             ///< of each node of the result; used for directories
     std::vector<Candidate> candidates_;        ///< of the directory being filled
-    std::vector<std::vector<uint32_t>> done_;  ///< for each layer and node that is no directory: 1 + its number in the result
+    /// for each layer and node that is no directory: 1 + its number in the result
+    std::vector<std::vector<uint32_t>> done_;
     std::vector<std::vector<uint32_t>> fragments_;
     std::vector<std::vector<uint32_t>> xattr_sets_;
 };
@@ -108,8 +109,8 @@ bool Merger::collect_source(const Source& source, uint32_t rank) {
         }
         name.remove_prefix(whiteout_prefix.size());
         if (name.empty() || name == "." || name == "..")
-            throw Error(cat("merging the layers of an image: layer ", source.layer + 1, " has the whiteout \".wh.", name,
-                            "\", which names nothing; the image is refused"));
+            throw Error(cat("merging the layers of an image: layer ", source.layer + 1, " has the whiteout \".wh.",
+                            name, "\", which names nothing; the image is refused"));
         candidates_.push_back({name, {}, rank, true});
     }
     return !opaque;

@@ -18,7 +18,8 @@ uint64_t Tree::names() const {
 uint32_t Tree::Impl::find(const Node& directory, std::string_view wanted) const {
     auto first = children.begin() + static_cast<ptrdiff_t>(directory.first);
     auto last = first + directory.count;
-    auto found = std::lower_bound(first, last, wanted, [&](const Child& child, std::string_view key) { return name(child) < key; });
+    auto found = std::lower_bound(first, last, wanted,
+                                  [&](const Child& child, std::string_view key) { return name(child) < key; });
     return found != last && name(*found) == wanted ? found->node : Node::none;
 }
 

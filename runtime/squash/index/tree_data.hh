@@ -1,4 +1,5 @@
-// What a Tree holds: flat arrays, so that layers of 10^5 entries are read, merged and indexed without an allocation per entry.
+// What a Tree holds: flat arrays, so that layers of 10^5 entries are read, merged and indexed without an allocation per
+// entry.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,8 +11,8 @@
 
 namespace berth::squash {
 
-/// An inode. `first` and `count` are a range: of `blocks` for a file, of `children` for a directory; for a symlink `first` is the place of
-/// its target in `text` and `size` the length.
+/// An inode. `first` and `count` are a range: of `blocks` for a file, of `children` for a directory; for a symlink
+/// `first` is the place of its target in `text` and `size` the length.
 struct Node {
     static constexpr uint32_t none = ~0U;
 
@@ -47,7 +48,8 @@ static_assert(sizeof(Fragment) == 16, "read from the squashfs table as it stands
 
 using XattrSet = std::vector<std::pair<std::string, std::string>>;
 
-/// Nodes stand in breadth-first order with the root first; the children of a directory stand together, sorted by the bytes of their names.
+/// Nodes stand in breadth-first order with the root first; the children of a directory stand together, sorted by the
+/// bytes of their names.
 struct Tree::Impl {
     std::vector<Node> nodes;
     std::vector<Child> children;
@@ -60,7 +62,9 @@ struct Tree::Impl {
 
     std::string_view name(const Child& child) const { return {text.data() + child.text, child.length}; }
     std::string_view target(const Node& symlink) const { return {text.data() + symlink.first, symlink.size}; }
-    uint64_t fragment_hash(uint32_t fragment) const { return fragment < fragment_hashes.size() ? fragment_hashes[fragment] : 0; }
+    uint64_t fragment_hash(uint32_t fragment) const {
+        return fragment < fragment_hashes.size() ? fragment_hashes[fragment] : 0;
+    }
     /// The node called `name` in `directory`, or Node::none.
     uint32_t find(const Node& directory, std::string_view name) const;
 };

@@ -16,7 +16,8 @@ size_t shard_count(size_t limit, size_t largest) {
 
 }  // namespace
 
-BlockCache::BlockCache(size_t limit, size_t largest) : shards_(shard_count(limit, largest)), shard_limit_(limit / shards_.size()) {}
+BlockCache::BlockCache(size_t limit, size_t largest)
+    : shards_(shard_count(limit, largest)), shard_limit_(limit / shards_.size()) {}
 
 // The thread sanitizer knows nothing of fences.
 #ifdef __SANITIZE_THREAD__
@@ -30,7 +31,8 @@ std::unique_ptr<char[]> BlockCache::make_room(Shard& shard, size_t limit, uint32
     while (!shard.order.empty() && shard.bytes + capacity > limit) {
         Item& last = shard.order.back();
         shard.bytes -= last.block->capacity;
-        // Memory of this size goes back to the kernel when freed and comes back as page faults: use it again when nobody reads it any more.
+        // Memory of this size goes back to the kernel when freed and comes back as page faults: use it again when
+        // nobody reads it any more.
         if (may_use_again && last.block.use_count() == 1 && last.block->capacity == capacity) {
             // The count is read without ordering; its last reader must be done before the bytes are written anew.
             std::atomic_thread_fence(std::memory_order_acquire);

@@ -25,7 +25,8 @@ struct CachedBlock {
     std::unique_ptr<char[]> bytes;
 };
 
-/// Least recently used blocks go first; parts ("shards") with a lock each keep threads out of one another's way. Safe for many threads.
+/// Least recently used blocks go first; parts ("shards") with a lock each keep threads out of one another's way. Safe
+/// for many threads.
 class BlockCache {
   public:
     /// `largest` is the most bytes a block can have. A limit below it means that nothing is kept.
@@ -39,7 +40,9 @@ class BlockCache {
 
   private:
     struct Hash {
-        size_t operator()(const BlockKey& key) const { return (key.start * 128 + key.layer) * 0x9E3779B97F4A7C15ULL >> 16; }
+        size_t operator()(const BlockKey& key) const {
+            return (key.start * 128 + key.layer) * 0x9E3779B97F4A7C15ULL >> 16;
+        }
     };
     struct Item {
         BlockKey key;

@@ -6,7 +6,8 @@ namespace berth::squash {
 
 namespace {
 
-/// Any bit of the block's place changes about half of those of the result, of which zero is left out: it means that there is nothing.
+/// Any bit of the block's place changes about half of those of the result, of which zero is left out: it means that
+/// there is nothing.
 uint64_t mixed(const BlockKey& key) {
     uint64_t hash = (key.start ^ (uint64_t{key.layer} << 44)) * 0x9E3779B97F4A7C15;
     hash = (hash ^ (hash >> 29)) * 0xBF58476D1CE4E5B9;
@@ -18,8 +19,8 @@ constexpr uint64_t name_bits = ~time_bits;
 
 }  // namespace
 
-// Pages that come as they are used: most containers never read part of such a block, and calloc() would write to all of them where the memory is a
-// thread's, 31 page faults of a start.
+// Pages that come as they are used: most containers never read part of such a block, and calloc() would write to all of
+// them where the memory is a thread's, 31 page faults of a start.
 CheckedBlocks::Place* CheckedBlocks::zeroed() {
     void* memory = ::mmap(nullptr, places * sizeof(Place), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return memory == MAP_FAILED ? nullptr : static_cast<Place*>(memory);

@@ -1,4 +1,5 @@
-// Which stored blocks were found right a moment ago, so that reading them in small pieces does not mean to read the whole of each every time.
+// Which stored blocks were found right a moment ago, so that reading them in small pieces does not mean to read the
+// whole of each every time.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -9,7 +10,8 @@
 
 namespace berth::squash {
 
-/// Safe to use from many threads. It forgets: by time, since what lies on a disk can change later, and when two blocks share a place in the table.
+/// Safe to use from many threads. It forgets: by time, since what lies on a disk can change later, and when two blocks
+/// share a place in the table.
 class CheckedBlocks {
   public:
     /// `now` is in seconds from any start.
@@ -20,7 +22,8 @@ class CheckedBlocks {
     static constexpr size_t places = 1 << 14;  ///< 2 GB of blocks of 128 KiB
 
   private:
-    using Place = std::atomic<uint64_t>;  ///< 40 bits of the block's hash, which are not those of its place, and 24 of the time
+    /// 40 bits of the block's hash, which are not those of its place, and 24 of the time
+    using Place = std::atomic<uint64_t>;
     struct Unmap {
         void operator()(void* memory) const;
     };

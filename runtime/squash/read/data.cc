@@ -96,7 +96,8 @@ uint64_t block_offset(const FileData& file, uint32_t number) {
     if (!file.sums || number < file.first_sum) return add_up(0, number);
     constexpr uint32_t interval = format::sum_interval;
     uint32_t steps = (number - file.first_sum) / interval;
-    return add_up(0, file.first_sum) + (file.sums[steps] - file.sums[0]) + add_up(file.first_sum + steps * interval, number);
+    return add_up(0, file.first_sum) + (file.sums[steps] - file.sums[0]) +
+           add_up(file.first_sum + steps * interval, number);
 }
 
 }  // namespace
@@ -111,7 +112,9 @@ struct DataReader::Impl {
     long unpack_to(const Stored& block, void* out, size_t capacity) const;
     int read_part(const Stored& block, uint32_t from, void* out, size_t size);
     Stored block_at(const FileData& file, uint32_t number, uint64_t place) const;
-    bool may_be_read_in_part(const Stored& block) const { return block.hash == 0 || checked.has({block.layer, block.start}, seconds_now()); }
+    bool may_be_read_in_part(const Stored& block) const {
+        return block.hash == 0 || checked.has({block.layer, block.start}, seconds_now());
+    }
     int read_plain_part(const Stored& block, uint32_t from, void* out, size_t size);
     int read_run(const FileData& file, Position& at);
     int read_blocks(const FileData& file, Position& at);
@@ -124,7 +127,8 @@ Stored DataReader::Impl::block_at(const FileData& file, uint32_t number, uint64_
     return {file.layer, place, file.blocks[number], unpacked, true, file.hashes ? file.hashes[number] : 0};
 }
 
-/// Unpacks a block; the number of bytes, or -errno. One that is not as it was written is -EIO, whether or not it can be unpacked.
+/// Unpacks a block; the number of bytes, or -errno. One that is not as it was written is -EIO, whether or not it can be
+/// unpacked.
 long DataReader::Impl::unpack_to(const Stored& block, void* out, size_t capacity) const {
     const Layer& layer = layers[block.layer];
     if (block.bytes() == 0 || block.bytes() > layer.block_size) return -EIO;
@@ -167,7 +171,8 @@ int DataReader::Impl::read_part(const Stored& block, uint32_t from, void* out, s
     return 0;
 }
 
-/// Part of a block that is stored uncompressed, of which the whole must be looked at. The kernel keeps it better than the cache would.
+/// Part of a block that is stored uncompressed, of which the whole must be looked at. The kernel keeps it better than
+/// the cache would.
 int DataReader::Impl::read_plain_part(const Stored& block, uint32_t from, void* out, size_t size) {
     if (block.bytes() != block.unpacked) return -EIO;
     char* whole = scratch();
@@ -178,8 +183,8 @@ int DataReader::Impl::read_plain_part(const Stored& block, uint32_t from, void* 
     return 0;
 }
 
-/// Reads a run of blocks that are stored uncompressed, which follow each other in the layer file just as in the file: one system call. Blocks that have to be
-/// looked at are in it only whole. The first one fits.
+/// Reads a run of blocks that are stored uncompressed, which follow each other in the layer file just as in the file:
+/// one system call. Blocks that have to be looked at are in it only whole. The first one fits.
 int DataReader::Impl::read_run(const FileData& file, Position& at) {
     const Layer& layer = layers[file.layer];
     auto from = static_cast<uint32_t>(at.offset % layer.block_size);
@@ -236,7 +241,8 @@ int DataReader::Impl::read_blocks(const FileData& file, Position& at) {
 
 int DataReader::Impl::read_tail(const FileData& file, uint64_t offset, char* out, size_t left) {
     if (!file.has_fragment) return -EIO;
-    Stored block{file.layer, file.fragment_start, file.fragment_size, layers[file.layer].block_size, false, file.fragment_hash};
+    Stored block{file.layer, file.fragment_start, file.fragment_size, layers[file.layer].block_size,
+                 false,      file.fragment_hash};
     uint64_t from = file.fragment_offset + (offset - uint64_t{file.block_count} * block.unpacked);
     if (from > block.unpacked) return -EIO;
     return read_part(block, static_cast<uint32_t>(from), out, left);
@@ -247,7 +253,8 @@ DataReader::DataReader(std::vector<Fd> layer_files, const std::vector<LayerInfo>
     for (const LayerInfo& layer : layers) largest = std::max(largest, layer.block_size);
     impl_ = std::make_unique<Impl>(cache_bytes, largest);
     for (size_t i = 0; i < std::min(layer_files.size(), layers.size()); ++i)
-        impl_->layers.push_back({std::move(layer_files[i]), layers[i].codec, std::min(layers[i].block_size, largest_block)});
+        impl_->layers.push_back(
+            {std::move(layer_files[i]), layers[i].codec, std::min(layers[i].block_size, largest_block)});
 }
 
 DataReader::~DataReader() = default;
@@ -257,7 +264,8 @@ long DataReader::read(const FileData& file, uint64_t offset, void* out, size_t s
     if (offset >= file.size) return 0;
     size_t left = std::min<uint64_t>(size, file.size - offset);
     auto total = static_cast<long>(left);
-    auto number = static_cast<uint32_t>(std::min<uint64_t>(offset / impl_->layers[file.layer].block_size, file.block_count));
+    auto number =
+        static_cast<uint32_t>(std::min<uint64_t>(offset / impl_->layers[file.layer].block_size, file.block_count));
     // There are sums for blocks only: not for a place behind the last one.
     uint64_t place = number < file.block_count ? file.start + block_offset(file, number) : 0;
     Position at{number, place, offset, static_cast<char*>(out), left};

@@ -13,11 +13,13 @@ namespace berth::squash {
 /// Safe to use from many threads. Corrupt or truncated layer files give EIO, never a crash.
 class DataReader {
   public:
-    /// Takes the layer files in the order of Index::layers(). `cache_bytes` bounds the decompressed blocks kept (fragments, partial blocks).
+    /// Takes the layer files in the order of Index::layers(). `cache_bytes` bounds the decompressed blocks kept
+    /// (fragments, partial blocks).
     DataReader(std::vector<Fd> layer_files, const std::vector<LayerInfo>& layers, size_t cache_bytes);
     ~DataReader();
 
-    /// Reads up to `size` bytes of `file` at `offset` into `out`. Returns the number of bytes read (short only at the end of the file), or -errno.
+    /// Reads up to `size` bytes of `file` at `offset` into `out`. Returns the number of bytes read (short only at the
+    /// end of the file), or -errno.
     long read(const FileData& file, uint64_t offset, void* out, size_t size);
 
   private:

@@ -65,7 +65,8 @@ Node InodeReader::read(uint64_t reference, Listing& listing) {
     auto header = cursor.take<Header>();
     bool extended = header.type > type_socket;
     uint16_t type = extended ? header.type - to_extended : header.type;
-    if (type < type_directory || type > type_socket) metadata_.file().damaged(cat("an inode has the unknown type ", header.type));
+    if (type < type_directory || type > type_socket)
+        metadata_.file().damaged(cat("an inode has the unknown type ", header.type));
     Node node;
     node.mode = type_bits[type] | (header.mode & 07777U);
     node.uid = id(header.uid);
@@ -125,7 +126,8 @@ void InodeReader::read_blocks(Cursor& cursor, Node& node) {
     const SquashFile& file = metadata_.file();
     uint64_t tail = node.size % super_.block_size;
     uint64_t count = node.size / super_.block_size + (node.fragment == Node::none && tail > 0 ? 1 : 0);
-    if (node.size > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) || count > std::numeric_limits<uint32_t>::max())
+    if (node.size > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) ||
+        count > std::numeric_limits<uint32_t>::max())
         file.damaged("a file has an impossible size");
     if (tail == 0) node.fragment = Node::none;
     if (node.fragment != Node::none) check_fragment(node, tail);
@@ -147,7 +149,8 @@ void InodeReader::read_blocks(Cursor& cursor, Node& node) {
             stored += size & block_size_mask;
         }
     }
-    if (stored > 0 && (node.start > file.size || stored > file.size - node.start)) file.damaged("the blocks of a file are past the end");
+    if (stored > 0 && (node.start > file.size || stored > file.size - node.start))
+        file.damaged("the blocks of a file are past the end");
 }
 
 void InodeReader::check_fragment(const Node& node, uint64_t tail) const {
@@ -157,8 +160,10 @@ void InodeReader::check_fragment(const Node& node, uint64_t tail) const {
     uint32_t stored = fragment.size & block_size_mask;
     if ((fragment.size & ~(block_size_mask | block_uncompressed)) != 0 || stored == 0 || stored > super_.block_size)
         file.damaged("a fragment block is larger than the block size");
-    if (fragment.start > file.size || stored > file.size - fragment.start) file.damaged("a fragment block is past the end");
-    if (node.fragment_offset + tail > super_.block_size) file.damaged("the tail of a file is past the end of its fragment block");
+    if (fragment.start > file.size || stored > file.size - fragment.start)
+        file.damaged("a fragment block is past the end");
+    if (node.fragment_offset + tail > super_.block_size)
+        file.damaged("the tail of a file is past the end of its fragment block");
 }
 
 void InodeReader::read_symlink(Cursor& cursor, bool extended, Node& node) {
@@ -170,7 +175,8 @@ void InodeReader::read_symlink(Cursor& cursor, bool extended, Node& node) {
     node.size = size;
     tree_.text.resize(node.first + size);
     cursor.read(&tree_.text[node.first], size);
-    if (tree_.text.find('\0', node.first) != std::string::npos) metadata_.file().damaged("the target of a symlink has a NUL");
+    if (tree_.text.find('\0', node.first) != std::string::npos)
+        metadata_.file().damaged("the target of a symlink has a NUL");
     if (extended) node.xattrs = xattrs_.set(cursor.take<uint32_t>(), tree_);
 }
 

@@ -20,8 +20,8 @@ class InodeReader {
   public:
     InodeReader(Metadata& metadata, const Super& super, uint32_t layer, Tree::Impl& tree);
 
-    /// The inode at `reference`, its sizes and places checked against the file. For a directory `listing` is set and `first` and `count`
-    /// are left 0. Throws Error for anything out of bounds.
+    /// The inode at `reference`, its sizes and places checked against the file. For a directory `listing` is set and
+    /// `first` and `count` are left 0. Throws Error for anything out of bounds.
     Node read(uint64_t reference, Listing& listing);
 
   private:

@@ -28,8 +28,11 @@ void make_plain(Tree& tree, uid_t uid, gid_t gid) {
 bool is_plain(const Tree& tree, uid_t uid, gid_t gid) {
     const Tree::Impl& in = tree.impl();
     return std::all_of(in.nodes.begin(), in.nodes.end(),
-                       [&](const Node& node) { return node.uid == uid && node.gid == gid && !S_ISCHR(node.mode) && !S_ISBLK(node.mode); }) &&
-           std::none_of(in.xattr_sets.begin(), in.xattr_sets.end(), [](const XattrSet& set) { return std::any_of(set.begin(), set.end(), is_hidden); });
+                       [&](const Node& node) {
+                           return node.uid == uid && node.gid == gid && !S_ISCHR(node.mode) && !S_ISBLK(node.mode);
+                       }) &&
+           std::none_of(in.xattr_sets.begin(), in.xattr_sets.end(),
+                        [](const XattrSet& set) { return std::any_of(set.begin(), set.end(), is_hidden); });
 }
 
 }  // namespace berth::squash

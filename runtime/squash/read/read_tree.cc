@@ -37,7 +37,12 @@ struct __attribute__((packed)) RunEntry {
 class TreeReader {
   public:
     TreeReader(Metadata& metadata, const Super& super, uint32_t layer, const TreeLimits& limits, Tree::Impl& tree)
-        : metadata_(metadata), file_(metadata.file()), super_(super), limits_(limits), tree_(tree), inodes_(metadata, super, layer, tree) {}
+        : metadata_(metadata),
+          file_(metadata.file()),
+          super_(super),
+          limits_(limits),
+          tree_(tree),
+          inodes_(metadata, super, layer, tree) {}
 
     void read();
 
@@ -63,7 +68,8 @@ class TreeReader {
 };
 
 void TreeReader::read() {
-    if (super_.inodes > limits_.inodes) file_.too_large(cat("it has ", super_.inodes, " inodes, more than the limit of ", limits_.inodes));
+    if (super_.inodes > limits_.inodes)
+        file_.too_large(cat("it has ", super_.inodes, " inodes, more than the limit of ", limits_.inodes));
     constexpr uint32_t trusted_count = 1 << 20;
     seen_.reserve(std::min(super_.inodes, trusted_count));
     add(super_.root, 0);
@@ -104,7 +110,8 @@ uint32_t TreeReader::node_of(const Listed& listed, uint32_t directory) {
 
 void TreeReader::read_directory(uint32_t directory) {
     list(listings_[directory]);
-    if (tree_.children.size() + names_.size() > limits_.inodes) file_.too_large(cat("it has more than ", limits_.inodes, " names"));
+    if (tree_.children.size() + names_.size() > limits_.inodes)
+        file_.too_large(cat("it has more than ", limits_.inodes, " names"));
     sort_names();
     tree_.nodes[directory].first = tree_.children.size();
     tree_.nodes[directory].count = static_cast<uint32_t>(names_.size());
@@ -156,13 +163,15 @@ void TreeReader::sort_names() {
     auto view = [&](const Listed& listed) { return std::string_view(tree_.text.data() + listed.text, listed.length); };
     auto before = [&](const Listed& a, const Listed& b) { return view(a) < view(b); };
     if (!std::is_sorted(names_.begin(), names_.end(), before)) std::sort(names_.begin(), names_.end(), before);
-    auto twice = std::adjacent_find(names_.begin(), names_.end(), [&](const Listed& a, const Listed& b) { return view(a) == view(b); });
+    auto twice = std::adjacent_find(names_.begin(), names_.end(),
+                                    [&](const Listed& a, const Listed& b) { return view(a) == view(b); });
     if (twice != names_.end()) file_.damaged(cat("a directory has the name \"", printable(view(*twice)), "\" twice"));
 }
 
 }  // namespace
 
-Tree read_tree(int fd, const std::string& what, uint32_t layer, LayerInfo& info, const TreeLimits& limits, const Extent& place) {
+Tree read_tree(int fd, const std::string& what, uint32_t layer, LayerInfo& info, const TreeLimits& limits,
+               const Extent& place) {
     SquashFile file{fd, what, place.size, place.offset};
     Super super = read_super(file);
     Budget budget(file, limits.metadata_bytes);

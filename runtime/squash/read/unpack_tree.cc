@@ -35,7 +35,9 @@ class Unpacker {
     void run(unsigned threads);
 
   private:
-    [[noreturn]] void fail(const std::string& path, int number) const { throw SysError(cat("unpacking ", what_, ": ", printable(path, 4096)), number); }
+    [[noreturn]] void fail(const std::string& path, int number) const {
+        throw SysError(cat("unpacking ", what_, ": ", printable(path, 4096)), number);
+    }
     void check(long result, const std::string& path) const {
         if (result < 0) fail(path, errno);
     }
@@ -76,7 +78,8 @@ void Unpacker::make_directories() {
         Item directory = directories_[i];
         for (uint32_t at = 0; at < index_.entry_count(directory.number); ++at) {
             auto entry = index_.entry(directory.number, at);
-            if (!entry || entry->name.empty() || entry->name == "." || entry->name == ".." || entry->name.find('/') != entry->name.npos)
+            if (!entry || entry->name.empty() || entry->name == "." || entry->name == ".." ||
+                entry->name.find('/') != entry->name.npos)
                 throw Error(cat("unpacking ", what_, ": a name in ", printable(directory.path, 4096), " is damaged"));
             make_entry({entry->inode, i == 0 ? std::string(entry->name) : cat(directory.path, "/", entry->name)});
         }
@@ -102,7 +105,9 @@ void Unpacker::make_entry(const Item& item) {
         return;
     }
     if (S_ISLNK(about.mode)) {
-        check(::symlinkat(std::string(index_.symlink_target(item.number).value_or("")).c_str(), directory_, item.path.c_str()), item.path);
+        check(::symlinkat(std::string(index_.symlink_target(item.number).value_or("")).c_str(), directory_,
+                          item.path.c_str()),
+              item.path);
     } else {
         check(::mknodat(directory_, item.path.c_str(), about.mode & (S_IFMT | 0777), 0), item.path);
     }
@@ -118,13 +123,16 @@ void Unpacker::write_content(const Item& item, int fd, const FileData& file) {
         count(*data - at);
         at = *data;
         long got = reader_.read(file, at, buffer.data(), piece);
-        if (got <= 0) throw Error(cat("unpacking ", what_, ": ", printable(item.path, 4096), " is damaged; run berth verify --repair if it is in a store"));
+        if (got <= 0)
+            throw Error(cat("unpacking ", what_, ": ", printable(item.path, 4096),
+                            " is damaged; run berth verify --repair if it is in a store"));
         auto end = buffer.begin() + got;
         // What was a hole in the layer's archive stays one.
         bool empty = std::all_of(buffer.begin(), end, [](char c) { return c == 0; });
         if (!empty) {
             check(::lseek(fd, static_cast<off_t>(at), SEEK_SET), item.path);
-            sys::write_all(fd, {buffer.data(), static_cast<size_t>(got)}, cat(printable(item.path, 4096), " of ", what_));
+            sys::write_all(fd, {buffer.data(), static_cast<size_t>(got)},
+                           cat(printable(item.path, 4096), " of ", what_));
         }
         at += static_cast<uint64_t>(got);
         count(static_cast<uint64_t>(got));
@@ -143,7 +151,8 @@ void Unpacker::finish(const Item& item, int fd) const {
     InodeView about = inode(item);
     for (std::string_view name : index_.xattr_names(item.number))
         if (auto value = shows_xattr(name) ? index_.xattr(item.number, name) : std::nullopt)
-            check(::fsetxattr(fd, std::string(name).c_str(), value->data(), value->size(), 0), cat(item.path, ", attribute ", name));
+            check(::fsetxattr(fd, std::string(name).c_str(), value->data(), value->size(), 0),
+                  cat(item.path, ", attribute ", name));
     check(::fchmod(fd, about.mode & 07777), item.path);
     timespec times[2] = {{about.mtime, 0}, {about.mtime, 0}};
     check(::futimens(fd, times), item.path);
@@ -168,7 +177,8 @@ void Unpacker::work() noexcept {
 }
 
 void Unpacker::make_links() {
-    for (const auto& [existing, name] : links_) check(::linkat(directory_, existing.c_str(), directory_, name.c_str(), 0), name);
+    for (const auto& [existing, name] : links_)
+        check(::linkat(directory_, existing.c_str(), directory_, name.c_str(), 0), name);
 }
 
 void Unpacker::run(unsigned threads) {
@@ -187,7 +197,8 @@ void Unpacker::run(unsigned threads) {
 
 }  // namespace
 
-void unpack_tree(const Index& index, DataReader& reader, int directory, unsigned threads, const std::string& what, const UnpackWatch& watch) {
+void unpack_tree(const Index& index, DataReader& reader, int directory, unsigned threads, const std::string& what,
+                 const UnpackWatch& watch) {
     Unpacker(index, reader, directory, what, watch).run(threads);
 }
 

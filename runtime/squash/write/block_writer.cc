@@ -13,7 +13,9 @@ namespace {
 
 constexpr const char* writing = "writing a squashfs file";
 
-uint64_t hash_of(const uint8_t* bytes, uint32_t size) { return format::bulk_hash({reinterpret_cast<const char*>(bytes), size}); }
+uint64_t hash_of(const uint8_t* bytes, uint32_t size) {
+    return format::bulk_hash({reinterpret_cast<const char*>(bytes), size});
+}
 
 uint64_t mixed(uint64_t hash, uint64_t next) {
     hash ^= next + 0x9E3779B97F4A7C15 + (hash << 6) + (hash >> 2);
@@ -36,7 +38,9 @@ void BlockWriter::add_block(StoredFile& file, Buffer bytes, uint32_t size, Packi
     add({.kind = Item::Kind::block, .file = &file, .bytes = std::move(bytes), .size = size, .how = how});
 }
 
-void BlockWriter::add_holes(StoredFile& file, uint64_t count) { add({.kind = Item::Kind::holes, .file = &file, .is_ready = true, .count = count}); }
+void BlockWriter::add_holes(StoredFile& file, uint64_t count) {
+    add({.kind = Item::Kind::holes, .file = &file, .is_ready = true, .count = count});
+}
 
 void BlockWriter::end_file(StoredFile& file) { add({.kind = Item::Kind::end, .file = &file, .is_ready = true}); }
 
@@ -101,7 +105,8 @@ void BlockWriter::pack(Item& item, Packer& packer) noexcept {
     write_ready(lock);
 }
 
-/// Whoever makes the first item ready writes it, and what has become ready behind it meanwhile; so nothing waits for the thread that adds.
+/// Whoever makes the first item ready writes it, and what has become ready behind it meanwhile; so nothing waits for
+/// the thread that adds.
 void BlockWriter::write_ready(std::unique_lock<std::mutex>& lock) noexcept {
     if (!is_writing_) {
         is_writing_ = true;

@@ -25,8 +25,9 @@ struct StoredBlock {
 
 enum class Packing { usual, none };
 
-/// Takes its calls from one thread. What it writes depends on their order alone. The blocks of a file follow one another, with nothing between them; a
-/// file whose blocks are, byte for byte, those of an earlier one gets the place of these.
+/// Takes its calls from one thread. What it writes depends on their order alone. The blocks of a file follow one
+/// another, with nothing between them; a file whose blocks are, byte for byte, those of an earlier one gets the place
+/// of these.
 ///
 /// A failure in a thread of the pool is thrown by the next call.
 class BlockWriter {

@@ -24,8 +24,8 @@ using Buffer = std::unique_ptr<uint8_t[], GiveBack>;
 
 struct PoolLimits {
     unsigned threads = 1;
-    /// Buffers altogether. A file that is being written may hold two of them for as long as it likes, so that fewer than two for each file and
-    /// one more would stand still.
+    /// Buffers altogether. A file that is being written may hold two of them for as long as it likes, so that fewer
+    /// than two for each file and one more would stand still.
     unsigned buffers = 8;
     uint32_t block_size = 128 * 1024;  ///< bytes, a power of two from 4 KiB to 1 MiB
 };
@@ -34,7 +34,8 @@ struct PoolLimits {
 class Packer {
   public:
     Packer(const sqfs_compressor_t& prototype, uint32_t block_size) : prototype_(prototype), block_size_(block_size) {}
-    /// Packs the `size` bytes at `bytes` in place. Returns the new size; 0 when they do not get smaller, and are as they were. Throws Error.
+    /// Packs the `size` bytes at `bytes` in place. Returns the new size; 0 when they do not get smaller, and are as
+    /// they were. Throws Error.
     uint32_t pack(uint8_t* bytes, uint32_t size);
 
   private:
@@ -57,8 +58,8 @@ class CompressorPool {
     /// A buffer, waited for while all are in use.
     Buffer take();
 
-    /// Runs `job` in a thread of the pool; jobs start in the order of their submission. It must not throw, nor wait for another job.
-    /// Throws std::system_error when not even one thread can be started.
+    /// Runs `job` in a thread of the pool; jobs start in the order of their submission. It must not throw, nor wait for
+    /// another job. Throws std::system_error when not even one thread can be started.
     void submit(std::function<void(Packer&)> job);
 
     const Compression& compression() const { return compression_; }

@@ -38,7 +38,13 @@ struct Marks {
 class DirectoryReader {
   public:
     DirectoryReader(LayerWriter& writer, int root, const DirectoryOptions& options, const std::string& what)
-        : writer_(writer), root_(root), options_(options), what_(what), buffer_(buffer_size), names_(XATTR_LIST_MAX), value_(XATTR_SIZE_MAX) {}
+        : writer_(writer),
+          root_(root),
+          options_(options),
+          what_(what),
+          buffer_(buffer_size),
+          names_(XATTR_LIST_MAX),
+          value_(XATTR_SIZE_MAX) {}
 
     uint64_t read();
 
@@ -78,7 +84,8 @@ uint64_t DirectoryReader::read() {
     while (!pending_.empty()) {
         auto [path, depth] = std::move(pending_.front());
         pending_.pop_front();
-        if (depth > TreeLimits{}.depth) refuse(path, cat("directories are nested more than ", TreeLimits{}.depth, " deep"));
+        if (depth > TreeLimits{}.depth)
+            refuse(path, cat("directories are nested more than ", TreeLimits{}.depth, " deep"));
         depth_ = depth;
         directory(path);
     }
@@ -112,7 +119,8 @@ void DirectoryReader::directory(const std::string& path) {
         writer_.begin_file(below + std::string(opaque_marker), {.mode = 0});
         writer_.end_file();
     }
-    for (const std::string& name : sys::list_directory(fd.get(), cat(what_, ": /", printable(path, 1024)))) entry({fd.get(), name, below + name});
+    for (const std::string& name : sys::list_directory(fd.get(), cat(what_, ": /", printable(path, 1024))))
+        entry({fd.get(), name, below + name});
 }
 
 void DirectoryReader::entry(const Entry& entry) {
@@ -123,7 +131,8 @@ void DirectoryReader::entry(const Entry& entry) {
             if (errno == ENOENT) return;
             fail(entry.path, errno);
         }
-        if (entry.name.starts_with(whiteout_prefix)) refuse(entry.path, "in an image this name means a removed file; rename it or remove it");
+        if (entry.name.starts_with(whiteout_prefix))
+            refuse(entry.path, "in an image this name means a removed file; rename it or remove it");
         if (S_ISREG(st.st_mode)) {
             if (!file(entry)) continue;
         } else if (S_ISDIR(st.st_mode)) {
@@ -163,7 +172,8 @@ bool DirectoryReader::file(const Entry& entry) {
     }
     Attributes about = attributes(st);
     about.xattrs = std::move(marks.kept);
-    if (static_cast<uint64_t>(st.st_size) > largest_file) refuse(entry.path, "it is larger than 1 TiB; keep such data outside of the container");
+    if (static_cast<uint64_t>(st.st_size) > largest_file)
+        refuse(entry.path, "it is larger than 1 TiB; keep such data outside of the container");
     writer_.begin_file(entry.path, about, static_cast<uint64_t>(st.st_size));
     content(fd.get(), static_cast<uint64_t>(st.st_size), entry.path);
     writer_.end_file();
@@ -187,7 +197,8 @@ void DirectoryReader::content(int fd, uint64_t size, const std::string& path) {
 /// False when the file has become shorter.
 bool DirectoryReader::copy(int fd, uint64_t from, uint64_t to, const std::string& path) {
     while (from < to) {
-        ssize_t got = ::pread(fd, buffer_.data(), std::min<uint64_t>(buffer_.size(), to - from), static_cast<off_t>(from));
+        ssize_t got =
+            ::pread(fd, buffer_.data(), std::min<uint64_t>(buffer_.size(), to - from), static_cast<off_t>(from));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) fail(path, errno);
         if (got == 0) return false;
@@ -208,7 +219,8 @@ void DirectoryReader::symlink(const Entry& entry, const struct stat& st) {
 
 void DirectoryReader::whiteout(const Entry& entry) {
     std::string marker = cat(whiteout_prefix, entry.name);
-    if (marker.size() > NAME_MAX) refuse(entry.path, "its removal cannot be said in an image, since its name is too long");
+    if (marker.size() > NAME_MAX)
+        refuse(entry.path, "its removal cannot be said in an image, since its name is too long");
     writer_.begin_file(entry.path.substr(0, entry.path.size() - entry.name.size()) + marker, {.mode = 0});
     writer_.end_file();
 }
@@ -230,10 +242,13 @@ Marks DirectoryReader::marks_of(int fd, const std::string& path) {
         } else if (options_.overlay) {
             std::string mark = name.substr(overlay_prefix.size());
             if (mark == "redirect")
-                refuse(path, "the overlay has it as renamed in place (redirect_dir), which berth does not write; this container was made by something else");
+                refuse(path,
+                       "the overlay has it as renamed in place (redirect_dir), which berth does not write; this "
+                       "container was made by something else");
             if (mark == "metacopy")
                 refuse(path,
-                       "the overlay has its attributes without its data (metacopy), which berth does not write; this container was made by something else");
+                       "the overlay has its attributes without its data (metacopy), which berth does not write; this "
+                       "container was made by something else");
             out.opaque |= mark == "opaque" && text == "y";
             out.whiteout |= mark == "whiteout";
         }

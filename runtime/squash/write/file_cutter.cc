@@ -9,7 +9,9 @@ namespace berth::squash {
 
 namespace {
 
-bool is_zero(const uint8_t* bytes, size_t size) { return bytes[0] == 0 && std::memcmp(bytes, bytes + 1, size - 1) == 0; }
+bool is_zero(const uint8_t* bytes, size_t size) {
+    return bytes[0] == 0 && std::memcmp(bytes, bytes + 1, size - 1) == 0;
+}
 
 }  // namespace
 
@@ -34,7 +36,8 @@ void FileCutter::append(const void* data, size_t size) {
 void FileCutter::append_zeros(uint64_t size) {
     static const uint8_t zeros[4096] = {};
     auto fill = [&](uint64_t bytes) {
-        for (; bytes > 0; bytes -= std::min<uint64_t>(bytes, sizeof zeros)) append(zeros, std::min<uint64_t>(bytes, sizeof zeros));
+        for (; bytes > 0; bytes -= std::min<uint64_t>(bytes, sizeof zeros))
+            append(zeros, std::min<uint64_t>(bytes, sizeof zeros));
     };
     // Whole blocks of a hole need not be looked at.
     if (used_ > 0 && used_ < pool_.block_size()) {
@@ -53,7 +56,8 @@ void FileCutter::append_zeros(uint64_t size) {
 
 /// To be asked before each block: the first one tells.
 bool FileCutter::is_program() {
-    if (may_be_program_ && !has_blocks_) may_be_program_ = used_ >= SELFMAG && std::memcmp(current_.get(), ELFMAG, SELFMAG) == 0;
+    if (may_be_program_ && !has_blocks_)
+        may_be_program_ = used_ >= SELFMAG && std::memcmp(current_.get(), ELFMAG, SELFMAG) == 0;
     return may_be_program_;
 }
 

@@ -11,10 +11,11 @@ namespace berth::squash {
 /// One file after the other: begin, the bytes, end. For one thread.
 class FileCutter {
   public:
-    FileCutter(OutputFile& file, CompressorPool& pool) : pool_(pool), blocks_(file, pool), tails_(blocks_, file, pool) {}
+    FileCutter(OutputFile& file, CompressorPool& pool)
+        : pool_(pool), blocks_(file, pool), tails_(blocks_, file, pool) {}
 
-    /// `file` must live until finish(), at which its fields are filled in. With `may_be_program` its data are stored uncompressed if they begin as an ELF file
-    /// does.
+    /// `file` must live until finish(), at which its fields are filled in. With `may_be_program` its data are stored
+    /// uncompressed if they begin as an ELF file does.
     void begin(StoredFile& file, bool may_be_program = false);
     void append(const void* data, size_t size);
     void append_zeros(uint64_t size);

@@ -1,4 +1,5 @@
-// Collects the ends of files that fill no block in common blocks, the fragments, and finds the ends that are there already.
+// Collects the ends of files that fill no block in common blocks, the fragments, and finds the ends that are there
+// already.
 #pragma once
 #include <cstdint>
 #include <unordered_map>
@@ -12,7 +13,8 @@ namespace berth::squash {
 class TailPacker {
   public:
     /// Fragments go to `blocks` and are read again from `file`.
-    TailPacker(BlockWriter& blocks, OutputFile& file, CompressorPool& pool) : blocks_(blocks), file_(file), pool_(pool) {}
+    TailPacker(BlockWriter& blocks, OutputFile& file, CompressorPool& pool)
+        : blocks_(blocks), file_(file), pool_(pool) {}
 
     /// Gives `file` its end, the `size` bytes at `bytes`: more than none, less than a block.
     void add(StoredFile& file, const uint8_t* bytes, uint32_t size);
@@ -41,8 +43,10 @@ class TailPacker {
     Buffer current_;
     uint32_t used_ = 0;
     uint32_t number_ = 0;  ///< of the current fragment
-    std::unordered_map<uint64_t, Place> places_;  ///< by the hash of an end; one for a hash, so that a search is one comparison
-    std::vector<Unpacked> unpacked_;              ///< a ring of fragments as they were, since most copies are near each other
+    /// by the hash of an end; one for a hash, so that a search is one comparison
+    std::unordered_map<uint64_t, Place> places_;
+    /// a ring of fragments as they were, since most copies are near each other
+    std::vector<Unpacked> unpacked_;
     size_t next_ = 0;
 };
 

@@ -16,7 +16,8 @@ namespace berth::squash {
 
 namespace {
 
-/// Of offsets, sizes and memory: that of a page covers all block devices in use; where it does not, the first write says EINVAL.
+/// Of offsets, sizes and memory: that of a page covers all block devices in use; where it does not, the first write
+/// says EINVAL.
 constexpr size_t alignment = 4096;
 constexpr size_t piece_size = 1 << 20;
 

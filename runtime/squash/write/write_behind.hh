@@ -10,15 +10,18 @@
 
 namespace berth::squash {
 
-/// A stored layer is written once, from its start to its end, and is as large as the caches of many a node: through the page cache each byte would be
-/// copied, take a page from somebody else's files, and be waited for by the fsync at the end all the same.
+/// A stored layer is written once, from its start to its end, and is as large as the caches of many a node: through the
+/// page cache each byte would be copied, take a page from somebody else's files, and be waited for by the fsync at the
+/// end all the same.
 ///
-/// Collects what is written in a window of one piece; a write elsewhere moves the window. What was written is what is read, through this object; through
-/// another descriptor only after flush(). Any thread may call. Functions return 0 or an errno.
+/// Collects what is written in a window of one piece; a write elsewhere moves the window. What was written is what is
+/// read, through this object; through another descriptor only after flush(). Any thread may call. Functions return 0 or
+/// an errno.
 class WriteBehind {
   public:
-    /// Null where the file system of `fd` (a regular file, open for reading and writing, which the caller owns) has no direct writes that are known to
-    /// be worth it: ext4 and xfs have. Through others, file systems of a network first of all, it is their own cache that makes large requests.
+    /// Null where the file system of `fd` (a regular file, open for reading and writing, which the caller owns) has no
+    /// direct writes that are known to be worth it: ext4 and xfs have. Through others, file systems of a network first
+    /// of all, it is their own cache that makes large requests.
     static std::unique_ptr<WriteBehind> over(int fd);
     /// Writes in large pieces whatever the file system, round the page cache where it lets us.
     explicit WriteBehind(int fd);

@@ -43,7 +43,9 @@ struct LayerWriter::Impl {
           fragments(owned(sqfs_frag_table_create(0))),
           xattrs(owned(sqfs_xattr_writer_create(0))) {
         // The modification time is zero, so that equal layers are equal files.
-        file.check(sqfs_super_init(&super, pool.block_size(), 0, static_cast<SQFS_COMPRESSOR>(stored_codec(pool.compression().codec))), writing);
+        file.check(sqfs_super_init(&super, pool.block_size(), 0,
+                                   static_cast<SQFS_COMPRESSOR>(stored_codec(pool.compression().codec))),
+                   writing);
         file.check(sqfs_super_write(&super, &file), writing);
         int written = compressor->write_options(compressor.get(), &file);
         file.check(std::min(written, 0), writing);
@@ -56,7 +58,8 @@ struct LayerWriter::Impl {
         inode.mode = (inode.mode & S_IFMT) | (attributes.mode & 07777);
         inode.uid = attributes.uid;
         inode.gid = attributes.gid;
-        inode.mtime = static_cast<uint32_t>(std::clamp<int64_t>(attributes.mtime, 0, std::numeric_limits<uint32_t>::max()));
+        inode.mtime =
+            static_cast<uint32_t>(std::clamp<int64_t>(attributes.mtime, 0, std::numeric_limits<uint32_t>::max()));
         inode.xattr = xattr_index(attributes);
         inode.implied = false;
     }
@@ -65,7 +68,8 @@ struct LayerWriter::Impl {
         if (attributes.xattrs.empty()) return no_xattrs;
         file.check(sqfs_xattr_writer_begin(xattrs.get(), 0), writing);
         for (const auto& [name, value] : attributes.xattrs)
-            file.check(sqfs_xattr_writer_add(xattrs.get(), name.c_str(), value.data(), value.size()), "storing an extended attribute");
+            file.check(sqfs_xattr_writer_add(xattrs.get(), name.c_str(), value.data(), value.size()),
+                       "storing an extended attribute");
         sqfs_u32 index = no_xattrs;
         file.check(sqfs_xattr_writer_end(xattrs.get(), &index), writing);
         return index;
@@ -140,13 +144,16 @@ void LayerWriter::add_symlink(std::string_view path, const Attributes& attribute
 }
 
 void LayerWriter::add_special(std::string_view path, const Attributes& attributes, uint32_t type) {
-    if (!S_ISFIFO(type) && !S_ISSOCK(type)) throw std::logic_error("only FIFOs and sockets are special files of a layer");
+    if (!S_ISFIFO(type) && !S_ISSOCK(type))
+        throw std::logic_error("only FIFOs and sockets are special files of a layer");
     impl_->add(path, attributes, type & S_IFMT);
 }
 
 void LayerWriter::add_hardlink(std::string_view path, std::string_view existing) {
     NewInode* inode = impl_->tree.find(existing);
-    auto refuse = [&](const char* why) { throw Error(cat("making the hard link ", printable(path), " to ", printable(existing), ": ", why)); };
+    auto refuse = [&](const char* why) {
+        throw Error(cat("making the hard link ", printable(path), " to ", printable(existing), ": ", why));
+    };
     if (inode == nullptr) refuse("no such file in this layer");
     if (inode->is_directory() || path.empty()) refuse("a directory cannot be a hard link");
     impl_->tree.put(path, *inode);

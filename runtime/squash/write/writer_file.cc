@@ -38,7 +38,9 @@ OutputFile::OutputFile(int fd, std::string what) : sqfs_file_t{}, fd_(fd), what_
     write_at = [](sqfs_file_t* file, sqfs_u64 offset, const void* buffer, size_t size) {
         return static_cast<OutputFile*>(file)->write(offset, buffer, size);
     };
-    get_size = [](const sqfs_file_t* file) { return static_cast<sqfs_u64>(static_cast<const OutputFile*>(file)->size()); };
+    get_size = [](const sqfs_file_t* file) {
+        return static_cast<sqfs_u64>(static_cast<const OutputFile*>(file)->size());
+    };
     truncate = [](sqfs_file_t* file, sqfs_u64 size) { return static_cast<OutputFile*>(file)->resize(size); };
 }
 

@@ -20,14 +20,15 @@ struct SqfsDestroy {
 template <typename T>
 using SqfsPtr = std::unique_ptr<T, SqfsDestroy>;
 
-/// A sqfs_file_t that keeps the errno of its first failure to itself until check(): libsquashfs would only say "I/O error", and it leaks the blocks
-/// in flight when a write fails. After a failure nothing is read or written any more. Does not own the descriptor.
-/// What is written round the page cache is in the file after flush().
+/// A sqfs_file_t that keeps the errno of its first failure to itself until check(): libsquashfs would only say "I/O
+/// error", and it leaks the blocks in flight when a write fails. After a failure nothing is read or written any more.
+/// Does not own the descriptor. What is written round the page cache is in the file after flush().
 class OutputFile : public sqfs_file_t {
   public:
     /// `what` names the file in errors; empty where whoever calls adds a name.
     explicit OutputFile(int fd, std::string what = {});
-    /// From now on writes round the page cache where that is worth it; nobody else may write to the descriptor until flush().
+    /// From now on writes round the page cache where that is worth it; nobody else may write to the descriptor until
+    /// flush().
     void write_behind() { behind_ = WriteBehind::over(fd_); }
     /// To be followed by check().
     void flush();
@@ -36,7 +37,8 @@ class OutputFile : public sqfs_file_t {
 
     uint64_t size() const { return size_; }
 
-    /// To be called with the result of each libsquashfs call. Throws SysError when the file has failed, and Error when `code` is a failure.
+    /// To be called with the result of each libsquashfs call. Throws SysError when the file has failed, and Error when
+    /// `code` is a failure.
     void check(int code, const char* doing) const;
 
   private:

@@ -25,11 +25,12 @@ struct SqfsFree {
 };
 using InodePtr = std::unique_ptr<sqfs_inode_generic_t, SqfsFree>;
 
-/// The table of user and group ids. Our own, because libsquashfs searches its table one by one and lets it grow to 65,536 entries, which the
-/// 16-bit count in the superblock cannot say.
+/// The table of user and group ids. Our own, because libsquashfs searches its table one by one and lets it grow to
+/// 65,536 entries, which the 16-bit count in the superblock cannot say.
 ///
-/// An image may hold more ids than fit. Berth serves every file as the caller's anyway, so such a layer is worth keeping: the ids past the
-/// limit become 65534 (nobody) and never 0, so that no setuid file turns into root's where another tool mounts the result.
+/// An image may hold more ids than fit. Berth serves every file as the caller's anyway, so such a layer is worth
+/// keeping: the ids past the limit become 65534 (nobody) and never 0, so that no setuid file turns into root's where
+/// another tool mounts the result.
 class IdTable {
   public:
     uint16_t index(uint32_t id) {
@@ -42,7 +43,9 @@ class IdTable {
     void write(const TableOutput& output) const {
         output.super.id_count = static_cast<uint16_t>(ids_.size());
         sqfs_u64 start = 0;
-        output.file.check(sqfs_write_table(&output.file, output.compressor, ids_.data(), ids_.size() * sizeof(uint32_t), &start), doing);
+        output.file.check(
+            sqfs_write_table(&output.file, output.compressor, ids_.data(), ids_.size() * sizeof(uint32_t), &start),
+            doing);
         output.super.id_table_start = start;
     }
 
@@ -53,7 +56,8 @@ class IdTable {
     std::unordered_map<uint32_t, uint16_t> indexes_;
 };
 
-/// All directories, each before those below it. Siblings get consecutive inode numbers, which keeps directory tables small (they store differences).
+/// All directories, each before those below it. Siblings get consecutive inode numbers, which keeps directory tables
+/// small (they store differences).
 struct Numbering {
     struct Directory {
         NewInode* inode;
@@ -77,7 +81,8 @@ Numbering number_inodes(EntryTree& tree) {
             out.directories.push_back({inode, directory.number});
         }
     }
-    out.directories.front().parent = out.count + 1;  // the root has no parent: mksquashfs writes a number that does not exist
+    // the root has no parent: mksquashfs writes a number that does not exist
+    out.directories.front().parent = out.count + 1;
     return out;
 }
 
@@ -113,7 +118,8 @@ class TableWriter {
         check(sqfs_dir_writer_begin(entries_.get(), 0));
         for (auto& [name, inode] : *directory.inode->children) {
             if (inode->reference == unwritten) write_leaf(*inode);
-            check(sqfs_dir_writer_add_entry(entries_.get(), name.c_str(), inode->number, inode->reference, static_cast<sqfs_u16>(inode->mode)));
+            check(sqfs_dir_writer_add_entry(entries_.get(), name.c_str(), inode->number, inode->reference,
+                                            static_cast<sqfs_u16>(inode->mode)));
         }
         check(sqfs_dir_writer_end(entries_.get()));
         InodePtr record(sqfs_dir_writer_create_inode(entries_.get(), 0, directory.inode->xattr, directory.parent));

@@ -18,7 +18,8 @@ struct TableOutput {
     sqfs_super_t& super;
 };
 
-/// Appends all tables for `tree` to the file and fills in the superblock, which the caller writes. Numbers the inodes of the tree.
+/// Appends all tables for `tree` to the file and fills in the superblock, which the caller writes. Numbers the inodes
+/// of the tree.
 void write_tables(EntryTree& tree, const TableOutput& output);
 
 }  // namespace berth::squash

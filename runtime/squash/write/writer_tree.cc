@@ -19,7 +19,8 @@ std::string_view next_component(std::string_view& path) {
 }
 
 std::string_view checked(std::string_view name) {
-    if (name.empty() || name == "." || name == "..") throw std::logic_error("a path given to the squashfs writer is not normalised");
+    if (name.empty() || name == "." || name == "..")
+        throw std::logic_error("a path given to the squashfs writer is not normalised");
     return name;
 }
 
@@ -45,7 +46,8 @@ struct Position {
     }
 };
 
-/// What an inode, the map of a directory and a name in it cost beside their bytes: their fields and the bookkeeping of the heap.
+/// What an inode, the map of a directory and a name in it cost beside their bytes: their fields and the bookkeeping of
+/// the heap.
 constexpr uint64_t inode_cost = sizeof(NewInode) + 32, map_cost = 64, name_cost = 96;
 
 /// As many symlinks as the kernel follows in one path.
@@ -121,7 +123,8 @@ void EntryTree::put(std::string_view path, NewInode& inode) {
 }
 
 void EntryTree::put_in(NewInode& directory, std::string_view name, NewInode& inode) {
-    if (!directory.children->try_emplace(std::string(checked(name)), &inode).second) throw std::logic_error("a name is put into a directory that has it");
+    if (!directory.children->try_emplace(std::string(checked(name)), &inode).second)
+        throw std::logic_error("a name is put into a directory that has it");
     count_name(name);
 }
 

@@ -25,28 +25,34 @@ struct NewInode {
     uint32_t uid = 0, gid = 0;
     uint32_t mtime = 0;
     uint32_t xattr = no_xattrs;                                               ///< index of its set in the xattr table
-    std::unique_ptr<StoredFile> file;                                         ///< of a regular file: still changed while its blocks are on their way
+    /// of a regular file: still changed while its blocks are on their way
+    std::unique_ptr<StoredFile> file;
     std::string target;                                                       ///< of a symlink
-    std::unique_ptr<std::map<std::string, NewInode*, std::less<>>> children;  ///< of a directory, in the byte order that the format wants
+    /// of a directory, in the byte order that the format wants
+    std::unique_ptr<std::map<std::string, NewInode*, std::less<>>> children;
 
     uint32_t links = 0;  ///< names that refer to it, filled in when numbered
     uint32_t number = 0;
     uint64_t reference = unwritten;  ///< where it stands in the inode table, once written
 };
 
-/// All names. Paths are relative and normalised ("" is the root); an empty, "." or ".." component throws std::logic_error.
+/// All names. Paths are relative and normalised ("" is the root); an empty, "." or ".." component throws
+/// std::logic_error.
 class EntryTree {
   public:
     EntryTree();
 
     NewInode& root() const { return *root_; }
-    /// A new inode without a name; it lives as long as the tree, whether or not it keeps a name, since its blocks may still be on their way.
+    /// A new inode without a name; it lives as long as the tree, whether or not it keeps a name, since its blocks may
+    /// still be on their way.
     NewInode& make(uint32_t mode);
     /// The inode called `path`, or null.
     NewInode* find(std::string_view path) const;
-    /// Gives `inode` the name `path`, in place of what was there with everything below it. Parents that are missing, or no directories, are made.
+    /// Gives `inode` the name `path`, in place of what was there with everything below it. Parents that are missing, or
+    /// no directories, are made.
     void put(std::string_view path, NewInode& inode);
-    /// `path` with the symlinks among its parents followed, as long as they lead to directories of this tree; see LayerWriter::resolved.
+    /// `path` with the symlinks among its parents followed, as long as they lead to directories of this tree; see
+    /// LayerWriter::resolved.
     std::string resolved(std::string_view path) const;
     /// Gives `inode` the new name `name` in a directory of the tree.
     void put_in(NewInode& directory, std::string_view name, NewInode& inode);
