@@ -197,7 +197,8 @@ fuzz:
 	  CXXFLAGS='-O1 -g1 -fsanitize=fuzzer-no-link'
 
 fuzz-programs: $(foreach target,$(fuzz_targets),$(BUILD)/fuzz/$(target))
-$(BUILD)/fuzz/%: $(BUILD)/obj/tests/hostile/fuzz_%.o $(call objects,$(fuzz_sources)) $(call archives_of,hooks host store oci squash plan telemetry config request base)
+fuzz_archives := $(call archives_of,hooks host store oci squash plan telemetry config request base)
+$(BUILD)/fuzz/%: $(BUILD)/obj/tests/hostile/fuzz_%.o $(call objects,$(fuzz_sources)) $(fuzz_archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) -fsanitize=fuzzer $(LDFLAGS)
 .SECONDARY: $(call objects,$(patsubst %,tests/hostile/fuzz_%.cc,$(fuzz_targets)))
