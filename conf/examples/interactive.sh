@@ -5,15 +5,16 @@
 #   ./interactive.sh --gpus=1 --time=2:00:00
 #   IMAGE=nvcr.io/nvidia/cuda:12.3.1-devel-ubuntu22.04 ./interactive.sh
 #
-# All arguments are srun's. What is written outside of mounts is in memory and gone at the end; named-container.sbatch shows how to keep it.
+# All arguments are passed to srun. What is written outside of mounts is kept in memory until the shell ends.
+# See named-container.sbatch for how to keep it.
 #
-# For several steps in one allocation take salloc, and give the options to each srun in it:
+# For several steps in one allocation, use salloc and give the options to each srun in it:
 #
 #   salloc --nodes=2 --gpus-per-node=8
 #   srun --container-image=nvcr.io/nvidia/pytorch:24.01-py3 nvidia-smi -L
 #   srun --pty --nodes=1 --ntasks=1 --container-image=nvcr.io/nvidia/pytorch:24.01-py3 bash
 set -euo pipefail
 
-# The home directory is mounted at its own path, so that the shell starts where the prompt was when that is below it.
+# The home directory and the current directory are mounted at their own paths, and the shell starts in the current one.
 exec srun --pty "$@" --container-image="${IMAGE:-nvcr.io/nvidia/pytorch:24.01-py3}" --container-mount-home \
   --container-mounts="$PWD:$PWD" --container-workdir="$PWD" bash -l
