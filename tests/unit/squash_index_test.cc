@@ -128,6 +128,25 @@ TEST_CASE("xattrs are given by name and in full", "[squash]") {
     CHECK(index.xattr_names(index.lookup(2, "8")).empty());
 }
 
+TEST_CASE("an index that can no longer be read is an error of the access, not the end of the process", "[squash]") {
+    std::vector<LayerInfo> layers{{"layer", Codec::zstd, 0}};
+    Fd layer(::memfd_create("layer", MFD_CLOEXEC));
+    LayerWriter writer(layer.get(), {});
+    for (int i = 0; i < 20'000; ++i) writer.add_symlink(cat("link-", i), {}, "target");
+    writer.finish();
+    std::string bytes = build_index(read_tree(layer.get(), "layer", 0, layers[0]), layers, {});
+    Fd fd = file_of(bytes);
+    Index index = Index::open(fd.get(), "index");
+    CHECK(index.lookup(1, "link-1") != 0);
+    CHECK(::ftruncate(fd.get(), static_cast<off_t>(bytes.size() / 2)) == 0);
+    // What was read before stays.
+    CHECK(index.lookup(1, "link-1") != 0);
+    CHECK_THROWS_WITH(index.lookup(1, "link-9999"), "reading the index of the image: Input/output error");
+    // The next access tries again: the file server may be back.
+    CHECK(::pwrite(fd.get(), bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
+    CHECK(index.lookup(1, "link-9999") != 0);
+}
+
 TEST_CASE("what is no index of this version is refused with the reason", "[squash]") {
     Sample sample;
     auto problem = [](const std::string& bytes) -> std::string {

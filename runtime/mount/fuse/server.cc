@@ -195,7 +195,9 @@ void serve(Start& start) {
     std::vector<int> shared = start.layers;
     shared.push_back(start.mount_point);
     std::vector<Fd> layers;
-    leave_descriptor_table(shared);
+    std::vector<int> kept = shared;
+    if (start.index->descriptor() >= 0) kept.push_back(start.index->descriptor());
+    leave_descriptor_table(kept);
     for (int fd : shared) layers.push_back(apart(Fd(fd)));
     Fd mount_point = std::move(layers.back());
     layers.pop_back();

@@ -28,13 +28,13 @@ NameKind kind_of_name(std::string_view path);
 /// Feeds a LayerWriter. Nothing of an archive ever touches the file system, so no name can escape to it; what names
 /// mean is settled here:
 /// - A parent that is a symlink of the same layer is followed inside the layer's tree when it leads to a directory
-/// there, as a tar that unpacks in
-///   a chroot does; otherwise it becomes a directory. Docker and umoci also follow symlinks of lower layers or make
+///   there, as a tar that unpacks in a chroot does; otherwise it becomes a directory. Docker and umoci also follow
+///   symlinks of lower layers or make
 ///   directories at the target, which depends on how they store layers; here a layer means the same whatever is below
 ///   it.
 /// - The last of several entries of one name wins. Whiteouts are stored as empty files for the later merge.
 /// - Device nodes are counted and skipped. FIFOs and setuid bits are kept: they are data here, mounts make them
-/// harmless.
+///   harmless.
 /// - Of the xattrs only user.* is kept, and not user.overlay.*, which would steer the overlay mounted over the image.
 class Unpacker : public TarSink {
   public:

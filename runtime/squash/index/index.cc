@@ -1,9 +1,12 @@
 #include "runtime/squash/index/index.hh"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
@@ -17,6 +20,21 @@ using format::InodeRecord;
 using format::LayerRecord;
 
 namespace {
+
+/// Pages of the file that are read together: as many as the kernel brings into a mapping at once.
+constexpr uint64_t pages_at_once = 16;
+/// Holds the header and the table of pages of an index of some 20,000 files.
+constexpr uint64_t first_read = 16 << 10;
+
+/// Throws SysError; a file that has become shorter is EIO as well.
+void read_whole(int fd, char* out, uint64_t size, uint64_t at) {
+    for (uint64_t done = 0; done < size;) {
+        ssize_t got = ::pread(fd, out + done, size - done, static_cast<off_t>(at + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) throw SysError("reading the index of the image", got == 0 ? EIO : errno);
+        done += static_cast<uint64_t>(got);
+    }
+}
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why) {
     throw Error(
@@ -67,7 +85,7 @@ void Index::Impl::load(const std::string& what) {
             refuse(what, "a section is outside the file");
     if (section(format::inodes).size() / sizeof(InodeRecord) != header.inode_count || header.inode_count == 0)
         refuse(what, "its count of inodes is wrong");
-    if (mapped) load_pages(what);
+    if (file) load_pages(what);
     load_layers(what);
 }
 
@@ -84,14 +102,28 @@ void Index::Impl::load_pages(const std::string& what) {
     sound = std::make_unique<std::atomic<bool>[]>(count);
 }
 
-void Index::Impl::check_page(uint64_t page) const {
-    std::string_view content = bytes.substr(body() + page * format::page_size, format::page_size);
-    uint64_t right = 0;
-    std::memcpy(&right, section(format::pages).data() + page * sizeof right, sizeof right);
-    if (format::bulk_hash(content) != right)
-        throw Error(cat("reading the index of the image: its bytes at ", content.data() - bytes.data(),
-                        " are not those that were written; run berth verify, which makes it anew"));
-    sound[page].store(true, std::memory_order_relaxed);
+/// Reads around the page, since the next ones are likely to be wanted too. A read that hangs holds up its own thread
+/// only: what it brings is put into place afterwards.
+void Index::Impl::load_page(uint64_t page) const {
+    char around[pages_at_once * format::page_size];
+    uint64_t first = page - page % pages_at_once, at = body() + first * format::page_size;
+    uint64_t size = std::min<uint64_t>(sizeof around, bytes.size() - at);
+    read_whole(file.get(), around, size, at);
+    const char* table = section(format::pages).data();
+    for (uint64_t i = 0; i * format::page_size < size; ++i) {
+        std::string_view content = std::string_view(around, size).substr(i * format::page_size, format::page_size);
+        uint64_t right = 0;
+        std::memcpy(&right, table + (first + i) * sizeof right, sizeof right);
+        if (format::bulk_hash(content) == right) {
+            std::lock_guard lock(filling);
+            if (sound[first + i].load(std::memory_order_relaxed)) continue;
+            std::memcpy(memory + at + i * format::page_size, content.data(), content.size());
+            sound[first + i].store(true, std::memory_order_release);
+        } else if (first + i == page) {
+            throw Error(cat("reading the index of the image: its bytes at ", at + i * format::page_size,
+                            " are not those that were written; run berth verify, which makes it anew"));
+        }
+    }
 }
 
 void Index::Impl::load_layers(const std::string& what) {
@@ -110,14 +142,30 @@ Index::Index(Index&&) noexcept = default;
 Index& Index::operator=(Index&&) noexcept = default;
 Index::~Index() = default;
 
+Index::Impl::~Impl() {
+    if (memory) ::munmap(memory, bytes.size());
+}
+
+void Index::Impl::begin(int fd, uint64_t size, const std::string& what) {
+    if (size < sizeof header) refuse(what, "it is too short for an index");
+    file = Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!file) throw SysError(cat("opening the index ", printable(what, 4096)));
+    void* room = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED) throw SysError(cat("making room for the index ", printable(what, 4096)));
+    memory = static_cast<char*>(room);
+    bytes = {memory, size};
+    uint64_t start = std::min<uint64_t>(size, first_read);
+    read_whole(fd, memory, start, 0);
+    // Of a damaged header nothing more is needed than what says so.
+    std::memcpy(&header, memory, sizeof header);
+    const format::Range& table = header.sections[format::pages];
+    if (table.offset > size || table.size > size - table.offset || table.offset + table.size <= start) return;
+    read_whole(fd, memory + start, table.offset + table.size - start, start);
+}
+
 Index Index::open(int fd, const std::string& what) {
-    auto size = static_cast<size_t>(sys::stat_of(fd, printable(what, 4096)).st_size);
-    if (size < sizeof(Header)) refuse(what, "it is too short for an index");
     auto impl = std::make_unique<Impl>();
-    void* mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (mapped == MAP_FAILED) throw SysError(cat("mapping the index ", printable(what, 4096)));
-    impl->mapped = mapped;
-    impl->bytes = {static_cast<const char*>(mapped), size};
+    impl->begin(fd, static_cast<uint64_t>(sys::stat_of(fd, printable(what, 4096)).st_size), what);
     impl->load(what);
     return Index(std::move(impl));
 }
@@ -128,6 +176,10 @@ Index Index::from_bytes(std::string bytes) {
     impl->bytes = impl->owned;
     impl->load("in memory");
     return Index(std::move(impl));
+}
+
+int Index::descriptor() const {
+    return impl_->file.get();
 }
 
 uint32_t Index::inode_count() const {

@@ -1,5 +1,5 @@
-// The merged tree of an image as one immutable file that is mapped, never parsed: what the FUSE server and the runtime
-// read.
+// The merged tree of an image as one immutable file whose records are used as they are, never parsed: what the FUSE
+// server and the runtime read.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -66,8 +66,10 @@ struct FileData {
 /// checksum throws Error.
 class Index {
   public:
-    /// Maps the file, which nobody may write to or shorten while it is in use; throws Error when its magic, version,
-    /// header checksum, section bounds, or the pages with the layers and the config are wrong.
+    /// Reads the start of the file; the rest is read when it is first needed, so that a file that cannot be read any
+    /// more (a bad sector, a file server that has gone) is an Error of that access. Keeps a descriptor of its own, see
+    /// file(). Throws Error when its magic, version, header checksum, section bounds, or the pages with the layers and
+    /// the config are wrong.
     static Index open(int fd, const std::string& what);
     /// Takes the bytes of build_index(); throws Error as open() does. The checksums of the pages are not looked at: the
     /// bytes are this process's own.
@@ -76,6 +78,9 @@ class Index {
     Index(Index&&) noexcept;
     Index& operator=(Index&&) noexcept;
     ~Index();
+
+    /// The descriptor that the index is read by, for a process or thread that closes all others; -1: none is needed.
+    int descriptor() const;
 
     uint32_t inode_count() const;
     bool has_xattrs() const;

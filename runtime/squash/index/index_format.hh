@@ -1,21 +1,24 @@
-// The layout of an index file. Everything is little endian and every section starts at a multiple of 8, so the file is
-// used where it is mapped.
+// The layout of an index file. Everything is little endian and every section starts at a multiple of 8, so the bytes
+// are used as they are in the file.
 //
 //   header      Header below: magic, version, hashes, and the place of each section
 //   pages       u64[]: bulk_hash of each 4 KiB page of what follows, which starts at a multiple of 4096; the last page
-//   ends with the file inodes      InodeRecord[]; number N stands at position N - 1; 1 is the root; breadth-first order
+//               ends with the file
+//   inodes      InodeRecord[]; number N stands at position N - 1; 1 is the root; breadth-first order
 //   entries     EntryRecord[]; those of a directory together, sorted by the bytes of the name
 //   names       for each entry one byte of length and the name; the targets of symlinks, bare (their length is the
-//   inode's size) blocks      u32[]: on-disk size of each data block; bit 24 set: stored uncompressed; 0: a hole. Those
-//   of a file together, in order sums        u64[]: at position i the sum of the on-disk sizes of blocks 0 .. 64*i-1 of
-//   the section, so that the place of any block of
-//               a file is found with at most 128 additions
+//               inode's size)
+//   blocks      u32[]: on-disk size of each data block; bit 24 set: stored uncompressed; 0: a hole. Those of a file
+//               together, in order
+//   sums        u64[]: at position i the sum of the on-disk sizes of blocks 0 .. 64*i-1 of the section, so that the
+//               place of any block of a file is found with at most 128 additions
 //   hashes      u64[]: beside each of blocks the hash of its stored bytes; 0: not known. Empty when none is known
 //   fragments   FragmentRecord[]: blocks shared by the tails of many files
 //   xattrs      sets: u32 count, then count times {u16 length of name, u32 length of value, name, value}; an inode
-//   holds offset + 1 layers      LayerRecord[]; their names are in the section config config      lists of strings: u32
-//   count, then count times {u32 length, bytes}. In order: names of the layers, env, entrypoint, cmd,
-//               {working_dir, user, architecture}, volumes
+//               holds offset + 1
+//   layers      LayerRecord[]; their names are in the section config
+//   config      lists of strings: u32 count, then count times {u32 length, bytes}. In order: names of the layers, env,
+//               entrypoint, cmd, {working_dir, user, architecture}, volumes
 //
 // What a reader must not trust: any number. Opening checks the hashes of the header and of the table of pages, and that
 // each section is inside the file; every later access checks the positions it follows, and, the first time, the pages
@@ -71,8 +74,10 @@ static_assert(sizeof(Header) == 48 + 16 * section_count);
 
 /// The last fields depend on the type in `mode`:
 ///   file       a layer, b offset of the first block in the layer file, c position in blocks, d position in fragments,
-///   e offset in the fragment directory  a parent, b position in entries, c number of entries symlink    b offset of
-///   the target in names device     a device number
+///              e offset in the fragment
+///   directory  a parent, b position in entries, c number of entries
+///   symlink    b offset of the target in names
+///   device     a device number
 struct InodeRecord {
     uint32_t mode, nlink, uid, gid;
     int64_t mtime;

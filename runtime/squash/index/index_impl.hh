@@ -1,10 +1,12 @@
-// The inside of Index: the mapped bytes and checked access to their records.
+// The inside of Index: its bytes, which are read and checked page by page, and access to their records.
 #pragma once
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <atomic>
 #include <cstring>
+#include <mutex>
+
+#include "runtime/base/fd.hh"
 
 #include "runtime/squash/index/index.hh"
 #include "runtime/squash/index/index_format.hh"
@@ -13,34 +15,37 @@ namespace berth::squash {
 
 struct Index::Impl {
     std::string owned;
-    void* mapped = nullptr;
+    Fd file;               ///< what `memory` is filled from; empty: `bytes` are all there
+    char* memory = nullptr;  ///< of the size of the file, to which pages are added
     std::string_view bytes;
     format::Header header{};
     std::vector<LayerInfo> layers;
-    /// for each page whether it was found to be right; null: nothing is checked
+    /// for each page whether it is in memory and right; null: all are
     std::unique_ptr<std::atomic<bool>[]> sound;
+    mutable std::mutex filling;
 
     Impl() = default;
     Impl(const Impl&) = delete;
     Impl& operator=(const Impl&) = delete;
-    ~Impl() {
-        if (mapped) ::munmap(mapped, bytes.size());
-    }
+    ~Impl();
 
+    /// Memory for a file of `size` bytes, with its header and its table of pages.
+    void begin(int fd, uint64_t size, const std::string& what);
     void load(const std::string& what);
     void load_pages(const std::string& what);
     void load_layers(const std::string& what);
 
     /// Where the first page starts.
     uint64_t body() const { return header.sections[format::pages].offset + header.sections[format::pages].size; }
-    /// Throws Error unless the pages of these bytes of the file are as they were written.
+    /// Brings the pages of these bytes into memory. Throws Error when they cannot be read, or are not as they were
+    /// written.
     void check(const char* at, uint64_t size) const {
         if (!sound || size == 0) return;
         uint64_t first = static_cast<uint64_t>(at - bytes.data()) - body();
         for (uint64_t page = first / format::page_size; page <= (first + size - 1) / format::page_size; ++page)
-            if (!sound[page].load(std::memory_order_relaxed)) check_page(page);
+            if (!sound[page].load(std::memory_order_acquire)) load_page(page);
     }
-    void check_page(uint64_t page) const;
+    void load_page(uint64_t page) const;
     std::string_view checked(std::string_view part) const {
         check(part.data(), part.size());
         return part;
