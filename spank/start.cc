@@ -112,8 +112,9 @@ plan::StepRequest request_of(spank_t spank, const HelperIdentity& identity) {
     out.tmp_fs = tmp_fs();
     int count = 0;
     char** arguments = nullptr;
-    if (spank_get_item(spank, S_JOB_ARGV, &count, &arguments) == ESPANK_SUCCESS && count > 0)
-        (id == SLURM_BATCH_SCRIPT ? out.batch_script : out.program) = arguments[0];
+    if (id == SLURM_BATCH_SCRIPT && spank_get_item(spank, S_JOB_ARGV, &count, &arguments) == ESPANK_SUCCESS &&
+        count > 0)
+        out.batch_script = arguments[0];
     for (char** entry = item<char**>(spank, S_JOB_ENV); entry != nullptr && *entry != nullptr; ++entry)
         out.environment.emplace_back(*entry);
     return out;

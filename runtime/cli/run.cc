@@ -90,10 +90,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
     sigset_t watched = forwarded_signals();
     ::sigprocmask(SIG_BLOCK, &watched, nullptr);
     std::unique_ptr<Saver> saver = make_saver(options, opened, caller, site);
-    ContainerStorage storage;
-    storage.saved = saver != nullptr;
-    StartedContainer container =
-        start_container(decided, std::move(opened.image), site, storage, decided.command.at(0));
+    StartedContainer container = start_container(decided, std::move(opened.image), site);
     event.laps(container.phases);
     adopt_orphans(container);
     int code = run_command(container, decided, options, watched, event);

@@ -16,7 +16,7 @@
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/container/served_image.hh"
+#include "runtime/container/serve.hh"
 #include "runtime/mount/rootfs/edits.hh"
 #include "runtime/mount/rootfs/root.hh"
 #include "runtime/sandbox/capabilities.hh"
@@ -146,7 +146,7 @@ void close_up(StartedContainer& container, const plan::Plan& plan, const mount::
 }  // namespace
 
 StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site,
-                                 const ContainerStorage& storage, const std::string& program) {
+                                 const ContainerStorage& storage) {
     StartedContainer container;
     container.lease = std::move(image.lease);
     Stopwatch watch(container.phases);
@@ -160,29 +160,20 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     watch.lap("sources");
     Fd staging = mount::make_staging(plan.tmpfs_size);
     container.seccomp_program = filter_of(plan);
-    std::optional<ServedImage> served;
-    if (!directory && !shared) served.emplace(std::move(image), plan, program);
-    // With a limit on what is written to the root, /tmp has its own.
-    mount::EditMeans means{{}, plan.tmpfs_size == 0 ? staging.get() : -1, [&] { if (served) served->settle(); }};
-    // What is kept on disk has these lines from its first run.
-    if (served && !disk)
-        means.done = served->prepare_upper(mount::staging_directory(staging.get(), "upper").get(), plan.edits, sources,
-                                           storage.saved);
-    watch.lap("upper");
     // Its owners stay who they are: the caller's files are the caller's in the container.
     if (directory)
         sys::move_mount_to(directory.get(), mount::staging_directory(staging.get(), "lower").get(),
                            "the image's directory");
-    if (served) container.server = served->show(plan, site, container.seccomp_program, staging.get());
+    if (!directory && !shared)
+        container.server = serve_image(std::move(image), plan, site, container.seccomp_program, staging.get());
     watch.lap("server");
     mount::Root root =
         shared ? mount::Root::attach(staging.get(), std::move(shared)) : make_root(container, staging, storage, disk);
     watch.lap("overlay");
-    mount::apply_edits(root, plan.edits, sources, means);
+    // With a limit on what is written to the root, /tmp has its own.
+    mount::apply_edits(root, plan.edits, sources, plan.tmpfs_size == 0 ? staging.get() : -1);
     mount::prepare_workdir(root, plan.workdir, plan.workdir_required);
     if (!plan.writable) root.make_read_only();
-    // From here on others could reach the files, by /proc.
-    served.reset();
     watch.lap("edits");
     close_up(container, plan, root);
     watch.lap("enter");

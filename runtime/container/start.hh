@@ -24,7 +24,6 @@ struct ContainerStorage {
     /// a folder with the directories upper and work; empty: memory, gone with the container
     std::string path;
     std::string source = "berth";  ///< name of its root in the mount table
-    bool saved = false;            ///< what it has written to memory becomes an image at its end
 };
 
 /// A namespace besides those of users and mounts that a container has of its own.
@@ -58,11 +57,10 @@ Fd container_root(const StartedContainer& container);
 
 /// Turns the calling process, which has one thread, into the container's server: enters new namespaces, serves the
 /// image from threads and executes the plan. Afterwards its root is the container's, its capabilities are in effect no
-/// more, and it is closed to other processes. The container lives as long as it does. `program` is what will be
-/// executed in it first, as execvp() takes it: of a served image it is in memory then. Throws Error; the process is
-/// then good for nothing but telling so. Its working directory and umask change.
+/// more, and it is closed to other processes. The container lives as long as it does. Throws Error; the process can
+/// then do nothing but report it. Its working directory and umask change.
 StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site,
-                                 const ContainerStorage& storage = {}, const std::string& program = {});
+                                 const ContainerStorage& storage = {});
 
 /// For a process that is to become a task: a child of the server, or any process of the same user in the namespaces of
 /// the server's start. Joins the namespaces, enters the working directory, gives up all capabilities but

@@ -34,7 +34,6 @@ Message encode(const StepRequest& request) {
     out.add("cwd", request.cwd);
     out.add("tmp-fs", request.tmp_fs);
     out.add("batch-script", request.batch_script);
-    out.add("program", request.program);
     for (const std::string& entry : request.environment) out.add("env", entry);
     out.add_number("tasks", request.tasks);
     out.add_number("node-index", request.node_index);
@@ -55,7 +54,6 @@ StepRequest decode_step(const Message& message) {
     out.cwd = message.value("cwd");
     out.tmp_fs = message.value("tmp-fs");
     out.batch_script = message.value("batch-script");
-    out.program = message.find("program").value_or("");
     out.environment = message.all("env");
     out.tasks = static_cast<uint32_t>(message.number("tasks", id_limit));
     out.node_index = static_cast<uint32_t>(message.number("node-index", id_limit));

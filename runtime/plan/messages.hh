@@ -37,8 +37,6 @@ struct StepRequest {
     std::string cwd;
     std::string tmp_fs;                    ///< Slurm's TmpFS on this node; empty when unknown
     std::string batch_script;              ///< host path of the spooled script; empty when this is no batch step
-    /// first word of the tasks' command; empty for a batch script; with --multi-prog it is no program
-    std::string program = {};
     std::vector<std::string> environment;  ///< NAME=VALUE of the step
     uint32_t tasks = 1;      ///< of the step on this node
     uint32_t node_index = 0; ///< of this node among those of the step

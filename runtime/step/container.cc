@@ -165,12 +165,10 @@ class OwnContainer : public StepContainer {
             saver_.emplace(start, record_of(start, opened), cat("of step ", start.step.job, ".", start.step.step),
                            path);
         start.tasks.listen(address_.listen());
-        ContainerStorage storage;
-        storage.saved = saver_.has_value();
         start.event->lap("plan");
         start.event->stage(plan::Cause::container);
         use_flat(opened, start.wanted.image, plan_.identity, start.caller, start.site, start.watch);
-        container_ = start_container(plan_, std::move(opened.image), start.site, storage, start.step.program);
+        container_ = start_container(plan_, std::move(opened.image), start.site);
         start.tasks.watch(container_.server.end.get());
         start.event->laps(container_.phases);
         kept_ = start.wanted.env;

@@ -17,7 +17,6 @@ TEST_CASE("messages: a step's request is the same on both ends", "[messages]") {
     request.cwd = "/home/a b";
     request.tmp_fs = "/scratch";
     request.batch_script = "/var/spool/job1/slurm_script";
-    request.program = "python3";
     request.environment = {"A=1", "A=2", "N=x\ny", "EMPTY="};
     request.settings = {"BERTH_DEFAULTS_CONTAINER_SCOPE=job"};
     CHECK(decode_step(encode(request)) == request);

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "runtime/base/sys.hh"
 
@@ -23,8 +22,6 @@ constexpr unsigned block_size = 128 * 1024;
 constexpr size_t name_limit = 255;
 // The kernel keeps a link's target in one page.
 constexpr size_t link_limit = 4095;
-
-thread_local Served* due_preload = nullptr;
 
 Served& served(fuse_req_t request) {
     return *static_cast<Served*>(fuse_req_userdata(request));
@@ -92,7 +89,6 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
             return;
         }
         if (number != 0 && !S_ISDIR(entry.attr.st_mode)) at.listing.looked_up(directory);
-        if (at.preload && at.preload->is_for(number)) due_preload = &at;
         fuse_reply_entry(request, &entry);
     });
 }
@@ -274,8 +270,6 @@ void listxattr(fuse_req_t request, fuse_ino_t ino, size_t size) {
 }
 
 }  // namespace
-
-Served* take_due_preload() { return std::exchange(due_preload, nullptr); }
 
 const fuse_lowlevel_ops& operations() {
     static const fuse_lowlevel_ops table = [] {

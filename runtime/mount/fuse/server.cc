@@ -157,17 +157,10 @@ template <class Receive>
 void answer_requests(fuse_session* session, int device, WorkerPool& others, const Receive& next) {
     channel = device;
     pool = &others;
-    Served* preloading = nullptr;
     fuse_buf request{};
     while (!fuse_session_exited(session)) {
-        if (preloading && !request_waits(device)) {
-            WorkerPool::AtRequest busy(others);
-            if (!preloading->preload->store_piece(session, *preloading)) preloading = nullptr;
-            continue;
-        }
         if (!next(request)) break;
         process(session, request, others);
-        if (!preloading) preloading = take_due_preload();
     }
     fuse_session_exit(session);
     free(request.mem);
@@ -205,9 +198,7 @@ void serve(Start& start) {
     Served served{*start.index,
                   squash::DataReader(std::move(layers), about, start.options.cache_bytes),
                   start.options.uid,
-                  start.options.gid,
-                  {},
-                  start.options.preload};
+                  start.options.gid};
 
     Fd device = apart(open_fuse_device());
     int first = device.get();

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
-#include "runtime/mount/fuse/preload.hh"
 #include "runtime/squash/index/index.hh"
 
 namespace berth::mount {
@@ -17,11 +16,10 @@ namespace berth::mount {
 struct ServerOptions {
     uid_t uid = 0;  ///< owner of all files, as numbered in the present user namespace
     gid_t gid = 0;
-    unsigned threads = 0;    ///< 0: one a CPU this process may use, at most 8
+    unsigned threads = 0;    ///< at most, but for the second one; 0: one a CPU this process may use, up to 8
     /// see busy_poll.hh; 0: a thread always sleeps until the next request comes
     std::chrono::microseconds busy_poll{100};
     size_t cache_bytes = 0;  ///< decompressed blocks kept
-    std::shared_ptr<Preload> preload = {};  ///< none: null
     /// Called in the thread of the server when the mount is made, before its other threads start: gives up the
     /// privileges that only the mount needed.
     std::function<void()> confine;
@@ -42,7 +40,7 @@ void start_server(std::shared_ptr<const squash::Index> index, const std::vector<
 /// process that ends soon. Throws the same.
 void try_fuse(uid_t uid, gid_t gid, int mount_point);
 
-/// Threads for a setting of `configured` on `cpus` usable CPUs. Pure.
+/// Most threads for a setting of `configured` on `cpus` usable CPUs: two or more. Pure.
 unsigned server_threads(unsigned configured, unsigned cpus);
 
 }  // namespace berth::mount

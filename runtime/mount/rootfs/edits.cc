@@ -20,8 +20,8 @@ constexpr size_t account_file_limit = 16 << 20, loader_cache_limit = 16 << 20;
 /// Executes one action; the edit's place in the plan selects its source.
 class Executor {
   public:
-    Executor(Root& root, const plan::Edit& edit, const Source& source, const EditMeans& means, FreshDirectories& fresh)
-        : root_(root), edit_(edit), source_(source), means_(means), fresh_(fresh) {}
+    Executor(Root& root, const plan::Edit& edit, const Source& source, FreshDirectories& fresh)
+        : root_(root), edit_(edit), source_(source), fresh_(fresh) {}
 
     void operator()(const plan::Mount& mount) const { attach(root_, mount, edit_.origin, source_, fresh_); }
 
@@ -130,7 +130,6 @@ class Executor {
     }
 
     std::string small_file(const Root::Place& place, const std::string& path, size_t limit) const {
-        if (means_.before_reading) means_.before_reading();
         Fd file = sys::open_at(place.parent->get(), place.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
         std::string what = cat(printable(path, 4096), " of the image");
         if (!S_ISREG(sys::stat_of(file.get(), what).st_mode))
@@ -141,17 +140,16 @@ class Executor {
     Root& root_;
     const plan::Edit& edit_;
     const Source& source_;
-    const EditMeans& means_;
     FreshDirectories& fresh_;
 };
 
 }  // namespace
 
 void apply_edits(Root& root, const std::vector<plan::Edit>& edits, const std::vector<Source>& sources,
-                 const EditMeans& means) {
-    FreshDirectories fresh(means.memory);
+                 int memory) {
+    FreshDirectories fresh(memory);
     for (size_t i = 0; i < edits.size(); ++i)
-        if (!means.done.contains(i)) std::visit(Executor(root, edits[i], sources[i], means, fresh), edits[i].action);
+        std::visit(Executor(root, edits[i], sources[i], fresh), edits[i].action);
 }
 
 namespace {

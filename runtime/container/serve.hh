@@ -1,0 +1,17 @@
+// The file server of a container's image: threads of this process, or another program.
+#pragma once
+#include <string>
+
+#include "runtime/config/site.hh"
+#include "runtime/mount/container_image.hh"
+#include "runtime/mount/fuse/program_server.hh"
+#include "runtime/plan/plan.hh"
+
+namespace berth {
+
+/// Mounts the image on the directory lower of `staging` and has it served as long as this process lives. The result is
+/// the other program, where the image asks for one; it may not make the calls that `filter` refuses. Throws Error.
+mount::ProgramServer serve_image(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site,
+                                 const std::string& filter, int staging);
+
+}  // namespace berth
