@@ -6,11 +6,12 @@
 using namespace berth::mount;
 
 TEST_CASE("threads of the file server", "[mount]") {
-    CHECK(server_threads(0, 1) == 1);
+    CHECK(server_threads(0, 1) == 2);
     CHECK(server_threads(0, 4) == 4);
     CHECK(server_threads(0, 256) == 8);
-    CHECK(server_threads(0, 0) == 1);
+    CHECK(server_threads(0, 0) == 2);
     CHECK(server_threads(3, 256) == 3);
+    CHECK(server_threads(1, 256) == 2);
     CHECK(server_threads(16, 1) == 16);
 }
 

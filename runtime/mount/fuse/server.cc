@@ -31,6 +31,8 @@ namespace berth::mount {
 
 namespace {
 
+/// One of them may wait for a layer's file system that does not answer.
+constexpr unsigned thread_minimum = 2;
 constexpr unsigned thread_limit = 8;
 
 // Each thread talks to the kernel over its own clone of /dev/fuse, so that threads do not queue for one lock.
@@ -48,7 +50,7 @@ ssize_t read_channel(int, void* buffer, size_t size, void*) {
 ssize_t write_channel(int, iovec* parts, int count, void*) {
     // What is there now came while this thread was at work: after the answer it might be the next request of the same
     // program.
-    if (pool != nullptr && pool->has_threads()) pool->served(request_waits(channel));
+    if (pool != nullptr) pool->served(request_waits(channel));
     return ::writev(channel, parts, count);
 }
 
@@ -169,7 +171,7 @@ void answer_requests(fuse_session* session, int device, WorkerPool& others, cons
 /// The life of a further thread.
 void work(fuse_session* session, int device, WorkerPool& others) {
     answer_requests(session, device, others, [&](fuse_buf& request) {
-        others.rest_if_calm();
+        others.park_if_idle();
         return receive(session, request);
     });
 }
@@ -238,7 +240,7 @@ class SignalsBlocked {
 }  // namespace
 
 unsigned server_threads(unsigned configured, unsigned cpus) {
-    return configured != 0 ? configured : std::clamp(cpus, 1U, thread_limit);
+    return configured != 0 ? std::max(configured, thread_minimum) : std::clamp(cpus, thread_minimum, thread_limit);
 }
 
 void try_fuse(uid_t uid, gid_t gid, int mount_point) { attach_fuse(open_fuse_device().get(), uid, gid, mount_point); }

@@ -5,7 +5,7 @@
 namespace berth::mount {
 
 WorkerPool::~WorkerPool() {
-    stalls_.stop();
+    watchdog_.stop();
     std::vector<std::jthread> ended;
     {
         std::lock_guard lock(mutex_);
@@ -17,10 +17,10 @@ WorkerPool::~WorkerPool() {
 
 void WorkerPool::served(bool another_waits) noexcept {
     if (!another_waits) {
-        if (any_at_work()) calm_.fetch_add(1, std::memory_order_relaxed);
+        if (any_at_work()) idle_.fetch_add(1, std::memory_order_relaxed);
         return;
     }
-    calm_.store(0, std::memory_order_relaxed);
+    idle_.store(0, std::memory_order_relaxed);
     if (at_work_.load(std::memory_order_relaxed) >= most_ ||
         waited_.fetch_add(1, std::memory_order_relaxed) % behind != behind - 1)
         return;
@@ -38,7 +38,7 @@ void WorkerPool::call() noexcept {
 void WorkerPool::call_one() {
     std::lock_guard lock(mutex_);
     if (ended_) return;
-    if (resting_ > calls_) {
+    if (parked_ > calls_) {
         ++calls_;
         called_.notify_one();
     } else if (threads_.size() < most_) {
@@ -49,15 +49,15 @@ void WorkerPool::call_one() {
     at_work_.fetch_add(1, std::memory_order_relaxed);
 }
 
-void WorkerPool::rest_if_calm() {
-    if (calm_.load(std::memory_order_relaxed) < calm || stalls_.any_in_progress()) return;
+void WorkerPool::park_if_idle() {
+    if (idle_.load(std::memory_order_relaxed) < idle_requests || watchdog_.any_in_progress()) return;
     std::unique_lock lock(mutex_);
-    if (calm_.load(std::memory_order_relaxed) < calm || ended_) return;
-    calm_.store(0, std::memory_order_relaxed);
+    if (idle_.load(std::memory_order_relaxed) < idle_requests || ended_) return;
+    idle_.store(0, std::memory_order_relaxed);
     at_work_.fetch_sub(1, std::memory_order_relaxed);
-    ++resting_;
+    ++parked_;
     called_.wait(lock, [&] { return calls_ > 0 || ended_; });
-    --resting_;
+    --parked_;
     if (calls_ > 0) --calls_;
 }
 

@@ -1,6 +1,6 @@
-// How many threads wait for requests: the kernel wakes those who wait in turn, each on another CPU, so that one too
-// many costs a program that asks for one thing after the other half of its time; one too few lets requests wait for
-// somebody else's decompression.
+// The file server's adaptive worker count. The kernel wakes threads that wait in turn, each on another CPU: with one
+// too many, a program that asks for one thing after the other takes up to twice as long; with one too few, requests
+// wait for somebody else's decompression.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -11,18 +11,19 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/mount/fuse/stall_watch.hh"
+#include "runtime/mount/fuse/watchdog.hh"
 
 namespace berth::mount {
 
-/// Threads besides the one that always serves: started when first needed, at rest while they are not. Thread-safe.
+/// Threads besides the one that always serves: started when first needed, parked while they are not. Thread-safe.
 class WorkerPool {
   public:
-    /// At most `most` threads; each runs `work` with its number, 0, 1, ..., which calls rest_if_calm() before each wait
-    /// for a request and returns when there will be no more of them. `waits`: whether a request waits; does not throw.
+    /// At most `most` threads, one or more; each runs `work` with its number, 0, 1, ..., which calls park_if_idle()
+    /// before each wait for a request and returns when there will be no more of them. `waits`: whether a request waits;
+    /// does not throw.
     WorkerPool(size_t most, std::function<bool()> waits, std::function<void(WorkerPool&, size_t)> work)
-        : most_(most), work_(std::move(work)), stalls_(std::move(waits), [this] { call(); }) {}
-    /// Wakes those at rest and waits for all.
+        : most_(most), work_(std::move(work)), watchdog_(std::move(waits), [this] { call(); }) {}
+    /// Wakes those that are parked and waits for all.
     ~WorkerPool();
     WorkerPool(const WorkerPool&) = delete;
     WorkerPool& operator=(const WorkerPool&) = delete;
@@ -34,32 +35,26 @@ class WorkerPool {
     /// Around the work on one request, in any thread that serves.
     class AtRequest {
       public:
-        explicit AtRequest(WorkerPool& pool) : watch_(pool.has_threads() ? &pool.stalls_ : nullptr) {
-            if (watch_) watch_->begins();
-        }
-        ~AtRequest() {
-            if (watch_) watch_->ends();
-        }
+        explicit AtRequest(WorkerPool& pool) : watch_(pool.watchdog_) { watch_.begins(); }
+        ~AtRequest() { watch_.ends(); }
         AtRequest(const AtRequest&) = delete;
         AtRequest& operator=(const AtRequest&) = delete;
 
       private:
-        StallWatch* watch_;
+        Watchdog& watch_;
     };
 
-    /// In a worker: returns at once, or, when it has been calm and nobody is at a request, when it is called or
-    /// everything ends.
-    void rest_if_calm();
+    /// In a worker: returns at once, or, when it was not needed for a while and no request is in progress, when it is
+    /// called or everything ends.
+    void park_if_idle();
 
     /// Whether threads of the pool serve now, beside the one that always does.
     bool any_at_work() const { return at_work_.load(std::memory_order_relaxed) > 0; }
-    /// Whether served() has anything to decide.
-    bool has_threads() const { return most_ > 0; }
 
     /// Even one program that reads one thing has a few requests waiting, of the kernel's reading ahead.
     static constexpr uint32_t behind = 16;
-    /// Requests one after another that none followed closely, after which one thread less will do.
-    static constexpr uint32_t calm = 512;
+    /// Requests in a row that found no other one waiting, after which one thread less will do.
+    static constexpr uint32_t idle_requests = 512;
 
   private:
     void call() noexcept;
@@ -67,14 +62,14 @@ class WorkerPool {
 
     const size_t most_;
     const std::function<void(WorkerPool&, size_t)> work_;
-    std::atomic<uint32_t> waited_ = 0, calm_ = 0;
+    std::atomic<uint32_t> waited_ = 0, idle_ = 0;
     std::atomic<size_t> at_work_ = 0;
     std::mutex mutex_;
     std::condition_variable called_;
-    size_t resting_ = 0, calls_ = 0;
+    size_t parked_ = 0, calls_ = 0;
     bool ended_ = false;
     std::vector<std::jthread> threads_;
-    StallWatch stalls_;
+    Watchdog watchdog_;
 };
 
 }  // namespace berth::mount
