@@ -37,3 +37,9 @@ soak-run: all
 # What a pull costs when little or nothing is new.
 bench-again: all
 	python3 tests/bench/again.py $(BUILD)/berth-pull
+
+# Compares builds, in one run: make bench-ab WHAT=io|start AB='with=build without=/other/build'; WHAT=io as root,
+# WHAT=start as an ordinary user.
+WHAT ?= start
+bench-ab: all
+	python3 tests/bench/ab.py $(WHAT) $(AB)

@@ -22,7 +22,7 @@ import tempfile
 import ngc_image
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-WORKS = ["find", "stat", "small", "import", "sequential", "random4k"]
+WORKS = ["find", "stat", "findstat", "small", "import", "sequential", "random4k"]
 
 
 def write_storm_layer(folder):
