@@ -85,7 +85,7 @@ void Index::Impl::load(const std::string& what) {
             refuse(what, "a section is outside the file");
     if (section(format::inodes).size() / sizeof(InodeRecord) != header.inode_count || header.inode_count == 0)
         refuse(what, "its count of inodes is wrong");
-    if (file) load_pages(what);
+    if (source) load_pages(what);
     load_layers(what);
 }
 
@@ -108,7 +108,7 @@ void Index::Impl::load_page(uint64_t page) const {
     char around[pages_at_once * format::page_size];
     uint64_t first = page - page % pages_at_once, at = body() + first * format::page_size;
     uint64_t size = std::min<uint64_t>(sizeof around, bytes.size() - at);
-    read_whole(file.get(), around, size, at);
+    read_whole(source.get(), around, size, at);
     const char* table = section(format::pages).data();
     for (uint64_t i = 0; i * format::page_size < size; ++i) {
         std::string_view content = std::string_view(around, size).substr(i * format::page_size, format::page_size);
@@ -148,8 +148,8 @@ Index::Impl::~Impl() {
 
 void Index::Impl::begin(int fd, uint64_t size, const std::string& what) {
     if (size < sizeof header) refuse(what, "it is too short for an index");
-    file = Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-    if (!file) throw SysError(cat("opening the index ", printable(what, 4096)));
+    source = Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!source) throw SysError(cat("opening the index ", printable(what, 4096)));
     void* room = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED) throw SysError(cat("making room for the index ", printable(what, 4096)));
     memory = static_cast<char*>(room);
@@ -179,7 +179,7 @@ Index Index::from_bytes(std::string bytes) {
 }
 
 int Index::descriptor() const {
-    return impl_->file.get();
+    return impl_->source.get();
 }
 
 uint32_t Index::inode_count() const {

@@ -15,7 +15,7 @@ namespace berth::squash {
 
 struct Index::Impl {
     std::string owned;
-    Fd file;               ///< what `memory` is filled from; empty: `bytes` are all there
+    Fd source;             ///< what `memory` is filled from; empty: `bytes` are all there
     char* memory = nullptr;  ///< of the size of the file, to which pages are added
     std::string_view bytes;
     format::Header header{};
