@@ -36,7 +36,7 @@ std::string inheritance(std::string_view option) {
 }
 
 /// True when `value` is inherited so, and a flag of this command may replace it.
-bool is_inherited(const plan::OptionInfo& option, const std::string& value) {
+bool is_inherited(const plan::SrunOption& option, const std::string& value) {
     const char* inherited = std::getenv(inheritance(option.name).c_str());
     return inherited != nullptr && value == inherited;
 }
@@ -47,7 +47,7 @@ std::vector<std::string> environment_of_this_process() {
     return out;
 }
 
-void take_on_submit_side(const plan::OptionInfo& option, std::string_view value) {
+void take_on_submit_side(const plan::SrunOption& option, std::string_view value) {
     plan::check_option(option.name, value);
     if (std::string_view(option.name) == "container-image") check_not_a_file(value);
     const std::string* before = plan::given(step().options, option.name);
@@ -55,10 +55,10 @@ void take_on_submit_side(const plan::OptionInfo& option, std::string_view value)
     plan::add_option(step().options, option.name, value);
 }
 
-/// Called by Slurm with the index of the option in the table.
+/// Called by Slurm with the index of the option in srun_options().
 int take_option(int index, const char* argument, int remote) {
     try {
-        const plan::OptionInfo& option = plan::option_table().at(static_cast<size_t>(index));
+        const plan::SrunOption& option = plan::srun_options().at(static_cast<size_t>(index));
         std::string_view value = argument != nullptr && option.argument != nullptr ? argument : "";
         if (remote == 0)
             take_on_submit_side(option, value);
@@ -77,7 +77,7 @@ int take_option(int index, const char* argument, int remote) {
 
 void register_options(spank_t spank) {
     int index = 0;
-    for (const plan::OptionInfo& info : plan::option_table()) {
+    for (const plan::SrunOption& info : plan::srun_options()) {
         // Slurm copies the strings and changes nothing in them.
         spank_option option{const_cast<char*>(info.name),
                             const_cast<char*>(info.argument),

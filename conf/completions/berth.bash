@@ -1,27 +1,5 @@
 # Completion of berth(1) for bash: commands, options, and the names of images, containers and settings that are there.
 
-# The options of a command.
-_berth_options() {
-  local run='--mount -w --workdir -e --env --mount-home --no-mount-home --root --no-root --rw --ro --read-only --entrypoint --no-entrypoint --name --save
-    --ipc --net --uts --pid --cgroup -i --interactive -t --tty -v --verbose -q --quiet'
-  case $1 in
-    run) echo "$run" ;;
-    plan) echo "$run --json --cdi" ;;
-    exec) echo '-w --workdir -e --env -i --interactive -t --tty --job' ;;
-    ps) echo '--json -a --all' ;;
-    save) echo '-o --output --force --plain --job' ;;
-    rm) echo '-f --force --job' ;;
-    pull) echo '--policy --json -q --quiet' ;;
-    import) echo '--policy -o --output --force -q --quiet --plain' ;;
-    images | inspect | doctor) echo '--json' ;;
-    gc) echo '--size --age --dry-run' ;;
-    verify) echo '--repair -q --quiet' ;;
-    login) echo '-u --user --password-stdin' ;;
-    config) echo '--json' ;;
-    stats) echo '--json --prometheus' ;;
-  esac
-}
-
 _berth_commands='run exec ps save rm plan pull import images inspect rmi gc verify login logout config doctor stats version'
 
 # The first column of a listing, without its head; - stands for no name.
@@ -29,15 +7,24 @@ _berth_names() {
   berth "$1" 2> /dev/null | awk 'NR > 1 && $1 != "-" { print $1 }'
 }
 
-# What may follow the option $1 of the command $2, or nothing for files: prints words, and fails when $1 takes no value.
+# The options of the command $1, one a line, as the program knows them: --json, --job= with a value, --policy=newer missing with one of these words,
+# --name=CONTAINERS with one of these. Only commands for people are asked.
+_berth_list() {
+  [[ " $_berth_commands " != *" $1 "* ]] || berth "$1" --list-options 2> /dev/null | grep '^-'
+}
+
+_berth_options() {
+  _berth_list "$1" | sed 's/=.*//'
+}
+
+# What may follow the option $1 of the command $2: prints words, or FILES, and fails when $1 takes no value.
 _berth_value() {
-  case $1 in
-    --policy) echo 'newer missing always never' ;;
-    --name) _berth_names ps ;;
-    -o | --output | --save | -w | --workdir | --mount) echo FILES ;;
-    -e | --env) compgen -v ;;
-    -u | --user | --size | --age | --job) ;;
-    *) return 1 ;;
+  local line
+  line=$(_berth_list "$2" | grep -m 1 -e "^$1=") || return 1
+  case ${line#*=} in
+    CONTAINERS) _berth_names ps ;;
+    VARIABLES) compgen -v ;;
+    *) echo "${line#*=}" ;;
   esac
 }
 
@@ -69,7 +56,7 @@ _berth() {
     _berth_reply "$(_berth_options "$command") --help" "$word"
   else
     local values
-    values=$(_berth_value "$before") || values=$(_berth_arguments "$command")
+    values=$(_berth_value "$before" "$command") || values=$(_berth_arguments "$command")
     if [[ $values == FILES ]]; then COMPREPLY=(); else _berth_reply "$values" "$word"; fi
   fi
 }

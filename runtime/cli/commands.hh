@@ -28,6 +28,7 @@ Command logout;
 Command doctor;
 Command stats;
 Command config;
-Command nvml;  ///< started by berth itself
+Command nvml;          ///< started by berth itself
+Command srun_options;  ///< for scripts/check-consistency
 
 }  // namespace berth::cli

@@ -62,7 +62,8 @@ Command* command_of(const char* word) {
                                          {"verify", cli::verify},   {"login", cli::login},
                                          {"logout", cli::logout},   {"doctor", cli::doctor},
                                          {"stats", cli::stats},     {"config", cli::config},
-                                         {"nvml", cli::nvml},       {"version", version},
+                                         {"nvml", cli::nvml},       {"srun-options", cli::srun_options},
+                                         {"version", version},
                                          {"--version", version},    {"help", help},
                                          {"--help", help},          {"-h", help}};
     for (const Entry& entry : commands)

@@ -43,7 +43,7 @@ int plan(int argc, char** argv) {
     plan::Additions devices = device_additions(opened.image, site, environment_with(options.set), show_note);
     plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(options.request, caller, site),
                                          opened.image.index.config(), devices);
-    if (!options.command.empty() || options.entrypoint)
+    if (!options.command.empty() || options.request.entrypoint)
         decided.command = command_of(options, opened.image.index.config());
     if (options.cdi) return print_cdi(devices);
     if (options.json) {

@@ -41,14 +41,15 @@ std::vector<std::string> task_environment(const plan::Plan& plan, const RunOptio
 /// What will save the container when the command has ended well; none when that is not asked for.
 std::unique_ptr<Saver> make_saver(const RunOptions& options, const OpenedImage& opened, const plan::Caller& caller,
                                   const plan::Site& site) {
-    if (options.save.empty()) return nullptr;
+    if (options.request.save.empty()) return nullptr;
     plan::Reference reference = plan::with_absolute_path(plan::parse_reference(options.request.image), caller.cwd);
     plan::ContainerRecord record;
     record.image = reference.text();
     record.digest = opened.digest;
     if (opened.digest.empty()) record.image_file = reference.path;
     return std::make_unique<Saver>(record, "of " + record.image,
-                                   opened.digest.empty() ? "" : open_store(site, caller).path(), options.save);
+                                   opened.digest.empty() ? "" : open_store(site, caller).path(),
+                                   options.request.save);
 }
 
 /// Returns the command's exit code. When the container's file server ends before it, the rest of the container ends
@@ -97,7 +98,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
     event.lap("command");
     end_container(container);
     event.lap("end");
-    return saver ? save_after(*saver, container.upper.get(), code, options.save) : code;
+    return saver ? save_after(*saver, container.upper.get(), code, options.request.save) : code;
 }
 
 }  // namespace
@@ -106,7 +107,7 @@ int run(int argc, char** argv) {
     RunOptions options;
     int code = 0;
     if (!parse_run_options("run", argc, argv, options, code)) return code;
-    if (!options.name.empty()) return run_named(options);
+    if (options.request.name) return run_named(options);
     InheritedDescriptors inherited(pmi_descriptor());
     return told_start(options, [&](const plan::Site& site, plan::Caller& caller, StartEvent& event) {
         if (options.terminal) caller.terminal.clear();

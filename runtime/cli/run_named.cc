@@ -21,9 +21,9 @@ namespace berth::cli {
 namespace {
 
 std::vector<std::string> command_in(const RunOptions& options, const UsedContainer& used) {
-    if (!options.command.empty() && !options.entrypoint.value_or(false)) return options.command;
+    if (!options.command.empty() && !options.request.entrypoint.value_or(false)) return options.command;
     if (used.action == plan::NameAction::join)
-        throw Error(cat("container ", options.name, ": it runs already; write the command to run in it",
+        throw Error(cat("container ", options.request.name->name, ": it runs already; write the command to run in it",
                         options.command.empty() ? "" : " without --entrypoint"),
                     exit_not_found);
     return used.command;
@@ -38,9 +38,8 @@ int run_in_named(const RunOptions& options, const plan::Site& site, const plan::
                  const InheritedDescriptors& inherited, StartEvent& event) {
     event.stage(plan::Cause::container);
     ContainerFolder folder = open_container_folder(site, caller, options.job == 0 ? "global" : job_scope(options.job));
-    ContainerStart start{plan::parse_container_name(options.name),
+    ContainerStart start{*options.request.name,
                          options.request,
-                         options.mounts,
                          options.request.image.empty(),
                          caller,
                          {},
@@ -69,11 +68,11 @@ int run_in_named(const RunOptions& options, const plan::Site& site, const plan::
     event.lap("command");
     leave(std::move(used.connection));
     event.lap("end");
-    if (options.save.empty()) return code;
+    if (options.request.save.empty()) return code;
     Fd upper = folder.upper(start.wanted.name);
     Saver saver(used.record, start.wanted.name, used.record.digest.empty() ? "" : open_store(site, caller).path(),
-                options.save);
-    return save_after(saver, upper.get(), code, options.save);
+                options.request.save);
+    return save_after(saver, upper.get(), code, options.request.save);
 }
 
 }  // namespace

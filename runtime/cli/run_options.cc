@@ -1,85 +1,103 @@
 #include "runtime/cli/run_options.hh"
 
+#include <list>
+
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
 #include "runtime/container/task_process.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/plan/plan.hh"
-#include "runtime/request/mounts.hh"
 #include "runtime/request/names.hh"
+#include "runtime/request/options.hh"
 
 namespace berth::cli {
 
 namespace {
 
-/// The texts as given, before the grammars of plan/ look at them.
-struct Given {
-    std::vector<std::string> mounts;
-    std::vector<std::string> env;
-    std::string workdir;
-    bool mount_home = false, no_mount_home = false, root = false, no_root = false, writable = false, read_only = false;
-    bool entrypoint = false, no_entrypoint = false, interactive = false;
+/// An option of the table on a command line, and what was given.
+class TableOption {
+  public:
+    explicit TableOption(const plan::Option& option) : option_(option), words_(option.run.words.size()) {}
+
+    void declare(CommandLine& line) {
+        const plan::RunOption& run = option_.run;
+        for (size_t at = 0; at < run.words.size(); ++at)
+            line.flag(cat("--", run.words[at].word), words_[at].given, run.words[at].help);
+        if (run.names == nullptr) return;
+        if (option_.choose != nullptr) {
+            auto yes = line.flag(run.names, yes_, run.help);
+            if (run.opposite_names != nullptr) line.flag(run.opposite_names, no_, run.opposite_help).excludes(yes);
+        } else if (run.repeats) {
+            line.option(run.names, texts_, run.help).completed_by(run.completion);
+        } else {
+            line.option(run.names, text_, run.help).completed_by(run.completion);
+        }
+    }
+
+    void take(RunOptions& options) const try {
+        plan::Request& request = options.request;
+        if (yes_ || no_) option_.choose(request, yes_);
+        for (size_t at = 0; at < words_.size(); ++at)
+            if (words_[at].given) option_.record.add_text(request, option_.run.words[at].word, {});
+        if (!text_.empty()) option_.set(request, text_);
+        // A value of --env may set a variable as well, which srun leaves to --export.
+        if (option_.name == std::string_view("container-env")) return take_environment(texts_, options);
+        for (const std::string& text : texts_) option_.set(request, text);
+    } catch (const Error& error) {
+        throw Error(named_as_here(error.what()), error.exit_code());
+    }
+
+  private:
+    struct Flag {
+        bool given = false;
+    };
+
+    /// The grammars name the option as srun does.
+    std::string named_as_here(const std::string& line) const {
+        std::string srun = cat("--", option_.name, ":"), names = option_.run.names ? option_.run.names : "";
+        return line.starts_with(srun) ? cat(names.substr(names.rfind(',') + 1), line.substr(srun.size() - 1)) : line;
+    }
+
+    const plan::Option& option_;
+    bool yes_ = false, no_ = false;
+    std::string text_;
+    std::vector<std::string> texts_;
+    std::vector<Flag> words_;
 };
 
-void declare(CommandLine& line, Given& given, RunOptions& options) {
-    line.option("--mount", given.mounts,
-                "SRC[:DST[:FLAG+FLAG]][,...]: mount host paths, tmpfs, or umount a default mount");
-    line.option("-w,--workdir", given.workdir, "working directory in the container");
-    line.option("-e,--env", given.env, "NAME: the value outside beats the image's; NAME=VALUE: set it");
-    auto home = line.flag("--mount-home", given.mount_home, "mount the home directory");
-    line.flag("--no-mount-home", given.no_mount_home, "do not").excludes(home);
-    auto root = line.flag("--root", given.root, "be user 0 inside");
-    line.flag("--no-root", given.no_root, "do not").excludes(root);
-    auto rw =
-        line.flag("--rw", given.writable, "the root file system can be written to: in memory, or on disk with --name");
-    line.flag("--ro,--read-only", given.read_only, "it cannot").excludes(rw);
-    auto entrypoint =
-        line.flag("--entrypoint", given.entrypoint, "run the image's entrypoint, with the command as its arguments");
-    line.flag("--no-entrypoint", given.no_entrypoint, "do not, even when there is no command").excludes(entrypoint);
-    line.option("--name", options.name,
-                "NAME[:auto|create|exec|no_exec]: a container that stays, and can be used again by this name");
-    line.option("--save", options.save,
-                "FILE: when the command ends with 0, write the container as one squashfs file, replacing another one");
-    plan::OwnNamespaces& own = options.request.unshare;
-    line.flag("--ipc", own.ipc, "System V and POSIX shared memory and queues of the container's own");
-    line.flag("--net", own.net, "a network of its own, with nothing but loopback");
-    line.flag("--uts", own.uts, "a host name of its own");
-    line.flag("--pid", own.pid, "processes of its own: it sees and signals no others, and all end with it");
-    line.flag("--cgroup", own.cgroup, "cgroups seen from its own on");
-    line.flag("-i,--interactive", given.interactive, interactive_help);
-    line.flag("-t,--tty", options.terminal, terminal_help);
-    line.flag("-v,--verbose", options.verbose, "print the time of each phase");
-    line.flag("-q,--quiet", options.quiet, "show no progress of a pull");
-    line.argument("image", options.request.image,
-                  "REGISTRY/NAME:TAG, NAME@sha256:..., a path, oci:DIR, oci-archive:FILE, docker-archive:FILE, "
-                  "dockerd://NAME, podman://NAME")
-        .required();
+/// Those of the table that `berth run`, or also `berth exec`, has.
+std::list<TableOption> declare_table(CommandLine& line, bool of_exec) {
+    std::list<TableOption> out;
+    for (const plan::Option& option : plan::option_table())
+        if (!of_exec || option.run.of_exec) out.emplace_back(option).declare(line);
+    return out;
 }
 
-std::optional<bool> choice(bool yes, bool no) {
-    if (yes || no) return yes;
-    return std::nullopt;
+void declare_terminal(CommandLine& line, RunOptions& options, bool& interactive) {
+    line.flag("-i,--interactive", interactive,
+              "accepted for podman's users: the command has the standard input in any case");
+    line.flag("-t,--tty", options.terminal,
+              "a terminal of the container's own, relayed to the caller's (as docker -it); not needed for interactive "
+              "work: without it the command has the caller's terminal itself");
 }
 
-void interpret(const Given& given, RunOptions& options) {
-    plan::Request& request = options.request;
-    for (const std::string& text : given.mounts)
-        for (plan::MountRequest& mount : plan::parse_mounts(text)) request.mounts.push_back(std::move(mount));
-    options.mounts = given.mounts;
-    take_environment(given.env, options);
-    if (!given.workdir.empty()) request.workdir = plan::parse_workdir(given.workdir);
-    request.mount_home = choice(given.mount_home, given.no_mount_home);
-    request.remap_root = choice(given.root, given.no_root);
-    request.writable = choice(given.writable, given.read_only);
-    options.entrypoint = choice(given.entrypoint, given.no_entrypoint);
+bool parse(CommandLine& line, const std::list<TableOption>& table, int argc, char** argv, RunOptions& options,
+           int& code) {
+    line.ends_with_command(options.command);
+    if (auto done = line.parse(argc, argv)) {
+        code = *done;
+        return false;
+    }
+    for (const TableOption& option : table) option.take(options);
+    return true;
 }
 
 }  // namespace
 
 std::vector<std::string> command_of(const RunOptions& options, const plan::ImageConfig& image) {
     std::vector<std::string> out;
-    if (options.entrypoint.value_or(options.command.empty())) out = image.entrypoint;
+    if (options.request.entrypoint.value_or(options.command.empty())) out = image.entrypoint;
     const std::vector<std::string>& rest = options.command.empty() ? image.cmd : options.command;
     out.insert(out.end(), rest.begin(), rest.end());
     if (out.empty())
@@ -112,20 +130,36 @@ bool parse_run_options(const std::string& word, int argc, char** argv, RunOption
                                    : "Print what `berth run` would do with the same options, and why.",
                      "berth " + word);
     line.only_for(argc, argv);
-    Given given;
-    declare(line, given, options);
+    bool interactive = false;
+    std::list<TableOption> table = declare_table(line, false);
+    declare_terminal(line, options, interactive);
+    line.flag("-v,--verbose", options.verbose, "print the time of each phase");
+    line.flag("-q,--quiet", options.quiet, "show no progress of a pull");
+    line.argument("image", options.request.image,
+                  "REGISTRY/NAME:TAG, NAME@sha256:..., a path, oci:DIR, oci-archive:FILE, docker-archive:FILE, "
+                  "dockerd://NAME, podman://NAME")
+        .required();
     if (word == "plan") {
         auto json = line.flag("--json", options.json, "print it as JSON");
         line.flag("--cdi", options.cdi,
                   "print what hooks add as a CDI specification with the device nvidia.com/gpu=all")
             .excludes(json);
     }
-    line.ends_with_command(options.command);
-    if (auto done = line.parse(argc, argv)) {
-        code = *done;
-        return false;
-    }
-    interpret(given, options);
+    return parse(line, table, argc, argv, options, code);
+}
+
+bool parse_exec_options(int argc, char** argv, RunOptions& options, int& code) {
+    CommandLine line("Run a command in a named container, as it is recorded; it is started when it does not run.",
+                     "berth exec");
+    bool interactive = false;
+    std::string name;
+    std::list<TableOption> table = declare_table(line, true);
+    declare_terminal(line, options, interactive);
+    line.option("--job", options.job, job_help);
+    line.argument("name", name, "of the container").required();
+    if (!parse(line, table, argc, argv, options, code)) return false;
+    plan::check_container_name(name);
+    options.request.name = {name, plan::NameMode::automatic};
     return true;
 }
 

@@ -18,7 +18,7 @@ int save(int argc, char** argv) {
     std::string name, output;
     bool force = false, plain = false;
     uint32_t job = 0;
-    line.option("-o,--output", output, "the file to write").required();
+    line.option("-o,--output", output, "the file to write").required().completed_by(Completion::files);
     line.flag("--force", force, "replace it when it exists");
     line.flag("--plain", plain, "do not write /etc/environment and /etc/rc for Enroot");
     line.option("--job", job, job_help);

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -31,6 +32,22 @@ DeclaredOption DeclaredOption::needs(DeclaredOption other) {
 
 DeclaredOption DeclaredOption::one_of(const std::vector<std::string>& values) {
     if (option_) option_->check(CLI::IsMember(values));
+    return completed_by(values);
+}
+
+DeclaredOption DeclaredOption::completed_by(const std::vector<std::string>& words) {
+    std::string all;
+    for (const std::string& word : words) all += cat(all.empty() ? "" : " ", word);
+    if (option_) (*values_)[option_] = all;
+    return *this;
+}
+
+DeclaredOption DeclaredOption::completed_by(Completion completion) {
+    static const std::map<Completion, const char*> words = {{Completion::nothing, ""},
+                                                            {Completion::files, "FILES"},
+                                                            {Completion::variables, "VARIABLES"},
+                                                            {Completion::containers, "CONTAINERS"}};
+    if (option_) (*values_)[option_] = words.at(completion);
     return *this;
 }
 
@@ -42,9 +59,25 @@ DeclaredOption DeclaredOption::at_most(int most) {
 bool DeclaredOption::given() const { return option_ && !option_->empty(); }
 
 CommandLine::CommandLine(const std::string& about, const std::string& command)
-    : app_(std::make_shared<CLI::App>(about, command)) {}
+    : app_(std::make_shared<CLI::App>(about, command)), values_(std::make_shared<DeclaredOption::Values>()) {}
 
 namespace {
+
+constexpr const char* list_word = "--list-options";
+
+void list_options(CLI::App& app, const DeclaredOption::Values& values) {
+    for (const CLI::Option* option : app.get_options()) {
+        bool hidden = option->get_group().empty() || option == app.get_help_ptr();
+        if (hidden || option->get_positional()) continue;
+        auto found = values.find(option);
+        std::string value = option->get_items_expected_max() == 0 ? ""
+                            : found == values.end()               ? "="
+                                                                  : "=" + found->second;
+        for (const std::string& name : option->get_snames()) std::printf("-%s%s\n", name.c_str(), value.c_str());
+        for (const std::string& name : option->get_lnames()) std::printf("--%s%s\n", name.c_str(), value.c_str());
+    }
+    for (CLI::App* subcommand : app.get_subcommands({})) list_options(*subcommand, values);
+}
 
 /// Whether a word is, or begins with, an option of this name: "-o", "--output", "-o=x", "-ox", "-vo" (flags written as
 /// one).
@@ -57,7 +90,7 @@ bool can_mean(const std::string& word, const std::string& name) {
 
 void CommandLine::only_for(int argc, char** argv) {
     words_.emplace(argv + std::min(argc, 1), argv + argc);
-    if (may_be_given("-h,--help")) words_.reset();
+    if (may_be_given(cat("-h,--help,", list_word))) words_.reset();
 }
 
 bool CommandLine::may_be_given(const std::string& names) const {
@@ -70,12 +103,12 @@ bool CommandLine::may_be_given(const std::string& names) const {
 }
 
 DeclaredOption CommandLine::flag(const std::string& names, bool& value, const std::string& help) {
-    return DeclaredOption(may_be_given(names) ? app_->add_flag(names, value, help) : nullptr);
+    return declared(may_be_given(names) ? app_->add_flag(names, value, help) : nullptr);
 }
 
 template <typename Value>
 DeclaredOption CommandLine::add_option(const std::string& names, Value& value, const std::string& help) {
-    return DeclaredOption(may_be_given(names) ? app_->add_option(names, value, help) : nullptr);
+    return declared(may_be_given(names) ? app_->add_option(names, value, help) : nullptr);
 }
 
 DeclaredOption CommandLine::option(const std::string& names, std::string& value, const std::string& help) {
@@ -96,17 +129,16 @@ DeclaredOption CommandLine::option(const std::string& names, uint64_t& value, co
 
 DeclaredOption CommandLine::option(const std::string& names, std::vector<std::string>& values,
                                    const std::string& help) {
-    return DeclaredOption(may_be_given(names) ? app_->add_option(names, values, help)->allow_extra_args(false)
-                                              : nullptr);
+    return declared(may_be_given(names) ? app_->add_option(names, values, help)->allow_extra_args(false) : nullptr);
 }
 
 DeclaredOption CommandLine::argument(const std::string& name, std::string& value, const std::string& help) {
-    return DeclaredOption(app_->add_option(name, value, help));
+    return declared(app_->add_option(name, value, help));
 }
 
 DeclaredOption CommandLine::argument(const std::string& name, std::vector<std::string>& values,
                                      const std::string& help) {
-    return DeclaredOption(app_->add_option(name, values, help));
+    return declared(app_->add_option(name, values, help));
 }
 
 void CommandLine::version(const std::string& text) { app_->set_version_flag("--version", text); }
@@ -114,7 +146,7 @@ void CommandLine::version(const std::string& text) { app_->set_version_flag("--v
 CommandLine CommandLine::subcommand(const std::string& word, const std::string& about) {
     app_->require_subcommand(1);
     // The parent owns it.
-    return CommandLine({app_, app_->add_subcommand(word, about)});
+    return CommandLine({app_, app_->add_subcommand(word, about)}, values_);
 }
 
 void CommandLine::ends_with_command(std::vector<std::string>& command) {
@@ -123,7 +155,16 @@ void CommandLine::ends_with_command(std::vector<std::string>& command) {
     command_ = &command;
 }
 
+bool CommandLine::wants_list(int argc, char** argv) const {
+    bool may_be = command_ ? argc == 2 : argc > 1;
+    return may_be && std::string_view(argv[argc - 1]) == list_word;
+}
+
 std::optional<int> CommandLine::parse(int argc, char** argv) {
+    if (wants_list(argc, argv)) {
+        list_options(*app_, *values_);
+        return 0;
+    }
     try {
         app_->parse(argc, argv);
     } catch (const CLI::ParseError& mistake) {

@@ -2,10 +2,13 @@
 // seconds a file.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "runtime/base/completion.hh"
 
 namespace CLI {
 class App;
@@ -17,13 +20,19 @@ namespace berth {
 /// A declared option, flag or argument, for what else is to be said of it. Lives as long as its CommandLine.
 class DeclaredOption {
   public:
-    explicit DeclaredOption(CLI::Option* option) : option_(option) {}
+    /// What --list-options says of the values of each option.
+    using Values = std::map<const CLI::Option*, std::string>;
+
+    DeclaredOption(CLI::Option* option, std::shared_ptr<Values> values)
+        : option_(option), values_(std::move(values)) {}
 
     DeclaredOption required();
     DeclaredOption hidden();  ///< left out of --help
     DeclaredOption excludes(DeclaredOption other);
     DeclaredOption needs(DeclaredOption other);
     DeclaredOption one_of(const std::vector<std::string>& values);
+    DeclaredOption completed_by(Completion completion);
+    DeclaredOption completed_by(const std::vector<std::string>& words);
     DeclaredOption at_most(int most);
 
     /// After the parse: whether it was on the command line.
@@ -31,6 +40,7 @@ class DeclaredOption {
 
   private:
     CLI::Option* option_;  ///< null for one that was left out, see CommandLine::only_for()
+    std::shared_ptr<Values> values_;
 };
 
 /// What a command understands. Values go to the variables given, which must outlive the parse and are left as they are
@@ -69,6 +79,10 @@ class CommandLine {
 
     /// The exit code after --help, --version or a mistake, of which the text has been printed; nothing when the command
     /// is to go on.
+    ///
+    /// For completions --list-options, as the last word (of a command line that ends with a command: as the only one),
+    /// prints each option in a line of its own: "--json" takes no value, "--job=" any, "--policy=newer missing" one of
+    /// these words, and "--name=FILES" (or VARIABLES, CONTAINERS) one of those.
     [[nodiscard]] std::optional<int> parse(int argc, char** argv);
 
     /// For what cannot be said by required(): prints that `what` is missing; the exit code.
@@ -78,12 +92,16 @@ class CommandLine {
     bool chosen() const;
 
   private:
-    explicit CommandLine(std::shared_ptr<CLI::App> app) : app_(std::move(app)) {}
+    CommandLine(std::shared_ptr<CLI::App> app, std::shared_ptr<DeclaredOption::Values> values)
+        : app_(std::move(app)), values_(std::move(values)) {}
     bool may_be_given(const std::string& names) const;
+    bool wants_list(int argc, char** argv) const;
+    DeclaredOption declared(CLI::Option* option) const { return {option, values_}; }
     template <typename Value>
     DeclaredOption add_option(const std::string& names, Value& value, const std::string& help);
 
     std::shared_ptr<CLI::App> app_;
+    std::shared_ptr<DeclaredOption::Values> values_;
     std::vector<std::string>* command_ = nullptr;
     std::optional<std::vector<std::string>> words_;  ///< of only_for()
 };

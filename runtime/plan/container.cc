@@ -2,7 +2,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/request/names.hh"
+#include "runtime/request/options.hh"
 
 namespace berth::plan {
 
@@ -15,20 +15,16 @@ void put(std::string& out, std::string_view key, std::string_view value) {
     out += cat(key, ' ', value.size(), '\n', value, '\n');
 }
 
-void put_choice(std::string& out, std::string_view key, const std::optional<bool>& value) {
-    if (value) put(out, key, *value ? "true" : "false");
-}
-
-/// False for a word that is no namespace's.
-bool set_namespace(OwnNamespaces& own, std::string_view word) {
-    for (const NamespaceKind& kind : namespace_kinds)
-        if (word == kind.word) return own.*kind.wanted = true;
+/// False for a key or value that this version does not know.
+bool set_option(Request& options, std::string_view key, const std::string& text, const std::string& what) {
+    for (const Option& option : option_table())
+        if (option.record.key != nullptr && key == option.record.key)
+            return option.record.add_text(options, text, cat(what, ": ", key));
     return false;
 }
 
 void set(ContainerRecord& record, std::string_view key, std::string value, const std::string& what) {
     uint64_t number = 0;
-    auto flag = [&] { return parse_bool(value, cat(what, ": ", key)); };
     if (key == "image")
         record.image = std::move(value);
     else if (key == "digest")
@@ -39,17 +35,7 @@ void set(ContainerRecord& record, std::string_view key, std::string value, const
         record.identity = std::move(value);
     else if (key == "created" && parse_number(value, INT64_MAX, number))
         record.created = static_cast<int64_t>(number);
-    else if (key == "mount")
-        record.mounts.push_back(std::move(value));
-    else if (key == "mount-home")
-        record.mount_home = flag();
-    else if (key == "remap-root")
-        record.remap_root = flag();
-    else if (key == "writable")
-        record.writable = flag();
-    else if (key == "unshare" && set_namespace(record.unshare, value))
-        return;
-    else
+    else if (!set_option(record.options, key, value, what))
         throw Error(cat("reading ", what, ": '", printable(key),
                         "' is unknown to this version of berth; it was written by another one"));
 }
@@ -63,12 +49,9 @@ std::string record_text(const ContainerRecord& record) {
     put(out, "image-file", record.image_file);
     put(out, "identity", record.identity);
     put(out, "created", std::to_string(record.created));
-    for (const std::string& mount : record.mounts) put(out, "mount", mount);
-    put_choice(out, "mount-home", record.mount_home);
-    put_choice(out, "remap-root", record.remap_root);
-    put_choice(out, "writable", record.writable);
-    for (const NamespaceKind& kind : namespace_kinds)
-        if (record.unshare.*kind.wanted) put(out, "unshare", kind.word);
+    for (const Option& option : option_table())
+        if (option.record.key != nullptr)
+            for (const std::string& text : option.record.texts(record.options)) put(out, option.record.key, text);
     return out;
 }
 
@@ -93,6 +76,15 @@ ContainerRecord parse_record(std::string_view text, const std::string& what) {
         text.remove_prefix(length + 1);
     }
     return out;
+}
+
+void take_recorded_options(Request& wanted, const ContainerRecord& record, bool for_exec) {
+    for (const Option& option : option_table()) {
+        const RecordedOption& recorded = option.record;
+        bool read = for_exec || recorded.reader == RecordedOption::Reader::exec_and_run;
+        if (recorded.key == nullptr || !read || !recorded.texts(wanted).empty()) continue;
+        for (const std::string& text : recorded.texts(record.options)) recorded.add_text(wanted, text, recorded.key);
+    }
 }
 
 NameAction action_for(const ContainerName& wanted, bool exists, bool runs) {

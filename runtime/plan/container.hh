@@ -1,10 +1,8 @@
 // Named containers: what is recorded of one, and what a start does with it. Pure.
 #pragma once
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "runtime/request/request.hh"
 
@@ -17,9 +15,7 @@ struct ContainerRecord {
     std::string image_file; ///< path of a file or directory that is the image; empty for an image of the store
     std::string identity;   ///< of the file, see file_identity(): a container's files belong to just this image
     int64_t created = 0;    ///< seconds since 1970
-    std::vector<std::string> mounts;  ///< values of --mount at its creation, for `berth exec`
-    std::optional<bool> mount_home, remap_root, writable;
-    OwnNamespaces unshare;
+    Request options;        ///< of its creation; those that the option table records are kept
     bool operator==(const ContainerRecord&) const = default;
 };
 
@@ -29,6 +25,10 @@ std::string record_text(const ContainerRecord& record);
 /// Throws Error naming `what` for text that record_text() would not write. Unknown keys are refused: they would be
 /// lost.
 ContainerRecord parse_record(std::string_view text, const std::string& what);
+
+/// Gives `wanted` the options that it leaves open and that the creation had: all that are recorded for `berth exec`,
+/// else those that `berth run --name` takes over as well.
+void take_recorded_options(Request& wanted, const ContainerRecord& record, bool for_exec);
 
 enum class NameAction {
     join,

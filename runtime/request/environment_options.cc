@@ -27,7 +27,7 @@ const std::string* value_of(const std::vector<std::string>& environment, const s
 }
 
 /// What one variable says; nothing for a "no" to a flag that is off anyway.
-std::vector<EnvironmentOption> told_by(const OptionInfo& info, const std::string& variable, std::string_view value) {
+std::vector<EnvironmentOption> told_by(const SrunOption& info, const std::string& variable, std::string_view value) {
     EnvironmentOption out{info.name, "", ""};
     try {
         if (info.argument != nullptr) {
@@ -45,9 +45,8 @@ std::vector<EnvironmentOption> told_by(const OptionInfo& info, const std::string
 }
 
 const char* opposite_of(const std::string& name) {
-    for (const OptionInfo& info : option_table())
-        if (name == info.name) return info.opposite;
-    return nullptr;
+    const SrunOption* option = srun_option(name);
+    return option != nullptr ? option->opposite : nullptr;
 }
 
 /// Adds `option` to those found, or finds fault with it.
@@ -68,7 +67,7 @@ void join(std::vector<EnvironmentOption>& found, EnvironmentOption option, const
 
 std::vector<EnvironmentOption> environment_options(const std::vector<std::string>& environment) {
     std::vector<EnvironmentOption> found;
-    for (const OptionInfo& info : option_table()) {
+    for (const SrunOption& info : srun_options()) {
         if (std::string_view(info.name).starts_with("no-")) continue;
         for (const char* prefix : {"BERTH_", "PYXIS_"}) {
             std::string variable = variable_of(prefix, info.name);

@@ -10,7 +10,7 @@ namespace berth::plan {
 
 /// An option that a variable stands for.
 struct EnvironmentOption {
-    std::string name;     ///< as in option_table(), without the dashes
+    std::string name;     ///< of srun, without the dashes
     std::string value;    ///< "" for a flag
     std::string problem;  ///< the line of the error when the variable is used; empty: it is fine
 };

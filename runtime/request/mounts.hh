@@ -28,6 +28,7 @@ struct MountRequest {
     CreateTarget create = CreateTarget::automatic;
     /// of a tmpfs: size, mode, nr_inodes, huge, as the kernel takes them
     std::vector<std::pair<std::string, std::string>> options;
+    bool operator==(const MountRequest&) const = default;
 };
 
 /// Parses the whole option value. `\:`, `\,` and `\\` stand for the characters themselves.

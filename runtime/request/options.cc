@@ -12,12 +12,6 @@ namespace berth::plan {
 
 namespace {
 
-const OptionInfo* info_of(std::string_view name) {
-    for (const OptionInfo& option : option_table())
-        if (name == option.name) return &option;
-    return nullptr;
-}
-
 /// NS[,NS...] of --container-unshare.
 OwnNamespaces parse_unshare(std::string_view text) {
     OwnNamespaces out;
@@ -38,44 +32,192 @@ OwnNamespaces parse_unshare(std::string_view text) {
     return out;
 }
 
-/// The request with one option applied; the only place that knows what each option means.
-void apply(Request& request, std::string_view name, std::string_view value) {
-    if (name == "container-image") {
-        parse_reference(value);
-        request.image = value;
-    } else if (name == "container-mounts") {
-        request.mounts = parse_mounts(value);
-    } else if (name == "container-workdir") {
-        request.workdir = parse_workdir(value);
-    } else if (name == "container-env") {
-        request.env = parse_env_names(value);
-    } else if (name == "container-mount-home" || name == "no-container-mount-home") {
-        request.mount_home = name[0] == 'c';
-    } else if (name == "container-remap-root" || name == "no-container-remap-root") {
-        request.remap_root = name[0] == 'c';
-    } else if (name == "container-name") {
-        request.name = parse_container_name(value);
-    } else if (name == "container-save") {
-        request.save = parse_save_path(value);
-    } else if (name == "container-unshare") {
-        request.unshare = parse_unshare(value);
-    } else if (name == "container-entrypoint" || name == "no-container-entrypoint") {
-        request.entrypoint = name[0] == 'c';
-    } else if (name == "container-entrypoint-log") {
-        request.entrypoint_log = true;
-    } else if (name == "container-writable" || name == "container-readonly") {
-        request.writable = name == "container-writable";
-    } else {
-        throw Error(cat("--", printable(name), " is no option of berth"));
+void set_image(Request& request, std::string_view value) {
+    parse_reference(value);
+    request.image = value;
+}
+
+void add_mounts(Request& request, std::string_view value) {
+    for (MountRequest& mount : parse_mounts(value)) request.mounts.push_back(std::move(mount));
+    request.mount_texts.emplace_back(value);
+}
+
+void add_env(Request& request, std::string_view value) {
+    for (std::string& name : parse_env_names(value)) request.env.push_back(std::move(name));
+}
+
+/// For a member whose grammar makes the whole of it.
+template <auto Member, auto Parse>
+void parsed(Request& request, std::string_view value) {
+    request.*Member = Parse(value);
+}
+
+template <auto Member>
+void chosen(Request& request, bool yes) {
+    request.*Member = yes;
+}
+
+template <auto Member>
+constexpr RecordedOption recorded_choice(const char* key) {
+    return {.key = key,
+            .reader = RecordedOption::Reader::exec_and_run,
+            .texts = [](const Request& request) {
+                std::vector<std::string> out;
+                if (request.*Member) out.emplace_back(*(request.*Member) ? "true" : "false");
+                return out;
+            },
+            .add_text = [](Request& request, const std::string& text, const std::string& setting) {
+                request.*Member = parse_bool(text, setting);
+                return true;
+            }};
+}
+
+/// Another version may know mounts that this one does not.
+bool add_recorded_mounts(Request& request, const std::string& text, const std::string&) {
+    try {
+        add_mounts(request, text);
+        return true;
+    } catch (const Error&) {
+        return false;
     }
+}
+
+constexpr RecordedOption recorded_mounts{.key = "mount",
+                                         .texts = [](const Request& request) { return request.mount_texts; },
+                                         .add_text = add_recorded_mounts};
+
+constexpr RecordedOption recorded_namespaces{
+    .key = "unshare",
+    .texts = [](const Request& request) {
+        std::vector<std::string> out;
+        for (const NamespaceKind& kind : namespace_kinds)
+            if (request.unshare.*kind.wanted) out.emplace_back(kind.word);
+        return out;
+    },
+    .add_text = [](Request& request, const std::string& text, const std::string&) {
+        for (const NamespaceKind& kind : namespace_kinds)
+            if (text == kind.word) return request.unshare.*kind.wanted = true;
+        return false;
+    }};
+
+constexpr RunOption::Word namespace_words[] = {
+    {"ipc", "System V and POSIX shared memory and queues of the container's own"},
+    {"net", "a network of its own, with nothing but loopback"},
+    {"uts", "a host name of its own"},
+    {"pid", "processes of its own: it sees and signals no others, and all end with it"},
+    {"cgroup", "cgroups seen from its own on"}};
+static_assert(std::size(namespace_words) == std::size(namespace_kinds));
+
+constexpr Option table[] = {
+    {.name = "container-image",
+     .argument = "[USER@][REGISTRY/]IMAGE[:TAG][@DIGEST]|PATH",
+     .usage = "run in a container of this image; a path starts with . or /",
+     .set = set_image},
+    {.name = "container-mounts",
+     .argument = "SRC[:DST[:FLAG+FLAG]][,...]",
+     .usage = "make host files visible in the container; flags: ro rw exec noexec bind rbind",
+     .set = add_mounts,
+     .run = {.names = "--mount",
+             .help = "SRC[:DST[:FLAG+FLAG]][,...]: mount host paths, tmpfs, or umount a default mount",
+             .repeats = true,
+             .completion = Completion::files},
+     .record = recorded_mounts},
+    {.name = "container-workdir",
+     .argument = "PATH",
+     .usage = "working directory in the container",
+     .set = parsed<&Request::workdir, parse_workdir>,
+     .run = {.names = "-w,--workdir",
+             .help = "working directory in the container",
+             .completion = Completion::files,
+             .of_exec = true}},
+    {.name = "container-env",
+     .argument = "NAME[,NAME...]",
+     .usage = "host environment variables that beat the image's",
+     .set = add_env,
+     .run = {.names = "-e,--env",
+             .help = "NAME: the value outside beats the image's; NAME=VALUE: set it",
+             .repeats = true,
+             .completion = Completion::variables,
+             .of_exec = true}},
+    {.name = "container-name",
+     .argument = "NAME[:auto|create|exec|no_exec]",
+     .usage = "keep the container under this name, and use the one that has it",
+     .set = parsed<&Request::name, parse_container_name>,
+     .run = {.names = "--name",
+             .help = "NAME[:auto|create|exec|no_exec]: a container that stays, and can be used again by this name",
+             .completion = Completion::containers}},
+    {.name = "container-save",
+     .argument = "PATH",
+     .usage = "write the container as one squashfs file after the last task",
+     .set = parsed<&Request::save, parse_save_path>,
+     .run = {.names = "--save",
+             .help = "FILE: when the command ends with 0, write the container as one squashfs file, replacing another "
+                     "one",
+             .completion = Completion::files}},
+    {.name = "container-mount-home",
+     .usage = "make the home directory visible in the container",
+     .opposite = "no-container-mount-home",
+     .opposite_usage = "keep the home directory out of the container",
+     .choose = chosen<&Request::mount_home>,
+     .run = {.names = "--mount-home",
+             .help = "mount the home directory",
+             .opposite_names = "--no-mount-home",
+             .opposite_help = "do not"},
+     .record = recorded_choice<&Request::mount_home>("mount-home")},
+    {.name = "container-remap-root",
+     .usage = "be root in the container",
+     .opposite = "no-container-remap-root",
+     .opposite_usage = "be oneself in the container",
+     .choose = chosen<&Request::remap_root>,
+     .run = {.names = "--root",
+             .help = "be user 0 inside",
+             .opposite_names = "--no-root",
+             .opposite_help = "do not"},
+     .record = recorded_choice<&Request::remap_root>("remap-root")},
+    {.name = "container-entrypoint",
+     .usage = "run the image's entrypoint before the tasks",
+     .opposite = "no-container-entrypoint",
+     .opposite_usage = "do not run the image's entrypoint",
+     .choose = chosen<&Request::entrypoint>,
+     .run = {.names = "--entrypoint",
+             .help = "run the image's entrypoint, with the command as its arguments",
+             .opposite_names = "--no-entrypoint",
+             .opposite_help = "do not, even when there is no command"}},
+    {.name = "container-entrypoint-log",
+     .usage = "show what the entrypoint prints",
+     .choose = chosen<&Request::entrypoint_log>},
+    {.name = "container-writable",
+     .usage = "let the container's file system be written to; what is written goes with an unnamed container",
+     .opposite = "container-readonly",
+     .opposite_usage = "make the container's file system read-only",
+     .choose = chosen<&Request::writable>,
+     .run = {.names = "--rw",
+             .help = "the root file system can be written to: in memory, or on disk with --name",
+             .opposite_names = "--ro,--read-only",
+             .opposite_help = "it cannot"},
+     .record = recorded_choice<&Request::writable>("writable")},
+    {.name = "container-unshare",
+     .argument = "net,ipc,uts",
+     .usage = "namespaces of the container's own",
+     .set = parsed<&Request::unshare, parse_unshare>,
+     .run = {.words = namespace_words},
+     .record = recorded_namespaces},
+};
+
+void apply(Request& request, std::string_view name, std::string_view value) {
+    const SrunOption* option = srun_option(name);
+    if (option == nullptr) throw Error(cat("--", printable(name), " is no option of berth"));
+    if (option->option->choose != nullptr)
+        option->option->choose(request, option->yes);
+    else
+        option->option->set(request, value);
 }
 
 void insert_in_order(GivenOptions& options, std::string_view name, std::string_view value) {
     auto position = [](std::string_view wanted) {
-        const auto& table = option_table();
-        return std::find_if(table.begin(), table.end(),
-                            [&](const OptionInfo& option) { return wanted == option.name; }) -
-               table.begin();
+        const auto& all = srun_options();
+        return std::find_if(all.begin(), all.end(), [&](const SrunOption& option) { return wanted == option.name; }) -
+               all.begin();
     };
     auto after = std::find_if(options.begin(), options.end(),
                               [&](const auto& option) { return position(option.first) > position(name); });
@@ -83,38 +225,31 @@ void insert_in_order(GivenOptions& options, std::string_view name, std::string_v
 }
 
 const char* opposite_of(std::string_view name) {
-    const OptionInfo* info = info_of(name);
-    return info != nullptr ? info->opposite : nullptr;
+    const SrunOption* option = srun_option(name);
+    return option != nullptr ? option->opposite : nullptr;
 }
 
 }  // namespace
 
-const std::vector<OptionInfo>& option_table() {
-    static const std::vector<OptionInfo> table = {
-        {"container-image", "[USER@][REGISTRY/]IMAGE[:TAG][@DIGEST]|PATH",
-         "run in a container of this image; a path starts with . or /", nullptr},
-        {"container-mounts", "SRC[:DST[:FLAG+FLAG]][,...]",
-         "make host files visible in the container; flags: ro rw exec noexec bind rbind", nullptr},
-        {"container-workdir", "PATH", "working directory in the container", nullptr},
-        {"container-env", "NAME[,NAME...]", "host environment variables that beat the image's", nullptr},
-        {"container-name", "NAME[:auto|create|exec|no_exec]",
-         "keep the container under this name, and use the one that has it", nullptr},
-        {"container-save", "PATH", "write the container as one squashfs file after the last task", nullptr},
-        {"container-unshare", "net,ipc,uts", "namespaces of the container's own", nullptr},
-        {"container-mount-home", nullptr, "make the home directory visible in the container",
-         "no-container-mount-home"},
-        {"no-container-mount-home", nullptr, "keep the home directory out of the container", "container-mount-home"},
-        {"container-remap-root", nullptr, "be root in the container", "no-container-remap-root"},
-        {"no-container-remap-root", nullptr, "be oneself in the container", "container-remap-root"},
-        {"container-entrypoint", nullptr, "run the image's entrypoint before the tasks", "no-container-entrypoint"},
-        {"no-container-entrypoint", nullptr, "do not run the image's entrypoint", "container-entrypoint"},
-        {"container-entrypoint-log", nullptr, "show what the entrypoint prints", nullptr},
-        {"container-writable", nullptr,
-         "let the container's file system be written to; what is written goes with an unnamed container",
-         "container-readonly"},
-        {"container-readonly", nullptr, "make the container's file system read-only", "container-writable"},
-    };
-    return table;
+std::span<const Option> option_table() { return table; }
+
+const std::vector<SrunOption>& srun_options() {
+    static const std::vector<SrunOption> all = [] {
+        std::vector<SrunOption> out;
+        for (const Option& option : table) {
+            out.push_back({option.name, option.argument, option.usage, option.opposite, &option, true});
+            if (option.opposite != nullptr)
+                out.push_back({option.opposite, nullptr, option.opposite_usage, option.name, &option, false});
+        }
+        return out;
+    }();
+    return all;
+}
+
+const SrunOption* srun_option(std::string_view name) {
+    for (const SrunOption& option : srun_options())
+        if (name == option.name) return &option;
+    return nullptr;
 }
 
 const std::string* given(const GivenOptions& options, std::string_view name) {

@@ -41,6 +41,7 @@ inline constexpr NamespaceKind namespace_kinds[] = {{&OwnNamespaces::ipc, "ipc",
 struct Request {
     std::string image;  ///< as written
     std::vector<MountRequest> mounts;
+    std::vector<std::string> mount_texts;  ///< what `mounts` was made of, as written
     std::optional<std::string> workdir;
     std::vector<std::string> env;  ///< names whose host value beats the image's
     std::optional<bool> mount_home;
@@ -51,6 +52,7 @@ struct Request {
     std::string save;                   ///< file to save the container in after the last task, as written; empty: none
     std::optional<bool> entrypoint;     ///< run the image's before the tasks
     bool entrypoint_log = false;        ///< show what it says
+    bool operator==(const Request&) const = default;
 };
 
 /// Who asks, as the host sees it.

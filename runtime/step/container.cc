@@ -212,9 +212,8 @@ class OwnContainer : public StepContainer {
 class SharedContainer : public StepContainer {
   public:
     explicit SharedContainer(StepStart& start) : start_(std::move(start)) {
-        ContainerStart wanted{*start_.wanted.name, start_.wanted,  {},          false,
-                              start_.caller,       job_of(start_), start_.site, start_.watch};
-        if (!start_.mounts.empty()) wanted.mounts.push_back(start_.mounts);
+        ContainerStart wanted{*start_.wanted.name, start_.wanted, false,       start_.caller,
+                              job_of(start_),      start_.site,   start_.watch};
         wanted.watch.progress = [this](const std::string& line) { start_.tasks.note(line); };
         wanted.inherit = false;
         wanted.tag = start_.tag;

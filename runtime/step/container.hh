@@ -17,7 +17,6 @@ namespace berth {
 struct StepStart {
     const plan::StepRequest& step;
     plan::Request wanted;
-    std::string mounts;  ///< the text that wanted.mounts was made of
     JobTag tag;
     plan::Caller caller;
     plan::Site site;

@@ -56,9 +56,8 @@ void take_home(plan::Caller& caller, const std::vector<std::string>& environment
 StepStart start_of(const plan::StepRequest& request, StepTasks& tasks) {
     plan::GivenOptions options = request.options;
     plan::add_environment_options(options, request.environment);
-    StepStart out{request, plan::request_of(options), {}, {}, caller_of_this_process(), load_site(), {}, tasks};
+    StepStart out{request, plan::request_of(options), {}, caller_of_this_process(), load_site(), {}, tasks};
     out.watch = watch_of(out.wanted, tasks);
-    if (const std::string* mounts = plan::given(options, "container-mounts")) out.mounts = *mounts;
     if (out.caller.uid != request.uid || out.caller.gid != request.gid)
         throw Error("the container's helper does not run as the owner of the step");
     out.caller.cwd = request.cwd;

@@ -46,7 +46,7 @@ NamedScene::NamedScene(const Fill& more) {
 UsedContainer NamedScene::use(const std::string& name, const plan::Request& request) const {
     plan::Caller caller = caller_of_this_process();
     caller.cwd = "/";
-    ContainerStart start{plan::parse_container_name(name), request, {}, false, caller, {}, site, {}};
+    ContainerStart start{plan::parse_container_name(name), request, false, caller, {}, site, {}};
     if (start.request.image.empty()) start.request.image = image;
     return use_container(ContainerFolder::open(data), start, {"PATH=/bin"});
 }

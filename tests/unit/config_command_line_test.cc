@@ -24,6 +24,10 @@ class Words {
     std::optional<int> parsed_by(CommandLine& line) {
         return line.parse(static_cast<int>(words_.size()), pointers_.data());
     }
+    template <typename Function>
+    void call(Function function) {
+        function(static_cast<int>(words_.size()), pointers_.data());
+    }
 
   private:
     std::vector<std::string> words_;
@@ -149,6 +153,74 @@ TEST_CASE("command line: --env names variables, several at once, or sets one", "
     CHECK(options.set == std::vector<std::string>{"D=x=y,z"});
     for (const char* wrong : {"A,B=x", "=x", "A B", "1=x", ""})
         CHECK_THROWS_AS(cli::take_environment({wrong}, options), Error);
+}
+
+TEST_CASE("command line: berth run reads the table of options", "[runtime]") {
+    auto taken = [](const std::vector<std::string>& words, const char* command = "run") {
+        cli::RunOptions options;
+        int code = 0;
+        Words given(words);
+        bool parsed = false;
+        given.call([&](int argc, char** argv) {
+            parsed = cli::parse_run_options(command, argc, argv, options, code);
+        });
+        REQUIRE(parsed);
+        return options;
+    };
+    cli::RunOptions options =
+        taken({"--mount",   "/a,/b:/c:ro", "--mount=tmpfs:/d", "-w",     "x",      "-eA",
+               "--env=B=1", "--name",      "dev:exec",         "--save", "f.sqsh", "--no-mount-home",
+               "--root",    "--read-only", "--no-entrypoint",  "--pid",  "--net",  "image",
+               "ls",        "--root"});
+    plan::Request& request = options.request;
+    CHECK(request.image == "image");
+    CHECK(options.command == std::vector<std::string>{"ls", "--root"});
+    CHECK(request.mounts.size() == 3);
+    CHECK(request.mount_texts == std::vector<std::string>{"/a,/b:/c:ro", "tmpfs:/d"});
+    CHECK(request.workdir == "/x");
+    CHECK(request.env == std::vector<std::string>{"A", "B"});
+    CHECK(options.set == std::vector<std::string>{"B=1"});
+    CHECK(request.name == plan::ContainerName{"dev", plan::NameMode::exec});
+    CHECK(request.save == "f.sqsh");
+    CHECK(request.mount_home == false);
+    CHECK(request.remap_root == true);
+    CHECK(request.writable == false);
+    CHECK(request.entrypoint == false);
+    CHECK((request.unshare == plan::OwnNamespaces{.net = true, .pid = true}));
+    CHECK(taken({"image"}).request == plan::Request{.image = "image"});
+    CHECK(taken({"--rw", "--json", "image"}, "plan").request.writable == true);
+
+    // A mistake names the option as it was written, and shows where.
+    CHECK_THROWS_WITH(taken({"--mount", "/a:b", "image"}), Catch::StartsWith("--mount: ") && Catch::Contains("^"));
+    CHECK_THROWS_WITH(taken({"-w", "/proc", "image"}), Catch::StartsWith("--workdir: ") && Catch::Contains("^"));
+    CHECK_THROWS_WITH(taken({"--save", "d/", "image"}), Catch::StartsWith("--save: this is a directory"));
+    CHECK_THROWS_WITH(taken({"-e", "A,2", "image"}), Catch::StartsWith("--env: '2' is no variable name"));
+}
+
+TEST_CASE("command line: completions are told all options and what their values are", "[runtime]") {
+    CommandLine line("Lists.", "berth list");
+    bool flag = false;
+    std::string text, word, file, hidden;
+    line.flag("-f,--flag", flag, "");
+    line.option("--text", text, "");
+    line.option("--word", word, "").one_of({"a", "b"});
+    line.option("-o,--output", file, "").required().completed_by(Completion::files);
+    line.option("--hidden", hidden, "").hidden();
+    line.argument("argument", text, "").required();
+    CHECK(Words({"--list-options"}).parsed_by(line) == 0);
+
+    auto listed = [](const char* words) {
+        return fixtures::run_command(cat(fixtures::built_program("berth"), " ", words, " --list-options")).output;
+    };
+    CHECK(listed("exec") ==
+          "-w=FILES\n--workdir=FILES\n-e=VARIABLES\n--env=VARIABLES\n-i\n--interactive\n-t\n--tty\n--job=\n");
+    CHECK_THAT(listed("run"), Catch::Contains("\n--name=CONTAINERS\n") && Catch::Contains("\n--ro\n--read-only\n"));
+    CHECK(listed("pull") == "--policy=newer missing always never\n--json\n-q\n--quiet\n");
+    CHECK(listed("config") == "--json\n");
+    CHECK_THAT(listed("import"),
+               Catch::Contains("--policy=newer missing always never\n") && !Catch::Contains("--store"));
+    // A command's own word.
+    CHECK_THAT(listed("run /no/such/image ls"), Catch::Contains("/no/such/image"));
 }
 
 TEST_CASE("command line: of subcommands one is chosen", "[runtime]") {

@@ -20,16 +20,15 @@ TEST_CASE("a container's name may say how it is used", "[plan][container]") {
 }
 
 TEST_CASE("a container's record is read as it was written", "[plan][container]") {
-    ContainerRecord record{"./it's\nan image",
-                           "sha256:1",
-                           "/a b",
-                           "1 2 3",
-                           1763712345,
-                           {"/data:/data:ro", "tmpfs:/x"},
-                           true,
-                           false,
-                           std::nullopt,
-                           {true, false, true, true, true}};
+    Request options;
+    for (const char* mount : {"/data:/data:ro", "tmpfs:/x"}) {
+        options.mounts.push_back(parse_mounts(mount).front());
+        options.mount_texts.emplace_back(mount);
+    }
+    options.mount_home = true;
+    options.remap_root = false;
+    options.unshare = {true, false, true, true, true};
+    ContainerRecord record{"./it's\nan image", "sha256:1", "/a b", "1 2 3", 1763712345, options};
     std::string text = record_text(record);
     CHECK(parse_record(text, "r") == record);
     CHECK(parse_record(record_text({}), "r") == ContainerRecord{});
@@ -47,6 +46,50 @@ TEST_CASE("a container's record is read as it was written", "[plan][container]")
     CHECK_THROWS_WITH(parse_record("berth-container 1\nnew 1\nx\n", "state of c"),
                       Catch::Contains("reading state of c: 'new' is unknown"));
     CHECK_THROWS_WITH(parse_record("berth-container 2\n", "state of c"), Catch::Contains("another version"));
+}
+
+TEST_CASE("a container's record has the form that it has always had", "[plan][container]") {
+    const char* text =
+        "berth-container 1\nimage 9\ndebian:12\ndigest 8\nsha256:1\nimage-file 0\n\nidentity 0\n\ncreated 10\n"
+        "1763712345\nmount 14\n/data:/data:ro\nmount 8\ntmpfs:/x\nmount-home 4\ntrue\nremap-root 5\nfalse\nwritable 4\n"
+        "true\nunshare 3\nipc\nunshare 6\ncgroup\n";
+    ContainerRecord record = parse_record(text, "r");
+    CHECK(record.options.mount_texts == std::vector<std::string>{"/data:/data:ro", "tmpfs:/x"});
+    CHECK(record.options.mounts.size() == 2);
+    CHECK(record.options.mount_home == true);
+    CHECK(record.options.remap_root == false);
+    CHECK(record.options.writable == true);
+    CHECK((record.options.unshare == OwnNamespaces{.ipc = true, .cgroup = true}));
+    CHECK(record_text(record) == text);
+    // What one start wants for itself is not recorded.
+    record.options.env = {"A"};
+    record.options.workdir = "/w";
+    record.options.save = "f";
+    CHECK(record_text(record) == text);
+
+    auto with = [](const std::string& line) { return parse_record("berth-container 1\n" + line, "state of c"); };
+    CHECK_THROWS_WITH(with("unshare 4\nuser\n"), Catch::Contains("'unshare' is unknown"));
+    CHECK_THROWS_WITH(with("mount 1\n:\n"), Catch::Contains("'mount' is unknown"));
+    CHECK_THROWS_WITH(with("writable 5\nmaybe\n"), Catch::Contains("state of c: writable=maybe"));
+}
+
+TEST_CASE("what a start leaves open is as it was at the container's creation", "[plan][container]") {
+    ContainerRecord record;
+    record.options.mount_home = true;
+    record.options.writable = false;
+    record.options.mounts = parse_mounts("/data");
+    record.options.mount_texts = {"/data"};
+    record.options.unshare.net = true;
+    Request run, exec;
+    run.writable = true;
+    take_recorded_options(run, record, false);
+    CHECK(run.writable == true);
+    CHECK(run.mount_home == true);
+    CHECK(run.remap_root == std::nullopt);
+    CHECK(run.mounts.empty());
+    CHECK_FALSE(run.unshare.net);
+    take_recorded_options(exec, record, true);
+    CHECK(exec == record.options);
 }
 
 TEST_CASE("the mode of a name decides between joining, starting and creating", "[plan][container]") {

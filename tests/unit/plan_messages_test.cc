@@ -22,6 +22,18 @@ TEST_CASE("messages: a step's request is the same on both ends", "[messages]") {
     CHECK(decode_step(encode(request)) == request);
 }
 
+TEST_CASE("messages: every option reaches the helper", "[messages]") {
+    for (const SrunOption& option : srun_options()) {
+        StepRequest request;
+        request.options = {{option.name, option.argument != nullptr ? "a value" : ""}};
+        CHECK(decode_step(encode(request)) == request);
+    }
+    // Of another version: refused where it is used, by its name.
+    Message message = encode(StepRequest());
+    message.add("option:container-magic", "x");
+    CHECK_THROWS_WITH(request_of(decode_step(message).options), Catch::Contains("--container-magic is no option"));
+}
+
 TEST_CASE("messages: tasks, answers and failures are the same on both ends", "[messages]") {
     TaskRequest task{3, {"PATH=/bin", "X="}};
     CHECK(decode_task(encode(task)) == task);

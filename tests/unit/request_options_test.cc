@@ -79,6 +79,28 @@ TEST_CASE("options: twice with another value, and contradictions", "[options]") 
     CHECK(nested == GivenOptions{{"container-image", "a"}, {"container-workdir", "/w"}, {"container-readonly", ""}});
 }
 
+TEST_CASE("options: each row of the table can be used everywhere", "[options]") {
+    for (const Option& option : option_table()) {
+        INFO(option.name);
+        CHECK(std::string(option.name).starts_with("container-"));
+        CHECK((option.set == nullptr) != (option.choose == nullptr));
+        CHECK((option.argument != nullptr) == (option.set != nullptr));
+        CHECK(option.usage != nullptr);
+        CHECK((option.opposite == nullptr || option.choose != nullptr));
+        CHECK((option.opposite == nullptr) == (option.opposite_usage == nullptr));
+        CHECK((option.run.names == nullptr) == (option.run.help == nullptr));
+        CHECK((option.run.opposite_names == nullptr || option.opposite != nullptr));
+        CHECK((option.run.words.empty() || option.record.add_text != nullptr));
+        CHECK((option.record.key == nullptr) == (option.record.texts == nullptr));
+        CHECK((option.record.key == nullptr) == (option.record.add_text == nullptr));
+        CHECK((option.record.key == nullptr || option.record.texts(Request()).empty()));
+        REQUIRE(srun_option(option.name) != nullptr);
+        CHECK(srun_option(option.name)->option == &option);
+    }
+    CHECK(srun_option("no-container-remap-root")->option == srun_option("container-remap-root")->option);
+    CHECK(srun_option("no-container-image") == nullptr);
+}
+
 TEST_CASE("options: without an image the others are ignored aloud", "[options]") {
     CHECK(ignored_note({}).empty());
     CHECK(ignored_note({{"container-image", "a"}, {"container-env", "A"}}).empty());

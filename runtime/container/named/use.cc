@@ -12,7 +12,6 @@
 #include "runtime/container/told_plan.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/images/flat.hh"
-#include "runtime/request/mounts.hh"
 
 namespace berth {
 
@@ -35,13 +34,7 @@ plan::Request completed(const ContainerStart& start, const plan::ContainerRecord
         out.workdir.reset();
         return out;
     }
-    if (!out.mount_home) out.mount_home = record.mount_home;
-    if (!out.remap_root) out.remap_root = record.remap_root;
-    if (!out.writable) out.writable = record.writable;
-    if (!start.again) return out;
-    out.unshare = record.unshare;
-    for (const std::string& text : record.mounts)
-        for (plan::MountRequest& mount : plan::parse_mounts(text)) out.mounts.push_back(std::move(mount));
+    plan::take_recorded_options(out, record, start.again);
     return out;
 }
 
@@ -195,11 +188,7 @@ class Use {
             out.digest = open_store(start_.site, start_.caller).image_of(opened.digest).value_or(opened.digest);
         }
         out.created = std::time(nullptr);
-        out.mounts = start_.mounts;
-        out.mount_home = start_.request.mount_home;
-        out.remap_root = start_.request.remap_root;
-        out.writable = start_.request.writable;
-        out.unshare = start_.request.unshare;
+        out.options = start_.request;
         return out;
     }
 

@@ -15,14 +15,13 @@ namespace berth {
 /// What a start is asked for and what it is asked by.
 struct ContainerStart {
     plan::ContainerName wanted;
-    plan::Request request;            ///< `image` may be empty where the container must be there already
-    std::vector<std::string> mounts;  ///< the texts that request.mounts was made of, to be recorded
-    bool again = false;               ///< with what was recorded at its creation, for `berth exec`
+    plan::Request request;  ///< `image` may be empty where the container must be there already
+    bool again = false;     ///< with what was recorded at its creation, for `berth exec`
     plan::Caller caller;
     plan::Job job;
     const plan::Site& site;
     PullWatch watch;  ///< its `progress` gets notes as well
-    /// mount_home, remap_root and writable that the request leaves open are as at the creation; else the site decides
+    /// what the request leaves open is as it was at the creation, where that is recorded; else the site decides
     bool inherit = true;
     const char* mounts_option = "--mount";    ///< the name that these options have for the user
     JobTag tag = {};                          ///< see open_image()

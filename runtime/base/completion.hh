@@ -1,0 +1,8 @@
+// What a shell offers for the value of an option.
+#pragma once
+
+namespace berth {
+
+enum class Completion { nothing, files, variables, containers };
+
+}  // namespace berth
