@@ -11,6 +11,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/host/run_program.hh"
 
 namespace berth::hooks {
 
@@ -100,6 +101,11 @@ std::optional<DeviceNumber> Host::device(const std::string& path) const {
 Access Host::access(const std::string& path, bool read_only) const {
     if (::access(real(path).c_str(), read_only ? R_OK : R_OK | W_OK) == 0) return Access::allowed;
     return errno == ENOENT || errno == ENOTDIR ? Access::missing : Access::denied;
+}
+
+std::optional<std::string> Host::ask(const std::vector<std::string>& words, std::chrono::seconds patience) const {
+    ProgramAnswer answer = run_program("/proc/self/exe", words, "", patience);
+    return answer.code == 0 ? std::optional(std::move(answer.output)) : std::nullopt;
 }
 
 }  // namespace berth::hooks

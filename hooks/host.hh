@@ -2,6 +2,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,6 +46,9 @@ class Host {
     virtual std::optional<DeviceNumber> device(const std::string& path) const;
     /// For reading and writing, or for reading only.
     virtual Access access(const std::string& path, bool read_only = false) const;
+    /// What `berth` prints with these words, run as a program of its own: a driver's library may hang, or do to its
+    /// process what it likes. Nothing when it fails or takes longer.
+    virtual std::optional<std::string> ask(const std::vector<std::string>& words, std::chrono::seconds patience) const;
 
   private:
     Fd open(const std::string& path, int flags) const;

@@ -115,14 +115,14 @@ void settle_temporary_folder(spank_t spank) {
         change_environment(spank, {{"TMPDIR", "/tmp"}});
 }
 
-/// Slurm says to each task which GPUs are its own; here, in its cgroup and its container, it can be seen whether that
-/// is so.
-void choose_devices(spank_t spank, const std::vector<plan::VisibleDevice>& devices) {
+/// Slurm says to each task which devices are its own; here, in its cgroup and its container, it can be seen whether
+/// that is so. The plan says by which variables.
+void choose_devices(spank_t spank, const std::vector<plan::VisibleDevices>& devices) {
     if (devices.empty()) return;
     for (const auto& [name, value] :
-         plan::visible_device_changes(devices, plan::accessible_devices(devices), environment_of(spank)))
+         plan::visible_device_changes(devices, plan::accessible_devices, environment_of(spank)))
         if (spank_setenv(spank, name.c_str(), value.c_str(), 1) != ESPANK_SUCCESS)
-            throw Error(cat("telling the task its GPUs by ", name, ": Slurm refuses to set it; see slurmd's log"));
+            throw Error(cat("telling the task its devices by ", name, ": Slurm refuses to set it; see slurmd's log"));
 }
 
 void check_environment(spank_t spank) {

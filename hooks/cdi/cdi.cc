@@ -6,6 +6,7 @@
 #include <set>
 
 #include "hooks/cdi/yaml.hh"
+#include "hooks/makers.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/json_strict.hh"
@@ -28,12 +29,18 @@ std::string text_of(const json& object, const char* name, const std::string& wha
     return text.value_or("");
 }
 
+bool is_hook_of_maker(const std::string& name) {
+    return std::ranges::any_of(device_makers(), [&](const DeviceMaker* maker) {
+        return std::ranges::find(maker->cdi_hooks, name) != maker->cdi_hooks.end();
+    });
+}
+
 /// The edits of one "containerEdits".
 class EditsReader {
   public:
     explicit EditsReader(const std::string& what) : what_(what) {}
 
-    DeviceEdits read(const json& edits) {
+    CdiEdits read(const json& edits) {
         allow_only(edits, {"env", "deviceNodes", "mounts", "hooks", "additionalGids", "intelRdt", "netDevices"}, what_);
         for (const std::string& text : oci::strings_member(edits, "env", what_)) add_variable(text);
         for_each(edits, "deviceNodes", [&](const json& node) { add_node(node); });
@@ -68,7 +75,7 @@ class EditsReader {
 
     void add_mount(const json& mount) {
         allow_only(mount, {"hostPath", "containerPath", "options", "type"}, what_);
-        DeviceEdits::Mount out{text_of(mount, "hostPath", what_), text_of(mount, "containerPath", what_), false, false};
+        CdiEdits::Mount out{text_of(mount, "hostPath", what_), text_of(mount, "containerPath", what_), false, false};
         if (text_of(mount, "type", what_, false) == "tmpfs") out.source.clear();
         for (const std::string& option : oci::strings_member(mount, "options", what_)) {
             out.read_only |= option == "ro";
@@ -87,12 +94,8 @@ class EditsReader {
         if (program != "nvidia-ctk" && program != "nvidia-cdi-hook") refuse(text_of(hook, "path", what_, false));
         std::vector<std::string> arguments(words.begin() + static_cast<std::ptrdiff_t>(std::min(at + 1, words.size())),
                                            words.end());
-        if (name == "enable-cuda-compat")
-            out_.cuda_compat = true;
-        else if (name == "disable-device-node-modification")
-            out_.keep_nodes = true;
-        else if (name == "update-application-profile")
-            out_.application_profile = true;
+        if (is_hook_of_maker(name))
+            out_.hooks.insert(name);
         else if (name == "create-symlinks")
             for (const std::string& value : values_of(name, "--link", arguments)) add_link(value);
         else if (name == "update-ldcache")
@@ -142,7 +145,7 @@ class EditsReader {
     }
 
     const std::string& what_;
-    DeviceEdits out_;
+    CdiEdits out_;
 };
 
 json hook_of(const std::string& name, const char* flag, const std::vector<std::string>& values) {
@@ -164,7 +167,7 @@ json chmod_hook(const std::string& path, unsigned mode) {
 
 }  // namespace
 
-DeviceEdits parse_container_edits(std::string_view text, const std::string& what) {
+CdiEdits parse_container_edits(std::string_view text, const std::string& what) {
     return EditsReader(what).read(oci::parse_json(text, what));
 }
 
@@ -191,12 +194,12 @@ CdiSpec parse_cdi(std::string_view text, bool yaml, const std::string& what) {
     return out;
 }
 
-std::string cdi_text(const std::string& kind, const DeviceEdits& edits) {
+std::string cdi_text(const std::string& kind, const CdiEdits& edits) {
     json container = json::object();
     if (!edits.environment.empty()) container["env"] = edits.environment;
     for (const auto& [source, target] : edits.nodes)
         container["deviceNodes"].push_back({{"path", target}, {"hostPath", source}});
-    for (const DeviceEdits::Mount& mount : edits.mounts) {
+    for (const CdiEdits::Mount& mount : edits.mounts) {
         json options = {"nosuid", "nodev", "rbind", mount.read_only ? "ro" : "rw"};
         if (mount.no_exec) options.push_back("noexec");
         json one = {{"hostPath", mount.source.empty() ? "tmpfs" : mount.source},
@@ -210,9 +213,7 @@ std::string cdi_text(const std::string& kind, const DeviceEdits& edits) {
     if (!links.empty()) container["hooks"].push_back(hook_of("create-symlinks", "--link", links));
     if (!edits.library_folders.empty())
         container["hooks"].push_back(hook_of("update-ldcache", "--folder", edits.library_folders));
-    if (edits.cuda_compat) container["hooks"].push_back(hook_of("enable-cuda-compat", "", {}));
-    if (edits.keep_nodes) container["hooks"].push_back(hook_of("disable-device-node-modification", "", {}));
-    if (edits.application_profile) container["hooks"].push_back(hook_of("update-application-profile", "", {}));
+    for (const std::string& name : edits.hooks) container["hooks"].push_back(hook_of(name, "", {}));
     for (const auto& [path, mode] : edits.modes) container["hooks"].push_back(chmod_hook(path, mode));
     json device = {{"name", "all"}, {"containerEdits", container}};
     return json{{"cdiVersion", "0.5.0"}, {"kind", kind}, {"devices", {device}}}.dump(2) + "\n";

@@ -6,14 +6,14 @@
 #include <string_view>
 #include <vector>
 
-#include "hooks/device_edits.hh"
+#include "hooks/cdi_edits.hh"
 
 namespace berth::hooks {
 
 struct CdiSpec {
     std::string kind;  ///< "nvidia.com/gpu"
-    DeviceEdits common;
-    std::map<std::string, DeviceEdits> devices;
+    CdiEdits common;
+    std::map<std::string, CdiEdits> devices;
 };
 
 /// Reads a specification, JSON or, with `yaml`, YAML. Unknown members, hooks that are not nvidia-ctk's, and versions
@@ -21,13 +21,13 @@ struct CdiSpec {
 CdiSpec parse_cdi(std::string_view text, bool yaml, const std::string& what);
 
 /// The JSON of one "containerEdits", as a site's program writes it. Throws Error.
-DeviceEdits parse_container_edits(std::string_view text, const std::string& what);
+CdiEdits parse_container_edits(std::string_view text, const std::string& what);
 
 /// What the devices ("vendor.com/class=name") are, by the specifications in `folders`, of which a later one counts
 /// more. Throws Error for a device that is in none, in two files of one folder, or in a file that cannot be read.
-DeviceEdits find_cdi_devices(const std::vector<std::string>& folders, const std::vector<std::string>& names);
+CdiEdits find_cdi_devices(const std::vector<std::string>& folders, const std::vector<std::string>& names);
 
 /// A specification with one device "all", such as parse_cdi() reads.
-std::string cdi_text(const std::string& kind, const DeviceEdits& edits);
+std::string cdi_text(const std::string& kind, const CdiEdits& edits);
 
 }  // namespace berth::hooks

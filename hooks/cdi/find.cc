@@ -36,7 +36,7 @@ class Specs {
         }
     }
 
-    const DeviceEdits& device(const std::string& full_name, const CdiSpec*& spec) const {
+    const CdiEdits& device(const std::string& full_name, const CdiSpec*& spec) const {
         size_t equals = full_name.find('=');
         if (equals == std::string::npos || full_name.find('/') > equals)
             throw Error(cat("CDI device '", printable(full_name), "': it is no VENDOR/CLASS=NAME"));
@@ -80,13 +80,13 @@ class Specs {
 
 }  // namespace
 
-DeviceEdits find_cdi_devices(const std::vector<std::string>& folders, const std::vector<std::string>& names) {
+CdiEdits find_cdi_devices(const std::vector<std::string>& folders, const std::vector<std::string>& names) {
     Specs specs(folders);
-    DeviceEdits out;
+    CdiEdits out;
     std::vector<const CdiSpec*> used;
     for (const std::string& name : names) {
         const CdiSpec* spec = nullptr;
-        const DeviceEdits& edits = specs.device(name, spec);
+        const CdiEdits& edits = specs.device(name, spec);
         if (std::find(used.begin(), used.end(), spec) == used.end()) {
             out.append(spec->common);
             used.push_back(spec);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hooks/edits.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "hooks/edits.hh"
 #include "hooks/nvidia/nvidia.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -52,8 +53,7 @@ class Nodes {
 
   private:
     void add(const std::string& path, const std::string& reason) {
-        edits_.push_back(bind_edit(host_, root_ + path, path, origin, reason));
-        std::get<plan::Mount>(edits_.back().action).device = true;
+        edits_.push_back(node_edit(host_, root_ + path, path, origin, reason));
     }
 
     std::vector<plan::Edit>& edits_;
@@ -117,10 +117,8 @@ void add_storage(Nodes& nodes, std::vector<plan::Edit>& edits, const Host& host,
         if (name.starts_with("nvidia-fs")) nodes.take("/dev/" + name, reason);
     for (const char* path : {"/run/udev", "/etc/cufile.json"})
         if (host.exists(path)) {
-            edits.push_back(bind_edit(host, path, path, origin, reason));
-            auto& mount = std::get<plan::Mount>(edits.back().action);
-            mount.read_only = true;
-            mount.create = plan::Mount::Create::automatic;
+            edits.push_back(file_edit(host, path, path, origin, reason));
+            std::get<plan::Mount>(edits.back().action).create = plan::Mount::Create::automatic;
         }
 }
 
@@ -159,10 +157,8 @@ void add_proc_edits(std::vector<plan::Edit>& edits, const Host& host, const Driv
     edits.push_back({cover, origin, "only the chosen GPUs are shown"});
     auto show = [&](const std::string& path, const char* reason) {
         if (!host.exists(proc + path)) return;
-        edits.push_back(bind_edit(host, proc + path, proc + path, origin, reason));
-        auto& mount = std::get<plan::Mount>(edits.back().action);
-        mount.read_only = true;
-        mount.create = plan::Mount::Create::automatic;
+        edits.push_back(file_edit(host, proc + path, proc + path, origin, reason));
+        std::get<plan::Mount>(edits.back().action).create = plan::Mount::Create::automatic;
     };
     show("/version", "the driver's version");
     show("/registry", "the driver's settings");

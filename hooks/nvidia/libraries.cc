@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "hooks/edits.hh"
 #include "hooks/nvidia/nvidia.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/loader_cache.hh"
@@ -12,17 +13,6 @@ namespace {
 
 const std::string origin = "hook nvidia";
 
-#if defined(__x86_64__)
-constexpr const char* triplet = "x86_64-linux-gnu";
-constexpr const char* machine = "x86_64";
-#elif defined(__aarch64__)
-constexpr const char* triplet = "aarch64-linux-gnu";
-constexpr const char* machine = "aarch64";
-#else
-constexpr const char* triplet = "unknown-linux-gnu";
-constexpr const char* machine = "unknown";
-#endif
-
 class LibraryEdits {
   public:
     LibraryEdits(std::vector<plan::Edit>& edits, const Host& host, const LibraryPlace& place)
@@ -32,8 +22,7 @@ class LibraryEdits {
         std::string folder = library.narrow ? place_.narrow_folder : place_.folder;
         if (!library.folder.empty()) folder += "/" + library.folder;
         edits_.push_back(
-            bind_edit(host_, library.source, folder + "/" + library.name, origin, "a library of the driver"));
-        std::get<plan::Mount>(edits_.back().action).read_only = true;
+            file_edit(host_, library.source, folder + "/" + library.name, origin, "a library of the driver"));
         know(library.name, folder, library.narrow);
         if (!library.narrow) add_fixed_links(library, folder);
         for (const std::string& name : library.links) {
@@ -85,15 +74,6 @@ class LibraryEdits {
 };
 
 }  // namespace
-
-LibraryPlace library_place(const Rootfs& image) {
-    bool debian = image.exists("/etc/debian_version");
-    LibraryPlace place;
-    place.folder = debian ? cat("/usr/lib/", triplet) : "/usr/lib64";
-    place.narrow_folder = debian ? "/usr/lib/i386-linux-gnu" : "/usr/lib";
-    if (image.exists("/etc/alpine-release")) place.musl_path = cat("/etc/ld-musl-", machine, ".path");
-    return place;
-}
 
 void add_library_edits(std::vector<plan::Edit>& edits, const Host& host, const Rootfs& image, const DriverFiles& files,
                        const std::string& compat) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hooks/edits.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/request/mounts.hh"
@@ -11,6 +12,13 @@ namespace berth::hooks {
 namespace {
 
 const std::string origin = "hook nvidia";
+
+/// CUDA's own first. Slurm sets the others beside it, with the same value; they know positions only.
+const std::vector<plan::DeviceVariable> task_variables = {
+    {"CUDA_VISIBLE_DEVICES", plan::DeviceVariable::Form::uuid},
+    {"ROCR_VISIBLE_DEVICES", plan::DeviceVariable::Form::position},
+    {"GPU_DEVICE_ORDINAL", plan::DeviceVariable::Form::position},
+    {"ZE_AFFINITY_MASK", plan::DeviceVariable::Form::position}};
 
 GpuProperties properties_of(const Driver& driver, const Gpu* gpu) {
     return {driver.cuda, driver.module_version, gpu ? gpu->arch : "", gpu ? gpu->brand : ""};
@@ -38,15 +46,13 @@ void check_versions(const Driver& driver, const DriverFiles& files, const Driver
 void add_plain(std::vector<plan::Edit>& edits, const Host& host, const std::vector<DriverFile>& files,
                const char* reason, bool runs) {
     for (const DriverFile& file : files) {
-        edits.push_back(bind_edit(host, file.source, file.target, origin, reason));
-        auto& mount = std::get<plan::Mount>(edits.back().action);
-        mount.read_only = true;
-        mount.no_exec = !runs;
+        edits.push_back(file_edit(host, file.source, file.target, origin, reason));
+        std::get<plan::Mount>(edits.back().action).no_exec = !runs;
     }
 }
 
 /// The pipe of CUDA's multi-process service, when it runs for the job.
-void add_mps(plan::Additions& out, const Host& host, const NvidiaRequest& request) {
+void add_mps(plan::ContainerEdits& out, const Host& host, const NvidiaRequest& request) {
     if (!request.capabilities.contains(Capability::compute)) return;
     std::string path = request.mps_directory.empty() ? "/tmp/nvidia-mps" : request.mps_directory;
     bool usable = path.starts_with('/') && plan::forbidden_target(plan::normalised(path)).empty();
@@ -61,8 +67,19 @@ void add_mps(plan::Additions& out, const Host& host, const NvidiaRequest& reques
     std::get<plan::Mount>(out.edits.back().action).create = plan::Mount::Create::directory;
 }
 
+/// Those of nvidia-ctk that say what the edits write: a specification has no word for a file.
+std::vector<std::string> cdi_hooks_of(const std::vector<plan::Edit>& edits) {
+    std::vector<std::string> out;
+    for (const plan::Edit& edit : edits)
+        if (const auto* file = std::get_if<plan::DropIn>(&edit.action)) {
+            if (file->path == driver_params) out.push_back(hook_keep_nodes);
+            if (file->path == application_profile) out.push_back(hook_profile);
+        }
+    return out;
+}
+
 /// What is missing is an error where the site says so.
-void tell(plan::Additions& out, const NvidiaSettings& settings, const std::string& line) {
+void tell(plan::ContainerEdits& out, const NvidiaSettings& settings, const std::string& line) {
     if (settings.required) throw Error(line + " (devices.nvidia is required)");
     out.warnings.push_back(line);
 }
@@ -108,18 +125,9 @@ bool check_requirements(const NvidiaRequest& request, const Driver& driver, cons
     return open;
 }
 
-plan::Edit bind_edit(const Host& host, const std::string& source, const std::string& target, const std::string& from,
-                     const std::string& reason) {
-    plan::Mount mount;
-    mount.source = host.real(source);
-    mount.target = target;
-    mount.create = plan::Mount::Create::file;
-    return {mount, from, reason};
-}
-
-plan::Additions nvidia_hook(const Host& host, const Rootfs& image, const NvidiaRequest& request,
-                            const NvidiaSettings& settings, const NvmlSource& nvml) {
-    plan::Additions out;
+plan::ContainerEdits nvidia_hook(const Host& host, const Rootfs& image, const NvidiaRequest& request,
+                                 const NvidiaSettings& settings, const NvmlSource& nvml) {
+    plan::ContainerEdits out;
     if (!request.wanted) return out;
     out.warnings = request.warnings;
     auto driver = find_driver(host, settings.roots);
@@ -159,6 +167,8 @@ plan::Additions nvidia_hook(const Host& host, const Rootfs& image, const NvidiaR
     add_proc_edits(out.edits, host, *driver, choice);
     if (request.capabilities.contains(Capability::graphics) || request.capabilities.contains(Capability::display))
         add_profile_edits(out.edits, *driver, choice);
+    out.cdi_hooks = cdi_hooks_of(out.edits);
+    out.variables = task_variables;
     out.devices = visible_devices(*driver, choice);
     return out;
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "hooks/host.hh"
+#include "hooks/makers.hh"
 #include "hooks/nvidia/choose.hh"
 #include "hooks/nvidia/driver.hh"
 #include "hooks/nvidia/files.hh"
@@ -23,21 +24,13 @@ struct NvidiaSettings {
 
 /// The whole hook: discovery, choice, edits. `nvml` is asked only when something depends on it. Throws Error for what
 /// cannot be had: a device of another job, a driver too old for the image, a driver whose parts do not fit.
-plan::Additions nvidia_hook(const Host& host, const Rootfs& image, const NvidiaRequest& request,
-                            const NvidiaSettings& settings, const NvmlSource& nvml);
+plan::ContainerEdits nvidia_hook(const Host& host, const Rootfs& image, const NvidiaRequest& request,
+                                 const NvidiaSettings& settings, const NvmlSource& nvml);
 
 /// Throws Error for the first requirement that the driver or a chosen GPU does not fulfil; the answer to "was NVML
 /// needed" is the result.
 bool check_requirements(const NvidiaRequest& request, const Driver& driver, const Choice& choice,
                         std::vector<std::string>* unknown);
-
-/// Where libraries go in the container and how its loader finds them.
-struct LibraryPlace {
-    std::string folder;         ///< "/usr/lib/x86_64-linux-gnu"
-    std::string narrow_folder;  ///< for 32-bit libraries
-    std::string musl_path;      ///< not empty: the loader is musl's
-};
-LibraryPlace library_place(const Rootfs& image);
 
 /// The driver's libraries as edits, with those of `compat` (a folder in the image; empty: none) before them for the
 /// loader.
@@ -57,11 +50,13 @@ void add_proc_edits(std::vector<plan::Edit>& edits, const Host& host, const Driv
 
 /// The profile by which EGL and Vulkan see the chosen GPUs alone, and where it is.
 void add_profile_edits(std::vector<plan::Edit>& edits, const Driver& driver, const Choice& choice);
+/// Names of nvidia-ctk's hooks that are done here.
+inline constexpr const char *hook_compat = "enable-cuda-compat", *hook_keep_nodes = "disable-device-node-modification",
+                            *hook_profile = "update-application-profile";
 inline const std::string application_profile = "/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf";
 inline const std::string driver_params = "/proc/driver/nvidia/params";
 
-/// A bind of `source`, below the host's root, onto `target`.
-plan::Edit bind_edit(const Host& host, const std::string& source, const std::string& target, const std::string& origin,
-                     const std::string& reason);
+/// For `berth doctor`. `driver` is its version; empty: it is not loaded. `gpus` counts the nodes /dev/nvidiaN.
+DeviceStatus nvidia_status(const std::string& driver, unsigned gpus);
 
 }  // namespace berth::hooks

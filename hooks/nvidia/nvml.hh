@@ -37,7 +37,4 @@ std::string nvml_text(const std::string& library);
 /// Reads such a report. Throws Error.
 NvmlReport parse_nvml(const std::string& text);
 
-/// "0000:3b:00.0" of the spellings of an address on the PCI bus; empty for what is none.
-std::string normal_bus(const std::string& text);
-
 }  // namespace berth::hooks

@@ -1,5 +1,4 @@
-#include <cctype>
-
+#include "hooks/edits.hh"
 #include "hooks/nvidia/nvml.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -46,20 +45,6 @@ NvmlReport parse_nvml(const std::string& text) {
         }
     }
     return out;
-}
-
-std::string normal_bus(const std::string& text) {
-    std::string bus = lower(text);
-    if (std::count(bus.begin(), bus.end(), ':') == 1) bus = "0000:" + bus;
-    size_t colon = bus.find(':');
-    if (colon == std::string::npos || bus.find_first_not_of("0123456789abcdef:.") != std::string::npos) return {};
-    // NVML writes eight digits of the domain, the kernel four or more.
-    while (colon > 4 && bus[0] == '0') {
-        bus.erase(0, 1);
-        --colon;
-    }
-    bool whole = bus.size() == colon + 8 && colon >= 4 && bus[colon + 3] == ':' && bus[colon + 6] == '.';
-    return whole ? bus : std::string();
 }
 
 }  // namespace berth::hooks

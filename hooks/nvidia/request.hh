@@ -41,7 +41,4 @@ struct NvidiaRequest {
 /// capability or a channel out of range.
 NvidiaRequest nvidia_request(const std::vector<std::string>& image, const std::vector<std::string>& job);
 
-/// The value of NAME in NAME=VALUE strings, the first as for getenv; nullptr for none.
-const char* variable(const std::vector<std::string>& environment, std::string_view name);
-
 }  // namespace berth::hooks

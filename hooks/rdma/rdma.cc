@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include "hooks/nvidia/nvidia.hh"
+#include "hooks/edits.hh"
 #include "hooks/rdma/userspace.hh"
+#include "hooks/variable.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/request/mounts.hh"
@@ -13,7 +14,7 @@ namespace berth::hooks {
 
 namespace {
 
-const std::string origin = "hook rdma", asked = "MELLANOX_VISIBLE_DEVICES";
+const std::string origin = "hook rdma", variable_name = "MELLANOX_VISIBLE_DEVICES";
 // libibverbs itself warns of no more than this.
 constexpr uint64_t little_memory = 32 << 10;
 constexpr unsigned cxi_limit = 16;
@@ -24,30 +25,8 @@ std::string ibdev_of(const Host& host, const std::string& folder) {
 
 std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-class Edits {
-  public:
-    Edits(plan::Additions& out, const Host& host) : out_(out), host_(host) {}
-
-    /// A device node when it is there and the step may open it.
-    bool node(const std::string& path, const std::string& reason) {
-        if (!host_.device(path) || host_.access(path) != Access::allowed) return false;
-        out_.edits.push_back(bind_edit(host_, path, path, origin, reason));
-        std::get<plan::Mount>(out_.edits.back().action).device = true;
-        return true;
-    }
-
-    void file(const std::string& path, const std::string& reason) {
-        out_.edits.push_back(bind_edit(host_, path, path, origin, reason));
-        std::get<plan::Mount>(out_.edits.back().action).read_only = true;
-    }
-
-  private:
-    plan::Additions& out_;
-    const Host& host_;
-};
-
 [[noreturn]] void refuse(const std::string& word, const std::string& why) {
-    throw Error(cat(asked, ": ", printable(word), " ", why));
+    throw Error(cat(variable_name, ": ", printable(word), " ", why));
 }
 
 const Adapter& named(const std::vector<Adapter>& adapters, const std::string& word) {
@@ -79,12 +58,13 @@ std::vector<Adapter> choose(const std::vector<Adapter>& adapters, const RdmaRequ
     return out;
 }
 
-void add_topology(plan::Additions& out, Edits& edits, const Host& host, const RdmaRequest& request) {
+void add_topology(plan::ContainerEdits& out, const Host& host, const RdmaRequest& request) {
     if (request.topology.empty()) return;
     bool usable =
         request.topology.starts_with('/') && plan::forbidden_target(plan::normalised(request.topology)).empty();
-    if (usable && host.exists(plan::normalised(request.topology)))
-        edits.file(plan::normalised(request.topology), "NCCL_TOPO_FILE");
+    std::string path = plan::normalised(request.topology);
+    if (usable && host.exists(path))
+        out.edits.push_back(file_edit(host, path, path, origin, "NCCL_TOPO_FILE"));
     else
         out.warnings.push_back(cat("NCCL_TOPO_FILE=", printable(request.topology, 1024),
                                    " is no file of this node that can be mounted; it is left out"));
@@ -115,8 +95,8 @@ std::vector<std::string> sharp_environment(const std::vector<std::string>& image
 
 RdmaRequest rdma_request(const std::vector<std::string>& image, const std::vector<std::string>& job) {
     RdmaRequest out;
-    const char* value = variable(job, asked);
-    if (!value) value = variable(image, asked);
+    const char* value = variable(job, variable_name);
+    if (!value) value = variable(image, variable_name);
     std::string text(value ? trimmed(value) : "");
     std::string word = lower(text);
     if (word.empty() || word == "void" || word == "none") return out;
@@ -163,23 +143,23 @@ std::string driver_of(const Host& host, const Adapter& adapter) {
     return last_part(host.link_target("/sys/class/infiniband/" + adapter.name + "/device/driver").value_or(""));
 }
 
-plan::Additions rdma_hook(const Host& host, const Rootfs& image, const RdmaRequest& request) {
-    plan::Additions out;
+plan::ContainerEdits rdma_hook(const Host& host, const Rootfs& image, const RdmaRequest& request) {
+    plan::ContainerEdits out;
     if (!request.wanted) return out;
-    Edits edits(out, host);
+    auto node = [&](const std::string& path, const std::string& reason) {
+        return add_open_node(out.edits, host, path, origin, reason);
+    };
     std::vector<Adapter> chosen = choose(find_adapters(host), request);
     for (const Adapter& adapter : chosen) {
-        edits.node("/dev/infiniband/" + adapter.verbs, "adapter " + adapter.name);
-        if (!adapter.umad.empty())
-            edits.node("/dev/infiniband/" + adapter.umad, "management of adapter " + adapter.name);
+        node("/dev/infiniband/" + adapter.verbs, "adapter " + adapter.name);
+        if (!adapter.umad.empty()) node("/dev/infiniband/" + adapter.umad, "management of adapter " + adapter.name);
     }
-    if (!chosen.empty()) edits.node("/dev/infiniband/rdma_cm", "connections by RDMA");
+    if (!chosen.empty()) node("/dev/infiniband/rdma_cm", "connections by RDMA");
     bool slingshot = false;
-    for (unsigned i = 0; request.all && i < cxi_limit; ++i)
-        slingshot |= edits.node(cat("/dev/cxi", i), "Slingshot adapter");
+    for (unsigned i = 0; request.all && i < cxi_limit; ++i) slingshot |= node(cat("/dev/cxi", i), "Slingshot adapter");
     if (chosen.empty() && !slingshot) return out;
-    for (const char* path : {"/dev/knem", "/dev/xpmem"}) edits.node(path, "copies between processes of this node");
-    add_topology(out, edits, host, request);
+    for (const char* path : {"/dev/knem", "/dev/xpmem"}) node(path, "copies between processes of this node");
+    add_topology(out, host, request);
     out.environment = request.environment;
     auto is_efa = [&](const Adapter& one) { return driver_of(host, one) == "efa"; };
     if (request.userspace) add_userspace(out, host, image, std::any_of(chosen.begin(), chosen.end(), is_efa));
@@ -189,5 +169,32 @@ plan::Additions rdma_hook(const Host& host, const Rootfs& image, const RdmaReque
                                    "(LimitMEMLOCK=infinity) and see --propagate"));
     return out;
 }
+
+DeviceStatus rdma_status(size_t adapters) {
+    if (adapters == 0) return {DeviceStatus::Level::note, "RDMA", "no adapters"};
+    return {.level = DeviceStatus::Level::ok,
+            .subject = "RDMA",
+            .text = cat(adapters, adapters == 1 ? " adapter" : " adapters"),
+            .pins_memory = "RDMA adapters"};
+}
+
+namespace {
+
+plan::ContainerEdits make(const DeviceRequest& asked) {
+    if (asked.site.rdma == "off") return {};
+    RdmaRequest request = rdma_request(asked.image_variables, asked.job);
+    if (asked.site.rdma == "all" && !request.wanted && !variable(asked.job, "MELLANOX_VISIBLE_DEVICES"))
+        request.wanted = request.all = true;
+    request.userspace = asked.site.rdma_userspace;
+    return request.wanted ? rdma_hook(asked.host, asked.image, request) : plan::ContainerEdits();
+}
+
+DeviceStatus status(const Host& host) {
+    return rdma_status(host.list("/sys/class/infiniband").size());
+}
+
+}  // namespace
+
+extern const DeviceMaker rdma_maker{.vendor = "rdma", .make = make, .status = status};
 
 }  // namespace berth::hooks

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hooks/host.hh"
+#include "hooks/makers.hh"
 #include "hooks/rootfs.hh"
 #include "runtime/plan/plan.hh"
 
@@ -42,6 +43,9 @@ std::vector<Adapter> find_adapters(const Host& host);
 std::string driver_of(const Host& host, const Adapter& adapter);
 
 /// The whole hook. Throws Error for an adapter that was asked for and is not there or not the step's.
-plan::Additions rdma_hook(const Host& host, const Rootfs& image, const RdmaRequest& request);
+plan::ContainerEdits rdma_hook(const Host& host, const Rootfs& image, const RdmaRequest& request);
+
+/// For `berth doctor`.
+DeviceStatus rdma_status(size_t adapters);
 
 }  // namespace berth::hooks

@@ -1,6 +1,6 @@
 #include "hooks/rdma/userspace.hh"
 
-#include "hooks/nvidia/nvidia.hh"
+#include "hooks/edits.hh"
 #include "runtime/base/text.hh"
 
 namespace berth::hooks {
@@ -25,7 +25,7 @@ std::string folder_of(const Host& host) {
 
 }  // namespace
 
-void add_userspace(plan::Additions& out, const Host& host, const Rootfs& image, bool efa) {
+void add_userspace(plan::ContainerEdits& out, const Host& host, const Rootfs& image, bool efa) {
     std::string from = folder_of(host);
     if (from.empty()) {
         out.warnings.push_back(
@@ -36,10 +36,8 @@ void add_userspace(plan::Additions& out, const Host& host, const Rootfs& image, 
     LibraryPlace place = library_place(image);
     plan::LoaderLibraries loader{{}, place.musl_path, place.folder};
     auto bind = [&](const std::string& source, const std::string& target, plan::Mount::Create create) {
-        out.edits.push_back(bind_edit(host, source, target, origin, reason));
-        auto& mount = std::get<plan::Mount>(out.edits.back().action);
-        mount.read_only = true;
-        mount.create = create;
+        out.edits.push_back(file_edit(host, source, target, origin, reason));
+        std::get<plan::Mount>(out.edits.back().action).create = create;
     };
     for (const char* name : libraries) {
         auto real = host.resolved(cat(from, "/", name));

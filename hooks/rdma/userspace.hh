@@ -8,6 +8,6 @@ namespace berth::hooks {
 
 /// libibverbs, its providers and their list: one set that fits together, so all of it or, with a warning, nothing.
 /// `efa`: also Amazon's libfabric and Open MPI in /opt/amazon/efa, where the node has them.
-void add_userspace(plan::Additions& out, const Host& host, const Rootfs& image, bool efa);
+void add_userspace(plan::ContainerEdits& out, const Host& host, const Rootfs& image, bool efa);
 
 }  // namespace berth::hooks

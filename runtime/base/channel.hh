@@ -32,7 +32,7 @@ struct Message {
     std::vector<std::string> all(std::string_view key) const;
 };
 
-inline constexpr uint16_t channel_version = 1;
+inline constexpr uint16_t channel_version = 2;
 inline constexpr size_t packet_limit = 64 * 1024;          ///< bytes of one packet, its header included
 inline constexpr size_t message_limit = 64 * 1024 * 1024;  ///< bytes of all records of one message
 inline constexpr size_t descriptor_limit = 8;              ///< descriptors beside one message

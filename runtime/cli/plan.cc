@@ -1,8 +1,9 @@
 // `berth plan`: prints what `berth run` would do, without doing it.
 #include <cstdio>
 
-#include "hooks/device_edits.hh"
+#include "hooks/cdi_edits.hh"
 #include "hooks/devices.hh"
+#include "hooks/makers.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
@@ -20,11 +21,20 @@ namespace berth::cli {
 
 namespace {
 
+/// Of the first family that adds something and has a name in CDI.
+const char* cdi_kind(const std::vector<plan::ContainerEdits>& devices) {
+    for (const plan::ContainerEdits& made : devices)
+        for (const hooks::DeviceMaker* maker : hooks::device_makers())
+            if (maker->vendor == made.vendor && *maker->cdi_kind) return maker->cdi_kind;
+    return hooks::device_makers()[0]->cdi_kind;
+}
+
 /// berth-pull writes it, since it has JSON.
-int print_cdi(const plan::Additions& devices) {
-    ProgramAnswer answer =
-        run_program(pull_program(), {"cdi", "--write", "nvidia.com/gpu"},
-                    hooks::lines_of(hooks::device_edits_of(devices), "hooks"), std::chrono::seconds(10));
+int print_cdi(const std::vector<plan::ContainerEdits>& devices) {
+    hooks::CdiEdits edits;
+    for (const plan::ContainerEdits& made : devices) edits.append(hooks::cdi_edits_of(made));
+    ProgramAnswer answer = run_program(pull_program(), {"cdi", "--write", cdi_kind(devices)},
+                                       hooks::lines_of(edits, "hooks"), std::chrono::seconds(10));
     if (answer.code != 0) throw Error(cat("writing the CDI specification: ", answer.complaint));
     std::fputs(answer.output.c_str(), stdout);
     return 0;
@@ -40,7 +50,8 @@ int plan(int argc, char** argv) {
     plan::Caller caller = caller_of_this_process();
     plan::apply_environment(site, environment_of_this_process());
     OpenedImage opened = open_for_person(options, caller, site);
-    plan::Additions devices = device_additions(opened.image, site, environment_with(options.set), show_note);
+    std::vector<plan::ContainerEdits> devices =
+        device_edits(opened.image, site, environment_with(options.set), show_note);
     plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(options.request, caller, site),
                                          opened.image.index.config(), devices);
     if (!options.command.empty() || options.request.entrypoint)

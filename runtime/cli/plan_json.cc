@@ -12,9 +12,11 @@ std::string plan_json(const plan::Plan& plan, const std::string& digest) {
     for (const auto& [what, where, from, whose, why] : plan::plan_rows(plan))
         edits += cat(edits.empty() ? "" : ",", "\n  {\"what\":", json_text(what), ",\"where\":", json_text(where),
                      ",\"from\":", json_text(from), ",\"whose\":", json_text(whose), ",\"why\":", json_text(why), "}");
-    for (const plan::VisibleDevice& device : plan.devices)
-        devices += cat(devices.empty() ? "" : ",", "{\"uuid\":", json_text(device.uuid),
-                       ",\"mig\":", device.slice ? "true" : "false", ",\"nodes\":", json_list(device.nodes), "}");
+    for (const auto& [vendor, variables, of_vendor] : plan.devices)
+        for (const plan::VisibleDevice& device : of_vendor)
+            devices +=
+                cat(devices.empty() ? "" : ",", "{\"vendor\":", json_text(vendor), ",\"uuid\":", json_text(device.uuid),
+                    ",\"mig\":", device.slice ? "true" : "false", ",\"nodes\":", json_list(device.nodes), "}");
     return cat("{\"image\":", json_text(digest), ",\"uid\":{\"outside\":", id.host_uid, ",\"inside\":", id.inside_uid,
                "},\"gid\":{\"outside\":", id.host_gid, ",\"inside\":", id.inside_gid,
                "},\"writable\":", plan.writable ? "true" : "false", ",\"workdir\":", json_text(plan.workdir),

@@ -32,8 +32,8 @@ std::vector<std::string> task_environment(const plan::Plan& plan, const RunOptio
     if (!in_slurm) return environment;
     // As the plugin does for a task: Slurm's numbers may not be those of the container.
     std::vector<plan::EnvironmentChange> changes;
-    for (const auto& [name, value] :
-         plan::visible_device_changes(plan.devices, std::vector<bool>(plan.devices.size(), true), environment))
+    auto all = [](const std::vector<plan::VisibleDevice>& devices) { return std::vector<bool>(devices.size(), true); };
+    for (const auto& [name, value] : plan::visible_device_changes(plan.devices, all, environment))
         changes.push_back({name, value});
     return changed_environment(environment, changes);
 }
@@ -79,7 +79,8 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
     event.lap("image");
     event.stage(plan::Cause::plan);
     plan::ImageConfig config = opened.image.index.config();
-    plan::Additions devices = device_additions(opened.image, site, environment_with(options.set), show_note);
+    std::vector<plan::ContainerEdits> devices =
+        device_edits(opened.image, site, environment_with(options.set), show_note);
     plan::Plan decided =
         plan::make_plan(options.request, caller, {}, site, host_facts(options.request, caller, site), config, devices);
     decided.command = command_of(options, config);

@@ -56,6 +56,8 @@ struct Site {
     std::string device_root = "/";       ///< where the folder dev with its nodes lies
     std::string rdma = "auto";  ///< "auto": as MELLANOX_VISIBLE_DEVICES asks; "all": what can be opened, always; "off"
     bool rdma_userspace = false;         ///< the node's verbs libraries in place of the image's
+    /// device families that are not asked, whatever a job or image says: names of makers (hooks/makers.hh)
+    std::vector<std::string> devices_disabled;
     std::vector<std::string> cdi;        ///< CDI devices that every container gets: "vendor.com/class=name"
     /// of their descriptions; a later one counts more
     std::vector<std::string> cdi_folders = {"/etc/cdi", "/var/run/cdi"};

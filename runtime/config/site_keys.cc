@@ -200,6 +200,7 @@ const std::map<std::string, Key>& keys() {
         {"devices.device_root", root_key(&Site::device_root)},
         {"devices.rdma", word_key(&Site::rdma, {"auto", "all", "off"})},
         {"devices.rdma_userspace", flag_key(&Site::rdma_userspace)},
+        {"devices.disabled", names_key(&Site::devices_disabled)},
         {"devices.cdi", names_key(&Site::cdi)},
         {"devices.cdi_folders", names_key(&Site::cdi_folders)},
         {"events.log", place_key(&Site::event_log, "syslog", "an absolute path, \"syslog\" or \"\"")},

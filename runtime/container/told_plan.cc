@@ -1,6 +1,6 @@
 #include "runtime/container/told_plan.hh"
 
-#include "hooks/nvidia/request.hh"
+#include "hooks/variable.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/plan_text.hh"
 #include "runtime/request/names.hh"

@@ -1,5 +1,6 @@
 #include "runtime/doctor/doctor.hh"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "runtime/base/text.hh"
@@ -73,9 +74,10 @@ Finding limits(const DoctorFacts& facts) {
         return {Verdict::warning, "limits", cat("only ", facts.open_files, " open files"),
                 "ulimit -n 1024, or LimitNOFILE of slurmd"};
     // Verbs pin their buffers; without RDMA adapters nobody needs that.
-    if (facts.devices.hcas > 0 && facts.memlock != UINT64_MAX)
+    auto pinning = std::ranges::find_if(facts.devices, [](const auto& status) { return !status.pins_memory.empty(); });
+    if (pinning != facts.devices.end() && facts.memlock != UINT64_MAX)
         return {Verdict::warning, "limits",
-                cat("RDMA adapters, but only ", human_bytes(facts.memlock), " of locked memory"),
+                cat(pinning->pins_memory, ", but only ", human_bytes(facts.memlock), " of locked memory"),
                 "LimitMEMLOCK=infinity for slurmd, and PropagateResourceLimitsExcept=MEMLOCK in slurm.conf"};
     return {Verdict::ok, "limits",
             cat(facts.open_files, " open files, locked memory ",
@@ -155,29 +157,20 @@ Finding slurm(const DoctorFacts& facts) {
     return {Verdict::ok, "Slurm", cat(text, ", ", slurm.plugin, " loaded by ", slurm.plugstack), ""};
 }
 
-Finding gpus(const DoctorFacts& facts) {
-    const DeviceFacts& devices = facts.devices;
-    if (devices.gpus > 0 && devices.nvidia_driver.empty())
-        return {Verdict::warning, "GPUs", cat(devices.gpus, " device nodes, but no driver is loaded"),
-                "modprobe nvidia"};
-    if (devices.nvidia_driver.empty()) return {Verdict::note, "GPUs", "no NVIDIA driver", ""};
-    if (devices.gpus == 0)
-        return {Verdict::warning, "GPUs", cat("driver ", devices.nvidia_driver, ", but no /dev/nvidiaN"),
-                "nvidia-modprobe -u -c0, or nvidia-persistenced"};
-    return {Verdict::ok, "GPUs", cat(devices.gpus, ", driver ", devices.nvidia_driver), ""};
-}
-
-Finding rdma(const DoctorFacts& facts) {
-    if (facts.devices.hcas == 0) return {Verdict::note, "RDMA", "no adapters", ""};
-    return {Verdict::ok, "RDMA", cat(facts.devices.hcas, facts.devices.hcas == 1 ? " adapter" : " adapters"), ""};
+Finding device(const hooks::DeviceStatus& status) {
+    using Level = hooks::DeviceStatus::Level;
+    Verdict verdict = status.level == Level::ok     ? Verdict::ok
+                      : status.level == Level::note ? Verdict::note
+                                                    : Verdict::warning;
+    return {verdict, status.subject, status.text, status.advice};
 }
 
 }  // namespace
 
 std::vector<Finding> examine(const DoctorFacts& facts) {
-    std::vector<Finding> out = {kernel(facts),  user_namespaces(facts), overlay(facts),  fuse(facts),
-                                cgroups(facts), limits(facts),          programs(facts), site_file(facts),
-                                store(facts),   slurm(facts),           gpus(facts),     rdma(facts)};
+    std::vector<Finding> out = {kernel(facts), user_namespaces(facts), overlay(facts),   fuse(facts),  cgroups(facts),
+                                limits(facts), programs(facts),        site_file(facts), store(facts), slurm(facts)};
+    for (const hooks::DeviceStatus& status : facts.devices) out.push_back(device(status));
     if (!facts.file_server_problem.empty())
         out.push_back({Verdict::failure, "file server", facts.file_server_problem,
                        "apt install squashfuse, or dnf install squashfuse (EPEL)"});

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "hooks/makers.hh"
 #include "runtime/sandbox/user_namespace.hh"
 
 namespace berth {
@@ -33,12 +34,6 @@ struct SlurmFacts {
     std::string plugin_problem;       ///< why root would refuse it, or it cannot be read
 };
 
-struct DeviceFacts {
-    std::string nvidia_driver;  ///< "550.54.15"; empty: not loaded
-    unsigned gpus = 0;          ///< /dev/nvidiaN
-    unsigned hcas = 0;          ///< /sys/class/infiniband/*
-};
-
 /// Everything examine() looks at. Tests make their own.
 struct DoctorFacts {
     std::string kernel;  ///< "6.1.0-18-amd64"
@@ -55,7 +50,7 @@ struct DoctorFacts {
     std::vector<std::string> event_troubles;  ///< why events are not written; empty: they are, or none are wanted
     PlaceFacts store;
     SlurmFacts slurm;
-    DeviceFacts devices;
+    std::vector<hooks::DeviceStatus> devices;
 };
 
 struct Finding {

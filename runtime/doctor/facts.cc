@@ -125,38 +125,11 @@ PlaceFacts store_facts(const plan::Site& site) {
     return out;
 }
 
-/// The number in `NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ...` (open modules say `NVIDIA UNIX
-/// Open Kernel Module for x86_64  550...`).
-std::string nvidia_driver() {
-    std::string text;
-    try {
-        text = sys::read_file("/proc/driver/nvidia/version", 4096);
-    } catch (const Error&) {
-        return {};
-    }
-    for (const std::string& word : split(text.substr(0, text.find('\n')), ' '))
-        if (!word.empty() && word.find_first_not_of("0123456789.") == std::string::npos &&
-            word.find('.') != std::string::npos)
-            return word;
-    return "of an unknown version";
-}
-
-unsigned count_entries(const char* directory, const std::function<bool(const std::string&)>& counts) {
-    unsigned out = 0;
-    std::error_code problem;
-    for (auto entry = fs::directory_iterator(directory, problem); !problem && entry != fs::directory_iterator();
-         entry.increment(problem))
-        if (counts(entry->path().filename().string())) ++out;
+std::vector<hooks::DeviceStatus> device_statuses() {
+    std::vector<hooks::DeviceStatus> out;
+    for (const hooks::DeviceMaker* maker : hooks::device_makers())
+        if (maker->status) out.push_back(maker->status(hooks::Host()));
     return out;
-}
-
-DeviceFacts device_facts() {
-    auto is_gpu = [](const std::string& name) {
-        return name.starts_with("nvidia") && name.size() > 6 &&
-               name.find_first_not_of("0123456789", 6) == std::string::npos;
-    };
-    return {nvidia_driver(), count_entries("/dev", is_gpu),
-            count_entries("/sys/class/infiniband", [](const std::string&) { return true; })};
 }
 
 uint64_t limit_of(__rlimit_resource_t resource) {
@@ -207,7 +180,7 @@ DoctorFacts gather_doctor_facts() {
     out.event_troubles = event_troubles(site, caller_of_this_process());
     out.store = store_facts(site);
     out.slurm = gather_slurm_facts();
-    out.devices = device_facts();
+    out.devices = device_statuses();
     return out;
 }
 

@@ -82,7 +82,12 @@ Message encode(const Ready& ready) {
     out.add_number("writable", ready.writable ? 1 : 0);
     out.add_number("capabilities", ready.capabilities);
     for (const std::string& word : ready.entrypoint) out.add("entrypoint", word);
-    for (const VisibleDevice& device : ready.devices) out.add("device", visible_device_text(device));
+    for (const VisibleDevices& vendor : ready.devices) {
+        out.add("devices", vendor.vendor);
+        for (const DeviceVariable& variable : vendor.variables)
+            out.add("device-variable", device_variable_text(variable));
+        for (const VisibleDevice& device : vendor.devices) out.add("device", visible_device_text(device));
+    }
     for (const PhaseTime& phase : ready.phases) out.add("phase", cat(phase.name, '=', phase.microseconds));
     for (const EnvironmentChange& change : ready.environment)
         if (change.value)
@@ -106,8 +111,12 @@ Ready decode_ready(const Message& message) {
         uint64_t number = 0;
         if (key == "namespace" && parse_number(value, id_limit, number))
             out.namespaces.push_back(static_cast<uint32_t>(number));
-        else if (key == "device")
-            out.devices.push_back(parse_visible_device(value));
+        else if (key == "devices")
+            out.devices.push_back({value, {}, {}});
+        else if (key == "device-variable" && !out.devices.empty())
+            out.devices.back().variables.push_back(parse_device_variable(value));
+        else if (key == "device" && !out.devices.empty())
+            out.devices.back().devices.push_back(parse_visible_device(value));
         else if (key == "phase" && equals != std::string::npos &&
                  parse_number(value.substr(equals + 1), UINT64_MAX, number))
             out.phases.push_back({value.substr(0, equals), number});

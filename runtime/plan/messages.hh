@@ -57,7 +57,7 @@ struct Ready {
     std::vector<uint32_t> namespaces = {};  ///< CLONE_NEW* of each descriptor after the first two
     bool remap_root = false, writable = true;  ///< as the container was started, for those who ask for something else
     std::vector<std::string> entrypoint = {};  ///< of the image, for those who run it
-    std::vector<VisibleDevice> devices = {};   ///< for the task to try and choose from
+    std::vector<VisibleDevices> devices = {};  ///< for the task to try and choose from
     uint64_t capabilities = 0;  ///< that tasks keep in the container's namespaces (bits 1 << CAP_*)
     std::vector<PhaseTime> phases = {};  ///< of the container's start, once, for the one who has started its helper
     bool operator==(const Ready&) const = default;

@@ -132,7 +132,7 @@ void add_job_files(EditList& edits, const Job& job) {
 }  // namespace
 
 Plan make_plan(const Request& request, const Caller& caller, const Job& job, const Site& site, const HostFacts& host,
-               const ImageConfig& image, const Additions& additions) {
+               const ImageConfig& image, const std::vector<ContainerEdits>& devices) {
     check_request(site, request, caller, host);
     Plan plan;
     plan.remap_root = request.remap_root.value_or(site.remap_root && may_remap_root(site, caller, host));
@@ -153,14 +153,17 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
                   "option --container-remap-root",
                   "apt checks that it has become another user, which is only faked here");
     add_job_files(edits, job);
-    for (const Edit& edit : additions.edits) edits.add(edit.action, edit.origin, edit.reason);
+    for (const ContainerEdits& made : devices)
+        for (const Edit& edit : made.edits) edits.add(edit.action, edit.origin, edit.reason);
     add_user_mounts(edits, request, caller);
 
     set_workdir(plan, request, image);
     plan.environment = environment_rules(plan, request, image, home);
     plan.entrypoint = image.entrypoint;
-    plan.environment.set.insert(plan.environment.set.end(), additions.environment.begin(), additions.environment.end());
-    plan.devices = additions.devices;
+    for (const ContainerEdits& made : devices) {
+        plan.environment.set.insert(plan.environment.set.end(), made.environment.begin(), made.environment.end());
+        if (!made.devices.empty()) plan.devices.push_back({made.vendor, made.variables, made.devices});
+    }
     plan.command = image.entrypoint;
     plan.command.insert(plan.command.end(), image.cmd.begin(), image.cmd.end());
     return plan;

@@ -86,12 +86,16 @@ struct Edit {
     std::string reason;
 };
 
-/// What hooks decided: devices and what belongs to them.
-struct Additions {
+/// What one maker of edits (hooks/) changes in a container: CDI's containerEdits, done and with the wish they came of.
+struct ContainerEdits {
+    std::string vendor;  ///< of the maker: "nvidia", "rdma", "cdi", "site"
     std::vector<Edit> edits;
-    std::vector<std::string> environment;  ///< NAME=VALUE, set unless the user keeps the host's value
-    std::vector<VisibleDevice> devices;    ///< GPUs that tasks choose from by CUDA_VISIBLE_DEVICES
-    std::vector<std::string> warnings;     ///< a line each, for the user
+    std::vector<std::string> environment;   ///< NAME=VALUE, set unless the user keeps the host's value
+    std::vector<DeviceVariable> variables;  ///< by which tasks are told which of `devices` are theirs
+    std::vector<VisibleDevice> devices;     ///< that tasks choose from
+    /// Hooks of CDI specifications that say what some of the edits do, where CDI has no other word for it.
+    std::vector<std::string> cdi_hooks;
+    std::vector<std::string> warnings;  ///< a line each, for the user
 };
 
 struct Identity {
@@ -128,14 +132,15 @@ struct Plan {
     /// of the tasks, over the container's own namespaces and the caller's own files: bits 1 << CAP_*
     uint64_t capabilities = 0;
     std::vector<std::string> entrypoint;  ///< of the image
-    std::vector<VisibleDevice> devices;  ///< of Additions
+    std::vector<VisibleDevices> devices;  ///< that tasks choose from, of each vendor that has some here
     std::vector<std::string> command;  ///< entrypoint and cmd of the image, for `berth run` without a command
 };
 
 /// Decides everything; touches nothing. Throws Error for what can be refused by looking at it (a mount over "/").
-/// What `additions` has comes after the system's edits and before the user's mounts.
+/// What `devices` has comes after the system's edits and before the user's mounts; of two that contradict each other
+/// the later one wins.
 Plan make_plan(const Request& request, const Caller& caller, const Job& job, const Site& site, const HostFacts& host,
-               const ImageConfig& image, const Additions& additions = {});
+               const ImageConfig& image, const std::vector<ContainerEdits>& devices = {});
 
 /// One change of a process's environment: set, or removed when there is no value.
 struct EnvironmentChange {

@@ -13,17 +13,13 @@ namespace berth::plan {
 
 namespace {
 
-constexpr const char* chooser = "CUDA_VISIBLE_DEVICES";
-// Set by Slurm beside it, with the same value; they know positions only.
-constexpr const char* companions[] = {"ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"};
-
 std::optional<std::string> variable(const std::vector<std::string>& environment, const std::string& name) {
     for (const std::string& text : environment)
         if (text.starts_with(name + "=")) return text.substr(name.size() + 1);
     return std::nullopt;
 }
 
-/// What a value of CUDA_VISIBLE_DEVICES names among the devices of the container.
+/// What the value of a vendor's own variable names among the devices of the container.
 class Choice {
   public:
     Choice(const std::vector<VisibleDevice>& devices, const std::vector<bool>& accessible) : devices_(devices) {
@@ -36,7 +32,8 @@ class Choice {
 
     const std::vector<size_t>& open() const { return open_; }
 
-    /// The devices that are to be visible, and whether the value says so already, as CUDA reads it in the container.
+    /// The devices that are to be visible, and whether the value says so already, as the vendor's library reads it in
+    /// the container.
     struct Verdict {
         std::vector<size_t> wanted;
         bool right;
@@ -54,8 +51,8 @@ class Choice {
         return verdict;
     }
 
-    /// Of a task that Slurm told nothing although it has devices: CUDA finds whole GPUs that it can open by itself, of
-    /// slices only the first.
+    /// Of a task that Slurm told nothing although it has devices: a library finds whole devices that it can open by
+    /// itself, of slices only the first.
     Verdict of_nothing() const {
         bool whole = std::none_of(open_.begin(), open_.end(), [&](size_t i) { return devices_[i].slice; });
         return {open_, whole && open_.size() == devices_.size()};
@@ -68,12 +65,12 @@ class Choice {
         bool slices =
             std::any_of(devices_.begin(), devices_.end(), [](const VisibleDevice& device) { return device.slice; });
         if (devices_[open_[0]].constrained) {
-            // Slurm counts what the job has, CUDA what it can open: the same unless there are slices, whose parents
-            // count for CUDA.
+            // Slurm counts what the job has, the library what it can open: the same unless there are slices, whose
+            // parents count for the library.
             right &= !slices;
             return number < listed_.size() ? std::optional(listed_[number]) : std::nullopt;
         }
-        // Slurm counts what the node has, CUDA what the container has.
+        // Slurm counts what the node has, the library what the container has.
         for (size_t i : open_)
             if (devices_[i].position == number) {
                 right &= !slices && i == number;
@@ -82,7 +79,7 @@ class Choice {
         return std::nullopt;
     }
 
-    /// CUDA takes beginnings of UUIDs too.
+    /// Beginnings of UUIDs count too, as CUDA takes them.
     std::optional<size_t> find_uuid(const std::string& word) const {
         for (size_t i : open_)
             if (word.size() > 4 && devices_[i].uuid.starts_with(word)) return i;
@@ -90,17 +87,41 @@ class Choice {
     }
 
     const std::vector<VisibleDevice>& devices_;
-    std::vector<size_t> open_;    ///< in the order of the PCI bus
+    std::vector<size_t> open_;    ///< in the library's order
     std::vector<size_t> listed_;  ///< the same in Slurm's order
 };
 
-std::string positions_text(const std::vector<size_t>& wanted, const std::vector<size_t>& open) {
+/// What a variable is to say of the devices that are wanted; nothing when nobody tells the UUID of one.
+std::optional<std::string> value_of(DeviceVariable::Form form, const std::vector<VisibleDevice>& devices,
+                                    const std::vector<size_t>& wanted, const std::vector<size_t>& open) {
     std::string out;
     for (size_t i : wanted) {
-        auto at = std::find(open.begin(), open.end(), i) - open.begin();
-        out += cat(out.empty() ? "" : ",", static_cast<uint64_t>(at));
+        if (form == DeviceVariable::Form::uuid && devices[i].uuid.empty()) return std::nullopt;
+        auto at = static_cast<uint64_t>(std::find(open.begin(), open.end(), i) - open.begin());
+        out += cat(out.empty() ? "" : ",", form == DeviceVariable::Form::uuid ? devices[i].uuid : cat(at));
     }
     return out;
+}
+
+/// Of one vendor, all its variables.
+std::vector<std::pair<std::string, std::string>> changes_of(const VisibleDevices& vendor, const Accessible& accessible,
+                                                            const std::vector<std::string>& environment) {
+    if (vendor.variables.empty()) return {};
+    Choice choice(vendor.devices, accessible(vendor.devices));
+    if (choice.open().empty()) return {};
+    auto value = variable(environment, vendor.variables[0].name);
+    // Slurm's words for none.
+    if (value && (value->empty() || *value == "NoDevFiles")) return {};
+    Choice::Verdict verdict = value ? choice.of(*value) : choice.of_nothing();
+    if (verdict.right) return {};
+    std::vector<std::pair<std::string, std::string>> changes;
+    for (const DeviceVariable& one : vendor.variables) {
+        if (!changes.empty() && !variable(environment, one.name)) continue;
+        auto text = value_of(one.form, vendor.devices, verdict.wanted, choice.open());
+        if (!text) return {};
+        changes.emplace_back(one.name, *text);
+    }
+    return changes;
 }
 
 }  // namespace
@@ -124,6 +145,18 @@ VisibleDevice parse_visible_device(const std::string& text) {
     return out;
 }
 
+std::string device_variable_text(const DeviceVariable& variable) {
+    return cat(variable.form == DeviceVariable::Form::uuid ? "uuid " : "position ", variable.name);
+}
+
+DeviceVariable parse_device_variable(const std::string& text) {
+    std::vector<std::string> words = split(text, ' ');
+    bool uuid = words[0] == "uuid";
+    if (words.size() != 2 || words[1].empty() || (!uuid && words[0] != "position"))
+        throw Error("reading a message of berth's helper: a variable of devices that is none");
+    return {words[1], uuid ? DeviceVariable::Form::uuid : DeviceVariable::Form::position};
+}
+
 std::vector<bool> accessible_devices(const std::vector<VisibleDevice>& devices) {
     std::vector<bool> out;
     for (const VisibleDevice& device : devices)
@@ -133,24 +166,18 @@ std::vector<bool> accessible_devices(const std::vector<VisibleDevice>& devices) 
     return out;
 }
 
-std::vector<std::pair<std::string, std::string>> visible_device_changes(const std::vector<VisibleDevice>& devices,
-                                                                        const std::vector<bool>& accessible,
+std::vector<std::pair<std::string, std::string>> visible_device_changes(const std::vector<VisibleDevices>& vendors,
+                                                                        const Accessible& accessible,
                                                                         const std::vector<std::string>& environment) {
-    Choice choice(devices, accessible);
-    if (choice.open().empty()) return {};
-    auto value = variable(environment, chooser);
-    // Slurm's words for none.
-    if (value && (value->empty() || *value == "NoDevFiles")) return {};
-    Choice::Verdict verdict = value ? choice.of(*value) : choice.of_nothing();
-    if (verdict.right) return {};
-    std::string uuids;
-    for (size_t i : verdict.wanted) {
-        if (devices[i].uuid.empty()) return {};
-        uuids += (uuids.empty() ? "" : ",") + devices[i].uuid;
-    }
-    std::vector<std::pair<std::string, std::string>> changes = {{chooser, uuids}};
-    for (const char* name : companions)
-        if (variable(environment, name)) changes.emplace_back(name, positions_text(verdict.wanted, choice.open()));
+    std::vector<std::pair<std::string, std::string>> changes;
+    for (const VisibleDevices& vendor : vendors)
+        for (auto& [name, value] : changes_of(vendor, accessible, environment)) {
+            // Slurm sets the variables of all vendors to the same numbers.
+            bool of_another = std::any_of(vendors.begin(), vendors.end(), [&](const VisibleDevices& other) {
+                return &other != &vendor && !other.variables.empty() && other.variables[0].name == name;
+            });
+            if (!of_another) changes.emplace_back(name, value);
+        }
     return changes;
 }
 

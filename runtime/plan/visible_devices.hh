@@ -1,5 +1,7 @@
-// Which GPUs a task gets to see: CUDA_VISIBLE_DEVICES made to agree with what the task can open.
+// Which devices a task gets to see: the variables of their vendor made to agree with what the task can open. Which
+// variables these are, and what stands in them, is data that the vendor's maker (hooks/) puts into the plan.
 #pragma once
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,7 +12,7 @@ namespace berth::plan {
 /// A GPU or a slice of one (MIG) in a container.
 struct VisibleDevice {
     std::string uuid;                ///< "GPU-..." or "MIG-..."; empty when nobody tells it
-    bool slice = false;              ///< a MIG device
+    bool slice = false;              ///< a part of a device, which has no number of its own: a MIG device
     /// the node keeps the job from devices of other jobs, so that Slurm counts among those of the job
     bool constrained = false;
     unsigned position = 0;           ///< among the node's devices as Slurm lists them (gres.conf), counted from 0
@@ -18,19 +20,41 @@ struct VisibleDevice {
     bool operator==(const VisibleDevice&) const = default;
 };
 
-/// One text for a message, and back. Throws Error for anything that visible_device_text() does not make.
+/// A variable by which a vendor's library is told the devices of a task, with commas between them.
+struct DeviceVariable {
+    enum class Form { uuid, position };  ///< positions count the devices that the task can open, from 0
+    std::string name;                    ///< "CUDA_VISIBLE_DEVICES"
+    Form form = Form::uuid;
+    bool operator==(const DeviceVariable&) const = default;
+};
+
+/// The devices of one vendor in a container.
+struct VisibleDevices {
+    std::string vendor;  ///< of the maker: "nvidia"
+    /// The first is the vendor's own: in it Slurm says what it has granted, and a task gets it even where Slurm has not
+    /// set it. The others are changed where the task has them.
+    std::vector<DeviceVariable> variables;
+    std::vector<VisibleDevice> devices;  ///< in the order in which the vendor's library counts them
+    bool operator==(const VisibleDevices&) const = default;
+};
+
+/// One text for a message, and back. Throws Error for anything that the function beside it does not make.
 std::string visible_device_text(const VisibleDevice& device);
 VisibleDevice parse_visible_device(const std::string& text);
+std::string device_variable_text(const DeviceVariable& variable);
+DeviceVariable parse_device_variable(const std::string& text);
 
 /// Which of them this process can open, in its present root: the nodes are tried, not opened, for that can initialise a
 /// GPU.
 std::vector<bool> accessible_devices(const std::vector<VisibleDevice>& devices);
 
-/// The variables (NAME, VALUE) that have to be set for a task with `environment`, which can open those of `devices` (in
-/// the order of the PCI bus) for which `accessible` is true. Empty when what Slurm set is right, when the container has
-/// no GPU, and when a device is needed whose UUID nobody tells.
-std::vector<std::pair<std::string, std::string>> visible_device_changes(const std::vector<VisibleDevice>& devices,
-                                                                        const std::vector<bool>& accessible,
+/// The variables (NAME, VALUE) that have to be set for a task with `environment`, which can open those devices for
+/// which `accessible` says true. None of a vendor where what Slurm set is right, where the container has no device of
+/// it, and where a device is needed whose UUID nobody tells. A vendor's own variable is changed for its own devices
+/// alone.
+using Accessible = std::function<std::vector<bool>(const std::vector<VisibleDevice>&)>;
+std::vector<std::pair<std::string, std::string>> visible_device_changes(const std::vector<VisibleDevices>& vendors,
+                                                                        const Accessible& accessible,
                                                                         const std::vector<std::string>& environment);
 
 }  // namespace berth::plan

@@ -152,8 +152,8 @@ class OwnContainer : public StepContainer {
         start.event->opened(opened.digest);
         start.event->lap("image");
         start.event->stage(plan::Cause::devices);
-        plan::Additions devices = device_additions(opened.image, start.site, start.step.environment,
-                                                   [&](const std::string& line) { start.tasks.note(line); });
+        std::vector<plan::ContainerEdits> devices = device_edits(
+            opened.image, start.site, start.step.environment, [&](const std::string& line) { start.tasks.note(line); });
         start.event->stage(plan::Cause::plan);
         plan_ =
             plan::make_plan(start.wanted, start.caller, job_of(start), start.site,

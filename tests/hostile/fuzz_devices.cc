@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "hooks/cdi/cdi.hh"
+#include "hooks/edits.hh"
 #include "hooks/nvidia/driver.hh"
 #include "hooks/nvidia/requirements.hh"
 #include "hooks/rdma/rdma.hh"
@@ -40,14 +41,19 @@ void run_request(std::string_view input) {
             hooks::judge(requirement, {"12.8", "570.86.15", "9.0", ""});
     });
     hooks::rdma_request(lines, lines);
-    hostile::refusing([&] { plan::visible_device_changes({plan::parse_visible_device(lines[0])}, {true}, lines); });
+    auto all = [](const std::vector<plan::VisibleDevice>& devices) { return std::vector<bool>(devices.size(), true); };
+    hostile::refusing([&] {
+        std::vector<plan::DeviceVariable> variables = {{"CUDA_VISIBLE_DEVICES", plan::DeviceVariable::Form::uuid}};
+        if (lines.size() > 1) variables.push_back(plan::parse_device_variable(lines[1]));
+        plan::visible_device_changes({{"nvidia", variables, {plan::parse_visible_device(lines[0])}}}, all, lines);
+    });
 }
 
 void run_cdi(std::string_view input, bool yaml) {
     hooks::CdiSpec spec = hooks::parse_cdi(input, yaml, "spec");
     for (const auto& [name, edits] : spec.devices) {
         std::string lines = hooks::lines_of(edits, "CDI");
-        if (!(hooks::parse_device_edits(lines, "lines") == edits))
+        if (!(hooks::parse_cdi_edits(lines, "lines") == edits))
             throw std::logic_error("changes that are written are others");
     }
 }
@@ -58,7 +64,7 @@ void run(std::string_view input) {
     if (which == 1) run_proc(input);
     if (which == 2) run_request(input);
     if (which == 3 || which == 4) hostile::refusing([&] { run_cdi(input, which == 4); });
-    if (which == 5) hostile::refusing([&] { hooks::parse_device_edits(input, "lines"); });
+    if (which == 5) hostile::refusing([&] { hooks::parse_cdi_edits(input, "lines"); });
 }
 
 const berth::hostile::Registration registration("devices", run);

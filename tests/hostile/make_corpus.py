@@ -220,9 +220,10 @@ def devices():
             (1, b"driver 570.86.15 12.8\ngpu 00000000:1B:00.0 0 GPU-a 9.0 nvidia mig\nslice 0 7 0 MIG-a\n"),
             (2, b"NVIDIA_VISIBLE_DEVICES=0,GPU-1,0:1\nNVIDIA_DRIVER_CAPABILITIES=all\n"
                 b"NVIDIA_REQUIRE_CUDA=cuda>=12.4 brand=tesla,driver<571\nNVIDIA_IMEX_CHANNELS=0"),
-            (2, b"GPU-1 0 0 5 /dev/nvidia0\nCUDA_VISIBLE_DEVICES=5\nROCR_VISIBLE_DEVICES=5\nMELLANOX_VISIBLE_DEVICES=0,mlx5_0"),
+            (2, b"GPU-1 0 0 5 /dev/nvidia0\nposition ROCR_VISIBLE_DEVICES\nCUDA_VISIBLE_DEVICES=5\nROCR_VISIBLE_DEVICES=5\nMELLANOX_VISIBLE_DEVICES=0,mlx5_0"),
                 (2, b"CUDA_VERSION=9.0.176\nX=1"),
-            (3, json.dumps(spec).encode()), (4, yaml.encode()), (5, b"env\tA=b\nnode\t/a\t/b\nmount\t/a\t/b\tro\texec\nlink\t/a\tb\nlibraries\t/a\ncompat\n")]
+            (3, json.dumps(spec).encode()), (4, yaml.encode()),
+            (5, b"env\tA=b\nnode\t/a\t/b\nmount\t/a\t/b\tro\texec\nlink\t/a\tb\nlibraries\t/a\nhook\tenable-cuda-compat\n")]
 
 
 def archives():

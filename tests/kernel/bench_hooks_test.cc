@@ -54,20 +54,19 @@ TEST_CASE("hooks of a start, 8 GPUs and 8 adapters", "[.][bench-hooks]") {
     config.env = {"NVIDIA_VISIBLE_DEVICES=all", "MELLANOX_VISIBLE_DEVICES=all"};
     ContainerImage image = make_image(std::vector<Fill>{fill_sample}, {}, config);
     // The stand-in for NVML looks through the folder itself, which is no part of what is measured.
-    const std::optional<hooks::NvmlReport> report = nvml_of(host);
+    host.answers = [report = nvml_lines(*nvml_of(host))] { return report; };
     std::vector<long> deciding, bare, with;
-    plan::Additions additions;
+    plan::ContainerEdits made;
     auto decide = [&] {
-        additions = device_additions(host, [&] { return report; }, image, {},
-                                     {"SLURM_JOB_ID=1", "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7"}, {});
+        made = together(device_edits(host, image, {}, {"SLURM_JOB_ID=1", "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7"}, {}));
     };
     for (int round = 0; round < rounds; ++round) {
         deciding.push_back(microseconds(decide));
         bare.push_back(start_time(plan_on(host, {})));
-        with.push_back(start_time(plan_on(host, additions)));
+        with.push_back(start_time(plan_on(host, made)));
     }
-    REQUIRE(additions.devices.size() == 8);
+    REQUIRE(made.devices.size() == 8);
     std::cout << "hooks, microseconds, medians of " << rounds << ": deciding " << median(deciding)
-              << ", a start with their " << additions.edits.size() << " edits " << median(with) << ", without "
+              << ", a start with their " << made.edits.size() << " edits " << median(with) << ", without "
               << median(bare) << "\n";
 }

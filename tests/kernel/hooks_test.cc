@@ -58,20 +58,20 @@ std::string standing() {
 /// The way of `berth run`: what hooks add for the image, in a container; what `look` says in a task of it. An error has
 /// left nothing behind.
 std::string started(const FakeHost& host, const plan::Site& site, ContainerImage image,
-                    const std::vector<std::string>& job, const std::function<std::string(const plan::Additions&)>& look,
+                    const std::vector<std::string>& job,
+                    const std::function<std::string(const plan::ContainerEdits&)>& look,
                     std::vector<std::string>& warnings) {
     std::string before = standing();
-    plan::Additions additions;
+    plan::ContainerEdits made;
     try {
-        additions = device_additions(
-            host, [&] { return nvml_of(host); }, image, site, job,
-            [&](const std::string& line) { warnings.push_back(line); });
+        made =
+            together(device_edits(host, image, site, job, [&](const std::string& line) { warnings.push_back(line); }));
     } catch (const Error&) {
         if (standing() != before) throw Error("the refused start has left something");
         throw;
     }
-    StartedContainer container = start_container(plan_on(host, additions), std::move(image), site);
-    return run_task(container, [&] { return look(additions); });
+    StartedContainer container = start_container(plan_on(host, made), std::move(image), site);
+    return run_task(container, [&] { return look(made); });
 }
 
 std::string warnings_text(const std::vector<std::string>& warnings) {
@@ -101,6 +101,7 @@ TEST_CASE("each scene of GPUs has exactly its files in the container, or its err
         INFO(scene.name);
         FakeHost host;
         scene.host(host);
+        host.answers = [&] { return nvml_lines(*nvml_of(host)); };
         give_to_user(host);
         ContainerImage image = image_of(scene.image, scene.files);
         plan::Site site;
@@ -108,16 +109,34 @@ TEST_CASE("each scene of GPUs has exactly its files in the container, or its err
         std::string later = scene.denied_later.empty() ? "" : scene.visible_later;
         Outcome seen = as_user([&] {
             std::vector<std::string> warnings;
-            auto look = [&](const plan::Additions& additions) {
-                std::string first = seen_by_task(scene, additions);
+            auto look = [&](const plan::ContainerEdits& made) {
+                std::string first = seen_by_task(scene, made);
                 for (const std::string& node : scene.denied_later) ::chmod(node.c_str(), 0);
-                return first + (scene.denied_later.empty() ? "" : visible(additions.devices, scene.job));
+                return first + (scene.denied_later.empty() ? "" : visible(made, scene.job));
             };
             std::string text = started(host, site, std::move(image), scene.job, look, warnings);
             return text + warnings_text(warnings);
         });
         check(seen, scene.error, scene.view().text() + later, scene.warning);
     }
+}
+
+TEST_CASE("a device family that the site has disabled is not asked, and another name is an error", "[kernel][hooks]") {
+    FakeHost host;
+    eight(host, false);
+    four_adapters(host);
+    ContainerImage image = image_of({"NVIDIA_VISIBLE_DEVICES=all", "MELLANOX_VISIBLE_DEVICES=all"});
+    auto vendors = [&](const std::vector<std::string>& disabled) {
+        plan::Site site;
+        site.devices_disabled = disabled;
+        std::string out;
+        for (const plan::ContainerEdits& made : device_edits(host, image, site, {}, {})) out += made.vendor + " ";
+        return out;
+    };
+    CHECK(vendors({}) == "nvidia rdma ");
+    CHECK(vendors({"nvidia"}) == "rdma ");
+    CHECK(vendors({"rdma", "nvidia"}) == "");
+    CHECK(reason_of([&] { vendors({"nvidea"}); }) == "devices.disabled: 'nvidea' is none of nvidia, rdma, cdi, site");
 }
 
 TEST_CASE("each scene of RDMA adapters has exactly its files in the container, or its error and no container",
@@ -132,13 +151,12 @@ TEST_CASE("each scene of RDMA adapters has exactly its files in the container, o
         site.rdma_userspace = scene.userspace;
         Outcome seen = as_user([&] {
             std::vector<std::string> warnings;
-            auto look = [&](const plan::Additions& additions) {
+            auto look = [&](const plan::ContainerEdits& made) {
                 std::string lost;
                 for (const std::string& path : split(scene.files, ' '))
                     if (!std::filesystem::exists("/" + path)) lost += path + " ";
                 std::string environment;
-                for (const std::string& one : additions.environment)
-                    environment += (environment.empty() ? "" : " ") + one;
+                for (const std::string& one : made.environment) environment += (environment.empty() ? "" : " ") + one;
                 return cat(joined(found_below("/dev")), "|", environment, "|", lost, wrong_nodes());
             };
             std::string text = started(host, site, std::move(image), scene.job, look, warnings);
@@ -157,12 +175,12 @@ TEST_CASE("each scene of CDI has exactly its files in the container, or its erro
         scene.host(host);
         ContainerImage image = image_of({});
         Outcome seen = as_user([&] {
-            plan::Additions additions = cdi_asked(host, hooks::ServedRootfs(image.index, image.layers), scene.device);
-            StartedContainer container = start_container(plan_on(host, additions), std::move(image), {});
+            plan::ContainerEdits made = cdi_asked(host, hooks::ServedRootfs(image.index, image.layers), scene.device);
+            StartedContainer container = start_container(plan_on(host, made), std::move(image), {});
             return run_task(container, [&] {
                 std::string profile =
                     std::filesystem::exists(hooks::application_profile) ? slurp(hooks::application_profile) : "";
-                bool driver = additions.edits.size() > 1;
+                bool driver = made.edits.size() > 1;
                 return cat(
                     nodes_text(found_below("/dev")), "|", driver ? proc_text(found_below("/proc/driver/nvidia")) : "",
                     "|", driver ? params() : "0", loaded() == "/usr/lib64/libcuda.so.1", "|",
@@ -278,9 +296,9 @@ TEST_CASE("libraries of the driver are there, linked, and known to the loader; p
     ContainerImage image = image_of(
         {},
         {{"/etc/debian_version", "12\n"}, {folder + "deep/file", "x"}, {folder + "libcuda.so.1", "the image's own"}});
-    plan::Additions additions =
+    plan::ContainerEdits made =
         asked(host, hooks::ServedRootfs(image.index, image.layers), {"NVIDIA_VISIBLE_DEVICES=0"}, {});
-    plan::Plan plan = plan_on(host, additions);
+    plan::Plan plan = plan_on(host, made);
     Outcome seen = as_user([&] {
         StartedContainer container = start_container(plan, std::move(image), {});
         return run_task(container, [&] {

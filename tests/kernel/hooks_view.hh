@@ -2,7 +2,7 @@
 #pragma once
 #include <filesystem>
 
-#include "tests/fixtures/additions.hh"
+#include "tests/fixtures/container_edits.hh"
 #include "tests/fixtures/gpu_scenes.hh"
 #include "tests/kernel/support.hh"
 
@@ -10,19 +10,32 @@ namespace berth::kernel_test {
 
 using namespace berth::fixtures;
 
+/// What all makers have made, as if by one.
+inline plan::ContainerEdits together(const std::vector<plan::ContainerEdits>& all) {
+    plan::ContainerEdits out;
+    auto add = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+    for (const plan::ContainerEdits& made : all) {
+        add(out.edits, made.edits);
+        add(out.environment, made.environment);
+        add(out.variables, made.variables);
+        add(out.devices, made.devices);
+    }
+    return out;
+}
+
 /// A plan of hooks alone. The fake nodes are plain files, which may not be mounted as devices.
-inline plan::Plan plan_on(const FakeHost& host, const plan::Additions& additions) {
+inline plan::Plan plan_on(const FakeHost& host, const plan::ContainerEdits& made) {
     plan::Plan plan = bare_plan();
     plan.edits = {bind_of(host.path() + "/proc", "/proc"), bind_of(host.path() + "/sys", "/sys", true)};
     plan::Mount dev;
     dev.kind = plan::Mount::Kind::tmpfs;
     dev.target = "/dev";
     plan.edits.push_back({dev, "system", "a private /dev"});
-    for (plan::Edit edit : additions.edits) {
+    for (plan::Edit edit : made.edits) {
         if (auto* mount = std::get_if<plan::Mount>(&edit.action)) mount->device = false;
         plan.edits.push_back(edit);
     }
-    plan.environment.set = additions.environment;
+    plan.environment.set = made.environment;
     return plan;
 }
 
@@ -79,25 +92,26 @@ inline std::string params() {
     return at == std::string::npos ? "absent" : slurp(path).substr(at + key.size(), 1);
 }
 
-inline std::string visible(const std::vector<plan::VisibleDevice>& devices, const std::vector<std::string>& job) {
-    for (const auto& [name, value] : plan::visible_device_changes(devices, plan::accessible_devices(devices), job))
+inline std::string visible(const plan::ContainerEdits& made, const std::vector<std::string>& job) {
+    for (const auto& [name, value] :
+         plan::visible_device_changes(tasks_choose_from(made), plan::accessible_devices, job))
         if (name == "CUDA_VISIBLE_DEVICES") return value;
     return {};
 }
 
 /// What a task sees. Of a container that got nothing, /proc is the node's.
-inline std::string seen_by_task(const GpuScene& scene, const plan::Additions& additions) {
+inline std::string seen_by_task(const GpuScene& scene, const plan::ContainerEdits& made) {
     std::set<std::string> libraries;
     add_libraries(libraries, scene.folder, "");
     add_libraries(libraries, "/usr/lib", "32:");
-    bool covered = !additions.edits.empty();
+    bool covered = !made.edits.empty();
     GpuView view{nodes_text(found_below("/dev")),
                  covered ? proc_text(found_below("/proc/driver/nvidia")) : "",
                  joined(libraries),
                  joined(found_below("/usr/bin")),
                  loaded(),
                  covered ? params() : "absent",
-                 visible(additions.devices, scene.job)};
+                 visible(made, scene.job)};
     return view.text() + wrong_nodes();
 }
 

@@ -1,3 +1,5 @@
+#include "runtime/doctor/doctor.hh"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -6,7 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "runtime/doctor/doctor.hh"
+#include "hooks/nvidia/nvidia.hh"
+#include "hooks/rdma/rdma.hh"
 
 using namespace berth;
 using Verdict = Finding::Verdict;
@@ -33,7 +36,7 @@ DoctorFacts healthy() {
     facts.slurm.plugstack = "/etc/slurm/plugstack.conf.d/berth.conf";
     facts.slurm.plugin = "/usr/lib64/slurm/spank_berth.so";
     facts.slurm.built_for = 0x170b01;
-    facts.devices = {.nvidia_driver = "550.54.15", .gpus = 8, .hcas = 8};
+    facts.devices = {hooks::nvidia_status("550.54.15", 8), hooks::rdma_status(8)};
     return facts;
 }
 
@@ -121,7 +124,7 @@ TEST_CASE("doctor: what works less well is a warning, what is merely absent a no
         {"limits", Verdict::warning, "locked memory", [](DoctorFacts& facts) { facts.memlock = 64 << 10; }},
         {"limits", Verdict::ok, "locked memory",
          [](DoctorFacts& facts) {
-             facts.memlock = 64 << 10; facts.devices.hcas = 0;
+             facts.memlock = 64 << 10; facts.devices[1] = hooks::rdma_status(0);
          }},
         {"limits", Verdict::warning, "256 open files", [](DoctorFacts& facts) { facts.open_files = 256; }},
         {"store", Verdict::warning, "MB free", [](DoctorFacts& facts) { facts.store.free_bytes = 100 << 20; }},
@@ -133,13 +136,16 @@ TEST_CASE("doctor: what works less well is a warning, what is merely absent a no
              facts.store.network = true; facts.store.file_system = "lustre";
          }},
         {"Slurm", Verdict::note, "neither", [](DoctorFacts& facts) { facts.slurm = {}; }},
-        {"GPUs", Verdict::note, "no NVIDIA driver", [](DoctorFacts& facts) { facts.devices = {}; }},
-        {"GPUs", Verdict::warning, "no /dev/nvidiaN", [](DoctorFacts& facts) { facts.devices.gpus = 0; }},
+        {"GPUs", Verdict::note, "no NVIDIA driver",
+         [](DoctorFacts& facts) { facts.devices[0] = hooks::nvidia_status("", 0); }},
+        {"GPUs", Verdict::warning, "no /dev/nvidiaN",
+         [](DoctorFacts& facts) { facts.devices[0] = hooks::nvidia_status("550.54.15", 0); }},
         {"GPUs", Verdict::warning, "no driver is loaded",
          [](DoctorFacts& facts) {
-             facts.devices.nvidia_driver.clear();
+             facts.devices[0] = hooks::nvidia_status("", 8);
          }},
-        {"RDMA", Verdict::note, "no adapters", [](DoctorFacts& facts) { facts.devices = {}; }},
+        {"RDMA", Verdict::note, "no adapters",
+         [](DoctorFacts& facts) { facts.devices[1] = hooks::rdma_status(0); }},
     }));
     DoctorFacts facts = healthy();
     change(facts);

@@ -48,8 +48,8 @@ kind: nvidia.com/gpu
 )";
 
 /// The GPUs that the profile for EGL names.
-std::string profile_of(const plan::Additions& additions) {
-    for (const plan::Edit& edit : additions.edits)
+std::string profile_of(const plan::ContainerEdits& made) {
+    for (const plan::Edit& edit : made.edits)
         if (const auto* file = std::get_if<plan::DropIn>(&edit.action); file && file->path == application_profile) {
             size_t at = file->content.find("0x");
             return file->content.substr(at, file->content.find(']', at) - at);
@@ -67,10 +67,10 @@ TEST_CASE("cdi: a specification like nvidia-ctk's", "[hooks][cdi]") {
     CHECK(spec.common.links == std::vector<std::pair<std::string, std::string>>{
                                    {"/usr/lib64/gbm/nvidia-drm_gbm.so", "../libnvidia-allocator.so.1"}});
     CHECK(spec.common.library_folders == std::vector<std::string>{"/usr/lib/x86_64-linux-gnu"});
-    CHECK(spec.common.cuda_compat);
+    CHECK(spec.common.hooks == std::set<std::string>{hook_compat});
     CHECK(spec.common.mounts ==
-          std::vector<DeviceEdits::Mount>{{"/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15",
-                                           "/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15", true, false}});
+          std::vector<CdiEdits::Mount>{{"/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15",
+                                        "/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15", true, false}});
     CHECK(spec.devices.at("MIG-1").nodes.size() == 2);
 }
 
@@ -104,28 +104,28 @@ TEST_CASE("cdi: each scene has exactly its changes, or its error", "[hooks][cdi]
         FakeHost host;
         scene.host(host);
         FakeImage image;
-        plan::Additions additions;
-        std::string error = reason_of([&] { additions = cdi_asked(host, image, scene.device); });
+        plan::ContainerEdits made;
+        std::string error = reason_of([&] { made = cdi_asked(host, image, scene.device); });
         CHECK_THAT(error, Catch::Contains(scene.error.empty() ? "no error" : scene.error));
-        CHECK(nodes_text(targets_below(additions, "/dev")) == scene.nodes);
-        CHECK(proc_text(targets_below(additions, "/proc/driver/nvidia")) == scene.proc);
-        CHECK(profile_of(additions) == scene.profile);
-        CHECK((additions.environment.empty() ? "" : additions.environment[0]) == scene.environment);
-        CHECK(additions.warnings.empty());
+        CHECK(nodes_text(targets_below(made, "/dev")) == scene.nodes);
+        CHECK(proc_text(targets_below(made, "/proc/driver/nvidia")) == scene.proc);
+        CHECK(profile_of(made) == scene.profile);
+        CHECK((made.environment.empty() ? "" : made.environment[0]) == scene.environment);
+        CHECK(made.warnings.empty());
     }
 }
 
 TEST_CASE("cdi: changes go through lines and through a specification unchanged", "[hooks][cdi]") {
     CdiSpec spec = parse_cdi(yaml, true, "gpu.yaml");
-    DeviceEdits edits = spec.common;
+    CdiEdits edits = spec.common;
     edits.append(spec.devices.at("MIG-1"));
     edits.mounts.push_back({"", "/scratch", false, true});
-    CHECK(parse_device_edits(lines_of(edits, "CDI"), "lines") == edits);
+    CHECK(parse_cdi_edits(lines_of(edits, "CDI"), "lines") == edits);
     CHECK(parse_cdi(cdi_text("a.com/b", edits), false, "x.json").devices.at("all") == edits);
     edits.environment = {"A=b\nc"};
     CHECK_THROWS_WITH(lines_of(edits, "hooks.d/a"),
                       "hooks.d/a: a change of the container has control characters in it: A=b\\x0ac");
-    CHECK_THROWS_AS(parse_device_edits("node\t/dev/x\n", "lines"), Error);
+    CHECK_THROWS_AS(parse_cdi_edits("node\t/dev/x\n", "lines"), Error);
 }
 
 TEST_CASE(
@@ -136,10 +136,10 @@ TEST_CASE(
         CHECK(spec.devices.size() == (text == spec_of_eight() ? 17 : 8));
         for (const auto& [name, own] : spec.devices) {
             INFO(name);
-            DeviceEdits edits = spec.common;
+            CdiEdits edits = spec.common;
             edits.append(own);
-            CHECK((edits.keep_nodes && edits.application_profile && edits.cuda_compat));
-            CHECK(parse_device_edits(lines_of(edits, "CDI"), "lines") == edits);
+            CHECK(edits.hooks == std::set<std::string>{hook_compat, hook_keep_nodes, hook_profile});
+            CHECK(parse_cdi_edits(lines_of(edits, "CDI"), "lines") == edits);
             CHECK(parse_cdi(cdi_text("nvidia.com/gpu", edits), false, "x.json").devices.at("all") == edits);
         }
     }
@@ -150,14 +150,14 @@ TEST_CASE("cdi: our own answer for a node, as a specification and back", "[hooks
         FakeHost host;
         make(host);
         FakeImage image;
-        DeviceEdits edits = device_edits_of(
+        CdiEdits edits = cdi_edits_of(
             asked(host, image, {"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=" + capabilities}, {}));
-        CHECK(edits.keep_nodes);
+        CHECK(edits.hooks.contains(hook_keep_nodes));
         CHECK(parse_cdi(cdi_text("nvidia.com/gpu", edits), false, "x.json").devices.at("all") == edits);
         return edits;
     };
     CHECK(ours([](FakeHost& host) { eight(host, false); }, "compute,utility").nodes.size() == 11);
-    CHECK(ours([](FakeHost& host) { eight(host, false); }, "graphics").application_profile);
+    CHECK(ours([](FakeHost& host) { eight(host, false); }, "graphics").hooks.contains(hook_profile));
     // Control nodes, the parent, seven slices of two nodes, and the whole GPU.
     CHECK(ours([](FakeHost& host) { sliced(host); }, "compute,utility").nodes.size() == 3 + 1 + 14 + 1);
 }
@@ -166,11 +166,11 @@ TEST_CASE("cdi: modes of directories come before what is mounted in them", "[hoo
     FakeHost host;
     eight_by_cdi(host);
     FakeImage image;
-    plan::Additions additions = cdi_asked(host, image, "nvidia.com/gpu=2");
-    REQUIRE(std::get_if<plan::Directory>(&additions.edits[0].action));
-    CHECK(std::get<plan::Directory>(additions.edits[0].action).path == "/dev/dri");
-    CHECK(std::get<plan::Directory>(additions.edits[0].action).mode == 0755);
-    for (const plan::Edit& edit : additions.edits) CHECK(edit.origin == "CDI");
+    plan::ContainerEdits made = cdi_asked(host, image, "nvidia.com/gpu=2");
+    REQUIRE(std::get_if<plan::Directory>(&made.edits[0].action));
+    CHECK(std::get<plan::Directory>(made.edits[0].action).path == "/dev/dri");
+    CHECK(std::get<plan::Directory>(made.edits[0].action).mode == 0755);
+    for (const plan::Edit& edit : made.edits) CHECK(edit.origin == "CDI");
 }
 
 TEST_CASE("cdi: as edits of a plan", "[hooks][cdi]") {
@@ -178,15 +178,15 @@ TEST_CASE("cdi: as edits of a plan", "[hooks][cdi]") {
     eight(host, false);
     FakeImage image;
     CdiSpec spec = parse_cdi(yaml, true, "gpu.yaml");
-    plan::Additions additions = additions_of(spec.common, host, image, "CDI");
+    plan::ContainerEdits made = container_edits_of(spec.common, host, image, "CDI");
     std::string names;
-    for (const plan::Edit& edit : additions.edits)
+    for (const plan::Edit& edit : made.edits)
         if (const auto* loader = std::get_if<plan::LoaderLibraries>(&edit.action))
             for (const plan::CachedLibrary& library : loader->libraries) names += library.name + " ";
     CHECK(names == "libcuda.so.570.86.15 libcuda.so.1 ");
-    DeviceEdits bad;
+    CdiEdits bad;
     bad.nodes = {{"/dev/null", "/"}};
-    CHECK_THROWS_WITH(additions_of(bad, host, image, "hook x.sh"), Catch::StartsWith("hook x.sh: /: "));
+    CHECK_THROWS_WITH(container_edits_of(bad, host, image, "hook x.sh"), Catch::StartsWith("hook x.sh: /: "));
     bad.nodes = {{"relative", "/dev/x"}};
-    CHECK_THROWS_AS(additions_of(bad, host, image, "hook x.sh"), Error);
+    CHECK_THROWS_AS(container_edits_of(bad, host, image, "hook x.sh"), Error);
 }

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/error.hh"
-#include "tests/fixtures/additions.hh"
+#include "tests/fixtures/container_edits.hh"
 #include "tests/fixtures/gpu_scenes.hh"
 
 using namespace berth;
@@ -11,15 +11,16 @@ using namespace berth::fixtures;
 
 namespace {
 
-std::string visible(const plan::Additions& additions, const std::vector<bool>& accessible,
+std::string visible(const plan::ContainerEdits& made, const std::vector<bool>& accessible,
                     const std::vector<std::string>& job) {
-    for (const auto& [name, value] : plan::visible_device_changes(additions.devices, accessible, job))
+    auto open = [&](const std::vector<plan::VisibleDevice>&) { return accessible; };
+    for (const auto& [name, value] : plan::visible_device_changes(tasks_choose_from(made), open, job))
         if (name == "CUDA_VISIBLE_DEVICES") return value;
     return {};
 }
 
-std::string loaded(const plan::Additions& additions) {
-    for (const plan::Edit& edit : additions.edits) {
+std::string loaded(const plan::ContainerEdits& made) {
+    for (const plan::Edit& edit : made.edits) {
         const auto* added = std::get_if<plan::LoaderLibraries>(&edit.action);
         if (added && !added->musl_path.empty()) return added->musl_path;
         for (const plan::CachedLibrary& library : added ? added->libraries : std::vector<plan::CachedLibrary>())
@@ -28,9 +29,9 @@ std::string loaded(const plan::Additions& additions) {
     return "none";
 }
 
-std::string params(const FakeHost& host, const plan::Additions& additions) {
+std::string params(const FakeHost& host, const plan::ContainerEdits& made) {
     const std::string path = "/proc/driver/nvidia/params", key = "ModifyDeviceFiles: ";
-    for (const plan::Edit& edit : additions.edits) {
+    for (const plan::Edit& edit : made.edits) {
         const auto* mount = std::get_if<plan::Mount>(&edit.action);
         const auto* file = std::get_if<plan::DropIn>(&edit.action);
         std::string text = file && file->path == path       ? file->content
@@ -41,19 +42,19 @@ std::string params(const FakeHost& host, const plan::Additions& additions) {
     return "absent";
 }
 
-GpuView view_of(const FakeHost& host, const GpuScene& scene, const plan::Additions& additions) {
+GpuView view_of(const FakeHost& host, const GpuScene& scene, const plan::ContainerEdits& made) {
     std::set<std::string> libraries;
-    for (const std::string& name : targets_below(additions, scene.folder))
+    for (const std::string& name : targets_below(made, scene.folder))
         if (name.ends_with(driver_version) || name.ends_with("580.65.06")) libraries.insert(library_stem(name));
-    for (const std::string& name : targets_below(additions, "/usr/lib"))
+    for (const std::string& name : targets_below(made, "/usr/lib"))
         if (name.find('/') == std::string::npos) libraries.insert("32:" + library_stem(name));
-    return {nodes_text(targets_below(additions, "/dev")),
-            proc_text(targets_below(additions, "/proc/driver/nvidia")),
+    return {nodes_text(targets_below(made, "/dev")),
+            proc_text(targets_below(made, "/proc/driver/nvidia")),
             joined(libraries),
-            joined(targets_below(additions, "/usr/bin")),
-            loaded(additions),
-            params(host, additions),
-            visible(additions, std::vector<bool>(additions.devices.size(), true), scene.job)};
+            joined(targets_below(made, "/usr/bin")),
+            loaded(made),
+            params(host, made),
+            visible(made, std::vector<bool>(made.devices.size(), true), scene.job)};
 }
 
 }  // namespace
@@ -64,19 +65,19 @@ TEST_CASE("nvidia: each scene has exactly its files, or its error", "[hooks][nvi
         FakeHost host;
         scene.host(host);
         FakeImage image(scene.files);
-        plan::Additions additions;
-        std::string error = reason_of([&] { additions = asked(host, image, scene.image, scene.job, scene.required); });
+        plan::ContainerEdits made;
+        std::string error = reason_of([&] { made = asked(host, image, scene.image, scene.job, scene.required); });
         CHECK_THAT(error, Catch::Contains(scene.error.empty() ? "no error" : scene.error));
         if (!scene.error.empty()) continue;
-        CHECK(view_of(host, scene, additions).text() == scene.view().text());
-        CHECK((additions.warnings.empty() ? "" : additions.warnings[0]).find(scene.warning) != std::string::npos);
-        CHECK(additions.warnings.size() == (scene.warning.empty() ? 0 : 1));
+        CHECK(view_of(host, scene, made).text() == scene.view().text());
+        CHECK((made.warnings.empty() ? "" : made.warnings[0]).find(scene.warning) != std::string::npos);
+        CHECK(made.warnings.size() == (scene.warning.empty() ? 0 : 1));
         std::vector<bool> later;
-        for (const plan::VisibleDevice& device : additions.devices)
+        for (const plan::VisibleDevice& device : made.devices)
             later.push_back(std::none_of(device.nodes.begin(), device.nodes.end(), [&](const std::string& node) {
                 return std::count(scene.denied_later.begin(), scene.denied_later.end(), node);
             }));
-        if (!scene.denied_later.empty()) CHECK(visible(additions, later, scene.job) == scene.visible_later);
+        if (!scene.denied_later.empty()) CHECK(visible(made, later, scene.job) == scene.visible_later);
     }
 }
 
@@ -100,7 +101,7 @@ TEST_CASE("nvidia: copies between GPU and host, and the pipe of MPS", "[hooks][n
     CHECK(nodes("X=1") == "gdrdrv nvidia0");
     CHECK(nodes("NVIDIA_DRIVER_CAPABILITIES=utility") == "nvidia0");
     CHECK(joined(targets_below(asked(host, image, all_gpus, {}), "/tmp")) == "nvidia-mps");
-    plan::Additions odd = asked(host, image, all_gpus, {"CUDA_MPS_PIPE_DIRECTORY=/proc"});
+    plan::ContainerEdits odd = asked(host, image, all_gpus, {"CUDA_MPS_PIPE_DIRECTORY=/proc"});
     REQUIRE(odd.warnings.size() == 1);
     CHECK_THAT(odd.warnings[0], Catch::Contains("CUDA_MPS_PIPE_DIRECTORY=/proc"));
 }

@@ -9,9 +9,9 @@ using namespace berth::fixtures;
 namespace {
 
 /// Targets elsewhere than in /dev.
-std::string files_of(const plan::Additions& additions) {
+std::string files_of(const plan::ContainerEdits& made) {
     std::set<std::string> out;
-    for (const std::string& target : targets_below(additions, ""))
+    for (const std::string& target : targets_below(made, ""))
         if (!target.starts_with("dev/")) out.insert(target);
     return joined(out);
 }
@@ -30,18 +30,18 @@ TEST_CASE("rdma: each scene has exactly its devices and files, or its error", "[
         FakeHost host;
         scene.host(host);
         FakeImage image;
-        plan::Additions additions;
+        plan::ContainerEdits made;
         std::string error = reason_of([&] {
             RdmaRequest request = rdma_request(scene.image, scene.job);
             request.userspace = scene.userspace;
-            additions = rdma_hook(host, image, request);
+            made = rdma_hook(host, image, request);
         });
         CHECK_THAT(error, Catch::Contains(scene.error.empty() ? "no error" : scene.error));
-        CHECK(joined(targets_below(additions, "/dev")) == scene.nodes);
-        CHECK(files_of(additions) == scene.files);
-        CHECK(words(additions.environment) == scene.environment);
-        CHECK((additions.warnings.empty() ? "" : additions.warnings[0]).find(scene.warning) != std::string::npos);
-        CHECK(additions.warnings.size() == (scene.warning.empty() ? 0 : 1));
+        CHECK(joined(targets_below(made, "/dev")) == scene.nodes);
+        CHECK(files_of(made) == scene.files);
+        CHECK(words(made.environment) == scene.environment);
+        CHECK((made.warnings.empty() ? "" : made.warnings[0]).find(scene.warning) != std::string::npos);
+        CHECK(made.warnings.size() == (scene.warning.empty() ? 0 : 1));
     }
 }
 
@@ -65,8 +65,8 @@ TEST_CASE("rdma: the loader finds Amazon's libraries where their node has them",
     RdmaRequest request = rdma_request({}, {"MELLANOX_VISIBLE_DEVICES=all"});
     request.userspace = true;
     std::string found;
-    plan::Additions additions = rdma_hook(host, image, request);
-    for (const plan::Edit& edit : additions.edits)
+    plan::ContainerEdits made = rdma_hook(host, image, request);
+    for (const plan::Edit& edit : made.edits)
         if (const auto* loader = std::get_if<plan::LoaderLibraries>(&edit.action))
             for (const plan::CachedLibrary& library : loader->libraries) found += library.path + " ";
     CHECK(found == "/usr/lib64/libibverbs.so.1 /opt/amazon/efa/lib64/libfabric.so.1 ");

@@ -46,13 +46,13 @@ TEST_CASE("plan text: devices, as a table and as JSON", "[plan][hooks]") {
     host.allow_only("/dev/nvidia-caps/nvidia-cap", {120, 121});
     fixtures::FakeImage image;
     image.file("/etc/debian_version", "12\n");
-    Additions additions = fixtures::asked(host, image, {"NVIDIA_VISIBLE_DEVICES=all"}, {});
-    for (Edit& edit : additions.edits)
+    ContainerEdits made = fixtures::asked(host, image, {"NVIDIA_VISIBLE_DEVICES=all"}, {});
+    for (Edit& edit : made.edits)
         if (auto* mount = std::get_if<Mount>(&edit.action); mount && mount->source.starts_with(host.path()))
             mount->source.erase(0, host.path().size());
     Caller caller;
     caller.uid = caller.gid = 2001;
-    Plan plan = make_plan({}, caller, {}, {}, {}, {}, additions);
+    Plan plan = make_plan({}, caller, {}, {}, {}, {}, {made});
     check_golden("plan-gpu.golden", plan_text(plan));
     check_golden("plan-gpu.json", cli::plan_json(plan, "sha256:0"));
 }

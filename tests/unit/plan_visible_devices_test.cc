@@ -1,4 +1,4 @@
-// CUDA_VISIBLE_DEVICES in each task: the rows that Slurm 22.05.8 was measured with, and what becomes of them.
+// The variables of a vendor in each task: the rows that Slurm 22.05.8 was measured with, and what becomes of them.
 #include <catch2/catch.hpp>
 
 #include "runtime/base/error.hh"
@@ -18,11 +18,29 @@ VisibleDevice slice(const std::string& uuid, unsigned position, bool constrained
     return {uuid, true, constrained, position, {"/dev/" + uuid}};
 }
 
+using Form = DeviceVariable::Form;
+
+VisibleDevices of_nvidia(const std::vector<VisibleDevice>& devices) {
+    return {"nvidia",
+            {{"CUDA_VISIBLE_DEVICES", Form::uuid},
+             {"ROCR_VISIBLE_DEVICES", Form::position},
+             {"GPU_DEVICE_ORDINAL", Form::position},
+             {"ZE_AFFINITY_MASK", Form::position}},
+            devices};
+}
+
+std::vector<bool> every(const std::vector<VisibleDevice>& devices) {
+    return std::vector<bool>(devices.size(), true);
+}
+
+using Changes = std::vector<std::pair<std::string, std::string>>;
+
 /// CUDA_VISIBLE_DEVICES of the task afterwards.
 std::string after(const std::vector<VisibleDevice>& devices, const std::vector<bool>& accessible,
                   const std::string& before) {
     Variables task = before == "unset" ? Variables{"X=1"} : Variables{"CUDA_VISIBLE_DEVICES=" + before};
-    auto changes = visible_device_changes(devices, accessible, task);
+    auto changes = visible_device_changes(
+        {of_nvidia(devices)}, [&](const std::vector<VisibleDevice>&) { return accessible; }, task);
     return changes.empty() ? before : changes[0].second;
 }
 
@@ -71,10 +89,25 @@ TEST_CASE("visible devices: what names nothing that the task has", "[plan][hooks
 TEST_CASE("visible devices: other vendors' variables follow by position", "[plan][hooks]") {
     std::vector<VisibleDevice> open = {gpu("GPU-1", 1, false), gpu("GPU-3", 5, false)};
     auto changes = visible_device_changes(
-        open, {true, true}, {"CUDA_VISIBLE_DEVICES=5", "ROCR_VISIBLE_DEVICES=5", "GPU_DEVICE_ORDINAL=5", "A=b"});
+        {of_nvidia(open)}, every, {"CUDA_VISIBLE_DEVICES=5", "ROCR_VISIBLE_DEVICES=5", "GPU_DEVICE_ORDINAL=5", "A=b"});
     REQUIRE(changes.size() == 3);
     CHECK(changes[1] == std::pair<std::string, std::string>("ROCR_VISIBLE_DEVICES", "1"));
     CHECK(changes[2] == std::pair<std::string, std::string>("GPU_DEVICE_ORDINAL", "1"));
+}
+
+TEST_CASE("visible devices: which variable says what is the vendor's", "[plan][hooks]") {
+    VisibleDevices numbers{"other", {{"OTHER_MASK", Form::position}}, {gpu("", 1, false), gpu("", 5, false)}};
+    CHECK(visible_device_changes({numbers}, every, {"OTHER_MASK=5", "CUDA_VISIBLE_DEVICES=5"}) ==
+          Changes{{"OTHER_MASK", "1"}});
+    CHECK(visible_device_changes({{"none", {}, {gpu("GPU-1", 5, false)}}}, every, {"CUDA_VISIBLE_DEVICES=5"}).empty());
+}
+
+TEST_CASE("visible devices: of two vendors in a container, each has its own variable", "[plan][hooks]") {
+    VisibleDevices nvidia = of_nvidia({gpu("GPU-n", 1, false)}),
+                   amd{"amd", {{"ROCR_VISIBLE_DEVICES", Form::uuid}}, {gpu("GPU-a", 2, false)}};
+    Variables task = {"CUDA_VISIBLE_DEVICES=1", "ROCR_VISIBLE_DEVICES=2", "ZE_AFFINITY_MASK=1"};
+    Changes both = {{"CUDA_VISIBLE_DEVICES", "GPU-n"}, {"ZE_AFFINITY_MASK", "0"}, {"ROCR_VISIBLE_DEVICES", "GPU-a"}};
+    CHECK(visible_device_changes({nvidia, amd}, every, task) == both);
 }
 
 TEST_CASE("visible devices: through a message and back", "[plan][hooks]") {
@@ -82,6 +115,10 @@ TEST_CASE("visible devices: through a message and back", "[plan][hooks]") {
     device.nodes = {"/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap75"};
     CHECK(parse_visible_device(visible_device_text(device)) == device);
     CHECK(parse_visible_device(visible_device_text(VisibleDevice())) == VisibleDevice());
+    for (Form form : {Form::uuid, Form::position})
+        CHECK(parse_device_variable(device_variable_text({"A_B", form})) == DeviceVariable{"A_B", form});
+    for (const char* wrong : {"", "uuid", "uuid ", "index A", "uuid A B"})
+        CHECK_THROWS_AS(parse_device_variable(wrong), Error);
     for (const char* wrong : {"", "GPU-1", "GPU-1 2 0 0", "GPU-1 0 0 x"})
         CHECK_THROWS_AS(parse_visible_device(wrong), Error);
 }

@@ -37,7 +37,7 @@ struct JoinedContainer {
     std::vector<plan::EnvironmentChange> environment;
     bool remap_root = false, writable = true;
     std::vector<std::string> entrypoint;  ///< of the image
-    std::vector<plan::VisibleDevice> devices;  ///< for a task to try and choose from
+    std::vector<plan::VisibleDevices> devices;  ///< for a task to try and choose from
 };
 
 /// What those are told who join a container that was made as `plan` says; the changes of their environment are left to

@@ -163,7 +163,8 @@ class Use {
     }
 
     plan::Plan plan_for(UsedContainer& out, const OpenedImage& opened) {
-        plan::Additions devices = device_additions(opened.image, start_.site, *environment_, start_.watch.progress);
+        std::vector<plan::ContainerEdits> devices =
+            device_edits(opened.image, start_.site, *environment_, start_.watch.progress);
         plan::Request request = completed(start_, out.record);
         plan::Plan plan =
             plan::make_plan(request, start_.caller, start_.job, start_.site,

@@ -26,7 +26,7 @@ int cdi_command(int argc, char** argv) {
     if (auto code = line.parse(argc, argv)) return *code;
     if (!kind.empty())
         std::cout << hooks::cdi_text(
-            kind, hooks::parse_device_edits(sys::read_all(0, input_limit, "the lines"), "standard input"));
+            kind, hooks::parse_cdi_edits(sys::read_all(0, input_limit, "the lines"), "standard input"));
     else if (!edits.empty())
         std::cout << hooks::lines_of(hooks::parse_container_edits(sys::read_all(0, input_limit, edits), edits), edits);
     else

@@ -1,0 +1,65 @@
+// Device families: each is a maker of edits. The list of them is in makers.cc, and nothing else names a family.
+#pragma once
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hooks/host.hh"
+#include "hooks/rootfs.hh"
+#include "runtime/config/site.hh"
+#include "runtime/plan/plan.hh"
+
+namespace berth::hooks {
+
+struct CdiEdits;
+
+/// What makers are asked for a container.
+struct DeviceRequest {
+    const Host& host;
+    const Rootfs& image;
+    const plan::Site& site;
+    const std::vector<std::string>& image_variables;  ///< NAME=VALUE
+    const std::vector<std::string>& job;              ///< environment of the caller
+    const std::vector<plan::ContainerEdits>& before;  ///< of the makers that stand before this one in the list
+};
+
+/// What a maker is asked for hooks that CDI specifications name.
+struct CdiHookRequest {
+    const Host& host;
+    const Rootfs& image;
+    const CdiEdits& asked;  ///< with the names of the hooks
+    bool made;              ///< the container has edits of this maker already
+};
+
+struct CdiHookResult {
+    std::vector<plan::Edit> edits;               ///< come before the nodes and mounts that are asked for
+    std::vector<plan::CachedLibrary> preferred;  ///< take the place of mounted libraries of the same name
+};
+
+/// One line of `berth doctor`.
+struct DeviceStatus {
+    enum class Level { ok, note, warning };
+    Level level = Level::note;
+    std::string subject;           ///< "GPUs"
+    std::string text;              ///< what was found
+    std::string advice = {};       ///< what to do; empty when nothing has to be done
+    std::string pins_memory = {};  ///< "RDMA adapters": what is here and needs locked memory; empty: nothing
+};
+
+struct DeviceMaker {
+    const char* vendor;  ///< "nvidia"; devices.disabled of the site names it so
+    /// What this family adds. Throws Error for what is asked for and cannot be had.
+    plan::ContainerEdits (*make)(const DeviceRequest&);
+    /// What the node has of it; null: nothing to tell.
+    DeviceStatus (*status)(const Host&) = nullptr;
+    const char* cdi_kind = "";  ///< of its devices in a CDI specification: "nvidia.com/gpu"
+    /// Names of hooks in CDI specifications (those of nvidia-ctk) that this maker does.
+    std::span<const char* const> cdi_hooks = {};
+    CdiHookResult (*do_cdi_hooks)(const CdiHookRequest&) = nullptr;
+};
+
+/// In the order in which they are asked: of edits that contradict each other, the later one wins.
+std::span<const DeviceMaker* const> device_makers();
+
+}  // namespace berth::hooks

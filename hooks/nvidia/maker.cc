@@ -1,0 +1,116 @@
+// NVIDIA GPUs as a device family: what the site and the job ask for, NVML, hooks of nvidia-ctk, and berth doctor.
+#include <algorithm>
+
+#include "hooks/cdi_edits.hh"
+#include "hooks/makers.hh"
+#include "hooks/nvidia/nvidia.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::hooks {
+
+namespace {
+
+constexpr auto nvml_patience = std::chrono::seconds(20);  // A GPU without persistence takes seconds to wake.
+
+std::string root_of(const std::string& setting) { return setting == "/" ? "" : setting; }
+
+/// Asked for by a program of its own: NVML opens devices and may hang.
+std::optional<NvmlReport> nvml_of(const Host& host, const std::string& driver_root) {
+    std::string library = "libnvidia-ml.so.1";
+    if (!driver_root.empty()) {
+        DriverFiles files = find_driver_files(host, driver_root, "", {Capability::utility});
+        if (!files.libraries.empty()) library = files.libraries[0].source;
+    }
+    auto answer = host.ask({"nvml", library}, nvml_patience);
+    return answer ? std::optional(parse_nvml(*answer)) : std::nullopt;
+}
+
+plan::ContainerEdits make(const DeviceRequest& asked) {
+    const plan::Site& site = asked.site;
+    if (site.nvidia == "off") return {};
+    NvidiaRequest request = nvidia_request(asked.image_variables, asked.job);
+    if (!request.wanted) return {};
+    NvidiaSettings settings{site.nvidia == "required", {root_of(site.driver_root), root_of(site.device_root)}};
+    return nvidia_hook(asked.host, asked.image, request, settings,
+                       [&] { return nvml_of(asked.host, settings.roots.driver); });
+}
+
+/// The GPUs and slices whose nodes the container gets.
+Choice choice_of(const Driver& driver, const CdiEdits& asked) {
+    auto has = [&](const std::string& target) {
+        return std::ranges::any_of(asked.nodes, [&](const auto& node) { return node.second == target; });
+    };
+    Choice choice;
+    for (size_t i = 0; i < driver.gpus.size(); ++i) {
+        const Gpu& gpu = driver.gpus[i];
+        if (!has(gpu_node(gpu))) continue;
+        choice.devices.insert({i, std::nullopt});
+        for (size_t slice = 0; slice < gpu.slices.size(); ++slice)
+            if (const auto& cap = gpu.slices[slice].compute_cap; cap && has(cap_node(*cap)))
+                choice.devices.insert({i, slice});
+    }
+    return choice;
+}
+
+/// CUDA's forward compatibility libraries of the image, for the loader.
+std::vector<plan::CachedLibrary> compat_libraries(const Host& host, const Rootfs& image) {
+    std::vector<plan::CachedLibrary> out;
+    std::string version = parse_module_version(host.read("/proc/driver/nvidia/version").value_or(""));
+    std::string folder = version.empty() ? "" : compat_folder(image, version);
+    if (folder.empty()) return out;
+    for (const std::string& name : image.list(folder))
+        if (name.starts_with("lib") && name.find(".so.") != std::string::npos)
+            out.push_back({plan::loader_flags(), name, folder + "/" + name, 0, 0});
+    return out;
+}
+
+CdiHookResult do_cdi_hooks(const CdiHookRequest& request) {
+    CdiHookResult out;
+    auto asked = [&](const char* name) { return request.asked.hooks.contains(name); };
+    // Where NVIDIA_VISIBLE_DEVICES gives devices too, what it shows of the driver holds.
+    bool files = !request.made && (asked(hook_keep_nodes) || asked(hook_profile));
+    if (auto driver = files ? find_driver(request.host, {}) : std::nullopt) {
+        Choice choice = choice_of(*driver, request.asked);
+        if (asked(hook_keep_nodes)) add_proc_edits(out.edits, request.host, *driver, choice);
+        if (asked(hook_profile)) add_profile_edits(out.edits, *driver, choice);
+    }
+    if (asked(hook_compat)) out.preferred = compat_libraries(request.host, request.image);
+    return out;
+}
+
+DeviceStatus status(const Host& host) {
+    std::string driver;
+    if (auto text = host.read("/proc/driver/nvidia/version")) {
+        driver = parse_module_version(*text);
+        if (driver.empty()) driver = "of an unknown version";
+    }
+    auto is_gpu = [](const std::string& name) {
+        return name.starts_with("nvidia") && name.size() > 6 &&
+               name.find_first_not_of("0123456789", 6) == std::string::npos;
+    };
+    return nvidia_status(driver, static_cast<unsigned>(std::ranges::count_if(host.list("/dev"), is_gpu)));
+}
+
+constexpr const char* cdi_hooks[] = {hook_compat, hook_keep_nodes, hook_profile};
+
+}  // namespace
+
+DeviceStatus nvidia_status(const std::string& driver, unsigned gpus) {
+    using Level = DeviceStatus::Level;
+    if (gpus > 0 && driver.empty())
+        return {Level::warning, "GPUs", cat(gpus, " device nodes, but no driver is loaded"), "modprobe nvidia"};
+    if (driver.empty()) return {Level::note, "GPUs", "no NVIDIA driver"};
+    if (gpus == 0)
+        return {Level::warning, "GPUs", cat("driver ", driver, ", but no /dev/nvidiaN"),
+                "nvidia-modprobe -u -c0, or nvidia-persistenced"};
+    return {Level::ok, "GPUs", cat(gpus, ", driver ", driver)};
+}
+
+extern const DeviceMaker nvidia_maker{.vendor = "nvidia",
+                                      .make = make,
+                                      .status = status,
+                                      .cdi_kind = "nvidia.com/gpu",
+                                      .cdi_hooks = cdi_hooks,
+                                      .do_cdi_hooks = do_cdi_hooks};
+
+}  // namespace berth::hooks

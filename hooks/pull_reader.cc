@@ -1,0 +1,24 @@
+#include "hooks/pull_reader.hh"
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/host/pull_program.hh"
+#include "runtime/host/run_program.hh"
+
+namespace berth::hooks {
+
+namespace {
+constexpr auto patience = std::chrono::seconds(10);
+}
+
+CdiEdits read_by_pull(std::vector<std::string> arguments, const std::string& input, const std::string& what) {
+    arguments.insert(arguments.begin(), "cdi");
+    ProgramAnswer answer = run_program(pull_program(), arguments, input, patience);
+    if (answer.code != 0)
+        throw Error(answer.complaint.starts_with("berth: ")
+                        ? answer.complaint.substr(7)
+                        : cat("reading ", what, ": berth-pull failed: ", answer.complaint));
+    return parse_cdi_edits(answer.output, what);
+}
+
+}  // namespace berth::hooks
