@@ -2,8 +2,9 @@
 
 # The options of a command.
 _berth_options() {
-  local run='--mount -w --workdir -e --env --mount-home --no-mount-home --root --no-root --rw --ro --read-only --entrypoint --no-entrypoint --name --save
-    --ipc --net --uts --pid --cgroup -i --interactive -t --tty -v --verbose -q --quiet'
+  local run='--mount -w --workdir -e --env --mount-home --no-mount-home --root --no-root --rw --ro --read-only
+    --entrypoint --no-entrypoint --name --save --ipc --net --uts --pid --cgroup
+    -i --interactive -t --tty -v --verbose -q --quiet'
   case $1 in
     run) echo "$run" ;;
     plan) echo "$run --json --cdi" ;;
@@ -22,7 +23,8 @@ _berth_options() {
   esac
 }
 
-_berth_commands='run exec ps save rm plan pull import images inspect rmi gc verify login logout config doctor stats version'
+_berth_commands="run exec ps save rm plan pull import images inspect rmi gc verify login logout config doctor stats \
+version"
 
 # The first column of a listing, without its head; - stands for no name.
 _berth_names() {
