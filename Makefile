@@ -23,7 +23,8 @@ BUILD ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(COV),-cov)
 comma := ,
 
 # What is undefined ends the program, as what the other sanitizers find does.
-sanitizer_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer$(if $(findstring undefined,$(SAN)), -fno-sanitize-recover=all))
+sanitizer_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer \
+  $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=all))
 
 # The user's CXXFLAGS and LDFLAGS come last, so that they win.
 warnings := -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wformat=2
@@ -37,13 +38,17 @@ isal := $(filter yes,$(ISAL))
 packages := fuse3 libcurl libcrypto libzstd liblz4 liblzma zlib libseccomp $(isal:yes=libisal) libsquashfs1 yaml-cpp
 package_flags := $(shell pkg-config --cflags $(packages) 2>/dev/null)
 start_libraries := $(shell pkg-config --libs fuse3 libzstd liblz4 liblzma zlib libseccomp 2>/dev/null) -llzo2
-# To load these takes a quarter of a millisecond at every start, so berth itself has them linked in where there are archives of them.
+# To load these takes a quarter of a millisecond at every start, so berth itself has them linked in where there are
+# archives of them.
 # STATIC= links them dynamically, for distributions that mend a library in one place.
 STATIC ?= 1
+has_archive = $(filter /%,$(shell $(CXX) -print-file-name=lib$(1).a))
 linked_in := $(if $(and $(STATIC),$(if $(SAN),,1)),\
-  $(foreach name,fuse3 zstd lz4 lzma z seccomp lzo2,$(if $(filter /%,$(shell $(CXX) -print-file-name=lib$(name).a)),-l$(name))))
-program_libraries := $(if $(linked_in),-Wl$(comma)-Bstatic $(linked_in) -Wl$(comma)-Bdynamic) $(filter-out $(linked_in),$(start_libraries))
-pull_libraries := $(shell pkg-config --libs libcurl libcrypto $(isal:yes=libisal) libsquashfs1 yaml-cpp libzstd liblz4 liblzma zlib 2>/dev/null) -llzo2
+  $(foreach name,fuse3 zstd lz4 lzma z seccomp lzo2,$(if $(call has_archive,$(name)),-l$(name))))
+program_libraries := $(if $(linked_in),-Wl$(comma)-Bstatic $(linked_in) -Wl$(comma)-Bdynamic) \
+  $(filter-out $(linked_in),$(start_libraries))
+pull_packages := libcurl libcrypto $(isal:yes=libisal) libsquashfs1 yaml-cpp libzstd liblz4 liblzma zlib
+pull_libraries := $(shell pkg-config --libs $(pull_packages) 2>/dev/null) -llzo2
 
 # A test's time goes into compiling it, not into running it.
 test_flags := -O0 -U_FORTIFY_SOURCE
@@ -52,7 +57,8 @@ PCH ?=
 
 all_flags = $(base_flags) $(package_flags) $(CPPFLAGS) $(CXXFLAGS)
 
-# A folder is a layer and becomes one archive; the order is the link order, from the top down (scripts/check-layers has it from the bottom up).
+# A folder is a layer and becomes one archive; the order is the link order, from the top down (scripts/check-layers has
+# it from the bottom up).
 layers := doctor step container images hooks sandbox mount host store oci squash plan telemetry config request base
 folder_hooks := hooks
 $(foreach layer,$(filter-out hooks,$(layers)),$(eval folder_$(layer) := runtime/$(layer)))
@@ -63,7 +69,8 @@ sources_oci := $(if $(isal),$(sources_oci),$(filter-out %/gzip_isal.cc,$(sources
 archives_of = $(foreach layer,$(1),$(BUILD)/$(layer).a)
 archives := $(call archives_of,$(layers))
 
-# A program is its own folder and the layers below it. What talks to registries is not in `berth`, and what makes containers not in `berth-pull`.
+# A program is its own folder and the layers below it. What talks to registries is not in `berth`, and what makes
+# containers not in `berth-pull`.
 berth_sources := $(call sources_in,runtime/cli)
 berth_archives := $(call archives_of,$(filter-out oci,$(layers)))
 pull_sources := $(call sources_in,runtime/pull)
@@ -72,9 +79,12 @@ pull_archives := $(call archives_of,$(filter-out doctor step container mount,$(l
 testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) \
   $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc run_directory.cc task_prolog.cc watch.cc))
 # The plugin has the grammar of requests and the messages to the helper, and nothing else above base.
-plugin_sources := $(sort $(wildcard spank/*.cc)) $(sources_base) $(sources_request) $(addprefix runtime/plan/,messages.cc visible_devices.cc)
-# Targets for libFuzzer: a program each (`make fuzz`), and all of them in the unit tests, which feed them what is kept in tests/hostile.
-fuzz_targets := $(patsubst tests/hostile/fuzz_%.cc,%,$(filter-out %/fuzz_main.cc,$(sort $(wildcard tests/hostile/fuzz_*.cc))))
+plugin_sources := $(sort $(wildcard spank/*.cc)) $(sources_base) $(sources_request) \
+  $(addprefix runtime/plan/,messages.cc visible_devices.cc)
+# Targets for libFuzzer: a program each (`make fuzz`), and all of them in the unit tests, which feed them what is kept
+# in tests/hostile.
+fuzz_targets := $(patsubst tests/hostile/fuzz_%.cc,%,\
+  $(filter-out %/fuzz_main.cc,$(sort $(wildcard tests/hostile/fuzz_*.cc))))
 fuzz_sources := tests/hostile/fuzz_main.cc tests/hostile/target.cc
 unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*.cc tests/fixtures/failing_calls.cc) \
   $(filter-out %/fuzz_main.cc,$(wildcard tests/hostile/*.cc)))
@@ -87,21 +97,25 @@ NVCC ?= $(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin
 
 objects = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))
 pic_objects = $(patsubst %.cc,$(BUILD)/pic/%.o,$(1))
-all_sources := $(sort $(foreach layer,$(layers),$(sources_$(layer))) $(berth_sources) $(pull_sources) $(plugin_sources) \
-  $(unit_sources) $(kernel_sources) $(gpu_sources))
+all_sources := $(sort $(foreach layer,$(layers),$(sources_$(layer))) $(berth_sources) $(pull_sources) \
+  $(plugin_sources) $(unit_sources) $(kernel_sources) $(gpu_sources))
 
 programs := $(if $(berth_sources),$(BUILD)/berth) $(if $(pull_sources),$(BUILD)/berth-pull)
 plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
-tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel) $(if $(gpu_sources),$(BUILD)/tests/gpu)
+tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
+  $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel) $(if $(gpu_sources),$(BUILD)/tests/gpu)
 
-.PHONY: all check gpu-tests fuzz fuzz-run fuzz-programs bench-again bench-hooks bench-image bench-io bench-srun bench-start soak soak-run install \
-  install-files deb rpm tidy wrap format check-layers check-lint check-messages check-rows check-consistency check-exports clean help
+.PHONY: all check gpu-tests fuzz fuzz-run fuzz-programs \
+  bench-again bench-hooks bench-image bench-io bench-srun bench-start soak soak-run \
+  install install-files deb rpm tidy wrap format \
+  check-layers check-lint check-messages check-rows check-consistency check-exports clean help
 all: $(programs) $(plugin) $(tests) compile_commands.json
 
 # Objects depend on this file, which changes only when the flags do.
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CXX) $(subst ','\'',$(all_flags)) $(LDFLAGS) ISAL=$(ISAL)' | cmp -s - $@ || echo '$(CXX) $(subst ','\'',$(all_flags)) $(LDFLAGS) ISAL=$(ISAL)' > $@
+	@echo '$(CXX) $(subst ','\'',$(all_flags)) $(LDFLAGS) ISAL=$(ISAL)' | cmp -s - $@ || \
+	  echo '$(CXX) $(subst ','\'',$(all_flags)) $(LDFLAGS) ISAL=$(ISAL)' > $@
 FORCE:
 
 $(BUILD)/pch/catch.hh: $(BUILD)/flags
@@ -117,7 +131,8 @@ endif
 
 $(BUILD)/obj/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(base_flags) $(if $(filter tests/%,$<),$(test_flags)) $(package_flags) $(CPPFLAGS) -MMD -MP -c $< -o $@ $(CXXFLAGS)
+	$(CXX) $(base_flags) $(if $(filter tests/%,$<),$(test_flags)) $(package_flags) $(CPPFLAGS) -MMD -MP -c $< -o $@ \
+	  $(CXXFLAGS)
 
 $(BUILD)/obj/runtime/oci/layer/gzip_engine.o: CPPFLAGS += $(if $(isal),-DBERTH_ISAL)
 
@@ -126,7 +141,8 @@ $(BUILD)/pic/%.o: %.cc $(BUILD)/flags
 	$(CXX) $(base_flags) $(CPPFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c $< -o $@ $(CXXFLAGS)
 
 # The usual system call filters, made once here instead of at every start.
-$(BUILD)/generate-filters: $(call objects,runtime/sandbox/generate/filters.cc runtime/sandbox/seccomp.cc) $(BUILD)/base.a
+$(BUILD)/generate-filters: \
+    $(call objects,runtime/sandbox/generate/filters.cc runtime/sandbox/seccomp.cc) $(BUILD)/base.a
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ -lseccomp $(CXXFLAGS) $(LDFLAGS)
 $(BUILD)/generated/filter_table.cc: $(BUILD)/generate-filters
 	@mkdir -p $(@D)
@@ -144,19 +160,21 @@ endef
 $(foreach layer,$(layers),$(eval $(call archive_rule,$(layer))))
 
 $(BUILD)/berth: $(call objects,$(berth_sources) $(sanitizer_sources)) $(berth_archives)
-	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(if $(SAN),,-static-libstdc++ -static-libgcc) $(program_libraries) $(CXXFLAGS) $(LDFLAGS)
+	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(if $(SAN),,-static-libstdc++ -static-libgcc) \
+	  $(program_libraries) $(CXXFLAGS) $(LDFLAGS)
 
 $(BUILD)/berth-pull: $(call objects,$(pull_sources)) $(pull_archives)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) $(LDFLAGS)
 
 # libstdc++ is linked in and every symbol but SPANK's own is hidden: a plugin must not disturb its host.
 $(BUILD)/spank_berth.so: $(call pic_objects,$(plugin_sources)) spank/exports.map
-	$(CXX) $(base_flags) -shared $(filter %.o,$^) -o $@ -static-libstdc++ -static-libgcc -Wl,--version-script=spank/exports.map \
-	  -Wl,--exclude-libs,ALL -Wl,-z,relro,-z,now $(CXXFLAGS) $(LDFLAGS)
+	$(CXX) $(base_flags) -shared $(filter %.o,$^) -o $@ -static-libstdc++ -static-libgcc \
+	  -Wl,--version-script=spank/exports.map -Wl,--exclude-libs,ALL -Wl,-z,relro,-z,now $(CXXFLAGS) $(LDFLAGS)
 
 test_libraries := $(start_libraries) $(pull_libraries)
 # What is optimised comes first: of templates that both have, the linker takes the first.
-$(BUILD)/tests/unit: $(call objects,$(testable_sources) $(unit_sources) $(if $(filter thread,$(SAN)),$(sanitizer_sources))) $(archives)
+$(BUILD)/tests/unit: $(call objects,$(testable_sources) $(unit_sources)) \
+    $(if $(filter thread,$(SAN)),$(call objects,$(sanitizer_sources))) $(archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
 $(BUILD)/tests/kernel: $(call objects,$(testable_sources) $(kernel_sources) $(sanitizer_sources)) $(archives)
@@ -220,38 +238,47 @@ check-exports: $(plugin)
 	$(if $(plugin),scripts/check-exports $(plugin))
 
 compile_commands.json: Makefile $(all_sources)
-	@python3 -c 'import json,os,sys; print(json.dumps([{"directory":os.getcwd(),"file":f,"command":sys.argv[1]+" -c "+f} for f in sys.argv[2:]],indent=1))' \
+	@python3 -c 'import json,os,sys; print(json.dumps([{"directory":os.getcwd(),"file":f, \
+	    "command":sys.argv[1]+" -c "+f} for f in sys.argv[2:]],indent=1))' \
 	  '$(lastword $(CXX)) $(subst ','\'',$(all_flags))' $(all_sources) > $@ 2>/dev/null || rm -f $@
 
 # With BASE=REVISION only the sources that have changed since.
-tidy_sources = $(filter-out tests/%,$(if $(BASE),$(filter $(shell git diff --name-only $(BASE)),$(all_sources)),$(all_sources)))
+tidy_sources = $(filter-out tests/%,\
+  $(if $(BASE),$(filter $(shell git diff --name-only $(BASE)),$(all_sources)),$(all_sources)))
 tidy: compile_commands.json
 	@printf '%s\n' $(tidy_sources) | xargs -r -n 1 -P $$(nproc) clang-tidy -quiet -p .
 
 # Breaks the lines of C++ that are too long, and no others.
 wrap:
 	for file in $$(git ls-files '*.cc' '*.hh'); do \
-	  lines=$$(awk 'length($$0) > 120 { printf " --lines=%d:%d", FNR, FNR }' $$file); [ -z "$$lines" ] || clang-format -i $$lines $$file; done
+	  lines=$$(awk 'length($$0) > 120 { printf " --lines=%d:%d", FNR, FNR }' $$file); \
+	  [ -z "$$lines" ] || clang-format -i $$lines $$file; done
 
 format:
-	clang-format -i $(all_sources) $(wildcard runtime/*/*.hh runtime/*/*/*.hh hooks/*.hh hooks/*/*.hh spank/*.hh tests/*/*.hh)
+	clang-format -i $(all_sources) \
+	  $(wildcard runtime/*/*.hh runtime/*/*/*.hh hooks/*.hh hooks/*/*.hh spank/*.hh tests/*/*.hh)
 
 install: $(programs) $(plugin)
 	@$(MAKE) --no-print-directory install-files
 
-# The one list of what is installed, of what is built already: the packages are made of such a tree (scripts/package-files).
+# The one list of what is installed, of what is built already: the packages are made of such a tree
+# (scripts/package-files).
 # Settings that are there already stay as they are.
 install-files:
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBEXECDIR)/berth $(DESTDIR)$(SLURM_PLUGIN_DIR) $(DESTDIR)$(SYSCONFDIR)/berth/hooks.d \
-	  $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d $(DESTDIR)$(DATADIR)/doc/berth/examples/hooks.d $(DESTDIR)$(DATADIR)/doc/berth-slurm
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBEXECDIR)/berth $(DESTDIR)$(SLURM_PLUGIN_DIR) \
+	  $(DESTDIR)$(SYSCONFDIR)/berth/hooks.d $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d \
+	  $(DESTDIR)$(DATADIR)/doc/berth/examples/hooks.d $(DESTDIR)$(DATADIR)/doc/berth-slurm
 	install -d -m 1777 $(DESTDIR)$(LOCALSTATEDIR)/lib/berth
 	install -m 755 $(BUILD)/berth $(DESTDIR)$(PREFIX)/bin/berth
 	install -m 755 $(BUILD)/berth-pull $(DESTDIR)$(LIBEXECDIR)/berth/berth-pull
 	install -m 644 $(BUILD)/spank_berth.so $(DESTDIR)$(SLURM_PLUGIN_DIR)/spank_berth.so
-	test -e $(DESTDIR)$(SYSCONFDIR)/berth/berth.conf || install -m 644 conf/berth.conf $(DESTDIR)$(SYSCONFDIR)/berth/berth.conf
+	test -e $(DESTDIR)$(SYSCONFDIR)/berth/berth.conf || \
+	  install -m 644 conf/berth.conf $(DESTDIR)$(SYSCONFDIR)/berth/berth.conf
 	test -e $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d/berth.conf || \
-	  sed 's|@BINDIR@|$(PREFIX)/bin|' conf/plugstack.conf.d/berth.conf | install -m 644 /dev/stdin $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d/berth.conf
-	for page in $(wildcard man/*.[1-8]); do section=$${page##*.}; install -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$$section/$${page##*/}; done
+	  sed 's|@BINDIR@|$(PREFIX)/bin|' conf/plugstack.conf.d/berth.conf | \
+	  install -m 644 /dev/stdin $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d/berth.conf
+	for page in $(wildcard man/*.[1-8]); do section=$${page##*.}; \
+	  install -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$$section/$${page##*/}; done
 	install -m 755 $(wildcard conf/examples/*) $(DESTDIR)$(DATADIR)/doc/berth/examples
 	install -D -m 644 conf/completions/berth.bash $(DESTDIR)$(BASH_COMPLETION_DIR)/berth
 	install -D -m 644 conf/completions/_berth $(DESTDIR)$(ZSH_COMPLETION_DIR)/_berth
@@ -265,11 +292,13 @@ include tests/bench/bench.mk
 
 # Debian packages of what is built here, in $(BUILD)/deb.
 deb: $(BUILD)/deb/made
-$(BUILD)/deb/made: $(programs) $(plugin) Makefile scripts/make-debs scripts/package-files $(wildcard *.md docs/*.md conf/* conf/*/* man/* rpm/*)
+$(BUILD)/deb/made: $(programs) $(plugin) Makefile scripts/make-debs scripts/package-files \
+    $(wildcard *.md docs/*.md conf/* conf/*/* man/* rpm/*)
 	scripts/make-debs $(BUILD) $(VERSION)
 	@touch $@
 
-# The packages of rpm/berth.spec, built and tested from what is committed. RPMBUILD_FLAGS=--nodeps where the build's needs were not installed by rpm.
+# The packages of rpm/berth.spec, built and tested from what is committed. RPMBUILD_FLAGS=--nodeps where the build's
+# needs were not installed by rpm.
 rpm:
 	@mkdir -p $(BUILD)/rpm/SOURCES
 	git archive --prefix=berth-$(VERSION)/ -o $(BUILD)/rpm/SOURCES/berth-$(VERSION).tar.gz HEAD
@@ -279,8 +308,10 @@ clean:
 	rm -rf build build-* compile_commands.json
 
 help:
-	@echo 'targets: all check gpu-tests fuzz fuzz-run bench-again bench-hooks bench-image bench-io bench-srun bench-start soak soak-run install'
-	@echo '         install-files deb rpm tidy wrap format check-layers check-lint check-messages check-rows check-consistency clean help'
+	@echo 'targets: all check gpu-tests fuzz fuzz-run'
+	@echo '         bench-again bench-hooks bench-image bench-io bench-srun bench-start soak soak-run'
+	@echo '         install install-files deb rpm tidy wrap format'
+	@echo '         check-layers check-lint check-messages check-rows check-consistency clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'
 	@echo '          BASH_COMPLETION_DIR=$(BASH_COMPLETION_DIR) ZSH_COMPLETION_DIR=$(ZSH_COMPLETION_DIR)'

@@ -1,14 +1,15 @@
 # Completion of berth(1) for bash: commands, options, and the names of images, containers and settings that are there.
 
-_berth_commands='run exec ps save rm plan pull import images inspect rmi gc verify login logout config doctor stats version'
+_berth_commands="run exec ps save rm plan pull import images inspect rmi gc verify login logout config doctor stats \
+version"
 
 # The first column of a listing, without its head; - stands for no name.
 _berth_names() {
   berth "$1" 2> /dev/null | awk 'NR > 1 && $1 != "-" { print $1 }'
 }
 
-# The options of the command $1, one a line, as the program knows them: --json, --job= with a value, --policy=newer missing with one of these words,
-# --name=CONTAINERS with one of these. Only commands for people are asked.
+# The options of the command $1, one a line, as the program knows them: --json, --job= with a value, --policy=newer
+# missing with one of these words, --name=CONTAINERS with one of these. Only commands for people are asked.
 _berth_list() {
   [[ " $_berth_commands " != *" $1 "* ]] || berth "$1" --list-options 2> /dev/null | grep '^-'
 }

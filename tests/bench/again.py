@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""What a pull costs when little or nothing is new: an image that is in the store already, and one that adds a small layer to it.
+"""What a pull costs when little or nothing is new: an image that is in the store already, and one that adds a small
+layer to it.
 usage: again.py BERTH_PULL [--entries N] [--runs N]
 
-Medians of interleaved runs beside what cannot be avoided: the round trip of one HEAD, and a pull of the small layer alone into an empty store.
+Medians of interleaved runs beside what cannot be avoided: the round trip of one HEAD, and a pull of the small layer
+alone into an empty store.
 A registry of this program's own counts requests and connections. Exit code 1 when a target is missed.
 """
 import argparse
@@ -66,7 +68,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         digest = self.server.tags.get(name, name.removeprefix("sha256:"))
         with open(os.path.join(self.server.blobs, digest), "rb") as file:
             self.send_response(200)
-            self.send_header("Content-Type", "application/vnd.oci.image.manifest.v1+json" if kind == "manifests" else "application/octet-stream")
+            self.send_header("Content-Type",
+                "application/vnd.oci.image.manifest.v1+json" if kind == "manifests" else "application/octet-stream")
             self.send_header("Content-Length", str(os.fstat(file.fileno()).st_size))
             self.send_header("Docker-Content-Digest", "sha256:" + digest)
             self.end_headers()
@@ -88,7 +91,8 @@ def pull_seconds(program, registry, store, tag):
     registry.requests.clear()
     registry.connections = 0
     start = time.perf_counter()
-    subprocess.run([program, "--store", store, f"{registry.host}/x:{tag}"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run([program, "--store", store, f"{registry.host}/x:{tag}"], check=True, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL)
     return time.perf_counter() - start
 
 
@@ -106,7 +110,8 @@ def write_base(layout, entries, layers=14):
         with tarfile.open(fileobj=data, mode="w", format=tarfile.PAX_FORMAT) as tar:
             for file in range(entries // layers):
                 content = f"{number}/{file}\n".encode() * 5
-                tar.addfile(ngc_image.entry(f"usr/lib/package{file // 50}/layer{number}/module{file}.py", size=len(content)), io.BytesIO(content))
+                tar.addfile(ngc_image.entry(f"usr/lib/package{file // 50}/layer{number}/module{file}.py",
+                    size=len(content)), io.BytesIO(content))
         packed = gzip.compress(data.getvalue(), 6, mtime=0)
         facts.append((ngc_image.blob(layout, packed), len(packed), hashlib.sha256(data.getvalue()).hexdigest()))
     return facts
@@ -149,13 +154,15 @@ def main():
             tag_image(registry, layout, tag, content)
         seconds, requests, cold = measure(os.path.abspath(options.pull), registry, work, options.runs)
     milliseconds = {name: 1000 * value for name, value in seconds.items()}
+    again, derived, alone, head = (milliseconds[name] for name in ("again", "derived", "alone", "HEAD"))
+    count, connections = requests["derived"]
     checks = {
-        f"again: {milliseconds['again']:.1f} ms, a HEAD alone {milliseconds['HEAD']:.1f} ms (at most 20 ms more)":
-            milliseconds["again"] <= milliseconds["HEAD"] + 20,
-        f"again: {', '.join(requests['again'])} (one HEAD)": [line.split()[0] for line in requests["again"]] == ["HEAD"],
-        f"derived: {milliseconds['derived']:.1f} ms, its layer alone {milliseconds['alone']:.1f} ms (at most 1.2 times and 50 ms)":
-            milliseconds["derived"] <= 1.2 * milliseconds["alone"] + 50,
-        f"derived: {requests['derived'][0]} requests over {requests['derived'][1]} connection (4 over 1)": requests["derived"] == (4, 1),
+        f"again: {again:.1f} ms, a HEAD alone {head:.1f} ms (at most 20 ms more)": again <= head + 20,
+        f"again: {', '.join(requests['again'])} (one HEAD)":
+            [line.split()[0] for line in requests["again"]] == ["HEAD"],
+        f"derived: {derived:.1f} ms, its layer alone {alone:.1f} ms (at most 1.2 times and 50 ms)":
+            derived <= 1.2 * alone + 50,
+        f"derived: {count} requests over {connections} connection (4 over 1)": (count, connections) == (4, 1),
         f"cold: {len(layers)} layers over {cold} connections (at most 4)": cold <= 4,
     }
     for line, good in checks.items():

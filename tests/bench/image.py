@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Pulling a large image: wall and CPU seconds, memory and megabytes written, beside the arithmetic of its parts run alone and beside the peers
-that are installed (podman only when run by an ordinary user). usage: image.py BERTH_PULL [--scale S] [--cache DIR] [--json FILE]
+"""Pulling a large image: wall and CPU seconds, memory and megabytes written, beside the arithmetic of its parts run
+alone and beside the peers that are installed (podman only when run by an ordinary user).
 
-Each row is a fresh process tree measured by the kernel's own accounting; ratios are to the sum of the parts (CPU) of the same run.
+usage: image.py BERTH_PULL [--scale S] [--cache DIR] [--json FILE]
+
+Each row is a fresh process tree measured by the kernel's own accounting; ratios are to the sum of the parts (CPU) of
+the same run.
 """
 import argparse
 import contextlib
@@ -24,7 +27,8 @@ def measured(command, **options):
     """Runs a command; wall, CPU seconds, peak RSS in MB, bytes written, of it and its children."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **options)
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        **options)
     _, errors = process.communicate()
     wall = time.perf_counter() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -48,9 +52,11 @@ def start_registry(folder, port, tls=""):
     """docker-registry on a port of the loopback address; all of them serve the same images."""
     config = os.path.join(folder, f"registry-{port}.yml")
     with open(config, "w", encoding="ascii") as file:
-        file.write(f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {folder}/registry}}}}\n"
-                   f"http: {{addr: '127.0.0.1:{port}'{tls}}}\n")
-    process = subprocess.Popen(["docker-registry", "serve", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        file.write("version: 0.1\nlog: {level: error}\n"
+            f"storage: {{filesystem: {{rootdirectory: {folder}/registry}}}}\n"
+            f"http: {{addr: '127.0.0.1:{port}'{tls}}}\n")
+    process = subprocess.Popen(["docker-registry", "serve", config], stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL)
     for _ in range(100):
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
@@ -63,12 +69,13 @@ def start_registry(folder, port, tls=""):
 @contextlib.contextmanager
 def registries(folder):
     """One registry with plain HTTP, which all but one of the peers speak, and one with TLS."""
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1", "-keyout", f"{folder}/key.pem",
-                    "-out", f"{folder}/cert.pem"], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
+        "-keyout", f"{folder}/key.pem", "-out", f"{folder}/cert.pem"], check=True, stderr=subprocess.DEVNULL)
     processes = []
     try:
         processes.append(start_registry(folder, 5950))
-        processes.append(start_registry(folder, 5951, f", tls: {{certificate: {folder}/cert.pem, key: {folder}/key.pem}}"))
+        processes.append(start_registry(folder, 5951,
+            f", tls: {{certificate: {folder}/cert.pem, key: {folder}/key.pem}}"))
         yield "127.0.0.1:5950", "127.0.0.1:5951"
     finally:
         for process in processes:
@@ -100,10 +107,13 @@ def parts(layout, layers, scratch):
 def berth_rows(pull, registry, work):
     store = os.path.join(work, "store")
     command = lambda tag: [pull, "--store", store, f"{registry}/ngc:{tag}"]
-    rows = {"berth, cold": with_memory(command("base")), "berth, again": with_memory(command("base")), "berth, derived": with_memory(command("derived"))}
-    size = sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(os.path.join(store, "layers")) for name in names)
+    rows = {"berth, cold": with_memory(command("base")), "berth, again": with_memory(command("base")),
+        "berth, derived": with_memory(command("derived"))}
+    size = sum(os.path.getsize(os.path.join(at, name))
+        for at, _, names in os.walk(os.path.join(store, "layers")) for name in names)
     rows["berth, cold"]["stored"] = size / 1e6
-    rows["berth, flatten"] = with_memory([pull, "import", "--store", store, "-o", f"{work}/flat.sqsh", f"{registry}/ngc:base"])
+    rows["berth, flatten"] = with_memory([pull, "import", "--store", store, "-o", f"{work}/flat.sqsh",
+        f"{registry}/ngc:base"])
     rows["berth, flatten"]["stored"] = os.path.getsize(f"{work}/flat.sqsh") / 1e6
     os.unlink(f"{work}/flat.sqsh")
     return rows
@@ -116,8 +126,8 @@ def unpacked_rows(registry, work):
               f"umoci unpack --rootless --image {work}/peer:base {bundle}")
     rows = {"skopeo + umoci": with_memory(["sh", "-c", script])}
     if shutil.which("mksquashfs"):
-        rows["mksquashfs of that"] = with_memory(["mksquashfs", f"{bundle}/rootfs", f"{work}/peer.sqsh", "-quiet", "-no-progress", "-comp", "zstd",
-                                                  "-Xcompression-level", "1", "-b", "131072"])
+        rows["mksquashfs of that"] = with_memory(["mksquashfs", f"{bundle}/rootfs", f"{work}/peer.sqsh", "-quiet",
+            "-no-progress", "-comp", "zstd", "-Xcompression-level", "1", "-b", "131072"])
         rows["mksquashfs of that"]["stored"] = os.path.getsize(f"{work}/peer.sqsh") / 1e6
         os.unlink(f"{work}/peer.sqsh")
     subprocess.run(["chmod", "-R", "u+rwX", bundle], check=True)
@@ -136,12 +146,16 @@ def charliecloud_row(registry, work):
 
 
 def podman_row(registry, work):
-    """Without root: with the caller's range of subordinate ids, or, where there is none, with all files owned by the caller."""
+    """Without root: with the caller's range of subordinate ids, or, where there is none, with all files owned by the
+    caller."""
     with tempfile.TemporaryDirectory(prefix="berth-") as runroot:  # it takes no path of over 50 characters
-        place = ["--root", f"{work}/podman", "--runroot", runroot, "--storage-driver", "overlay", "--storage-opt", "ignore_chown_errors=true"]
+        place = ["--root", f"{work}/podman", "--runroot", runroot, "--storage-driver", "overlay", "--storage-opt",
+            "ignore_chown_errors=true"]
         environment = {**os.environ, "XDG_RUNTIME_DIR": runroot}
-        row = with_memory(["podman", *place, "pull", "-q", "--tls-verify=false", f"{registry}/ngc:base"], env=environment)
-        # It leaves a process that holds its mounts, and files of subordinate ids, which only a user namespace with all of them may remove.
+        row = with_memory(["podman", *place, "pull", "-q", "--tls-verify=false", f"{registry}/ngc:base"],
+            env=environment)
+        # It leaves a process that holds its mounts, and files of subordinate ids, which only a user namespace with all
+        # of them may remove.
         with open(f"{runroot}/libpod/tmp/pause.pid", encoding="ascii") as file:
             os.kill(int(file.read()), signal.SIGKILL)
         subprocess.run(["unshare", "--map-root-user", "--map-auto", "rm", "-rf", f"{work}/podman"], check=True)
@@ -162,7 +176,8 @@ def peer_rows(registry, tls_registry, work):
 
 def show(rows, floor):
     cold = rows["berth, cold"]["wall"]
-    print(f"{'':18}{'wall s':>9}{'CPU s':>9}{'RSS MB':>9}{'written':>9}{'stored':>8}{'CPU/parts':>11}{'wall/CPU':>10}{'wall/cold':>11}")
+    print(f"{'':18}{'wall s':>9}{'CPU s':>9}{'RSS MB':>9}{'written':>9}{'stored':>8}"
+        f"{'CPU/parts':>11}{'wall/CPU':>10}{'wall/cold':>11}")
     for name, row in rows.items():
         rss, written, stored = (f"{row[key]:.0f}" if key in row else "-" for key in ("rss", "written", "stored"))
         print(f"{name:18}{row['wall']:9.2f}{row['cpu']:9.2f}{rss:>9}{written:>9}{stored:>8}{row['cpu'] / floor:11.2f}"
@@ -192,7 +207,8 @@ def main():
             ngc_image.write_image(layout, layers + [ngc_image.write_small_layer(layout)], b"derived")
             push(layout, f"{registry}/ngc:derived")
             floor = parts(layout, layers, work)
-            rows = {"the parts, alone": floor, **berth_rows(os.path.abspath(options.pull), registry, work), **peer_rows(registry, tls_registry, work)}
+            rows = {"the parts, alone": floor, **berth_rows(os.path.abspath(options.pull), registry, work),
+                **peer_rows(registry, tls_registry, work)}
     show(rows, floor["cpu"])
     if options.json:
         with open(options.json, "w", encoding="ascii") as file:

@@ -1,7 +1,8 @@
-"""A deterministic image in the shape of the large ones that GPU users pull, as an OCI layout: 14 layers, at scale 1 about 3.6 GB unpacked
-and 60,000 entries, a few huge libraries, tens of thousands of small files, whiteouts, links.
+"""A deterministic image in the shape of the large ones that GPU users pull, as an OCI layout: 14 layers, at scale 1
+about 3.6 GB unpacked and 60,000 entries, a few huge libraries, tens of thousands of small files, whiteouts, links.
 
-The contents are made of chunks of which some are noise and some come from a small table, so that they compress about as such images do.
+The contents are made of chunks of which some are noise and some come from a small table, so that they compress about as
+such images do.
 """
 import concurrent.futures
 import gzip
@@ -32,7 +33,10 @@ LAYERS = [
 
 
 class Contents:
-    """Bytes of a given size, the same for the same seed; about 55 percent of the size when compressed, like libraries and scripts."""
+    """Bytes of a given size, the same for the same seed.
+
+    They compress to about 55 percent of the size, like libraries and scripts.
+    """
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -72,7 +76,8 @@ def write_layer(path, number, scale):
             unpacked.update(data)
             return self.sink.write(data)
 
-    with open(path, "wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed:
+    with open(path, "wb") as raw, \
+            gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed:
         with tarfile.open(fileobj=Tee(packed), mode="w|", format=tarfile.PAX_FORMAT) as tar:
             made = ""
             for part in folder.split("/"):
@@ -80,7 +85,8 @@ def write_layer(path, number, scale):
                 tar.addfile(entry(made, tarfile.DIRTYPE, mode=0o755))
             for i in range(max(1, int(megabytes * scale / 60)) if megabytes else 0):
                 size = int(min(60, megabytes * scale) * 1_000_000)
-                tar.addfile(entry(f"{folder}/lib{name}{i}.so.1", size=size, mode=0o755), io.BytesIO(contents.make(size)))
+                tar.addfile(entry(f"{folder}/lib{name}{i}.so.1", size=size, mode=0o755),
+                    io.BytesIO(contents.make(size)))
                 tar.addfile(entry(f"{folder}/lib{name}{i}.so", tarfile.SYMTYPE, link=f"lib{name}{i}.so.1"))
             for i in range(int(small * scale)):
                 if i % 50 == 0:
@@ -101,7 +107,9 @@ def blob(folder, data):
 
 def file_digest(path):
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else hashlib.sha256(file.read()).hexdigest()
+        if hasattr(hashlib, "file_digest"):
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.sha256(file.read()).hexdigest()
 
 
 def write_layers(folder, scale):
@@ -125,10 +133,12 @@ def write_image(folder, layers, extra=b""):
         "architecture": "amd64", "os": "linux", "config": {"Env": ["PATH=/usr/bin", "X=" + extra.decode()]},
         "history": [{"created": "2024-01-01T00:00:00Z", "created_by": "layer"} for _ in layers],
         "rootfs": {"type": "layers", "diff_ids": ["sha256:" + diff_id for _, _, diff_id in layers]}}).encode())
-    descriptor = lambda kind, digest, size: {"mediaType": "application/vnd.oci.image." + kind, "digest": "sha256:" + digest, "size": size}
+    descriptor = lambda kind, digest, size: {"mediaType": "application/vnd.oci.image." + kind,
+        "digest": "sha256:" + digest, "size": size}
     size = os.path.getsize(os.path.join(folder, "blobs/sha256", config))
-    manifest = json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": descriptor("config.v1+json", config, size),
-                           "layers": [descriptor("layer.v1.tar+gzip", digest, bytes_) for digest, bytes_, _ in layers]}).encode()
+    manifest = json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": descriptor("config.v1+json", config, size),
+        "layers": [descriptor("layer.v1.tar+gzip", digest, bytes_) for digest, bytes_, _ in layers]}).encode()
     name = blob(folder, manifest)
     with open(os.path.join(folder, "index.json"), "w", encoding="ascii") as file:
         json.dump({"schemaVersion": 2, "manifests": [descriptor("manifest.v1+json", name, len(manifest))]}, file)

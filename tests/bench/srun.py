@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""What a container adds to a step: `srun true` plain and contained in turns, in one allocation, with 1 and with 8 tasks on the node; medians and differences.
+"""What a container adds to a step: `srun true` plain and contained in turns, in one allocation, with 1 and with 8 tasks
+on the node; medians and differences.
 
-usage, as an ordinary user where a Slurm with berth runs: salloc -N1 -n8 python3 srun.py IMAGE [RUNS]; IMAGE is in the store of the node or can be pulled. It
-is asked for by its tag and, where `berth inspect` on the node tells it, by its digest, of which no registry is asked.
+usage, as an ordinary user where a Slurm with berth runs: salloc -N1 -n8 python3 srun.py IMAGE [RUNS]; IMAGE is in the
+store of the node or can be pulled. It is asked for by its tag and, where `berth inspect` on the node tells it, by its
+digest, of which no registry is asked.
 """
 import json
 import os
@@ -23,7 +25,8 @@ def once(command):
 
 def by_digest(image):
     """The image's name with its digest; empty when the store does not tell."""
-    told = subprocess.run(["srun", "-n1", "berth", "inspect", "--json", image], capture_output=True, text=True, check=False)
+    told = subprocess.run(["srun", "-n1", "berth", "inspect", "--json", image], capture_output=True, text=True,
+        check=False)
     digest = json.loads(told.stdout).get("digest", "") if told.returncode == 0 else ""
     host, _, name = image.rpartition("/")
     return f"{host}/{name.split(':')[0]}@{digest}" if digest else ""

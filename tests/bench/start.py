@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Start latency of `berth run` beside its peers, as medians and ratios of one run; then where berth's time goes, by phases and system calls.
+"""Start latency of `berth run` beside its peers, as medians and ratios of one run; then where berth's time goes, by
+phases and system calls.
 
-Runs as the caller (not root: user namespaces are what is measured), in turns A B C A B C ..., so that a slow moment hits all alike. What is not installed,
-or does not work here, is named and left out. CPU is that of the command and of what it waited for, which a busy machine disturbs less than the time.
+Runs as the caller (not root: user namespaces are what is measured), in turns A B C A B C ..., so that a slow moment
+hits all alike. What is not installed, or does not work here, is named and left out. CPU is that of the command and of
+what it waited for, which a busy machine disturbs less than the time.
 usage: start.py BERTH INSIDE [RUNS]; INSIDE is the static program build/tests/inside, the only one of the images.
 """
 import collections
@@ -36,8 +38,9 @@ class Scene:
             os.makedirs(os.path.join(self.root, name))
         shutil.copy(program, os.path.join(self.root, "bin", "inside"))
         self.small = self.layout("small", [])
-        self.large = self.layout("large", [[oci_layout.file(f"usr/lib/dir{i % 100}/file{i}", f"content {i}") for i in range(start, start + 3334)]
-            for start in (0, 3334, 6668)])
+        self.large = self.layout("large",
+            [[oci_layout.file(f"usr/lib/dir{i % 100}/file{i}", f"content {i}") for i in range(start, start + 3334)]
+                for start in (0, 3334, 6668)])
 
     def layout(self, name, more):
         folders = [oci_layout.directory(folder) for folder in FOLDERS]
@@ -48,7 +51,8 @@ class Scene:
 
     def squashfs(self):
         image = str(self.folder / "image.sqsh")
-        subprocess.run(["mksquashfs", self.root, image, "-noappend", "-quiet", "-no-progress", "-comp", "zstd"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["mksquashfs", self.root, image, "-noappend", "-quiet", "-no-progress", "-comp", "zstd"],
+            check=True, stdout=subprocess.DEVNULL)
         return image
 
     def bundle(self):
@@ -71,9 +75,10 @@ def peers(scene):
         "bwrap": ("bwrap", lambda: ["bwrap", "--bind", scene.root, "/", *COMMAND]),
         "ch-run, directory": ("ch-run", lambda: ["ch-run", scene.root, "--", *COMMAND]),
         "ch-run, squashfs": ("ch-run", lambda: ["ch-run", scene.squashfs(), "--", *COMMAND]),
-        "crun": ("crun", lambda: ["crun", "--root", folder + "/crun", "--cgroup-manager=disabled", "run", "--bundle", scene.bundle(), "bench"]),
-        "podman": ("podman", lambda: ["podman", "--root", folder + "/podman", "--runroot", folder + "/podman-run", "run", "--rm", "--network=none", "--rootfs",
-            scene.root, *COMMAND]),
+        "crun": ("crun", lambda: ["crun", "--root", folder + "/crun", "--cgroup-manager=disabled", "run",
+            "--bundle", scene.bundle(), "bench"]),
+        "podman": ("podman", lambda: ["podman", "--root", folder + "/podman", "--runroot", folder + "/podman-run",
+            "run", "--rm", "--network=none", "--rootfs", scene.root, *COMMAND]),
     }
 
 
@@ -102,9 +107,13 @@ def contestants(berth, scene):
 
 
 def once(command):
-    """Milliseconds on the clock and of the processor. The wait blocks: subprocess's own, with a time limit, looks only every few milliseconds."""
+    """Milliseconds on the clock and of the processor.
+
+    The wait blocks: subprocess's own, with a time limit, looks only every few milliseconds.
+    """
     with tempfile.TemporaryFile() as errors:
-        actions = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1)] + [(os.POSIX_SPAWN_DUP2, errors.fileno(), 2)]
+        actions = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1)]
+        actions += [(os.POSIX_SPAWN_DUP2, errors.fileno(), 2)]
         start = time.perf_counter()
         child = os.posix_spawnp(command[0], command, os.environ, file_actions=actions)
         _, status, used = os.wait4(child, 0)
@@ -137,7 +146,8 @@ def print_phases(commands, runs):
     for _ in range(runs):
         for name in names:
             command = commands[name][:2] + ["-v"] + commands[name][2:]
-            said = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True, text=True).stderr
+            said = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True,
+                text=True).stderr
             for phase, time_taken in re.findall(r"^berth: (\S+) +(\d+) us$", said, re.MULTILINE):
                 phases[name][phase].append(int(time_taken))
     print(f"\n{'microseconds':22}" + "".join(f"{name:>22}" for name in names))
@@ -153,9 +163,10 @@ def print_calls(commands):
     counts = {}
     for name in [name for name in commands if name in ("bwrap", "berth, store")]:
         with tempfile.NamedTemporaryFile("r") as log:
-            subprocess.run(["strace", "-f", "-c", "-U", "name,calls", "-o", log.name, *commands[name]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                check=False)
-            counts[name] = {call: int(number) for call, number in re.findall(r"^(\w+) +(\d+)$", log.read(), re.MULTILINE) if call != "total"}
+            subprocess.run(["strace", "-f", "-c", "-U", "name,calls", "-o", log.name, *commands[name]],
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+            counts[name] = {call: int(number)
+                for call, number in re.findall(r"^(\w+) +(\d+)$", log.read(), re.MULTILINE) if call != "total"}
     print("\nsystem calls, by strace -f -c (what waits for a tracer may repeat itself)")
     for name, calls in counts.items():
         most = sorted(calls.items(), key=lambda item: -item[1])
@@ -168,7 +179,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="berth-bench-") as folder:
         os.environ["BERTH_STORE_PATH"] = folder + "/store"
         scene = Scene(folder, program)
-        # A layout that has changed in the last seconds is read again by each start: its clock would not tell another change from this one.
+        # A layout that has changed in the last seconds is read again by each start: its clock would not tell another
+        # change from this one.
         time.sleep(SETTLED_SECONDS)
         commands = contestants(berth, scene)
         print_times(commands, runs)

@@ -1,5 +1,5 @@
-// Lists the GPUs that the CUDA runtime finds, a line each with its UUID, after each has added up numbers; the runtime is linked in, the driver's library is
-// the container's.
+// Lists the GPUs that the CUDA runtime finds, a line each with its UUID, after each has added up numbers; the runtime
+// is linked in, the driver's library is the container's.
 #include <cstdio>
 #include <vector>
 
@@ -21,9 +21,13 @@ static bool sums(int device) {
     for (unsigned i = 0; i < count; ++i) numbers[i] = i;
     unsigned* on_device = nullptr;
     unsigned long long *sum_on_device = nullptr, sum = 0;
-    if (!good(cudaSetDevice(device), "choosing the device") || !good(cudaMalloc(&on_device, count * sizeof(unsigned)), "allocating")) return false;
-    if (!good(cudaMalloc(&sum_on_device, sizeof sum), "allocating") || !good(cudaMemset(sum_on_device, 0, sizeof sum), "clearing")) return false;
-    if (!good(cudaMemcpy(on_device, numbers.data(), count * sizeof(unsigned), cudaMemcpyHostToDevice), "copying to the device")) return false;
+    constexpr unsigned size = count * sizeof(unsigned);
+    if (!good(cudaSetDevice(device), "choosing the device")) return false;
+    if (!good(cudaMalloc(&on_device, size), "allocating")) return false;
+    if (!good(cudaMalloc(&sum_on_device, sizeof sum), "allocating")) return false;
+    if (!good(cudaMemset(sum_on_device, 0, sizeof sum), "clearing")) return false;
+    if (!good(cudaMemcpy(on_device, numbers.data(), size, cudaMemcpyHostToDevice), "copying to the device"))
+        return false;
     add_up<<<64, 256>>>(on_device, count, sum_on_device);
     if (!good(cudaMemcpy(&sum, sum_on_device, sizeof sum, cudaMemcpyDeviceToHost), "adding up")) return false;
     cudaFree(on_device);
@@ -38,7 +42,9 @@ int main() {
         cudaDeviceProp about{};
         if (!good(cudaGetDeviceProperties(&about, device), "asking for properties")) return 1;
         std::printf("GPU-");
-        for (int i = 0; i < 16; ++i) std::printf("%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", static_cast<unsigned char>(about.uuid.bytes[i]));
+        for (int i = 0; i < 16; ++i)
+            std::printf("%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                        static_cast<unsigned char>(about.uuid.bytes[i]));
         std::printf(" %s\n", sums(device) ? "right" : "WRONG");
     }
     return 0;

@@ -1,7 +1,9 @@
-"""Compares what Berth makes of the images in odd_layers.py with what umoci makes of them: compare.py BUILD UID. Prints TAP. To be run as root.
+"""Compares what Berth makes of the images in odd_layers.py with what umoci makes of them: compare.py BUILD UID.
 
-Each image is unpacked by `umoci raw unpack` and listed; the same list must come of `berth import` by way of unsquashfs, and of a container that the ordinary
-user UID starts from the same layout (pull, merge, FUSE server).
+Prints TAP. To be run as root.
+
+Each image is unpacked by `umoci raw unpack` and listed; the same list must come of `berth import` by way of unsquashfs,
+and of a container that the ordinary user UID starts from the same layout (pull, merge, FUSE server).
 """
 
 import os
@@ -41,8 +43,12 @@ def below_t(tree):
 
 
 def open_to_owner(tree):
-    """Without what lies in a directory that its owner may not enter: an ordinary user in a container sees none of it."""
-    closed = [path + "/" for path, fields in tree.items() if fields["type"] == "d" and int(fields["mode"], 8) & 0o500 != 0o500]
+    """Without what lies in a directory that its owner may not enter.
+
+    An ordinary user in a container sees none of it.
+    """
+    closed = [path + "/" for path, fields in tree.items()
+        if fields["type"] == "d" and int(fields["mode"], 8) & 0o500 != 0o500]
     return {path: fields for path, fields in tree.items() if not path.startswith(tuple(closed))}
 
 
@@ -97,8 +103,10 @@ class Scene:
         return below_t(self.listed(layout.parent / "import"))
 
     def by_container(self, layout):
-        user = ["setpriv", "--reuid", self.uid, "--regid", self.uid, "--clear-groups", "--", "env", "-i", f"HOME={self.home}", "PATH=/usr/bin:/bin"]
-        out = self.checked(*user, self.build / "berth", "run", "--mount", f"{self.build}/tests/list_tree:/lister", f"oci:{layout}:x", "/lister", "/")
+        user = ["setpriv", "--reuid", self.uid, "--regid", self.uid, "--clear-groups", "--", "env", "-i",
+            f"HOME={self.home}", "PATH=/usr/bin:/bin"]
+        out = self.checked(*user, self.build / "berth", "run", "--mount", f"{self.build}/tests/list_tree:/lister",
+            f"oci:{layout}:x", "/lister", "/")
         return below_t(parsed(out))
 
 

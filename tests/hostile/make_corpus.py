@@ -1,6 +1,8 @@
-"""Writes the honest inputs that fuzzing starts from: make_corpus.py BERTH_PULL OUT (OUT/<target>/<name>, the same bytes each time).
+"""Writes the honest inputs that fuzzing starts from: make_corpus.py BERTH_PULL OUT (OUT/<target>/<name>, the same bytes
+each time).
 
-What long runs have added is named by its hash: some forty a target of the set cover that libFuzzer makes (-set_cover_merge=1).
+What long runs have added is named by its hash: some forty a target of the set cover that libFuzzer makes
+(-set_cover_merge=1).
 """
 
 import gzip
@@ -15,7 +17,8 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "registry"))
-from oci_layout import COMPRESSORS, Layout, digest, directory, file, hardlink, opaque, symlink, tar, whiteout  # noqa: E402
+from oci_layout import (  # noqa: E402
+    COMPRESSORS, Layout, digest, directory, file, hardlink, opaque, symlink, tar, whiteout)
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 OCI = "application/vnd.oci.image."
@@ -23,8 +26,9 @@ DOCKER = "application/vnd.docker.distribution.manifest."
 
 
 def references():
-    return ["debian", "docker://USER@nvcr.io#nvidia/pytorch:24.01-py3", f"localhost:5000/a/b-c_d:x@{DIGEST}", "oci:dir:ref", "oci-archive:/a/b.tar:ref",
-            "docker-archive:x.tar:name:tag", "dockerd://ubuntu:22.04", "podman://quay.io/a/b", "./image.sqsh", "/images/x.sif", "x.sqsh", "[::1]:5000/a:b"]
+    return ["debian", "docker://USER@nvcr.io#nvidia/pytorch:24.01-py3", f"localhost:5000/a/b-c_d:x@{DIGEST}",
+        "oci:dir:ref", "oci-archive:/a/b.tar:ref", "docker-archive:x.tar:name:tag", "dockerd://ubuntu:22.04",
+        "podman://quay.io/a/b", "./image.sqsh", "/images/x.sif", "x.sqsh", "[::1]:5000/a:b"]
 
 
 def descriptor(media_type, **more):
@@ -33,36 +37,47 @@ def descriptor(media_type, **more):
 
 def manifests():
     """(choice of the document, JSON)"""
-    image = {"schemaVersion": 2, "mediaType": OCI + "manifest.v1+json", "config": descriptor(OCI + "config.v1+json", data="e30gICAgIA=="),
-             "layers": [descriptor(OCI + "layer.v1.tar+gzip"), descriptor(OCI + "layer.v1.tar+zstd")], "annotations": {"a": "b"}}
+    image = {"schemaVersion": 2, "mediaType": OCI + "manifest.v1+json",
+        "config": descriptor(OCI + "config.v1+json", data="e30gICAgIA=="),
+        "layers": [descriptor(OCI + "layer.v1.tar+gzip"), descriptor(OCI + "layer.v1.tar+zstd")],
+        "annotations": {"a": "b"}}
     docker = {"schemaVersion": 2, "config": descriptor("application/vnd.docker.container.image.v1+json"),
               "layers": [descriptor("application/vnd.docker.image.rootfs.diff.tar.gzip"),
                   descriptor("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip", urls=["http://x/"])]}
-    index = {"schemaVersion": 2, "manifests": [descriptor(OCI + "manifest.v1+json", platform={"os": "linux", "architecture": "amd64"}),
-                                               descriptor(DOCKER + "v2+json", platform={"os": "linux", "architecture": "arm64", "variant": "v8"})]}
+    index = {"schemaVersion": 2,
+        "manifests": [descriptor(OCI + "manifest.v1+json", platform={"os": "linux", "architecture": "amd64"}),
+            descriptor(DOCKER + "v2+json", platform={"os": "linux", "architecture": "arm64", "variant": "v8"})]}
     config = {"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": [DIGEST, DIGEST]},
-              "config": {"Env": ["PATH=/bin", "A=\u00e9\n"], "Entrypoint": ["/bin/sh"], "Cmd": None, "WorkingDir": "/w", "User": "1:2", "Volumes": {"/v": {}}}}
+        "config": {"Env": ["PATH=/bin", "A=\u00e9\n"], "Entrypoint": ["/bin/sh"], "Cmd": None, "WorkingDir": "/w",
+            "User": "1:2", "Volumes": {"/v": {}}}}
     schema1 = {"schemaVersion": 1, "fsLayers": []}
     return [(0, image), (1, image), (3, docker), (2, index), (4, index), (22, config), (6, config), (5, schema1)]
 
 
 def http():
-    return ['Bearer realm="https://auth.example/token?a=b",service="registry.example",scope="repository:a/b:pull"\n{"token":"abc","expires_in":300}',
-            'Basic realm="x\\"y", Bearer realm="http://169.254.169.254/t"\n{"access_token":"abc"}', "bytes 10-19/100\nhttps://cdn.example/x?sig=1#f",
-            "bytes */100\n//[fe80::1]:80/x", "120\nfile:///etc/passwd", "Wed, 21 Oct 2026 07:28:00 GMT\n/v2/other"]
+    return [
+        'Bearer realm="https://auth.example/token?a=b",service="registry.example",scope="repository:a/b:pull"\n'
+        '{"token":"abc","expires_in":300}',
+        'Basic realm="x\\"y", Bearer realm="http://169.254.169.254/t"\n{"access_token":"abc"}',
+        "bytes 10-19/100\nhttps://cdn.example/x?sig=1#f", "bytes */100\n//[fe80::1]:80/x", "120\nfile:///etc/passwd",
+        "Wed, 21 Oct 2026 07:28:00 GMT\n/v2/other"]
 
 
 def logins():
-    docker = {"auths": {"https://index.docker.io/v1/": {"auth": "dXNlcjpwYXNz"}, "quay.io/team": {"identitytoken": "t"}, "nvcr.io": {"registrytoken": "r"}},
-              "credHelpers": {"gcr.io": "gcloud"}, "credsStore": "secretservice"}
+    auths = {"https://index.docker.io/v1/": {"auth": "dXNlcjpwYXNz"}, "quay.io/team": {"identitytoken": "t"},
+        "nvcr.io": {"registrytoken": "r"}}
+    docker = {"auths": auths, "credHelpers": {"gcr.io": "gcloud"}, "credsStore": "secretservice"}
     return [json.dumps(docker), '{"ServerURL":"x","Username":"<token>","Secret":"s"}',
-            "# comment\nmachine nvcr.io login $oauthtoken password abc\nmachine auth.docker.io login u password $(cmd)\ndefault login x password y\n"]
+        "# comment\nmachine nvcr.io login $oauthtoken password abc\nmachine auth.docker.io login u password $(cmd)\n"
+        "default login x password y\n"]
 
 
 def sites():
     commented = (Path(__file__).parent.parent.parent / "conf" / "berth.conf").read_text()
-    keys = "\n".join(line.removeprefix("#") for line in commented.splitlines() if line.startswith(("#", "[")) and not line.startswith("# "))
-    return [keys, '[registry."host:5000"]\nplain_http = true\nca = "/x"\nmirror = ["a", "b:1"]\n[limits]\nstore_size = "2G"\n',
+    keys = "\n".join(line.removeprefix("#") for line in commented.splitlines()
+        if line.startswith(("#", "[")) and not line.startswith("# "))
+    return [keys,
+        '[registry."host:5000"]\nplain_http = true\nca = "/x"\nmirror = ["a", "b:1"]\n[limits]\nstore_size = "2G"\n',
         "BERTH_STORE_PATH=/x\nBERTH_MOUNT_THREADS=4\nBERTH_DEFAULTS_WRITABLE=yes"]
 
 
@@ -73,7 +88,8 @@ def options():
 
 
 def packets(kind, records):
-    body = b"".join(struct.pack("<II", len(key), len(value)) + key + value for key, value in ((k.encode(), v.encode()) for k, v in records))
+    body = b"".join(struct.pack("<II", len(key), len(value)) + key + value
+        for key, value in ((k.encode(), v.encode()) for k, v in records))
     whole = struct.pack("<IHHQ", 0x48545242, 1, kind, len(body)) + body
     parts = [whole[at:at + 65536] for at in range(0, len(whole), 65536)]
     return b"".join(struct.pack("<H", len(part)) + part for part in parts)
@@ -81,12 +97,12 @@ def packets(kind, records):
 
 def messages():
     environment = [("env", "A=b"), ("env", "PATH=/bin")]
-    step = [("option:container-image", "debian"), ("option:container-mounts", "/a:/b"), ("job", "7"), ("step", "0"), ("node", "n1"), ("uid", "1000"),
-        ("gid", "1000"),
-            ("cwd", "/home"), ("batch-script", "")]
+    step = [("option:container-image", "debian"), ("option:container-mounts", "/a:/b"), ("job", "7"), ("step", "0"),
+        ("node", "n1"), ("uid", "1000"), ("gid", "1000"), ("cwd", "/home"), ("batch-script", "")]
     return [packets(1, step + environment), packets(3, [("local-id", "3")] + environment),
         packets(5, [("workdir", "/w"), ("seccomp", "12345678"), ("set", "A=b"), ("unset", "B")]),
-            packets(6, [("line", "it failed"), ("exit-code", "125"), ("shown", "1")]), packets(2, []) + packets(4, [("text", "pulling")])]
+        packets(6, [("line", "it failed"), ("exit-code", "125"), ("shown", "1")]),
+        packets(2, []) + packets(4, [("text", "pulling")])]
 
 
 def special(name, kind, **more):
@@ -98,9 +114,10 @@ def special(name, kind, **more):
 
 
 def odd_entries():
-    return [directory("d/"), file("d/f", "content"), symlink("s", "d"), file("s/through", "x"), hardlink("h", "d/f"), whiteout("d/gone"), opaque("d"),
-            special("p", tarfile.FIFOTYPE), special("c", tarfile.CHRTYPE, devmajor=1, devminor=3),
-                special("x", tarfile.REGTYPE, mtime=1.5, uid=1 << 22, pax_headers={"SCHILY.xattr.user.a": "v"})]
+    return [directory("d/"), file("d/f", "content"), symlink("s", "d"), file("s/through", "x"), hardlink("h", "d/f"),
+        whiteout("d/gone"), opaque("d"), special("p", tarfile.FIFOTYPE),
+        special("c", tarfile.CHRTYPE, devmajor=1, devminor=3),
+        special("x", tarfile.REGTYPE, mtime=1.5, uid=1 << 22, pax_headers={"SCHILY.xattr.user.a": "v"})]
 
 
 def tar_as(form):
@@ -122,23 +139,28 @@ def sparse(version):
         form = ["--format=gnu"] if version == "gnu" else ["--format=pax", f"--sparse-version={version}"]
         fixed = ["--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "-b1"]
         pax = [] if version == "gnu" else ["--pax-option=delete=atime,delete=ctime,exthdr.name=p"]
-        packed = subprocess.run(["tar", "-C", folder, "-c", "-S", *form, *fixed, *pax, "f"], stdout=subprocess.PIPE, check=True).stdout
+        packed = subprocess.run(["tar", "-C", folder, "-c", "-S", *form, *fixed, *pax, "f"], stdout=subprocess.PIPE,
+            check=True).stdout
         # Such a header is named after the process that made it; its checksum is put right by the target.
         for at in range(0, len(packed), 512):
             if packed.startswith(b"./GNUSparseFile.", at):
-                packed = packed[:at] + b"./GNUSparseFile.0/f".ljust(100, b"\0") + packed[at + 100:at + 148] + bytes(8) + packed[at + 156:]
-        # GNU tar keeps whole blocks of the file system around each piece of data: cut the entry after its map and first bytes.
+                name = b"./GNUSparseFile.0/f".ljust(100, b"\0")
+                packed = packed[:at] + name + packed[at + 100:at + 148] + bytes(8) + packed[at + 156:]
+        # GNU tar keeps whole blocks of the file system around each piece of data: cut the entry after its map and
+        # first bytes.
         return packed[:20 * 512]
 
 
 def tars():
     forms = [tar_as(form) for form in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT)]
-    return [bytes([13]) + data for data in forms + [tar(odd_entries())[:7680]] + [sparse(version) for version in ("gnu", "0.0", "0.1", "1.0")]]
+    with_holes = [sparse(version) for version in ("gnu", "0.0", "0.1", "1.0")]
+    return [bytes([13]) + data for data in forms + [tar(odd_entries())[:7680]] + with_holes]
 
 
 def packed():
     data = tar([directory("d"), file("d/f", "content" * 30)])[:3072]
-    return [COMPRESSORS["+gzip"](data), COMPRESSORS["+zstd"](data), gzip.compress(data[:1024], mtime=0) + gzip.compress(data[1024:], mtime=0), data]
+    return [COMPRESSORS["+gzip"](data), COMPRESSORS["+zstd"](data),
+        gzip.compress(data[:1024], mtime=0) + gzip.compress(data[1024:], mtime=0), data]
 
 
 def tree(folder):
@@ -157,11 +179,12 @@ def squashfs():
     with tempfile.TemporaryDirectory() as folder:
         tree(f"{folder}/tree")
         plain = ["-noI", "-noD", "-noF", "-noX"]
-        for how in (["-comp", "gzip"] + plain, ["-comp", "gzip", "-no-fragments"] + plain, ["-comp", "gzip"], ["-comp", "zstd"], ["-comp", "xz"],
-            ["-comp", "lz4"], ["-comp", "lzo"]):
+        for how in (["-comp", "gzip"] + plain, ["-comp", "gzip", "-no-fragments"] + plain, ["-comp", "gzip"],
+                ["-comp", "zstd"], ["-comp", "xz"], ["-comp", "lz4"], ["-comp", "lzo"]):
             image = f"{folder}/image"
-            subprocess.run(["mksquashfs", f"{folder}/tree", image, "-noappend", "-quiet", "-no-progress", "-nopad", "-b", "4096", "-all-time", "0",
-                "-mkfs-time", "0", "-all-root", *how], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(["mksquashfs", f"{folder}/tree", image, "-noappend", "-quiet", "-no-progress", "-nopad",
+                "-b", "4096", "-all-time", "0", "-mkfs-time", "0", "-all-root", *how],
+                check=True, stdout=subprocess.DEVNULL)
             out.append(Path(image).read_bytes())
     return out
 
@@ -171,7 +194,8 @@ def sif(image):
     header = b"#!/usr/bin/env run-singularity\n".ljust(32, b"\0") + b"SIF_MAGIC\0" + b"01\0" + b"02\0" + bytes(16)
     offset = 128 + 585
     header += struct.pack("<8q", 0, 0, 0, 1, 128, 585, offset, len(image))
-    partition = struct.pack("<iBIII7q", 0x4004, 1, 1, 1, 0, offset, len(image), len(image), 0, 0, 0, 0) + b"image".ljust(128, b"\0") + struct.pack("<ii", 1, 2)
+    partition = struct.pack("<iBIII7q", 0x4004, 1, 1, 1, 0, offset, len(image), len(image), 0, 0, 0, 0)
+    partition += b"image".ljust(128, b"\0") + struct.pack("<ii", 1, 2)
     return header.ljust(128, b"\0") + partition.ljust(585, b"\0") + image
 
 
@@ -179,14 +203,16 @@ def stored(program):
     """The index of a stored image, and the image as one file with its config."""
     with tempfile.TemporaryDirectory() as folder:
         layout = Layout(f"{folder}/layout")
-        entries = [directory("d"), file("d/f", "content"), file("d/g", bytes(range(256)) * 40), symlink("s", "d/f"), hardlink("h", "d/f"),
-                   special("x", tarfile.REGTYPE, pax_headers={"SCHILY.xattr.user.a": "v"})]
+        entries = [directory("d"), file("d/f", "content"), file("d/g", bytes(range(256)) * 40), symlink("s", "d/f"),
+            hardlink("h", "d/f"), special("x", tarfile.REGTYPE, pax_headers={"SCHILY.xattr.user.a": "v"})]
         layout.publish(layout.image([tar(entries), tar([file("d/new", "x")])], {"Env": ["A=b"], "Cmd": ["/d/f"]}))
-        subprocess.run([program, "--store", f"{folder}/store", f"oci:{folder}/layout"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        subprocess.run([program, "import", "--store", f"{folder}/store", "-o", f"{folder}/x.sqsh", f"oci:{folder}/layout"], check=True,
-            stderr=subprocess.DEVNULL)
-        return next(Path(folder, "store", "images").glob("*/index")).read_bytes(), Path(folder, "x.sqsh").read_bytes().replace(folder.encode(),
-            b"/".ljust(len(folder), b"x"))
+        subprocess.run([program, "--store", f"{folder}/store", f"oci:{folder}/layout"], check=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run([program, "import", "--store", f"{folder}/store", "-o", f"{folder}/x.sqsh",
+            f"oci:{folder}/layout"], check=True, stderr=subprocess.DEVNULL)
+        index = next(Path(folder, "store", "images").glob("*/index")).read_bytes()
+        image = Path(folder, "x.sqsh").read_bytes()
+        return index, image.replace(folder.encode(), b"/".ljust(len(folder), b"x"))
 
 
 def loader_cache(names):
@@ -200,44 +226,50 @@ def loader_cache(names):
     strings += b"x86-64-v3\0"
     extension = (start + len(strings) + 3) // 4 * 4
     head = b"glibc-ld.so.cache1.1" + struct.pack("<IIB3xI3I", len(names), len(strings), 2, extension, 0, 0, 0)
-    return (head + entries + strings).ljust(extension, b"\0") + struct.pack("<6I", 0xEAA42174, 1, 1, 0, extension + 24, 4) + struct.pack("<I", hwcap)
+    tail = struct.pack("<6I", 0xEAA42174, 1, 1, 0, extension + 24, 4) + struct.pack("<I", hwcap)
+    return (head + entries + strings).ljust(extension, b"\0") + tail
 
 
 def devices():
     """(kind, text)"""
     cache = loader_cache(["libnvidia-ml.so.1", "libcuda.so.10", "libcuda.so.1"])
     node = [{"path": "/dev/x", "hostPath": "/dev/y", "permissions": "rw"}]
-    links = {"hookName": "createContainer", "path": "/usr/bin/nvidia-ctk", "args": ["nvidia-ctk", "hook", "create-symlinks", "--link", "a::/usr/lib64/b"]}
-    edits = {"env": ["A=b"], "deviceNodes": node, "mounts": [{"hostPath": "/a", "containerPath": "/b", "options": ["ro"]}], "hooks": [links],
+    links = {"hookName": "createContainer", "path": "/usr/bin/nvidia-ctk",
+        "args": ["nvidia-ctk", "hook", "create-symlinks", "--link", "a::/usr/lib64/b"]}
+    edits = {"env": ["A=b"], "deviceNodes": node,
+        "mounts": [{"hostPath": "/a", "containerPath": "/b", "options": ["ro"]}], "hooks": [links],
         "additionalGids": [1]}
     spec = {"cdiVersion": "0.5.0", "kind": "vendor.com/gpu", "devices": [{"name": "0", "containerEdits": edits}]}
     yaml = "cdiVersion: 0.6.0\nkind: vendor.com/gpu\ndevices:\n  - name: \"0\"\n    containerEdits:\n" \
            "      deviceNodes: [{path: /dev/x, major: 1}]\n      env: ['A=b']\n"
     return [(0, cache), (0, b"ld.so-1.7.0\0" + struct.pack("<I12x4x", 1) + cache),
-            (1, b"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n"),
-                (1, b"Character devices:\n195 nvidia\n234 nvidia-caps\n\nBlock devices:\n8 sd\n"),
-            (1, b"gpu0/gi7/access 66\ngpu0/gi7/ci0/access 67\n"), (1, b"Model: \t\t NVIDIA A100\nGPU UUID: \t GPU-1\nDevice Minor: \t 3\n"),
-            (1, b"driver 570.86.15 12.8\ngpu 00000000:1B:00.0 0 GPU-a 9.0 nvidia mig\nslice 0 7 0 MIG-a\n"),
-            (2, b"NVIDIA_VISIBLE_DEVICES=0,GPU-1,0:1\nNVIDIA_DRIVER_CAPABILITIES=all\n"
-                b"NVIDIA_REQUIRE_CUDA=cuda>=12.4 brand=tesla,driver<571\nNVIDIA_IMEX_CHANNELS=0"),
-            (2, b"GPU-1 0 0 5 /dev/nvidia0\nposition ROCR_VISIBLE_DEVICES\nCUDA_VISIBLE_DEVICES=5\nROCR_VISIBLE_DEVICES=5\nMELLANOX_VISIBLE_DEVICES=0,mlx5_0"),
-                (2, b"CUDA_VERSION=9.0.176\nX=1"),
-            (3, json.dumps(spec).encode()), (4, yaml.encode()),
-            (5, b"env\tA=b\nnode\t/a\t/b\nmount\t/a\t/b\tro\texec\nlink\t/a\tb\nlibraries\t/a\nhook\tenable-cuda-compat\n")]
+        (1, b"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n"),
+        (1, b"Character devices:\n195 nvidia\n234 nvidia-caps\n\nBlock devices:\n8 sd\n"),
+        (1, b"gpu0/gi7/access 66\ngpu0/gi7/ci0/access 67\n"),
+        (1, b"Model: \t\t NVIDIA A100\nGPU UUID: \t GPU-1\nDevice Minor: \t 3\n"),
+        (1, b"driver 570.86.15 12.8\ngpu 00000000:1B:00.0 0 GPU-a 9.0 nvidia mig\nslice 0 7 0 MIG-a\n"),
+        (2, b"NVIDIA_VISIBLE_DEVICES=0,GPU-1,0:1\nNVIDIA_DRIVER_CAPABILITIES=all\n"
+            b"NVIDIA_REQUIRE_CUDA=cuda>=12.4 brand=tesla,driver<571\nNVIDIA_IMEX_CHANNELS=0"),
+        (2, b"GPU-1 0 0 5 /dev/nvidia0\nCUDA_VISIBLE_DEVICES=5\nROCR_VISIBLE_DEVICES=5\n"
+            b"MELLANOX_VISIBLE_DEVICES=0,mlx5_0"),
+        (2, b"CUDA_VERSION=9.0.176\nX=1"), (3, json.dumps(spec).encode()), (4, yaml.encode()),
+        (5, b"env\tA=b\nnode\t/a\t/b\nmount\t/a\t/b\tro\texec\nlink\t/a\tb\nlibraries\t/a\nhook\tenable-cuda-compat\n")]
 
 
 def archives():
     """(kind, archive) of one image as docker save, in both of its forms, and skopeo write it."""
     layer = tar([file("f", "x")])[:1536]
-    config = json.dumps({"architecture": "amd64", "os": "linux", "config": {}, "rootfs": {"type": "layers", "diff_ids": [digest(layer)]}}).encode()
+    config = json.dumps({"architecture": "amd64", "os": "linux", "config": {},
+        "rootfs": {"type": "layers", "diff_ids": [digest(layer)]}}).encode()
     name = digest(config).partition(":")[2]
     listed = [{"Config": f"{name}.json", "RepoTags": ["a:1"], "Layers": ["one/layer.tar"]}]
-    docker = tar([file("manifest.json", json.dumps(listed)), file(f"{name}.json", config), symlink("one/layer.tar", "../other/layer.tar"),
-        file("other/layer.tar", layer)])
+    docker = tar([file("manifest.json", json.dumps(listed)), file(f"{name}.json", config),
+        symlink("one/layer.tar", "../other/layer.tar"), file("other/layer.tar", layer)])
     with tempfile.TemporaryDirectory() as folder:
         layout = Layout(f"{folder}/layout")
         layout.publish(layout.image([layer], {}))
-        oci = tar([file(str(path.relative_to(layout.folder)), path.read_bytes()) for path in sorted(layout.folder.rglob("*")) if path.is_file()])
+        oci = tar([file(str(path.relative_to(layout.folder)), path.read_bytes())
+            for path in sorted(layout.folder.rglob("*")) if path.is_file()])
     return [(0, docker), (1, oci), (1, gzip.compress(oci, mtime=0))]
 
 
@@ -246,10 +278,12 @@ def main():
     index, file_with_config = stored(program)
     images = squashfs()
     everything = {
-        "reference": references(), "manifest": [bytes([choice]) + json.dumps(value).encode() for choice, value in manifests()], "http": http(),
-            "logins": logins(), "site": sites(),
+        "reference": references(),
+        "manifest": [bytes([choice]) + json.dumps(value).encode() for choice, value in manifests()], "http": http(),
+        "logins": logins(), "site": sites(),
         "options": options(), "messages": messages(), "tar": tars(), "packed": packed(),
-        "archive": [bytes([kind]) + data for kind, data in archives()], "squashfs": images + [sif(images[0]), file_with_config], "index": [index],
+        "archive": [bytes([kind]) + data for kind, data in archives()],
+        "squashfs": images + [sif(images[0]), file_with_config], "index": [index],
         "devices": [bytes([kind]) + data for kind, data in devices()],
     }
     for target, inputs in everything.items():

@@ -1,9 +1,10 @@
 """A registry that serves one small image, with the fault that the repository's name asks for: faulty.py PORT.
 
-good, truncated (a layer ends early), flipped (a bit of a layer differs), size (a layer is a byte longer than said), diffid (the config
-names another tar), config (a bit of the config differs), manifest (not what its digest says), garbage (bytes after the gzip's end),
-short-gzip (the gzip ends early but matches its digest), slow (takes three seconds for the layer), broken (the first four requests for the
-layer end early), uppercase and traversal (bad digests in the manifest), count (a diff_id too many).
+good, truncated (a layer ends early), flipped (a bit of a layer differs), size (a layer is a byte longer than said),
+diffid (the config names another tar), config (a bit of the config differs), manifest (not what its digest says),
+garbage (bytes after the gzip's end), short-gzip (the gzip ends early but matches its digest), slow (takes three seconds
+for the layer), broken (the first four requests for the layer end early), uppercase and traversal (bad digests in the
+manifest), count (a diff_id too many).
 """
 
 import gzip
@@ -22,13 +23,16 @@ def flipped(data):
 
 def image(fault):
     """(manifest bytes, {digest: bytes as served}) of the image with this fault."""
-    # No two faults share a layer, which a store would not fetch again; a megabyte, so that one that ends early ends in mid-transfer.
+    # No two faults share a layer, which a store would not fetch again; a megabyte, so that one that ends early ends in
+    # mid-transfer.
     plain = tar([file("bare", program(), 0o755), file("filler", fault.encode() + bytes(1 << 20))])
     packed = gzip.compress(plain, 0, mtime=0)
     packed = {"garbage": packed + b"garbage", "short-gzip": packed[:-300]}.get(fault, packed)
     diff_ids = [digest(b"another tar" if fault == "diffid" else plain)] * (2 if fault == "count" else 1)
-    config = json.dumps({"architecture": "amd64", "os": "linux", "config": {}, "rootfs": {"type": "layers", "diff_ids": diff_ids}}).encode()
-    named = {"uppercase": digest(packed).upper(), "traversal": "sha256:../../../../etc/passwd"}.get(fault, digest(packed))
+    config = json.dumps({"architecture": "amd64", "os": "linux", "config": {},
+        "rootfs": {"type": "layers", "diff_ids": diff_ids}}).encode()
+    bad = {"uppercase": digest(packed).upper(), "traversal": "sha256:../../../../etc/passwd"}
+    named = bad.get(fault, digest(packed))
     manifest = json.dumps({
         "schemaVersion": 2,
         "mediaType": MEDIA + "manifest.v1+json",

@@ -8,7 +8,8 @@ from oci_layout import Layout, directory, file, hardlink, opaque, symlink, tar, 
 from program import program
 
 CONFIG = {
-    "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "IMAGE_VAR=from-image"],
+    "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8",
+        "IMAGE_VAR=from-image"],
     "WorkingDir": "/srv",
     "Cmd": ["bash"],
 }
@@ -18,7 +19,8 @@ TINY = """
 bin lib lib64 sbin etc/os-release etc/passwd etc/group usr/lib/os-release
 usr/bin/sh usr/bin/dash usr/bin/cat usr/bin/grep usr/bin/id usr/bin/ls usr/bin/true usr/bin/env
 usr/lib64/ld-linux-x86-64.so.2 usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 usr/lib/x86_64-linux-gnu/libc.so.6
-usr/lib/x86_64-linux-gnu/libselinux.so.1 usr/lib/x86_64-linux-gnu/libpcre2-8.so.0 usr/lib/x86_64-linux-gnu/libpcre2-8.so.0.11.2
+usr/lib/x86_64-linux-gnu/libselinux.so.1 usr/lib/x86_64-linux-gnu/libpcre2-8.so.0
+usr/lib/x86_64-linux-gnu/libpcre2-8.so.0.11.2
 """.split()
 
 
@@ -72,7 +74,8 @@ exec "$@"
 
 def tiny(base, architecture):
     """A small root from the base tar, with a file that names its platform."""
-    entries = [directory(name) for name in ("etc", "usr", "usr/bin", "usr/lib", "usr/lib64", "usr/lib/x86_64-linux-gnu", "srv")]
+    entries = [directory(name)
+        for name in ("etc", "usr", "usr/bin", "usr/lib", "usr/lib64", "usr/lib/x86_64-linux-gnu", "srv")]
     with tarfile.open(base) as archive:
         for member in archive:
             member.name = member.name.removeprefix("./")
@@ -84,12 +87,16 @@ def tiny(base, architecture):
 
 def build_jobs(base, small, mpi, out):
     """Images for what Slurm adds to a job: with MPI, and with the variable by which PyTorch's images are known."""
-    # Between the nodes of one machine there is the loopback interface, which both MPIs avoid by themselves; UCX would take them for one node.
-    network = ["OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,vader,tcp", "OMPI_MCA_btl_tcp_if_include=lo", "UCX_TLS=self,tcp", "UCX_NET_DEVICES=lo"]
+    # Between the nodes of one machine there is the loopback interface, which both MPIs avoid by themselves; UCX would
+    # take them for one node.
+    network = ["OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,vader,tcp", "OMPI_MCA_btl_tcp_if_include=lo", "UCX_TLS=self,tcp",
+        "UCX_NET_DEVICES=lo"]
     parallel = Layout(out / "mpi")
-    parallel.publish(parallel.image([Path(base).read_bytes(), Path(mpi).read_bytes()], dict(CONFIG, Env=CONFIG["Env"] + network), "+zstd"))
+    parallel.publish(parallel.image([Path(base).read_bytes(), Path(mpi).read_bytes()],
+        dict(CONFIG, Env=CONFIG["Env"] + network), "+zstd"))
     pytorch = Layout(out / "pytorch")
-    pytorch.publish(pytorch.image([small], dict(CONFIG, Env=CONFIG["Env"] + ["PYTORCH_VERSION=2.1.0", "SLURM_PROCID=of-the-image"])))
+    pytorch.publish(pytorch.image([small],
+        dict(CONFIG, Env=CONFIG["Env"] + ["PYTORCH_VERSION=2.1.0", "SLURM_PROCID=of-the-image"])))
 
 
 def build(base, mpi, out):
@@ -112,7 +119,8 @@ def build(base, mpi, out):
     arm64.publish(arm64.index({"arm64": arm64.image([other], CONFIG, architecture="arm64")}))
 
     entry = Layout(out / "entry")
-    entry.publish(entry.image([small, tar([file("entry.sh", ENTRYPOINT, 0o755)])], CONFIG | {"Entrypoint": ["/entry.sh"]}))
+    entry.publish(entry.image([small, tar([file("entry.sh", ENTRYPOINT, 0o755)])],
+        CONFIG | {"Entrypoint": ["/entry.sh"]}))
 
     bare = Layout(out / "bare")
     bare.publish(bare.image([tar([file("bare", program(), 0o755)])], {}))

@@ -60,7 +60,8 @@ def tar(entries):
 COMPRESSORS = {
     "": lambda data: data,
     "+gzip": lambda data: gzip.compress(data, 6, mtime=0),
-    "+zstd": lambda data: subprocess.run(["zstd", "-q", "-3", "-c"], input=data, stdout=subprocess.PIPE, check=True).stdout,
+    "+zstd": lambda data: subprocess.run(["zstd", "-q", "-3", "-c"],
+        input=data, stdout=subprocess.PIPE, check=True).stdout,
 }
 
 
@@ -105,7 +106,8 @@ class Layout:
     def index(self, images):
         """Adds an index over {architecture: manifest descriptor}; returns its descriptor."""
         entries = [dict(image, platform={"architecture": name, "os": "linux"}) for name, image in images.items()]
-        return self.json({"schemaVersion": 2, "mediaType": MEDIA + "index.v1+json", "manifests": entries}, MEDIA + "index.v1+json")
+        return self.json({"schemaVersion": 2, "mediaType": MEDIA + "index.v1+json", "manifests": entries},
+            MEDIA + "index.v1+json")
 
     def publish(self, descriptor):
         (self.folder / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [descriptor]}))

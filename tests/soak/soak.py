@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Many starts and many kills at random moments; afterwards everything must be as it was before.
 
-usage: soak.py run BERTH IMAGE [--starts N] [--kills N]     as an ordinary user: `berth run`, killed by SIGKILL or SIGTERM, its command by SIGKILL
-       soak.py slurm BOX IMAGE [--starts N] [--kills N]     as root, in a box that is up: srun, and SIGKILL for the helper, a task or slurmstepd, or scancel,
-                                                            or the end of the time limit
+usage: soak.py run BERTH IMAGE [--starts N] [--kills N]
+           as an ordinary user: `berth run`, killed by SIGKILL or SIGTERM, its command by SIGKILL
+       soak.py slurm BOX IMAGE [--starts N] [--kills N]
+           as root, in a box that is up: srun, and SIGKILL for the helper, a task or slurmstepd, or scancel, or the
+           end of the time limit
 Random moments come from a fixed seed. Prints what differs and exits with 1 when something was left.
 """
 import argparse
@@ -52,7 +54,10 @@ def wait_until_same(measure, before):
 
 
 def lines_of(path):
-    """None for what goes away meanwhile. An empty cgroup of a step is what slurmstepd leaves when it is killed, container or not."""
+    """None for what goes away meanwhile.
+
+    An empty cgroup of a step is what slurmstepd leaves when it is killed, container or not.
+    """
     try:
         return path.read_text().splitlines()
     except OSError:
@@ -84,12 +89,15 @@ class Run:
         self.store = os.environ.get("BERTH_STORE_PATH", os.path.expanduser("~/.cache/berth"))
 
     def measure(self):
-        mine = [command for _, _, uid, command in processes() if uid == os.getuid() and "berth" in command and "soak.py" not in command]
+        mine = [command for _, _, uid, command in processes()
+            if uid == os.getuid() and "berth" in command and "soak.py" not in command]
         return {"processes": len(mine), "mounts": len(pathlib.Path("/proc/self/mountinfo").read_text().splitlines()),
-                "descriptors": len(os.listdir("/proc/self/fd")), "store's tmp": entries(f"{self.store}/tmp"), "/tmp": len(os.listdir("/tmp"))}
+            "descriptors": len(os.listdir("/proc/self/fd")), "store's tmp": entries(f"{self.store}/tmp"),
+            "/tmp": len(os.listdir("/tmp"))}
 
     def start(self, command):
-        return subprocess.Popen([self.berth, "run", self.image] + command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return subprocess.Popen([self.berth, "run", self.image] + command, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL)
 
     def succeed(self, count):
         failed = 0
@@ -119,19 +127,25 @@ class Slurm:
         self.box, self.image = box, image
 
     def inside(self, *command, user="alice", **options):
-        return subprocess.run([self.box, "run", "-u", user, "--", *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-            **options)
+        return subprocess.run([self.box, "run", "-u", user, "--", *command], stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, check=False, **options)
 
     def measure(self):
         every = processes()
-        mine = [command for _, _, _, command in every if "berth step" in command or "soak-task" in command or "slurmstepd: [" in command]
-        daemons = {pid: parent for pid, parent, _, command in every if command.startswith(("slurmd ", "/usr/sbin/slurmd"))}
-        slurmd = [pid for pid, parent in daemons.items() if parent not in daemons]  # not what one of them has just forked
+        mine = [command for _, _, _, command in every
+            if "berth step" in command or "soak-task" in command or "slurmstepd: [" in command]
+        daemons = {pid: parent for pid, parent, _, command in every
+            if command.startswith(("slurmd ", "/usr/sbin/slurmd"))}
+        # Not what one of them has just forked.
+        slurmd = [pid for pid, parent in daemons.items() if parent not in daemons]
         idle = self.inside("sinfo", "-h", "-o", "%T", user="root").stdout.split()
-        return {"processes": len(mine), "descriptors of slurmd": sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in slurmd),
-                "mounts of slurmd": sum(len(pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines()) for pid in slurmd),
-                "cgroups with processes": sum(1 for path in pathlib.Path("/sys/fs/cgroup").glob("**/*step*/**/cgroup.procs") if lines_of(path)),
-                    "node states": ",".join(sorted(set(idle)))}
+        return {"processes": len(mine),
+            "descriptors of slurmd": sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in slurmd),
+            "mounts of slurmd": sum(len(pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines())
+                for pid in slurmd),
+            "cgroups with processes": sum(1 for path in pathlib.Path("/sys/fs/cgroup").glob("**/*step*/**/cgroup.procs")
+                if lines_of(path)),
+            "node states": ",".join(sorted(set(idle)))}
 
     def step(self, *words, **options):
         return self.inside("srun", f"--container-image={self.image}", *words, **options)
@@ -144,8 +158,9 @@ class Slurm:
         if victim == "time limit" and chance.random() > 0.1:
             victim = "scancel"  # the shortest limit is a minute
         limit = ["--time=0:01"] if victim == "time limit" else []
-        process = subprocess.Popen([self.box, "run", "-u", "alice", "--", "srun", "-J", "soak", *limit, f"--container-image={self.image}", "sh", "-c",
-                                    "exec -a soak-task sleep 1000 || sleep 1000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen([self.box, "run", "-u", "alice", "--", "srun", "-J", "soak", *limit,
+            f"--container-image={self.image}", "sh", "-c", "exec -a soak-task sleep 1000 || sleep 1000"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(chance.uniform(0, 0.4))
         marks = {"helper -9": "berth step", "task -9": "sleep 1000", "slurmstepd -9": "slurmstepd: ["}
         if victim in marks:
