@@ -7,6 +7,7 @@
 #include "runtime/cli/listing.hh"
 #include "runtime/config/command_line.hh"
 #include "runtime/config/site_file.hh"
+#include "runtime/config/size.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/store/collect.hh"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/config/site_file.hh"
+#include "runtime/config/size.hh"
 #include "runtime/request/mounts.hh"
 
 namespace berth::plan {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "runtime/base/child.hh"
-#include "runtime/images/open.hh"
+#include "runtime/images/opened.hh"
 #include "runtime/store/store.hh"
 
 namespace berth {

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "runtime/images/open.hh"
+#include "runtime/images/opened.hh"
 #include "runtime/store/store.hh"
 
 namespace berth {

@@ -5,7 +5,6 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/platform.hh"
-#include "runtime/store/store.hh"
 
 namespace berth::store {
 

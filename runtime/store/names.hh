@@ -18,4 +18,7 @@ std::string tag_file(const plan::Reference& reference);
 /// File in lists/ that says what an image index means on this machine.
 std::string list_file(const std::string& digest);
 
+/// "<hex>.zstd.sqfs", the name in layers/ and in the index. Throws Error unless `diff_id` is a digest.
+std::string layer_file_name(const std::string& diff_id);
+
 }  // namespace berth::store

@@ -150,7 +150,4 @@ class Store {
     Fd root_;
 };
 
-/// "<hex>.zstd.sqfs", the name in layers/ and in the index. Throws Error unless `diff_id` is a digest.
-std::string layer_file_name(const std::string& diff_id);
-
 }  // namespace berth::store

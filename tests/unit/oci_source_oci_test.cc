@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "runtime/oci/manifest.hh"
 #include "runtime/store/file_record.hh"
 #include "tests/unit/oci_source_support.hh"
 

@@ -11,6 +11,7 @@
 #include "runtime/pull/transfer/stored.hh"
 #include "runtime/squash/index/index_format.hh"
 #include "runtime/squash/read/data.hh"
+#include "runtime/store/names.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/unit/squash_support.hh"

@@ -1,3 +1,4 @@
+#include "runtime/oci/manifest.hh"
 #include "runtime/pull/transfer/pull.hh"
 
 #include <signal.h>
@@ -10,6 +11,7 @@
 
 #include "runtime/base/text.hh"
 #include "runtime/oci/digest.hh"
+#include "runtime/store/names.hh"
 #include "tests/fixtures/pull_scene.hh"
 
 namespace fs = std::filesystem;

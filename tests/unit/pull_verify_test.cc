@@ -12,6 +12,7 @@
 #include "runtime/pull/transfer/stored.hh"
 #include "runtime/squash/index/index_format.hh"
 #include "runtime/store/collect.hh"
+#include "runtime/store/names.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
 

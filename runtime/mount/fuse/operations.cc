@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "runtime/base/sys.hh"
+#include "runtime/mount/fuse/preload.hh"
 
 namespace berth::mount {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "runtime/base/sys.hh"
-#include "runtime/mount/fuse/operations.hh"
+#include "runtime/mount/fuse/served.hh"
 
 namespace berth::mount {
 

@@ -4,32 +4,12 @@
 #include <functional>
 #include <string>
 
-#include "runtime/oci/registry/registry.hh"
 #include "runtime/pull/progress/progress.hh"
-#include "runtime/pull/transfer/capacity.hh"
+#include "runtime/pull/transfer/options.hh"
 #include "runtime/request/reference.hh"
-#include "runtime/store/collect.hh"
 #include "runtime/store/store.hh"
 
 namespace berth::pull {
-
-/// When the registry is asked. newer: one HEAD for a tag, nothing for a digest that is here, and what is here when the
-/// registry cannot answer. missing: only when the image is not here. always: always, and its silence is an error.
-/// never: not at all. What is on this node already (archives, layouts, daemons) is not the matter of a policy: it is
-/// read when it is not known, or with always.
-enum class Policy { newer, missing, always, never };
-
-/// Throws Error for anything but the four words.
-Policy parse_policy(const std::string& text);
-
-struct Options {
-    Policy policy = Policy::newer;
-    oci::RegistryOptions registry;
-    std::string docker_socket = "/var/run/docker.sock";
-    std::string podman_socket;  ///< empty: where systemd has it for the calling user
-    PullLimits limits;
-    store::KeepLimits keep;  ///< applied to the store after a pull that brought something
-};
 
 /// Takes a line about what is being done; called from another thread, and no more after the function it was given to.
 using Progress = std::function<void(const std::string&)>;

@@ -90,7 +90,7 @@ Layers layers_of_file(const SaveRequest& request, const OutputFile& output) {
 }
 
 bool has(const squash::Tree& tree, const std::string& path) {
-    const squash::Tree::Impl& in = tree.impl();
+    const squash::TreeData& in = tree.data();
     uint32_t at = 0;
     for (const std::string& name : split(path, '/'))
         if (at = S_ISDIR(in.nodes[at].mode) ? in.find(in.nodes[at], name) : squash::Node::none;

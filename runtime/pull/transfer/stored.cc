@@ -7,6 +7,7 @@
 #include "runtime/pull/transfer/seal.hh"
 #include "runtime/squash/index/tree.hh"
 #include "runtime/store/collect.hh"
+#include "runtime/store/names.hh"
 
 namespace berth::pull {
 

@@ -1,54 +1,50 @@
-// The inside of Index: the mapped bytes and checked access to their records.
+// The bytes of an index file, and checked access to their records: the inside of Index.
 #pragma once
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <atomic>
 #include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
-#include "runtime/squash/index/index.hh"
+#include "runtime/plan/image_config.hh"
 #include "runtime/squash/index/index_format.hh"
+#include "runtime/squash/index/index_types.hh"
 
 namespace berth::squash {
 
-struct Index::Impl {
-    std::string owned;
-    void* mapped = nullptr;
-    std::string_view bytes;
-    format::Header header{};
-    std::vector<LayerInfo> layers;
-    /// for each page whether it was found to be right; null: nothing is checked
-    std::unique_ptr<std::atomic<bool>[]> sound;
+class MappedIndex {
+  public:
+    /// See Index::open() and Index::from_bytes().
+    MappedIndex(int fd, const std::string& what);
+    explicit MappedIndex(std::string bytes);
+    MappedIndex(const MappedIndex&) = delete;
+    MappedIndex& operator=(const MappedIndex&) = delete;
+    ~MappedIndex();
 
-    Impl() = default;
-    Impl(const Impl&) = delete;
-    Impl& operator=(const Impl&) = delete;
-    ~Impl() {
-        if (mapped) ::munmap(mapped, bytes.size());
-    }
-
-    void load(const std::string& what);
-    void load_pages(const std::string& what);
-    void load_layers(const std::string& what);
+    const format::Header& header() const { return header_; }
+    const std::vector<LayerInfo>& layers() const { return layers_; }
+    plan::ImageConfig config() const;
 
     /// Where the first page starts.
-    uint64_t body() const { return header.sections[format::pages].offset + header.sections[format::pages].size; }
+    uint64_t body() const { return header_.sections[format::pages].offset + header_.sections[format::pages].size; }
     /// Throws Error unless the pages of these bytes of the file are as they were written.
     void check(const char* at, uint64_t size) const {
-        if (!sound || size == 0) return;
-        uint64_t first = static_cast<uint64_t>(at - bytes.data()) - body();
+        if (!sound_ || size == 0) return;
+        uint64_t first = static_cast<uint64_t>(at - bytes_.data()) - body();
         for (uint64_t page = first / format::page_size; page <= (first + size - 1) / format::page_size; ++page)
-            if (!sound[page].load(std::memory_order_relaxed)) check_page(page);
+            if (!sound_[page].load(std::memory_order_relaxed)) check_page(page);
     }
-    void check_page(uint64_t page) const;
     std::string_view checked(std::string_view part) const {
         check(part.data(), part.size());
         return part;
     }
 
     std::string_view section(format::Section number) const {
-        const format::Range& range = header.sections[number];
-        return bytes.substr(range.offset, range.size);
+        const format::Range& range = header_.sections[number];
+        return bytes_.substr(range.offset, range.size);
     }
     /// The record at `position`, or nothing past the end of the section.
     template <typename Record>
@@ -75,10 +71,21 @@ struct Index::Impl {
         check(all.data() + offset, 1);
         return checked(all.substr(offset + 1U, static_cast<unsigned char>(all[offset])));
     }
-    void check_blocks(const FileData& file, uint64_t block_size, uint64_t offset, uint64_t size) const;
-    bool find_blocks(const format::InodeRecord& record, uint64_t count, FileData& file) const;
-    template <typename Visit>
-    void each_xattr(uint32_t number, Visit visit) const;
+
+  private:
+    MappedIndex() = default;
+    void load(const std::string& what);
+    void load_pages(const std::string& what);
+    void load_layers(const std::string& what);
+    void check_page(uint64_t page) const;
+
+    std::string owned_;
+    void* mapped_ = nullptr;
+    std::string_view bytes_;
+    format::Header header_{};
+    std::vector<LayerInfo> layers_;
+    /// for each page whether it was found to be right; null: nothing is checked
+    std::unique_ptr<std::atomic<bool>[]> sound_;
 };
 
 }  // namespace berth::squash
