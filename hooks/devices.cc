@@ -25,7 +25,7 @@ std::unique_ptr<hooks::Rootfs> rootfs_of(const ContainerImage& image) {
 /// Asked for by a program of its own: NVML opens devices and may hang.
 std::optional<hooks::NvmlReport> nvml_of(const hooks::Host& host, const plan::Site& site) {
     std::string library = "libnvidia-ml.so.1";
-    if (std::string root = root_of(site.driver_root); !root.empty()) {
+    if (std::string root = root_of(site.devices.driver_root); !root.empty()) {
         hooks::DriverFiles files = hooks::find_driver_files(host, root, "", {hooks::Capability::utility});
         if (!files.libraries.empty()) library = files.libraries[0].source;
     }
@@ -36,20 +36,22 @@ std::optional<hooks::NvmlReport> nvml_of(const hooks::Host& host, const plan::Si
 plan::Additions nvidia(const hooks::Host& host, const hooks::NvmlSource& nvml, const ContainerImage& image,
                        const plan::Site& site, const std::vector<std::string>& image_variables,
                        const std::vector<std::string>& environment) {
-    if (site.nvidia == "off") return {};
+    if (site.devices.nvidia == plan::NvidiaMode::off) return {};
     hooks::NvidiaRequest request = hooks::nvidia_request(image_variables, environment);
     if (!request.wanted) return {};
-    hooks::NvidiaSettings settings{site.nvidia == "required", {root_of(site.driver_root), root_of(site.device_root)}};
+    hooks::NvidiaSettings settings{site.devices.nvidia == plan::NvidiaMode::required,
+                                   {root_of(site.devices.driver_root), root_of(site.devices.device_root)}};
     return hooks::nvidia_hook(host, *rootfs_of(image), request, settings, nvml);
 }
 
 plan::Additions rdma(const hooks::Host& host, const ContainerImage& image, const plan::Site& site,
                      const std::vector<std::string>& image_variables, const std::vector<std::string>& environment) {
-    if (site.rdma == "off") return {};
+    if (site.devices.rdma == plan::RdmaMode::off) return {};
     hooks::RdmaRequest request = hooks::rdma_request(image_variables, environment);
-    if (site.rdma == "all" && !request.wanted && !hooks::variable(environment, "MELLANOX_VISIBLE_DEVICES"))
+    if (site.devices.rdma == plan::RdmaMode::all && !request.wanted &&
+        !hooks::variable(environment, "MELLANOX_VISIBLE_DEVICES"))
         request.wanted = request.all = true;
-    request.userspace = site.rdma_userspace;
+    request.userspace = site.devices.rdma_userspace;
     return request.wanted ? hooks::rdma_hook(host, *rootfs_of(image), request) : plan::Additions();
 }
 

@@ -60,11 +60,11 @@ hooks::DeviceEdits read_by_pull(std::vector<std::string> arguments, const std::s
 
 void run_hook(plan::Additions& out, const std::string& path, const std::string& request, const hooks::Host& host,
               const hooks::Rootfs& image, const plan::Site& site) {
-    ProgramAnswer answer = run_program(path, {}, request, std::chrono::seconds(site.hook_seconds));
+    ProgramAnswer answer = run_program(path, {}, request, std::chrono::seconds(site.hooks.timeout));
     std::string why = answer.complaint.empty() ? "" : ": " + answer.complaint;
     if (answer.code == -1)
-        throw Error(
-            cat("hook ", path, ": it took more than ", site.hook_seconds, " s (hooks.timeout) or wrote too much", why));
+        throw Error(cat("hook ", path, ": it took more than ", site.hooks.timeout,
+                        " s (hooks.timeout) or wrote too much", why));
     if (answer.code != 0) throw Error(cat("hook ", path, ": it ended with ", answer.code, why));
     if (trimmed(answer.output).empty()) return;
     append(out, hooks::additions_of(read_by_pull({"--edits", path}, answer.output, path), host, image,
@@ -82,13 +82,13 @@ void append(plan::Additions& out, const plan::Additions& more) {
 
 void add_site_hooks(plan::Additions& out, const hooks::Host& host, const hooks::Rootfs& image, const plan::Site& site,
                     const std::vector<std::string>& image_variables, const std::vector<std::string>& environment) {
-    Fd folder = sys::open_if_exists(AT_FDCWD, site.hook_folder, O_RDONLY | O_DIRECTORY);
+    Fd folder = sys::open_if_exists(AT_FDCWD, site.hooks.folder, O_RDONLY | O_DIRECTORY);
     if (!folder) return;
-    check_owner(sys::stat_of(folder.get(), site.hook_folder), site.hook_folder);
+    check_owner(sys::stat_of(folder.get(), site.hooks.folder), site.hooks.folder);
     std::string request;
-    for (const std::string& name : sys::list_directory(folder.get(), site.hook_folder)) {
+    for (const std::string& name : sys::list_directory(folder.get(), site.hooks.folder)) {
         struct stat st {};
-        std::string path = site.hook_folder + "/" + name;
+        std::string path = site.hooks.folder + "/" + name;
         // What is not executable is switched off, or a note.
         if (name[0] == '.' || ::fstatat(folder.get(), name.c_str(), &st, 0) != 0 || !S_ISREG(st.st_mode) ||
             (st.st_mode & 0111) == 0)
@@ -101,13 +101,13 @@ void add_site_hooks(plan::Additions& out, const hooks::Host& host, const hooks::
 
 void add_cdi_devices(plan::Additions& out, const hooks::Host& host, const hooks::Rootfs& image, const plan::Site& site,
                      const std::vector<std::string>& environment) {
-    std::vector<std::string> names = site.cdi;
+    std::vector<std::string> names = site.devices.cdi;
     if (const char* asked = hooks::variable(environment, "BERTH_DEVICES"))
         for (const std::string& part : split(asked, ','))
             if (std::string name(trimmed(part)); !name.empty()) names.push_back(name);
     if (names.empty()) return;
     std::vector<std::string> arguments;
-    for (const std::string& folder : site.cdi_folders) arguments.insert(arguments.end(), {"--folder", folder});
+    for (const std::string& folder : site.devices.cdi_folders) arguments.insert(arguments.end(), {"--folder", folder});
     arguments.push_back("--");
     arguments.insert(arguments.end(), names.begin(), names.end());
     hooks::DeviceEdits edits = read_by_pull(arguments, "", "the CDI specifications");

@@ -9,7 +9,7 @@
 
 namespace berth {
 
-/// Runs the programs of `site.hook_folder` in the order of their names, each with the request as JSON on its standard
+/// Runs the programs of `site.hooks.folder` in the order of their names, each with the request as JSON on its standard
 /// input (man/berth-hooks.7), and adds what they ask for. A folder or program that others than root can write to is
 /// refused. Throws Error for a program that fails, or takes too long.
 void add_site_hooks(plan::Additions& out, const hooks::Host& host, const hooks::Rootfs& image, const plan::Site& site,

@@ -18,14 +18,14 @@ int gc(int argc, char** argv) {
     plan::apply_environment(site, environment_of_this_process());
     CommandLine line("Remove images that were not used for long, and what no image needs.", "berth gc");
     std::string size;
-    unsigned days = site.store_age;
+    unsigned days = site.limits.store_age;
     bool dry = false;
     line.option("--size", size,
                 "remove the images not used for the longest time until the rest is no larger (K, M, G, T)");
     line.option("--age", days, "remove images that were not used for so many days");
     line.flag("--dry-run", dry, "only tell");
     if (auto code = line.parse(argc, argv)) return *code;
-    store::KeepLimits limits{size.empty() ? site.store_size : plan::parse_size(size, "--size"),
+    store::KeepLimits limits{size.empty() ? site.limits.store_size : plan::parse_size(size, "--size"),
                              int64_t{24 * 3600} * days};
     store::Store store = store_of_caller();
     auto removed = store::collect(store, limits, dry, false);

@@ -19,7 +19,8 @@ namespace {
 
 bool may_ask(const plan::Reference& reference, const plan::Site& site) {
     bool by_tag = reference.kind == plan::Reference::Kind::registry && reference.digest.empty();
-    return by_tag && site.resolve_tags == "submit" && (site.pull_policy == "newer" || site.pull_policy == "always");
+    return by_tag && site.slurm.resolve_tags == plan::TagResolver::submit &&
+           (site.store.pull == plan::PullPolicy::newer || site.store.pull == plan::PullPolicy::always);
 }
 
 }  // namespace

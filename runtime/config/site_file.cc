@@ -38,8 +38,8 @@ void attempt(Mistakes& mistakes, Work work) {
     }
 }
 
-void set_registry_key(Site::Registry& registry, const toml::key& key, const toml::node& value, const std::string& path,
-                      const std::string& name) {
+void set_registry_key(RegistrySettings& registry, const toml::key& key, const toml::node& value,
+                      const std::string& path, const std::string& name) {
     if (key.str() == "plain_http")
         registry.plain_http = value_of<bool>(value, path, name, "true or false");
     else if (key.str() == "ca")
@@ -52,7 +52,7 @@ void set_registry_key(Site::Registry& registry, const toml::key& key, const toml
 
 void read_registry(Site& site, const toml::node& node, const std::string& host, const std::string& name,
                    Mistakes& mistakes) {
-    Site::Registry& registry = site.registries[host];
+    RegistrySettings& registry = site.registries[host];
     const toml::table* table = node.as_table();
     if (!table) throw Error(cat(place(name, node.source()), ": registry.\"", printable(host), "\" must be a table"));
     for (const auto& [key, value] : *table) {
@@ -144,7 +144,7 @@ void set_by_variable(Site& site, const std::string& key, const Key& meaning, con
 void refuse_locked(const Site& site, const std::string& key, const std::string& name) {
     if (key.starts_with("policy."))
         throw Error(cat(name, ": ", key, " can be set by the site's file only; unset the variable"));
-    for (const std::string& lock : site.locked)
+    for (const std::string& lock : site.policy.locked)
         if (key == lock || key.starts_with(lock + "."))
             throw Error(cat(name, ": ", key, " is locked by ", site.origins.at("policy.locked").text(),
                             " (policy.locked); unset the variable"));

@@ -202,7 +202,7 @@ DoctorFacts gather_doctor_facts() {
         site = load_site();
         plan::apply_environment(site, environment_of_this_process());
     });
-    if (site.mount_engine == "squashfuse")
+    if (site.mount.engine == plan::MountEngine::squashfuse)
         out.file_server_problem = problem_of([&] { out.file_server = mount::find_program_server(); });
     out.event_troubles = event_troubles(site, caller_of_this_process());
     out.store = store_facts(site);

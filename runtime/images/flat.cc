@@ -55,7 +55,7 @@ void flatten(const OpenedImage& opened, const store::Store& store, const store::
 
 void use_flat(OpenedImage& opened, const std::string& text, const plan::Identity& identity, const plan::Caller& caller,
               const plan::Site& site, const PullWatch& watch) {
-    if (site.mount_engine != "squashfuse" || !opened.image.directory.empty()) return;
+    if (site.mount.engine != plan::MountEngine::squashfuse || !opened.image.directory.empty()) return;
     std::string program = mount::find_program_server(), what = cat("image ", printable(text, 1024)),
                 work = cat("flattening ", what);
     store::FlatOwner owner{identity.inside_uid, identity.inside_gid};

@@ -98,12 +98,14 @@ std::string known_digest(const plan::Reference& reference, const store::Store& s
     using Kind = plan::Reference::Kind;
     if (reference.kind == Kind::dockerd || reference.kind == Kind::podman) return {};
     if (reference.has_path()) {
-        auto digest =
-            site.pull_policy == "always" ? std::nullopt : store.digest_of(store::file_record(reference).reference);
+        auto digest = site.store.pull == plan::PullPolicy::always
+                          ? std::nullopt
+                          : store.digest_of(store::file_record(reference).reference);
         return digest && store.has_image(*digest) ? *digest : std::string();
     }
-    bool may_ask = reference.digest.empty() && site.pull_policy != "missing" && site.pull_policy != "never";
-    if (may_ask || site.pull_policy == "always") return {};
+    bool may_ask = reference.digest.empty() && site.store.pull != plan::PullPolicy::missing &&
+                   site.store.pull != plan::PullPolicy::never;
+    if (may_ask || site.store.pull == plan::PullPolicy::always) return {};
     auto digest = store.digest_of(reference);
     return digest && store.has_image(*digest) ? *digest : std::string();
 }
@@ -171,7 +173,7 @@ void remember_tag(const plan::Reference& tag, const std::string& digest, const p
 /// The image in the form that the site wants it served from.
 OpenedImage for_engine(OpenedImage opened, const std::string& text, const plan::Caller& caller, const plan::Site& site,
                        const PullWatch& watch) {
-    if (site.mount_engine == "unpack" && opened.image.directory.empty())
+    if (site.mount.engine == plan::MountEngine::extract && opened.image.directory.empty())
         use_unpacked(opened, open_store(site, caller), cat("image ", printable(text, 1024)), watch);
     return opened;
 }

@@ -64,7 +64,7 @@ plan::Site site_of(const Arguments& arguments, const std::vector<std::string>& e
 pull::Options options_of(const Arguments& arguments, const plan::Reference& reference, const plan::Site& site) {
     std::vector<std::string> environment = pull::environment_of_this_process();
     pull::Options out;
-    out.policy = pull::parse_policy(arguments.policy);
+    out.policy = pull::policy_of(arguments.policy);
     pull::set_daemon(out, reference, environment);
     out.keep = {arguments.keep_bytes, int64_t{24 * 3600} * arguments.keep_days};
     out.limits = pull::pull_limits(site);

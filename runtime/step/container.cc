@@ -37,7 +37,7 @@ std::vector<std::string> shared_folders(const StepStart& start) {
     if (!plan::has_pmix_server(start.step.environment)) return {};
     auto task = start.tasks.first_environment();
     if (!task) throw StepOver{};
-    if (std::string note = plan::pmix_note(*task, start.wanted.remap_root.value_or(start.site.remap_root));
+    if (std::string note = plan::pmix_note(*task, start.wanted.remap_root.value_or(start.site.defaults.remap_root));
         !note.empty())
         start.tasks.note(note);
     return plan::pmix_folders(*task, start.step.tmp_fs, start.step.uid, cat(start.step.job, '.', start.step.step));
@@ -126,7 +126,7 @@ std::vector<std::string> entrypoint_environment(const StepStart& start) {
 /// entrypoint_environment().
 Changes changes_of_entrypoint(const StepStart& start, const StartedContainer& container,
                               const std::vector<std::string>& words, const Changes& changes) {
-    if (words.empty() || !start.wanted.entrypoint.value_or(start.site.entrypoint)) return {};
+    if (words.empty() || !start.wanted.entrypoint.value_or(start.site.defaults.entrypoint)) return {};
     start.event->stage(plan::Cause::entrypoint);
     EntrypointRun run{container,
                       words,
@@ -292,7 +292,7 @@ class SharedContainer : public StepContainer {
 
     void use(const ContainerStart& wanted) {
         if (std::string path = save_path_of(start_); !path.empty()) check_save_folder(path);
-        bool of_job = start_.site.container_scope == "job";
+        bool of_job = start_.site.defaults.container_scope == plan::ContainerScope::job;
         folder_ = open_container_folder(start_.site, start_.caller, of_job ? job_scope(start_.step.job) : "global");
         if (of_job) mark_job(start_.caller, start_.step.job, folder_->path());
         used_ = use_container(*folder_, wanted, start_.step.environment);
@@ -302,7 +302,7 @@ class SharedContainer : public StepContainer {
     void run_entrypoint() {
         StartedContainer& container = used_.joined.container;
         if (start_.wanted.workdir) container.workdir = *start_.wanted.workdir;
-        if (!start_.wanted.entrypoint.value_or(start_.site.entrypoint)) return;
+        if (!start_.wanted.entrypoint.value_or(start_.site.defaults.entrypoint)) return;
         std::vector<std::string> environment = entrypoint_environment(start_);
         auto joined = ask_to_join(used_.connection.get(), environment);
         if (!joined) throw Error(cat("container ", name(), ": it ended before the image's entrypoint could run"));

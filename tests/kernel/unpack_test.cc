@@ -31,8 +31,8 @@ TEST_CASE("an image that is unpacked runs as one that is served, without FUSE", 
     std::string path = folder / "image.sqsh";
     write_image(path);
     plan::Site site;
-    site.store_path = folder / "store";
-    site.mount_engine = "unpack";
+    site.store.path = folder / "store";
+    site.mount.engine = plan::MountEngine::extract;
     for (bool remap : {false, true}) {
         plan::Request request;
         request.remap_root = remap;
@@ -48,7 +48,7 @@ TEST_CASE("an image that is unpacked runs as one that is served, without FUSE", 
                                  write_to("/etc/hello", "changed"),
                                  slurp("/proc/self/mounts").find(" fuse") == std::string::npos ? "no fuse" : "fuse"});
             });
-            return text + (directory.starts_with(site.store_path + "/unpacked/") ? " in the store" : directory);
+            return text + (directory.starts_with(site.store.path + "/unpacked/") ? " in the store" : directory);
         });
         CHECK(outcome.error == "");
         CHECK(outcome.text == "hello\n p mine ok no fuse in the store");

@@ -143,9 +143,9 @@ TEST_CASE("containers live where the site says, else at home", "[container]") {
     caller.uid = 7;
     caller.home = temp.path();
     plan::Site site;
-    site.data_path = temp / "%U/c";
+    site.data.path = temp / "%U/c";
     CHECK(open_container_folder(site, caller).path() == temp / "7/c");
-    site.data_path = temp / "x";
+    site.data.path = temp / "x";
     std::filesystem::create_directory(temp / "x");
     CHECK(open_container_folder(site, caller).path() == temp / "x");
 }

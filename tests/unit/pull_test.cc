@@ -11,6 +11,7 @@
 
 #include "runtime/base/text.hh"
 #include "runtime/oci/digest.hh"
+#include "runtime/pull/transfer/settings.hh"
 #include "runtime/store/names.hh"
 #include "tests/fixtures/pull_scene.hh"
 
@@ -222,7 +223,7 @@ TEST_CASE("an unknown tag and a bad policy are named", "[pull]") {
     PullScene scene;
     CHECK_THAT(scene.failure(":none"), Contains("not found"));
     scene.check_nothing_published();
-    CHECK_THROWS_WITH(pull::parse_policy("often"), Contains("not one of newer"));
+    CHECK_THROWS_WITH(pull::policy_of("often"), Contains("not one of newer"));
     CHECK_THROWS_WITH(pull::pull(scene.open(), plan::parse_reference("./x.sqsh"), {}, [](const std::string&) {}),
                       Contains("needs no pull"));
 }

@@ -227,8 +227,8 @@ Fd ContainerFolder::running_lock(const std::string& name, int patience_ms) const
 }
 
 ContainerFolder open_container_folder(const plan::Site& site, const plan::Caller& caller, const std::string& scope) {
-    std::string path = plan::path_for(site.data_path, caller);
-    bool built_in = site.data_path == plan::Site{}.data_path;
+    std::string path = plan::path_for(site.data.path, caller);
+    bool built_in = site.data.path == plan::Site{}.data.path;
     bool possible = ::access(path.c_str(), F_OK) == 0 || ::access(path.substr(0, path.rfind('/')).c_str(), W_OK) == 0;
     if (!possible && built_in && !caller.home.empty()) path = caller.home + "/.local/share/berth/containers";
     return ContainerFolder::open(path, scope);

@@ -40,7 +40,7 @@ void declare(CommandLine& line, ImportArguments& arguments) {
 Options options_of(const ImportArguments& arguments, const plan::Reference& reference, const plan::Site& site) {
     std::vector<std::string> environment = environment_of_this_process();
     Options out;
-    out.policy = parse_policy(arguments.policy);
+    out.policy = policy_of(arguments.policy);
     out.limits = pull_limits(site);
     out.registry = options_for(reference, "", site, environment);
     out.registry.plain_http.insert(arguments.plain_http.begin(), arguments.plain_http.end());

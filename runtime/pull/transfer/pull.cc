@@ -229,14 +229,6 @@ void Pull::remember_tag(const std::string& digest) const {
 
 }  // namespace
 
-Policy parse_policy(const std::string& text) {
-    if (text == "newer") return Policy::newer;
-    if (text == "missing") return Policy::missing;
-    if (text == "always") return Policy::always;
-    if (text == "never") return Policy::never;
-    throw Error(cat("pull policy \"", printable(text), "\": not one of newer, missing, always, never"));
-}
-
 std::string pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter) {
     if (reference.kind == plan::Reference::Kind::path)
         throw Error(cat("image ", printable(reference.text()), ": a file, which needs no pull"));

@@ -18,7 +18,7 @@ plan::Cause cause_of_pull(const Error& problem) {
 
 PullEvent::PullEvent(const plan::Site& site, plan::Event::Kind of, const std::string& image, const Meter& meter)
     : meter_(meter) {
-    if (site.event_log.empty() && site.counter_folder.empty()) return;
+    if (site.events.log.empty() && site.events.counters.empty()) return;
     plan::Caller caller = caller_of_this_process();
     log_ = EventLog(site, caller);
     event_.uid = caller.uid;
