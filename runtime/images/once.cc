@@ -22,9 +22,9 @@ void Teller::operator()(uint64_t done, uint64_t total) {
 
 namespace {
 
-Fd wait_for_turn(const store::Store& store, const std::string& key, const std::string& work, const PullWatch& watch) {
+Lock wait_for_turn(const store::Store& store, const std::string& key, const std::string& work, const PullWatch& watch) {
     for (bool told = false;; told = true) {
-        if (Fd turn = store.try_lock(key)) return turn;
+        if (Lock turn = store.try_lock(key)) return turn;
         if (!told && watch.progress) watch.progress(cat("waiting for ", store.lock_owner(key), ", which is ", work));
         pollfd waiting{watch.descriptor, POLLIN, 0};
         if (::poll(&waiting, 1, 50) > 0) watch.ready();
@@ -36,7 +36,7 @@ Fd wait_for_turn(const store::Store& store, const std::string& key, const std::s
 void make_once(const store::Store& store, const std::string& key, const std::string& work, const PullWatch& watch,
                const std::function<bool()>& find, const std::function<void()>& make) {
     if (find()) return;
-    Fd turn = wait_for_turn(store, key, work, watch);
+    Lock turn = wait_for_turn(store, key, work, watch);
     if (!find()) make();
 }
 

@@ -112,7 +112,7 @@ std::string known_digest(const plan::Reference& reference, const store::Store& s
 
 ContainerImage stored_image(const store::Store& store, const std::string& digest) {
     // First of all: from here on nothing of the image is removed.
-    Fd lease = store.lease(store.image_of(digest).value_or(digest));
+    store::Lease lease = store.lease(store.image_of(digest).value_or(digest));
     Fd file = store.open_index(digest);
     ContainerImage image{squash::Index::open(file.get(), cat("the index of image ", digest)), {}, std::move(lease), {}};
     image.layers = store.open_layers(image.index);

@@ -271,7 +271,7 @@ class SharedContainer : public StepContainer {
 
     /// Nobody removes the container between its end and the save.
     void leave_and_save(const std::string& path, bool all_entered) {
-        Fd hold = folder_->hold(name());
+        Lock hold = folder_->hold(name());
         leave(std::move(used_.connection));
         StepSaver(start_, used_.record, name(), path).save(folder_->upper(name()).get(), all_entered);
     }

@@ -99,7 +99,7 @@ void forget_tag(const Store& store, const StoredTag& tag) {
 
 bool Remover::image(const Inventory& inventory, const StoredImage& image) {
     std::string hex = hex_of(image.digest);
-    Fd claim = store_.claim(image.digest);
+    Lock claim = store_.claim(image.digest);
     // A pin may have come since the inventory was taken; whoever makes one has a lease meanwhile.
     if (!claim || !store_.pin_holders(image.digest).empty()) return false;
     if (!dry_) {
@@ -149,8 +149,8 @@ void Remover::unpacked(const Inventory& inventory, int64_t age) {
         if (std::any_of(inventory.images.begin(), inventory.images.end(),
                         [&](const StoredImage& image) { return image.digest == digest; }))
             continue;
-        Fd claim = store_.claim(digest);
-        if (!claim || now_ - sys::stat_of(claim.get(), "a lease").st_mtime < age) continue;
+        Lock claim = store_.claim(digest);
+        if (!claim || now_ - sys::stat_of(claim.fd(), "a lease").st_mtime < age) continue;
         remove_unpacked(store_, digest);
         remove_file(store_, "leases", hex_of(digest));
     }
@@ -188,7 +188,7 @@ std::vector<size_t> images_to_remove(const Inventory& inventory, const KeepLimit
 }
 
 std::optional<Removed> collect(const Store& store, const KeepLimits& limits, bool dry, bool wait) {
-    Fd turn = store.hold_off_pulls(wait);
+    Lock turn = store.hold_off_pulls(wait);
     if (!turn) return std::nullopt;
     if (!dry) store.sweep();
     Inventory inventory = take_inventory(store);
@@ -204,7 +204,7 @@ std::optional<Removed> collect(const Store& store, const KeepLimits& limits, boo
 }
 
 Removed remove_image(const Store& store, const std::string& digest) {
-    Fd turn = store.hold_off_pulls(true);
+    Lock turn = store.hold_off_pulls(true);
     Inventory inventory = take_inventory(store);
     auto image = std::find_if(inventory.images.begin(), inventory.images.end(),
                               [&](const StoredImage& one) { return one.digest == digest; });
@@ -225,7 +225,7 @@ Removed remove_image(const Store& store, const std::string& digest) {
 }
 
 void remove_tag(const Store& store, const StoredTag& tag) {
-    Fd turn = store.hold_off_pulls(true);
+    Lock turn = store.hold_off_pulls(true);
     forget_tag(store, tag);
 }
 

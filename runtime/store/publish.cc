@@ -100,7 +100,7 @@ void Store::publish_image(const std::string& digest, const ImageFiles& files) co
     write_file(scratch.fd(), "index", shown_scratch, files.index);
     make_durable(scratch.fd(), printable(shown_scratch, 4096));
     // Before it is here, so that it never looks unused.
-    lease(digest).reset();
+    { Lease used = lease(digest); }
     Fd images = directory("images");
     if (::renameat(tmp.get(), scratch.name().c_str(), images.get(), hex_of(digest).c_str()) == 0) {
         scratch.published();

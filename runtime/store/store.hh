@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
+#include "runtime/base/lock.hh"
 #include "runtime/request/reference.hh"
 #include "runtime/squash/index/index.hh"
+#include "runtime/store/lease.hh"
 
 namespace berth::store {
 
@@ -32,7 +34,7 @@ struct ImageFiles {
 /// A file without a name until it is published: it vanishes with its descriptor, so that a killed process leaves
 /// nothing. On file systems without O_TMPFILE it has a name in tmp/, held by flock, which the destructor or the next
 /// sweep removes.
-class NewFile {
+class [[nodiscard]] NewFile {
   public:
     NewFile(Fd directory, std::string name, Fd file);
     NewFile(NewFile&&) = default;
@@ -92,20 +94,19 @@ class Store {
     void put_list(const std::string& list, const std::string& digest) const;
     void put_tag(const plan::Reference& reference, const TagRecord& record) const;
 
-    /// Lock that saves duplicate work; correctness never depends on it. try_lock gives an empty Fd while another
+    /// Lock that saves duplicate work; correctness never depends on it. try_lock gives an empty Lock while another
     /// process holds it; lock waits. On file systems without locks both succeed.
-    Fd try_lock(const std::string& digest) const;
-    Fd lock(const std::string& digest) const;
+    Lock try_lock(const std::string& digest) const;
+    Lock lock(const std::string& digest) const;
     /// "process 12 on host7" for who holds (or last held) the lock of `digest`; "another process" when it did not say.
     /// For messages only.
     std::string lock_owner(const std::string& digest) const;
 
-    /// Keeps the image of a manifest digest from being removed while the descriptor, or a copy of it in another
-    /// process, is open; records the use, at most once a minute. Empty where the store cannot be written to: what runs
-    /// must not depend on that.
-    Fd lease(const std::string& digest) const;
+    /// Keeps the image of a manifest digest from being removed; records the use, at most once a minute. Empty where the
+    /// store cannot be written to: what runs must not depend on that.
+    Lease lease(const std::string& digest) const;
     /// The other side of lease(): empty while somebody has one.
-    Fd claim(const std::string& digest) const;
+    Lock claim(const std::string& digest) const;
     /// Keeps the image of a manifest digest until unpin(), whether anything runs or not: named containers need it
     /// again. `holder` is the path of a file of this host: without it the pin counts for nothing. Silently without
     /// effect where the store cannot be written to.
@@ -118,9 +119,9 @@ class Store {
     void sweep_pins() const;
     /// Held by a pull from its first look at what is here until its image is published: nothing is removed meanwhile.
     /// Waits for a removal.
-    Fd hold_off_removals() const;
+    Lock hold_off_removals() const;
     /// Held while objects are removed. Empty while pulls go on and `wait` is false.
-    Fd hold_off_pulls(bool wait) const;
+    Lock hold_off_pulls(bool wait) const;
     /// False where locks do not exist or may not be seen by other hosts (network file systems): removals then go by age
     /// as well.
     bool locks_are_certain() const;
@@ -143,7 +144,7 @@ class Store {
     void move_in(NewFile& file, const std::string& folder, const std::string& name) const;
     NewFile named_file() const;
     Fd take_lock(const std::string& path, int operation) const;
-    Fd owned_lock(const std::string& digest, int operation) const;
+    Lock owned_lock(const std::string& digest, int operation) const;
     std::string shown(const std::string& object) const { return path_ + "/" + object; }
 
     std::string path_;

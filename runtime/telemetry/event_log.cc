@@ -92,7 +92,7 @@ void EventLog::send(const plan::Event& event) const {
 std::vector<std::string> event_troubles(const plan::Site& site, const plan::Caller& caller) {
     std::vector<std::string> out;
     for (Opening* open : {open_destination, open_counter_file}) try {
-            open(site, caller);
+            (void)open(site, caller);
         } catch (const Error& error) {
             out.emplace_back(error.what());
         }

@@ -122,7 +122,7 @@ TEST_CASE("an image as one file is there whole, for one owner, and goes as an un
         sys::write_all(sys::open_file(path, O_WRONLY | O_CREAT, 0600).get(), "flat", "x");
     };
     {
-        Fd lease = scene.store.lease(key);
+        store::Lease lease = scene.store.lease(key);
         CHECK_FALSE(store::open_flat(scene.store, key, {1, 2}));
         CHECK_THROWS(store::add_flat(scene.store, key, {1, 2}, [](const std::string&) { throw Error("interrupted"); }));
         CHECK(scene.count("unpacked") == 0);

@@ -73,7 +73,7 @@ TEST_CASE("an inventory tells sizes, shared layers, names and use", "[store]") {
     scene.store.put_tag(store::id_record("123abc"), {digest('b'), 1, ""});
     scene.store.put_list(digest('c'), digest('b'));
     scene.store.put_tag(parse_reference("r.io/z:list"), {digest('c'), 1, ""});
-    Fd lease = scene.store.lease(digest('a'));
+    store::Lease lease = scene.store.lease(digest('a'));
     scene.set_used('a', 3);
     Inventory inventory = store::take_inventory(scene.store);
     REQUIRE(inventory.images.size() == 2);
@@ -160,7 +160,7 @@ TEST_CASE("what runs is not removed, by limit or by hand, until its process has 
     REQUIRE((::pipe(ready) == 0 && ::pipe(end) == 0));
     pid_t child = ::fork();
     if (child == 0) {
-        Fd lease = scene.store.lease(digest('a'));
+        store::Lease lease = scene.store.lease(digest('a'));
         char byte = lease ? 'y' : 'n';
         (void)!::write(ready[1], &byte, 1);
         (void)!::read(end[0], &byte, 1);
@@ -185,7 +185,7 @@ TEST_CASE("nothing is removed while a pull relies on it", "[store]") {
     Scene scene;
     scene.add_layer('1');
     {
-        Fd pull = scene.store.hold_off_removals();
+        Lock pull = scene.store.hold_off_removals();
         CHECK_FALSE(store::collect(scene.store, {}, false, false));
         CHECK(scene.objects("layers") == 1);
     }
@@ -195,11 +195,11 @@ TEST_CASE("nothing is removed while a pull relies on it", "[store]") {
 TEST_CASE("a lease is a use, and a lease of an image that was removed in between is a new one", "[store]") {
     Scene scene;
     scene.add_image('a', "1", "r.io/a:1", 20);
-    scene.store.lease(digest('a')).reset();
+    { store::Lease used = scene.store.lease(digest('a')); }
     CHECK(store::take_inventory(scene.store).images[0].used >= std::time(nullptr) - 60);
     store::remove_image(scene.store, digest('a'));
     CHECK(scene.objects("leases") == 0);
-    Fd lease = scene.store.lease(digest('a'));
+    store::Lease lease = scene.store.lease(digest('a'));
     CHECK(scene.objects("leases") == 1);
     CHECK_FALSE(scene.store.claim(digest('a')));
 }
@@ -218,7 +218,7 @@ TEST_CASE("a tag among several is removed alone", "[store]") {
 TEST_CASE("the owner of a lock can be told", "[store]") {
     Scene scene;
     CHECK(scene.store.lock_owner(digest('a')) == "another process");
-    Fd lock = scene.store.try_lock(digest('a'));
+    Lock lock = scene.store.try_lock(digest('a'));
     CHECK_THAT(scene.store.lock_owner(digest('a')), Catch::StartsWith(cat("process ", ::getpid(), " on ")));
 }
 

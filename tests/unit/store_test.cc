@@ -259,11 +259,14 @@ TEST_CASE("a lock is held by one and freed by its holder's death", "[store]") {
     Folder folder;
     Store store = Store::open(folder.path);
     {
-        berth::Fd mine = store.try_lock(digest_a);
+        berth::Lock mine = store.try_lock(digest_a);
         REQUIRE(mine);
         CHECK_FALSE(store.try_lock(digest_a));
         CHECK(store.try_lock(digest_b));
     }
-    in_killed_child([&] { store.lock(digest_a).release(); });
+    in_killed_child([&] {
+        static berth::Lock held;
+        held = store.lock(digest_a);
+    });
     CHECK(store.try_lock(digest_a));
 }

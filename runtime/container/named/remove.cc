@@ -37,7 +37,7 @@ std::string digest_of(const ContainerFolder& folder, const std::string& name) {
 void remove_container(const ContainerFolder& folder, const std::string& name, bool force, const plan::Site& site,
                       const plan::Caller& caller) {
     plan::check_container_name(name);
-    Fd lock = folder.lock(name);
+    Lock lock = folder.lock(name);
     std::string digest = digest_of(folder, name);
     if (Fd connection = folder.connect(name)) {
         if (!force)

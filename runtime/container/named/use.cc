@@ -75,12 +75,12 @@ class Use {
 
     std::optional<UsedContainer> attempt(const std::vector<std::string>& environment) {
         environment_ = &environment;
-        Fd lock = folder_.lock(
+        Lock lock = folder_.lock(
             name_, [&] { note(start_, "waiting for another process that is starting it"); }, start_.watch.ready);
         auto record = folder_.find(name_);
         Fd connection = folder_.connect(name_);
         plan::NameAction action = decided(record.has_value(), bool(connection));
-        if (connection) lock.reset();
+        if (connection) lock.unlock();
         UsedContainer out{std::move(connection), {}, action, record.value_or(plan::ContainerRecord()), {}};
         if (action == plan::NameAction::start) restart(out, lock);
         if (action == plan::NameAction::create) create(out, lock);
@@ -139,7 +139,7 @@ class Use {
         return opened;
     }
 
-    void restart(UsedContainer& out, Fd& lock) { launch(out, open_again(out), lock); }
+    void restart(UsedContainer& out, Lock& lock) { launch(out, open_again(out), lock); }
 
     /// False when the one that ran has ended meanwhile.
     bool start_beside(UsedContainer& out) {
@@ -153,7 +153,7 @@ class Use {
         return true;
     }
 
-    void create(UsedContainer& out, Fd& lock) {
+    void create(UsedContainer& out, Lock& lock) {
         OpenedImage opened = open_image(start_.request.image, start_.caller, start_.site, start_.watch, start_.tag);
         lap("image");
         out.record = record_of(opened);
@@ -161,7 +161,7 @@ class Use {
         launch(out, std::move(opened), lock);
     }
 
-    void launch(UsedContainer& out, OpenedImage opened, Fd& lock) {
+    void launch(UsedContainer& out, OpenedImage opened, Lock& lock) {
         // Each time: a pin may have been lost with the store, and the lease lasts only as long as the container runs.
         if (!out.record.digest.empty()) open_store(start_.site, start_.caller).pin(out.record.digest, state_path());
         plan::Plan plan = plan_for(out, opened);

@@ -43,7 +43,7 @@ std::vector<squash::AddedFile> enroot_files(const plan::ImageConfig& config) {
 void import_image(const store::Store& store, const std::string& digest, const std::string& reference,
                   const std::string& path, const ImportOptions& options, Meter& meter) {
     std::string what = printable(path, 4096);
-    Fd lease = store.lease(store.image_of(digest).value_or(digest));
+    store::Lease lease = store.lease(store.image_of(digest).value_or(digest));
     oci::ImageDescription image = describe(store, digest, cat("image ", digest));
     OutputFile output(path);
     if (!options.force) output.refuse_existing();

@@ -85,7 +85,7 @@ class Fetch {
                       const std::string& wanted) const;
     oci::ConvertedLayer convert(oci::Source& source, size_t index, int fd, uint64_t& taken);
     std::string name_of(const MissingLayer& layer) const { return cat(what_, ", layer ", layer.blob.digest); }
-    Fd wait_for_turn(size_t index);
+    Lock wait_for_turn(size_t index);
     void fail(std::exception_ptr failure);
 
     const store::Store& store_;
@@ -117,9 +117,9 @@ void Fetch::work() noexcept {
 }
 
 /// Another image that is being pulled may have the same layer; its pull may also die.
-Fd Fetch::wait_for_turn(size_t index) {
+Lock Fetch::wait_for_turn(size_t index) {
     for (const std::string& diff_id = layers_[index].diff_id;;) {
-        if (Fd turn = store_.try_lock(diff_id)) return turn;
+        if (Lock turn = store_.try_lock(diff_id)) return turn;
         if (stop_) throw Error(cat(what_, ": stopped"));
         meter_.set_layer(index, LayerState::waiting, store_.lock_owner(diff_id));
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -128,7 +128,7 @@ Fd Fetch::wait_for_turn(size_t index) {
 
 void Fetch::fetch(size_t index) {
     const MissingLayer& layer = layers_[index];
-    Fd turn = wait_for_turn(index);
+    Lock turn = wait_for_turn(index);
     if (store_.open_layer(layer.diff_id)) return meter_.set_layer(index, LayerState::present);
     oci::ConvertedLayer got;
     store::NewFile file = fetched(index, got);

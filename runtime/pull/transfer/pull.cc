@@ -49,7 +49,7 @@ class Pull {
     std::string resolve();
     std::string ask();
     std::string fall_back(const oci::Unreachable& problem) const;
-    Fd wait_for_turn(const std::string& digest) const;
+    Lock wait_for_turn(const std::string& digest) const;
     void fetch(const std::string& digest);
     Chain find_manifest(const std::string& digest);
     void check_size(const oci::Manifest& manifest) const;
@@ -95,7 +95,7 @@ std::string Pull::run() {
     // An index that is damaged or of another version is made anew by this.
     meter_.begin(Phase::opening, cat("opening ", what_, " in the store"));
     if (!is_complete(store_, digest)) {
-        Fd turn = wait_for_turn(digest);
+        Lock turn = wait_for_turn(digest);
         if (!is_complete(store_, digest)) fetch(digest);
     }
     remember_tag(digest);
@@ -151,8 +151,8 @@ std::string Pull::fall_back(const oci::Unreachable& problem) const {
     return *digest;
 }
 
-Fd Pull::wait_for_turn(const std::string& digest) const {
-    if (Fd mine = store_.try_lock(digest)) return mine;
+Lock Pull::wait_for_turn(const std::string& digest) const {
+    if (Lock mine = store_.try_lock(digest)) return mine;
     meter_.begin(Phase::waiting, cat("waiting for ", store_.lock_owner(digest), ", which is pulling ", what_));
     return store_.lock(digest);
 }
@@ -236,10 +236,10 @@ std::string pull(const store::Store& store, const plan::Reference& reference, co
     store.sweep();
     meter.begin(Phase::opening,
                 cat("waiting until nothing is being removed from the store ", printable(store.path(), 4096)));
-    Fd no_removals = store.hold_off_removals();
+    Lock no_removals = store.hold_off_removals();
     Pull pull(store, reference, options, meter);
     std::string digest = pull.run();
-    no_removals.reset();
+    no_removals.unlock();
     // Another pull that goes on does it at its end.
     if (!pull.has_fetched() || (options.keep.bytes == 0 && options.keep.age == 0)) return digest;
     meter.begin(Phase::removing, cat("removing what the store ", printable(store.path(), 4096), " need not keep"));

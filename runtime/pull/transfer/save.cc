@@ -31,7 +31,7 @@ struct Layers {
     std::vector<squash::Tree> trees;
     squash::FileConfig config;
     bool for_enroot = true;  ///< the config is ours to write into the files that Enroot reads
-    Fd lease = Fd();
+    store::Lease lease = {};
 };
 
 void add_file(Layers& layers, Fd file, const std::string& what, const squash::Extent& place = {}) {

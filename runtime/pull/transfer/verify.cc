@@ -50,7 +50,7 @@ Verified Verifier::run() {
     std::string place = cat("the store ", printable(store_.path(), 4096));
     meter_.begin(Phase::opening, cat("waiting until nothing is being removed from ", place));
     store_.sweep();
-    Fd no_removals = store_.hold_off_removals();
+    Lock no_removals = store_.hold_off_removals();
     store::Inventory inventory = store::take_inventory(store_);
     uint64_t total = 0;
     for (const store::StoredLayer& layer : inventory.layers) total += size_of(layer);
