@@ -119,13 +119,6 @@ std::string major_minor(const std::string& version) {
 
 }  // namespace
 
-const char* variable(const std::vector<std::string>& environment, std::string_view name) {
-    for (const std::string& text : environment)
-        if (text.size() > name.size() && text[name.size()] == '=' && text.starts_with(name))
-            return text.c_str() + name.size() + 1;
-    return nullptr;
-}
-
 NvidiaRequest nvidia_request(const std::vector<std::string>& image, const std::vector<std::string>& job) {
     Variables variables(image, job);
     NvidiaRequest request;

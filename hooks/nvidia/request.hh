@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/environment.hh"
+
 namespace berth::hooks {
 
 /// Parts of the driver; the names are those of NVIDIA_DRIVER_CAPABILITIES.
@@ -41,7 +43,6 @@ struct NvidiaRequest {
 /// capability or a channel out of range.
 NvidiaRequest nvidia_request(const std::vector<std::string>& image, const std::vector<std::string>& job);
 
-/// The value of NAME in NAME=VALUE strings, the first as for getenv; nullptr for none.
-const char* variable(const std::vector<std::string>& environment, std::string_view name);
+using berth::variable;
 
 }  // namespace berth::hooks

@@ -1,6 +1,7 @@
 // `berth gc`: removes from the store what is old, too much, or of no use.
 #include <cstdio>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"

@@ -3,6 +3,7 @@
 
 #include "hooks/device_edits.hh"
 #include "hooks/devices.hh"
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"

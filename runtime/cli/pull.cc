@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <ctime>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"

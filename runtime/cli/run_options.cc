@@ -1,5 +1,6 @@
 #include "runtime/cli/run_options.hh"
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"

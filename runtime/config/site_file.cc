@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/json_text.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/site_keys.hh"
 #include "runtime/config/site_syntax.hh"
@@ -187,8 +188,9 @@ std::vector<ShownKey> shown_site(const Site& site) {
     for (const auto& [host, registry] : site.registries) {
         std::string table = cat("registry.\"", printable(host), "\".");
         std::string mirrors;
-        for (const std::string& mirror : registry.mirrors) mirrors += cat(mirrors.empty() ? "" : ", ", quoted(mirror));
-        add(table + "ca", quoted(registry.ca));
+        for (const std::string& mirror : registry.mirrors)
+            mirrors += cat(mirrors.empty() ? "" : ", ", json_text(mirror));
+        add(table + "ca", json_text(registry.ca));
         add(table + "mirror", cat("[", mirrors, "]"));
         add(table + "plain_http", registry.plain_http ? "true" : "false");
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "runtime/base/json_text.hh"
 #include "runtime/config/size.hh"
 #include "runtime/request/mounts.hh"
 
@@ -10,18 +11,18 @@ namespace berth::plan {
 
 namespace {
 
-std::string written(const std::string& text) { return quoted(text); }
+std::string written(const std::string& text) { return json_text(text); }
 std::string written(bool flag) { return flag ? "true" : "false"; }
 std::string written(unsigned number) { return std::to_string(number); }
 template <typename Setting>
     requires std::is_enum_v<Setting>
 std::string written(Setting setting) {
-    return quoted(word_of(setting));
+    return json_text(word_of(setting));
 }
 std::string written(const std::vector<std::string>& names) {
     std::string out;
     for (const std::string& name : names) out += cat(out.empty() ? "" : " ", name);
-    return quoted(out);
+    return json_text(out);
 }
 
 /// A setting in its section.
@@ -69,7 +70,7 @@ std::function<std::string(const Site&)> shown_size(Field<Section, uint64_t> fiel
         constexpr std::string_view units = "-KMGT";
         size_t unit = 0;
         for (; size > 0 && size % 1024 == 0 && unit + 1 < units.size(); ++unit) size /= 1024;
-        return quoted(cat(size, unit == 0 ? std::string() : std::string(1, units[unit])));
+        return json_text(cat(size, unit == 0 ? std::string() : std::string(1, units[unit])));
     };
 }
 
@@ -269,16 +270,6 @@ const std::map<std::string, Key>& keys() {
         {"network.no_proxy", text_key(network(&NetworkSettings::no_proxy))},
     };
     return all;
-}
-
-std::string quoted(const std::string& text) {
-    std::string out = "\"";
-    // After printable() there are no control characters and nothing but UTF-8.
-    for (char c : printable(text, text.size())) {
-        if (c == '"' || c == '\\') out += '\\';
-        out += c;
-    }
-    return out + '"';
 }
 
 }  // namespace berth::plan

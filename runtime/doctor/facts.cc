@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/pid.hh"
 #include "runtime/base/sys.hh"

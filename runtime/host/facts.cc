@@ -35,12 +35,6 @@ plan::Caller caller_of_this_process() {
     return caller;
 }
 
-std::vector<std::string> environment_of_this_process() {
-    std::vector<std::string> out;
-    for (char** variable = environ; *variable; ++variable) out.emplace_back(*variable);
-    return out;
-}
-
 plan::HostFacts host_facts() {
     plan::HostFacts facts;
     for (const std::string& path : plan::host_paths())

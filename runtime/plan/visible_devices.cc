@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 
@@ -16,12 +17,6 @@ namespace {
 constexpr const char* chooser = "CUDA_VISIBLE_DEVICES";
 // Set by Slurm beside it, with the same value; they know positions only.
 constexpr const char* companions[] = {"ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"};
-
-std::optional<std::string> variable(const std::vector<std::string>& environment, const std::string& name) {
-    for (const std::string& text : environment)
-        if (text.starts_with(name + "=")) return text.substr(name.size() + 1);
-    return std::nullopt;
-}
 
 /// What a value of CUDA_VISIBLE_DEVICES names among the devices of the container.
 class Choice {
@@ -138,10 +133,10 @@ std::vector<std::pair<std::string, std::string>> visible_device_changes(const st
                                                                         const std::vector<std::string>& environment) {
     Choice choice(devices, accessible);
     if (choice.open().empty()) return {};
-    auto value = variable(environment, chooser);
+    const char* value = variable(environment, chooser);
     // Slurm's words for none.
-    if (value && (value->empty() || *value == "NoDevFiles")) return {};
-    Choice::Verdict verdict = value ? choice.of(*value) : choice.of_nothing();
+    if (value && (*value == '\0' || std::string_view(value) == "NoDevFiles")) return {};
+    Choice::Verdict verdict = value ? choice.of(value) : choice.of_nothing();
     if (verdict.right) return {};
     std::string uuids;
     for (size_t i : verdict.wanted) {

@@ -11,6 +11,7 @@
 #include <iostream>
 #include <optional>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
@@ -62,7 +63,7 @@ plan::Site site_of(const Arguments& arguments, const std::vector<std::string>& e
 }
 
 pull::Options options_of(const Arguments& arguments, const plan::Reference& reference, const plan::Site& site) {
-    std::vector<std::string> environment = pull::environment_of_this_process();
+    std::vector<std::string> environment = environment_of_this_process();
     pull::Options out;
     out.policy = pull::policy_of(arguments.policy);
     pull::set_daemon(out, reference, environment);
@@ -90,7 +91,7 @@ std::string agreed(const store::Store& store, const plan::Reference& reference, 
 std::string pulled(const Arguments& arguments, pull::Output& output) {
     plan::Reference reference =
         plan::with_absolute_path(plan::parse_reference(arguments.reference), std::filesystem::current_path());
-    plan::Site site = site_of(arguments, pull::environment_of_this_process());
+    plan::Site site = site_of(arguments, environment_of_this_process());
     check_image_here(site, reference);
     pull::Deadline deadline(site, output);
     store::Store store = store::Store::open(arguments.store);
@@ -102,7 +103,7 @@ std::string pulled(const Arguments& arguments, pull::Output& output) {
 /// Prints what the tag means now. One try: the nodes can ask as well.
 int resolve_tag(const Arguments& arguments) {
     plan::Reference reference = plan::parse_reference(arguments.reference);
-    pull::Options options = options_of(arguments, reference, site_of(arguments, pull::environment_of_this_process()));
+    pull::Options options = options_of(arguments, reference, site_of(arguments, environment_of_this_process()));
     options.registry.head_retries = 0;
     auto source = oci::make_registry_source(reference, options.registry);
     auto answer = source->resolve();
@@ -118,7 +119,7 @@ std::string logged_in(const Arguments& arguments, const std::vector<std::string>
 }
 
 int keep_login(const Arguments& arguments) {
-    std::vector<std::string> environment = pull::environment_of_this_process();
+    std::vector<std::string> environment = environment_of_this_process();
     bool in = !arguments.login.empty();
     std::string line =
         in ? logged_in(arguments, environment) : pull::logout(arguments.logout, pull::credential_places(environment));
@@ -132,7 +133,7 @@ int pull_image(const Arguments& arguments) {
     std::optional<pull::PullEvent> event;
     try {
         if (!arguments.output.report)
-            event.emplace(pull::site_of(arguments.site, pull::environment_of_this_process()), plan::Event::Kind::pull,
+            event.emplace(pull::site_of(arguments.site, environment_of_this_process()), plan::Event::Kind::pull,
                           arguments.reference, output.meter());
         std::string digest = pulled(arguments, output);
         output.done(digest);

@@ -12,6 +12,7 @@
 #include <list>
 
 #include "runtime/base/channel.hh"
+#include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -127,9 +128,7 @@ void leave_session() {
     sigset_t none;
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    Fd null = sys::open_file("/dev/null", O_RDWR);
-    for (int fd : {0, 1, 2})
-        if (::dup2(null.get(), fd) < 0) throw SysError("closing the standard streams of a container's helper");
+    sys::point_at_null({0, 1, 2});
 }
 
 /// Waits for the end of the run before this one. The result holds off the next one; the file says how this run's mounts

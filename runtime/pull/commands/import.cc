@@ -1,6 +1,7 @@
 // The command line of `berth import`.
 #include <filesystem>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"

@@ -1,5 +1,6 @@
 #include "runtime/pull/transfer/pull_event.hh"
 
+#include "runtime/base/environment.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/oci/registry/error.hh"
 #include "runtime/pull/transfer/settings.hh"

@@ -1,7 +1,6 @@
 #include "runtime/pull/transfer/settings.hh"
 
-#include <unistd.h>
-
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -39,11 +38,7 @@ PullLimits pull_limits(const plan::Site& site) {
 }
 
 oci::CredentialPlaces credential_places(const std::vector<std::string>& environment) {
-    auto value = [&](const std::string& name) {
-        for (const std::string& entry : environment)
-            if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
-        return std::string();
-    };
+    auto value = [&](const char* name) { return value_in(environment, name); };
     auto below = [](const std::string& folder, const char* path) { return folder.empty() ? folder : folder + path; };
     auto first = [](const std::string& one, const std::string& other) { return one.empty() ? other : one; };
     std::string home = value("HOME");
@@ -77,12 +72,6 @@ oci::RegistryOptions options_for(const plan::Reference& reference, const std::st
                        wanted = user.empty() ? reference.user : user](const std::string& host) {
         return oci::find_credentials(places, host, name, host == registry ? wanted : "");
     };
-    return out;
-}
-
-std::vector<std::string> environment_of_this_process() {
-    std::vector<std::string> out;
-    for (char** entry = environ; *entry != nullptr; ++entry) out.emplace_back(*entry);
     return out;
 }
 

@@ -29,7 +29,4 @@ plan::Site site_of(const std::string& file, const std::vector<std::string>& envi
 oci::RegistryOptions options_for(const plan::Reference& reference, const std::string& user, const plan::Site& site,
                                    const std::vector<std::string>& environment);
 
-/// NAME=VALUE of this process.
-std::vector<std::string> environment_of_this_process();
-
 }  // namespace berth::pull
