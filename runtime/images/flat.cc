@@ -1,5 +1,5 @@
-#include "runtime/host/pull_program.hh"
 #include "runtime/images/flat.hh"
+#include "runtime/host/pull_program.hh"
 
 #include <fcntl.h>
 
@@ -11,7 +11,7 @@
 #include "runtime/images/once.hh"
 #include "runtime/mount/fuse/program_server.hh"
 #include "runtime/squash/read/plain_tree.hh"
-#include "runtime/store/unpacked.hh"
+#include "runtime/store/extracted.hh"
 
 namespace berth {
 

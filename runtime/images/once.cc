@@ -7,7 +7,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/store/unpacked.hh"
+#include "runtime/store/extracted.hh"
 
 namespace berth {
 

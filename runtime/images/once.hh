@@ -13,7 +13,7 @@ namespace berth {
 /// Says every second how far the work is, and looks after the watch's descriptor whenever it is called.
 class Teller {
   public:
-    /// `work` is what is done to which image: "unpacking image x". Both outlive this object.
+    /// `work` is what is done to which image: "extracting image x". Both outlive this object.
     Teller(const std::string& work, const PullWatch& watch) : work_(work), watch_(watch) {}
     void operator()(uint64_t done, uint64_t total);
 

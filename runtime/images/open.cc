@@ -1,5 +1,5 @@
-#include "runtime/host/pull_program.hh"
 #include "runtime/images/open.hh"
+#include "runtime/host/pull_program.hh"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -16,10 +16,10 @@
 #include "runtime/base/text.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/host/policy_facts.hh"
+#include "runtime/images/extracted.hh"
 #include "runtime/images/file.hh"
 #include "runtime/images/once.hh"
 #include "runtime/images/spelling.hh"
-#include "runtime/images/unpacked.hh"
 #include "runtime/store/file_record.hh"
 #include "runtime/telemetry/event_cause.hh"
 
@@ -174,7 +174,7 @@ void remember_tag(const plan::Reference& tag, const std::string& digest, const p
 OpenedImage for_engine(OpenedImage opened, const std::string& text, const plan::Caller& caller, const plan::Site& site,
                        const PullWatch& watch) {
     if (site.mount.engine == plan::MountEngine::extract && opened.image.directory.empty())
-        use_unpacked(opened, open_store(site, caller), cat("image ", printable(text, 1024)), watch);
+        use_extracted(opened, open_store(site, caller), cat("image ", printable(text, 1024)), watch);
     return opened;
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/oci/digest.hh"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
@@ -55,6 +56,10 @@ std::string hmac_sha256(std::string_view key, std::string_view data) {
     check(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
                reinterpret_cast<const unsigned char*>(data.data()), data.size(), code, &length) != nullptr);
     return hex_text(code, length);
+}
+
+bool same_code(std::string_view one, std::string_view other) {
+    return one.size() == other.size() && CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
 }
 
 }  // namespace berth::oci

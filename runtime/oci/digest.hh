@@ -32,4 +32,7 @@ std::string sha256_of(std::string_view data);
 /// HMAC (RFC 2104) with SHA-256, as 64 lowercase hex digits. Throws as Sha256 does.
 std::string hmac_sha256(std::string_view key, std::string_view data);
 
+/// Whether two codes are the same, in a time that does not tell where they differ.
+bool same_code(std::string_view one, std::string_view other);
+
 }  // namespace berth::oci

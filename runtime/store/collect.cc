@@ -12,9 +12,9 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/store/extracted.hh"
 #include "runtime/store/names.hh"
 #include "runtime/store/scratch.hh"
-#include "runtime/store/unpacked.hh"
 
 namespace berth::store {
 
@@ -55,7 +55,7 @@ class Remover {
     bool image(const Inventory& inventory, const StoredImage& image);
     void layers(const Inventory& inventory, const Remainder& rest);
     void strays(const Inventory& inventory);
-    void unpacked(const Inventory& inventory, int64_t age);
+    void extracted(const Inventory& inventory, int64_t age);
     void lock_files();
     Removed take_result() { return std::move(result_); }
 
@@ -105,7 +105,7 @@ bool Remover::image(const Inventory& inventory, const StoredImage& image) {
     if (!dry_) {
         forget(inventory, image);
         remove_directory(store_, hex);
-        remove_unpacked(store_, image.digest);
+        remove_extracted(store_, image.digest);
         remove_file(store_, "leases", hex);
     }
     result_.images.push_back(image);
@@ -141,17 +141,17 @@ void Remover::strays(const Inventory& inventory) {
             remove_file(store_, "lists", list.file);
 }
 
-/// What image files were unpacked to goes when it has not been used for long: the file may have gone or changed. That
+/// What image files were extracted to goes when it has not been used for long: the file may have gone or changed. That
 /// of an image goes with the image.
-void Remover::unpacked(const Inventory& inventory, int64_t age) {
+void Remover::extracted(const Inventory& inventory, int64_t age) {
     if (dry_) return;
-    for (const std::string& digest : unpacked_digests(store_)) {
+    for (const std::string& digest : extracted_digests(store_)) {
         if (std::any_of(inventory.images.begin(), inventory.images.end(),
                         [&](const StoredImage& image) { return image.digest == digest; }))
             continue;
         Lock claim = store_.claim(digest);
         if (!claim || now_ - sys::stat_of(claim.fd(), "a lease").st_mtime < age) continue;
-        remove_unpacked(store_, digest);
+        remove_extracted(store_, digest);
         remove_file(store_, "leases", hex_of(digest));
     }
 }
@@ -198,7 +198,7 @@ std::optional<Removed> collect(const Store& store, const KeepLimits& limits, boo
         if (remover.image(inventory, inventory.images[i])) rest.remove(inventory.images[i]);
     remover.layers(inventory, rest);
     remover.strays(inventory);
-    remover.unpacked(inventory, limits.age > 0 ? limits.age : untagged_age);
+    remover.extracted(inventory, limits.age > 0 ? limits.age : untagged_age);
     remover.lock_files();
     return remover.take_result();
 }

@@ -73,6 +73,12 @@ TEST_CASE("agreement: a code as RFC 4231 has it", "[pull]") {
           "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }
 
+TEST_CASE("agreement: two codes are the same only as a whole", "[pull]") {
+    CHECK(oci::same_code("abcd", "abcd"));
+    CHECK(oci::same_code("", ""));
+    for (const char* other : {"", "abc", "abcde", "xbcd", "abcx", "ABCD"}) CHECK_FALSE(oci::same_code("abcd", other));
+}
+
 TEST_CASE("agreement: the first word counts, for every node", "[pull]") {
     Agreement agreement("s");
     auto said = [&](const std::string& node, const std::string& digest) {

@@ -13,10 +13,14 @@ namespace {
 
 constexpr const char* greeting = "berth-agree-1";
 
-/// Of a message: its words and, as the last one, the code over them. What is not said in the message but known to both
-/// comes under the code as `context`.
+/// Over the words of a message, and what is not said in it but known to both.
+std::string code_of(const std::string& secret, const std::string& words, const std::string& context) {
+    return oci::hmac_sha256(secret, cat(words, '\n', context));
+}
+
+/// A message: its words and, as the last one, the code over them.
 std::string sealed(const std::string& secret, const std::string& words, const std::string& context) {
-    return cat(words, ' ', oci::hmac_sha256(secret, cat(words, '\n', context)));
+    return cat(words, ' ', code_of(secret, words, context));
 }
 
 /// The words but for the code; nothing when it is wrong.
@@ -24,8 +28,7 @@ std::vector<std::string> unsealed(const std::string& secret, std::string_view li
     size_t space = line.rfind(' ');
     if (line.size() > agreement_line_limit || space == std::string_view::npos) return {};
     std::string words(line.substr(0, space));
-    // The code is not compared byte by byte in constant time: each connection gets one try at 256 bits.
-    if (sealed(secret, words, context) != line) return {};
+    if (!oci::same_code(code_of(secret, words, context), line.substr(space + 1))) return {};
     return split(words, ' ');
 }
 

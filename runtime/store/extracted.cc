@@ -1,4 +1,4 @@
-#include "runtime/store/unpacked.hh"
+#include "runtime/store/extracted.hh"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -43,7 +43,7 @@ void remove_object(const Store& store, int unpacked, const std::string& name) {
 
 }  // namespace
 
-std::string unpacked_path(const Store& store, const std::string& digest) {
+std::string extracted_path(const Store& store, const std::string& digest) {
     std::string path = path_of(store, digest);
     return sys::open_if_exists(store.directory("unpacked").get(), cat(hex_of(digest), "/", rootfs),
                                O_PATH | O_DIRECTORY | O_NOFOLLOW)
@@ -51,7 +51,7 @@ std::string unpacked_path(const Store& store, const std::string& digest) {
                : std::string();
 }
 
-std::string add_unpacked(const Store& store, const std::string& digest,
+std::string add_extracted(const Store& store, const std::string& digest,
                          const std::function<void(int directory)>& fill) {
     Fd tmp = store.directory("tmp"), unpacked = store.directory("unpacked");
     Scratch scratch(tmp.get(), cat(store.path(), "/tmp"));
@@ -86,14 +86,14 @@ Fd add_flat(const Store& store, const std::string& digest, const FlatOwner& owne
     return file;
 }
 
-void remove_unpacked(const Store& store, const std::string& digest) {
+void remove_extracted(const Store& store, const std::string& digest) {
     Fd unpacked = store.directory("unpacked");
     std::string hex = hex_of(digest);
     for (const std::string& name : names_in(unpacked.get()))
         if (name == hex || name.starts_with(hex + ".")) remove_object(store, unpacked.get(), name);
 }
 
-std::vector<std::string> unpacked_digests(const Store& store) {
+std::vector<std::string> extracted_digests(const Store& store) {
     std::vector<std::string> out;
     for (const std::string& name : names_in(store.directory("unpacked").get()))
         if (std::string digest = "sha256:" + name.substr(0, name.find('.')); plan::is_digest(digest))

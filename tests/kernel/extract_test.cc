@@ -1,4 +1,4 @@
-// Containers of images that are unpacked instead of served (mount.engine).
+// Containers of images that are extracted instead of served (mount.engine).
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ void write_image(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("an image that is unpacked runs as one that is served, without FUSE", "[kernel][start]") {
+TEST_CASE("an image that is extracted runs as one that is served, without FUSE", "[kernel][start]") {
     NEED_CONTAINERS();
     Folder folder;
     std::string path = folder / "image.sqsh";

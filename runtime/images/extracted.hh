@@ -7,8 +7,8 @@
 
 namespace berth {
 
-/// Makes `opened` the directory in `store` that it is unpacked in, and unpacks it there first if nobody has: one
+/// Makes `opened` the directory in `store` that it is extracted to, and extracts it there first if nobody has: one
 /// process does it while the others wait. `what` names it in messages. Throws Error.
-void use_unpacked(OpenedImage& opened, const store::Store& store, const std::string& what, const PullWatch& watch);
+void use_extracted(OpenedImage& opened, const store::Store& store, const std::string& what, const PullWatch& watch);
 
 }  // namespace berth
