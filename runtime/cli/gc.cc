@@ -37,7 +37,8 @@ int gc(int argc, char** argv) {
     const char* did = dry ? "would remove" : "removed";
     for (const store::StoredImage& image : removed->images) {
         std::vector<std::string> names = tag_names(image);
-        std::printf("%s %s %s\n", did, short_digest(image.digest).c_str(), names.empty() ? "-" : names.front().c_str());
+        std::printf("%s %s %s\n", did, short_digest(image.digest.text()).c_str(),
+                    names.empty() ? "-" : names.front().c_str());
     }
     std::printf("%s %zu images and %zu layers: %s\n", did, removed->images.size(), removed->layers,
                 human_bytes(removed->bytes).c_str());

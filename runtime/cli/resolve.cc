@@ -18,7 +18,7 @@ namespace berth::cli {
 namespace {
 
 bool may_ask(const plan::Reference& reference, const plan::Site& site) {
-    bool by_tag = reference.kind == plan::Reference::Kind::registry && reference.digest.empty();
+    bool by_tag = reference.kind == plan::Reference::Kind::registry && !reference.digest;
     return by_tag && site.slurm.resolve_tags == plan::TagResolver::submit &&
            (site.store.pull == plan::PullPolicy::newer || site.store.pull == plan::PullPolicy::always);
 }

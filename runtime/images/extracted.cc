@@ -32,7 +32,7 @@ void extract(ContainerImage& image, int directory, const std::string& what, cons
 
 void use_extracted(OpenedImage& opened, const store::Store& store, const std::string& what, const PullWatch& watch) {
     ContainerImage& image = opened.image;
-    std::string key = key_in_store(opened, store);
+    Digest key = key_in_store(opened, store);
     // Of a stored image there is one already; this one says that the directory was used as well.
     if (!image.lease) image.lease = store.lease(key);
     make_once(

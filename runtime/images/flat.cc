@@ -19,7 +19,7 @@ namespace {
 
 /// An image file that needs no copy of itself.
 FlatImage as_it_is(const OpenedImage& opened, const store::FlatOwner& owner, const std::string& what) {
-    if (!opened.digest.empty()) return {};
+    if (opened.digest) return {};
     int file = opened.image.layers.at(0).get();
     squash::LayerInfo info;
     squash::Extent place;
@@ -34,8 +34,8 @@ void flatten(const OpenedImage& opened, const store::Store& store, const store::
              const std::string& path, const std::string& work, const PullWatch& watch) {
     std::vector<std::string> arguments = {"flatten", "--store",      store.path(), "--uid", cat(owner.uid),
                                           "--gid",   cat(owner.gid), "--output",   path};
-    if (!opened.digest.empty()) arguments.insert(arguments.end(), {"--image", opened.digest});
-    Child child(pull_program(), arguments, opened.digest.empty() ? opened.image.layers.at(0).get() : -1);
+    if (opened.digest) arguments.insert(arguments.end(), {"--image", opened.digest->text()});
+    Child child(pull_program(), arguments, opened.digest ? -1 : opened.image.layers.at(0).get());
     Teller teller(work, watch);
     std::string error;
     read_lines(child, watch, [&](const std::string& line) {
@@ -63,7 +63,7 @@ void use_flat(OpenedImage& opened, const std::string& text, const plan::Identity
     flat = as_it_is(opened, owner, what);
     if (!flat.file) {
         store::Store store = open_store(site, caller);
-        std::string key = key_in_store(opened, store);
+        Digest key = key_in_store(opened, store);
         if (!opened.image.lease) opened.image.lease = store.lease(key);
         make_once(
             store, key, work, watch, [&] { return bool(flat.file = store::open_flat(store, key, owner)); },

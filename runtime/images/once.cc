@@ -22,7 +22,7 @@ void Teller::operator()(uint64_t done, uint64_t total) {
 
 namespace {
 
-Lock wait_for_turn(const store::Store& store, const std::string& key, const std::string& work, const PullWatch& watch) {
+Lock wait_for_turn(const store::Store& store, const Digest& key, const std::string& work, const PullWatch& watch) {
     for (bool told = false;; told = true) {
         if (Lock turn = store.try_lock(key)) return turn;
         if (!told && watch.progress) watch.progress(cat("waiting for ", store.lock_owner(key), ", which is ", work));
@@ -33,7 +33,7 @@ Lock wait_for_turn(const store::Store& store, const std::string& key, const std:
 
 }  // namespace
 
-void make_once(const store::Store& store, const std::string& key, const std::string& work, const PullWatch& watch,
+void make_once(const store::Store& store, const Digest& key, const std::string& work, const PullWatch& watch,
                const std::function<bool()>& find, const std::function<void()>& make) {
     if (find()) return;
     Lock turn = wait_for_turn(store, key, work, watch);
@@ -57,9 +57,9 @@ void read_lines(const Child& child, const PullWatch& watch, const std::function<
     }
 }
 
-std::string key_in_store(const OpenedImage& opened, const store::Store& store) {
-    if (opened.digest.empty()) return store::file_key(opened.image.layers.at(0).get());
-    return store.image_of(opened.digest).value_or(opened.digest);
+Digest key_in_store(const OpenedImage& opened, const store::Store& store) {
+    if (!opened.digest) return store::file_key(opened.image.layers.at(0).get());
+    return store.image_of(*opened.digest).value_or(*opened.digest);
 }
 
 }  // namespace berth

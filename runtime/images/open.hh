@@ -13,7 +13,7 @@ namespace berth {
 
 /// What is known of the image's tag beyond this node.
 struct JobTag {
-    std::string digest = {};   ///< what it means for the whole job
+    std::optional<Digest> digest = {};  ///< what it means for the whole job
     /// without a digest: where the step's nodes agree on one (plan/frozen.hh); empty: this node finds out for itself
     std::string meeting = {};
 };

@@ -2,9 +2,11 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "runtime/base/digest.hh"
 #include "runtime/mount/container_image.hh"
 #include "runtime/telemetry/event.hh"
 
@@ -12,7 +14,7 @@ namespace berth {
 
 /// What a pull brought.
 struct PullResult {
-    std::string digest;
+    Digest digest;
     uint64_t bytes = 0;  ///< of layers, fetched
     std::vector<plan::PhaseTime> phases;
 };
@@ -36,7 +38,7 @@ struct PullWatch {
 
 struct OpenedImage {
     ContainerImage image;
-    std::string digest;  ///< of the manifest; empty for a file
+    std::optional<Digest> digest;  ///< of the manifest; none for a file
 };
 
 }  // namespace berth

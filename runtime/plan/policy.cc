@@ -128,7 +128,7 @@ void check_image(const Site& site, const Reference& image, const RealPaths& real
     if (!names_source(site.policy.registries_allowed, source))
         throw Error(cat(what, rule(site, "policy.registries_allowed"), " allows images from ",
                         listed(site.policy.registries_allowed), " only"));
-    if (site.policy.digest_required && image.digest.empty())
+    if (site.policy.digest_required && !image.digest)
         throw Error(cat(what, rule(site, "policy.digest_required"),
                         " wants images named by their digest; write NAME@sha256:..., as berth pull prints it and berth "
                         "inspect knows it"));

@@ -76,11 +76,12 @@ pull::Options options_of(const Arguments& arguments, const plan::Reference& refe
 }
 
 /// What the tag means for all nodes of the step; where they agree is the first line of the standard input.
-std::string agreed(const store::Store& store, const plan::Reference& reference, const pull::Options& options,
+Digest agreed(const store::Store& store, const plan::Reference& reference, const pull::Options& options,
                    pull::Meter& meter) {
     std::string place;
     std::getline(std::cin, place);
-    std::string mine = pull::digest_now(store, reference, options, meter), what = printable(reference.text(), 1024);
+    Digest mine = pull::digest_now(store, reference, options, meter);
+    std::string what = printable(reference.text(), 1024);
     pull::Agreed result = pull::agree(pull::parse_meeting_place(place), mine, what);
     if (result.digest != mine)
         meter.warn(cat(what, " is ", mine, " here; this step runs ", result.digest, ", which node ", result.node,
@@ -88,7 +89,7 @@ std::string agreed(const store::Store& store, const plan::Reference& reference, 
     return result.digest;
 }
 
-std::string pulled(const Arguments& arguments, pull::Output& output) {
+Digest pulled(const Arguments& arguments, pull::Output& output) {
     plan::Reference reference =
         plan::with_absolute_path(plan::parse_reference(arguments.reference), std::filesystem::current_path());
     plan::Site site = site_of(arguments, environment_of_this_process());
@@ -107,7 +108,7 @@ int resolve_tag(const Arguments& arguments) {
     options.registry.head_retries = 0;
     auto source = oci::make_registry_source(reference, options.registry);
     auto answer = source->resolve();
-    std::cout << (answer ? answer->digest : source->manifest("").digest) << '\n';
+    std::cout << (answer ? answer->digest : source->manifest().digest).text() << '\n';
     return 0;
 }
 
@@ -135,7 +136,7 @@ int pull_image(const Arguments& arguments) {
         if (!arguments.output.report)
             event.emplace(pull::site_of(arguments.site, environment_of_this_process()), plan::Event::Kind::pull,
                           arguments.reference, output.meter());
-        std::string digest = pulled(arguments, output);
+        std::string digest = pulled(arguments, output).text();
         output.done(digest);
         if (event) event->pulled(digest);
         return 0;

@@ -149,7 +149,7 @@ class OwnContainer : public StepContainer {
     explicit OwnContainer(StepStart& start) : address_(start, cat(start.step.job, ".", start.step.step)) {
         start.event->stage(plan::Cause::image);
         OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch, start.tag);
-        start.event->opened(opened.digest);
+        start.event->opened(text_of(opened.digest));
         start.event->lap("image");
         start.event->stage(plan::Cause::devices);
         plan::Additions devices = device_additions(opened.image, start.site, start.step.environment,
@@ -158,9 +158,9 @@ class OwnContainer : public StepContainer {
         plan_ =
             plan::make_plan(start.wanted, start.caller, job_of(start), start.site,
                             host_facts(start.wanted, start.caller, start.site), opened.image.index.config(), devices);
-        if (!opened.digest.empty()) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", opened.digest));
+        if (opened.digest) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", *opened.digest));
         if (wants_plan(start.step.environment))
-            tell_plan(plan_, opened.digest, [&](const std::string& line) { start.tasks.note(line); });
+            tell_plan(plan_, text_of(opened.digest), [&](const std::string& line) { start.tasks.note(line); });
         if (std::string path = save_path_of(start); !path.empty())
             saver_.emplace(start, record_of(start, opened), cat("of step ", start.step.job, ".", start.step.step),
                            path);
@@ -197,8 +197,8 @@ class OwnContainer : public StepContainer {
             plan::with_absolute_path(plan::parse_reference(start.wanted.image), start.caller.cwd);
         plan::ContainerRecord out;
         out.image = reference.text();
-        out.digest = opened.digest;
-        if (opened.digest.empty()) out.image_file = reference.path;
+        out.digest = text_of(opened.digest);
+        if (!opened.digest) out.image_file = reference.path;
         return out;
     }
 

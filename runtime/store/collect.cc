@@ -98,7 +98,7 @@ void forget_tag(const Store& store, const StoredTag& tag) {
 }
 
 bool Remover::image(const Inventory& inventory, const StoredImage& image) {
-    std::string hex = hex_of(image.digest);
+    std::string hex = image.digest.hex();
     Lock claim = store_.claim(image.digest);
     // A pin may have come since the inventory was taken; whoever makes one has a lease meanwhile.
     if (!claim || !store_.pin_holders(image.digest).empty()) return false;
@@ -145,14 +145,14 @@ void Remover::strays(const Inventory& inventory) {
 /// of an image goes with the image.
 void Remover::extracted(const Inventory& inventory, int64_t age) {
     if (dry_) return;
-    for (const std::string& digest : extracted_digests(store_)) {
+    for (const Digest& digest : extracted_digests(store_)) {
         if (std::any_of(inventory.images.begin(), inventory.images.end(),
                         [&](const StoredImage& image) { return image.digest == digest; }))
             continue;
         Lock claim = store_.claim(digest);
         if (!claim || now_ - sys::stat_of(claim.fd(), "a lease").st_mtime < age) continue;
         remove_extracted(store_, digest);
-        remove_file(store_, "leases", hex_of(digest));
+        remove_file(store_, "leases", digest.hex());
     }
 }
 
@@ -161,7 +161,7 @@ void Remover::lock_files() {
     if (dry_ || !certain_) return;
     Fd folder = store_.directory("locks");
     for (const std::string& name : names_in(folder.get())) {
-        if (!plan::is_digest("sha256:" + name)) continue;
+        if (!Digest::from_hex(name)) continue;
         Fd file = sys::open_if_exists(folder.get(), name, O_RDONLY | O_NOFOLLOW);
         if (file && now_ - sys::stat_of(file.get(), name).st_mtime > lock_file_age &&
             ::flock(file.get(), LOCK_EX | LOCK_NB) == 0)
@@ -203,13 +203,13 @@ std::optional<Removed> collect(const Store& store, const KeepLimits& limits, boo
     return remover.take_result();
 }
 
-Removed remove_image(const Store& store, const std::string& digest) {
+Removed remove_image(const Store& store, const Digest& digest) {
     Lock turn = store.hold_off_pulls(true);
     Inventory inventory = take_inventory(store);
     auto image = std::find_if(inventory.images.begin(), inventory.images.end(),
                               [&](const StoredImage& one) { return one.digest == digest; });
     if (image == inventory.images.end())
-        throw Error(cat("image ", printable(digest), ": not in the store ", printable(store.path()),
+        throw Error(cat("image ", digest, ": not in the store ", printable(store.path()),
                         "; berth images lists what is"));
     Remover remover(store, false);
     if (!image->pins.empty())
@@ -229,7 +229,7 @@ void remove_tag(const Store& store, const StoredTag& tag) {
     forget_tag(store, tag);
 }
 
-void discard_image(const Store& store, const std::string& digest) { remove_directory(store, hex_of(digest)); }
+void discard_image(const Store& store, const Digest& digest) { remove_directory(store, digest.hex()); }
 
 void discard_layer(const Store& store, const std::string& file, int fd) {
     struct stat seen = sys::stat_of(fd, file), now {};

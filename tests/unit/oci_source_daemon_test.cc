@@ -83,7 +83,7 @@ class FakeDaemon {
     std::thread thread_;
 };
 
-const std::string id = oci::sha256_of(config_of(layer_tar()));
+const std::string id = oci::sha256_of(config_of(layer_tar())).text();
 
 std::string archive() {
     return tar_of({{"c.json", config_of(layer_tar())},

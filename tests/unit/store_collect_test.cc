@@ -26,7 +26,7 @@ namespace {
 
 constexpr int64_t day = 24 * 3600;
 
-std::string digest(char c) { return "sha256:" + std::string(64, c); }
+Digest digest(char c) { return Digest("sha256:" + std::string(64, c)); }
 
 /// A store with images of layers of 64 KiB.
 struct Scene {
@@ -44,7 +44,7 @@ struct Scene {
         std::string config;
         for (char layer : layers) {
             add_layer(layer);
-            config += "\"" + digest(layer) + "\"";
+            config += cat("\"", digest(layer), "\"");
         }
         store.publish_image(digest(image), {"manifest", config, "index"});
         if (!tag.empty()) store.put_tag(parse_reference(tag), {digest(image), 1, ""});
@@ -91,8 +91,8 @@ TEST_CASE("an inventory tells sizes, shared layers, names and use", "[store]") {
     CHECK(inventory.find("r.io/z:list") == &inventory.images[0]);
     CHECK(inventory.find("r.io:5000/x/y:1") == &a);
     CHECK(inventory.find("aaaaaaaaaaaa") == &a);
-    CHECK(inventory.find(digest('a')) == &a);
-    CHECK(inventory.find("r.io/q@" + digest('c')) == &inventory.images[0]);
+    CHECK(inventory.find(digest('a').text()) == &a);
+    CHECK(inventory.find("r.io/q@" + digest('c').text()) == &inventory.images[0]);
     CHECK(inventory.find("r.io/z:2") == nullptr);
 }
 
@@ -100,9 +100,10 @@ TEST_CASE("what is removed: the old, then the least recently used until the rest
     Inventory inventory;
     for (int i = 0; i < 4; ++i) {
         inventory.layers.push_back({cat(i), 100, 0, i == 0 ? 2U : 1U});
-        store::StoredImage image;
+        Digest name = digest(static_cast<char>('a' + i));
+        store::StoredImage image{name};
         image.used = 1'000'000'000 - i * 10 * day;
-        image.tags.emplace_back();
+        image.tags.push_back({{}, name});
         image.layers = {static_cast<size_t>(i)};
         inventory.images.push_back(image);
     }

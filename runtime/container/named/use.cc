@@ -123,7 +123,8 @@ class Use {
     void forget(UsedContainer& out) {
         out.connection.reset();
         if (lock_after_last_run(folder_, name_, end_ms)) folder_.remove(name_);
-        if (!out.record.digest.empty()) open_store(start_.site, start_.caller).unpin(out.record.digest, state_path());
+        if (!out.record.digest.empty())
+            open_store(start_.site, start_.caller).unpin(Digest(out.record.digest), state_path());
     }
 
     void lap(const char* phase) const {
@@ -163,7 +164,8 @@ class Use {
 
     void launch(UsedContainer& out, OpenedImage opened, Lock& lock) {
         // Each time: a pin may have been lost with the store, and the lease lasts only as long as the container runs.
-        if (!out.record.digest.empty()) open_store(start_.site, start_.caller).pin(out.record.digest, state_path());
+        if (!out.record.digest.empty())
+            open_store(start_.site, start_.caller).pin(Digest(out.record.digest), state_path());
         plan::Plan plan = plan_for(out, opened);
         use_flat(opened, out.record.image, plan.identity, start_.caller, start_.site, start_.watch);
         out.connection = start_helper(folder_, name_, plan, std::move(opened.image), start_.site, lock, start_.forked);
@@ -187,12 +189,13 @@ class Use {
     plan::ContainerRecord record_of(const OpenedImage& opened) const {
         plan::ContainerRecord out;
         out.image = canonical(start_.request.image);
-        if (opened.digest.empty()) {
+        if (!opened.digest) {
             out.image_file =
                 plan::with_absolute_path(plan::parse_reference(start_.request.image), start_.caller.cwd).path;
             out.identity = file_identity(out.image_file);
         } else {
-            out.digest = open_store(start_.site, start_.caller).image_of(opened.digest).value_or(opened.digest);
+            out.digest =
+                open_store(start_.site, start_.caller).image_of(*opened.digest).value_or(*opened.digest).text();
         }
         out.created = std::time(nullptr);
         out.mounts = start_.mounts;

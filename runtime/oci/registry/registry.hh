@@ -14,14 +14,14 @@ namespace berth::oci {
 
 /// What a registry says about a tag without sending it.
 struct Resolution {
-    std::string digest;
+    Digest digest;
     std::string etag;
 };
 
 struct Document {
     std::string bytes;
     std::string content_type;
-    std::string digest;  ///< of the bytes, verified
+    Digest digest;  ///< of the bytes, verified
     std::string etag;
 };
 

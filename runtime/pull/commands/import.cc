@@ -55,11 +55,11 @@ std::string imported(const ImportArguments& arguments, const plan::Reference& re
     store::Store store = store::Store::open(arguments.store);
     check_image_here(site, reference);
     Deadline deadline(site, output);
-    std::string digest = pull(store, reference, options_of(arguments, reference, site), output.meter());
-    event.pulled(digest);
+    Digest digest = pull(store, reference, options_of(arguments, reference, site), output.meter());
+    event.pulled(digest.text());
     import_image(store, digest, reference.text(), arguments.file, arguments.options, output.meter());
-    event.imported(digest, arguments.file);
-    return digest;
+    event.imported(digest.text(), arguments.file);
+    return digest.text();
 }
 
 }  // namespace

@@ -16,14 +16,13 @@ using Progress = std::function<void(const std::string&)>;
 
 /// Returns the digest under which the store now has the image: that of the reference, or what its tag means (which may
 /// be an image index). Throws Error, with nothing published but complete layers.
-std::string pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter);
+Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter);
 /// The same with the lines that suit a log.
-std::string pull(const store::Store& store, const plan::Reference& reference, const Options& options,
+Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options,
                  const Progress& progress);
 
 /// What the image's name means by the policy, without bringing it: the digest of the store, of the registry, or the
 /// store's where the registry cannot answer, with a warning. Throws Error.
-std::string digest_now(const store::Store& store, const plan::Reference& reference, const Options& options,
-                       Meter& meter);
+Digest digest_now(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter);
 
 }  // namespace berth::pull

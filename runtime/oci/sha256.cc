@@ -1,4 +1,4 @@
-#include "runtime/oci/digest.hh"
+#include "runtime/oci/sha256.hh"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -37,14 +37,14 @@ void Sha256::update(const void* data, size_t size) {
     check(EVP_DigestUpdate(evp(context_.get()), data, size));
 }
 
-std::string Sha256::finish() {
+Digest Sha256::finish() {
     unsigned char hash[EVP_MAX_MD_SIZE];
     unsigned length = 0;
     check(EVP_DigestFinal_ex(evp(context_.get()), hash, &length));
-    return "sha256:" + hex_text(hash, length);
+    return Digest("sha256:" + hex_text(hash, length));
 }
 
-std::string sha256_of(std::string_view data) {
+Digest sha256_of(std::string_view data) {
     Sha256 hash;
     hash.update(data.data(), data.size());
     return hash.finish();
