@@ -34,12 +34,12 @@ bool adds_something(const plan::ContainerEdits& made) {
 std::vector<plan::ContainerEdits> device_edits(const hooks::Host& host, const ContainerImage& image,
                                                const plan::Site& site, const std::vector<std::string>& environment,
                                                const std::function<void(const std::string&)>& warn) {
-    check_names(site.devices_disabled);
+    check_names(site.devices.disabled);
     std::vector<plan::ContainerEdits> out;
     std::vector<std::string> image_variables = image.index.config().env;
     std::unique_ptr<hooks::Rootfs> rootfs = rootfs_of(image);
     for (const hooks::DeviceMaker* maker : hooks::device_makers()) {
-        if (std::ranges::find(site.devices_disabled, maker->vendor) != site.devices_disabled.end()) continue;
+        if (std::ranges::find(site.devices.disabled, maker->vendor) != site.devices.disabled.end()) continue;
         plan::ContainerEdits made = maker->make({host, *rootfs, site, image_variables, environment, out});
         made.vendor = maker->vendor;
         if (adds_something(made)) out.push_back(std::move(made));

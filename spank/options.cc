@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/request/environment_options.hh"
@@ -39,12 +40,6 @@ std::string inheritance(std::string_view option) {
 bool is_inherited(const plan::SrunOption& option, const std::string& value) {
     const char* inherited = std::getenv(inheritance(option.name).c_str());
     return inherited != nullptr && value == inherited;
-}
-
-std::vector<std::string> environment_of_this_process() {
-    std::vector<std::string> out;
-    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) out.emplace_back(*entry);
-    return out;
 }
 
 void take_on_submit_side(const plan::SrunOption& option, std::string_view value) {

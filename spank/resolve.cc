@@ -25,7 +25,7 @@ std::string image_by_tag() {
     const std::string* image = plan::given(step().options, "container-image");
     if (image == nullptr) return {};
     plan::Reference reference = plan::parse_reference(*image);
-    return reference.kind == plan::Reference::Kind::registry && reference.digest.empty() ? *image : std::string();
+    return reference.kind == plan::Reference::Kind::registry && !reference.digest ? *image : std::string();
 }
 
 /// Without the program on this machine, the nodes ask.
@@ -84,18 +84,18 @@ void start_resolving() {
     if (image.empty()) return;
     const char* before = std::getenv(plan::frozen_variable);
     bool frozen = before != nullptr && std::getenv("SLURM_JOB_ID") != nullptr &&
-                  !plan::frozen_digest({cat(plan::frozen_variable, "=", before)}, image).empty();
+                  plan::frozen_digest({cat(plan::frozen_variable, "=", before)}, image).has_value();
     if (!frozen) ask(image);
 }
 
 void finish_resolving(uint32_t nodes) {
     if (!step().resolver) return;
-    std::string digest(trimmed(answer_of(step().resolver->output(), step().resolver_started)));
+    auto digest = Digest::parse(trimmed(answer_of(step().resolver->output(), step().resolver_started)));
     step().resolver.reset();
     forget_answers();
     std::string image = image_by_tag();
-    if (plan::is_digest(digest))
-        setenv(plan::frozen_variable, plan::frozen_value(image, digest).c_str(), 1);
+    if (digest)
+        setenv(plan::frozen_variable, plan::frozen_value(image, *digest).c_str(), 1);
     else if (nodes > 1)
         let_nodes_agree(image);
 }

@@ -67,7 +67,7 @@ void make_run_directory(int run, uid_t uid, gid_t gid) {
     };
     Fd berth = directory(run, "berth", "/run/berth", {geteuid(), getegid(), 0755}, anywhere);
     std::string name = std::to_string(uid);
-    directory(berth.get(), name, "/run/berth/" + name, {uid, gid, 0700}, open_beneath);
+    (void)directory(berth.get(), name, "/run/berth/" + name, {uid, gid, 0700}, open_beneath);
 }
 
 void make_run_directory(uid_t uid, gid_t gid) {

@@ -1,7 +1,7 @@
 // The CDI devices of the site and of BERTH_DEVICES.
 #include "hooks/makers.hh"
 #include "hooks/pull_reader.hh"
-#include "hooks/variable.hh"
+#include "runtime/base/environment.hh"
 #include "runtime/base/text.hh"
 
 namespace berth::hooks {
@@ -9,13 +9,13 @@ namespace berth::hooks {
 namespace {
 
 plan::ContainerEdits make(const DeviceRequest& request) {
-    std::vector<std::string> names = request.site.cdi;
+    std::vector<std::string> names = request.site.devices.cdi;
     if (const char* asked = variable(request.job, "BERTH_DEVICES"))
         for (const std::string& part : split(asked, ','))
             if (std::string name(trimmed(part)); !name.empty()) names.push_back(name);
     if (names.empty()) return {};
     std::vector<std::string> arguments;
-    for (const std::string& folder : request.site.cdi_folders) arguments.insert(arguments.end(), {"--folder", folder});
+    for (const std::string& folder : request.site.devices.cdi_folders) arguments.insert(arguments.end(), {"--folder", folder});
     arguments.push_back("--");
     arguments.insert(arguments.end(), names.begin(), names.end());
     CdiEdits edits = read_by_pull(arguments, "", "the CDI specifications");

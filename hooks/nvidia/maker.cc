@@ -27,10 +27,10 @@ std::optional<NvmlReport> nvml_of(const Host& host, const std::string& driver_ro
 
 plan::ContainerEdits make(const DeviceRequest& asked) {
     const plan::Site& site = asked.site;
-    if (site.nvidia == "off") return {};
+    if (site.devices.nvidia == plan::NvidiaMode::off) return {};
     NvidiaRequest request = nvidia_request(asked.image_variables, asked.job);
     if (!request.wanted) return {};
-    NvidiaSettings settings{site.nvidia == "required", {root_of(site.driver_root), root_of(site.device_root)}};
+    NvidiaSettings settings{site.devices.nvidia == plan::NvidiaMode::required, {root_of(site.devices.driver_root), root_of(site.devices.device_root)}};
     return nvidia_hook(asked.host, asked.image, request, settings,
                        [&] { return nvml_of(asked.host, settings.roots.driver); });
 }

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "hooks/variable.hh"
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 

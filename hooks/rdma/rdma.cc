@@ -5,7 +5,7 @@
 
 #include "hooks/edits.hh"
 #include "hooks/rdma/userspace.hh"
-#include "hooks/variable.hh"
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/request/mounts.hh"
@@ -181,11 +181,11 @@ DeviceStatus rdma_status(size_t adapters) {
 namespace {
 
 plan::ContainerEdits make(const DeviceRequest& asked) {
-    if (asked.site.rdma == "off") return {};
+    if (asked.site.devices.rdma == plan::RdmaMode::off) return {};
     RdmaRequest request = rdma_request(asked.image_variables, asked.job);
-    if (asked.site.rdma == "all" && !request.wanted && !variable(asked.job, "MELLANOX_VISIBLE_DEVICES"))
+    if (asked.site.devices.rdma == plan::RdmaMode::all && !request.wanted && !variable(asked.job, "MELLANOX_VISIBLE_DEVICES"))
         request.wanted = request.all = true;
-    request.userspace = asked.site.rdma_userspace;
+    request.userspace = asked.site.devices.rdma_userspace;
     return request.wanted ? rdma_hook(asked.host, asked.image, request) : plan::ContainerEdits();
 }
 

@@ -7,7 +7,7 @@
 
 #include "hooks/makers.hh"
 #include "hooks/pull_reader.hh"
-#include "hooks/variable.hh"
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/json_text.hh"
 #include "runtime/base/sys.hh"
@@ -47,11 +47,11 @@ std::string request_text(const std::vector<std::string>& image_variables, const 
 }
 
 CdiEdits run_hook(const std::string& path, const std::string& request, const plan::Site& site) {
-    ProgramAnswer answer = run_program(path, {}, request, std::chrono::seconds(site.hook_seconds));
+    ProgramAnswer answer = run_program(path, {}, request, std::chrono::seconds(site.hooks.timeout));
     std::string why = answer.complaint.empty() ? "" : ": " + answer.complaint;
     if (answer.code == -1)
-        throw Error(
-            cat("hook ", path, ": it took more than ", site.hook_seconds, " s (hooks.timeout) or wrote too much", why));
+        throw Error(cat("hook ", path, ": it took more than ", site.hooks.timeout,
+                        " s (hooks.timeout) or wrote too much", why));
     if (answer.code != 0) throw Error(cat("hook ", path, ": it ended with ", answer.code, why));
     if (trimmed(answer.output).empty()) return {};
     return read_by_pull({"--edits", path}, answer.output, path);
@@ -67,13 +67,13 @@ void append(plan::ContainerEdits& out, const plan::ContainerEdits& more) {
 plan::ContainerEdits make(const DeviceRequest& asked) {
     const plan::Site& site = asked.site;
     plan::ContainerEdits out;
-    Fd folder = sys::open_if_exists(AT_FDCWD, site.hook_folder, O_RDONLY | O_DIRECTORY);
+    Fd folder = sys::open_if_exists(AT_FDCWD, site.hooks.folder, O_RDONLY | O_DIRECTORY);
     if (!folder) return out;
-    check_owner(sys::stat_of(folder.get(), site.hook_folder), site.hook_folder);
+    check_owner(sys::stat_of(folder.get(), site.hooks.folder), site.hooks.folder);
     std::string request;
-    for (const std::string& name : sys::list_directory(folder.get(), site.hook_folder)) {
+    for (const std::string& name : sys::list_directory(folder.get(), site.hooks.folder)) {
         struct stat st {};
-        std::string path = site.hook_folder + "/" + name;
+        std::string path = site.hooks.folder + "/" + name;
         // What is not executable is switched off, or a note.
         if (name[0] == '.' || ::fstatat(folder.get(), name.c_str(), &st, 0) != 0 || !S_ISREG(st.st_mode) ||
             (st.st_mode & 0111) == 0)

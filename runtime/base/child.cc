@@ -3,10 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/wait.h>
-
-#include <cerrno>
-#include <memory>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -55,28 +51,12 @@ Child::Child(const std::string& program, const std::vector<std::string>& argumen
     for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
     SpawnSettings settings(input, writing.get(), errors);
-    if (int number = posix_spawn(&pid_, program.c_str(), &settings.files, &settings.attributes, argv.data(), environ);
-        number != 0) {
-        pid_ = -1;
-        throw SysError(cat("starting ", program), number);
-    }
+    pid_t pid = -1;
+    int number = posix_spawn(&pid, program.c_str(), &settings.files, &settings.attributes, argv.data(), environ);
+    if (number != 0) throw SysError(cat("starting ", program), number);
+    pid_ = Pid(pid);
 }
 
-Child::~Child() {
-    send(SIGKILL);
-    wait();
-}
-
-void Child::send(int signal) const {
-    if (pid_ >= 0) ::kill(pid_, signal);
-}
-
-int Child::wait() {
-    int status = 0;
-    while (pid_ >= 0 && ::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-    }
-    pid_ = -1;
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
+Child::~Child() { send(SIGKILL); }
 
 }  // namespace berth

@@ -1,4 +1,4 @@
-// A child process whose standard output is read: the only way berth runs another program.
+// A program that runs as a child, and whose standard output is read.
 #pragma once
 #include <sys/types.h>
 
@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
+#include "runtime/base/pid.hh"
 
 namespace berth {
 
 /// Owns a running program. Destroying it kills the program and reaps it.
-class Child {
+class [[nodiscard]] Child {
   public:
     /// Starts `program` (an absolute path, not searched for) with `arguments` after its name, this process's
     /// environment, `input` (or, without one, /dev/null) as standard input and a pipe as standard output; standard
@@ -21,20 +22,20 @@ class Child {
     ~Child();
 
     /// Its number; -1 when it has been waited for.
-    pid_t pid() const { return pid_; }
+    pid_t pid() const { return pid_.get(); }
 
     /// The reading end of its standard output.
     int output() const { return output_.get(); }
 
     /// Sends the signal, unless the program has been waited for.
-    void send(int signal) const;
+    void send(int signal) const { pid_.send(signal); }
 
     /// Waits for the end; returns the exit code, or 128 and the signal's number.
-    int wait();
+    int wait() { return pid_.wait(); }
 
   private:
     Fd output_;
-    pid_t pid_ = -1;
+    Pid pid_;
 };
 
 }  // namespace berth

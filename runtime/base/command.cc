@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -141,12 +142,6 @@ std::vector<std::string> candidates(const std::string& name, const std::string& 
 }
 
 }  // namespace
-
-std::string value_in(const std::vector<std::string>& environment, const std::string& name) {
-    for (const std::string& text : environment)
-        if (text.starts_with(name + "=")) return text.substr(name.size() + 1);
-    return {};
-}
 
 std::string find_command(const std::string& name, const std::string& path_variable) {
     if (name.find('/') != std::string::npos) {

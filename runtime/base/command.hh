@@ -16,7 +16,4 @@ std::string find_command(const std::string& name, const std::string& path_variab
 /// least one word.
 [[noreturn]] void execute_command(std::vector<std::string> command, std::vector<std::string> environment);
 
-/// The value of the first "NAME=value" of that name; empty without one.
-std::string value_in(const std::vector<std::string>& environment, const std::string& name);
-
 }  // namespace berth

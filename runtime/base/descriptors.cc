@@ -11,6 +11,7 @@
 #include <string>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/fd.hh"
 
 namespace berth::sys {
 
@@ -28,6 +29,17 @@ void close_descriptors_except(std::vector<int> kept) {
         next = number + 1;
     }
     close_range(next, ~0U);
+}
+
+void point_at_null(std::initializer_list<int> numbers, int flags) {
+    Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    if (!null) throw SysError("opening /dev/null");
+    // Where a standard stream was closed, it has one of the numbers itself: out of the way first.
+    Fd apart(::fcntl(null.get(), F_DUPFD_CLOEXEC, *std::max_element(numbers.begin(), numbers.end()) + 1));
+    if (!apart) throw SysError("opening /dev/null");
+    null.reset();
+    for (int number : numbers)
+        if (::dup3(apart.get(), number, flags) < 0) throw SysError("replacing a standard stream by /dev/null");
 }
 
 std::vector<int> descriptors_kept_by_exec() {

@@ -1,6 +1,7 @@
 // What a process gives up before it enters the namespaces of a container, whose processes could look into it until it
 // executes a program.
 #pragma once
+#include <initializer_list>
 #include <vector>
 
 namespace berth::sys {
@@ -8,6 +9,10 @@ namespace berth::sys {
 /// Closes every descriptor of the calling process but the standard streams and `kept` (numbers below 0 are left out).
 /// Throws SysError.
 void close_descriptors_except(std::vector<int> kept);
+
+/// Makes each of `numbers` /dev/null, for reading and writing. Programs that are executed get them, unless `flags` has
+/// O_CLOEXEC. Throws SysError.
+void point_at_null(std::initializer_list<int> numbers, int flags = 0);
 
 /// The open descriptors above the standard streams that a program executed by this process gets. Reads /proc/self/fd.
 /// Throws SysError.

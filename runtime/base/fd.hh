@@ -7,7 +7,7 @@
 namespace berth {
 
 /// Move-only owner of a descriptor; -1 is empty. Every descriptor of berth is close-on-exec from birth.
-class Fd {
+class [[nodiscard]] Fd {
   public:
     Fd() = default;
     explicit Fd(int fd) : fd_(fd) {}

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "runtime/base/command.hh"
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 

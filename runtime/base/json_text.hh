@@ -5,7 +5,8 @@
 
 namespace berth {
 
-/// A JSON string with its quotes. Control characters and bytes that are not UTF-8 are written as printable() does.
+/// A JSON string with its quotes, which TOML reads as the same. Control characters and bytes that are not UTF-8 are
+/// written as printable() does.
 std::string json_text(std::string_view text);
 
 }  // namespace berth

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/mounts.hh"
 #include "runtime/base/old_mounts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"

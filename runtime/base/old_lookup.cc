@@ -1,4 +1,5 @@
-// openat2(2) in parts, see old_mounts.hh.
+#include "runtime/base/old_lookup.hh"
+
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
@@ -10,7 +11,7 @@
 #include <deque>
 #include <vector>
 
-#include "runtime/base/old_mounts.hh"
+#include "runtime/base/fd.hh"
 #include "runtime/base/text.hh"
 
 namespace berth::sys::old {

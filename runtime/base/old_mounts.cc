@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
 namespace berth::sys::old {

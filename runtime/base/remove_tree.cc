@@ -66,7 +66,7 @@ class Removal {
 
     void move_up(int directory, const std::string& entry) {
         // To move a directory is to write its "..".
-        opened(directory, entry);
+        (void)opened(directory, entry);
         for (;; ++count_) {
             std::string name = cat(moved, count_);
             if (::renameat2(directory, entry.c_str(), top_, name.c_str(), RENAME_NOREPLACE) == 0) {

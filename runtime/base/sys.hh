@@ -1,4 +1,4 @@
-// The only place that opens files and makes mounts: thin wrappers that return owners and throw SysError.
+// System calls on files and directories: thin wrappers that return owners and throw SysError.
 #pragma once
 #include <linux/openat2.h>
 #include <sys/stat.h>
@@ -59,23 +59,6 @@ void make_directories(const std::string& path, mode_t mode);
 std::vector<std::string> list_directory(int directory, const std::string& what);
 
 struct stat stat_of(int fd, const std::string& what);
-
-/// New mount API (Linux 5.2). Each returns a detached mount or context, or throws SysError.
-Fd open_tree_clone(int fd, bool recursive, const std::string& what);
-/// The same of the file at `path`, in one system call instead of three; empty when that fails, whatever the reason.
-Fd clone_file(const std::string& path);
-void move_mount_to(int mount, int target, const std::string& what);
-/// Creates a file system context, sets the options (a value that is null is a flag), and makes a detached mount with
-/// MOUNT_ATTR_*.
-struct MountOption {
-    std::string key;
-    std::string value;
-    bool is_flag = false;
-};
-Fd new_mount(const std::string& type, const std::vector<MountOption>& options, unsigned attributes);
-/// `propagation`: 0 leaves it, else MS_PRIVATE or MS_SLAVE.
-void set_mount_attributes(int mount, uint64_t set, uint64_t clear, bool recursive, const std::string& what,
-                          uint64_t propagation = 0);
 
 Fd pidfd_open(pid_t pid);
 

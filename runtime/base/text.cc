@@ -32,7 +32,7 @@ std::string lower(std::string_view text) {
 
 namespace {
 
-/// Length of the UTF-8 sequence at the start of `text`, 0 when it is none.
+/// Length of the UTF-8 sequence at the start of `text`, 0 when it is none (RFC 3629).
 size_t utf8_length(std::string_view text) {
     auto byte = static_cast<unsigned char>(text[0]);
     size_t length = byte < 0x80                   ? 1
@@ -41,6 +41,11 @@ size_t utf8_length(std::string_view text) {
                     : byte >= 0xF0 && byte < 0xF5 ? 4
                                                   : 0;
     if (length == 0 || length > text.size()) return 0;
+    // What these leave out would be a longer form than needed, half of a UTF-16 pair, or beyond U+10FFFF.
+    unsigned least = byte == 0xE0 ? 0xA0 : byte == 0xF0 ? 0x90 : 0x80;
+    unsigned most = byte == 0xED ? 0x9F : byte == 0xF4 ? 0x8F : 0xBF;
+    if (length > 1 && (static_cast<unsigned char>(text[1]) < least || static_cast<unsigned char>(text[1]) > most))
+        return 0;
     for (size_t i = 1; i < length; ++i)
         if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return 0;
     return length;

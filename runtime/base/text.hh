@@ -15,9 +15,16 @@ template <typename Number>
 void append(std::string& out, Number part) {
     out.append(std::to_string(part));
 }
+/// A value that says how it is written.
+template <typename Part>
+    requires requires(const Part& part) { std::string(part.text()); }
+void append(std::string& out, const Part& part) {
+    out.append(part.text());
+}
 }  // namespace detail
 
-/// Joins strings, characters and numbers into one string: cat("reading ", path, ": ", 3, " bytes").
+/// Joins strings, characters, numbers, and values that have a text(), into one string: cat("reading ", path, ": ", 3, "
+/// bytes").
 template <typename... Parts>
 std::string cat(const Parts&... parts) {
     std::string out;

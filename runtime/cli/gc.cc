@@ -1,12 +1,14 @@
 // `berth gc`: removes from the store what is old, too much, or of no use.
 #include <cstdio>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
 #include "runtime/config/command_line.hh"
 #include "runtime/config/site_file.hh"
+#include "runtime/config/size.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/store/collect.hh"
 
@@ -17,14 +19,14 @@ int gc(int argc, char** argv) {
     plan::apply_environment(site, environment_of_this_process());
     CommandLine line("Remove images that were not used for long, and what no image needs.", "berth gc");
     std::string size;
-    unsigned days = site.store_age;
+    unsigned days = site.limits.store_age;
     bool dry = false;
     line.option("--size", size,
                 "remove the images not used for the longest time until the rest is no larger (K, M, G, T)");
     line.option("--age", days, "remove images that were not used for so many days");
     line.flag("--dry-run", dry, "only tell");
     if (auto code = line.parse(argc, argv)) return *code;
-    store::KeepLimits limits{size.empty() ? site.store_size : plan::parse_size(size, "--size"),
+    store::KeepLimits limits{size.empty() ? site.limits.store_size : plan::parse_size(size, "--size"),
                              int64_t{24 * 3600} * days};
     store::Store store = store_of_caller();
     auto removed = store::collect(store, limits, dry, false);
@@ -35,7 +37,8 @@ int gc(int argc, char** argv) {
     const char* did = dry ? "would remove" : "removed";
     for (const store::StoredImage& image : removed->images) {
         std::vector<std::string> names = tag_names(image);
-        std::printf("%s %s %s\n", did, short_digest(image.digest).c_str(), names.empty() ? "-" : names.front().c_str());
+        std::printf("%s %s %s\n", did, short_digest(image.digest.text()).c_str(),
+                    names.empty() ? "-" : names.front().c_str());
     }
     std::printf("%s %zu images and %zu layers: %s\n", did, removed->images.size(), removed->layers,
                 human_bytes(removed->bytes).c_str());

@@ -15,7 +15,7 @@ namespace {
 void print_json(const store::Inventory& inventory) {
     std::string out;
     for (const store::StoredImage& image : inventory.images)
-        out += cat(out.empty() ? "\n" : ",\n", R"(  {"digest":)", json_text(image.digest), R"(,"tags":)",
+        out += cat(out.empty() ? "\n" : ",\n", R"(  {"digest":)", json_text(image.digest.text()), R"(,"tags":)",
                    json_list(tag_names(image)), R"(,"pulled":)", json_text(iso_time(image.pulled)), R"(,"used":)",
                    json_text(iso_time(image.used)), R"(,"in_use":)", image.in_use ? "true" : "false", R"(,"bytes":)",
                    inventory.bytes(image), R"(,"shared_bytes":)", inventory.shared_bytes(image), R"(,"layers":)",
@@ -39,7 +39,7 @@ void print_table(const store::Inventory& inventory) {
         std::vector<std::string> names = tag_names(image);
         if (names.empty()) names.emplace_back("-");
         for (const std::string& name : names)
-            print_line(width, name, short_digest(image.digest), shown_time(image.pulled),
+            print_line(width, name, short_digest(image.digest.text()), shown_time(image.pulled),
                        image.in_use ? "now" : shown_time(image.used), human_bytes(inventory.bytes(image)),
                        human_bytes(inventory.shared_bytes(image)));
     }

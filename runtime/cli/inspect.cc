@@ -23,11 +23,11 @@ void print_json(const store::Store& store, const store::Inventory& inventory, co
     std::string manifest = store.read_document(image.digest, "manifest.json"),
                 config = store.read_document(image.digest, "config.json");
     std::string out =
-        cat(R"({"digest":)", json_text(image.digest), R"(,"tags":)", json_list(tag_names(image)), R"(,"pulled":)",
-            json_text(iso_time(image.pulled)), R"(,"used":)", json_text(iso_time(image.used)), R"(,"in_use":)",
-            image.in_use ? "true" : "false", R"(,"bytes":)", inventory.bytes(image), R"(,"shared_bytes":)",
-            inventory.shared_bytes(image), R"(,"files":)", json_list(layer_files(inventory, image)), R"(,"manifest":)",
-            manifest, R"(,"config":)", config, "}\n");
+        cat(R"({"digest":)", json_text(image.digest.text()), R"(,"tags":)", json_list(tag_names(image)),
+            R"(,"pulled":)", json_text(iso_time(image.pulled)), R"(,"used":)", json_text(iso_time(image.used)),
+            R"(,"in_use":)", image.in_use ? "true" : "false", R"(,"bytes":)", inventory.bytes(image),
+            R"(,"shared_bytes":)", inventory.shared_bytes(image), R"(,"files":)",
+            json_list(layer_files(inventory, image)), R"(,"manifest":)", manifest, R"(,"config":)", config, "}\n");
     std::fputs(out.c_str(), stdout);
 }
 
@@ -51,7 +51,7 @@ void print_config(const plan::ImageConfig& config) {
 }
 
 void print_text(const store::Store& store, const store::Inventory& inventory, const store::StoredImage& image) {
-    print_field("digest", image.digest);
+    print_field("digest", image.digest.text());
     for (const std::string& name : tag_names(image)) print_field("tag", name);
     print_field("pulled", shown_time(image.pulled));
     print_field("used", image.in_use ? "now" : shown_time(image.used));

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <ctime>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/site_file.hh"

@@ -38,7 +38,7 @@ OpenedImage open_for_person(const RunOptions& options, const plan::Caller& calle
 
 void use_flat_for_person(OpenedImage& opened, const RunOptions& options, const plan::Plan& plan,
                          const plan::Caller& caller, const plan::Site& site) {
-    if (site.mount_engine != "squashfuse") return;
+    if (site.mount.engine != plan::MountEngine::squashfuse) return;
     watched(options, nullptr, [&](const PullWatch& watch) {
         use_flat(opened, options.request.image, plan.identity, caller, site, watch);
     });

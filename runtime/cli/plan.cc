@@ -4,6 +4,7 @@
 #include "hooks/cdi_edits.hh"
 #include "hooks/devices.hh"
 #include "hooks/makers.hh"
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
@@ -58,10 +59,10 @@ int plan(int argc, char** argv) {
         decided.command = command_of(options, opened.image.index.config());
     if (options.cdi) return print_cdi(devices);
     if (options.json) {
-        std::fputs(plan_json(decided, opened.digest).c_str(), stdout);
+        std::fputs(plan_json(decided, text_of(opened.digest)).c_str(), stdout);
         return 0;
     }
-    std::string text = (opened.digest.empty() ? "" : "image      " + opened.digest + "\n") + plan::plan_text(decided);
+    std::string text = (opened.digest ? cat("image      ", *opened.digest, "\n") : "") + plan::plan_text(decided);
     std::fputs(text.c_str(), stdout);
     return 0;
 }

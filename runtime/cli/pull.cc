@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <ctime>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
@@ -18,7 +19,7 @@ namespace {
 std::vector<std::string> arguments_for(const std::string& policy) {
     plan::Site site = load_site();
     plan::apply_environment(site, environment_of_this_process());
-    if (!policy.empty()) site.pull_policy = policy;
+    if (!policy.empty()) site.store.pull = plan::parse_word<plan::PullPolicy>(policy).value();
     return pull_arguments(site, open_store(site, caller_of_this_process()).path());
 }
 
@@ -29,7 +30,7 @@ int pull(int argc, char** argv) {
     std::string image, policy;
     bool json = false, quiet = false;
     line.option("--policy", policy, "newer: ask the registry about a tag; missing; always; never")
-        .one_of({"newer", "missing", "always", "never"});
+        .one_of(plan::word_list<plan::PullPolicy>());
     auto as_json = line.flag(
         "--json", json,
         "print what happens as JSON, an object a line; the last one is \"done\" with the digest, or \"error\"");

@@ -1,10 +1,10 @@
 // `berth resolve`: run by the plugin in srun and sbatch while an allocation is awaited, to ask once for all nodes what
 // a tag means. `berth agree`: run by srun when that gave no answer, for the nodes to agree on one.
-#include <fcntl.h>
 #include <unistd.h>
 
+#include "runtime/base/descriptors.hh"
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
-#include "runtime/base/sys.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
 #include "runtime/config/site_file.hh"
@@ -18,8 +18,9 @@ namespace berth::cli {
 namespace {
 
 bool may_ask(const plan::Reference& reference, const plan::Site& site) {
-    bool by_tag = reference.kind == plan::Reference::Kind::registry && reference.digest.empty();
-    return by_tag && site.resolve_tags == "submit" && (site.pull_policy == "newer" || site.pull_policy == "always");
+    bool by_tag = reference.kind == plan::Reference::Kind::registry && !reference.digest;
+    return by_tag && site.slurm.resolve_tags == plan::TagResolver::submit &&
+           (site.store.pull == plan::PullPolicy::newer || site.store.pull == plan::PullPolicy::always);
 }
 
 }  // namespace
@@ -28,8 +29,7 @@ bool may_ask(const plan::Reference& reference, const plan::Site& site) {
 /// shown.
 int resolve(int argc, char** argv) {
     if (argc != 2) throw Error("berth resolve IMAGE is for srun and sbatch; see berth pull");
-    Fd null = sys::open_file("/dev/null", O_WRONLY);
-    if (::dup2(null.get(), STDERR_FILENO) < 0) throw SysError("silencing berth resolve");
+    sys::point_at_null({STDERR_FILENO});
     plan::Site site = load_site();
     plan::apply_environment(site, environment_of_this_process());
     plan::Reference reference = plan::parse_reference(argv[1]);
@@ -44,8 +44,7 @@ int resolve(int argc, char** argv) {
 
 int agree(int argc, char** argv) {
     std::vector<std::string> arguments(argv, argv + argc);
-    Fd null = sys::open_file("/dev/null", O_WRONLY);
-    if (::dup2(null.get(), STDERR_FILENO) < 0) throw SysError("silencing berth agree");
+    sys::point_at_null({STDERR_FILENO});
     exec_pull_program(std::move(arguments));
 }
 

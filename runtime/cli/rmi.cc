@@ -30,11 +30,11 @@ void remove(const store::Store& store, const std::string& text) {
     if (named != image.tags.end() && image.tags.size() > 1) {
         store::remove_tag(store, *named);
         std::printf("removed the tag %s; the image %s has others\n", printable(named->text(), 1024).c_str(),
-                    short_digest(image.digest).c_str());
+                    short_digest(image.digest.text()).c_str());
         return;
     }
     store::Removed removed = store::remove_image(store, image.digest);
-    std::printf("removed %s with %zu layers: %s\n", image.digest.c_str(), removed.layers,
+    std::printf("removed %s with %zu layers: %s\n", image.digest.text().c_str(), removed.layers,
                 human_bytes(removed.bytes).c_str());
 }
 

@@ -45,11 +45,10 @@ std::unique_ptr<Saver> make_saver(const RunOptions& options, const OpenedImage& 
     plan::Reference reference = plan::with_absolute_path(plan::parse_reference(options.request.image), caller.cwd);
     plan::ContainerRecord record;
     record.image = reference.text();
-    record.digest = opened.digest;
-    if (opened.digest.empty()) record.image_file = reference.path;
+    record.digest = text_of(opened.digest);
+    if (!opened.digest) record.image_file = reference.path;
     return std::make_unique<Saver>(record, "of " + record.image,
-                                   opened.digest.empty() ? "" : open_store(site, caller).path(),
-                                   options.request.save);
+                                   opened.digest ? open_store(site, caller).path() : "", options.request.save);
 }
 
 /// Returns the command's exit code. When the container's file server ends before it, the rest of the container ends
@@ -75,7 +74,7 @@ int run_command(const StartedContainer& container, const plan::Plan& plan, const
 int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Caller& caller, StartEvent& event) {
     event.stage(plan::Cause::image);
     OpenedImage opened = open_for_person(options, caller, site, &event);
-    event.opened(opened.digest);
+    event.opened(text_of(opened.digest));
     event.lap("image");
     event.stage(plan::Cause::plan);
     plan::ImageConfig config = opened.image.index.config();
@@ -84,7 +83,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
     plan::Plan decided =
         plan::make_plan(options.request, caller, {}, site, host_facts(options.request, caller, site), config, devices);
     decided.command = command_of(options, config);
-    if (wants_plan(environment_with(options.set))) tell_plan(decided, opened.digest, show_note);
+    if (wants_plan(environment_with(options.set))) tell_plan(decided, text_of(opened.digest), show_note);
     event.lap("plan");
     event.stage(plan::Cause::container);
     use_flat_for_person(opened, options, decided, caller, site);

@@ -64,7 +64,7 @@ int run_in_named(const RunOptions& options, const plan::Site& site, const plan::
     event.started();
     int code = attend_task(task, watched, used.connection.get());
     task.terminal.reset();
-    if (site.mount_engine == "squashfuse") check_end(used.connection.get(), code);
+    if (site.mount.engine == plan::MountEngine::squashfuse) check_end(used.connection.get(), code);
     event.lap("command");
     leave(std::move(used.connection));
     event.lap("end");

@@ -29,10 +29,11 @@ int save(int argc, char** argv) {
     if (!record)
         throw Error(cat("saving container ", printable(name),
                         ": there is none of that name; berth ps lists those that are there"));
-    Fd hold = folder.hold(name), upper = folder.upper(name);
+    Lock hold = folder.hold(name);
+    Fd upper = folder.upper(name);
     // Both go along: the container stays until it is saved.
-    for (const Fd* fd : {&hold, &upper})
-        if (::fcntl(fd->get(), F_SETFD, 0) != 0) throw SysError(cat("saving container ", name));
+    for (int fd : {hold.fd(), upper.get()})
+        if (::fcntl(fd, F_SETFD, 0) != 0) throw SysError(cat("saving container ", name));
     std::vector<std::string> flags;
     if (force) flags.push_back("--force");
     if (plain) flags.push_back("--plain");

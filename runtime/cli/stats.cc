@@ -21,7 +21,7 @@ int stats(int argc, char** argv) {
     auto as_json = line.flag("--json", json, "for programs");
     line.flag("--prometheus", prometheus, "for the textfile collector of node_exporter").excludes(as_json);
     if (auto code = line.parse(argc, argv)) return *code;
-    std::string folder = site_of_caller().counter_folder;
+    std::string folder = site_of_caller().events.counters;
     if (folder.empty())
         throw Error(
             "reading the counters: nothing is counted here; name a folder for them by events.counters in "

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "runtime/base/environment.hh"
 #include "runtime/cli/listing.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/telemetry/event_cause.hh"

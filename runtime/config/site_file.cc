@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/json_text.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/site_keys.hh"
 #include "runtime/config/site_syntax.hh"
@@ -38,8 +39,8 @@ void attempt(Mistakes& mistakes, Work work) {
     }
 }
 
-void set_registry_key(Site::Registry& registry, const toml::key& key, const toml::node& value, const std::string& path,
-                      const std::string& name) {
+void set_registry_key(RegistrySettings& registry, const toml::key& key, const toml::node& value,
+                      const std::string& path, const std::string& name) {
     if (key.str() == "plain_http")
         registry.plain_http = value_of<bool>(value, path, name, "true or false");
     else if (key.str() == "ca")
@@ -52,7 +53,7 @@ void set_registry_key(Site::Registry& registry, const toml::key& key, const toml
 
 void read_registry(Site& site, const toml::node& node, const std::string& host, const std::string& name,
                    Mistakes& mistakes) {
-    Site::Registry& registry = site.registries[host];
+    RegistrySettings& registry = site.registries[host];
     const toml::table* table = node.as_table();
     if (!table) throw Error(cat(place(name, node.source()), ": registry.\"", printable(host), "\" must be a table"));
     for (const auto& [key, value] : *table) {
@@ -144,7 +145,7 @@ void set_by_variable(Site& site, const std::string& key, const Key& meaning, con
 void refuse_locked(const Site& site, const std::string& key, const std::string& name) {
     if (key.starts_with("policy."))
         throw Error(cat(name, ": ", key, " can be set by the site's file only; unset the variable"));
-    for (const std::string& lock : site.locked)
+    for (const std::string& lock : site.policy.locked)
         if (key == lock || key.starts_with(lock + "."))
             throw Error(cat(name, ": ", key, " is locked by ", site.origins.at("policy.locked").text(),
                             " (policy.locked); unset the variable"));
@@ -187,8 +188,9 @@ std::vector<ShownKey> shown_site(const Site& site) {
     for (const auto& [host, registry] : site.registries) {
         std::string table = cat("registry.\"", printable(host), "\".");
         std::string mirrors;
-        for (const std::string& mirror : registry.mirrors) mirrors += cat(mirrors.empty() ? "" : ", ", quoted(mirror));
-        add(table + "ca", quoted(registry.ca));
+        for (const std::string& mirror : registry.mirrors)
+            mirrors += cat(mirrors.empty() ? "" : ", ", json_text(mirror));
+        add(table + "ca", json_text(registry.ca));
         add(table + "mirror", cat("[", mirrors, "]"));
         add(table + "plain_http", registry.plain_http ? "true" : "false");
     }
@@ -201,21 +203,6 @@ std::string shown_mistake(const std::string& message, std::string_view text, con
     if (at.line == 0 || at.line > lines.size()) return message;
     const std::string& line = lines[at.line - 1];
     return with_caret(message, line, std::min(at.column - 1, line.size()));
-}
-
-uint64_t parse_size(std::string_view text, std::string_view setting) {
-    constexpr std::string_view units = "KMGT";
-    std::string_view digits = trimmed(text);
-    unsigned shift = 0;
-    if (size_t unit = digits.empty() ? std::string_view::npos : units.find(digits.back());
-        unit != std::string_view::npos) {
-        shift = 10 * (static_cast<unsigned>(unit) + 1);
-        digits.remove_suffix(1);
-    }
-    uint64_t number = 0;
-    if (!parse_number(digits, UINT64_MAX >> (shift + 1), number))
-        throw Error(cat(setting, ": '", printable(text), "' is no size (write a number with K, M, G or T)"));
-    return number << shift;
 }
 
 std::string path_for(const std::string& path, const Caller& caller) {

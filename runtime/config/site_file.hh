@@ -39,9 +39,6 @@ std::vector<ShownKey> shown_site(const Site& site);
 /// A mistake of the file `name` with the line of `text` that it speaks of, and a caret under the mistake.
 std::string shown_mistake(const std::string& message, std::string_view text, const std::string& name);
 
-/// Bytes of "512M", "2G", "1048576"; binary units K M G T. Throws Error naming `setting`.
-uint64_t parse_size(std::string_view text, std::string_view setting);
-
 /// A path of the site file (store.path, data.path) for this user: %U is the uid, %u the name, %h the home directory, %%
 /// a percent sign.
 std::string path_for(const std::string& path, const Caller& caller);

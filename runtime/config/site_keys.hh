@@ -24,14 +24,6 @@ struct Key {
 /// Every key of the file but the registries' tables.
 const std::map<std::string, Key>& keys();
 
-/// A text in quotes, as TOML and JSON have it.
-std::string quoted(const std::string& text);
-
-/// Where a TOML node stands, for messages: "FILE:LINE:COLUMN".
-inline std::string place(const std::string& name, const toml::source_region& at) {
-    return cat(name, ":", at.begin.line, ":", at.begin.column);
-}
-
 template <typename T>
 T value_of(const toml::node& node, const std::string& key, const std::string& name, const char* type) {
     auto value = node.value_exact<T>();

@@ -5,7 +5,6 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/config/site_keys.hh"
 #include "runtime/config/toml_text.hh"
 
 namespace berth::plan {

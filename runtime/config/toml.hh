@@ -13,3 +13,16 @@ struct BrokenAssertion {};
 
 #define TOML_ASSERT(condition) ((condition) ? static_cast<void>(0) : berth::plan::refuse_assertion())
 #include <toml++/toml.h>
+
+#include <string>
+
+#include "runtime/base/text.hh"
+
+namespace berth::plan {
+
+/// Where a TOML node stands, for messages: "FILE:LINE:COLUMN".
+inline std::string place(const std::string& name, const toml::source_region& at) {
+    return cat(name, ":", at.begin.line, ":", at.begin.column);
+}
+
+}  // namespace berth::plan

@@ -17,6 +17,7 @@
 #include "runtime/base/command.hh"
 #include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/pid.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/container/named/use.hh"
@@ -104,9 +105,9 @@ class Entrypoint {
         auto&& [report, its_report] = sys::make_pipe();
         auto&& [its_hold, hold] = sys::make_pipe();
         pid_t self = ::getpid();
-        pid_ = ::fork();
-        if (pid_ < 0) throw SysError("starting the image's entrypoint");
-        if (pid_ == 0) become(run, self, its_log.get(), its_report.get(), its_hold.get());
+        pid_ = Pid(::fork());
+        if (pid_.get() < 0) throw SysError("starting the image's entrypoint");
+        if (pid_.get() == 0) become(run, self, its_log.get(), its_report.get(), its_hold.get());
         log_ = std::move(log), report_ = std::move(report), hold_ = std::move(hold);
     }
 
@@ -117,14 +118,14 @@ class Entrypoint {
         // With this the shell reads the end of its pipe and goes, and the entrypoint with it.
         hold_.reset();
         pollfd end{process_.get(), POLLIN, 0};
-        if (!reached_ || ::poll(&end, 1, goodbye_ms) == 0) ::kill(pid_, SIGKILL);
-        ::waitpid(pid_, nullptr, 0);
+        if (!reached_ || ::poll(&end, 1, goodbye_ms) == 0) pid_.send(SIGKILL);
+        pid_.wait();
     }
 
     /// The environment in which it executes its command.
     std::vector<std::string> environment() {
         // Not where the child is made: only a whole object waits for it.
-        process_ = sys::pidfd_open(pid_);
+        process_ = sys::pidfd_open(pid_.get());
         for (bool told = false;;) {
             pollfd waiting[4] = {{report_.get(), POLLIN, 0},
                                  {log_.get(), POLLIN, 0},
@@ -204,7 +205,7 @@ class Entrypoint {
         drain_log();
         if (!text_.empty()) last_ = printable(text_, 4096);
         siginfo_t end{};
-        ::waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOWAIT);
+        ::waitid(P_PID, static_cast<id_t>(pid_.get()), &end, WEXITED | WNOWAIT);
         std::string how = end.si_code == CLD_EXITED ? cat("ended with code ", end.si_status)
                                                     : cat("was killed by signal ", end.si_status);
         throw Error(cat("the image's entrypoint ", name(), " ", how, " without running the command",
@@ -214,7 +215,7 @@ class Entrypoint {
 
     const EntrypointRun& run_;
     Fd log_, report_, hold_, process_;
-    pid_t pid_ = -1;
+    Pid pid_;
     bool reached_ = false;
     std::string text_, last_;
     size_t logged_ = 0;

@@ -17,9 +17,9 @@ mount::ServerOptions server_options(const plan::Plan& plan, const plan::Site& si
     mount::ServerOptions options;
     options.uid = plan.identity.inside_uid;
     options.gid = plan.identity.inside_gid;
-    options.threads = site.server_threads;
-    options.busy_poll = std::chrono::microseconds(site.busy_poll);
-    options.cache_bytes = site.cache_bytes;
+    options.threads = site.mount.threads;
+    options.busy_poll = std::chrono::microseconds(site.mount.busy_poll);
+    options.cache_bytes = site.mount.cache_size;
     options.confine = [] {
         sandbox::drop_capabilities();
         sandbox::forbid_new_privileges();

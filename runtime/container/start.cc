@@ -4,7 +4,6 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,7 +12,9 @@
 #include "runtime/base/channel.hh"
 #include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/mounts.hh"
 #include "runtime/base/namespaces.hh"
+#include "runtime/base/pid.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/container/serve.hh"
@@ -200,12 +201,12 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
 
 Fd container_root(const StartedContainer& container) {
     auto&& [ours, its] = make_channel();
-    pid_t child = ::fork();
-    if (child < 0) throw SysError("taking the container's root");
-    if (child == 0) send_root(container, its.get());
+    Pid child(::fork());
+    if (child.get() < 0) throw SysError("taking the container's root");
+    if (child.get() == 0) send_root(container, its.get());
     its.reset();
     // Its message fits into the socket.
-    ::waitpid(child, nullptr, 0);
+    child.wait();
     auto received = receive_message(ours.get());
     if (received && received->descriptors.size() == 1) return std::move(received->descriptors[0]);
     throw Error(received ? received->message.find("error").value_or("taking the container's root: no answer")

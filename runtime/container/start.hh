@@ -39,7 +39,7 @@ struct StartedContainer {
     std::string seccomp_program;  ///< of sandbox::system_call_filter(); empty: none
     uint64_t capabilities = 0;    ///< that tasks keep (bits 1 << CAP_*)
     Fd proc;                      ///< the node's /proc (O_PATH); empty in a copy made for joining
-    Fd lease;                     ///< of the image, see ContainerImage; empty in such a copy too
+    store::Lease lease;           ///< of the image; empty in such a copy too
     Fd upper;                     ///< the directory of what it writes, outside of its mounts; empty in such a copy too
     std::vector<OwnNamespace> namespaces;
     /// first process of its own pid namespace, a child of the server; -1: none, or a copy made for joining

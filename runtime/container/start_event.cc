@@ -41,7 +41,7 @@ void StartEvent::pulled(const PullResult& result) {
     event_.bytes += result.bytes;
     plan::Event pull = event_;
     pull.kind = plan::Event::Kind::pull;
-    pull.digest = result.digest;
+    pull.digest = result.digest.text();
     pull.bytes = result.bytes;
     pull.phases = result.phases;
     for (const plan::PhaseTime& phase : result.phases) pull.total += phase.microseconds;

@@ -1,6 +1,6 @@
 #include "runtime/container/told_plan.hh"
 
-#include "hooks/variable.hh"
+#include "runtime/base/environment.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/plan_text.hh"
 #include "runtime/request/names.hh"
@@ -8,7 +8,7 @@
 namespace berth {
 
 bool wants_plan(const std::vector<std::string>& environment) {
-    const char* value = hooks::variable(environment, "BERTH_PLAN");
+    const char* value = variable(environment, "BERTH_PLAN");
     return value != nullptr && *value != '\0' && plan::parse_bool(value, "BERTH_PLAN");
 }
 

@@ -6,7 +6,6 @@
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -15,7 +14,9 @@
 #include <filesystem>
 #include <functional>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/pid.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/site_file.hh"
@@ -39,9 +40,9 @@ Attempt attempt(const std::function<void()>& action) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw SysError("making a pipe");
     Fd reading(ends[0]), writing(ends[1]);
-    pid_t child = ::fork();
-    if (child < 0) throw SysError("starting a process to try things in");
-    if (child == 0) {
+    Pid child(::fork());
+    if (child.get() < 0) throw SysError("starting a process to try things in");
+    if (child.get() == 0) {
         int code = 0;
         try {
             action();
@@ -54,9 +55,7 @@ Attempt attempt(const std::function<void()>& action) {
     }
     writing.reset();
     std::string line = sys::read_all(reading.get(), 1 << 16, "what a trial says");
-    int status = 0;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::nullopt;
+    if (child.wait() == 0) return std::nullopt;
     return line.empty() ? "the trial ended without a word" : line;
 }
 
@@ -109,7 +108,7 @@ PlaceFacts store_facts(const plan::Site& site) {
     try {
         store::Store store = open_store(site, caller_of_this_process());
         out.path = store.path();
-        store.new_file();
+        [[maybe_unused]] store::NewFile probe = store.new_file();
         struct statfs at {};
         if (::statfs(out.path.c_str(), &at) != 0)
             throw SysError(cat("asking for the file system of ", printable(out.path, 4096)));
@@ -175,7 +174,7 @@ DoctorFacts gather_doctor_facts() {
         site = load_site();
         plan::apply_environment(site, environment_of_this_process());
     });
-    if (site.mount_engine == "squashfuse")
+    if (site.mount.engine == plan::MountEngine::squashfuse)
         out.file_server_problem = problem_of([&] { out.file_server = mount::find_program_server(); });
     out.event_troubles = event_troubles(site, caller_of_this_process());
     out.store = store_facts(site);

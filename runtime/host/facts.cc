@@ -35,12 +35,6 @@ plan::Caller caller_of_this_process() {
     return caller;
 }
 
-std::vector<std::string> environment_of_this_process() {
-    std::vector<std::string> out;
-    for (char** variable = environ; *variable; ++variable) out.emplace_back(*variable);
-    return out;
-}
-
 plan::HostFacts host_facts() {
     plan::HostFacts facts;
     for (const std::string& path : plan::host_paths())
@@ -75,8 +69,8 @@ plan::Site load_site(const std::string& path) {
 }
 
 store::Store open_store(const plan::Site& site, const plan::Caller& caller) {
-    std::string path = plan::path_for(site.store_path, caller);
-    bool built_in = site.store_path == plan::Site{}.store_path;
+    std::string path = plan::path_for(site.store.path, caller);
+    bool built_in = site.store.path == plan::Site{}.store.path;
     std::string parent = path.substr(0, path.rfind('/'));
     bool possible = ::access(path.c_str(), F_OK) == 0 || ::access(parent.c_str(), W_OK) == 0;
     if (!possible && built_in && !caller.home.empty())

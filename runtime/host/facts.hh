@@ -14,9 +14,6 @@ namespace berth {
 /// the HOME of its environment.
 plan::Caller caller_of_this_process();
 
-/// NAME=VALUE of this process.
-std::vector<std::string> environment_of_this_process();
-
 /// Which of plan::host_paths() exist.
 plan::HostFacts host_facts();
 

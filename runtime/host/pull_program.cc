@@ -29,18 +29,21 @@ std::vector<std::string> site_arguments() {
 
 std::vector<std::string> pull_arguments(const plan::Site& site, const std::string& store) {
     std::vector<std::string> arguments = site_arguments();
-    arguments.insert(arguments.end(), {"--store", store, "--policy", site.pull_policy});
+    arguments.insert(arguments.end(), {"--store", store, "--policy", plan::word_of(site.store.pull)});
     for (const auto& [host, registry] : site.registries)
         if (registry.plain_http) arguments.insert(arguments.end(), {"--plain-http", host});
     // These may come from the caller's variables, which in a step are not in this process's environment.
-    for (const std::string& setting :
-         {cat("BERTH_STORE_COMPRESSION=", site.compression),
-          cat("BERTH_STORE_COMPRESSION_LEVEL=", site.compression_level),
-          cat("BERTH_NETWORK_CONNECTIONS=", site.connections), cat("BERTH_LIMITS_PULL_MEMORY=", site.pull_memory),
-          cat("BERTH_LIMITS_IMAGE_SIZE=", site.image_size), cat("BERTH_LIMITS_PULL_TIME=", site.pull_seconds)})
+    for (const std::string& setting : {cat("BERTH_STORE_COMPRESSION=", plan::word_of(site.store.compression)),
+                                       cat("BERTH_STORE_COMPRESSION_LEVEL=", site.store.compression_level),
+                                       cat("BERTH_NETWORK_CONNECTIONS=", site.network.connections),
+                                       cat("BERTH_LIMITS_PULL_MEMORY=", site.limits.pull_memory),
+                                       cat("BERTH_LIMITS_IMAGE_SIZE=", site.limits.image_size),
+                                       cat("BERTH_LIMITS_PULL_TIME=", site.limits.pull_time)})
         arguments.insert(arguments.end(), {"--setting", setting});
-    if (site.store_size > 0) arguments.insert(arguments.end(), {"--keep-bytes", std::to_string(site.store_size)});
-    if (site.store_age > 0) arguments.insert(arguments.end(), {"--keep-days", std::to_string(site.store_age)});
+    if (site.limits.store_size > 0)
+        arguments.insert(arguments.end(), {"--keep-bytes", std::to_string(site.limits.store_size)});
+    if (site.limits.store_age > 0)
+        arguments.insert(arguments.end(), {"--keep-days", std::to_string(site.limits.store_age)});
     return arguments;
 }
 

@@ -25,7 +25,7 @@ constexpr const char* libraries[] = {"slurm-wlm", "slurm", "libmunge.so.2"};
 }  // namespace
 
 void add_slurm_client(plan::Job& job, const plan::Site& site) {
-    if (!site.client_in_container) return;
+    if (!site.slurm.client_in_container) return;
     auto add = [&](const std::string& path) {
         if (::access(path.c_str(), F_OK) != 0) return false;
         job.bind_read_only.push_back(path);
@@ -37,7 +37,7 @@ void add_slurm_client(plan::Job& job, const plan::Site& site) {
     for (const char* library : libraries)
         for (const char* folder : library_folders) add(cat(folder, library));
     for (const char* path : {"/etc/slurm", "/run/munge", "/run/slurm/conf"}) add(path);
-    for (const std::string& path : site.client_files) add(path);
+    for (const std::string& path : site.slurm.client_files) add(path);
     // slurm.conf names its user, whom the commands look up before anything else.
     if (const passwd* account = ::getpwnam("slurm"))
         job.accounts.push_back(cat("slurm:x:", account->pw_uid, ":", account->pw_gid, "::/:/bin/false"));

@@ -81,7 +81,7 @@ ContainerImage open_directory(const Fd& directory, const std::string& path) {
                         ": it is an OCI image layout; write oci:", printable(path, 4096)));
     plan::ImageConfig config =
         config_of_enroot(small_file(directory.get(), "/etc/environment"), small_file(directory.get(), "/etc/rc"));
-    auto empty = std::make_unique<squash::Tree::Impl>();
+    auto empty = std::make_unique<squash::TreeData>();
     empty->nodes.push_back({.mode = S_IFDIR | 0755});
     return {squash::Index::from_bytes(squash::build_index(squash::Tree(std::move(empty)), {}, config)), {}, {}, path};
 }

@@ -1,5 +1,5 @@
-#include "runtime/host/pull_program.hh"
 #include "runtime/images/flat.hh"
+#include "runtime/host/pull_program.hh"
 
 #include <fcntl.h>
 
@@ -11,7 +11,7 @@
 #include "runtime/images/once.hh"
 #include "runtime/mount/fuse/program_server.hh"
 #include "runtime/squash/read/plain_tree.hh"
-#include "runtime/store/unpacked.hh"
+#include "runtime/store/extracted.hh"
 
 namespace berth {
 
@@ -19,7 +19,7 @@ namespace {
 
 /// An image file that needs no copy of itself.
 FlatImage as_it_is(const OpenedImage& opened, const store::FlatOwner& owner, const std::string& what) {
-    if (!opened.digest.empty()) return {};
+    if (opened.digest) return {};
     int file = opened.image.layers.at(0).get();
     squash::LayerInfo info;
     squash::Extent place;
@@ -34,8 +34,8 @@ void flatten(const OpenedImage& opened, const store::Store& store, const store::
              const std::string& path, const std::string& work, const PullWatch& watch) {
     std::vector<std::string> arguments = {"flatten", "--store",      store.path(), "--uid", cat(owner.uid),
                                           "--gid",   cat(owner.gid), "--output",   path};
-    if (!opened.digest.empty()) arguments.insert(arguments.end(), {"--image", opened.digest});
-    Child child(pull_program(), arguments, opened.digest.empty() ? opened.image.layers.at(0).get() : -1);
+    if (opened.digest) arguments.insert(arguments.end(), {"--image", opened.digest->text()});
+    Child child(pull_program(), arguments, opened.digest ? -1 : opened.image.layers.at(0).get());
     Teller teller(work, watch);
     std::string error;
     read_lines(child, watch, [&](const std::string& line) {
@@ -55,7 +55,7 @@ void flatten(const OpenedImage& opened, const store::Store& store, const store::
 
 void use_flat(OpenedImage& opened, const std::string& text, const plan::Identity& identity, const plan::Caller& caller,
               const plan::Site& site, const PullWatch& watch) {
-    if (site.mount_engine != "squashfuse" || !opened.image.directory.empty()) return;
+    if (site.mount.engine != plan::MountEngine::squashfuse || !opened.image.directory.empty()) return;
     std::string program = mount::find_program_server(), what = cat("image ", printable(text, 1024)),
                 work = cat("flattening ", what);
     store::FlatOwner owner{identity.inside_uid, identity.inside_gid};
@@ -63,7 +63,7 @@ void use_flat(OpenedImage& opened, const std::string& text, const plan::Identity
     flat = as_it_is(opened, owner, what);
     if (!flat.file) {
         store::Store store = open_store(site, caller);
-        std::string key = key_in_store(opened, store);
+        Digest key = key_in_store(opened, store);
         if (!opened.image.lease) opened.image.lease = store.lease(key);
         make_once(
             store, key, work, watch, [&] { return bool(flat.file = store::open_flat(store, key, owner)); },

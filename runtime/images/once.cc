@@ -7,7 +7,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/store/unpacked.hh"
+#include "runtime/store/extracted.hh"
 
 namespace berth {
 
@@ -22,9 +22,9 @@ void Teller::operator()(uint64_t done, uint64_t total) {
 
 namespace {
 
-Fd wait_for_turn(const store::Store& store, const std::string& key, const std::string& work, const PullWatch& watch) {
+Lock wait_for_turn(const store::Store& store, const Digest& key, const std::string& work, const PullWatch& watch) {
     for (bool told = false;; told = true) {
-        if (Fd turn = store.try_lock(key)) return turn;
+        if (Lock turn = store.try_lock(key)) return turn;
         if (!told && watch.progress) watch.progress(cat("waiting for ", store.lock_owner(key), ", which is ", work));
         pollfd waiting{watch.descriptor, POLLIN, 0};
         if (::poll(&waiting, 1, 50) > 0) watch.ready();
@@ -33,10 +33,10 @@ Fd wait_for_turn(const store::Store& store, const std::string& key, const std::s
 
 }  // namespace
 
-void make_once(const store::Store& store, const std::string& key, const std::string& work, const PullWatch& watch,
+void make_once(const store::Store& store, const Digest& key, const std::string& work, const PullWatch& watch,
                const std::function<bool()>& find, const std::function<void()>& make) {
     if (find()) return;
-    Fd turn = wait_for_turn(store, key, work, watch);
+    Lock turn = wait_for_turn(store, key, work, watch);
     if (!find()) make();
 }
 
@@ -57,9 +57,9 @@ void read_lines(const Child& child, const PullWatch& watch, const std::function<
     }
 }
 
-std::string key_in_store(const OpenedImage& opened, const store::Store& store) {
-    if (opened.digest.empty()) return store::file_key(opened.image.layers.at(0).get());
-    return store.image_of(opened.digest).value_or(opened.digest);
+Digest key_in_store(const OpenedImage& opened, const store::Store& store) {
+    if (!opened.digest) return store::file_key(opened.image.layers.at(0).get());
+    return store.image_of(*opened.digest).value_or(*opened.digest);
 }
 
 }  // namespace berth

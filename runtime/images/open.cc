@@ -1,5 +1,5 @@
-#include "runtime/host/pull_program.hh"
 #include "runtime/images/open.hh"
+#include "runtime/host/pull_program.hh"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -16,10 +16,10 @@
 #include "runtime/base/text.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/host/policy_facts.hh"
+#include "runtime/images/extracted.hh"
 #include "runtime/images/file.hh"
 #include "runtime/images/once.hh"
 #include "runtime/images/spelling.hh"
-#include "runtime/images/unpacked.hh"
 #include "runtime/store/file_record.hh"
 #include "runtime/telemetry/event_cause.hh"
 
@@ -35,7 +35,7 @@ class Report {
     void take(const std::string& text) {
         size_t space = text.find(' ');
         std::string word = text.substr(0, space), rest = space == std::string::npos ? "" : text.substr(space + 1);
-        if (word == "image" && plan::is_digest(rest)) digest_ = rest;
+        if (word == "image") digest_ = Digest::parse(rest);
         if (word == "progress" && watch_.progress) watch_.progress(rest);
         if (word == "cause") cause_ = plan::cause_of(rest);
         if (word == "fetched") take_fetched(rest);
@@ -49,37 +49,43 @@ class Report {
     }
 
     /// The digest; throws the error that was reported.
-    std::string result(int exit_code, const std::string& reference) const {
+    Digest result(int exit_code, const std::string& reference) const {
         if (!error_.empty()) throw PullError(watch_.failure + error_, error_code_, cause_);
-        if (exit_code != 0 || digest_.empty())
+        if (exit_code != 0 || !digest_)
             throw Error(cat("pulling ", reference, ": berth-pull ended with code ", exit_code,
                             " and no word; run berth pull by hand to see more"));
-        if (fetched_ && watch_.fetched) watch_.fetched({digest_, fetched_->bytes, fetched_->phases});
-        return digest_;
+        if (fetched_ && watch_.fetched) watch_.fetched({*digest_, fetched_->bytes, fetched_->phases});
+        return *digest_;
     }
 
   private:
     /// BYTES PHASE=MICROSECONDS ...
     void take_fetched(const std::string& text) {
-        PullResult result;
-        if (parse_number(text.substr(0, text.find(' ')), UINT64_MAX, result.bytes)) fetched_ = result;
-        if (fetched_) fetched_->phases = plan::parse_phases(text);
+        uint64_t bytes = 0;
+        if (parse_number(text.substr(0, text.find(' ')), UINT64_MAX, bytes))
+            fetched_ = Fetched{bytes, plan::parse_phases(text)};
     }
 
+    struct Fetched {
+        uint64_t bytes;
+        std::vector<plan::PhaseTime> phases;
+    };
+
     const PullWatch& watch_;
-    std::optional<PullResult> fetched_;
+    std::optional<Fetched> fetched_;
     plan::Cause cause_ = plan::Cause::image;
-    std::string digest_, error_;
+    std::optional<Digest> digest_;
+    std::string error_;
     int error_code_ = exit_failure;
 };
 
-std::string reported(Child& child, const plan::Reference& reference, const PullWatch& watch) {
+Digest reported(Child& child, const plan::Reference& reference, const PullWatch& watch) {
     Report report(watch);
     read_lines(child, watch, [&](const std::string& line) { report.take(line); });
     return report.result(child.wait(), reference.text());
 }
 
-std::string pulled(const plan::Reference& reference, const std::vector<std::string>& arguments,
+Digest pulled(const plan::Reference& reference, const std::vector<std::string>& arguments,
                    const store::Store& store, const PullWatch& watch, int input = -1) {
     Child child(pull_program(), arguments, input);
     try {
@@ -93,24 +99,27 @@ std::string pulled(const plan::Reference& reference, const std::vector<std::stri
     }
 }
 
-/// The digest when the store can answer without the source; empty otherwise.
-std::string known_digest(const plan::Reference& reference, const store::Store& store, const plan::Site& site) {
+/// The digest when the store can answer without the source.
+std::optional<Digest> known_digest(const plan::Reference& reference, const store::Store& store,
+                                   const plan::Site& site) {
     using Kind = plan::Reference::Kind;
     if (reference.kind == Kind::dockerd || reference.kind == Kind::podman) return {};
     if (reference.has_path()) {
-        auto digest =
-            site.pull_policy == "always" ? std::nullopt : store.digest_of(store::file_record(reference).reference);
-        return digest && store.has_image(*digest) ? *digest : std::string();
+        auto digest = site.store.pull == plan::PullPolicy::always
+                          ? std::nullopt
+                          : store.digest_of(store::file_record(reference).reference);
+        return digest && store.has_image(*digest) ? digest : std::nullopt;
     }
-    bool may_ask = reference.digest.empty() && site.pull_policy != "missing" && site.pull_policy != "never";
-    if (may_ask || site.pull_policy == "always") return {};
+    bool may_ask = !reference.digest && site.store.pull != plan::PullPolicy::missing &&
+                   site.store.pull != plan::PullPolicy::never;
+    if (may_ask || site.store.pull == plan::PullPolicy::always) return {};
     auto digest = store.digest_of(reference);
-    return digest && store.has_image(*digest) ? *digest : std::string();
+    return digest && store.has_image(*digest) ? digest : std::nullopt;
 }
 
-ContainerImage stored_image(const store::Store& store, const std::string& digest) {
+ContainerImage stored_image(const store::Store& store, const Digest& digest) {
     // First of all: from here on nothing of the image is removed.
-    Fd lease = store.lease(store.image_of(digest).value_or(digest));
+    store::Lease lease = store.lease(store.image_of(digest).value_or(digest));
     Fd file = store.open_index(digest);
     ContainerImage image{squash::Index::open(file.get(), cat("the index of image ", digest)), {}, std::move(lease), {}};
     image.layers = store.open_layers(image.index);
@@ -119,7 +128,7 @@ ContainerImage stored_image(const store::Store& store, const std::string& digest
 
 /// True when an image can be started as it lies in the store; a damaged or older one goes back to berth-pull, which
 /// mends it.
-std::optional<ContainerImage> try_stored_image(const store::Store& store, const std::string& digest) try {
+std::optional<ContainerImage> try_stored_image(const store::Store& store, const Digest& digest) try {
     return stored_image(store, digest);
 } catch (const Error&) {
     return std::nullopt;
@@ -139,15 +148,14 @@ std::vector<std::string> arguments_for(const plan::Reference& reference, const p
 OpenedImage open_stored_image(const plan::Reference& reference, const plan::Caller& caller, const plan::Site& site,
                               const PullWatch& watch) {
     store::Store store = open_store(site, caller);
-    std::string digest = known_digest(reference, store, site);
-    if (!digest.empty())
-        if (auto image = try_stored_image(store, digest)) return {std::move(*image), digest};
-    digest = pulled(reference, arguments_for(reference, site, store, watch), store, watch);
+    if (auto known = known_digest(reference, store, site))
+        if (auto image = try_stored_image(store, *known)) return {std::move(*image), known};
+    Digest digest = pulled(reference, arguments_for(reference, site, store, watch), store, watch);
     return {stored_image(store, digest), digest};
 }
 
 /// What the tag means for all nodes of the step. The secret goes by a pipe, where no list of processes shows it.
-std::string agreed_digest(const plan::Reference& tag, const std::string& meeting, const plan::Caller& caller,
+Digest agreed_digest(const plan::Reference& tag, const std::string& meeting, const plan::Caller& caller,
                           const plan::Site& site, const PullWatch& watch) {
     store::Store store = open_store(site, caller);
     auto&& [reading, writing] = sys::make_pipe();
@@ -161,7 +169,7 @@ std::string agreed_digest(const plan::Reference& tag, const std::string& meeting
 }
 
 /// So that a later start finds it when the registry is down.
-void remember_tag(const plan::Reference& tag, const std::string& digest, const plan::Caller& caller,
+void remember_tag(const plan::Reference& tag, const Digest& digest, const plan::Caller& caller,
                   const plan::Site& site) {
     store::Store store = open_store(site, caller);
     auto known = store.find_tag(tag);
@@ -171,8 +179,8 @@ void remember_tag(const plan::Reference& tag, const std::string& digest, const p
 /// The image in the form that the site wants it served from.
 OpenedImage for_engine(OpenedImage opened, const std::string& text, const plan::Caller& caller, const plan::Site& site,
                        const PullWatch& watch) {
-    if (site.mount_engine == "unpack" && opened.image.directory.empty())
-        use_unpacked(opened, open_store(site, caller), cat("image ", printable(text, 1024)), watch);
+    if (site.mount.engine == plan::MountEngine::extract && opened.image.directory.empty())
+        use_extracted(opened, open_store(site, caller), cat("image ", printable(text, 1024)), watch);
     return opened;
 }
 
@@ -183,12 +191,13 @@ OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, cons
     if (reference.kind == plan::Reference::Kind::path) return {open_image_file(reference.path), {}};
     if (reference.kind != plan::Reference::Kind::registry) return open_stored_image(reference, caller, site, watch);
     check_is_no_file(text, caller.cwd);
-    if ((tag.digest.empty() && tag.meeting.empty()) || !reference.digest.empty())
+    if ((!tag.digest && tag.meeting.empty()) || reference.digest)
         return open_stored_image(reference, caller, site, watch);
     plan::Reference exact = reference;
-    exact.digest = tag.digest.empty() ? agreed_digest(reference, tag.meeting, caller, site, watch) : tag.digest;
+    Digest digest = tag.digest ? *tag.digest : agreed_digest(reference, tag.meeting, caller, site, watch);
+    exact.digest = digest;
     OpenedImage out = open_stored_image(exact, caller, site, watch);
-    remember_tag(reference, exact.digest, caller, site);
+    remember_tag(reference, digest, caller, site);
     return out;
 }
 
@@ -196,7 +205,7 @@ OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Call
                            const PullWatch& watch) {
     plan::Reference made_of = plan::parse_reference(record.image);
     // The container is made of these bytes, whatever its image was called.
-    if (made_of.digest.empty()) made_of.digest = record.digest;
+    if (!made_of.digest) made_of.digest = Digest::parse(record.digest);
     check_image_here(site, made_of);
     std::string path = printable(record.image_file, 4096);
     if (!record.image_file.empty()) {
@@ -208,7 +217,8 @@ OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Call
         return out;
     }
     store::Store store = open_store(site, caller);
-    if (auto image = try_stored_image(store, record.digest)) return {std::move(*image), record.digest};
+    Digest digest(record.digest);
+    if (auto image = try_stored_image(store, digest)) return {std::move(*image), digest};
     plan::Reference reference = plan::parse_reference(record.image);
     if (reference.kind != plan::Reference::Kind::registry)
         throw Error(cat("opening the image ", record.digest, " of the container: it is no longer in the store ",
@@ -216,7 +226,7 @@ OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Call
                         printable(record.image, 4096)));
     // Just these bytes, whatever the tag means by now.
     reference.tag.clear();
-    reference.digest = record.digest;
+    reference.digest = digest;
     return open_stored_image(reference, caller, site, watch);
 }
 

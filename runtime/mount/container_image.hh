@@ -6,6 +6,7 @@
 
 #include "runtime/base/fd.hh"
 #include "runtime/squash/index/index.hh"
+#include "runtime/store/lease.hh"
 
 namespace berth {
 
@@ -19,7 +20,7 @@ struct FlatImage {
 struct ContainerImage {
     squash::Index index;     ///< of a directory: its config, and no files
     std::vector<Fd> layers;  ///< in the order of index.layers()
-    Fd lease = Fd();         ///< keeps the image in its store; empty for an image that is in none
+    store::Lease lease = {};
     /// Path of a root file system that is a directory of the node; empty for an image that is served. A path, since a
     /// mount namespace takes no mounts from descriptors of another one.
     std::string directory = {};

@@ -4,7 +4,6 @@
 #include "runtime/base/text.hh"
 #include "runtime/oci/json_strict.hh"
 #include "runtime/oci/manifest.hh"
-#include "runtime/request/reference.hh"
 
 namespace berth::oci {
 
@@ -12,17 +11,21 @@ using nlohmann::json;
 
 namespace {
 
-std::vector<std::string> parse_rootfs(const json& document, size_t layer_count, const std::string& what) {
+std::vector<Digest> parse_rootfs(const json& document, size_t layer_count, const std::string& what) {
     const json* rootfs = object_member(document, "rootfs", what);
     if (rootfs == nullptr || string_member(*rootfs, "type", what).value_or("") != "layers")
         throw Error(cat(what, ": rootfs.type of its config is not \"layers\""));
-    std::vector<std::string> out = strings_member(*rootfs, "diff_ids", what);
-    if (out.size() != layer_count)
-        throw Error(cat(what, ": its config lists ", out.size(), " diff_ids for ", layer_count, " layers"));
-    for (const std::string& diff_id : out)
-        if (!plan::is_digest(diff_id))
-            throw Error(cat(what, ": the diff_id \"", printable(diff_id),
+    std::vector<std::string> texts = strings_member(*rootfs, "diff_ids", what);
+    if (texts.size() != layer_count)
+        throw Error(cat(what, ": its config lists ", texts.size(), " diff_ids for ", layer_count, " layers"));
+    std::vector<Digest> out;
+    for (const std::string& text : texts) {
+        auto digest = Digest::parse(text);
+        if (!digest)
+            throw Error(cat(what, ": the diff_id \"", printable(text),
                             "\" is not sha256: and 64 lower-case hexadecimal digits"));
+        out.push_back(*digest);
+    }
     return out;
 }
 

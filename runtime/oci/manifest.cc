@@ -7,7 +7,6 @@
 #include "runtime/base/text.hh"
 #include "runtime/oci/auth/base64.hh"
 #include "runtime/oci/json_strict.hh"
-#include "runtime/request/reference.hh"
 
 namespace berth::oci {
 
@@ -57,13 +56,14 @@ bool is_layer_type(std::string_view type) {
 
 Descriptor parse_descriptor(const json& value, const std::string& what) {
     if (!value.is_object()) throw Error(cat(what, ": a descriptor is not an object"));
-    Descriptor out;
-    out.media_type = string_member(value, "mediaType", what).value_or("");
-    if (out.media_type.empty()) throw Error(cat(what, ": a descriptor has no mediaType"));
-    out.digest = string_member(value, "digest", what).value_or("");
-    if (!plan::is_digest(out.digest))
-        throw Error(cat(what, ": the digest \"", printable(out.digest),
-                        "\" is not sha256: and 64 lower-case hexadecimal digits"));
+    std::string media_type = string_member(value, "mediaType", what).value_or("");
+    if (media_type.empty()) throw Error(cat(what, ": a descriptor has no mediaType"));
+    std::string text = string_member(value, "digest", what).value_or("");
+    auto digest = Digest::parse(text);
+    if (!digest)
+        throw Error(
+            cat(what, ": the digest \"", printable(text), "\" is not sha256: and 64 lower-case hexadecimal digits"));
+    Descriptor out{media_type, *digest};
     auto size = value.find("size");
     if (size == value.end() || !size->is_number_unsigned() || size->get<uint64_t>() > INT64_MAX)
         throw Error(cat(what, ": the size of ", out.digest, " is not a whole number of bytes"));
@@ -81,7 +81,7 @@ Descriptor parse_descriptor(const json& value, const std::string& what) {
 Manifest parse_image(const json& document, const std::string& what) {
     const json* config = object_member(document, "config", what);
     if (config == nullptr) throw Error(cat(what, ": the manifest has no config"));
-    Manifest out{parse_descriptor(*config, what), {}};
+    Manifest out{parse_descriptor(*config, what)};
     if (!is_config_type(out.config.media_type))
         throw Error(cat(what, ": an artifact of type ", printable(out.config.media_type), ", not a container image"));
     if (out.config.size > document_limit)

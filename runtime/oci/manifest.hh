@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/base/digest.hh"
 #include "runtime/plan/image_config.hh"
 
 namespace berth::oci {
@@ -28,23 +29,23 @@ struct Platform {
     std::string text() const;
 };
 
-/// A reference to a blob or document. `digest` has passed plan::is_digest.
+/// A reference to a blob or document.
 struct Descriptor {
     std::string media_type;
-    std::string digest;
+    Digest digest;
     uint64_t size = 0;
-    std::optional<std::string> data;  ///< the content itself, decoded but not verified
+    std::optional<std::string> data = {};  ///< the content itself, decoded but not verified
 };
 
 struct Manifest {
     Descriptor config;
-    std::vector<Descriptor> layers;  ///< the base first
+    std::vector<Descriptor> layers = {};  ///< the base first
 };
 
 struct ManifestList {
     struct Entry {
         Descriptor descriptor;
-        std::optional<Platform> platform;
+        std::optional<Platform> platform = {};
     };
     std::vector<Entry> entries;  ///< those of a type that can lead to an image
 };
@@ -68,7 +69,7 @@ const Descriptor& choose_platform(const ManifestList& list, const Machine& machi
 
 struct ImageDescription {
     plan::ImageConfig config;
-    std::vector<std::string> diff_ids;  ///< one a layer, the base first; each has passed plan::is_digest
+    std::vector<Digest> diff_ids;  ///< one a layer, the base first
 };
 
 /// Reads an image config. Throws Error naming `what` when it is not for linux, or rootfs does not list `layer_count`

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/plan/plan.hh"
+#include "runtime/plan/edit.hh"
 
 namespace berth::plan {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/text.hh"
 #include "runtime/request/mounts.hh"
 
@@ -50,13 +51,6 @@ void add_pytorch(Merged& variables) {
     if (tasks > variables.number("SLURM_STEP_NUM_NODES")) variables.set_if_missing("OMP_NUM_THREADS", "1");
 }
 
-std::string variable_in(const std::vector<std::string>& environment, const std::string& name) {
-    for (const std::string& text : environment)
-        if (text.size() > name.size() && text.starts_with(name) && text[name.size()] == '=')
-            return text.substr(name.size() + 1);
-    return {};
-}
-
 }  // namespace
 
 bool belongs_to_job(const std::string& name) {
@@ -85,24 +79,24 @@ std::string first_node(const std::string& list) {
 }
 
 bool has_pmix_server(const std::vector<std::string>& environment) {
-    return !variable_in(environment, "SLURM_PMIX_MAPPING_SERV").empty();
+    return !value_in(environment, "SLURM_PMIX_MAPPING_SERV").empty();
 }
 
 std::vector<std::string> pmix_folders(const std::vector<std::string>& task, const std::string& tmp_fs, uid_t uid,
                                       const std::string& job_step) {
-    std::string programs = variable_in(task, "SLURM_PMIX_TMPDIR");
+    std::string programs = value_in(task, "SLURM_PMIX_TMPDIR");
     if (programs.empty()) programs = tmp_fs.empty() ? "/tmp" : tmp_fs;
     std::vector<std::string> out;
     for (const std::string& path :
-         {variable_in(task, "PMIX_SERVER_TMPDIR"), cat(programs, "/spmix_appdir_", uid, "_", job_step)})
+         {value_in(task, "PMIX_SERVER_TMPDIR"), cat(programs, "/spmix_appdir_", uid, "_", job_step)})
         if (path.starts_with('/')) out.push_back(normalised(path));
     return out;
 }
 
 std::string pmix_note(const std::vector<std::string>& task, bool remap_root) {
     // A single task is most often no MPI program where Slurm's default is PMIx.
-    bool alone = variable_in(task, "SLURM_STEP_NUM_TASKS") == "1", first = variable_in(task, "SLURM_NODEID") == "0";
-    if (!remap_root || alone || !first || !variable_in(task, "SLURM_MPI_TYPE").starts_with("pmix")) return {};
+    bool alone = value_in(task, "SLURM_STEP_NUM_TASKS") == "1", first = value_in(task, "SLURM_NODEID") == "0";
+    if (!remap_root || alone || !first || !value_in(task, "SLURM_MPI_TYPE").starts_with("pmix")) return {};
     return "Slurm's PMIx server turns away ranks that say they are root: MPI programs will fail under "
            "--container-remap-root; leave it out, or use --mpi=pmi2 "
            "or --mpi=none";

@@ -135,19 +135,20 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
                const ImageConfig& image, const std::vector<ContainerEdits>& devices) {
     check_request(site, request, caller, host);
     Plan plan;
-    plan.remap_root = request.remap_root.value_or(site.remap_root && may_remap_root(site, caller, host));
-    plan.system_calls = {site.seccomp == "default", site.seccomp_allow, site.seccomp_deny};
+    plan.remap_root = request.remap_root.value_or(site.defaults.remap_root && may_remap_root(site, caller, host));
+    plan.system_calls = {site.security.seccomp == plan::Seccomp::built_in, site.security.seccomp_allow,
+                         site.security.seccomp_deny};
     set_capabilities(plan);
-    plan.writable = request.writable.value_or(site.writable && may_write(site, caller, host));
+    plan.writable = request.writable.value_or(site.defaults.writable && may_write(site, caller, host));
     plan.unshare = request.unshare;
-    plan.tmpfs_size = site.tmpfs_size;
+    plan.tmpfs_size = site.limits.tmpfs_size;
     plan.identity = {caller.uid, plan.remap_root ? 0 : caller.uid, caller.gid, plan.remap_root ? 0 : caller.gid};
     std::string home = home_inside(plan, caller);
 
     EditList edits(plan.edits);
     add_system(edits, {request.unshare, caller.terminal, job.has_terminal, site, host, image});
     add_accounts(edits, plan, caller, home);
-    add_home(edits, request.mount_home.value_or(site.mount_home), home, caller);
+    add_home(edits, request.mount_home.value_or(site.defaults.mount_home), home, caller);
     if (plan.remap_root)
         edits.add(DropIn{"/etc/apt/apt.conf.d/99berth", "APT::Sandbox::User \"root\";\n"},
                   "option --container-remap-root",

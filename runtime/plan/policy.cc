@@ -71,9 +71,9 @@ bool names_caller(const std::vector<std::string>& list, const Caller& caller, co
 }
 
 void check_source(const Site& site, const std::string& path, const RealPaths& paths) {
-    if (!allows_path(site.mount_sources, path, paths))
+    if (!allows_path(site.policy.mount_sources, path, paths))
         throw Error(cat("mounting ", printable(path, 4096), ": ", rule(site, "policy.mount_sources"),
-                        " allows mounts from ", listed(site.mount_sources), " only"));
+                        " allows mounts from ", listed(site.policy.mount_sources), " only"));
 }
 
 /// The sources of the request's mounts, his home among them when it is asked for.
@@ -93,16 +93,16 @@ void add_folders(std::vector<std::string>& paths, const std::vector<std::string>
 
 std::vector<std::string> policy_paths(const Site& site, const Reference& image) {
     std::vector<std::string> out;
-    if (!image.has_path() || has(site.image_paths, "*")) return out;
+    if (!image.has_path() || has(site.policy.image_paths, "*")) return out;
     out.push_back(image.path);
-    add_folders(out, site.image_paths);
+    add_folders(out, site.policy.image_paths);
     return out;
 }
 
 std::vector<std::string> policy_paths(const Site& site, const Request& request, const Caller& caller) {
-    if (has(site.mount_sources, "*")) return {};
+    if (has(site.policy.mount_sources, "*")) return {};
     std::vector<std::string> out = sources_of(request, caller);
-    add_folders(out, site.mount_sources);
+    add_folders(out, site.policy.mount_sources);
     return out;
 }
 
@@ -110,35 +110,35 @@ bool asks_for_groups(const Site& site) {
     auto names_group = [](const std::vector<std::string>& list) {
         return std::any_of(list.begin(), list.end(), [](const std::string& entry) { return entry.starts_with('@'); });
     };
-    return names_group(site.root_users) || names_group(site.writable_users);
+    return names_group(site.policy.remap_root) || names_group(site.policy.writable);
 }
 
 void check_image(const Site& site, const Reference& image, const RealPaths& real_paths) {
     std::string what = cat("image ", printable(image.text(), 4096), ": ");
     if (image.has_path()) {
-        if (!allows_path(site.image_paths, image.path, real_paths))
+        if (!allows_path(site.policy.image_paths, image.path, real_paths))
             throw Error(cat(what, rule(site, "policy.image_paths"), " allows image files below ",
-                            listed(site.image_paths), " only"));
+                            listed(site.policy.image_paths), " only"));
         return;
     }
     std::string source = source_of(image);
-    if (names_source(site.registries_denied, source))
-        throw Error(
-            cat(what, rule(site, "policy.registries_denied"), " forbids images from ", listed(site.registries_denied)));
-    if (!names_source(site.registries_allowed, source))
+    if (names_source(site.policy.registries_denied, source))
+        throw Error(cat(what, rule(site, "policy.registries_denied"), " forbids images from ",
+                        listed(site.policy.registries_denied)));
+    if (!names_source(site.policy.registries_allowed, source))
         throw Error(cat(what, rule(site, "policy.registries_allowed"), " allows images from ",
-                        listed(site.registries_allowed), " only"));
-    if (site.digest_required && image.digest.empty())
+                        listed(site.policy.registries_allowed), " only"));
+    if (site.policy.digest_required && !image.digest)
         throw Error(cat(what, rule(site, "policy.digest_required"),
                         " wants images named by their digest; write NAME@sha256:..., as berth pull prints it and berth "
                         "inspect knows it"));
 }
 
 bool may_remap_root(const Site& site, const Caller& caller, const HostFacts& host) {
-    return names_caller(site.root_users, caller, host);
+    return names_caller(site.policy.remap_root, caller, host);
 }
 bool may_write(const Site& site, const Caller& caller, const HostFacts& host) {
-    return names_caller(site.writable_users, caller, host);
+    return names_caller(site.policy.writable, caller, host);
 }
 
 void check_request(const Site& site, const Request& request, const Caller& caller, const HostFacts& host) {
@@ -146,10 +146,10 @@ void check_request(const Site& site, const Request& request, const Caller& calle
     std::string user = caller.user.empty() ? std::to_string(caller.uid) : printable(caller.user);
     if (request.remap_root.value_or(false) && !may_remap_root(site, caller, host))
         throw Error(cat("being root in the container: ", rule(site, "policy.remap_root"), " allows it to ",
-                        listed(site.root_users), " only, and not to ", user));
+                        listed(site.policy.remap_root), " only, and not to ", user));
     if (request.writable.value_or(false) && !may_write(site, caller, host))
         throw Error(cat("writing to the container's root file system: ", rule(site, "policy.writable"),
-                        " allows it to ", listed(site.writable_users), " only, and not to ", user));
+                        " allows it to ", listed(site.policy.writable), " only, and not to ", user));
 }
 
 }  // namespace berth::plan

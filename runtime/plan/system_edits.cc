@@ -149,10 +149,10 @@ void add_system(EditList& edits, const SystemNeeds& needs) {
     add_kernel_file_systems(edits, needs.host, needs.own);
     add_devices(edits, needs.host, needs.own.ipc);
     needs.node_terminals ? add_node_terminals(edits) : add_terminals(edits, needs.terminal);
-    if (site.mask) add_masks(edits, needs.host);
-    edits.tmpfs("/run", 0755, "system", "a fresh /run").size = site.tmpfs_size;
-    edits.tmpfs("/tmp", 01777, "system", "a fresh /tmp").size = site.tmpfs_size;
-    if (site.volumes == "tmpfs") add_volumes(edits, needs.image, site.tmpfs_size);
+    if (site.security.mask) add_masks(edits, needs.host);
+    edits.tmpfs("/run", 0755, "system", "a fresh /run").size = site.limits.tmpfs_size;
+    edits.tmpfs("/tmp", 01777, "system", "a fresh /tmp").size = site.limits.tmpfs_size;
+    if (site.mount.volumes == plan::Volumes::tmpfs) add_volumes(edits, needs.image, site.limits.tmpfs_size);
     add_host_files(edits, needs.host);
 }
 

@@ -6,18 +6,13 @@
 #include <optional>
 #include <set>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 
 namespace berth::plan {
 
 namespace {
-
-std::optional<std::string> variable(const std::vector<std::string>& environment, const std::string& name) {
-    for (const std::string& text : environment)
-        if (text.starts_with(name + "=")) return text.substr(name.size() + 1);
-    return std::nullopt;
-}
 
 /// What the value of a vendor's own variable names among the devices of the container.
 class Choice {
@@ -109,10 +104,10 @@ std::vector<std::pair<std::string, std::string>> changes_of(const VisibleDevices
     if (vendor.variables.empty()) return {};
     Choice choice(vendor.devices, accessible(vendor.devices));
     if (choice.open().empty()) return {};
-    auto value = variable(environment, vendor.variables[0].name);
+    const char* value = variable(environment, vendor.variables[0].name);
     // Slurm's words for none.
-    if (value && (value->empty() || *value == "NoDevFiles")) return {};
-    Choice::Verdict verdict = value ? choice.of(*value) : choice.of_nothing();
+    if (value && (*value == '\0' || std::string_view(value) == "NoDevFiles")) return {};
+    Choice::Verdict verdict = value ? choice.of(value) : choice.of_nothing();
     if (verdict.right) return {};
     std::vector<std::pair<std::string, std::string>> changes;
     for (const DeviceVariable& one : vendor.variables) {

@@ -11,6 +11,7 @@
 #include <iostream>
 #include <optional>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
@@ -62,9 +63,9 @@ plan::Site site_of(const Arguments& arguments, const std::vector<std::string>& e
 }
 
 pull::Options options_of(const Arguments& arguments, const plan::Reference& reference, const plan::Site& site) {
-    std::vector<std::string> environment = pull::environment_of_this_process();
+    std::vector<std::string> environment = environment_of_this_process();
     pull::Options out;
-    out.policy = pull::parse_policy(arguments.policy);
+    out.policy = pull::policy_of(arguments.policy);
     pull::set_daemon(out, reference, environment);
     out.keep = {arguments.keep_bytes, int64_t{24 * 3600} * arguments.keep_days};
     out.limits = pull::pull_limits(site);
@@ -75,11 +76,12 @@ pull::Options options_of(const Arguments& arguments, const plan::Reference& refe
 }
 
 /// What the tag means for all nodes of the step; where they agree is the first line of the standard input.
-std::string agreed(const store::Store& store, const plan::Reference& reference, const pull::Options& options,
+Digest agreed(const store::Store& store, const plan::Reference& reference, const pull::Options& options,
                    pull::Meter& meter) {
     std::string place;
     std::getline(std::cin, place);
-    std::string mine = pull::digest_now(store, reference, options, meter), what = printable(reference.text(), 1024);
+    Digest mine = pull::digest_now(store, reference, options, meter);
+    std::string what = printable(reference.text(), 1024);
     pull::Agreed result = pull::agree(pull::parse_meeting_place(place), mine, what);
     if (result.digest != mine)
         meter.warn(cat(what, " is ", mine, " here; this step runs ", result.digest, ", which node ", result.node,
@@ -87,10 +89,10 @@ std::string agreed(const store::Store& store, const plan::Reference& reference, 
     return result.digest;
 }
 
-std::string pulled(const Arguments& arguments, pull::Output& output) {
+Digest pulled(const Arguments& arguments, pull::Output& output) {
     plan::Reference reference =
         plan::with_absolute_path(plan::parse_reference(arguments.reference), std::filesystem::current_path());
-    plan::Site site = site_of(arguments, pull::environment_of_this_process());
+    plan::Site site = site_of(arguments, environment_of_this_process());
     check_image_here(site, reference);
     pull::Deadline deadline(site, output);
     store::Store store = store::Store::open(arguments.store);
@@ -102,11 +104,11 @@ std::string pulled(const Arguments& arguments, pull::Output& output) {
 /// Prints what the tag means now. One try: the nodes can ask as well.
 int resolve_tag(const Arguments& arguments) {
     plan::Reference reference = plan::parse_reference(arguments.reference);
-    pull::Options options = options_of(arguments, reference, site_of(arguments, pull::environment_of_this_process()));
+    pull::Options options = options_of(arguments, reference, site_of(arguments, environment_of_this_process()));
     options.registry.head_retries = 0;
     auto source = oci::make_registry_source(reference, options.registry);
     auto answer = source->resolve();
-    std::cout << (answer ? answer->digest : source->manifest("").digest) << '\n';
+    std::cout << (answer ? answer->digest : source->manifest().digest).text() << '\n';
     return 0;
 }
 
@@ -118,7 +120,7 @@ std::string logged_in(const Arguments& arguments, const std::vector<std::string>
 }
 
 int keep_login(const Arguments& arguments) {
-    std::vector<std::string> environment = pull::environment_of_this_process();
+    std::vector<std::string> environment = environment_of_this_process();
     bool in = !arguments.login.empty();
     std::string line =
         in ? logged_in(arguments, environment) : pull::logout(arguments.logout, pull::credential_places(environment));
@@ -132,9 +134,9 @@ int pull_image(const Arguments& arguments) {
     std::optional<pull::PullEvent> event;
     try {
         if (!arguments.output.report)
-            event.emplace(pull::site_of(arguments.site, pull::environment_of_this_process()), plan::Event::Kind::pull,
+            event.emplace(pull::site_of(arguments.site, environment_of_this_process()), plan::Event::Kind::pull,
                           arguments.reference, output.meter());
-        std::string digest = pulled(arguments, output);
+        std::string digest = pulled(arguments, output).text();
         output.done(digest);
         if (event) event->pulled(digest);
         return 0;

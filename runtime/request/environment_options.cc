@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/request/names.hh"
@@ -17,13 +18,6 @@ std::string variable_of(const char* prefix, std::string_view option) {
     for (char& letter : out)
         letter = letter == '-' ? '_' : static_cast<char>(letter >= 'a' && letter <= 'z' ? letter - 'a' + 'A' : letter);
     return out;
-}
-
-const std::string* value_of(const std::vector<std::string>& environment, const std::string& variable) {
-    for (const std::string& entry : environment)
-        if (entry.size() > variable.size() + 1 && entry.starts_with(variable) && entry[variable.size()] == '=')
-            return &entry;
-    return nullptr;
 }
 
 /// What one variable says; nothing for a "no" to a flag that is off anyway.
@@ -71,10 +65,9 @@ std::vector<EnvironmentOption> environment_options(const std::vector<std::string
         if (std::string_view(info.name).starts_with("no-")) continue;
         for (const char* prefix : {"BERTH_", "PYXIS_"}) {
             std::string variable = variable_of(prefix, info.name);
-            const std::string* entry = value_of(environment, variable);
-            if (entry == nullptr) continue;
-            for (EnvironmentOption& option :
-                 told_by(info, variable, std::string_view(*entry).substr(variable.size() + 1)))
+            const char* value = berth::variable(environment, variable);
+            if (value == nullptr || *value == '\0') continue;
+            for (EnvironmentOption& option : told_by(info, variable, value))
                 join(found, std::move(option), variable);
         }
     }

@@ -1,14 +1,13 @@
 #include "runtime/request/frozen.hh"
 
 #include "runtime/base/text.hh"
-#include "runtime/request/reference.hh"
 
 namespace berth::plan {
 
 const char* const frozen_variable = "SLURM_BERTH_FROZEN";
 const char* const meeting_variable = "SLURM_BERTH_MEETING";
 
-std::string frozen_value(std::string_view image, std::string_view digest) { return cat(image, " ", digest); }
+std::string frozen_value(std::string_view image, const Digest& digest) { return cat(image, " ", digest); }
 
 std::string meeting_value(std::string_view image, std::string_view place) { return cat(image, " ", place); }
 
@@ -21,12 +20,12 @@ std::string meeting_place(const std::vector<std::string>& environment, std::stri
     return host.empty() || place.empty() ? std::string() : cat(host, ' ', place, ' ', node);
 }
 
-std::string frozen_digest(const std::vector<std::string>& environment, std::string_view image) {
+std::optional<Digest> frozen_digest(const std::vector<std::string>& environment, std::string_view image) {
     std::string start = cat(frozen_variable, "=", image, " ");
     for (const std::string& text : environment)
-        if (text.starts_with(start) && is_digest(std::string_view(text).substr(start.size())))
-            return text.substr(start.size());
-    return {};
+        if (text.starts_with(start))
+            if (auto digest = Digest::parse(std::string_view(text).substr(start.size()))) return digest;
+    return std::nullopt;
 }
 
 }  // namespace berth::plan

@@ -1,9 +1,12 @@
 // What srun or sbatch found out for all nodes of a job: the digest that the image's tag means. It travels in the job's
 // environment. Pure.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "runtime/base/digest.hh"
 
 namespace berth::plan {
 
@@ -11,11 +14,11 @@ namespace berth::plan {
 extern const char* const frozen_variable;
 
 /// The variable's value: the image as it was written, and the digest.
-std::string frozen_value(std::string_view image, std::string_view digest);
+std::string frozen_value(std::string_view image, const Digest& digest);
 
 /// The digest that the environment (NAME=VALUE) has for the image as written; empty for another image (that of a step
 /// in a batch script), or none.
-std::string frozen_digest(const std::vector<std::string>& environment, std::string_view image);
+std::optional<Digest> frozen_digest(const std::vector<std::string>& environment, std::string_view image);
 
 /// "SLURM_BERTH_MEETING": where the nodes of a step agree on a digest that srun did not learn.
 extern const char* const meeting_variable;

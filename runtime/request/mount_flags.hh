@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/request/mounts.hh"
+#include "runtime/request/mount_request.hh"
 
 namespace berth::plan {
 

@@ -2,34 +2,11 @@
 #pragma once
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "runtime/request/mount_request.hh"
+
 namespace berth::plan {
-
-/// What mounts made later on one side do on the other: with `slave` those of the node appear in the container.
-enum class Propagation { isolated, slave, shared, unbindable };
-
-/// What to make when the target is missing; automatic: as the source is.
-enum class CreateTarget { automatic, directory, file, none };
-
-/// One mount as the user wrote it. Sources and targets are not resolved yet.
-struct MountRequest {
-    enum class Kind { bind, tmpfs, umount };
-    Kind kind = Kind::bind;
-    /// host path for bind ("/..." or "./..." relative to the job's working directory), empty otherwise
-    std::string source;
-    std::string target;  ///< absolute path in the container
-    bool read_only = false;
-    bool no_exec = false;
-    bool optional = false;  ///< `nofail`: a source that is missing is no error
-    bool recursive = true;  ///< false with the flag `bind`
-    Propagation propagation = Propagation::isolated;
-    CreateTarget create = CreateTarget::automatic;
-    /// of a tmpfs: size, mode, nr_inodes, huge, as the kernel takes them
-    std::vector<std::pair<std::string, std::string>> options;
-    bool operator==(const MountRequest&) const = default;
-};
 
 /// Parses the whole option value. `\:`, `\,` and `\\` stand for the characters themselves.
 /// A target that starts with a dot is meant from the container's root. The flags are those of mount_flags.hh.

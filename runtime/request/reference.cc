@@ -127,7 +127,7 @@ void Parser::take_image(std::string_view rest, Reference& out) const {
     out.name = rest;
     if (out.registry == docker_hub && out.name.find('/') == out.name.npos) out.name.insert(0, "library/");
     if (out.name.size() > name_limit) fail(cat("the name is longer than ", name_limit, " bytes"), rest.data());
-    if (out.tag.empty() && out.digest.empty()) out.tag = "latest";
+    if (out.tag.empty() && !out.digest) out.tag = "latest";
 }
 
 std::string_view Parser::without_scheme() const {
@@ -179,9 +179,8 @@ void Parser::take_digest(std::string_view& rest, Reference& out) const {
         fail("a digest is written sha256: and 64 lower-case hexadecimal digits", rest.data() + at + 1);
     auto bad = std::find_if_not(digest.begin() + 7, digest.end(), is_lower_hex);
     if (bad != digest.end()) fail("a digest has lower-case hexadecimal digits only", &*bad);
-    if (!is_digest(digest))
-        fail(cat("a sha256 digest has 64 digits, this one has ", digest.size() - 7), digest.data() + 7);
-    out.digest = digest;
+    out.digest = Digest::parse(digest);
+    if (!out.digest) fail(cat("a sha256 digest has 64 digits, this one has ", digest.size() - 7), digest.data() + 7);
     rest = rest.substr(0, at);
 }
 
@@ -280,15 +279,11 @@ std::string Reference::text() const {
         if (scheme.kind == kind) return cat(scheme.prefix, path, has_path() && !selector.empty() ? ":" : "", selector);
     std::string out = cat(registry, has_registry_shape(registry) ? "/" : "#", name);
     if (!tag.empty()) out += cat(":", tag);
-    if (!digest.empty()) out += cat("@", digest);
+    if (digest) out += cat("@", *digest);
     return out;
 }
 
 Reference parse_reference(std::string_view text) { return Parser(text).parse(); }
-
-bool is_digest(std::string_view text) {
-    return text.size() == 71 && text.starts_with("sha256:") && std::all_of(text.begin() + 7, text.end(), is_lower_hex);
-}
 
 Reference with_absolute_path(Reference reference, const std::string& cwd) {
     if (reference.has_path() && reference.path[0] != '/') reference.path = cat(cwd, "/", reference.path);

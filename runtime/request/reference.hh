@@ -1,8 +1,11 @@
 // Image references: `[docker://][USER@][REGISTRY#|REGISTRY/]NAME[:TAG][@sha256:...]`, a path, or one of the other
 // sources. Pure.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "runtime/base/digest.hh"
 
 namespace berth::plan {
 
@@ -26,7 +29,7 @@ struct Reference {
     std::string registry;  ///< host[:port], the host in lower case; "registry-1.docker.io" when none was given
     std::string name;      ///< repository path, "library/" added for Docker Hub
     std::string tag;       ///< "latest" when neither tag nor digest was given; may be empty beside a digest
-    std::string digest;    ///< "sha256:<64 hex>" or empty
+    std::optional<Digest> digest;
 
     /// The canonical text for messages, `REGISTRY/NAME[:TAG][@DIGEST]` or what was written. parse_reference reads it
     /// back as the same image.
@@ -44,9 +47,6 @@ Reference with_absolute_path(Reference reference, const std::string& cwd);
 /// Parses by the distribution specification's grammar of names, tags and digests. Throws Error whose text has a caret
 /// under the mistake.
 Reference parse_reference(std::string_view text);
-
-/// True for "sha256:" and 64 lower-case hexadecimal digits, the only form that may reach a path or a URL.
-bool is_digest(std::string_view text);
 
 /// True for a bare file name of an image file (`x.sqsh`, `x.tar`): a reference by grammar, but most likely meant as a
 /// file. A caller that finds such a file in the working directory says how to write it instead of asking a registry.

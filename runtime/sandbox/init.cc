@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "runtime/base/channel.hh"
+#include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/mounts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/messages.hh"
@@ -37,10 +39,7 @@ Fd new_proc() {
 
 /// No descriptor of the program stays open because of the first process.
 void close_all() {
-    Fd null = sys::open_file("/dev/null", O_RDWR);
-    for (int fd : {0, 1, 2})
-        if (::dup2(null.get(), fd) < 0) throw SysError("closing the standard streams of the first process");
-    null.release();
+    sys::point_at_null({0, 1, 2});
     ::close_range(3, ~0U, 0);
 }
 

@@ -37,7 +37,7 @@ std::vector<std::string> shared_folders(const StepStart& start) {
     if (!plan::has_pmix_server(start.step.environment)) return {};
     auto task = start.tasks.first_environment();
     if (!task) throw StepOver{};
-    if (std::string note = plan::pmix_note(*task, start.wanted.remap_root.value_or(start.site.remap_root));
+    if (std::string note = plan::pmix_note(*task, start.wanted.remap_root.value_or(start.site.defaults.remap_root));
         !note.empty())
         start.tasks.note(note);
     return plan::pmix_folders(*task, start.step.tmp_fs, start.step.uid, cat(start.step.job, '.', start.step.step));
@@ -126,7 +126,7 @@ std::vector<std::string> entrypoint_environment(const StepStart& start) {
 /// entrypoint_environment().
 Changes changes_of_entrypoint(const StepStart& start, const StartedContainer& container,
                               const std::vector<std::string>& words, const Changes& changes) {
-    if (words.empty() || !start.wanted.entrypoint.value_or(start.site.entrypoint)) return {};
+    if (words.empty() || !start.wanted.entrypoint.value_or(start.site.defaults.entrypoint)) return {};
     start.event->stage(plan::Cause::entrypoint);
     EntrypointRun run{container,
                       words,
@@ -149,7 +149,7 @@ class OwnContainer : public StepContainer {
     explicit OwnContainer(StepStart& start) : address_(start, cat(start.step.job, ".", start.step.step)) {
         start.event->stage(plan::Cause::image);
         OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch, start.tag);
-        start.event->opened(opened.digest);
+        start.event->opened(text_of(opened.digest));
         start.event->lap("image");
         start.event->stage(plan::Cause::devices);
         std::vector<plan::ContainerEdits> devices = device_edits(
@@ -158,9 +158,9 @@ class OwnContainer : public StepContainer {
         plan_ =
             plan::make_plan(start.wanted, start.caller, job_of(start), start.site,
                             host_facts(start.wanted, start.caller, start.site), opened.image.index.config(), devices);
-        if (!opened.digest.empty()) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", opened.digest));
+        if (opened.digest) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", *opened.digest));
         if (wants_plan(start.step.environment))
-            tell_plan(plan_, opened.digest, [&](const std::string& line) { start.tasks.note(line); });
+            tell_plan(plan_, text_of(opened.digest), [&](const std::string& line) { start.tasks.note(line); });
         if (std::string path = save_path_of(start); !path.empty())
             saver_.emplace(start, record_of(start, opened), cat("of step ", start.step.job, ".", start.step.step),
                            path);
@@ -195,8 +195,8 @@ class OwnContainer : public StepContainer {
             plan::with_absolute_path(plan::parse_reference(start.wanted.image), start.caller.cwd);
         plan::ContainerRecord out;
         out.image = reference.text();
-        out.digest = opened.digest;
-        if (opened.digest.empty()) out.image_file = reference.path;
+        out.digest = text_of(opened.digest);
+        if (!opened.digest) out.image_file = reference.path;
         return out;
     }
 
@@ -268,7 +268,7 @@ class SharedContainer : public StepContainer {
 
     /// Nobody removes the container between its end and the save.
     void leave_and_save(const std::string& path, bool all_entered) {
-        Fd hold = folder_->hold(name());
+        Lock hold = folder_->hold(name());
         leave(std::move(used_.connection));
         StepSaver(start_, used_.record, name(), path).save(folder_->upper(name()).get(), all_entered);
     }
@@ -289,7 +289,7 @@ class SharedContainer : public StepContainer {
 
     void use(const ContainerStart& wanted) {
         if (std::string path = save_path_of(start_); !path.empty()) check_save_folder(path);
-        bool of_job = start_.site.container_scope == "job";
+        bool of_job = start_.site.defaults.container_scope == plan::ContainerScope::job;
         folder_ = open_container_folder(start_.site, start_.caller, of_job ? job_scope(start_.step.job) : "global");
         if (of_job) mark_job(start_.caller, start_.step.job, folder_->path());
         used_ = use_container(*folder_, wanted, start_.step.environment);
@@ -299,7 +299,7 @@ class SharedContainer : public StepContainer {
     void run_entrypoint() {
         StartedContainer& container = used_.joined.container;
         if (start_.wanted.workdir) container.workdir = *start_.wanted.workdir;
-        if (!start_.wanted.entrypoint.value_or(start_.site.entrypoint)) return;
+        if (!start_.wanted.entrypoint.value_or(start_.site.defaults.entrypoint)) return;
         std::vector<std::string> environment = entrypoint_environment(start_);
         auto joined = ask_to_join(used_.connection.get(), environment);
         if (!joined) throw Error(cat("container ", name(), ": it ended before the image's entrypoint could run"));

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "runtime/container/named/save.hh"
-#include "runtime/step/container.hh"
+#include "runtime/step/start.hh"
 
 namespace berth {
 

@@ -64,7 +64,8 @@ StepStart start_of(const plan::StepRequest& request, StepTasks& tasks) {
     take_home(out.caller, request.environment);
     plan::apply_environment(out.site, request.settings, plan::Authority::site);
     plan::apply_environment(out.site, request.environment);
-    if (out.site.resolve_tags == "submit") out.tag.digest = plan::frozen_digest(request.environment, out.wanted.image);
+    if (out.site.slurm.resolve_tags == plan::TagResolver::submit)
+        out.tag.digest = plan::frozen_digest(request.environment, out.wanted.image);
     out.tag.meeting = plan::meeting_place(request.environment, out.wanted.image, request.node);
     return out;
 }

@@ -12,9 +12,9 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/store/extracted.hh"
 #include "runtime/store/names.hh"
 #include "runtime/store/scratch.hh"
-#include "runtime/store/unpacked.hh"
 
 namespace berth::store {
 
@@ -55,7 +55,7 @@ class Remover {
     bool image(const Inventory& inventory, const StoredImage& image);
     void layers(const Inventory& inventory, const Remainder& rest);
     void strays(const Inventory& inventory);
-    void unpacked(const Inventory& inventory, int64_t age);
+    void extracted(const Inventory& inventory, int64_t age);
     void lock_files();
     Removed take_result() { return std::move(result_); }
 
@@ -98,14 +98,14 @@ void forget_tag(const Store& store, const StoredTag& tag) {
 }
 
 bool Remover::image(const Inventory& inventory, const StoredImage& image) {
-    std::string hex = hex_of(image.digest);
-    Fd claim = store_.claim(image.digest);
+    std::string hex = image.digest.hex();
+    Lock claim = store_.claim(image.digest);
     // A pin may have come since the inventory was taken; whoever makes one has a lease meanwhile.
     if (!claim || !store_.pin_holders(image.digest).empty()) return false;
     if (!dry_) {
         forget(inventory, image);
         remove_directory(store_, hex);
-        remove_unpacked(store_, image.digest);
+        remove_extracted(store_, image.digest);
         remove_file(store_, "leases", hex);
     }
     result_.images.push_back(image);
@@ -141,18 +141,18 @@ void Remover::strays(const Inventory& inventory) {
             remove_file(store_, "lists", list.file);
 }
 
-/// What image files were unpacked to goes when it has not been used for long: the file may have gone or changed. That
+/// What image files were extracted to goes when it has not been used for long: the file may have gone or changed. That
 /// of an image goes with the image.
-void Remover::unpacked(const Inventory& inventory, int64_t age) {
+void Remover::extracted(const Inventory& inventory, int64_t age) {
     if (dry_) return;
-    for (const std::string& digest : unpacked_digests(store_)) {
+    for (const Digest& digest : extracted_digests(store_)) {
         if (std::any_of(inventory.images.begin(), inventory.images.end(),
                         [&](const StoredImage& image) { return image.digest == digest; }))
             continue;
-        Fd claim = store_.claim(digest);
-        if (!claim || now_ - sys::stat_of(claim.get(), "a lease").st_mtime < age) continue;
-        remove_unpacked(store_, digest);
-        remove_file(store_, "leases", hex_of(digest));
+        Lock claim = store_.claim(digest);
+        if (!claim || now_ - sys::stat_of(claim.fd(), "a lease").st_mtime < age) continue;
+        remove_extracted(store_, digest);
+        remove_file(store_, "leases", digest.hex());
     }
 }
 
@@ -161,7 +161,7 @@ void Remover::lock_files() {
     if (dry_ || !certain_) return;
     Fd folder = store_.directory("locks");
     for (const std::string& name : names_in(folder.get())) {
-        if (!plan::is_digest("sha256:" + name)) continue;
+        if (!Digest::from_hex(name)) continue;
         Fd file = sys::open_if_exists(folder.get(), name, O_RDONLY | O_NOFOLLOW);
         if (file && now_ - sys::stat_of(file.get(), name).st_mtime > lock_file_age &&
             ::flock(file.get(), LOCK_EX | LOCK_NB) == 0)
@@ -188,7 +188,7 @@ std::vector<size_t> images_to_remove(const Inventory& inventory, const KeepLimit
 }
 
 std::optional<Removed> collect(const Store& store, const KeepLimits& limits, bool dry, bool wait) {
-    Fd turn = store.hold_off_pulls(wait);
+    Lock turn = store.hold_off_pulls(wait);
     if (!turn) return std::nullopt;
     if (!dry) store.sweep();
     Inventory inventory = take_inventory(store);
@@ -198,18 +198,18 @@ std::optional<Removed> collect(const Store& store, const KeepLimits& limits, boo
         if (remover.image(inventory, inventory.images[i])) rest.remove(inventory.images[i]);
     remover.layers(inventory, rest);
     remover.strays(inventory);
-    remover.unpacked(inventory, limits.age > 0 ? limits.age : untagged_age);
+    remover.extracted(inventory, limits.age > 0 ? limits.age : untagged_age);
     remover.lock_files();
     return remover.take_result();
 }
 
-Removed remove_image(const Store& store, const std::string& digest) {
-    Fd turn = store.hold_off_pulls(true);
+Removed remove_image(const Store& store, const Digest& digest) {
+    Lock turn = store.hold_off_pulls(true);
     Inventory inventory = take_inventory(store);
     auto image = std::find_if(inventory.images.begin(), inventory.images.end(),
                               [&](const StoredImage& one) { return one.digest == digest; });
     if (image == inventory.images.end())
-        throw Error(cat("image ", printable(digest), ": not in the store ", printable(store.path()),
+        throw Error(cat("image ", digest, ": not in the store ", printable(store.path()),
                         "; berth images lists what is"));
     Remover remover(store, false);
     if (!image->pins.empty())
@@ -225,11 +225,11 @@ Removed remove_image(const Store& store, const std::string& digest) {
 }
 
 void remove_tag(const Store& store, const StoredTag& tag) {
-    Fd turn = store.hold_off_pulls(true);
+    Lock turn = store.hold_off_pulls(true);
     forget_tag(store, tag);
 }
 
-void discard_image(const Store& store, const std::string& digest) { remove_directory(store, hex_of(digest)); }
+void discard_image(const Store& store, const Digest& digest) { remove_directory(store, digest.hex()); }
 
 void discard_layer(const Store& store, const std::string& file, int fd) {
     struct stat seen = sys::stat_of(fd, file), now {};

@@ -41,14 +41,14 @@ std::optional<Removed> collect(const Store& store, const KeepLimits& limits, boo
 
 /// Removes one image with its tags, and the layers that no other image has. Waits for pulls to end. Throws Error when
 /// it is in use.
-Removed remove_image(const Store& store, const std::string& digest);
+Removed remove_image(const Store& store, const Digest& digest);
 
 /// Removes a tag and nothing else. Waits for pulls to end.
 void remove_tag(const Store& store, const StoredTag& tag);
 
 /// Removes what is damaged, so that the next pull fetches it again; what runs has its files open. The layer only if it
 /// is still the file `fd`.
-void discard_image(const Store& store, const std::string& digest);
+void discard_image(const Store& store, const Digest& digest);
 void discard_layer(const Store& store, const std::string& file, int fd);
 
 }  // namespace berth::store

@@ -37,7 +37,7 @@ std::set<std::string> digests_in(std::string_view text) {
 }
 
 /// True when `digest` is the image's own, or that of an image index that means it on some architecture.
-bool leads_to(const std::vector<StoredList>& lists, const std::string& digest, const StoredImage& image) {
+bool leads_to(const std::vector<StoredList>& lists, const Digest& digest, const StoredImage& image) {
     if (digest == image.digest) return true;
     return std::any_of(lists.begin(), lists.end(),
                        [&](const StoredList& list) { return list.digest == digest && list.image == image.digest; });
@@ -51,8 +51,8 @@ class Taking {
   private:
     void take_layers();
     void take_images();
-    StoredImage image(const std::string& hex) const;
-    void add_use(StoredImage& image, const std::string& hex) const;
+    StoredImage image(const Digest& digest) const;
+    void add_use(StoredImage& image) const;
     void take_lists();
     void take_tags();
     void take_tag(const std::vector<std::string>& path, const std::string& file);
@@ -83,7 +83,7 @@ void Taking::take_layers() {
 
 void Taking::take_images() {
     for (const std::string& name : names_in(store_.directory("images").get()))
-        if (name.size() == hex_length && is_hex(name)) out_.images.push_back(image(name));
+        if (auto digest = Digest::from_hex(name)) out_.images.push_back(image(*digest));
     std::sort(out_.images.begin(), out_.images.end(), [](const StoredImage& a, const StoredImage& b) {
         return std::tie(b.used, a.digest) < std::tie(a.used, b.digest);
     });
@@ -91,11 +91,10 @@ void Taking::take_images() {
         for (size_t layer : image.layers) ++out_.layers[layer].images;
 }
 
-StoredImage Taking::image(const std::string& hex) const {
-    StoredImage image;
-    image.digest = "sha256:" + hex;
+StoredImage Taking::image(const Digest& digest) const {
+    StoredImage image{digest};
     try {
-        Fd folder = store_.directory("images/" + hex);
+        Fd folder = store_.directory("images/" + digest.hex());
         for (const std::string& name : names_in(folder.get())) {
             struct stat st {};
             if (::fstatat(folder.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) continue;
@@ -109,13 +108,13 @@ StoredImage Taking::image(const std::string& hex) const {
         // Gone meanwhile, or damaged: berth verify tells.
     }
     image.pins = store_.pin_holders(image.digest);
-    add_use(image, hex);
+    add_use(image);
     return image;
 }
 
-void Taking::add_use(StoredImage& image, const std::string& hex) const {
+void Taking::add_use(StoredImage& image) const {
     image.used = image.pulled;
-    Fd lease = sys::open_if_exists(store_.directory("leases").get(), hex, O_RDONLY | O_NOFOLLOW);
+    Fd lease = sys::open_if_exists(store_.directory("leases").get(), image.digest.hex(), O_RDONLY | O_NOFOLLOW);
     if (!lease) return;
     image.used = std::max<int64_t>(image.used, sys::stat_of(lease.get(), "a lease").st_mtime);
     image.in_use = ::flock(lease.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -123,9 +122,9 @@ void Taking::add_use(StoredImage& image, const std::string& hex) const {
 
 void Taking::take_lists() {
     for (const std::string& name : names_in(store_.directory("lists").get())) {
-        std::string hex = name.substr(0, name.find('.'));
+        auto list = Digest::from_hex(name.substr(0, name.find('.')));
         auto image = store_.find_list(name);
-        if (image && hex.size() == hex_length && is_hex(hex)) out_.lists.push_back({name, "sha256:" + hex, *image});
+        if (image && list) out_.lists.push_back({name, *list, *image});
     }
 }
 
@@ -155,17 +154,13 @@ void Taking::take_tags() {
 
 void Taking::take_tag(const std::vector<std::string>& path, const std::string& file) {
     if (path.size() < 2) return;
-    StoredTag tag;
-    tag.reference.registry = path[0];
-    if (!tag.reference.registry.starts_with("_"))
-        std::replace(tag.reference.registry.begin(), tag.reference.registry.end(), '_', ':');
-    for (size_t i = 1; i < path.size(); ++i) tag.reference.name += cat(i > 1 ? "/" : "", path[i]);
-    tag.reference.tag = file.substr(1);
-    auto record = store_.find_tag(tag.reference);
-    if (!record) return;
-    tag.digest = record->digest;
-    tag.source = record->source;
-    place(std::move(tag));
+    plan::Reference reference;
+    reference.registry = path[0];
+    if (!reference.registry.starts_with("_"))
+        std::replace(reference.registry.begin(), reference.registry.end(), '_', ':');
+    for (size_t i = 1; i < path.size(); ++i) reference.name += cat(i > 1 ? "/" : "", path[i]);
+    reference.tag = file.substr(1);
+    if (auto record = store_.find_tag(reference)) place({std::move(reference), record->digest, record->source});
 }
 
 void Taking::place(StoredTag tag) {
@@ -205,7 +200,7 @@ const StoredImage* Inventory::find(const std::string& text) const {
     if (hex.size() >= short_length && hex.size() <= hex_length && is_hex(hex)) {
         const StoredImage* found = nullptr;
         for (const StoredImage& image : images) {
-            if (!image.digest.substr(7).starts_with(hex)) continue;
+            if (!image.digest.hex().starts_with(hex)) continue;
             if (found)
                 throw Error(
                     cat("image ", printable(text), ": more than one digest starts like this; write more digits"));
@@ -215,9 +210,9 @@ const StoredImage* Inventory::find(const std::string& text) const {
     }
     plan::Reference reference = plan::parse_reference(text);
     for (const StoredImage& image : images) {
-        if (!reference.digest.empty() && leads_to(lists, reference.digest, image)) return &image;
+        if (reference.digest && leads_to(lists, *reference.digest, image)) return &image;
         auto same = [&](const StoredTag& tag) { return tag.text() == reference.text(); };
-        if (reference.digest.empty() && std::any_of(image.tags.begin(), image.tags.end(), same)) return &image;
+        if (!reference.digest && std::any_of(image.tags.begin(), image.tags.end(), same)) return &image;
     }
     return nullptr;
 }

@@ -11,7 +11,7 @@ namespace berth::store {
 
 struct StoredTag {
     plan::Reference reference;
-    std::string digest;
+    Digest digest;
     std::string source = {};  ///< as in TagRecord
 
     /// What brings the image again: the source when there is one, else the tag.
@@ -30,10 +30,10 @@ struct StoredLayer {
 };
 
 struct StoredImage {
-    std::string digest;  ///< of the manifest
-    std::vector<StoredTag> tags;
-    std::vector<StoredTag> records;  ///< see StoredTag::is_record
-    std::vector<size_t> layers;  ///< positions in Inventory::layers, each once, without those that are missing
+    Digest digest;  ///< of the manifest
+    std::vector<StoredTag> tags = {};
+    std::vector<StoredTag> records = {};  ///< see StoredTag::is_record
+    std::vector<size_t> layers = {};  ///< positions in Inventory::layers, each once, without those that are missing
     uint64_t own_bytes = 0;      ///< on disk, of manifest, config and index
     int64_t pulled = 0;          ///< seconds since 1970
     int64_t used = 0;            ///< last start or pull
@@ -44,8 +44,8 @@ struct StoredImage {
 /// A file of lists/: an image index that means an image on one architecture.
 struct StoredList {
     std::string file;
-    std::string digest;
-    std::string image;
+    Digest digest;
+    Digest image;
 };
 
 struct Inventory {

@@ -53,55 +53,55 @@ Fd Store::take_lock(const std::string& path, int operation) const {
     }
 }
 
-Fd Store::owned_lock(const std::string& digest, int operation) const {
-    Fd file = take_lock(cat("locks/", hex_of(digest)), operation);
-    if (!file) return file;
+Lock Store::owned_lock(const Digest& digest, int operation) const {
+    Fd file = take_lock(cat("locks/", digest.hex()), operation);
+    if (!file) return {};
     std::string owner = scratch_name();
     owner.erase(owner.rfind('.'));
     // For the messages of those who wait; without it they know less.
     if (::ftruncate(file.get(), 0) == 0) [[maybe_unused]]
         auto put = ::pwrite(file.get(), owner.data(), owner.size(), 0);
-    return file;
+    return Lock(std::move(file));
 }
 
-Fd Store::try_lock(const std::string& digest) const { return owned_lock(digest, LOCK_EX | LOCK_NB); }
+Lock Store::try_lock(const Digest& digest) const { return owned_lock(digest, LOCK_EX | LOCK_NB); }
 
-Fd Store::lock(const std::string& digest) const { return owned_lock(digest, LOCK_EX); }
+Lock Store::lock(const Digest& digest) const { return owned_lock(digest, LOCK_EX); }
 
-std::string Store::lock_owner(const std::string& digest) const {
-    Fd file = sys::open_if_exists(root_.get(), cat("locks/", hex_of(digest)), O_RDONLY | O_NOFOLLOW);
+std::string Store::lock_owner(const Digest& digest) const {
+    Fd file = sys::open_if_exists(root_.get(), cat("locks/", digest.hex()), O_RDONLY | O_NOFOLLOW);
     std::string owner = file ? sys::read_all(file.get(), 512, "a lock") : std::string();
     size_t dot = owner.rfind('.');
     if (dot == owner.npos) return "another process";
     return cat("process ", printable(owner.substr(dot + 1)), " on ", printable(owner.substr(0, dot)));
 }
 
-Fd Store::lease(const std::string& digest) const {
-    std::string path = cat("leases/", hex_of(digest));
+Lease Store::lease(const Digest& digest) const {
+    std::string path = cat("leases/", digest.hex());
     try {
         Fd file = take_lock(path, LOCK_SH);
         record_use(file.get());
-        return file;
+        return Lease(std::move(file));
     } catch (const SysError&) {
         return {};
     }
 }
 
-Fd Store::claim(const std::string& digest) const {
-    return take_lock(cat("leases/", hex_of(digest)), LOCK_EX | LOCK_NB);
+Lock Store::claim(const Digest& digest) const {
+    return Lock(take_lock(cat("leases/", digest.hex()), LOCK_EX | LOCK_NB));
 }
 
-Fd Store::hold_off_removals() const {
+Lock Store::hold_off_removals() const {
     try {
-        return take_lock(between_pulls_and_removals, LOCK_SH);
+        return Lock(take_lock(between_pulls_and_removals, LOCK_SH));
     } catch (const SysError&) {
         // A full disk: whoever needs to write will say so better.
         return {};
     }
 }
 
-Fd Store::hold_off_pulls(bool wait) const {
-    return take_lock(between_pulls_and_removals, LOCK_EX | (wait ? 0 : LOCK_NB));
+Lock Store::hold_off_pulls(bool wait) const {
+    return Lock(take_lock(between_pulls_and_removals, LOCK_EX | (wait ? 0 : LOCK_NB)));
 }
 
 bool Store::locks_are_certain() const {
@@ -114,7 +114,7 @@ bool Store::locks_are_certain() const {
     return ::flock(probe.get(), LOCK_SH | LOCK_NB) == 0 || errno == EWOULDBLOCK;
 }
 
-void Store::touch_layer(const std::string& diff_id) const {
+void Store::touch_layer(const Digest& diff_id) const {
     if (Fd layer = open_layer(diff_id)) ::futimens(layer.get(), nullptr);
 }
 

@@ -6,9 +6,6 @@
 
 namespace berth::store {
 
-/// The 64 digits of a digest. Throws Error for anything else: no other text may become part of a path.
-std::string hex_of(const std::string& digest);
-
 /// Directory of a repository's tags, relative to the store. A registry's `:` becomes `_`, which no host name has.
 std::string refs_directory(const plan::Reference& reference);
 
@@ -16,6 +13,9 @@ std::string refs_directory(const plan::Reference& reference);
 std::string tag_file(const plan::Reference& reference);
 
 /// File in lists/ that says what an image index means on this machine.
-std::string list_file(const std::string& digest);
+std::string list_file(const Digest& digest);
+
+/// "<hex>.zstd.sqfs", the name in layers/ and in the index.
+std::string layer_file_name(const Digest& diff_id);
 
 }  // namespace berth::store

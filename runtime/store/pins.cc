@@ -46,26 +46,26 @@ std::vector<Pin> pins_in(int folder, const std::string& prefix) {
 
 }  // namespace
 
-void Store::pin(const std::string& digest, const std::string& holder) const {
+void Store::pin(const Digest& digest, const std::string& holder) const {
     try {
         Fd folder = directory("pins");
-        for (const Pin& pin : pins_in(folder.get(), hex_of(digest) + "."))
+        for (const Pin& pin : pins_in(folder.get(), digest.hex() + "."))
             if (pin.here() && pin.holder == holder) return;
-        publish_text(cat(this_host(), "\n", holder), "pins", cat(hex_of(digest), ".", scratch_name()));
+        publish_text(cat(this_host(), "\n", holder), "pins", cat(digest.hex(), ".", scratch_name()));
     } catch (const SysError&) {
         // A store that others look after: they decide what stays, and a digest can be pulled again.
     }
 }
 
-void Store::unpin(const std::string& digest, const std::string& holder) const {
+void Store::unpin(const Digest& digest, const std::string& holder) const {
     Fd folder = directory("pins");
-    for (const Pin& pin : pins_in(folder.get(), hex_of(digest) + "."))
+    for (const Pin& pin : pins_in(folder.get(), digest.hex() + "."))
         if (pin.here() && pin.holder == holder) ::unlinkat(folder.get(), pin.file.c_str(), 0);
 }
 
-std::vector<std::string> Store::pin_holders(const std::string& digest) const {
+std::vector<std::string> Store::pin_holders(const Digest& digest) const {
     std::vector<std::string> out;
-    for (const Pin& pin : pins_in(directory("pins").get(), hex_of(digest) + "."))
+    for (const Pin& pin : pins_in(directory("pins").get(), digest.hex() + "."))
         if (!pin.gone()) out.push_back(pin.here() ? pin.holder : cat(pin.holder, " on ", pin.host));
     return out;
 }

@@ -81,7 +81,7 @@ void Store::move_in(NewFile& file, const std::string& folder, const std::string&
     make_durable(target.get(), cat("the folder of ", path));
 }
 
-void Store::publish_layer(NewFile file, const std::string& diff_id) const {
+void Store::publish_layer(NewFile file, const Digest& diff_id) const {
     move_in(file, "layers", layer_file_name(diff_id));
 }
 
@@ -91,7 +91,7 @@ void Store::publish_text(std::string_view text, const std::string& folder, const
     move_in(file, folder, name);
 }
 
-void Store::publish_image(const std::string& digest, const ImageFiles& files) const {
+void Store::publish_image(const Digest& digest, const ImageFiles& files) const {
     Fd tmp = directory("tmp");
     Scratch scratch(tmp.get(), shown("tmp"));
     std::string shown_scratch = shown(cat("tmp/", scratch.name()));
@@ -100,9 +100,9 @@ void Store::publish_image(const std::string& digest, const ImageFiles& files) co
     write_file(scratch.fd(), "index", shown_scratch, files.index);
     make_durable(scratch.fd(), printable(shown_scratch, 4096));
     // Before it is here, so that it never looks unused.
-    lease(digest).reset();
+    { Lease used = lease(digest); }
     Fd images = directory("images");
-    if (::renameat(tmp.get(), scratch.name().c_str(), images.get(), hex_of(digest).c_str()) == 0) {
+    if (::renameat(tmp.get(), scratch.name().c_str(), images.get(), digest.hex().c_str()) == 0) {
         scratch.published();
         make_durable(images.get(), printable(shown("images")));
         return;
@@ -112,12 +112,11 @@ void Store::publish_image(const std::string& digest, const ImageFiles& files) co
     replace_index(digest, files.index);
 }
 
-void Store::replace_index(const std::string& digest, std::string_view index) const {
-    publish_text(index, cat("images/", hex_of(digest)), "index");
+void Store::replace_index(const Digest& digest, std::string_view index) const {
+    publish_text(index, cat("images/", digest.hex()), "index");
 }
 
-void Store::put_list(const std::string& list, const std::string& digest) const {
-    hex_of(digest);
+void Store::put_list(const Digest& list, const Digest& digest) const {
     publish_text(cat("image ", digest, "\n"), "lists", list_file(list));
 }
 
@@ -131,7 +130,6 @@ void Store::make_refs_directory(const plan::Reference& reference) const {
 }
 
 void Store::put_tag(const plan::Reference& reference, const TagRecord& record) const {
-    hex_of(record.digest);
     std::string text = cat("digest ", record.digest, "\ntime ", record.time, "\n");
     // An ETag is quoted printable ASCII by its grammar; another one could forge lines.
     if (!record.etag.empty() && record.etag.size() <= 256 && record.etag.find_first_of("\r\n") == record.etag.npos)

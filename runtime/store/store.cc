@@ -111,37 +111,38 @@ Fd Store::open_object(const std::string& path, int flags, mode_t mode) const {
 std::optional<TagRecord> Store::find_tag(const plan::Reference& reference) const {
     if (reference.tag.empty()) return std::nullopt;
     auto record = read_record(root_.get(), cat(refs_directory(reference), "/", tag_file(reference)));
-    TagRecord out{record["digest"], 0, record["etag"], record["source"]};
+    auto digest = Digest::parse(record["digest"]);
+    if (!digest) return std::nullopt;
+    TagRecord out{*digest, 0, record["etag"], record["source"]};
     uint64_t time = 0;
-    if (!plan::is_digest(out.digest)) return std::nullopt;
     if (parse_number(record["time"], INT64_MAX, time)) out.time = static_cast<int64_t>(time);
     return out;
 }
 
-std::optional<std::string> Store::digest_of(const plan::Reference& reference) const {
-    if (!reference.digest.empty()) return reference.digest;
+std::optional<Digest> Store::digest_of(const plan::Reference& reference) const {
+    if (reference.digest) return reference.digest;
     auto record = find_tag(reference);
     return record ? std::optional(record->digest) : std::nullopt;
 }
 
-std::optional<std::string> Store::find_list(const std::string& name) const {
+std::optional<Digest> Store::find_list(const std::string& name) const {
     auto record = read_record(root_.get(), cat("lists/", name));
-    return plan::is_digest(record["image"]) ? std::optional(record["image"]) : std::nullopt;
+    return Digest::parse(record["image"]);
 }
 
-std::optional<std::string> Store::image_of(const std::string& digest) const {
-    if (open_if_here(root_.get(), cat("images/", hex_of(digest)), O_PATH | O_DIRECTORY)) return digest;
+std::optional<Digest> Store::image_of(const Digest& digest) const {
+    if (open_if_here(root_.get(), cat("images/", digest.hex()), O_PATH | O_DIRECTORY)) return digest;
     auto image = find_list(list_file(digest));
-    if (!image || !open_if_here(root_.get(), cat("images/", hex_of(*image)), O_PATH | O_DIRECTORY)) return std::nullopt;
+    if (!image || !open_if_here(root_.get(), cat("images/", image->hex()), O_PATH | O_DIRECTORY)) return std::nullopt;
     return image;
 }
 
-Fd Store::open_index(const std::string& digest) const {
+Fd Store::open_index(const Digest& digest) const {
     auto image = image_of(digest);
     if (!image)
-        throw Error(cat("image ", printable(digest), ": not in the store ", printable(path_),
+        throw Error(cat("image ", digest, ": not in the store ", printable(path_),
                         "; bring it there with berth pull"));
-    return open_object(cat("images/", hex_of(*image), "/index"), O_RDONLY);
+    return open_object(cat("images/", image->hex(), "/index"), O_RDONLY);
 }
 
 std::vector<Fd> Store::open_layers(const squash::Index& index) const {
@@ -158,16 +159,16 @@ std::vector<Fd> Store::open_layers(const squash::Index& index) const {
     return out;
 }
 
-Fd Store::open_layer(const std::string& diff_id) const {
+Fd Store::open_layer(const Digest& diff_id) const {
     return open_if_here(root_.get(), cat("layers/", layer_file_name(diff_id)), O_RDONLY);
 }
 
-std::string Store::read_document(const std::string& digest, const std::string& file) const {
+std::string Store::read_document(const Digest& digest, const std::string& file) const {
     auto image = image_of(digest);
     if (!image)
-        throw Error(cat("image ", printable(digest), ": not in the store ", printable(path_),
+        throw Error(cat("image ", digest, ": not in the store ", printable(path_),
                         "; bring it there with berth pull"));
-    std::string path = cat("images/", hex_of(*image), "/", file);
+    std::string path = cat("images/", image->hex(), "/", file);
     return sys::read_all(open_object(path, O_RDONLY).get(), document_limit, shown(path));
 }
 

@@ -8,14 +8,16 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
+#include "runtime/base/lock.hh"
 #include "runtime/request/reference.hh"
 #include "runtime/squash/index/index.hh"
+#include "runtime/store/lease.hh"
 
 namespace berth::store {
 
 /// What a tag meant when its registry was last asked.
 struct TagRecord {
-    std::string digest;
+    Digest digest;
     int64_t time = 0;  ///< seconds since 1970 of that answer
     std::string etag;  ///< as the registry sent it, may be empty
     /// What the user wrote, for a record of no registry's tag (see file_record.hh); else empty. Without line ends.
@@ -32,7 +34,7 @@ struct ImageFiles {
 /// A file without a name until it is published: it vanishes with its descriptor, so that a killed process leaves
 /// nothing. On file systems without O_TMPFILE it has a name in tmp/, held by flock, which the destructor or the next
 /// sweep removes.
-class NewFile {
+class [[nodiscard]] NewFile {
   public:
     NewFile(Fd directory, std::string name, Fd file);
     NewFile(NewFile&&) = default;
@@ -52,7 +54,7 @@ class NewFile {
 /// Layout: layers/<hex of diff_id>.zstd.sqfs, images/<hex of manifest digest>/{manifest.json,config.json,index},
 /// lists/<hex of image index digest>.<architecture>, refs/<registry>/<name>/:<tag>, leases/<hex of manifest digest>,
 /// pins/<hex of manifest digest>.<anything>, unpacked/<hex of manifest digest or of another
-/// key>{/rootfs/,.<uid>.<gid>.sqfs}, locks/, tmp/. Digests given to the functions are checked; objects are opened below
+/// key>{/rootfs/,.<uid>.<gid>.sqfs}, locks/, tmp/. Objects are opened below
 /// the store's directory without following symlinks.
 class Store {
   public:
@@ -65,74 +67,73 @@ class Store {
     std::optional<TagRecord> find_tag(const plan::Reference& reference) const;
     /// The digest that the reference has or that its tag had when last asked. Says nothing about the presence of the
     /// image.
-    std::optional<std::string> digest_of(const plan::Reference& reference) const;
+    std::optional<Digest> digest_of(const plan::Reference& reference) const;
     /// The digest of the image manifest for this machine: of `digest` itself, or of its choice when it is an image
     /// index. Nothing when absent.
-    std::optional<std::string> image_of(const std::string& digest) const;
+    std::optional<Digest> image_of(const Digest& digest) const;
     /// True when the image of `digest` (manifest or image index) is here. A layer may still have been removed by hand:
     /// open_layers tells.
-    bool has_image(const std::string& digest) const { return image_of(digest).has_value(); }
+    bool has_image(const Digest& digest) const { return image_of(digest).has_value(); }
     /// Throws Error when the image is absent.
-    Fd open_index(const std::string& digest) const;
+    Fd open_index(const Digest& digest) const;
     /// The layer files in the index's order. Throws Error naming the one that is missing.
     std::vector<Fd> open_layers(const squash::Index& index) const;
     /// An empty Fd when the layer is absent.
-    Fd open_layer(const std::string& diff_id) const;
+    Fd open_layer(const Digest& diff_id) const;
     /// manifest.json or config.json of an image that is here.
-    std::string read_document(const std::string& digest, const std::string& file) const;
+    std::string read_document(const Digest& digest, const std::string& file) const;
 
     /// A new empty file for a layer.
     NewFile new_file() const;
     /// Makes the file durable and visible as the layer `diff_id`, replacing one of the same name.
-    void publish_layer(NewFile file, const std::string& diff_id) const;
+    void publish_layer(NewFile file, const Digest& diff_id) const;
     /// Publishes an image whose layers are here. An image that is there already only gets the new index.
-    void publish_image(const std::string& digest, const ImageFiles& files) const;
-    void replace_index(const std::string& digest, std::string_view index) const;
+    void publish_image(const Digest& digest, const ImageFiles& files) const;
+    void replace_index(const Digest& digest, std::string_view index) const;
     /// Records that the image index `list` means the image `digest` on this machine's architecture.
-    void put_list(const std::string& list, const std::string& digest) const;
+    void put_list(const Digest& list, const Digest& digest) const;
     void put_tag(const plan::Reference& reference, const TagRecord& record) const;
 
-    /// Lock that saves duplicate work; correctness never depends on it. try_lock gives an empty Fd while another
+    /// Lock that saves duplicate work; correctness never depends on it. try_lock gives an empty Lock while another
     /// process holds it; lock waits. On file systems without locks both succeed.
-    Fd try_lock(const std::string& digest) const;
-    Fd lock(const std::string& digest) const;
+    Lock try_lock(const Digest& digest) const;
+    Lock lock(const Digest& digest) const;
     /// "process 12 on host7" for who holds (or last held) the lock of `digest`; "another process" when it did not say.
     /// For messages only.
-    std::string lock_owner(const std::string& digest) const;
+    std::string lock_owner(const Digest& digest) const;
 
-    /// Keeps the image of a manifest digest from being removed while the descriptor, or a copy of it in another
-    /// process, is open; records the use, at most once a minute. Empty where the store cannot be written to: what runs
-    /// must not depend on that.
-    Fd lease(const std::string& digest) const;
+    /// Keeps the image of a manifest digest from being removed; records the use, at most once a minute. Empty where the
+    /// store cannot be written to: what runs must not depend on that.
+    Lease lease(const Digest& digest) const;
     /// The other side of lease(): empty while somebody has one.
-    Fd claim(const std::string& digest) const;
+    Lock claim(const Digest& digest) const;
     /// Keeps the image of a manifest digest until unpin(), whether anything runs or not: named containers need it
     /// again. `holder` is the path of a file of this host: without it the pin counts for nothing. Silently without
     /// effect where the store cannot be written to.
-    void pin(const std::string& digest, const std::string& holder) const;
-    void unpin(const std::string& digest, const std::string& holder) const;
+    void pin(const Digest& digest, const std::string& holder) const;
+    void unpin(const Digest& digest, const std::string& holder) const;
     /// The holders of the image's pins: "PATH", or "PATH on HOST" for those of other hosts, which cannot be looked for
     /// here.
-    std::vector<std::string> pin_holders(const std::string& digest) const;
+    std::vector<std::string> pin_holders(const Digest& digest) const;
     /// Removes the pins whose holders have gone from this host. For collect().
     void sweep_pins() const;
     /// Held by a pull from its first look at what is here until its image is published: nothing is removed meanwhile.
     /// Waits for a removal.
-    Fd hold_off_removals() const;
+    Lock hold_off_removals() const;
     /// Held while objects are removed. Empty while pulls go on and `wait` is false.
-    Fd hold_off_pulls(bool wait) const;
+    Lock hold_off_pulls(bool wait) const;
     /// False where locks do not exist or may not be seen by other hosts (network file systems): removals then go by age
     /// as well.
     bool locks_are_certain() const;
     /// Says that a layer that was here already is going to be part of an image, for removals that go by age.
-    void touch_layer(const std::string& diff_id) const;
+    void touch_layer(const Digest& diff_id) const;
     /// Removes what dead processes of this host left in tmp/. Returns the number of objects removed.
     size_t sweep() const;
 
     /// One of the folders of the layout, or a folder in it, for what lists and removes.
     Fd directory(const std::string& name) const;
     /// What the file `name` of lists/ means on this or another architecture; nothing when it cannot be understood.
-    std::optional<std::string> find_list(const std::string& name) const;
+    std::optional<Digest> find_list(const std::string& name) const;
 
   private:
     Store(std::string path, Fd root) : path_(std::move(path)), root_(std::move(root)) {}
@@ -143,14 +144,11 @@ class Store {
     void move_in(NewFile& file, const std::string& folder, const std::string& name) const;
     NewFile named_file() const;
     Fd take_lock(const std::string& path, int operation) const;
-    Fd owned_lock(const std::string& digest, int operation) const;
+    Lock owned_lock(const Digest& digest, int operation) const;
     std::string shown(const std::string& object) const { return path_ + "/" + object; }
 
     std::string path_;
     Fd root_;
 };
-
-/// "<hex>.zstd.sqfs", the name in layers/ and in the index. Throws Error unless `diff_id` is a digest.
-std::string layer_file_name(const std::string& diff_id);
 
 }  // namespace berth::store

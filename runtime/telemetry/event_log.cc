@@ -42,12 +42,13 @@ Fd open_log(const std::string& path, const plan::Caller& caller) {
 }
 
 Fd open_destination(const plan::Site& site, const plan::Caller& caller) {
-    if (site.event_log.empty()) return {};
-    return site.event_log == "syslog" ? connect_syslog() : open_log(plan::path_for(site.event_log, caller), caller);
+    if (site.events.log.empty()) return {};
+    return site.events.log == "syslog" ? connect_syslog() : open_log(plan::path_for(site.events.log, caller), caller);
 }
 
 Fd open_counter_file(const plan::Site& site, const plan::Caller& caller) {
-    return site.counter_folder.empty() ? Fd() : open_counters(plan::path_for(site.counter_folder, caller), caller.uid);
+    return site.events.counters.empty() ? Fd()
+                                        : open_counters(plan::path_for(site.events.counters, caller), caller.uid);
 }
 
 using Opening = Fd(const plan::Site&, const plan::Caller&);
@@ -63,7 +64,7 @@ Fd opened_or_not(Opening* open, const plan::Site& site, const plan::Caller& call
 EventLog::EventLog(const plan::Site& site, const plan::Caller& caller)
     : log_(opened_or_not(open_destination, site, caller)),
       counters_(opened_or_not(open_counter_file, site, caller)),
-      syslog_(site.event_log == "syslog") {}
+      syslog_(site.events.log == "syslog") {}
 
 void EventLog::write(const plan::Event& event) {
     if (log_) send(event);
@@ -91,7 +92,7 @@ void EventLog::send(const plan::Event& event) const {
 std::vector<std::string> event_troubles(const plan::Site& site, const plan::Caller& caller) {
     std::vector<std::string> out;
     for (Opening* open : {open_destination, open_counter_file}) try {
-            open(site, caller);
+            (void)open(site, caller);
         } catch (const Error& error) {
             out.emplace_back(error.what());
         }

@@ -33,8 +33,8 @@ void report_memory() {
 int run(const std::string& mode, const std::string& store, const std::string& reference, char** command) {
     plan::Caller caller = caller_of_this_process();
     plan::Site site;
-    site.store_path = store;
-    site.pull_policy = "missing";
+    site.store.path = store;
+    site.store.pull = plan::PullPolicy::missing;
     OpenedImage opened = open_image(reference, caller, site, {.progress = [](const std::string&) {}, .ready = {}});
     plan::Identity identity;
     identity.host_uid = identity.inside_uid = caller.uid;
@@ -46,7 +46,7 @@ int run(const std::string& mode, const std::string& store, const std::string& re
     mount::ServerOptions options;
     options.uid = caller.uid;
     options.gid = caller.gid;
-    options.cache_bytes = site.cache_bytes;
+    options.cache_bytes = site.mount.cache_size;
     Fd place = mount::staging_directory(staging.get(), "lower");
     mount::start_server(std::make_shared<const squash::Index>(std::move(opened.image.index)), opened.image.layers,
                         options, place.get());

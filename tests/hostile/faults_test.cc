@@ -75,7 +75,7 @@ void check_told(const Attempt& attempt, const std::string& object) {
 /// The first image is there and whole, nothing is damaged, and nothing lies in tmp/.
 void check_store(const Scene& scene) {
     store::Store store = store::Store::open(scene.store);
-    CHECK(pull::is_complete(store, scene.digests[0]));
+    CHECK(pull::is_complete(store, Digest(scene.digests[0])));
     pull::Meter meter("");
     pull::Verified verified = pull::verify(store, meter);
     CHECK(verified.problems.empty());
@@ -106,12 +106,12 @@ TEST_CASE("hostile row 44: every write, sync and rename of a pull fails once, an
         seen.insert(pull.call.name);
         check_told(pull, scene.store);
         store::Store store = store::Store::open(scene.store);
-        CHECK((pull.code != 0 || pull::is_complete(store, scene.digests[1])));
+        CHECK((pull.code != 0 || pull::is_complete(store, Digest(scene.digests[1]))));
         check_store(scene);
         REQUIRE(fixtures::wait_for(scene.start_pull(1)) == 0);
-        CHECK(pull::is_complete(store, scene.digests[1]));
+        CHECK(pull::is_complete(store, Digest(scene.digests[1])));
         CHECK(scene.objects("tmp") == 0);
-        store::remove_image(store, scene.digests[1]);
+        store::remove_image(store, Digest(scene.digests[1]));
     }
     check_seen(seen, {"pwrite64", "write", "fsync", "ftruncate", "fchmod", "linkat", "renameat", "mkdirat", "openat",
                       "openat2"});
@@ -179,7 +179,7 @@ TEST_CASE("hostile row 49: a store without locks is correct, with twice the work
             });
         for (std::thread& pull : pulls) pull.join();
         CHECK(codes == std::vector<int>(4, 0));
-        CHECK(pull::is_complete(store::Store::open(scene.store), scene.digests[1]));
+        CHECK(pull::is_complete(store::Store::open(scene.store), Digest(scene.digests[1])));
         check_store(scene);
         CHECK(scene.objects("tmp") == 0);
         // What a pull on another host may rely on stays for as long as a pull can last.

@@ -14,7 +14,7 @@ using namespace berth;
 /// Reads all of the image that the source leads to.
 void read_all(oci::Source& source) {
     source.resolve();
-    oci::Document document = source.manifest("");
+    oci::Document document = source.manifest();
     auto parsed = oci::parse_manifest(document.bytes, document.content_type, "image");
     if (auto* list = std::get_if<oci::ManifestList>(&parsed)) {
         document = source.manifest(oci::choose_platform(*list, {"amd64", {""}}, "image").digest);

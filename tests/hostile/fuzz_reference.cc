@@ -11,7 +11,8 @@ void run(std::string_view input) {
     berth::hostile::refusing([&] {
         Reference reference = parse_reference(input);
         if (reference.kind != Reference::Kind::registry) return;
-        if (!reference.digest.empty() && !is_digest(reference.digest)) throw std::logic_error("a digest that is none");
+        if (reference.digest && !berth::Digest::parse(reference.digest->text()))
+            throw std::logic_error("a digest that is none");
         // What is shown and stored has to be the same image again.
         Reference again = parse_reference(reference.text());
         if (again.registry != reference.registry || again.name != reference.name || again.tag != reference.tag ||

@@ -9,7 +9,7 @@ void run(std::string_view input) {
     using namespace berth::plan;
     berth::hostile::refusing([&] {
         Site site = parse_site(input, "berth.conf");
-        path_for(site.store_path, {});
+        path_for(site.store.path, {});
     });
     Site site;
     berth::hostile::refusing([&] { apply_environment(site, berth::split(input, '\n')); });

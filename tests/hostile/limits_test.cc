@@ -12,7 +12,7 @@ TEST_CASE("hostile row 15: the names of all layers of an image are limited toget
     fixtures::Scene scene(1);
     REQUIRE(fixtures::wait_for(scene.start_pull(0)) == 0);
     store::Store store = store::Store::open(scene.store);
-    std::vector<std::string> many(100, scene.base.diff_id);
+    std::vector<Digest> many(100, scene.base.diff_id);
     std::vector<squash::LayerInfo> layers, more;
     squash::Tree merged = pull::merged_tree(store, many, "image x", layers);
     CHECK(merged.names() == 2);

@@ -105,7 +105,7 @@ TEST_CASE("each scene of GPUs has exactly its files in the container, or its err
         give_to_user(host);
         ContainerImage image = image_of(scene.image, scene.files);
         plan::Site site;
-        site.nvidia = scene.required ? "required" : "auto";
+        site.devices.nvidia = scene.required ? plan::NvidiaMode::required : plan::NvidiaMode::automatic;
         std::string later = scene.denied_later.empty() ? "" : scene.visible_later;
         Outcome seen = as_user([&] {
             std::vector<std::string> warnings;
@@ -148,7 +148,7 @@ TEST_CASE("each scene of RDMA adapters has exactly its files in the container, o
         scene.host(host);
         ContainerImage image = image_of(scene.image);
         plan::Site site;
-        site.rdma_userspace = scene.userspace;
+        site.devices.rdma_userspace = scene.userspace;
         Outcome seen = as_user([&] {
             std::vector<std::string> warnings;
             auto look = [&](const plan::ContainerEdits& made) {

@@ -182,7 +182,7 @@ TEST_CASE("many tasks read at once", "[kernel][lifecycle]") {
     ContainerImage image = make_image(fill_many);
     Outcome seen = as_user([&] {
         plan::Site site;
-        site.server_threads = 4;
+        site.mount.threads = 4;
         StartedContainer container = start_container(plan_for(), std::move(image), site);
         return run_task(container, [] {
             std::vector<pid_t> readers;

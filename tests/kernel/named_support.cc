@@ -32,7 +32,7 @@ plan::Request with_root() {
 }
 
 NamedScene::NamedScene(const Fill& more) {
-    site.data_path = data;
+    site.data.path = data;
     folder.file("image.sqfs", "");
     Fd file = sys::open_file(image, O_RDWR);
     squash::LayerWriter writer(file.get(), {});

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/mounts.hh"
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/old_mounts.hh"
 #include "runtime/base/sys.hh"

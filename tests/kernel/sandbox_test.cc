@@ -115,7 +115,7 @@ TEST_CASE("what a caller could read of the kernel is hidden, and the node's sett
     CHECK(guarded.error == "");
     CHECK(guarded.text == "rororw");
     plan::Site open;
-    open.mask = false;
+    open.security.mask = false;
     Outcome off = in_container(plan::make_plan({}, caller, {}, open, facts, {}), fill_sample,
                                [] { return read_only("/proc/sys"); });
     CHECK(off.text == "rw");
@@ -127,8 +127,8 @@ TEST_CASE("file systems in memory have the limits that the site sets", "[kernel]
     caller.uid = test_uid();
     caller.gid = test_gid();
     plan::Site site;
-    site.tmpfs_size = 1 << 20;
-    site.volumes = "tmpfs";
+    site.limits.tmpfs_size = 1 << 20;
+    site.mount.volumes = plan::Volumes::tmpfs;
     plan::ImageConfig config;
     config.volumes = {"/data", "cache/deep"};
     plan::Plan plan = plan::make_plan({}, caller, {}, site, user_facts(), config);

@@ -196,9 +196,9 @@ TEST_CASE("a container is not removed while it is saved", "[kernel][save]") {
     NamedScene scene;
     CHECK(scene.outcome("c", [] { return write_to("/x", "x"); }).text == "ok");
     Outcome seen = as_user([&] {
-        Fd hold = scene.containers().hold("c");
+        Lock hold = scene.containers().hold("c");
         std::string text = scene.program("berth", {"rm", "c"});
-        hold.reset();
+        hold.unlock();
         return text + scene.program("berth", {"rm", "c"});
     });
     CHECK(seen.text == "berth: removing container c: it is being saved; try again when that is done\n|125|0");

@@ -11,7 +11,7 @@
 #include <stdexcept>
 
 #include "runtime/base/text.hh"
-#include "runtime/oci/digest.hh"
+#include "runtime/oci/sha256.hh"
 
 namespace berth::test {
 
@@ -148,13 +148,13 @@ void Server::send(int connection, const HttpReply& reply, bool head) const {
 }
 
 std::string Content::add_blob(const std::string& bytes) {
-    std::string digest = oci::sha256_of(bytes);
+    std::string digest = oci::sha256_of(bytes).text();
     blobs_[digest] = bytes;
     return digest;
 }
 
 std::string Content::add_manifest(const std::string& type, const std::string& bytes) {
-    std::string digest = oci::sha256_of(bytes);
+    std::string digest = oci::sha256_of(bytes).text();
     manifests_[digest] = {type, bytes};
     return digest;
 }

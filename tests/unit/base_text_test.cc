@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/json_text.hh"
 #include "runtime/base/text.hh"
 
 using namespace berth;
@@ -13,6 +14,22 @@ TEST_CASE("text: what comes from outside is made printable", "[base]") {
     CHECK(printable(std::string("a\0b", 3)) == "a\\x00b");
     CHECK(printable(std::string(300, 'x')) == std::string(256, 'x') + "...");
     CHECK(printable("\xe2\x82") == "\\xe2\\x82");  // cut off sequence
+}
+
+TEST_CASE("text: what decoders refuse as UTF-8 is not passed on as such", "[base]") {
+    // Longer forms of "/" and of a line end, halves of a UTF-16 pair, and what is beyond U+10FFFF.
+    CHECK(printable("\xc0\xaf") == "\\xc0\\xaf");
+    CHECK(printable("\xe0\x80\x8a") == "\\xe0\\x80\\x8a");
+    CHECK(printable("\xe0\x9f\xbf") == "\\xe0\\x9f\\xbf");
+    CHECK(printable("\xf0\x80\x80\xaf") == "\\xf0\\x80\\x80\\xaf");
+    CHECK(printable("\xf0\x8f\xbf\xbf") == "\\xf0\\x8f\\xbf\\xbf");
+    CHECK(printable("\xed\xa0\x80") == "\\xed\\xa0\\x80");
+    CHECK(printable("\xed\xbf\xbf") == "\\xed\\xbf\\xbf");
+    CHECK(printable("\xf4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");
+    CHECK(json_text("\xed\xa0\x80") == R"("\\xed\\xa0\\x80")");
+    // Their neighbours are characters.
+    for (const char* good : {"\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})
+        CHECK(printable(good) == good);
 }
 
 TEST_CASE("text: the caret stands under the mistake, also after escaped characters", "[base]") {

@@ -5,6 +5,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/site_file.hh"
+#include "runtime/config/size.hh"
 
 using namespace berth;
 using namespace berth::plan;
@@ -28,27 +29,27 @@ TEST_CASE("site file: values and defaults", "[plan]") {
         "\"1T\"\nstore_age = "
         "30\n[registry.\"reg:5000\"]\nplain_http = true\n",
         "berth.conf");
-    CHECK(site.store_path == "/scratch/%u");
-    CHECK(site.pull_policy == "missing");
-    CHECK(site.tmpfs_size == 2ULL << 30);
-    CHECK(site.store_size == 1ULL << 40);
-    CHECK(site.store_age == 30);
+    CHECK(site.store.path == "/scratch/%u");
+    CHECK(site.store.pull == PullPolicy::missing);
+    CHECK(site.limits.tmpfs_size == 2ULL << 30);
+    CHECK(site.limits.store_size == 1ULL << 40);
+    CHECK(site.limits.store_age == 30);
     Site packed = parse_site(
         "[store]\ncompression = \"lz4\"\ncompression_level = 9\n[network]\nconnections = 16\n[limits]\npull_memory = "
         "\"1G\"\n",
         "berth.conf");
-    CHECK(packed.compression == "lz4");
-    CHECK(packed.compression_level == 9);
-    CHECK(packed.connections == 16);
-    CHECK(packed.pull_memory == 1ULL << 30);
+    CHECK(packed.store.compression == LayerCodec::lz4);
+    CHECK(packed.store.compression_level == 9);
+    CHECK(packed.network.connections == 16);
+    CHECK(packed.limits.pull_memory == 1ULL << 30);
     CHECK(site.registries.at("reg:5000").plain_http);
-    CHECK(site.writable);
+    CHECK(site.defaults.writable);
     Site mirrored =
         parse_site("[network]\nproxy = \"p:3128\"\n[registry.\"docker.io\"]\nmirror = [\"A.example:5000\", \"b\"]\n",
                    "berth.conf");
     CHECK(mirrored.registries.at("docker.io").mirrors == std::vector<std::string>{"a.example:5000", "b"});
-    CHECK(mirrored.proxy == "p:3128");
-    CHECK(parse_site("", "x").store_path == "/var/lib/berth/%U");
+    CHECK(mirrored.network.proxy == "p:3128");
+    CHECK(parse_site("", "x").store.path == "/var/lib/berth/%U");
 }
 
 TEST_CASE("site file: mistakes name file, line and key", "[plan]") {
@@ -65,7 +66,7 @@ TEST_CASE("site file: mistakes name file, line and key", "[plan]") {
               .ends_with("events.log must be an absolute path, \"syslog\" or \"\""));
     CHECK(refusal("[events]\ncounters = \"syslog\"\n")
               .ends_with("events.counters must be an absolute path of a folder or \"\""));
-    CHECK(parse_site("[events]\nlog = \"%h/e.jsonl\"\n", "x").event_log == "%h/e.jsonl");
+    CHECK(parse_site("[events]\nlog = \"%h/e.jsonl\"\n", "x").events.log == "%h/e.jsonl");
     CHECK(refusal("stray = 1\n").find("outside of a section") != std::string::npos);
     CHECK(refusal("[store\n").starts_with("berth.conf:1:"));
     CHECK(refusal("[registry.\"x\"]\nmirror = \"y\"\n").find("a list of hosts") != std::string::npos);
@@ -111,7 +112,7 @@ TEST_CASE("site file: what the library cannot bear is a mistake like any other",
     for (const char* open : {"a = \"", "a = '", "a = \"\"\"\n[=", "a = '''\n", "a = \"\\"})
         CHECK(refusal(open).starts_with("berth.conf:"));
     CHECK(parse_site("[store]\npath = \"[=\\\"\\u00e9\"\n[network]\nproxy = '''\n[=\n'''\nno_proxy = \"\"\n", "x")
-              .store_path == "[=\"\xC3\xA9");
+              .store.path == "[=\"\xC3\xA9");
 }
 
 TEST_CASE("site file: variables override keys", "[plan]") {
@@ -120,13 +121,13 @@ TEST_CASE("site file: variables override keys", "[plan]") {
                       {"BERTH_STORE_PATH=/s", "BERTH_DEFAULTS_WRITABLE=no", "BERTH_MOUNT_THREADS=3",
                        "BERTH_LIMITS_TMPFS_SIZE=1M", "BERTH_STORE_PATHS=x", "OTHER=1", "BERTH_STORE_COMPRESSION=none",
                        "BERTH_NETWORK_CONNECTIONS=8", "BERTH_LIMITS_PULL_MEMORY=256M"});
-    CHECK(site.compression == "none");
-    CHECK(site.connections == 8);
-    CHECK(site.pull_memory == 256ULL << 20);
-    CHECK(site.store_path == "/s");
-    CHECK_FALSE(site.writable);
-    CHECK(site.server_threads == 3);
-    CHECK(site.tmpfs_size == 1 << 20);
+    CHECK(site.store.compression == LayerCodec::none);
+    CHECK(site.network.connections == 8);
+    CHECK(site.limits.pull_memory == 256ULL << 20);
+    CHECK(site.store.path == "/s");
+    CHECK_FALSE(site.defaults.writable);
+    CHECK(site.mount.threads == 3);
+    CHECK(site.limits.tmpfs_size == 1 << 20);
     for (const char* bad : {"BERTH_DEFAULTS_WRITABLE=maybe", "BERTH_MOUNT_THREADS=x", "BERTH_MOUNT_THREADS=999",
                             "BERTH_STORE_PULL=often"})
         CHECK_THROWS_AS(apply_environment(site, {bad}), Error);
@@ -146,9 +147,9 @@ TEST_CASE("site file: the store's path", "[plan]") {
     caller.uid = 7;
     caller.user = "al";
     caller.home = "/h/al";
-    CHECK(path_for(site.store_path, caller) == "/var/lib/berth/7");
-    site.store_path = "%h/.cache/%u-%U%%";
-    CHECK(path_for(site.store_path, caller) == "/h/al/.cache/al-7%");
+    CHECK(path_for(site.store.path, caller) == "/var/lib/berth/7");
+    site.store.path = "%h/.cache/%u-%U%%";
+    CHECK(path_for(site.store.path, caller) == "/h/al/.cache/al-7%");
 }
 
 TEST_CASE("site file: conf/berth.conf holds every key as a commented default", "[plan]") {

@@ -34,7 +34,7 @@ TEST_CASE("containers are made, found, listed and removed", "[container]") {
     CHECK(folder.names().empty());
     CHECK_FALSE(folder.find("a"));
     {
-        Fd lock = folder.lock("a");
+        Lock lock = folder.lock("a");
         folder.create("a", sample());
     }
     CHECK(folder.find("a") == sample());
@@ -45,7 +45,7 @@ TEST_CASE("containers are made, found, listed and removed", "[container]") {
     CHECK((st.st_mode & 0777) == 0700);
     CHECK_FALSE(folder.connect("a"));
     CHECK_FALSE(folder.connect("b"));
-    Fd lock = folder.lock("a");
+    Lock lock = folder.lock("a");
     folder.remove("a");
     CHECK(folder.names().empty());
     CHECK(std::filesystem::is_empty(temp / "deep/er/data/locks"));
@@ -54,7 +54,7 @@ TEST_CASE("containers are made, found, listed and removed", "[container]") {
 TEST_CASE("a job's containers are apart from the others", "[container]") {
     fixtures::TempFolder temp;
     ContainerFolder all = ContainerFolder::open(temp / "data"), job = ContainerFolder::open(temp / "data", "job17");
-    Fd lock = job.lock("a");
+    Lock lock = job.lock("a");
     job.create("a", sample());
     CHECK(all.names().empty());
     CHECK(job.names() == std::vector<std::string>{"a"});
@@ -69,7 +69,7 @@ TEST_CASE("what a kill left of a container is none, and gives way to the next of
     std::filesystem::create_directories(temp / "data/global_a/upper/left");
     CHECK_FALSE(folder.find("a"));
     CHECK(folder.names().empty());
-    Fd lock = folder.lock("a");
+    Lock lock = folder.lock("a");
     folder.create("a", sample());
     CHECK_FALSE(std::filesystem::exists(temp / "data/global_a/upper/left"));
     CHECK(folder.names().size() == 1);
@@ -117,12 +117,12 @@ TEST_CASE("hostile row 56: names of containers that are paths or options reach n
 TEST_CASE("the lock of a container is waited for, and survives its removal by the holder", "[container]") {
     fixtures::TempFolder temp;
     ContainerFolder folder = ContainerFolder::open(temp / "data");
-    Fd first = folder.lock("a");
+    Lock first = folder.lock("a");
     folder.create("a", sample());
     bool told = false, is_new = false;
     std::atomic<bool> got = false;
     std::thread other([&] {
-        Fd second = folder.lock("a", [&] { told = true; });
+        Lock second = folder.lock("a", [&] { told = true; });
         got = bool(second);
         // The file that was waited for has gone: this is the new one's lock.
         is_new = std::filesystem::exists(temp / "data/locks/global_a");
@@ -130,7 +130,7 @@ TEST_CASE("the lock of a container is waited for, and survives its removal by th
     std::this_thread::sleep_for(std::chrono::milliseconds(1300));
     CHECK_FALSE(got);
     folder.remove("a");
-    first.reset();
+    first.unlock();
     other.join();
     CHECK(got);
     CHECK(told);
@@ -143,9 +143,9 @@ TEST_CASE("containers live where the site says, else at home", "[container]") {
     caller.uid = 7;
     caller.home = temp.path();
     plan::Site site;
-    site.data_path = temp / "%U/c";
+    site.data.path = temp / "%U/c";
     CHECK(open_container_folder(site, caller).path() == temp / "7/c");
-    site.data_path = temp / "x";
+    site.data.path = temp / "x";
     std::filesystem::create_directory(temp / "x");
     CHECK(open_container_folder(site, caller).path() == temp / "x");
 }

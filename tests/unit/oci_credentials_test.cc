@@ -246,7 +246,7 @@ TEST_CASE("the environment says where logins lie, the site file how registries a
     CHECK(berth::pull::credential_places({}).docker_folder.empty());
 
     berth::plan::Site site;
-    site.proxy = "p:1";
+    site.network.proxy = "p:1";
     site.registries["docker.io"].mirrors = {"m.io"};
     site.registries["m.io"].ca = "/ca";
     site.registries["x.io"].plain_http = true;

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "runtime/base/error.hh"
-#include "runtime/oci/digest.hh"
+#include "runtime/oci/sha256.hh"
 #include "runtime/oci/layer/decompress.hh"
 #include "runtime/oci/layer/gzip.hh"
 #include "tests/fixtures/pack.hh"

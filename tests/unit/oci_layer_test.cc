@@ -7,7 +7,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/digest.hh"
+#include "runtime/oci/sha256.hh"
 #include "runtime/oci/layer/layer.hh"
 #include "runtime/squash/index/tree.hh"
 #include "tests/fixtures/pack.hh"

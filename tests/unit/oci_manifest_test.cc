@@ -213,7 +213,7 @@ TEST_CASE("an image config is read, null as absent", "[image][manifest]") {
         "Env":["PATH=/bin","A=b=c"],"Entrypoint":["/e"],"Cmd":["x","y"],"WorkingDir":"/w","User":"1000:1",)"
         R"("Volumes":{"/v":{}}}})");
     ImageDescription got = parse_config(text, 1, "image x");
-    CHECK(got.diff_ids == std::vector<std::string>{digest('1')});
+    CHECK(got.diff_ids == std::vector<berth::Digest>{berth::Digest(digest('1'))});
     CHECK(got.config.env == std::vector<std::string>{"PATH=/bin", "A=b=c"});
     CHECK(got.config.entrypoint == std::vector<std::string>{"/e"});
     CHECK(got.config.cmd == std::vector<std::string>{"x", "y"});

@@ -6,7 +6,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/auth/base64.hh"
-#include "runtime/oci/digest.hh"
+#include "runtime/oci/sha256.hh"
 #include "runtime/oci/registry/registry.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/registry/server.hh"
@@ -56,7 +56,7 @@ std::string failure(const std::function<void()>& body) {
     return line;
 }
 
-Descriptor blob_of(const std::string& bytes) { return {"", sha256_of(bytes), bytes.size(), std::nullopt}; }
+Descriptor blob_of(const std::string& bytes) { return {"", sha256_of(bytes), bytes.size()}; }
 
 /// A registry that wants a login by `scheme`, Basic or by a token server of its own.
 struct Locked {

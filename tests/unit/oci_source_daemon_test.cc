@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "runtime/pull/transfer/daemons.hh"
+#include "runtime/store/names.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/unit/oci_source_support.hh"
 
@@ -82,7 +83,7 @@ class FakeDaemon {
     std::thread thread_;
 };
 
-const std::string id = oci::sha256_of(config_of(layer_tar()));
+const std::string id = oci::sha256_of(config_of(layer_tar())).text();
 
 std::string archive() {
     return tar_of({{"c.json", config_of(layer_tar())},

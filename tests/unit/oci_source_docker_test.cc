@@ -14,7 +14,7 @@ std::string list_entry(const std::string& config, const std::string& tags, const
 
 /// As docker before version 25 wrote it.
 FileMap saved(const std::string& layer = layer_tar(), const std::string& tags = R"(["debian:12"])") {
-    std::string config = config_of(layer_tar()), name = oci::sha256_of(config).substr(7) + ".json";
+    std::string config = config_of(layer_tar()), name = oci::sha256_of(config).hex() + ".json";
     return {{name, config},
             {"abc/layer.tar", layer},
             {"manifest.json", cat("[", list_entry(name, tags, R"("abc/layer.tar")"), "]")}};
@@ -28,8 +28,8 @@ TEST_CASE("an image comes from an archive of docker save, packed in whatever way
     std::string digest = scene.pull(plain);
     CHECK(scene.os_of(digest) == "PRETTY=base\n");
     CHECK(scene.count("tmp") == 0);
-    CHECK(scene.store().read_document(digest, "config.json") == config_of(layer_tar()));
-    CHECK(oci::sha256_of(scene.store().read_document(digest, "manifest.json")) == digest);
+    CHECK(scene.store().read_document(Digest(digest), "config.json") == config_of(layer_tar()));
+    CHECK(oci::sha256_of(scene.store().read_document(Digest(digest), "manifest.json")) == digest);
     // The same image: the same digest.
     CHECK(scene.pull("docker-archive:" + scene.write("a.tgz", fixtures::gzip(tar_of(saved()))) + ":debian:12") ==
           digest);
@@ -64,7 +64,7 @@ TEST_CASE("one of several images of an archive is chosen by its name", "[source]
     std::string config = config_of(layer_tar()) + " ";
     files["other.json"] = config;
     files["manifest.json"] = cat("[",
-                                 list_entry(oci::sha256_of(config_of(layer_tar())).substr(7) + ".json",
+                                 list_entry(oci::sha256_of(config_of(layer_tar())).hex() + ".json",
                                             R"(["debian:12","r.io/x:1"])", R"("abc/layer.tar")"),
                                  ",", list_entry("other.json", "null", R"("abc/layer.tar")"), "]");
     std::string reference = "docker-archive:" + scene.write("a.tar", tar_of(files));
@@ -98,7 +98,7 @@ TEST_CASE("the reading of an archive is told by bytes of its file", "[source][pr
 TEST_CASE("hostile: archives of docker save that say what is not so", "[source][hostile]") {
     SourceScene scene;
     FileMap files = saved();
-    std::string name = oci::sha256_of(config_of(layer_tar())).substr(7) + ".json";
+    std::string name = oci::sha256_of(config_of(layer_tar())).hex() + ".json";
     std::string word, what = GENERATE("path", "config", "layer", "diff_ids", "no list", "no manifest", "huge manifest",
                                       "cut", "header");
     if (what == "path")

@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "runtime/oci/manifest.hh"
 #include "runtime/store/file_record.hh"
 #include "tests/unit/oci_source_support.hh"
 
@@ -27,7 +28,7 @@ TEST_CASE("an image comes from a layout, whether a directory or an archive", "[s
     CHECK(scene.pull(reference) == digest);
     CHECK(scene.os_of(digest) == "PRETTY=base\n");
     CHECK(scene.count("tmp") == 0);
-    CHECK(squash::Index::open(scene.store().open_index(digest).get(), "index").config().cmd ==
+    CHECK(squash::Index::open(scene.store().open_index(Digest(digest)).get(), "index").config().cmd ==
           std::vector<std::string>{"tool"});
 }
 
@@ -72,7 +73,7 @@ TEST_CASE("an image among several in a layout is chosen by name or digest", "[so
     CHECK_THAT(scene.failure(dir + ":three"), Contains("no image of that name") && Contains("one, all"));
     CHECK(scene.pull(dir + ":one") == one);
     CHECK(scene.pull(dir + ":all") == index);
-    CHECK(scene.store().image_of(index) == two);
+    CHECK(scene.store().image_of(Digest(index)) == two);
     CHECK(scene.pull(dir + ":" + two) == two);
 }
 

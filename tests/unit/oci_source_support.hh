@@ -8,7 +8,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/digest.hh"
+#include "runtime/oci/sha256.hh"
 #include "runtime/pull/transfer/pull.hh"
 #include "runtime/squash/read/data.hh"
 #include "tests/fixtures/pack.hh"
@@ -43,7 +43,7 @@ struct Layout {
     std::vector<std::string> entries;
 
     std::string blob(const std::string& bytes) {
-        std::string digest = oci::sha256_of(bytes);
+        std::string digest = oci::sha256_of(bytes).text();
         files["blobs/sha256/" + digest.substr(7)] = bytes;
         return digest;
     }
@@ -90,7 +90,7 @@ struct SourceScene {
     }
     store::Store store() const { return store::Store::open(folder / "store"); }
     std::string pull(const std::string& reference, pull::Options options = {}) const {
-        return pull::pull(store(), plan::parse_reference(reference), options, [](const std::string&) {});
+        return pull::pull(store(), plan::parse_reference(reference), options, [](const std::string&) {}).text();
     }
     /// The one line of the failure; nothing may have been published by then but layers.
     std::string failure(const std::string& reference, const pull::Options& options = {}) const {
@@ -114,7 +114,7 @@ struct SourceScene {
     }
     /// /etc/os of a stored image.
     std::string os_of(const std::string& digest) const {
-        squash::Index index = squash::Index::open(store().open_index(digest).get(), "index");
+        squash::Index index = squash::Index::open(store().open_index(Digest(digest)).get(), "index");
         auto file = index.file(index.lookup(index.lookup(1, "etc"), "os"));
         if (!file) return "(absent)";
         squash::DataReader reader(store().open_layers(index), index.layers(), 1 << 20);

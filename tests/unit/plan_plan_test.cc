@@ -113,8 +113,8 @@ TEST_CASE("plan: user mounts come after the defaults and resolve against the wor
 
 TEST_CASE("plan: flag beats site, site beats default", "[plan]") {
     Site site;
-    site.mount_home = true;
-    site.writable = false;
+    site.defaults.mount_home = true;
+    site.defaults.writable = false;
     Plan plan = make_plan({}, alice(), {}, site, full_host(), {});
     CHECK_FALSE(plan.writable);
     CHECK(mounts_at(plan, "/home/alice").size() == 1);
@@ -175,7 +175,7 @@ TEST_CASE("plan: what the caller could read or write of the kernel is masked, un
     CHECK(mounts_at(plan, "/proc/keys").at(0).kind == Mount::Kind::mask);
     CHECK(mounts_at(plan, "/proc/sys").at(0).read_only);
     Site site;
-    site.mask = false;
+    site.security.mask = false;
     CHECK(mounts_at(make_plan({}, alice(), {}, site, host, {}), "/proc/keys").empty());
 }
 
@@ -184,8 +184,8 @@ TEST_CASE("plan: an image's volumes are mounted only in memory, and only when th
     image.volumes = {"/data", "cache/../x"};
     CHECK(mounts_at(make_plan({}, alice(), {}, {}, full_host(), image), "/data").empty());
     Site site;
-    site.volumes = "tmpfs";
-    site.tmpfs_size = 1 << 20;
+    site.mount.volumes = plan::Volumes::tmpfs;
+    site.limits.tmpfs_size = 1 << 20;
     Plan plan = make_plan({}, alice(), {}, site, full_host(), image);
     CHECK(mounts_at(plan, "/data").at(0).kind == Mount::Kind::tmpfs);
     CHECK(mounts_at(plan, "/data").at(0).size == 1 << 20);

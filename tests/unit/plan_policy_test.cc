@@ -132,7 +132,7 @@ TEST_CASE("policy: who may be root and who may write; the others' defaults do ne
     host.groups = {"users", "admins"};
     CHECK(refusal(R"(remap_root = "@admins")", root, host) == "");
     Site site = site_with("remap_root = \"bo\"\nwritable = \"bo\"");
-    site.remap_root = true;
+    site.defaults.remap_root = true;
     Plan plan = make_plan({}, al(), {}, site, {}, {});
     CHECK_FALSE(plan.remap_root);
     CHECK_FALSE(plan.writable);

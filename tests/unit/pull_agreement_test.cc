@@ -12,7 +12,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/digest.hh"
+#include "runtime/oci/sha256.hh"
 #include "runtime/pull/agreement/agreement.hh"
 
 using namespace berth;
@@ -20,7 +20,7 @@ using namespace berth::pull;
 
 namespace {
 
-const std::string one = "sha256:" + std::string(64, '1'), two = "sha256:" + std::string(64, '2');
+const Digest one("sha256:" + std::string(64, '1')), two("sha256:" + std::string(64, '2'));
 
 /// `berth-pull agree` in a process of its own.
 class Running {
@@ -73,9 +73,15 @@ TEST_CASE("agreement: a code as RFC 4231 has it", "[pull]") {
           "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }
 
+TEST_CASE("agreement: two codes are the same only as a whole", "[pull]") {
+    CHECK(oci::same_code("abcd", "abcd"));
+    CHECK(oci::same_code("", ""));
+    for (const char* other : {"", "abc", "abcde", "xbcd", "abcx", "ABCD"}) CHECK_FALSE(oci::same_code("abcd", other));
+}
+
 TEST_CASE("agreement: the first word counts, for every node", "[pull]") {
     Agreement agreement("s");
-    auto said = [&](const std::string& node, const std::string& digest) {
+    auto said = [&](const std::string& node, const Digest& digest) {
         return read_agreement("s", "nonce", agreement.answer(agreement_question("s", node, digest, "nonce")));
     };
     auto first = said("n1", one), second = said("n2", two), again = said("n1", two);
@@ -94,9 +100,12 @@ TEST_CASE("agreement: nobody without the secret is heard or believed", "[pull]")
         damaged[i] = damaged[i] == 'x' ? 'y' : 'x';
         CHECK(agreement.answer(damaged).empty());
     }
-    for (const std::string& bad : {std::string(), std::string(" "), std::string("berth-agree-1"),
-                                   std::string(5000, 'a'), agreement_question("s", "n1", "no digest", "n"),
-                                   agreement_question("s", "n 1", one, "n"), agreement_question("s", "n1", one, "")})
+    auto sealed = [](const std::string& words) { return cat(words, ' ', oci::hmac_sha256("s", words + '\n')); };
+    CHECK_FALSE(agreement.answer(sealed(cat("berth-agree-1 ask n1 ", one, " n"))).empty());
+    for (const std::string& bad :
+         {std::string(), std::string(" "), std::string("berth-agree-1"), std::string(5000, 'a'),
+          sealed("berth-agree-1 ask n1 no digest n"), sealed("berth-agree-1 ask n1 sha256:../x n"),
+          agreement_question("s", "n 1", one, "n"), agreement_question("s", "n1", one, "")})
         CHECK(agreement.answer(bad).empty());
     std::string answer = agreement.answer(question);
     CHECK(read_agreement("s", "nonce", answer));
@@ -113,7 +122,7 @@ TEST_CASE("agreement: over TCP, with many nodes at once", "[pull]") {
     for (size_t i = 0; i < got.size(); ++i)
         nodes.emplace_back([&, i] {
             try {
-                got[i] = agree(server.place(cat("n", i)), i % 2 == 0 ? one : two, "image x").digest;
+                got[i] = agree(server.place(cat("n", i)), i % 2 == 0 ? one : two, "image x").digest.text();
             } catch (const Error& error) {
                 got[i] = error.what();
             }

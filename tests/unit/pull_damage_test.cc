@@ -11,6 +11,7 @@
 #include "runtime/pull/transfer/stored.hh"
 #include "runtime/squash/index/index_format.hh"
 #include "runtime/squash/read/data.hh"
+#include "runtime/store/names.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/unit/squash_support.hh"
@@ -70,7 +71,7 @@ struct Scene {
     }
 
     Opened open(size_t cache_bytes = 1 << 20) const {
-        Fd file = store.open_index(digest);
+        Fd file = store.open_index(Digest(digest));
         squash::Index opened = squash::Index::open(file.get(), "index");
         std::vector<Fd> files = store.open_layers(opened);
         std::vector<squash::LayerInfo> about = opened.layers();
@@ -154,7 +155,7 @@ TEST_CASE("hostile row 48: 500 flipped bits in layers and index: each read is ri
         } catch (const Error&) {
             // An index that cannot be opened is made anew by whoever starts the image.
             REQUIRE(path == scene.index());
-            REQUIRE(pull::is_complete(scene.store, scene.digest));
+            REQUIRE(pull::is_complete(scene.store, Digest(scene.digest)));
             REQUIRE(all_of(scene.open()) == truth);
             ::chmod(path.c_str(), 0600);
             ++rebuilt;
@@ -171,18 +172,18 @@ TEST_CASE("an index of another version is made anew, but not from damaged tables
     // A field of the header that its hash covers.
     Scene::flip(scene.index(), 8 * 8);
     SECTION("whole layers") {
-        CHECK(pull::is_complete(scene.store, scene.digest));
+        CHECK(pull::is_complete(scene.store, Digest(scene.digest)));
     }
     SECTION("a damaged layer is fetched again") {
         // The tables of the squashfs stand between the last block and the sums.
         Scene::flip(scene.layer(0), (fs::file_size(scene.layer(0)) - 128 - 24 * 20) * 8);
-        CHECK_FALSE(pull::is_complete(scene.store, scene.digest));
+        CHECK_FALSE(pull::is_complete(scene.store, Digest(scene.digest)));
         CHECK_FALSE(fs::exists(scene.layer(0)));
         scene.pull();
     }
     SECTION("a layer of an older berth has no sums") {
         fs::resize_file(scene.layer(0), fs::file_size(scene.layer(0)) - 128);
-        CHECK(pull::is_complete(scene.store, scene.digest));
+        CHECK(pull::is_complete(scene.store, Digest(scene.digest)));
     }
     CHECK(all_of(scene.open()) == truth);
 }

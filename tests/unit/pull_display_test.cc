@@ -227,11 +227,11 @@ TEST_CASE("display: a wait before a retry is told, with the reason and the time"
 TEST_CASE("display: who waits for another process says for whom", "[display]") {
     Scene scene;
     store::Store store = store::Store::open(scene.store);
-    Fd turn = store.try_lock(scene.digest);
+    Lock turn = store.try_lock(Digest(scene.digest));
     REQUIRE(turn);
     std::thread release([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-        turn.reset();
+        turn.unlock();
     });
     std::string output = scene.run("").output;
     release.join();

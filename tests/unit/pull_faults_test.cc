@@ -36,7 +36,7 @@ TEST_CASE(
     int killed = 0;
     for (int i = 0; i < 600 && killed < 100; ++i) {
         unsigned image = random() % 3;
-        bool pulling = !store::Store::open(scene.store).has_image(scene.digests[image]);
+        bool pulling = !store::Store::open(scene.store).has_image(Digest(scene.digests[image]));
         if (!pulling) scene.make_old();
         // A removal is over much sooner than a pull.
         microseconds patience(random() %
@@ -57,7 +57,7 @@ TEST_CASE(
     CHECK(killed == 100);
     for (unsigned i = 0; i < 3; ++i) {
         CHECK(fixtures::wait_for(scene.start_pull(i)) == 0);
-        CHECK(pull::is_complete(store::Store::open(scene.store), scene.digests[i]));
+        CHECK(pull::is_complete(store::Store::open(scene.store), Digest(scene.digests[i])));
     }
     CHECK(scene.objects("layers") == 4);
 }

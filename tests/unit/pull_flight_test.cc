@@ -69,7 +69,7 @@ TEST_CASE("hostile row 46: 64 processes pull one cold image with one GET a blob"
     for (pid_t child : children) succeeded += fixtures::wait_for(child) == 0;
     CHECK(succeeded == 64);
     CHECK(scene.server->count("GET /v2/a/blobs/") == 4);
-    CHECK(pull::is_complete(store::Store::open(scene.store), digest));
+    CHECK(pull::is_complete(store::Store::open(scene.store), Digest(digest)));
 }
 
 TEST_CASE("two images that share a layer fetch it once, and the one that waits says for whom", "[pull]") {
@@ -95,8 +95,8 @@ TEST_CASE("two images that share a layer fetch it once, and the one that waits s
     CHECK(scene.blobs(shared.digest()) == 1);
     CHECK_THAT(sys::read_file(scene.log), Catch::Contains(cat(", which process ", one, " on ")));
     store::Store store = store::Store::open(scene.store);
-    CHECK(pull::is_complete(store, first));
-    CHECK(pull::is_complete(store, second));
+    CHECK(pull::is_complete(store, Digest(first)));
+    CHECK(pull::is_complete(store, Digest(second)));
 }
 
 TEST_CASE("hostile row 46: the leader is killed and another process takes over at once", "[pull]") {
@@ -124,5 +124,5 @@ TEST_CASE("hostile row 46: the leader is killed and another process takes over a
     CHECK(Clock::now() - start < std::chrono::seconds(5));
     CHECK(scene.blobs(layers[0].digest()) == 2);
     CHECK(scene.blobs(layers[1].digest()) <= 2);
-    CHECK(pull::is_complete(store::Store::open(scene.store), digest));
+    CHECK(pull::is_complete(store::Store::open(scene.store), Digest(digest)));
 }

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/text.hh"
-#include "runtime/oci/digest.hh"
+#include "runtime/oci/sha256.hh"
 #include "tests/fixtures/pull_scene.hh"
 
 namespace fs = std::filesystem;
@@ -22,7 +22,7 @@ TEST_CASE("hostile row 17: a truncated layer is refused and nothing is published
     SECTION("the transfer breaks off") {
         scene.content.tag("1", image.add_to(scene.content));
         scene.fault = [&](const HttpCall& call) -> std::optional<HttpReply> {
-            if (!call.target.ends_with(sha256_of(whole))) return {};
+            if (!call.target.ends_with(sha256_of(whole).text())) return {};
             return HttpReply{.body = whole.substr(0, whole.size() / 2), .declared_size = whole.size()};
         };
     }
@@ -53,15 +53,19 @@ TEST_CASE("hostile row 23: wrong digests and sizes of every kind are refused and
     std::string config = image.config;
     const ServedLayer& layer = image.layers[0];
     SECTION("manifest") { instead(digest, image.manifest + " "); }
-    SECTION("config of the same size") { config[config.find("amd64")] = 'x', instead(sha256_of(image.config), config); }
-    SECTION("config, one byte less") { instead(sha256_of(config), config.substr(1)); }
-    SECTION("config, one byte more") { instead(sha256_of(config), config + " "); }
-    SECTION("layer, one byte less") { instead(sha256_of(layer.blob), layer.blob.substr(0, layer.blob.size() - 1)); }
-    SECTION("layer, one byte more") { instead(sha256_of(layer.blob), layer.blob + '\0'); }
+    SECTION("config of the same size") {
+        config[config.find("amd64")] = 'x', instead(sha256_of(image.config).text(), config);
+    }
+    SECTION("config, one byte less") { instead(sha256_of(config).text(), config.substr(1)); }
+    SECTION("config, one byte more") { instead(sha256_of(config).text(), config + " "); }
+    SECTION("layer, one byte less") {
+        instead(sha256_of(layer.blob).text(), layer.blob.substr(0, layer.blob.size() - 1));
+    }
+    SECTION("layer, one byte more") { instead(sha256_of(layer.blob).text(), layer.blob + '\0'); }
     SECTION("layer of the same size and content, with another digest") {
         std::string other = layer.blob;
         other[4] = static_cast<char>(other[4] + 1);  // the time stamp of gzip
-        instead(sha256_of(layer.blob), other);
+        instead(sha256_of(layer.blob).text(), other);
     }
     CHECK_FALSE(scene.failure().empty());
     CHECK_FALSE(scene.failure("@" + digest).empty());
@@ -92,7 +96,8 @@ TEST_CASE("hostile rows 25, 26, 28, 30, 31: a manifest that is not right pulls n
           cat(R"({"schemaVersion":2,"config":)",
               descriptor("application/vnd.oci.image.config.v1+json", "sha256:../../x", 1), R"(,"layers":[]})"),
           cat(R"({"schemaVersion":2,"manifests":[)",
-              descriptor(oci_manifest, sha256_of("x"), 1, R"(,"platform":{"os":"plan9","architecture":"mips"})"), "]}"),
+              descriptor(oci_manifest, sha256_of("x").text(), 1, R"(,"platform":{"os":"plan9","architecture":"mips"})"),
+              "]}"),
           std::string(R"({"schemaVersion":1,"fsLayers":[]})")}) {
         PullScene scene;
         scene.content.tag("1", scene.content.add_manifest("application/json", bytes));
@@ -126,7 +131,7 @@ TEST_CASE("hostile row 29: a layer whose content is not what the config says is 
     image.layers[0].diff_id = sha256_of("something else");
     image.make_config();
     scene.content.tag("1", image.add_to(scene.content));
-    CHECK_THAT(scene.failure(), Contains("diff_id is") && Contains("instead of " + image.layers[0].diff_id));
+    CHECK_THAT(scene.failure(), Contains("diff_id is") && Contains("instead of " + image.layers[0].diff_id.text()));
     CHECK_FALSE(scene.open().open_layer(image.layers[0].diff_id));
     CHECK_FALSE(scene.open().open_layer(packed({}).diff_id));
     scene.check_nothing_published(false);

@@ -38,7 +38,7 @@ struct Scene {
         return fixtures::run_command(cat(fixtures::built_program("berth-pull"), " ", what, " --site ", site,
                                          " --store ", folder / "store", " --quiet ", server->host(), "/a:1"));
     }
-    bool published() { return store::Store::open(folder / "store").has_image(digest); }
+    bool published() { return store::Store::open(folder / "store").has_image(Digest(digest)); }
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "runtime/base/text.hh"
-#include "runtime/oci/digest.hh"
+#include "runtime/oci/sha256.hh"
 #include "tests/fixtures/pack.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
@@ -43,7 +43,7 @@ class Layout {
   private:
     /// Writes it and returns its descriptor.
     std::string blob(const std::string& kind, const std::string& bytes) {
-        std::string digest = oci::sha256_of(bytes);
+        std::string digest = oci::sha256_of(bytes).text();
         squash::test::write_file(cat(folder_, "/blobs/sha256/", digest.substr(7)), bytes);
         return cat(R"({"mediaType":"application/vnd.oci.image.)", kind, R"(","digest":")", digest, R"(","size":)",
                    bytes.size(), "}");

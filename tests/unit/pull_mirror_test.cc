@@ -53,7 +53,8 @@ struct Scene {
         options.limits.connections = 1;
         for (const auto& mirror : mirrors) options.registry.mirrors.push_back(mirror->host());
         return pull::pull(store::Store::open(folder / "store"), plan::parse_reference(origin.host() + "/a/b:1"),
-                          options, [this](const std::string& line) { progress.push_back(line); });
+                          options, [this](const std::string& line) { progress.push_back(line); })
+            .text();
     }
 
     std::vector<std::string> warnings() const {
@@ -123,5 +124,5 @@ TEST_CASE("what the registry itself sends wrong is one error, and nothing is pub
     CHECK_THROWS_WITH(scene.pull(), Contains(scene.layers[0]));
     CHECK(scene.warnings().size() == 1);
     CHECK(scene.origin.count("GET /v2/a/b/blobs/" + scene.layers[0]) == 1);
-    CHECK_FALSE(store::Store::open(scene.folder / "store").has_image(scene.digest));
+    CHECK_FALSE(store::Store::open(scene.folder / "store").has_image(Digest(scene.digest)));
 }

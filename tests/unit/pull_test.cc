@@ -1,3 +1,4 @@
+#include "runtime/oci/manifest.hh"
 #include "runtime/pull/transfer/pull.hh"
 
 #include <signal.h>
@@ -9,7 +10,9 @@
 #include <thread>
 
 #include "runtime/base/text.hh"
-#include "runtime/oci/digest.hh"
+#include "runtime/oci/sha256.hh"
+#include "runtime/pull/transfer/settings.hh"
+#include "runtime/store/names.hh"
 #include "tests/fixtures/pull_scene.hh"
 
 namespace fs = std::filesystem;
@@ -33,13 +36,13 @@ TEST_CASE("an image is pulled, merged and recorded; a second pull is one HEAD", 
     CHECK(scene.requests() == 5);
 
     store::Store store = scene.open();
-    CHECK(store.read_document(digest, "manifest.json") == image.manifest);
-    CHECK(store.read_document(digest, "config.json") == image.config);
+    CHECK(store.read_document(Digest(digest), "manifest.json") == image.manifest);
+    CHECK(store.read_document(Digest(digest), "config.json") == image.config);
     CHECK(reads(store, digest, "etc", "os") == "PRETTY=base\n");
     CHECK(reads(store, digest, "bin", "tool") == "#!tool\n");
     CHECK(reads(store, digest, "", "big") == std::string(300'000, 'b'));
     CHECK(reads(store, digest, "etc", "gone") == "(absent)");
-    CHECK(squash::Index::open(store.open_index(digest).get(), "index").config().cmd ==
+    CHECK(squash::Index::open(store.open_index(Digest(digest)).get(), "index").config().cmd ==
           std::vector<std::string>{"tool"});
     Squashfs first(cat(store.path(), "/layers/", store::layer_file_name(image.layers[0].diff_id)));
     CHECK(first.content("etc/os") == "PRETTY=base\n");
@@ -63,7 +66,7 @@ TEST_CASE("an image index leads to this machine's image, by tag and by digest", 
     std::string platform =
         cat(R"(,"platform":{"os":"linux","architecture":")", oci::this_machine().architecture, "\"}");
     std::string foreign =
-        descriptor(oci_manifest, sha256_of("x"), 1, R"(,"platform":{"os":"plan9","architecture":"mips"})");
+        descriptor(oci_manifest, sha256_of("x").text(), 1, R"(,"platform":{"os":"plan9","architecture":"mips"})");
     std::string inner = cat(R"({"schemaVersion":2,"manifests":[)", foreign, ",",
                             descriptor(oci_manifest, digest, image.manifest.size(), platform), "]}");
     std::string inner_digest = scene.content.add_manifest(docker_list, inner);
@@ -72,7 +75,7 @@ TEST_CASE("an image index leads to this machine's image, by tag and by digest", 
         cat(R"({"schemaVersion":2,"manifests":[)", descriptor(docker_list, inner_digest, inner.size()), "]}"));
     scene.content.tag("1", outer);
     CHECK(scene.pull() == outer);
-    CHECK(scene.open().image_of(outer) == digest);
+    CHECK(scene.open().image_of(Digest(outer)) == digest);
     CHECK(reads(scene.open(), outer, "etc", "os") == "PRETTY=base\n");
     size_t before = scene.requests();
     CHECK(scene.pull("@" + outer) == outer);
@@ -116,7 +119,7 @@ TEST_CASE("another codec is for new layers, and stored ones stay as they are", "
     CHECK(reads(store, digest, "", "big") == std::string(300'000, 'b'));
     CHECK(reads(store, digest, "", "more") == std::string(300'000, 'm'));
     std::vector<squash::Codec> codecs;
-    squash::Index index = squash::Index::open(store.open_index(digest).get(), "index");
+    squash::Index index = squash::Index::open(store.open_index(Digest(digest)).get(), "index");
     for (const squash::LayerInfo& layer : index.layers()) codecs.push_back(layer.codec);
     CHECK(codecs == std::vector{squash::Codec::zstd, squash::Codec::zstd, squash::Codec::lz4});
 }
@@ -167,8 +170,8 @@ TEST_CASE("a lost index is made anew and a lost layer is fetched again", "[pull]
 
     fs::remove(cat(scene.folder / "store", "/layers/", store::layer_file_name(image.layers[1].diff_id)));
     CHECK(scene.pull("@" + digest) == digest);
-    CHECK(scene.server->count("GET /v2/a/b/blobs/" + sha256_of(image.layers[0].blob)) == 1);
-    CHECK(scene.server->count("GET /v2/a/b/blobs/" + sha256_of(image.layers[1].blob)) == 2);
+    CHECK(scene.server->count("GET /v2/a/b/blobs/" + sha256_of(image.layers[0].blob).text()) == 1);
+    CHECK(scene.server->count("GET /v2/a/b/blobs/" + sha256_of(image.layers[1].blob).text()) == 2);
     CHECK(reads(scene.open(), digest, "bin", "tool") == "#!tool\n");
 }
 
@@ -177,7 +180,7 @@ TEST_CASE("hostile row 45: a pull killed in the middle of a layer leaves nothing
     TwoLayers image;
     scene.content.tag("1", image.add_to(scene.content));
     std::atomic<bool> reached = false;
-    std::string slow = sha256_of(image.layers[0].blob);
+    std::string slow = sha256_of(image.layers[0].blob).text();
     scene.fault = [&](const HttpCall& call) -> std::optional<HttpReply> {
         if (!call.target.ends_with(slow)) return {};
         reached = true;
@@ -220,7 +223,7 @@ TEST_CASE("an unknown tag and a bad policy are named", "[pull]") {
     PullScene scene;
     CHECK_THAT(scene.failure(":none"), Contains("not found"));
     scene.check_nothing_published();
-    CHECK_THROWS_WITH(pull::parse_policy("often"), Contains("not one of newer"));
+    CHECK_THROWS_WITH(pull::policy_of("often"), Contains("not one of newer"));
     CHECK_THROWS_WITH(pull::pull(scene.open(), plan::parse_reference("./x.sqsh"), {}, [](const std::string&) {}),
                       Contains("needs no pull"));
 }

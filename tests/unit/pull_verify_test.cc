@@ -12,6 +12,7 @@
 #include "runtime/pull/transfer/stored.hh"
 #include "runtime/squash/index/index_format.hh"
 #include "runtime/store/collect.hh"
+#include "runtime/store/names.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
 
@@ -114,7 +115,7 @@ TEST_CASE("hostile row 47: a flipped bit anywhere in a stored object is found an
         CHECK(verified.incomplete.size() == (path.ends_with("/index") ? 0 : 1));
         CHECK(scene.command("--repair") == 0);
         CHECK(scene.verify().problems.empty());
-        CHECK(pull::is_complete(scene.store, scene.digest));
+        CHECK(pull::is_complete(scene.store, Digest(scene.digest)));
     }
 }
 
@@ -170,9 +171,9 @@ TEST_CASE("a pull applies the limits of the site, and keeps what it brought", "[
     options.keep.bytes = 1;
     pull::pull(scene.store, plan::parse_reference(scene.server->host() + "/a@" + other), options,
                [](const std::string&) {});
-    CHECK(pull::is_complete(scene.store, other));
-    CHECK_FALSE(scene.store.has_image(scene.digest));
+    CHECK(pull::is_complete(scene.store, Digest(other)));
+    CHECK_FALSE(scene.store.has_image(Digest(scene.digest)));
     CHECK_FALSE(fs::exists(scene.layer(0)));
     scene.pull(options);
-    CHECK(pull::is_complete(scene.store, scene.digest));
+    CHECK(pull::is_complete(scene.store, Digest(scene.digest)));
 }

@@ -63,7 +63,7 @@ TEST_CASE("references are read by the distribution grammar", "[plan][reference]"
         CHECK(got.registry == row.registry);
         CHECK(got.name == row.name);
         CHECK(got.tag == row.tag);
-        CHECK(got.digest.empty());
+        CHECK_FALSE(got.digest);
         CHECK(parse_reference(got.text()).text() == got.text());
     }
 }
@@ -136,10 +136,10 @@ TEST_CASE("hostile row 28: a digest is sha256 and 64 lower-case digits before an
     CHECK(failure("a@sha512:" + hex + hex).find("sha256:") != std::string::npos);
     CHECK(failure("a@md5:" + hex).find("sha256:") != std::string::npos);
     CHECK(failure("a@sha256:").find("64 digits") != std::string::npos);
-    CHECK_FALSE(berth::plan::is_digest("sha256:../../x"));
-    CHECK_FALSE(berth::plan::is_digest("sha256:" + std::string(64, 'A')));
-    CHECK_FALSE(berth::plan::is_digest("sha256:" + hex + "\n"));
-    CHECK(berth::plan::is_digest("sha256:" + hex));
+    CHECK_FALSE(berth::Digest::parse("sha256:../../x"));
+    CHECK_FALSE(berth::Digest::parse("sha256:" + std::string(64, 'A')));
+    CHECK_FALSE(berth::Digest::parse("sha256:" + hex + "\n"));
+    CHECK(berth::Digest::parse("sha256:" + hex));
 }
 
 TEST_CASE("mistakes in a reference are pointed at", "[plan][reference]") {

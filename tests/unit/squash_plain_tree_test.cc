@@ -55,10 +55,10 @@ TEST_CASE("a plain tree has one owner and no attributes that containers are not 
 TEST_CASE("a tree with a device node or a hidden attribute is not plain", "[squash]") {
     Layer layer;
     Tree tree = layer.tree();
-    for (Node& node : tree.impl().nodes) node.uid = node.gid = 0;
+    for (Node& node : tree.data().nodes) node.uid = node.gid = 0;
     CHECK_FALSE(is_plain(tree, 0, 0));
     make_plain(tree, 0, 0);
     CHECK(is_plain(tree, 0, 0));
-    tree.impl().nodes.back().mode = S_IFCHR | 0600;
+    tree.data().nodes.back().mode = S_IFCHR | 0600;
     CHECK_FALSE(is_plain(tree, 0, 0));
 }

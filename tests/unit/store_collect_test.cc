@@ -26,7 +26,7 @@ namespace {
 
 constexpr int64_t day = 24 * 3600;
 
-std::string digest(char c) { return "sha256:" + std::string(64, c); }
+Digest digest(char c) { return Digest("sha256:" + std::string(64, c)); }
 
 /// A store with images of layers of 64 KiB.
 struct Scene {
@@ -44,7 +44,7 @@ struct Scene {
         std::string config;
         for (char layer : layers) {
             add_layer(layer);
-            config += "\"" + digest(layer) + "\"";
+            config += cat("\"", digest(layer), "\"");
         }
         store.publish_image(digest(image), {"manifest", config, "index"});
         if (!tag.empty()) store.put_tag(parse_reference(tag), {digest(image), 1, ""});
@@ -73,7 +73,7 @@ TEST_CASE("an inventory tells sizes, shared layers, names and use", "[store]") {
     scene.store.put_tag(store::id_record("123abc"), {digest('b'), 1, ""});
     scene.store.put_list(digest('c'), digest('b'));
     scene.store.put_tag(parse_reference("r.io/z:list"), {digest('c'), 1, ""});
-    Fd lease = scene.store.lease(digest('a'));
+    store::Lease lease = scene.store.lease(digest('a'));
     scene.set_used('a', 3);
     Inventory inventory = store::take_inventory(scene.store);
     REQUIRE(inventory.images.size() == 2);
@@ -91,8 +91,8 @@ TEST_CASE("an inventory tells sizes, shared layers, names and use", "[store]") {
     CHECK(inventory.find("r.io/z:list") == &inventory.images[0]);
     CHECK(inventory.find("r.io:5000/x/y:1") == &a);
     CHECK(inventory.find("aaaaaaaaaaaa") == &a);
-    CHECK(inventory.find(digest('a')) == &a);
-    CHECK(inventory.find("r.io/q@" + digest('c')) == &inventory.images[0]);
+    CHECK(inventory.find(digest('a').text()) == &a);
+    CHECK(inventory.find("r.io/q@" + digest('c').text()) == &inventory.images[0]);
     CHECK(inventory.find("r.io/z:2") == nullptr);
 }
 
@@ -100,9 +100,10 @@ TEST_CASE("what is removed: the old, then the least recently used until the rest
     Inventory inventory;
     for (int i = 0; i < 4; ++i) {
         inventory.layers.push_back({cat(i), 100, 0, i == 0 ? 2U : 1U});
-        store::StoredImage image;
+        Digest name = digest(static_cast<char>('a' + i));
+        store::StoredImage image{name};
         image.used = 1'000'000'000 - i * 10 * day;
-        image.tags.emplace_back();
+        image.tags.push_back({{}, name});
         image.layers = {static_cast<size_t>(i)};
         inventory.images.push_back(image);
     }
@@ -160,7 +161,7 @@ TEST_CASE("what runs is not removed, by limit or by hand, until its process has 
     REQUIRE((::pipe(ready) == 0 && ::pipe(end) == 0));
     pid_t child = ::fork();
     if (child == 0) {
-        Fd lease = scene.store.lease(digest('a'));
+        store::Lease lease = scene.store.lease(digest('a'));
         char byte = lease ? 'y' : 'n';
         (void)!::write(ready[1], &byte, 1);
         (void)!::read(end[0], &byte, 1);
@@ -185,7 +186,7 @@ TEST_CASE("nothing is removed while a pull relies on it", "[store]") {
     Scene scene;
     scene.add_layer('1');
     {
-        Fd pull = scene.store.hold_off_removals();
+        Lock pull = scene.store.hold_off_removals();
         CHECK_FALSE(store::collect(scene.store, {}, false, false));
         CHECK(scene.objects("layers") == 1);
     }
@@ -195,11 +196,11 @@ TEST_CASE("nothing is removed while a pull relies on it", "[store]") {
 TEST_CASE("a lease is a use, and a lease of an image that was removed in between is a new one", "[store]") {
     Scene scene;
     scene.add_image('a', "1", "r.io/a:1", 20);
-    scene.store.lease(digest('a')).reset();
+    { store::Lease used = scene.store.lease(digest('a')); }
     CHECK(store::take_inventory(scene.store).images[0].used >= std::time(nullptr) - 60);
     store::remove_image(scene.store, digest('a'));
     CHECK(scene.objects("leases") == 0);
-    Fd lease = scene.store.lease(digest('a'));
+    store::Lease lease = scene.store.lease(digest('a'));
     CHECK(scene.objects("leases") == 1);
     CHECK_FALSE(scene.store.claim(digest('a')));
 }
@@ -218,7 +219,7 @@ TEST_CASE("a tag among several is removed alone", "[store]") {
 TEST_CASE("the owner of a lock can be told", "[store]") {
     Scene scene;
     CHECK(scene.store.lock_owner(digest('a')) == "another process");
-    Fd lock = scene.store.try_lock(digest('a'));
+    Lock lock = scene.store.try_lock(digest('a'));
     CHECK_THAT(scene.store.lock_owner(digest('a')), Catch::StartsWith(cat("process ", ::getpid(), " on ")));
 }
 

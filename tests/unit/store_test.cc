@@ -17,13 +17,14 @@
 #include "runtime/store/scratch.hh"
 
 namespace fs = std::filesystem;
+using berth::Digest;
 using berth::plan::parse_reference;
 using berth::store::Store;
 
 namespace {
 
-const std::string digest_a = "sha256:" + std::string(64, 'a');
-const std::string digest_b = "sha256:" + std::string(64, 'b');
+const Digest digest_a("sha256:" + std::string(64, 'a'));
+const Digest digest_b("sha256:" + std::string(64, 'b'));
 
 struct Folder {
     Folder() {
@@ -49,7 +50,7 @@ std::string refusal(const std::string& path) {
     return "";
 }
 
-void publish_layer(const Store& store, const std::string& diff_id, const std::string& bytes) {
+void publish_layer(const Store& store, const Digest& diff_id, const std::string& bytes) {
     auto file = store.new_file();
     berth::sys::write_all(file.fd(), bytes, "layer");
     store.publish_layer(std::move(file), diff_id);
@@ -101,7 +102,7 @@ TEST_CASE("tags are recorded and found", "[store]") {
     store.put_tag(reference, {digest_b, 1235, "forged\ndigest sha256:0"});
     CHECK(store.digest_of(reference) == digest_b);
     CHECK(store.find_tag(reference)->etag.empty());
-    CHECK(store.digest_of(parse_reference("r.io/x@" + digest_a)) == digest_a);
+    CHECK(store.digest_of(parse_reference("r.io/x@" + digest_a.text())) == digest_a);
     CHECK(count(folder.path + "/tmp") == 0);
 }
 
@@ -149,10 +150,10 @@ TEST_CASE("hostile row 28: no text but a digest becomes part of a store path", "
     Folder folder;
     Store store = Store::open(folder.path);
     for (const char* bad : {"sha256:../../x", "../x", "", "sha256:abc"}) {
-        CHECK_THROWS_AS(store.has_image(bad), berth::Error);
-        CHECK_THROWS_AS(store.open_layer(bad), berth::Error);
-        CHECK_THROWS_AS(store.put_tag(parse_reference("a"), {bad, 1, ""}), berth::Error);
-        CHECK_THROWS_AS(store.try_lock(bad), berth::Error);
+        CHECK_THROWS_AS(store.has_image(Digest(bad)), berth::Error);
+        CHECK_THROWS_AS(store.open_layer(Digest(bad)), berth::Error);
+        CHECK_THROWS_AS(store.put_tag(parse_reference("a"), {Digest(bad), 1, ""}), berth::Error);
+        CHECK_THROWS_AS(store.try_lock(Digest(bad)), berth::Error);
     }
 }
 
@@ -259,11 +260,14 @@ TEST_CASE("a lock is held by one and freed by its holder's death", "[store]") {
     Folder folder;
     Store store = Store::open(folder.path);
     {
-        berth::Fd mine = store.try_lock(digest_a);
+        berth::Lock mine = store.try_lock(digest_a);
         REQUIRE(mine);
         CHECK_FALSE(store.try_lock(digest_a));
         CHECK(store.try_lock(digest_b));
     }
-    in_killed_child([&] { store.lock(digest_a).release(); });
+    in_killed_child([&] {
+        static berth::Lock held;
+        held = store.lock(digest_a);
+    });
     CHECK(store.try_lock(digest_a));
 }

@@ -95,18 +95,18 @@ TEST_CASE("event log: a file gets one line an event, behind what is there; what 
     caller.user = "somebody";
     plan::Site site;
     CHECK_FALSE(EventLog(site, caller).wanted());
-    site.event_log = folder.path / "%u.jsonl";
+    site.events.log = folder.path / "%u.jsonl";
     for (int i = 0; i < 2; ++i) EventLog(site, caller).write({});
     std::string text = sys::read_file(folder.path / "somebody.jsonl");
     CHECK(std::count(text.begin(), text.end(), '\n') == 2);
     CHECK(text.starts_with("{\"time\":\"1970-01-01T00:00:00.000000Z\",\"kind\":\"start\""));
     CHECK((fs::status(folder.path / "somebody.jsonl").permissions() & fs::perms::others_all) == fs::perms::none);
-    site.event_log = "/nowhere/at/all";
+    site.events.log = "/nowhere/at/all";
     EventLog lost(site, caller);
     CHECK_FALSE(lost.wanted());
     CHECK_NOTHROW(lost.write({}));
     CHECK(event_troubles(site, caller).at(0) == "opening /nowhere/at/all: No such file or directory");
     fs::create_symlink(folder.path / "somebody.jsonl", folder.path / "link");
-    site.event_log = folder.path / "link";
+    site.events.log = folder.path / "link";
     CHECK_FALSE(EventLog(site, caller).wanted());
 }

@@ -112,7 +112,7 @@ Fd ContainerFolder::directory(const std::string& name) const {
     return sys::open_beneath(root_.get(), cat(prefix_, name), O_RDONLY | O_DIRECTORY);
 }
 
-Fd ContainerFolder::lock(const std::string& name, const std::function<void()>& waiting,
+Lock ContainerFolder::lock(const std::string& name, const std::function<void()>& waiting,
                          const std::function<void()>& turn) const {
     plan::check_container_name(name);
     auto start = std::chrono::steady_clock::now();
@@ -125,7 +125,7 @@ Fd ContainerFolder::lock(const std::string& name, const std::function<void()>& w
             ::poll(nullptr, 0, step_ms);
         }
         // `berth rm` may have taken its name away in between; then it locks nothing.
-        if (sys::stat_of(file.get(), "a container's lock").st_nlink > 0) return file;
+        if (sys::stat_of(file.get(), "a container's lock").st_nlink > 0) return Lock(std::move(file));
     }
 }
 
@@ -180,11 +180,11 @@ void ContainerFolder::remove(const std::string& name) const {
         throw SysError(cat("removing ", what));
 }
 
-Fd ContainerFolder::hold(const std::string& name) const {
+Lock ContainerFolder::hold(const std::string& name) const {
     Fd out = directory(name);
     if (::flock(out.get(), LOCK_SH | LOCK_NB) != 0)
         throw SysError(cat("reading container ", name, ", which is being removed"));
-    return out;
+    return Lock(std::move(out));
 }
 
 Fd ContainerFolder::upper(const std::string& name) const {
@@ -217,18 +217,18 @@ Fd ContainerFolder::connect(const std::string& name) const {
     throw SysError(cat("connecting to the helper of container ", name));
 }
 
-Fd ContainerFolder::running_lock(const std::string& name, int patience_ms) const {
+Lock ContainerFolder::running_lock(const std::string& name, int patience_ms) const {
     Fd file = sys::open_at(directory(name).get(), "running", O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
     for (; !try_flock(file.get()); patience_ms -= step_ms) {
         if (patience_ms <= 0) return {};
         ::poll(nullptr, 0, step_ms);
     }
-    return file;
+    return Lock(std::move(file));
 }
 
 ContainerFolder open_container_folder(const plan::Site& site, const plan::Caller& caller, const std::string& scope) {
-    std::string path = plan::path_for(site.data_path, caller);
-    bool built_in = site.data_path == plan::Site{}.data_path;
+    std::string path = plan::path_for(site.data.path, caller);
+    bool built_in = site.data.path == plan::Site{}.data.path;
     bool possible = ::access(path.c_str(), F_OK) == 0 || ::access(path.substr(0, path.rfind('/')).c_str(), W_OK) == 0;
     if (!possible && built_in && !caller.home.empty()) path = caller.home + "/.local/share/berth/containers";
     return ContainerFolder::open(path, scope);

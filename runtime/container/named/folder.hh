@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
+#include "runtime/base/lock.hh"
 #include "runtime/config/site.hh"
 #include "runtime/plan/container.hh"
 #include "runtime/request/request.hh"
@@ -33,7 +34,7 @@ class ContainerFolder {
 
     /// One at a time may create, start or remove a container. Waits for its turn; `waiting` is called once when that
     /// takes long, and `turn` again and again meanwhile: an exception from it ends the wait. Throws Error.
-    Fd lock(const std::string& name, const std::function<void()>& waiting = {},
+    Lock lock(const std::string& name, const std::function<void()>& waiting = {},
             const std::function<void()>& turn = {}) const;
 
     /// What is recorded of a container; nothing when there is none. Throws Error when it cannot be understood.
@@ -46,8 +47,8 @@ class ContainerFolder {
     /// also while somebody has a hold().
     void remove(const std::string& name) const;
 
-    /// Keeps the container from being removed while the descriptor is open, for those who read its files.
-    Fd hold(const std::string& name) const;
+    /// Keeps the container from being removed, for those who read its files.
+    Lock hold(const std::string& name) const;
 
     /// The directory of what the container wrote, for reading.
     Fd upper(const std::string& name) const;
@@ -59,7 +60,7 @@ class ContainerFolder {
 
     /// Held by a helper for as long as it lives, also while it ends: the container's files cannot be mounted twice.
     /// Empty when `patience_ms` are over.
-    Fd running_lock(const std::string& name, int patience_ms) const;
+    Lock running_lock(const std::string& name, int patience_ms) const;
 
   private:
     ContainerFolder(std::string path, std::string prefix, Fd root)

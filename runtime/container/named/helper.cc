@@ -12,6 +12,7 @@
 #include <list>
 
 #include "runtime/base/channel.hh"
+#include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -127,21 +128,19 @@ void leave_session() {
     sigset_t none;
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    Fd null = sys::open_file("/dev/null", O_RDWR);
-    for (int fd : {0, 1, 2})
-        if (::dup2(null.get(), fd) < 0) throw SysError("closing the standard streams of a container's helper");
+    sys::point_at_null({0, 1, 2});
 }
 
 /// Waits for the end of the run before this one. The result holds off the next one; the file says how this run's mounts
 /// are called.
-Fd take_turn(const ContainerFolder& folder, const std::string& name, std::string& source) {
-    Fd running = lock_after_last_run(folder, name, previous_helper_ms);
+Lock take_turn(const ContainerFolder& folder, const std::string& name, std::string& source) {
+    Lock running = lock_after_last_run(folder, name, previous_helper_ms);
     if (!running)
         throw Error(
             cat("starting container ", name, ": its last run has not ended yet; see berth ps, or berth rm --force"));
     source = cat("berth:", name, ":", store::scratch_name());
-    if (::ftruncate(running.get(), 0) != 0 ||
-        ::pwrite(running.get(), source.data(), source.size(), 0) != static_cast<ssize_t>(source.size()))
+    if (::ftruncate(running.fd(), 0) != 0 ||
+        ::pwrite(running.fd(), source.data(), source.size(), 0) != static_cast<ssize_t>(source.size()))
         throw SysError(cat("starting container ", name));
     return running;
 }
@@ -168,13 +167,13 @@ void run_helper(HelperOrder& order, Fd& connection) {
     leave_session();
     if (order.other) return run_beside(order, connection);
     ContainerStorage storage{order.folder.path_of(order.name)};
-    Fd running = take_turn(order.folder, order.name, storage.source);
+    Lock running = take_turn(order.folder, order.name, storage.source);
     Fd listener = order.folder.listen(order.name);
     StartedContainer container = start_container(order.plan, std::move(order.image), order.site, storage);
     Helper helper(std::move(listener), std::move(connection), order.plan, container, container.server.end.get());
     helper.serve();
     // An empty file: nothing of this run is left.
-    if (end_container(container) && ::ftruncate(running.get(), 0) != 0)
+    if (end_container(container) && ::ftruncate(running.fd(), 0) != 0)
         throw SysError(cat("ending container ", order.name));
 }
 
@@ -202,10 +201,10 @@ void run_helper(HelperOrder& order, Fd& connection) {
 
 }  // namespace
 
-Fd lock_after_last_run(const ContainerFolder& folder, const std::string& name, int patience_ms) {
-    Fd running = folder.running_lock(name, patience_ms);
+Lock lock_after_last_run(const ContainerFolder& folder, const std::string& name, int patience_ms) {
+    Lock running = folder.running_lock(name, patience_ms);
     if (!running) return running;
-    std::string left = sys::read_all(running.get(), 4096, "the state of a container's run");
+    std::string left = sys::read_all(running.fd(), 4096, "the state of a container's run");
     if (!left.empty() &&
         !sandbox::kill_users_of_root(sys::open_file("/proc", O_RDONLY | O_DIRECTORY).get(), left, survivors_patience))
         throw Error(cat("ending the last run of container ", name,
@@ -233,12 +232,12 @@ std::vector<int> namespaces_of(const StartedContainer& container) {
 namespace {
 
 /// `lock`: the caller's, which is not the child's.
-Fd fork_helper(HelperOrder order, Fd* lock, const std::function<void()>& forked) {
+Fd fork_helper(HelperOrder order, Lock* lock, const std::function<void()>& forked) {
     auto&& [ours, its] = make_channel();
     pid_t child = ::fork();
     if (child < 0) throw SysError(cat("starting the helper of container ", order.name));
     if (child > 0) return std::move(ours);
-    if (lock) ::close(lock->release());
+    if (lock) lock->unlock();
     ours.reset();
     if (forked) forked();
     be_helper(std::move(order), std::move(its));
@@ -247,7 +246,7 @@ Fd fork_helper(HelperOrder order, Fd* lock, const std::function<void()>& forked)
 }  // namespace
 
 Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image,
-                const plan::Site& site, Fd& lock, const std::function<void()>& forked) {
+                const plan::Site& site, Lock& lock, const std::function<void()>& forked) {
     return fork_helper({folder, name, plan, std::move(image), site}, &lock, forked);
 }
 

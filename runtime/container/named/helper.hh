@@ -18,7 +18,7 @@ namespace berth {
 /// that joined is closed. `lock` is the container's lock, which is not passed on; `forked` is called in the helper, to
 /// close what else of the caller's it must not hold. Call from a process of one thread. Throws Error.
 Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image,
-                const plan::Site& site, Fd& lock, const std::function<void()>& forked = {});
+                const plan::Site& site, Lock& lock, const std::function<void()>& forked = {});
 
 /// As start_helper(), for a container over the files of one that runs: `image.root` is its root, and `other` the
 /// connection that keeps it running. Its end is the end of this one too. Nobody but the caller can join.
@@ -29,7 +29,7 @@ Fd start_helper_beside(const ContainerFolder& folder, const std::string& name, c
 /// The container's ContainerFolder::running_lock() when its last run is over, with what that left when its helper was
 /// killed; empty while the helper still lives after `patience_ms`. Throws Error when something that was left cannot be
 /// ended.
-Fd lock_after_last_run(const ContainerFolder& folder, const std::string& name, int patience_ms);
+Lock lock_after_last_run(const ContainerFolder& folder, const std::string& name, int patience_ms);
 
 /// What a process needs to be a task of a container that a helper serves.
 struct JoinedContainer {

@@ -37,7 +37,7 @@ std::string digest_of(const ContainerFolder& folder, const std::string& name) {
 void remove_container(const ContainerFolder& folder, const std::string& name, bool force, const plan::Site& site,
                       const plan::Caller& caller) {
     plan::check_container_name(name);
-    Fd lock = folder.lock(name);
+    Lock lock = folder.lock(name);
     std::string digest = digest_of(folder, name);
     if (Fd connection = folder.connect(name)) {
         if (!force)
@@ -48,7 +48,7 @@ void remove_container(const ContainerFolder& folder, const std::string& name, bo
     if (!lock_after_last_run(folder, name, end_ms))
         throw Error(cat("removing container ", name, ": it does not end; try again"));
     folder.remove(name);
-    if (!digest.empty()) open_store(site, caller).unpin(digest, folder.path_of(name) + "/state");
+    if (!digest.empty()) open_store(site, caller).unpin(Digest(digest), folder.path_of(name) + "/state");
 }
 
 }  // namespace berth

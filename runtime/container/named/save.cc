@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -81,9 +80,9 @@ Saver::Saver(const plan::ContainerRecord& record, const std::string& name, const
     check_save_folder(output);
     auto&& [ours, its] = make_channel();
     // No signal at its end: whoever waits for any child waits for commands.
-    process_ = static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
-    if (process_ < 0) throw SysError("starting what will save the container");
-    if (process_ == 0) {
+    process_ = Pid(static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr)));
+    if (process_.get() < 0) throw SysError("starting what will save the container");
+    if (process_.get() == 0) {
         ours.reset();
         if (words && ::dup2(words.get(), STDERR_FILENO) < 0) ::_exit(exit_failure);
         words.reset();
@@ -93,14 +92,13 @@ Saver::Saver(const plan::ContainerRecord& record, const std::string& name, const
 }
 
 Saver::~Saver() {
-    if (process_ < 0) return;
+    if (!process_) return;
     channel_.reset();
     // Where files always have names, only the program itself can take away what it has begun.
-    ::kill(process_, SIGTERM);
+    process_.send(SIGTERM);
     for (int waited = 0; waited < end_ms; waited += 20, ::poll(nullptr, 0, 20))
-        if (::waitpid(process_, nullptr, __WALL | WNOHANG) != 0) return;
-    ::kill(process_, SIGKILL);
-    ::waitpid(process_, nullptr, __WALL);
+        if (process_.has_ended()) return;
+    process_.send(SIGKILL);
 }
 
 bool Saver::save(int upper) {
@@ -110,11 +108,6 @@ bool Saver::save(int upper) {
 
 void Saver::begin(int upper) { send_message(channel_.get(), {}, {upper}); }
 
-bool Saver::wait() {
-    int status = 0;
-    while (::waitpid(process_, &status, __WALL) < 0 && errno == EINTR) continue;
-    process_ = -1;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
+bool Saver::wait() { return process_.wait() == 0; }
 
 }  // namespace berth

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
+#include "runtime/base/pid.hh"
 #include "runtime/plan/container.hh"
 
 namespace berth {
@@ -43,7 +44,7 @@ class Saver {
 
   private:
     Fd channel_;
-    pid_t process_ = -1;
+    Pid process_;
 };
 
 }  // namespace berth

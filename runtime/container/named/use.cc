@@ -68,12 +68,12 @@ class Use {
 
     std::optional<UsedContainer> attempt(const std::vector<std::string>& environment) {
         environment_ = &environment;
-        Fd lock = folder_.lock(
+        Lock lock = folder_.lock(
             name_, [&] { note(start_, "waiting for another process that is starting it"); }, start_.watch.ready);
         auto record = folder_.find(name_);
         Fd connection = folder_.connect(name_);
         plan::NameAction action = decided(record.has_value(), bool(connection));
-        if (connection) lock.reset();
+        if (connection) lock.unlock();
         UsedContainer out{std::move(connection), {}, action, record.value_or(plan::ContainerRecord()), {}};
         if (action == plan::NameAction::start) restart(out, lock);
         if (action == plan::NameAction::create) create(out, lock);
@@ -116,7 +116,8 @@ class Use {
     void forget(UsedContainer& out) {
         out.connection.reset();
         if (lock_after_last_run(folder_, name_, end_ms)) folder_.remove(name_);
-        if (!out.record.digest.empty()) open_store(start_.site, start_.caller).unpin(out.record.digest, state_path());
+        if (!out.record.digest.empty())
+            open_store(start_.site, start_.caller).unpin(Digest(out.record.digest), state_path());
     }
 
     void lap(const char* phase) const {
@@ -132,7 +133,7 @@ class Use {
         return opened;
     }
 
-    void restart(UsedContainer& out, Fd& lock) { launch(out, open_again(out), lock); }
+    void restart(UsedContainer& out, Lock& lock) { launch(out, open_again(out), lock); }
 
     /// False when the one that ran has ended meanwhile.
     bool start_beside(UsedContainer& out) {
@@ -146,7 +147,7 @@ class Use {
         return true;
     }
 
-    void create(UsedContainer& out, Fd& lock) {
+    void create(UsedContainer& out, Lock& lock) {
         OpenedImage opened = open_image(start_.request.image, start_.caller, start_.site, start_.watch, start_.tag);
         lap("image");
         out.record = record_of(opened);
@@ -154,9 +155,10 @@ class Use {
         launch(out, std::move(opened), lock);
     }
 
-    void launch(UsedContainer& out, OpenedImage opened, Fd& lock) {
+    void launch(UsedContainer& out, OpenedImage opened, Lock& lock) {
         // Each time: a pin may have been lost with the store, and the lease lasts only as long as the container runs.
-        if (!out.record.digest.empty()) open_store(start_.site, start_.caller).pin(out.record.digest, state_path());
+        if (!out.record.digest.empty())
+            open_store(start_.site, start_.caller).pin(Digest(out.record.digest), state_path());
         plan::Plan plan = plan_for(out, opened);
         use_flat(opened, out.record.image, plan.identity, start_.caller, start_.site, start_.watch);
         out.connection = start_helper(folder_, name_, plan, std::move(opened.image), start_.site, lock, start_.forked);
@@ -181,12 +183,13 @@ class Use {
     plan::ContainerRecord record_of(const OpenedImage& opened) const {
         plan::ContainerRecord out;
         out.image = canonical(start_.request.image);
-        if (opened.digest.empty()) {
+        if (!opened.digest) {
             out.image_file =
                 plan::with_absolute_path(plan::parse_reference(start_.request.image), start_.caller.cwd).path;
             out.identity = file_identity(out.image_file);
         } else {
-            out.digest = open_store(start_.site, start_.caller).image_of(opened.digest).value_or(opened.digest);
+            out.digest =
+                open_store(start_.site, start_.caller).image_of(*opened.digest).value_or(*opened.digest).text();
         }
         out.created = std::time(nullptr);
         out.options = start_.request;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/mounts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 

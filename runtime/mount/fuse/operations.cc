@@ -11,6 +11,7 @@
 #include <string>
 
 #include "runtime/base/sys.hh"
+#include "runtime/mount/fuse/preload.hh"
 
 namespace berth::mount {
 

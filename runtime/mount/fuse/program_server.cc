@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "runtime/base/channel.hh"
+#include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -122,11 +123,8 @@ std::string story_of(int status, const std::string& words) {
 
 /// Leaves the keeper nothing but `first` and `second`, and /dev/null as its standard streams.
 void close_all_but(int first, int second) {
-    Fd null = sys::open_file("/dev/null", O_RDWR);
-    for (int fd : {0, 1, 2})
-        if (::dup2(null.get(), fd) < 0) throw SysError(serving);
+    sys::point_at_null({0, 1, 2});
     int low = std::min(first, second), high = std::max(first, second);
-    null.reset();
     if (low > 3) ::close_range(3, static_cast<unsigned>(low) - 1, 0);
     if (high > low + 1) ::close_range(static_cast<unsigned>(low) + 1, static_cast<unsigned>(high) - 1, 0);
     ::close_range(static_cast<unsigned>(high) + 1, ~0U, 0);

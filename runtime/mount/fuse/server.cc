@@ -18,6 +18,8 @@
 #include <memory>
 #include <thread>
 
+#include "runtime/base/cpus.hh"
+#include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
@@ -56,12 +58,6 @@ ssize_t write_channel(int, iovec* parts, int count, void*) {
 
 void silent(fuse_log_level, const char*, va_list) {}
 
-unsigned usable_cpus() {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<unsigned>(CPU_COUNT(&set)) : 1;
-}
-
 /// Gives the calling thread its own descriptor table that holds only `keep` (and /dev/null as 0, 1 and 2): no socket or
 /// pipe of the rest of the process stays open because of the server.
 void leave_descriptor_table(std::vector<int> keep) {
@@ -75,9 +71,7 @@ void leave_descriptor_table(std::vector<int> keep) {
         from = std::max(from, kept + 1);
     }
     close_range(from, ~0U, 0);
-    Fd null = sys::open_file("/dev/null", O_RDWR);
-    for (int fd : {0, 1, 2})
-        if (::dup3(null.get(), fd, O_CLOEXEC) < 0) throw SysError("closing the file server's standard streams");
+    sys::point_at_null({0, 1, 2}, O_CLOEXEC);
 }
 
 /// A descriptor that the server goes on using. The thread sanitizer believes that all threads have one table, and tells
@@ -208,14 +202,15 @@ void serve(Start& start) {
     attach_fuse(first, start.options.uid, start.options.gid, mount_point.get());
     mount_point.reset();
     std::vector<Fd> clones;
-    for (unsigned i = 1; i < server_threads(start.options.threads, usable_cpus()); ++i)
+    unsigned cpus = usable_cpus();
+    for (unsigned i = 1; i < server_threads(start.options.threads, cpus); ++i)
         clones.push_back(clone_device(first));
     if (start.options.confine) start.options.confine();
 
     WorkerPool others(clones.size(), [first] { return request_waits(first); },
                       [&](WorkerPool& workers, size_t number) { work(session.get(), clones[number].get(), workers); });
     // Where there is one CPU, to watch would keep the program from asking.
-    BusyPoll poll(usable_cpus() > 1 ? start.options.busy_poll : std::chrono::microseconds{});
+    BusyPoll poll(cpus > 1 ? start.options.busy_poll : std::chrono::microseconds{});
     start.mounted.set_value();
     answer_requests(session.get(), first, others,
                     [&](fuse_buf& request) { return receive_soon(session.get(), request, poll, others); });

@@ -77,7 +77,7 @@ class Executor {
     void operator()(const plan::DropIn& wanted) const {
         std::string folder = wanted.path.substr(0, wanted.path.rfind('/'));
         try {
-            root_.open(folder, Missing::fails);
+            (void)root_.open(folder, Missing::fails);
         } catch (const SysError& error) {
             if (error.number() == ENOENT || error.number() == ENOTDIR) return;
             throw;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/mounts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
@@ -89,7 +90,7 @@ Fd new_overlay_on_disk(const std::string& source, const std::string& path) {
         why = error.what();
     }
     // What fails in memory as well is not the folder's fault, and says so itself.
-    new_overlay(source, "");
+    (void)new_overlay(source, "");
     throw Error(
         cat("keeping the container's files in ", printable(path, 4096),
             ": its file system cannot hold what an overlay writes (", why,

@@ -10,7 +10,6 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/layer/gzip.hh"
 
 namespace berth::oci {
 
@@ -108,9 +107,6 @@ class DetectingDecompressor : public Decompressor {
 
 std::unique_ptr<Decompressor> make_zstd_decompressor(ByteSink sink) {
     return std::make_unique<ZstdDecompressor>(std::move(sink));
-}
-std::unique_ptr<Decompressor> make_decompressor(ByteSink sink) {
-    return make_decompressor(std::move(sink), best_gzip_engine());
 }
 std::unique_ptr<Decompressor> make_decompressor(ByteSink sink, GzipEngine engine) {
     return std::make_unique<DetectingDecompressor>(std::move(sink), engine);

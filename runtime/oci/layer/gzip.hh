@@ -1,9 +1,10 @@
 // The two programs that can unpack gzip, and the choice between them.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "runtime/oci/layer/decompress.hh"
+#include "runtime/oci/layer/decompressor.hh"
 
 namespace berth::oci {
 
@@ -19,9 +20,6 @@ std::string name_of(GzipEngine engine);
 /// gzip with any number of members, checksums verified. Both engines take and refuse the same. One that this build
 /// lacks is zlib.
 std::unique_ptr<Decompressor> make_gzip_decompressor(ByteSink sink, GzipEngine engine);
-
-/// See decompress.hh.
-std::unique_ptr<Decompressor> make_decompressor(ByteSink sink, GzipEngine engine);
 
 /// To be used through make_gzip_decompressor().
 std::unique_ptr<Decompressor> make_isal_decompressor(ByteSink sink);

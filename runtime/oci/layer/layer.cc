@@ -14,7 +14,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/digest.hh"
+#include "runtime/oci/sha256.hh"
 #include "runtime/oci/layer/decompress.hh"
 #include "runtime/oci/layer/tar.hh"
 #include "runtime/oci/layer/unpack.hh"
@@ -137,7 +137,7 @@ struct LayerConverter::Impl {
     void write(const void* data, size_t size) {
         check();
         packed_hash.update(data, size);
-        result.compressed_size += size;
+        compressed_size += size;
         for (auto* bytes = static_cast<const char*>(data); size > 0;) {
             size_t part = std::min(size, block_size - block.size());
             block.insert(block.end(), bytes, bytes + part);
@@ -160,8 +160,13 @@ struct LayerConverter::Impl {
         queue.end();
         worker.join();
         check();
-        result.digest = packed_hash.finish();
-        return result;
+        return {.digest = packed_hash.finish(),
+                .diff_id = unpacked_hash.finish(),
+                .compressed_size = compressed_size,
+                .unpacked_size = unpacked_size,
+                .entries = entries,
+                .skipped_devices = unpacker.skipped_devices(),
+                .sums = writer.sums()};
     }
 
     /// Rethrows what the worker failed with.
@@ -195,18 +200,15 @@ struct LayerConverter::Impl {
         for (Block next; queue.pop(next);) decompressor->feed(next.data(), next.size());
         decompressor->finish();
         parser.finish();
-        result.entries = writer.entries();
+        entries = writer.entries();
         writer.mark_implied_directories(squash::implied_directory_marker);
         writer.finish();
-        result.sums = writer.sums();
-        result.diff_id = unpacked_hash.finish();
-        result.skipped_devices = unpacker.skipped_devices();
     }
 
     void take_unpacked(TarParser& parser, const void* data, size_t size) {
         if (queue.is_closed()) throw Cancelled{};
-        result.unpacked_size += size;
-        if (result.unpacked_size > options.limits.unpacked_bytes)
+        unpacked_size += size;
+        if (unpacked_size > options.limits.unpacked_bytes)
             throw Error(cat("the layer unpacks to more than ", human_bytes(options.limits.unpacked_bytes)));
         unpacked_hash.update(data, size);
         parser.feed(data, size);
@@ -220,7 +222,9 @@ struct LayerConverter::Impl {
     Sha256 packed_hash;     // the caller's
     Sha256 unpacked_hash;   // the worker's
     Block block;            // the caller's, not full yet
-    ConvertedLayer result;  // compressed_size and digest are the caller's, the rest the worker's until it is joined
+    uint64_t compressed_size = 0;  // the caller's
+    uint64_t unpacked_size = 0;    // the worker's, and the next one too, until it is joined
+    uint64_t entries = 0;
     std::exception_ptr failure;
     std::atomic<bool> failed = false;  // set after failure
     std::thread worker;

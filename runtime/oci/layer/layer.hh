@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "runtime/base/digest.hh"
 #include "runtime/oci/limits.hh"
 #include "runtime/squash/write/writer.hh"
 
@@ -16,13 +17,13 @@ struct ConvertOptions {
 };
 
 struct ConvertedLayer {
-    std::string digest;   ///< "sha256:<hex>" of the bytes fed
-    std::string diff_id;  ///< "sha256:<hex>" of the unpacked tar stream
+    Digest digest;   ///< of the bytes fed
+    Digest diff_id;  ///< of the unpacked tar stream
     uint64_t compressed_size = 0;
     uint64_t unpacked_size = 0;
     uint64_t entries = 0;          ///< entries of the squashfs file, the root included
     uint64_t skipped_devices = 0;  ///< device nodes in the tar: never made
-    squash::BlockSums sums;        ///< of the squashfs file
+    squash::BlockSums sums = {};   ///< of the squashfs file
 };
 
 /// A push pipeline in bounded memory: sha256 in the caller's thread, everything after it in a thread of its own,

@@ -7,7 +7,8 @@
 #include <string>
 
 #include "runtime/oci/auth/auth.hh"
-#include "runtime/oci/registry/registry.hh"
+#include "runtime/oci/registry/options.hh"
+#include "runtime/request/reference.hh"
 
 namespace berth::oci {
 

@@ -1,7 +1,7 @@
 #include "runtime/oci/registry/registry.hh"
 
 #include "runtime/base/text.hh"
-#include "runtime/oci/digest.hh"
+#include "runtime/oci/sha256.hh"
 #include "runtime/oci/registry/client.hh"
 
 namespace berth::oci {
@@ -84,12 +84,13 @@ std::optional<Resolution> Registry::head_manifest(const std::string& tag_or_dige
         // Some registries and proxies know GET alone.
         if (answer.status == 405 || answer.status == 501) return std::nullopt;
         if (answer.status != 200) host.refuse_answer(answer, impl_->what());
-        std::string digest = answer.header("docker-content-digest");
-        if (digest.empty()) return std::nullopt;
-        if (!plan::is_digest(digest))
-            throw Error(cat(impl_->what(), ": the registry names it by \"", printable(digest),
-                            "\", which is no sha256 digest"));
-        return Resolution{digest, answer.header("etag")};
+        std::string told = answer.header("docker-content-digest");
+        if (told.empty()) return std::nullopt;
+        auto digest = Digest::parse(told);
+        if (!digest)
+            throw Error(
+                cat(impl_->what(), ": the registry names it by \"", printable(told), "\", which is no sha256 digest"));
+        return Resolution{*digest, answer.header("etag")};
     };
     return impl_->at_first(head, false, impl_->options.head_retries);
 }
@@ -100,11 +101,11 @@ Document Registry::get_manifest(const std::string& tag_or_digest) {
             {"manifests/" + tag_or_digest, impl_->what(), false, accepted_manifests, document_limit, {}, nullptr},
             rules);
         if (answer.status != 200) host.refuse_answer(answer, impl_->what());
-        std::string digest = sha256_of(answer.body);
+        Digest digest = sha256_of(answer.body);
         std::string told = answer.header("docker-content-digest");
-        std::string wanted = plan::is_digest(tag_or_digest) ? tag_or_digest : told;
+        std::string wanted = Digest::parse(tag_or_digest) ? tag_or_digest : told;
         for (const std::string& other : {told, wanted})
-            if (!other.empty() && other != digest)
+            if (!other.empty() && digest != other)
                 throw Error(cat(impl_->what(), ": the registry sent a manifest with the digest ", digest,
                                 " instead of ", printable(other), "; refused"));
         return Document{std::move(answer.body), answer.header("content-type"), digest, answer.header("etag")};
@@ -120,7 +121,7 @@ void Registry::Impl::stream_from(RegistryClient& host, const RetryRules& rules, 
     HttpAnswer answer;
     do {
         before = received;
-        answer = host.get({"blobs/" + blob.digest, object, false, "", 0, sink, &received}, rules);
+        answer = host.get({"blobs/" + blob.digest.text(), object, false, "", 0, sink, &received}, rules);
         // A part may be sent that is shorter than what was asked for.
     } while (answer.status == 206 && received < blob.size && received > before);
     if (answer.status != 200 && answer.status != 206) host.refuse_answer(answer, object);
@@ -167,7 +168,7 @@ std::string Registry::get_blob(const Descriptor& blob) {
         if (!blob.data)
             stream_blob(blob,
                         [&](const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); });
-        std::string digest = sha256_of(bytes);
+        Digest digest = sha256_of(bytes);
         if (digest == blob.digest) return bytes;
         std::string mirrors = blob.data ? "" : pass_over_senders();
         std::string line = cat(impl_->what(), ": the blob ", blob.digest, " has the digest ", digest);

@@ -122,10 +122,11 @@ std::string find_in_daemon(const Daemon& daemon, const plan::Reference& referenc
     json answer = parse_json(body, cat(what, ", the answer of ", daemon.program));
     std::string id = answer.is_object() ? string_member(answer, "Id", what).value_or("") : "";
     if (!id.starts_with("sha256:")) id = "sha256:" + id;
-    if (!plan::is_digest(id))
+    auto digest = Digest::parse(id);
+    if (!digest)
         throw Error(
             cat(what, ": ", daemon.program, " answers with the Id ", printable(id), ", which is no digest; refused"));
-    return id.substr(7);
+    return digest->hex();
 }
 
 Fd export_from_daemon(const Daemon& daemon, const std::string& id, const std::string& what, const Scratch& scratch,

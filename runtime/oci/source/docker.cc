@@ -6,7 +6,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/digest.hh"
+#include "runtime/oci/sha256.hh"
 #include "runtime/oci/json_strict.hh"
 #include "runtime/oci/layer/decompress.hh"
 #include "runtime/oci/source/local.hh"
@@ -29,8 +29,8 @@ struct Parts {
     std::string what;
     std::string config;
     std::string manifest;
-    std::string digest;                   ///< of the manifest
-    std::map<std::string, Piece> layers;  ///< by diff_id
+    Digest digest;                   ///< of the manifest
+    std::map<Digest, Piece> layers;  ///< by diff_id
 };
 
 class DockerSource : public Source {
@@ -38,9 +38,9 @@ class DockerSource : public Source {
     explicit DockerSource(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
 
     std::optional<Resolution> resolve() override { return Resolution{parts_->digest, ""}; }
-    Document manifest(const std::string& digest) override {
-        if (!digest.empty() && digest != parts_->digest)
-            throw Error(cat(parts_->what, ": the archive has no manifest ", digest));
+    Document manifest(const std::optional<Digest>& digest) override {
+        if (digest && digest != parts_->digest)
+            throw Error(cat(parts_->what, ": the archive has no manifest ", *digest));
         return {parts_->manifest, "", parts_->digest, ""};
     }
     std::string blob(const Descriptor&) override { return parts_->config; }
@@ -122,16 +122,16 @@ Piece file_of(const Files& files, const std::string& name, const std::string& wh
 }
 
 /// Names that are digests have to be those of their content.
-void check_name(const std::string& name, const std::string& digest, const std::string& what) {
+void check_name(const std::string& name, const Digest& digest, const std::string& what) {
     std::string stem = name.substr(name.rfind('/') + 1);
     if (stem.ends_with(".json")) stem.resize(stem.size() - 5);
-    if (plan::is_digest("sha256:" + stem) && "sha256:" + stem != digest)
+    if (auto named = Digest::from_hex(stem); named && *named != digest)
         throw Error(cat(what, ": the config ", printable(name), " has the digest ", digest, "; refused"));
 }
 
 std::string make_manifest(const std::string& config, const std::vector<Descriptor>& layers) {
-    auto member = [](const char* type, const std::string& digest, uint64_t size) {
-        return json{{"mediaType", type}, {"digest", digest}, {"size", size}};
+    auto member = [](const char* type, const Digest& digest, uint64_t size) {
+        return json{{"mediaType", type}, {"digest", digest.text()}, {"size", size}};
     };
     json out{
         {"schemaVersion", 2}, {"mediaType", "application/vnd.oci.image.manifest.v1+json"}, {"layers", json::array()}};
@@ -151,20 +151,19 @@ std::shared_ptr<const Parts> parts_of(const Files& files, const plan::Reference&
     }
     std::vector<Saved> images = parse_list(read_piece(*list, document_limit, what), what);
     const Saved& image = select(images, wanted, what);
-    auto out = std::make_shared<Parts>();
-    out->what = what;
-    out->config = read_piece(file_of(files, image.config, what), document_limit, what);
-    check_name(image.config, sha256_of(out->config), what);
-    std::vector<std::string> diff_ids = parse_config(out->config, image.layers.size(), what).diff_ids;
+    std::string config = read_piece(file_of(files, image.config, what), document_limit, what);
+    check_name(image.config, sha256_of(config), what);
+    std::vector<Digest> diff_ids = parse_config(config, image.layers.size(), what).diff_ids;
     std::vector<Descriptor> layers;
+    std::map<Digest, Piece> pieces;
     for (size_t i = 0; i < diff_ids.size(); ++i) {
         Piece piece = file_of(files, image.layers[i], what);
-        layers.push_back({"", diff_ids[i], piece.size, std::nullopt});
-        out->layers.emplace(diff_ids[i], std::move(piece));
+        layers.push_back({"", diff_ids[i], piece.size});
+        pieces.emplace(diff_ids[i], std::move(piece));
     }
-    out->manifest = make_manifest(out->config, layers);
-    out->digest = sha256_of(out->manifest);
-    return out;
+    std::string manifest = make_manifest(config, layers);
+    Digest digest = sha256_of(manifest);
+    return std::make_shared<Parts>(Parts{what, std::move(config), std::move(manifest), digest, std::move(pieces)});
 }
 
 }  // namespace

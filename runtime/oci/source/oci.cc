@@ -4,7 +4,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/digest.hh"
+#include "runtime/oci/sha256.hh"
 #include "runtime/oci/json_strict.hh"
 #include "runtime/oci/source/local.hh"
 
@@ -26,7 +26,7 @@ class OciSource : public Source {
         : files_(std::move(files)), selector_(std::move(selector)), what_(std::move(what)) {}
 
     std::optional<Resolution> resolve() override { return Resolution{root().digest, ""}; }
-    Document manifest(const std::string& digest) override;
+    Document manifest(const std::optional<Digest>& digest) override;
     std::string blob(const Descriptor& blob) override;
     void stream(const Descriptor& blob, const Sink& sink) override;
     std::unique_ptr<Source> sibling() const override { return std::make_unique<OciSource>(files_, selector_, what_); }
@@ -36,9 +36,9 @@ class OciSource : public Source {
     void check_layout() const;
     std::vector<Named> images() const;
     Descriptor select(const std::vector<Named>& images) const;
-    Piece piece(const std::string& digest) const;
+    Piece piece(const Digest& digest) const;
     std::string required(const std::string& name, const char* missing) const;
-    std::string verified(const std::string& digest) const;
+    std::string verified(const Digest& digest) const;
 
     std::shared_ptr<const Files> files_;
     std::string selector_;
@@ -52,7 +52,8 @@ std::string listed(const std::vector<Named>& images) {
     std::string out;
     for (size_t i = 0; i < std::min(images.size(), shown); ++i)
         out +=
-            cat(i == 0 ? "" : ", ", images[i].name.empty() ? images[i].descriptor.digest : printable(images[i].name));
+            cat(i == 0 ? "" : ", ",
+                images[i].name.empty() ? images[i].descriptor.digest.text() : printable(images[i].name));
     return images.size() > shown ? cat(out, " and ", images.size() - shown, " more") : out;
 }
 
@@ -89,7 +90,7 @@ std::vector<Named> OciSource::images() const {
     for (const json& entry : entries) {
         if (next == list->entries.size()) break;
         const Descriptor& descriptor = list->entries[next].descriptor;
-        if (string_member(entry, "digest", what_) != descriptor.digest ||
+        if (string_member(entry, "digest", what_) != descriptor.digest.text() ||
             string_member(entry, "mediaType", what_) != descriptor.media_type)
             continue;
         ++next;
@@ -109,10 +110,10 @@ Descriptor OciSource::select(const std::vector<Named>& images) const {
         throw Error(cat(what_, ": the layout has ", images.size(),
                         " images; add one of these after a colon: ", listed(images)));
     }
-    std::string digest = selector_[0] == '@' ? selector_.substr(1) : selector_;
+    auto digest = Digest::parse(selector_[0] == '@' ? selector_.substr(1) : selector_);
     const Named* found = nullptr;
     for (const Named& image : images) {
-        if (image.name != selector_ && image.descriptor.digest != digest) continue;
+        if (image.name != selector_ && digest != image.descriptor.digest) continue;
         if (found != nullptr && found->descriptor.digest != image.descriptor.digest)
             throw Error(cat(what_, ": the layout has two images of that name, ", found->descriptor.digest, " and ",
                             image.descriptor.digest, "; choose one by its digest"));
@@ -120,8 +121,7 @@ Descriptor OciSource::select(const std::vector<Named>& images) const {
     }
     if (found != nullptr) return found->descriptor;
     // An image inside of an index is not named in index.json.
-    if (plan::is_digest(digest) && files_->find(cat("blobs/sha256/", digest.substr(7))))
-        return {"", digest, piece(digest).size, std::nullopt};
+    if (digest && files_->find(cat("blobs/sha256/", digest->hex()))) return {"", *digest, piece(*digest).size};
     throw Error(cat(what_, ": no image of that name in the layout, which has: ", listed(images)));
 }
 
@@ -133,24 +133,24 @@ const Descriptor& OciSource::root() {
     return *root_;
 }
 
-Piece OciSource::piece(const std::string& digest) const {
-    auto found = files_->find(cat("blobs/sha256/", digest.substr(7)));
+Piece OciSource::piece(const Digest& digest) const {
+    auto found = files_->find(cat("blobs/sha256/", digest.hex()));
     if (!found) throw Error(cat(what_, ": the blob ", digest, " is not in the layout; it is incomplete"));
     return *found;
 }
 
-std::string OciSource::verified(const std::string& digest) const {
+std::string OciSource::verified(const Digest& digest) const {
     std::string bytes = read_piece(piece(digest), document_limit, what_);
-    std::string is = sha256_of(bytes);
+    Digest is = sha256_of(bytes);
     if (is != digest) throw Error(cat(what_, ": the blob ", digest, " has the digest ", is, "; refused"));
     return bytes;
 }
 
-Document OciSource::manifest(const std::string& digest) {
+Document OciSource::manifest(const std::optional<Digest>& digest) {
     const Descriptor& wanted = root();
-    bool is_root = digest.empty() || digest == wanted.digest;
-    Document out{verified(is_root ? wanted.digest : digest), is_root ? wanted.media_type : "",
-                 is_root ? wanted.digest : digest, ""};
+    Digest asked = digest.value_or(wanted.digest);
+    bool is_root = asked == wanted.digest;
+    Document out{verified(asked), is_root ? wanted.media_type : "", asked, ""};
     if (is_root && out.bytes.size() != wanted.size)
         throw Error(cat(what_, ": the manifest ", wanted.digest, " has ", out.bytes.size(), " bytes instead of ",
                         wanted.size, "; refused"));
@@ -161,7 +161,7 @@ std::string OciSource::blob(const Descriptor& blob) {
     std::string bytes = blob.data.value_or("");
     if (!blob.data)
         stream(blob, [&](const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); });
-    if (std::string is = sha256_of(bytes); is != blob.digest)
+    if (Digest is = sha256_of(bytes); is != blob.digest)
         throw Error(cat(what_, ": the blob ", blob.digest, " has the digest ", is, "; refused"));
     return bytes;
 }

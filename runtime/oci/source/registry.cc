@@ -9,8 +9,8 @@ class RegistrySource : public Source {
     RegistrySource(Registry registry, std::string asked) : registry_(std::move(registry)), asked_(std::move(asked)) {}
 
     std::optional<Resolution> resolve() override { return registry_.head_manifest(asked_); }
-    Document manifest(const std::string& digest) override {
-        return registry_.get_manifest(digest.empty() ? asked_ : digest);
+    Document manifest(const std::optional<Digest>& digest) override {
+        return registry_.get_manifest(digest ? digest->text() : asked_);
     }
     std::string blob(const Descriptor& blob) override { return registry_.get_blob(blob); }
     void stream(const Descriptor& blob, const Sink& sink) override { registry_.stream_blob(blob, sink); }
@@ -28,7 +28,7 @@ class RegistrySource : public Source {
 
 std::unique_ptr<Source> make_registry_source(const plan::Reference& reference, const RegistryOptions& options) {
     return std::make_unique<RegistrySource>(Registry(reference, options),
-                                            reference.digest.empty() ? reference.tag : reference.digest);
+                                            reference.digest ? reference.digest->text() : reference.tag);
 }
 
 }  // namespace berth::oci

@@ -19,12 +19,13 @@ class Source {
     Source(const Source&) = delete;
     Source& operator=(const Source&) = delete;
 
-    /// The digest that the reference means now. Nothing when that cannot be told without the document: use manifest("")
-    /// then.
+    /// The digest that the reference means now. Nothing when that cannot be told without the document: use
+    /// manifest() then.
     virtual std::optional<Resolution> resolve() = 0;
-    /// The manifest or image index `digest`, or, for "", the one that the reference means. The bytes have the digest
+    /// The manifest or image index `digest`, or, without one, that which the reference means. The bytes have the digest
     /// that is returned.
-    virtual Document manifest(const std::string& digest) = 0;
+    virtual Document manifest(const std::optional<Digest>& digest) = 0;
+    Document manifest() { return manifest(std::nullopt); }
     /// A whole small blob (an image's config); size and digest are verified.
     virtual std::string blob(const Descriptor& blob) = 0;
     /// Streams a layer and verifies its size; the digest is left to the caller, who hashes it anyway.

@@ -4,8 +4,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/digest.hh"
-#include "runtime/request/reference.hh"
+#include "runtime/oci/sha256.hh"
 
 namespace berth::pull {
 
@@ -13,10 +12,14 @@ namespace {
 
 constexpr const char* greeting = "berth-agree-1";
 
-/// Of a message: its words and, as the last one, the code over them. What is not said in the message but known to both
-/// comes under the code as `context`.
+/// Over the words of a message, and what is not said in it but known to both.
+std::string code_of(const std::string& secret, const std::string& words, const std::string& context) {
+    return oci::hmac_sha256(secret, cat(words, '\n', context));
+}
+
+/// A message: its words and, as the last one, the code over them.
 std::string sealed(const std::string& secret, const std::string& words, const std::string& context) {
-    return cat(words, ' ', oci::hmac_sha256(secret, cat(words, '\n', context)));
+    return cat(words, ' ', code_of(secret, words, context));
 }
 
 /// The words but for the code; nothing when it is wrong.
@@ -24,8 +27,7 @@ std::vector<std::string> unsealed(const std::string& secret, std::string_view li
     size_t space = line.rfind(' ');
     if (line.size() > agreement_line_limit || space == std::string_view::npos) return {};
     std::string words(line.substr(0, space));
-    // The code is not compared byte by byte in constant time: each connection gets one try at 256 bits.
-    if (sealed(secret, words, context) != line) return {};
+    if (!oci::same_code(code_of(secret, words, context), line.substr(space + 1))) return {};
     return split(words, ' ');
 }
 
@@ -37,26 +39,26 @@ bool is_word(const std::string& text) {
 
 }  // namespace
 
-std::string agreement_question(const std::string& secret, const std::string& node, const std::string& digest,
+std::string agreement_question(const std::string& secret, const std::string& node, const Digest& digest,
                                const std::string& nonce) {
     return sealed(secret, cat(greeting, " ask ", node, ' ', digest, ' ', nonce), "");
 }
 
 std::string Agreement::answer(std::string_view line) {
     std::vector<std::string> words = unsealed(secret_, line, "");
-    if (words.size() != 5 || words[0] != greeting || words[1] != "ask" || !is_word(words[2]) ||
-        !plan::is_digest(words[3]) || !is_word(words[4]))
+    if (words.size() != 5 || words[0] != greeting || words[1] != "ask" || !is_word(words[2]) || !is_word(words[4]))
         return {};
-    if (!agreed_) agreed_ = Agreed{words[3], words[2]};
+    auto digest = Digest::parse(words[3]);
+    if (!digest) return {};
+    if (!agreed_) agreed_ = Agreed{*digest, words[2]};
     return sealed(secret_, cat(greeting, " run ", agreed_->node, ' ', agreed_->digest), words[4]);
 }
 
 std::optional<Agreed> read_agreement(const std::string& secret, const std::string& nonce, std::string_view line) {
     std::vector<std::string> words = unsealed(secret, line, nonce);
-    if (words.size() != 4 || words[0] != greeting || words[1] != "run" || !is_word(words[2]) ||
-        !plan::is_digest(words[3]))
-        return std::nullopt;
-    return Agreed{words[3], words[2]};
+    if (words.size() != 4 || words[0] != greeting || words[1] != "run" || !is_word(words[2])) return std::nullopt;
+    auto digest = Digest::parse(words[3]);
+    return digest ? std::optional(Agreed{*digest, words[2]}) : std::nullopt;
 }
 
 std::string random_word() {

@@ -6,15 +6,17 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/digest.hh"
+
 namespace berth::pull {
 
 struct Agreed {
-    std::string digest;
+    Digest digest;
     std::string node;  ///< whose word it is
 };
 
 /// What a node says: a line without its end. `nonce` is the node's own, never used twice.
-std::string agreement_question(const std::string& secret, const std::string& node, const std::string& digest,
+std::string agreement_question(const std::string& secret, const std::string& node, const Digest& digest,
                                const std::string& nonce);
 
 /// What the answer to one's question says; nothing when it is not by one who knows the secret, or not to this question.
@@ -51,6 +53,6 @@ MeetingPlace parse_meeting_place(const std::string& text);
 
 /// Tells `digest` and returns what counts for the step. Waits ten seconds for each of connection and answer. Throws
 /// Error that names `what`.
-Agreed agree(const MeetingPlace& place, const std::string& digest, const std::string& what);
+Agreed agree(const MeetingPlace& place, const Digest& digest, const std::string& what);
 
 }  // namespace berth::pull

@@ -79,7 +79,7 @@ std::string line_from(const Fd& socket, const MeetingPlace& place, const std::st
 
 }  // namespace
 
-Agreed agree(const MeetingPlace& place, const std::string& digest, const std::string& what) {
+Agreed agree(const MeetingPlace& place, const Digest& digest, const std::string& what) {
     std::string nonce = random_word(), question = agreement_question(place.secret, place.node, digest, nonce) + '\n';
     Fd socket = connection(place, what);
     if (::send(socket.get(), question.data(), question.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(question.size()))

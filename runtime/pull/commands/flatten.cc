@@ -29,12 +29,12 @@ struct Source {
     std::vector<Fd> layers;
 };
 
-Source stored(const store::Store& store, const std::string& digest) {
+Source stored(const store::Store& store, const Digest& digest) {
     std::string what = cat("image ", digest);
     std::vector<squash::LayerInfo> infos;
     oci::ImageDescription image = describe(store, digest, what);
     Source out{merged_tree(store, image.diff_ids, what, infos), std::move(infos), {}};
-    for (const std::string& diff_id : image.diff_ids) out.layers.push_back(store.open_layer(diff_id));
+    for (const Digest& diff_id : image.diff_ids) out.layers.push_back(store.open_layer(diff_id));
     return out;
 }
 
@@ -55,7 +55,8 @@ void report(uint64_t bytes, uint64_t total) {
 }
 
 void flatten(const FlattenArguments& arguments) {
-    Source source = arguments.image.empty() ? of_input() : stored(store::Store::open(arguments.store), arguments.image);
+    Source source =
+        arguments.image.empty() ? of_input() : stored(store::Store::open(arguments.store), Digest(arguments.image));
     squash::make_plain(source.tree, arguments.uid, arguments.gid);
     Fd output = sys::open_file(arguments.output, O_RDWR | O_CREAT | O_EXCL, 0600);
     squash::flatten(source.tree, source.layers, source.infos, {}, output.get(), printable(arguments.output, 4096),

@@ -1,6 +1,7 @@
 // The command line of `berth import`.
 #include <filesystem>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
@@ -41,7 +42,7 @@ void declare(CommandLine& line, ImportArguments& arguments) {
 Options options_of(const ImportArguments& arguments, const plan::Reference& reference, const plan::Site& site) {
     std::vector<std::string> environment = environment_of_this_process();
     Options out;
-    out.policy = parse_policy(arguments.policy);
+    out.policy = policy_of(arguments.policy);
     out.limits = pull_limits(site);
     out.registry = options_for(reference, "", site, environment);
     out.registry.plain_http.insert(arguments.plain_http.begin(), arguments.plain_http.end());
@@ -55,11 +56,11 @@ std::string imported(const ImportArguments& arguments, const plan::Reference& re
     store::Store store = store::Store::open(arguments.store);
     check_image_here(site, reference);
     Deadline deadline(site, output);
-    std::string digest = pull(store, reference, options_of(arguments, reference, site), output.meter());
-    event.pulled(digest);
+    Digest digest = pull(store, reference, options_of(arguments, reference, site), output.meter());
+    event.pulled(digest.text());
     import_image(store, digest, reference.text(), arguments.file, arguments.options, output.meter());
-    event.imported(digest, arguments.file);
-    return digest;
+    event.imported(digest.text(), arguments.file);
+    return digest.text();
 }
 
 }  // namespace

@@ -49,8 +49,8 @@ int save_command(int argc, char** argv) {
     CommandLine line("Write a container as one squashfs file.", "berth-pull save");
     SaveRequest request;
     ImportOptions options;
-    std::string output;
-    auto digest = line.option("--digest", request.digest, "of the image's manifest")
+    std::string output, text;
+    auto digest = line.option("--digest", text, "of the image's manifest")
                       .needs(line.option("--store", request.store, "directory of the store"));
     line.option("--reference", request.reference, "of the image, for people");
     line.option("--image-file", request.image_file, "instead of an image of the store").excludes(digest);
@@ -60,8 +60,8 @@ int save_command(int argc, char** argv) {
     line.flag("--force", options.force, "replace it when it exists");
     line.flag("--plain", options.plain, "do not write /etc/environment and /etc/rc for Enroot");
     if (auto code = line.parse(argc, argv)) return *code;
-    if (request.digest.empty() == request.image_file.empty())
-        throw Error("berth-pull save: give --digest or --image-file");
+    if (text.empty() == request.image_file.empty()) throw Error("berth-pull save: give --digest or --image-file");
+    if (!text.empty()) request.digest = Digest(text);
     read_everything();
     heed_signals();
     save_container(request, output, options);

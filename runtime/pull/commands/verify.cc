@@ -1,6 +1,7 @@
 // The command line of `berth verify`.
 #include <cstdio>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
@@ -39,7 +40,8 @@ size_t repair(const store::Store& store, const Verified& verified, const VerifyA
     size_t left = 0;
     for (const plan::Reference& reference : verified.incomplete) try {
             if (reference.kind == plan::Reference::Kind::registry && reference.registry.empty())
-                throw Error(cat("image ", reference.digest, ": no tag says where it came from; pull it again"));
+                throw Error(
+                    cat("image ", text_of(reference.digest), ": no tag says where it came from; pull it again"));
             repair_image(store, reference, site, arguments.quiet);
             if (!arguments.quiet) std::printf("repaired %s\n", printable(reference.text(), 1024).c_str());
         } catch (const Error& error) {

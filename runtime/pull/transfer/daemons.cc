@@ -1,24 +1,14 @@
 #include "runtime/pull/transfer/daemons.hh"
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 
 namespace berth::pull {
 
-namespace {
-
-/// Of a name given twice the first counts, as for getenv.
-std::string value_of(const std::vector<std::string>& environment, const std::string& name) {
-    for (const std::string& entry : environment)
-        if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
-    return {};
-}
-
-}  // namespace
-
 void set_daemon(Options& options, const plan::Reference& reference, const std::vector<std::string>& environment) {
     constexpr std::string_view unix_socket = "unix://";
-    std::string host = value_of(environment, "DOCKER_HOST"), folder = value_of(environment, "XDG_RUNTIME_DIR");
+    std::string host = value_in(environment, "DOCKER_HOST"), folder = value_in(environment, "XDG_RUNTIME_DIR");
     if (reference.kind == plan::Reference::Kind::podman && !folder.empty())
         options.podman_socket = folder + "/podman/podman.sock";
     if (reference.kind != plan::Reference::Kind::dockerd || host.empty()) return;

@@ -10,10 +10,10 @@
 namespace berth::pull {
 
 Deadline::Deadline(const plan::Site& site, Output& output) : output_(output) {
-    if (site.pull_seconds == 0) return;
+    if (site.limits.pull_time == 0) return;
     auto origin = site.origins.find("limits.pull_time");
     std::string rule = cat(origin == site.origins.end() ? "" : origin->second.text() + ": ", "limits.pull_time");
-    thread_ = std::thread([this, seconds = site.pull_seconds, rule] { watch(seconds, rule); });
+    thread_ = std::thread([this, seconds = site.limits.pull_time, rule] { watch(seconds, rule); });
 }
 
 Deadline::~Deadline() {

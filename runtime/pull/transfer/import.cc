@@ -40,10 +40,10 @@ std::vector<squash::AddedFile> enroot_files(const plan::ImageConfig& config) {
     return {{"etc/environment", environment}, {"etc/rc", rc}};
 }
 
-void import_image(const store::Store& store, const std::string& digest, const std::string& reference,
+void import_image(const store::Store& store, const Digest& digest, const std::string& reference,
                   const std::string& path, const ImportOptions& options, Meter& meter) {
     std::string what = printable(path, 4096);
-    Fd lease = store.lease(store.image_of(digest).value_or(digest));
+    store::Lease lease = store.lease(store.image_of(digest).value_or(digest));
     oci::ImageDescription image = describe(store, digest, cat("image ", digest));
     OutputFile output(path);
     if (!options.force) output.refuse_existing();
@@ -51,14 +51,14 @@ void import_image(const store::Store& store, const std::string& digest, const st
     std::vector<squash::LayerInfo> infos;
     squash::Tree tree = merged_tree(store, image.diff_ids, cat("image ", digest), infos);
     std::vector<Fd> layers;
-    for (const std::string& diff_id : image.diff_ids) layers.push_back(store.open_layer(diff_id));
+    for (const Digest& diff_id : image.diff_ids) layers.push_back(store.open_layer(diff_id));
     auto copied = [&, before = uint64_t{0}](uint64_t bytes, uint64_t total) mutable {
         if (bytes == 0) meter.begin(Phase::writing, cat("writing ", what), total);
         meter.advance(bytes - std::exchange(before, bytes));
     };
     squash::flatten(tree, layers, infos, options.plain ? std::vector<squash::AddedFile>() : enroot_files(image.config),
                     output.fd(), what, copied);
-    squash::append_config(output.fd(), {image.config, digest, reference}, what);
+    squash::append_config(output.fd(), {image.config, digest.text(), reference}, what);
     meter.begin(Phase::saving, cat("saving ", what, " to disk"));
     output.publish(options.force);
 }

@@ -17,7 +17,7 @@ struct ImportOptions {
 /// Makes the file `path` from the image `digest` (of a manifest or image index), which is in the store. `reference` is
 /// carried in it for people. The file appears whole and durable, or not at all. Throws Error, also when it exists
 /// already and `force` is not set.
-void import_image(const store::Store& store, const std::string& digest, const std::string& reference,
+void import_image(const store::Store& store, const Digest& digest, const std::string& reference,
                   const std::string& path, const ImportOptions& options, Meter& meter);
 
 /// What Enroot looks for in an image: /etc/environment (NAME=VALUE lines) and /etc/rc (a shell script that becomes the

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 #include "runtime/base/cpus.hh"
 #include "runtime/base/error.hh"
@@ -80,12 +81,11 @@ class Fetch {
 
   private:
     void fetch(size_t index);
-    store::NewFile fetched(size_t index, oci::ConvertedLayer& got);
-    void refuse_other(const MissingLayer& layer, const char* kind, const std::string& is,
-                      const std::string& wanted) const;
+    std::pair<store::NewFile, oci::ConvertedLayer> fetched(size_t index);
+    void refuse_other(const MissingLayer& layer, const char* kind, const Digest& is, const Digest& wanted) const;
     oci::ConvertedLayer convert(oci::Source& source, size_t index, int fd, uint64_t& taken);
     std::string name_of(const MissingLayer& layer) const { return cat(what_, ", layer ", layer.blob.digest); }
-    Fd wait_for_turn(size_t index);
+    Lock wait_for_turn(size_t index);
     void fail(std::exception_ptr failure);
 
     const store::Store& store_;
@@ -117,9 +117,9 @@ void Fetch::work() noexcept {
 }
 
 /// Another image that is being pulled may have the same layer; its pull may also die.
-Fd Fetch::wait_for_turn(size_t index) {
-    for (const std::string& diff_id = layers_[index].diff_id;;) {
-        if (Fd turn = store_.try_lock(diff_id)) return turn;
+Lock Fetch::wait_for_turn(size_t index) {
+    for (const Digest& diff_id = layers_[index].diff_id;;) {
+        if (Lock turn = store_.try_lock(diff_id)) return turn;
         if (stop_) throw Error(cat(what_, ": stopped"));
         meter_.set_layer(index, LayerState::waiting, store_.lock_owner(diff_id));
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -128,10 +128,9 @@ Fd Fetch::wait_for_turn(size_t index) {
 
 void Fetch::fetch(size_t index) {
     const MissingLayer& layer = layers_[index];
-    Fd turn = wait_for_turn(index);
+    Lock turn = wait_for_turn(index);
     if (store_.open_layer(layer.diff_id)) return meter_.set_layer(index, LayerState::present);
-    oci::ConvertedLayer got;
-    store::NewFile file = fetched(index, got);
+    auto [file, got] = fetched(index);
     refuse_other(layer, "diff_id", got.diff_id, layer.diff_id);
     meter_.set_layer(index, LayerState::saving);
     seal_layer(file.fd(), got.sums, name_of(layer));
@@ -141,16 +140,16 @@ void Fetch::fetch(size_t index) {
 
 /// The layer, converted from the bytes that its digest names. What a mirror sent wrong is asked of the next host, and
 /// in the end of the registry itself.
-store::NewFile Fetch::fetched(size_t index, oci::ConvertedLayer& got) {
+std::pair<store::NewFile, oci::ConvertedLayer> Fetch::fetched(size_t index) {
     const MissingLayer& layer = layers_[index];
     auto source = sources_.take();
     for (;;) {
         store::NewFile file = store_.new_file();
         uint64_t taken = 0;
         try {
-            got = convert(*source, index, file.fd(), taken);
+            oci::ConvertedLayer got = convert(*source, index, file.fd(), taken);
             refuse_other(layer, "digest", got.digest, layer.blob.digest);
-            return file;
+            return {std::move(file), std::move(got)};
         } catch (const SysError&) {
             throw;  // of this machine's disk or memory
         } catch (const oci::Unreachable&) {
@@ -184,8 +183,7 @@ oci::ConvertedLayer Fetch::convert(oci::Source& source, size_t index, int fd, ui
     return converter.finish();
 }
 
-void Fetch::refuse_other(const MissingLayer& layer, const char* kind, const std::string& is,
-                         const std::string& wanted) const {
+void Fetch::refuse_other(const MissingLayer& layer, const char* kind, const Digest& is, const Digest& wanted) const {
     if (is != wanted) throw Error(cat(name_of(layer), ": its ", kind, " is ", is, " instead of ", wanted, "; refused"));
 }
 
@@ -195,7 +193,7 @@ void fetch_layers(const store::Store& store, oci::Source& source, const std::vec
                   const PullLimits& limits, std::atomic<bool>& stop, const std::string& what, Meter& meter) {
     if (layers.empty()) return;
     std::vector<LayerStatus> shown;
-    for (const MissingLayer& layer : layers) shown.push_back({layer.blob.digest, layer.blob.size});
+    for (const MissingLayer& layer : layers) shown.push_back({layer.blob.digest.text(), layer.blob.size});
     meter.begin_layers(cat("pulling ", what), shown);
     Capacity capacity = capacity_for(limits, usable_cpus());
     // Twice as many workers as connections: the others are at the end of a layer, or wait.

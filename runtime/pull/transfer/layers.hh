@@ -14,7 +14,7 @@ namespace berth::pull {
 
 struct MissingLayer {
     oci::Descriptor blob;
-    std::string diff_id;
+    Digest diff_id;
 };
 
 /// Every layer is verified (size, digest, diff_id) before it is published. The first failure stops the others and is

@@ -3,7 +3,10 @@
 #include <memory>
 
 #include "runtime/oci/source/source.hh"
-#include "runtime/pull/transfer/pull.hh"
+#include "runtime/pull/progress/progress.hh"
+#include "runtime/pull/transfer/options.hh"
+#include "runtime/request/reference.hh"
+#include "runtime/store/store.hh"
 
 namespace berth::pull {
 

@@ -17,7 +17,7 @@ namespace {
 
 /// The documents from what a tag means down to the manifest of this machine's image.
 struct Chain {
-    std::vector<std::string> lists;  ///< digests of the indexes on the way
+    std::vector<Digest> lists;  ///< the indexes on the way
     oci::Document document;
     oci::Manifest manifest;
 };
@@ -35,9 +35,9 @@ class Pull {
         prepare_options();
     }
 
-    std::string run();
+    Digest run();
     /// What the image's name means now, by the policy.
-    std::string digest();
+    Digest digest();
     /// True when run() has brought something.
     bool has_fetched() const { return fetched_; }
 
@@ -45,16 +45,16 @@ class Pull {
     bool is_local() const { return reference_.kind != plan::Reference::Kind::registry; }
     void prepare_options();
     oci::Source& source();
-    std::optional<std::string> without_asking() const;
-    std::string resolve();
-    std::string ask();
-    std::string fall_back(const oci::Unreachable& problem) const;
-    Fd wait_for_turn(const std::string& digest) const;
-    void fetch(const std::string& digest);
-    Chain find_manifest(const std::string& digest);
+    std::optional<Digest> without_asking() const;
+    Digest resolve();
+    Digest ask();
+    Digest fall_back(const oci::Unreachable& problem) const;
+    Lock wait_for_turn(const Digest& digest) const;
+    void fetch(const Digest& digest);
+    Chain find_manifest(const Digest& digest);
     void check_size(const oci::Manifest& manifest) const;
     void fetch_image(const Chain& chain);
-    void remember_tag(const std::string& digest) const;
+    void remember_tag(const Digest& digest) const;
 
     const store::Store& store_;
     const plan::Reference& reference_;
@@ -89,27 +89,27 @@ oci::Source& Pull::source() {
     return *source_;
 }
 
-std::string Pull::run() {
+Digest Pull::run() {
     if (auto stored = without_asking()) return *stored;
-    std::string digest = resolve();
+    Digest digest = resolve();
     // An index that is damaged or of another version is made anew by this.
     meter_.begin(Phase::opening, cat("opening ", what_, " in the store"));
     if (!is_complete(store_, digest)) {
-        Fd turn = wait_for_turn(digest);
+        Lock turn = wait_for_turn(digest);
         if (!is_complete(store_, digest)) fetch(digest);
     }
     remember_tag(digest);
     return digest;
 }
 
-std::string Pull::digest() {
+Digest Pull::digest() {
     auto stored = without_asking();
     return stored ? *stored : resolve();
 }
 
 /// What the policy lets run without a request.
-std::optional<std::string> Pull::without_asking() const {
-    bool may_ask = policy_ == Policy::always || (policy_ == Policy::newer && reference_.digest.empty() && !is_local());
+std::optional<Digest> Pull::without_asking() const {
+    bool may_ask = policy_ == Policy::always || (policy_ == Policy::newer && !reference_.digest && !is_local());
     if (may_ask) return std::nullopt;
     auto digest = store_.digest_of(record_);
     if (digest && is_complete(store_, *digest)) return digest;
@@ -118,7 +118,7 @@ std::optional<std::string> Pull::without_asking() const {
     return std::nullopt;
 }
 
-std::string Pull::resolve() {
+Digest Pull::resolve() {
     try {
         return ask();
     } catch (const oci::Unreachable& problem) {
@@ -127,65 +127,63 @@ std::string Pull::resolve() {
     }
 }
 
-std::string Pull::ask() {
-    const std::string& digest = record_.digest;
+Digest Pull::ask() {
+    const std::optional<Digest>& digest = record_.digest;
     // A digest says all that a HEAD would; `always` wants to know whether the registry still has it.
-    if (!digest.empty() && policy_ != Policy::always) return digest;
+    if (digest && policy_ != Policy::always) return *digest;
     if (!is_local()) meter_.begin(Phase::asking, cat("asking ", reference_.registry, " about ", what_));
     if (auto answer = source().resolve()) {
-        if (!digest.empty() && answer->digest != digest)
+        if (digest && answer->digest != *digest)
             throw Error(cat(what_, ": the registry answers with ", answer->digest, " instead; refused"));
         etag_ = answer->etag;
         return answer->digest;
     }
-    oci::Document document = source().manifest("");
+    oci::Document document = source().manifest();
     etag_ = document.etag;
     return document.digest;
 }
 
 /// A registry that is down must not stop jobs whose image is here.
-std::string Pull::fall_back(const oci::Unreachable& problem) const {
+Digest Pull::fall_back(const oci::Unreachable& problem) const {
     auto digest = store_.digest_of(record_);
     if (!digest || !is_complete(store_, *digest)) throw problem;
     meter_.warn(cat(problem.what(), "; using the image of the last pull, ", *digest));
     return *digest;
 }
 
-Fd Pull::wait_for_turn(const std::string& digest) const {
-    if (Fd mine = store_.try_lock(digest)) return mine;
+Lock Pull::wait_for_turn(const Digest& digest) const {
+    if (Lock mine = store_.try_lock(digest)) return mine;
     meter_.begin(Phase::waiting, cat("waiting for ", store_.lock_owner(digest), ", which is pulling ", what_));
     return store_.lock(digest);
 }
 
-Chain Pull::find_manifest(const std::string& digest) {
-    Chain out;
-    oci::Descriptor next{"", digest, 0, std::nullopt};
+Chain Pull::find_manifest(const Digest& digest) {
+    std::vector<Digest> lists;
+    oci::Descriptor next{"", digest};
     for (unsigned depth = 0;; ++depth) {
-        out.document = source().manifest(next.digest);
-        if (depth > 0 && out.document.bytes.size() != next.size)
-            throw Error(cat(what_, ": the manifest ", next.digest, " has ", out.document.bytes.size(),
-                            " bytes instead of ", next.size, "; refused"));
-        auto document = oci::parse_manifest(out.document.bytes, out.document.content_type, what_);
+        oci::Document sent = source().manifest(next.digest);
+        if (depth > 0 && sent.bytes.size() != next.size)
+            throw Error(cat(what_, ": the manifest ", next.digest, " has ", sent.bytes.size(), " bytes instead of ",
+                            next.size, "; refused"));
+        auto document = oci::parse_manifest(sent.bytes, sent.content_type, what_);
         // What the index calls it has to agree as well as what the registry does.
-        if (!next.media_type.empty()) oci::parse_manifest(out.document.bytes, next.media_type, what_);
-        if (auto* manifest = std::get_if<oci::Manifest>(&document)) {
-            out.manifest = std::move(*manifest);
-            return out;
-        }
+        if (!next.media_type.empty()) oci::parse_manifest(sent.bytes, next.media_type, what_);
+        if (auto* manifest = std::get_if<oci::Manifest>(&document))
+            return {std::move(lists), std::move(sent), std::move(*manifest)};
         if (depth == oci::nesting_limit)
             throw Error(cat(what_, ": more than ", oci::nesting_limit, " image indexes inside one another; refused"));
-        out.lists.push_back(next.digest);
+        lists.push_back(next.digest);
         next = oci::choose_platform(std::get<oci::ManifestList>(document), oci::this_machine(), what_);
     }
 }
 
-void Pull::fetch(const std::string& digest) {
+void Pull::fetch(const Digest& digest) {
     fetched_ = true;
     if (!is_local()) meter_.begin(Phase::asking, cat("asking ", reference_.registry, " for the manifest of ", what_));
     Chain chain = find_manifest(digest);
     // Another index, or a tag of the bare manifest, may have brought it already.
     if (!is_complete(store_, chain.document.digest)) fetch_image(chain);
-    for (const std::string& list : chain.lists) store_.put_list(list, chain.document.digest);
+    for (const Digest& list : chain.lists) store_.put_list(list, chain.document.digest);
 }
 
 /// Packed, since that is what a manifest tells beforehand.
@@ -205,7 +203,7 @@ void Pull::fetch_image(const Chain& chain) {
     oci::ImageDescription image = oci::parse_config(config, chain.manifest.layers.size(), what_);
     std::vector<MissingLayer> missing;
     for (size_t i = 0; i < image.diff_ids.size(); ++i) {
-        const std::string& diff_id = image.diff_ids[i];
+        const Digest& diff_id = image.diff_ids[i];
         bool known = std::any_of(missing.begin(), missing.end(),
                                  [&](const MissingLayer& layer) { return layer.diff_id == diff_id; });
         if (store_.open_layer(diff_id))
@@ -218,8 +216,8 @@ void Pull::fetch_image(const Chain& chain) {
     store_.publish_image(chain.document.digest, {chain.document.bytes, config, make_index(store_, image, what_)});
 }
 
-void Pull::remember_tag(const std::string& digest) const {
-    if (!record_.digest.empty() || !is_still_true(reference_, record_)) return;
+void Pull::remember_tag(const Digest& digest) const {
+    if (record_.digest || !is_still_true(reference_, record_)) return;
     auto known = store_.find_tag(record_);
     // A warm start that changes nothing writes nothing.
     if (known && known->digest == digest) return;
@@ -229,25 +227,17 @@ void Pull::remember_tag(const std::string& digest) const {
 
 }  // namespace
 
-Policy parse_policy(const std::string& text) {
-    if (text == "newer") return Policy::newer;
-    if (text == "missing") return Policy::missing;
-    if (text == "always") return Policy::always;
-    if (text == "never") return Policy::never;
-    throw Error(cat("pull policy \"", printable(text), "\": not one of newer, missing, always, never"));
-}
-
-std::string pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter) {
+Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter) {
     if (reference.kind == plan::Reference::Kind::path)
         throw Error(cat("image ", printable(reference.text()), ": a file, which needs no pull"));
     meter.begin(Phase::opening, cat("opening the store ", printable(store.path(), 4096)));
     store.sweep();
     meter.begin(Phase::opening,
                 cat("waiting until nothing is being removed from the store ", printable(store.path(), 4096)));
-    Fd no_removals = store.hold_off_removals();
+    Lock no_removals = store.hold_off_removals();
     Pull pull(store, reference, options, meter);
-    std::string digest = pull.run();
-    no_removals.reset();
+    Digest digest = pull.run();
+    no_removals.unlock();
     // Another pull that goes on does it at its end.
     if (!pull.has_fetched() || (options.keep.bytes == 0 && options.keep.age == 0)) return digest;
     meter.begin(Phase::removing, cat("removing what the store ", printable(store.path(), 4096), " need not keep"));
@@ -255,12 +245,11 @@ std::string pull(const store::Store& store, const plan::Reference& reference, co
     return digest;
 }
 
-std::string digest_now(const store::Store& store, const plan::Reference& reference, const Options& options,
-                       Meter& meter) {
+Digest digest_now(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter) {
     return Pull(store, reference, options, meter).digest();
 }
 
-std::string pull(const store::Store& store, const plan::Reference& reference, const Options& options,
+Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options,
                  const Progress& progress) {
     Meter meter(reference.text());
     LineView lines(progress);

@@ -1,5 +1,6 @@
 #include "runtime/pull/transfer/pull_event.hh"
 
+#include "runtime/base/environment.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/oci/registry/error.hh"
 #include "runtime/pull/transfer/settings.hh"
@@ -18,7 +19,7 @@ plan::Cause cause_of_pull(const Error& problem) {
 
 PullEvent::PullEvent(const plan::Site& site, plan::Event::Kind of, const std::string& image, const Meter& meter)
     : meter_(meter) {
-    if (site.event_log.empty() && site.counter_folder.empty()) return;
+    if (site.events.log.empty() && site.events.counters.empty()) return;
     plan::Caller caller = caller_of_this_process();
     log_ = EventLog(site, caller);
     event_.uid = caller.uid;

@@ -31,7 +31,7 @@ struct Layers {
     std::vector<squash::Tree> trees;
     squash::FileConfig config;
     bool for_enroot = true;  ///< the config is ours to write into the files that Enroot reads
-    Fd lease = Fd();
+    store::Lease lease = {};
 };
 
 void add_file(Layers& layers, Fd file, const std::string& what, const squash::Extent& place = {}) {
@@ -57,15 +57,15 @@ void add_directory(Layers& layers, int directory, bool overlay, const OutputFile
     add_file(layers, std::move(file), what);
 }
 
-Layers layers_of_stored(const SaveRequest& request) {
+Layers layers_of_stored(const SaveRequest& request, const Digest& digest) {
     store::Store store = store::Store::open(request.store);
     Layers out;
-    out.lease = store.lease(store.image_of(request.digest).value_or(request.digest));
-    std::string what = cat("image ", request.digest);
-    oci::ImageDescription image = describe(store, request.digest, what);
+    out.lease = store.lease(store.image_of(digest).value_or(digest));
+    std::string what = cat("image ", digest);
+    oci::ImageDescription image = describe(store, digest, what);
     out.trees.push_back(merged_tree(store, image.diff_ids, what, out.infos));
-    for (const std::string& diff_id : image.diff_ids) out.files.push_back(store.open_layer(diff_id));
-    out.config = {image.config, request.digest, request.reference};
+    for (const Digest& diff_id : image.diff_ids) out.files.push_back(store.open_layer(diff_id));
+    out.config = {image.config, digest.text(), request.reference};
     return out;
 }
 
@@ -90,7 +90,7 @@ Layers layers_of_file(const SaveRequest& request, const OutputFile& output) {
 }
 
 bool has(const squash::Tree& tree, const std::string& path) {
-    const squash::Tree::Impl& in = tree.impl();
+    const squash::TreeData& in = tree.data();
     uint32_t at = 0;
     for (const std::string& name : split(path, '/'))
         if (at = S_ISDIR(in.nodes[at].mode) ? in.find(in.nodes[at], name) : squash::Node::none;
@@ -105,7 +105,7 @@ void save_container(const SaveRequest& request, const std::string& path, const I
     std::string what = printable(path, 4096);
     OutputFile output(path);
     if (!options.force) output.refuse_existing();
-    Layers layers = request.digest.empty() ? layers_of_file(request, output) : layers_of_stored(request);
+    Layers layers = request.digest ? layers_of_stored(request, *request.digest) : layers_of_file(request, output);
     add_directory(layers, request.upper, true, output, cat("container ", request.name));
     std::vector<squash::AddedFile> added;
     if (layers.for_enroot && !options.plain) added = enroot_files(layers.config.process);

@@ -1,5 +1,6 @@
 // Writes a container's merged tree, its image with what it wrote over it, as one squashfs file.
 #pragma once
+#include <optional>
 #include <string>
 
 #include "runtime/pull/transfer/import.hh"
@@ -10,7 +11,7 @@ namespace berth::pull {
 /// What a container is made of. Either `digest` or `image_file` is set.
 struct SaveRequest {
     std::string store;       ///< path of the store that has the image
-    std::string digest;      ///< of the image's manifest
+    std::optional<Digest> digest;  ///< of the image's manifest
     std::string reference;   ///< of the image, for people
     std::string image_file;  ///< a squashfs or SIF file, or a directory with a root file system
     int upper = -1;          ///< the upper directory of the container's overlay, open

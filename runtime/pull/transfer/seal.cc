@@ -11,7 +11,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/digest.hh"
+#include "runtime/oci/sha256.hh"
 #include "runtime/squash/index/index_format.hh"
 
 namespace berth::pull {
@@ -54,14 +54,14 @@ class Reader {
     std::vector<char> buffer_;
 };
 
-std::string line_of(size_t count, const std::string& digest) {
+std::string line_of(size_t count, const Digest& digest) {
     std::string line = cat("berth-seal 3 ", count, " ", digest);
     line.resize(line_size - 1, ' ');
     return line + '\n';
 }
 
 /// The digest in the seal of a file whose squashfs image has `size` bytes, the blocks of `sums` among them.
-std::string digest_of(Reader& file, uint64_t size, const BlockSums& sums) {
+Digest digest_of(Reader& file, uint64_t size, const BlockSums& sums) {
     oci::Sha256 hash;
     uint64_t at = 0;
     for (const BlockSum& block : sums) {

@@ -1,7 +1,6 @@
 #include "runtime/pull/transfer/settings.hh"
 
-#include <unistd.h>
-
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -11,8 +10,8 @@ namespace berth::pull {
 
 oci::RegistryOptions registry_options(const plan::Site& site, const std::string& registry) {
     oci::RegistryOptions out;
-    out.proxy = site.proxy;
-    out.no_proxy = site.no_proxy;
+    out.proxy = site.network.proxy;
+    out.no_proxy = site.network.no_proxy;
     for (const auto& [key, entry] : site.registries) {
         std::string host = oci::registry_host(key);
         if (entry.plain_http) out.plain_http.insert(host);
@@ -24,29 +23,22 @@ oci::RegistryOptions registry_options(const plan::Site& site, const std::string&
 
 PullLimits pull_limits(const plan::Site& site) {
     PullLimits out;
-    auto codec = squash::codec_of(site.compression);
-    if (!codec)
-        throw Error(
-            cat("store.compression: \"", printable(site.compression), "\" is not one of zstd, lz4, gzip, none"));
-    out.compression = {*codec, site.compression_level};
-    unsigned highest = squash::highest_level(*codec);
-    if (site.compression_level > highest)
-        throw Error(cat("store.compression_level: ", site.compression, " has no level ", site.compression_level, "; ",
+    out.compression = {squash::codec_of(site.store.compression), site.store.compression_level};
+    unsigned highest = squash::highest_level(out.compression.codec);
+    if (site.store.compression_level > highest)
+        throw Error(cat("store.compression_level: ", plan::word_of(site.store.compression), " has no level ",
+                        site.store.compression_level, "; ",
                         highest == 0 ? "leave it at 0" : cat("write 0 to ", highest)));
-    out.connections = site.connections;
-    out.memory = site.pull_memory;
-    out.image_size = site.image_size;
+    out.connections = site.network.connections;
+    out.memory = site.limits.pull_memory;
+    out.image_size = site.limits.image_size;
     auto origin = site.origins.find("limits.image_size");
     out.image_size_rule = cat(origin == site.origins.end() ? "" : origin->second.text() + ": ", "limits.image_size");
     return out;
 }
 
 oci::CredentialPlaces credential_places(const std::vector<std::string>& environment) {
-    auto value = [&](const std::string& name) {
-        for (const std::string& entry : environment)
-            if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
-        return std::string();
-    };
+    auto value = [&](const char* name) { return value_in(environment, name); };
     auto below = [](const std::string& folder, const char* path) { return folder.empty() ? folder : folder + path; };
     auto first = [](const std::string& one, const std::string& other) { return one.empty() ? other : one; };
     std::string home = value("HOME");
@@ -58,6 +50,11 @@ oci::CredentialPlaces credential_places(const std::vector<std::string>& environm
         first(value("ENROOT_CONFIG_PATH"), below(first(value("XDG_CONFIG_HOME"), below(home, "/.config")), "/enroot"));
     out.path = first(value("PATH"), "/usr/local/bin:/usr/bin:/bin");
     return out;
+}
+
+Policy policy_of(const std::string& text) {
+    if (auto policy = plan::parse_word<Policy>(text)) return *policy;
+    throw Error(cat("pull policy \"", printable(text), "\": not one of newer, missing, always, never"));
 }
 
 plan::Site site_of(const std::string& file, const std::vector<std::string>& environment) {
@@ -75,12 +72,6 @@ oci::RegistryOptions options_for(const plan::Reference& reference, const std::st
                        wanted = user.empty() ? reference.user : user](const std::string& host) {
         return oci::find_credentials(places, host, name, host == registry ? wanted : "");
     };
-    return out;
-}
-
-std::vector<std::string> environment_of_this_process() {
-    std::vector<std::string> out;
-    for (char** entry = environ; *entry != nullptr; ++entry) out.emplace_back(*entry);
     return out;
 }
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "runtime/config/site.hh"
-#include "runtime/oci/registry/registry.hh"
-#include "runtime/pull/transfer/capacity.hh"
+#include "runtime/oci/registry/options.hh"
+#include "runtime/pull/transfer/options.hh"
 
 namespace berth::pull {
 
@@ -18,6 +18,9 @@ PullLimits pull_limits(const plan::Site& site);
 /// Pure. Where logins lie, by the variables among `environment` (NAME=VALUE).
 oci::CredentialPlaces credential_places(const std::vector<std::string>& environment);
 
+/// The policy of --policy. Throws Error for what is none.
+Policy policy_of(const std::string& text);
+
 /// The site's settings with the user's variables over them. `file` may be empty: the defaults.
 plan::Site site_of(const std::string& file, const std::vector<std::string>& environment);
 
@@ -25,8 +28,5 @@ plan::Site site_of(const std::string& file, const std::vector<std::string>& envi
 /// anybody.
 oci::RegistryOptions options_for(const plan::Reference& reference, const std::string& user, const plan::Site& site,
                                    const std::vector<std::string>& environment);
-
-/// NAME=VALUE of this process.
-std::vector<std::string> environment_of_this_process();
 
 }  // namespace berth::pull

@@ -7,19 +7,20 @@
 #include "runtime/pull/transfer/seal.hh"
 #include "runtime/squash/index/tree.hh"
 #include "runtime/store/collect.hh"
+#include "runtime/store/names.hh"
 
 namespace berth::pull {
 
 namespace {
 
-bool has_layers(const store::Store& store, const std::vector<std::string>& diff_ids) {
+bool has_layers(const store::Store& store, const std::vector<Digest>& diff_ids) {
     return std::all_of(diff_ids.begin(), diff_ids.end(),
-                       [&](const std::string& diff_id) { return bool(store.open_layer(diff_id)); });
+                       [&](const Digest& diff_id) { return bool(store.open_layer(diff_id)); });
 }
 
-bool has_readable_index(const store::Store& store, const std::string& digest) {
+bool has_readable_index(const store::Store& store, const Digest& digest) {
     try {
-        squash::Index index = squash::Index::open(store.open_index(digest).get(), digest);
+        squash::Index index = squash::Index::open(store.open_index(digest).get(), digest.text());
         store.open_layers(index);
         return true;
     } catch (const Error&) {
@@ -28,13 +29,14 @@ bool has_readable_index(const store::Store& store, const std::string& digest) {
 }
 
 /// Makes the index from the stored documents; false when they or the layers are not all there.
-bool restore_index(const store::Store& store, const std::string& digest) {
+bool restore_index(const store::Store& store, const Digest& digest) {
     try {
-        auto manifest = oci::parse_manifest(store.read_document(digest, "manifest.json"), "", digest);
+        auto manifest = oci::parse_manifest(store.read_document(digest, "manifest.json"), "", digest.text());
         size_t layers = std::get<oci::Manifest>(manifest).layers.size();
-        oci::ImageDescription image = oci::parse_config(store.read_document(digest, "config.json"), layers, digest);
+        oci::ImageDescription image =
+            oci::parse_config(store.read_document(digest, "config.json"), layers, digest.text());
         if (!has_layers(store, image.diff_ids)) return false;
-        store.replace_index(digest, make_index(store, image, digest));
+        store.replace_index(digest, make_index(store, image, digest.text()));
         return true;
     } catch (const Error&) {
         // Whatever is wrong with what is here, fetching it again is the remedy.
@@ -54,23 +56,23 @@ std::optional<squash::BlockSums> sums_of(const store::Store& store, const std::s
 
 }  // namespace
 
-bool is_complete(const store::Store& store, const std::string& digest) {
+bool is_complete(const store::Store& store, const Digest& digest) {
     auto image = store.image_of(digest);
     return image && (has_readable_index(store, *image) || restore_index(store, *image));
 }
 
-oci::ImageDescription describe(const store::Store& store, const std::string& digest, const std::string& what) {
+oci::ImageDescription describe(const store::Store& store, const Digest& digest, const std::string& what) {
     auto manifest = oci::parse_manifest(store.read_document(digest, "manifest.json"), "", what);
     auto* single = std::get_if<oci::Manifest>(&manifest);
     if (single == nullptr) throw Error(cat(what, ": its manifest is an image index"));
     return oci::parse_config(store.read_document(digest, "config.json"), single->layers.size(), what);
 }
 
-squash::Tree merged_tree(const store::Store& store, const std::vector<std::string>& diff_ids, const std::string& what,
+squash::Tree merged_tree(const store::Store& store, const std::vector<Digest>& diff_ids, const std::string& what,
                          std::vector<squash::LayerInfo>& layers, uint64_t name_limit) {
     std::vector<squash::Tree> trees;
     uint64_t names = 0;
-    for (const std::string& diff_id : diff_ids) {
+    for (const Digest& diff_id : diff_ids) {
         Fd file = store.open_layer(diff_id);
         if (!file)
             throw Error(

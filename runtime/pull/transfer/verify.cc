@@ -8,7 +8,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/digest.hh"
+#include "runtime/oci/sha256.hh"
 #include "runtime/pull/transfer/seal.hh"
 #include "runtime/pull/transfer/stored.hh"
 #include "runtime/store/collect.hh"
@@ -29,10 +29,10 @@ class Verifier {
     uint64_t size_of(const store::StoredLayer& layer) const;
     void check_layer(const store::StoredLayer& layer);
     void check_image(const store::StoredImage& image);
-    oci::ImageDescription check_documents(const std::string& digest) const;
-    void check_index(const std::string& digest, const oci::ImageDescription& description);
+    oci::ImageDescription check_documents(const Digest& digest) const;
+    void check_index(const Digest& digest, const oci::ImageDescription& description);
     void check_tag(const store::StoredTag& tag);
-    void add_incomplete(const std::string& digest, plan::Reference reference);
+    void add_incomplete(const Digest& digest, plan::Reference reference);
     void add_incomplete(const store::StoredImage& image) {
         add_incomplete(image.digest, image.tags.empty() ? plan::Reference() : origin_of(image.tags.front()));
     }
@@ -50,7 +50,7 @@ Verified Verifier::run() {
     std::string place = cat("the store ", printable(store_.path(), 4096));
     meter_.begin(Phase::opening, cat("waiting until nothing is being removed from ", place));
     store_.sweep();
-    Fd no_removals = store_.hold_off_removals();
+    Lock no_removals = store_.hold_off_removals();
     store::Inventory inventory = store::take_inventory(store_);
     uint64_t total = 0;
     for (const store::StoredLayer& layer : inventory.layers) total += size_of(layer);
@@ -94,7 +94,7 @@ void Verifier::check_image(const store::StoredImage& image) {
         store::discard_image(store_, image.digest);
         return add_incomplete(image);
     }
-    for (const std::string& diff_id : description.diff_ids)
+    for (const Digest& diff_id : description.diff_ids)
         if (!store_.open_layer(diff_id)) {
             problem(cat("image ", image.digest, ": its layer ", diff_id, " is not in the store"));
             return add_incomplete(image);
@@ -103,7 +103,7 @@ void Verifier::check_image(const store::StoredImage& image) {
 }
 
 /// Throws Error when the documents are not those that their digests say.
-oci::ImageDescription Verifier::check_documents(const std::string& digest) const {
+oci::ImageDescription Verifier::check_documents(const Digest& digest) const {
     std::string what = cat("image ", digest);
     std::string manifest = store_.read_document(digest, "manifest.json");
     if (oci::sha256_of(manifest) != digest) throw Error(cat(what, ": its manifest is damaged"));
@@ -115,7 +115,7 @@ oci::ImageDescription Verifier::check_documents(const std::string& digest) const
     return oci::parse_config(config, single->layers.size(), what);
 }
 
-void Verifier::check_index(const std::string& digest, const oci::ImageDescription& description) {
+void Verifier::check_index(const Digest& digest, const oci::ImageDescription& description) {
     std::string right = make_index(store_, description, cat("image ", digest));
     try {
         if (sys::read_all(store_.open_index(digest).get(), index_limit, "an index") == right) return;
@@ -132,7 +132,7 @@ void Verifier::check_tag(const store::StoredTag& tag) {
     add_incomplete(tag.digest, origin_of(tag));
 }
 
-void Verifier::add_incomplete(const std::string& digest, plan::Reference reference) {
+void Verifier::add_incomplete(const Digest& digest, plan::Reference reference) {
     reference.tag.clear();
     reference.digest = digest;
     out_.incomplete.push_back(std::move(reference));

@@ -29,7 +29,7 @@ constexpr const char* writing = "writing a squashfs file";
 
 class Flattener {
   public:
-    Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd,
+    Flattener(const TreeData& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd,
               const std::string& what, const Copied& copied);
     void write(const std::vector<AddedFile>& added);
 
@@ -47,7 +47,7 @@ class Flattener {
     void add_file(const AddedFile& file);
     void finish();
 
-    const Tree::Impl& tree_;
+    const TreeData& tree_;
     const std::vector<Fd>& layers_;
     const std::vector<LayerInfo>& infos_;
     LayerInfo format_;
@@ -68,7 +68,7 @@ class Flattener {
     EntryTree entries_;
 };
 
-Flattener::Flattener(const Tree::Impl& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd,
+Flattener::Flattener(const TreeData& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd,
                      const std::string& what, const Copied& copied)
     : tree_(tree),
       layers_(layers),
@@ -221,7 +221,7 @@ void Flattener::finish() {
 
 void flatten(const Tree& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos,
              const std::vector<AddedFile>& added, int fd, const std::string& what, const Copied& copied) {
-    Flattener(tree.impl(), layers, infos, fd, what, copied).write(added);
+    Flattener(tree.data(), layers, infos, fd, what, copied).write(added);
 }
 
 }  // namespace berth::squash

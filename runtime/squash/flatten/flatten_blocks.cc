@@ -79,7 +79,7 @@ uint64_t BlockRanges::moved(uint64_t start) const {
     return std::prev(after)->target + (start - std::prev(after)->start);
 }
 
-std::vector<BlockRanges> ranges_of(const Tree::Impl& tree, size_t layers) {
+std::vector<BlockRanges> ranges_of(const TreeData& tree, size_t layers) {
     std::vector<BlockRanges> out(layers);
     for (const Node& node : tree.nodes) {
         if (!S_ISREG(node.mode)) continue;

@@ -33,6 +33,6 @@ class BlockRanges {
 };
 
 /// What the tree needs of each of the layers.
-std::vector<BlockRanges> ranges_of(const Tree::Impl& tree, size_t layers);
+std::vector<BlockRanges> ranges_of(const TreeData& tree, size_t layers);
 
 }  // namespace berth::squash

@@ -27,7 +27,7 @@ bool can_write(const LayerInfo& format) {
 
 }  // namespace
 
-LayerInfo common_format(const Tree::Impl& tree, const std::vector<LayerInfo>& layers) {
+LayerInfo common_format(const TreeData& tree, const std::vector<LayerInfo>& layers) {
     std::map<std::pair<Codec, uint32_t>, uint64_t> bytes;
     for (const LayerInfo& layer : layers)
         if (can_write(layer)) bytes[{layer.codec, layer.block_size}] = 0;

@@ -26,7 +26,7 @@ PoolLimits limits_for(uint32_t block_size) {
     return {.threads = threads, .buffers = 2 * threads + 3, .block_size = block_size};
 }
 
-FileData data_of(const Tree::Impl& tree, const Node& node) {
+FileData data_of(const TreeData& tree, const Node& node) {
     FileData data{.layer = node.layer,
                   .size = node.size,
                   .start = node.start,
@@ -52,7 +52,7 @@ Repacker::Repacker(OutputFile& file, const std::vector<Fd>& layers, const std::v
       what_(std::move(what)),
       piece_(1 << 20) {}
 
-void Repacker::add(StoredFile& file, const Tree::Impl& tree, const Node& node) {
+void Repacker::add(StoredFile& file, const TreeData& tree, const Node& node) {
     FileData data = data_of(tree, node);
     files_.push_back(&file);
     cutter_.begin(file);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
+#include "runtime/squash/index/index_types.hh"
 #include "runtime/squash/index/tree_data.hh"
 #include "runtime/squash/read/data.hh"
 #include "runtime/squash/write/compressor_pool.hh"
@@ -21,7 +22,7 @@ class Repacker {
 
     /// The content of `node`, a file, as that of `file`, which is whole after finish() and must live until then. Throws
     /// Error when the layer is damaged.
-    void add(StoredFile& file, const Tree::Impl& tree, const Node& node);
+    void add(StoredFile& file, const TreeData& tree, const Node& node);
     /// Waits until all is written, and puts the new fragments behind those of `table`.
     void finish(sqfs_frag_table_t& table);
 

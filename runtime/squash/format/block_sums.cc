@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/squash/index/tree.hh"
 #include "runtime/squash/index/tree_data.hh"
 
 namespace berth::squash {
@@ -20,7 +21,7 @@ uint64_t hash_of(const BlockSums& sums, uint64_t start, uint32_t size) {
 }  // namespace
 
 void add_sums(Tree& tree, const BlockSums& sums) {
-    Tree::Impl& in = tree.impl();
+    TreeData& in = tree.data();
     in.hashes.assign(in.blocks.size(), 0);
     in.fragment_hashes.clear();
     for (const Node& node : in.nodes) {

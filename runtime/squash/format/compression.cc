@@ -40,12 +40,13 @@ void refuse_growth(sqfs_compressor_t& compressor) {
 
 }  // namespace
 
-std::optional<Codec> codec_of(std::string_view name) {
-    if (name == "zstd") return Codec::zstd;
-    if (name == "lz4") return Codec::lz4;
-    if (name == "gzip") return Codec::gzip;
-    if (name == "none") return Codec::none;
-    return std::nullopt;
+Codec codec_of(plan::LayerCodec setting) {
+    switch (setting) {
+        case plan::LayerCodec::lz4: return Codec::lz4;
+        case plan::LayerCodec::gzip: return Codec::gzip;
+        case plan::LayerCodec::none: return Codec::none;
+        default: return Codec::zstd;
+    }
 }
 
 unsigned highest_level(Codec codec) {

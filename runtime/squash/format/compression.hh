@@ -3,10 +3,9 @@
 #include <sqfs/compressor.h>
 
 #include <cstdint>
-#include <optional>
-#include <string_view>
 
-#include "runtime/squash/index/index.hh"
+#include "runtime/config/words.hh"
+#include "runtime/squash/index/index_types.hh"
 #include "runtime/squash/write/writer_file.hh"
 
 namespace berth::squash {
@@ -16,8 +15,8 @@ struct Compression {
     unsigned level = 0;         ///< as the codec counts; 0: what suits a pull (zstd 1, lz4's fast form, gzip 6)
 };
 
-/// "zstd", "lz4", "gzip" or "none"; nothing for anything else. Pure.
-std::optional<Codec> codec_of(std::string_view name);
+/// The codec of a setting. Pure.
+Codec codec_of(plan::LayerCodec setting);
 
 /// The highest level that the codec knows; 0 when it has none. Pure.
 unsigned highest_level(Codec codec);

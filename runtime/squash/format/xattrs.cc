@@ -29,7 +29,7 @@ XattrTable::XattrTable(Metadata& metadata, uint64_t table) : metadata_(metadata)
     sets_.assign(records_.size(), Node::none);
 }
 
-uint32_t XattrTable::set(uint32_t id, Tree::Impl& tree) {
+uint32_t XattrTable::set(uint32_t id, TreeData& tree) {
     if (id == no_xattrs) return 0;
     if (id >= records_.size()) metadata_.file().damaged("an inode has xattrs that are not in the table");
     if (sets_[id] != Node::none) return sets_[id];

@@ -16,7 +16,7 @@ class XattrTable {
     XattrTable(Metadata& metadata, uint64_t table);
 
     /// The position in `tree.xattr_sets` of the set that an inode calls `id`; 0 when nothing of it is kept.
-    uint32_t set(uint32_t id, Tree::Impl& tree);
+    uint32_t set(uint32_t id, TreeData& tree);
 
   private:
     struct Record {

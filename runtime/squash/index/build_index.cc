@@ -30,7 +30,7 @@ void put_list(std::string& section, const std::vector<std::string>& list) {
 
 class IndexBuilder {
   public:
-    explicit IndexBuilder(const Tree::Impl& tree) : tree_(tree) {}
+    explicit IndexBuilder(const TreeData& tree) : tree_(tree) {}
     std::string build(const std::vector<LayerInfo>& layers, const plan::ImageConfig& config);
 
   private:
@@ -44,7 +44,7 @@ class IndexBuilder {
     Header header() const;
     std::string assemble() const;
 
-    const Tree::Impl& tree_;
+    const TreeData& tree_;
     std::string sections_[section_count];
     std::vector<uint32_t> links_;       ///< of each node
     std::vector<uint32_t> xattr_sets_;  ///< 1 + offset of each set
@@ -217,7 +217,7 @@ std::string IndexBuilder::build(const std::vector<LayerInfo>& layer_list, const 
 }  // namespace
 
 std::string build_index(const Tree& tree, const std::vector<LayerInfo>& layers, const plan::ImageConfig& config) {
-    return IndexBuilder(tree.impl()).build(layers, config);
+    return IndexBuilder(tree.data()).build(layers, config);
 }
 
 }  // namespace berth::squash

@@ -8,58 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/base/fd.hh"
 #include "runtime/plan/image_config.hh"
+#include "runtime/squash/index/index_types.hh"
 
 namespace berth::squash {
 
-/// How the data blocks of a layer file are compressed; the numbers are those of the squashfs superblock.
-enum class Codec : uint16_t { none = 0, gzip = 1, lzma = 2, lzo = 3, xz = 4, lz4 = 5, zstd = 6 };
-
-/// A layer file that the index points into: position in `layers()` is the layer number of a file.
-struct LayerInfo {
-    /// file name in the store (layers/<name>), or empty for a foreign single file given by the caller
-    std::string name;
-    Codec codec = Codec::zstd;
-    uint32_t block_size = 0;  ///< bytes, a power of two from 4 KiB to 1 MiB
-};
-
-/// An inode as served. Numbers start at 1 (the root), so they are FUSE inode numbers as they stand.
-struct InodeView {
-    uint32_t mode = 0;  ///< type and permission bits
-    uint32_t nlink = 0;
-    uint32_t rdev = 0;
-    int64_t mtime = 0;
-    uint64_t size = 0;          ///< bytes of a file, length of a symlink's target
-    uint32_t uid = 0, gid = 0;  ///< as recorded in the image; the server shows the caller's instead
-};
-
-struct Entry {
-    std::string_view name;
-    uint32_t inode = 0;
-    uint32_t mode = 0;
-};
-
-enum class SeekFor { data, hole };
-
-/// Where the bytes of a regular file are.
-struct FileData {
-    uint32_t layer = 0;
-    uint64_t size = 0;
-    uint64_t start = 0;                ///< offset of the first block in the layer file
-    const uint32_t* blocks = nullptr;  ///< on-disk size of each block; bit 24 set: stored uncompressed; 0: a hole
-    uint32_t block_count = 0;
-    uint32_t first_sum = 0;          ///< the block that sums[0] is at
-    /// running sums of the on-disk sizes, one every 64 blocks from first_sum on; null: add up `blocks`
-    const uint64_t* sums = nullptr;
-    /// of the stored bytes of each block, as format::bulk_hash in index_format.hh has it, 0: not known; null: none is
-    const uint64_t* hashes = nullptr;
-    bool has_fragment = false;
-    uint64_t fragment_start = 0;   ///< offset of the fragment block in the layer file
-    uint32_t fragment_size = 0;    ///< on-disk size of it, bit 24 as above
-    uint32_t fragment_offset = 0;  ///< where the tail starts in the unpacked fragment block
-    uint64_t fragment_hash = 0;    ///< of the fragment's stored bytes; 0: not known
-};
+class IndexBytes;
 
 /// Read-only and safe to share between threads. Every access is bounded: whatever the bytes, it gives Error or
 /// "nothing", never a crash. What is read of a file is what was written to it: an access that meets a page with another
@@ -108,9 +62,8 @@ class Index {
     std::vector<std::string_view> xattr_names(uint32_t number) const;
 
   private:
-    struct Impl;
-    explicit Index(std::unique_ptr<Impl> impl);
-    std::unique_ptr<Impl> impl_;
+    explicit Index(std::unique_ptr<IndexBytes> bytes);
+    std::unique_ptr<IndexBytes> bytes_;
 };
 
 /// True for an xattr name that a container sees of its image: user.*, save what the overlay would take for its own

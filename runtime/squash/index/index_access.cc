@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "runtime/squash/index/index_impl.hh"
+#include "runtime/squash/index/index.hh"
+#include "runtime/squash/index/index_bytes.hh"
 
 namespace berth::squash {
 
@@ -17,7 +18,7 @@ constexpr uint64_t directory_size = 4096;
 }  // namespace
 
 std::optional<InodeView> Index::inode(uint32_t number) const {
-    auto found = impl_->inode_record(number);
+    auto found = bytes_->inode_record(number);
     if (!found) return std::nullopt;
     bool device = S_ISCHR(found->mode) || S_ISBLK(found->mode);
     return InodeView{.mode = found->mode,
@@ -30,16 +31,16 @@ std::optional<InodeView> Index::inode(uint32_t number) const {
 }
 
 uint32_t Index::lookup(uint32_t parent, std::string_view name) const {
-    auto directory = impl_->directory_record(parent);
+    auto directory = bytes_->directory_record(parent);
     if (!directory) return 0;
     uint64_t low = 0;
     uint64_t high = directory->c;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        auto entry = impl_->record<EntryRecord>(format::entries, directory->b + middle);
+        auto entry = bytes_->record<EntryRecord>(format::entries, directory->b + middle);
         if (!entry) return 0;
-        int order = impl_->name_at(entry->name).compare(name);
-        if (order == 0) return entry->inode <= impl_->header.inode_count ? entry->inode : 0;
+        int order = bytes_->name_at(entry->name).compare(name);
+        if (order == 0) return entry->inode <= bytes_->header().inode_count ? entry->inode : 0;
         if (order < 0)
             low = middle + 1;
         else
@@ -49,37 +50,39 @@ uint32_t Index::lookup(uint32_t parent, std::string_view name) const {
 }
 
 uint32_t Index::entry_count(uint32_t directory) const {
-    auto found = impl_->directory_record(directory);
-    uint64_t all = impl_->section(format::entries).size() / sizeof(EntryRecord);
+    auto found = bytes_->directory_record(directory);
+    uint64_t all = bytes_->section(format::entries).size() / sizeof(EntryRecord);
     if (!found || found->b > all || found->c > all - found->b) return 0;
     return static_cast<uint32_t>(found->c);
 }
 
 std::optional<Entry> Index::entry(uint32_t directory, uint32_t position) const {
-    auto found = impl_->directory_record(directory);
+    auto found = bytes_->directory_record(directory);
     if (!found || position >= found->c) return std::nullopt;
-    auto entry = impl_->record<EntryRecord>(format::entries, found->b + position);
+    auto entry = bytes_->record<EntryRecord>(format::entries, found->b + position);
     if (!entry) return std::nullopt;
-    auto inode = impl_->inode_record(entry->inode);
+    auto inode = bytes_->inode_record(entry->inode);
     if (!inode) return std::nullopt;
-    return Entry{impl_->name_at(entry->name), entry->inode, inode->mode};
+    return Entry{bytes_->name_at(entry->name), entry->inode, inode->mode};
 }
 
 uint32_t Index::parent(uint32_t directory) const {
-    auto found = impl_->directory_record(directory);
-    return found && found->a <= impl_->header.inode_count ? found->a : 0;
+    auto found = bytes_->directory_record(directory);
+    return found && found->a <= bytes_->header().inode_count ? found->a : 0;
 }
 
 std::optional<std::string_view> Index::symlink_target(uint32_t number) const {
-    auto found = impl_->inode_record(number);
-    std::string_view names = impl_->section(format::names);
+    auto found = bytes_->inode_record(number);
+    std::string_view names = bytes_->section(format::names);
     if (!found || !S_ISLNK(found->mode) || found->b > names.size() || found->size > names.size() - found->b)
         return std::nullopt;
-    return impl_->checked(names.substr(found->b, found->size));
+    return bytes_->checked(names.substr(found->b, found->size));
 }
 
+namespace {
+
 /// The part of a file's blocks that is needed to read `size` bytes at `offset`; throws Error when it is damaged.
-void Index::Impl::check_blocks(const FileData& file, uint64_t block_size, uint64_t offset, uint64_t size) const {
+void check_blocks(const IndexBytes& index, const FileData& file, uint64_t block_size, uint64_t offset, uint64_t size) {
     offset = std::min(offset, file.size);
     uint64_t end = offset + std::min(size, file.size - offset);
     uint64_t first = offset / block_size;
@@ -88,7 +91,7 @@ void Index::Impl::check_blocks(const FileData& file, uint64_t block_size, uint64
     // The place of a block is found by a sum and the blocks after it, and by those before the first sum.
     uint64_t from = file.sums && first >= file.first_sum ? first - (first - file.first_sum) % format::sum_interval : 0;
     auto check_some = [&](const auto* array, uint64_t start, uint64_t after) {
-        check(reinterpret_cast<const char*>(array + start), (after - start) * sizeof *array);
+        index.check(reinterpret_cast<const char*>(array + start), (after - start) * sizeof *array);
     };
     check_some(file.blocks, from, last);
     if (file.hashes) check_some(file.hashes, first, last);
@@ -100,35 +103,37 @@ void Index::Impl::check_blocks(const FileData& file, uint64_t block_size, uint64
 }
 
 /// Adds where its blocks are to a file; false when that is outside the section.
-bool Index::Impl::find_blocks(const format::InodeRecord& record, uint64_t count, FileData& file) const {
-    auto array = [&](format::Section number) { return section(number).data(); };
-    uint64_t all = section(format::blocks).size() / sizeof(uint32_t);
+bool find_blocks(const IndexBytes& index, const format::InodeRecord& record, uint64_t count, FileData& file) {
+    auto array = [&](format::Section number) { return index.section(number).data(); };
+    uint64_t all = index.section(format::blocks).size() / sizeof(uint32_t);
     if (record.c > all || count > all - record.c) return false;
     file.block_count = static_cast<uint32_t>(count);
     file.blocks = reinterpret_cast<const uint32_t*>(array(format::blocks)) + record.c;
-    if (section(format::hashes).size() / sizeof(uint64_t) == all)
+    if (index.section(format::hashes).size() / sizeof(uint64_t) == all)
         file.hashes = reinterpret_cast<const uint64_t*>(array(format::hashes)) + record.c;
     uint64_t first_sum = (record.c + format::sum_interval - 1) / format::sum_interval;
     uint64_t first_block = first_sum * format::sum_interval - record.c;
     if (first_block < count &&
-        (record.c + count - 1) / format::sum_interval < section(format::sums).size() / sizeof(uint64_t)) {
+        (record.c + count - 1) / format::sum_interval < index.section(format::sums).size() / sizeof(uint64_t)) {
         file.sums = reinterpret_cast<const uint64_t*>(array(format::sums)) + first_sum;
         file.first_sum = static_cast<uint32_t>(first_block);
     }
     return true;
 }
 
+}  // namespace
+
 std::optional<FileData> Index::file(uint32_t number, uint64_t offset, uint64_t size) const {
-    auto found = impl_->inode_record(number);
-    if (!found || !S_ISREG(found->mode) || found->a >= impl_->layers.size()) return std::nullopt;
+    auto found = bytes_->inode_record(number);
+    if (!found || !S_ISREG(found->mode) || found->a >= bytes_->layers().size()) return std::nullopt;
     FileData file{.layer = found->a, .size = found->size, .start = found->b};
-    uint64_t block_size = impl_->layers[found->a].block_size;
+    uint64_t block_size = bytes_->layers()[found->a].block_size;
     file.has_fragment = found->d != format::no_fragment;
     uint64_t count = found->size / block_size + (!file.has_fragment && found->size % block_size != 0 ? 1 : 0);
-    if (!impl_->find_blocks(*found, count, file)) return std::nullopt;
-    impl_->check_blocks(file, block_size, offset, size);
+    if (!find_blocks(*bytes_, *found, count, file)) return std::nullopt;
+    check_blocks(*bytes_, file, block_size, offset, size);
     if (!file.has_fragment) return file;
-    auto fragment = impl_->record<FragmentRecord>(format::fragments, found->d);
+    auto fragment = bytes_->record<FragmentRecord>(format::fragments, found->d);
     if (!fragment) return std::nullopt;
     file.fragment_start = fragment->start;
     file.fragment_size = fragment->size;
@@ -137,34 +142,38 @@ std::optional<FileData> Index::file(uint32_t number, uint64_t offset, uint64_t s
     return file;
 }
 
+namespace {
+
 template <typename Visit>
-void Index::Impl::each_xattr(uint32_t number, Visit visit) const {
-    auto found = inode_record(number);
-    std::string_view rest = section(format::xattrs);
+void each_xattr(const IndexBytes& index, uint32_t number, Visit visit) {
+    auto found = index.inode_record(number);
+    std::string_view rest = index.section(format::xattrs);
     uint32_t count = 0;
     if (!found || found->xattrs == 0 || found->xattrs - 1 > rest.size()) return;
     rest.remove_prefix(found->xattrs - 1);
     if (rest.size() < sizeof count) return;
-    check(rest.data(), sizeof count);
+    index.check(rest.data(), sizeof count);
     std::memcpy(&count, rest.data(), sizeof count);
     rest.remove_prefix(sizeof count);
     for (; count > 0; --count) {
         uint16_t name = 0;
         uint32_t value = 0;
         if (rest.size() < sizeof name + sizeof value) return;
-        check(rest.data(), sizeof name + sizeof value);
+        index.check(rest.data(), sizeof name + sizeof value);
         std::memcpy(&name, rest.data(), sizeof name);
         std::memcpy(&value, rest.data() + sizeof name, sizeof value);
         rest.remove_prefix(sizeof name + sizeof value);
         if (rest.size() < uint64_t{name} + value) return;
-        if (!visit(checked(rest.substr(0, name)), checked(rest.substr(name, value)))) return;
+        if (!visit(index.checked(rest.substr(0, name)), index.checked(rest.substr(name, value)))) return;
         rest.remove_prefix(uint64_t{name} + value);
     }
 }
 
+}  // namespace
+
 std::optional<std::string_view> Index::xattr(uint32_t number, std::string_view name) const {
     std::optional<std::string_view> out;
-    impl_->each_xattr(number, [&](std::string_view key, std::string_view value) {
+    each_xattr(*bytes_, number, [&](std::string_view key, std::string_view value) {
         if (key == name) out = value;
         return key != name;
     });
@@ -177,7 +186,7 @@ bool shows_xattr(std::string_view name) {
 
 std::vector<std::string_view> Index::xattr_names(uint32_t number) const {
     std::vector<std::string_view> out;
-    impl_->each_xattr(number, [&](std::string_view key, std::string_view) {
+    each_xattr(*bytes_, number, [&](std::string_view key, std::string_view) {
         out.push_back(key);
         return true;
     });

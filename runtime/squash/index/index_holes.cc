@@ -4,7 +4,8 @@
 #include <algorithm>
 
 #include "runtime/base/error.hh"
-#include "runtime/squash/index/index_impl.hh"
+#include "runtime/squash/index/index.hh"
+#include "runtime/squash/index/index_bytes.hh"
 #include "runtime/squash/index/tree_data.hh"
 
 namespace berth::squash {
@@ -24,7 +25,7 @@ std::optional<uint64_t> Index::seek(uint32_t number, uint64_t offset, SeekFor wa
     auto file = this->file(number, offset);
     if (!file || offset >= file->size) return std::nullopt;
     bool hole = wanted == SeekFor::hole;
-    uint64_t block_size = impl_->layers[file->layer].block_size;
+    uint64_t block_size = bytes_->layers()[file->layer].block_size;
     for (uint64_t block = offset / block_size; block < file->block_count; ++block)
         if (is_hole(*file, block) == hole) return std::max(offset, block * block_size);
     if (hole) return file->size;
@@ -35,11 +36,11 @@ std::optional<uint64_t> Index::seek(uint32_t number, uint64_t offset, SeekFor wa
 }
 
 uint64_t Index::hole_bytes(uint32_t number) const try {
-    auto found = impl_->inode_record(number);
+    auto found = bytes_->inode_record(number);
     if (!found || !S_ISREG(found->mode) || found->size < least_size) return 0;
     auto file = this->file(number);
     if (!file || file->block_count > most_blocks) return 0;
-    uint64_t block_size = impl_->layers[file->layer].block_size, bytes = 0;
+    uint64_t block_size = bytes_->layers()[file->layer].block_size, bytes = 0;
     for (uint64_t block = 0; block < file->block_count; ++block)
         if (is_hole(*file, block)) bytes += std::min(block_size, file->size - block * block_size);
     return bytes;

@@ -46,16 +46,16 @@ struct Pending {
 class Merger {
   public:
     explicit Merger(std::vector<Tree> layers);
-    std::unique_ptr<Tree::Impl> merge();
+    std::unique_ptr<TreeData> merge();
 
   private:
-    const Tree::Impl& in(const Source& source) const { return layers_[source.layer].impl(); }
+    const TreeData& in(const Source& source) const { return layers_[source.layer].data(); }
     const Node& node_of(const Source& source) const { return in(source).nodes[source.node]; }
     uint32_t add_directory(const Candidate* first, const Candidate* last, uint32_t parent);
     uint32_t add_node(const Source& source, uint32_t parent);
     uint32_t add_other(const Source& source, uint32_t parent);
     void copy_payload(const Source& source, Node& node);
-    void copy_hashes(const Tree::Impl& tree, uint64_t first, uint64_t count);
+    void copy_hashes(const TreeData& tree, uint64_t first, uint64_t count);
     void fill(uint32_t directory);
     void collect(const Pending& pending);
     bool collect_source(const Source& source, uint32_t rank);
@@ -63,7 +63,7 @@ class Merger {
     Source attributes_of(const Pending& pending) const;
 
     std::vector<Tree> layers_;
-    std::unique_ptr<Tree::Impl> out_ = std::make_unique<Tree::Impl>();
+    std::unique_ptr<TreeData> out_ = std::make_unique<TreeData>();
     std::vector<Source> sources_;
     std::vector<Pending> pending_;             ///< of each node of the result; used for directories
     std::vector<Candidate> candidates_;        ///< of the directory being filled
@@ -75,13 +75,13 @@ class Merger {
 
 Merger::Merger(std::vector<Tree> layers) : layers_(std::move(layers)) {
     for (const Tree& layer : layers_) {
-        done_.emplace_back(layer.impl().nodes.size(), 0);
-        fragments_.emplace_back(layer.impl().fragments.size(), 0);
-        xattr_sets_.emplace_back(layer.impl().xattr_sets.size(), 0);
+        done_.emplace_back(layer.data().nodes.size(), 0);
+        fragments_.emplace_back(layer.data().fragments.size(), 0);
+        xattr_sets_.emplace_back(layer.data().xattr_sets.size(), 0);
     }
 }
 
-std::unique_ptr<Tree::Impl> Merger::merge() {
+std::unique_ptr<TreeData> Merger::merge() {
     std::vector<Candidate> roots;
     for (auto layer = static_cast<uint32_t>(layers_.size()); layer-- > 0;) roots.push_back({"", {layer, 0}, 0, false});
     add_directory(roots.data(), roots.data() + roots.size(), 0);
@@ -92,7 +92,7 @@ std::unique_ptr<Tree::Impl> Merger::merge() {
 
 /// Collects the names of one source; false when it hides the sources below it.
 bool Merger::collect_source(const Source& source, uint32_t rank) {
-    const Tree::Impl& tree = in(source);
+    const TreeData& tree = in(source);
     const Node& directory = node_of(source);
     bool opaque = false;
     for (uint64_t i = directory.first; i < directory.first + directory.count; ++i) {
@@ -190,7 +190,7 @@ uint32_t Merger::add_node(const Source& source, uint32_t parent) {
 }
 
 /// Keeps `hashes` beside `blocks`, from the first layer on that has any.
-void Merger::copy_hashes(const Tree::Impl& tree, uint64_t first, uint64_t count) {
+void Merger::copy_hashes(const TreeData& tree, uint64_t first, uint64_t count) {
     if (tree.hashes.empty() && out_->hashes.empty()) return;
     out_->hashes.resize(out_->blocks.size());
     if (tree.hashes.empty()) return;
@@ -200,7 +200,7 @@ void Merger::copy_hashes(const Tree::Impl& tree, uint64_t first, uint64_t count)
 
 /// Moves what a node refers to over to the result and points the node there.
 void Merger::copy_payload(const Source& source, Node& node) {
-    const Tree::Impl& tree = in(source);
+    const TreeData& tree = in(source);
     uint64_t first = node.first;
     if (S_ISDIR(node.mode)) {
         node.first = node.count = 0;
@@ -228,7 +228,7 @@ void Merger::copy_payload(const Source& source, Node& node) {
 Tree merge(std::vector<Tree> layers) {
     if (layers.empty()) {
         // An image without layers is legal: an empty root to put mounts into.
-        auto tree = std::make_unique<Tree::Impl>();
+        auto tree = std::make_unique<TreeData>();
         tree->nodes.push_back({.mode = S_IFDIR | 0755});
         return Tree(std::move(tree));
     }

@@ -6,16 +6,16 @@
 
 namespace berth::squash {
 
-Tree::Tree(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Tree::Tree(std::unique_ptr<TreeData> data) : data_(std::move(data)) {}
 Tree::Tree(Tree&&) noexcept = default;
 Tree& Tree::operator=(Tree&&) noexcept = default;
 Tree::~Tree() = default;
 
 uint64_t Tree::names() const {
-    return impl_->children.size();
+    return data_->children.size();
 }
 
-uint32_t Tree::Impl::find(const Node& directory, std::string_view wanted) const {
+uint32_t TreeData::find(const Node& directory, std::string_view wanted) const {
     auto first = children.begin() + static_cast<ptrdiff_t>(directory.first);
     auto last = first + directory.count;
     auto found = std::lower_bound(first, last, wanted,

@@ -21,20 +21,21 @@ struct TreeLimits {
     uint64_t metadata_bytes = 4ULL << 30;  ///< unpacked inode, directory and xattr tables together
 };
 
+struct TreeData;
+
 /// One layer's entries. Move-only; made by read_tree and merge.
 class Tree {
   public:
-    struct Impl;
-    explicit Tree(std::unique_ptr<Impl> impl);
+    explicit Tree(std::unique_ptr<TreeData> data);
     Tree(Tree&&) noexcept;
     Tree& operator=(Tree&&) noexcept;
     ~Tree();
-    Impl& impl() const { return *impl_; }
+    TreeData& data() const { return *data_; }
     /// Number of names in it, the root not counted.
     uint64_t names() const;
 
   private:
-    std::unique_ptr<Impl> impl_;
+    std::unique_ptr<TreeData> data_;
 };
 
 /// Reads all metadata of the squashfs 4.0 file `fd` (gzip, lzo, xz, lz4, zstd). Files will refer to layer number

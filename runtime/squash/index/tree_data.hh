@@ -1,13 +1,11 @@
-// What a Tree holds: flat arrays, so that layers of 10^5 entries are read, merged and indexed without an allocation per
-// entry.
+// What a Tree (tree.hh) holds: flat arrays, so that layers of 10^5 entries are read, merged and indexed without an
+// allocation per entry.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include "runtime/squash/index/tree.hh"
 
 namespace berth::squash {
 
@@ -50,7 +48,7 @@ using XattrSet = std::vector<std::pair<std::string, std::string>>;
 
 /// Nodes stand in breadth-first order with the root first; the children of a directory stand together, sorted by the
 /// bytes of their names.
-struct Tree::Impl {
+struct TreeData {
     std::vector<Node> nodes;
     std::vector<Child> children;
     std::vector<uint32_t> blocks;

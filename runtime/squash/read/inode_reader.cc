@@ -45,7 +45,7 @@ struct InodeReader::Header {
     uint32_t mtime, number;
 };
 
-InodeReader::InodeReader(Metadata& metadata, const Super& super, uint32_t layer, Tree::Impl& tree)
+InodeReader::InodeReader(Metadata& metadata, const Super& super, uint32_t layer, TreeData& tree)
     : metadata_(metadata),
       super_(super),
       layer_(layer),

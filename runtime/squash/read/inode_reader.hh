@@ -18,7 +18,7 @@ struct Listing {
 /// Reads inodes one by one; block lists, targets and xattrs go into the tree's arrays.
 class InodeReader {
   public:
-    InodeReader(Metadata& metadata, const Super& super, uint32_t layer, Tree::Impl& tree);
+    InodeReader(Metadata& metadata, const Super& super, uint32_t layer, TreeData& tree);
 
     /// The inode at `reference`, its sizes and places checked against the file. For a directory `listing` is set and
     /// `first` and `count` are left 0. Throws Error for anything out of bounds.
@@ -37,7 +37,7 @@ class InodeReader {
     Metadata& metadata_;
     const Super& super_;
     uint32_t layer_;
-    Tree::Impl& tree_;
+    TreeData& tree_;
     std::vector<uint32_t> ids_;
     XattrTable xattrs_;
 };

@@ -16,7 +16,7 @@ bool is_hidden(const std::pair<std::string, std::string>& xattr) { return !shows
 }  // namespace
 
 void make_plain(Tree& tree, uid_t uid, gid_t gid) {
-    Tree::Impl& in = tree.impl();
+    TreeData& in = tree.data();
     for (XattrSet& set : in.xattr_sets) std::erase_if(set, is_hidden);
     for (Node& node : in.nodes) {
         node.uid = uid;
@@ -26,7 +26,7 @@ void make_plain(Tree& tree, uid_t uid, gid_t gid) {
 }
 
 bool is_plain(const Tree& tree, uid_t uid, gid_t gid) {
-    const Tree::Impl& in = tree.impl();
+    const TreeData& in = tree.data();
     return std::all_of(in.nodes.begin(), in.nodes.end(),
                        [&](const Node& node) {
                            return node.uid == uid && node.gid == gid && !S_ISCHR(node.mode) && !S_ISBLK(node.mode);

@@ -36,7 +36,7 @@ struct __attribute__((packed)) RunEntry {
 /// Reads the whole tree breadth first: the array of nodes is itself the queue, so the image's depth costs no stack.
 class TreeReader {
   public:
-    TreeReader(Metadata& metadata, const Super& super, uint32_t layer, const TreeLimits& limits, Tree::Impl& tree)
+    TreeReader(Metadata& metadata, const Super& super, uint32_t layer, const TreeLimits& limits, TreeData& tree)
         : metadata_(metadata),
           file_(metadata.file()),
           super_(super),
@@ -59,7 +59,7 @@ class TreeReader {
     const SquashFile& file_;
     const Super& super_;
     const TreeLimits& limits_;
-    Tree::Impl& tree_;
+    TreeData& tree_;
     InodeReader inodes_;
     std::unordered_map<uint64_t, uint32_t> seen_;  ///< inode reference to node: hard links
     std::vector<Listing> listings_;                ///< of each node
@@ -176,7 +176,7 @@ Tree read_tree(int fd, const std::string& what, uint32_t layer, LayerInfo& info,
     Super super = read_super(file);
     Budget budget(file, limits.metadata_bytes);
     Metadata metadata(file, super.codec, budget);
-    auto tree = std::make_unique<Tree::Impl>();
+    auto tree = std::make_unique<TreeData>();
     TreeReader(metadata, super, layer, limits, *tree).read();
     for (Node& node : tree->nodes)
         if (S_ISREG(node.mode)) node.start += place.offset;

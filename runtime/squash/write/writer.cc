@@ -50,7 +50,7 @@ struct LayerWriter::Impl {
         int written = compressor->write_options(compressor.get(), &file);
         file.check(std::min(written, 0), writing);
         if (written > 0) super.flags |= SQFS_FLAG_COMPRESSOR_OPTIONS;
-        file.write_behind();
+        file.write_directly();
         cutter.emplace(file, pool);
     }
 

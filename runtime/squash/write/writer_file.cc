@@ -58,14 +58,14 @@ void OutputFile::fail(int number) {
 }
 
 void OutputFile::flush() {
-    if (behind_ == nullptr || error_ != 0) return;
-    if (int number = behind_->flush()) fail(number);
+    if (direct_ == nullptr || error_ != 0) return;
+    if (int number = direct_->flush()) fail(number);
 }
 
 int OutputFile::read(uint64_t offset, void* buffer, size_t size) {
     auto* out = static_cast<char*>(buffer);
-    if (behind_ != nullptr && error_ == 0) {
-        int number = behind_->read(offset, out, size);
+    if (direct_ != nullptr && error_ == 0) {
+        int number = direct_->read(offset, out, size);
         if (number == 0) return 0;
         fail(number);
     }
@@ -85,8 +85,8 @@ int OutputFile::read(uint64_t offset, void* buffer, size_t size) {
 int OutputFile::write(uint64_t offset, const void* buffer, size_t size) {
     auto* in = static_cast<const char*>(buffer);
     size_ = std::max(size_, offset + size);
-    if (behind_ != nullptr && error_ == 0) {
-        if (int number = behind_->write(offset, in, size)) fail(number);
+    if (direct_ != nullptr && error_ == 0) {
+        if (int number = direct_->write(offset, in, size)) fail(number);
         return 0;
     }
     while (size > 0 && error_ == 0) {
@@ -104,8 +104,8 @@ int OutputFile::write(uint64_t offset, const void* buffer, size_t size) {
 int OutputFile::resize(uint64_t size) {
     size_ = size;
     if (error_ != 0) return 0;
-    if (behind_ != nullptr) {
-        if (int number = behind_->resize(size)) fail(number);
+    if (direct_ != nullptr) {
+        if (int number = direct_->resize(size)) fail(number);
     } else if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) {
         fail(errno);
     }

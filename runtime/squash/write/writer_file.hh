@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "runtime/squash/write/write_behind.hh"
+#include "runtime/squash/write/direct_writer.hh"
 
 namespace berth::squash {
 
@@ -29,7 +29,7 @@ class OutputFile : public sqfs_file_t {
     explicit OutputFile(int fd, std::string what = {});
     /// From now on writes round the page cache where that is worth it; nobody else may write to the descriptor until
     /// flush().
-    void write_behind() { behind_ = WriteBehind::over(fd_); }
+    void write_directly() { direct_ = DirectWriter::over(fd_); }
     /// To be followed by check().
     void flush();
     OutputFile(const OutputFile&) = delete;
@@ -49,7 +49,7 @@ class OutputFile : public sqfs_file_t {
 
     int fd_;
     std::string what_;
-    std::unique_ptr<WriteBehind> behind_;
+    std::unique_ptr<DirectWriter> direct_;
     uint64_t size_ = 0;
     std::atomic<int> error_ = 0;
 };

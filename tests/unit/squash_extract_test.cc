@@ -1,4 +1,4 @@
-#include "runtime/squash/read/unpack_tree.hh"
+#include "runtime/squash/read/extract_tree.hh"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -33,25 +33,25 @@ struct Scene {
 
 }  // namespace
 
-TEST_CASE("an unpacked image is like the folder that it was made of", "[squash]") {
+TEST_CASE("an extracted image is like the folder that it was made of", "[squash]") {
     if (!have_mksquashfs()) return;
     Scene scene;
     Opened opened = open_image(scene.image);
     uint64_t last = 0, whole = 0;
-    unpack_tree(opened.index, opened.reader, scene.directory.get(), 3, "the image",
+    extract_tree(opened.index, opened.reader, scene.directory.get(), 3, "the image",
                 [&](uint64_t done, uint64_t total) { last = done, whole = total; });
     require_same(opened, scene.out);
     CHECK(last == whole);
     CHECK(last > 0);
 }
 
-TEST_CASE("an image that cannot be read is not unpacked", "[squash]") {
+TEST_CASE("an image that cannot be read is not extracted", "[squash]") {
     if (!have_mksquashfs()) return;
     Scene scene;
     Opened opened = open_image(scene.image);
     Fd file = sys::open_file(scene.image, O_RDWR);
     auto block = opened.index.file(at_path(opened.index, "block")).value();
     REQUIRE(::pwrite(file.get(), "garbage", 7, static_cast<off_t>(block.start)) == 7);
-    CHECK_THROWS_WITH(unpack_tree(opened.index, opened.reader, scene.directory.get(), 1, "the image"),
-                      Catch::Contains("unpacking the image: block is damaged"));
+    CHECK_THROWS_WITH(extract_tree(opened.index, opened.reader, scene.directory.get(), 1, "the image"),
+                      Catch::Contains("extracting the image: block is damaged"));
 }

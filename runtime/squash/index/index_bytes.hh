@@ -4,56 +4,52 @@
 
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "runtime/base/fd.hh"
-
-#include "runtime/squash/index/index.hh"
+#include "runtime/plan/image_config.hh"
 #include "runtime/squash/index/index_format.hh"
+#include "runtime/squash/index/index_types.hh"
 
 namespace berth::squash {
 
-struct Index::Impl {
-    std::string owned;
-    Fd source;             ///< what `memory` is filled from; empty: `bytes` are all there
-    char* memory = nullptr;  ///< of the size of the file, to which pages are added
-    std::string_view bytes;
-    format::Header header{};
-    std::vector<LayerInfo> layers;
-    /// for each page whether it is in memory and right; null: all are
-    std::unique_ptr<std::atomic<bool>[]> sound;
-    mutable std::mutex filling;
+class IndexBytes {
+  public:
+    /// See Index::open() and Index::from_bytes().
+    IndexBytes(int fd, const std::string& what);
+    explicit IndexBytes(std::string bytes);
+    IndexBytes(const IndexBytes&) = delete;
+    IndexBytes& operator=(const IndexBytes&) = delete;
+    ~IndexBytes();
 
-    Impl() = default;
-    Impl(const Impl&) = delete;
-    Impl& operator=(const Impl&) = delete;
-    ~Impl();
-
-    /// Memory for a file of `size` bytes, with its header and its table of pages.
-    void begin(int fd, uint64_t size, const std::string& what);
-    void load(const std::string& what);
-    void load_pages(const std::string& what);
-    void load_layers(const std::string& what);
+    const format::Header& header() const { return header_; }
+    const std::vector<LayerInfo>& layers() const { return layers_; }
+    plan::ImageConfig config() const;
 
     /// Where the first page starts.
-    uint64_t body() const { return header.sections[format::pages].offset + header.sections[format::pages].size; }
+    uint64_t body() const { return header_.sections[format::pages].offset + header_.sections[format::pages].size; }
+    /// The descriptor that pages are read by; -1: none is needed.
+    int descriptor() const { return file_.get(); }
     /// Brings the pages of these bytes into memory. Throws Error when they cannot be read, or are not as they were
     /// written.
     void check(const char* at, uint64_t size) const {
-        if (!sound || size == 0) return;
-        uint64_t first = static_cast<uint64_t>(at - bytes.data()) - body();
+        if (!sound_ || size == 0) return;
+        uint64_t first = static_cast<uint64_t>(at - bytes_.data()) - body();
         for (uint64_t page = first / format::page_size; page <= (first + size - 1) / format::page_size; ++page)
-            if (!sound[page].load(std::memory_order_acquire)) load_page(page);
+            if (!sound_[page].load(std::memory_order_acquire)) load_page(page);
     }
-    void load_page(uint64_t page) const;
     std::string_view checked(std::string_view part) const {
         check(part.data(), part.size());
         return part;
     }
 
     std::string_view section(format::Section number) const {
-        const format::Range& range = header.sections[number];
-        return bytes.substr(range.offset, range.size);
+        const format::Range& range = header_.sections[number];
+        return bytes_.substr(range.offset, range.size);
     }
     /// The record at `position`, or nothing past the end of the section.
     template <typename Record>
@@ -80,10 +76,23 @@ struct Index::Impl {
         check(all.data() + offset, 1);
         return checked(all.substr(offset + 1U, static_cast<unsigned char>(all[offset])));
     }
-    void check_blocks(const FileData& file, uint64_t block_size, uint64_t offset, uint64_t size) const;
-    bool find_blocks(const format::InodeRecord& record, uint64_t count, FileData& file) const;
-    template <typename Visit>
-    void each_xattr(uint32_t number, Visit visit) const;
+
+  private:
+    IndexBytes() = default;
+    void load(const std::string& what);
+    void load_pages(const std::string& what);
+    void load_layers(const std::string& what);
+    void load_page(uint64_t page) const;
+
+    std::string owned_;
+    Fd file_;                 ///< what `memory_` is filled from; empty: the bytes are all there
+    char* memory_ = nullptr;  ///< of the size of the file, to which pages are added
+    std::string_view bytes_;
+    format::Header header_{};
+    std::vector<LayerInfo> layers_;
+    /// for each page whether it is in memory and right; null: all are
+    std::unique_ptr<std::atomic<bool>[]> sound_;
+    mutable std::mutex filling_;
 };
 
 }  // namespace berth::squash

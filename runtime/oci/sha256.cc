@@ -1,5 +1,6 @@
-#include "runtime/oci/digest.hh"
+#include "runtime/oci/sha256.hh"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
@@ -36,14 +37,14 @@ void Sha256::update(const void* data, size_t size) {
     check(EVP_DigestUpdate(evp(context_.get()), data, size));
 }
 
-std::string Sha256::finish() {
+Digest Sha256::finish() {
     unsigned char hash[EVP_MAX_MD_SIZE];
     unsigned length = 0;
     check(EVP_DigestFinal_ex(evp(context_.get()), hash, &length));
-    return "sha256:" + hex_text(hash, length);
+    return Digest("sha256:" + hex_text(hash, length));
 }
 
-std::string sha256_of(std::string_view data) {
+Digest sha256_of(std::string_view data) {
     Sha256 hash;
     hash.update(data.data(), data.size());
     return hash.finish();
@@ -55,6 +56,10 @@ std::string hmac_sha256(std::string_view key, std::string_view data) {
     check(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
                reinterpret_cast<const unsigned char*>(data.data()), data.size(), code, &length) != nullptr);
     return hex_text(code, length);
+}
+
+bool same_code(std::string_view one, std::string_view other) {
+    return one.size() == other.size() && CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
 }
 
 }  // namespace berth::oci

@@ -1,4 +1,4 @@
-#include "runtime/images/unpacked.hh"
+#include "runtime/images/extracted.hh"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 #include "runtime/images/file.hh"
 #include "runtime/squash/write/writer.hh"
 #include "runtime/store/collect.hh"
-#include "runtime/store/unpacked.hh"
+#include "runtime/store/extracted.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/unit/squash_support.hh"
 
@@ -25,7 +25,7 @@ using namespace berth;
 
 namespace {
 
-/// An image file, and a store to unpack it in.
+/// An image file, and a store to extract it to.
 struct Scene {
     fixtures::TempFolder folder;
     std::string path = folder / "image.sqsh";
@@ -47,7 +47,7 @@ struct Scene {
     }
     ContainerImage use(const PullWatch& watch = {}) const {
         OpenedImage opened{open_image_file(path), {}};
-        use_unpacked(opened, store, "image x", watch);
+        use_extracted(opened, store, "image x", watch);
         return std::move(opened.image);
     }
     size_t count(const std::string& name) const {
@@ -64,7 +64,7 @@ struct Scene {
 
 }  // namespace
 
-TEST_CASE("an image is unpacked once, whoever comes at the same time, and again when its file has changed",
+TEST_CASE("an image is extracted once, whoever comes at the same time, and again when its file has changed",
           "[unpack]") {
     Scene scene;
     std::vector<pid_t> children;
@@ -95,7 +95,7 @@ TEST_CASE("an image is unpacked once, whoever comes at the same time, and again 
     CHECK(scene.count("unpacked") == 2);
 }
 
-TEST_CASE("what was unpacked is removed when nobody has used it for long, and not while it is used", "[unpack]") {
+TEST_CASE("what was extracted is removed when nobody has used it for long, and not while it is used", "[unpack]") {
     Scene scene;
     store::KeepLimits limits{.bytes = 0, .age = 5 * 24 * 3600};
     {
@@ -114,25 +114,25 @@ TEST_CASE("what was unpacked is removed when nobody has used it for long, and no
     CHECK(scene.count("leases") == 0);
 }
 
-TEST_CASE("an image as one file is there whole, for one owner, and goes as an unpacked one does", "[unpack]") {
+TEST_CASE("an image as one file is there whole, for one owner, and goes as an extracted one does", "[unpack]") {
     Scene scene;
     Fd image = sys::open_file(scene.path, O_RDONLY);
-    std::string key = store::file_key(image.get());
+    Digest key = store::file_key(image.get());
     auto write = [](const std::string& path) {
         sys::write_all(sys::open_file(path, O_WRONLY | O_CREAT, 0600).get(), "flat", "x");
     };
     {
-        Fd lease = scene.store.lease(key);
+        store::Lease lease = scene.store.lease(key);
         CHECK_FALSE(store::open_flat(scene.store, key, {1, 2}));
         CHECK_THROWS(store::add_flat(scene.store, key, {1, 2}, [](const std::string&) { throw Error("interrupted"); }));
         CHECK(scene.count("unpacked") == 0);
         CHECK(sys::read_all(store::add_flat(scene.store, key, {1, 2}, write).get(), 10, "x") == "flat");
         CHECK(sys::read_all(store::open_flat(scene.store, key, {1, 2}).get(), 10, "x") == "flat");
         CHECK_FALSE(store::open_flat(scene.store, key, {0, 2}));
-        store::add_flat(scene.store, key, {0, 0}, write);
+        (void)store::add_flat(scene.store, key, {0, 0}, write);
         scene.use();
         CHECK(scene.count("unpacked") == 3);
-        CHECK(store::unpacked_digests(scene.store) == std::vector<std::string>{key});
+        CHECK(store::extracted_digests(scene.store) == std::vector<Digest>{key});
         scene.age(6);
         store::collect(scene.store, {.bytes = 0, .age = 5 * 24 * 3600}, false, true);
         CHECK(scene.count("unpacked") == 3);
@@ -142,11 +142,11 @@ TEST_CASE("an image as one file is there whole, for one owner, and goes as an un
     CHECK(scene.count("tmp") == 0);
 }
 
-TEST_CASE("whoever is killed while unpacking leaves nothing that counts", "[unpack]") {
+TEST_CASE("whoever is killed while extracting leaves nothing that counts", "[unpack]") {
     Scene scene;
     pid_t child = ::fork();
     if (child == 0) {
-        store::add_unpacked(scene.store, store::file_key(sys::open_file(scene.path, O_RDONLY).get()),
+        store::add_extracted(scene.store, store::file_key(sys::open_file(scene.path, O_RDONLY).get()),
                             [](int directory) {
                                 ::mkdirat(directory, "half", 0700);
                                 ::raise(SIGKILL);
@@ -161,7 +161,7 @@ TEST_CASE("whoever is killed while unpacking leaves nothing that counts", "[unpa
     CHECK(sys::read_file(scene.use().directory + "/etc/word") == "one");
 }
 
-TEST_CASE("a user who loses patience ends an unpacking", "[unpack]") {
+TEST_CASE("a user who loses patience ends an extraction", "[unpack]") {
     Scene scene;
     int ends[2];
     REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);

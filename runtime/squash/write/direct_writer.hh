@@ -17,14 +17,14 @@ namespace berth::squash {
 /// Collects what is written in a window of one piece; a write elsewhere moves the window. What was written is what is
 /// read, through this object; through another descriptor only after flush(). Any thread may call. Functions return 0 or
 /// an errno.
-class WriteBehind {
+class DirectWriter {
   public:
     /// Null where the file system of `fd` (a regular file, open for reading and writing, which the caller owns) has no
     /// direct writes that are known to be worth it: ext4 and xfs have. Through others, file systems of a network first
     /// of all, it is their own cache that makes large requests.
-    static std::unique_ptr<WriteBehind> over(int fd);
+    static std::unique_ptr<DirectWriter> over(int fd);
     /// Writes in large pieces whatever the file system, round the page cache where it lets us.
-    explicit WriteBehind(int fd);
+    explicit DirectWriter(int fd);
 
     int write(uint64_t offset, const char* data, size_t size);
     int read(uint64_t offset, char* out, size_t size);

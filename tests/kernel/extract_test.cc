@@ -1,4 +1,4 @@
-// Containers of images that are unpacked instead of served (mount.engine).
+// Containers of images that are extracted instead of served (mount.engine).
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,14 +25,14 @@ void write_image(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("an image that is unpacked runs as one that is served, without FUSE", "[kernel][start]") {
+TEST_CASE("an image that is extracted runs as one that is served, without FUSE", "[kernel][start]") {
     NEED_CONTAINERS();
     Folder folder;
     std::string path = folder / "image.sqsh";
     write_image(path);
     plan::Site site;
-    site.store_path = folder / "store";
-    site.mount_engine = "unpack";
+    site.store.path = folder / "store";
+    site.mount.engine = plan::MountEngine::extract;
     for (bool remap : {false, true}) {
         plan::Request request;
         request.remap_root = remap;
@@ -48,7 +48,7 @@ TEST_CASE("an image that is unpacked runs as one that is served, without FUSE", 
                                  write_to("/etc/hello", "changed"),
                                  slurp("/proc/self/mounts").find(" fuse") == std::string::npos ? "no fuse" : "fuse"});
             });
-            return text + (directory.starts_with(site.store_path + "/unpacked/") ? " in the store" : directory);
+            return text + (directory.starts_with(site.store.path + "/unpacked/") ? " in the store" : directory);
         });
         CHECK(outcome.error == "");
         CHECK(outcome.text == "hello\n p mine ok no fuse in the store");

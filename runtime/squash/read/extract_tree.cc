@@ -1,4 +1,4 @@
-#include "runtime/squash/read/unpack_tree.hh"
+#include "runtime/squash/read/extract_tree.hh"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -28,15 +28,15 @@ struct Item {
     std::string path;
 };
 
-class Unpacker {
+class Extractor {
   public:
-    Unpacker(const Index& index, DataReader& reader, int directory, const std::string& what, const UnpackWatch& watch)
+    Extractor(const Index& index, DataReader& reader, int directory, const std::string& what, const ExtractWatch& watch)
         : index_(index), reader_(reader), directory_(directory), what_(what), watch_(watch) {}
     void run(unsigned threads);
 
   private:
     [[noreturn]] void fail(const std::string& path, int number) const {
-        throw SysError(cat("unpacking ", what_, ": ", printable(path, 4096)), number);
+        throw SysError(cat("extracting ", what_, ": ", printable(path, 4096)), number);
     }
     void check(long result, const std::string& path) const {
         if (result < 0) fail(path, errno);
@@ -55,7 +55,7 @@ class Unpacker {
     DataReader& reader_;
     int directory_;
     const std::string& what_;
-    const UnpackWatch& watch_;
+    const ExtractWatch& watch_;
     std::vector<Item> directories_{{1, "."}};  ///< a directory before what is in it
     std::vector<Item> files_;
     std::vector<std::pair<std::string, std::string>> links_;  ///< an existing name, and another one for it
@@ -66,13 +66,13 @@ class Unpacker {
     std::exception_ptr failure_;
 };
 
-InodeView Unpacker::inode(const Item& item) const {
+InodeView Extractor::inode(const Item& item) const {
     auto found = index_.inode(item.number);
-    if (!found) throw Error(cat("unpacking ", what_, ": ", printable(item.path, 4096), " is nowhere in its index"));
+    if (!found) throw Error(cat("extracting ", what_, ": ", printable(item.path, 4096), " is nowhere in its index"));
     return *found;
 }
 
-void Unpacker::make_directories() {
+void Extractor::make_directories() {
     for (size_t i = 0; i < directories_.size(); ++i) {
         // A copy: the list grows.
         Item directory = directories_[i];
@@ -80,14 +80,14 @@ void Unpacker::make_directories() {
             auto entry = index_.entry(directory.number, at);
             if (!entry || entry->name.empty() || entry->name == "." || entry->name == ".." ||
                 entry->name.find('/') != entry->name.npos)
-                throw Error(cat("unpacking ", what_, ": a name in ", printable(directory.path, 4096), " is damaged"));
+                throw Error(cat("extracting ", what_, ": a name in ", printable(directory.path, 4096), " is damaged"));
             make_entry({entry->inode, i == 0 ? std::string(entry->name) : cat(directory.path, "/", entry->name)});
         }
     }
 }
 
 /// Makes what has no content, and notes down the rest.
-void Unpacker::make_entry(const Item& item) {
+void Extractor::make_entry(const Item& item) {
     InodeView about = inode(item);
     if (S_ISCHR(about.mode) || S_ISBLK(about.mode)) return;
     if (!S_ISDIR(about.mode) && about.nlink > 1) {
@@ -115,7 +115,7 @@ void Unpacker::make_entry(const Item& item) {
     check(::utimensat(directory_, item.path.c_str(), times, AT_SYMLINK_NOFOLLOW), item.path);
 }
 
-void Unpacker::write_content(const Item& item, int fd, const FileData& file) {
+void Extractor::write_content(const Item& item, int fd, const FileData& file) {
     thread_local std::vector<char> buffer(piece);
     check(::ftruncate(fd, static_cast<off_t>(file.size)), item.path);
     uint64_t at = 0;
@@ -124,7 +124,7 @@ void Unpacker::write_content(const Item& item, int fd, const FileData& file) {
         at = *data;
         long got = reader_.read(file, at, buffer.data(), piece);
         if (got <= 0)
-            throw Error(cat("unpacking ", what_, ": ", printable(item.path, 4096),
+            throw Error(cat("extracting ", what_, ": ", printable(item.path, 4096),
                             " is damaged; run berth verify --repair if it is in a store"));
         auto end = buffer.begin() + got;
         // What was a hole in the layer's archive stays one.
@@ -140,14 +140,14 @@ void Unpacker::write_content(const Item& item, int fd, const FileData& file) {
     count(file.size - at);
 }
 
-void Unpacker::count(uint64_t bytes) {
+void Extractor::count(uint64_t bytes) {
     std::lock_guard lock(mutex_);
     done_ += bytes;
     if (watch_) watch_(done_, total_);
 }
 
 /// Attributes come last: to write may need more than they allow, and changes the time.
-void Unpacker::finish(const Item& item, int fd) const {
+void Extractor::finish(const Item& item, int fd) const {
     InodeView about = inode(item);
     for (std::string_view name : index_.xattr_names(item.number))
         if (auto value = shows_xattr(name) ? index_.xattr(item.number, name) : std::nullopt)
@@ -158,15 +158,15 @@ void Unpacker::finish(const Item& item, int fd) const {
     check(::futimens(fd, times), item.path);
 }
 
-void Unpacker::write_file(const Item& item) {
+void Extractor::write_file(const Item& item) {
     auto file = index_.file(item.number);
-    if (!file) throw Error(cat("unpacking ", what_, ": ", printable(item.path, 4096), " is damaged"));
+    if (!file) throw Error(cat("extracting ", what_, ": ", printable(item.path, 4096), " is damaged"));
     Fd fd = sys::open_beneath(directory_, item.path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     write_content(item, fd.get(), *file);
     finish(item, fd.get());
 }
 
-void Unpacker::work() noexcept {
+void Extractor::work() noexcept {
     try {
         for (size_t i = next_++; i < files_.size(); i = next_++) write_file(files_[i]);
     } catch (...) {
@@ -176,16 +176,16 @@ void Unpacker::work() noexcept {
     }
 }
 
-void Unpacker::make_links() {
+void Extractor::make_links() {
     for (const auto& [existing, name] : links_)
         check(::linkat(directory_, existing.c_str(), directory_, name.c_str(), 0), name);
 }
 
-void Unpacker::run(unsigned threads) {
+void Extractor::run(unsigned threads) {
     make_directories();
     {
         std::vector<std::jthread> workers;
-        for (unsigned i = 1; i < threads; ++i) workers.emplace_back(&Unpacker::work, this);
+        for (unsigned i = 1; i < threads; ++i) workers.emplace_back(&Extractor::work, this);
         work();
     }
     if (failure_) std::rethrow_exception(failure_);
@@ -197,9 +197,9 @@ void Unpacker::run(unsigned threads) {
 
 }  // namespace
 
-void unpack_tree(const Index& index, DataReader& reader, int directory, unsigned threads, const std::string& what,
-                 const UnpackWatch& watch) {
-    Unpacker(index, reader, directory, what, watch).run(threads);
+void extract_tree(const Index& index, DataReader& reader, int directory, unsigned threads, const std::string& what,
+                 const ExtractWatch& watch) {
+    Extractor(index, reader, directory, what, watch).run(threads);
 }
 
 }  // namespace berth::squash

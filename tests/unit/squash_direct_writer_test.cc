@@ -9,17 +9,17 @@
 #include <string>
 #include <vector>
 
-#include "runtime/squash/write/write_behind.hh"
+#include "runtime/squash/write/direct_writer.hh"
 
 using namespace berth;
-using squash::WriteBehind;
+using squash::DirectWriter;
 
 namespace {
 
 /// A file that is gone with its descriptor, on a disk where there is one.
 struct Scratch {
     Scratch() {
-        char name[] = "/var/tmp/berth-write-behind.XXXXXX";
+        char name[] = "/var/tmp/berth-direct-writer.XXXXXX";
         fd = Fd(::mkstemp(name));
         ::unlink(name);
     }
@@ -42,7 +42,7 @@ void put(std::string& model, uint64_t offset, const std::string& data) {
 
 TEST_CASE("what is written round the page cache is what is read, in any order of writes") {
     Scratch scratch;
-    WriteBehind file(scratch.fd.get());
+    DirectWriter file(scratch.fd.get());
     std::mt19937 random(7);
     std::string model;
     for (int turn = 0; turn < 400; ++turn) {
@@ -67,7 +67,7 @@ TEST_CASE("what is written round the page cache is what is read, in any order of
 
 TEST_CASE("a read behind the end of a file that is written round the page cache is an error") {
     Scratch scratch;
-    WriteBehind file(scratch.fd.get());
+    DirectWriter file(scratch.fd.get());
     REQUIRE(file.write(0, "abc", 3) == 0);
     char byte = 0;
     REQUIRE(file.read(3, &byte, 1) == EIO);

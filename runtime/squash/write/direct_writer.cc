@@ -1,4 +1,4 @@
-#include "runtime/squash/write/write_behind.hh"
+#include "runtime/squash/write/direct_writer.hh"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -48,19 +48,19 @@ bool is_worth_it(int fd) {
 
 }  // namespace
 
-std::unique_ptr<WriteBehind> WriteBehind::over(int fd) {
-    return is_worth_it(fd) ? std::make_unique<WriteBehind>(fd) : nullptr;
+std::unique_ptr<DirectWriter> DirectWriter::over(int fd) {
+    return is_worth_it(fd) ? std::make_unique<DirectWriter>(fd) : nullptr;
 }
 
 // A description of its own: the caller's descriptor goes on through the page cache.
-WriteBehind::WriteBehind(int fd)
+DirectWriter::DirectWriter(int fd)
     : fd_(fd),
       direct_(::open(cat("/proc/self/fd/", fd).c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC)),
       piece_(static_cast<char*>(std::aligned_alloc(alignment, piece_size))) {
     if (piece_ == nullptr) throw std::bad_alloc();
 }
 
-int WriteBehind::write(uint64_t offset, const char* data, size_t size) {
+int DirectWriter::write(uint64_t offset, const char* data, size_t size) {
     std::lock_guard lock(mutex_);
     while (size > 0) {
         if (offset < start_ || offset > start_ + filled_ || offset >= start_ + piece_size)
@@ -75,7 +75,7 @@ int WriteBehind::write(uint64_t offset, const char* data, size_t size) {
     return 0;
 }
 
-int WriteBehind::read(uint64_t offset, char* out, size_t size) {
+int DirectWriter::read(uint64_t offset, char* out, size_t size) {
     std::lock_guard lock(mutex_);
     while (size > 0) {
         size_t part = size;
@@ -91,12 +91,12 @@ int WriteBehind::read(uint64_t offset, char* out, size_t size) {
     return 0;
 }
 
-int WriteBehind::flush() {
+int DirectWriter::flush() {
     std::lock_guard lock(mutex_);
     return flush_piece();
 }
 
-int WriteBehind::resize(uint64_t size) {
+int DirectWriter::resize(uint64_t size) {
     std::lock_guard lock(mutex_);
     if (int error = flush_piece()) return error;
     if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) return errno;
@@ -106,7 +106,7 @@ int WriteBehind::resize(uint64_t size) {
 }
 
 /// Puts a window around `offset`, with what the file has in front of it there.
-int WriteBehind::move_to(uint64_t offset) {
+int DirectWriter::move_to(uint64_t offset) {
     if (int error = flush_piece()) return error;
     uint64_t start = offset / alignment * alignment;
     size_t before = offset - start;
@@ -117,7 +117,7 @@ int WriteBehind::move_to(uint64_t offset) {
 }
 
 /// The end of a file is seldom aligned: that part goes through the page cache.
-int WriteBehind::flush_piece() {
+int DirectWriter::flush_piece() {
     if (!is_dirty_) return 0;
     size_t aligned = direct_ ? filled_ / alignment * alignment : 0;
     if (aligned > 0) {

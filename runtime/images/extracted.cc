@@ -1,4 +1,4 @@
-#include "runtime/images/unpacked.hh"
+#include "runtime/images/extracted.hh"
 
 #include <fcntl.h>
 
@@ -6,8 +6,8 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/images/once.hh"
-#include "runtime/squash/read/unpack_tree.hh"
-#include "runtime/store/unpacked.hh"
+#include "runtime/squash/read/extract_tree.hh"
+#include "runtime/store/extracted.hh"
 
 namespace berth {
 
@@ -16,31 +16,31 @@ namespace {
 constexpr size_t cache_bytes = 16 << 20;
 constexpr unsigned thread_limit = 8;
 
-void unpack(ContainerImage& image, int directory, const std::string& what, const PullWatch& watch) {
+void extract(ContainerImage& image, int directory, const std::string& what, const PullWatch& watch) {
     std::vector<Fd> files;
     for (const Fd& layer : image.layers) {
         files.emplace_back(::fcntl(layer.get(), F_DUPFD_CLOEXEC, 0));
         if (!files.back()) throw SysError("opening a layer once more");
     }
     squash::DataReader reader(std::move(files), image.index.layers(), cache_bytes);
-    std::string work = cat("unpacking ", what);
+    std::string work = cat("extracting ", what);
     Teller teller(work, watch);
-    squash::unpack_tree(image.index, reader, directory, std::min(usable_cpus(), thread_limit), what, std::ref(teller));
+    squash::extract_tree(image.index, reader, directory, std::min(usable_cpus(), thread_limit), what, std::ref(teller));
 }
 
 }  // namespace
 
-void use_unpacked(OpenedImage& opened, const store::Store& store, const std::string& what, const PullWatch& watch) {
+void use_extracted(OpenedImage& opened, const store::Store& store, const std::string& what, const PullWatch& watch) {
     ContainerImage& image = opened.image;
-    std::string key = key_in_store(opened, store);
+    Digest key = key_in_store(opened, store);
     // Of a stored image there is one already; this one says that the directory was used as well.
     if (!image.lease) image.lease = store.lease(key);
     make_once(
-        store, key, cat("unpacking ", what), watch,
-        [&] { return !(image.directory = store::unpacked_path(store, key)).empty(); },
+        store, key, cat("extracting ", what), watch,
+        [&] { return !(image.directory = store::extracted_path(store, key)).empty(); },
         [&] {
             image.directory =
-                store::add_unpacked(store, key, [&](int directory) { unpack(image, directory, what, watch); });
+                store::add_extracted(store, key, [&](int directory) { extract(image, directory, what, watch); });
         });
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/digest.hh"
+
 namespace berth::oci {
 
 /// Hash of the bytes given so far. Throws Error when OpenSSL fails (no SHA-256 in a FIPS set-up gone wrong, no memory).
@@ -16,8 +18,8 @@ class Sha256 {
     Sha256& operator=(Sha256&&) noexcept;
 
     void update(const void* data, size_t size);
-    /// "sha256:" and 64 lowercase hex digits. Ends the stream: nothing may be added afterwards.
-    std::string finish();
+    /// Ends the stream: nothing may be added afterwards.
+    Digest finish();
 
   private:
     struct Free {
@@ -27,9 +29,12 @@ class Sha256 {
 };
 
 /// The digest of `data`.
-std::string sha256_of(std::string_view data);
+Digest sha256_of(std::string_view data);
 
 /// HMAC (RFC 2104) with SHA-256, as 64 lowercase hex digits. Throws as Sha256 does.
 std::string hmac_sha256(std::string_view key, std::string_view data);
+
+/// Whether two codes are the same, in a time that does not tell where they differ.
+bool same_code(std::string_view one, std::string_view other);
 
 }  // namespace berth::oci

@@ -9,13 +9,13 @@
 namespace berth::squash {
 
 /// Told how many bytes of how many have been written; called by any of several threads, one at a time.
-using UnpackWatch = std::function<void(uint64_t done, uint64_t total)>;
+using ExtractWatch = std::function<void(uint64_t done, uint64_t total)>;
 
 /// Writes all of `index`, whose files `reader` reads, into the empty directory `directory`, with their modes and times,
 /// as the caller's own. Names of one inode become hard links; xattrs are those that a container sees (`shows_xattr`);
 /// devices are left out, since no container may use them. `threads` write at a time. Throws Error naming `what` when
 /// something cannot be read or written: the directory is then good for nothing.
-void unpack_tree(const Index& index, DataReader& reader, int directory, unsigned threads, const std::string& what,
-                 const UnpackWatch& watch = {});
+void extract_tree(const Index& index, DataReader& reader, int directory, unsigned threads, const std::string& what,
+                 const ExtractWatch& watch = {});
 
 }  // namespace berth::squash

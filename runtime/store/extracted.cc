@@ -1,4 +1,4 @@
-#include "runtime/store/unpacked.hh"
+#include "runtime/store/extracted.hh"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -23,12 +23,12 @@ namespace {
 // image's root need not grant.
 constexpr const char* rootfs = "rootfs";
 
-std::string path_of(const Store& store, const std::string& digest) {
-    return cat(store.path(), "/unpacked/", hex_of(digest), "/", rootfs);
+std::string path_of(const Store& store, const Digest& digest) {
+    return cat(store.path(), "/unpacked/", digest.hex(), "/", rootfs);
 }
 
-std::string flat_name(const std::string& digest, const FlatOwner& owner) {
-    return cat(hex_of(digest), ".", owner.uid, ".", owner.gid, ".sqfs");
+std::string flat_name(const Digest& digest, const FlatOwner& owner) {
+    return cat(digest.hex(), ".", owner.uid, ".", owner.gid, ".sqfs");
 }
 
 /// Moves an object of the folder unpacked/ away and removes it there: it is gone at once, or not at all.
@@ -43,15 +43,15 @@ void remove_object(const Store& store, int unpacked, const std::string& name) {
 
 }  // namespace
 
-std::string unpacked_path(const Store& store, const std::string& digest) {
+std::string extracted_path(const Store& store, const Digest& digest) {
     std::string path = path_of(store, digest);
-    return sys::open_if_exists(store.directory("unpacked").get(), cat(hex_of(digest), "/", rootfs),
+    return sys::open_if_exists(store.directory("unpacked").get(), cat(digest.hex(), "/", rootfs),
                                O_PATH | O_DIRECTORY | O_NOFOLLOW)
                ? path
                : std::string();
 }
 
-std::string add_unpacked(const Store& store, const std::string& digest,
+std::string add_extracted(const Store& store, const Digest& digest,
                          const std::function<void(int directory)>& fill) {
     Fd tmp = store.directory("tmp"), unpacked = store.directory("unpacked");
     Scratch scratch(tmp.get(), cat(store.path(), "/tmp"));
@@ -61,18 +61,18 @@ std::string add_unpacked(const Store& store, const std::string& digest,
     fill(directory.get());
     // A name that is there after a crash of the node must be of a whole tree.
     if (::syncfs(directory.get()) != 0) throw SysError(cat("writing to the store ", printable(store.path(), 4096)));
-    if (::renameat(tmp.get(), scratch.name().c_str(), unpacked.get(), hex_of(digest).c_str()) == 0)
+    if (::renameat(tmp.get(), scratch.name().c_str(), unpacked.get(), digest.hex().c_str()) == 0)
         scratch.published();
     else if (errno != EEXIST && errno != ENOTEMPTY)
         throw SysError(cat("publishing ", printable(path_of(store, digest), 4096)));
     return path_of(store, digest);
 }
 
-Fd open_flat(const Store& store, const std::string& digest, const FlatOwner& owner) {
+Fd open_flat(const Store& store, const Digest& digest, const FlatOwner& owner) {
     return sys::open_if_exists(store.directory("unpacked").get(), flat_name(digest, owner), O_RDONLY | O_NOFOLLOW);
 }
 
-Fd add_flat(const Store& store, const std::string& digest, const FlatOwner& owner,
+Fd add_flat(const Store& store, const Digest& digest, const FlatOwner& owner,
             const std::function<void(const std::string& path)>& write) {
     Fd tmp = store.directory("tmp"), unpacked = store.directory("unpacked");
     std::string folder = cat(store.path(), "/tmp"), name = flat_name(digest, owner);
@@ -86,24 +86,23 @@ Fd add_flat(const Store& store, const std::string& digest, const FlatOwner& owne
     return file;
 }
 
-void remove_unpacked(const Store& store, const std::string& digest) {
+void remove_extracted(const Store& store, const Digest& digest) {
     Fd unpacked = store.directory("unpacked");
-    std::string hex = hex_of(digest);
+    std::string hex = digest.hex();
     for (const std::string& name : names_in(unpacked.get()))
         if (name == hex || name.starts_with(hex + ".")) remove_object(store, unpacked.get(), name);
 }
 
-std::vector<std::string> unpacked_digests(const Store& store) {
-    std::vector<std::string> out;
+std::vector<Digest> extracted_digests(const Store& store) {
+    std::vector<Digest> out;
     for (const std::string& name : names_in(store.directory("unpacked").get()))
-        if (std::string digest = "sha256:" + name.substr(0, name.find('.')); plan::is_digest(digest))
-            out.push_back(digest);
+        if (auto digest = Digest::from_hex(name.substr(0, name.find('.')))) out.push_back(*digest);
     std::sort(out.begin(), out.end());
     out.erase(std::unique(out.begin(), out.end()), out.end());
     return out;
 }
 
-std::string file_key(int fd) {
+Digest file_key(int fd) {
     struct stat st = sys::stat_of(fd, "an image file");
     uint64_t facts[] = {0,
                         st.st_dev,
@@ -121,7 +120,7 @@ std::string file_key(int fd) {
                           squash::format::hash({reinterpret_cast<const char*>(facts), sizeof facts})));
         key += part;
     }
-    return key;
+    return Digest(key);
 }
 
 }  // namespace berth::store

@@ -12,11 +12,12 @@ namespace berth::store {
 
 /// The path of the root file system of `digest`; empty when it is not here. Hold a lease on `digest` first: it keeps it
 /// from being removed.
-std::string unpacked_path(const Store& store, const std::string& digest);
+std::string extracted_path(const Store& store, const Digest& digest);
 
 /// Has `fill` write the root file system into an empty directory, and publishes it whole, by a rename; returns its
 /// path. Whoever was quicker wins.
-std::string add_unpacked(const Store& store, const std::string& digest, const std::function<void(int directory)>& fill);
+std::string add_extracted(const Store& store, const Digest& digest,
+                          const std::function<void(int directory)>& fill);
 
 /// The owner of all that is in a flat file.
 struct FlatOwner {
@@ -24,21 +25,22 @@ struct FlatOwner {
     gid_t gid = 0;
 };
 
-/// The image of `digest` as one file, open for reading; empty when it is not here. Hold a lease as for unpacked_path().
-Fd open_flat(const Store& store, const std::string& digest, const FlatOwner& owner);
+/// The image of `digest` as one file, open for reading; empty when it is not here. Hold a lease as for
+/// extracted_path().
+Fd open_flat(const Store& store, const Digest& digest, const FlatOwner& owner);
 
 /// Has `write` make the file at the path that it is given, in an empty directory, and publishes it whole, by a rename;
 /// the result is open for reading.
-Fd add_flat(const Store& store, const std::string& digest, const FlatOwner& owner,
+Fd add_flat(const Store& store, const Digest& digest, const FlatOwner& owner,
             const std::function<void(const std::string& path)>& write);
 
 /// Removes all forms of it; nothing when there is none. For collect(), which holds the claim.
-void remove_unpacked(const Store& store, const std::string& digest);
+void remove_extracted(const Store& store, const Digest& digest);
 
 /// The keys of all that is there in some form, as digests.
-std::vector<std::string> unpacked_digests(const Store& store);
+std::vector<Digest> extracted_digests(const Store& store);
 
 /// A key for the file behind `fd`, in the form of a digest: another one when the file is another one or was changed.
-std::string file_key(int fd);
+Digest file_key(int fd);
 
 }  // namespace berth::store

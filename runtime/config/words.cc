@@ -1,0 +1,66 @@
+#include "runtime/config/words.hh"
+
+namespace berth::plan {
+
+template <>
+std::span<const Word<PullPolicy>> words() {
+    static constexpr Word<PullPolicy> all[] = {{PullPolicy::newer, "newer"},
+                                               {PullPolicy::missing, "missing"},
+                                               {PullPolicy::always, "always"},
+                                               {PullPolicy::never, "never"}};
+    return all;
+}
+
+template <>
+std::span<const Word<LayerCodec>> words() {
+    static constexpr Word<LayerCodec> all[] = {
+        {LayerCodec::zstd, "zstd"}, {LayerCodec::lz4, "lz4"}, {LayerCodec::gzip, "gzip"}, {LayerCodec::none, "none"}};
+    return all;
+}
+
+template <>
+std::span<const Word<MountEngine>> words() {
+    static constexpr Word<MountEngine> all[] = {
+        {MountEngine::berth, "berth"}, {MountEngine::squashfuse, "squashfuse"}, {MountEngine::extract, "unpack"}};
+    return all;
+}
+
+template <>
+std::span<const Word<Volumes>> words() {
+    static constexpr Word<Volumes> all[] = {{Volumes::none, "none"}, {Volumes::tmpfs, "tmpfs"}};
+    return all;
+}
+
+template <>
+std::span<const Word<NvidiaMode>> words() {
+    static constexpr Word<NvidiaMode> all[] = {
+        {NvidiaMode::automatic, "auto"}, {NvidiaMode::required, "required"}, {NvidiaMode::off, "off"}};
+    return all;
+}
+
+template <>
+std::span<const Word<RdmaMode>> words() {
+    static constexpr Word<RdmaMode> all[] = {
+        {RdmaMode::automatic, "auto"}, {RdmaMode::all, "all"}, {RdmaMode::off, "off"}};
+    return all;
+}
+
+template <>
+std::span<const Word<ContainerScope>> words() {
+    static constexpr Word<ContainerScope> all[] = {{ContainerScope::global, "global"}, {ContainerScope::job, "job"}};
+    return all;
+}
+
+template <>
+std::span<const Word<TagResolver>> words() {
+    static constexpr Word<TagResolver> all[] = {{TagResolver::submit, "submit"}, {TagResolver::nodes, "nodes"}};
+    return all;
+}
+
+template <>
+std::span<const Word<Seccomp>> words() {
+    static constexpr Word<Seccomp> all[] = {{Seccomp::built_in, "default"}, {Seccomp::off, "off"}};
+    return all;
+}
+
+}  // namespace berth::plan

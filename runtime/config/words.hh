@@ -1,0 +1,93 @@
+// Settings that are one of a few words: their meanings, and the words as berth.conf has them. Pure.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace berth::plan {
+
+/// When the registry is asked. newer: one HEAD for a tag, nothing for a digest that is here, and what is here when the
+/// registry cannot answer. missing: only when the image is not here. always: always, and its silence is an error.
+/// never: not at all. What is on this node already (archives, layouts, daemons) is not the matter of a policy: it is
+/// read when it is not known, or with always.
+enum class PullPolicy { newer, missing, always, never };
+
+/// How the blocks of layers are packed in the store.
+enum class LayerCodec { zstd, lz4, gzip, none };
+
+/// How an image's files come into a container: by berth's file server, from a folder that they are extracted to, or by
+/// the program squashfuse_ll.
+enum class MountEngine { berth, extract, squashfuse };
+
+/// What an image declares as a volume: a directory like any other, or an empty one in memory.
+enum class Volumes { none, tmpfs };
+
+/// GPUs. automatic: what was asked for and cannot be had is a warning; required: it is an error; off: there are none.
+enum class NvidiaMode { automatic, required, off };
+
+/// RDMA adapters. automatic: as MELLANOX_VISIBLE_DEVICES asks; all: what can be opened, always.
+enum class RdmaMode { automatic, all, off };
+
+/// Who shares the name of a container: all jobs of the user on the node, or the steps of one job.
+enum class ContainerScope { global, job };
+
+/// Who asks the registry what a tag means: srun and sbatch for all nodes, or each node.
+enum class TagResolver { submit, nodes };
+
+/// Whether the built-in list of refused system calls holds.
+enum class Seccomp { built_in, off };
+
+template <typename Setting>
+struct Word {
+    Setting value;
+    std::string_view text;
+};
+
+/// Every word of a setting, in the order in which they are listed for people.
+template <typename Setting>
+std::span<const Word<Setting>> words();
+template <>
+std::span<const Word<PullPolicy>> words();
+template <>
+std::span<const Word<LayerCodec>> words();
+template <>
+std::span<const Word<MountEngine>> words();
+template <>
+std::span<const Word<Volumes>> words();
+template <>
+std::span<const Word<NvidiaMode>> words();
+template <>
+std::span<const Word<RdmaMode>> words();
+template <>
+std::span<const Word<ContainerScope>> words();
+template <>
+std::span<const Word<TagResolver>> words();
+template <>
+std::span<const Word<Seccomp>> words();
+
+template <typename Setting>
+std::string word_of(Setting setting) {
+    for (const Word<Setting>& word : words<Setting>())
+        if (word.value == setting) return std::string(word.text);
+    return {};
+}
+
+/// Nothing for what is none of the words.
+template <typename Setting>
+std::optional<Setting> parse_word(std::string_view text) {
+    for (const Word<Setting>& word : words<Setting>())
+        if (word.text == text) return word.value;
+    return std::nullopt;
+}
+
+template <typename Setting>
+std::vector<std::string> word_list() {
+    std::vector<std::string> out;
+    for (const Word<Setting>& word : words<Setting>()) out.emplace_back(word.text);
+    return out;
+}
+
+}  // namespace berth::plan

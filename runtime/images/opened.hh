@@ -1,0 +1,44 @@
+// An image that can be started, and what to do while it is brought.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/digest.hh"
+#include "runtime/mount/container_image.hh"
+#include "runtime/telemetry/event.hh"
+
+namespace berth {
+
+/// What a pull brought.
+struct PullResult {
+    Digest digest;
+    uint64_t bytes = 0;  ///< of layers, fetched
+    std::vector<plan::PhaseTime> phases;
+};
+
+/// What to do while a pull goes on.
+struct PullWatch {
+    /// A line for the user: phase, bytes, rate. Called only for what takes over a second, and for warnings. None:
+    /// nothing is shown.
+    std::function<void(const std::string& line)> progress;
+    /// The pull may draw on standard error instead, when that is a terminal.
+    bool bars = false;
+    /// A descriptor to look after meanwhile (-1: none), and what to do when it is readable or closed; an exception from
+    /// it ends the pull.
+    int descriptor = -1;
+    std::function<void()> ready;
+    /// What stands before the error of a pull that failed.
+    std::string failure = {};
+    /// Called after a pull that brought an image into the store.
+    std::function<void(const PullResult& result)> fetched = {};
+};
+
+struct OpenedImage {
+    ContainerImage image;
+    std::optional<Digest> digest;  ///< of the manifest; none for a file
+};
+
+}  // namespace berth

@@ -1,0 +1,20 @@
+// What a file server serves.
+#pragma once
+#include <sys/types.h>
+
+#include "runtime/mount/fuse/listing.hh"
+#include "runtime/squash/index/index.hh"
+#include "runtime/squash/read/data.hh"
+
+namespace berth::mount {
+
+/// Shared by all threads of the server; but for `listing` it never changes.
+struct Served {
+    const squash::Index& index;
+    squash::DataReader data;
+    uid_t uid;  ///< owner of everything, as the mounting user namespace numbers it
+    gid_t gid;
+    mutable Listing listing = {};
+};
+
+}  // namespace berth::mount

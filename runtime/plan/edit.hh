@@ -1,0 +1,85 @@
+// One change of a container, as a plain value.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "runtime/plan/loader_cache.hh"
+#include "runtime/request/mount_request.hh"
+
+namespace berth::plan {
+
+/// A mount made in the container. Mounts are always nosuid; nodev unless `device`.
+struct Mount {
+    /// proc, devpts, cgroup: a file system of this type that shows the container's own processes, terminals, cgroups.
+    /// mask: something empty that cannot be written to, over a file or directory of the kernel's.
+    enum class Kind { bind, tmpfs, proc, devpts, cgroup, mask };
+    using Create = CreateTarget;
+    Kind kind = Kind::bind;
+    std::string source;  ///< absolute host path (bind); the type of a new file system
+    std::string target;  ///< absolute container path
+    bool read_only = false;
+    bool no_exec = false;
+    bool recursive = true;
+    bool device = false;    ///< a device node or a file system of them: devices work
+    bool optional = false;  ///< a source that has gone is no error
+    uint64_t size = 0;      ///< tmpfs: bytes, 0 for the kernel's default
+    uint32_t mode = 0755;   ///< tmpfs: of its root directory
+    Propagation propagation = Propagation::isolated;
+    /// tmpfs: of the user's, before which `mode` and `size` give way
+    std::vector<std::pair<std::string, std::string>> options;
+    Create create = Create::automatic;
+};
+
+/// Undoes a mount made earlier in the plan.
+struct Unmount {
+    std::string target;
+};
+
+/// A symlink. What exists stays, unless `replace` is set and it is no directory.
+struct Symlink {
+    std::string path;
+    std::string target;
+    bool replace = false;
+};
+
+/// A directory, made when missing.
+struct Directory {
+    std::string path;
+    uint32_t mode = 0755;
+};
+
+/// A line of /etc/passwd or /etc/group: replaces the lines whose `key_field` (counted from 0, between colons) equals
+/// that of `line`, else is added at the end. A missing file is made.
+struct AccountLine {
+    std::string path;
+    std::string line;
+    int key_field = 2;
+};
+
+/// A small file for a program that may be in the image: made when its folder is there and the file is not.
+struct DropIn {
+    std::string path;
+    std::string content;
+};
+
+/// Libraries that the dynamic loader is to find: added to /etc/ld.so.cache, where they take the place of those of the
+/// same name. For a root file system with musl the folder is added to `musl_path` instead, which is then not empty.
+struct LoaderLibraries {
+    std::vector<CachedLibrary> libraries;
+    std::string musl_path;  ///< "/etc/ld-musl-x86_64.path"
+    std::string folder;     ///< of the libraries, for musl
+};
+
+using Action = std::variant<Mount, Unmount, Symlink, Directory, AccountLine, DropIn, LoaderLibraries>;
+
+/// One change of the container, with who asked for it ("system", "option --container-mounts", "site", ...) and why.
+struct Edit {
+    Action action;
+    std::string origin;
+    std::string reason;
+};
+
+}  // namespace berth::plan

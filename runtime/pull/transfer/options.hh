@@ -1,0 +1,23 @@
+// How a pull is done.
+#pragma once
+#include <string>
+
+#include "runtime/config/words.hh"
+#include "runtime/oci/registry/options.hh"
+#include "runtime/pull/transfer/capacity.hh"
+#include "runtime/store/collect.hh"
+
+namespace berth::pull {
+
+using Policy = plan::PullPolicy;
+
+struct Options {
+    Policy policy = Policy::newer;
+    oci::RegistryOptions registry;
+    std::string docker_socket = "/var/run/docker.sock";
+    std::string podman_socket;  ///< empty: where systemd has it for the calling user
+    PullLimits limits;
+    store::KeepLimits keep;  ///< applied to the store after a pull that brought something
+};
+
+}  // namespace berth::pull

@@ -1,0 +1,58 @@
+#include "runtime/base/pid.hh"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <catch2/catch.hpp>
+
+using berth::Pid;
+
+namespace {
+
+/// Ends at once with `code`; never for a code below 0.
+pid_t child_with(int code) {
+    pid_t child = ::fork();
+    if (child != 0) return child;
+    while (code < 0) ::pause();
+    ::_exit(code);
+}
+
+/// Nobody has waited for it yet.
+bool is_child(pid_t pid) {
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("a child is waited for by its owner's end, and once", "[base]") {
+    pid_t number = child_with(0);
+    { Pid child(number); }
+    CHECK_FALSE(is_child(number));
+
+    Pid first(child_with(3));
+    Pid second(std::move(first));
+    CHECK_FALSE(first);
+    CHECK(first.wait() == 0);
+    CHECK(second.wait() == 3);
+    CHECK(second.wait() == 0);
+}
+
+TEST_CASE("a child that is killed has 128 and the signal for a code", "[base]") {
+    Pid child(child_with(-1));
+    CHECK_FALSE(child.has_ended());
+    child.send(SIGKILL);
+    CHECK(child.wait() == 128 + SIGKILL);
+    child.send(SIGKILL);
+    CHECK(child.has_ended());
+}
+
+TEST_CASE("a child whose end no signal tells is waited for as well", "[base]") {
+    auto number = static_cast<pid_t>(::syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
+    if (number == 0) ::_exit(7);
+    REQUIRE(number > 0);
+    CHECK(Pid(number).wait() == 7);
+}
