@@ -11,7 +11,6 @@
 #include <string>
 
 #include "runtime/base/sys.hh"
-#include "runtime/mount/fuse/preload.hh"
 
 namespace berth::mount {
 
