@@ -21,12 +21,16 @@ _berth_options() {
 # What may follow the option $1 of the command $2: prints words, or FILES, and fails when $1 takes no value.
 _berth_value() {
   local line
-  line=$(_berth_list "$2" | grep -m 1 -e "^$1=") || return 1
-  case ${line#*=} in
-    CONTAINERS) _berth_names ps ;;
-    VARIABLES) compgen -v ;;
-    *) echo "${line#*=}" ;;
-  esac
+  while read -r line; do
+    [[ $line == "$1="* ]] || continue
+    case ${line#*=} in
+      CONTAINERS) _berth_names ps ;;
+      VARIABLES) compgen -v ;;
+      *) echo "${line#*=}" ;;
+    esac
+    return
+  done < <(_berth_list "$2")
+  return 1
 }
 
 # The words that an argument of the command $1 may be.

@@ -46,19 +46,14 @@ class TableOption {
         if (option_.name == std::string_view("container-env")) return take_environment(texts_, options);
         for (const std::string& text : texts_) option_.set(request, text);
     } catch (const Error& error) {
-        throw Error(named_as_here(error.what()), error.exit_code());
+        std::string names = option_.run.names != nullptr ? option_.run.names : option_.name;
+        throw Error(cat(names.substr(names.rfind(',') + 1), ": ", error.what()), error.exit_code());
     }
 
   private:
     struct Flag {
         bool given = false;
     };
-
-    /// The grammars name the option as srun does.
-    std::string named_as_here(const std::string& line) const {
-        std::string srun = cat("--", option_.name, ":"), names = option_.run.names ? option_.run.names : "";
-        return line.starts_with(srun) ? cat(names.substr(names.rfind(',') + 1), line.substr(srun.size() - 1)) : line;
-    }
 
     const plan::Option& option_;
     bool yes_ = false, no_ = false;
@@ -120,7 +115,7 @@ void take_environment(const std::vector<std::string>& texts, RunOptions& options
         size_t equals = text.find('=');
         std::vector<std::string> names = plan::parse_env_names(text.substr(0, equals));
         if (equals != std::string::npos && names.size() > 1)
-            throw Error(cat("--env: ", printable(text), ": a value is for one name; repeat the option"));
+            throw Error(cat(printable(text), ": a value is for one name; repeat the option"));
         options.request.env.insert(options.request.env.end(), names.begin(), names.end());
         if (equals != std::string::npos) options.set.push_back(text);
     }

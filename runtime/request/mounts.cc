@@ -19,7 +19,7 @@ struct Field {
 using MountFields = std::vector<Field>;
 
 [[noreturn]] void fail(std::string_view text, size_t position, const std::string& why) {
-    throw Error(with_caret(cat("--container-mounts: ", why), text, position));
+    throw Error(with_caret(why, text, position));
 }
 
 /// Splits the value into mounts (at commas) of fields (at colons).

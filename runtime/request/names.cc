@@ -53,7 +53,7 @@ std::vector<std::string> parse_env_names(std::string_view text) {
                                    ? " (give the name alone: its value is taken from your environment)"
                                    : "";
             throw Error(
-                with_caret(cat("--container-env: '", printable(name), "' is no variable name", hint), text, position));
+                with_caret(cat("'", printable(name), "' is no variable name", hint), text, position));
         }
         position += name.size() + 1;
         names.push_back(std::move(name));
@@ -62,7 +62,7 @@ std::vector<std::string> parse_env_names(std::string_view text) {
 }
 
 std::string parse_workdir(std::string_view text) {
-    auto fail = [&](const char* why) { throw Error(with_caret(cat("--container-workdir: ", why), text, 0)); };
+    auto fail = [&](const char* why) { throw Error(with_caret(why, text, 0)); };
     if (text.empty()) fail("it is empty; write a path in the container");
     if (text.find('\0') != std::string_view::npos || text.size() > 4095)
         fail("it holds a NUL byte or is longer than 4095 bytes");
@@ -73,7 +73,7 @@ std::string parse_workdir(std::string_view text) {
 }
 
 std::string parse_save_path(std::string_view text) {
-    auto fail = [&](const char* why) { throw Error(with_caret(cat("--container-save: ", why), text, text.size())); };
+    auto fail = [&](const char* why) { throw Error(with_caret(why, text, text.size())); };
     if (text.empty()) fail("it needs the path of a file");
     std::string_view last = text.substr(text.rfind('/') + 1);
     if (last.empty() || last == "." || last == "..") fail("this is a directory; write the path of a file");

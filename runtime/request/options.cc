@@ -24,7 +24,7 @@ OwnNamespaces parse_unshare(std::string_view text) {
         else if (word == "uts")
             out.uts = true;
         else
-            throw Error(with_caret(cat("--container-unshare: unknown namespace '", printable(word),
+            throw Error(with_caret(cat("unknown namespace '", printable(word),
                                        "'; there are net, ipc and uts, with commas between them"),
                                    text, position));
         position += word.size() + 1;
@@ -204,13 +204,18 @@ constexpr Option table[] = {
      .record = recorded_namespaces},
 };
 
+/// The grammars do not name the option, which has another name for `berth run`.
 void apply(Request& request, std::string_view name, std::string_view value) {
     const SrunOption* option = srun_option(name);
     if (option == nullptr) throw Error(cat("--", printable(name), " is no option of berth"));
-    if (option->option->choose != nullptr)
-        option->option->choose(request, option->yes);
-    else
-        option->option->set(request, value);
+    try {
+        if (option->option->choose != nullptr)
+            option->option->choose(request, option->yes);
+        else
+            option->option->set(request, value);
+    } catch (const Error& error) {
+        throw Error(cat("--", name, ": ", error.what()), error.exit_code());
+    }
 }
 
 void insert_in_order(GivenOptions& options, std::string_view name, std::string_view value) {
@@ -260,14 +265,7 @@ const std::string* given(const GivenOptions& options, std::string_view name) {
 
 void check_option(std::string_view name, std::string_view value) {
     Request scratch;
-    try {
-        apply(scratch, name, value);
-    } catch (const Error& error) {
-        std::string_view line = error.what();
-        // Some of the grammars belong to one option only and name it themselves.
-        throw Error(line.starts_with("--") ? std::string(line) : cat("--", printable(name), ": ", line),
-                    error.exit_code());
-    }
+    apply(scratch, name, value);
 }
 
 void add_option(GivenOptions& options, std::string_view name, std::string_view value) {
@@ -304,10 +302,7 @@ std::string ignored_note(const GivenOptions& options) {
 
 Request request_of(const GivenOptions& options) {
     Request request;
-    for (const auto& [name, value] : options) {
-        check_option(name, value);
-        apply(request, name, value);
-    }
+    for (const auto& [name, value] : options) apply(request, name, value);
     return request;
 }
 

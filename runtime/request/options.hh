@@ -52,8 +52,8 @@ struct Option {
     const char* usage;               ///< srun's --help
     const char* opposite = nullptr;  ///< of a flag: the name that says no
     const char* opposite_usage = nullptr;
-    void (*set)(Request&,
-                std::string_view value) = nullptr;  ///< throws Error; a second call adds if the option repeats
+    /// Throws Error, which does not name the option. A second call adds to the first if the option repeats.
+    void (*set)(Request&, std::string_view value) = nullptr;
     void (*choose)(Request&, bool yes) = nullptr;
     RunOption run = {};
     RecordedOption record = {};

@@ -187,7 +187,9 @@ TEST_CASE("command line: berth run reads the table of options", "[runtime]") {
     CHECK(request.writable == false);
     CHECK(request.entrypoint == false);
     CHECK((request.unshare == plan::OwnNamespaces{.net = true, .pid = true}));
-    CHECK(taken({"image"}).request == plan::Request{.image = "image"});
+    plan::Request plain;
+    plain.image = "image";
+    CHECK(taken({"image"}).request == plain);
     CHECK(taken({"--rw", "--json", "image"}, "plan").request.writable == true);
 
     // A mistake names the option as it was written, and shows where.
