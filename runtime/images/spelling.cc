@@ -11,6 +11,7 @@
 #include "runtime/base/fd.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/oci/layer/packing.hh"
 #include "runtime/request/reference.hh"
 
 namespace berth {
@@ -49,7 +50,7 @@ std::string kind_of_tar(int fd) {
 std::string archive_kind(int fd) {
     char block[block_size] = {};
     if (::pread(fd, block, sizeof block, 0) < 4) return {};
-    if (std::memcmp(block, "\x1f\x8b", 2) == 0 || std::memcmp(block, "\x28\xb5\x2f\xfd", 4) == 0) return "packed";
+    if (oci::packing_of({block, oci::longest_mark}) != oci::Packing::plain) return "packed";
     return std::memcmp(block + 257, "ustar", 5) == 0 ? kind_of_tar(fd) : "";
 }
 

@@ -17,9 +17,6 @@ inline constexpr uint64_t document_limit = 4 << 20;  ///< bytes of a manifest, i
 inline constexpr size_t layer_limit = 1024;
 inline constexpr unsigned nesting_limit = 4;  ///< indexes above a manifest
 
-/// Value of the Accept header: every type that parse_manifest understands.
-extern const char* const accepted_manifests;
-
 struct Platform {
     std::string os;
     std::string architecture;
@@ -42,7 +39,7 @@ struct Manifest {
     std::vector<Descriptor> layers = {};  ///< the base first
 };
 
-struct ManifestList {
+struct ImageIndex {
     struct Entry {
         Descriptor descriptor;
         std::optional<Platform> platform = {};
@@ -53,8 +50,8 @@ struct ManifestList {
 /// `content_type` is the Content-Type or descriptor type it came with; "" or a generic type says nothing. Throws Error
 /// naming `what` for anything the specifications or our limits forbid, with schema 1 and artifacts that are no images
 /// named as such.
-std::variant<Manifest, ManifestList> parse_manifest(std::string_view text, std::string_view content_type,
-                                                    const std::string& what);
+std::variant<Manifest, ImageIndex> parse_manifest(std::string_view text, std::string_view content_type,
+                                                  const std::string& what);
 
 /// What this machine runs: variants from the poorest to the richest, and "" for none.
 struct Machine {
@@ -65,7 +62,7 @@ Machine this_machine();
 
 /// The first entry for linux on `machine`, else the first that names no platform. Throws Error that lists what there
 /// is.
-const Descriptor& choose_platform(const ManifestList& list, const Machine& machine, const std::string& what);
+const Descriptor& choose_platform(const ImageIndex& index, const Machine& machine, const std::string& what);
 
 struct ImageDescription {
     plan::ImageConfig config;

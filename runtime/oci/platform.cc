@@ -16,9 +16,9 @@ bool fits(const Platform& platform, const Machine& machine) {
 }
 
 /// Those a person could choose from: attestations and the like say "unknown".
-std::string choices(const ManifestList& list) {
+std::string choices(const ImageIndex& index) {
     std::string out;
-    for (const ManifestList::Entry& entry : list.entries) {
+    for (const ImageIndex::Entry& entry : index.entries) {
         if (!entry.platform || entry.platform->os == "unknown" || out.size() > 400) continue;
         out += cat(out.empty() ? "" : ", ", printable(entry.platform->text(), 64));
     }
@@ -42,12 +42,12 @@ Machine this_machine() {
     return out;
 }
 
-const Descriptor& choose_platform(const ManifestList& list, const Machine& machine, const std::string& what) {
-    for (const ManifestList::Entry& entry : list.entries)
+const Descriptor& choose_platform(const ImageIndex& index, const Machine& machine, const std::string& what) {
+    for (const ImageIndex::Entry& entry : index.entries)
         if (entry.platform && fits(*entry.platform, machine)) return entry.descriptor;
-    for (const ManifestList::Entry& entry : list.entries)
+    for (const ImageIndex::Entry& entry : index.entries)
         if (!entry.platform) return entry.descriptor;
-    throw Error(cat(what, ": no image for linux/", machine.architecture, " in it; there are: ", choices(list)));
+    throw Error(cat(what, ": no image for linux/", machine.architecture, " in it; there are: ", choices(index)));
 }
 
 }  // namespace berth::oci

@@ -117,8 +117,8 @@ bool Remover::image(const Inventory& inventory, const StoredImage& image) {
 void Remover::forget(const Inventory& inventory, const StoredImage& image) {
     for (const StoredTag& tag : image.tags) forget_tag(store_, tag);
     for (const StoredTag& record : image.records) forget_tag(store_, record);
-    for (const StoredList& list : inventory.lists)
-        if (list.image == image.digest) remove_file(store_, "lists", list.file);
+    for (const StoredImageIndex& index : inventory.image_indexes)
+        if (index.image == image.digest) remove_file(store_, "lists", index.file);
 }
 
 void Remover::layers(const Inventory& inventory, const Remainder& rest) {
@@ -135,10 +135,10 @@ void Remover::strays(const Inventory& inventory) {
     if (dry_ || !certain_) return;
     store_.sweep_pins();
     for (const StoredTag& tag : inventory.stray_tags) forget_tag(store_, tag);
-    for (const StoredList& list : inventory.lists)
+    for (const StoredImageIndex& index : inventory.image_indexes)
         if (std::none_of(inventory.images.begin(), inventory.images.end(),
-                         [&](const StoredImage& image) { return image.digest == list.image; }))
-            remove_file(store_, "lists", list.file);
+                         [&](const StoredImage& image) { return image.digest == index.image; }))
+            remove_file(store_, "lists", index.file);
 }
 
 /// What image files were extracted to goes when it has not been used for long: the file may have gone or changed. That

@@ -37,10 +37,11 @@ std::set<std::string> digests_in(std::string_view text) {
 }
 
 /// True when `digest` is the image's own, or that of an image index that means it on some architecture.
-bool leads_to(const std::vector<StoredList>& lists, const Digest& digest, const StoredImage& image) {
+bool leads_to(const std::vector<StoredImageIndex>& indexes, const Digest& digest, const StoredImage& image) {
     if (digest == image.digest) return true;
-    return std::any_of(lists.begin(), lists.end(),
-                       [&](const StoredList& list) { return list.digest == digest && list.image == image.digest; });
+    return std::any_of(indexes.begin(), indexes.end(), [&](const StoredImageIndex& index) {
+        return index.digest == digest && index.image == image.digest;
+    });
 }
 
 class Taking {
@@ -53,7 +54,7 @@ class Taking {
     void take_images();
     StoredImage image(const Digest& digest) const;
     void add_use(StoredImage& image) const;
-    void take_lists();
+    void take_image_indexes();
     void take_tags();
     void take_tag(const std::vector<std::string>& path, const std::string& file);
     void place(StoredTag tag);
@@ -65,7 +66,7 @@ class Taking {
 Inventory Taking::take() {
     take_layers();
     take_images();
-    take_lists();
+    take_image_indexes();
     take_tags();
     return std::move(out_);
 }
@@ -120,11 +121,11 @@ void Taking::add_use(StoredImage& image) const {
     image.in_use = ::flock(lease.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
-void Taking::take_lists() {
+void Taking::take_image_indexes() {
     for (const std::string& name : names_in(store_.directory("lists").get())) {
-        auto list = Digest::from_hex(name.substr(0, name.find('.')));
-        auto image = store_.find_list(name);
-        if (image && list) out_.lists.push_back({name, *list, *image});
+        auto index = Digest::from_hex(name.substr(0, name.find('.')));
+        auto image = store_.find_image_index(name);
+        if (image && index) out_.image_indexes.push_back({name, *index, *image});
     }
 }
 
@@ -166,7 +167,7 @@ void Taking::take_tag(const std::vector<std::string>& path, const std::string& f
 void Taking::place(StoredTag tag) {
     bool placed = false;
     for (StoredImage& image : out_.images) {
-        bool here = leads_to(out_.lists, tag.digest, image);
+        bool here = leads_to(out_.image_indexes, tag.digest, image);
         if (here) (tag.is_record() ? image.records : image.tags).push_back(tag);
         placed |= here;
     }
@@ -210,7 +211,7 @@ const StoredImage* Inventory::find(const std::string& text) const {
     }
     plan::Reference reference = plan::parse_reference(text);
     for (const StoredImage& image : images) {
-        if (reference.digest && leads_to(lists, *reference.digest, image)) return &image;
+        if (reference.digest && leads_to(image_indexes, *reference.digest, image)) return &image;
         auto same = [&](const StoredTag& tag) { return tag.text() == reference.text(); };
         if (!reference.digest && std::any_of(image.tags.begin(), image.tags.end(), same)) return &image;
     }

@@ -42,7 +42,7 @@ struct StoredImage {
 };
 
 /// A file of lists/: an image index that means an image on one architecture.
-struct StoredList {
+struct StoredImageIndex {
     std::string file;
     Digest digest;
     Digest image;
@@ -51,7 +51,7 @@ struct StoredList {
 struct Inventory {
     std::vector<StoredImage> images;  ///< the last used first
     std::vector<StoredLayer> layers;
-    std::vector<StoredList> lists;
+    std::vector<StoredImageIndex> image_indexes;
     std::vector<StoredTag> stray_tags;  ///< whose image is not here
 
     /// Bytes on disk of an image with all its layers, and of those that it shares with others.

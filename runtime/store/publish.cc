@@ -82,7 +82,7 @@ void Store::move_in(NewFile& file, const std::string& folder, const std::string&
 }
 
 void Store::publish_layer(NewFile file, const Digest& diff_id) const {
-    move_in(file, "layers", layer_file_name(diff_id));
+    move_in(file, "layers", layer_file(diff_id));
 }
 
 void Store::publish_text(std::string_view text, const std::string& folder, const std::string& name) const {
@@ -116,8 +116,8 @@ void Store::replace_index(const Digest& digest, std::string_view index) const {
     publish_text(index, cat("images/", digest.hex()), "index");
 }
 
-void Store::put_list(const Digest& list, const Digest& digest) const {
-    publish_text(cat("image ", digest, "\n"), "lists", list_file(list));
+void Store::put_image_index(const Digest& index, const Digest& digest) const {
+    publish_text(cat("image ", digest, "\n"), "lists", image_index_file(index));
 }
 
 void Store::make_refs_directory(const plan::Reference& reference) const {

@@ -125,14 +125,14 @@ std::optional<Digest> Store::digest_of(const plan::Reference& reference) const {
     return record ? std::optional(record->digest) : std::nullopt;
 }
 
-std::optional<Digest> Store::find_list(const std::string& name) const {
+std::optional<Digest> Store::find_image_index(const std::string& name) const {
     auto record = read_record(root_.get(), cat("lists/", name));
     return Digest::parse(record["image"]);
 }
 
 std::optional<Digest> Store::image_of(const Digest& digest) const {
     if (open_if_here(root_.get(), cat("images/", digest.hex()), O_PATH | O_DIRECTORY)) return digest;
-    auto image = find_list(list_file(digest));
+    auto image = find_image_index(image_index_file(digest));
     if (!image || !open_if_here(root_.get(), cat("images/", image->hex()), O_PATH | O_DIRECTORY)) return std::nullopt;
     return image;
 }
@@ -152,6 +152,9 @@ std::vector<Fd> Store::open_layers(const squash::Index& index) const {
             throw Error(cat("store ", printable(path_), ": an index names the layer \"", printable(layer.name),
                             "\", which is no name of a layer; run berth verify --repair"));
         out.push_back(open_if_here(root_.get(), cat("layers/", layer.name), O_RDONLY));
+        // An index outlives a layer that is fetched again, and may come to a name that its index does not know.
+        if (std::string other = other_layer_file_name(layer.name); !out.back() && !other.empty())
+            out.back() = open_if_here(root_.get(), cat("layers/", other), O_RDONLY);
         if (!out.back())
             throw Error(cat("layer ", printable(shown("layers/" + layer.name)),
                             ": missing from the store; pull the image again"));
@@ -159,8 +162,16 @@ std::vector<Fd> Store::open_layers(const squash::Index& index) const {
     return out;
 }
 
+std::string Store::layer_file(const Digest& diff_id) const {
+    std::string name = layer_file_name(diff_id), former = former_layer_file_name(diff_id);
+    auto is_here = [&](const std::string& file) {
+        return ::faccessat(root_.get(), cat("layers/", file).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    };
+    return !is_here(name) && is_here(former) ? former : name;
+}
+
 Fd Store::open_layer(const Digest& diff_id) const {
-    return open_if_here(root_.get(), cat("layers/", layer_file_name(diff_id)), O_RDONLY);
+    return open_if_here(root_.get(), cat("layers/", layer_file(diff_id)), O_RDONLY);
 }
 
 std::string Store::read_document(const Digest& digest, const std::string& file) const {

@@ -51,7 +51,8 @@ class [[nodiscard]] NewFile {
     Fd file_;
 };
 
-/// Layout: layers/<hex of diff_id>.zstd.sqfs, images/<hex of manifest digest>/{manifest.json,config.json,index},
+/// Layout: layers/<hex of diff_id>.sqfs (older ones: .zstd.sqfs, whatever the codec),
+/// images/<hex of manifest digest>/{manifest.json,config.json,index},
 /// lists/<hex of image index digest>.<architecture>, refs/<registry>/<name>/:<tag>, leases/<hex of manifest digest>,
 /// pins/<hex of manifest digest>.<anything>, unpacked/<hex of manifest digest or of another
 /// key>{/rootfs/,.<uid>.<gid>.sqfs}, locks/, tmp/. Objects are opened below
@@ -80,6 +81,8 @@ class Store {
     std::vector<Fd> open_layers(const squash::Index& index) const;
     /// An empty Fd when the layer is absent.
     Fd open_layer(const Digest& diff_id) const;
+    /// The name in layers/ of a layer that is here, or that it would get.
+    std::string layer_file(const Digest& diff_id) const;
     /// manifest.json or config.json of an image that is here.
     std::string read_document(const Digest& digest, const std::string& file) const;
 
@@ -90,8 +93,8 @@ class Store {
     /// Publishes an image whose layers are here. An image that is there already only gets the new index.
     void publish_image(const Digest& digest, const ImageFiles& files) const;
     void replace_index(const Digest& digest, std::string_view index) const;
-    /// Records that the image index `list` means the image `digest` on this machine's architecture.
-    void put_list(const Digest& list, const Digest& digest) const;
+    /// Records that the image index `index` means the image `digest` on this machine's architecture.
+    void put_image_index(const Digest& index, const Digest& digest) const;
     void put_tag(const plan::Reference& reference, const TagRecord& record) const;
 
     /// Lock that saves duplicate work; correctness never depends on it. try_lock gives an empty Lock while another
@@ -133,7 +136,7 @@ class Store {
     /// One of the folders of the layout, or a folder in it, for what lists and removes.
     Fd directory(const std::string& name) const;
     /// What the file `name` of lists/ means on this or another architecture; nothing when it cannot be understood.
-    std::optional<Digest> find_list(const std::string& name) const;
+    std::optional<Digest> find_image_index(const std::string& name) const;
 
   private:
     Store(std::string path, Fd root) : path_(std::move(path)), root_(std::move(root)) {}

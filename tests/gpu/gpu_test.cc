@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <set>
 
+#include "hooks/edits.hh"
 #include "hooks/nvidia/nvidia.hh"
 #include "tests/kernel/named_support.hh"
 

@@ -16,8 +16,8 @@ void read_all(oci::Source& source) {
     source.resolve();
     oci::Document document = source.manifest();
     auto parsed = oci::parse_manifest(document.bytes, document.content_type, "image");
-    if (auto* list = std::get_if<oci::ManifestList>(&parsed)) {
-        document = source.manifest(oci::choose_platform(*list, {"amd64", {""}}, "image").digest);
+    if (auto* index = std::get_if<oci::ImageIndex>(&parsed)) {
+        document = source.manifest(oci::choose_platform(*index, {"amd64", {""}}, "image").digest);
         parsed = oci::parse_manifest(document.bytes, document.content_type, "image");
     }
     if (!std::holds_alternative<oci::Manifest>(parsed)) return;

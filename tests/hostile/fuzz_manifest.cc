@@ -21,7 +21,7 @@ void run(std::string_view input) {
             return;
         }
         auto document = parse_manifest(input, types[choice % 8], "manifest");
-        if (auto* list = std::get_if<ManifestList>(&document)) choose_platform(*list, {"arm64", {"", "v8"}}, "list");
+        if (auto* index = std::get_if<ImageIndex>(&document)) choose_platform(*index, {"arm64", {"", "v8"}}, "index");
     });
 }
 

@@ -53,7 +53,9 @@ std::string failure(const std::string& text, const std::string& type = "") {
 Manifest image(const std::string& text, const std::string& type = "") {
     return std::get<Manifest>(parse_manifest(text, type, "image x"));
 }
-ManifestList entries(const std::string& text) { return std::get<ManifestList>(parse_manifest(text, "", "image x")); }
+ImageIndex entries(const std::string& text) {
+    return std::get<ImageIndex>(parse_manifest(text, "", "image x"));
+}
 
 std::string config_failure(const std::string& text, size_t layers) {
     try {

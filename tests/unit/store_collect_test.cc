@@ -71,7 +71,7 @@ TEST_CASE("an inventory tells sizes, shared layers, names and use", "[store]") {
     scene.add_image('a', "12", "r.io:5000/x/y:1", 3);
     scene.add_image('b', "13", "r.io/z:1", 1);
     scene.store.put_tag(store::id_record("123abc"), {digest('b'), 1, ""});
-    scene.store.put_list(digest('c'), digest('b'));
+    scene.store.put_image_index(digest('c'), digest('b'));
     scene.store.put_tag(parse_reference("r.io/z:list"), {digest('c'), 1, ""});
     store::Lease lease = scene.store.lease(digest('a'));
     scene.set_used('a', 3);
@@ -129,7 +129,7 @@ TEST_CASE("a collection removes layers of no image, and images with all their na
     scene.add_image('a', "12", "r.io/x/y:1", 20);
     scene.add_image('b', "23", "r.io/z:1", 1);
     scene.add_layer('4');
-    scene.store.put_list(digest('c'), digest('a'));
+    scene.store.put_image_index(digest('c'), digest('a'));
     scene.store.put_tag(parse_reference("r.io/x/y:list"), {digest('c'), 1, ""});
     scene.store.put_tag(store::id_record("123abc"), {digest('a'), 1, ""});
     scene.store.put_tag(parse_reference("r.io/x/y:gone"), {digest('d'), 1, ""});

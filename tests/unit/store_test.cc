@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -13,6 +14,8 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/squash/index/tree.hh"
+#include "runtime/squash/write/writer.hh"
 #include "runtime/store/names.hh"
 #include "runtime/store/scratch.hh"
 
@@ -136,10 +139,39 @@ TEST_CASE("layers and images appear whole", "[store]") {
     CHECK_THROWS_WITH(store.open_index(digest_a), Catch::Contains("not in the store"));
 }
 
+TEST_CASE("a layer that was stored under its former name is found, replaced there, and known to any index", "[store]") {
+    Folder folder;
+    Store store = Store::open(folder.path);
+    std::string name = berth::store::layer_file_name(digest_a), former = name.substr(0, 64) + ".zstd.sqfs";
+    CHECK(name == digest_a.substr(7) + ".sqfs");
+    CHECK(store.layer_file(digest_a) == name);
+    publish_layer(store, digest_a, "old");
+    fs::rename(folder.path + "/layers/" + name, folder.path + "/layers/" + former);
+    CHECK(store.layer_file(digest_a) == former);
+    CHECK(berth::sys::read_all(store.open_layer(digest_a).get(), 100, "layer") == "old");
+    publish_layer(store, digest_a, "again");
+    CHECK(count(folder.path + "/layers") == 1);
+    CHECK(berth::sys::read_all(store.open_layer(digest_a).get(), 100, "layer") == "again");
+    auto by_index = [&](const std::string& called) {
+        berth::Fd layer(::memfd_create("layer", MFD_CLOEXEC));
+        berth::squash::LayerWriter(layer.get(), {}).finish();
+        berth::squash::LayerInfo info{called, berth::squash::Codec::zstd, 0};
+        berth::squash::Tree tree = berth::squash::read_tree(layer.get(), "layer", 0, info);
+        std::string bytes = berth::squash::build_index(tree, {info}, {});
+        store.publish_image(digest_b, {"manifest", "config", bytes});
+        berth::Fd file = store.open_index(digest_b);
+        berth::squash::Index index = berth::squash::Index::open(file.get(), "index");
+        return berth::sys::read_all(store.open_layers(index).at(0).get(), 100, "layer");
+    };
+    CHECK(by_index(former) == "again");
+    CHECK(by_index(name) == "again");
+    CHECK_THROWS_WITH(by_index(digest_b.substr(7) + ".sqfs"), Catch::Contains("missing from the store"));
+}
+
 TEST_CASE("an image index stands for its image on this machine", "[store]") {
     Folder folder;
     Store store = Store::open(folder.path);
-    store.put_list(digest_a, digest_b);
+    store.put_image_index(digest_a, digest_b);
     CHECK_FALSE(store.has_image(digest_a));
     store.publish_image(digest_b, {"manifest", "config", "index"});
     CHECK(store.image_of(digest_a) == digest_b);

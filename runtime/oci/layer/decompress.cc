@@ -10,6 +10,8 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/oci/layer/gzip.hh"
+#include "runtime/oci/layer/packing.hh"
 
 namespace berth::oci {
 
@@ -71,7 +73,7 @@ class DetectingDecompressor : public Decompressor {
     void feed(const void* data, size_t size) override {
         if (chosen_) return chosen_->feed(data, size);
         start_.append(static_cast<const char*>(data), size);
-        if (start_.size() >= magic_size) choose();
+        if (start_.size() >= longest_mark) choose();
     }
 
     void finish() override {
@@ -80,19 +82,20 @@ class DetectingDecompressor : public Decompressor {
     }
 
   private:
-    static constexpr size_t magic_size = 4;
+    std::unique_ptr<Decompressor> engine_of(Packing packing) {
+        switch (packing) {
+            case Packing::gzip:
+                return make_gzip_decompressor(std::move(sink_), engine_);
+            case Packing::zstd:
+                return make_zstd_decompressor(std::move(sink_));
+            case Packing::plain:
+                break;
+        }
+        return std::make_unique<PlainData>(std::move(sink_));
+    }
 
     void choose() {
-        std::string_view start = start_;
-        // Skippable frames of zstd begin with 0x184D2A50 to 0x184D2A5F, little endian (RFC 8878).
-        bool skippable = start.size() >= magic_size && (static_cast<uint8_t>(start[0]) & 0xF0) == 0x50 &&
-                         start.substr(1, 3) == "\x2A\x4D\x18";
-        if (start.starts_with("\x1F\x8B"))
-            chosen_ = make_gzip_decompressor(std::move(sink_), engine_);
-        else if (start.starts_with("\x28\xB5\x2F\xFD") || skippable)
-            chosen_ = make_zstd_decompressor(std::move(sink_));
-        else
-            chosen_ = std::make_unique<PlainData>(std::move(sink_));
+        chosen_ = engine_of(packing_of(start_));
         chosen_->feed(start_.data(), start_.size());
         start_ = {};
     }

@@ -80,7 +80,7 @@ Registry Registry::sibling() const { return Registry(std::make_unique<Impl>(*imp
 std::optional<Resolution> Registry::head_manifest(const std::string& tag_or_digest) {
     auto head = [&](RegistryClient& host, const RetryRules& rules) -> std::optional<Resolution> {
         HttpAnswer answer =
-            host.get({"manifests/" + tag_or_digest, impl_->what(), true, accepted_manifests, 0, {}, nullptr}, rules);
+            host.get({"manifests/" + tag_or_digest, impl_->what(), true, accepted_manifests(), 0, {}, nullptr}, rules);
         // Some registries and proxies know GET alone.
         if (answer.status == 405 || answer.status == 501) return std::nullopt;
         if (answer.status != 200) host.refuse_answer(answer, impl_->what());
@@ -98,7 +98,7 @@ std::optional<Resolution> Registry::head_manifest(const std::string& tag_or_dige
 Document Registry::get_manifest(const std::string& tag_or_digest) {
     return impl_->at_first([&](RegistryClient& host, const RetryRules& rules) {
         HttpAnswer answer = host.get(
-            {"manifests/" + tag_or_digest, impl_->what(), false, accepted_manifests, document_limit, {}, nullptr},
+            {"manifests/" + tag_or_digest, impl_->what(), false, accepted_manifests(), document_limit, {}, nullptr},
             rules);
         if (answer.status != 200) host.refuse_answer(answer, impl_->what());
         Digest digest = sha256_of(answer.body);

@@ -9,6 +9,7 @@
 #include "runtime/oci/sha256.hh"
 #include "runtime/oci/json_strict.hh"
 #include "runtime/oci/layer/decompress.hh"
+#include "runtime/oci/media_type.hh"
 #include "runtime/oci/source/local.hh"
 
 namespace berth::oci {
@@ -130,14 +131,13 @@ void check_name(const std::string& name, const Digest& digest, const std::string
 }
 
 std::string make_manifest(const std::string& config, const std::vector<Descriptor>& layers) {
-    auto member = [](const char* type, const Digest& digest, uint64_t size) {
+    auto member = [](std::string_view type, const Digest& digest, uint64_t size) {
         return json{{"mediaType", type}, {"digest", digest.text()}, {"size", size}};
     };
-    json out{
-        {"schemaVersion", 2}, {"mediaType", "application/vnd.oci.image.manifest.v1+json"}, {"layers", json::array()}};
-    out["config"] = member("application/vnd.oci.image.config.v1+json", sha256_of(config), config.size());
+    json out{{"schemaVersion", 2}, {"mediaType", media_type(MediaKind::manifest)}, {"layers", json::array()}};
+    out["config"] = member(media_type(MediaKind::config), sha256_of(config), config.size());
     for (const Descriptor& layer : layers)
-        out["layers"].push_back(member("application/vnd.oci.image.layer.v1.tar", layer.digest, layer.size));
+        out["layers"].push_back(member(media_type(MediaKind::layer), layer.digest, layer.size));
     return out.dump();
 }
 

@@ -79,8 +79,8 @@ void OciSource::check_layout() const {
 std::vector<Named> OciSource::images() const {
     std::string text = required("index.json", ", so it is no OCI image layout");
     auto parsed = parse_manifest(text, "", cat(what_, ", index.json"));
-    auto* list = std::get_if<ManifestList>(&parsed);
-    if (list == nullptr) throw Error(cat(what_, ": its index.json is not an image index"));
+    auto* index = std::get_if<ImageIndex>(&parsed);
+    if (index == nullptr) throw Error(cat(what_, ": its index.json is not an image index"));
     // The same document once more, for what only layouts have: parse_manifest keeps the entries that are images, in
     // their order.
     json document = parse_json(text, what_);
@@ -88,8 +88,8 @@ std::vector<Named> OciSource::images() const {
     std::vector<Named> out;
     size_t next = 0;
     for (const json& entry : entries) {
-        if (next == list->entries.size()) break;
-        const Descriptor& descriptor = list->entries[next].descriptor;
+        if (next == index->entries.size()) break;
+        const Descriptor& descriptor = index->entries[next].descriptor;
         if (string_member(entry, "digest", what_) != descriptor.digest.text() ||
             string_member(entry, "mediaType", what_) != descriptor.media_type)
             continue;

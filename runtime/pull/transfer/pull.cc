@@ -17,7 +17,7 @@ namespace {
 
 /// The documents from what a tag means down to the manifest of this machine's image.
 struct Chain {
-    std::vector<Digest> lists;  ///< the indexes on the way
+    std::vector<Digest> indexes;  ///< the image indexes on the way
     oci::Document document;
     oci::Manifest manifest;
 };
@@ -158,7 +158,7 @@ Lock Pull::wait_for_turn(const Digest& digest) const {
 }
 
 Chain Pull::find_manifest(const Digest& digest) {
-    std::vector<Digest> lists;
+    std::vector<Digest> indexes;
     oci::Descriptor next{"", digest};
     for (unsigned depth = 0;; ++depth) {
         oci::Document sent = source().manifest(next.digest);
@@ -169,11 +169,11 @@ Chain Pull::find_manifest(const Digest& digest) {
         // What the index calls it has to agree as well as what the registry does.
         if (!next.media_type.empty()) oci::parse_manifest(sent.bytes, next.media_type, what_);
         if (auto* manifest = std::get_if<oci::Manifest>(&document))
-            return {std::move(lists), std::move(sent), std::move(*manifest)};
+            return {std::move(indexes), std::move(sent), std::move(*manifest)};
         if (depth == oci::nesting_limit)
             throw Error(cat(what_, ": more than ", oci::nesting_limit, " image indexes inside one another; refused"));
-        lists.push_back(next.digest);
-        next = oci::choose_platform(std::get<oci::ManifestList>(document), oci::this_machine(), what_);
+        indexes.push_back(next.digest);
+        next = oci::choose_platform(std::get<oci::ImageIndex>(document), oci::this_machine(), what_);
     }
 }
 
@@ -183,7 +183,7 @@ void Pull::fetch(const Digest& digest) {
     Chain chain = find_manifest(digest);
     // Another index, or a tag of the bare manifest, may have brought it already.
     if (!is_complete(store_, chain.document.digest)) fetch_image(chain);
-    for (const Digest& list : chain.lists) store_.put_list(list, chain.document.digest);
+    for (const Digest& index : chain.indexes) store_.put_image_index(index, chain.document.digest);
 }
 
 /// Packed, since that is what a manifest tells beforehand.

@@ -78,7 +78,7 @@ squash::Tree merged_tree(const store::Store& store, const std::vector<Digest>& d
             throw Error(
                 cat(what, ": its layer ", diff_id, " has gone from the store ", store.path(), "; pull it again"));
         squash::LayerInfo info;
-        info.name = store::layer_file_name(diff_id);
+        info.name = store.layer_file(diff_id);
         auto sums = sums_of(store, info.name, file.get());
         trees.push_back(squash::read_tree(file.get(), info.name, static_cast<uint32_t>(layers.size()), info));
         if (sums) squash::add_sums(trees.back(), *sums);
