@@ -85,12 +85,9 @@ class DetectingDecompressor : public Decompressor {
 
     void choose() {
         std::string_view start = start_;
-        // Skippable frames of zstd begin with 0x184D2A50 to 0x184D2A5F, little endian (RFC 8878).
-        bool skippable = start.size() >= magic_size && (static_cast<uint8_t>(start[0]) & 0xF0) == 0x50 &&
-                         start.substr(1, 3) == "\x2A\x4D\x18";
-        if (start.starts_with("\x1F\x8B"))
+        if (is_gzip(start))
             chosen_ = make_gzip_decompressor(std::move(sink_), engine_);
-        else if (start.starts_with("\x28\xB5\x2F\xFD") || skippable)
+        else if (is_zstd(start))
             chosen_ = make_zstd_decompressor(std::move(sink_));
         else
             chosen_ = std::make_unique<PlainData>(std::move(sink_));
@@ -105,6 +102,15 @@ class DetectingDecompressor : public Decompressor {
 };
 
 }  // namespace
+
+bool is_gzip(std::string_view start) { return start.starts_with("\x1F\x8B"); }
+
+bool is_zstd(std::string_view start) {
+    // Skippable frames begin with 0x184D2A50 to 0x184D2A5F, little endian (RFC 8878).
+    bool skippable = start.size() >= 4 && (static_cast<uint8_t>(start[0]) & 0xF0) == 0x50 &&
+                     start.substr(1, 3) == "\x2A\x4D\x18";
+    return skippable || start.starts_with("\x28\xB5\x2F\xFD");
+}
 
 std::unique_ptr<Decompressor> make_zstd_decompressor(ByteSink sink) {
     return std::make_unique<ZstdDecompressor>(std::move(sink));

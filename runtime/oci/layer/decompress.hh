@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string_view>
 
 namespace berth::oci {
 
@@ -24,6 +25,9 @@ class Decompressor {
 
 /// zstd with any number of frames, skippable ones included; windows up to 128 MiB.
 std::unique_ptr<Decompressor> make_zstd_decompressor(ByteSink sink);
+/// True when a file with these first bytes (four are enough) is gzip or zstd.
+bool is_gzip(std::string_view start);
+bool is_zstd(std::string_view start);
 /// Chooses by the first bytes: gzip, zstd, or else the bytes as they are. Media types are not asked, since registries
 /// are known to lie about them.
 std::unique_ptr<Decompressor> make_decompressor(ByteSink sink);
