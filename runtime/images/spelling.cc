@@ -4,14 +4,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <string_view>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/fd.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/layer/packing.hh"
 #include "runtime/request/reference.hh"
 
 namespace berth {
@@ -45,12 +46,21 @@ std::string kind_of_tar(int fd) {
     return found;
 }
 
+/// gzip, zstd, xz, bzip2 and lz4; their magic numbers.
+bool is_packed(std::string_view start) {
+    constexpr std::string_view magics[] = {"\x1f\x8b", "\x28\xb5\x2f\xfd", "\xfd" "7zXZ", "BZh", "\x04\x22\x4d\x18"};
+    // Skippable frames of zstd and lz4 have one of sixteen.
+    bool is_skippable = (static_cast<uint8_t>(start[0]) & 0xF0) == 0x50 && start.substr(1, 3) == "\x2a\x4d\x18";
+    return is_skippable || std::any_of(std::begin(magics), std::end(magics),
+                                       [&](std::string_view magic) { return start.starts_with(magic); });
+}
+
 }  // namespace
 
 std::string archive_kind(int fd) {
     char block[block_size] = {};
     if (::pread(fd, block, sizeof block, 0) < 4) return {};
-    if (oci::packing_of({block, oci::longest_mark}) != oci::Packing::plain) return "packed";
+    if (is_packed({block, sizeof block})) return "packed";
     return std::memcmp(block + 257, "ustar", 5) == 0 ? kind_of_tar(fd) : "";
 }
 
@@ -61,8 +71,8 @@ std::string archive_spelling(const std::string& kind, const std::string& path) {
         return cat("docker-archive:", shown, " when docker save or podman save made it, oci-archive:", shown,
                    " for an OCI archive");
     return cat("docker-archive:", shown,
-               " for an image of docker save; this one has neither a manifest.json nor an oci-layout, so unpack it and "
-               "name the directory");
+               " for a root file system of docker export, which this one may be, since it has neither a manifest.json "
+               "nor an oci-layout; or unpack it and name the directory");
 }
 
 void check_is_no_file(const std::string& text, const std::string& cwd) {

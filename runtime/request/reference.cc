@@ -292,8 +292,8 @@ Reference with_absolute_path(Reference reference, const std::string& cwd) {
 
 bool looks_like_image_file(std::string_view text) {
     if (text.find_first_of("/:@#") != text.npos) return false;
-    constexpr std::string_view endings[] = {".sqsh", ".squashfs", ".sqfs",    ".sif",     ".tar",
-                                            ".tgz",  ".tar.gz",   ".tar.zst", ".tar.zstd"};
+    constexpr std::string_view endings[] = {".sqsh",   ".squashfs", ".sqfs",     ".sif",    ".tar",     ".tgz",
+                                            ".tar.gz", ".tar.zst",  ".tar.zstd", ".tar.xz", ".tar.bz2", ".tar.lz4"};
     return std::any_of(std::begin(endings), std::end(endings),
                        [&](std::string_view ending) { return text.ends_with(ending); });
 }

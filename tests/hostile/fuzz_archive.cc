@@ -1,5 +1,5 @@
-// Archives of images, as docker save and skopeo write them. The first byte of an input chooses which of the two it is
-// taken for.
+// Archives of images, as docker save, docker export and skopeo write them. The first byte of an input chooses whether
+// it is taken for docker's or for skopeo's.
 #include <sys/mman.h>
 
 #include "runtime/base/sys.hh"
@@ -33,7 +33,10 @@ void run(std::string_view input) {
     hostile::refusing([&] {
         auto files =
             oci::open_archive(std::move(file), "image", [] { return Fd(::memfd_create("scratch", MFD_CLOEXEC)); });
-        read_all(*(docker ? oci::make_docker_source(*files, {}, "image") : oci::make_oci_source(files, "", "image")));
+        auto root = docker ? files->root_file_system() : std::nullopt;
+        read_all(*(root     ? oci::make_export_source(*root, "image")
+                   : docker ? oci::make_docker_source(*files, {}, "image")
+                            : oci::make_oci_source(files, "", "image")));
     });
 }
 

@@ -5,9 +5,11 @@ What long runs have added is named by its hash: some forty a target of the set c
 (-set_cover_merge=1).
 """
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import os
 import struct
 import subprocess
@@ -157,6 +159,77 @@ def tars():
     return [bytes([13]) + data for data in forms + [tar(odd_entries())[:7680]] + with_holes]
 
 
+def written_by_tar(form):
+    """What GNU tar makes of a small tree: long names, links, a FIFO, an old time, and in PAX a name of UTF-8 and an xattr."""
+    with tempfile.TemporaryDirectory() as folder:
+        names = ["d", "d/f", "hard", "link", "n" * 90, "old", "pipe"]
+        os.makedirs(f"{folder}/d")
+        Path(f"{folder}/d/f").write_bytes(b"content")
+        os.link(f"{folder}/d/f", f"{folder}/hard")
+        os.symlink("d/f" if form in ("v7", "ustar") else "t" * 150, f"{folder}/link")
+        Path(f"{folder}/{names[4]}").write_bytes(bytes(range(256)) * 3)
+        Path(f"{folder}/old").write_bytes(b"")
+        os.mkfifo(f"{folder}/pipe")
+        if form == "v7":
+            names.remove("pipe")
+        else:
+            os.makedirs(f"{folder}/{'p' * 60}/{'q' * 60}")
+            names.append("p" * 60 + "/" + "q" * 60)
+        if form == "posix":
+            names.append("caf\u00e9")
+            Path(f"{folder}/caf\u00e9").write_bytes(b"utf-8")
+            os.setxattr(f"{folder}/d/f", "user.a", b"value")
+        for name in names:
+            os.utime(f"{folder}/{name}", (0, -5 if name == "old" else 1_600_000_000), follow_symlinks=False)
+        fixed = ["--owner=root:3000000", "--group=root:0", "--mode=u=rwX,go=rX", "--numeric-owner", "-b1", "--no-recursion"]
+        more = ["--xattrs", "--pax-option=delete=atime,delete=ctime,exthdr.name=p"] if form == "posix" else []
+        if form in ("v7", "ustar"):
+            names.remove("old")
+            fixed[0] = "--owner=root:1000"
+        return subprocess.run(["tar", "-C", folder, "-c", f"--format={form}", *fixed, *more, *names], stdout=subprocess.PIPE, check=True).stdout
+
+
+def extended(kind, records):
+    """An extended header: the records of PAX, or the name of GNU."""
+    body = b"".join(pax_record(*record) for record in records) if isinstance(records, list) else records + b"\0"
+    return info(kind, size=len(body)) + body.ljust((len(body) + 511) // 512 * 512, b"\0")
+
+
+def pax_record(key, value):
+    rest = b" " + key + b"=" + value + b"\n"
+    length = len(rest) + 1
+    while len(str(length)) + len(rest) != length:
+        length += 1
+    return str(length).encode() + rest
+
+
+def differing_tars():
+    """Those that our reader and libarchive read alike, and one for each kind of known difference."""
+    one = tar([file("f", "x")])[:1024]
+    link = info(tarfile.SYMTYPE, linkname="f")
+    sized = one + info(tarfile.LNKTYPE, linkname="f", size=3) + b"abc".ljust(512, b"\0")
+    prefixed = one[:345] + b"d/e/" + one[349:]
+    named = [(b"path", b"e\xcc\x81"), (b"linkpath", b"\xff"), (b"mtime", b"-1.5"), (b"size", b"1"), (b"uid", b"4294967296")]
+    xattrs = [(b"SCHILY.xattr.user.a", b"1"), (b"SCHILY.xattr.user.a", b"2\0\n3"), (b"SCHILY.xattr.", b"4")]
+    foreign = [(b"LIBARCHIVE.xattr.user.b", b"YQ=="), (b"RHT.security.selinux", b"s")]
+    empty = [(b"path", b""), (b"size", b""), (b"uid", b""), (b"mtime", b"")]
+    path = extended(b"x", [(b"path", b"p")])
+    pairs = [path + extended(b"L", b"l") + one, extended(b"L", b"l") + path + one, extended(b"L", b"1") + extended(b"L", b"2") + one,
+             path + extended(b"x", [(b"path", b"q")]) + one, extended(b"K", b"k") + one, extended(b"K", b"k") + link, extended(b"g", named[2:3]) + path + one]
+    return [data[1:] for data in tars()] + [written_by_tar(form) for form in ("v7", "oldgnu", "gnu", "ustar", "posix")] + [
+        sized, prefixed, info(b"V") + sized] + pairs + [extended(b"x", records) + one for records in (named, xattrs, foreign, empty)] + [
+        extended(b"x", [(b"linkpath", b"\xc3\xa9")]) + link, extended(b"x", [(b"hdrcharset", b"BINARY"), (b"path", b"\xff")]) + one]
+
+
+def info(kind, **fields):
+    """A header alone."""
+    out = tarfile.TarInfo("h")
+    out.type = kind
+    for key, value in fields.items():
+        setattr(out, key, value)
+    return out.tobuf(tarfile.USTAR_FORMAT)
+
+
 def packed():
     data = tar([directory("d"), file("d/f", "content" * 30)])[:3072]
     return [COMPRESSORS["+gzip"](data), COMPRESSORS["+zstd"](data),
@@ -257,7 +330,7 @@ def devices():
 
 
 def archives():
-    """(kind, archive) of one image as docker save, in both of its forms, and skopeo write it."""
+    """(kind, archive) of one image as docker save, in both of its forms, skopeo and docker export write it."""
     layer = tar([file("f", "x")])[:1536]
     config = json.dumps({"architecture": "amd64", "os": "linux", "config": {},
         "rootfs": {"type": "layers", "diff_ids": [digest(layer)]}}).encode()
@@ -270,7 +343,9 @@ def archives():
         layout.publish(layout.image([layer], {}))
         oci = tar([file(str(path.relative_to(layout.folder)), path.read_bytes())
             for path in sorted(layout.folder.rglob("*")) if path.is_file()])
-    return [(0, docker), (1, oci), (1, gzip.compress(oci, mtime=0))]
+    export = tar([directory("etc"), file("etc/f", "x")])[:2560]
+    return [(0, docker), (1, oci), (1, gzip.compress(oci, mtime=0)), (0, export), (1, lzma.compress(oci)),
+        (0, bz2.compress(docker)), (0, lzma.compress(export, lzma.FORMAT_ALONE))]
 
 
 def main():
@@ -281,7 +356,8 @@ def main():
         "reference": references(),
         "manifest": [bytes([choice]) + json.dumps(value).encode() for choice, value in manifests()], "http": http(),
         "logins": logins(), "site": sites(),
-        "options": options(), "messages": messages(), "tar": tars(), "packed": packed(),
+        "options": options(), "messages": messages(), "tar": tars(),
+        "tar_differs": differing_tars(), "packed": packed(),
         "archive": [bytes([kind]) + data for kind, data in archives()],
         "squashfs": images + [sif(images[0]), file_with_config], "index": [index],
         "devices": [bytes([kind]) + data for kind, data in devices()],

@@ -1,6 +1,7 @@
 // Unpacks layer blobs as a stream: gzip, zstd, or nothing at all, told by their first bytes.
 #pragma once
 #include <memory>
+#include <string_view>
 
 #include "runtime/oci/layer/decompressor.hh"
 #include "runtime/oci/layer/gzip.hh"

@@ -1,7 +1,10 @@
-// Tar archives as folders: only headers are read, what lies between them is skipped.
+// Tar archives as folders. libarchive finds the entries; what their names mean is settled here, in memory.
+#include <archive_entry.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <unordered_map>
 #include <vector>
@@ -10,16 +13,18 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/layer/decompress.hh"
+#include "runtime/oci/layer/packing.hh"
 #include "runtime/oci/layer/tar_header.hh"
 #include "runtime/oci/limits.hh"
+#include "runtime/oci/source/archive_reader.hh"
 #include "runtime/oci/source/files.hh"
 
 namespace berth::oci {
 
 namespace {
 
-constexpr size_t extension_limit = 1 << 20;
 constexpr unsigned link_limit = 8;
+constexpr size_t names_limit = 64 << 20;  // bytes, of all names and link targets together
 
 /// `path` without `.` and empty parts, `..` resolved; empty for what leaves the archive.
 std::string normalised(std::string_view path) {
@@ -39,10 +44,13 @@ std::string normalised(std::string_view path) {
     return out;
 }
 
+/// libarchive has no name for what no locale can hold.
+std::string text_of(const char* text) { return text == nullptr ? "" : text; }
+
 class Archive : public Files {
   public:
-    Archive(Fd file, std::string what, const Advance& advance)
-        : file_(std::make_shared<const Fd>(std::move(file))), what_(std::move(what)) {
+    Archive(std::shared_ptr<const Fd> file, std::string what, const Advance& advance)
+        : file_(std::move(file)), what_(std::move(what)) {
         naming(what_, "reading the archive", [&] { scan(advance); });
     }
 
@@ -57,6 +65,11 @@ class Archive : public Files {
         throw Error(cat(what_, ": ", printable(path), " is a link of links in the archive; refused"));
     }
 
+    std::optional<Piece> root_file_system() const override {
+        if (!is_root_file_system()) return std::nullopt;
+        return Piece{file_, 0, end_, "the archive"};
+    }
+
   private:
     struct Entry {
         uint64_t offset = 0;
@@ -65,110 +78,162 @@ class Archive : public Files {
     };
 
     void scan(const Advance& advance);
-    uint64_t scan_entry(const uint8_t* block, uint64_t at);
-    std::string extension(uint64_t at, uint64_t size) const;
-    void add(const TarHeader& header, uint64_t at, uint64_t size);
+    archive_entry* next(ArchiveReader& reader) const;
+    void add(archive_entry* entry, uint64_t at);
+    void add_file(archive_entry* entry, uint64_t at, const std::string& name);
+    bool is_root_file_system() const {
+        return has_root_ && !entries_.contains("manifest.json") && !entries_.contains("oci-layout");
+    }
     [[noreturn]] void refuse(const std::string& why) const {
         throw Error(cat(what_, ": the archive ", why, "; refused"));
     }
 
     std::shared_ptr<const Fd> file_;
     std::string what_;
-    uint64_t end_ = 0;
-    size_t count_ = 0;
+    uint64_t at_ = 0, end_ = 0;  // the last header; the size
+    size_t count_ = 0, name_bytes_ = 0;
+    bool has_root_ = false;  // a directory of every Linux system is at the top
     std::unordered_map<std::string, Entry> entries_;
-    PaxFields pax_;
-    std::string long_name_, long_link_;
+    std::optional<uint64_t> expected_;  // where the next header is, after a file
 };
 
 void Archive::scan(const Advance& advance) {
     end_ = static_cast<uint64_t>(sys::stat_of(file_->get(), what_).st_size);
-    uint8_t block[tar_block];
-    for (uint64_t at = 0; end_ - at >= tar_block;) {
-        if (!sys::pread_exact(file_->get(), block, sizeof block, at, what_)) refuse("became shorter while it was read");
-        if (is_zero_block(block)) return;
-        if (!checksum_matches(block)) refuse(at == 0 ? "is no tar file" : cat("is damaged at byte ", at));
-        uint64_t next = scan_entry(block, at + tar_block);
-        if (advance) advance(next - at);
-        at = next;
+    ArchiveReader reader(file_->get(), ArchiveReader::As::tar, what_);
+    while (archive_entry* entry = next(reader)) {
+        ++count_;
+        uint64_t header = reader.header_position();
+        if (advance) advance(header - at_);
+        at_ = header;
+        if (expected_ && header != *expected_) refuse(cat("is damaged before byte ", header));
+        // Of a root file system nothing is looked up.
+        if ((count_ > archive_entry_limit || name_bytes_ > names_limit) && is_root_file_system()) return;
+        if (count_ > archive_entry_limit) refuse(cat("has more than ", archive_entry_limit, " entries"));
+        if (name_bytes_ > names_limit) refuse(cat("has names of more than ", human_bytes(names_limit)));
+        add(entry, reader.data_position());
     }
+    if (advance) advance(reader.header_position() - at_);
     if (count_ == 0) refuse("is no tar file");
 }
 
-/// `at` is the first byte behind the header; returns where the next header is.
-uint64_t Archive::scan_entry(const uint8_t* block, uint64_t at) {
-    if (++count_ > archive_entry_limit) refuse(cat("has more than ", archive_entry_limit, " entries"));
-    TarHeader header = decode_header(block);
-    bool has_data = header.type < '1' || header.type > '6';
-    uint64_t size = has_data ? pax_.size.value_or(header.size) : 0;
-    bool extends = header.type == 'x' || header.type == 'g' || header.type == 'L' || header.type == 'K';
-    if (extends) size = header.size;
-    if (size > end_ - at) refuse(cat("is cut off inside ", printable(header.name)));
-    if (header.type == 'x') {
-        decode_pax(extension(at, size), false, pax_);
-    } else if (header.type == 'L' || header.type == 'K') {
-        (header.type == 'L' ? long_name_ : long_link_) = extension(at, size).c_str();
-    } else if (header.type == 'S' || pax_.sparse_size) {
-        refuse("has a sparse file, which no archive of an image has");
-    } else if (!extends) {
-        add(header, at, size);
+archive_entry* Archive::next(ArchiveReader& reader) const {
+    try {
+        return reader.next();
+    } catch (const SysError&) {
+        throw;
+    } catch (const Error& error) {
+        if (count_ == 0) refuse("is no tar file");
+        refuse(cat("is damaged after byte ", at_, ": ", error.what()));
     }
-    uint64_t padded = (size + tar_block - 1) / tar_block * tar_block;
-    return at + std::min(padded, end_ - at);
 }
 
-std::string Archive::extension(uint64_t at, uint64_t size) const {
-    if (size > extension_limit) refuse("has an extended header of more than 1 MiB");
-    return read_piece({file_, at, size, "an extended header"}, extension_limit, what_);
-}
-
-void Archive::add(const TarHeader& header, uint64_t at, uint64_t size) {
-    std::string name = pax_.path ? *pax_.path : !long_name_.empty() ? long_name_ : header.name;
-    std::string link = pax_.link ? *pax_.link : !long_link_.empty() ? long_link_ : header.link;
-    pax_ = {};
-    long_name_.clear();
-    long_link_.clear();
-    bool is_file = header.type == '0' || header.type == '\0' || header.type == '7';
-    if (!is_file && header.type != '1' && header.type != '2') return;
-    if (header.type == '2') {
+/// `at` is where the bytes of the entry begin.
+void Archive::add(archive_entry* entry, uint64_t at) {
+    expected_.reset();
+    std::string written = text_of(archive_entry_pathname(entry)), link;
+    if (const char* target = archive_entry_hardlink(entry)) {
+        link = target;
+    } else if (archive_entry_filetype(entry) == AE_IFLNK) {
         // Relative to the folder that it is in; an absolute one leaves the archive.
-        size_t slash = name.rfind('/');
-        link = link.starts_with("/") ? "" : cat(slash == name.npos ? "" : name.substr(0, slash + 1), link);
+        std::string symlink = text_of(archive_entry_symlink(entry));
+        size_t slash = written.rfind('/');
+        link = symlink.starts_with('/') ? "" : cat(slash == written.npos ? "" : written.substr(0, slash + 1), symlink);
+    } else if (archive_entry_filetype(entry) == AE_IFREG) {
+        return add_file(entry, at, written);
+    } else {
+        std::string name = normalised(written);
+        has_root_ |= name == "bin" || name == "etc" || name == "usr";
+        return;
     }
-    Entry entry{at, size, is_file ? "" : normalised(link)};
-    name = normalised(name);
-    if (name.empty() || (!is_file && entry.link.empty())) return;
-    entries_[name] = std::move(entry);
+    std::string name = normalised(written), target = normalised(link);
+    if (name.empty() || target.empty()) return;
+    name_bytes_ += name.size() + target.size();
+    entries_[name] = {.offset = 0, .size = 0, .link = target};
 }
 
-bool is_packed(int file, const std::string& what) {
-    uint8_t head[4] = {};
-    if (!sys::pread_exact(file, head, sizeof head, 0, what))
+void Archive::add_file(archive_entry* entry, uint64_t at, const std::string& written) {
+    if (archive_entry_sparse_count(entry) > 0) refuse("has a sparse file, which no archive of an image has");
+    auto size = static_cast<uint64_t>(archive_entry_size(entry));
+    if (at > end_ || size > end_ - at) refuse(cat("is cut off inside ", printable(written)));
+    expected_ = at + (size + tar_block - 1) / tar_block * tar_block;
+    std::string name = normalised(written);
+    if (name.empty()) return;
+    name_bytes_ += name.size();
+    entries_[name] = {.offset = at, .size = size, .link = {}};
+}
+
+/// A file that is written from its beginning. Zeros become holes, so that what is all zeros takes no disk.
+class ScratchFile {
+  public:
+    ScratchFile(Fd file, const std::string& what) : file_(std::move(file)), what_(what) {}
+
+    void write(const void* data, size_t size) {
+        constexpr uint64_t limit = LayerLimits{}.unpacked_bytes;
+        if (size > limit - size_)
+            throw Error(cat(what_, ": the archive unpacks to more than ", human_bytes(limit), "; refused"));
+        size_ += size;
+        const char* bytes = static_cast<const char*>(data);
+        if (size > 0 && bytes[0] == 0 && std::memcmp(bytes, bytes + 1, size - 1) == 0) {
+            if (::lseek(file_.get(), static_cast<off_t>(size), SEEK_CUR) < 0) throw SysError(cat("writing ", target));
+        } else {
+            sys::write_all(file_.get(), {bytes, size}, target);
+        }
+    }
+
+    Fd finish() {
+        if (::ftruncate(file_.get(), static_cast<off_t>(size_)) != 0) throw SysError(cat("writing ", target));
+        return std::move(file_);
+    }
+
+  private:
+    static constexpr const char* target = "the unpacked archive to the store's tmp folder";
+    Fd file_;
+    const std::string& what_;
+    uint64_t size_ = 0;
+};
+
+std::string start_of(int file, const std::string& what) {
+    std::string out(4, '\0');
+    if (!sys::pread_exact(file, out.data(), out.size(), 0, what))
         throw Error(cat(what, ": the archive is no tar file; refused"));
-    constexpr uint8_t gzip[] = {0x1f, 0x8b}, zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
-    return std::memcmp(head, gzip, sizeof gzip) == 0 || std::memcmp(head, zstd, sizeof zstd) == 0;
+    return out;
 }
 
-Fd unpacked(Fd file, const std::string& what, const Scratch& scratch, const Advance& advance) {
-    Fd out = scratch();
-    uint64_t written = 0;
-    auto unpack = make_decompressor([&](const void* data, size_t size) {
-        written += size;
-        if (written > LayerLimits{}.unpacked_bytes)
-            throw Error(cat(what, ": the archive unpacks to more than ", human_bytes(LayerLimits{}.unpacked_bytes),
-                            "; refused"));
-        sys::write_all(out.get(), {static_cast<const char*>(data), size},
-                       "the unpacked archive to the store's tmp folder");
-    });
-    Piece all{std::make_shared<const Fd>(std::move(file)), 0, 0, "the archive"};
-    all.size = static_cast<uint64_t>(sys::stat_of(all.file->get(), what).st_size);
+/// gzip and zstd are unpacked as they are in layers: libarchive takes twice the time for gzip, and does not compare its
+/// checksums.
+void unpack_as_layer(const Piece& all, const Sink& out, const std::string& what, const Advance& advance) {
+    auto unpack = make_decompressor(out);
+    auto feed = [&](const void* data, size_t size) {
+        unpack->feed(data, size);
+        if (advance) advance(size);
+    };
+    stream_piece(all, feed, what);
+    unpack->finish();
+}
+
+/// The archive without its compression, in a scratch file; nothing when it has none.
+Fd unpacked(const std::shared_ptr<const Fd>& file, const std::string& what, const Scratch& scratch,
+            const Advance& advance) {
+    std::string start = start_of(file->get(), what);
+    Fd out;
     naming(what, "unpacking the archive", [&] {
-        auto feed = [&](const void* data, size_t size) {
-            unpack->feed(data, size);
-            if (advance) advance(size);
-        };
-        stream_piece(all, feed, what);
-        unpack->finish();
+        if (packing_of(start) != Packing::plain) {
+            ScratchFile target(scratch(), what);
+            auto size = static_cast<uint64_t>(sys::stat_of(file->get(), what).st_size);
+            unpack_as_layer(
+                {file, 0, size, "the archive"}, [&](const void* data, size_t part) { target.write(data, part); }, what,
+                advance);
+            out = target.finish();
+            return;
+        }
+        ArchiveReader reader(file->get(), ArchiveReader::As::compressed, what);
+        reader.next();
+        if (reader.compressions() == 0) return;
+        if (reader.compressions() > 1)
+            throw Error(cat("it is compressed ", reader.compressions(), " times over, not once; refused"));
+        ScratchFile target(scratch(), what);
+        reader.read_all([&](const void* data, size_t part) { target.write(data, part); }, advance);
+        out = target.finish();
     });
     return out;
 }
@@ -177,8 +242,10 @@ Fd unpacked(Fd file, const std::string& what, const Scratch& scratch, const Adva
 
 std::shared_ptr<const Files> open_archive(Fd file, const std::string& what, const Scratch& scratch,
                                           const Advance& advance) {
-    if (!is_packed(file.get(), what)) return std::make_shared<Archive>(std::move(file), what, advance);
-    return std::make_shared<Archive>(unpacked(std::move(file), what, scratch, advance), what, Advance());
+    auto given = std::make_shared<const Fd>(std::move(file));
+    Fd plain = unpacked(given, what, scratch, advance);
+    if (plain) return std::make_shared<Archive>(std::make_shared<const Fd>(std::move(plain)), what, Advance());
+    return std::make_shared<Archive>(given, what, advance);
 }
 
 Fd open_archive_file(const std::string& path, const std::string& what) {

@@ -1,5 +1,5 @@
 // Archives of `docker save`: manifest.json, which says the files of the config and the layers. Source: docker's image
-// specification v1.2.
+// specification v1.2. And those of `docker export`, which have a root file system alone.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -11,6 +11,7 @@
 #include "runtime/oci/layer/decompress.hh"
 #include "runtime/oci/media_type.hh"
 #include "runtime/oci/source/local.hh"
+#include "runtime/plan/platform.hh"
 
 namespace berth::oci {
 
@@ -166,7 +167,32 @@ std::shared_ptr<const Parts> parts_of(const Files& files, const plan::Reference&
     return std::make_shared<Parts>(Parts{what, std::move(config), std::move(manifest), digest, std::move(pieces)});
 }
 
+std::string make_config(const std::string& diff_id) {
+    return json{{"architecture", plan::machine_architecture},
+                {"os", "linux"},
+                {"config", json::object()},
+                {"rootfs", {{"type", "layers"}, {"diff_ids", {diff_id}}}}}
+        .dump();
+}
+
 }  // namespace
+
+std::unique_ptr<Source> make_export_source(const Piece& tar, const std::string& what, const Advance& advance) {
+    Sha256 hash;
+    auto update = [&](const void* data, size_t size) {
+        hash.update(data, size);
+        if (advance) advance(size);
+    };
+    stream_piece(tar, update, what);
+    std::string diff_id = hash.finish();
+    auto parts = std::make_shared<Parts>();
+    parts->what = what;
+    parts->config = make_config(diff_id);
+    parts->manifest = make_manifest(parts->config, {{"", diff_id, tar.size, std::nullopt}});
+    parts->digest = sha256_of(parts->manifest);
+    parts->layers.emplace(diff_id, tar);
+    return std::make_unique<DockerSource>(std::move(parts));
+}
 
 std::unique_ptr<Source> make_docker_source(const Files& files, const plan::Reference& wanted, const std::string& what) {
     return std::make_unique<DockerSource>(parts_of(files, wanted, what));

@@ -26,6 +26,8 @@ class Files {
     /// The regular file called `path`, which is relative; nothing when there is none. Throws Error for what is there
     /// and is no regular file.
     virtual std::optional<Piece> find(const std::string& path) const = 0;
+    /// The whole as one tar, when it is an archive of a root file system, not of an image; nothing for a folder.
+    virtual std::optional<Piece> root_file_system() const { return std::nullopt; }
 };
 
 /// Gives an empty file without a name, open for reading and writing.
@@ -37,9 +39,9 @@ std::shared_ptr<const Files> open_folder(const std::string& path, const std::str
 /// Told how many more bytes have been gone through, for those who wait; may be empty.
 using Advance = std::function<void(uint64_t bytes)>;
 
-/// A tar archive, of which only the headers are read. One that is packed (gzip, zstd; told by content) is unpacked to a
-/// scratch file first. Links are followed inside the archive. `advance` comes to the size of `file`. Throws Error for
-/// one that is malformed or has more than archive_entry_limit entries.
+/// A tar archive, of which only the headers are read. A compressed one (whatever libarchive knows; told by content) is
+/// unpacked to a scratch file first. Links are followed inside the archive. `advance` comes to the size of `file`.
+/// Throws Error for one that is malformed, is compressed more than once, or has more than archive_entry_limit entries.
 std::shared_ptr<const Files> open_archive(Fd file, const std::string& what, const Scratch& scratch,
                                           const Advance& advance = {});
 

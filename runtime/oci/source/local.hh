@@ -19,6 +19,10 @@ std::unique_ptr<Source> make_oci_source(std::shared_ptr<const Files> files, cons
 /// diff_id alone, and come out unpacked.
 std::unique_ptr<Source> make_docker_source(const Files& files, const plan::Reference& wanted, const std::string& what);
 
+/// A root file system as one tar, as `docker export` writes it: an image of one layer, for this machine's architecture
+/// and with nothing else in its config. Reads it once for its digest; `advance` comes to its size.
+std::unique_ptr<Source> make_export_source(const Piece& tar, const std::string& what, const Advance& advance = {});
+
 /// Where a daemon listens.
 struct Daemon {
     std::string program;  ///< "docker" or "podman", for messages

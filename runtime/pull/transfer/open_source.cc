@@ -63,6 +63,14 @@ std::unique_ptr<oci::Source> open_source(const store::Store& store, const plan::
                     static_cast<uint64_t>(sys::stat_of(file.get(), what).st_size));
         return oci::open_archive(std::move(file), what, scratch, [&](uint64_t bytes) { meter.advance(bytes); });
     };
+    auto docker_source = [&](const oci::Files& files) {
+        auto root = files.root_file_system();
+        if (!root) return oci::make_docker_source(files, reference, what);
+        if (!reference.selector.empty())
+            throw Error(cat(what, ": is a root file system, which has no names; leave the name away"));
+        meter.begin(Phase::reading, cat("reading the root file system of ", what), root->size);
+        return oci::make_export_source(*root, what, [&](uint64_t bytes) { meter.advance(bytes); });
+    };
     switch (reference.kind) {
         case Kind::oci:
             return oci::make_oci_source(oci::open_folder(reference.path, what), reference.selector, what);
@@ -70,7 +78,7 @@ std::unique_ptr<oci::Source> open_source(const store::Store& store, const plan::
             return oci::make_oci_source(archive(oci::open_archive_file(reference.path, what)), reference.selector,
                                         what);
         case Kind::docker_archive:
-            return oci::make_docker_source(*archive(oci::open_archive_file(reference.path, what)), reference, what);
+            return docker_source(*archive(oci::open_archive_file(reference.path, what)));
         case Kind::dockerd:
         case Kind::podman: {
             // By its Id the daemon gives just this image, whatever its name means by now.
