@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -59,6 +60,13 @@ void install_seccomp(const std::string& program) {
 }
 
 }  // namespace
+
+void drop_inherited_handlers() {
+    for (int number = 1; number < NSIG; ++number) {
+        struct sigaction action {};
+        if (sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN && action.sa_handler != SIG_DFL) signal(number, SIG_DFL);
+    }
+}
 
 void enter_namespaces(std::vector<Fd> namespaces, const plan::Ready& ready) {
     std::vector<uint32_t> types = {CLONE_NEWUSER, CLONE_NEWNS};

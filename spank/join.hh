@@ -9,6 +9,10 @@
 
 namespace berth::spank {
 
+/// Gives every signal that this process catches its default action. From Slurm 24.11 on slurmstepd catches those that end a task and hands them to a thread
+/// that the forked task does not have: scancel would be lost while the task waits for its container.
+void drop_inherited_handlers();
+
 /// Enters the namespaces that came with `ready` (the user's first: it gives the right to the others) and the working directory, and closes them. Before that it
 /// hides the process from the container's and closes every descriptor that the command would not get. Throws Error, also when there are others than `ready`
 /// says.

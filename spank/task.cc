@@ -138,6 +138,7 @@ void check_command(spank_t spank) {
 }
 
 void join(spank_t spank) {
+    drop_inherited_handlers();
     // proctrack/linuxproc sends no signal, not even SIGKILL, to processes that bear slurmstepd's name; without another one a task that waits for a
     // pull could not be cancelled. The name lasts until the command is executed.
     prctl(PR_SET_NAME, "berth-task", 0, 0, 0);

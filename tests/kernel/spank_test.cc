@@ -221,6 +221,24 @@ TEST_CASE("plugin: a task that joins has the root, no capabilities, no_new_privs
     end(server);
 }
 
+TEST_CASE("plugin: a signal that slurmstepd catches ends a task that waits, one that it ignores does not", "[kernel][spank]") {
+    auto end_by = [](int number) {
+        pid_t task = ::fork();
+        if (task == 0) {
+            ::signal(SIGTERM, [](int) {});
+            ::signal(SIGUSR1, SIG_IGN);
+            spank::drop_inherited_handlers();
+            ::raise(number);
+            ::_exit(0);
+        }
+        int status = 0;
+        ::waitpid(task, &status, 0);
+        return code_of(status);
+    };
+    CHECK(end_by(SIGTERM) == 1000 + SIGTERM);
+    CHECK(end_by(SIGUSR1) == 0);
+}
+
 TEST_CASE("hostile row 65: what lives in a container can be ended from outside, and nothing else", "[kernel][root][spank]") {
     NEED_ROOT();
     NEED_CONTAINERS();
