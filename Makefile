@@ -177,8 +177,8 @@ $(BUILD)/tests/kernel: $(call objects,$(testable_sources) $(kernel_sources) $(sa
 # Some of the tests run the programs.
 $(BUILD)/tests/unit: | $(programs) $(plugin) $(BUILD)/tests/fake_nvml.so
 $(BUILD)/tests/kernel: | $(BUILD)/tests/inside $(BUILD)/tests/list_tree $(programs)
-# Programs for images with nothing else in them: static.
-$(BUILD)/tests/inside $(BUILD)/tests/list_tree: $(BUILD)/tests/%: tests/fixtures/%.cc
+# Programs for images with nothing else in them, and for the box's first step into its namespaces: static.
+$(BUILD)/tests/inside $(BUILD)/tests/list_tree $(BUILD)/tests/enter_box: $(BUILD)/tests/%: tests/fixtures/%.cc
 	@mkdir -p $(@D)
 	$(CXX) -std=c++20 -O2 $(warnings) -static $< -o $@
 
