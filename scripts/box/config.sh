@@ -60,7 +60,7 @@ MpiDefault=none
 ReturnToService=2
 KillWait=5
 # Slurm looks at once, and not after its usual seconds.
-SchedulerParameters=batch_sched_delay=0,bf_interval=1,sched_interval=2
+SchedulerParameters=batch_sched_delay=0,sched_interval=2
 Waittime=0
 MessageTimeout=60
 SlurmdParameters=config_overrides
