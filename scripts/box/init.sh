@@ -41,8 +41,8 @@ hierarchies() {
   done < <(cgroup_mounts)
 }
 
-# A group of the box's own in every hierarchy. In a cgroup namespace that is made then, each of them is a root, so that the Slurm of another box or of the machine
-# has other groups than this one. Version 2 alone has none: Slurm wants controllers there that a group with processes cannot hand on.
+# A group of the box's own in every hierarchy. In a cgroup namespace that is made then, each of them is a root, so that the Slurm of another box or of the
+# machine has other groups than this one. Version 2 alone has none: Slurm wants controllers there that a group with processes cannot hand on.
 make_cgroups() {
   local folder path group
   while read -r _ folder _ path; do

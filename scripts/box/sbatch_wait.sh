@@ -7,4 +7,5 @@ job=$(sbatch --parsable "$@")
 job=${job%%;*}
 while [[ -n $(squeue --noheader --jobs "$job" 2> /dev/null) ]]; do sleep 0.1; done
 # Of an array the highest; a job that a signal ended has failed.
-exit "$(scontrol show job "$job" | sed -nE 's/^.* ExitCode=([0-9]+):([0-9]+).*$/\1 \2/p' | awk '{ code = $2 ? 128 + $2 : $1; if (code > worst) worst = code } END { print worst + 0 }')"
+exit "$(scontrol show job "$job" | sed -nE 's/^.* ExitCode=([0-9]+):([0-9]+).*$/\1 \2/p' |
+  awk '{ code = $2 ? 128 + $2 : $1; if (code > worst) worst = code } END { print worst + 0 }')"
