@@ -17,6 +17,8 @@ SLURM_PLUGIN_DIR ?= $(PREFIX)/lib/$(shell $(CXX) -print-multiarch)/slurm-wlm
 ifeq ($(origin CXX),default)
 CXX := g++
 endif
+# CCACHE= compiles without it.
+CCACHE ?= $(if $(findstring ccache,$(CXX)),,$(shell command -v ccache 2>/dev/null))
 SAN ?=
 COV ?=
 BUILD ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(COV),-cov)
@@ -52,8 +54,11 @@ pull_libraries := $(shell pkg-config --libs $(pull_packages) 2>/dev/null) -llzo2
 
 # A test's time goes into compiling it, not into running it.
 test_flags := -O0 -U_FORTIFY_SOURCE
-# PCH=1 reads Catch2 once for all tests instead of once for each, a second a file.
+# PCH=1 reads Catch2 once for all tests instead of once for each, a second a file. PCH=all also reads these headers once for the programs and the plugin:
+# that hides a missing #include, so tests are not run on such a build.
 PCH ?=
+common_headers := algorithm atomic chrono condition_variable cstdint deque functional map memory mutex optional set string \
+  string_view thread unordered_map vector
 
 all_flags = $(base_flags) $(package_flags) $(CPPFLAGS) $(CXXFLAGS)
 
@@ -105,11 +110,12 @@ plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
   $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel) $(if $(gpu_sources),$(BUILD)/tests/gpu)
 
-.PHONY: all check gpu-tests fuzz fuzz-run fuzz-programs \
+.PHONY: all tests check gpu-tests fuzz fuzz-run fuzz-programs \
   bench-again bench-hooks bench-image bench-io bench-srun bench-start soak soak-run \
   install install-files deb rpm tidy wrap format \
   check-layers check-lint check-messages check-rows check-consistency check-exports clean help
-all: $(programs) $(plugin) $(tests) compile_commands.json
+all: $(programs) $(plugin) compile_commands.json
+tests: $(tests)
 
 # Objects depend on this file, which changes only when the flags do.
 $(BUILD)/flags: FORCE
@@ -122,23 +128,33 @@ $(BUILD)/pch/catch.hh: $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo '#include <catch2/catch.hpp>' > $@
 $(BUILD)/pch/catch.hh.gch: $(BUILD)/pch/catch.hh
-	$(CXX) $(base_flags) $(test_flags) $(package_flags) $(CPPFLAGS) -x c++-header $< -o $@ $(CXXFLAGS)
+	$(CCACHE) $(CXX) $(base_flags) $(test_flags) $(package_flags) $(CPPFLAGS) -x c++-header $< -o $@ $(CXXFLAGS)
 ifneq ($(PCH),)
 with_catch := $(call objects,$(filter %_test.cc,$(unit_sources) $(kernel_sources)))
 $(with_catch): $(BUILD)/pch/catch.hh.gch
 $(with_catch): test_flags += -include $(BUILD)/pch/catch.hh
 endif
 
+ifeq ($(PCH),all)
+$(BUILD)/pch/%/common.hh.gch: $(BUILD)/flags
+	@mkdir -p $(@D)
+	@printf '#include <%s>\n' $(common_headers) > $(@:.gch=)
+	$(CCACHE) $(CXX) $(base_flags) $(if $(filter pic,$*),-fPIC -fvisibility=hidden,$(package_flags)) $(CPPFLAGS) -x c++-header $(@:.gch=) -o $@ $(CXXFLAGS)
+with_common := $(call objects,$(filter-out tests/%,$(all_sources))) $(call pic_objects,$(plugin_sources))
+$(with_common): $(BUILD)/%.o: $(BUILD)/pch/obj/common.hh.gch $(BUILD)/pch/pic/common.hh.gch
+$(with_common): private common_header = -include $(BUILD)/pch/$(word 1,$(subst /, ,$(@:$(BUILD)/%=%)))/common.hh
+endif
+
 $(BUILD)/obj/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(base_flags) $(if $(filter tests/%,$<),$(test_flags)) $(package_flags) $(CPPFLAGS) -MMD -MP -c $< -o $@ \
-	  $(CXXFLAGS)
+	$(CCACHE) $(CXX) $(base_flags) $(if $(filter tests/%,$<),$(test_flags)) $(common_header) $(package_flags) $(CPPFLAGS) \
+	  -MMD -MP -c $< -o $@ $(CXXFLAGS)
 
 $(BUILD)/obj/runtime/oci/layer/gzip_engine.o: CPPFLAGS += $(if $(isal),-DBERTH_ISAL)
 
 $(BUILD)/pic/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(base_flags) $(CPPFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c $< -o $@ $(CXXFLAGS)
+	$(CCACHE) $(CXX) $(base_flags) $(common_header) $(CPPFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c $< -o $@ $(CXXFLAGS)
 
 # The usual system call filters, made once here instead of at every start.
 $(BUILD)/generate-filters: \
@@ -183,8 +199,8 @@ $(BUILD)/tests/kernel: $(call objects,$(testable_sources) $(kernel_sources) $(sa
 # Some of the tests run the programs.
 $(BUILD)/tests/unit: | $(programs) $(plugin) $(BUILD)/tests/fake_nvml.so
 $(BUILD)/tests/kernel: | $(BUILD)/tests/inside $(BUILD)/tests/list_tree $(programs)
-# Programs for images with nothing else in them: static.
-$(BUILD)/tests/inside $(BUILD)/tests/list_tree: $(BUILD)/tests/%: tests/fixtures/%.cc
+# Programs for images with nothing else in them, and for the box's first step into its namespaces: static.
+$(BUILD)/tests/inside $(BUILD)/tests/list_tree $(BUILD)/tests/enter_box: $(BUILD)/tests/%: tests/fixtures/%.cc
 	@mkdir -p $(@D)
 	$(CXX) -std=c++20 -O2 $(warnings) -static $< -o $@
 
@@ -224,7 +240,7 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/tests/hostile/fuzz_%.o $(call objects,$(fuzz_sourc
 fuzz-run: fuzz
 	scripts/fuzz $(SECONDS)
 
-check: all check-lint check-layers check-rows check-messages check-consistency $(if $(SAN)$(COV),,check-exports)
+check: all tests check-lint check-layers check-rows check-messages check-consistency $(if $(SAN)$(COV),,check-exports)
 	$(BUILD)/tests/unit
 	$(BUILD)/tests/kernel
 
@@ -308,14 +324,14 @@ clean:
 	rm -rf build build-* compile_commands.json
 
 help:
-	@echo 'targets: all check gpu-tests fuzz fuzz-run'
+	@echo 'targets: all tests check gpu-tests fuzz fuzz-run'
 	@echo '         bench-again bench-hooks bench-image bench-io bench-srun bench-start soak soak-run'
 	@echo '         install install-files deb rpm tidy wrap format'
 	@echo '         check-layers check-lint check-messages check-rows check-consistency clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'
 	@echo '          BASH_COMPLETION_DIR=$(BASH_COMPLETION_DIR) ZSH_COMPLETION_DIR=$(ZSH_COMPLETION_DIR)'
-	@echo '          SAN=address,undefined | thread   COV=1   ISAL=$(ISAL)   STATIC=   PCH=1   SCALE=$(SCALE)'
+	@echo '          SAN=address,undefined | thread   COV=1   ISAL=$(ISAL)   STATIC=   PCH=1|all   CCACHE=$(CCACHE)   SCALE=$(SCALE)'
 	@echo '          SECONDS=$(SECONDS)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
 
 -include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)

@@ -33,17 +33,23 @@ identity() {
   echo "$1 $started $(cat /proc/sys/kernel/random/boot_id)"
 }
 
-# Prints the pid of the process that keeps the box's namespaces; fails when there is none.
-holder_pid() {
+# Prints the machine's pid of the box's init, which is process 1 inside; fails when there is none.
+init_pid() {
   local line pid
-  [[ -r $state/holder ]] && line=$(cat "$state/holder") || return 1
+  [[ -r $state/init ]] && read -r line < "$state/init" || return 1
   pid=${line%% *}
   [[ $(identity "$pid") == "$line" ]] && echo "$pid"
 }
 
-# Runs a bash text with the unified cgroup file system mounted at $state/cgroup, seen by that text alone.
-with_cgroups() {
-  mkdir -p "$state/cgroup"
-  unshare --mount --propagation private bash -euc \
-    "mount -t cgroup2 none \"\$1/cgroup\"; group=\$1/cgroup/\$2; $1" bash "$state" "$cgroup_name"
+# The mounted hierarchies of cgroups: "TYPE FOLDER OPTIONS" a line.
+cgroup_mounts() {
+  sed -nE 's/^([^ ]+ ){4}([^ ]+) .* - (cgroup2?) [^ ]+ (.*)$/\3 \2 \4/p' /proc/self/mountinfo
+}
+
+# Moves this shell into the box's own cgroups: where the box has its view of them, they are the roots.
+enter_cgroups() {
+  local procs
+  for procs in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do
+    [[ ! -e $procs ]] || echo 0 > "$procs"
+  done
 }

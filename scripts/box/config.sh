@@ -1,4 +1,4 @@
-# The configuration files of the box, written into its private /etc; sourced by holder.sh.
+# The configuration files of the box, written into its private /etc; sourced by init.sh.
 # shellcheck shell=bash disable=SC2154
 
 write_users() {
@@ -59,6 +59,8 @@ SwitchType=switch/none
 MpiDefault=none
 ReturnToService=2
 KillWait=5
+# Slurm looks at once, and not after its usual seconds.
+SchedulerParameters=batch_sched_delay=0,sched_interval=2
 Waittime=0
 MessageTimeout=60
 SlurmdParameters=config_overrides

@@ -1,4 +1,4 @@
-# A driver and GPUs that are not there, for tests of devices: nodes of the numbers that gres.conf gives to Slurm, and what a driver shows; sourced by holder.sh.
+# A driver and GPUs that are not there, for tests of devices: nodes of the numbers that gres.conf gives to Slurm, and what a driver shows; sourced by init.sh.
 # shellcheck shell=bash disable=SC2154
 
 # The GPUs 0, 1 and 3 are whole, 2 has three MIG devices, of the GPU instances 7 to 9.

@@ -10,8 +10,8 @@ entry=$(getent passwd "$user") || die "there is no user '$user' in the box (alic
 IFS=: read -r name _ uid gid _ home shell <<< "$entry"
 path=$login_path
 (( uid )) || path=$root_path
-# `down` ends everything in this group.
-echo $$ > "$state/cgroup/$cgroup_name/cgroup.procs"
+[[ ! -e $state/own-cgroups ]] || enter_cgroups
 umask 022
-exec setpriv --reuid "$uid" --regid "$gid" --init-groups -- \
+# Without enter_box, which stands for the command outside, there is nobody who could end it.
+exec setpriv --reuid "$uid" --regid "$gid" --init-groups --pdeathsig KILL -- \
   env -i --chdir="${dir:-$home}" HOME="$home" USER="$name" LOGNAME="$name" PATH="$path" SHELL="$shell" TERM="${TERM:-dumb}" LANG=C.UTF-8 "$@"

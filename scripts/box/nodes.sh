@@ -29,8 +29,8 @@ start_node() {
     exec slurmd -N "$1"' bash "$1" "$own"
 }
 
-# A restart comes from outside the box; `down` ends everything in this group.
-echo $$ > "$state/cgroup/$cgroup_name/cgroup.procs"
+# A restart comes from outside the box.
+[[ ! -e $state/own-cgroups ]] || enter_cgroups
 for node in $(node_names "$2"); do
   [[ $1 == start ]] || stop_node "$node"
   start_node "$node"

@@ -4,8 +4,9 @@
 bats_require_minimum_version 1.5.0
 
 setup_file() {
-  export repo tmp=$BATS_FILE_TMPDIR root=$BATS_FILE_TMPDIR/root
+  export repo build tmp=$BATS_FILE_TMPDIR root=$BATS_FILE_TMPDIR/root
   repo=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+  build=$(cd "$repo" && realpath -m "${BUILD:-build}")
   chmod 755 "$BATS_RUN_TMPDIR" "$tmp"
   make -s -C "$repo" deb
   mkdir "$root"
@@ -13,7 +14,7 @@ setup_file() {
   mksquashfs "$root" "$tmp/image.sqsh" -noI -noD -noF -noX -quiet -no-progress > /dev/null
   fetch_needs
   mkdir "$root/packages"
-  cp "$repo"/build/deb/berth_*.deb "$repo"/build/deb/berth-slurm_*.deb "$tmp"/needs/*.deb "$root/packages"
+  cp "$build"/deb/berth_*.deb "$build"/deb/berth-slurm_*.deb "$tmp"/needs/*.deb "$root/packages"
 }
 
 # What the packages depend on and the clean Debian lacks, as apt says.
@@ -21,7 +22,7 @@ fetch_needs() {
   mkdir -p "$tmp/needs/partial" /var/cache/berth-test/needs
   cp /var/cache/berth-test/needs/*.deb "$tmp/needs" 2> /dev/null || true
   apt-get install -qq --download-only --no-install-recommends -y -o Dir::State::status="$root/var/lib/dpkg/status" -o Dir::State::extended_states=/dev/null \
-    -o Dir::Cache::archives="$tmp/needs" -o APT::Sandbox::User=root "$repo"/build/deb/berth_*.deb "$repo"/build/deb/berth-slurm_*.deb > "$tmp/apt.log" 2>&1 ||
+    -o Dir::Cache::archives="$tmp/needs" -o APT::Sandbox::User=root "$build"/deb/berth_*.deb "$build"/deb/berth-slurm_*.deb > "$tmp/apt.log" 2>&1 ||
     { cat "$tmp/apt.log" >&2; return 1; }
   rm -f "$tmp"/needs/berth*.deb
   cp "$tmp"/needs/*.deb /var/cache/berth-test/needs

@@ -4,13 +4,14 @@
 bats_require_minimum_version 1.5.0
 
 setup_file() {
-  export repo tmp=$BATS_FILE_TMPDIR
+  export repo build tmp=$BATS_FILE_TMPDIR
   repo=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+  build=$(cd "$repo" && realpath -m "${BUILD:-build}")
   make -s -C "$repo" deb
   make_rpms
   export berth_deb slurm_deb berth_rpm slurm_rpm
-  berth_deb=$(echo "$repo"/build/deb/berth_*.deb)
-  slurm_deb=$(echo "$repo"/build/deb/berth-slurm_*.deb)
+  berth_deb=$(echo "$build"/deb/berth_*.deb)
+  slurm_deb=$(echo "$build"/deb/berth-slurm_*.deb)
   berth_rpm=$(echo "$tmp"/rpm/RPMS/*/berth-[0-9]*.rpm)
   slurm_rpm=$(echo "$tmp"/rpm/RPMS/*/berth-slurm-[0-9]*.rpm)
 }
@@ -22,7 +23,7 @@ make_rpms() {
   mkdir -p "$tmp/rpm/SOURCES"
   git -C "$repo" ls-files -z --cached --others --exclude-standard |
     tar -C "$repo" --null -T - --ignore-failed-read --transform "s|^|berth-$version/|" -czf "$tmp/rpm/SOURCES/berth-$version.tar.gz"
-  rpmbuild -bb --quiet --nodeps --nocheck --define "_topdir $tmp/rpm" --define "built_tree $repo/build" "$repo/rpm/berth.spec" > "$tmp/rpm.log" 2>&1 ||
+  rpmbuild -bb --quiet --nodeps --nocheck --define "_topdir $tmp/rpm" --define "built_tree $build" "$repo/rpm/berth.spec" > "$tmp/rpm.log" 2>&1 ||
     { cat "$tmp/rpm.log" >&2; return 1; }
 }
 
@@ -86,7 +87,7 @@ contents() {
 @test "debug information is kept, by build id" {
   dpkg-deb -x "$berth_deb" "$tmp/plain"
   dpkg-deb -x "$slurm_deb" "$tmp/plain"
-  for file in "$repo"/build/deb/*-dbgsym_*.deb; do dpkg-deb -x "$file" "$tmp/debug"; done
+  for file in "$build"/deb/*-dbgsym_*.deb; do dpkg-deb -x "$file" "$tmp/debug"; done
   for program in "$tmp"/plain/usr/bin/berth "$tmp"/plain/usr/libexec/berth/berth-pull "$(find "$tmp/plain" -name spank_berth.so)"; do
     id=$(readelf -n "$program" | sed -n 's/^ *Build ID: //p')
     readelf -S "$tmp/debug/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug" | grep -q '\.debug_info'

@@ -3,15 +3,16 @@
 bats_require_minimum_version 1.5.0
 
 setup_file() {
-  export repo tmp=$BATS_FILE_TMPDIR
+  export repo build tmp=$BATS_FILE_TMPDIR
   repo=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+  build=$(cd "$repo" && realpath -m "${BUILD:-build}")
   chmod 755 "$BATS_RUN_TMPDIR" "${tmp%/*}" "$tmp"
   # Beside the suite's box, should that be up.
   export BERTH_BOX_DIR=$tmp/box BERTH_BOX_PORT=$((${BERTH_BOX_PORT:-16817} + 60)) BERTH_BOX_REGISTRY_PORT=$((${BERTH_BOX_REGISTRY_PORT:-5000} + 60))
-  export BERTH_BOX_PACKAGES=$repo/build/deb
-  make -s -C "$repo" deb
+  export BERTH_BOX_PACKAGES=$build/deb
+  make -s -C "$repo" deb "${BUILD:-build}/tests/inside"
   mkdir -p "$tmp/tree/bin"
-  cp "$repo/build/tests/inside" "$tmp/tree/bin/inside"
+  cp "$build/tests/inside" "$tmp/tree/bin/inside"
   mksquashfs "$tmp/tree" "$tmp/image.sqsh" -quiet -no-progress > /dev/null
   "$repo/scripts/slurm-in-a-box" up --nodes 1 3>&-
   cp "$tmp/image.sqsh" "$BERTH_BOX_DIR/home/alice/image.sqsh"
@@ -22,7 +23,7 @@ teardown_file() {
 }
 
 @test "srun runs a task in a container with the packages' programs" {
-  cmp <(dpkg-deb --fsys-tarfile "$repo"/build/deb/berth_*.deb | tar -xO ./usr/bin/berth) "$BERTH_BOX_DIR/install/usr/bin/berth"
+  cmp <(dpkg-deb --fsys-tarfile "$build"/deb/berth_*.deb | tar -xO ./usr/bin/berth) "$BERTH_BOX_DIR/install/usr/bin/berth"
   run -0 "$repo/scripts/slurm-in-a-box" run -u alice -- srun --container-image=/home/alice/image.sqsh /bin/inside
   run "$repo/scripts/slurm-in-a-box" run -u alice -- srun --container-image=/home/alice/image.sqsh /bin/inside fail
   [[ $status == 7 ]]

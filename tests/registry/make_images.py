@@ -1,4 +1,4 @@
-"""Builds the test images' OCI layouts from a Debian root as a tar: make_images.py BASE.tar MPI.tar OUT."""
+"""Builds the test images' OCI layouts from a Debian root as a tar: make_images.py BASE.tar OUT [MPI.tar]; without MPI.tar the main one alone."""
 
 import sys
 import tarfile
@@ -99,10 +99,12 @@ def build_jobs(base, small, mpi, out):
         dict(CONFIG, Env=CONFIG["Env"] + ["PYTORCH_VERSION=2.1.0", "SLURM_PROCID=of-the-image"])))
 
 
-def build(base, mpi, out):
+def build_main(base, out):
     debian = Layout(out / "debian")
     debian.publish(debian.image([Path(base).read_bytes(), additions(), removals()], CONFIG))
 
+
+def build_others(base, mpi, out):
     small = tiny(base, "amd64")
     zstd = Layout(out / "zstd")
     zstd.publish(zstd.image([small, additions(), removals()], CONFIG, "+zstd"))
@@ -128,4 +130,6 @@ def build(base, mpi, out):
 
 
 if __name__ == "__main__":
-    build(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    build_main(sys.argv[1], Path(sys.argv[2]))
+    if len(sys.argv) > 3:
+        build_others(sys.argv[1], sys.argv[3], Path(sys.argv[2]))

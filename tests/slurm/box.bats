@@ -22,14 +22,14 @@ load helper
 }
 
 @test "up again changes nothing" {
-  before=$(cat "$state/holder")
+  before=$(cat "$state/init")
   # The variant in use: up with the same arguments.
   read -r nodes cgroup plugin < "$state/variant"
   arguments=(--nodes "$nodes")
   (( ! cgroup )) || arguments+=(--cgroup)
   (( plugin )) || arguments+=(--no-plugin)
   run -0 "$box" up "${arguments[@]}"
-  expect_equal "$(cat "$state/holder")" "$before"
+  expect_equal "$(cat "$state/init")" "$before"
   expect_nodes_up
 }
 
@@ -38,6 +38,26 @@ load helper
   run ! test -e /etc/slurm/slurm.conf
   run ! test -e /usr/lib/x86_64-linux-gnu/slurm-wlm/spank_berth.so
   run ! grep -q "$state" /proc/mounts
+}
+
+@test "the box has its own processes, System V IPC, /tmp and /dev/shm, and its commands take signals" {
+  run -0 root ps -e -o pid=,args=
+  expect_output_like '(^|'$'\n'') *1 .*init.sh'
+  run ! grep -q bats <<< "$output"
+  expect_equal "$(root bash -c 'for name in pid ipc mnt uts; do readlink /proc/self/ns/$name; done' | sort -u)" \
+    "$(root bash -c 'for name in pid ipc mnt uts; do readlink /proc/1/ns/$name; done' | sort -u)"
+  for folder in /tmp /var/tmp /dev/shm; do
+    root touch "$folder/berth-of-the-box"
+    [[ ! -e $folder/berth-of-the-box ]] || fail "$folder"
+    root rm "$folder/berth-of-the-box"
+  done
+  "$box" run -u alice -- bash -c 'trap "echo terminated; exit 3" TERM; echo ready; while :; do sleep 0.1; done' > "$BATS_TEST_TMPDIR/out" 3>&- &
+  wait_until 10 grep -q ready "$BATS_TEST_TMPDIR/out"
+  kill -TERM $!
+  code=0
+  wait $! || code=$?
+  expect_equal "$code" 3
+  grep -q terminated "$BATS_TEST_TMPDIR/out"
 }
 
 @test "a granted device opens and another does not, where the box constrains them" {
@@ -63,5 +83,8 @@ load helper
   root env BERTH_BOX_DIR="$state" BERTH_BOX_PORT="${BERTH_BOX_PORT:-16817}" "$state/lib/nodes.sh" restart "$nodes" > "$BATS_TEST_TMPDIR/log" 2>&1 3>&-
   wait_until 20 "$box" status
   pid=$(root cat /run/slurmd.n1.pid)
-  grep -q "/berth-box-${BERTH_BOX_PORT:-16817}$" "/proc/$pid/cgroup"
+  # The machine's number of it is another.
+  expect_equal "$(root readlink "/proc/$pid/ns/pid")" "$(root readlink /proc/1/ns/pid)"
+  # Where there are cgroups of the box's own, it is in none of the machine's.
+  [[ ! -e $state/own-cgroups ]] || expect_equal "$(root sed 's/^.*://' "/proc/$pid/cgroup" | sort -u)" /
 }

@@ -84,7 +84,7 @@ look='echo "${FROM_ENTRYPOINT-none} ${IMAGE_VAR-gone} ${PATH%%:*}"; ! test -e /e
 # bats test_tags=cgroup
 @test "hostile: one that prints without an end, or without a line, holds up nothing" {
   for how in chatter zeros; do
-    run -0 in_home "ENTRY_DO=$how timeout 30 srun -w n1 $entry --container-env=ENTRY_DO sh -c 'echo on'"
+    run -0 in_home "ENTRY_DO=$how timeout $((30 * slowness)) srun -w n1 $entry --container-env=ENTRY_DO sh -c 'echo on'"
     expect_equal "$output" on
   done
   expect_no_leftovers

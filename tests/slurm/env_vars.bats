@@ -42,7 +42,7 @@ with() { in_home "$1 srun -w n1 $2"; }
 }
 
 @test "sbatch: the batch script and its steps run in the image of the variable" {
-  in_home "printf '#!/bin/sh\nonly-in-image\nsrun only-in-image\n' > vars.sh; PYXIS_CONTAINER_IMAGE=$image sbatch -W -w n1 -o vars.out vars.sh" || true
+  in_home "printf '#!/bin/sh\nonly-in-image\nsrun only-in-image\n' > vars.sh; PYXIS_CONTAINER_IMAGE=$image $sbatch_wait -w n1 -o vars.out vars.sh" || true
   run -0 in_home "cat vars.out; rm vars.sh vars.out"
   expect_output_like "^only in the image"
 }

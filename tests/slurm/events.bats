@@ -161,7 +161,7 @@ open(sys.argv[1] + "/ready", "w").close()
 open(sys.argv[1] + "/syslog", "wb").write(listener.recv(65536))
 os.unlink("/dev/log")
 END
-  root python3 "$BATS_TEST_TMPDIR/listen.py" "$events" 3>&- &
+  root python3 - "$events" < "$BATS_TEST_TMPDIR/listen.py" 3>&- &
   wait_until 10 test -e "$events/ready"
   alice berth run "$image" true
   wait $!

@@ -14,7 +14,8 @@ setup_file() {
   alice berth save --force -o "$standin" standin
   alice berth rm standin
   alice mkdir -p examples/models
-  root cp -r "$repo/conf/examples/." /home/alice/examples
+  # From outside: the box may not see the checkout.
+  cp -r "$repo/conf/examples/." "$state/home/alice/examples"
 }
 
 teardown_file() {
@@ -23,7 +24,7 @@ teardown_file() {
 
 # Submits with variables and options, and prints what the jobs wrote; fails as they do: batch VARIABLES OPTIONS... SCRIPT ARGUMENTS...
 batch() {
-  in_home "cd examples && rm -f *.out && export $1 && sbatch --wait ${*:2}; code=\$?; cat *.out; exit \$code"
+  in_home "cd examples && rm -f *.out && export $1 && $sbatch_wait ${*:2}; code=\$?; cat *.out; exit \$code"
 }
 
 @test "pytorch-multinode.sbatch: a torchrun on each node, which meet on the first" {

@@ -5,7 +5,7 @@ load helper
 setup() {
   cancel_everything
   alice srun -w n1 berth rm --force exec 2> /dev/null || true
-  in_home 'rm -f started'
+  in_home 'rm -f started joined alone'
 }
 
 teardown() {
@@ -62,12 +62,25 @@ look='cat /tmp/first; echo "$PWD ${FIRST-pristine} $IMAGE_VAR"; readlink /proc/s
   expect_output_like "not started with"
 }
 
+# A second step, in $output, that works on after $first, which ends when it is joined: go_on_alone OPTIONS AND COMMAND...
+go_on_alone() {
+  alice srun -w n1 "$@" > "$BATS_TEST_TMPDIR/second" 2>&1 3>&- &
+  local second=$!
+  wait "$first"
+  # As long as whatever ends with a step may take.
+  sleep 1
+  alice touch alone
+  wait "$second"
+  output=$(cat "$BATS_TEST_TMPDIR/second")
+}
+
 # bats test_tags=cgroup
 @test "the container outlives the step that started it for as long as another is in it" {
   in_home "srun -w n1 --container-name=exec --container-image=$image --container-mounts=/home/alice sh -c \
-      'touch /home/alice/started; sleep 3; echo first done'" > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
+      'touch /home/alice/started; until test -e /home/alice/joined; do sleep 0.1; done; echo first done'" > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
+  first=$!
   wait_until 20 alice test -e started
-  run -0 alice srun -w n1 --container-name=exec:exec sh -c 'sleep 5; only-in-image'
+  go_on_alone --container-name=exec:exec sh -c 'touch /home/alice/joined; until test -e /home/alice/alone; do sleep 0.1; done; only-in-image'
   expect_equal "$output" "only in the image"
   expect_no_leftovers
 }
@@ -83,10 +96,12 @@ look='cat /tmp/first; echo "$PWD ${FIRST-pristine} $IMAGE_VAR"; readlink /proc/s
 
 # bats test_tags=cgroup
 @test "no_exec: the files are served for as long as the last one needs them, and its end leaves nothing" {
-  in_home "srun -w n1 --container-name=exec --container-image=$image --container-mounts=/home/alice sh -c 'touch /home/alice/started; sleep 3'" \
-    > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
+  in_home "srun -w n1 --container-name=exec --container-image=$image --container-mounts=/home/alice sh -c \
+      'touch /home/alice/started; until test -e /home/alice/joined; do sleep 0.1; done'" > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
+  first=$!
   wait_until 20 alice test -e started
-  run -0 alice srun -w n1 --container-name=exec:no_exec sh -c 'sleep 5; only-in-image; echo x > /opt/late'
+  go_on_alone --container-name=exec:no_exec --container-mounts=/home/alice sh -c \
+    'touch /home/alice/joined; until test -e /home/alice/alone; do sleep 0.1; done; only-in-image; echo x > /opt/late'
   expect_equal "$output" "only in the image"
   expect_no_leftovers
   run -0 alice srun -w n1 --container-name=exec cat /opt/late

@@ -10,6 +10,11 @@ image=$registry/debian:12
 faulty=127.0.0.1:$((${BERTH_BOX_REGISTRY_PORT:-5000} + 999))
 bats_require_minimum_version 1.5.0
 
+# How much longer than on an idle machine a test waits for something before it gives up. What is asserted of times is the same everywhere.
+slowness=${BERTH_TEST_SLOWNESS:-1}
+# As `sbatch --wait`, and sooner; in the box.
+sbatch_wait=$state/lib/sbatch_wait.sh
+
 alice() { "$box" run -u alice -- "$@"; }
 bob() { "$box" run -u bob -- "$@"; }
 root() { "$box" run -- "$@"; }
@@ -51,9 +56,12 @@ expect_one_error_line() {
 
 # The same for what is tried for seconds before it fails: the progress of that is shown meanwhile, and only it.
 expect_one_error_line_after_progress() {
-  output=$(grep -vE 'berth: n[0-9]+: (pulling|trying again)' <<< "$output")
+  output=$(without_progress <<< "$output")
   expect_one_error_line
 }
+
+# A pull that takes over a second is told of, on a busy machine also one that is short elsewhere.
+without_progress() { grep -vE 'berth: n[0-9]+: (pulling|trying again|waiting for process)' || true; }
 
 no_node_is_completing() { ! root sinfo --noheader --Node --format=%T | grep -q '^completing'; }
 
@@ -104,25 +112,36 @@ temporary_files() {
   (cd "$state/nodes" && find . -path '*/tmp/*')
 }
 
-# The processes of the box, whatever their namespaces: each is in its cgroup or, where Slurm made it one, in Slurm's.
+# /proc of the box's PID namespace, seen from outside: it has the box's processes, in whatever namespaces below, and no others. Their numbers are those that
+# `kill` has to be given inside the box.
+box_proc() {
+  local init
+  read -r init _ < "$state/init"
+  echo "/proc/$init/root/proc"
+}
+
 box_processes() {
-  grep -lE "/berth-box-${BERTH_BOX_PORT:-16817}|slurm" /proc/[0-9]*/cgroup 2> /dev/null | cut -d/ -f3
+  local folder
+  for folder in "$(box_proc)"/[0-9]*; do echo "${folder##*/}"; done
 }
 
 # Those whose program is one of Berth's.
 berth_processes() {
-  local pid
-  for pid in $(box_processes); do
-    [[ ! $(readlink "/proc/$pid/exe" 2> /dev/null) =~ /berth(-pull)?( |$) ]] || echo "$pid"
-  done
+  find "$(box_proc)"/[0-9]*/exe -prune \( -lname '*/berth' -o -lname '*/berth-pull' -o -lname '*/berth *' -o -lname '*/berth-pull *' \) \
+    -printf '%h\n' 2> /dev/null | sed 's|.*/||'
 }
+
+# slurmstepd of the only step on a node; the extern and batch steps have none here.
+stepd_pid() {
+  root pgrep -f 'slurmstepd: \[' | head -n 1
+}
+
+# As root of the box: kill_9 PID...
+kill_9() { root kill -9 "$@"; }
 
 # The FUSE mounts that a namespace of the box still has.
 fuse_mounts() {
-  local pid
-  for pid in $(box_processes); do
-    grep -E ' - fuse[^c]' "/proc/$pid/mountinfo" 2> /dev/null || true
-  done
+  cat "$(box_proc)"/[0-9]*/mountinfo 2> /dev/null | grep -E ' - fuse[^c]' || true
 }
 
 # What a step may leave behind: nothing at all.
@@ -134,12 +153,12 @@ leftovers() {
 
 # What of the box still lives, and what it waits for: a leftover that is seen once in a hundred runs has to tell by itself what it was.
 what_lives() {
-  local pid
   root squeue --noheader --format='job %A %T %N'
-  for pid in $(box_processes); do
-    ps -o pid=,ppid=,stat=,etimes=,wchan:24=,args= -p "$pid" | grep -vE 'munged|slurmctld|slurmd( |$)|docker-registry' || continue
-    head -qn 2 "/proc/$pid/task/"*/stack 2> /dev/null | sed 's/^.* /    /'
-  done
+  # shellcheck disable=SC2016
+  root bash -c 'for pid in $(ps -e -o pid=); do
+    ps -o pid=,ppid=,stat=,etimes=,wchan:24=,args= -p "$pid" | grep -vE "munged|slurmctld|slurmd( |$)|docker-registry" || continue
+    head -qn 2 "/proc/$pid/task/"*/stack 2> /dev/null | sed "s/^.* /    /"
+  done'
 }
 
 # While slurmd ends a job it waits before it sends SIGKILL (KillWait, 5 s) to a task that missed scancel's SIGTERM.
@@ -156,8 +175,25 @@ expect_no_leftovers() {
   done
 }
 
-# Waits until a command succeeds: wait_until SECONDS CMD...
-wait_until() {
+# Without what Slurm says when a node has not yet heard of the end of its last job, which a busy machine makes longer.
+slurm_waits='^(srun|salloc): (job [0-9]+ queued and waiting for resources|job [0-9]+ has been allocated resources|Pending job allocation [0-9]+)$'
+eval "$(declare -f run | sed '1s/^run/bats_run/')"
+run() {
+  local run_code=0
+  bats_run "$@" || run_code=$?
+  if [[ $output$'\n'${stderr:-} == *': job '* ]]; then
+    output=$(grep -vE "$slurm_waits" <<< "$output" || true)
+    mapfile -t lines < <([[ -z $output ]] || printf '%s\n' "$output")
+    stderr=$(grep -vE "$slurm_waits" <<< "${stderr:-}" || true)
+  fi
+  return "$run_code"
+}
+
+# Waits until a command succeeds, longer on a slow machine: wait_until SECONDS CMD...
+wait_until() { within $(($1 * slowness)) "${@:2}"; }
+
+# A command succeeds within so many seconds, however slow the machine is: within SECONDS CMD...
+within() {
   local deadline=$((SECONDS + $1))
   shift
   until "$@" > /dev/null 2>&1; do

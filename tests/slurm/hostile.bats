@@ -68,7 +68,7 @@ teardown() {
     --container-mounts=/home/alice sh -c 'touch /home/alice/started; sleep 600'" > /dev/null 2>&1 3>&- &
   wait_until 20 alice test -e started
   helper=$(berth_processes | head -n 1)
-  run -0 bash -c "tr '\\0' '\\n' < /proc/$helper/environ"
+  run -0 bash -c "tr '\\0' '\\n' < $(box_proc)/$helper/environ"
   expect_equal "$output" PATH=/usr/local/bin:/usr/bin:/bin
   cancel_everything
 }

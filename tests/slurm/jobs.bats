@@ -97,7 +97,7 @@ load helper
   mark_log
   in_home "rm -rf array; mkdir array; sbatch --parsable --array=1-64 -n1 -o array/%a --container-image=$registry/debian:zstd --wrap 'echo ran'"
   wait_until 90 no_jobs
-  expect_equal "$(in_home 'cat array/* | sort | uniq -c | xargs')" "64 ran"
+  expect_equal "$(in_home 'cat array/*' | without_progress | sort | uniq -c | xargs)" "64 ran"
   for digest in $(curl -sf -H 'Accept: application/vnd.oci.image.manifest.v1+json' "http://$registry/v2/debian/manifests/zstd" | jq -r '.layers[].digest'); do
     expect_equal "$digest $(count_since GET "/v2/debian/blobs/$digest")" "$digest 2"
   done
@@ -110,6 +110,6 @@ only-in-image
 squeue --noheader -j \$SLURM_JOB_ID -o %u
 srun -N2 --container-image=$image only-in-image
 END
-BERTH_SLURM_CLIENT_IN_CONTAINER=1 sbatch -Q --wait -N2 -o client.out --container-image=$image client.sh; cat client.out"
+BERTH_SLURM_CLIENT_IN_CONTAINER=1 $sbatch_wait -N2 -o client.out --container-image=$image client.sh; cat client.out"
   expect_equal "$(sort <<< "$output" | grep -v 'berth: ' | uniq -c | sed 's/^ *//')" $'1 alice\n3 only in the image'
 }

@@ -16,15 +16,10 @@ start_long_step() {
   wait_until 20 alice test -e started
 }
 
-# slurmstepd of the step on n1; the extern and batch steps have none here.
-stepd_pid() {
-  pgrep -f 'slurmstepd: \[' | head -n 1
-}
-
 # The step ended with a failure within ten seconds.
 expect_step_failed() {
   local rc=0
-  wait_until 10 step_ended
+  within 10 step_ended
   wait "$step" || rc=$?
   (( rc != 0 )) || fail "the step succeeded"
 }
@@ -58,7 +53,7 @@ a_pull_runs() {
 
 @test "hostile row 64: kill -9 of slurmstepd leaves nothing, and the node goes on" {
   start_long_step
-  kill -9 "$(stepd_pid)"
+  kill_9 "$(stepd_pid)"
   expect_no_leftovers
   cancel_everything
   wait_until 30 "$box" status
@@ -67,7 +62,7 @@ a_pull_runs() {
 
 @test "kill -9 of the helper ends the step with a failure and leaves nothing" {
   start_long_step
-  berth_processes | xargs kill -9
+  kill_9 $(berth_processes)
   expect_step_failed
   expect_no_leftovers
   cancel_everything
@@ -77,10 +72,7 @@ a_pull_runs() {
 
 @test "kill -9 of squashfuse_ll, where mount.engine asks for it, ends the step with a line about it and leaves nothing" {
   start_long_step BERTH_MOUNT_ENGINE=squashfuse
-  local pid
-  for pid in $(box_processes); do
-    [[ $(cat "/proc/$pid/comm") != squashfuse_ll ]] || kill -9 "$pid"
-  done
+  root pkill -9 -x squashfuse_ll
   expect_step_failed
   [[ $(< "$BATS_TEST_TMPDIR/out") == *"berth: n1: the file server squashfuse_ll of the container was ended by signal 9 (Killed)"* ]] ||
     fail "$(< "$BATS_TEST_TMPDIR/out")"
@@ -93,7 +85,7 @@ a_pull_runs() {
     > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
   step=$!
   wait_until 20 alice test -e started
-  berth_processes | xargs kill -9
+  kill_9 $(berth_processes)
   expect_step_failed
 }
 
@@ -120,8 +112,8 @@ a_pull_runs() {
   start_long_step
   [[ -n $(berth_processes) ]]
   for pid in $(berth_processes); do
-    expect_equal "$(cat "/proc/$pid/oom_score_adj")" 0
-    expect_equal "$(stat -c %u "/proc/$pid")" 2001
+    expect_equal "$(cat "$(box_proc)/$pid/oom_score_adj")" 0
+    expect_equal "$(stat -c %u "$(box_proc)/$pid")" 2001
   done
   root scancel -u alice
   expect_no_leftovers

@@ -5,7 +5,7 @@ load helper
 mpi=$registry/debian:mpi
 
 # Two tasks on each of two nodes.
-four() { alice timeout 60 srun -N2 --ntasks-per-node=2 "$@"; }
+four() { alice timeout $((60 * slowness)) srun -N2 --ntasks-per-node=2 "$@"; }
 
 @test "PMIx: the server's folder and that of the programs are there, and nowhere else" {
   run -0 four --mpi=pmix --container-image="$image" bash -c '

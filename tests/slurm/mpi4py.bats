@@ -6,7 +6,7 @@ load helper
   for folder in '' /dev/shm /var/tmp; do
     # Both nodes of this machine would make the same folder.
     for node in n1 n2; do
-      run -0 --separate-stderr alice timeout 60 env ${folder:+SLURM_PMIX_TMPDIR=$folder} srun -w "$node" -n4 --mpi=pmix \
+      run -0 --separate-stderr alice timeout $((60 * slowness)) env ${folder:+SLURM_PMIX_TMPDIR=$folder} srun -w "$node" -n4 --mpi=pmix \
         --container-image="$registry/debian:mpi" sums-openmpi
       expect_equal "$output" "4 ranks on 1 nodes, 4 on the first, sum 6"
       [[ -n $folder ]] || break

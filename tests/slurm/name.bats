@@ -74,7 +74,7 @@ named() { alice srun -w n1 "--container-name=$1" "${@:2}"; }
 }
 
 @test "sbatch: the script runs in the container, and steps of other jobs find what it wrote" {
-  run -0 in_home "printf '#!/bin/sh\nonly-in-image\necho script > /opt/script\n' > named.sh; sbatch -W -w n1 -o named.out --container-name=keep \
+  run -0 in_home "printf '#!/bin/sh\nonly-in-image\necho script > /opt/script\n' > named.sh; $sbatch_wait -w n1 -o named.out --container-name=keep \
       --container-image=$image named.sh; cat named.out; rm named.sh named.out"
   expect_output_like "only in the image"
   run -0 named keep cat /opt/script
@@ -125,8 +125,8 @@ no_containers_of_jobs() {
         'echo $how >> /opt/kept; touch /home/alice/started; sleep 600'" > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
     wait_until 20 alice test -e started
     case $how in
-      stepd) kill -9 "$(pgrep -f 'slurmstepd: \[' | head -n 1)" ;;
-      helper) berth_processes | xargs kill -9 ;;
+      stepd) kill_9 "$(stepd_pid)" ;;
+      helper) kill_9 $(berth_processes) ;;
       scancel) root scancel -u alice ;;
     esac
     expect_no_leftovers

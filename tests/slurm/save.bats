@@ -53,13 +53,13 @@ teardown() {
 a_save_runs() {
   local pid
   for pid in $(berth_processes); do
-    [[ $(tr '\0' ' ' < "/proc/$pid/cmdline") != *berth-pull\ save* ]] || echo "$pid"
+    [[ $(tr '\0' ' ' < "$(box_proc)/$pid/cmdline") != *berth-pull\ save* ]] || echo "$pid"
   done > "$BATS_TEST_TMPDIR/saver"
   [[ -s $BATS_TEST_TMPDIR/saver ]]
 }
 
 save_has_ended() {
-  ! kill -0 "$(cat "$BATS_TEST_TMPDIR/saver")" && ! kill -0 "$step"
+  ! root kill -0 "$(cat "$BATS_TEST_TMPDIR/saver")" && ! kill -0 "$step"
 }
 
 # bats test_tags=cgroup
@@ -71,11 +71,11 @@ save_has_ended() {
     step=$!
     wait_until 30 a_save_runs
     # Nothing of what it reads or writes may hold it up.
-    kill -STOP "$(cat "$BATS_TEST_TMPDIR/saver")"
+    root kill -STOP "$(cat "$BATS_TEST_TMPDIR/saver")"
     job=$(root squeue --noheader --states=RUNNING --format %A)
     [[ $how == job ]] || job=$job.0
     root scancel "$job"
-    wait_until 5 save_has_ended
+    within 5 save_has_ended
     wait "$step" || true
     output=$(cat "$BATS_TEST_TMPDIR/out")
     expect_output_like "cancelled while its container was saved"

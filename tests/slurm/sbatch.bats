@@ -4,7 +4,7 @@
 load helper
 
 submit() {
-  in_home "rm -f out; cat > job.sh; sbatch --wait -o out $1 job.sh || echo sbatch exited \$?; cat out"
+  in_home "rm -f out; cat > job.sh; ${sbatch:-$sbatch_wait} -o out $1 job.sh || echo sbatch exited \$?; cat out"
 }
 
 @test "sbatch --container-image runs the batch script inside" {
@@ -38,6 +38,7 @@ END
 }
 
 @test "the batch script's exit code is the job's" {
+  sbatch="sbatch --wait"
   run -0 submit "--container-image=$image" <<'END'
 #!/bin/sh
 exit 9
@@ -58,7 +59,7 @@ END
 }
 
 @test "arguments of the batch script arrive" {
-  run -0 in_home "printf '#!/bin/sh\nprintf \"<%%s>\" \"\$@\"\n' > args.sh; sbatch --wait -o out --container-image=$image args.sh 'a b' c; cat out"
+  run -0 in_home "printf '#!/bin/sh\nprintf \"<%%s>\" \"\$@\"\n' > args.sh; $sbatch_wait -o out --container-image=$image args.sh 'a b' c; cat out"
   expect_output_like "<a b><c>"
 }
 
@@ -85,7 +86,7 @@ END
 }
 
 @test "a job array runs each element inside" {
-  run -0 in_home "rm -f out-*; sbatch --wait --array=1-3 -o out-%a --container-image=$image --wrap 'only-in-image; echo \$SLURM_ARRAY_TASK_ID'; cat out-1 \
+  run -0 in_home "rm -f out-*; $sbatch_wait --array=1-3 -o out-%a --container-image=$image --wrap 'only-in-image; echo \$SLURM_ARRAY_TASK_ID'; cat out-1 \
       out-2 out-3"
   expect_equal "$(grep -c 'only in the image' <<< "$output")" 3
 }

@@ -22,10 +22,10 @@ import time
 PATIENCE = 30  # seconds for what is on its way out
 
 
-def processes():
+def processes(proc="/proc"):
     """(pid, parent, uid, command line) of all that are no zombies."""
     out = []
-    for entry in pathlib.Path("/proc").iterdir():
+    for entry in pathlib.Path(proc).iterdir():
         if not entry.name.isdigit():
             continue
         try:
@@ -125,13 +125,22 @@ class Slurm:
 
     def __init__(self, box, image):
         self.box, self.image = box, image
+        state = pathlib.Path(os.environ.get("BERTH_BOX_DIR", "/var/tmp/berth-box"))
+        # The box has a PID namespace and cgroups of its own.
+        self.root = pathlib.Path("/proc") / (state / "init").read_text().split()[0] / "root"
+        self.proc = self.root / "proc"
+
+    def kill_inside(self, pids):
+        """Some may have ended by themselves by now."""
+        if pids:
+            self.inside("kill", "-9", *map(str, pids), user="root")
 
     def inside(self, *command, user="alice", **options):
         return subprocess.run([self.box, "run", "-u", user, "--", *command], stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, check=False, **options)
 
     def measure(self):
-        every = processes()
+        every = processes(self.proc)
         mine = [command for _, _, _, command in every
             if "berth step" in command or "soak-task" in command or "slurmstepd: [" in command]
         daemons = {pid: parent for pid, parent, _, command in every
@@ -140,10 +149,10 @@ class Slurm:
         slurmd = [pid for pid, parent in daemons.items() if parent not in daemons]
         idle = self.inside("sinfo", "-h", "-o", "%T", user="root").stdout.split()
         return {"processes": len(mine),
-            "descriptors of slurmd": sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in slurmd),
-            "mounts of slurmd": sum(len(pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines())
+            "descriptors of slurmd": sum(len(os.listdir(self.proc / str(pid) / "fd")) for pid in slurmd),
+            "mounts of slurmd": sum(len((self.proc / str(pid) / "mountinfo").read_text().splitlines())
                 for pid in slurmd),
-            "cgroups with processes": sum(1 for path in pathlib.Path("/sys/fs/cgroup").glob("**/*step*/**/cgroup.procs")
+            "cgroups with processes": sum(1 for path in (self.root / "sys/fs/cgroup").glob("**/*step*/**/cgroup.procs")
                 if lines_of(path)),
             "node states": ",".join(sorted(set(idle)))}
 
@@ -164,9 +173,7 @@ class Slurm:
         time.sleep(chance.uniform(0, 0.4))
         marks = {"helper -9": "berth step", "task -9": "sleep 1000", "slurmstepd -9": "slurmstepd: ["}
         if victim in marks:
-            for pid, _, _, command in processes():
-                if marks[victim] in command and "soak.py" not in command and "srun" not in command:
-                    kill(pid)
+            self.kill_inside([pid for pid, _, _, command in processes(self.proc) if marks[victim] in command and "srun" not in command])
             time.sleep(0.2)
         if victim != "time limit":
             self.inside("scancel", "-n", "soak")

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The box from inside its own mount and UTS namespace: mounts, configuration, daemons; then it stays as the namespaces' keeper.
+# Process 1 of the box: takes its own cgroups, makes the mounts, writes the configuration, starts the daemons; then it reaps. With it everything ends.
 set -euo pipefail
 here=$(dirname "$0")
 # shellcheck source=scripts/box/common.sh
@@ -8,7 +8,7 @@ source "$here/common.sh"
 source "$here/config.sh"
 # shellcheck source=scripts/box/devices.sh
 source "$here/devices.sh"
-nodes=$1 cgroup=$2 plugin=$3
+nodes=$1 cgroup=$2 plugin=$3 stage=${4:-cgroups}
 
 # A caller that waits for the end of its pipes (bats, $(...)) must not wait for the daemons.
 close_inherited() {
@@ -19,10 +19,58 @@ close_inherited() {
   done
 }
 
-join_cgroup() {
-  mount -t cgroup2 none "$state/cgroup"
-  mkdir -p "$state/cgroup/$cgroup_name"
-  echo $$ > "$state/cgroup/$cgroup_name/cgroup.procs"
+# A new group of cpuset has no CPUs and takes no process.
+copy_cpuset() {
+  local file
+  for file in cpuset.cpus cpuset.mems; do
+    [[ ! -e $1/$file ]] || cat "${1%/*}/$file" > "$1/$file"
+  done
+}
+
+# The hierarchies of version 1, and that of version 2 beside them: "TYPE FOLDER NAMES PATH" a line, where NAMES are the controllers and PATH is this process's.
+# Where version 2 is alone there are none.
+hierarchies() {
+  local type folder options names path
+  while read -r type folder options; do
+    if [[ $type == cgroup2 && $folder != */unified ]]; then return 0; fi
+    while IFS=: read -r _ names path; do
+      if [[ $type == cgroup2 && -z $names ]] || [[ $type == cgroup && -n $names && ,$options, == *",$names,"* ]]; then
+        echo "$type $folder ${names:--} $path"
+      fi
+    done < "/proc/$BASHPID/cgroup"
+  done < <(cgroup_mounts)
+}
+
+# A group of the box's own in every hierarchy. In a cgroup namespace that is made then, each of them is a root, so that the Slurm of another box or of the
+# machine has other groups than this one. Version 2 alone has none: Slurm wants controllers there that a group with processes cannot hand on.
+make_cgroups() {
+  local folder path group
+  while read -r _ folder _ path; do
+    group=$folder${path%/}/$cgroup_name
+    mkdir -p "$group"
+    copy_cpuset "$group"
+    echo 0 > "$group/cgroup.procs"
+    touch "$state/own-cgroups"
+  done < <(hierarchies)
+}
+
+# What is mounted there shows the machine's groups; mounted anew it shows those of the namespace.
+mount_cgroups() {
+  local type folder names
+  while read -r type folder names _; do
+    [[ $type ]] || continue
+    umount "$folder"
+    if [[ $type == cgroup ]]; then mount -t cgroup -o "$names" berth-box "$folder"; else mount -t cgroup2 berth-box "$folder"; fi
+  done <<< "$(hierarchies)"
+}
+
+# The folders where programs of different boxes would find each other's files.
+private_tmp() {
+  mount --bind "$state" /mnt
+  mount --bind "$state/tmp/login" /tmp
+  mount --bind /mnt/tmp/login-var /var/tmp
+  mkdir -p "$state"
+  mount --move /mnt "$state"
 }
 
 # The box writes into its own layer above the host's folder.
@@ -50,14 +98,18 @@ private_dev() {
   rm -f "$dev/fuse"
   mknod -m 666 "$dev/fuse" c 10 229
   fake_nodes "$dev" "$major"
-  for name in pts shm mqueue hugepages; do
+  for name in pts mqueue hugepages; do
     ! mountpoint -q "/dev/$name" || mount --bind "/dev/$name" "$dev/$name"
   done
+  mkdir -p "$dev/shm"
+  mount -t tmpfs -o mode=1777 berth-box "$dev/shm"
   mount --move "$dev" /dev
 }
 
 mount_all() {
   local folder
+  mount_cgroups
+  private_tmp
   for folder in /etc /usr /var/lib; do private_copy "$folder"; done
   cp --remove-destination "$(readlink -f /etc/resolv.conf)" /etc/resolv.conf 2>/dev/null || true
   private_dev
@@ -106,8 +158,6 @@ start_slurmctld() {
 }
 
 main() {
-  close_inherited
-  join_cgroup
   hostname box
   mount_all
   link_pmix
@@ -118,7 +168,19 @@ main() {
   start_slurmctld
   "$here/nodes.sh" start "$nodes"
   touch "$state/ready"
-  exec -a "berth-box $state" sleep infinity
+  reap
 }
 
-main
+# Bash waits for all its children, also for those that it has inherited. Without an end: `down` kills it.
+reap() {
+  trap '' INT TERM HUP
+  while :; do
+    sleep infinity &
+    wait $!
+  done
+}
+
+case $stage in
+  cgroups) close_inherited; make_cgroups; exec unshare --cgroup -- "$0" "$nodes" "$cgroup" "$plugin" rest ;;
+  rest) main ;;
+esac
