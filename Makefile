@@ -37,7 +37,8 @@ base_ldflags := -pthread -Wl,--as-needed -Wl,-z,relro,-z,now $(if $(SAN),-fsanit
 # Where ISA-L is not there, zlib unpacks gzip, in twice the time.
 ISAL ?= $(if $(shell pkg-config --exists libisal && echo yes),yes,no)
 isal := $(filter yes,$(ISAL))
-packages := fuse3 libarchive libcurl libcrypto libzstd liblz4 liblzma zlib libseccomp $(isal:yes=libisal) libsquashfs1 yaml-cpp
+packages := fuse3 libarchive libcurl libcrypto libzstd liblz4 liblzma zlib libseccomp $(isal:yes=libisal) \
+  libsquashfs1 yaml-cpp
 package_flags := $(shell pkg-config --cflags $(packages) 2>/dev/null)
 start_libraries := $(shell pkg-config --libs fuse3 libzstd liblz4 liblzma zlib libseccomp 2>/dev/null) -llzo2
 # To load these takes a quarter of a millisecond at every start, so berth itself has them linked in where there are
@@ -54,11 +55,11 @@ pull_libraries := $(shell pkg-config --libs $(pull_packages) 2>/dev/null) -llzo2
 
 # A test's time goes into compiling it, not into running it.
 test_flags := -O0 -U_FORTIFY_SOURCE
-# PCH=1 reads Catch2 once for all tests instead of once for each, a second a file. PCH=all also reads these headers once for the programs and the plugin:
-# that hides a missing #include, so tests are not run on such a build.
+# PCH=1 reads Catch2 once for all tests instead of once for each, a second a file. PCH=all also reads these headers
+# once for the programs and the plugin: that hides a missing #include, so tests are not run on such a build.
 PCH ?=
-common_headers := algorithm atomic chrono condition_variable cstdint deque functional map memory mutex optional set string \
-  string_view thread unordered_map vector
+common_headers := algorithm atomic chrono condition_variable cstdint deque functional map memory mutex optional set \
+  string string_view thread unordered_map vector
 
 all_flags = $(base_flags) $(package_flags) $(CPPFLAGS) $(CXXFLAGS)
 
@@ -139,7 +140,8 @@ ifeq ($(PCH),all)
 $(BUILD)/pch/%/common.hh.gch: $(BUILD)/flags
 	@mkdir -p $(@D)
 	@printf '#include <%s>\n' $(common_headers) > $(@:.gch=)
-	$(CCACHE) $(CXX) $(base_flags) $(if $(filter pic,$*),-fPIC -fvisibility=hidden,$(package_flags)) $(CPPFLAGS) -x c++-header $(@:.gch=) -o $@ $(CXXFLAGS)
+	$(CCACHE) $(CXX) $(base_flags) $(if $(filter pic,$*),-fPIC -fvisibility=hidden,$(package_flags)) $(CPPFLAGS) \
+	  -x c++-header $(@:.gch=) -o $@ $(CXXFLAGS)
 with_common := $(call objects,$(filter-out tests/%,$(all_sources))) $(call pic_objects,$(plugin_sources))
 $(with_common): $(BUILD)/%.o: $(BUILD)/pch/obj/common.hh.gch $(BUILD)/pch/pic/common.hh.gch
 $(with_common): private common_header = -include $(BUILD)/pch/$(word 1,$(subst /, ,$(@:$(BUILD)/%=%)))/common.hh
@@ -331,7 +333,8 @@ help:
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'
 	@echo '          BASH_COMPLETION_DIR=$(BASH_COMPLETION_DIR) ZSH_COMPLETION_DIR=$(ZSH_COMPLETION_DIR)'
-	@echo '          SAN=address,undefined | thread   COV=1   ISAL=$(ISAL)   STATIC=   PCH=1|all   CCACHE=$(CCACHE)   SCALE=$(SCALE)'
+	@echo '          SAN=address,undefined | thread   COV=1   ISAL=$(ISAL)   STATIC=   PCH=1|all'
+	@echo '          CCACHE=$(CCACHE)   SCALE=$(SCALE)'
 	@echo '          SECONDS=$(SECONDS)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
 
 -include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)

@@ -15,7 +15,8 @@ plan::ContainerEdits make(const DeviceRequest& request) {
             if (std::string name(trimmed(part)); !name.empty()) names.push_back(name);
     if (names.empty()) return {};
     std::vector<std::string> arguments;
-    for (const std::string& folder : request.site.devices.cdi_folders) arguments.insert(arguments.end(), {"--folder", folder});
+    for (const std::string& folder : request.site.devices.cdi_folders)
+        arguments.insert(arguments.end(), {"--folder", folder});
     arguments.push_back("--");
     arguments.insert(arguments.end(), names.begin(), names.end());
     CdiEdits edits = read_by_pull(arguments, "", "the CDI specifications");

@@ -30,7 +30,8 @@ plan::ContainerEdits make(const DeviceRequest& asked) {
     if (site.devices.nvidia == plan::NvidiaMode::off) return {};
     NvidiaRequest request = nvidia_request(asked.image_variables, asked.job);
     if (!request.wanted) return {};
-    NvidiaSettings settings{site.devices.nvidia == plan::NvidiaMode::required, {root_of(site.devices.driver_root), root_of(site.devices.device_root)}};
+    NvidiaSettings settings{site.devices.nvidia == plan::NvidiaMode::required,
+                            {root_of(site.devices.driver_root), root_of(site.devices.device_root)}};
     return nvidia_hook(asked.host, asked.image, request, settings,
                        [&] { return nvml_of(asked.host, settings.roots.driver); });
 }

@@ -183,7 +183,8 @@ namespace {
 plan::ContainerEdits make(const DeviceRequest& asked) {
     if (asked.site.devices.rdma == plan::RdmaMode::off) return {};
     RdmaRequest request = rdma_request(asked.image_variables, asked.job);
-    if (asked.site.devices.rdma == plan::RdmaMode::all && !request.wanted && !variable(asked.job, "MELLANOX_VISIBLE_DEVICES"))
+    if (asked.site.devices.rdma == plan::RdmaMode::all && !request.wanted &&
+        !variable(asked.job, "MELLANOX_VISIBLE_DEVICES"))
         request.wanted = request.all = true;
     request.userspace = asked.site.devices.rdma_userspace;
     return request.wanted ? rdma_hook(asked.host, asked.image, request) : plan::ContainerEdits();

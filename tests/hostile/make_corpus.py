@@ -160,7 +160,7 @@ def tars():
 
 
 def written_by_tar(form):
-    """What GNU tar makes of a small tree: long names, links, a FIFO, an old time, and in PAX a name of UTF-8 and an xattr."""
+    """What GNU tar makes of a small tree: long names, links, a FIFO, an old time; in PAX a name of UTF-8 and an xattr."""
     with tempfile.TemporaryDirectory() as folder:
         names = ["d", "d/f", "hard", "link", "n" * 90, "old", "pipe"]
         os.makedirs(f"{folder}/d")
@@ -181,12 +181,14 @@ def written_by_tar(form):
             os.setxattr(f"{folder}/d/f", "user.a", b"value")
         for name in names:
             os.utime(f"{folder}/{name}", (0, -5 if name == "old" else 1_600_000_000), follow_symlinks=False)
-        fixed = ["--owner=root:3000000", "--group=root:0", "--mode=u=rwX,go=rX", "--numeric-owner", "-b1", "--no-recursion"]
+        fixed = ["--owner=root:3000000", "--group=root:0", "--mode=u=rwX,go=rX", "--numeric-owner", "-b1",
+            "--no-recursion"]
         more = ["--xattrs", "--pax-option=delete=atime,delete=ctime,exthdr.name=p"] if form == "posix" else []
         if form in ("v7", "ustar"):
             names.remove("old")
             fixed[0] = "--owner=root:1000"
-        return subprocess.run(["tar", "-C", folder, "-c", f"--format={form}", *fixed, *more, *names], stdout=subprocess.PIPE, check=True).stdout
+        return subprocess.run(["tar", "-C", folder, "-c", f"--format={form}", *fixed, *more, *names],
+            stdout=subprocess.PIPE, check=True).stdout
 
 
 def extended(kind, records):
@@ -209,16 +211,21 @@ def differing_tars():
     link = info(tarfile.SYMTYPE, linkname="f")
     sized = one + info(tarfile.LNKTYPE, linkname="f", size=3) + b"abc".ljust(512, b"\0")
     prefixed = one[:345] + b"d/e/" + one[349:]
-    named = [(b"path", b"e\xcc\x81"), (b"linkpath", b"\xff"), (b"mtime", b"-1.5"), (b"size", b"1"), (b"uid", b"4294967296")]
+    named = [(b"path", b"e\xcc\x81"), (b"linkpath", b"\xff"), (b"mtime", b"-1.5"), (b"size", b"1"),
+        (b"uid", b"4294967296")]
     xattrs = [(b"SCHILY.xattr.user.a", b"1"), (b"SCHILY.xattr.user.a", b"2\0\n3"), (b"SCHILY.xattr.", b"4")]
     foreign = [(b"LIBARCHIVE.xattr.user.b", b"YQ=="), (b"RHT.security.selinux", b"s")]
     empty = [(b"path", b""), (b"size", b""), (b"uid", b""), (b"mtime", b"")]
     path = extended(b"x", [(b"path", b"p")])
-    pairs = [path + extended(b"L", b"l") + one, extended(b"L", b"l") + path + one, extended(b"L", b"1") + extended(b"L", b"2") + one,
-             path + extended(b"x", [(b"path", b"q")]) + one, extended(b"K", b"k") + one, extended(b"K", b"k") + link, extended(b"g", named[2:3]) + path + one]
-    return [data[1:] for data in tars()] + [written_by_tar(form) for form in ("v7", "oldgnu", "gnu", "ustar", "posix")] + [
-        sized, prefixed, info(b"V") + sized] + pairs + [extended(b"x", records) + one for records in (named, xattrs, foreign, empty)] + [
-        extended(b"x", [(b"linkpath", b"\xc3\xa9")]) + link, extended(b"x", [(b"hdrcharset", b"BINARY"), (b"path", b"\xff")]) + one]
+    pairs = [path + extended(b"L", b"l") + one, extended(b"L", b"l") + path + one,
+             extended(b"L", b"1") + extended(b"L", b"2") + one, path + extended(b"x", [(b"path", b"q")]) + one,
+             extended(b"K", b"k") + one, extended(b"K", b"k") + link, extended(b"g", named[2:3]) + path + one]
+    return ([data[1:] for data in tars()] +
+            [written_by_tar(form) for form in ("v7", "oldgnu", "gnu", "ustar", "posix")] +
+            [sized, prefixed, info(b"V") + sized] + pairs +
+            [extended(b"x", records) + one for records in (named, xattrs, foreign, empty)] +
+            [extended(b"x", [(b"linkpath", b"\xc3\xa9")]) + link,
+             extended(b"x", [(b"hdrcharset", b"BINARY"), (b"path", b"\xff")]) + one])
 
 
 def info(kind, **fields):

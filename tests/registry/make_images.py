@@ -1,4 +1,5 @@
-"""Builds the test images' OCI layouts from a Debian root as a tar: make_images.py BASE.tar OUT [MPI.tar]; without MPI.tar the main one alone."""
+"""Builds the test images' OCI layouts from a Debian root as a tar: make_images.py BASE.tar OUT [MPI.tar]; without
+MPI.tar the main one alone."""
 
 import sys
 import tarfile

@@ -173,7 +173,8 @@ class Slurm:
         time.sleep(chance.uniform(0, 0.4))
         marks = {"helper -9": "berth step", "task -9": "sleep 1000", "slurmstepd -9": "slurmstepd: ["}
         if victim in marks:
-            self.kill_inside([pid for pid, _, _, command in processes(self.proc) if marks[victim] in command and "srun" not in command])
+            self.kill_inside([pid for pid, _, _, command in processes(self.proc)
+                if marks[victim] in command and "srun" not in command])
             time.sleep(0.2)
         if victim != "time limit":
             self.inside("scancel", "-n", "soak")
