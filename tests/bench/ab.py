@@ -3,8 +3,8 @@
 ratios to the first. This is what decides whether a mechanism earns its keep (docs/adr).
 
 usage: ab.py start|io [--runs N] [--cpus LIST] [--works W,W] NAME=BUILD[:VARIABLE=VALUE]... NAME=...
-start: `berth run` of an image in the store and of a .sqsh, as the caller, who is an ordinary user. io: reading under the
-overlay (see io.py), as root, with BUILD/tests/serve. --cpus is for taskset, for example 0 for one CPU.
+start: `berth run` of an image in the store and of a .sqsh, as the caller, who is an ordinary user. io: reading under
+the overlay (see io.py), as root, with BUILD/tests/serve. --cpus is for taskset, for example 0 for one CPU.
 """
 import argparse
 import importlib.util

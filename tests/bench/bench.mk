@@ -1,31 +1,35 @@
 # What is measured, and the soak; included by the Makefile.
 
-# Start latency beside the peers that are installed (unshare, bwrap, ch-run, crun, podman), and where it goes; as an ordinary user, with /dev/fuse usable.
+# Start latency beside the peers that are installed (unshare, bwrap, ch-run, crun, podman), and where it goes; as an
+# ordinary user, with /dev/fuse usable.
 bench-start: all
 	python3 tests/bench/start.py $(BUILD)/berth $(BUILD)/tests/inside
 	$(BUILD)/tests/kernel '[bench]'
 
-# What the hooks add to a start on a node with eight GPUs and eight adapters, which a folder stands for; as an ordinary user.
+# What the hooks add to a start on a node with eight GPUs and eight adapters, which a folder stands for; as an ordinary
+# user.
 bench-hooks: $(BUILD)/tests/kernel
 	$(BUILD)/tests/kernel '[bench-hooks]'
 
-# What a container adds to a step, with 1 and 8 tasks: in a box that is up and whose registry and stores have the image (scripts/make-test-image); as root.
+# What a container adds to a step, with 1 and 8 tasks: in a box that is up and whose registry and stores have the image
+# (scripts/make-test-image); as root.
 bench-srun: all
 	scripts/slurm-in-a-box run -u alice -- salloc -Q -w n1 -n8 --overcommit python3 - $(IMAGE) < tests/bench/srun.py
 
-# A pull of a large generated image beside its parts run alone (igzip, openssl, tar2sqfs) and the peers that are installed (podman, charliecloud, skopeo
-# with umoci, mksquashfs; all are Debian packages); SCALE=1 is 3.6 GB. As an ordinary user, or podman is left out.
+# A pull of a large generated image beside its parts run alone (igzip, openssl, tar2sqfs) and the peers that are
+# installed (podman, charliecloud, skopeo with umoci, mksquashfs; all are Debian packages); SCALE=1 is 3.6 GB. As an
+# ordinary user, or podman is left out.
 SCALE ?= 1
 bench-image: all
 	python3 tests/bench/image.py $(BUILD)/berth-pull --scale $(SCALE) --json $(BUILD)/bench-image.json
 
-# Reading inside an image beside an unpacked directory, the kernel's squashfs and squashfuse_ll. As root, who drops to an ordinary user for all but
-# the kernel's mount.
+# Reading inside an image beside an unpacked directory, the kernel's squashfs and squashfuse_ll. As root, who drops to
+# an ordinary user for all but the kernel's mount.
 bench-io: all $(BUILD)/tests/serve
 	python3 tests/bench/io.py $(BUILD)/berth-pull $(BUILD)/tests/serve --scale $(SCALE) --json $(BUILD)/bench-io.json
 
-# A thousand starts and two hundred kills at random moments must leave nothing: in a box that is up (as root), or with `make soak-run IMAGE=...` outside of
-# Slurm (as an ordinary user).
+# A thousand starts and two hundred kills at random moments must leave nothing: in a box that is up (as root), or with
+# `make soak-run IMAGE=...` outside of Slurm (as an ordinary user).
 STARTS ?= 1000
 KILLS ?= 200
 IMAGE ?= 127.0.0.1:$(or $(BERTH_BOX_REGISTRY_PORT),5000)/debian:12

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Reading inside an image: our file server, alone and under the overlay, beside an unpacked directory, the kernel's squashfs and squashfuse_ll.
+"""Reading inside an image: our file server, alone and under the overlay, beside an unpacked directory, the kernel's
+squashfs and squashfuse_ll.
 
-usage: io.py BERTH_PULL SERVE [--scale S] [--runs N] [--cache DIR] [--json FILE]; as root (the kernel's squashfs needs it), the rest runs as the
-ordinary user --user. Every measurement is of a fresh mount, with the image's file in the page cache; "again" is the same once more on that mount. The mounts
-take turns, and the figures are medians of one run; the ratios are to the kernel's squashfs.
+usage: io.py BERTH_PULL SERVE [--scale S] [--runs N] [--cache DIR] [--json FILE]; as root (the kernel's squashfs needs
+it), the rest runs as the ordinary user --user. Every measurement is of a fresh mount, with the image's file in the page
+cache; "again" is the same once more on that mount. The mounts take turns, and the figures are medians of one run; the
+ratios are to the kernel's squashfs.
 """
 import argparse
 import contextlib
@@ -26,7 +28,8 @@ WORKS = ["find", "stat", "findstat", "small", "import", "sequential", "random4k"
 
 
 def write_storm_layer(folder):
-    """A Python package of 1500 modules, imported one by another, with their byte code left out: every one is read and compiled."""
+    """A Python package of 1500 modules, imported one by another, with their byte code left out: every one is read and
+    compiled."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for part in ("opt", "opt/storm", "opt/storm/storm"):
@@ -63,8 +66,9 @@ def prepare(options):
     os.makedirs(work)
     ngc_image.write_image(layout, layers + [write_storm_layer(layout)], b"io")
     shutil.chown(work, options.user)
-    subprocess.run(as_user(options.user, [options.pull, "import", "--store", f"{work}/store", "-o", f"{work}/flat.sqsh", f"oci:{layout}"]), check=True)
-    subprocess.run(as_user(options.user, ["unsquashfs", "-q", "-n", "-d", f"{work}/directory", f"{work}/flat.sqsh"]), check=True)
+    for command in ([options.pull, "import", "--store", f"{work}/store", "-o", f"{work}/flat.sqsh", f"oci:{layout}"],
+                    ["unsquashfs", "-q", "-n", "-d", f"{work}/directory", f"{work}/flat.sqsh"]):
+        subprocess.run(as_user(options.user, command), check=True)
     with open(os.path.join(work, "ready"), "w", encoding="ascii") as file:
         file.write(f"oci:{layout}")
     return work
@@ -109,7 +113,8 @@ def measure(name, kind, work, options, memory):
     if kind == "squashfuse_ll":
         with squashfuse(work, options.user) as place:
             return figures(as_user(options.user, ["env", "-C", place] + command))[0]
-    mode, what = {"berth": ("plain", image), "berth, overlay": ("overlay", image), "berth, one file": ("plain", f"{work}/flat.sqsh")}[kind]
+    mode, what = {"berth": ("plain", image), "berth, overlay": ("overlay", image),
+                  "berth, one file": ("plain", f"{work}/flat.sqsh")}[kind]
     result, report = figures(as_user(options.user, [options.serve, mode, f"{work}/store", what] + command))
     memory[kind] = max(memory.get(kind, 0), int(report.split()[-2]) / 1024)
     return result
@@ -120,10 +125,12 @@ def show(table, kinds, memory):
     for name in WORKS:
         for index, row in enumerate((name, name + " again")):
             base = table[name]["kernel squashfs"][index]
-            cells = [f"{table[name][kind][index]:.3f} ({table[name][kind][index] / base:.2f}x)" if name != "random4k" else
-                     f"{table[name][kind][index]:.0f}/s ({table[name][kind][index] / base:.2f}x)" for kind in kinds]
+            values = [table[name][kind][index] for kind in kinds]
+            cells = [f"{value:.0f}/s ({value / base:.2f}x)" if name == "random4k" else f"{value:.3f} ({value / base:.2f}x)"
+                     for value in values]
             print(f"{row:22}" + "".join(f"{cell:>24}" for cell in cells))
-    print(f"{'server, peak MB':22}" + "".join(f"{memory[kind]:>24.0f}" if kind in memory else f"{'-':>24}" for kind in kinds))
+    peaks = (f"{memory[kind]:>24.0f}" if kind in memory else f"{'-':>24}" for kind in kinds)
+    print(f"{'server, peak MB':22}" + "".join(peaks))
 
 
 def main():

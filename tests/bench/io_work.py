@@ -1,4 +1,5 @@
-"""One measurement in the working directory, which is a mounted image: io_work.py NAME; prints seconds, or operations a second for random4k."""
+"""One measurement in the working directory, which is a mounted image: io_work.py NAME; prints seconds, or operations a
+second for random4k."""
 import os
 import random
 import subprocess
@@ -45,7 +46,8 @@ def sequential():
 
 
 def random4k():
-    """Over all large files, together far more than any cache, at places that no read-ahead can guess; each page at most once."""
+    """Over all large files, together far more than any cache, at places that no read-ahead can guess; each page at most
+    once."""
     names = [os.path.join(at, name) for at, _, files in os.walk("usr/local") for name in files if ".so.1" in name]
     files = [os.open(name, os.O_RDONLY) for name in sorted(names)]
     for file in files:

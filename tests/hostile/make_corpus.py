@@ -160,7 +160,7 @@ def tars():
 
 
 def written_by_tar(form):
-    """What GNU tar makes of a small tree: long names, links, a FIFO, an old time; in PAX a name of UTF-8 and an xattr."""
+    """What GNU tar makes of a small tree: long names, links, a FIFO, an old time; in PAX UTF-8 and an xattr."""
     with tempfile.TemporaryDirectory() as folder:
         names = ["d", "d/f", "hard", "link", "n" * 90, "old", "pipe"]
         os.makedirs(f"{folder}/d")
