@@ -126,8 +126,8 @@ def show(table, kinds, memory):
         for index, row in enumerate((name, name + " again")):
             base = table[name]["kernel squashfs"][index]
             values = [table[name][kind][index] for kind in kinds]
-            cells = [f"{value:.0f}/s ({value / base:.2f}x)" if name == "random4k" else f"{value:.3f} ({value / base:.2f}x)"
-                     for value in values]
+            form = "{:.0f}/s ({:.2f}x)" if name == "random4k" else "{:.3f} ({:.2f}x)"
+            cells = [form.format(value, value / base) for value in values]
             print(f"{row:22}" + "".join(f"{cell:>24}" for cell in cells))
     peaks = (f"{memory[kind]:>24.0f}" if kind in memory else f"{'-':>24}" for kind in kinds)
     print(f"{'server, peak MB':22}" + "".join(peaks))

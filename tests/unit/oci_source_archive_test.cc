@@ -97,7 +97,8 @@ TEST_CASE("a root file system of docker export is an image of one layer", "[sour
     std::string plain = "docker-archive:" + scene.write("a.tar", root_tar());
     std::string digest = scene.pull(plain);
     CHECK(scene.os_of(digest) == "PRETTY=base\n");
-    CHECK_THAT(scene.store().read_document(digest, "config.json"), Contains(oci::sha256_of(root_tar())));
+    CHECK_THAT(scene.store().read_document(Digest(digest), "config.json"),
+               Contains(oci::sha256_of(root_tar()).text()));
     // However it is compressed: the same digest.
     for (const std::string& bytes : {fixtures::gzip(root_tar()), fixtures::compressed(root_tar(), "xz")})
         CHECK(scene.pull("docker-archive:" + scene.write("b.tar", bytes)) == digest);

@@ -1,6 +1,7 @@
 #include "runtime/oci/registry/registry.hh"
 
 #include "runtime/base/text.hh"
+#include "runtime/oci/media_type.hh"
 #include "runtime/oci/sha256.hh"
 #include "runtime/oci/registry/client.hh"
 

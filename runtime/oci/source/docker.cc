@@ -167,11 +167,11 @@ std::shared_ptr<const Parts> parts_of(const Files& files, const plan::Reference&
     return std::make_shared<Parts>(Parts{what, std::move(config), std::move(manifest), digest, std::move(pieces)});
 }
 
-std::string make_config(const std::string& diff_id) {
+std::string make_config(const Digest& diff_id) {
     return json{{"architecture", plan::machine_architecture},
                 {"os", "linux"},
                 {"config", json::object()},
-                {"rootfs", {{"type", "layers"}, {"diff_ids", {diff_id}}}}}
+                {"rootfs", {{"type", "layers"}, {"diff_ids", {diff_id.text()}}}}}
         .dump();
 }
 
@@ -184,13 +184,12 @@ std::unique_ptr<Source> make_export_source(const Piece& tar, const std::string& 
         if (advance) advance(size);
     };
     stream_piece(tar, update, what);
-    std::string diff_id = hash.finish();
-    auto parts = std::make_shared<Parts>();
-    parts->what = what;
-    parts->config = make_config(diff_id);
-    parts->manifest = make_manifest(parts->config, {{"", diff_id, tar.size, std::nullopt}});
-    parts->digest = sha256_of(parts->manifest);
-    parts->layers.emplace(diff_id, tar);
+    Digest diff_id = hash.finish();
+    std::string config = make_config(diff_id);
+    std::string manifest = make_manifest(config, {{"", diff_id, tar.size, std::nullopt}});
+    Digest digest = sha256_of(manifest);
+    auto parts = std::make_shared<Parts>(
+        Parts{what, std::move(config), std::move(manifest), digest, {{diff_id, tar}}});
     return std::make_unique<DockerSource>(std::move(parts));
 }
 
