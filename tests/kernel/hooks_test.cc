@@ -128,7 +128,7 @@ TEST_CASE("a device family that the site has disabled is not asked, and another 
     ContainerImage image = image_of({"NVIDIA_VISIBLE_DEVICES=all", "MELLANOX_VISIBLE_DEVICES=all"});
     auto vendors = [&](const std::vector<std::string>& disabled) {
         plan::Site site;
-        site.devices_disabled = disabled;
+        site.devices.disabled = disabled;
         std::string out;
         for (const plan::ContainerEdits& made : device_edits(host, image, site, {}, {})) out += made.vendor + " ";
         return out;

@@ -66,7 +66,11 @@ no_pull() { [[ -z $(berth_processes) ]]; }
     forget_images
     start_srun -N2 -n4 --container-image="$image" sleep 600
     sleep "0.$tenths"
-    root scancel -u alice
+    # On a busy machine the job may not be there yet: then it is cancelled as soon as it is.
+    until ! kill -0 "$step" 2> /dev/null; do
+      root scancel -u alice
+      sleep 0.2
+    done
     wait "$step" || true
     expect_no_leftovers
   done

@@ -143,7 +143,7 @@ TEST_CASE("a layer that was stored under its former name is found, replaced ther
     Folder folder;
     Store store = Store::open(folder.path);
     std::string name = berth::store::layer_file_name(digest_a), former = name.substr(0, 64) + ".zstd.sqfs";
-    CHECK(name == digest_a.substr(7) + ".sqfs");
+    CHECK(name == digest_a.hex() + ".sqfs");
     CHECK(store.layer_file(digest_a) == name);
     publish_layer(store, digest_a, "old");
     fs::rename(folder.path + "/layers/" + name, folder.path + "/layers/" + former);
@@ -165,7 +165,7 @@ TEST_CASE("a layer that was stored under its former name is found, replaced ther
     };
     CHECK(by_index(former) == "again");
     CHECK(by_index(name) == "again");
-    CHECK_THROWS_WITH(by_index(digest_b.substr(7) + ".sqfs"), Catch::Contains("missing from the store"));
+    CHECK_THROWS_WITH(by_index(digest_b.hex() + ".sqfs"), Catch::Contains("missing from the store"));
 }
 
 TEST_CASE("an image index stands for its image on this machine", "[store]") {
