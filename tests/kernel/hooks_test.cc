@@ -136,7 +136,8 @@ TEST_CASE("a device family that the site has disabled is not asked, and another 
     CHECK(vendors({}) == "nvidia rdma ");
     CHECK(vendors({"nvidia"}) == "rdma ");
     CHECK(vendors({"rdma", "nvidia"}) == "");
-    CHECK(reason_of([&] { vendors({"nvidea"}); }) == "devices.disabled: 'nvidea' is none of nvidia, rdma, cdi, site");
+    CHECK_THAT(reason_of([&] { vendors({"nvidea"}); }),
+               Catch::StartsWith("devices.disabled: 'nvidea' is none of nvidia, "));
 }
 
 TEST_CASE("each scene of RDMA adapters has exactly its files in the container, or its error and no container",
