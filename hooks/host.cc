@@ -103,8 +103,8 @@ Access Host::access(const std::string& path, bool read_only) const {
     return errno == ENOENT || errno == ENOTDIR ? Access::missing : Access::denied;
 }
 
-std::optional<std::string> Host::ask(const std::vector<std::string>& words, std::chrono::seconds patience) const {
-    ProgramAnswer answer = run_program("/proc/self/exe", words, "", patience);
+std::optional<std::string> Host::ask(const std::vector<std::string>& words, std::chrono::seconds timeout) const {
+    ProgramAnswer answer = run_program("/proc/self/exe", words, "", timeout);
     return answer.code == 0 ? std::optional(std::move(answer.output)) : std::nullopt;
 }
 

@@ -48,7 +48,7 @@ class Host {
     virtual Access access(const std::string& path, bool read_only = false) const;
     /// What `berth` prints with these words, run as a program of its own: a driver's library may hang, or do to its
     /// process what it likes. Nothing when it fails or takes longer.
-    virtual std::optional<std::string> ask(const std::vector<std::string>& words, std::chrono::seconds patience) const;
+    virtual std::optional<std::string> ask(const std::vector<std::string>& words, std::chrono::seconds timeout) const;
 
   private:
     Fd open(const std::string& path, int flags) const;

@@ -8,12 +8,12 @@
 namespace berth::hooks {
 
 namespace {
-constexpr auto patience = std::chrono::seconds(10);
+constexpr auto timeout = std::chrono::seconds(10);
 }
 
 CdiEdits read_by_pull(std::vector<std::string> arguments, const std::string& input, const std::string& what) {
     arguments.insert(arguments.begin(), "cdi");
-    ProgramAnswer answer = run_program(pull_program(), arguments, input, patience);
+    ProgramAnswer answer = run_program(pull_program(), arguments, input, timeout);
     if (answer.code != 0)
         throw Error(answer.complaint.starts_with("berth: ")
                         ? answer.complaint.substr(7)

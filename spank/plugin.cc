@@ -40,7 +40,7 @@ int guarded(Action action) noexcept {
     } catch (const std::exception& error) {
         slurm_spank_log("berth: %s", error.what());
     } catch (...) {
-        slurm_spank_log("berth: the plugin failed without a word; slurmd's log may tell more");
+        slurm_spank_log("berth: the plugin stopped at an exception without a message; see slurmd's log");
     }
     return -1;
 }

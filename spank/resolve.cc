@@ -18,7 +18,7 @@ namespace berth::spank {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto patience = std::chrono::seconds(5);
+constexpr auto timeout = std::chrono::seconds(5);
 
 /// The image as written, when it is one of a registry and named by tag; else empty.
 std::string image_by_tag() {
@@ -38,12 +38,12 @@ void ask(const std::string& image) {
     }
 }
 
-/// What a program prints up to the first line's end, or its own; empty when that takes longer than the patience that
+/// What a program prints up to the first line's end, or its own; empty when that takes longer than the timeout that
 /// began at `start`.
 std::string answer_of(int output, Clock::time_point start) {
     std::string out;
     while (!out.ends_with('\n')) {
-        auto left = std::chrono::duration_cast<std::chrono::milliseconds>(start + patience - Clock::now()).count();
+        auto left = std::chrono::duration_cast<std::chrono::milliseconds>(start + timeout - Clock::now()).count();
         pollfd entry{output, POLLIN, 0};
         int ready = poll(&entry, 1, left > 0 ? static_cast<int>(left) : 0);
         if (ready < 0 && errno == EINTR) continue;
@@ -67,19 +67,19 @@ void let_nodes_agree(const std::string& image) {
         return;
     }
     std::string place(trimmed(answer_of(step().agreement->output(), Clock::now())));
-    if (!place.empty()) setenv(plan::meeting_variable, plan::meeting_value(image, place).c_str(), 1);
+    if (!place.empty()) setenv(plan::agreement_variable, plan::agreement_value(image, place).c_str(), 1);
 }
 
 /// Those of a job around this one are for another image, or another time.
 void forget_answers() {
     unsetenv(plan::frozen_variable);
-    unsetenv(plan::meeting_variable);
+    unsetenv(plan::agreement_variable);
 }
 
 }  // namespace
 
 void start_resolving() {
-    unsetenv(plan::meeting_variable);
+    unsetenv(plan::agreement_variable);
     std::string image = image_by_tag();
     if (image.empty()) return;
     const char* before = std::getenv(plan::frozen_variable);

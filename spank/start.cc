@@ -22,7 +22,7 @@ namespace berth::spank {
 namespace {
 
 constexpr int request_timeout_ms = 10'000;
-constexpr int goodbye_timeout_ms = 5'000;
+constexpr int exit_timeout_ms = 5'000;
 /// Of what the helper says, which is the user's process: a line, and lines before Slurm is looked at again.
 constexpr size_t longest_text = 4096;
 constexpr int most_at_once = 100;
@@ -173,7 +173,7 @@ void follow_save() {
 constexpr int last_word_ms = 300;
 
 /// What the helper said when it ended the container itself, because its files were gone. Never waits for it.
-void show_last_word(int socket) {
+void show_last_message(int socket) {
     try {
         Inbox inbox;
         if (inbox.read(socket) != Inbox::Status::message) return;
@@ -234,14 +234,14 @@ void watch_task(spank_t spank) {
 void task_ended(spank_t spank) {
     if (!step().helper || ++step().ended_tasks < item<uint32_t>(spank, S_JOB_LOCAL_TASK_COUNT)) return;
     if (step().saves && step().socket) follow_save();
-    if (step().socket) show_last_word(step().socket.get());
+    if (step().socket) show_last_message(step().socket.get());
     let_helper_go();
 }
 
 void end_step() {
     if (!step().helper) return;
     let_helper_go();
-    wait_for_helper(step().helper.get(), goodbye_timeout_ms);
+    wait_for_helper(step().helper.get(), exit_timeout_ms);
     step().helper.reset();
 }
 

@@ -64,13 +64,13 @@ int check(const std::string& path) {
 }  // namespace
 
 int config(int argc, char** argv) {
-    CommandLine line("Print the settings that hold here and where each comes from, or look through a file of settings.",
+    CommandLine line("Print the settings and their origin, or check a file.",
                      "berth config");
     bool json = false;
     std::string path = site_path;
     CommandLine show = line.subcommand(
         "show", "print every key with its value and origin: default, file and line, or environment variable");
-    show.flag("--json", json, "for programs");
+    show.flag("--json", json, "print JSON");
     CommandLine checking =
         line.subcommand("check", "print all mistakes with their lines; the exit code is 1 when there is one");
     checking.argument("file", path, cat("instead of ", site_path));

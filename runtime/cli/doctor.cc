@@ -51,7 +51,7 @@ int doctor(int argc, char** argv) {
         "something failed.",
         "berth doctor");
     bool json = false;
-    line.flag("--json", json, "for programs");
+    line.flag("--json", json, "print JSON");
     if (auto code = line.parse(argc, argv)) return *code;
     // Root can do what users cannot: its findings would say nothing about their jobs.
     if (::geteuid() == 0)

@@ -17,14 +17,14 @@ namespace berth::cli {
 int gc(int argc, char** argv) {
     plan::Site site = load_site();
     plan::apply_environment(site, environment_of_this_process());
-    CommandLine line("Remove images that were not used for long, and what no image needs.", "berth gc");
+    CommandLine line("Remove images that were not used for long, and layers of no image.", "berth gc");
     std::string size;
     unsigned days = site.limits.store_age;
     bool dry = false;
     line.option("--size", size,
-                "remove the images not used for the longest time until the rest is no larger (K, M, G, T)");
-    line.option("--age", days, "remove images that were not used for so many days");
-    line.flag("--dry-run", dry, "only tell");
+                "remove the longest unused images until the rest fits (K, M, G, T)");
+    line.option("--age", days, "remove images not used for this many days");
+    line.flag("--dry-run", dry, "print what would be removed");
     if (auto code = line.parse(argc, argv)) return *code;
     store::KeepLimits limits{size.empty() ? site.limits.store_size : plan::parse_size(size, "--size"),
                              int64_t{24 * 3600} * days};

@@ -50,7 +50,7 @@ void print_table(const store::Inventory& inventory) {
 int images(int argc, char** argv) {
     CommandLine line("List the images in the store, the last used first.", "berth images");
     bool json = false;
-    line.flag("--json", json, "for programs");
+    line.flag("--json", json, "print JSON");
     if (auto code = line.parse(argc, argv)) return *code;
     store::Inventory inventory = store::take_inventory(store_of_caller());
     json ? print_json(inventory) : print_table(inventory);

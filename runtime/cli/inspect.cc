@@ -67,10 +67,10 @@ void print_text(const store::Store& store, const store::Inventory& inventory, co
 }  // namespace
 
 int inspect(int argc, char** argv) {
-    CommandLine line("Print what the store knows of an image.", "berth inspect");
+    CommandLine line("Print digest, size, settings and layers of an image.", "berth inspect");
     std::string text;
     bool json = false;
-    line.flag("--json", json, "for programs, with the image's manifest and config");
+    line.flag("--json", json, "print JSON, with the image's manifest and config");
     line.argument("image", text, "REGISTRY/NAME:TAG, NAME@sha256:..., or the start of a digest").required();
     if (auto code = line.parse(argc, argv)) return *code;
     store::Store store = store_of_caller();

@@ -10,7 +10,7 @@
 namespace berth::cli {
 
 int login(int argc, char** argv) {
-    CommandLine line("Try a login at a registry and keep it where docker does.", "berth login");
+    CommandLine line("Log in to a registry and keep the login where docker does.", "berth login");
     std::string registry, user;
     bool from_input = false;
     line.option("-u,--user", user, "user; asked for on the terminal without it");

@@ -22,18 +22,18 @@ constexpr const char* usage =
     "  pull [options] IMAGE                bring an image into the store\n"
     "  import -o FILE IMAGE                write an image as one squashfs file\n"
     "  images [--json]                     list the images in the store\n"
-    "  inspect [--json] IMAGE              print what the store knows of an image\n"
+    "  inspect [--json] IMAGE              print digest, size, settings and layers of an image\n"
     "  rmi IMAGE ...                       remove images from the store\n"
-    "  gc [options]                        remove what is old, too much or of no use\n"
+    "  gc [options]                        remove old and unneeded images and layers\n"
     "  verify [--repair]                   check every byte of the store\n"
-    "  login [options] REGISTRY            try and keep a login for a registry\n"
+    "  login [options] REGISTRY            log in to a registry\n"
     "  logout REGISTRY                     remove it\n"
-    "  config show|check [FILE]            print the settings that hold, or look through a file of them\n"
+    "  config show|check [FILE]            print settings and their origin, or check a file\n"
     "  doctor [--json]                     check whether this node can run containers\n"
-    "  stats [--json|--prometheus]         what was counted of starts and pulls on this node\n"
+    "  stats [--json|--prometheus]         print counts of starts and pulls on this node\n"
     "  version                             print the version\n"
     "\n"
-    "berth COMMAND --help tells the options of a command; see also berth(1).\n";
+    "berth COMMAND --help lists the options of a command; see also berth(1).\n";
 
 int help(int, char**) {
     std::fputs(usage, stdout);

@@ -84,7 +84,7 @@ void print_text(const std::vector<Row>& rows) {
 int ps(int argc, char** argv) {
     CommandLine line("List the named containers, those that run and those that do not.", "berth ps");
     bool json = false, all = false;
-    line.flag("--json", json, "for programs");
+    line.flag("--json", json, "print JSON");
     line.flag("-a,--all", all, "accepted for podman's users: all are listed in any case");
     if (auto code = line.parse(argc, argv)) return *code;
     ContainerFolder folder = containers_of_caller();

@@ -16,7 +16,7 @@ int rm(int argc, char** argv) {
     std::vector<std::string> names;
     bool force = false;
     uint32_t job = 0;
-    line.flag("-f,--force", force, "end those that run");
+    line.flag("-f,--force", force, "end running containers");
     line.option("--job", job, "the containers are those that the steps of this job share (container_scope \"job\")");
     line.argument("names", names, "of the containers").required();
     if (auto code = line.parse(argc, argv)) return *code;

@@ -14,7 +14,7 @@ namespace berth::cli {
 namespace {
 
 /// A removal waits for pulls; nobody should wonder about that.
-void tell_of_pulls(const store::Store& store) {
+void report_pulls(const store::Store& store) {
     if (!store.hold_off_pulls(false))
         std::fprintf(stderr, "berth: waiting for the pulls into %s to end\n", printable(store.path(), 4096).c_str());
 }
@@ -46,7 +46,7 @@ int rmi(int argc, char** argv) {
     line.argument("images", texts, "REGISTRY/NAME:TAG, NAME@sha256:..., or the start of a digest").required();
     if (auto code = line.parse(argc, argv)) return *code;
     store::Store store = store_of_caller();
-    tell_of_pulls(store);
+    report_pulls(store);
     int code = 0;
     for (const std::string& text : texts) try {
             remove(store, text);

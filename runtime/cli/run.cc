@@ -11,11 +11,11 @@
 #include "runtime/cli/open_for_person.hh"
 #include "runtime/cli/run_named.hh"
 #include "runtime/cli/run_options.hh"
-#include "runtime/cli/told_start.hh"
+#include "runtime/cli/start_report.hh"
 #include "runtime/container/named/save.hh"
+#include "runtime/container/plan_report.hh"
 #include "runtime/container/start.hh"
 #include "runtime/container/task_process.hh"
-#include "runtime/container/told_plan.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/plan/plan.hh"
 
@@ -83,7 +83,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
     plan::Plan decided =
         plan::make_plan(options.request, caller, {}, site, host_facts(options.request, caller, site), config, devices);
     decided.command = command_of(options, config);
-    if (wants_plan(environment_with(options.set))) tell_plan(decided, text_of(opened.digest), show_note);
+    if (wants_plan(environment_with(options.set))) report_plan(decided, text_of(opened.digest), show_note);
     event.lap("plan");
     event.stage(plan::Cause::container);
     use_flat_for_person(opened, options, decided, caller, site);
@@ -109,7 +109,7 @@ int run(int argc, char** argv) {
     if (!parse_run_options("run", argc, argv, options, code)) return code;
     if (options.request.name) return run_named(options);
     InheritedDescriptors inherited(pmi_descriptor());
-    return told_start(options, [&](const plan::Site& site, plan::Caller& caller, StartEvent& event) {
+    return start_report(options, [&](const plan::Site& site, plan::Caller& caller, StartEvent& event) {
         if (options.terminal) caller.terminal.clear();
         return run_in_new(options, site, caller, event);
     });

@@ -10,7 +10,7 @@
 #include "runtime/base/inherited.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/listing.hh"
-#include "runtime/cli/told_start.hh"
+#include "runtime/cli/start_report.hh"
 #include "runtime/container/named/use.hh"
 #include "runtime/container/task_process.hh"
 #include "runtime/host/facts.hh"
@@ -98,7 +98,7 @@ std::string pmi_descriptor() {
 
 int run_named(const RunOptions& options) {
     InheritedDescriptors inherited(pmi_descriptor());
-    return told_start(options, [&](const plan::Site& site, plan::Caller& caller, StartEvent& event) {
+    return start_report(options, [&](const plan::Site& site, plan::Caller& caller, StartEvent& event) {
         return run_in_named(options, site, caller, inherited, event);
     });
 }

@@ -74,7 +74,7 @@ void declare_terminal(CommandLine& line, RunOptions& options, bool& interactive)
     line.flag("-i,--interactive", interactive,
               "accepted for podman's users: the command has the standard input in any case");
     line.flag("-t,--tty", options.terminal,
-              "a terminal of the container's own, relayed to the caller's (as docker -it); not needed for interactive "
+              "give the command a terminal of the container (as docker -it); not needed for interactive "
               "work: without it the command has the caller's terminal itself");
 }
 
@@ -125,7 +125,6 @@ bool parse_run_options(const std::string& word, int argc, char** argv, RunOption
     CommandLine line(word == "run" ? "Run a command in a container."
                                    : "Print what `berth run` would do with the same options, and why.",
                      "berth " + word);
-    line.only_for(argc, argv);
     bool interactive = false;
     std::list<TableOption> table = declare_table(line, false);
     declare_terminal(line, options, interactive);
@@ -145,7 +144,7 @@ bool parse_run_options(const std::string& word, int argc, char** argv, RunOption
 }
 
 bool parse_exec_options(int argc, char** argv, RunOptions& options, int& code) {
-    CommandLine line("Run a command in a named container, as it is recorded; it is started when it does not run.",
+    CommandLine line("Run a command in a named container; start the container if it does not run.",
                      "berth exec");
     bool interactive = false;
     std::string name;

@@ -19,7 +19,7 @@ int save(int argc, char** argv) {
     bool force = false, plain = false;
     uint32_t job = 0;
     line.option("-o,--output", output, "the file to write").required().completed_by(Completion::files);
-    line.flag("--force", force, "replace it when it exists");
+    line.flag("--force", force, "replace an existing file");
     line.flag("--plain", plain, "do not write /etc/environment and /etc/rc for Enroot");
     line.option("--job", job, job_help);
     line.argument("name", name, "of the container").required();

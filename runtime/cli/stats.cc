@@ -15,10 +15,10 @@
 namespace berth::cli {
 
 int stats(int argc, char** argv) {
-    CommandLine line("Print what was counted of the caller's starts and pulls on this node; for root, of all users'.",
+    CommandLine line("Print counts of the caller's starts and pulls on this node; as root, of all users.",
                      "berth stats");
     bool json = false, prometheus = false;
-    auto as_json = line.flag("--json", json, "for programs");
+    auto as_json = line.flag("--json", json, "print JSON");
     line.flag("--prometheus", prometheus, "for the textfile collector of node_exporter").excludes(as_json);
     if (auto code = line.parse(argc, argv)) return *code;
     std::string folder = site_of_caller().events.counters;

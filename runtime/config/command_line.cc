@@ -16,12 +16,12 @@ DeclaredOption DeclaredOption::required() {
 }
 
 DeclaredOption DeclaredOption::hidden() {
-    if (option_) option_->group("");
+    option_->group("");
     return *this;
 }
 
 DeclaredOption DeclaredOption::excludes(DeclaredOption other) {
-    if (option_ && other.option_) option_->excludes(other.option_);
+    option_->excludes(other.option_);
     return *this;
 }
 
@@ -31,14 +31,14 @@ DeclaredOption DeclaredOption::needs(DeclaredOption other) {
 }
 
 DeclaredOption DeclaredOption::one_of(const std::vector<std::string>& values) {
-    if (option_) option_->check(CLI::IsMember(values));
+    option_->check(CLI::IsMember(values));
     return completed_by(values);
 }
 
 DeclaredOption DeclaredOption::completed_by(const std::vector<std::string>& words) {
     std::string all;
     for (const std::string& word : words) all += cat(all.empty() ? "" : " ", word);
-    if (option_) (*values_)[option_] = all;
+    (*values_)[option_] = all;
     return *this;
 }
 
@@ -47,16 +47,16 @@ DeclaredOption DeclaredOption::completed_by(Completion completion) {
                                                             {Completion::files, "FILES"},
                                                             {Completion::variables, "VARIABLES"},
                                                             {Completion::containers, "CONTAINERS"}};
-    if (option_) (*values_)[option_] = words.at(completion);
+    (*values_)[option_] = words.at(completion);
     return *this;
 }
 
 DeclaredOption DeclaredOption::at_most(int most) {
-    if (option_) option_->check(CLI::Range(0, most));
+    option_->check(CLI::Range(0, most));
     return *this;
 }
 
-bool DeclaredOption::given() const { return option_ && !option_->empty(); }
+bool DeclaredOption::given() const { return !option_->empty(); }
 
 CommandLine::CommandLine(const std::string& about, const std::string& command)
     : app_(std::make_shared<CLI::App>(about, command)), values_(std::make_shared<DeclaredOption::Values>()) {}
@@ -79,36 +79,15 @@ void list_options(CLI::App& app, const DeclaredOption::Values& values) {
     for (CLI::App* subcommand : app.get_subcommands({})) list_options(*subcommand, values);
 }
 
-/// Whether a word is, or begins with, an option of this name: "-o", "--output", "-o=x", "-ox", "-vo" (flags written as
-/// one).
-bool can_mean(const std::string& word, const std::string& name) {
-    if (name.starts_with("--")) return word == name || (word.starts_with(name) && word[name.size()] == '=');
-    return word.starts_with('-') && !word.starts_with("--") && word.find(name[1]) != std::string::npos;
-}
-
 }  // namespace
 
-void CommandLine::only_for(int argc, char** argv) {
-    words_.emplace(argv + std::min(argc, 1), argv + argc);
-    if (may_be_given(cat("-h,--help,", list_word))) words_.reset();
-}
-
-bool CommandLine::may_be_given(const std::string& names) const {
-    if (!words_) return true;
-    std::vector<std::string> each = split(names, ',');
-    return std::any_of(words_->begin(), words_->end(), [&](const std::string& word) {
-        return word.starts_with('-') &&
-               std::any_of(each.begin(), each.end(), [&](const std::string& name) { return can_mean(word, name); });
-    });
-}
-
 DeclaredOption CommandLine::flag(const std::string& names, bool& value, const std::string& help) {
-    return declared(may_be_given(names) ? app_->add_flag(names, value, help) : nullptr);
+    return declared(app_->add_flag(names, value, help));
 }
 
 template <typename Value>
 DeclaredOption CommandLine::add_option(const std::string& names, Value& value, const std::string& help) {
-    return declared(may_be_given(names) ? app_->add_option(names, value, help) : nullptr);
+    return declared(app_->add_option(names, value, help));
 }
 
 DeclaredOption CommandLine::option(const std::string& names, std::string& value, const std::string& help) {
@@ -129,7 +108,7 @@ DeclaredOption CommandLine::option(const std::string& names, uint64_t& value, co
 
 DeclaredOption CommandLine::option(const std::string& names, std::vector<std::string>& values,
                                    const std::string& help) {
-    return declared(may_be_given(names) ? app_->add_option(names, values, help)->allow_extra_args(false) : nullptr);
+    return declared(app_->add_option(names, values, help)->allow_extra_args(false));
 }
 
 DeclaredOption CommandLine::argument(const std::string& name, std::string& value, const std::string& help) {

@@ -39,7 +39,7 @@ class DeclaredOption {
     bool given() const;
 
   private:
-    CLI::Option* option_;  ///< null for one that was left out, see CommandLine::only_for()
+    CLI::Option* option_;
     std::shared_ptr<Values> values_;
 };
 
@@ -49,11 +49,6 @@ class CommandLine {
   public:
     /// `command` as a user writes it ("berth pull"); `about` is one sentence, which heads --help.
     CommandLine(const std::string& about, const std::string& command);
-
-    /// From here on flags and options that these words cannot mean are left out, unless they ask for help: CLI11
-    /// compares each new one with all before it, a tenth of a millisecond for those of `berth run`. None of them may be
-    /// required(), or what another one needs().
-    void only_for(int argc, char** argv);
 
     DeclaredOption flag(const std::string& names, bool& value, const std::string& help);
     DeclaredOption option(const std::string& names, std::string& value, const std::string& help);
@@ -94,7 +89,6 @@ class CommandLine {
   private:
     CommandLine(std::shared_ptr<CLI::App> app, std::shared_ptr<DeclaredOption::Values> values)
         : app_(std::move(app)), values_(std::move(values)) {}
-    bool may_be_given(const std::string& names) const;
     bool wants_list(int argc, char** argv) const;
     DeclaredOption declared(CLI::Option* option) const { return {option, values_}; }
     template <typename Value>
@@ -103,7 +97,6 @@ class CommandLine {
     std::shared_ptr<CLI::App> app_;
     std::shared_ptr<DeclaredOption::Values> values_;
     std::vector<std::string>* command_ = nullptr;
-    std::optional<std::vector<std::string>> words_;  ///< of only_for()
 };
 
 }  // namespace berth

@@ -20,25 +20,25 @@ namespace {
 
 constexpr int server_end_ms = 100;
 
-/// Kills a child and waits for its end; false when it is still there after `patience`.
-bool end_child(pid_t child, std::chrono::milliseconds patience) {
+/// Kills a child and waits for its end; false when it is still there after `timeout`.
+bool end_child(pid_t child, std::chrono::milliseconds timeout) {
     ::kill(child, SIGKILL);
     Fd handle = sys::pidfd_open(child);
     pollfd wait{handle.get(), POLLIN, 0};
-    if (::poll(&wait, 1, static_cast<int>(patience.count())) <= 0) return false;
+    if (::poll(&wait, 1, static_cast<int>(timeout.count())) <= 0) return false;
     ::waitpid(child, nullptr, __WALL);
     return true;
 }
 
-bool end_inhabitants(const StartedContainer& container, std::chrono::milliseconds patience) {
+bool end_inhabitants(const StartedContainer& container, std::chrono::milliseconds timeout) {
     // With the first process the kernel ends all others of its namespace; nobody else is in the container.
-    if (container.init > 0) return end_child(container.init, patience);
+    if (container.init > 0) return end_child(container.init, timeout);
     siginfo_t child{};
     if (container.adopts && ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD)
         return true;
     // A task that made itself undumpable (ssh-agent does) can be recognised only with this.
     sandbox::raise_capabilities(kept_capabilities);
-    bool ended = sandbox::kill_inhabitants(container.proc.get(), container.user_namespace.get(), patience,
+    bool ended = sandbox::kill_inhabitants(container.proc.get(), container.user_namespace.get(), timeout,
                                            container.server.processes());
     sandbox::drop_capabilities(kept_capabilities, container.capabilities);
     return ended;
@@ -48,12 +48,12 @@ bool end_inhabitants(const StartedContainer& container, std::chrono::millisecond
 
 void adopt_orphans(StartedContainer& container) { container.adopts = ::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0; }
 
-bool end_container(const StartedContainer& container, std::chrono::milliseconds patience) {
-    bool ended = end_inhabitants(container, patience);
-    return mount::end_program_server(container.server, patience) && ended;
+bool end_container(const StartedContainer& container, std::chrono::milliseconds timeout) {
+    bool ended = end_inhabitants(container, timeout);
+    return mount::end_program_server(container.server, timeout) && ended;
 }
 
-std::string told_end(int connection) {
+std::string reason_of_end(int connection) {
     try {
         auto received = receive_message(connection, 0);
         if (received && plan::is(received->message, plan::MessageType::failure))
@@ -67,7 +67,7 @@ std::string told_end(int connection) {
 void check_end(int connection, int code) {
     if (code == 0 || connection < 0) return;
     pollfd end{connection, POLLIN, 0};
-    if (::poll(&end, 1, server_end_ms) > 0) throw Error(told_end(connection));
+    if (::poll(&end, 1, server_end_ms) > 0) throw Error(reason_of_end(connection));
 }
 
 }  // namespace berth

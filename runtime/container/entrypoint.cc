@@ -28,8 +28,8 @@ namespace {
 
 /// Out of the way of what scripts use (`exec 3>&1`, `flock 9`).
 constexpr int report_fd = 77, hold_fd = 78;
-constexpr int patience_ms = 10'000;
-constexpr int goodbye_ms = 2'000;
+constexpr int timeout_ms = 10'000;
+constexpr int exit_grace_ms = 2'000;
 constexpr size_t environment_limit = 8 << 20;
 constexpr size_t log_limit = 1 << 20;
 /// What has no end of line by then is told as one.
@@ -118,7 +118,7 @@ class Entrypoint {
         // With this the shell reads the end of its pipe and goes, and the entrypoint with it.
         hold_.reset();
         pollfd end{process_.get(), POLLIN, 0};
-        if (!reached_ || ::poll(&end, 1, goodbye_ms) == 0) pid_.send(SIGKILL);
+        if (!reached_ || ::poll(&end, 1, exit_grace_ms) == 0) pid_.send(SIGKILL);
         pid_.wait();
     }
 
@@ -131,11 +131,11 @@ class Entrypoint {
                                  {log_.get(), POLLIN, 0},
                                  {run_.life_line, POLLIN, 0},
                                  {process_.get(), POLLIN, 0}};
-            int ready = ::poll(waiting, 4, told ? -1 : patience_ms);
+            int ready = ::poll(waiting, 4, told ? -1 : timeout_ms);
             if (ready < 0 && errno != EINTR) throw SysError("waiting for the image's entrypoint");
             if (ready == 0)
                 told = true, run_.note(cat("the image's entrypoint ", name(), " has been running for ",
-                                           patience_ms / 1000, " s; --no-container-entrypoint leaves it out"));
+                                           timeout_ms / 1000, " s; --no-container-entrypoint leaves it out"));
             if (waiting[2].revents != 0) run_.ready();
             if (waiting[1].revents != 0) read_log();
             if (waiting[0].revents & POLLIN) return reported();
@@ -209,7 +209,7 @@ class Entrypoint {
         std::string how = end.si_code == CLD_EXITED ? cat("ended with code ", end.si_status)
                                                     : cat("was killed by signal ", end.si_status);
         throw Error(cat("the image's entrypoint ", name(), " ", how, " without running the command",
-                        last_.empty() ? "" : cat("; it said last: ", last_),
+                        last_.empty() ? "" : cat("; its last line: ", last_),
                         "; --container-entrypoint-log shows all, --no-container-entrypoint leaves it out"));
     }
 

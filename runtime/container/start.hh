@@ -81,15 +81,15 @@ void adopt_orphans(StartedContainer& container);
 
 /// Why a container has ended, as told over a connection to its helper, or by what looks after its file server, which
 /// has become readable.
-std::string told_end(int connection);
+std::string reason_of_end(int connection);
 
-/// Throws Error with told_end() when a container has ended so, which may be why its command ended with `code`: the
+/// Throws Error with reason_of_end() when a container has ended so, which may be why its command ended with `code`: the
 /// command may know a moment before anybody else that its files are gone. For `code` 0 and without a connection (-1) it
 /// does nothing.
 void check_end(int connection, int code);
 
-/// Kills every process of the container except the calling one, its server, and waits up to `patience` for their ends.
+/// Kills every process of the container except the calling one, its server, and waits up to `timeout` for their ends.
 /// False: some are left.
-bool end_container(const StartedContainer& container, std::chrono::milliseconds patience = std::chrono::seconds(4));
+bool end_container(const StartedContainer& container, std::chrono::milliseconds timeout = std::chrono::seconds(4));
 
 }  // namespace berth

@@ -225,7 +225,7 @@ int lost(const Task& task, int connection) {
     if (auto code = ended(task)) return *code;
     ::kill(task.pid, SIGKILL);
     ::waitpid(task.pid, nullptr, 0);
-    throw Error(told_end(connection));
+    throw Error(reason_of_end(connection));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ constexpr int answer_ms = 10'000;
 // How long the output of a command that has ended is waited for, and shown at most: what it left running can write for
 // ever.
 constexpr int silence_ms = 100;
-constexpr auto last_words = std::chrono::seconds(2);
+constexpr auto last_output = std::chrono::seconds(2);
 
 /// A new terminal of the /dev/pts that lies beside /dev/ptmx. What an image or a mount may have put there instead is
 /// not used.
@@ -146,7 +146,7 @@ void TerminalRelay::write_output() {
 }
 
 void TerminalRelay::finish() {
-    auto end = std::chrono::steady_clock::now() + last_words;
+    auto end = std::chrono::steady_clock::now() + last_output;
     while ((output_open_ || !to_caller_.empty()) && std::chrono::steady_clock::now() < end) {
         pollfd wait[2] = {{output_open_ && to_caller_.empty() ? terminal_.get() : -1, POLLIN, 0},
                           {to_caller_.empty() ? -1 : STDOUT_FILENO, POLLOUT, 0}};

@@ -56,7 +56,7 @@ Attempt attempt(const std::function<void()>& action) {
     writing.reset();
     std::string line = sys::read_all(reading.get(), 1 << 16, "what a trial says");
     if (child.wait() == 0) return std::nullopt;
-    return line.empty() ? "the trial ended without a word" : line;
+    return line.empty() ? "the trial ended without a message" : line;
 }
 
 plan::Identity own_identity() {

@@ -24,8 +24,9 @@ void extract(ContainerImage& image, int directory, const std::string& what, cons
     }
     squash::DataReader reader(std::move(files), image.index.layers(), cache_bytes);
     std::string work = cat("extracting ", what);
-    Teller teller(work, watch);
-    squash::extract_tree(image.index, reader, directory, std::min(usable_cpus(), thread_limit), what, std::ref(teller));
+    Reporter reporter(work, watch);
+    squash::extract_tree(image.index, reader, directory, std::min(usable_cpus(), thread_limit), what,
+                         std::ref(reporter));
 }
 
 }  // namespace

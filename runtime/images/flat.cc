@@ -1,5 +1,5 @@
-#include "runtime/images/flat.hh"
 #include "runtime/host/pull_program.hh"
+#include "runtime/images/flat.hh"
 
 #include <fcntl.h>
 
@@ -36,7 +36,7 @@ void flatten(const OpenedImage& opened, const store::Store& store, const store::
                                           "--gid",   cat(owner.gid), "--output",   path};
     if (opened.digest) arguments.insert(arguments.end(), {"--image", opened.digest->text()});
     Child child(pull_program(), arguments, opened.digest ? -1 : opened.image.layers.at(0).get());
-    Teller teller(work, watch);
+    Reporter reporter(work, watch);
     std::string error;
     read_lines(child, watch, [&](const std::string& line) {
         std::vector<std::string> words = split(line, ' ');
@@ -44,11 +44,11 @@ void flatten(const OpenedImage& opened, const store::Store& store, const store::
         if (words[0] == "error") error = printable(line.substr(6), 8192);
         if (words[0] == "progress" && words.size() == 3 && parse_number(words[1], UINT64_MAX, done) &&
             parse_number(words[2], UINT64_MAX, total))
-            teller(done, total);
+            reporter(done, total);
     });
     int code = child.wait();
     if (!error.empty()) throw Error(cat(work, ": ", error));
-    if (code != 0) throw Error(cat(work, ": berth-pull ended with code ", code, " and no word"));
+    if (code != 0) throw Error(cat(work, ": berth-pull ended with code ", code, " without a message"));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 namespace berth {
 
-void Teller::operator()(uint64_t done, uint64_t total) {
+void Reporter::operator()(uint64_t done, uint64_t total) {
     pollfd waiting{watch_.descriptor, POLLIN, 0};
     if (watch_.descriptor >= 0 && ::poll(&waiting, 1, 0) > 0) watch_.ready();
     auto now = std::chrono::steady_clock::now();

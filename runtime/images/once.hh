@@ -11,10 +11,10 @@
 namespace berth {
 
 /// Says every second how far the work is, and looks after the watch's descriptor whenever it is called.
-class Teller {
+class Reporter {
   public:
     /// `work` is what is done to which image: "extracting image x". Both outlive this object.
-    Teller(const std::string& work, const PullWatch& watch) : work_(work), watch_(watch) {}
+    Reporter(const std::string& work, const PullWatch& watch) : work_(work), watch_(watch) {}
     void operator()(uint64_t done, uint64_t total);
 
   private:

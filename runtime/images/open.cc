@@ -1,5 +1,5 @@
-#include "runtime/images/open.hh"
 #include "runtime/host/pull_program.hh"
+#include "runtime/images/open.hh"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -53,7 +53,7 @@ class Report {
         if (!error_.empty()) throw PullError(watch_.failure + error_, error_code_, cause_);
         if (exit_code != 0 || !digest_)
             throw Error(cat("pulling ", reference, ": berth-pull ended with code ", exit_code,
-                            " and no word; run berth pull by hand to see more"));
+                            " without a message; run berth pull by hand to see more"));
         if (fetched_ && watch_.fetched) watch_.fetched({*digest_, fetched_->bytes, fetched_->phases});
         return *digest_;
     }
@@ -155,11 +155,11 @@ OpenedImage open_stored_image(const plan::Reference& reference, const plan::Call
 }
 
 /// What the tag means for all nodes of the step. The secret goes by a pipe, where no list of processes shows it.
-Digest agreed_digest(const plan::Reference& tag, const std::string& meeting, const plan::Caller& caller,
+Digest agreed_digest(const plan::Reference& tag, const std::string& agreement, const plan::Caller& caller,
                           const plan::Site& site, const PullWatch& watch) {
     store::Store store = open_store(site, caller);
     auto&& [reading, writing] = sys::make_pipe();
-    if (std::string line = meeting + '\n';
+    if (std::string line = agreement + '\n';
         ::write(writing.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
         throw SysError("telling berth-pull where nodes agree");
     writing.reset();
@@ -191,10 +191,10 @@ OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, cons
     if (reference.kind == plan::Reference::Kind::path) return {open_image_file(reference.path), {}};
     if (reference.kind != plan::Reference::Kind::registry) return open_stored_image(reference, caller, site, watch);
     check_is_no_file(text, caller.cwd);
-    if ((!tag.digest && tag.meeting.empty()) || reference.digest)
+    if ((!tag.digest && tag.agreement.empty()) || reference.digest)
         return open_stored_image(reference, caller, site, watch);
     plan::Reference exact = reference;
-    Digest digest = tag.digest ? *tag.digest : agreed_digest(reference, tag.meeting, caller, site, watch);
+    Digest digest = tag.digest ? *tag.digest : agreed_digest(reference, tag.agreement, caller, site, watch);
     exact.digest = digest;
     OpenedImage out = open_stored_image(exact, caller, site, watch);
     remember_tag(reference, digest, caller, site);

@@ -15,7 +15,7 @@ namespace berth {
 struct JobTag {
     std::optional<Digest> digest = {};  ///< what it means for the whole job
     /// without a digest: where the step's nodes agree on one (plan/frozen.hh); empty: this node finds out for itself
-    std::string meeting = {};
+    std::string agreement = {};
 };
 
 /// Opens the image `text`. A path is relative to the caller's working directory. Runs berth-pull only when the store

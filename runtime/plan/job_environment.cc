@@ -97,7 +97,7 @@ std::string pmix_note(const std::vector<std::string>& task, bool remap_root) {
     // A single task is most often no MPI program where Slurm's default is PMIx.
     bool alone = value_in(task, "SLURM_STEP_NUM_TASKS") == "1", first = value_in(task, "SLURM_NODEID") == "0";
     if (!remap_root || alone || !first || !value_in(task, "SLURM_MPI_TYPE").starts_with("pmix")) return {};
-    return "Slurm's PMIx server turns away ranks that say they are root: MPI programs will fail under "
+    return "Slurm's PMIx server refuses ranks that run as root: MPI programs will fail under "
            "--container-remap-root; leave it out, or use --mpi=pmi2 "
            "or --mpi=none";
 }

@@ -82,7 +82,7 @@ Digest agreed(const store::Store& store, const plan::Reference& reference, const
     std::getline(std::cin, place);
     Digest mine = pull::digest_now(store, reference, options, meter);
     std::string what = printable(reference.text(), 1024);
-    pull::Agreed result = pull::agree(pull::parse_meeting_place(place), mine, what);
+    pull::Agreed result = pull::agree(pull::parse_agreement_address(place), mine, what);
     if (result.digest != mine)
         meter.warn(cat(what, " is ", mine, " here; this step runs ", result.digest, ", which node ", result.node,
                        " found first"));
@@ -191,10 +191,10 @@ int main(int argc, char** argv) {
     line.version(cat("berth-pull " BERTH_VERSION ", gzip by ", oci::name_of(oci::best_gzip_engine())));
     line.option("--store", arguments.store, "directory of the store");
     line.option("--policy", arguments.policy, "newer (default), missing, always or never");
-    line.option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS (loopback always is)");
-    line.option("--site", arguments.site, "site file, of which the registries are used");
+    line.option("--plain-http", arguments.plain_http, "registry without TLS (loopback always)");
+    line.option("--site", arguments.site, "site file, for the settings of registries");
     line.option("--setting", arguments.settings,
-                "BERTH_SECTION_KEY=VALUE, over the environment's variable of that name");
+                "BERTH_SECTION_KEY=VALUE, overrides the variable of that name");
     line.option("--threads", arguments.threads, "that compress, at most; 0: one for each CPU").at_most(1024);
     line.option("--keep-bytes", arguments.keep_bytes, "what the store may keep after the pull; 0: no limit");
     line.option("--keep-days", arguments.keep_days, "days without use after which images are removed then; 0: never");

@@ -21,13 +21,14 @@ std::string frozen_value(std::string_view image, const Digest& digest);
 std::optional<Digest> frozen_digest(const std::vector<std::string>& environment, std::string_view image);
 
 /// "SLURM_BERTH_MEETING": where the nodes of a step agree on a digest that srun did not learn.
-extern const char* const meeting_variable;
+extern const char* const agreement_variable;
 
 /// The variable's value for the image as it was written; `place` is the port of srun's machine and the step's secret.
-std::string meeting_value(std::string_view image, std::string_view place);
+std::string agreement_value(std::string_view image, std::string_view place);
 
 /// Where a node asks, as "HOST PORT SECRET NODE" (pull/agreement.hh): the host is srun's by Slurm's own
 /// SLURM_SRUN_COMM_HOST. Empty when the environment has nothing for this image.
-std::string meeting_place(const std::vector<std::string>& environment, std::string_view image, std::string_view node);
+std::string agreement_address(const std::vector<std::string>& environment, std::string_view image,
+                              std::string_view node);
 
 }  // namespace berth::plan

@@ -36,9 +36,10 @@ ContainerName parse_container_name(std::string_view text) {
     else if (mode == "no_exec")
         out.mode = NameMode::no_exec;
     else if (mode != "auto" && !mode.empty())
-        throw Error(with_caret(
-            cat("container name: after the colon stands auto, create, exec or no_exec, not '", printable(mode), "'"),
-            text, colon + 1));
+        throw Error(
+            with_caret(cat("container name: the mode after the colon must be auto, create, exec or no_exec, not '",
+                           printable(mode), "'"),
+                       text, colon + 1));
     return out;
 }
 

@@ -103,8 +103,8 @@ int milliseconds_until(Clock::time_point end) {
 }
 
 /// Again and again, since what is killed may have forked.
-bool kill_all(int proc, const Belongs& belongs, std::chrono::milliseconds patience) {
-    Clock::time_point end = Clock::now() + patience;
+bool kill_all(int proc, const Belongs& belongs, std::chrono::milliseconds timeout) {
+    Clock::time_point end = Clock::now() + timeout;
     for (;;) {
         std::vector<Fd> killed = kill_once(proc, belongs);
         if (killed.empty()) return true;
@@ -118,17 +118,17 @@ bool kill_all(int proc, const Belongs& belongs, std::chrono::milliseconds patien
 
 }  // namespace
 
-bool kill_inhabitants(int proc, int user_namespace, std::chrono::milliseconds patience,
+bool kill_inhabitants(int proc, int user_namespace, std::chrono::milliseconds timeout,
                       const std::vector<pid_t>& spared) {
     ino_t inode = sys::stat_of(user_namespace, "the user namespace").st_ino;
     auto belongs = [&](pid_t pid) {
         return std::find(spared.begin(), spared.end(), pid) == spared.end() && lives_in(proc, pid, inode);
     };
-    return kill_all(proc, belongs, patience);
+    return kill_all(proc, belongs, timeout);
 }
 
-bool kill_users_of_root(int proc, const std::string& source, std::chrono::milliseconds patience) {
-    return kill_all(proc, [&](pid_t pid) { return has_root_of(proc, pid, source); }, patience);
+bool kill_users_of_root(int proc, const std::string& source, std::chrono::milliseconds timeout) {
+    return kill_all(proc, [&](pid_t pid) { return has_root_of(proc, pid, source); }, timeout);
 }
 
 std::vector<pid_t> inhabitants(int proc, ino_t user_namespace) {

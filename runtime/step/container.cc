@@ -16,9 +16,9 @@
 #include "runtime/base/text.hh"
 #include "runtime/container/entrypoint.hh"
 #include "runtime/container/named/use.hh"
+#include "runtime/container/plan_report.hh"
 #include "runtime/container/start.hh"
 #include "runtime/container/task_process.hh"
-#include "runtime/container/told_plan.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/host/slurm_client.hh"
 #include "runtime/images/flat.hh"
@@ -160,7 +160,7 @@ class OwnContainer : public StepContainer {
                             host_facts(start.wanted, start.caller, start.site), opened.image.index.config(), devices);
         if (opened.digest) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", *opened.digest));
         if (wants_plan(start.step.environment))
-            tell_plan(plan_, text_of(opened.digest), [&](const std::string& line) { start.tasks.note(line); });
+            report_plan(plan_, text_of(opened.digest), [&](const std::string& line) { start.tasks.note(line); });
         if (std::string path = save_path_of(start); !path.empty())
             saver_.emplace(start, record_of(start, opened), cat("of step ", start.step.job, ".", start.step.step),
                            path);

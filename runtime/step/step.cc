@@ -66,7 +66,7 @@ StepStart start_of(const plan::StepRequest& request, StepTasks& tasks) {
     plan::apply_environment(out.site, request.environment);
     if (out.site.slurm.resolve_tags == plan::TagResolver::submit)
         out.tag.digest = plan::frozen_digest(request.environment, out.wanted.image);
-    out.tag.meeting = plan::meeting_place(request.environment, out.wanted.image, request.node);
+    out.tag.agreement = plan::agreement_address(request.environment, out.wanted.image, request.node);
     return out;
 }
 

@@ -111,7 +111,7 @@ bool StepTasks::poll(const std::function<void(Task&, int)>& action) {
         if (errno == EINTR) return true;
         throw SysError("waiting for the tasks of the step");
     }
-    if (entries[2].revents != 0) throw Error(told_end(life_line_));
+    if (entries[2].revents != 0) throw Error(reason_of_end(life_line_));
     size_t position = 2;
     for (Task& task : tasks_) {
         int events = entries[++position].revents;

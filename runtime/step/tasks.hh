@@ -36,7 +36,7 @@ class StepTasks {
     void listen(Fd listener) { listener_ = std::move(listener); }
 
     /// A connection (-1: none) whose end, or something that comes over it, means that the container has gone: serve()
-    /// throws then, see told_end().
+    /// throws then, see reason_of_end().
     void watch(int life_line) { life_line_ = life_line; }
 
     /// How many tasks have been let into the container.

@@ -13,7 +13,7 @@ using namespace berth::kernel_test;
 
 namespace {
 
-constexpr auto patience = std::chrono::seconds(120);  // A GPU without persistence takes seconds to wake.
+constexpr auto timeout = std::chrono::seconds(120);  // A GPU without persistence takes seconds to wake.
 
 std::string here(const std::string& name) {
     return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
@@ -21,7 +21,7 @@ std::string here(const std::string& name) {
 
 /// Output and "|CODE" of a program of the node.
 std::string said(const std::vector<std::string>& words) {
-    return as_user([&] { return output_of(words); }, patience).text;
+    return as_user([&] { return output_of(words); }, timeout).text;
 }
 
 /// The GPUs that this user may open.

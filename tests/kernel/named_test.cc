@@ -21,8 +21,8 @@ namespace {
 std::string exists(const std::string& path) { return verdict(access(path.c_str(), F_OK)); }
 
 /// The helpers of the test user's containers in `scene`, by their locks: "free" or "held".
-std::string running(const NamedScene& scene, const std::string& name, int patience_ms = 0) {
-    return as_user([&] { return std::string(scene.containers().running_lock(name, patience_ms) ? "free" : "held"); })
+std::string running(const NamedScene& scene, const std::string& name, int timeout_ms = 0) {
+    return as_user([&] { return std::string(scene.containers().running_lock(name, timeout_ms) ? "free" : "held"); })
         .text;
 }
 

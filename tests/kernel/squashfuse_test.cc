@@ -245,9 +245,9 @@ TEST_CASE("a file server that is killed ends its container, which says so", "[ke
         Beside run(EngineScene::in_one(scene.words(words)));
         std::string text;
         read_until(run.output(), text, "x");
-        pid_t server = find_below(::getpid(), "squashfuse_ll"), keeper = find_below(::getpid(), "berth-files");
+        pid_t server = find_below(::getpid(), "squashfuse_ll"), supervisor = find_below(::getpid(), "berth-files");
         // Those that end a job ask first, and the files are needed until its processes have ended.
-        for (pid_t process : {server, keeper}) ::kill(process, SIGTERM);
+        for (pid_t process : {server, supervisor}) ::kill(process, SIGTERM);
         ::poll(nullptr, 0, 50);
         text += find_below(::getpid(), "squashfuse_ll") == server ? " lasts " : " gone ";
         text += status_line("CapBnd", cat("/proc/", server, "/status")) +
@@ -255,7 +255,7 @@ TEST_CASE("a file server that is killed ends its container, which says so", "[ke
         ::kill(server, SIGKILL);
         int code = code_of(run.wait());
         text += sys::read_all(run.output(), 10'000, "the output");
-        return text + cat("|", code, find_below(::getpid(), "berth-files") == 0 ? "" : " the keeper is left");
+        return text + cat("|", code, find_below(::getpid(), "berth-files") == 0 ? "" : " the supervisor is left");
     });
     CHECK(seen.error == "");
     CHECK_THAT(seen.text, Catch::StartsWith("x lasts ") && Contains("0000000000000000") && Contains("2"));
@@ -271,10 +271,10 @@ TEST_CASE("a kill of berth ends squashfuse_ll too", "[kernel][squashfuse]") {
         std::string text;
         read_until(run.output(), text, "x");
         Fd server = sys::pidfd_open(find_below(::getpid(), "squashfuse_ll")),
-           keeper = sys::pidfd_open(find_below(::getpid(), "berth-files"));
+           supervisor = sys::pidfd_open(find_below(::getpid(), "berth-files"));
         run.send(SIGKILL);
         run.wait();
-        for (const Fd* process : {&server, &keeper}) {
+        for (const Fd* process : {&server, &supervisor}) {
             pollfd ended{process->get(), POLLIN, 0};
             text += cat(" ", ::poll(&ended, 1, 5000));
         }

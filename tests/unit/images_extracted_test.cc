@@ -161,7 +161,7 @@ TEST_CASE("whoever is killed while extracting leaves nothing that counts", "[unp
     CHECK(sys::read_file(scene.use().directory + "/etc/word") == "one");
 }
 
-TEST_CASE("a user who loses patience ends an extraction", "[unpack]") {
+TEST_CASE("a user who loses timeout ends an extraction", "[unpack]") {
     Scene scene;
     int ends[2];
     REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);

@@ -57,7 +57,7 @@ class Running {
     Running& operator=(const Running&) = delete;
 
     MeetingPlace place(const std::string& node) const {
-        return parse_meeting_place(cat("127.0.0.1 ", port, " ", secret, " ", node));
+        return parse_agreement_address(cat("127.0.0.1 ", port, " ", secret, " ", node));
     }
 
     std::string port, secret;
@@ -162,5 +162,5 @@ TEST_CASE("agreement: a place where nobody listens, and what is no place", "[pul
     CHECK_THROWS_WITH(agree(nowhere, one, "image x"),
                       Catch::Contains("127.0.0.1 port 1: Connection refused; name the image by digest"));
     for (const char* bad : {"", "a b c", "a b c d e", "a b c d;e", "a b  d"})
-        CHECK_THROWS_AS(parse_meeting_place(bad), Error);
+        CHECK_THROWS_AS(parse_agreement_address(bad), Error);
 }

@@ -39,12 +39,12 @@ TEST_CASE(
         bool pulling = !store::Store::open(scene.store).has_image(Digest(scene.digests[image]));
         if (!pulling) scene.make_old();
         // A removal is over much sooner than a pull.
-        microseconds patience(random() %
+        microseconds timeout(random() %
                               static_cast<unsigned>(pulling ? whole.count() : std::max<long>(whole.count() / 6, 3000)));
         pid_t child = pulling             ? scene.start_pull(image)
                       : random() % 2 == 0 ? scene.start_berth({"gc", "--age", "1"})
                                           : scene.start_berth({"rmi", scene.image(image)});
-        std::this_thread::sleep_for(patience);
+        std::this_thread::sleep_for(timeout);
         ::kill(child, SIGKILL);
         killed += fixtures::wait_for(child) == 128 + SIGKILL;
         pull::Meter meter("");

@@ -21,10 +21,10 @@ TEST_CASE("frozen: what is no digest is none", "[plan]") {
 
 TEST_CASE("frozen: where nodes agree is told for the image that was asked for, by srun's address", "[plan]") {
     std::vector<std::string> environment = {
-        std::string(meeting_variable) + "=" + meeting_value("r.example/x:1", "4711 secret"),
+        std::string(agreement_variable) + "=" + agreement_value("r.example/x:1", "4711 secret"),
         "SLURM_SRUN_COMM_HOST=192.0.2.7"};
-    CHECK(meeting_place(environment, "r.example/x:1", "n1") == "192.0.2.7 4711 secret n1");
-    CHECK(meeting_place(environment, "r.example/x", "n1").empty());
+    CHECK(agreement_address(environment, "r.example/x:1", "n1") == "192.0.2.7 4711 secret n1");
+    CHECK(agreement_address(environment, "r.example/x", "n1").empty());
     environment.pop_back();
-    CHECK(meeting_place(environment, "r.example/x:1", "n1").empty());
+    CHECK(agreement_address(environment, "r.example/x:1", "n1").empty());
 }

@@ -217,10 +217,10 @@ Fd ContainerFolder::connect(const std::string& name) const {
     throw SysError(cat("connecting to the helper of container ", name));
 }
 
-Lock ContainerFolder::running_lock(const std::string& name, int patience_ms) const {
+Lock ContainerFolder::running_lock(const std::string& name, int timeout_ms) const {
     Fd file = sys::open_at(directory(name).get(), "running", O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-    for (; !try_flock(file.get()); patience_ms -= step_ms) {
-        if (patience_ms <= 0) return {};
+    for (; !try_flock(file.get()); timeout_ms -= step_ms) {
+        if (timeout_ms <= 0) return {};
         ::poll(nullptr, 0, step_ms);
     }
     return Lock(std::move(file));

@@ -59,8 +59,8 @@ class ContainerFolder {
     Fd connect(const std::string& name) const;
 
     /// Held by a helper for as long as it lives, also while it ends: the container's files cannot be mounted twice.
-    /// Empty when `patience_ms` are over.
-    Lock running_lock(const std::string& name, int patience_ms) const;
+    /// Empty when `timeout_ms` are over.
+    Lock running_lock(const std::string& name, int timeout_ms) const;
 
   private:
     ContainerFolder(std::string path, std::string prefix, Fd root)

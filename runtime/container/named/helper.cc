@@ -30,7 +30,7 @@ constexpr auto survivors_patience = std::chrono::seconds(5);
 /// Answers those who join, ask or stop the container.
 class Helper {
   public:
-    /// `life_line`: -1, or a connection that becomes readable when the container must end, see told_end().
+    /// `life_line`: -1, or a connection that becomes readable when the container must end, see reason_of_end().
     Helper(Fd listener, Fd first, const plan::Plan& plan, const StartedContainer& container, int life_line)
         : listener_(std::move(listener)), plan_(plan), container_(container), life_line_(life_line) {
         clients_.push_back({std::move(first), {}, {}, false, true});
@@ -48,7 +48,7 @@ class Helper {
                     {client.socket.get(), static_cast<short>(POLLIN | (client.outbox.empty() ? 0 : POLLOUT)), 0});
             waiting.push_back({life_line_, POLLIN, 0});
             if (::poll(waiting.data(), waiting.size(), -1) < 0) continue;
-            if (waiting.back().revents != 0) tell_end();
+            if (waiting.back().revents != 0) report_end();
             size_t position = 0;
             for (Client& client : clients_)
                 if (waiting[++position].revents != 0) handle(client);
@@ -67,9 +67,9 @@ class Helper {
         bool starter = false;  ///< not yet told how long the parts of the start took
     };
 
-    void tell_end() {
+    void report_end() {
         stopping_ = true;
-        Message why = plan::encode(plan::Failure{told_end(life_line_)});
+        Message why = plan::encode(plan::Failure{reason_of_end(life_line_)});
         for (Client& client : clients_) client.outbox.push(why);
         for (Client& client : clients_) handle(client);
     }
@@ -201,8 +201,8 @@ void run_helper(HelperOrder& order, Fd& connection) {
 
 }  // namespace
 
-Lock lock_after_last_run(const ContainerFolder& folder, const std::string& name, int patience_ms) {
-    Lock running = folder.running_lock(name, patience_ms);
+Lock lock_after_last_run(const ContainerFolder& folder, const std::string& name, int timeout_ms) {
+    Lock running = folder.running_lock(name, timeout_ms);
     if (!running) return running;
     std::string left = sys::read_all(running.fd(), 4096, "the state of a container's run");
     if (!left.empty() &&

@@ -27,9 +27,9 @@ Fd start_helper_beside(const ContainerFolder& folder, const std::string& name, c
                        const std::function<void()>& forked = {});
 
 /// The container's ContainerFolder::running_lock() when its last run is over, with what that left when its helper was
-/// killed; empty while the helper still lives after `patience_ms`. Throws Error when something that was left cannot be
+/// killed; empty while the helper still lives after `timeout_ms`. Throws Error when something that was left cannot be
 /// ended.
-Lock lock_after_last_run(const ContainerFolder& folder, const std::string& name, int patience_ms);
+Lock lock_after_last_run(const ContainerFolder& folder, const std::string& name, int timeout_ms);
 
 /// What a process needs to be a task of a container that a helper serves.
 struct JoinedContainer {

@@ -9,7 +9,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/old_mounts.hh"
 #include "runtime/base/text.hh"
-#include "runtime/container/told_plan.hh"
+#include "runtime/container/plan_report.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/images/flat.hh"
 
@@ -18,7 +18,7 @@ namespace berth {
 namespace {
 
 // As often a helper may end just when it is asked; each time is another one.
-constexpr int patience = 20;
+constexpr int timeout = 20;
 constexpr int end_ms = 10'000;
 
 void note(const ContainerStart& start, const std::string& text) {
@@ -175,7 +175,7 @@ class Use {
             plan.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", out.record.digest));
         out.command = plan.command;
         if (start_.watch.progress && wants_plan(*environment_))
-            tell_plan(plan, out.record.digest, start_.watch.progress);
+            report_plan(plan, out.record.digest, start_.watch.progress);
         lap("plan");
         return plan;
     }
@@ -229,7 +229,7 @@ std::optional<JoinedContainer> join_running(const ContainerStart& start, int con
 
 UsedContainer use_container(const ContainerFolder& folder, const ContainerStart& start,
                             const std::vector<std::string>& environment) {
-    for (int i = 0; i < patience; ++i)
+    for (int i = 0; i < timeout; ++i)
         if (auto used = Use(folder, start).attempt(environment)) return std::move(*used);
     throw Error(cat("joining container ", start.wanted.name,
                     ": its helper ends each time it is asked; see berth ps, or berth rm --force"));

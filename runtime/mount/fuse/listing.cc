@@ -13,7 +13,7 @@ bool Listing::tells_files(uint32_t directory) {
         whole_left_.store(left - 1);
         return true;
     }
-    told_shortly_[directory % told_shortly_.size()].store(directory);
+    listed_briefly_[directory % listed_briefly_.size()].store(directory);
     if (short_ones_.fetch_add(1) + 1 < quiet) return false;
     short_ones_.store(0);
     missed_.store(0);
@@ -22,14 +22,14 @@ bool Listing::tells_files(uint32_t directory) {
 }
 
 void Listing::looked_up(uint32_t directory) {
-    if (told_shortly_[directory % told_shortly_.size()].load() != directory) return;
+    if (listed_briefly_[directory % listed_briefly_.size()].load() != directory) return;
     if (missed_.fetch_add(1) + 1 < enough) return;
     uint32_t run = run_.load();
     missed_.store(0);
     short_ones_.store(0);
     run_.store(std::min(run * 2, last_run));
     whole_left_.store(run);
-    for (auto& number : told_shortly_) number.store(0);
+    for (auto& number : listed_briefly_) number.store(0);
 }
 
 // Most readings find nothing to write, so that the threads do not fight for the cache line.

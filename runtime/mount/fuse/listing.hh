@@ -33,7 +33,7 @@ class Listing {
   private:
     std::atomic<uint32_t> unread_{0}, whole_left_{0}, run_{first_run}, missed_{0}, short_ones_{0};
     // By the directory's number: those that were told shortly a while ago.
-    std::array<std::atomic<uint32_t>, 256> told_shortly_{};
+    std::array<std::atomic<uint32_t>, 256> listed_briefly_{};
 };
 
 }  // namespace berth::mount

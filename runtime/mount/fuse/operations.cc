@@ -177,15 +177,15 @@ std::optional<squash::Entry> entry_at(const Served& at, uint32_t directory, uint
     return at.index.entry(directory, position - 2);
 }
 
-enum class Told { name, name_and_directories, all };
+enum class Detail { name, name_and_directories, all };
 
 /// Adds one entry to the reply; returns the bytes it needs, which are more than `room` when it did not fit.
 size_t add_entry(fuse_req_t request, const Served& at, char* out, size_t room, const squash::Entry& found,
-                 uint32_t position, Told told) {
+                 uint32_t position, Detail detail) {
     char name[name_limit + 1];
     memcpy(name, found.name.data(), found.name.size());
     name[found.name.size()] = '\0';
-    if (told == Told::name) {
+    if (detail == Detail::name) {
         struct stat st {};
         st.st_ino = found.inode;
         st.st_mode = found.mode;
@@ -193,14 +193,16 @@ size_t add_entry(fuse_req_t request, const Served& at, char* out, size_t room, c
     }
     fuse_entry_param entry{};
     // The kernel looks "." and ".." up by itself, and without a number it makes no inode of anything else.
-    bool whole = position >= 2 && (told == Told::all || S_ISDIR(found.mode)) && fill(at, found.inode, entry);
+    bool whole = position >= 2 && (detail == Detail::all || S_ISDIR(found.mode)) && fill(at, found.inode, entry);
     if (!whole) entry.attr.st_ino = found.inode, entry.attr.st_mode = found.mode;
     return fuse_add_direntry_plus(request, out, room, name, &entry, position + 1);
 }
 
 void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, bool plus) {
     answer(request, ino, [&](Served& at, uint32_t directory) {
-        Told told = !plus ? Told::name : at.listing.tells_files(directory) ? Told::all : Told::name_and_directories;
+        Detail detail = !plus                               ? Detail::name
+                        : at.listing.tells_files(directory) ? Detail::all
+                                                            : Detail::name_and_directories;
         char* buffer = thread_buffer(size);
         size_t used = 0;
         uint64_t end = uint64_t{at.index.entry_count(directory)} + 2;
@@ -208,7 +210,7 @@ void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, bool pl
             auto found = entry_at(at, directory, static_cast<uint32_t>(position));
             if (!found || found->name.empty() || found->name.size() > name_limit) continue;
             size_t needed =
-                add_entry(request, at, buffer + used, size - used, *found, static_cast<uint32_t>(position), told);
+                add_entry(request, at, buffer + used, size - used, *found, static_cast<uint32_t>(position), detail);
             if (needed > size - used) break;
             used += needed;
         }

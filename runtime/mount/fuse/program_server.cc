@@ -36,7 +36,7 @@ struct Start {
     const std::string& program;
     const ProgramServerOptions& options;
     int mount_point;
-    Fd channel;  ///< from the keeper to who started it
+    Fd channel;  ///< from the supervisor to who started it
 };
 
 /// With the process that started this one gone already, there is nobody to be tied to.
@@ -70,11 +70,11 @@ void arrange_descriptors(int file, int device, int errors) {
 }
 
 /// The program's life. Never returns.
-[[noreturn]] void become_program(const Start& start, int device, int errors, pid_t keeper) {
+[[noreturn]] void become_program(const Start& start, int device, int errors, pid_t supervisor) {
     try {
         arrange_descriptors(start.options.file, device, errors);
         start.options.confine();
-        tie_to_parent(keeper);
+        tie_to_parent(supervisor);
         // The mount is there already: libfuse takes the name of a descriptor for one that is mounted.
         std::string options = "clone_fd", file = "/proc/self/fd/3", place = "/dev/fd/4", name = "squashfuse_ll",
                     foreground = "-f", with = "-o";
@@ -95,14 +95,14 @@ void arrange_descriptors(int file, int device, int errors) {
 }
 
 pid_t start_program(const Start& start, int device, int errors) {
-    pid_t keeper = ::getpid(), child = ::fork();
+    pid_t supervisor = ::getpid(), child = ::fork();
     if (child < 0) throw SysError(serving);
-    if (child == 0) become_program(start, device, errors, keeper);
+    if (child == 0) become_program(start, device, errors, supervisor);
     return child;
 }
 
 /// The last line of what is written until all of its writers have gone.
-std::string last_words(int fd) {
+std::string last_output(int fd) {
     std::string text;
     char buffer[1024];
     for (ssize_t got; (got = ::read(fd, buffer, sizeof buffer)) > 0 || (got < 0 && errno == EINTR);) {
@@ -121,7 +121,7 @@ std::string story_of(int status, const std::string& words) {
     return words.empty() ? out : cat(out, " (", words, ")");
 }
 
-/// Leaves the keeper nothing but `first` and `second`, and /dev/null as its standard streams.
+/// Leaves the supervisor nothing but `first` and `second`, and /dev/null as its standard streams.
 void close_all_but(int first, int second) {
     sys::point_at_null({0, 1, 2});
     int low = std::min(first, second), high = std::max(first, second);
@@ -148,8 +148,8 @@ void tell(int channel, const Message& message) {
     }
 }
 
-/// The life of the keeper. Never returns.
-[[noreturn]] void be_keeper(Start start, pid_t parent) {
+/// The life of the supervisor. Never returns.
+[[noreturn]] void be_supervisor(Start start, pid_t parent) {
     ::prctl(PR_SET_NAME, "berth-files");
     int channel = start.channel.get();
     try {
@@ -169,7 +169,7 @@ void tell(int channel, const Message& message) {
         Message started;
         started.add_number("program", static_cast<uint64_t>(program));
         send_message(channel, started, {}, answer_ms);
-        std::string said = last_words(words.get());
+        std::string said = last_output(words.get());
         int status = 0;
         while (::waitpid(program, &status, 0) < 0 && errno == EINTR) continue;
         tell(channel, ended(story_of(status, said)));
@@ -179,7 +179,7 @@ void tell(int channel, const Message& message) {
     ::_exit(0);
 }
 
-/// What the keeper said last.
+/// What the supervisor said last.
 std::string story(const ProgramServer& server) {
     try {
         auto received = receive_message(server.end.get(), answer_ms);
@@ -195,7 +195,7 @@ void wait_for_answer(const ProgramServer& server, int folder, const std::string&
     struct stat st {};
     int number = ::fstatat(folder, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
     pollfd ended{server.end.get(), POLLIN, 0};
-    // The connection ends a moment before the keeper knows of it.
+    // The connection ends a moment before the supervisor knows of it.
     bool told = ::poll(&ended, 1, number == 0 ? 0 : answer_ms) > 0;
     if (number == 0 && !told) return;
     throw Error(cat(serving, ": the program ", told ? story(server) : reason(number),
@@ -220,11 +220,11 @@ ProgramServer start_program_server(const std::string& program, const ProgramServ
     pid_t self = ::getpid();
     ProgramServer out;
     // No signal at its end: whoever waits for any child waits for commands.
-    out.keeper = static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
-    if (out.keeper < 0) throw SysError(serving);
-    if (out.keeper == 0) {
+    out.supervisor = static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
+    if (out.supervisor < 0) throw SysError(serving);
+    if (out.supervisor == 0) {
         ours.reset();
-        be_keeper({program, options, mount_point.get(), std::move(its)}, self);
+        be_supervisor({program, options, mount_point.get(), std::move(its)}, self);
     }
     its.reset();
     out.end = std::move(ours);
@@ -240,13 +240,13 @@ ProgramServer start_program_server(const std::string& program, const ProgramServ
     return out;
 }
 
-bool end_program_server(const ProgramServer& server, std::chrono::milliseconds patience) {
-    if (server.keeper < 0) return true;
+bool end_program_server(const ProgramServer& server, std::chrono::milliseconds timeout) {
+    if (server.supervisor < 0) return true;
     syscall(SYS_pidfd_send_signal, server.handle.get(), SIGKILL, nullptr, 0);
-    Fd keeper = sys::pidfd_open(server.keeper);
-    pollfd wait{keeper.get(), POLLIN, 0};
-    if (::poll(&wait, 1, static_cast<int>(patience.count())) <= 0) return false;
-    ::waitpid(server.keeper, nullptr, __WALL);
+    Fd supervisor = sys::pidfd_open(server.supervisor);
+    pollfd wait{supervisor.get(), POLLIN, 0};
+    if (::poll(&wait, 1, static_cast<int>(timeout.count())) <= 0) return false;
+    ::waitpid(server.supervisor, nullptr, __WALL);
     return true;
 }
 

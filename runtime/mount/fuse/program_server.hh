@@ -22,10 +22,10 @@ struct ProgramServerOptions {
     std::function<void()> confine;
 };
 
-/// A running one. Two processes: the program, and a keeper, which has it as its child and knows how it ended. Both end
-/// with the process that started them.
+/// A running one. Two processes: the program, and a supervisor, which has it as its child and knows how it ended. Both
+/// end with the process that started them.
 struct ProgramServer {
-    pid_t keeper = -1;   ///< a child that no wait for any child sees (__WALL does); -1: there is none
+    pid_t supervisor = -1;   ///< a child that no wait for any child sees (__WALL does); -1: there is none
     pid_t program = -1;
     Fd handle;  ///< of the program
     /// a channel, readable when the program has ended: the message is a plan::Failure with a line for those who were in
@@ -33,7 +33,7 @@ struct ProgramServer {
     Fd end;
 
     std::vector<pid_t> processes() const {
-        return keeper < 0 ? std::vector<pid_t>() : std::vector<pid_t>{keeper, program};
+        return supervisor < 0 ? std::vector<pid_t>() : std::vector<pid_t>{supervisor, program};
     }
 };
 
@@ -50,7 +50,7 @@ std::string find_program_server();
 ProgramServer start_program_server(const std::string& program, const ProgramServerOptions& options, int folder,
                                    const std::string& name);
 
-/// Ends it, which must be after whatever uses its files; false when it is still there after `patience`.
-bool end_program_server(const ProgramServer& server, std::chrono::milliseconds patience);
+/// Ends it, which must be after whatever uses its files; false when it is still there after `timeout`.
+bool end_program_server(const ProgramServer& server, std::chrono::milliseconds timeout);
 
 }  // namespace berth::mount

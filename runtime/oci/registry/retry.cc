@@ -29,7 +29,7 @@ milliseconds doubled(const RetryRules& rules, unsigned retry) {
 std::optional<milliseconds> retry_delay(const RetryRules& rules, unsigned retry, milliseconds waited, double jitter,
                                         std::optional<std::chrono::seconds> told) {
     if (retry >= rules.retries) return std::nullopt;
-    if (told && *told > rules.longest_told) return std::nullopt;
+    if (told && *told > rules.longest_reported) return std::nullopt;
     milliseconds own = scaled(doubled(rules, retry), 0.5 + jitter / 2);
     milliseconds delay = told ? std::max(scaled(*told, 1 + jitter / 4), own) : own;
     if (waited + delay > rules.total) return std::nullopt;

@@ -11,7 +11,7 @@ struct RetryRules {
     unsigned retries = 5;                           ///< one after another without getting further
     std::chrono::milliseconds first{500};           ///< doubled each time
     std::chrono::milliseconds longest{10'000};      ///< that doubling comes to
-    std::chrono::milliseconds longest_told{60'000}; ///< that a server may ask for; with more there is no retry
+    std::chrono::milliseconds longest_reported{60'000}; ///< that a server may ask for; with more there is no retry
     std::chrono::milliseconds total{120'000};       ///< waited for one object altogether
 };
 

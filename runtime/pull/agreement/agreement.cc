@@ -67,7 +67,7 @@ std::string random_word() {
     return hex_text(bytes, sizeof bytes);
 }
 
-MeetingPlace parse_meeting_place(const std::string& text) {
+MeetingPlace parse_agreement_address(const std::string& text) {
     std::vector<std::string> words = split(text, ' ');
     if (words.size() != 4 || !is_word(words[0]) || !is_word(words[1]) || !is_word(words[2]) || !is_word(words[3]))
         throw Error(

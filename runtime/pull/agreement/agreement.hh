@@ -49,7 +49,7 @@ struct MeetingPlace {
     std::string host, port, secret, node;
 };
 /// Throws Error when it is not that.
-MeetingPlace parse_meeting_place(const std::string& text);
+MeetingPlace parse_agreement_address(const std::string& text);
 
 /// Tells `digest` and returns what counts for the step. Waits ten seconds for each of connection and answer. Throws
 /// Error that names `what`.

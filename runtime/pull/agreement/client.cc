@@ -15,7 +15,7 @@ namespace berth::pull {
 
 namespace {
 
-constexpr int patience_ms = 10'000;
+constexpr int timeout_ms = 10'000;
 
 struct Addresses {
     void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
@@ -25,7 +25,7 @@ struct Addresses {
 int waited(int socket, short events) {
     pollfd entry{socket, events, 0};
     int ready = 0;
-    do ready = ::poll(&entry, 1, patience_ms);
+    do ready = ::poll(&entry, 1, timeout_ms);
     while (ready < 0 && errno == EINTR);
     return ready > 0 ? 0 : ready < 0 ? errno : ETIMEDOUT;
 }

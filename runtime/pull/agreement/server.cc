@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr size_t connection_limit = 512;
-constexpr auto patience = std::chrono::seconds(10);
+constexpr auto timeout = std::chrono::seconds(10);
 
 struct Connection {
     Fd socket;
@@ -95,7 +95,7 @@ void make_room(std::vector<Connection>& peers) {
         if ((waiting[0].revents & POLLIN) == 0) continue;
         make_room(peers);
         if (Fd peer{::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)})
-            peers.push_back({std::move(peer), Clock::now() + patience, {}});
+            peers.push_back({std::move(peer), Clock::now() + timeout, {}});
     }
 }
 

@@ -19,7 +19,7 @@ int cdi_command(int argc, char** argv) {
     CommandLine line("Reads CDI specifications for berth.", "berth-pull cdi");
     std::vector<std::string> folders, names;
     std::string edits, kind;
-    line.option("--folder", folders, "with specifications; a later one counts more");
+    line.option("--folder", folders, "with specifications; a later one takes precedence");
     line.option("--edits", edits, "read the containerEdits of WHAT from standard input instead");
     line.option("--write", kind, "write a specification of this kind, of lines on standard input");
     line.argument("names", names, "VENDOR/CLASS=NAME");

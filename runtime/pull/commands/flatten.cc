@@ -66,7 +66,7 @@ void flatten(const FlattenArguments& arguments) {
 }  // namespace
 
 int flatten_command(int argc, char** argv) {
-    CommandLine line("Write an image as one squashfs file whose owner is one.", "berth-pull flatten");
+    CommandLine line("Write an image as one squashfs file, with one owner for all files.", "berth-pull flatten");
     FlattenArguments arguments;
     line.option("--store", arguments.store, "directory of the store").required();
     line.option("--image", arguments.image,

@@ -28,12 +28,12 @@ struct ImportArguments {
 
 void declare(CommandLine& line, ImportArguments& arguments) {
     line.option("--store", arguments.store, "directory of the store").required().hidden();
-    line.option("--site", arguments.site, "site file, of which the registries are used").hidden();
-    line.option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS").hidden();
+    line.option("--site", arguments.site, "site file, for the settings of registries").hidden();
+    line.option("--plain-http", arguments.plain_http, "registry without TLS").hidden();
     line.option("--policy", arguments.policy, "newer, missing, always or never")
         .completed_by({"newer", "missing", "always", "never"});
     line.option("-o,--output", arguments.file, "the file to write").required().completed_by(Completion::files);
-    line.flag("--force", arguments.options.force, "replace it when it exists");
+    line.flag("--force", arguments.options.force, "replace an existing file");
     line.flag("-q,--quiet", arguments.quiet, "print nothing but the digest");
     line.flag("--plain", arguments.options.plain, "do not write /etc/environment and /etc/rc for Enroot");
     line.argument("image", arguments.image, "REGISTRY/NAME:TAG or NAME@sha256:...").required();

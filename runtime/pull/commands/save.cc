@@ -31,7 +31,7 @@ void read_everything() {
 }
 
 /// A signal takes away what has been written so far. For a process of one thread.
-void heed_signals() {
+void handle_signals() {
     static EndSignals signals;
     std::thread([] {
         pollfd entry{signals.descriptor(), POLLIN, 0};
@@ -57,13 +57,13 @@ int save_command(int argc, char** argv) {
     line.option("--upper-fd", request.upper, "descriptor of what the container wrote").required();
     line.option("--name", request.name, "of the container, for messages");
     line.option("-o,--output", output, "the file to write").required();
-    line.flag("--force", options.force, "replace it when it exists");
+    line.flag("--force", options.force, "replace an existing file");
     line.flag("--plain", options.plain, "do not write /etc/environment and /etc/rc for Enroot");
     if (auto code = line.parse(argc, argv)) return *code;
     if (text.empty() == request.image_file.empty()) throw Error("berth-pull save: give --digest or --image-file");
     if (!text.empty()) request.digest = Digest(text);
     read_everything();
-    heed_signals();
+    handle_signals();
     save_container(request, output, options);
     return 0;
 }

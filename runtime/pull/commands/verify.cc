@@ -74,8 +74,8 @@ int verify_command(int argc, char** argv) {
     CommandLine line("Check every byte of the store.", "berth verify");
     VerifyArguments arguments;
     line.option("--store", arguments.store, "directory of the store").required().hidden();
-    line.option("--site", arguments.site, "site file, of which the registries are used").hidden();
-    line.option("--plain-http", arguments.plain_http, "registry that is spoken to without TLS").hidden();
+    line.option("--site", arguments.site, "site file, for the settings of registries").hidden();
+    line.option("--plain-http", arguments.plain_http, "registry without TLS").hidden();
     line.flag("--repair", arguments.repair, "fetch again what is damaged or missing");
     line.flag("-q,--quiet", arguments.quiet, "print nothing but problems");
     if (auto code = line.parse(argc, argv)) return *code;

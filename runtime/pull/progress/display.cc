@@ -71,7 +71,7 @@ void Display::sleep_until(double due) const {
     ::poll(waiting, 2, milliseconds);
 }
 
-void Display::heed_signal() {
+void Display::handle_signal() {
     int signal = signals_ ? signals_->take() : 0;
     if (signal == 0) return;
     view_.end();
@@ -91,7 +91,7 @@ void Display::run() {
         if (status.elapsed >= view_.due() && !last) view_.tick(status);
         // The wake of a stop may have gone with the events; one that comes from here on is found by the wait.
         if (!stopping_) sleep_until(view_.due());
-        heed_signal();
+        handle_signal();
     }
     view_.end();
 }

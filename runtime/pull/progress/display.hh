@@ -27,7 +27,7 @@ class Display {
   private:
     void run();
     void sleep_until(double due) const;
-    void heed_signal();
+    void handle_signal();
 
     Meter& meter_;
     View& view_;

@@ -25,9 +25,9 @@ void put(int fd, const std::string& text) {
 Output::Output(const OutputOptions& options, const std::string& image)
     : options_(options), meter_(printable(image, 1024)), view_(view()) {
     // The runtime needs no word about the end that it has brought about itself, but the screen has to be left clean.
-    std::function<void(int)> last_word;
-    if (!options_.report || options_.bars) last_word = [this](int signal) { interrupted(signal); };
-    display_ = std::make_unique<Display>(meter_, *view_, last_word);
+    std::function<void(int)> last_message;
+    if (!options_.report || options_.bars) last_message = [this](int signal) { interrupted(signal); };
+    display_ = std::make_unique<Display>(meter_, *view_, last_message);
 }
 
 std::unique_ptr<View> Output::view() const {

@@ -1,4 +1,4 @@
-#include "runtime/container/told_plan.hh"
+#include "runtime/container/plan_report.hh"
 
 #include "runtime/base/environment.hh"
 #include "runtime/base/text.hh"
@@ -12,7 +12,8 @@ bool wants_plan(const std::vector<std::string>& environment) {
     return value != nullptr && *value != '\0' && plan::parse_bool(value, "BERTH_PLAN");
 }
 
-void tell_plan(const plan::Plan& plan, const std::string& digest, const std::function<void(const std::string&)>& tell) {
+void report_plan(const plan::Plan& plan, const std::string& digest,
+                 const std::function<void(const std::string&)>& tell) {
     std::string text = (digest.empty() ? "" : "image      " + digest + "\n") + plan::plan_text(plan);
     for (const std::string& line : split(text, '\n'))
         if (!line.empty()) tell(line);

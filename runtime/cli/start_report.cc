@@ -1,4 +1,4 @@
-#include "runtime/cli/told_start.hh"
+#include "runtime/cli/start_report.hh"
 
 #include <cstdio>
 
@@ -9,7 +9,7 @@
 
 namespace berth::cli {
 
-int told_start(const RunOptions& options,
+int start_report(const RunOptions& options,
                const std::function<int(const plan::Site& site, plan::Caller& caller, StartEvent& event)>& start) {
     plan::Site site = site_of_caller();
     plan::Caller caller = caller_of_this_process();

@@ -11,7 +11,7 @@ namespace berth::cli {
 
 /// Does `start` with the caller's settings and an event, which it says when to tell; an error of it is told here.
 /// Returns its result.
-int told_start(const RunOptions& options,
+int start_report(const RunOptions& options,
                const std::function<int(const plan::Site& site, plan::Caller& caller, StartEvent& event)>& start);
 
 }  // namespace berth::cli

@@ -13,6 +13,7 @@ namespace berth {
 bool wants_plan(const std::vector<std::string>& environment);
 
 /// Gives `tell` the lines of the plan, without those that are empty; `digest` of the image may be empty.
-void tell_plan(const plan::Plan& plan, const std::string& digest, const std::function<void(const std::string&)>& tell);
+void report_plan(const plan::Plan& plan, const std::string& digest,
+                 const std::function<void(const std::string&)>& tell);
 
 }  // namespace berth
