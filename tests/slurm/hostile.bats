@@ -81,7 +81,8 @@ teardown() {
 }
 
 @test "a variable's name is data: no option of one variable hides in another" {
-  run alice env $'HARMLESS=x\nBERTH_CONTAINER_MOUNTS=/etc/shadow:/shadow' srun -w n1 --container-image="$image" test -e /shadow
+  run alice env $'HARMLESS=x\nBERTH_CONTAINER_MOUNTS=/etc/shadow:/shadow' srun -w n1 --container-image="$image" \
+    test -e /shadow
   expect_failure
   run -0 alice env $'HARMLESS=x\nPYXIS_CONTAINER_IMAGE=no.such.registry/x' srun -w n1 true
 }

@@ -122,8 +122,11 @@ a_pull_runs() {
 # As a service manager would restart them; what they start has nothing of the test's open.
 restart_daemons() {
   # shellcheck disable=SC2016
-  root bash -c 'pid=$(cat /run/slurmctld.pid); kill "$pid"; while kill -0 "$pid" 2> /dev/null; do sleep 0.1; done; slurmctld' < /dev/null > /dev/null 2>&1 3>&-
-  root env BERTH_BOX_DIR="$state" BERTH_BOX_PORT="${BERTH_BOX_PORT:-16817}" "$state/lib/nodes.sh" restart 2 < /dev/null > /dev/null 2>&1 3>&-
+  root bash -c \
+    'pid=$(cat /run/slurmctld.pid); kill "$pid"; while kill -0 "$pid" 2> /dev/null; do sleep 0.1; done; slurmctld' \
+    < /dev/null > /dev/null 2>&1 3>&-
+  root env BERTH_BOX_DIR="$state" BERTH_BOX_PORT="${BERTH_BOX_PORT:-16817}" "$state/lib/nodes.sh" restart 2 \
+    < /dev/null > /dev/null 2>&1 3>&-
   wait_until 30 root scontrol ping
 }
 
@@ -149,10 +152,12 @@ touch /tmp/left
 echo run >> /home/alice/runs
 (( $(wc -l < /home/alice/runs) == 2 )) || sleep 600
 END
-  job=$(in_home "sbatch --parsable --requeue -w n1 -o out --container-image=$image --container-mounts=/home/alice job.sh")
+  job=$(in_home \
+    "sbatch --parsable --requeue -w n1 -o out --container-image=$image --container-mounts=/home/alice job.sh")
   wait_until 20 alice test -s runs
   root scontrol requeue "$job"
-  # Slurm lets two minutes pass before it starts such a job again, and decides so when the first run has ended, whenever that is.
+  # Slurm lets two minutes pass before it starts such a job again, and decides so when the first run has ended, whenever
+  # that is.
   ended_after_another_start() {
     root scontrol update "jobid=$job" StartTime=now &> /dev/null || true
     no_jobs

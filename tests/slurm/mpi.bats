@@ -41,7 +41,8 @@ four() { alice timeout $((60 * slowness)) srun -N2 --ntasks-per-node=2 "$@"; }
 }
 
 @test "PMI-2: the descriptor is the server's socket, and the variables are there" {
-  run -0 four --mpi=pmi2 --container-image="$image" bash -c '[[ $(readlink "/proc/self/fd/$PMI_FD") == socket:* ]] && echo "$PMI_RANK of $PMI_SIZE"'
+  run -0 four --mpi=pmi2 --container-image="$image" bash -c \
+    '[[ $(readlink "/proc/self/fd/$PMI_FD") == socket:* ]] && echo "$PMI_RANK of $PMI_SIZE"'
   expect_equal "$(sort -n <<< "$output")" $'0 of 4\n1 of 4\n2 of 4\n3 of 4'
 }
 

@@ -32,7 +32,8 @@ make_package() {
 }
 
 @test "a change of owner is believed, and no_new_privs holds" {
-  run -0 contained --container-remap-root sh -c 'touch /tmp/f && chown 33:33 /tmp/f && grep NoNewPrivs /proc/self/status'
+  run -0 contained --container-remap-root sh -c \
+    'touch /tmp/f && chown 33:33 /tmp/f && grep NoNewPrivs /proc/self/status'
   expect_output_like "NoNewPrivs:[[:blank:]]*1"
 }
 
@@ -44,9 +45,11 @@ make_package() {
 }
 
 @test "root inside is not root outside" {
-  run contained --container-remap-root --container-mounts=/etc:/host-etc sh -c 'echo x >> /host-etc/shadow || cat /host-etc/shadow'
+  run contained --container-remap-root --container-mounts=/etc:/host-etc sh -c \
+    'echo x >> /host-etc/shadow || cat /host-etc/shadow'
   expect_failure
-  run contained --container-remap-root --container-mounts=/proc/sys:/host-sys sh -c 'echo x > /host-sys/kernel/hostname || hostname x'
+  run contained --container-remap-root --container-mounts=/proc/sys:/host-sys sh -c \
+    'echo x > /host-sys/kernel/hostname || hostname x'
   expect_failure
 }
 

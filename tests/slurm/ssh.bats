@@ -11,7 +11,8 @@ teardown() {
   in_home 'umask 77; mkdir -p .ssh; rm -f .ssh/id* host*; ssh-keygen -q -t ed25519 -N "" -f .ssh/id; cp .ssh/id.pub .ssh/authorized_keys;
       ssh-keygen -q -t ed25519 -N "" -f host'
   port=$((${BERTH_BOX_PORT:-16817} + 90))
-  alice srun -w n1 --container-image="$registry/debian:mpi" --container-mount-home /usr/sbin/sshd -D -e -p "$port" -f /dev/null -h /home/alice/host \
+  alice srun -w n1 --container-image="$registry/debian:mpi" --container-mount-home /usr/sbin/sshd -D -e -p "$port" \
+    -f /dev/null -h /home/alice/host \
     -o UsePAM=no -o PidFile=none \
     > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
   wait_until 20 grep -q 'Server listening' "$BATS_TEST_TMPDIR/out"

@@ -24,7 +24,8 @@ spaces='for name in net ipc uts; do readlink /proc/self/ns/$name; done'
 @test "one of them alone, in any order, by the variable too" {
   run -0 contained --container-unshare=uts,net sh -c 'readlink /proc/self/ns/ipc'
   expect_equal "$output" "$(grep ipc <<< "$host")"
-  run -0 in_home "PYXIS_CONTAINER_UNSHARE=ipc srun -w n1 --container-image=$image sh -c 'readlink /proc/self/ns/ipc; readlink /proc/self/ns/net'"
+  run -0 in_home \
+    "PYXIS_CONTAINER_UNSHARE=ipc srun -w n1 --container-image=$image sh -c 'readlink /proc/self/ns/ipc; readlink /proc/self/ns/net'"
   expect_equal "$(grep -c "$(grep ipc <<< "$host")" <<< "$output" || true)" 0
   expect_equal "$(grep net <<< "$output")" "$(grep net <<< "$host")"
 }

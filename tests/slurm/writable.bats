@@ -16,7 +16,8 @@ load helper
 }
 
 @test "writing is possible by default, and a file of the image can be changed, moved and removed" {
-  run -0 contained sh -c 'echo more >> /srv/hello && mv /srv/hello /srv/moved && cat /srv/moved && rm -r /opt/links && test ! -e /opt/links'
+  run -0 contained sh -c \
+    'echo more >> /srv/hello && mv /srv/hello /srv/moved && cat /srv/moved && rm -r /opt/links && test ! -e /opt/links'
   expect_equal "$output" $'hello from the image\nmore'
   run -0 contained cat /srv/hello /opt/links/first
   expect_equal "$output" $'hello from the image\ntwo names'
@@ -28,6 +29,7 @@ load helper
 }
 
 @test "the tasks of a step see what each other writes" {
-  run -0 contained -n2 sh -c 'touch /srv/$SLURM_PROCID; until test -e /srv/0 && test -e /srv/1; do sleep 0.05; done; echo both'
+  run -0 contained -n2 sh -c \
+    'touch /srv/$SLURM_PROCID; until test -e /srv/0 && test -e /srv/1; do sleep 0.05; done; echo both'
   expect_equal "$output" $'both\nboth'
 }
