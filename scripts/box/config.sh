@@ -81,7 +81,8 @@ write_task_scripts() {
 case "$BOX_PROLOG" in
   '') ;;
   fail) exit 7 ;;
-  *) echo "export FROM_PROLOG=$(command -v scontrol):$SLURM_PROCID"; echo "unset $BOX_PROLOG"; echo "print prolog of $(hostname)" ;;
+  *) echo "export FROM_PROLOG=$(command -v scontrol):$SLURM_PROCID"; echo "unset $BOX_PROLOG"
+    echo "print prolog of $(hostname)" ;;
 esac
 END
   cat > /etc/slurm/task_epilog <<'END'
