@@ -52,7 +52,8 @@ expect_equal() {
 # What bash makes of the beginning of a line.
 completed() {
   as_user bash -ec \
-    '. /usr/share/bash-completion/completions/berth; COMP_LINE=$1 COMP_POINT=${#1}; _berth; echo "${COMPREPLY[*]}"' bash "$1"
+    '. /usr/share/bash-completion/completions/berth; COMP_LINE=$1 COMP_POINT=${#1}; _berth; echo "${COMPREPLY[*]}"' \
+      bash "$1"
 }
 
 @test "what a person looks for is there" {
@@ -110,8 +111,9 @@ completed() {
   run -1 as_user berth config check
   printf '[limits]\ntmpfs_size = "2X"\n' > "$root/srv/draft"
   run -1 as_user berth config check /srv/draft
-  expect_equal "$output" \
-    $'/srv/draft:2:14: limits.tmpfs_size: \'2X\' is no size (write a number with K, M, G or T)\n  tmpfs_size = "2X"\n               ^'
+  expected=$'/srv/draft:2:14: limits.tmpfs_size: \'2X\' is no size (write a number with K, M, G or T)\n'
+  expected+=$'  tmpfs_size = "2X"\n               ^'
+  expect_equal "$output" "$expected"
   printf '[store]\npull = "often"\npath = \n[limits]\nsize = 1\n' > "$root/srv/draft"
   run -1 as_user berth config check /srv/draft
   expect_equal "$(grep -o '^/srv/draft:[0-9:]*' <<< "$output" | xargs)" \

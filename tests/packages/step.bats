@@ -35,12 +35,14 @@ box() { "$repo/scripts/slurm-in-a-box" run "$@"; }
 step() { box -u alice -- srun "$@" --container-image=/home/alice/image.sqsh /bin/inside; }
 
 @test "the site's policy holds in steps, and each refusal is one line with file and key" {
-  printf '[policy]\nmount_sources = "/home/alice/data"\nimage_paths = "/home"\nremap_root = "@nobody"\nwritable = ""\nlocked = "security"\n' |
+  printf '%s\n' '[policy]' 'mount_sources = "/home/alice/data"' 'image_paths = "/home"' 'remap_root = "@nobody"' \
+    'writable = ""' 'locked = "security"' |
     box -- tee -a /etc/berth/berth.conf > /dev/null
   box -u alice -- mkdir -p data
   run -0 step --container-mounts=/home/alice/data:/data
   run ! step --container-mounts=/etc:/data
-  [[ $output == *"berth: n1: mounting /etc: /etc/berth/berth.conf:4: policy.mount_sources allows mounts from /home/alice/data only"* ]]
+  [[ $output == *"berth: n1: mounting /etc: /etc/berth/berth.conf:4: policy.mount_sources allows mounts \
+from /home/alice/data only"* ]]
   box -u alice -- ln -s /etc data/link
   run ! step --container-mounts=/home/alice/data/link:/data
   [[ $output == *"policy.mount_sources"* ]]
