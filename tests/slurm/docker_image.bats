@@ -134,15 +134,16 @@ teardown_file() {
 @test "a pull that takes over a second is told on srun's standard error, with the node's name" {
   run -0 alice srun -w n1 --container-image="$faulty/slow:latest" /bare
   expect_output_like \
-    "berth: n1: pulling image $faulty/slow:latest@sha256:[0-9a-f]{64}: [0-9.]+ [kM]?B of [0-9.]+ [kM]?B \([0-9]+%\), [0-9.]+ [kM]?B/s, \
-[0-9]+ s left"
+    "berth: n1: pulling image $faulty/slow:latest@sha256:[0-9a-f]{64}: [0-9.]+ [kM]?B of [0-9.]+ [kM]?B \([0-9]+%\), \
+[0-9.]+ [kM]?B/s, [0-9]+ s left"
   expect_equal "$(grep -v '^berth: n1: ' <<< "$output")" bare
 }
 
 @test "a wait before a retry is told on srun's standard error, with its reason" {
   run -0 alice srun -w n1 --container-image="$faulty/broken:latest" /bare
   expect_output_like \
-    "berth: n1: trying again in [0-9]+ s: image $faulty/broken:latest@sha256:[0-9a-f]{64}, blob sha256:.*: no complete answer from $faulty"
+    "berth: n1: trying again in [0-9]+ s: image $faulty/broken:latest@sha256:[0-9a-f]{64}, blob sha256:.*: \
+no complete answer from $faulty"
   expect_equal "$(grep -v '^berth: n1: ' <<< "$output")" bare
 }
 

@@ -25,7 +25,8 @@ load helper
       --container-mount-home --container-remap-root cat /root/x"
   expect_equal "$output" other
   run -0 in_home \
-    "HOME=/home/alice/other srun -w n1 --container-image=$image --container-mount-home sh -c 'echo \$HOME; cat \$HOME/x'"
+    "HOME=/home/alice/other srun -w n1 --container-image=$image --container-mount-home \
+      sh -c 'echo \$HOME; cat \$HOME/x'"
   expect_equal "$output" $'/home/alice/other\nother'
 }
 
@@ -41,7 +42,8 @@ load helper
 
 @test "the host's locale is dropped, the image's stays" {
   run -0 in_home \
-    "LC_ALL=de_DE.UTF-8 LANGUAGE=de LANG=de_DE.UTF-8 srun --container-image=$image sh -c 'echo \"\$LANG:\$LC_ALL:\$LANGUAGE\"'"
+    "LC_ALL=de_DE.UTF-8 LANGUAGE=de LANG=de_DE.UTF-8 srun --container-image=$image \
+      sh -c 'echo \"\$LANG:\$LC_ALL:\$LANGUAGE\"'"
   expect_equal "$output" "C.UTF-8::"
 }
 
@@ -65,7 +67,8 @@ load helper
   run -0 in_home "FOO=\$'a\\nb' srun --container-image=$image printenv FOO"
   expect_equal "$output" $'a\nb'
   run -0 --separate-stderr in_home \
-    "LD_PRELOAD=/not/there.so BERTH_STORE_PATHS=x srun --container-image=$image sh -c 'echo \$LD_PRELOAD \$BERTH_STORE_PATHS'"
+    "LD_PRELOAD=/not/there.so BERTH_STORE_PATHS=x srun --container-image=$image \
+      sh -c 'echo \$LD_PRELOAD \$BERTH_STORE_PATHS'"
   expect_equal "$output" "/not/there.so x"
 }
 

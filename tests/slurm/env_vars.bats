@@ -42,14 +42,16 @@ with() { in_home "$1 srun -w n1 $2"; }
 }
 
 @test "sbatch: the batch script and its steps run in the image of the variable" {
-  in_home "printf '#!/bin/sh\nonly-in-image\nsrun only-in-image\n' > vars.sh; PYXIS_CONTAINER_IMAGE=$image $sbatch_wait -w n1 -o vars.out vars.sh" || true
+  in_home "printf '#!/bin/sh\nonly-in-image\nsrun only-in-image\n' > vars.sh;
+    PYXIS_CONTAINER_IMAGE=$image $sbatch_wait -w n1 -o vars.out vars.sh" || true
   run -0 in_home "cat vars.out; rm vars.sh vars.out"
   expect_output_like "^only in the image"
 }
 
 @test "salloc: the variable of a step inside beats that of the allocation" {
   run -0 in_home \
-    "PYXIS_CONTAINER_WORKDIR=/srv salloc -w n1 sh -c 'PYXIS_CONTAINER_WORKDIR=/tmp srun --container-image=$image pwd' 2>/dev/null"
+    "PYXIS_CONTAINER_WORKDIR=/srv salloc -w n1 \
+      sh -c 'PYXIS_CONTAINER_WORKDIR=/tmp srun --container-image=$image pwd' 2>/dev/null"
   expect_equal "$output" /tmp
 }
 

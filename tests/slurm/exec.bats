@@ -16,7 +16,8 @@ teardown() {
 # A step that runs in a container until it is ended: start_first OPTIONS...
 start_first() {
   alice srun -w n1 --container-image="$image" --container-mounts=/home/alice "$@" \
-    bash -c 'cd /var; export FIRST=1; echo first > /tmp/first; echo $SLURM_JOB_ID.$SLURM_STEP_ID > /home/alice/started; sleep 600' \
+    bash -c 'cd /var; export FIRST=1; echo first > /tmp/first;
+      echo $SLURM_JOB_ID.$SLURM_STEP_ID > /home/alice/started; sleep 600' \
       > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
   wait_until 20 alice test -s started
 }
@@ -92,7 +93,8 @@ go_on_alone() {
   start_first --container-name=exec
   run -0 alice srun -w n1 --container-name=exec:no_exec --container-remap-root --container-mounts=/home/bob:/opt/bob \
     sh -c \
-    'touch /opt/second /run/second; id -u; findmnt -n -o TARGET /opt/bob; findmnt /home/alice || only-in-image; echo $IMAGE_VAR'
+    'touch /opt/second /run/second; id -u; findmnt -n -o TARGET /opt/bob;
+      findmnt /home/alice || only-in-image; echo $IMAGE_VAR'
   expect_equal "$output" $'0\n/opt/bob\nonly in the image\nfrom-image'
   run -0 alice srun -w n1 --container-name=exec sh -c \
     'id -u; test -e /opt/second; test ! -e /run/second; findmnt -n -o TARGET /home/alice'
@@ -114,7 +116,8 @@ go_on_alone() {
   for how in remove cancel; do
     in_home 'rm -f started'
     start_first --container-name=exec
-    in_home "rm -f second; srun -w n1 --container-name=exec:no_exec --container-mounts=/home/alice sh -c 'touch /home/alice/second; sleep 600'" \
+    in_home "rm -f second; srun -w n1 --container-name=exec:no_exec --container-mounts=/home/alice \
+      sh -c 'touch /home/alice/second; sleep 600'" \
       > "$BATS_TEST_TMPDIR/second" 2>&1 3>&- &
     wait_until 20 alice test -e second
     if [[ $how == remove ]]; then alice srun -w n1 berth rm --force exec; else root scancel -u alice; fi

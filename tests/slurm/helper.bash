@@ -161,7 +161,8 @@ what_lives() {
   root squeue --noheader --format='job %A %T %N'
   # shellcheck disable=SC2016
   root bash -c 'for pid in $(ps -e -o pid=); do
-    ps -o pid=,ppid=,stat=,etimes=,wchan:24=,args= -p "$pid" | grep -vE "munged|slurmctld|slurmd( |$)|docker-registry" || continue
+    ps -o pid=,ppid=,stat=,etimes=,wchan:24=,args= -p "$pid" |
+      grep -vE "munged|slurmctld|slurmd( |$)|docker-registry" || continue
     head -qn 2 "/proc/$pid/task/"*/stack 2> /dev/null | sed "s/^.* /    /"
   done'
 }
@@ -181,7 +182,8 @@ expect_no_leftovers() {
 }
 
 # Without what Slurm says when a node has not yet heard of the end of its last job, which a busy machine makes longer.
-slurm_waits='^(srun|salloc): (job [0-9]+ queued and waiting for resources|job [0-9]+ has been allocated resources|Pending job allocation [0-9]+)$'
+slurm_waits='^(srun|salloc): (job [0-9]+ queued and waiting for resources|job [0-9]+ has been allocated resources|'
+slurm_waits+='Pending job allocation [0-9]+)$'
 eval "$(declare -f run | sed '1s/^run/bats_run/')"
 run() {
   local run_code=0
@@ -238,7 +240,8 @@ expect_rejected() {
 # Adds lines to the site file of all nodes until restore_site.
 with_site_lines() {
   root bash -c \
-    '[[ -e /etc/berth/berth.conf.kept ]] || cp /etc/berth/berth.conf /etc/berth/berth.conf.kept; printf "%s\n" "$@" >> /etc/berth/berth.conf' bash \
+    '[[ -e /etc/berth/berth.conf.kept ]] || cp /etc/berth/berth.conf /etc/berth/berth.conf.kept;
+      printf "%s\n" "$@" >> /etc/berth/berth.conf' bash \
     "$@"
 }
 

@@ -38,14 +38,16 @@ load helper
   expect_equal "$output" "$plain"
   expect_output_like "^1- 777 0"
   run -0 in_home \
-    "mkdir -p data; echo here > data/file; srun -w n1 --chdir=/home/alice/data --container-image=$image --container-mounts=./file:/opt/file \
+    "mkdir -p data; echo here > data/file;
+      srun -w n1 --chdir=/home/alice/data --container-image=$image --container-mounts=./file:/opt/file \
       cat /opt/file"
   expect_equal "$output" here
 }
 
 @test "--label, -u, --input and --multi-prog" {
   run -0 in_home \
-    "printf '0 echo zero\n1 only-in-image\n' > multi; srun -w n1 -n2 -u --label --multi-prog --container-image=$image multi"
+    "printf '0 echo zero\n1 only-in-image\n' > multi;
+      srun -w n1 -n2 -u --label --multi-prog --container-image=$image multi"
   expect_equal "$(sort <<< "$output")" $'0: zero\n1: only in the image'
   run -0 in_home "echo text | srun -w n1 -n2 --label --input=1 --container-image=$image cat"
   expect_equal "$output" "1: text"
@@ -53,7 +55,8 @@ load helper
 
 @test "a core file is written where the task is, of any size where the limit is propagated" {
   run in_home \
-    "rm -rf cores; mkdir cores; ulimit -c unlimited; srun -w n1 --propagate=CORE --container-image=$image --container-mounts=./cores:/cores \
+    "rm -rf cores; mkdir cores; ulimit -c unlimited;
+      srun -w n1 --propagate=CORE --container-image=$image --container-mounts=./cores:/cores \
       --container-workdir=/cores sh -c 'ulimit -c; kill -SEGV \$\$'"
   expect_failure
   expect_output_like "unlimited"
@@ -85,7 +88,8 @@ load helper
 
 @test "a file that sbcast brought can be mounted" {
   run -0 --separate-stderr in_home "echo brought > file; salloc -Q -N2 bash -c \
-      'sbcast -f file /var/tmp/berth-sbcast && srun --container-image=$image --container-mounts=/var/tmp/berth-sbcast:/opt/file cat /opt/file;
+      'sbcast -f file /var/tmp/berth-sbcast &&
+        srun --container-image=$image --container-mounts=/var/tmp/berth-sbcast:/opt/file cat /opt/file;
       srun -N1 rm -f /var/tmp/berth-sbcast'"
   expect_equal "$output" $'brought\nbrought'
 }
@@ -103,7 +107,8 @@ load helper
 @test "64 jobs of an array with one image: one pull for each store" {
   forget_images
   mark_log
-  in_home "rm -rf array; mkdir array; sbatch --parsable --array=1-64 -n1 -o array/%a --container-image=$registry/debian:zstd --wrap 'echo ran'"
+  in_home "rm -rf array; mkdir array; sbatch --parsable --array=1-64 -n1 -o array/%a \
+    --container-image=$registry/debian:zstd --wrap 'echo ran'"
   wait_until 90 no_jobs
   expect_equal "$(in_home 'cat array/*' | without_progress | sort | uniq -c | xargs)" "64 ran"
   for digest in $(curl -sf -H 'Accept: application/vnd.oci.image.manifest.v1+json' \

@@ -10,7 +10,8 @@ setup() {
 # A step that runs until it is ended, with the settings that are given; returns when its tasks run.
 start_long_step() {
   in_home 'rm -f started'
-  in_home "$* srun -w n1 -n2 --container-image=$image --container-mounts=/home/alice sh -c 'touch /home/alice/started; sleep 600'" \
+  in_home "$* srun -w n1 -n2 --container-image=$image --container-mounts=/home/alice \
+    sh -c 'touch /home/alice/started; sleep 600'" \
     > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
   step=$!
   wait_until 20 alice test -e started
@@ -74,14 +75,16 @@ a_pull_runs() {
   start_long_step BERTH_MOUNT_ENGINE=squashfuse
   root pkill -9 -x squashfuse_ll
   expect_step_failed
-  [[ $(< "$BATS_TEST_TMPDIR/out") == *"berth: n1: the file server squashfuse_ll of the container was ended by signal 9 (Killed)"* ]] ||
+  [[ $(< "$BATS_TEST_TMPDIR/out") == *"berth: n1: the file server squashfuse_ll of the container was ended by \
+signal 9 (Killed)"* ]] ||
     fail "$(< "$BATS_TEST_TMPDIR/out")"
   expect_no_leftovers
 }
 
 @test "kill -9 of the helper never leaves a task hanging that reads the image" {
   in_home 'rm -f started'
-  in_home "srun -w n1 --container-image=$image --container-mounts=/home/alice sh -c 'touch /home/alice/started; sleep 2; cat /usr/bin/* > /dev/null'" \
+  in_home "srun -w n1 --container-image=$image --container-mounts=/home/alice \
+    sh -c 'touch /home/alice/started; sleep 2; cat /usr/bin/* > /dev/null'" \
     > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
   step=$!
   wait_until 20 alice test -e started

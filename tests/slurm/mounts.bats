@@ -83,8 +83,8 @@ setup() {
 }
 
 @test "x-create=dir and x-create=file say what is made, and nofail leaves a missing source out" {
-  run -0 contained \
-    --container-mounts=/home/alice/in:/made:x-create=dir,/home/alice/in/x:/new/file:x-create=file,/not/there:/missing:nofail sh -c \
+  mounts=/home/alice/in:/made:x-create=dir,/home/alice/in/x:/new/file:x-create=file,/not/there:/missing:nofail
+  run -0 contained --container-mounts="$mounts" sh -c \
     'cat /made/x /new/file; test ! -e /missing'
   expect_equal "$output" $'content\ncontent'
 }

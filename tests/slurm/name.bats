@@ -78,7 +78,8 @@ named() { alice srun -w n1 "--container-name=$1" "${@:2}"; }
 
 @test "sbatch: the script runs in the container, and steps of other jobs find what it wrote" {
   run -0 in_home \
-    "printf '#!/bin/sh\nonly-in-image\necho script > /opt/script\n' > named.sh; $sbatch_wait -w n1 -o named.out --container-name=keep \
+    "printf '#!/bin/sh\nonly-in-image\necho script > /opt/script\n' > named.sh;
+      $sbatch_wait -w n1 -o named.out --container-name=keep \
       --container-image=$image named.sh; cat named.out; rm named.sh named.out"
   expect_output_like "only in the image"
   run -0 named keep cat /opt/script
@@ -116,7 +117,8 @@ no_containers_of_jobs() {
 
 @test "scope job: what an epilog could not remove goes with a later step of the user" {
   root bash -c \
-    "mkdir -p $state/nodes/n1/store/2001.containers/job1_left/upper && touch $state/nodes/n1/store/2001.containers/job1_left/state && \
+    "mkdir -p $state/nodes/n1/store/2001.containers/job1_left/upper &&
+      touch $state/nodes/n1/store/2001.containers/job1_left/state && \
       chown -R 2001:2001 $state/nodes/n1/store/2001.containers"
   run -0 named keep --container-image="$image" true
   wait_until 10 no_containers_of_jobs

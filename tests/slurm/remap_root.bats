@@ -4,7 +4,8 @@ load helper
 
 make_package() {
   in_home 'rm -rf deb; mkdir -p deb/pkg/DEBIAN deb/pkg/usr/share/berth-test
-    printf "Package: berth-test\nVersion: 1.0\nArchitecture: all\nMaintainer: nobody <nobody@example.org>\nDescription: a test\n" > deb/pkg/DEBIAN/control
+    printf "%s\n" "Package: berth-test" "Version: 1.0" "Architecture: all" "Maintainer: nobody <nobody@example.org>" \
+      "Description: a test" > deb/pkg/DEBIAN/control
     printf "#!/bin/sh\nset -e\nchown 5:5 /usr/share/berth-test/file\n" > deb/pkg/DEBIAN/postinst
     chmod 755 deb/pkg/DEBIAN/postinst
     echo installed > deb/pkg/usr/share/berth-test/file
@@ -55,7 +56,8 @@ make_package() {
 
 @test "root inside writes where modes forbid it, and mounts nothing" {
   run -0 contained --container-remap-root sh -c \
-    'mkdir -m 555 /opt/d && echo x > /opt/d/x && chmod 0 /opt/d/x && cat /opt/d/x; chmod 555 /usr/bin && touch /usr/bin/new'
+    'mkdir -m 555 /opt/d && echo x > /opt/d/x && chmod 0 /opt/d/x && cat /opt/d/x;
+      chmod 555 /usr/bin && touch /usr/bin/new'
   expect_equal "$output" x
   run contained --container-remap-root sh -c 'mount -t tmpfs none /mnt || umount /proc/keys || hostname x'
   expect_failure

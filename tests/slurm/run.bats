@@ -109,7 +109,8 @@ load helper
 
 @test "the usual system mounts are there" {
   run -0 contained sh -c \
-    'test -d /proc/self && test -d /sys/kernel && echo x > /dev/null && echo x > /dev/shm/x && echo x > /tmp/x && test -d /run'
+    'test -d /proc/self && test -d /sys/kernel && echo x > /dev/null && echo x > /dev/shm/x &&
+      echo x > /tmp/x && test -d /run'
   run -0 contained cat /etc/hosts
   expect_equal "$output" "$(root cat /etc/hosts)"
   run -0 contained cat /etc/hostname
@@ -146,7 +147,8 @@ load helper
   # A pull that takes a second on a busy machine would be told of.
   alice berth pull --quiet "$image"
   run -0 alice bash -c \
-    "exec 5< /etc/hostname 7< /dev/zero 9> held; PMI_FD=7 berth run $image sh -c 'ls /proc/self/fd; readlink /proc/self/fd/7' | xargs"
+    "exec 5< /etc/hostname 7< /dev/zero 9> held;
+      PMI_FD=7 berth run $image sh -c 'ls /proc/self/fd; readlink /proc/self/fd/7' | xargs"
   # ls reads the directory as 3.
   expect_equal "$output" "0 1 2 3 7 /dev/zero"
 }

@@ -25,7 +25,8 @@ load helper
 
 @test "with --container-readonly /tmp, /dev/shm and mounts can be written to all the same" {
   run -0 contained --container-readonly --container-mounts=/home/alice:/data sh -c \
-    'echo x > /tmp/x && echo x > /dev/shm/berth-x && rm /dev/shm/berth-x && echo x > /data/by-readonly && rm /data/by-readonly'
+    'echo x > /tmp/x && echo x > /dev/shm/berth-x && rm /dev/shm/berth-x &&
+      echo x > /data/by-readonly && rm /data/by-readonly'
 }
 
 @test "the tasks of a step see what each other writes" {
