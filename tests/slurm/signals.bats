@@ -80,8 +80,8 @@ wait_step() {
   grep -q 'got TERM' "$out"
 }
 
-# One minute is the smallest limit that one can ask for, so both limits are shortened. slurmctld looks at them every 30
-# s.
+# One minute is the smallest limit that one can ask for, so both limits are shortened. slurmctld looks at them
+# every 30 s.
 @test "hostile row 64: the time limit ends a step with the code that it has without a container" {
   start_step --time=1 sh -c 'echo ready; sleep 600'
   first=$step first_out=$out
