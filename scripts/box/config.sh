@@ -81,7 +81,8 @@ write_task_scripts() {
 case "$BOX_PROLOG" in
   '') ;;
   fail) exit 7 ;;
-  *) echo "export FROM_PROLOG=$(command -v scontrol):$SLURM_PROCID"; echo "unset $BOX_PROLOG"; echo "print prolog of $(hostname)" ;;
+  *) echo "export FROM_PROLOG=$(command -v scontrol):$SLURM_PROCID"; echo "unset $BOX_PROLOG"
+    echo "print prolog of $(hostname)" ;;
 esac
 END
   cat > /etc/slurm/task_epilog <<'END'
@@ -91,7 +92,8 @@ END
   chmod 755 /etc/slurm/task_prolog /etc/slurm/task_epilog
 }
 
-# Of the node's fake devices (devices.sh), as AutoDetect=nvml would find them: in the order of the device files, MIG devices with their UUIDs.
+# Of the node's fake devices (devices.sh), as AutoDetect=nvml would find them: in the order of the device files, MIG
+# devices with their UUIDs.
 write_gres_conf() {
   echo AutoDetect=off > /etc/slurm/gres.conf
   local number instance nodes_of_it variables=nvidia_gpu_env,amd_gpu_env,intel_gpu_env,opencl_env

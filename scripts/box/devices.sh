@@ -1,4 +1,5 @@
-# A driver and GPUs that are not there, for tests of devices: nodes of the numbers that gres.conf gives to Slurm, and what a driver shows; sourced by init.sh.
+# A driver and GPUs that are not there, for tests of devices: nodes of the numbers that gres.conf gives to Slurm, and
+# what a driver shows; sourced by init.sh.
 # shellcheck shell=bash disable=SC2154
 
 # The GPUs 0, 1 and 3 are whole, 2 has three MIG devices, of the GPU instances 7 to 9.
@@ -22,7 +23,8 @@ fake_mig_uuid() { printf 'MIG-dddddddd-0000-0000-0000-%012d\n' "$1"; }
 
 fake_gpu() { # MINOR BUS UUID
   mkdir -p "/proc/driver/nvidia/gpus/$2"
-  printf 'Model: \t\t NVIDIA Fake\nGPU UUID: \t %s\nDevice Minor: \t %s\n' "$3" "$1" > "/proc/driver/nvidia/gpus/$2/information"
+  printf 'Model: \t\t NVIDIA Fake\nGPU UUID: \t %s\nDevice Minor: \t %s\n' "$3" "$1" \
+    > "/proc/driver/nvidia/gpus/$2/information"
 }
 
 fake_proc() {
@@ -37,8 +39,10 @@ fake_proc() {
   fake_gpu 3 0000:4b:00.0 GPU-eeeeeeee-0000-0000-0000-000000000003
   for number in 7 8 9; do
     mkdir -p "/proc/driver/nvidia/capabilities/gpu2/mig/gi$number/ci0"
-    touch "/proc/driver/nvidia/capabilities/gpu2/mig/gi$number/access" "/proc/driver/nvidia/capabilities/gpu2/mig/gi$number/ci0/access"
-    printf 'gpu2/gi%s/access %s\ngpu2/gi%s/ci0/access %s\n' "$number" "$(fake_cap "$number")" "$number" $(($(fake_cap "$number") + 1))
+    touch "/proc/driver/nvidia/capabilities/gpu2/mig/gi$number/access" \
+      "/proc/driver/nvidia/capabilities/gpu2/mig/gi$number/ci0/access"
+    printf 'gpu2/gi%s/access %s\ngpu2/gi%s/ci0/access %s\n' "$number" "$(fake_cap "$number")" "$number" \
+      $(($(fake_cap "$number") + 1))
   done > /proc/driver/nvidia-caps/mig-minors
   sed "1a $major nvidia\n$major nvidia-caps" /proc/devices > "$state/proc-devices"
   mount --bind "$state/proc-devices" /proc/devices

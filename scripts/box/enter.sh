@@ -14,4 +14,5 @@ path=$login_path
 umask 022
 # Without enter_box, which stands for the command outside, there is nobody who could end it.
 exec setpriv --reuid "$uid" --regid "$gid" --init-groups --pdeathsig KILL -- \
-  env -i --chdir="${dir:-$home}" HOME="$home" USER="$name" LOGNAME="$name" PATH="$path" SHELL="$shell" TERM="${TERM:-dumb}" LANG=C.UTF-8 "$@"
+  env -i --chdir="${dir:-$home}" HOME="$home" USER="$name" LOGNAME="$name" PATH="$path" SHELL="$shell" \
+    TERM="${TERM:-dumb}" LANG=C.UTF-8 "$@"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Process 1 of the box: takes its own cgroups, makes the mounts, writes the configuration, starts the daemons; then it reaps. With it everything ends.
+# Process 1 of the box: takes its own cgroups, makes the mounts, writes the configuration, starts the daemons; then it
+# reaps. With it everything ends.
 set -euo pipefail
 here=$(dirname "$0")
 # shellcheck source=scripts/box/common.sh
@@ -27,8 +28,8 @@ copy_cpuset() {
   done
 }
 
-# The hierarchies of version 1, and that of version 2 beside them: "TYPE FOLDER NAMES PATH" a line, where NAMES are the controllers and PATH is this process's.
-# Where version 2 is alone there are none.
+# The hierarchies of version 1, and that of version 2 beside them: "TYPE FOLDER NAMES PATH" a line, where NAMES are the
+# controllers and PATH is this process's. Where version 2 is alone there are none.
 hierarchies() {
   local type folder options names path
   while read -r type folder options; do
@@ -41,8 +42,9 @@ hierarchies() {
   done < <(cgroup_mounts)
 }
 
-# A group of the box's own in every hierarchy. In a cgroup namespace that is made then, each of them is a root, so that the Slurm of another box or of the
-# machine has other groups than this one. Version 2 alone has none: Slurm wants controllers there that a group with processes cannot hand on.
+# A group of the box's own in every hierarchy. In a cgroup namespace that is made then, each of them is a root, so that
+# the Slurm of another box or of the machine has other groups than this one. Version 2 alone has none: Slurm wants
+# controllers there that a group with processes cannot hand on.
 make_cgroups() {
   local folder path group
   while read -r _ folder _ path; do
@@ -60,7 +62,11 @@ mount_cgroups() {
   while read -r type folder names _; do
     [[ $type ]] || continue
     umount "$folder"
-    if [[ $type == cgroup ]]; then mount -t cgroup -o "$names" berth-box "$folder"; else mount -t cgroup2 berth-box "$folder"; fi
+    if [[ $type == cgroup ]]; then
+      mount -t cgroup -o "$names" berth-box "$folder"
+    else
+      mount -t cgroup2 berth-box "$folder"
+    fi
   done <<< "$(hierarchies)"
 }
 
@@ -132,12 +138,14 @@ link_pmix() {
 # munged of NAME with its own socket in FOLDER; the key is one.
 start_munged() {
   install -d -o munge -g munge -m 755 "$2"
-  setpriv --reuid munge --regid munge --init-groups munged --log-file="$state/log/munge/$1.log" --seed-file="/var/lib/munge/$1.seed" \
+  setpriv --reuid munge --regid munge --init-groups munged --log-file="$state/log/munge/$1.log" \
+    --seed-file="/var/lib/munge/$1.seed" \
     --socket="$2/munge.socket.2" --pid-file="$2/munged.pid"
 }
 
-# One for each node, as on a real cluster. A munged knows the credentials it has seen, and a step's comes to each of its nodes: with one for all, every launch
-# left an error in the munge context that the threads of a slurmd share without a lock, and two of them freed its text (22.05.8, "double free" in munge_decode).
+# One for each node, as on a real cluster. A munged knows the credentials it has seen, and a step's comes to each of its
+# nodes: with one for all, every launch left an error in the munge context that the threads of a slurmd share without a
+# lock, and two of them freed its text (22.05.8, "double free" in munge_decode).
 start_munge() {
   install -d -o munge -g munge -m 700 /var/lib/munge "$state/log/munge"
   start_munged login /run/munge

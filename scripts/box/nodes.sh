@@ -16,7 +16,8 @@ stop_node() {
   die "slurmd of $1 (pid $pid) did not stop in 10 s"
 }
 
-# Node-local folders are the node's own, as on a real cluster; the slurmd of a node starts as its service would, without a user's environment.
+# Node-local folders are the node's own, as on a real cluster; the slurmd of a node starts as its service would, without
+# a user's environment.
 start_node() {
   local own=$state/nodes/$1
   mkdir -p "$state/spool/$1"

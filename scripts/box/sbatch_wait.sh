@@ -1,6 +1,6 @@
 #!/bin/bash
-# Submits a job and ends with it, with its exit code: sbatch_wait.sh ARGUMENTS OF sbatch... `sbatch --wait` does the same, but looks at the job after 2, 6, 14
-# and more seconds.
+# Submits a job and ends with it, with its exit code: sbatch_wait.sh ARGUMENTS OF sbatch... `sbatch --wait` does the
+# same, but looks at the job after 2, 6, 14 and more seconds.
 set -euo pipefail
 
 job=$(sbatch --parsable "$@")

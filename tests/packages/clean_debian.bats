@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# The Debian packages on a Debian 12 that has nothing else, in the order of a machine's life: installed, used, upgraded, removed, purged.
+# The Debian packages on a Debian 12 that has nothing else, in the order of a machine's life: installed, used, upgraded,
+# removed, purged.
 
 bats_require_minimum_version 1.5.0
 
@@ -21,8 +22,10 @@ setup_file() {
 fetch_needs() {
   mkdir -p "$tmp/needs/partial" /var/cache/berth-test/needs
   cp /var/cache/berth-test/needs/*.deb "$tmp/needs" 2> /dev/null || true
-  apt-get install -qq --download-only --no-install-recommends -y -o Dir::State::status="$root/var/lib/dpkg/status" -o Dir::State::extended_states=/dev/null \
-    -o Dir::Cache::archives="$tmp/needs" -o APT::Sandbox::User=root "$build"/deb/berth_*.deb "$build"/deb/berth-slurm_*.deb > "$tmp/apt.log" 2>&1 ||
+  apt-get install -qq --download-only --no-install-recommends -y -o Dir::State::status="$root/var/lib/dpkg/status" \
+    -o Dir::State::extended_states=/dev/null \
+    -o Dir::Cache::archives="$tmp/needs" -o APT::Sandbox::User=root "$build"/deb/berth_*.deb \
+    "$build"/deb/berth-slurm_*.deb > "$tmp/apt.log" 2>&1 ||
     { cat "$tmp/apt.log" >&2; return 1; }
   rm -f "$tmp"/needs/berth*.deb
   cp "$tmp"/needs/*.deb /var/cache/berth-test/needs
@@ -48,24 +51,30 @@ expect_equal() {
 
 # What bash makes of the beginning of a line.
 completed() {
-  as_user bash -ec '. /usr/share/bash-completion/completions/berth; COMP_LINE=$1 COMP_POINT=${#1}; _berth; echo "${COMPREPLY[*]}"' bash "$1"
+  as_user bash -ec \
+    '. /usr/share/bash-completion/completions/berth; COMP_LINE=$1 COMP_POINT=${#1}; _berth; echo "${COMPREPLY[*]}"' \
+      bash "$1"
 }
 
 @test "what a person looks for is there" {
   run -0 as_user berth --help
   [[ $output == *"usage: berth"* ]] || fail "$output"
   as_user /usr/libexec/berth/berth-pull --version
-  for page in man1/berth.1 man5/berth.conf.5 man7/berth-hooks.7 man8/spank_berth.8; do gzip -t "$root/usr/share/man/$page.gz"; done
+  for page in man1/berth.1 man5/berth.conf.5 man7/berth-hooks.7 man8/spank_berth.8; do
+    gzip -t "$root/usr/share/man/$page.gz"
+  done
   as_user bash -ec '. /usr/share/bash-completion/completions/berth; complete -p berth'
   expect_equal "$(completed 'berth pu')" pull
   expect_equal "$(completed 'berth run --na')" --name
   expect_equal "$(completed 'berth pull --policy ')" "newer missing always never"
   zsh -n "$root/usr/share/zsh/vendor-completions/_berth"
-  expect_equal "$(grep -v '^#' "$root/etc/slurm/plugstack.conf.d/berth.conf")" "required spank_berth.so helper=/usr/bin/berth"
+  expect_equal "$(grep -v '^#' "$root/etc/slurm/plugstack.conf.d/berth.conf")" \
+    "required spank_berth.so helper=/usr/bin/berth"
   test -e "$(find "$root/usr/lib" -path '*/slurm-wlm/spank_berth.so')"
   # All that the plugin links, Slurm's own symbols aside, is there.
   as_user bash -c 'ldd /usr/lib/*/slurm-wlm/spank_berth.so' | grep -v 'not found' > /dev/null
-  ! as_user bash -c 'ldd /usr/lib/*/slurm-wlm/spank_berth.so /usr/bin/berth /usr/libexec/berth/berth-pull' | grep 'not found'
+  ! as_user bash -c 'ldd /usr/lib/*/slurm-wlm/spank_berth.so /usr/bin/berth /usr/libexec/berth/berth-pull' |
+    grep 'not found'
 }
 
 @test "a user has a store without a line of configuration, and runs a container" {
@@ -83,25 +92,32 @@ completed() {
 @test "config tells where settings come from, and what is wrong with a file" {
   printf '[store]\npull = "missing"\n' > "$root/etc/berth/berth.conf"
   run -0 as_user env BERTH_MOUNT_THREADS=3 berth config show --json
-  expect_equal "$(jq -r '.keys[] | select(.key == "store.pull") | "\(.value) \(.origin.file):\(.origin.line)"' <<< "$output")" "missing /etc/berth/berth.conf:2"
-  expect_equal "$(jq -r '.keys[] | select(.key == "mount.threads") | "\(.value) \(.origin.variable)"' <<< "$output")" "3 BERTH_MOUNT_THREADS"
-  expect_equal "$(jq -r '.keys[] | select(.key == "store.path") | "\(.value) \(.origin.from)"' <<< "$output")" "/var/lib/berth/%U default"
+  expect_equal "$(jq -r '.keys[] | select(.key == "store.pull") | "\(.value) \(.origin.file):\(.origin.line)"' \
+    <<< "$output")" "missing /etc/berth/berth.conf:2"
+  expect_equal "$(jq -r '.keys[] | select(.key == "mount.threads") | "\(.value) \(.origin.variable)"' <<< "$output")" \
+    "3 BERTH_MOUNT_THREADS"
+  expect_equal "$(jq -r '.keys[] | select(.key == "store.path") | "\(.value) \(.origin.from)"' <<< "$output")" \
+    "/var/lib/berth/%U default"
   run -0 as_user berth config check
   chown 2100 "$root/etc/berth/berth.conf"
   for words in "config check" "config show" images "run /srv/image.sqsh true"; do
     # shellcheck disable=SC2086
     run ! as_user berth $words
-    [[ $output == *"/etc/berth/berth.conf: it can be written by somebody else than root; run chown root"* ]] || fail "$words: $output"
+    [[ $output == *"/etc/berth/berth.conf: it can be written by somebody else than root; run chown root"* ]] ||
+      fail "$words: $output"
   done
   chown 0 "$root/etc/berth/berth.conf"
   chmod 666 "$root/etc/berth/berth.conf"
   run -1 as_user berth config check
   printf '[limits]\ntmpfs_size = "2X"\n' > "$root/srv/draft"
   run -1 as_user berth config check /srv/draft
-  expect_equal "$output" $'/srv/draft:2:14: limits.tmpfs_size: \'2X\' is no size (write a number with K, M, G or T)\n  tmpfs_size = "2X"\n               ^'
+  expected=$'/srv/draft:2:14: limits.tmpfs_size: \'2X\' is no size (write a number with K, M, G or T)\n'
+  expected+=$'  tmpfs_size = "2X"\n               ^'
+  expect_equal "$output" "$expected"
   printf '[store]\npull = "often"\npath = \n[limits]\nsize = 1\n' > "$root/srv/draft"
   run -1 as_user berth config check /srv/draft
-  expect_equal "$(grep -o '^/srv/draft:[0-9:]*' <<< "$output" | xargs)" "/srv/draft:2:8: /srv/draft:3:8: /srv/draft:5:1:"
+  expect_equal "$(grep -o '^/srv/draft:[0-9:]*' <<< "$output" | xargs)" \
+    "/srv/draft:2:8: /srv/draft:3:8: /srv/draft:5:1:"
   expect_equal "$(grep -c '^ *^$' <<< "$output")" 3
   chmod 644 "$root/etc/berth/berth.conf"
 }

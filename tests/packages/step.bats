@@ -8,7 +8,8 @@ setup_file() {
   build=$(cd "$repo" && realpath -m "${BUILD:-build}")
   chmod 755 "$BATS_RUN_TMPDIR" "${tmp%/*}" "$tmp"
   # Beside the suite's box, should that be up.
-  export BERTH_BOX_DIR=$tmp/box BERTH_BOX_PORT=$((${BERTH_BOX_PORT:-16817} + 60)) BERTH_BOX_REGISTRY_PORT=$((${BERTH_BOX_REGISTRY_PORT:-5000} + 60))
+  export BERTH_BOX_DIR=$tmp/box BERTH_BOX_PORT=$((${BERTH_BOX_PORT:-16817} + 60)) \
+    BERTH_BOX_REGISTRY_PORT=$((${BERTH_BOX_REGISTRY_PORT:-5000} + 60))
   export BERTH_BOX_PACKAGES=$build/deb
   make -s -C "$repo" deb "${BUILD:-build}/tests/inside"
   mkdir -p "$tmp/tree/bin"
@@ -23,7 +24,8 @@ teardown_file() {
 }
 
 @test "srun runs a task in a container with the packages' programs" {
-  cmp <(dpkg-deb --fsys-tarfile "$build"/deb/berth_*.deb | tar -xO ./usr/bin/berth) "$BERTH_BOX_DIR/install/usr/bin/berth"
+  cmp <(dpkg-deb --fsys-tarfile "$build"/deb/berth_*.deb | tar -xO ./usr/bin/berth) \
+    "$BERTH_BOX_DIR/install/usr/bin/berth"
   run -0 "$repo/scripts/slurm-in-a-box" run -u alice -- srun --container-image=/home/alice/image.sqsh /bin/inside
   run "$repo/scripts/slurm-in-a-box" run -u alice -- srun --container-image=/home/alice/image.sqsh /bin/inside fail
   [[ $status == 7 ]]
@@ -33,12 +35,14 @@ box() { "$repo/scripts/slurm-in-a-box" run "$@"; }
 step() { box -u alice -- srun "$@" --container-image=/home/alice/image.sqsh /bin/inside; }
 
 @test "the site's policy holds in steps, and each refusal is one line with file and key" {
-  printf '[policy]\nmount_sources = "/home/alice/data"\nimage_paths = "/home"\nremap_root = "@nobody"\nwritable = ""\nlocked = "security"\n' |
+  printf '%s\n' '[policy]' 'mount_sources = "/home/alice/data"' 'image_paths = "/home"' 'remap_root = "@nobody"' \
+    'writable = ""' 'locked = "security"' |
     box -- tee -a /etc/berth/berth.conf > /dev/null
   box -u alice -- mkdir -p data
   run -0 step --container-mounts=/home/alice/data:/data
   run ! step --container-mounts=/etc:/data
-  [[ $output == *"berth: n1: mounting /etc: /etc/berth/berth.conf:4: policy.mount_sources allows mounts from /home/alice/data only"* ]]
+  [[ $output == *"berth: n1: mounting /etc: /etc/berth/berth.conf:4: policy.mount_sources allows mounts \
+from /home/alice/data only"* ]]
   box -u alice -- ln -s /etc data/link
   run ! step --container-mounts=/home/alice/data/link:/data
   [[ $output == *"policy.mount_sources"* ]]

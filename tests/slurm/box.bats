@@ -51,7 +51,8 @@ load helper
     [[ ! -e $folder/berth-of-the-box ]] || fail "$folder"
     root rm "$folder/berth-of-the-box"
   done
-  "$box" run -u alice -- bash -c 'trap "echo terminated; exit 3" TERM; echo ready; while :; do sleep 0.1; done' > "$BATS_TEST_TMPDIR/out" 3>&- &
+  "$box" run -u alice -- bash -c 'trap "echo terminated; exit 3" TERM; echo ready; while :; do sleep 0.1; done' \
+    > "$BATS_TEST_TMPDIR/out" 3>&- &
   wait_until 10 grep -q ready "$BATS_TEST_TMPDIR/out"
   kill -TERM $!
   code=0
@@ -80,7 +81,8 @@ load helper
 
 @test "restarted nodes stay within what down ends" {
   read -r nodes _ < "$state/variant"
-  root env BERTH_BOX_DIR="$state" BERTH_BOX_PORT="${BERTH_BOX_PORT:-16817}" "$state/lib/nodes.sh" restart "$nodes" > "$BATS_TEST_TMPDIR/log" 2>&1 3>&-
+  root env BERTH_BOX_DIR="$state" BERTH_BOX_PORT="${BERTH_BOX_PORT:-16817}" "$state/lib/nodes.sh" restart "$nodes" \
+    > "$BATS_TEST_TMPDIR/log" 2>&1 3>&-
   wait_until 20 "$box" status
   pid=$(root cat /run/slurmd.n1.pid)
   # The machine's number of it is another.

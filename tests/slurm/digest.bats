@@ -48,10 +48,12 @@ asked_once() { (( $(count_since HEAD /v2/debian/manifests/moving) == 1 )); }
 @test "a batch job runs what the tag meant at its submission, which is said, unless a variable forbids it" {
   move_tag zstd
   before=$(manifest_digest moving)
-  run -0 --separate-stderr alice sbatch --hold --parsable -o frozen.out --container-image="$moving" --wrap 'echo $BERTH_CONTAINER_DIGEST'
+  run -0 --separate-stderr alice sbatch --hold --parsable -o frozen.out --container-image="$moving" --wrap \
+    'echo $BERTH_CONTAINER_DIGEST'
   frozen=$output
   [[ $stderr == *"debian:moving is $before for this job"* ]]
-  run -0 --separate-stderr alice env BERTH_SLURM_RESOLVE_TAGS=nodes sbatch --hold --parsable -o later.out --container-image="$moving" \
+  run -0 --separate-stderr alice env BERTH_SLURM_RESOLVE_TAGS=nodes sbatch --hold --parsable -o later.out \
+    --container-image="$moving" \
     --wrap 'echo $BERTH_CONTAINER_DIGEST'
   expect_equal "$stderr" ""
   move_tag tar

@@ -40,9 +40,11 @@ teardown_file() {
 }
 
 @test "a tag that moves is noticed" {
-  skopeo --insecure-policy copy -q --src-tls-verify=false --dest-tls-verify=false "docker://$registry/debian:zstd" "docker://$registry/debian:moving"
+  skopeo --insecure-policy copy -q --src-tls-verify=false --dest-tls-verify=false "docker://$registry/debian:zstd" \
+    "docker://$registry/debian:moving"
   run ! alice srun -w n1 --container-image="$registry/debian:moving" test -e /usr/bin/apt-get
-  skopeo --insecure-policy copy -q --src-tls-verify=false --dest-tls-verify=false "docker://$registry/debian:12" "docker://$registry/debian:moving"
+  skopeo --insecure-policy copy -q --src-tls-verify=false --dest-tls-verify=false "docker://$registry/debian:12" \
+    "docker://$registry/debian:moving"
   run -0 alice srun -w n1 --container-image="$registry/debian:moving" test -e /usr/bin/apt-get
 }
 
@@ -81,7 +83,8 @@ teardown_file() {
 }
 
 @test "a name without a registry is Docker Hub's, and so are docker.io's and those with #; its mirror has them" {
-  skopeo --insecure-policy copy -q --src-tls-verify=false --dest-tls-verify=false "docker://$registry/debian:tar" "docker://$registry/library/tiny:1"
+  skopeo --insecure-policy copy -q --src-tls-verify=false --dest-tls-verify=false "docker://$registry/debian:tar" \
+    "docker://$registry/library/tiny:1"
   with_site_lines '[registry."docker.io"]' "mirror = [\"$registry\"]"
   for name in tiny:1 docker.io/tiny:1 docker.io#library/tiny:1 docker://tiny:1; do
     run -0 alice srun -w n1 --container-image="$name" only-in-image
@@ -130,14 +133,17 @@ teardown_file() {
 
 @test "a pull that takes over a second is told on srun's standard error, with the node's name" {
   run -0 alice srun -w n1 --container-image="$faulty/slow:latest" /bare
-  expect_output_like "berth: n1: pulling image $faulty/slow:latest@sha256:[0-9a-f]{64}: [0-9.]+ [kM]?B of [0-9.]+ [kM]?B \([0-9]+%\), [0-9.]+ [kM]?B/s, \
-[0-9]+ s left"
+  expect_output_like \
+    "berth: n1: pulling image $faulty/slow:latest@sha256:[0-9a-f]{64}: [0-9.]+ [kM]?B of [0-9.]+ [kM]?B \([0-9]+%\), \
+[0-9.]+ [kM]?B/s, [0-9]+ s left"
   expect_equal "$(grep -v '^berth: n1: ' <<< "$output")" bare
 }
 
 @test "a wait before a retry is told on srun's standard error, with its reason" {
   run -0 alice srun -w n1 --container-image="$faulty/broken:latest" /bare
-  expect_output_like "berth: n1: trying again in [0-9]+ s: image $faulty/broken:latest@sha256:[0-9a-f]{64}, blob sha256:.*: no complete answer from $faulty"
+  expect_output_like \
+    "berth: n1: trying again in [0-9]+ s: image $faulty/broken:latest@sha256:[0-9a-f]{64}, blob sha256:.*: \
+no complete answer from $faulty"
   expect_equal "$(grep -v '^berth: n1: ' <<< "$output")" bare
 }
 

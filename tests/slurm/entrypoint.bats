@@ -24,18 +24,26 @@ look='echo "${FROM_ENTRYPOINT-none} ${IMAGE_VAR-gone} ${PATH%%:*}"; ! test -e /e
 }
 
 @test "by variable, by plugstack.conf's name of the key, and the flag wins" {
-  run -0 in_home "PYXIS_CONTAINER_ENTRYPOINT=1 srun -w n1 --container-image=$registry/debian:entry sh -c 'echo \$FROM_ENTRYPOINT'"
+  run -0 in_home \
+    "PYXIS_CONTAINER_ENTRYPOINT=1 srun -w n1 --container-image=$registry/debian:entry sh -c 'echo \$FROM_ENTRYPOINT'"
   expect_equal "$output" unset
-  run -0 in_home "PYXIS_CONTAINER_ENTRYPOINT=1 srun -w n1 --no-container-entrypoint --container-image=$registry/debian:entry sh -c 'echo \$FROM_ENTRYPOINT'"
+  run -0 in_home \
+    "PYXIS_CONTAINER_ENTRYPOINT=1 srun -w n1 --no-container-entrypoint --container-image=$registry/debian:entry \
+      sh -c 'echo \$FROM_ENTRYPOINT'"
   expect_equal "$output" ""
-  run -0 in_home "BERTH_DEFAULTS_ENTRYPOINT=true srun -w n1 --container-image=$registry/debian:entry sh -c 'echo \$FROM_ENTRYPOINT'"
+  run -0 in_home \
+    "BERTH_DEFAULTS_ENTRYPOINT=true srun -w n1 --container-image=$registry/debian:entry sh -c 'echo \$FROM_ENTRYPOINT'"
   expect_equal "$output" unset
 }
 
 @test "of the job's variables it sees those of --container-env, and these keep the job's value" {
-  run -0 in_home "ENTRY_VAR=job srun -w n1 --container-image=$registry/debian:entry --container-entrypoint sh -c 'echo \$FROM_ENTRYPOINT'"
+  run -0 in_home \
+    "ENTRY_VAR=job srun -w n1 --container-image=$registry/debian:entry --container-entrypoint \
+      sh -c 'echo \$FROM_ENTRYPOINT'"
   expect_equal "$output" unset
-  run -0 in_home "ENTRY_VAR=job IMAGE_VAR=mine srun -w n1 --container-image=$registry/debian:entry --container-entrypoint --container-env=ENTRY_VAR,IMAGE_VAR \
+  run -0 in_home \
+    "ENTRY_VAR=job IMAGE_VAR=mine srun -w n1 --container-image=$registry/debian:entry --container-entrypoint \
+      --container-env=ENTRY_VAR,IMAGE_VAR \
       sh -c 'echo \$FROM_ENTRYPOINT \$IMAGE_VAR'"
   expect_equal "$output" "job mine"
 }
@@ -47,11 +55,17 @@ look='echo "${FROM_ENTRYPOINT-none} ${IMAGE_VAR-gone} ${PATH%%:*}"; ! test -e /e
 }
 
 @test "one that fails, ignores its command or reads its input: one line, or no harm" {
-  run in_home "ENTRY_DO=fail srun -w n1 -n2 --container-image=$registry/debian:entry --container-entrypoint --container-env=ENTRY_DO true"
+  run in_home \
+    "ENTRY_DO=fail srun -w n1 -n2 --container-image=$registry/debian:entry --container-entrypoint \
+      --container-env=ENTRY_DO true"
   expect_failure
   expect_one_error_line
-  expect_output_like "entrypoint /entry.sh ended with code 3 without running the command; it said last: cannot go on; .*--no-container-entrypoint"
-  run in_home "ENTRY_DO=ignore srun -w n1 --container-image=$registry/debian:entry --container-entrypoint --container-env=ENTRY_DO true"
+  expect_output_like \
+    "entrypoint /entry.sh ended with code 3 without running the command; it said last: cannot go on; \
+.*--no-container-entrypoint"
+  run in_home \
+    "ENTRY_DO=ignore srun -w n1 --container-image=$registry/debian:entry --container-entrypoint \
+      --container-env=ENTRY_DO true"
   expect_failure
   expect_output_like "ended with code 0 without running the command"
   run in_home "ENTRY_DO=fail srun -w n1 --container-name=entry-test $entry --container-env=ENTRY_DO true"
@@ -74,7 +88,9 @@ look='echo "${FROM_ENTRYPOINT-none} ${IMAGE_VAR-gone} ${PATH%%:*}"; ! test -e /e
 
 @test "hostile: one that names a process of the user outside of the container learns nothing of it" {
   for name in "" --container-name=entry-test; do
-    run in_home "SECRET=hunter2 sleep 60 & ENTRY_PID=\$! ENTRY_DO=spy srun -w n1 $name --container-image=$registry/debian:entry --container-entrypoint \
+    run in_home \
+      "SECRET=hunter2 sleep 60 & ENTRY_PID=\$! ENTRY_DO=spy \
+        srun -w n1 $name --container-image=$registry/debian:entry --container-entrypoint \
       --container-env=ENTRY_DO,ENTRY_PID printenv; kill \$!"
     expect_output_like "entrypoint /entry.sh names process [0-9]+ as its command, which is not in the container"
     run ! grep hunter2 <<< "$output"

@@ -3,7 +3,8 @@
 load helper
 
 @test "the image's variables win over the host's, the job's others pass" {
-  run -0 in_home "IMAGE_VAR=host OTHER=kept srun --container-image=$image sh -c 'echo \$IMAGE_VAR \$OTHER \$SLURM_PROCID'"
+  run -0 in_home \
+    "IMAGE_VAR=host OTHER=kept srun --container-image=$image sh -c 'echo \$IMAGE_VAR \$OTHER \$SLURM_PROCID'"
   expect_equal "$output" "from-image kept 0"
 }
 
@@ -23,7 +24,9 @@ load helper
   run -0 in_home "mkdir -p other; echo other > other/x; HOME=/home/alice/other srun -w n1 --container-image=$image \
       --container-mount-home --container-remap-root cat /root/x"
   expect_equal "$output" other
-  run -0 in_home "HOME=/home/alice/other srun -w n1 --container-image=$image --container-mount-home sh -c 'echo \$HOME; cat \$HOME/x'"
+  run -0 in_home \
+    "HOME=/home/alice/other srun -w n1 --container-image=$image --container-mount-home \
+      sh -c 'echo \$HOME; cat \$HOME/x'"
   expect_equal "$output" $'/home/alice/other\nother'
 }
 
@@ -38,12 +41,15 @@ load helper
 }
 
 @test "the host's locale is dropped, the image's stays" {
-  run -0 in_home "LC_ALL=de_DE.UTF-8 LANGUAGE=de LANG=de_DE.UTF-8 srun --container-image=$image sh -c 'echo \"\$LANG:\$LC_ALL:\$LANGUAGE\"'"
+  run -0 in_home \
+    "LC_ALL=de_DE.UTF-8 LANGUAGE=de LANG=de_DE.UTF-8 srun --container-image=$image \
+      sh -c 'echo \"\$LANG:\$LC_ALL:\$LANGUAGE\"'"
   expect_equal "$output" "C.UTF-8::"
 }
 
 @test "--container-env lets the host's value win" {
-  run -0 in_home "IMAGE_VAR=host FOO=bar srun --container-image=$image --container-env=IMAGE_VAR,FOO sh -c 'echo \$IMAGE_VAR \$FOO'"
+  run -0 in_home \
+    "IMAGE_VAR=host FOO=bar srun --container-image=$image --container-env=IMAGE_VAR,FOO sh -c 'echo \$IMAGE_VAR \$FOO'"
   expect_equal "$output" "host bar"
 }
 
@@ -60,7 +66,9 @@ load helper
 @test "hostile row 57: newlines, LD_PRELOAD and settings of ours reach the task byte for byte" {
   run -0 in_home "FOO=\$'a\\nb' srun --container-image=$image printenv FOO"
   expect_equal "$output" $'a\nb'
-  run -0 --separate-stderr in_home "LD_PRELOAD=/not/there.so BERTH_STORE_PATHS=x srun --container-image=$image sh -c 'echo \$LD_PRELOAD \$BERTH_STORE_PATHS'"
+  run -0 --separate-stderr in_home \
+    "LD_PRELOAD=/not/there.so BERTH_STORE_PATHS=x srun --container-image=$image \
+      sh -c 'echo \$LD_PRELOAD \$BERTH_STORE_PATHS'"
   expect_equal "$output" "/not/there.so x"
 }
 

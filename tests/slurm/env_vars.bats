@@ -42,13 +42,16 @@ with() { in_home "$1 srun -w n1 $2"; }
 }
 
 @test "sbatch: the batch script and its steps run in the image of the variable" {
-  in_home "printf '#!/bin/sh\nonly-in-image\nsrun only-in-image\n' > vars.sh; PYXIS_CONTAINER_IMAGE=$image $sbatch_wait -w n1 -o vars.out vars.sh" || true
+  in_home "printf '#!/bin/sh\nonly-in-image\nsrun only-in-image\n' > vars.sh;
+    PYXIS_CONTAINER_IMAGE=$image $sbatch_wait -w n1 -o vars.out vars.sh" || true
   run -0 in_home "cat vars.out; rm vars.sh vars.out"
   expect_output_like "^only in the image"
 }
 
 @test "salloc: the variable of a step inside beats that of the allocation" {
-  run -0 in_home "PYXIS_CONTAINER_WORKDIR=/srv salloc -w n1 sh -c 'PYXIS_CONTAINER_WORKDIR=/tmp srun --container-image=$image pwd' 2>/dev/null"
+  run -0 in_home \
+    "PYXIS_CONTAINER_WORKDIR=/srv salloc -w n1 \
+      sh -c 'PYXIS_CONTAINER_WORKDIR=/tmp srun --container-image=$image pwd' 2>/dev/null"
   expect_equal "$output" /tmp
 }
 
@@ -61,15 +64,18 @@ expect_read_only() {
 }
 
 @test "a flag beats the variable of its option and of the opposite one" {
-  run -0 with "PYXIS_CONTAINER_IMAGE=no.such.registry/x PYXIS_CONTAINER_WRITABLE=0" "--container-image=$image --container-writable touch /newfile"
+  run -0 with "PYXIS_CONTAINER_IMAGE=no.such.registry/x PYXIS_CONTAINER_WRITABLE=0" \
+    "--container-image=$image --container-writable touch /newfile"
 }
 
 @test "MOUNTS mounts" {
-  run -0 with "PYXIS_CONTAINER_MOUNTS=/home:/test-mnt,tmpfs:/scratch" "--container-image=$image sh -c 'test -d /test-mnt/alice && touch /scratch/x'"
+  run -0 with "PYXIS_CONTAINER_MOUNTS=/home:/test-mnt,tmpfs:/scratch" \
+    "--container-image=$image sh -c 'test -d /test-mnt/alice && touch /scratch/x'"
 }
 
 @test "MOUNTS: the flag replaces all of it" {
-  run -0 with "PYXIS_CONTAINER_MOUNTS=/home:/mnt-env" "--container-image=$image --container-mounts=/tmp:/mnt-cli sh -c 'test -d /mnt-cli && test ! -e /mnt-env'"
+  run -0 with "PYXIS_CONTAINER_MOUNTS=/home:/mnt-env" \
+    "--container-image=$image --container-mounts=/tmp:/mnt-cli sh -c 'test -d /mnt-cli && test ! -e /mnt-env'"
 }
 
 @test "WORKDIR is where the command starts" {
@@ -153,7 +159,8 @@ expect_read_only() {
 }
 
 @test "ENV: the flag replaces the list" {
-  run -0 with "IMAGE_VAR=host PYXIS_CONTAINER_ENV=IMAGE_VAR" "--container-image=$image --container-env=HOME printenv IMAGE_VAR"
+  run -0 with "IMAGE_VAR=host PYXIS_CONTAINER_ENV=IMAGE_VAR" \
+    "--container-image=$image --container-env=HOME printenv IMAGE_VAR"
   expect_equal "$output" from-image
 }
 

@@ -4,10 +4,12 @@ load helper
 
 events=$state/events
 
-# Fresh for each test, where every user may write, as the site file of a real node would have it. Both nodes have the image: what was there is no pull.
+# Fresh for each test, where every user may write, as the site file of a real node would have it. Both nodes have the
+# image: what was there is no pull.
 setup() {
   alice srun -N2 --container-image="$image" true
-  root bash -c "rm -rf $events && mkdir -m 1777 -p $events/log $events/counters && chmod 1777 $events/log $events/counters"
+  root bash -c \
+    "rm -rf $events && mkdir -m 1777 -p $events/log $events/counters && chmod 1777 $events/log $events/counters"
   with_site_lines '[events]' "log = \"$events/log/%u.jsonl\"" "counters = \"$events/counters\""
 }
 
@@ -56,7 +58,8 @@ series() {
   expect_events 2
   expect_equal "$(told .kind | xargs)" "pull start"
   expect_equal "$(told .from | tail -1)" '"pull"'
-  bytes=$(curl -sf -H 'Accept: application/vnd.oci.image.manifest.v1+json' "http://$registry/v2/debian/manifests/12" | jq '[.layers[].size]|add')
+  bytes=$(curl -sf -H 'Accept: application/vnd.oci.image.manifest.v1+json' "http://$registry/v2/debian/manifests/12" |
+    jq '[.layers[].size]|add')
   expect_equal "$(told .bytes | xargs)" "$bytes $bytes"
   expect_equal "$(told 'select(.kind=="pull")|[.phases|has("pulling","merging")]|all')" true
   expect_equal "$(series berth_pulls_total)" 1
@@ -77,7 +80,9 @@ series() {
   expect_equal "$(told '[.kind,.of,.cause]' | sort | uniq -c | awk '{print $1 $2}' | xargs)" \
     '1[failure,start,container] 1[failure,start,image] 1[failure,start,network] 1[failure,start,not_found]'
   told .error | grep -q 'not found by the registry'
-  for cause in container image network not_found; do expect_equal "$(series "berth_failures_total{of=\"start\",cause=\"$cause\"}")" 1; done
+  for cause in container image network not_found; do
+    expect_equal "$(series "berth_failures_total{of=\"start\",cause=\"$cause\"}")" 1
+  done
   expect_equal "$(series 'berth_start_seconds_count')" 0
 }
 

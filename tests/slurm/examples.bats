@@ -22,7 +22,8 @@ teardown_file() {
   root rm -rf /home/alice/examples "$standin"
 }
 
-# Submits with variables and options, and prints what the jobs wrote; fails as they do: batch VARIABLES OPTIONS... SCRIPT ARGUMENTS...
+# Submits with variables and options, and prints what the jobs wrote; fails as they do: batch VARIABLES OPTIONS...
+# SCRIPT ARGUMENTS...
 batch() {
   in_home "cd examples && rm -f *.out && export $1 && $sbatch_wait ${*:2}; code=\$?; cat *.out; exit \$code"
 }
@@ -43,7 +44,8 @@ batch() {
 }
 
 @test "mig-inference.sbatch: each task of the array has a MIG device of its own and the models" {
-  run -0 --separate-stderr batch "NVIDIA_VISIBLE_DEVICES=all IMAGE=$standin" --array=0-1 -w n1 mig-inference.sbatch models
+  run -0 --separate-stderr batch "NVIDIA_VISIBLE_DEVICES=all IMAGE=$standin" --array=0-1 -w n1 mig-inference.sbatch \
+    models
   expect_equal "$(grep -c '^serving on MIG-' <<< "$output" || true)" 2
   expect_equal "$(grep -c '^tritonserver --model-repository=/models in ' <<< "$output" || true)" 2
 }
@@ -59,7 +61,8 @@ batch() {
 }
 
 @test "interactive.sh: a shell with a terminal, in the folder where it was started" {
-  run script -qec "'$box' run -u alice -C /home/alice/examples -- env IMAGE=$standin ./interactive.sh -w n1" /dev/null <<'END'
+  run script -qec "'$box' run -u alice -C /home/alice/examples -- env IMAGE=$standin ./interactive.sh -w n1" /dev/null \
+    <<'END'
 tty
 echo here: $PWD
 python x
@@ -72,7 +75,9 @@ END
 }
 
 @test "named-container.sbatch: a later step has what an earlier one wrote, the saved image too, and no container stays" {
-  run -0 --separate-stderr batch "IMAGE=$standin SETUP='id -u; echo mine > /opt/mine' CHECK='cat /opt/mine' OUTPUT=\$HOME/examples/extended.sqsh" -w n1 \
+  run -0 --separate-stderr batch \
+    "IMAGE=$standin SETUP='id -u; echo mine > /opt/mine' CHECK='cat /opt/mine' OUTPUT=\$HOME/examples/extended.sqsh" \
+    -w n1 \
     named-container.sbatch
   expect_equal "$(grep -xE '0|mine' <<< "$output" | xargs)" "0 mine"
   run -0 alice srun -w n1 --container-image=/home/alice/examples/extended.sqsh cat /opt/mine

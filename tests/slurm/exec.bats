@@ -16,7 +16,8 @@ teardown() {
 # A step that runs in a container until it is ended: start_first OPTIONS...
 start_first() {
   alice srun -w n1 --container-image="$image" --container-mounts=/home/alice "$@" \
-    bash -c 'cd /var; export FIRST=1; echo first > /tmp/first; echo $SLURM_JOB_ID.$SLURM_STEP_ID > /home/alice/started; sleep 600' \
+    bash -c 'cd /var; export FIRST=1; echo first > /tmp/first;
+      echo $SLURM_JOB_ID.$SLURM_STEP_ID > /home/alice/started; sleep 600' \
       > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
   wait_until 20 alice test -s started
 }
@@ -62,7 +63,8 @@ look='cat /tmp/first; echo "$PWD ${FIRST-pristine} $IMAGE_VAR"; readlink /proc/s
   expect_output_like "not started with"
 }
 
-# A second step, in $output, that works on after $first, which ends when it is joined: go_on_alone OPTIONS AND COMMAND...
+# A second step, in $output, that works on after $first, which ends when it is joined: go_on_alone OPTIONS AND
+# COMMAND...
 go_on_alone() {
   alice srun -w n1 "$@" > "$BATS_TEST_TMPDIR/second" 2>&1 3>&- &
   local second=$!
@@ -77,27 +79,33 @@ go_on_alone() {
 # bats test_tags=cgroup
 @test "the container outlives the step that started it for as long as another is in it" {
   in_home "srun -w n1 --container-name=exec --container-image=$image --container-mounts=/home/alice sh -c \
-      'touch /home/alice/started; until test -e /home/alice/joined; do sleep 0.1; done; echo first done'" > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
+      'touch /home/alice/started; until test -e /home/alice/joined; do sleep 0.1; done; echo first done'" \
+      > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
   first=$!
   wait_until 20 alice test -e started
-  go_on_alone --container-name=exec:exec sh -c 'touch /home/alice/joined; until test -e /home/alice/alone; do sleep 0.1; done; only-in-image'
+  go_on_alone --container-name=exec:exec sh -c \
+    'touch /home/alice/joined; until test -e /home/alice/alone; do sleep 0.1; done; only-in-image'
   expect_equal "$output" "only in the image"
   expect_no_leftovers
 }
 
 @test "no_exec on one that runs works on the same files with mounts, root and memory of its own" {
   start_first --container-name=exec
-  run -0 alice srun -w n1 --container-name=exec:no_exec --container-remap-root --container-mounts=/home/bob:/opt/bob sh -c \
-    'touch /opt/second /run/second; id -u; findmnt -n -o TARGET /opt/bob; findmnt /home/alice || only-in-image; echo $IMAGE_VAR'
+  run -0 alice srun -w n1 --container-name=exec:no_exec --container-remap-root --container-mounts=/home/bob:/opt/bob \
+    sh -c \
+    'touch /opt/second /run/second; id -u; findmnt -n -o TARGET /opt/bob;
+      findmnt /home/alice || only-in-image; echo $IMAGE_VAR'
   expect_equal "$output" $'0\n/opt/bob\nonly in the image\nfrom-image'
-  run -0 alice srun -w n1 --container-name=exec sh -c 'id -u; test -e /opt/second; test ! -e /run/second; findmnt -n -o TARGET /home/alice'
+  run -0 alice srun -w n1 --container-name=exec sh -c \
+    'id -u; test -e /opt/second; test ! -e /run/second; findmnt -n -o TARGET /home/alice'
   expect_equal "$output" $'2001\n/home/alice'
 }
 
 # bats test_tags=cgroup
 @test "no_exec: the files are served for as long as the last one needs them, and its end leaves nothing" {
   in_home "srun -w n1 --container-name=exec --container-image=$image --container-mounts=/home/alice sh -c \
-      'touch /home/alice/started; until test -e /home/alice/joined; do sleep 0.1; done'" > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
+      'touch /home/alice/started; until test -e /home/alice/joined; do sleep 0.1; done'" > "$BATS_TEST_TMPDIR/first" \
+      2>&1 3>&- &
   first=$!
   wait_until 20 alice test -e started
   go_on_alone --container-name=exec:no_exec --container-mounts=/home/alice sh -c \
@@ -108,7 +116,8 @@ go_on_alone() {
   for how in remove cancel; do
     in_home 'rm -f started'
     start_first --container-name=exec
-    in_home "rm -f second; srun -w n1 --container-name=exec:no_exec --container-mounts=/home/alice sh -c 'touch /home/alice/second; sleep 600'" \
+    in_home "rm -f second; srun -w n1 --container-name=exec:no_exec --container-mounts=/home/alice \
+      sh -c 'touch /home/alice/second; sleep 600'" \
       > "$BATS_TEST_TMPDIR/second" 2>&1 3>&- &
     wait_until 20 alice test -e second
     if [[ $how == remove ]]; then alice srun -w n1 berth rm --force exec; else root scancel -u alice; fi

@@ -161,7 +161,8 @@ case $(($1 % 10)) in
 esac &> /dev/null
 echo $?
 END
-  run -0 in_home "chmod 755 mistakes.sh; export SLURM_OVERLAP=1 IMAGE=$image; salloc -Q -N2 --ntasks-per-node=1 bash -c \
+  run -0 in_home \
+    "chmod 755 mistakes.sh; export SLURM_OVERLAP=1 IMAGE=$image; salloc -Q -N2 --ntasks-per-node=1 bash -c \
       'unset SLURM_NTASKS_PER_NODE SLURM_NTASKS SLURM_NPROCS
     seq 500 | xargs -P 8 -n 1 ./mistakes.sh' | sort | uniq -c"
   expect_equal "$(grep -cE '^ +[0-9]+ 0$' <<< "$output" || true)" 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # bats file_tags=cgroup
-# GPUs and MIG devices of a job, by fake nodes that Slurm's device cgroups know (scripts/box/devices.sh). Where the box does not constrain devices, Slurm's
-# numbers say what was granted, and the containers are the same.
+# GPUs and MIG devices of a job, by fake nodes that Slurm's device cgroups know (scripts/box/devices.sh). Where the box
+# does not constrain devices, Slurm's numbers say what was granted, and the containers are the same.
 load helper
 
 gpu1=GPU-bbbbbbbb-0000-0000-0000-000000000001
@@ -11,7 +11,8 @@ mig8=MIG-dddddddd-0000-0000-0000-000000000008
 
 # What a task has of the driver's nodes, but for those that all have; what it may open of them; and what it is told.
 look='cd /dev; o=; for f in nvidia? nvidia-caps/*; do if test -r $f; then o="$o ${f##*cap}"; fi; done
-  echo "$SLURM_PROCID:$o CVD=$CUDA_VISIBLE_DEVICES ROCR=$ROCR_VISIBLE_DEVICES ZE=$ZE_AFFINITY_MASK ORD=$GPU_DEVICE_ORDINAL"'
+  echo "$SLURM_PROCID:$o CVD=$CUDA_VISIBLE_DEVICES ROCR=$ROCR_VISIBLE_DEVICES" \
+    "ZE=$ZE_AFFINITY_MASK ORD=$GPU_DEVICE_ORDINAL"'
 
 with_gpus() { in_home "export NVIDIA_VISIBLE_DEVICES=all; srun -w n1 --container-image=$image $*"; }
 
@@ -55,7 +56,8 @@ line() { echo "$1: $2 CVD=$3 ROCR=${4-$3} ZE=${4-$3} ORD=${4-$3}"; }
 }
 
 @test "two MIG devices, one for each task" {
-  row '-n2 --gres=gpu:1g.10gb:2 --gpu-bind=per_task:1' "$(line 0 'nvidia2 336 337' "$mig7"; line 1 'nvidia2 345 346' "$mig8" 0)" \
+  row '-n2 --gres=gpu:1g.10gb:2 --gpu-bind=per_task:1' \
+    "$(line 0 'nvidia2 336 337' "$mig7"; line 1 'nvidia2 345 346' "$mig8" 0)" \
     "$(line 0 'nvidia2 336 337 345 346' "$mig7"; line 1 'nvidia2 336 337 345 346' "$mig8")"
 }
 
@@ -81,7 +83,8 @@ line() { echo "$1: $2 CVD=$3 ROCR=${4-$3} ZE=${4-$3} ORD=${4-$3}"; }
 }
 
 @test "the driver's files" {
-  local files='ls /proc/driver/nvidia/gpus | xargs; cat /proc/driver/nvidia/params; ls /usr/lib/x86_64-linux-gnu/libcuda.so.1; ldconfig -p | grep -c libcuda'
+  local files='ls /proc/driver/nvidia/gpus | xargs; cat /proc/driver/nvidia/params;
+    ls /usr/lib/x86_64-linux-gnu/libcuda.so.1; ldconfig -p | grep -c libcuda'
   run -0 with_gpus "--gres=gpu:h100:2 sh -c '$files'"
   expect_equal "${lines[0]}" "0000:2b:00.0 0000:4b:00.0"
   expect_equal "${lines[1]}" "ModifyDeviceFiles: 0"
@@ -99,16 +102,20 @@ line() { echo "$1: $2 CVD=$3 ROCR=${4-$3} ZE=${4-$3} ORD=${4-$3}"; }
   expect_equal "${lines[0]}" "$(line 0 'nvidia2 336 337' "$mig7")"
   expect_output_like "/ran-hook': No such file"
   expect_output_like "/stolen/\*': No such file"
-  expect_equal "$(tail -n +2 <<< "$output" | grep -v 'No such file' | sort)" "$(printf '%s\n' 0 nvidia-caps nvidia-uvm nvidia2 nvidiactl "$plain" | sort)"
+  expect_equal "$(tail -n +2 <<< "$output" | grep -v 'No such file' | sort)" \
+    "$(printf '%s\n' 0 nvidia-caps nvidia-uvm nvidia2 nvidiactl "$plain" | sort)"
   run ! alice test -e ran-hook
 }
 
 @test "a step prints its plan on each node and then runs" {
-  run -0 in_home "NVIDIA_VISIBLE_DEVICES=all BERTH_PLAN=1 srun -N2 -n4 --gres=gpu:1g.10gb:1 --container-image=$image echo ran"
+  run -0 in_home \
+    "NVIDIA_VISIBLE_DEVICES=all BERTH_PLAN=1 srun -N2 -n4 --gres=gpu:1g.10gb:1 --container-image=$image echo ran"
   expect_equal "$(grep -c '^ran$' <<< "$output")" 4
   for node in n1 n2; do
     expect_equal "$(grep -c "berth: $node: WHAT  *WHERE  *FROM  *WHOSE  *WHY" <<< "$output")" 1
-    expect_equal "$(grep -c "berth: $node: bind  *\(/dev/nvidia2\|/dev/nvidia-caps/nvidia-cap336\)  *.* rw,dev  *hook nvidia  *.*MIG device" <<< "$output")" 2
+    bound="berth: $node: bind  *\(/dev/nvidia2\|/dev/nvidia-caps/nvidia-cap336\)"
+    bound+="  *.* rw,dev  *hook nvidia  *.*MIG device"
+    expect_equal "$(grep -c "$bound" <<< "$output")" 2
   done
   run ! in_home "BERTH_PLAN=perhaps srun -w n1 --container-image=$image true"
   expect_output_like "BERTH_PLAN=perhaps: write 1, true, yes or on, or 0, false, no or off"
@@ -129,10 +136,14 @@ line() { echo "$1: $2 CVD=$3 ROCR=${4-$3} ZE=${4-$3} ORD=${4-$3}"; }
 }
 
 @test "a GPU of somebody else, an image that is too new: one line, nothing started" {
-  run ! in_home "NVIDIA_VISIBLE_DEVICES=GPU-aaaaaaaa-0000-0000-0000-000000000000 srun -w n1 --gres=gpu:h100:1 --container-image=$image true"
+  run ! in_home \
+    "NVIDIA_VISIBLE_DEVICES=GPU-aaaaaaaa-0000-0000-0000-000000000000 srun -w n1 --gres=gpu:h100:1 \
+      --container-image=$image true"
   expect_output_like "is not allocated to this step"
   expect_one_error_line
-  run ! in_home "NVIDIA_VISIBLE_DEVICES=all NVIDIA_REQUIRE_CUDA='cuda>=99' srun -w n1 --gres=gpu:h100:1 --container-image=$image true"
+  run ! in_home \
+    "NVIDIA_VISIBLE_DEVICES=all NVIDIA_REQUIRE_CUDA='cuda>=99' srun -w n1 --gres=gpu:h100:1 \
+      --container-image=$image true"
   expect_output_like "needs NVIDIA_REQUIRE_CUDA=cuda>=99 and this node has driver 570.86.15, CUDA up to 12.8"
   expect_one_error_line
 }
@@ -140,9 +151,12 @@ line() { echo "$1: $2 CVD=$3 ROCR=${4-$3} ZE=${4-$3} ORD=${4-$3}"; }
 @test "a CDI device, and a program of the site" {
   root bash -c 'mkdir -p /etc/cdi /etc/berth/hooks.d
     echo "{\"cdiVersion\":\"0.5.0\",\"kind\":\"berth.test/gpu\",\"devices\":[{\"name\":\"x\",\"containerEdits\":
-      {\"deviceNodes\":[{\"path\":\"/dev/odd\",\"hostPath\":\"/dev/nvidia1\"}],\"env\":[\"CDI=yes\"]}}]}" > /etc/cdi/test.json
-    printf "#!/bin/bash\necho \"{\\\\\"env\\\\\":[\\\\\"HOOK=\$(id -un)\\\\\"]}\"\n" > /etc/berth/hooks.d/a.sh; chmod 755 /etc/berth/hooks.d/a.sh'
-  run in_home "BERTH_DEVICES=berth.test/gpu=x srun -w n1 --container-image=$image sh -c 'ls /dev/odd; echo \$CDI \$HOOK'"
+      {\"deviceNodes\":[{\"path\":\"/dev/odd\",\"hostPath\":\"/dev/nvidia1\"}],\"env\":[\"CDI=yes\"]}}]}" \
+        > /etc/cdi/test.json
+    printf "#!/bin/bash\necho \"{\\\\\"env\\\\\":[\\\\\"HOOK=\$(id -un)\\\\\"]}\"\n" > /etc/berth/hooks.d/a.sh;
+      chmod 755 /etc/berth/hooks.d/a.sh'
+  run in_home \
+    "BERTH_DEVICES=berth.test/gpu=x srun -w n1 --container-image=$image sh -c 'ls /dev/odd; echo \$CDI \$HOOK'"
   first=$output
   root chmod 777 /etc/berth/hooks.d/a.sh
   run contained true

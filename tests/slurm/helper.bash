@@ -10,7 +10,8 @@ image=$registry/debian:12
 faulty=127.0.0.1:$((${BERTH_BOX_REGISTRY_PORT:-5000} + 999))
 bats_require_minimum_version 1.5.0
 
-# How much longer than on an idle machine a test waits for something before it gives up. What is asserted of times is the same everywhere.
+# How much longer than on an idle machine a test waits for something before it gives up. What is asserted of times is
+# the same everywhere.
 slowness=${BERTH_TEST_SLOWNESS:-1}
 # As `sbatch --wait`, and sooner; in the box.
 sbatch_wait=$state/lib/sbatch_wait.sh
@@ -65,8 +66,8 @@ without_progress() { grep -vE 'berth: n[0-9]+: (pulling|trying again|waiting for
 
 no_node_is_completing() { ! root sinfo --noheader --Node --format=%T | grep -q '^completing'; }
 
-# Every node is idle. A job's nodes are `completing` for a moment after its last process is gone, until slurmctld has heard it of each of them;
-# a node that was drained or is down stays so.
+# Every node is idle. A job's nodes are `completing` for a moment after its last process is gone, until slurmctld has
+# heard it of each of them; a node that was drained or is down stays so.
 expect_nodes_up() {
   wait_until 10 no_node_is_completing || return 1
   run "$box" status
@@ -89,7 +90,8 @@ count_since() {
 
 # The digests of the layers of a tag, base first.
 layer_digests() {
-  curl -sf -H 'Accept: application/vnd.oci.image.manifest.v1+json' "http://$registry/v2/debian/manifests/$1" | jq -r '.layers[].digest'
+  curl -sf -H 'Accept: application/vnd.oci.image.manifest.v1+json' "http://$registry/v2/debian/manifests/$1" |
+    jq -r '.layers[].digest'
 }
 
 manifest_digest() {
@@ -104,7 +106,8 @@ forget_images() {
 
 # What is published in the stores of the nodes.
 published() {
-  (cd "$state/nodes" && find . -path '*/tmp/*' -prune -o \( -path '*/layers/*' -o -path '*/images/*' -o -path '*/refs/*' \) -print | sort)
+  (cd "$state/nodes" && find . -path '*/tmp/*' -prune -o \( -path '*/layers/*' -o -path '*/images/*' \
+    -o -path '*/refs/*' \) -print | sort)
 }
 
 # Half-made objects in the stores of the nodes.
@@ -112,8 +115,8 @@ temporary_files() {
   (cd "$state/nodes" && find . -path '*/tmp/*')
 }
 
-# /proc of the box's PID namespace, seen from outside: it has the box's processes, in whatever namespaces below, and no others. Their numbers are those that
-# `kill` has to be given inside the box.
+# /proc of the box's PID namespace, seen from outside: it has the box's processes, in whatever namespaces below, and no
+# others. Their numbers are those that `kill` has to be given inside the box.
 box_proc() {
   local init
   read -r init _ < "$state/init"
@@ -127,7 +130,8 @@ box_processes() {
 
 # Those whose program is one of Berth's.
 berth_processes() {
-  find "$(box_proc)"/[0-9]*/exe -prune \( -lname '*/berth' -o -lname '*/berth-pull' -o -lname '*/berth *' -o -lname '*/berth-pull *' \) \
+  find "$(box_proc)"/[0-9]*/exe -prune \( -lname '*/berth' -o -lname '*/berth-pull' -o -lname '*/berth *' \
+    -o -lname '*/berth-pull *' \) \
     -printf '%h\n' 2> /dev/null | sed 's|.*/||'
 }
 
@@ -151,12 +155,14 @@ leftovers() {
   temporary_files | sed 's/^/file /'
 }
 
-# What of the box still lives, and what it waits for: a leftover that is seen once in a hundred runs has to tell by itself what it was.
+# What of the box still lives, and what it waits for: a leftover that is seen once in a hundred runs has to tell by
+# itself what it was.
 what_lives() {
   root squeue --noheader --format='job %A %T %N'
   # shellcheck disable=SC2016
   root bash -c 'for pid in $(ps -e -o pid=); do
-    ps -o pid=,ppid=,stat=,etimes=,wchan:24=,args= -p "$pid" | grep -vE "munged|slurmctld|slurmd( |$)|docker-registry" || continue
+    ps -o pid=,ppid=,stat=,etimes=,wchan:24=,args= -p "$pid" |
+      grep -vE "munged|slurmctld|slurmd( |$)|docker-registry" || continue
     head -qn 2 "/proc/$pid/task/"*/stack 2> /dev/null | sed "s/^.* /    /"
   done'
 }
@@ -176,7 +182,8 @@ expect_no_leftovers() {
 }
 
 # Without what Slurm says when a node has not yet heard of the end of its last job, which a busy machine makes longer.
-slurm_waits='^(srun|salloc): (job [0-9]+ queued and waiting for resources|job [0-9]+ has been allocated resources|Pending job allocation [0-9]+)$'
+slurm_waits='^(srun|salloc): (job [0-9]+ queued and waiting for resources|job [0-9]+ has been allocated resources|'
+slurm_waits+='Pending job allocation [0-9]+)$'
 eval "$(declare -f run | sed '1s/^run/bats_run/')"
 run() {
   local run_code=0
@@ -216,7 +223,8 @@ cancel_everything() {
   wait_until 20 no_jobs
 }
 
-# The step fails with one line that matches, and neither the stores nor the nodes notice: expect_rejected IMAGE REGEX [CHECK OF THE LINES].
+# The step fails with one line that matches, and neither the stores nor the nodes notice: expect_rejected IMAGE REGEX
+# [CHECK OF THE LINES].
 expect_rejected() {
   local before
   before=$(published)
@@ -231,7 +239,9 @@ expect_rejected() {
 
 # Adds lines to the site file of all nodes until restore_site.
 with_site_lines() {
-  root bash -c '[[ -e /etc/berth/berth.conf.kept ]] || cp /etc/berth/berth.conf /etc/berth/berth.conf.kept; printf "%s\n" "$@" >> /etc/berth/berth.conf' bash \
+  root bash -c \
+    '[[ -e /etc/berth/berth.conf.kept ]] || cp /etc/berth/berth.conf /etc/berth/berth.conf.kept;
+      printf "%s\n" "$@" >> /etc/berth/berth.conf' bash \
     "$@"
 }
 

@@ -47,7 +47,8 @@ teardown() {
 }
 
 @test "hostile row 53: a target below a link that a mount brings stays in the container" {
-  in_home 'ln -s /var/tmp trap/absolute; ln -s ../../../../../../var/tmp trap/relative; ln -s /proc/1/root/var/tmp trap/magic'
+  in_home 'ln -s /var/tmp trap/absolute; ln -s ../../../../../../var/tmp trap/relative;
+    ln -s /proc/1/root/var/tmp trap/magic'
   for link in absolute relative magic; do
     run contained --container-mounts="/home/alice/trap:/data,/home/alice:/data/$link/berth-escape" true
     run ! root test -e /var/tmp/berth-escape
@@ -64,7 +65,8 @@ teardown() {
 
 @test "hostile row 57: nothing of the job's environment reaches the helper but through the request" {
   in_home 'rm -f started'
-  in_home "LD_LIBRARY_PATH=/home/alice BASH_ENV=/home/alice/trap/x http_proxy=http://127.0.0.1:1 GCONV_PATH=/home/alice srun -w n1 --container-image=$image \
+  in_home "LD_LIBRARY_PATH=/home/alice BASH_ENV=/home/alice/trap/x http_proxy=http://127.0.0.1:1 \
+    GCONV_PATH=/home/alice srun -w n1 --container-image=$image \
     --container-mounts=/home/alice sh -c 'touch /home/alice/started; sleep 600'" > /dev/null 2>&1 3>&- &
   wait_until 20 alice test -e started
   helper=$(berth_processes | head -n 1)
@@ -81,7 +83,8 @@ teardown() {
 }
 
 @test "a variable's name is data: no option of one variable hides in another" {
-  run alice env $'HARMLESS=x\nBERTH_CONTAINER_MOUNTS=/etc/shadow:/shadow' srun -w n1 --container-image="$image" test -e /shadow
+  run alice env $'HARMLESS=x\nBERTH_CONTAINER_MOUNTS=/etc/shadow:/shadow' srun -w n1 --container-image="$image" \
+    test -e /shadow
   expect_failure
   run -0 alice env $'HARMLESS=x\nPYXIS_CONTAINER_IMAGE=no.such.registry/x' srun -w n1 true
 }

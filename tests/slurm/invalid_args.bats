@@ -54,7 +54,8 @@ expect_refused_line() {
 }
 
 @test "a bad name, a directory to save in, both entrypoints: refused at submission" {
-  for option in name=/tmp/foo name=:attach name=dev:attach "name=$(printf 'a%.0s' {1..300})" save=/tmp/ save=/ save=./; do
+  for option in name=/tmp/foo name=:attach name=dev:attach "name=$(printf 'a%.0s' {1..300})" save=/tmp/ save=/ \
+      save=./; do
     expect_refused_line alice srun --container-image="$image" --container-"$option" true
   done
   expect_refused_line alice sbatch --container-image="$image" --container-name=a/b --wrap true
@@ -64,7 +65,8 @@ expect_refused_line() {
 
 @test "srun --help names the options" {
   run -0 alice srun --help
-  for option in image mounts workdir env name save unshare entrypoint entrypoint-log mount-home remap-root writable readonly; do
+  for option in image mounts workdir env name save unshare entrypoint entrypoint-log mount-home remap-root writable \
+      readonly; do
     expect_output_like "--(\[no-\])?container-$option"
   done
 }
@@ -128,7 +130,8 @@ expect_refused_plainly() {
 
 @test "opposite flags are refused, also one of the variable against one of the other" {
   expect_refused_plainly alice srun --container-image="$image" --container-remap-root --no-container-remap-root true
-  expect_refused_plainly in_home "BERTH_CONTAINER_WRITABLE=1 PYXIS_CONTAINER_READONLY=1 srun --container-image=$image true"
+  expect_refused_plainly in_home \
+    "BERTH_CONTAINER_WRITABLE=1 PYXIS_CONTAINER_READONLY=1 srun --container-image=$image true"
 }
 
 @test "an unknown kind of source and an unknown option are refused" {
@@ -137,6 +140,7 @@ expect_refused_plainly() {
 }
 
 @test "an identical repeat of an option is allowed" {
-  run -0 alice srun -w n1 --container-image="$image" --container-image="$image" --container-workdir=/tmp --container-workdir=/tmp pwd
+  run -0 alice srun -w n1 --container-image="$image" --container-image="$image" --container-workdir=/tmp \
+    --container-workdir=/tmp pwd
   expect_equal "$output" /tmp
 }

@@ -5,7 +5,8 @@ load helper
 @test "TaskProlog runs on the node, for each task: its variables, and what it prints" {
   run -0 --separate-stderr alice env BOX_PROLOG=GONE GONE=1 srun -w n1 -n2 --label --container-image="$image" sh -c \
     'echo "$FROM_PROLOG:$GONE:$SLURM_SCRIPT_CONTEXT"; ! command -v scontrol'
-  expect_equal "$(sort <<< "$output")" $'0: /usr/bin/scontrol:0::prolog_task\n0: prolog of n1\n1: /usr/bin/scontrol:1::prolog_task\n1: prolog of n1'
+  expect_equal "$(sort <<< "$output")" \
+    $'0: /usr/bin/scontrol:0::prolog_task\n0: prolog of n1\n1: /usr/bin/scontrol:1::prolog_task\n1: prolog of n1'
   expect_equal "$(grep -v 'exit code' <<< "$stderr")" ""
 }
 
@@ -21,7 +22,8 @@ load helper
 
 @test "TMPDIR: made in the container where that is possible, else /tmp without complaints" {
   for folder in /tmp/own:/tmp/own /var/tmp:/var/tmp /not/in/the/image:/tmp; do
-    run -0 alice env TMPDIR="${folder%:*}" srun -w n1 -n2 --container-image="$image" sh -c 'test -d "$TMPDIR" && echo $TMPDIR'
+    run -0 alice env TMPDIR="${folder%:*}" srun -w n1 -n2 --container-image="$image" sh -c \
+      'test -d "$TMPDIR" && echo $TMPDIR'
     expect_equal "$output" "${folder#*:}"$'\n'"${folder#*:}"
   done
 }
@@ -31,23 +33,30 @@ load helper
   options=(--export=ONE=1,PATH --propagate=NOFILE,CORE --cpu-bind=none)
   run -0 --separate-stderr in_home "ulimit -n 777; ulimit -Sc 0; TWO=2 srun -w n1 ${options[*]} sh -c '$what'"
   plain=$output
-  run -0 --separate-stderr in_home "ulimit -n 777; ulimit -Sc 0; TWO=2 srun -w n1 ${options[*]} --container-image=$image sh -c '$what'"
+  run -0 --separate-stderr in_home \
+    "ulimit -n 777; ulimit -Sc 0; TWO=2 srun -w n1 ${options[*]} --container-image=$image sh -c '$what'"
   expect_equal "$output" "$plain"
   expect_output_like "^1- 777 0"
-  run -0 in_home "mkdir -p data; echo here > data/file; srun -w n1 --chdir=/home/alice/data --container-image=$image --container-mounts=./file:/opt/file \
+  run -0 in_home \
+    "mkdir -p data; echo here > data/file;
+      srun -w n1 --chdir=/home/alice/data --container-image=$image --container-mounts=./file:/opt/file \
       cat /opt/file"
   expect_equal "$output" here
 }
 
 @test "--label, -u, --input and --multi-prog" {
-  run -0 in_home "printf '0 echo zero\n1 only-in-image\n' > multi; srun -w n1 -n2 -u --label --multi-prog --container-image=$image multi"
+  run -0 in_home \
+    "printf '0 echo zero\n1 only-in-image\n' > multi;
+      srun -w n1 -n2 -u --label --multi-prog --container-image=$image multi"
   expect_equal "$(sort <<< "$output")" $'0: zero\n1: only in the image'
   run -0 in_home "echo text | srun -w n1 -n2 --label --input=1 --container-image=$image cat"
   expect_equal "$output" "1: text"
 }
 
 @test "a core file is written where the task is, of any size where the limit is propagated" {
-  run in_home "rm -rf cores; mkdir cores; ulimit -c unlimited; srun -w n1 --propagate=CORE --container-image=$image --container-mounts=./cores:/cores \
+  run in_home \
+    "rm -rf cores; mkdir cores; ulimit -c unlimited;
+      srun -w n1 --propagate=CORE --container-image=$image --container-mounts=./cores:/cores \
       --container-workdir=/cores sh -c 'ulimit -c; kill -SEGV \$\$'"
   expect_failure
   expect_output_like "unlimited"
@@ -60,7 +69,8 @@ load helper
 
 @test "suspend stops the tasks and resume lets them go on; sattach shows what they print" {
   cancel_everything
-  alice srun -w n1 -J ticking --container-image="$image" sh -c 'while :; do echo tick; sleep 0.1; done' > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  alice srun -w n1 -J ticking --container-image="$image" sh -c 'while :; do echo tick; sleep 0.1; done' \
+    > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
   wait_until 20 grep -q tick "$BATS_TEST_TMPDIR/out"
   job=$(alice squeue --noheader -n ticking -o %A)
   run timeout 2 "$box" run -u alice -- sattach "$job.0"
@@ -78,14 +88,16 @@ load helper
 
 @test "a file that sbcast brought can be mounted" {
   run -0 --separate-stderr in_home "echo brought > file; salloc -Q -N2 bash -c \
-      'sbcast -f file /var/tmp/berth-sbcast && srun --container-image=$image --container-mounts=/var/tmp/berth-sbcast:/opt/file cat /opt/file;
+      'sbcast -f file /var/tmp/berth-sbcast &&
+        srun --container-image=$image --container-mounts=/var/tmp/berth-sbcast:/opt/file cat /opt/file;
       srun -N1 rm -f /var/tmp/berth-sbcast'"
   expect_equal "$output" $'brought\nbrought'
 }
 
 # SPANK has one value of an option for all of them.
 @test "the parts of a heterogeneous job run in one image" {
-  run -0 --separate-stderr alice srun -n1 --container-image="$image" only-in-image : -n2 --container-image="$image" only-in-image
+  run -0 --separate-stderr alice srun -n1 --container-image="$image" only-in-image : -n2 --container-image="$image" \
+    only-in-image
   expect_equal "$(sort <<< "$output" | uniq -c | xargs)" "3 only in the image"
   run alice srun -n1 --container-image="$image" true : -n1 --container-image="$registry/debian:zstd" true
   expect_failure
@@ -95,10 +107,12 @@ load helper
 @test "64 jobs of an array with one image: one pull for each store" {
   forget_images
   mark_log
-  in_home "rm -rf array; mkdir array; sbatch --parsable --array=1-64 -n1 -o array/%a --container-image=$registry/debian:zstd --wrap 'echo ran'"
+  in_home "rm -rf array; mkdir array; sbatch --parsable --array=1-64 -n1 -o array/%a \
+    --container-image=$registry/debian:zstd --wrap 'echo ran'"
   wait_until 90 no_jobs
   expect_equal "$(in_home 'cat array/*' | without_progress | sort | uniq -c | xargs)" "64 ran"
-  for digest in $(curl -sf -H 'Accept: application/vnd.oci.image.manifest.v1+json' "http://$registry/v2/debian/manifests/zstd" | jq -r '.layers[].digest'); do
+  for digest in $(curl -sf -H 'Accept: application/vnd.oci.image.manifest.v1+json' \
+      "http://$registry/v2/debian/manifests/zstd" | jq -r '.layers[].digest'); do
     expect_equal "$digest $(count_since GET "/v2/debian/blobs/$digest")" "$digest 2"
   done
 }

@@ -10,7 +10,8 @@ setup() {
 # A step that runs until it is ended, with the settings that are given; returns when its tasks run.
 start_long_step() {
   in_home 'rm -f started'
-  in_home "$* srun -w n1 -n2 --container-image=$image --container-mounts=/home/alice sh -c 'touch /home/alice/started; sleep 600'" \
+  in_home "$* srun -w n1 -n2 --container-image=$image --container-mounts=/home/alice \
+    sh -c 'touch /home/alice/started; sleep 600'" \
     > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
   step=$!
   wait_until 20 alice test -e started
@@ -74,14 +75,16 @@ a_pull_runs() {
   start_long_step BERTH_MOUNT_ENGINE=squashfuse
   root pkill -9 -x squashfuse_ll
   expect_step_failed
-  [[ $(< "$BATS_TEST_TMPDIR/out") == *"berth: n1: the file server squashfuse_ll of the container was ended by signal 9 (Killed)"* ]] ||
+  [[ $(< "$BATS_TEST_TMPDIR/out") == *"berth: n1: the file server squashfuse_ll of the container was ended by \
+signal 9 (Killed)"* ]] ||
     fail "$(< "$BATS_TEST_TMPDIR/out")"
   expect_no_leftovers
 }
 
 @test "kill -9 of the helper never leaves a task hanging that reads the image" {
   in_home 'rm -f started'
-  in_home "srun -w n1 --container-image=$image --container-mounts=/home/alice sh -c 'touch /home/alice/started; sleep 2; cat /usr/bin/* > /dev/null'" \
+  in_home "srun -w n1 --container-image=$image --container-mounts=/home/alice \
+    sh -c 'touch /home/alice/started; sleep 2; cat /usr/bin/* > /dev/null'" \
     > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
   step=$!
   wait_until 20 alice test -e started
@@ -122,8 +125,11 @@ a_pull_runs() {
 # As a service manager would restart them; what they start has nothing of the test's open.
 restart_daemons() {
   # shellcheck disable=SC2016
-  root bash -c 'pid=$(cat /run/slurmctld.pid); kill "$pid"; while kill -0 "$pid" 2> /dev/null; do sleep 0.1; done; slurmctld' < /dev/null > /dev/null 2>&1 3>&-
-  root env BERTH_BOX_DIR="$state" BERTH_BOX_PORT="${BERTH_BOX_PORT:-16817}" "$state/lib/nodes.sh" restart 2 < /dev/null > /dev/null 2>&1 3>&-
+  root bash -c \
+    'pid=$(cat /run/slurmctld.pid); kill "$pid"; while kill -0 "$pid" 2> /dev/null; do sleep 0.1; done; slurmctld' \
+    < /dev/null > /dev/null 2>&1 3>&-
+  root env BERTH_BOX_DIR="$state" BERTH_BOX_PORT="${BERTH_BOX_PORT:-16817}" "$state/lib/nodes.sh" restart 2 \
+    < /dev/null > /dev/null 2>&1 3>&-
   wait_until 30 root scontrol ping
 }
 
@@ -149,10 +155,12 @@ touch /tmp/left
 echo run >> /home/alice/runs
 (( $(wc -l < /home/alice/runs) == 2 )) || sleep 600
 END
-  job=$(in_home "sbatch --parsable --requeue -w n1 -o out --container-image=$image --container-mounts=/home/alice job.sh")
+  job=$(in_home \
+    "sbatch --parsable --requeue -w n1 -o out --container-image=$image --container-mounts=/home/alice job.sh")
   wait_until 20 alice test -s runs
   root scontrol requeue "$job"
-  # Slurm lets two minutes pass before it starts such a job again, and decides so when the first run has ended, whenever that is.
+  # Slurm lets two minutes pass before it starts such a job again, and decides so when the first run has ended, whenever
+  # that is.
   ended_after_another_start() {
     root scontrol update "jobid=$job" StartTime=now &> /dev/null || true
     no_jobs

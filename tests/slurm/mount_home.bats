@@ -13,7 +13,8 @@ setup_file() {
 }
 
 @test "with --container-remap-root the home is /root, and writable" {
-  run -0 contained --container-mount-home --container-remap-root sh -c 'grep -c " /root " /proc/self/mountinfo; cat ~/in/x; touch ~/in/y'
+  run -0 contained --container-mount-home --container-remap-root sh -c \
+    'grep -c " /root " /proc/self/mountinfo; cat ~/in/x; touch ~/in/y'
   expect_equal "$output" $'1\ncontent'
   run -0 alice stat -c %U in/y
   expect_equal "$output" alice
@@ -21,7 +22,8 @@ setup_file() {
 
 @test "without it nothing is mounted at /root or at the home, and both are there" {
   for option in --container-remap-root --no-container-remap-root; do
-    run -0 contained --no-container-mount-home $option sh -c '! grep -E " (/root|/home/alice) " /proc/self/mountinfo && test -d "$HOME"'
+    run -0 contained --no-container-mount-home $option sh -c \
+      '! grep -E " (/root|/home/alice) " /proc/self/mountinfo && test -d "$HOME"'
   done
 }
 

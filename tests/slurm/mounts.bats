@@ -32,12 +32,14 @@ setup() {
 }
 
 @test "a file can be mounted, also where the image has none" {
-  run -0 contained --container-mounts=/home/alice/in/x:/etc/os-release,/home/alice/in/x:/new/place/file cat /etc/os-release /new/place/file
+  run -0 contained --container-mounts=/home/alice/in/x:/etc/os-release,/home/alice/in/x:/new/place/file cat \
+    /etc/os-release /new/place/file
   expect_equal "$output" $'content\ncontent'
 }
 
 @test "several mounts, a tmpfs among them" {
-  run -0 contained --container-mounts=/home/alice/in:/data:ro,tmpfs:/scratch sh -c 'cat /data/x; echo t > /scratch/t; stat -f -c %T /scratch'
+  run -0 contained --container-mounts=/home/alice/in:/data:ro,tmpfs:/scratch sh -c \
+    'cat /data/x; echo t > /scratch/t; stat -f -c %T /scratch'
   expect_equal "$output" $'content\ntmpfs'
 }
 
@@ -47,25 +49,29 @@ setup() {
 }
 
 @test "a device file, and a target with a space" {
-  run -0 contained "--container-mounts=/dev/null:/null,/home/alice/a b:/mnt/my data" sh -c 'test -c /null && cat "/mnt/my data/x"'
+  run -0 contained "--container-mounts=/dev/null:/null,/home/alice/a b:/mnt/my data" sh -c \
+    'test -c /null && cat "/mnt/my data/x"'
   expect_equal "$output" spaced
 }
 
 @test "a file that only root may read can be mounted and not read" {
-  run contained --container-mounts=/etc/shadow:/shadow sh -c 'grep -q " /shadow " /proc/self/mountinfo && echo mounted && cat /shadow'
+  run contained --container-mounts=/etc/shadow:/shadow sh -c \
+    'grep -q " /shadow " /proc/self/mountinfo && echo mounted && cat /shadow'
   expect_failure
   expect_output_like $'mounted\n.*Permission denied'
 }
 
 @test "unbindable with ro, and the propagation is as asked for" {
-  run -0 contained --container-mounts=/home/alice/in:/data:unbindable+ro sh -c 'grep " /data " /proc/self/mountinfo; echo x > /data/x || echo refused'
+  run -0 contained --container-mounts=/home/alice/in:/data:unbindable+ro sh -c \
+    'grep " /data " /proc/self/mountinfo; echo x > /data/x || echo refused'
   expect_output_like " ro,.* unbindable .*refused"
   run -0 contained --container-mounts=/home/alice/in:/data:shared grep " /data " /proc/self/mountinfo
   expect_output_like " shared:"
 }
 
 @test "a tmpfs with its size, mode and huge pages" {
-  run -0 contained --container-mounts=tmpfs:/scratch:size=1M+mode=700+huge=within_size sh -c 'grep " /scratch " /proc/self/mountinfo; stat -c %a /scratch'
+  run -0 contained --container-mounts=tmpfs:/scratch:size=1M+mode=700+huge=within_size sh -c \
+    'grep " /scratch " /proc/self/mountinfo; stat -c %a /scratch'
   expect_output_like "size=1024k,.*huge=within_size.*"$'\n'700
 }
 
@@ -77,7 +83,8 @@ setup() {
 }
 
 @test "x-create=dir and x-create=file say what is made, and nofail leaves a missing source out" {
-  run -0 contained --container-mounts=/home/alice/in:/made:x-create=dir,/home/alice/in/x:/new/file:x-create=file,/not/there:/missing:nofail sh -c \
+  mounts=/home/alice/in:/made:x-create=dir,/home/alice/in/x:/new/file:x-create=file,/not/there:/missing:nofail
+  run -0 contained --container-mounts="$mounts" sh -c \
     'cat /made/x /new/file; test ! -e /missing'
   expect_equal "$output" $'content\ncontent'
 }
@@ -91,7 +98,8 @@ setup() {
 }
 
 @test "umount takes a mount of berth's or of the option's away" {
-  run -0 contained --container-mount-home --container-remap-root --container-mounts=umount:/root sh -c '! grep " /root " /proc/self/mountinfo'
+  run -0 contained --container-mount-home --container-remap-root --container-mounts=umount:/root sh -c \
+    '! grep " /root " /proc/self/mountinfo'
   run -0 contained --container-mounts=/home/alice/in:/data,umount:/data sh -c 'test -z "$(ls /data)"'
   run contained --container-mounts=umount:/srv true
   expect_failure

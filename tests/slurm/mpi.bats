@@ -9,7 +9,8 @@ four() { alice timeout $((60 * slowness)) srun -N2 --ntasks-per-node=2 "$@"; }
 
 @test "PMIx: the server's folder and that of the programs are there, and nowhere else" {
   run -0 four --mpi=pmix --container-image="$image" bash -c '
-    grep -q " ${PMIX_SERVER_TMPDIR%/} " /proc/self/mountinfo && test -d "$PMIX_SERVER_TMPDIR"/pmix_dstor* || test -d "$PMIX_SERVER_TMPDIR" && echo server
+    grep -q " ${PMIX_SERVER_TMPDIR%/} " /proc/self/mountinfo && test -d "$PMIX_SERVER_TMPDIR"/pmix_dstor* ||
+      test -d "$PMIX_SERVER_TMPDIR" && echo server
     ls -d '"$state"'/tmp/*/spmix_appdir_"$(id -u)_$SLURM_JOB_ID.$SLURM_STEP_ID"'
   expect_equal "$(grep -c '^server$' <<< "$output")" 4
   expect_equal "$(grep -c "^$state/tmp/n1/spmix_appdir" <<< "$output")" 2
@@ -20,7 +21,8 @@ four() { alice timeout $((60 * slowness)) srun -N2 --ntasks-per-node=2 "$@"; }
 
 @test "PMIx: the variables of each rank, with the server's modules for the image's library" {
   run -0 four --mpi=pmix --container-image="$image" bash -c 'echo "$PMIX_RANK $SLURM_PROCID"
-    [[ -n $PMIX_MCA_psec && $PMIX_MCA_psec == "$PMIX_SECURITY_MODE" ]] && [[ -n $PMIX_MCA_gds && $PMIX_MCA_gds == "$PMIX_GDS_MODULE" ]]'
+    [[ -n $PMIX_MCA_psec && $PMIX_MCA_psec == "$PMIX_SECURITY_MODE" ]] &&
+      [[ -n $PMIX_MCA_gds && $PMIX_MCA_gds == "$PMIX_GDS_MODULE" ]]'
   expect_equal "$(sort -n <<< "$output")" $'0 0\n1 1\n2 2\n3 3'
 }
 
@@ -41,7 +43,8 @@ four() { alice timeout $((60 * slowness)) srun -N2 --ntasks-per-node=2 "$@"; }
 }
 
 @test "PMI-2: the descriptor is the server's socket, and the variables are there" {
-  run -0 four --mpi=pmi2 --container-image="$image" bash -c '[[ $(readlink "/proc/self/fd/$PMI_FD") == socket:* ]] && echo "$PMI_RANK of $PMI_SIZE"'
+  run -0 four --mpi=pmi2 --container-image="$image" bash -c \
+    '[[ $(readlink "/proc/self/fd/$PMI_FD") == socket:* ]] && echo "$PMI_RANK of $PMI_SIZE"'
   expect_equal "$(sort -n <<< "$output")" $'0 of 4\n1 of 4\n2 of 4\n3 of 4'
 }
 

@@ -11,7 +11,8 @@ teardown() {
 }
 
 remove_all() {
-  alice srun -w n1 bash -c 'for name in $(berth ps --json | jq -r ".containers[].name"); do berth rm --force "$name"; done' || true
+  alice srun -w n1 bash -c \
+    'for name in $(berth ps --json | jq -r ".containers[].name"); do berth rm --force "$name"; done' || true
 }
 
 named() { alice srun -w n1 "--container-name=$1" "${@:2}"; }
@@ -53,7 +54,8 @@ named() { alice srun -w n1 "--container-name=$1" "${@:2}"; }
 @test "by variable, and the flag wins" {
   run -0 in_home "PYXIS_CONTAINER_NAME=keep srun -w n1 --container-image=$image touch /opt/kept"
   run -0 in_home "BERTH_CONTAINER_NAME=keep srun -w n1 test -e /opt/kept"
-  run -0 in_home "PYXIS_CONTAINER_NAME=keep srun -w n1 --container-name=flag --container-image=$image test ! -e /opt/kept"
+  run -0 in_home \
+    "PYXIS_CONTAINER_NAME=keep srun -w n1 --container-name=flag --container-image=$image test ! -e /opt/kept"
 }
 
 @test "every node has its own; other users have theirs" {
@@ -65,7 +67,8 @@ named() { alice srun -w n1 "--container-name=$1" "${@:2}"; }
 }
 
 @test "read-only, mounts and roots are each step's own choice" {
-  run -0 named keep --container-image="$image" --container-remap-root --container-mounts=/home:/mnt/home sh -c 'touch /opt/kept; test -d /mnt/home/alice'
+  run -0 named keep --container-image="$image" --container-remap-root --container-mounts=/home:/mnt/home sh -c \
+    'touch /opt/kept; test -d /mnt/home/alice'
   run named keep --container-readonly sh -c 'id -u; test ! -e /mnt/home/alice; touch /opt/more'
   expect_failure
   expect_output_like "Read-only file system"
@@ -74,7 +77,9 @@ named() { alice srun -w n1 "--container-name=$1" "${@:2}"; }
 }
 
 @test "sbatch: the script runs in the container, and steps of other jobs find what it wrote" {
-  run -0 in_home "printf '#!/bin/sh\nonly-in-image\necho script > /opt/script\n' > named.sh; $sbatch_wait -w n1 -o named.out --container-name=keep \
+  run -0 in_home \
+    "printf '#!/bin/sh\nonly-in-image\necho script > /opt/script\n' > named.sh;
+      $sbatch_wait -w n1 -o named.out --container-name=keep \
       --container-image=$image named.sh; cat named.out; rm named.sh named.out"
   expect_output_like "only in the image"
   run -0 named keep cat /opt/script
@@ -111,7 +116,9 @@ no_containers_of_jobs() {
 }
 
 @test "scope job: what an epilog could not remove goes with a later step of the user" {
-  root bash -c "mkdir -p $state/nodes/n1/store/2001.containers/job1_left/upper && touch $state/nodes/n1/store/2001.containers/job1_left/state && \
+  root bash -c \
+    "mkdir -p $state/nodes/n1/store/2001.containers/job1_left/upper &&
+      touch $state/nodes/n1/store/2001.containers/job1_left/state && \
       chown -R 2001:2001 $state/nodes/n1/store/2001.containers"
   run -0 named keep --container-image="$image" true
   wait_until 10 no_containers_of_jobs

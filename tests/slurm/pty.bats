@@ -23,7 +23,8 @@ END
 }
 
 @test "the terminal can be opened inside" {
-  run -0 in_terminal "--container-image=$image sh -c 'test -t 0 && test -t 1 && echo through-tty > /dev/tty'" < /dev/null
+  run -0 in_terminal "--container-image=$image sh -c 'test -t 0 && test -t 1 && echo through-tty > /dev/tty'" \
+    < /dev/null
   expect_output_like "through-tty"
 }
 
@@ -39,7 +40,8 @@ END
 }
 
 @test "Ctrl-C in the terminal interrupts the command, not the shell" {
-  run in_terminal "--container-image=$image bash --norc" < <(sleep 2; echo 'sleep 50'; sleep 1; printf '\003'; sleep 1; echo 'echo still-here'; echo 'exit 4')
+  run in_terminal "--container-image=$image bash --norc" < <(sleep 2; echo 'sleep 50'; sleep 1; printf '\003'; sleep \
+    1; echo 'echo still-here'; echo 'exit 4')
   expect_status 4
   expect_output_like "still-here"
 }

@@ -4,7 +4,8 @@ load helper
 
 make_package() {
   in_home 'rm -rf deb; mkdir -p deb/pkg/DEBIAN deb/pkg/usr/share/berth-test
-    printf "Package: berth-test\nVersion: 1.0\nArchitecture: all\nMaintainer: nobody <nobody@example.org>\nDescription: a test\n" > deb/pkg/DEBIAN/control
+    printf "%s\n" "Package: berth-test" "Version: 1.0" "Architecture: all" "Maintainer: nobody <nobody@example.org>" \
+      "Description: a test" > deb/pkg/DEBIAN/control
     printf "#!/bin/sh\nset -e\nchown 5:5 /usr/share/berth-test/file\n" > deb/pkg/DEBIAN/postinst
     chmod 755 deb/pkg/DEBIAN/postinst
     echo installed > deb/pkg/usr/share/berth-test/file
@@ -32,7 +33,8 @@ make_package() {
 }
 
 @test "a change of owner is believed, and no_new_privs holds" {
-  run -0 contained --container-remap-root sh -c 'touch /tmp/f && chown 33:33 /tmp/f && grep NoNewPrivs /proc/self/status'
+  run -0 contained --container-remap-root sh -c \
+    'touch /tmp/f && chown 33:33 /tmp/f && grep NoNewPrivs /proc/self/status'
   expect_output_like "NoNewPrivs:[[:blank:]]*1"
 }
 
@@ -44,15 +46,18 @@ make_package() {
 }
 
 @test "root inside is not root outside" {
-  run contained --container-remap-root --container-mounts=/etc:/host-etc sh -c 'echo x >> /host-etc/shadow || cat /host-etc/shadow'
+  run contained --container-remap-root --container-mounts=/etc:/host-etc sh -c \
+    'echo x >> /host-etc/shadow || cat /host-etc/shadow'
   expect_failure
-  run contained --container-remap-root --container-mounts=/proc/sys:/host-sys sh -c 'echo x > /host-sys/kernel/hostname || hostname x'
+  run contained --container-remap-root --container-mounts=/proc/sys:/host-sys sh -c \
+    'echo x > /host-sys/kernel/hostname || hostname x'
   expect_failure
 }
 
 @test "root inside writes where modes forbid it, and mounts nothing" {
   run -0 contained --container-remap-root sh -c \
-    'mkdir -m 555 /opt/d && echo x > /opt/d/x && chmod 0 /opt/d/x && cat /opt/d/x; chmod 555 /usr/bin && touch /usr/bin/new'
+    'mkdir -m 555 /opt/d && echo x > /opt/d/x && chmod 0 /opt/d/x && cat /opt/d/x;
+      chmod 555 /usr/bin && touch /usr/bin/new'
   expect_equal "$output" x
   run contained --container-remap-root sh -c 'mount -t tmpfs none /mnt || umount /proc/keys || hostname x'
   expect_failure

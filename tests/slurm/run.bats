@@ -17,7 +17,8 @@ load helper
 @test "steps that start at once on one node pull once" {
   forget_images
   mark_log
-  in_home "for i in 1 2 3 4; do srun -w n1 --container-image=$image cat /srv/hello & done; wait" > "$BATS_TEST_TMPDIR/out"
+  in_home "for i in 1 2 3 4; do srun -w n1 --container-image=$image cat /srv/hello & done; wait" \
+    > "$BATS_TEST_TMPDIR/out"
   expect_equal "$(grep -c 'hello from the image' "$BATS_TEST_TMPDIR/out")" 4
   for digest in $(layer_digests 12); do
     expect_equal "$digest $(count_since GET "/v2/debian/blobs/$digest")" "$digest 1"
@@ -52,9 +53,11 @@ load helper
 
 @test "the tasks of a step share one container, another step has its own" {
   show='echo $(readlink /proc/self/ns/user) $(readlink /proc/self/ns/mnt)'
-  # The first container is there until the others have been looked at: the number of a namespace that has ended may come again.
+  # The first container is there until the others have been looked at: the number of a namespace that has ended may come
+  # again.
   in_home 'rm -f seen'
-  contained -n4 --container-mounts=/home/alice sh -c "$show; until test -e /home/alice/seen; do sleep 0.1; done" > "$BATS_TEST_TMPDIR/out" 3>&- &
+  contained -n4 --container-mounts=/home/alice sh -c "$show; until test -e /home/alice/seen; do sleep 0.1; done" \
+    > "$BATS_TEST_TMPDIR/out" 3>&- &
   four_lines() { (( $(wc -l < "$BATS_TEST_TMPDIR/out") == 4 )); }
   wait_until 20 four_lines
   expect_equal "$(sort -u "$BATS_TEST_TMPDIR/out" | wc -l)" 1
@@ -99,12 +102,15 @@ load helper
 @test "the layers are merged: whiteout, opaque directory, hard and symbolic links" {
   run -0 contained sh -c 'test ! -e /opt/old && ls /opt/replaced'
   expect_equal "$output" above
-  run -0 contained sh -c 'stat -c %i /opt/links/first /opt/links/second | sort -u | wc -l; cat /opt/links/relative /opt/links/absolute'
+  run -0 contained sh -c \
+    'stat -c %i /opt/links/first /opt/links/second | sort -u | wc -l; cat /opt/links/relative /opt/links/absolute'
   expect_equal "$output" $'1\ntwo names\ntwo names'
 }
 
 @test "the usual system mounts are there" {
-  run -0 contained sh -c 'test -d /proc/self && test -d /sys/kernel && echo x > /dev/null && echo x > /dev/shm/x && echo x > /tmp/x && test -d /run'
+  run -0 contained sh -c \
+    'test -d /proc/self && test -d /sys/kernel && echo x > /dev/null && echo x > /dev/shm/x &&
+      echo x > /tmp/x && test -d /run'
   run -0 contained cat /etc/hosts
   expect_equal "$output" "$(root cat /etc/hosts)"
   run -0 contained cat /etc/hostname
@@ -140,7 +146,9 @@ load helper
 @test "a command gets no descriptor of its caller but the standard streams and that of its MPI launcher" {
   # A pull that takes a second on a busy machine would be told of.
   alice berth pull --quiet "$image"
-  run -0 alice bash -c "exec 5< /etc/hostname 7< /dev/zero 9> held; PMI_FD=7 berth run $image sh -c 'ls /proc/self/fd; readlink /proc/self/fd/7' | xargs"
+  run -0 alice bash -c \
+    "exec 5< /etc/hostname 7< /dev/zero 9> held;
+      PMI_FD=7 berth run $image sh -c 'ls /proc/self/fd; readlink /proc/self/fd/7' | xargs"
   # ls reads the directory as 3.
   expect_equal "$output" "0 1 2 3 7 /dev/zero"
 }

@@ -14,7 +14,9 @@ teardown() {
 @test "what the tasks wrote is in the file when srun returns; an old file is replaced; relative to the job's directory" {
   run -0 contained -n2 --container-save=/home/alice/saved/a.sqsh sh -c 'echo $SLURM_PROCID >> /opt/tasks'
   expect_output_like "saved the container as /home/alice/saved/a.sqsh"
-  run -0 in_home "cd saved; srun -w n1 --container-image=./a.sqsh --container-save=a.sqsh sh -c 'sort /opt/tasks | xargs; echo \$IMAGE_VAR; touch /opt/more' \
+  run -0 in_home \
+    "cd saved; srun -w n1 --container-image=./a.sqsh --container-save=a.sqsh \
+      sh -c 'sort /opt/tasks | xargs; echo \$IMAGE_VAR; touch /opt/more' \
       2> /dev/null"
   expect_equal "$output" $'0 1\nfrom-image'
   run -0 in_home "cd saved; srun -w n1 --container-image=./a.sqsh test -e /opt/more 2> /dev/null && ls -A"
@@ -46,7 +48,8 @@ teardown() {
 }
 
 @test "with a name, and by variable" {
-  run -0 in_home "PYXIS_CONTAINER_SAVE=saved/a.sqsh srun -w n1 --container-image=$image --container-name=save-test touch /opt/named"
+  run -0 in_home \
+    "PYXIS_CONTAINER_SAVE=saved/a.sqsh srun -w n1 --container-image=$image --container-name=save-test touch /opt/named"
   run -0 in_home "srun -w n1 --container-image=./saved/a.sqsh test -e /opt/named; srun -w n1 berth rm save-test"
 }
 
@@ -66,7 +69,8 @@ save_has_ended() {
 @test "a step that is cancelled while it is saved ends at once, with the file as it was before" {
   in_home 'echo before > saved/a.sqsh'
   for how in job step; do
-    in_home "srun -w n1 --container-image=$image --container-save=saved/a.sqsh sh -c 'head -c 300000000 /dev/urandom > /opt/work'" > "$BATS_TEST_TMPDIR/out" \
+    in_home "srun -w n1 --container-image=$image --container-save=saved/a.sqsh \
+      sh -c 'head -c 300000000 /dev/urandom > /opt/work'" > "$BATS_TEST_TMPDIR/out" \
       2>&1 3>&- &
     step=$!
     wait_until 30 a_save_runs

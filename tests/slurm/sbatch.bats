@@ -59,7 +59,9 @@ END
 }
 
 @test "arguments of the batch script arrive" {
-  run -0 in_home "printf '#!/bin/sh\nprintf \"<%%s>\" \"\$@\"\n' > args.sh; $sbatch_wait -o out --container-image=$image args.sh 'a b' c; cat out"
+  run -0 in_home \
+    "printf '#!/bin/sh\nprintf \"<%%s>\" \"\$@\"\n' > args.sh;
+      $sbatch_wait -o out --container-image=$image args.sh 'a b' c; cat out"
   expect_output_like "<a b><c>"
 }
 
@@ -79,14 +81,17 @@ END
 }
 
 @test "two steps at once in one allocation" {
-  run -0 alice salloc -n2 bash -c "srun --overlap -n1 --container-image=$image sh -c 'sleep 1; echo one' & srun --overlap -n1 --container-image=$image sh -c \
+  run -0 alice salloc -n2 bash -c \
+    "srun --overlap -n1 --container-image=$image sh -c 'sleep 1; echo one' &
+      srun --overlap -n1 --container-image=$image sh -c \
       'sleep 1; echo two' & wait"
   expect_output_like one
   expect_output_like two
 }
 
 @test "a job array runs each element inside" {
-  run -0 in_home "rm -f out-*; $sbatch_wait --array=1-3 -o out-%a --container-image=$image --wrap 'only-in-image; echo \$SLURM_ARRAY_TASK_ID'; cat out-1 \
-      out-2 out-3"
+  run -0 in_home \
+    "rm -f out-*; $sbatch_wait --array=1-3 -o out-%a --container-image=$image \
+      --wrap 'only-in-image; echo \$SLURM_ARRAY_TASK_ID'; cat out-1 out-2 out-3"
   expect_equal "$(grep -c 'only in the image' <<< "$output")" 3
 }

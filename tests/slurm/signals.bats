@@ -73,13 +73,15 @@ wait_step() {
 }
 
 @test "a trap of the task runs when the job is cancelled" {
-  start_step --container-image="$image" sh -c "trap 'echo got TERM; exit 6' TERM; echo ready; while :; do sleep 0.1; done"
+  start_step --container-image="$image" sh -c \
+    "trap 'echo got TERM; exit 6' TERM; echo ready; while :; do sleep 0.1; done"
   root scancel -u alice
   wait_step
   grep -q 'got TERM' "$out"
 }
 
-# One minute is the smallest limit that one can ask for, so both limits are shortened. slurmctld looks at them every 30 s.
+# One minute is the smallest limit that one can ask for, so both limits are shortened. slurmctld looks at them
+# every 30 s.
 @test "hostile row 64: the time limit ends a step with the code that it has without a container" {
   start_step --time=1 sh -c 'echo ready; sleep 600'
   first=$step first_out=$out

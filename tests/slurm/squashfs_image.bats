@@ -15,7 +15,8 @@ from_file() { in_home "srun -w n1 --container-image=./imported.sqsh $*"; }
 
 @test "a squashfs file made by mksquashfs is an image" {
   in_home 'rm -rf image.sqsh tree; mkdir tree; cd tree; mkdir -p bin lib64 usr/lib/x86_64-linux-gnu etc proc dev
-    cp -L /bin/cat bin/; cp -L /lib64/ld-linux-x86-64.so.2 lib64/; cp -L /lib/x86_64-linux-gnu/libc.so.6 usr/lib/x86_64-linux-gnu/
+    cp -L /bin/cat bin/; cp -L /lib64/ld-linux-x86-64.so.2 lib64/;
+      cp -L /lib/x86_64-linux-gnu/libc.so.6 usr/lib/x86_64-linux-gnu/
     ln -s usr/lib lib; echo from squashfs > hello; cd ..; mksquashfs tree image.sqsh -quiet -no-progress -all-root'
   run -0 in_home 'srun --container-image=./image.sqsh cat /hello'
   expect_equal "$output" "from squashfs"
@@ -94,7 +95,8 @@ from_file() { in_home "srun -w n1 --container-image=./imported.sqsh $*"; }
 @test "a file that is replaced while a step runs leaves the step alone" {
   run -0 in_home 'rm -f started replaced; cp imported.sqsh c.sqsh;
       srun -w n1 --container-image=./c.sqsh --container-mounts=./:/data sh -c \
-    ": > /data/started; until test -e /data/replaced; do ls / > /dev/null; done; only-in-image" & until test -e started; do sleep 0.1; done; cp imported.sqsh \
+    ": > /data/started; until test -e /data/replaced; do ls / > /dev/null; done; only-in-image" &
+      until test -e started; do sleep 0.1; done; cp imported.sqsh \
     d.sqsh; mv d.sqsh c.sqsh; touch replaced; wait $!'
   expect_equal "$output" "only in the image"
 }

@@ -24,7 +24,9 @@ spaces='for name in net ipc uts; do readlink /proc/self/ns/$name; done'
 @test "one of them alone, in any order, by the variable too" {
   run -0 contained --container-unshare=uts,net sh -c 'readlink /proc/self/ns/ipc'
   expect_equal "$output" "$(grep ipc <<< "$host")"
-  run -0 in_home "PYXIS_CONTAINER_UNSHARE=ipc srun -w n1 --container-image=$image sh -c 'readlink /proc/self/ns/ipc; readlink /proc/self/ns/net'"
+  run -0 in_home \
+    "PYXIS_CONTAINER_UNSHARE=ipc srun -w n1 --container-image=$image \
+      sh -c 'readlink /proc/self/ns/ipc; readlink /proc/self/ns/net'"
   expect_equal "$(grep -c "$(grep ipc <<< "$host")" <<< "$output" || true)" 0
   expect_equal "$(grep net <<< "$output")" "$(grep net <<< "$host")"
 }
@@ -39,7 +41,8 @@ spaces='for name in net ipc uts; do readlink /proc/self/ns/$name; done'
 
 @test "ipc: /dev/shm is private, and what was shared is gone with the container" {
   run -0 in_home "before=\$(cat /proc/sysvipc/shm | wc -l); stat -c %d /dev/shm
-    srun -w n1 --container-image=$image --container-unshare=ipc sh -c 'stat -c %d /dev/shm; touch /dev/shm/berth-unshare'
+    srun -w n1 --container-image=$image --container-unshare=ipc \
+      sh -c 'stat -c %d /dev/shm; touch /dev/shm/berth-unshare'
     test ! -e /dev/shm/berth-unshare && test \$(cat /proc/sysvipc/shm | wc -l) = \$before"
   expect_equal "$(sort -u <<< "$output" | wc -l)" 2
 }

@@ -16,7 +16,8 @@ load helper
 }
 
 @test "writing is possible by default, and a file of the image can be changed, moved and removed" {
-  run -0 contained sh -c 'echo more >> /srv/hello && mv /srv/hello /srv/moved && cat /srv/moved && rm -r /opt/links && test ! -e /opt/links'
+  run -0 contained sh -c \
+    'echo more >> /srv/hello && mv /srv/hello /srv/moved && cat /srv/moved && rm -r /opt/links && test ! -e /opt/links'
   expect_equal "$output" $'hello from the image\nmore'
   run -0 contained cat /srv/hello /opt/links/first
   expect_equal "$output" $'hello from the image\ntwo names'
@@ -24,10 +25,12 @@ load helper
 
 @test "with --container-readonly /tmp, /dev/shm and mounts can be written to all the same" {
   run -0 contained --container-readonly --container-mounts=/home/alice:/data sh -c \
-    'echo x > /tmp/x && echo x > /dev/shm/berth-x && rm /dev/shm/berth-x && echo x > /data/by-readonly && rm /data/by-readonly'
+    'echo x > /tmp/x && echo x > /dev/shm/berth-x && rm /dev/shm/berth-x &&
+      echo x > /data/by-readonly && rm /data/by-readonly'
 }
 
 @test "the tasks of a step see what each other writes" {
-  run -0 contained -n2 sh -c 'touch /srv/$SLURM_PROCID; until test -e /srv/0 && test -e /srv/1; do sleep 0.05; done; echo both'
+  run -0 contained -n2 sh -c \
+    'touch /srv/$SLURM_PROCID; until test -e /srv/0 && test -e /srv/1; do sleep 0.05; done; echo both'
   expect_equal "$output" $'both\nboth'
 }
