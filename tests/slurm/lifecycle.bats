@@ -63,7 +63,8 @@ a_pull_runs() {
 
 @test "kill -9 of the helper ends the step with a failure and leaves nothing" {
   start_long_step
-  kill_9 $(berth_processes)
+  mapfile -t helpers < <(berth_processes)
+  kill_9 "${helpers[@]}"
   expect_step_failed
   expect_no_leftovers
   cancel_everything
@@ -88,7 +89,8 @@ signal 9 (Killed)"* ]] ||
     > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
   step=$!
   wait_until 20 alice test -e started
-  kill_9 $(berth_processes)
+  mapfile -t helpers < <(berth_processes)
+  kill_9 "${helpers[@]}"
   expect_step_failed
 }
 

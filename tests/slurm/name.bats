@@ -133,7 +133,10 @@ no_containers_of_jobs() {
     wait_until 20 alice test -e started
     case $how in
       stepd) kill_9 "$(stepd_pid)" ;;
-      helper) kill_9 $(berth_processes) ;;
+      helper)
+        mapfile -t helpers < <(berth_processes)
+        kill_9 "${helpers[@]}"
+        ;;
       scancel) root scancel -u alice ;;
     esac
     expect_no_leftovers
