@@ -61,7 +61,7 @@ look='echo "${FROM_ENTRYPOINT-none} ${IMAGE_VAR-gone} ${PATH%%:*}"; ! test -e /e
   expect_failure
   expect_one_error_line
   expect_output_like \
-    "entrypoint /entry.sh ended with code 3 without running the command; it said last: cannot go on; \
+    "entrypoint /entry.sh ended with code 3 without running the command; its last line: cannot go on; \
 .*--no-container-entrypoint"
   run in_home \
     "ENTRY_DO=ignore srun -w n1 --container-image=$registry/debian:entry --container-entrypoint \

@@ -26,6 +26,8 @@ now_ms() { date +%s%3N; }
 # As alice in the background; $step is srun, its output in $out.
 start_srun() {
   out=$BATS_TEST_TMPDIR/out
+  # Here and not in the background: the output of the step before would be taken for this one's.
+  : > "$out"
   env --default-signal=INT "$box" run -u alice -- srun "$@" > "$out" 2>&1 3>&- &
   step=$!
 }
