@@ -31,7 +31,7 @@ struct CdiEdits {
     void append(const CdiEdits& more);
 };
 
-/// A line a change, fields with tabs between them: how the program that reads JSON tells the one that does not link it.
+/// A line a change, fields with tabs between them: from the program that reads JSON to the one that does not link it.
 /// Throws Error for a text with control characters in it, naming `what`.
 std::string lines_of(const CdiEdits& edits, const std::string& what);
 /// Throws Error naming `what`.

@@ -1,4 +1,4 @@
-// Hears that Slurm ends a step while its container is saved: the tasks have ended by then, and no callback tells a
+// Notices that Slurm ends a step while its container is saved: the tasks have ended by then, and no callback tells a
 // plugin of the signal.
 #pragma once
 #include <sys/types.h>

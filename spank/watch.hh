@@ -24,7 +24,7 @@ class Watch {
     /// The container is also others': what lives in it besides the tasks is spared.
     void spare_others() { spares_others_ = true; }
 
-    /// Ends the thread. Call before the helper is told to go.
+    /// Ends the thread. Call before the helper is asked to exit.
     void stop();
 
   private:

@@ -24,7 +24,7 @@ struct Choice {
     std::vector<std::string> warnings;
 };
 
-/// True when UUIDs of GPUs or slices, or places of slices, decide something here that only NVML tells.
+/// True when UUIDs of GPUs or slices, or places of slices, decide something here that only NVML knows.
 bool needs_nvml(const Driver& driver, const NvidiaRequest& request);
 
 /// Throws Error for a device that was asked for and is not the step's, or not there.

@@ -1,5 +1,6 @@
 #include "runtime/base/cpus.hh"
 
+#include <fcntl.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@ namespace berth {
 namespace {
 
 constexpr const char* cgroup_root = "/sys/fs/cgroup";
+constexpr size_t file_limit = 64 << 10;
 
 /// Time in a period, each in microseconds; a quota that is no number ("max", "-1") is none.
 std::optional<double> share(std::string_view quota, std::string_view period) {
@@ -59,11 +61,14 @@ unsigned affinity() {
 }
 
 std::optional<std::string> contents(const std::string& path) {
+    // Most of the files that are looked for do not exist, and each start of a container looks for them.
     try {
-        return sys::read_file(path);
+        Fd file = sys::open_if_exists(AT_FDCWD, path, O_RDONLY);
+        if (file) return sys::read_all(file.get(), file_limit, path);
     } catch (const Error&) {
-        return std::nullopt;
+        // What cannot be read limits nothing.
     }
+    return std::nullopt;
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ Fd new_mount(const std::string& type, const std::vector<MountOption>& options, u
 void set_attributes(int mount, uint64_t set, uint64_t clear, bool recursive, const std::string& what,
                     uint64_t propagation);
 
-/// True when `fd` is the root of a mount, as /proc tells (Linux 5.8 and newer: statx).
+/// True when `fd` is the root of a mount, as /proc shows (Linux 5.8 and newer: statx).
 bool is_mount_root(int fd, const std::string& what);
 
 }  // namespace berth::sys::old

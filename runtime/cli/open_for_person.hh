@@ -9,7 +9,7 @@ namespace berth::cli {
 
 /// As open_image, with the progress of a pull on standard error, unless the options say quiet. The signals that end a
 /// program leave the terminal clean first; they come out as an Error with the exit code that a shell has for them.
-/// `event` is told of what was pulled.
+/// `event` records what was pulled.
 OpenedImage open_for_person(const RunOptions& options, const plan::Caller& caller, const plan::Site& site,
                             StartEvent* event = nullptr);
 

@@ -91,7 +91,9 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
     sigset_t watched = forwarded_signals();
     ::sigprocmask(SIG_BLOCK, &watched, nullptr);
     std::unique_ptr<Saver> saver = make_saver(options, opened, caller, site);
-    StartedContainer container = start_container(decided, std::move(opened.image), site);
+    ContainerStorage storage;
+    storage.saved = saver != nullptr;
+    StartedContainer container = start_container(decided, std::move(opened.image), site, storage);
     event.laps(container.phases);
     adopt_orphans(container);
     int code = run_command(container, decided, options, watched, event);

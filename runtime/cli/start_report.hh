@@ -1,4 +1,4 @@
-// A start outside of Slurm, of which the site is told.
+// Reports a start outside of Slurm to the site.
 #pragma once
 #include <functional>
 

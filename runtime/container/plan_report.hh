@@ -1,4 +1,4 @@
-// The plan of a start, told to the user who asks for it by BERTH_PLAN=1: what `berth plan` prints, before the container
+// The plan of a start, printed for a user who sets BERTH_PLAN=1: what `berth plan` prints, before the container
 // runs.
 #pragma once
 #include <functional>

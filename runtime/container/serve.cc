@@ -1,13 +1,21 @@
 #include "runtime/container/serve.hh"
 
+#include <fcntl.h>
+
+#include <cerrno>
 #include <chrono>
 #include <memory>
 #include <utility>
 
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
 #include "runtime/mount/fuse/server.hh"
 #include "runtime/mount/rootfs/root.hh"
+#include "runtime/mount/rootfs/upper.hh"
+#include "runtime/mount/rootfs/upper_layer.hh"
 #include "runtime/sandbox/capabilities.hh"
 #include "runtime/sandbox/seccomp.hh"
+#include "runtime/squash/read/data.hh"
 
 namespace berth {
 
@@ -40,7 +48,35 @@ mount::ProgramServer start_other_server(const plan::Plan& plan, const FlatImage&
     return mount::start_program_server(flat.program, options, staging, "lower");
 }
 
+/// Reads files of the image before it is mounted.
+squash::DataReader reader_of(const squash::Index& index, const std::vector<Fd>& layers) {
+    std::vector<Fd> files;
+    for (const Fd& layer : layers) {
+        files.emplace_back(::fcntl(layer.get(), F_DUPFD_CLOEXEC, 0));
+        if (!files.back()) throw SysError("opening a layer once more");
+    }
+    return squash::DataReader(std::move(files), index.layers(), 1 << 20);
+}
+
+std::string content_of(squash::DataReader& reader, const squash::FileData& data, const std::string& path) {
+    std::string out(data.size, '\0');
+    if (reader.read(data, 0, out.data(), out.size()) != static_cast<long>(out.size()))
+        throw SysError(cat("reading ", printable(path, 4096), " of the image"), EIO);
+    return out;
+}
+
 }  // namespace
+
+std::set<size_t> prepare_upper(const ContainerImage& image, int upper, const std::vector<plan::Edit>& edits,
+                               const std::vector<mount::Source>& sources, bool saved) {
+    squash::DataReader reader = reader_of(image.index, image.layers);
+    mount::UpperFacts facts{image.index, sources, saved, [&](const squash::FileData& data, const std::string& path) {
+                                return content_of(reader, data, path);
+                            }};
+    mount::UpperLayer layer = mount::upper_layer(edits, facts);
+    mount::write_upper(layer, image.index, upper);
+    return std::move(layer.done);
+}
 
 mount::ProgramServer serve_image(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site,
                                  const std::string& filter, int staging) {

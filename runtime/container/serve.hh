@@ -1,13 +1,21 @@
 // The file server of a container's image: threads of this process, or another program.
 #pragma once
+#include <set>
 #include <string>
+#include <vector>
 
 #include "runtime/config/site.hh"
 #include "runtime/mount/container_image.hh"
 #include "runtime/mount/fuse/program_server.hh"
+#include "runtime/mount/rootfs/binds.hh"
 #include "runtime/plan/plan.hh"
 
 namespace berth {
+
+/// Does the edits that can be done before anything of the image is mounted, in the directory `upper` of the overlay;
+/// the result is their positions. `saved`: what the container writes becomes an image at its end. Throws Error.
+std::set<size_t> prepare_upper(const ContainerImage& image, int upper, const std::vector<plan::Edit>& edits,
+                               const std::vector<mount::Source>& sources, bool saved);
 
 /// Mounts the image on the directory lower of `staging` and has it served as long as this process lives. The result is
 /// the other program, where the image asks for one; it may not make the calls that `filter` refuses. Throws Error.

@@ -161,18 +161,25 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     watch.lap("sources");
     Fd staging = mount::make_staging(plan.tmpfs_size);
     container.seccomp_program = filter_of(plan);
+    bool served = !directory && !shared;
+    // With a limit on what is written to the root, /tmp has its own.
+    mount::EditMeans means{{}, plan.tmpfs_size == 0 ? staging.get() : -1};
+    // What is kept on disk has these lines from its first run.
+    if (served && !disk)
+        means.done = prepare_upper(image, mount::staging_directory(staging.get(), "upper").get(), plan.edits, sources,
+                                   storage.saved);
+    watch.lap("upper");
     // Its owners stay who they are: the caller's files are the caller's in the container.
     if (directory)
         sys::move_mount_to(directory.get(), mount::staging_directory(staging.get(), "lower").get(),
                            "the image's directory");
-    if (!directory && !shared)
+    if (served)
         container.server = serve_image(std::move(image), plan, site, container.seccomp_program, staging.get());
     watch.lap("server");
     mount::Root root =
         shared ? mount::Root::attach(staging.get(), std::move(shared)) : make_root(container, staging, storage, disk);
     watch.lap("overlay");
-    // With a limit on what is written to the root, /tmp has its own.
-    mount::apply_edits(root, plan.edits, sources, plan.tmpfs_size == 0 ? staging.get() : -1);
+    mount::apply_edits(root, plan.edits, sources, means);
     mount::prepare_workdir(root, plan.workdir, plan.workdir_required);
     if (!plan.writable) root.make_read_only();
     watch.lap("edits");

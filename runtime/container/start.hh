@@ -24,6 +24,7 @@ struct ContainerStorage {
     /// a folder with the directories upper and work; empty: memory, gone with the container
     std::string path;
     std::string source = "berth";  ///< name of its root in the mount table
+    bool saved = false;            ///< what it has written to memory becomes an image at its end
 };
 
 /// A namespace besides those of users and mounts that a container has of its own.
@@ -47,7 +48,7 @@ struct StartedContainer {
     bool adopts = false;  ///< see adopt_orphans()
     /// of its image's files, when that is another program; none in a copy made for joining
     mount::ProgramServer server;
-    std::vector<plan::PhaseTime> phases;  ///< of its start; in such a copy those that its server has told
+    std::vector<plan::PhaseTime> phases;  ///< of its start; in such a copy those that its server has sent
 };
 
 /// A mount of the root of a container that runs, without what is mounted on it, and writable whatever that one is: for
@@ -79,7 +80,7 @@ void become_task(const StartedContainer& container);
 /// end_container() need not look for them. For a server whose children are the only ones that join.
 void adopt_orphans(StartedContainer& container);
 
-/// Why a container has ended, as told over a connection to its helper, or by what looks after its file server, which
+/// Why a container has ended, as its helper sent over the connection, or by what looks after its file server, which
 /// has become readable.
 std::string reason_of_end(int connection);
 

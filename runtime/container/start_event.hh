@@ -33,7 +33,7 @@ class StartEvent {
     /// Phases that somebody else has timed; what has passed besides them since the last one's end is the phase `rest`,
     /// if it has a name.
     void laps(const std::vector<plan::PhaseTime>& phases, const char* rest = nullptr);
-    /// Each phase from here on is told to `show` as well, also one that ends after the start.
+    /// Each phase from here on is given to `show` as well, also one that ends after the start.
     void show(std::function<void(const plan::PhaseTime&)> show) { show_ = std::move(show); }
 
     /// The first of these writes the event; later ones do nothing.

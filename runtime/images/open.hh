@@ -29,7 +29,7 @@ OpenedImage open_image(const std::string& text, const plan::Caller& caller, cons
 OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site,
                              const PullWatch& watch);
 
-/// What tells whether a file is still the one it was: "SIZE MTIME_NS INODE"; "directory" for a directory, whose content
+/// Changes when a file is replaced or written to: "SIZE MTIME_NS INODE"; "directory" for a directory, whose content
 /// nobody can tell. Throws SysError.
 std::string file_identity(const std::string& path);
 

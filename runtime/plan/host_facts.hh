@@ -21,7 +21,7 @@ struct HostFacts {
 /// The host paths whose existence make_plan asks for.
 const std::vector<std::string>& host_paths();
 
-/// What of /proc and /sys tells about the kernel and its hardware, and what changes them: hidden, and read-only, in a
+/// What of /proc and /sys shows the kernel and its hardware, and what changes them: hidden, and read-only, in a
 /// container whose caller could do that.
 const std::vector<std::string>& masked_paths();
 const std::vector<std::string>& read_only_paths();

@@ -26,7 +26,7 @@ enum class MessageType : uint16_t {
     stop = 9,      ///< to the helper of a named container: end it with all that runs in it
 };
 
-/// The first message of a step: everything the helper is told.
+/// The first message of a step: everything that the helper needs to know.
 struct StepRequest {
     GivenOptions options;
     uint32_t job = 0;
@@ -72,7 +72,7 @@ struct Failure {
 
 /// What the helper of a named container says about itself.
 struct HelperInfo {
-    uint64_t user_namespace = 0;  ///< inode number: tells the container's processes from others
+    uint64_t user_namespace = 0;  ///< inode number, by which the container's processes are recognised
     int64_t started = 0;          ///< seconds since 1970
     bool operator==(const HelperInfo&) const = default;
 };

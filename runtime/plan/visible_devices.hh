@@ -11,7 +11,7 @@ namespace berth::plan {
 
 /// A GPU or a slice of one (MIG) in a container.
 struct VisibleDevice {
-    std::string uuid;                ///< "GPU-..." or "MIG-..."; empty when nobody tells it
+    std::string uuid;                ///< "GPU-..." or "MIG-..."; empty when it is not known
     bool slice = false;              ///< a part of a device, which has no number of its own: a MIG device
     /// the node keeps the job from devices of other jobs, so that Slurm counts among those of the job
     bool constrained = false;

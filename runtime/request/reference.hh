@@ -52,7 +52,7 @@ Reference parse_reference(std::string_view text);
 /// file. A caller that finds such a file in the working directory says how to write it instead of asking a registry.
 bool looks_like_image_file(std::string_view text);
 
-/// The finished line that tells the user to write `./x.sqsh`.
+/// The error line that says to write `./x.sqsh`.
 std::string image_file_mistake(std::string_view text);
 
 }  // namespace berth::plan

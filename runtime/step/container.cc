@@ -168,7 +168,9 @@ class OwnContainer : public StepContainer {
         start.event->lap("plan");
         start.event->stage(plan::Cause::container);
         use_flat(opened, start.wanted.image, plan_.identity, start.caller, start.site, start.watch);
-        container_ = start_container(plan_, std::move(opened.image), start.site);
+        ContainerStorage storage;
+        storage.saved = saver_.has_value();
+        container_ = start_container(plan_, std::move(opened.image), start.site, storage);
         start.tasks.watch(container_.server.end.get());
         start.event->laps(container_.phases);
         kept_ = start.wanted.env;

@@ -13,7 +13,7 @@ class StepContainer {
   public:
     virtual ~StepContainer() = default;
 
-    /// What a task with this environment is told: a way in, or a failure.
+    /// The answer to a task with this environment: how to join, or a failure.
     virtual StepTasks::Answer answer(const std::vector<std::string>& environment) = 0;
 
     /// After the last task: ends what the step has of the container, then saves it if that is asked for and

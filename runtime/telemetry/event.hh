@@ -1,5 +1,5 @@
-// What a site is told of: a start, a pull, an import, or the failure of one, as a plain value and as the line that is
-// written of it.
+// What is reported to a site: a start, a pull, an import, or the failure of one, as a plain value and as the line that
+// is written of it.
 #pragma once
 #include <cstdint>
 #include <string>

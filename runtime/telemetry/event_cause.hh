@@ -18,13 +18,13 @@ class PullError : public Error {
     plan::Cause cause_;
 };
 
-/// The cause that the error itself tells (a disk that is full is one wherever it happens), else `otherwise`.
+/// The cause that the error itself shows (a full disk is one wherever it happens), else `otherwise`.
 plan::Cause cause_of(const Error& error, plan::Cause otherwise);
 
 /// "JOB.STEP" or "JOB" of the variables that Slurm sets; empty without them.
 std::string job_name(const std::vector<std::string>& environment);
 
-/// The host's; empty when it cannot be told.
+/// The host's; empty when it is not known.
 std::string host_name();
 
 }  // namespace berth

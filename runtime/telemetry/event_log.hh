@@ -10,7 +10,7 @@
 
 namespace berth {
 
-/// Of one process. What cannot be opened or written costs the event, never the start; `berth doctor` tells of it.
+/// Of one process. A log that cannot be opened or written loses the event, never the start; `berth doctor` reports it.
 class EventLog {
   public:
     EventLog() = default;

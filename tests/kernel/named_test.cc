@@ -226,7 +226,7 @@ TEST_CASE("berth run -v tells the phases of a named container's start, or of joi
     auto told = [&](const std::string& name) {
         return phases_in(scene.program("berth", {"run", "-v", "--name", name, scene.image, "inside"}));
     };
-    const std::string started = "image plan helper namespaces sources server overlay edits enter command end",
+    const std::string started = "image plan helper namespaces sources upper server overlay edits enter command end",
                       joined = "join command end";
     CHECK(told("c") == started);
     CHECK(told("c") == started);
@@ -236,7 +236,7 @@ TEST_CASE("berth run -v tells the phases of a named container's start, or of joi
                    ", ", told("c:no_exec"));
     });
     CHECK(seen.error == "");
-    CHECK(seen.text == cat("6 0 ", joined, ", ", sys::old::needed() ? joined : started));
+    CHECK(seen.text == cat("7 0 ", joined, ", ", sys::old::needed() ? joined : started));
 }
 
 TEST_CASE("a container may have ipc, network and host name of its own, and those who join have them too",

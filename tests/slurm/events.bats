@@ -94,7 +94,7 @@ series() {
   wait
   expect_events 3
   expect_equal "$(told '[.container,.from]' | sort | xargs)" "[told,container] [told,store] [told,store]"
-  started='["image","plan","helper","namespaces","sources","server","overlay","edits","enter"]'
+  started='["image","plan","helper","namespaces","sources","upper","server","overlay","edits","enter"]'
   expect_equal "$(told '.phases|keys_unsorted' | sort | uniq -c | sed 's/^ *//')" $'2 '"$started"$'\n1 ["join"]'
   alice srun -w n1 berth rm told
 }

@@ -40,8 +40,8 @@ struct JoinedContainer {
     std::vector<plan::VisibleDevices> devices;  ///< for a task to try and choose from
 };
 
-/// What those are told who join a container that was made as `plan` says; the changes of their environment are left to
-/// the caller.
+/// What a process that joins needs to know of a container that was made as `plan` says; the changes of their
+/// environment are left to the caller.
 plan::Ready ready_of(const plan::Plan& plan, const StartedContainer& container);
 
 /// The descriptors that go with it.

@@ -1,5 +1,5 @@
-// How much a listed directory tells of its files. Whole entries save a lookup for each file that is used later, and
-// cost the kernel an inode for each that is not: thirty to sixty microseconds against four to six. A program that
+// How much a listing of a directory says of its files. Whole entries save a lookup for each file that is used later,
+// and cost the kernel an inode for each that is not: thirty to sixty microseconds against four to six. A program that
 // imports or builds reads between its listings; what lists on and on without reading walks the tree, and whether it
 // looks at the files is seen from its lookups after a listing that did not tell of them.
 #pragma once
@@ -12,7 +12,7 @@ namespace berth::mount {
 /// Shared by the server's threads; a race costs a wrong guess at most.
 class Listing {
   public:
-    /// Whether the next entries of `directory` are told with attributes. Directories among them always are: who walks a
+    /// Whether the next entries of `directory` are sent with attributes. Directories among them always are: who walks a
     /// tree goes into them.
     bool tells_files(uint32_t directory);
 
@@ -32,7 +32,7 @@ class Listing {
 
   private:
     std::atomic<uint32_t> unread_{0}, whole_left_{0}, run_{first_run}, missed_{0}, short_ones_{0};
-    // By the directory's number: those that were told shortly a while ago.
+    // By the directory's number: those that were listed without attributes a while ago.
     std::array<std::atomic<uint32_t>, 256> listed_briefly_{};
 };
 

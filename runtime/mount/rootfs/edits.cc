@@ -146,10 +146,10 @@ class Executor {
 }  // namespace
 
 void apply_edits(Root& root, const std::vector<plan::Edit>& edits, const std::vector<Source>& sources,
-                 int memory) {
-    FreshDirectories fresh(memory);
+                 const EditMeans& means) {
+    FreshDirectories fresh(means.memory);
     for (size_t i = 0; i < edits.size(); ++i)
-        std::visit(Executor(root, edits[i], sources[i], fresh), edits[i].action);
+        if (!means.done.contains(i)) std::visit(Executor(root, edits[i], sources[i], fresh), edits[i].action);
 }
 
 namespace {

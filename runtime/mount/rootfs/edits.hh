@@ -1,5 +1,6 @@
 // Executes the edits of a plan on a root: mounts, unmounts, symlinks, directories, account lines.
 #pragma once
+#include <set>
 #include <string>
 #include <vector>
 
@@ -9,10 +10,16 @@
 
 namespace berth::mount {
 
-/// Does `edits` in order. `sources` is what take_sources() made of them; `memory` a directory of a tmpfs that the
-/// container's own directories in memory may share, or -1. Throws Error naming the edit's object and origin.
+struct EditMeans {
+    std::set<size_t> done = {};  ///< positions of edits that are not to be done any more
+    /// a directory of a tmpfs that the container's own directories in memory may share, or -1
+    int memory = -1;
+};
+
+/// Does `edits` in order. `sources` is what take_sources() made of them. Throws Error naming the edit's object and
+/// origin.
 void apply_edits(Root& root, const std::vector<plan::Edit>& edits, const std::vector<Source>& sources,
-                 int memory = -1);
+                 const EditMeans& means = {});
 
 /// Makes sure that processes can start in `path`: when it is `required` it must be there (Error with exit code 127, or
 /// 126 when it is no directory that can be entered), else it is made when missing.

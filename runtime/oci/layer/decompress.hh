@@ -1,4 +1,4 @@
-// Unpacks layer blobs as a stream: gzip, zstd, or nothing at all, told by their first bytes.
+// Unpacks layer blobs as a stream: gzip, zstd, or nothing at all, recognised by their first bytes.
 #pragma once
 #include <memory>
 #include <string_view>

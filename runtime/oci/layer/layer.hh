@@ -39,8 +39,8 @@ class LayerConverter {
     LayerConverter(const LayerConverter&) = delete;
     LayerConverter& operator=(const LayerConverter&) = delete;
 
-    /// Takes the next bytes of the blob (gzip, zstd or plain tar, told by content). Blocks while the pipeline is full.
-    /// Rethrows the Error of the pipeline once it has failed.
+    /// Takes the next bytes of the blob (gzip, zstd or plain tar, recognised by content). Blocks while the pipeline is
+    /// full. Rethrows the Error of the pipeline once it has failed.
     void write(const void* data, size_t size);
 
     /// To be called once, after the last byte. Waits for the pipeline and completes the squashfs file (without fsync);

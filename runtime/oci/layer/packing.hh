@@ -1,4 +1,4 @@
-// How layers and archives are packed, told by their first bytes: the one list of it.
+// How layers and archives are compressed, recognised by their first bytes: the one list of it.
 #pragma once
 #include <cstdint>
 #include <string_view>

@@ -39,9 +39,10 @@ std::shared_ptr<const Files> open_folder(const std::string& path, const std::str
 /// Told how many more bytes have been gone through, for those who wait; may be empty.
 using Advance = std::function<void(uint64_t bytes)>;
 
-/// A tar archive, of which only the headers are read. A compressed one (whatever libarchive knows; told by content) is
-/// unpacked to a scratch file first. Links are followed inside the archive. `advance` comes to the size of `file`.
-/// Throws Error for one that is malformed, is compressed more than once, or has more than archive_entry_limit entries.
+/// A tar archive, of which only the headers are read. A compressed one (whatever libarchive knows; recognised by
+/// content) is unpacked to a scratch file first. Links are followed inside the archive. `advance` comes to the size of
+/// `file`. Throws Error for one that is malformed, is compressed more than once, or has more than archive_entry_limit
+/// entries.
 std::shared_ptr<const Files> open_archive(Fd file, const std::string& what, const Scratch& scratch,
                                           const Advance& advance = {});
 

@@ -19,7 +19,7 @@ class Source {
     Source(const Source&) = delete;
     Source& operator=(const Source&) = delete;
 
-    /// The digest that the reference means now. Nothing when that cannot be told without the document: use
+    /// The digest that the reference means now. Nothing when that is not known without the document: use
     /// manifest() then.
     virtual std::optional<Resolution> resolve() = 0;
     /// The manifest or image index `digest`, or, without one, that which the reference means. The bytes have the digest

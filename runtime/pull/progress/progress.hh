@@ -66,7 +66,7 @@ struct Status {
     std::optional<double> retry_in = {};   ///< until the last request that failed is tried again
 };
 
-/// What is told when it happens, not when somebody looks.
+/// What is reported when it happens, not at the next display.
 struct Event {
     enum class Kind { phase, layer, retry, note, warning };
     Kind kind = Kind::note;
@@ -93,7 +93,7 @@ class Meter {
     void take_back(size_t layer, uint64_t bytes) { layers_[layer].received -= bytes; }
     void set_layer(size_t layer, LayerState state, const std::string& owner = {});
     void retry(std::chrono::milliseconds delay, const std::string& reason);
-    /// Lines that are known already are not told again: the threads of a pull run into the same things.
+    /// Prints no line twice: the threads of a pull meet the same errors.
     void note(const std::string& line) { tell(Event::Kind::note, line); }
     void warn(const std::string& line) { tell(Event::Kind::warning, line); }
 

@@ -38,7 +38,7 @@ class NoView : public View {
 };
 
 /// A line after a second, so that nobody wonders, and then as seldom as suits a log. What is over within the second
-/// leaves none, but for warnings and retries, which are told at once.
+/// leaves none, but for warnings and retries, which are printed at once.
 class LineView : public View {
   public:
     explicit LineView(Put put);

@@ -1,4 +1,4 @@
-// Where the daemons of docker and podman listen, by the variables that their own clients heed.
+// Where the daemons of docker and podman listen, by the variables that their own clients read.
 #pragma once
 #include <string>
 #include <vector>

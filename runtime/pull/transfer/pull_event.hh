@@ -11,7 +11,7 @@
 
 namespace berth::pull {
 
-/// Why a pull failed, as far as the error tells.
+/// Why a pull failed, as far as the error says.
 plan::Cause cause_of_pull(const Error& problem);
 
 class PullEvent {
@@ -20,7 +20,7 @@ class PullEvent {
     /// work feeds.
     PullEvent(const plan::Site& site, plan::Event::Kind of, const std::string& image, const Meter& meter);
 
-    /// Nothing is told where the store had the image already.
+    /// Nothing is reported where the store had the image already.
     void pulled(const std::string& digest);
     /// `file` is the one that was written.
     void imported(const std::string& digest, const std::string& file);

@@ -1,4 +1,4 @@
-// What the blocks of a squashfs file are like, so that damage can be told later without anything being read twice now.
+// What the blocks of a squashfs file are like, so that damage is found later without anything being read twice now.
 #pragma once
 #include <cstdint>
 #include <vector>
