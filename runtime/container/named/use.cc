@@ -18,7 +18,7 @@ namespace berth {
 namespace {
 
 // As often a helper may end just when it is asked; each time is another one.
-constexpr int timeout = 20;
+constexpr int attempts = 20;
 constexpr int end_ms = 10'000;
 
 void note(const ContainerStart& start, const std::string& text) {
@@ -229,7 +229,7 @@ std::optional<JoinedContainer> join_running(const ContainerStart& start, int con
 
 UsedContainer use_container(const ContainerFolder& folder, const ContainerStart& start,
                             const std::vector<std::string>& environment) {
-    for (int i = 0; i < timeout; ++i)
+    for (int i = 0; i < attempts; ++i)
         if (auto used = Use(folder, start).attempt(environment)) return std::move(*used);
     throw Error(cat("joining container ", start.wanted.name,
                     ": its helper ends each time it is asked; see berth ps, or berth rm --force"));

@@ -26,7 +26,7 @@ constexpr std::string_view opaque_marker = ".wh..wh..opq";
 constexpr std::string_view overlay_prefix = "user.overlay.";
 constexpr size_t buffer_size = 1 << 20;
 // A name that is another kind of object each time it is looked at.
-constexpr int timeout = 5;
+constexpr int attempts = 5;
 
 /// What the attributes of an object say: those to keep, and the overlay's marks.
 struct Marks {
@@ -125,7 +125,7 @@ void DirectoryReader::directory(const std::string& path) {
 
 void DirectoryReader::entry(const Entry& entry) {
     if (entry.path.size() >= PATH_MAX) refuse(entry.path, "its path is longer than 4095 bytes");
-    for (int attempt = 0; attempt < timeout; ++attempt) {
+    for (int attempt = 0; attempt < attempts; ++attempt) {
         struct stat st {};
         if (::fstatat(entry.parent, entry.name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) {
             if (errno == ENOENT) return;
