@@ -23,7 +23,7 @@ namespace berth {
 
 namespace {
 
-constexpr int answer_ms = 60'000;
+constexpr int last_answer_ms = 60'000;
 constexpr int previous_helper_ms = 15'000;
 constexpr auto survivors_patience = std::chrono::seconds(5);
 
@@ -190,9 +190,9 @@ void run_helper(HelperOrder& order, Fd& connection) {
     try {
         // Taken over by the server once the container runs; then there is nobody left to tell. The request is read
         // first: a socket that is closed with something unread in it takes back what was sent.
-        if (failure && connection && receive_message(connection.get(), answer_ms))
+        if (failure && connection && receive_message(connection.get(), last_answer_ms))
             send_message(connection.get(), plan::encode(plan::Failure{failure->what(), failure->exit_code()}), {},
-                         answer_ms);
+                         last_answer_ms);
     } catch (const Error&) {
         // Who started it has gone.
     }

@@ -21,7 +21,7 @@ namespace berth {
 namespace {
 
 /// What a save may take to end when it is told to.
-constexpr int end_ms = 2000;
+constexpr int saver_end_ms = 2000;
 
 /// Waits for the descriptor of the upper directory, and becomes berth-pull. Never returns.
 [[noreturn]] void wait_and_save(Fd channel, const plan::ContainerRecord& record, const std::string& name,
@@ -96,7 +96,7 @@ Saver::~Saver() {
     channel_.reset();
     // Where files always have names, only the program itself can take away what it has begun.
     process_.send(SIGTERM);
-    for (int waited = 0; waited < end_ms; waited += 20, ::poll(nullptr, 0, 20))
+    for (int waited = 0; waited < saver_end_ms; waited += 20, ::poll(nullptr, 0, 20))
         if (process_.has_ended()) return;
     process_.send(SIGKILL);
 }

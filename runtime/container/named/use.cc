@@ -19,8 +19,6 @@ namespace {
 
 // As often a helper may end just when it is asked; each time is another one.
 constexpr int attempts = 20;
-constexpr int end_ms = 10'000;
-
 void note(const ContainerStart& start, const std::string& text) {
     if (start.watch.progress) start.watch.progress(cat("container ", start.wanted.name, ": ", text));
 }
@@ -115,7 +113,7 @@ class Use {
 
     void forget(UsedContainer& out) {
         out.connection.reset();
-        if (lock_after_last_run(folder_, name_, end_ms)) folder_.remove(name_);
+        if (lock_after_last_run(folder_, name_)) folder_.remove(name_);
         if (!out.record.digest.empty())
             open_store(start_.site, start_.caller).unpin(Digest(out.record.digest), state_path());
     }

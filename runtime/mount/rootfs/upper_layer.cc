@@ -6,12 +6,11 @@
 #include <optional>
 
 #include "runtime/base/text.hh"
+#include "runtime/mount/rootfs/edits.hh"
 
 namespace berth::mount {
 
 namespace {
-
-constexpr size_t account_file_limit = 16 << 20;
 
 bool is_at_or_below(const std::string& path, const std::string& target) {
     return path == target || (path.starts_with(target) && (target.ends_with('/') || path[target.size()] == '/'));

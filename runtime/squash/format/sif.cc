@@ -29,7 +29,7 @@ struct __attribute__((packed)) Descriptor {
 };
 static_assert(sizeof(Descriptor) == 585);
 
-constexpr char magic[] = "SIF_MAGIC";
+constexpr char sif_magic[] = "SIF_MAGIC";
 constexpr int32_t type_partition = 0x4004;
 constexpr int32_t role_primary = 2;
 constexpr int32_t file_system_squashfs = 1;
@@ -61,7 +61,7 @@ struct Sif {
 std::vector<Descriptor> Sif::partitions() const {
     Header header{};
     read(&header, sizeof header, 0);
-    if (std::memcmp(header.magic, magic, sizeof magic) != 0) refuse("it is no SIF file");
+    if (std::memcmp(header.magic, sif_magic, sizeof sif_magic) != 0) refuse("it is no SIF file");
     if (std::string_view(header.version, 2) != "01")
         refuse(cat("its version is ", printable(std::string_view(header.version, 2)), ", only 01 is supported"));
     if (header.total < 0 || header.total > descriptor_limit)
@@ -75,9 +75,9 @@ std::vector<Descriptor> Sif::partitions() const {
 }  // namespace
 
 bool is_sif(int fd) {
-    char start[sizeof magic] = {};
+    char start[sizeof sif_magic] = {};
     return ::pread(fd, start, sizeof start, offsetof(Header, magic)) == sizeof start &&
-           std::memcmp(start, magic, sizeof start) == 0;
+           std::memcmp(start, sif_magic, sizeof start) == 0;
 }
 
 Extent find_sif_partition(int fd, const std::string& what) {
