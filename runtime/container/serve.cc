@@ -60,7 +60,7 @@ squash::DataReader reader_of(const squash::Index& index, const std::vector<Fd>& 
 
 std::string content_of(squash::DataReader& reader, const squash::FileData& data, const std::string& path) {
     std::string out(data.size, '\0');
-    if (reader.read(data, 0, out.data(), out.size()) != static_cast<long>(out.size()))
+    if (reader.read(data, 0, out) != static_cast<long>(out.size()))
         throw SysError(cat("reading ", printable(path, 4096), " of the image"), EIO);
     return out;
 }

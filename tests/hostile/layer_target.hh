@@ -36,9 +36,9 @@ inline void convert(const std::function<void(oci::Decompressor&)>& feed) {
         oci::Unpacker unpacker(writer, {.unpacked_bytes = 4 << 20, .entries = 2000, .xattr_bytes = 1 << 20});
         oci::TarParser parser(unpacker);
         uint64_t unpacked = 0;
-        auto decompressor = oci::make_decompressor([&](const void* data, size_t size) {
-            if ((unpacked += size) > (8 << 20)) throw Error("unpacks to more than the limit");
-            parser.feed(data, size);
+        auto decompressor = oci::make_decompressor([&](std::string_view data) {
+            if ((unpacked += data.size()) > (8 << 20)) throw Error("unpacks to more than the limit");
+            parser.feed(data);
         });
         feed(*decompressor);
         decompressor->finish();

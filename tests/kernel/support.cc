@@ -186,7 +186,7 @@ void add_file(squash::LayerWriter& writer, const std::string& path, const std::s
     squash::Attributes attributes;
     attributes.mode = mode;
     writer.begin_file(path, attributes);
-    writer.append(content.data(), content.size());
+    writer.append(content);
     writer.end_file();
 }
 

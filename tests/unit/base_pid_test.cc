@@ -43,7 +43,7 @@ TEST_CASE("a child is waited for by its owner's end, and once", "[base]") {
     CHECK(second.wait() == 0);
 }
 
-TEST_CASE("a child that does not end by itself is killed by its owner's end, and by another one in its place", "[base]") {
+TEST_CASE("a child that does not end by itself is killed when its owner ends or takes another one", "[base]") {
     pid_t first = child_with(-1), second = child_with(-1);
     ::alarm(20);  // for a wait without a kill
     {

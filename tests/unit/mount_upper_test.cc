@@ -20,7 +20,7 @@ namespace {
 void add_file(squash::LayerWriter& writer, const std::string& path, const std::string& content,
               const squash::Attributes& attributes) {
     writer.begin_file(path, attributes);
-    writer.append(content.data(), content.size());
+    writer.append(content);
     writer.end_file();
 }
 

@@ -41,9 +41,9 @@ struct Layers {
             file(writer, "empty", "", {.mode = 0600});
             writer.add_special("pipe", {.mode = 0622}, S_IFIFO);
             writer.begin_file("sparse", {});
-            writer.append("begin", 5);
+            writer.append("begin");
             writer.append_zeros(1'000'000);
-            writer.append("end", 3);
+            writer.append("end");
             writer.end_file();
         });
         add([](LayerWriter& writer) {
@@ -54,7 +54,7 @@ struct Layers {
     static void file(LayerWriter& writer, const std::string& path, const std::string& content,
                      const Attributes& attributes) {
         writer.begin_file(path, attributes);
-        writer.append(content.data(), content.size());
+        writer.append(content);
         writer.end_file();
     }
     void add(const std::function<void(LayerWriter&)>& fill, CompressorPool* pool = nullptr) {
@@ -178,7 +178,7 @@ TEST_CASE("layers that are packed in different ways become one file", "[squash]"
         for (int i = 0; i < 200; ++i) Layers::file(writer, cat(folder, "/f", i), cat(folder, " ", i), {});
         writer.begin_file(folder + "/sparse", {});
         writer.append_zeros(400'000);
-        writer.append("end", 3);
+        writer.append("end");
         writer.end_file();
         Layers::file(writer, folder + "/empty", "", {});
     };

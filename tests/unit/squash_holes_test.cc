@@ -23,7 +23,7 @@ struct Layer {
     explicit Layer(const std::string& content) {
         LayerWriter writer(file.get(), {});
         writer.begin_file("file", {.mode = 0644, .xattrs = {}});
-        writer.append(content.data(), content.size());
+        writer.append(content);
         writer.end_file();
         writer.finish();
     }

@@ -46,7 +46,7 @@ class Layers {
 void file(LayerWriter& writer, const std::string& path, const std::string& content = "",
           const Attributes& attributes = {.mode = 0644, .xattrs = {}}) {
     writer.begin_file(path, attributes);
-    writer.append(content.data(), content.size());
+    writer.append(content);
     writer.end_file();
 }
 

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/error.hh"
+#include "runtime/oci/sink.hh"
 
 namespace berth::oci {
 
@@ -75,9 +75,6 @@ struct HttpAnswer {
 
 /// The first byte of `Content-Range: bytes FIRST-LAST/SIZE` (RFC 9110, section 14.4); nothing for anything else. Pure.
 std::optional<uint64_t> range_start(std::string_view content_range);
-
-/// Takes the bytes of a body as they come; may throw, which ends the exchange and comes out of it.
-using Sink = std::function<void(const void*, size_t)>;
 
 /// A connection that is kept between requests. To be used by one thread at a time.
 class Http {

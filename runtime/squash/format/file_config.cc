@@ -93,7 +93,7 @@ std::optional<FileConfig> read_config(int fd, const std::string& what) {
     read_super(file);
     uint64_t start = aligned(file.size), end = static_cast<uint64_t>(sys::stat_of(fd, what).st_size);
     char head[64] = {};
-    if (end < start + sizeof head || !sys::pread_exact(fd, head, sizeof head, start, what)) return std::nullopt;
+    if (end < start + sizeof head || !sys::pread_exact(fd, head, start, what)) return std::nullopt;
     std::string_view line(head, sizeof head);
     size_t line_end = line.find('\n');
     uint64_t size = 0;
@@ -101,7 +101,7 @@ std::optional<FileConfig> read_config(int fd, const std::string& what) {
         !parse_number(line.substr(magic.size(), line_end - magic.size()), size_limit, size))
         return std::nullopt;
     std::string text(size, '\0');
-    if (!sys::pread_exact(fd, text.data(), text.size(), start + line_end + 1, what)) return std::nullopt;
+    if (!sys::pread_exact(fd, text, start + line_end + 1, what)) return std::nullopt;
     return parse(text);
 }
 

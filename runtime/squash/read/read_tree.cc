@@ -148,7 +148,7 @@ void TreeReader::list_run(Cursor& cursor, uint64_t& left) {
         metadata_.budget().charge(length + entry_cost);
         uint64_t text = tree_.text.size();
         tree_.text.resize(text + length);
-        cursor.read(&tree_.text[text], length);
+        cursor.read(std::span(tree_.text).subspan(text));
         check_name({&tree_.text[text], length});
         names_.push_back({text, uint64_t{header.block} << 16 | entry.offset, length, entry.type});
     }

@@ -163,8 +163,8 @@ void LayerWriter::begin_file(std::string_view path, const Attributes& attributes
     impl_->begin_data(impl_->add(path, attributes, S_IFREG), size);
 }
 
-void LayerWriter::append(const void* data, size_t size) {
-    impl_->cutter->append(data, size);
+void LayerWriter::append(std::string_view data) {
+    impl_->cutter->append(data);
 }
 
 void LayerWriter::append_zeros(uint64_t size) {
