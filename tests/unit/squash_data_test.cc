@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "runtime/base/sys.hh"
-#include "runtime/squash/format/block_sums.hh"
+#include "runtime/squash/index/block_sums.hh"
 #include "runtime/squash/index/tree.hh"
 #include "runtime/squash/read/block_cache.hh"
 #include "runtime/squash/read/checked_blocks.hh"

@@ -11,7 +11,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/layer/gzip.hh"
-#include "runtime/oci/layer/packing.hh"
+#include "runtime/oci/packing.hh"
 
 namespace berth::oci {
 

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "runtime/base/text.hh"
-#include "runtime/oci/auth/base64.hh"
+#include "runtime/oci/base64.hh"
 #include "runtime/oci/registry/error.hh"
 
 namespace berth::oci {

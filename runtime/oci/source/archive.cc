@@ -12,9 +12,9 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/layer/decompress.hh"
-#include "runtime/oci/layer/packing.hh"
 #include "runtime/oci/layer/tar_header.hh"
 #include "runtime/oci/limits.hh"
+#include "runtime/oci/packing.hh"
 #include "runtime/oci/source/archive_reader.hh"
 #include "runtime/oci/source/files.hh"
 

@@ -13,7 +13,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/squash/format/compression.hh"
+#include "runtime/squash/write/compression.hh"
 #include "runtime/squash/write/compressor_pool.hh"
 #include "runtime/squash/write/file_cutter.hh"
 #include "runtime/squash/write/writer_file.hh"

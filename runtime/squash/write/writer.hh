@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/squash/format/block_sums.hh"
+#include "runtime/squash/index/block_sums.hh"
 
 namespace berth::squash {
 

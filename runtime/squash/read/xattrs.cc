@@ -1,4 +1,4 @@
-#include "runtime/squash/format/xattrs.hh"
+#include "runtime/squash/read/xattrs.hh"
 
 namespace berth::squash {
 
