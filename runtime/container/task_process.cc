@@ -196,6 +196,17 @@ std::vector<std::string> changed_environment(std::vector<std::string> environmen
     return environment;
 }
 
+std::vector<plan::EnvironmentChange> changes_but(const std::vector<std::string>& names,
+                                                 std::vector<plan::EnvironmentChange> changes,
+                                                 const std::vector<std::string>& environment) {
+    std::erase_if(changes, [&](const plan::EnvironmentChange& change) {
+        bool meant = std::find(names.begin(), names.end(), change.name) != names.end();
+        return meant && std::any_of(environment.begin(), environment.end(),
+                                    [&](const std::string& text) { return text.starts_with(change.name + "="); });
+    });
+    return changes;
+}
+
 Task start_task(const StartedContainer& container, const std::vector<std::string>& command,
                 const std::vector<std::string>& environment, bool terminal) {
     Launch launch{

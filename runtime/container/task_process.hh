@@ -21,6 +21,12 @@ sigset_t forwarded_signals();
 std::vector<std::string> changed_environment(std::vector<std::string> environment,
                                              const std::vector<plan::EnvironmentChange>& changes);
 
+/// Less of `changes` (to `environment`) those of the variables `names`, whose value in `environment` counts: the helper
+/// of a container does not know what one task wants for itself.
+std::vector<plan::EnvironmentChange> changes_but(const std::vector<std::string>& names,
+                                                 std::vector<plan::EnvironmentChange> changes,
+                                                 const std::vector<std::string>& environment);
+
 /// A command that was started.
 struct Task {
     Pid process;

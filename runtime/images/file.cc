@@ -14,6 +14,7 @@
 #include "runtime/squash/index/tree.hh"
 #include "runtime/squash/index/tree_data.hh"
 #include "runtime/squash/read/data.hh"
+#include "runtime/squash/read/read_tree.hh"
 
 namespace berth {
 

@@ -9,6 +9,7 @@
 #include "runtime/oci/layer/decompress.hh"
 #include "runtime/oci/layer/unpack.hh"
 #include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "tests/hostile/target.hh"
 
 namespace berth::hostile {

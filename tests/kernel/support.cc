@@ -19,6 +19,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/read_tree.hh"
 
 namespace berth::kernel_test {
 

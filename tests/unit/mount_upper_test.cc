@@ -8,6 +8,7 @@
 #include "runtime/mount/rootfs/upper.hh"
 #include "runtime/mount/rootfs/upper_layer.hh"
 #include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/writer.hh"
 #include "tests/fixtures/squash_tools.hh"
 

@@ -7,9 +7,10 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/sha256.hh"
 #include "runtime/oci/layer/layer.hh"
+#include "runtime/oci/sha256.hh"
 #include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "tests/fixtures/pack.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/fixtures/tar_builder.hh"

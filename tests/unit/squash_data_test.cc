@@ -14,6 +14,7 @@
 #include "runtime/squash/read/block_cache.hh"
 #include "runtime/squash/read/checked_blocks.hh"
 #include "runtime/squash/read/data.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/writer.hh"
 #include "tests/unit/squash_support.hh"
 

@@ -16,6 +16,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/squash/flatten/flatten.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "tests/unit/squash_support.hh"
 
 using namespace berth;

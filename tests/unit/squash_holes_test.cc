@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/text.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/writer.hh"
 #include "tests/unit/squash_support.hh"
 

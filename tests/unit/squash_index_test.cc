@@ -12,6 +12,7 @@
 #include "runtime/squash/index/index.hh"
 #include "runtime/squash/index/index_format.hh"
 #include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/writer.hh"
 #include "tests/unit/squash_support.hh"
 

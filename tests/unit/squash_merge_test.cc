@@ -9,6 +9,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/squash/index/tree.hh"
 #include "runtime/squash/read/data.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/writer.hh"
 #include "tests/unit/squash_support.hh"
 

@@ -16,6 +16,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/squash/read/read_tree.hh"
 
 namespace berth::squash::test {
 

@@ -209,17 +209,6 @@ class Use {
 
 }  // namespace
 
-std::vector<plan::EnvironmentChange> changes_but(const std::vector<std::string>& names,
-                                                 std::vector<plan::EnvironmentChange> changes,
-                                                 const std::vector<std::string>& environment) {
-    std::erase_if(changes, [&](const plan::EnvironmentChange& change) {
-        bool meant = std::find(names.begin(), names.end(), change.name) != names.end();
-        return meant && std::any_of(environment.begin(), environment.end(),
-                                    [&](const std::string& text) { return text.starts_with(change.name + "="); });
-    });
-    return changes;
-}
-
 std::optional<JoinedContainer> join_running(const ContainerStart& start, int connection,
                                             const std::vector<std::string>& environment) {
     auto joined = ask_to_join(connection, environment);

@@ -39,12 +39,6 @@ struct UsedContainer {
     std::vector<std::string> command;  ///< the image's, when it was opened here
 };
 
-/// Less of `changes` (to `environment`) those of the variables `names`, whose value in `environment` counts: the helper
-/// of a container does not know what one task wants for itself.
-std::vector<plan::EnvironmentChange> changes_but(const std::vector<std::string>& names,
-                                                 std::vector<plan::EnvironmentChange> changes,
-                                                 const std::vector<std::string>& environment);
-
 /// Joins a container that runs, over a connection to its server; nothing when that has ended meanwhile. Throws Error
 /// when the container is not as asked for.
 std::optional<JoinedContainer> join_running(const ContainerStart& start, int connection,

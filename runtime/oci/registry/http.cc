@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "runtime/base/text.hh"
+#include "runtime/oci/url.hh"
 
 namespace berth::oci {
 

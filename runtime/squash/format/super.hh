@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "runtime/squash/index/index.hh"
+#include "runtime/squash/format/codec.hh"
 
 namespace berth::squash {
 

@@ -1,10 +1,11 @@
+#include "runtime/squash/read/read_tree.hh"
+
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <unordered_map>
 
 #include "runtime/base/text.hh"
-#include "runtime/squash/index/tree.hh"
 #include "runtime/squash/index/tree_data.hh"
 #include "runtime/squash/read/inode_reader.hh"
 

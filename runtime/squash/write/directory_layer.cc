@@ -16,6 +16,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/read_tree.hh"
 
 namespace berth::squash {
 
