@@ -30,13 +30,13 @@ NvmlReport parse_nvml(const std::string& text) {
             out.driver = words[1];
             out.cuda = optional_word(words[2]);
         } else if (words[0] == "gpu" && words.size() == 7) {
-            out.gpus.push_back({normal_bus(words[1]),
-                                number_of(words[2], line),
-                                optional_word(words[3]),
-                                optional_word(words[4]),
-                                optional_word(words[5]),
-                                words[6] == "mig",
-                                {}});
+            out.gpus.push_back({.bus = normal_bus(words[1]),
+                                .minor = number_of(words[2], line),
+                                .uuid = optional_word(words[3]),
+                                .arch = optional_word(words[4]),
+                                .brand = optional_word(words[5]),
+                                .mig = words[6] == "mig",
+                                .slices = {}});
         } else if (words[0] == "slice" && words.size() == 5 && !out.gpus.empty()) {
             out.gpus.back().slices.push_back(
                 {number_of(words[1], line), number_of(words[2], line), number_of(words[3], line), words[4]});

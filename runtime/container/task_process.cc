@@ -38,7 +38,7 @@ struct Launch {
     bool terminal;
     bool forks;   ///< the pid namespace that it joins is only for its children
     Fd parent;    ///< handle of the process that started it
-    Fd channel;   ///< its end of the connection to that process, where there is anything to tell
+    Fd channel = Fd();  ///< its end of the connection to that process, where there is anything to tell
 };
 
 /// Goes on in a new child of this process's parent, whose number is told to that.
@@ -209,8 +209,12 @@ std::vector<plan::EnvironmentChange> changes_but(const std::vector<std::string>&
 
 Task start_task(const StartedContainer& container, const std::vector<std::string>& command,
                 const std::vector<std::string>& environment, bool terminal) {
-    Launch launch{
-        container, command, environment, terminal, joins_pid_namespace(container), sys::pidfd_open(::getpid()), {}};
+    Launch launch{.container = container,
+                  .command = command,
+                  .environment = environment,
+                  .terminal = terminal,
+                  .forks = joins_pid_namespace(container),
+                  .parent = sys::pidfd_open(::getpid())};
     size_t messages = (launch.forks ? 1 : 0) + (terminal ? 1 : 0);
     Fd ours;
     if (messages > 0) std::tie(ours, launch.channel) = make_channel();

@@ -74,7 +74,9 @@ class Use {
         Fd connection = folder_.connect(name_);
         plan::NameAction action = decided(record.has_value(), bool(connection));
         if (connection) lock.unlock();
-        UsedContainer out{std::move(connection), {}, action, record.value_or(plan::ContainerRecord()), {}};
+        UsedContainer out{.connection = std::move(connection),
+                          .action = action,
+                          .record = record.value_or(plan::ContainerRecord())};
         if (action == plan::NameAction::start) restart(out, lock);
         if (action == plan::NameAction::create) create(out, lock);
         if (action == plan::NameAction::beside && !start_beside(out)) return std::nullopt;

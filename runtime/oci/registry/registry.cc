@@ -102,9 +102,11 @@ std::optional<Resolution> Registry::head_manifest(const std::string& tag_or_dige
 
 Document Registry::get_manifest(const std::string& tag_or_digest) {
     return impl_->at_first([&](RegistryClient& host, const RetryRules& rules) {
-        HttpAnswer answer = host.get(
-            {"manifests/" + tag_or_digest, impl_->what(), false, accepted_manifests(), document_limit, {}, nullptr},
-            rules);
+        HttpAnswer answer = host.get({.path = "manifests/" + tag_or_digest,
+                                      .what = impl_->what(),
+                                      .accept = accepted_manifests(),
+                                      .limit = document_limit},
+                                     rules);
         if (answer.status != 200) host.refuse_answer(answer, impl_->what());
         Digest digest = sha256_of(answer.body);
         std::string told = answer.header("docker-content-digest");

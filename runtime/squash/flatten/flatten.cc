@@ -209,7 +209,11 @@ void Flattener::add_file(const AddedFile& file) {
 }
 
 void Flattener::finish() {
-    write_tables(entries_, {file_, compressor_.get(), fragments_.get(), xattrs_.get(), super_});
+    write_tables(entries_, {.file = file_,
+                            .compressor = compressor_.get(),
+                            .fragments = fragments_.get(),
+                            .xattrs = xattrs_.get(),
+                            .super = super_});
     super_.bytes_used = file_.size();
     file_.check(sqfs_super_write(&super_, &file_), writing);
     // Loop devices have whole blocks: without the padding the kernel could not read the last table.

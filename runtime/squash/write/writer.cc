@@ -178,7 +178,11 @@ void LayerWriter::end_file() {
 void LayerWriter::finish() {
     Impl& impl = *impl_;
     impl.cutter->finish(*impl.fragments);
-    write_tables(impl.tree, {impl.file, impl.compressor.get(), impl.fragments.get(), impl.xattrs.get(), impl.super});
+    write_tables(impl.tree, {.file = impl.file,
+                             .compressor = impl.compressor.get(),
+                             .fragments = impl.fragments.get(),
+                             .xattrs = impl.xattrs.get(),
+                             .super = impl.super});
     impl.super.bytes_used = impl.file.size();
     impl.file.check(sqfs_super_write(&impl.super, &impl.file), writing);
     // Loop devices have whole blocks: without the padding the kernel could not read the last table.
