@@ -108,7 +108,7 @@ class Converter {
         std::string file = name_of(mount.target);
         std::string stem = file.substr(0, file.find(".so"));
         auto know = [&](const std::string& name) {
-            loader.libraries.push_back({plan::loader_flags(), name, folder + "/" + name, 0, 0});
+            loader.libraries.push_back({.flags = plan::loader_flags(), .name = name, .path = folder + "/" + name});
         };
         know(file);
         for (const char* ending : {".so.0", ".so.1", ".so.2", ".so.4"}) {

@@ -40,7 +40,12 @@ std::vector<plan::ContainerEdits> device_edits(const hooks::Host& host, const Co
     std::unique_ptr<hooks::Rootfs> rootfs = rootfs_of(image);
     for (const hooks::DeviceMaker* maker : hooks::device_makers()) {
         if (std::ranges::find(site.devices.disabled, maker->vendor) != site.devices.disabled.end()) continue;
-        plan::ContainerEdits made = maker->make({host, *rootfs, site, image_variables, environment, out});
+        plan::ContainerEdits made = maker->make({.host = host,
+                                                  .image = *rootfs,
+                                                  .site = site,
+                                                  .image_variables = image_variables,
+                                                  .job = environment,
+                                                  .before = out});
         made.vendor = maker->vendor;
         if (adds_something(made)) out.push_back(std::move(made));
     }

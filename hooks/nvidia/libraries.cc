@@ -36,7 +36,8 @@ class LibraryEdits {
 
     void finish() {
         plan::LoaderLibraries added;
-        for (const auto& [key, path] : found_) added.libraries.push_back({key.second, key.first, path, 0, 0});
+        for (const auto& [key, path] : found_)
+            added.libraries.push_back({.flags = key.second, .name = key.first, .path = path});
         added.musl_path = place_.musl_path;
         added.folder = place_.folder;
         edits_.push_back({added, origin, "how the loader finds them"});

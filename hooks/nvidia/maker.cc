@@ -61,7 +61,7 @@ std::vector<plan::CachedLibrary> compat_libraries(const Host& host, const Rootfs
     if (folder.empty()) return out;
     for (const std::string& name : image.list(folder))
         if (name.starts_with("lib") && name.find(".so.") != std::string::npos)
-            out.push_back({plan::loader_flags(), name, folder + "/" + name, 0, 0});
+            out.push_back({.flags = plan::loader_flags(), .name = name, .path = folder + "/" + name});
     return out;
 }
 

@@ -39,13 +39,16 @@ void add_userspace(plan::ContainerEdits& out, const Host& host, const Rootfs& im
         out.edits.push_back(file_edit(host, source, target, origin, reason));
         std::get<plan::Mount>(out.edits.back().action).create = create;
     };
+    auto know = [&](const std::string& name, const std::string& path) {
+        loader.libraries.push_back({.flags = plan::loader_flags(), .name = name, .path = path});
+    };
     for (const char* name : libraries) {
         auto real = host.resolved(cat(from, "/", name));
         if (!real) continue;
         std::string file = real->substr(real->rfind('/') + 1);
         bind(*real, place.folder + "/" + file, plan::Mount::Create::file);
         if (file != name) out.edits.push_back({plan::Symlink{place.folder + "/" + name, file, true}, origin, reason});
-        loader.libraries.push_back({plan::loader_flags(), name, place.folder + "/" + name, 0, 0});
+        know(name, place.folder + "/" + name);
     }
     bind(from + "/libibverbs", place.folder + "/libibverbs", plan::Mount::Create::directory);
     bind(drivers, drivers, plan::Mount::Create::directory);
@@ -54,7 +57,7 @@ void add_userspace(plan::ContainerEdits& out, const Host& host, const Rootfs& im
         for (const char* folder : {"/lib64", "/lib"})
             for (const std::string& name : host.list(cat(amazon, folder)))
                 if (name.starts_with("lib") && name.find(".so.") != std::string::npos)
-                    loader.libraries.push_back({plan::loader_flags(), name, cat(amazon, folder, "/", name), 0, 0});
+                    know(name, cat(amazon, folder, "/", name));
     }
     out.edits.push_back({loader, origin, "how the loader finds them"});
 }

@@ -95,15 +95,13 @@ void write_all(int fd, std::string_view data, const std::string& what) {
     }
 }
 
-bool pread_exact(int fd, void* buffer, size_t size, uint64_t offset, const std::string& what) {
-    auto* at = static_cast<char*>(buffer);
-    while (size > 0) {
-        ssize_t got = ::pread(fd, at, size, static_cast<off_t>(offset));
+bool pread_exact(int fd, std::span<char> buffer, uint64_t offset, const std::string& what) {
+    while (!buffer.empty()) {
+        ssize_t got = ::pread(fd, buffer.data(), buffer.size(), static_cast<off_t>(offset));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) throw SysError(cat("reading ", what));
         if (got == 0) return false;
-        at += got;
-        size -= static_cast<size_t>(got);
+        buffer = buffer.subspan(static_cast<size_t>(got));
         offset += static_cast<uint64_t>(got);
     }
     return true;
@@ -156,12 +154,12 @@ std::pair<Fd, Fd> make_pipe() {
     return {Fd(ends[0]), Fd(ends[1])};
 }
 
-void make_present(void* memory, size_t size) {
+void make_present(std::span<char> memory) {
     constexpr uintptr_t page = 4096;
-    size_t before = (page - reinterpret_cast<uintptr_t>(memory) % page) % page;
-    if (size < before + page) return;
+    size_t before = (page - reinterpret_cast<uintptr_t>(memory.data()) % page) % page;
+    if (memory.size() < before + page) return;
     // An older kernel says that it cannot, and the faults do it.
-    (void)::madvise(static_cast<char*>(memory) + before, (size - before) / page * page, MADV_POPULATE_WRITE);
+    (void)::madvise(memory.data() + before, (memory.size() - before) / page * page, MADV_POPULATE_WRITE);
 }
 
 Fd pidfd_open(pid_t pid) {

@@ -53,7 +53,7 @@ std::unique_ptr<Saver> make_saver(const RunOptions& options, const OpenedImage& 
 
 /// Returns the command's exit code. When the container's file server ends before it, the rest of the container ends
 /// here as well.
-int run_command(const StartedContainer& container, const plan::Plan& plan, const RunOptions& options,
+int run_command(StartedContainer& container, const plan::Plan& plan, const RunOptions& options,
                 const sigset_t& watched, StartEvent& event) {
     try {
         int code = 0;

@@ -75,7 +75,7 @@ void enter_own_namespaces(StartedContainer& container, const plan::OwnNamespaces
 Fd start_own_processes(StartedContainer& container, const plan::OwnNamespaces& own) {
     if (!own.pid) return {};
     sandbox::Init init = sandbox::start_init();
-    container.init = init.pid;
+    container.init = std::move(init.process);
     container.namespaces.push_back({CLONE_NEWPID, std::move(init.pid_namespace)});
     return std::move(init.file_system);
 }

@@ -14,6 +14,7 @@
 #include "runtime/squash/index/tree.hh"
 #include "runtime/squash/index/tree_data.hh"
 #include "runtime/squash/read/data.hh"
+#include "runtime/squash/read/read_tree.hh"
 
 namespace berth {
 
@@ -31,7 +32,7 @@ std::string small_file(const squash::Index& index, squash::DataReader& reader, c
     auto file = index.file(etc == 0 ? 0 : index.lookup(etc, name));
     if (!file || file->size > small_file_limit) return {};
     std::string out(file->size, '\0');
-    return reader.read(*file, 0, out.data(), out.size()) == static_cast<long>(out.size()) ? out : std::string();
+    return reader.read(*file, 0, out) == static_cast<long>(out.size()) ? out : std::string();
 }
 
 /// What Enroot left in the image's files.

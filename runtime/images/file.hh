@@ -4,6 +4,7 @@
 #include <string>
 
 #include "runtime/mount/container_image.hh"
+#include "runtime/squash/format/sif.hh"
 #include "runtime/squash/index/tree.hh"
 
 namespace berth {

@@ -146,7 +146,12 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
     std::string home = home_inside(plan, caller);
 
     EditList edits(plan.edits);
-    add_system(edits, {request.unshare, caller.terminal, job.has_terminal, site, host, image});
+    add_system(edits, {.own = request.unshare,
+                       .terminal = caller.terminal,
+                       .node_terminals = job.has_terminal,
+                       .site = site,
+                       .host = host,
+                       .image = image});
     add_accounts(edits, plan, caller, home);
     add_home(edits, request.mount_home.value_or(site.defaults.mount_home), home, caller);
     if (plan.remap_root)

@@ -34,7 +34,7 @@ bool lock(int file, int operation, int tries) {
 /// `what` names the file in errors.
 std::string content_of(int file, const std::string& what) {
     std::string out(plan::counters_size(), '\0');
-    return sys::pread_exact(file, out.data(), out.size(), 0, what) ? out : std::string();
+    return sys::pread_exact(file, out, 0, what) ? out : std::string();
 }
 
 /// A user may put anything under this name: a symlink, a pipe, a lease that others wait for, a file system of his own

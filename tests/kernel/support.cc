@@ -19,6 +19,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/read_tree.hh"
 
 namespace berth::kernel_test {
 
@@ -186,7 +187,7 @@ void add_file(squash::LayerWriter& writer, const std::string& path, const std::s
     squash::Attributes attributes;
     attributes.mode = mode;
     writer.begin_file(path, attributes);
-    writer.append(content.data(), content.size());
+    writer.append(content);
     writer.end_file();
 }
 

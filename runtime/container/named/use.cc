@@ -72,7 +72,9 @@ class Use {
         Fd connection = folder_.connect(name_);
         plan::NameAction action = decided(record.has_value(), bool(connection));
         if (connection) lock.unlock();
-        UsedContainer out{std::move(connection), {}, action, record.value_or(plan::ContainerRecord()), {}};
+        UsedContainer out{.connection = std::move(connection),
+                          .action = action,
+                          .record = record.value_or(plan::ContainerRecord())};
         if (action == plan::NameAction::start) restart(out, lock);
         if (action == plan::NameAction::create) create(out, lock);
         if (action == plan::NameAction::beside && !start_beside(out)) return std::nullopt;
@@ -206,17 +208,6 @@ class Use {
 };
 
 }  // namespace
-
-std::vector<plan::EnvironmentChange> changes_but(const std::vector<std::string>& names,
-                                                 std::vector<plan::EnvironmentChange> changes,
-                                                 const std::vector<std::string>& environment) {
-    std::erase_if(changes, [&](const plan::EnvironmentChange& change) {
-        bool meant = std::find(names.begin(), names.end(), change.name) != names.end();
-        return meant && std::any_of(environment.begin(), environment.end(),
-                                    [&](const std::string& text) { return text.starts_with(change.name + "="); });
-    });
-    return changes;
-}
 
 std::optional<JoinedContainer> join_running(const ContainerStart& start, int connection,
                                             const std::vector<std::string>& environment) {

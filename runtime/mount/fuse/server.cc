@@ -243,7 +243,8 @@ void try_fuse(uid_t uid, gid_t gid, int mount_point) { attach_fuse(open_fuse_dev
 void start_server(std::shared_ptr<const squash::Index> index, const std::vector<Fd>& layers,
                   const ServerOptions& options, int mount_point) {
     // `layers` has the descriptors in this thread's table; the server owns its copies of them in its own.
-    auto start = std::make_shared<ThreadStart>(ThreadStart{std::move(index), {}, options, mount_point, {}});
+    auto start = std::make_shared<ThreadStart>(ThreadStart{
+        .index = std::move(index), .layers = {}, .options = options, .mount_point = mount_point, .mounted = {}});
     for (const Fd& layer : layers) start->layers.push_back(layer.get());
     std::future<void> mounted = start->mounted.get_future();
     {

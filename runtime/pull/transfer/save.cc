@@ -16,6 +16,7 @@
 #include "runtime/pull/transfer/stored.hh"
 #include "runtime/squash/format/sif.hh"
 #include "runtime/squash/index/tree_data.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/compressor_pool.hh"
 #include "runtime/squash/write/directory_layer.hh"
 #include "runtime/squash/write/writer.hh"

@@ -6,6 +6,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/pull/transfer/seal.hh"
 #include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "runtime/store/collect.hh"
 #include "runtime/store/names.hh"
 

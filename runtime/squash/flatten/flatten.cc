@@ -1,5 +1,6 @@
 #include "runtime/squash/flatten/flatten.hh"
 
+#include <sqfs/compressor.h>
 #include <sqfs/frag_table.h>
 #include <sqfs/super.h>
 #include <sqfs/xattr_writer.h>
@@ -7,16 +8,16 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <new>
 #include <optional>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/squash/flatten/flatten_blocks.hh"
-#include "runtime/squash/flatten/flatten_format.hh"
 #include "runtime/squash/flatten/repack.hh"
-#include "runtime/squash/format/compression.hh"
 #include "runtime/squash/index/tree_data.hh"
+#include "runtime/squash/write/compression.hh"
 #include "runtime/squash/write/writer_file.hh"
 #include "runtime/squash/write/writer_tables.hh"
 #include "runtime/squash/write/writer_tree.hh"
@@ -24,6 +25,36 @@
 namespace berth::squash {
 
 namespace {
+
+constexpr uint32_t default_block_size = 128 << 10;
+
+/// libsquashfs reads lzo and the old lzma nowhere, and may be built without others.
+bool can_write(const LayerInfo& format) {
+    sqfs_compressor_config_t config;
+    sqfs_compressor_t* made = nullptr;
+    auto codec = static_cast<SQFS_COMPRESSOR>(format.codec);
+    bool good = sqfs_compressor_config_init(&config, codec, format.block_size, 0) == 0 &&
+                sqfs_compressor_create(&config, &made) == 0;
+    SqfsPtr<sqfs_compressor_t> owner(made);
+    return good;
+}
+
+/// The format that most bytes of the tree's files have already, of those that can be written; zstd with 128 KiB when
+/// there is none. Pure.
+LayerInfo common_format(const TreeData& tree, const std::vector<LayerInfo>& layers) {
+    std::map<std::pair<Codec, uint32_t>, uint64_t> bytes;
+    for (const LayerInfo& layer : layers)
+        if (can_write(layer)) bytes[{layer.codec, layer.block_size}] = 0;
+    for (const Node& node : tree.nodes) {
+        if (!S_ISREG(node.mode)) continue;
+        auto found = bytes.find({layers.at(node.layer).codec, layers[node.layer].block_size});
+        if (found != bytes.end()) found->second += node.size;
+    }
+    auto most =
+        std::max_element(bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most == bytes.end()) return {"", Codec::zstd, default_block_size};
+    return {"", most->first.first, most->first.second};
+}
 
 class Flattener {
   public:
@@ -206,7 +237,11 @@ void Flattener::add_file(const AddedFile& file) {
 }
 
 void Flattener::finish() {
-    write_tables(entries_, {file_, compressor_.get(), fragments_.get(), xattrs_.get(), super_});
+    write_tables(entries_, {.file = file_,
+                            .compressor = compressor_.get(),
+                            .fragments = fragments_.get(),
+                            .xattrs = xattrs_.get(),
+                            .super = super_});
     super_.bytes_used = file_.size();
     file_.check(sqfs_super_write(&super_, &file_));
     // Loop devices have whole blocks: without the padding the kernel could not read the last table.

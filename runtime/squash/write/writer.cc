@@ -13,7 +13,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/squash/format/compression.hh"
+#include "runtime/squash/write/compression.hh"
 #include "runtime/squash/write/compressor_pool.hh"
 #include "runtime/squash/write/file_cutter.hh"
 #include "runtime/squash/write/writer_file.hh"
@@ -160,8 +160,8 @@ void LayerWriter::begin_file(std::string_view path, const Attributes& attributes
     impl_->begin_data(impl_->add(path, attributes, S_IFREG), size);
 }
 
-void LayerWriter::append(const void* data, size_t size) {
-    impl_->cutter->append(data, size);
+void LayerWriter::append(std::string_view data) {
+    impl_->cutter->append(data);
 }
 
 void LayerWriter::append_zeros(uint64_t size) {
@@ -175,7 +175,11 @@ void LayerWriter::end_file() {
 void LayerWriter::finish() {
     Impl& impl = *impl_;
     impl.cutter->finish(*impl.fragments);
-    write_tables(impl.tree, {impl.file, impl.compressor.get(), impl.fragments.get(), impl.xattrs.get(), impl.super});
+    write_tables(impl.tree, {.file = impl.file,
+                             .compressor = impl.compressor.get(),
+                             .fragments = impl.fragments.get(),
+                             .xattrs = impl.xattrs.get(),
+                             .super = impl.super});
     impl.super.bytes_used = impl.file.size();
     impl.file.check(sqfs_super_write(&impl.super, &impl.file));
     // Loop devices have whole blocks: without the padding the kernel could not read the last table.

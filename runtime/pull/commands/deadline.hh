@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "runtime/config/site.hh"
-#include "runtime/pull/progress/output.hh"
+#include "runtime/pull/commands/output.hh"
 
 namespace berth::pull {
 

@@ -1,4 +1,4 @@
-#include "runtime/squash/format/compression.hh"
+#include "runtime/squash/write/compression.hh"
 
 #include <new>
 

@@ -1,4 +1,4 @@
-#include "runtime/pull/transfer/deadline.hh"
+#include "runtime/pull/commands/deadline.hh"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/squash/format/xattrs.hh"
+#include "runtime/squash/read/xattrs.hh"
 
 namespace berth::squash {
 
@@ -22,7 +22,7 @@ XattrTable::XattrTable(Metadata& metadata, uint64_t table) : metadata_(metadata)
         uint32_t count;
         uint32_t unused;
     } header{};
-    metadata.file().read(&header, sizeof header, table);
+    metadata.file().read(sys::bytes_of(header), table);
     if (header.values > metadata.file().size) metadata.file().damaged("its xattr table is outside the file");
     values_ = header.values;
     records_ = metadata.table<Record>(table + sizeof header, header.count);
@@ -71,7 +71,7 @@ std::string XattrTable::read_bytes(Cursor& cursor, uint32_t size) {
     if (size > value_limit) metadata_.file().damaged("the value of an xattr is too long");
     metadata_.budget().charge(size);
     std::string out(size, '\0');
-    cursor.read(out.data(), size);
+    cursor.read(out);
     return out;
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/squash/format/block_sums.hh"
+#include "runtime/squash/index/block_sums.hh"
 
 #include <sys/stat.h>
 

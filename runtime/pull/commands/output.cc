@@ -1,4 +1,4 @@
-#include "runtime/pull/progress/output.hh"
+#include "runtime/pull/commands/output.hh"
 
 #include <unistd.h>
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "runtime/config/words.hh"
-#include "runtime/squash/index/index_types.hh"
+#include "runtime/squash/format/codec.hh"
 #include "runtime/squash/write/writer_file.hh"
 
 namespace berth::squash {

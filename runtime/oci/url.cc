@@ -1,10 +1,12 @@
+#include "runtime/oci/url.hh"
+
 #include <arpa/inet.h>
 #include <curl/curl.h>
 
 #include <memory>
 
+#include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/registry/http.hh"
 
 namespace berth::oci {
 

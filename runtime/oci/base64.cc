@@ -1,4 +1,4 @@
-#include "runtime/oci/auth/base64.hh"
+#include "runtime/oci/base64.hh"
 
 #include <algorithm>
 #include <cstdint>
