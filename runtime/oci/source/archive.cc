@@ -193,7 +193,7 @@ class ScratchFile {
 };
 
 std::string start_of(int file, const std::string& what) {
-    std::string out(4, '\0');
+    std::string out(longest_mark, '\0');
     if (!sys::pread_exact(file, out.data(), out.size(), 0, what))
         throw Error(cat(what, ": the archive is no tar file; refused"));
     return out;
