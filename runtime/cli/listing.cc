@@ -73,7 +73,7 @@ void exec_pull_program(std::vector<std::string> arguments) {
 
 void become_pull_program(const std::string& word, const std::vector<std::string>& arguments) {
     plan::Site site = site_of_caller();
-    std::vector<std::string> words{word, "--store", open_store(site, caller_of_this_process()).path()};
+    std::vector<std::string> words{word, "--store", open_store(site, caller_of_this_process()).location()};
     for (const std::string& one : site_arguments()) words.push_back(one);
     for (const auto& [host, registry] : site.registries)
         if (registry.plain_http) words.insert(words.end(), {"--plain-http", host});

@@ -4,8 +4,8 @@
 #include <type_traits>
 
 #include "runtime/base/json_text.hh"
-#include "runtime/config/size.hh"
 #include "runtime/request/mounts.hh"
+#include "runtime/request/size.hh"
 
 namespace berth::plan {
 

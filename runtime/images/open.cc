@@ -119,7 +119,7 @@ std::optional<Digest> known_digest(const plan::Reference& reference, const store
 
 ContainerImage stored_image(const store::Store& store, const Digest& digest) {
     // First of all: from here on nothing of the image is removed.
-    store::Lease lease = store.lease(store.image_of(digest).value_or(digest));
+    store::Lease lease = store.lease_image(digest);
     Fd file = store.open_index(digest);
     ContainerImage image{squash::Index::open(file.get(), cat("the index of image ", digest)), {}, std::move(lease), {}};
     image.layers = store.open_layers(image.index);
@@ -136,7 +136,7 @@ std::optional<ContainerImage> try_stored_image(const store::Store& store, const 
 
 std::vector<std::string> arguments_for(const plan::Reference& reference, const plan::Site& site,
                                        const store::Store& store, const PullWatch& watch) {
-    std::vector<std::string> out = pull_arguments(site, store.path());
+    std::vector<std::string> out = pull_arguments(site, store.location());
     // The canonical text has no user, who is no part of which image it is.
     if (!reference.user.empty()) out.insert(out.end(), {"--user", reference.user});
     if (watch.bars) out.emplace_back("--bars");

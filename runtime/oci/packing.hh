@@ -20,7 +20,12 @@ inline constexpr PackingMark packing_marks[] = {
     // Skippable frames begin with 0x184D2A50 to 0x184D2A5F, little endian (RFC 8878); tools put one first.
     {Packing::zstd, "\x50\x2A\x4D\x18", 0xF0},
 };
-inline constexpr size_t longest_mark = 4;  ///< first bytes that decide
+/// First bytes that decide.
+inline constexpr size_t longest_mark = [] {
+    size_t longest = 0;
+    for (const PackingMark& mark : packing_marks) longest = mark.magic.size() > longest ? mark.magic.size() : longest;
+    return longest;
+}();
 
 /// `start` has the first bytes, at least longest_mark of them when there are so many. In a header alone, since the
 /// program that has no other part of oci/ asks as well.

@@ -219,7 +219,7 @@ class SharedContainer : public StepContainer {
         wanted.watch.progress = [this](const std::string& line) { start_.tasks.note(line); };
         wanted.inherit = false;
         wanted.tag = start_.tag;
-        wanted.mounts_option = "--container-mounts";
+        wanted.of_srun = true;
         wanted.forked = [this] { start_.tasks.close(); };
         wanted.lap = [this](const char* phase) { start_.event->lap(phase); };
         start_.event->stage(plan::Cause::container);

@@ -5,7 +5,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/site_file.hh"
-#include "runtime/config/size.hh"
+#include "runtime/request/size.hh"
 
 using namespace berth;
 using namespace berth::plan;

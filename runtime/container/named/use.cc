@@ -12,6 +12,7 @@
 #include "runtime/container/plan_report.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/images/flat.hh"
+#include "runtime/request/options.hh"
 
 namespace berth {
 
@@ -36,6 +37,26 @@ plan::Request completed(const ContainerStart& start, const plan::ContainerRecord
     return out;
 }
 
+/// As the user has written it: "--container-mounts" or "--mount".
+std::string name_of(const plan::Option& option, bool of_srun) {
+    if (of_srun || option.run.names == nullptr) return cat("--", option.name);
+    std::string names = option.run.names;
+    return names.substr(names.find("--"));
+}
+
+/// The options that a container keeps, and was started with other ones of.
+std::string ignored_options(const ContainerStart& start) {
+    plan::Request rest = start.request;
+    // What contradicts these is refused.
+    rest.remap_root = rest.writable = std::nullopt;
+    rest.unshare = {};
+    std::string out;
+    for (const plan::Option& option : plan::option_table())
+        if (option.record.key != nullptr && !option.record.texts(rest).empty())
+            out += cat(out.empty() ? "" : ", ", name_of(option, start.of_srun));
+    return out;
+}
+
 /// A container that runs is as it is.
 void check_agrees(const ContainerStart& start, const JoinedContainer& joined) {
     auto contradicts = [&](const std::optional<bool>& wanted, bool has) { return wanted && *wanted != has; };
@@ -54,9 +75,8 @@ void check_agrees(const ContainerStart& start, const JoinedContainer& joined) {
     for (const plan::NamespaceKind& kind : plan::namespace_kinds)
         if (lacks(start.request.unshare.*kind.wanted, kind.type))
             refuse(cat("not in a separate ", kind.name, " namespace").c_str());
-    if (!start.request.mounts.empty() || start.request.mount_home)
-        note(start,
-             cat("ignoring ", start.mounts_option, ": it runs already, with the mounts that it was started with"));
+    if (std::string options = ignored_options(start); !options.empty())
+        note(start, cat("ignoring ", options, ": it runs already, with what it was started with"));
 }
 
 class Use {

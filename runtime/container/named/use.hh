@@ -23,7 +23,7 @@ struct ContainerStart {
     PullWatch watch;  ///< its `progress` gets notes as well
     /// what the request leaves open is as it was at the creation, where that is recorded; else the site decides
     bool inherit = true;
-    const char* mounts_option = "--mount";    ///< the name that these options have for the user
+    bool of_srun = false;                     ///< options have srun's names for the user, not those of `berth run`
     JobTag tag = {};                          ///< see open_image()
     std::function<void()> forked = {};        ///< see start_helper()
     /// called with its name at the end of each part of a start (image, plan); the helper tells the others

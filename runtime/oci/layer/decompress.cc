@@ -17,6 +17,13 @@ namespace berth::oci {
 
 namespace {
 
+/// Of the data that `codec` packed, by the reason that its library gives.
+[[noreturn]] void refuse_damaged(const char* codec, std::string_view why) {
+    throw Error(cat("the ", codec, " data is damaged or asks for too much: ", why));
+}
+
+[[noreturn]] void refuse_cut_off(const char* codec) { throw Error(cat("the ", codec, " data is cut off")); }
+
 constexpr int zstd_window_log = 27;  // 128 MiB, what `zstd -d` accepts without being asked
 
 class ZstdDecompressor : public Decompressor {
@@ -33,15 +40,14 @@ class ZstdDecompressor : public Decompressor {
         while (in.pos < in.size || full) {
             ZSTD_outBuffer out{output_.data(), output_.size(), 0};
             left_ = ZSTD_decompressStream(context_.get(), &out, &in);
-            if (ZSTD_isError(left_))
-                throw Error(cat("the zstd data is damaged or asks for too much: ", ZSTD_getErrorName(left_)));
+            if (ZSTD_isError(left_)) refuse_damaged("zstd", ZSTD_getErrorName(left_));
             if (out.pos > 0) sink_({output_.data(), out.pos});
             full = out.pos == out.size && left_ != 0;
         }
     }
 
     void finish() override {
-        if (left_ != 0) throw Error("the zstd data is cut off");
+        if (left_ != 0) refuse_cut_off("zstd");
     }
 
   private:

@@ -192,7 +192,7 @@ class ScratchFile {
 };
 
 std::string start_of(int file, const std::string& what) {
-    std::string out(4, '\0');
+    std::string out(longest_mark, '\0');
     if (!sys::pread_exact(file, out, 0, what))
         throw Error(cat(what, ": the archive is no tar file; refused"));
     return out;
@@ -213,10 +213,10 @@ void unpack_as_layer(const Piece& all, const Sink& out, const std::string& what,
 /// The archive without its compression, in a scratch file; nothing when it has none.
 Fd unpacked(const std::shared_ptr<const Fd>& file, const std::string& what, const Scratch& scratch,
             const Advance& advance) {
-    std::string start = start_of(file->get(), what);
+    Packing packing = packing_of(start_of(file->get(), what));
     Fd out;
     naming(what, "unpacking the archive", [&] {
-        if (packing_of(start) != Packing::plain) {
+        if (packing == Packing::gzip || packing == Packing::zstd) {
             ScratchFile target(scratch(), what);
             auto size = static_cast<uint64_t>(sys::stat_of(file->get(), what).st_size);
             unpack_as_layer(

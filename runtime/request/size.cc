@@ -1,4 +1,4 @@
-#include "runtime/config/size.hh"
+#include "runtime/request/size.hh"
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -16,7 +16,8 @@ uint64_t parse_size(std::string_view text, std::string_view setting) {
     }
     uint64_t number = 0;
     if (!parse_number(digits, UINT64_MAX >> (shift + 1), number))
-        throw Error(cat(setting, ": '", printable(text), "' is no size (write a number with K, M, G or T)"));
+        throw Error(cat(setting, setting.empty() ? "" : ": ", "'", printable(text),
+                        "' is no size (write a number with K, M, G or T)"));
     return number << shift;
 }
 
