@@ -77,7 +77,7 @@ struct Tally {
 void one_round(mount::Root& root, const std::string& root_path, const plan::Edit& edit, size_t mounts_before,
                const Swapper& swapper, Tally& tally) {
     try {
-        mount::apply_edits(root, {edit}, mount::take_sources({edit}));
+        mount::apply_edits(root, {edit}, mount::take_sources({edit}, {.everything = true}));
     } catch (const Error&) {
         ++tally.refused;
         return;
