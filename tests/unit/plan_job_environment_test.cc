@@ -78,7 +78,7 @@ TEST_CASE("job environment: the folders of a PMIx step", "[plan]") {
     auto pmix_folders = [](const std::vector<std::string>& task, const std::string& tmp_fs, uid_t uid,
                            const std::string& step) {
         Folders out;
-        for (const JobPath& folder : plan::pmix_folders(task, tmp_fs, uid, step)) out.push_back(folder.path);
+        for (const JobPath& folder : berth::plan::pmix_folders(task, tmp_fs, uid, step)) out.push_back(folder.path);
         return out;
     };
     CHECK(pmix_folders({"PMIX_SERVER_TMPDIR=/var/spool/slurmd/pmix.7.0/"}, "/scratch", 2001, "7.0") ==
