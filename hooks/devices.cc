@@ -6,6 +6,7 @@
 #include "hooks/makers.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/config/site_file.hh"
 
 namespace berth {
 
@@ -23,6 +24,13 @@ void check_names(const std::vector<std::string>& disabled) {
     for (const std::string& name : disabled)
         if (std::ranges::none_of(hooks::device_makers(), [&](const auto* maker) { return maker->vendor == name; }))
             throw Error(cat("devices.disabled: '", printable(name), "' is none of ", known));
+}
+
+/// What a maker takes from a place that the user has named is the user's choice.
+void judge_as_the_users(plan::ContainerEdits& made, const hooks::DeviceMaker& maker, const plan::Site& site) {
+    for (const char* key : maker.keys)
+        if (site.set_by_user(key))
+            for (plan::Edit& edit : made.edits) edit.origin = cat(edit.origin, ", by ", plan::variable_of(key));
 }
 
 bool adds_something(const plan::ContainerEdits& made) {
@@ -47,6 +55,7 @@ std::vector<plan::ContainerEdits> device_edits(const hooks::Host& host, const Co
                                                   .job = environment,
                                                   .before = out});
         made.vendor = maker->vendor;
+        judge_as_the_users(made, *maker, site);
         if (adds_something(made)) out.push_back(std::move(made));
     }
     for (const plan::ContainerEdits& made : out)

@@ -11,7 +11,7 @@ namespace berth::hooks {
 
 namespace {
 
-const std::string origin = "hook nvidia";
+const plan::Origin origin = plan::Origin::of_site("hook nvidia");
 constexpr unsigned usual_major = 195, control_minor = 255;
 
 class Nodes {

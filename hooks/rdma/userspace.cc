@@ -7,7 +7,8 @@ namespace berth::hooks {
 
 namespace {
 
-const std::string origin = "hook rdma", reason = "the node's verbs libraries (devices.rdma_userspace)";
+const plan::Origin origin = plan::Origin::of_site("hook rdma");
+const std::string reason = "the node's verbs libraries (devices.rdma_userspace)";
 constexpr const char* folders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"};
 constexpr const char* libraries[] = {"libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3",
                                      "libmlx5.so.1",    "libmlx4.so.1",   "libefa.so.1",

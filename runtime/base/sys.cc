@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <memory>
 
 #include "runtime/base/error.hh"
@@ -146,6 +148,13 @@ struct stat stat_of(int fd, const std::string& what) {
     struct stat st {};
     if (::fstat(fd, &st) != 0) throw SysError(cat("examining ", what));
     return st;
+}
+
+std::string opened_path(int fd) {
+    char text[PATH_MAX];
+    ssize_t size = ::readlink(cat("/proc/self/fd/", fd).c_str(), text, sizeof text);
+    if (size < 0) throw SysError("asking the kernel for the path of an open file (is /proc mounted?)");
+    return {text, static_cast<size_t>(size)};
 }
 
 std::pair<Fd, Fd> make_pipe() {

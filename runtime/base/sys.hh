@@ -74,6 +74,10 @@ std::vector<std::string> list_directory(int directory, const std::string& what);
 
 struct stat stat_of(int fd, const std::string& what);
 
+/// Where an open file or directory lies, without symlinks, as this process's root has it (/proc/self/fd). Throws
+/// SysError.
+std::string opened_path(int fd);
+
 Fd pidfd_open(pid_t pid);
 
 }  // namespace berth::sys

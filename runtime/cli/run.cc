@@ -80,8 +80,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
     plan::ImageConfig config = opened.image.index.config();
     std::vector<plan::ContainerEdits> devices =
         device_edits(opened.image, site, environment_with(options.set), show_note);
-    plan::Plan decided =
-        plan::make_plan(options.request, caller, {}, site, host_facts(options.request, caller, site), config, devices);
+    plan::Plan decided = plan_here(options.request, caller, {}, site, config, devices);
     decided.command = command_of(options, config);
     if (wants_plan(environment_with(options.set))) report_plan(decided, text_of(opened.digest), show_note);
     event.lap("plan");

@@ -13,6 +13,7 @@
 #include "runtime/config/site_file.hh"
 #include "runtime/host/accounts.hh"
 #include "runtime/host/policy_facts.hh"
+#include "runtime/plan/policy.hh"
 
 namespace berth {
 
@@ -26,7 +27,10 @@ plan::Caller caller_of_this_process() {
     caller.home = account.home;
     caller.shell = account.shell;
     caller.group = account.group;
-    if (const char* home = ::secure_getenv("HOME"); caller.home.empty() && home && home[0] == '/') caller.home = home;
+    if (const char* home = ::secure_getenv("HOME"); caller.home.empty() && home && home[0] == '/') {
+        caller.home = home;
+        caller.home_of_environment = true;
+    }
     char buffer[PATH_MAX];
     for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
         if (caller.terminal.empty() && ::ttyname_r(fd, buffer, sizeof buffer) == 0) caller.terminal = buffer;
@@ -47,11 +51,14 @@ plan::HostFacts host_facts() {
     return facts;
 }
 
-plan::HostFacts host_facts(const plan::Request& request, const plan::Caller& caller, const plan::Site& site) {
+plan::Plan plan_here(const plan::Request& request, const plan::Caller& caller, const plan::Job& job,
+                     const plan::Site& site, const plan::ImageConfig& image,
+                     const std::vector<plan::ContainerEdits>& devices) {
     plan::HostFacts facts = host_facts();
-    facts.real_paths = real_paths(plan::policy_paths(site, request, caller));
     if (plan::asks_for_groups(site)) facts.groups = groups_of_this_process();
-    return facts;
+    plan::Plan plan = plan::make_plan(request, caller, job, site, facts, image, devices);
+    plan.sources = plan::judge_sources(site, plan.edits, real_paths(plan::policy_paths(site, plan.edits)));
+    return plan;
 }
 
 void check_site_owner(int file, const std::string& path) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -31,16 +32,28 @@ namespace berth {
 
 namespace {
 
+/// True for the folder of Slurm's PMIx server: of a name that Slurm gives, where root alone makes folders.
+bool is_slurms(const std::string& path, const std::string& job_step) {
+    size_t slash = path.rfind('/');
+    struct stat st {};
+    return plan::is_name_of_pmix_server(path.substr(slash + 1), job_step) &&
+           ::stat(path.substr(0, slash).c_str(), &st) == 0 && st.st_uid == 0 && (st.st_mode & 022) == 0;
+}
+
 /// What a step with a PMIx server shares with it is known to the tasks only, so the container waits for the first of
 /// them.
-std::vector<std::string> shared_folders(const StepStart& start) {
+std::vector<plan::JobPath> shared_folders(const StepStart& start) {
     if (!plan::has_pmix_server(start.step.environment)) return {};
     auto task = start.tasks.first_environment();
     if (!task) throw StepOver{};
     if (std::string note = plan::pmix_note(*task, start.wanted.remap_root.value_or(start.site.defaults.remap_root));
         !note.empty())
         start.tasks.note(note);
-    return plan::pmix_folders(*task, start.step.tmp_fs, start.step.uid, cat(start.step.job, '.', start.step.step));
+    std::string job_step = cat(start.step.job, '.', start.step.step);
+    auto folders = plan::pmix_folders(*task, start.step.tmp_fs, start.step.uid, job_step);
+    for (plan::JobPath& folder : folders)
+        if (is_slurms(folder.path, job_step)) folder.origin = plan::Origin::of_site_in_shared_folder("slurm");
+    return folders;
 }
 
 plan::Job job_of(const StepStart& start) {
@@ -52,7 +65,8 @@ plan::Job job_of(const StepStart& start) {
     // What srun --pty sets for the task that has the terminal.
     job.has_terminal = std::any_of(request.environment.begin(), request.environment.end(),
                                    [](const std::string& entry) { return entry.starts_with("SLURM_PTY_PORT="); });
-    if (!request.batch_script.empty()) job.bind_read_only.push_back(request.batch_script);
+    if (!request.batch_script.empty())
+        job.bind_read_only.push_back({request.batch_script, plan::Origin::of_site("slurm")});
     add_slurm_client(job, start.site);
     return job;
 }
@@ -155,9 +169,7 @@ class OwnContainer : public StepContainer {
         std::vector<plan::ContainerEdits> devices = device_edits(
             opened.image, start.site, start.step.environment, [&](const std::string& line) { start.tasks.note(line); });
         start.event->stage(plan::Cause::plan);
-        plan_ =
-            plan::make_plan(start.wanted, start.caller, job_of(start), start.site,
-                            host_facts(start.wanted, start.caller, start.site), opened.image.index.config(), devices);
+        plan_ = plan_here(start.wanted, start.caller, job_of(start), start.site, opened.image.index.config(), devices);
         if (opened.digest) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", *opened.digest));
         if (wants_plan(start.step.environment))
             report_plan(plan_, text_of(opened.digest), [&](const std::string& line) { start.tasks.note(line); });

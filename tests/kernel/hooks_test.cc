@@ -6,12 +6,11 @@
 #include <filesystem>
 
 #include "hooks/devices.hh"
-#include "runtime/sandbox/user_namespace.hh"
 #include "tests/fixtures/cdi_scenes.hh"
 #include "tests/fixtures/rdma_scenes.hh"
 #include "tests/kernel/hooks_start.hh"
 #include "tests/kernel/hooks_view.hh"
-#include "tests/kernel/named_support.hh"
+#include "tests/kernel/site_support.hh"
 
 using namespace berth;
 using namespace berth::kernel_test;
@@ -119,18 +118,11 @@ TEST_CASE("each scene of CDI has exactly its files in the container, or its erro
 
 namespace {
 
-/// In a user namespace whose node has the fake driver's files in /proc: the words of a program, and "|CODE". The
-/// ordinary user can do that much.
-Outcome on_fake_node(const FakeHost& host, const std::vector<std::string>& words) {
-    return as_user([&] {
-        sandbox::enter_user_namespace({test_uid(), test_uid(), test_gid(), test_gid()});
-        for (const char* path : {"/proc/driver", "/proc/devices"})
-            if (::mount((host.path() + path).c_str(), path, nullptr, MS_BIND | MS_REC, nullptr) != 0)
-                throw SysError(cat("mounting over ", path));
-        std::vector<std::string> shell{"/bin/sh", "-c", "exec \"$@\" 2>&1", "sh"};
-        shell.insert(shell.end(), words.begin(), words.end());
-        return output_of(shell);
-    });
+/// In a user namespace: the node has the fake driver's files in /proc. The ordinary user can do that much.
+void show_proc_of(const FakeHost& host) {
+    for (const char* path : {"/proc/driver", "/proc/devices"})
+        if (::mount((host.path() + path).c_str(), path, nullptr, MS_BIND | MS_REC, nullptr) != 0)
+            throw SysError(cat("mounting over ", path));
 }
 
 }  // namespace
@@ -138,7 +130,7 @@ Outcome on_fake_node(const FakeHost& host, const std::vector<std::string>& words
 TEST_CASE("berth run on a node that cannot give what is asked for: one line, and the command does not run",
           "[kernel][hooks]") {
     NEED_CONTAINERS();
-    NamedScene berth;
+    SiteScene berth;
     unsigned runs = 0;
     for (const GpuScene& scene : gpu_scenes()) {
         if (scene.error.empty() || !scene.early) continue;
@@ -146,14 +138,12 @@ TEST_CASE("berth run on a node that cannot give what is asked for: one line, and
         FakeHost host;
         scene.host(host);
         give_to_user(host);
-        std::vector<std::string> words = berth.command("berth", {"run", berth.image, "/bin/inside"}),
-                                 settings = scene.image;
-        settings.insert(settings.end(), scene.job.begin(), scene.job.end());
-        settings.insert(settings.end(),
-                        {"BERTH_DEVICES_DRIVER_ROOT=" + host.path(), "BERTH_DEVICES_DEVICE_ROOT=" + host.path(),
-                         cat("BERTH_DEVICES_NVIDIA=", scene.required ? "required" : "auto")});
-        words.insert(words.begin() + 2, settings.begin(), settings.end());
-        Outcome seen = on_fake_node(host, words);
+        std::vector<std::string> variables = scene.image;
+        variables.insert(variables.end(), scene.job.begin(), scene.job.end());
+        std::string site = cat("[devices]\ndriver_root = \"", host.path(), "\"\ndevice_root = \"", host.path(),
+                               "\"\nnvidia = \"", scene.required ? "required" : "auto", "\"\n");
+        berth.prepare = [&] { show_proc_of(host); };
+        Outcome seen = berth.berth(site, {"run", berth.image, "/bin/inside"}, variables);
         CHECK(seen.error == "");
         CHECK_THAT(seen.text, Catch::StartsWith("berth: ") && Catch::Contains(scene.error) && Catch::EndsWith("|125"));
         CHECK(std::count(seen.text.begin(), seen.text.end(), '\n') == 1);
@@ -164,16 +154,17 @@ TEST_CASE("berth run on a node that cannot give what is asked for: one line, and
 
 TEST_CASE("berth run with devices of CDI, and with specifications that are refused", "[kernel][hooks]") {
     NEED_CONTAINERS();
-    NamedScene berth;
+    SiteScene berth;
     for (const CdiScene& scene : cdi_scenes()) {
         if (scene.error.empty()) continue;
         INFO(scene.name);
         FakeHost host;
         scene.host(host);
-        std::vector<std::string> words = berth.command("berth", {"run", berth.image, "/bin/inside"});
-        words.insert(words.begin() + 2, {"BERTH_DEVICES=" + scene.device, cat("BERTH_DEVICES_CDI_FOLDERS=", host.path(),
-                                                                              "/etc/cdi ", host.path(), "/run/cdi")});
-        Outcome refused = on_fake_node(host, words);
+        std::string site =
+            cat("[devices]\ncdi_folders = \"", host.path(), "/etc/cdi ", host.path(), "/run/cdi\"\n");
+        berth.prepare = [&] { show_proc_of(host); };
+        Outcome refused =
+            berth.berth(site, {"run", berth.image, "/bin/inside"}, {"BERTH_DEVICES=" + scene.device});
         CHECK(refused.error == "");
         CHECK_THAT(refused.text,
                    Catch::StartsWith("berth: ") && Catch::Contains(scene.error) && Catch::EndsWith("|125"));
@@ -182,13 +173,10 @@ TEST_CASE("berth run with devices of CDI, and with specifications that are refus
     FakeHost host;
     host.file("/etc/cdi/a.json",
               small_spec(R"({"env":["FROM_CDI=yes"],"deviceNodes":[{"path":"/dev/odd","hostPath":"/dev/zero"}]})"));
-    std::vector<std::string> words =
-        berth.command("berth", {"run", "--mount", "/usr:/usr:ro", "--mount", "/usr/bin:/bin:ro", "--mount",
-                                "/lib:/lib:ro", "--mount", "/lib64:/lib64:ro", berth.image, "/usr/bin/bash", "-c",
-                                "echo $FROM_CDI; head -c 3 /dev/odd | wc -c"});
-    words.insert(words.begin() + 2,
-                 {"BERTH_DEVICES=a.com/b=x", cat("BERTH_DEVICES_CDI_FOLDERS=", host.path(), "/etc/cdi")});
-    CHECK(as_user([&] { return output_of(words); }).text == "yes\n3\n|0");
+    berth.prepare = {};
+    CHECK(berth.shell(cat("[devices]\ncdi_folders = \"", host.path(), "/etc/cdi\"\n"),
+                      "echo $FROM_CDI; /usr/bin/head -c 3 /dev/odd | /usr/bin/wc -c", {"BERTH_DEVICES=a.com/b=x"})
+              .text == "yes\n3\n|0");
 }
 
 TEST_CASE("berth run with BERTH_PLAN=1 prints what the container is made of, and runs", "[kernel][hooks]") {

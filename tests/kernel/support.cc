@@ -235,6 +235,7 @@ plan::Plan plan_for(plan::Request request, const plan::ImageConfig& config) {
 
 plan::Plan bare_plan() {
     plan::Plan plan;
+    plan.sources.everything = true;
     plan.identity = {test_uid(), test_uid(), test_gid(), test_gid()};
     plan.workdir = "/";
     return plan;

@@ -189,8 +189,7 @@ class Use {
             device_edits(opened.image, start_.site, *environment_, start_.watch.progress);
         plan::Request request = completed(start_, out.record);
         plan::Plan plan =
-            plan::make_plan(request, start_.caller, start_.job, start_.site,
-                            host_facts(request, start_.caller, start_.site), opened.image.index.config(), devices);
+            plan_here(request, start_.caller, start_.job, start_.site, opened.image.index.config(), devices);
         if (!out.record.digest.empty())
             plan.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", out.record.digest));
         out.command = plan.command;
