@@ -83,7 +83,8 @@ pull_sources := $(call sources_in,runtime/pull)
 pull_archives := $(call archives_of,$(filter-out doctor step container mount,$(layers)))
 # What the tests link of the programs: everything but the files with main.
 testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) \
-  $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc run_directory.cc task_prolog.cc watch.cc))
+  $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc owned_directory.cc run_directory.cc \
+  task_prolog.cc user_folders.cc watch.cc))
 # The plugin has the grammar of requests and the messages to the helper, and nothing else above base.
 plugin_sources := $(sort $(wildcard spank/*.cc)) $(sources_base) $(sources_request) \
   $(addprefix runtime/plan/,messages.cc visible_devices.cc)
@@ -286,7 +287,7 @@ install-files:
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBEXECDIR)/berth $(DESTDIR)$(SLURM_PLUGIN_DIR) \
 	  $(DESTDIR)$(SYSCONFDIR)/berth/hooks.d $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d \
 	  $(DESTDIR)$(DATADIR)/doc/berth/examples/hooks.d $(DESTDIR)$(DATADIR)/doc/berth-slurm
-	install -d -m 1777 $(DESTDIR)$(LOCALSTATEDIR)/lib/berth
+	install -d -m 755 $(DESTDIR)$(LOCALSTATEDIR)/lib/berth
 	install -m 755 $(BUILD)/berth $(DESTDIR)$(PREFIX)/bin/berth
 	install -m 755 $(BUILD)/berth-pull $(DESTDIR)$(LIBEXECDIR)/berth/berth-pull
 	install -m 644 $(BUILD)/spank_berth.so $(DESTDIR)$(SLURM_PLUGIN_DIR)/spank_berth.so

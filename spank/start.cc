@@ -14,8 +14,10 @@
 #include "runtime/base/text.hh"
 #include "runtime/plan/messages.hh"
 #include "spank/helper.hh"
+#include "spank/owned_directory.hh"
 #include "spank/run_directory.hh"
 #include "spank/step.hh"
+#include "spank/user_folders.hh"
 
 namespace berth::spank {
 
@@ -187,15 +189,37 @@ void show_last_message(int socket) {
     }
 }
 
+JobOnNode job_of(spank_t spank) {
+    return {item<uid_t>(spank, S_JOB_UID), item<uint32_t>(spank, S_JOB_ID), node_name()};
+}
+
+void make_folders(spank_t spank) {
+    JobOnNode job = job_of(spank);
+    gid_t gid = item<gid_t>(spank, S_JOB_GID);
+    enter_run_directory(job, gid, step().config.run);
+    if (!step().config.user_folders.empty()) make_user_folders(step().config.user_folders, job.uid, gid);
+}
+
 /// The owner of the user's folder in /run when the job has left its mark there; nothing otherwise. Root follows no link
 /// of the user's.
 std::optional<HelperIdentity> owner_of_mark(uid_t uid, uint32_t job) {
     Fd folder = open_run_directory(uid);
     struct stat info {};
     if (!folder || fstat(folder.get(), &info) != 0 || info.st_uid != uid) return std::nullopt;
-    if (faccessat(folder.get(), ("job-" + std::to_string(job)).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0)
-        return std::nullopt;
+    if (!has_own(folder.get(), "job-" + std::to_string(job))) return std::nullopt;
     return HelperIdentity{uid, info.st_gid, {info.st_gid}};
+}
+
+/// Those that are the job's alone, by its user. A mistake with them is no reason to keep the folder.
+void remove_containers(const JobOnNode& job) {
+    auto owner = owner_of_mark(job.uid, job.job);
+    if (!owner) return;
+    try {
+        StartedHelper started = start_helper(step().config.helper, *owner, {"end-job", std::to_string(job.job)});
+        wait_for_helper(started.process.get(), end_job_timeout_ms);
+    } catch (const Error& error) {
+        slurm_spank_log("berth: %s", error.what());
+    }
 }
 
 }  // namespace
@@ -208,7 +232,7 @@ void prepare_step(spank_t spank) {
     step().saves = asks_for(spank, "save", "SAVE");
     if (named) step().watch.spare_others();
     hold_errors([&] {
-        if (step().has_container) make_run_directory(item<uid_t>(spank, S_JOB_UID), item<gid_t>(spank, S_JOB_GID));
+        if (step().has_container) make_folders(spank);
     });
 }
 
@@ -246,11 +270,9 @@ void end_step() {
 }
 
 void end_job(spank_t spank) {
-    uint32_t job = item<uint32_t>(spank, S_JOB_ID);
-    auto owner = owner_of_mark(item<uid_t>(spank, S_JOB_UID), job);
-    if (!owner) return;
-    StartedHelper started = start_helper(step().config.helper, *owner, {"end-job", std::to_string(job)});
-    wait_for_helper(started.process.get(), end_job_timeout_ms);
+    JobOnNode job = job_of(spank);
+    remove_containers(job);
+    leave_run_directory(job);
 }
 
 }  // namespace berth::spank

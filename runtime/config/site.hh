@@ -29,6 +29,7 @@ struct DefaultSettings {
     bool writable = true;
     bool entrypoint = false;
     ContainerScope container_scope = ContainerScope::global;
+    std::vector<std::string> unshare;  ///< namespaces of a container's own: "ipc", "pid"
 };
 
 /// Sizes are in bytes. Where 0 is no limit of the kernel's, it is none.

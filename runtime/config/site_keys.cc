@@ -201,6 +201,15 @@ Key folders_key(Field<Section, std::vector<std::string>> field) {
     return out;
 }
 
+/// What a site may want for all; the other namespaces take from a container what it needs of the node.
+void set_unshare(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+    names_key(defaults(&DefaultSettings::unshare)).set(site, node, key, name);
+    for (const std::string& word : site.defaults.unshare)
+        if (word != "ipc" && word != "pid")
+            throw Error(cat(place(name, node.source()), ": ", key, ": \"", printable(word),
+                            "\" is no namespace; write ipc, pid or both"));
+}
+
 /// Keys and sections that there are and that are `wanted`.
 void check_keys(const std::vector<std::string>& list, bool (*wanted)(const Key&), const char* kind,
                 const std::string& where) {
@@ -242,6 +251,7 @@ const std::map<std::string, Key>& keys() {
         {"defaults.writable", flag_key(defaults(&DefaultSettings::writable))},
         {"defaults.entrypoint", flag_key(defaults(&DefaultSettings::entrypoint))},
         {"defaults.container_scope", word_key(defaults(&DefaultSettings::container_scope))},
+        {"defaults.unshare", {Key::Type::text, set_unshare, shown(defaults(&DefaultSettings::unshare))}},
         {"limits.tmpfs_size", size_key(limits(&LimitSettings::tmpfs_size))},
         {"limits.store_size", size_key(limits(&LimitSettings::store_size))},
         {"limits.store_age", number_key(limits(&LimitSettings::store_age), 0, 36500, " days")},

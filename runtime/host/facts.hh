@@ -32,7 +32,12 @@ void check_site_owner(int file, const std::string& path);
 /// somebody else than root.
 plan::Site load_site(const std::string& path = site_path);
 
-/// The caller's store at the site's place; when that is the built-in default and cannot be made here, ~/.cache/berth.
+/// The caller's store at the site's place; when that is the built-in default, is not there and cannot be made here,
+/// ~/.cache/berth. Throws Error.
 store::Store open_store(const plan::Site& site, const plan::Caller& caller);
+
+/// What a person is to hear before open_store() makes ~/.cache/berth: once, since it is there afterwards. Else empty.
+/// Throws Error where open_store() would.
+std::string note_on_store(const plan::Site& site, const plan::Caller& caller);
 
 }  // namespace berth

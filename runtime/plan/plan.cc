@@ -123,6 +123,17 @@ void set_capabilities(Plan& plan) {
         if (plan.remap_root) plan.capabilities |= 1ULL << capability;
 }
 
+/// What is asked for, and what the site wants. A step's tasks stay in the node's pid namespace (docs/adr/0081), and
+/// steps may join a container with a name.
+OwnNamespaces own_namespaces(const Request& request, const Job& job, const Site& site) {
+    OwnNamespaces out = request.unshare;
+    for (const std::string& word : site.defaults.unshare)
+        for (const NamespaceKind& kind : namespace_kinds)
+            if (word == kind.word && (kind.type != CLONE_NEWPID || (job.id.empty() && !request.name)))
+                out.*kind.wanted = true;
+    return out;
+}
+
 /// Of Slurm, on the node: what its commands and MPI programs look for.
 void add_job_files(EditList& edits, const Job& job) {
     for (const JobPath& file : job.bind_read_only) {
@@ -151,14 +162,15 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
                          site.security.seccomp_deny};
     set_capabilities(plan);
     plan.writable = request.writable.value_or(site.defaults.writable && may_write(site, caller, host));
-    plan.unshare = request.unshare;
+    plan.unshare = own_namespaces(request, job, site);
     plan.tmpfs_size = site.limits.tmpfs_size;
     plan.sources.everything = allows_all_sources(site);
     plan.identity = {caller.uid, plan.remap_root ? 0 : caller.uid, caller.gid, plan.remap_root ? 0 : caller.gid};
     std::string home = home_inside(plan, caller);
 
     EditList edits(plan.edits);
-    add_system(edits, {.own = request.unshare,
+    add_system(edits, {.own = plan.unshare,
+                       .asked = request.unshare,
                        .terminal = caller.terminal,
                        .node_terminals = job.has_terminal,
                        .site = site,

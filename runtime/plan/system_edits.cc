@@ -36,9 +36,15 @@ constexpr size_t volume_limit = 100;
 // Only the second version of cgroups has one hierarchy, which can be mounted anew.
 constexpr const char* cgroup_file = "/sys/fs/cgroup/cgroup.controllers";
 
-void add_kernel_file_systems(EditList& edits, const HostFacts& host, const OwnNamespaces& own) {
+/// Who wants a namespace of the container's own.
+const char* origin_of(bool asked, const char* option) { return asked ? option : "defaults.unshare"; }
+
+void add_kernel_file_systems(EditList& edits, const SystemNeeds& needs) {
+    const HostFacts& host = needs.host;
+    const OwnNamespaces& own = needs.own;
     if (own.pid)
-        edits.fresh(Mount::Kind::proc, "proc", "/proc", "option --pid", "the container's own processes");
+        edits.fresh(Mount::Kind::proc, "proc", "/proc", origin_of(needs.asked.pid, "option --pid"),
+                    "the container's own processes");
     else
         edits.bind("/proc", "/proc", by_berth, "the host's processes: berth keeps the host's pid namespace").create =
             Mount::Create::directory;
@@ -73,7 +79,9 @@ void add_node_terminals(EditList& edits) {
     terminals.create = Mount::Create::directory;
 }
 
-void add_devices(EditList& edits, const HostFacts& host, bool own_ipc) {
+void add_devices(EditList& edits, const SystemNeeds& needs) {
+    const HostFacts& host = needs.host;
+    bool own_ipc = needs.own.ipc;
     edits.tmpfs("/dev", 0755, by_berth, "a private /dev: only named devices").size = dev_size;
     for (const std::string& node : device_nodes)
         if (host.has(node)) {
@@ -82,7 +90,9 @@ void add_devices(EditList& edits, const HostFacts& host, bool own_ipc) {
             mount.create = Mount::Create::file;
         }
     // The node's message queues belong to the node's ipc namespace.
-    if (own_ipc) edits.tmpfs("/dev/shm", 01777, "option --ipc", "shared memory of the container's own");
+    if (own_ipc)
+        edits.tmpfs("/dev/shm", 01777, origin_of(needs.asked.ipc, "option --ipc"),
+                    "shared memory of the container's own");
     for (const char* shared : {"/dev/shm", "/dev/mqueue", "/dev/hugepages"})
         if (host.has(shared) && (!own_ipc || shared == std::string_view("/dev/hugepages")))
             edits.bind(shared, shared, by_berth, "shared memory of the node").create = Mount::Create::directory;
@@ -148,8 +158,8 @@ const std::vector<std::string>& read_only_paths() { return protected_paths; }
 
 void add_system(EditList& edits, const SystemNeeds& needs) {
     const Site& site = needs.site;
-    add_kernel_file_systems(edits, needs.host, needs.own);
-    add_devices(edits, needs.host, needs.own.ipc);
+    add_kernel_file_systems(edits, needs);
+    add_devices(edits, needs);
     needs.node_terminals ? add_node_terminals(edits) : add_terminals(edits, needs.terminal);
     if (site.security.mask) add_masks(edits, needs.host);
     edits.tmpfs("/run", 0755, by_berth, "a fresh /run").size = site.limits.tmpfs_size;

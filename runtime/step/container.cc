@@ -1,6 +1,7 @@
 #include "runtime/step/container.hh"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -239,6 +240,7 @@ class SharedContainer : public StepContainer {
         if (!of_step) use(wanted);
         // Not before: a helper that this process forks has yet to write its id maps.
         sandbox::become_private();
+        check_processes();
         if (!of_step) start_.event->opened(used_.record.digest);
         bool joined = of_step || used_.action == plan::NameAction::join;
         if (joined && wants_plan(start_.step.environment))
@@ -301,6 +303,15 @@ class SharedContainer : public StepContainer {
         return true;
     }
 
+    /// A task is in slurmstepd's pid namespace for its life; setns(2) changes that of its children alone.
+    void check_processes() const {
+        for (const OwnNamespace& own : used_.joined.container.namespaces)
+            if (own.type == CLONE_NEWPID)
+                throw Error(cat("joining container ", name(),
+                                ": it has a PID namespace of its own (berth run --pid), which a task of Slurm cannot "
+                                "enter; end it, and start it without --pid"));
+    }
+
     void use(const ContainerStart& wanted) {
         if (std::string path = save_path_of(start_); !path.empty()) check_save_folder(path);
         bool of_job = start_.site.defaults.container_scope == plan::ContainerScope::job;
@@ -330,6 +341,11 @@ class SharedContainer : public StepContainer {
 }  // namespace
 
 std::unique_ptr<StepContainer> start_step_container(StepStart start) {
+    const std::vector<std::string>& site = start.site.defaults.unshare;
+    if (std::find(site.begin(), site.end(), "pid") != site.end())
+        start.tasks.note(
+            "defaults.unshare: pid is for berth run only: the tasks of a step are processes of slurmstepd's PID "
+            "namespace; the site can write ipc alone");
     if (start.wanted.name) return std::make_unique<SharedContainer>(start);
     return std::make_unique<OwnContainer>(start);
 }

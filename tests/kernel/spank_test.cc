@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,7 +21,6 @@
 #include "spank/helper.hh"
 #include "spank/inhabitants.hh"
 #include "spank/join.hh"
-#include "spank/run_directory.hh"
 #include "spank/watch.hh"
 #include "tests/kernel/support.hh"
 
@@ -272,23 +270,6 @@ TEST_CASE("hostile row 65: what lives in a container can be ended from outside, 
     CHECK(WIFSIGNALED(status));
     CHECK(waitpid(bystander, &status, WNOHANG) == 0);
     end(bystander);
-}
-
-TEST_CASE("hostile: root does not enter what a user has mounted over their folder in /run", "[kernel][root][spank]") {
-    NEED_ROOT();
-    Folder run;
-    Outcome seen = in_child([&] {
-        if (int number = sys::unshare(CLONE_NEWNS); number != 0) throw SysError("a mount namespace", number);
-        sys::make_mounts_private();
-        Fd folder = sys::open_file(run / ".", O_RDONLY | O_DIRECTORY);
-        spank::make_run_directory(folder.get(), 2001, 2001);
-        spank::make_run_directory(folder.get(), 2001, 2001);
-        if (::mount("none", (run / "berth/2001").c_str(), "tmpfs", 0, "uid=2001,mode=700") != 0)
-            throw SysError("mounting");
-        spank::make_run_directory(folder.get(), 2001, 2001);
-        return std::string("entered");
-    });
-    CHECK(seen.error == "opening /run/berth/2001: something is mounted on it; unmount it (fusermount -u, or umount)");
 }
 
 namespace {

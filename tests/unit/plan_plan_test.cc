@@ -166,6 +166,33 @@ TEST_CASE("plan: namespaces of its own show their own processes and cgroups", "[
         mounts_at(make_plan(request, alice(), {}, {}, {{"/dev/null"}, {}, {}, {}}, {}), "/sys/fs/cgroup").empty());
 }
 
+TEST_CASE("plan: the site's namespaces are every container's, but processes only where a step cannot be", "[plan]") {
+    Site site;
+    site.defaults.unshare = {"ipc", "pid"};
+    Job step;
+    step.id = "7.0";
+    Request named;
+    named.name = ContainerName{"dev"};
+    CHECK((make_plan({}, alice(), {}, site, full_host(), {}).unshare == OwnNamespaces{.ipc = true, .pid = true}));
+    CHECK((make_plan({}, alice(), step, site, full_host(), {}).unshare == OwnNamespaces{.ipc = true}));
+    CHECK((make_plan(named, alice(), {}, site, full_host(), {}).unshare == OwnNamespaces{.ipc = true}));
+    named.unshare.uts = named.unshare.pid = true;
+    CHECK((make_plan(named, alice(), {}, site, full_host(), {}).unshare ==
+           OwnNamespaces{.ipc = true, .uts = true, .pid = true}));
+    auto origin_of = [](const Plan& plan, const std::string& target) {
+        for (const Edit& edit : plan.edits)
+            if (const Mount* mount = std::get_if<Mount>(&edit.action); mount && mount->target == target)
+                return edit.origin;
+        return std::string();
+    };
+    Plan plan = make_plan({}, alice(), {}, site, full_host(), {});
+    CHECK(mounts_at(plan, "/dev/shm").at(0).kind == Mount::Kind::tmpfs);
+    CHECK(origin_of(plan, "/dev/shm") == "defaults.unshare");
+    Request asked;
+    asked.unshare.ipc = true;
+    CHECK(origin_of(make_plan(asked, alice(), step, site, full_host(), {}), "/dev/shm") == "option --ipc");
+}
+
 TEST_CASE("plan: what the caller could read or write of the kernel is masked, unless the site says otherwise",
           "[plan]") {
     HostFacts host = full_host();
