@@ -83,8 +83,8 @@ pull_sources := $(call sources_in,runtime/pull)
 pull_archives := $(call archives_of,$(filter-out doctor step container mount,$(layers)))
 # What the tests link of the programs: everything but the files with main.
 testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) \
-  $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc owned_directory.cc run_directory.cc \
-  task_prolog.cc user_folders.cc watch.cc))
+  $(wildcard $(addprefix spank/,config.cc follow.cc helper.cc inhabitants.cc join.cc owned_directory.cc own_process.cc \
+  run_directory.cc sentinel.cc task_prolog.cc user_folders.cc watch.cc))
 # The plugin has the grammar of requests and the messages to the helper, and nothing else above base.
 plugin_sources := $(sort $(wildcard spank/*.cc)) $(sources_base) $(sources_request) \
   $(addprefix runtime/plan/,messages.cc visible_devices.cc)
@@ -201,7 +201,7 @@ $(BUILD)/tests/kernel: $(call objects,$(testable_sources) $(kernel_sources) $(sa
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
 # Some of the tests run the programs.
 $(BUILD)/tests/unit: | $(programs) $(plugin) $(BUILD)/tests/fake_nvml.so
-$(BUILD)/tests/kernel: | $(BUILD)/tests/inside $(BUILD)/tests/list_tree $(programs)
+$(BUILD)/tests/kernel: | $(addprefix $(BUILD)/tests/,inside list_tree fake_slurmstepd) $(programs) $(plugin)
 # Programs for images with nothing else in them, and for the box's first step into its namespaces: static.
 $(BUILD)/tests/inside $(BUILD)/tests/list_tree $(BUILD)/tests/enter_box: $(BUILD)/tests/%: tests/fixtures/%.cc
 	@mkdir -p $(@D)
@@ -217,6 +217,12 @@ $(BUILD)/tests/gpu_sum: tests/gpu/sum.cu
 	@mkdir -p $(@D)
 	$(NVCC) -cudart static -O2 $< -o $@
 gpu-tests: $(BUILD)/tests/gpu $(if $(NVCC),$(BUILD)/tests/gpu_sum)
+
+# Has what the plugin expects of Slurm among its symbols.
+$(BUILD)/tests/fake_slurmstepd: \
+    $(call objects,tests/fixtures/fake_slurmstepd.cc spank/slurm.cc) $(call archives_of,plan request base)
+	@mkdir -p $(@D)
+	$(CXX) $(base_flags) $(base_ldflags) -rdynamic $^ -o $@ $(CXXFLAGS) $(LDFLAGS)
 
 $(BUILD)/tests/fake_nvml.so: tests/fixtures/fake_nvml.cc
 	@mkdir -p $(@D)

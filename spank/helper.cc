@@ -109,7 +109,8 @@ bool set_descriptors(int socket) {
     struct rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
     umask(022);
-    if (chdir("/") != 0 || !drop_privileges(launch) || !set_descriptors(launch.socket)) _exit(125);
+    // Descriptors first: a process of the user's could look into one that is the user's already.
+    if (chdir("/") != 0 || !set_descriptors(launch.socket) || !drop_privileges(launch)) _exit(125);
     set_signals();
     execve(launch.program, launch.arguments, launch.environment);
     _exit(125);
@@ -209,10 +210,14 @@ StartedHelper start_helper(const std::string& program, const HelperIdentity& ide
     return {std::move(ours), std::move(process)};
 }
 
+void kill_helper(int process) {
+    syscall(SYS_pidfd_send_signal, process, SIGKILL, nullptr, 0);
+}
+
 void wait_for_helper(int process, int timeout_ms) {
     pollfd entry{process, POLLIN, 0};
     if (poll(&entry, 1, timeout_ms) != 0) return;
-    syscall(SYS_pidfd_send_signal, process, SIGKILL, nullptr, 0);
+    kill_helper(process);
     poll(&entry, 1, 1000);
 }
 

@@ -31,6 +31,9 @@ struct StartedHelper {
 StartedHelper start_helper(const std::string& program, const HelperIdentity& identity,
                            std::vector<std::string> words = {"step"});
 
+/// Kills the helper, which may have ended already.
+void kill_helper(int process);
+
 /// Waits up to `timeout_ms` for the helper to end, then kills it and waits up to a second more.
 void wait_for_helper(int process, int timeout_ms);
 

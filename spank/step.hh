@@ -12,6 +12,7 @@
 #include "runtime/base/fd.hh"
 #include "runtime/request/options.hh"
 #include "spank/config.hh"
+#include "spank/own_process.hh"
 #include "spank/sentinel.hh"
 #include "spank/watch.hh"
 
@@ -23,8 +24,9 @@ struct Step {
     plan::GivenOptions options;
     /// An error from before the tasks: only task_init reaches the user.
     std::optional<Error> held_error;
-    Fd socket;  ///< to the helper; its end of file is the helper's sign to go
-    Fd helper;  ///< pidfd of the helper
+    OwnProcess own;  ///< slurmstepd's: the following descriptors and threads are there
+    Fd socket;       ///< to the helper; its end of file is the helper's sign to go
+    Fd helper;       ///< pidfd of the helper
     Watch watch;
     uint32_t ended_tasks = 0;
     bool saves = false;          ///< the container is saved after the last task

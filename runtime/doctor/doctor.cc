@@ -116,8 +116,10 @@ Finding store(const DoctorFacts& facts) {
     return {Verdict::ok, "store", text, ""};
 }
 
+/// As Slurm writes it: "24.05.8".
 std::string version_of(uint32_t number) {
-    return cat(number >> 16, ".", number >> 8 & 0xff, ".", number & 0xff);
+    uint32_t minor = number >> 8 & 0xff;
+    return cat(number >> 16, minor < 10 ? ".0" : ".", minor, ".", number & 0xff);
 }
 
 /// Slurm loads plugins of its own major and minor version only. "22.05.8" against 0x160508.
@@ -153,6 +155,12 @@ Finding slurm(const DoctorFacts& facts) {
     if (!same_release(slurm.version, *slurm.built_for))
         return {Verdict::failure, "Slurm",
                 cat(text, ", but ", slurm.plugin, " was built for ", version_of(*slurm.built_for)),
+                "install the package built for this release of Slurm"};
+    // See spank/slurm.hh.
+    if (slurm.version != version_of(*slurm.built_for))
+        return {Verdict::warning, "Slurm",
+                cat(text, ", but ", slurm.plugin, " was built for ", version_of(*slurm.built_for),
+                    ": it does not look at TaskProlog, TmpFS and SrunPortRange"),
                 "install the package built for this release of Slurm"};
     return {Verdict::ok, "Slurm", cat(text, ", ", slurm.plugin, " loaded by ", slurm.plugstack), ""};
 }
