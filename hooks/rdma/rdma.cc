@@ -14,7 +14,6 @@ namespace berth::hooks {
 
 namespace {
 
-const plan::Origin origin = plan::Origin::of_site("hook rdma");
 const std::string variable_name = "MELLANOX_VISIBLE_DEVICES";
 // libibverbs itself warns of no more than this.
 constexpr uint64_t little_memory = 32 << 10;
@@ -148,7 +147,7 @@ plan::ContainerEdits rdma_hook(const Host& host, const Rootfs& image, const Rdma
     plan::ContainerEdits out;
     if (!request.wanted) return out;
     auto node = [&](const std::string& path, const std::string& reason) {
-        return add_open_node(out.edits, host, path, origin, reason);
+        return add_open_node(out.edits, host, path, by_rdma, reason);
     };
     std::vector<Adapter> chosen = choose(find_adapters(host), request);
     for (const Adapter& adapter : chosen) {

@@ -7,7 +7,6 @@ namespace berth::hooks {
 
 namespace {
 
-const plan::Origin origin = plan::Origin::of_site("hook rdma");
 const std::string reason = "the node's verbs libraries (devices.rdma_userspace)";
 constexpr const char* folders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"};
 constexpr const char* libraries[] = {"libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3",
@@ -37,7 +36,7 @@ void add_userspace(plan::ContainerEdits& out, const Host& host, const Rootfs& im
     LibraryPlace place = library_place(image);
     plan::LoaderLibraries loader{{}, place.musl_path, place.folder};
     auto bind = [&](const std::string& source, const std::string& target, plan::Mount::Create create) {
-        out.edits.push_back(file_edit(host, source, target, origin, reason));
+        out.edits.push_back(file_edit(host, source, target, by_rdma, reason));
         std::get<plan::Mount>(out.edits.back().action).create = create;
     };
     auto know = [&](const std::string& name, const std::string& path) {
@@ -48,7 +47,7 @@ void add_userspace(plan::ContainerEdits& out, const Host& host, const Rootfs& im
         if (!real) continue;
         std::string file = real->substr(real->rfind('/') + 1);
         bind(*real, place.folder + "/" + file, plan::Mount::Create::file);
-        if (file != name) out.edits.push_back({plan::Symlink{place.folder + "/" + name, file, true}, origin, reason});
+        if (file != name) out.edits.push_back({plan::Symlink{place.folder + "/" + name, file, true}, by_rdma, reason});
         know(name, place.folder + "/" + name);
     }
     bind(from + "/libibverbs", place.folder + "/libibverbs", plan::Mount::Create::directory);
@@ -60,7 +59,7 @@ void add_userspace(plan::ContainerEdits& out, const Host& host, const Rootfs& im
                 if (name.starts_with("lib") && name.find(".so.") != std::string::npos)
                     know(name, cat(amazon, folder, "/", name));
     }
-    out.edits.push_back({loader, origin, "how the loader finds them"});
+    out.edits.push_back({loader, by_rdma, "how the loader finds them"});
 }
 
 }  // namespace berth::hooks

@@ -13,7 +13,7 @@
 #include "runtime/base/fd.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/layer/packing.hh"
+#include "runtime/oci/packing.hh"
 #include "runtime/request/reference.hh"
 
 namespace berth {

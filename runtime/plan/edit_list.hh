@@ -8,6 +8,9 @@
 
 namespace berth::plan {
 
+/// Of edits that every container has.
+inline const Origin by_berth = Origin::of_site("system");
+
 /// Adds to a list of somebody else's. What is returned may be changed until the next edit is added.
 class EditList {
   public:

@@ -17,7 +17,7 @@ bool HostFacts::has(const std::string& path) const {
 
 namespace {
 
-const Origin by_berth = Origin::of_site("system"), by_slurm = Origin::of_site("slurm");
+const Origin by_slurm = Origin::of_site("slurm");
 
 /// A field of an account line may hold neither its separators nor a line end.
 std::string account_field(std::string text) {

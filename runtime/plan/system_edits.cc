@@ -7,7 +7,6 @@ namespace berth::plan {
 
 namespace {
 
-const Origin by_berth = Origin::of_site("system");
 
 const std::vector<std::string> device_nodes = {"/dev/null",   "/dev/zero",    "/dev/full",
                                                "/dev/random", "/dev/urandom", "/dev/tty"};

@@ -9,7 +9,7 @@ constexpr uint16_t type_mask = 0xFF;
 constexpr uint16_t type_user = 0;
 constexpr uint16_t flag_out_of_line = 0x100;
 // The kernel's own limits: XATTR_NAME_MAX and XATTR_SIZE_MAX.
-constexpr uint32_t name_limit = 255;
+constexpr uint32_t xattr_name_limit = 255;
 constexpr uint32_t value_limit = 65536;
 constexpr uint64_t pair_overhead = 64;
 
@@ -49,7 +49,7 @@ XattrSet XattrTable::read_set(const Record& record) {
         metadata_.budget().charge(pair_overhead);
         auto type = cursor.take<uint16_t>();
         auto name_size = cursor.take<uint16_t>();
-        if (name_size == 0 || name_size > name_limit)
+        if (name_size == 0 || name_size > xattr_name_limit)
             metadata_.file().damaged("the name of an xattr has a wrong length");
         std::string name = read_bytes(cursor, name_size);
         if (name.find('\0') != std::string::npos) metadata_.file().damaged("the name of an xattr has a NUL");
