@@ -7,7 +7,6 @@ namespace berth::plan {
 
 namespace {
 
-
 const std::vector<std::string> device_nodes = {"/dev/null",   "/dev/zero",    "/dev/full",
                                                "/dev/random", "/dev/urandom", "/dev/tty"};
 const std::vector<std::string> host_files = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/machine-id",
