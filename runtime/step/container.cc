@@ -77,7 +77,8 @@ plan::Job job_of(const StepStart& start) {
 class StepAddress {
   public:
     StepAddress(const StepStart& start, const std::string& step)
-        : folder_(sys::open_file(run_directory(start.caller), O_RDONLY | O_DIRECTORY)),
+        : path_(run_directory(start.caller)),
+          folder_(sys::open_file(path_, O_RDONLY | O_DIRECTORY)),
           name_(cat(start.step.node, ".", step)) {}
     StepAddress(const StepAddress&) = delete;
     StepAddress& operator=(const StepAddress&) = delete;
@@ -91,7 +92,7 @@ class StepAddress {
         sockaddr_un address = this->address();
         if (::bind(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
             ::listen(out.get(), 128) != 0)
-            throw SysError(cat("making the socket ", name_, " by which other steps join"));
+            throw SysError(cat("making the socket ", path_, "/", name_, " by which other steps join"));
         listens_ = true;
         return out;
     }
@@ -121,6 +122,7 @@ class StepAddress {
         return out;
     }
 
+    std::string path_;
     Fd folder_;
     std::string name_;
     bool listens_ = false;

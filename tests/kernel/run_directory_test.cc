@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <vector>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/namespaces.hh"
@@ -55,11 +56,15 @@ struct Run {
 /// What `action` says in a mount namespace of its own.
 template <typename Action>
 Outcome in_own_mounts(const Folder& folder, Action action) {
-    return in_child([&] {
+    auto body = [&] {
         if (int number = sys::unshare(CLONE_NEWNS); number != 0) throw SysError("a mount namespace", number);
         sys::make_mounts_private();
+        // As /run is.
+        if (::chown((folder / ".").c_str(), 0, 0) != 0 || ::chmod((folder / ".").c_str(), 0755) != 0)
+            throw SysError("making a folder for the test");
         return std::string(action(Run{folder}));
-    });
+    };
+    return in_child(body, std::chrono::seconds(60));
 }
 
 /// How many files of a byte, or how many bytes of one file, `uid` can write; and why no more.
@@ -149,7 +154,7 @@ TEST_CASE("run directory: a job that starts while the last one ends keeps its fo
             } else {
                 int lost = 0;
                 try {
-                    for (int round = 0; round < 100; ++round) {
+                    for (int round = 0; round < 200; ++round) {
                         run.enter(job);
                         std::string mine = cat(run.steps(), "/", job);
                         if (!Fd(::open(mine.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600))) lost = 1;

@@ -70,7 +70,7 @@ END_OF_SCRIPT
       run alice srun --jobid="$job" --container-image="$image" true
       expect_failure
       expect_one_error_line
-      expect_output_like 'No space left on device'
+      expect_output_like 'making the socket /run/berth/2001/steps/.*: No space left on device'
     fi
     root scancel "$job"
     wait_until 10 no_folder 2001
