@@ -96,7 +96,7 @@ fuzz_sources := tests/hostile/fuzz_main.cc tests/hostile/target.cc
 unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*.cc tests/fixtures/failing_calls.cc) \
   $(filter-out %/fuzz_main.cc,$(wildcard tests/hostile/*.cc)))
 sanitizer_sources := $(if $(SAN),tests/fixtures/sanitizer_options.cc)
-kernel_sources := $(sort $(wildcard tests/main.cc tests/kernel/*.cc))
+kernel_sources := $(sort $(wildcard tests/main.cc tests/kernel/*.cc tests/fixtures/failing_calls.cc))
 
 # On a machine with a GPU (`scripts/test gpu`); nvcc is no need of the build.
 gpu_sources := $(sort $(wildcard tests/gpu/*.cc))

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/old_lookup.hh"
 #include "runtime/base/text.hh"
 
@@ -26,7 +27,8 @@ int openat2(int directory, const std::string& path, int flags, mode_t mode, uint
     how.resolve = resolve;
     for (;;) {
         // EAGAIN: a rename or mount raced with a ".." in the path; the kernel asks us to try again.
-        int fd = static_cast<int>(syscall(SYS_openat2, directory, path.c_str(), &how, sizeof how));
+        int fd = static_cast<int>(
+            uninterrupted([&] { return syscall(SYS_openat2, directory, path.c_str(), &how, sizeof how); }));
         if (fd >= 0 || (errno != EAGAIN && errno != ENOSYS)) return fd;
         if (errno == ENOSYS) return old::open_inside(directory, path, flags, mode, (resolve & RESOLVE_BENEATH) != 0);
     }
@@ -34,14 +36,22 @@ int openat2(int directory, const std::string& path, int flags, mode_t mode, uint
 
 }  // namespace
 
+bool synced(int fd) {
+    return uninterrupted([&] { return ::fsync(fd); }) == 0;
+}
+
+Fd try_open_at(int directory, const std::string& path, int flags, mode_t mode) {
+    return Fd(uninterrupted([&] { return ::openat(directory, path.c_str(), flags | O_CLOEXEC, mode); }));
+}
+
 Fd open_at(int directory, const std::string& path, int flags, mode_t mode) {
-    Fd fd(::openat(directory, path.c_str(), flags | O_CLOEXEC, mode));
+    Fd fd = try_open_at(directory, path, flags, mode);
     if (!fd) throw SysError(cat("opening ", printable(path, 4096)));
     return fd;
 }
 
 Fd open_if_exists(int directory, const std::string& path, int flags) {
-    Fd fd(::openat(directory, path.c_str(), flags | O_CLOEXEC));
+    Fd fd = try_open_at(directory, path, flags);
     if (!fd && errno != ENOENT && errno != ENOTDIR) throw SysError(cat("opening ", printable(path, 4096)));
     return fd;
 }
@@ -126,7 +136,7 @@ void make_directories(const std::string& path, mode_t mode) {
 std::vector<std::string> list_directory(int directory, const std::string& what) {
     // A descriptor of its own: the caller's position stays. No stream, which costs three system calls more: hooks list
     // many a folder of two names.
-    Fd copy(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    Fd copy = try_open_at(directory, ".", O_RDONLY | O_DIRECTORY);
     if (!copy) throw SysError(cat("listing ", what));
     std::vector<std::string> out;
     alignas(dirent64) char buffer[32 << 10];

@@ -48,7 +48,7 @@ constexpr std::array folders{"layers", "images", "lists", "refs", "locks", "tmp"
 
 /// A path given by mistake (a home directory) must not be filled with our folders, let alone be swept.
 void check_is_store(int root, const std::string& path) {
-    for (const std::string& name : names_in(root))
+    for (const std::string& name : sys::list_directory(root, path))
         if (std::find(folders.begin(), folders.end(), name) == folders.end() && name != "lost+found")
             throw Error(cat("store ", printable(path), ": has other things in it, such as ", printable(name),
                             "; set store.path to a directory of its own"));

@@ -102,7 +102,9 @@ contents() {
   for program in "$tmp"/plain/usr/bin/berth "$tmp"/plain/usr/libexec/berth/berth-pull \
       "$(find "$tmp/plain" -name spank_berth.so)"; do
     id=$(readelf -n "$program" | sed -n 's/^ *Build ID: //p')
-    readelf -S "$tmp/debug/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug" | grep -q '\.debug_info'
-    ! readelf -S "$program" | grep -q '\.debug_info'
+    run -0 readelf -S "$tmp/debug/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug"
+    [[ $output == *.debug_info* ]] || fail "the debug information of $program is missing"
+    run -0 readelf -S "$program"
+    [[ $output != *.debug_info* ]] || fail "$program has its debug information itself"
   done
 }

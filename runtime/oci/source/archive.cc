@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/layer/decompress.hh"
@@ -180,7 +181,8 @@ class ScratchFile {
     }
 
     Fd finish() {
-        if (::ftruncate(file_.get(), static_cast<off_t>(size_)) != 0) throw SysError(cat("writing ", target));
+        if (sys::uninterrupted([&] { return ::ftruncate(file_.get(), static_cast<off_t>(size_)); }) != 0)
+            throw SysError(cat("writing ", target));
         return std::move(file_);
     }
 

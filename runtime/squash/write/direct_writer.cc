@@ -10,6 +10,7 @@
 #include <cstring>
 #include <new>
 
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/text.hh"
 
 namespace berth::squash {
@@ -99,7 +100,7 @@ int DirectWriter::flush() {
 int DirectWriter::resize(uint64_t size) {
     std::lock_guard lock(mutex_);
     if (int error = flush_piece()) return error;
-    if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) return errno;
+    if (sys::uninterrupted([&] { return ::ftruncate(fd_, static_cast<off_t>(size)); }) != 0) return errno;
     if (size < start_) start_ = filled_ = 0;
     filled_ = std::min(filled_, static_cast<size_t>(size - start_));
     return 0;

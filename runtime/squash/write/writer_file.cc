@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/text.hh"
 
 namespace berth::squash {
@@ -106,7 +107,7 @@ int OutputFile::resize(uint64_t size) {
     if (error_ != 0) return 0;
     if (direct_ != nullptr) {
         if (int number = direct_->resize(size)) fail(number);
-    } else if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) {
+    } else if (sys::uninterrupted([&] { return ::ftruncate(fd_, static_cast<off_t>(size)); }) != 0) {
         fail(errno);
     }
     return 0;
