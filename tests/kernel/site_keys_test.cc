@@ -1,5 +1,6 @@
 // What berth.conf(5) says of keys that only a container shows: devices, and the memory of the file server.
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -38,6 +39,17 @@ long memory_of_this_process() {
     for (std::string line; std::getline(status, line);)
         if (line.starts_with("RssAnon:")) return std::stol(line.substr(8));
     throw Error("reading the memory of this process");
+}
+
+/// How often its threads have waited for something.
+uint64_t sleeps_of_this_process() {
+    uint64_t out = 0;
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+        std::ifstream status(thread.path() / "status");
+        for (std::string line; std::getline(status, line);)
+            if (line.starts_with("voluntary_ctxt_switches:")) out += std::stoull(line.substr(24));
+    }
+    return out;
 }
 
 }  // namespace
@@ -125,4 +137,27 @@ TEST_CASE("berth.conf(5): mount.cache_size is what the file server keeps of deco
     long small = grown(2 << 20), large = grown(64 << 20);
     CHECK(small < 24'000);
     CHECK(large > 40'000);
+}
+
+TEST_CASE("berth.conf(5): mount.busy_poll of 0 turns polling off: the file server sleeps before a request",
+          "[kernel][site]") {
+    NEED_CONTAINERS();
+    constexpr unsigned requests = 2000;
+    ContainerImage image = make_image(fill_sample);
+    Outcome seen = as_user([&] {
+        plan::Site site;
+        site.mount.busy_poll = 0;
+        StartedContainer container = start_container(bare_plan(), std::move(image), site);
+        uint64_t before = sleeps_of_this_process();
+        run_task(container, [] {
+            // A name that nobody has asked for is a request.
+            unsigned found = 0;
+            for (unsigned i = 0; i < requests; ++i) found += ::access(cat("/empty/", i).c_str(), F_OK) == 0;
+            return cat(found);
+        });
+        return cat(sleeps_of_this_process() - before);
+    });
+    CHECK(seen.error == "");
+    // A request may be there before the server is ready for it. With polling nearly all of them are.
+    CHECK(std::stoul("0" + seen.text) > requests / 2);
 }
