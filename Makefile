@@ -83,7 +83,8 @@ pull_sources := $(call sources_in,runtime/pull)
 pull_archives := $(call archives_of,$(filter-out doctor step container mount,$(layers)))
 # What the tests link of the programs: everything but the files with main.
 testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) \
-  $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc run_directory.cc task_prolog.cc watch.cc))
+  $(wildcard $(addprefix spank/,cgroup.cc config.cc ending.cc helper.cc inhabitants.cc job_leaves.cc join.cc leaf.cc \
+  overdue.cc run_directory.cc task_prolog.cc watch.cc))
 # The plugin has the grammar of requests and the messages to the helper, and nothing else above base.
 plugin_sources := $(sort $(wildcard spank/*.cc)) $(sources_base) $(sources_request) \
   $(addprefix runtime/plan/,messages.cc visible_devices.cc)

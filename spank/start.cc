@@ -11,9 +11,11 @@
 
 #include "runtime/base/channel.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/messages.hh"
 #include "spank/helper.hh"
+#include "spank/job_leaves.hh"
 #include "spank/run_directory.hh"
 #include "spank/step.hh"
 
@@ -22,12 +24,13 @@ namespace berth::spank {
 namespace {
 
 constexpr int request_timeout_ms = 10'000;
-constexpr int exit_timeout_ms = 5'000;
 /// Of what the helper says, which is the user's process: a line, and lines before Slurm is looked at again.
 constexpr size_t longest_text = 4096;
 constexpr int most_at_once = 100;
+constexpr size_t cgroups_limit = 64 * 1024;
 /// The node waits for its epilog; what is not removed by then is left to the next sweep.
 constexpr int end_job_timeout_ms = 20'000;
+constexpr int leaf_timeout_ms = 2'000;
 
 template <typename Value>
 Value item(spank_t spank, spank_item_t which) {
@@ -127,6 +130,7 @@ void report_death() {
 void let_helper_go() {
     step().watch.stop();
     step().socket.reset();
+    if (step().helper) step().ending.begin(step().helper.get(), step().leaf_is_jobs ? nullptr : &step().leaf);
 }
 
 void show(const Message& message) {
@@ -198,6 +202,20 @@ std::optional<HelperIdentity> owner_of_mark(uid_t uid, uint32_t job) {
     return HelperIdentity{uid, info.st_gid, {info.st_gid}};
 }
 
+/// A leaf for the helper. Without one it stays where slurmstepd is, as under proctrack/linuxproc, which has no cgroups.
+void make_leaf(spank_t spank, bool named) {
+    try {
+        auto group = job_group(sys::read_file("/proc/self/cgroup", cgroups_limit));
+        if (!group) return;
+        remember_job_group(job_groups_folder, node_name(), item<uint32_t>(spank, S_JOB_ID), *group);
+        std::string name = step_name(item<uint32_t>(spank, S_JOB_STEPID));
+        step().leaf = Leaf::make(named ? leaf_of_job(*group) : leaf_of_step(*group, name));
+        step().leaf_is_jobs = named;
+    } catch (const std::exception& error) {
+        slurm_debug("berth: the helper stays in the cgroup of slurmstepd: %s", error.what());
+    }
+}
+
 }  // namespace
 
 void prepare_step(spank_t spank) {
@@ -210,6 +228,7 @@ void prepare_step(spank_t spank) {
     hold_errors([&] {
         if (step().has_container) make_run_directory(item<uid_t>(spank, S_JOB_UID), item<gid_t>(spank, S_JOB_GID));
     });
+    if (step().has_container) make_leaf(spank, named);
 }
 
 void start_step(spank_t spank) {
@@ -217,7 +236,8 @@ void start_step(spank_t spank) {
         if (!step().has_container) return;
         HelperIdentity identity = identity_of(spank);
         Message request = plan::encode(request_of(spank, identity));
-        StartedHelper started = start_helper(step().config.helper, identity);
+        StartedHelper started = start_helper(step().config.helper, identity, {"step"}, step().leaf.folder());
+        if (step().leaf && !started.in_leaf) slurm_debug("berth: the helper could not enter its cgroup");
         send_message(started.socket.get(), request, {}, request_timeout_ms);
         step().socket = std::move(started.socket);
         step().helper = std::move(started.process);
@@ -239,18 +259,26 @@ void task_ended(spank_t spank) {
 }
 
 void end_step() {
-    if (!step().helper) return;
-    let_helper_go();
-    wait_for_helper(step().helper.get(), exit_timeout_ms);
-    step().helper.reset();
+    if (step().helper) {
+        let_helper_go();
+        step().ending.finish();
+        step().helper.reset();
+    }
+    if (!step().leaf_is_jobs) step().leaf.end(leaf_timeout_ms);
 }
 
 void end_job(spank_t spank) {
     uint32_t job = item<uint32_t>(spank, S_JOB_ID);
-    auto owner = owner_of_mark(item<uid_t>(spank, S_JOB_UID), job);
-    if (!owner) return;
-    StartedHelper started = start_helper(step().config.helper, *owner, {"end-job", std::to_string(job)});
-    wait_for_helper(started.process.get(), end_job_timeout_ms);
+    JobLeaves leaves(job_groups_folder, node_name(), job);
+    if (auto owner = owner_of_mark(item<uid_t>(spank, S_JOB_UID), job)) {
+        StartedHelper started =
+            start_helper(step().config.helper, *owner, {"end-job", std::to_string(job)}, leaves.folder());
+        wait_for_helper(started.process.get(), end_job_timeout_ms);
+    }
+    if (!leaves.end(leaf_timeout_ms))
+        slurm_spank_log("berth: %s: ending what job %u has left: processes are still there after SIGKILL; see what "
+                        "they wait for (ps -eo pid,stat,wchan,cgroup)",
+                        node_name().c_str(), job);
 }
 
 }  // namespace berth::spank
