@@ -15,6 +15,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/plan/messages.hh"
 #include "spank/helper.hh"
+#include "spank/inhabitants.hh"
 #include "spank/job_leaves.hh"
 #include "spank/run_directory.hh"
 #include "spank/step.hh"
@@ -216,6 +217,22 @@ void make_leaf(spank_t spank, bool named) {
     }
 }
 
+/// slurm.conf's KillWait, or Slurm's default.
+std::chrono::seconds kill_wait() {
+    return std::chrono::seconds(&slurm_conf != nullptr ? slurm_conf.kill_wait : 30);
+}
+
+/// What the tasks wait for in the kernel fails with its server. Of a named container that is another process than the
+/// step's helper.
+void end_server(pid_t task) {
+    slurm_spank_log("berth: %s: tasks are still there 5 s after SIGKILL; ending the container's file server, for which "
+                    "they may wait",
+                    node_name().c_str());
+    if (step().watch.spares_others()) return kill_server_of(task, step().config.helper);
+    step().leaf.kill_all();
+    wait_for_helper(step().helper.get(), 0);
+}
+
 }  // namespace
 
 void prepare_step(spank_t spank) {
@@ -229,6 +246,7 @@ void prepare_step(spank_t spank) {
         if (step().has_container) make_run_directory(item<uid_t>(spank, S_JOB_UID), item<gid_t>(spank, S_JOB_GID));
     });
     if (step().has_container) make_leaf(spank, named);
+    step().watch.limit_end(kill_wait(), end_server);
 }
 
 void start_step(spank_t spank) {
