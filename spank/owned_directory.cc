@@ -13,8 +13,6 @@
 
 namespace berth::spank {
 
-const int directory_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-
 Fd open_any(int parent, const std::string& name) {
     return Fd(openat(parent, name.c_str(), directory_flags));
 }

@@ -1,5 +1,6 @@
 // Directories that root makes for somebody: how they come to their owner without a way for anybody to redirect root.
 #pragma once
+#include <fcntl.h>
 #include <sys/types.h>
 
 #include <string>
@@ -15,7 +16,7 @@ struct Owner {
 };
 
 /// The flags by which all directories here are opened: no symlink as the last component.
-extern const int directory_flags;
+constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
 /// The directory `name` of `parent`. It may be another file system: for names that only root can mount on. An empty Fd
 /// and errno where it cannot be opened.

@@ -22,6 +22,7 @@
 #include "spank/inhabitants.hh"
 #include "spank/join.hh"
 #include "spank/watch.hh"
+#include "tests/kernel/root.hh"
 #include "tests/kernel/support.hh"
 
 using namespace berth;
@@ -29,38 +30,6 @@ using namespace berth::kernel_test;
 using Catch::Contains;
 
 namespace {
-
-#define NEED_ROOT()                                                                            \
-    do {                                                                                       \
-        if (geteuid() != 0) {                                                                  \
-            if (const char* must = getenv("BERTH_MUST_RUN"); must && std::string(must) == "1") \
-                FAIL("cannot run: not root");                                                  \
-            WARN("NOT RUN, nothing was tested: not root");                                     \
-            return;                                                                            \
-        }                                                                                      \
-    } while (false)
-
-/// A script of root's in a folder of its own, in place of `berth`.
-class Program {
-  public:
-    explicit Program(const std::string& script) {
-        char name[] = "/tmp/berth-helper-XXXXXX";
-        if (mkdtemp(name) == nullptr) throw SysError("making a folder");
-        folder_ = name;
-        chmod(name, 0755);
-        Fd file(open(path().c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0755));
-        sys::write_all(file.get(), script, path());
-        fchmod(file.get(), 0755);
-    }
-    ~Program() {
-        unlink(path().c_str());
-        rmdir(folder_.c_str());
-    }
-    std::string path() const { return folder_ + "/berth"; }
-
-  private:
-    std::string folder_;
-};
 
 /// Everything that comes out of a socket until its end.
 std::string all_of(int socket) {
