@@ -182,7 +182,7 @@ TEST_CASE("plan: the site's namespaces are every container's, but processes only
     auto origin_of = [](const Plan& plan, const std::string& target) {
         for (const Edit& edit : plan.edits)
             if (const Mount* mount = std::get_if<Mount>(&edit.action); mount && mount->target == target)
-                return edit.origin;
+                return edit.origin.text();
         return std::string();
     };
     Plan plan = make_plan({}, alice(), {}, site, full_host(), {});
