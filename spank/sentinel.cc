@@ -14,12 +14,11 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "spank/cgroup.hh"
 
 namespace berth::spank {
 
 namespace {
-
-constexpr size_t table_limit = 64 * 1024;
 
 /// Only async-signal-safe calls. Its name must not be slurmstepd's: proctrack/linuxproc spares processes of that name.
 [[noreturn]] void stand_and_wait() {
@@ -49,7 +48,7 @@ std::string procs_file(std::string_view line) {
 void Sentinel::learn_from(pid_t task) try {
     if (!groups_.empty()) return;
     bool in_cgroup = false;
-    for (const std::string& line : split(sys::read_file(cat("/proc/", task, "/cgroup"), table_limit), '\n'))
+    for (const std::string& line : split(sys::read_file(cat("/proc/", task, "/cgroup"), proc_file_limit), '\n'))
         if (std::string path = procs_file(line); !path.empty()) {
             in_cgroup = true;
             if (Fd file = sys::open_if_exists(AT_FDCWD, path, O_WRONLY)) groups_.push_back(std::move(file));

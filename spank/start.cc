@@ -12,21 +12,27 @@
 
 #include "runtime/base/channel.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/messages.hh"
+#include "spank/cgroup.hh"
 #include "spank/follow.hh"
 #include "spank/helper.hh"
+#include "spank/inhabitants.hh"
+#include "spank/job_leaves.hh"
+#include "spank/owned_directory.hh"
 #include "spank/run_directory.hh"
 #include "spank/step.hh"
+#include "spank/user_folders.hh"
 
 namespace berth::spank {
 
 namespace {
 
 constexpr int request_timeout_ms = 10'000;
-constexpr int exit_timeout_ms = 5'000;
 /// The node waits for its epilog; what is not removed by then is left to the next sweep.
 constexpr int end_job_timeout_ms = 20'000;
+constexpr int left_timeout_ms = 2'000;
 /// For a save that Slurm's signals could not be watched for: one that was ended would hold the node.
 constexpr int unwatched_save_ms = 600'000;
 
@@ -132,6 +138,7 @@ void report_death() {
 void let_helper_go() {
     step().watch.stop();
     step().socket.reset();
+    if (step().helper) step().ending.begin(step().helper.get(), step().leaf_is_jobs ? nullptr : &step().leaf);
 }
 
 void show(const std::string& line) {
@@ -187,12 +194,23 @@ void show_last_line() {
     }
 }
 
+JobOnNode job_of(spank_t spank) {
+    return {item<uid_t>(spank, S_JOB_UID), item<uint32_t>(spank, S_JOB_ID), node_name()};
+}
+
+void make_folders(spank_t spank) {
+    JobOnNode job = job_of(spank);
+    gid_t gid = item<gid_t>(spank, S_JOB_GID);
+    enter_run_directory(job, gid, step().config.run);
+    if (!step().config.user_folders.empty()) make_user_folders(step().config.user_folders, job.uid, gid);
+}
+
 /// True when the job has left its mark in the user's folder in /run. Root follows no link of the user's.
 bool has_mark(uid_t uid, uint32_t job) {
     Fd folder = open_run_directory(uid);
     struct stat info {};
     return folder && fstat(folder.get(), &info) == 0 && info.st_uid == uid &&
-           faccessat(folder.get(), ("job-" + std::to_string(job)).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+           has_own(folder.get(), "job-" + std::to_string(job));
 }
 
 /// Readies what a step with a container needs of slurmstepd.
@@ -202,7 +220,7 @@ void prepare_container(spank_t spank) {
                    "SrunPortRange are not looked at; install the one that was built for this release",
                    built_for().c_str(), runs_in(spank).c_str());
     if (may_be_contained(spank)) step().own.serve();
-    make_run_directory(item<uid_t>(spank, S_JOB_UID), item<gid_t>(spank, S_JOB_GID));
+    make_folders(spank);
 }
 
 /// What a task does not wait for: that its process is known to the watch.
@@ -215,6 +233,50 @@ void end_container() {
     if (step().saves && step().socket) wait_for_save();
     if (step().socket) show_last_line();
     let_helper_go();
+}
+
+/// The containers that are the job's alone, by its user. Its group is the one that its steps had: the folder's is the
+/// user's choice. A mistake with them is no reason to keep the folder.
+void remove_containers(const JobOnNode& job, gid_t gid, const JobLeaves& leaves) {
+    if (!has_mark(job.uid, job.job)) return;
+    try {
+        StartedHelper started = start_helper(step().config.helper, {job.uid, gid, {gid}},
+                                             {"end-job", std::to_string(job.job)}, leaves.folder());
+        wait_for_helper(started.process.get(), end_job_timeout_ms);
+    } catch (const Error& error) {
+        slurm_spank_log("berth: %s", error.what());
+    }
+}
+
+/// A leaf for the helper. Without one it stays where slurmstepd is, as under proctrack/linuxproc, which has no cgroups.
+void make_leaf(spank_t spank, bool named) {
+    try {
+        auto group = job_group(sys::read_file("/proc/self/cgroup", proc_file_limit));
+        if (!group) return;
+        remember_job_group(job_groups_folder, node_name(), item<uint32_t>(spank, S_JOB_ID), *group);
+        std::string name = step_name(item<uint32_t>(spank, S_JOB_STEPID));
+        step().leaf = Leaf::make(named ? leaf_of_job(*group) : leaf_of_step(*group, name));
+        step().leaf_is_jobs = named;
+    } catch (const std::exception& error) {
+        slurm_debug("berth: the helper stays in the cgroup of slurmstepd: %s", error.what());
+    }
+}
+
+/// slurm.conf's KillWait, or Slurm's default.
+std::chrono::seconds kill_wait(spank_t spank) {
+    const slurm_conf_t* known = settings(spank);
+    return std::chrono::seconds(known != nullptr ? known->kill_wait : 30);
+}
+
+/// What the tasks wait for in the kernel fails with its server. Of a named container that is another process than the
+/// step's helper.
+void end_server(pid_t task) {
+    slurm_spank_log("berth: %s: tasks are still there 5 s after SIGKILL; ending the container's file server, for which "
+                    "they may wait",
+                    node_name().c_str());
+    if (step().watch.spares_others()) return kill_server_of(task, step().config.helper);
+    step().leaf.kill_all();
+    wait_for_helper(step().helper.get(), 0);
 }
 
 }  // namespace
@@ -230,6 +292,8 @@ void prepare_step(spank_t spank) {
     hold_errors([&] {
         if (step().has_container) prepare_container(spank);
     });
+    if (step().has_container) make_leaf(spank, named);
+    step().watch.limit_end(kill_wait(spank), end_server);
 }
 
 void start_step(spank_t spank) {
@@ -237,7 +301,8 @@ void start_step(spank_t spank) {
         if (!step().has_container) return;
         HelperIdentity identity = identity_of(spank);
         Message request = plan::encode(request_of(spank, identity));
-        StartedHelper started = start_helper(step().config.helper, identity);
+        StartedHelper started = start_helper(step().config.helper, identity, {"step"}, step().leaf.folder());
+        if (step().leaf && !started.in_leaf) slurm_debug("berth: the helper could not enter its cgroup");
         send_message(started.socket.get(), request, {}, request_timeout_ms);
         std::vector<Fd> descriptors;
         descriptors.push_back(std::move(started.socket));
@@ -271,21 +336,22 @@ void task_ended(spank_t spank) {
 void end_step() {
     if (step().helper) {
         let_helper_go();
-        wait_for_helper(step().helper.get(), exit_timeout_ms);
+        step().ending.finish();
         step().helper.reset();
     }
+    if (!step().leaf_is_jobs) step().leaf.end(left_timeout_ms);
     step().own.stop();
 }
 
 void end_job(spank_t spank) {
-    uint32_t job = item<uint32_t>(spank, S_JOB_ID);
-    auto uid = item<uid_t>(spank, S_JOB_UID);
-    if (!has_mark(uid, job)) return;
-    // Of the job, as its steps had it: the folder's group is the user's choice.
-    auto gid = item<gid_t>(spank, S_JOB_GID);
-    StartedHelper started =
-        start_helper(step().config.helper, {uid, gid, {gid}}, {"end-job", std::to_string(job)});
-    wait_for_helper(started.process.get(), end_job_timeout_ms);
+    JobOnNode job = job_of(spank);
+    JobLeaves leaves(job_groups_folder, job.node, job.job);
+    remove_containers(job, item<gid_t>(spank, S_JOB_GID), leaves);
+    if (!leaves.end(left_timeout_ms))
+        slurm_spank_log("berth: %s: ending what job %u has left: processes are still there after SIGKILL; see what "
+                        "they wait for (ps -eo pid,stat,wchan,cgroup)",
+                        node_name().c_str(), job.job);
+    leave_run_directory(job);
 }
 
 }  // namespace berth::spank

@@ -12,6 +12,8 @@
 #include "runtime/base/fd.hh"
 #include "runtime/request/options.hh"
 #include "spank/config.hh"
+#include "spank/ending.hh"
+#include "spank/leaf.hh"
 #include "spank/own_process.hh"
 #include "spank/sentinel.hh"
 #include "spank/watch.hh"
@@ -27,6 +29,9 @@ struct Step {
     OwnProcess own;  ///< slurmstepd's: the following descriptors and threads are there
     Fd socket;       ///< to the helper; its end of file is the helper's sign to go
     Fd helper;       ///< pidfd of the helper
+    Leaf leaf;       ///< where the helper is
+    bool leaf_is_jobs = false;  ///< it outlives the step
+    Ending ending;
     Watch watch;
     uint32_t ended_tasks = 0;
     bool saves = false;          ///< the container is saved after the last task

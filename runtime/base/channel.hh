@@ -82,7 +82,7 @@ struct Received {
 class Inbox {
   public:
     enum class Status { nothing, message, closed };
-    Inbox() = default;
+    Inbox() : Inbox(ChannelLimits()) {}
     explicit Inbox(const ChannelLimits& limits) : limits_(limits), assembler_(limits) {}
     /// Reads packets without waiting until a message is complete, nothing is there or the peer has gone. Throws Error
     /// for malformed input.

@@ -4,12 +4,15 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <memory>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/old_lookup.hh"
 #include "runtime/base/text.hh"
 
@@ -24,7 +27,8 @@ int openat2(int directory, const std::string& path, int flags, mode_t mode, uint
     how.resolve = resolve;
     for (;;) {
         // EAGAIN: a rename or mount raced with a ".." in the path; the kernel asks us to try again.
-        int fd = static_cast<int>(syscall(SYS_openat2, directory, path.c_str(), &how, sizeof how));
+        int fd = static_cast<int>(
+            uninterrupted([&] { return syscall(SYS_openat2, directory, path.c_str(), &how, sizeof how); }));
         if (fd >= 0 || (errno != EAGAIN && errno != ENOSYS)) return fd;
         if (errno == ENOSYS) return old::open_inside(directory, path, flags, mode, (resolve & RESOLVE_BENEATH) != 0);
     }
@@ -32,14 +36,22 @@ int openat2(int directory, const std::string& path, int flags, mode_t mode, uint
 
 }  // namespace
 
+bool synced(int fd) {
+    return uninterrupted([&] { return ::fsync(fd); }) == 0;
+}
+
+Fd try_open_at(int directory, const std::string& path, int flags, mode_t mode) {
+    return Fd(uninterrupted([&] { return ::openat(directory, path.c_str(), flags | O_CLOEXEC, mode); }));
+}
+
 Fd open_at(int directory, const std::string& path, int flags, mode_t mode) {
-    Fd fd(::openat(directory, path.c_str(), flags | O_CLOEXEC, mode));
+    Fd fd = try_open_at(directory, path, flags, mode);
     if (!fd) throw SysError(cat("opening ", printable(path, 4096)));
     return fd;
 }
 
 Fd open_if_exists(int directory, const std::string& path, int flags) {
-    Fd fd(::openat(directory, path.c_str(), flags | O_CLOEXEC));
+    Fd fd = try_open_at(directory, path, flags);
     if (!fd && errno != ENOENT && errno != ENOTDIR) throw SysError(cat("opening ", printable(path, 4096)));
     return fd;
 }
@@ -95,15 +107,13 @@ void write_all(int fd, std::string_view data, const std::string& what) {
     }
 }
 
-bool pread_exact(int fd, void* buffer, size_t size, uint64_t offset, const std::string& what) {
-    auto* at = static_cast<char*>(buffer);
-    while (size > 0) {
-        ssize_t got = ::pread(fd, at, size, static_cast<off_t>(offset));
+bool pread_exact(int fd, std::span<char> buffer, uint64_t offset, const std::string& what) {
+    while (!buffer.empty()) {
+        ssize_t got = ::pread(fd, buffer.data(), buffer.size(), static_cast<off_t>(offset));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) throw SysError(cat("reading ", what));
         if (got == 0) return false;
-        at += got;
-        size -= static_cast<size_t>(got);
+        buffer = buffer.subspan(static_cast<size_t>(got));
         offset += static_cast<uint64_t>(got);
     }
     return true;
@@ -126,7 +136,7 @@ void make_directories(const std::string& path, mode_t mode) {
 std::vector<std::string> list_directory(int directory, const std::string& what) {
     // A descriptor of its own: the caller's position stays. No stream, which costs three system calls more: hooks list
     // many a folder of two names.
-    Fd copy(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    Fd copy = try_open_at(directory, ".", O_RDONLY | O_DIRECTORY);
     if (!copy) throw SysError(cat("listing ", what));
     std::vector<std::string> out;
     alignas(dirent64) char buffer[32 << 10];
@@ -150,18 +160,25 @@ struct stat stat_of(int fd, const std::string& what) {
     return st;
 }
 
+std::string opened_path(int fd) {
+    char text[PATH_MAX];
+    ssize_t size = ::readlink(cat("/proc/self/fd/", fd).c_str(), text, sizeof text);
+    if (size < 0) throw SysError("asking the kernel for the path of an open file (is /proc mounted?)");
+    return {text, static_cast<size_t>(size)};
+}
+
 std::pair<Fd, Fd> make_pipe() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw SysError("making a pipe");
     return {Fd(ends[0]), Fd(ends[1])};
 }
 
-void make_present(void* memory, size_t size) {
+void make_present(std::span<char> memory) {
     constexpr uintptr_t page = 4096;
-    size_t before = (page - reinterpret_cast<uintptr_t>(memory) % page) % page;
-    if (size < before + page) return;
+    size_t before = (page - reinterpret_cast<uintptr_t>(memory.data()) % page) % page;
+    if (memory.size() < before + page) return;
     // An older kernel says that it cannot, and the faults do it.
-    (void)::madvise(static_cast<char*>(memory) + before, (size - before) / page * page, MADV_POPULATE_WRITE);
+    (void)::madvise(memory.data() + before, (memory.size() - before) / page * page, MADV_POPULATE_WRITE);
 }
 
 Fd pidfd_open(pid_t pid) {

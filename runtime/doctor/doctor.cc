@@ -102,7 +102,7 @@ Finding store(const DoctorFacts& facts) {
     const PlaceFacts& place = facts.store;
     if (!place.problem.empty())
         return {Verdict::failure, "store", place.problem,
-                "make its folder with mode 1777, or set store.path in berth.conf"};
+                "let root remove what is in its place, or set store.path in berth.conf"};
     std::string text = cat(place.path, " on ", place.file_system, ", ", human_bytes(place.free_bytes), " free");
     if (place.free_bytes < (1ULL << 30) || place.free_inodes == 0)
         return {Verdict::warning, "store", text,
@@ -186,7 +186,8 @@ std::vector<Finding> examine(const DoctorFacts& facts) {
         out.push_back({Verdict::ok, "file server", cat(facts.file_server, " (mount.engine)"), ""});
     for (const std::string& trouble : facts.event_troubles)
         out.push_back({Verdict::warning, "events", trouble,
-                       "make the folders of events.log and events.counters with mode 1777, or leave the keys out"});
+                       "make the folder of events.log with mode 1777, set events.counters to "
+                       "/var/lib/berth/%U.counters, or leave the keys out"});
     return out;
 }
 

@@ -35,7 +35,7 @@ StepSaver::StepSaver(const StepStart& start, const plan::ContainerRecord& record
     : tasks_(start.tasks), path_(std::move(path)) {
     auto&& [ours, its] = sys::make_pipe();
     words_ = std::move(ours);
-    std::string store = record.digest.empty() ? "" : open_store(start.site, start.caller).path();
+    std::string store = record.digest.empty() ? "" : open_store(start.site, start.caller).location();
     saver_ = std::make_unique<Saver>(record, name, store, path_, std::move(its));
 }
 

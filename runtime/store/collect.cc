@@ -160,7 +160,7 @@ void Remover::extracted(const Inventory& inventory, int64_t age) {
 void Remover::lock_files() {
     if (dry_ || !certain_) return;
     Fd folder = store_.directory("locks");
-    for (const std::string& name : names_in(folder.get())) {
+    for (const std::string& name : sys::list_directory(folder.get(), printable(store_.path() + "/locks", 4096))) {
         if (!Digest::from_hex(name)) continue;
         Fd file = sys::open_if_exists(folder.get(), name, O_RDONLY | O_NOFOLLOW);
         if (file && now_ - sys::stat_of(file.get(), name).st_mtime > lock_file_age &&

@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/squash/index/index_format.hh"
@@ -26,6 +27,8 @@ constexpr const char* rootfs = "rootfs";
 std::string path_of(const Store& store, const Digest& digest) {
     return cat(store.path(), "/unpacked/", digest.hex(), "/", rootfs);
 }
+
+std::string shown_folder(const Store& store) { return printable(store.path() + "/unpacked", 4096); }
 
 std::string flat_name(const Digest& digest, const FlatOwner& owner) {
     return cat(digest.hex(), ".", owner.uid, ".", owner.gid, ".sqfs");
@@ -60,7 +63,8 @@ std::string add_extracted(const Store& store, const Digest& digest,
     Fd directory = sys::open_beneath(scratch.fd(), rootfs, O_RDONLY | O_DIRECTORY);
     fill(directory.get());
     // A name that is there after a crash of the node must be of a whole tree.
-    if (::syncfs(directory.get()) != 0) throw SysError(cat("writing to the store ", printable(store.path(), 4096)));
+    if (sys::uninterrupted([&] { return ::syncfs(directory.get()); }) != 0)
+        throw SysError(cat("writing to the store ", printable(store.path(), 4096)));
     if (::renameat(tmp.get(), scratch.name().c_str(), unpacked.get(), digest.hex().c_str()) == 0)
         scratch.published();
     else if (errno != EEXIST && errno != ENOTEMPTY)
@@ -80,8 +84,8 @@ Fd add_flat(const Store& store, const Digest& digest, const FlatOwner& owner,
     write(cat(folder, "/", scratch.name(), "/", name));
     Fd file = sys::open_beneath(scratch.fd(), name, O_RDONLY);
     // A name that is there after a crash of the node must be of a whole file.
-    if (::fsync(file.get()) != 0 || ::renameat(scratch.fd(), name.c_str(), unpacked.get(), name.c_str()) != 0 ||
-        ::fsync(unpacked.get()) != 0)
+    if (!sys::synced(file.get()) || ::renameat(scratch.fd(), name.c_str(), unpacked.get(), name.c_str()) != 0 ||
+        !sys::synced(unpacked.get()))
         throw SysError(cat("publishing ", printable(cat(store.path(), "/unpacked/", name), 4096)));
     return file;
 }
@@ -89,13 +93,13 @@ Fd add_flat(const Store& store, const Digest& digest, const FlatOwner& owner,
 void remove_extracted(const Store& store, const Digest& digest) {
     Fd unpacked = store.directory("unpacked");
     std::string hex = digest.hex();
-    for (const std::string& name : names_in(unpacked.get()))
+    for (const std::string& name : sys::list_directory(unpacked.get(), shown_folder(store)))
         if (name == hex || name.starts_with(hex + ".")) remove_object(store, unpacked.get(), name);
 }
 
 std::vector<Digest> extracted_digests(const Store& store) {
     std::vector<Digest> out;
-    for (const std::string& name : names_in(store.directory("unpacked").get()))
+    for (const std::string& name : sys::list_directory(store.directory("unpacked").get(), shown_folder(store)))
         if (auto digest = Digest::from_hex(name.substr(0, name.find('.')))) out.push_back(*digest);
     std::sort(out.begin(), out.end());
     out.erase(std::unique(out.begin(), out.end()), out.end());

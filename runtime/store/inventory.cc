@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -50,9 +51,11 @@ class Taking {
     Inventory take();
 
   private:
+    std::vector<std::string> names_in(const std::string& folder) const;
     void take_layers();
     void take_images();
     StoredImage image(const Digest& digest) const;
+    void keep_unread(StoredImage& image) const;
     void add_use(StoredImage& image) const;
     void take_image_indexes();
     void take_tags();
@@ -71,9 +74,13 @@ Inventory Taking::take() {
     return std::move(out_);
 }
 
+std::vector<std::string> Taking::names_in(const std::string& folder) const {
+    return sys::list_directory(store_.directory(folder).get(), printable(cat(store_.path(), "/", folder), 4096));
+}
+
 void Taking::take_layers() {
     Fd folder = store_.directory("layers");
-    for (const std::string& name : names_in(folder.get())) {
+    for (const std::string& name : names_in("layers")) {
         struct stat st {};
         if (::fstatat(folder.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) continue;
         out_.layers.push_back({name, disk_bytes(st), st.st_mtime, 0});
@@ -83,7 +90,7 @@ void Taking::take_layers() {
 }
 
 void Taking::take_images() {
-    for (const std::string& name : names_in(store_.directory("images").get()))
+    for (const std::string& name : names_in("images"))
         if (auto digest = Digest::from_hex(name)) out_.images.push_back(image(*digest));
     std::sort(out_.images.begin(), out_.images.end(), [](const StoredImage& a, const StoredImage& b) {
         return std::tie(b.used, a.digest) < std::tie(a.used, b.digest);
@@ -96,21 +103,32 @@ StoredImage Taking::image(const Digest& digest) const {
     StoredImage image{digest};
     try {
         Fd folder = store_.directory("images/" + digest.hex());
-        for (const std::string& name : names_in(folder.get())) {
+        for (const std::string& name : names_in("images/" + digest.hex())) {
             struct stat st {};
-            if (::fstatat(folder.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) continue;
+            if (::fstatat(folder.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0)
+                throw SysError("examining a file of the store");
             image.own_bytes += disk_bytes(st);
             if (name == "manifest.json") image.pulled = st.st_mtime;
         }
         std::set<std::string> mentioned = digests_in(store_.read_document(image.digest, "config.json"));
         for (size_t i = 0; i < out_.layers.size(); ++i)
             if (mentioned.contains(out_.layers[i].file.substr(0, hex_length))) image.layers.push_back(i);
-    } catch (const Error&) {
+    } catch (const SysError& error) {
         // Gone meanwhile, or damaged: berth verify tells.
+        if (error.number() != ENOENT) keep_unread(image);
+    } catch (const Error&) {
+        // Damaged as well.
     }
     image.pins = store_.pin_holders(image.digest);
     add_use(image);
     return image;
+}
+
+/// What cannot be read now may be whole, and have any of the layers.
+void Taking::keep_unread(StoredImage& image) const {
+    image.in_use = true;
+    image.layers.resize(out_.layers.size());
+    std::iota(image.layers.begin(), image.layers.end(), size_t{0});
 }
 
 void Taking::add_use(StoredImage& image) const {
@@ -118,11 +136,11 @@ void Taking::add_use(StoredImage& image) const {
     Fd lease = sys::open_if_exists(store_.directory("leases").get(), image.digest.hex(), O_RDONLY | O_NOFOLLOW);
     if (!lease) return;
     image.used = std::max<int64_t>(image.used, sys::stat_of(lease.get(), "a lease").st_mtime);
-    image.in_use = ::flock(lease.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    image.in_use |= ::flock(lease.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 void Taking::take_image_indexes() {
-    for (const std::string& name : names_in(store_.directory("lists").get())) {
+    for (const std::string& name : names_in("lists")) {
         auto index = Digest::from_hex(name.substr(0, name.find('.')));
         auto image = store_.find_image_index(name);
         if (image && index) out_.image_indexes.push_back({name, *index, *image});
@@ -136,13 +154,15 @@ void Taking::take_tags() {
         paths.pop_back();
         std::string folder = "refs";
         for (const std::string& part : path) folder += "/" + part;
-        Fd directory;
+        std::vector<std::string> names;
         try {
-            directory = store_.directory(folder);
-        } catch (const Error&) {
-            continue;  // no folder, or a path longer than any of ours
+            names = names_in(folder);
+        } catch (const SysError& error) {
+            // No folder, or a path longer than any of ours.
+            if (error.number() == ENOENT || error.number() == ENOTDIR || error.number() == ENAMETOOLONG) continue;
+            throw;
         }
-        for (const std::string& name : names_in(directory.get())) {
+        for (const std::string& name : names) {
             if (name.starts_with(":")) {
                 take_tag(path, name);
             } else {

@@ -31,9 +31,10 @@ struct Pin {
     bool gone() const { return here() && ::access(holder.c_str(), F_OK) != 0 && errno == ENOENT; }
 };
 
-std::vector<Pin> pins_in(int folder, const std::string& prefix) {
+/// Of the store at `path`.
+std::vector<Pin> pins_in(int folder, const std::string& path, const std::string& prefix) {
     std::vector<Pin> out;
-    for (const std::string& name : names_in(folder)) {
+    for (const std::string& name : sys::list_directory(folder, printable(path + "/pins", 4096))) {
         if (!name.starts_with(prefix)) continue;
         Fd file = sys::open_if_exists(folder, name, O_RDONLY | O_NOFOLLOW);
         std::string text = file ? sys::read_all(file.get(), pin_limit, "a pin of the store") : "";
@@ -49,7 +50,7 @@ std::vector<Pin> pins_in(int folder, const std::string& prefix) {
 void Store::pin(const Digest& digest, const std::string& holder) const {
     try {
         Fd folder = directory("pins");
-        for (const Pin& pin : pins_in(folder.get(), digest.hex() + "."))
+        for (const Pin& pin : pins_in(folder.get(), path_, digest.hex() + "."))
             if (pin.here() && pin.holder == holder) return;
         publish_text(cat(this_host(), "\n", holder), "pins", cat(digest.hex(), ".", scratch_name()));
     } catch (const SysError&) {
@@ -59,20 +60,20 @@ void Store::pin(const Digest& digest, const std::string& holder) const {
 
 void Store::unpin(const Digest& digest, const std::string& holder) const {
     Fd folder = directory("pins");
-    for (const Pin& pin : pins_in(folder.get(), digest.hex() + "."))
+    for (const Pin& pin : pins_in(folder.get(), path_, digest.hex() + "."))
         if (pin.here() && pin.holder == holder) ::unlinkat(folder.get(), pin.file.c_str(), 0);
 }
 
 std::vector<std::string> Store::pin_holders(const Digest& digest) const {
     std::vector<std::string> out;
-    for (const Pin& pin : pins_in(directory("pins").get(), digest.hex() + "."))
+    for (const Pin& pin : pins_in(directory("pins").get(), path_, digest.hex() + "."))
         if (!pin.gone()) out.push_back(pin.here() ? pin.holder : cat(pin.holder, " on ", pin.host));
     return out;
 }
 
 void Store::sweep_pins() const {
     Fd folder = directory("pins");
-    for (const Pin& pin : pins_in(folder.get(), ""))
+    for (const Pin& pin : pins_in(folder.get(), path_, ""))
         if (pin.gone()) ::unlinkat(folder.get(), pin.file.c_str(), 0);
 }
 

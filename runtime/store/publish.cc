@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/store/names.hh"
@@ -16,13 +17,13 @@ namespace berth::store {
 namespace {
 
 void make_durable(int fd, const std::string& what) {
-    if (::fsync(fd) != 0) throw SysError(cat("writing ", what, " to disk"));
+    if (!sys::synced(fd)) throw SysError(cat("writing ", what, " to disk"));
 }
 
 /// `what` is the folder's path for errors.
 void write_file(int directory, const std::string& name, const std::string& what, std::string_view text) {
     std::string path = printable(cat(what, "/", name), 4096);
-    Fd file(::openat(directory, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444));
+    Fd file = sys::try_open_at(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0444);
     if (!file) throw SysError(cat("creating ", path));
     sys::write_all(file.get(), text, path);
     make_durable(file.get(), path);
@@ -50,7 +51,7 @@ NewFile Store::named_file() const {
 
 NewFile Store::new_file() const {
     Fd tmp = directory("tmp");
-    Fd file(::openat(tmp.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    Fd file = sys::try_open_at(tmp.get(), ".", O_TMPFILE | O_RDWR, 0600);
     if (file) {
         // Held from now on, so that no sweep takes it for abandoned in the moment when it has a name in tmp.
         ::flock(file.get(), LOCK_EX | LOCK_NB);

@@ -1,6 +1,5 @@
 #include "runtime/store/scratch.hh"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/random.h>
@@ -14,26 +13,12 @@
 #include <vector>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/remove_tree.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
 namespace berth::store {
-
-std::vector<std::string> names_in(int directory) {
-    // A descriptor of its own: fdopendir takes it over, and the caller's position stays.
-    Fd copy(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    DIR* stream = copy ? ::fdopendir(copy.get()) : nullptr;
-    std::vector<std::string> out;
-    if (stream == nullptr) return out;
-    copy.release();
-    while (const dirent* entry = ::readdir(stream)) {
-        std::string name = entry->d_name;
-        if (name != "." && name != "..") out.push_back(name);
-    }
-    ::closedir(stream);
-    return out;
-}
 
 namespace {
 
@@ -49,7 +34,7 @@ std::string host_prefix() {
 }
 
 bool is_abandoned(int tmp, const std::string& name, const std::string& own) {
-    Fd object(::openat(tmp, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    Fd object = sys::try_open_at(tmp, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     struct stat st {};
     if (!object || ::fstat(object.get(), &st) != 0) return false;
     // Another host's lock may be invisible here.
@@ -61,7 +46,7 @@ bool is_abandoned(int tmp, const std::string& name, const std::string& own) {
 
 bool remove_scratch(int tmp, const std::string& name) {
     if (::unlinkat(tmp, name.c_str(), 0) == 0) return true;
-    Fd directory(::openat(tmp, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    Fd directory = sys::try_open_at(tmp, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     if (!directory) return false;
     try {
         sys::remove_tree(tmp, name, name);
@@ -103,8 +88,12 @@ size_t sweep_scratch(int tmp) {
     if (::flock(tmp, LOCK_EX | LOCK_NB) != 0) return 0;
     std::string own = host_prefix();
     size_t removed = 0;
-    for (const std::string& name : names_in(tmp))
-        if (is_abandoned(tmp, name, own) && remove_scratch(tmp, name)) ++removed;
+    try {
+        for (const std::string& name : sys::list_directory(tmp, "tmp"))
+            if (is_abandoned(tmp, name, own) && remove_scratch(tmp, name)) ++removed;
+    } catch (const SysError&) {
+        // The next sweep looks again.
+    }
     ::flock(tmp, LOCK_UN);
     return removed;
 }

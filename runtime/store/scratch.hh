@@ -51,7 +51,4 @@ bool remove_scratch(int tmp, const std::string& name);
 /// while something is being made, or where there are no locks. Returns the number removed.
 size_t sweep_scratch(int tmp);
 
-/// The names in a directory, but `.` and `..`; empty when it cannot be read.
-std::vector<std::string> names_in(int directory);
-
 }  // namespace berth::store

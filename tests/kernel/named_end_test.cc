@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "runtime/base/namespaces.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/sandbox/processes.hh"
 #include "runtime/sandbox/user_namespace.hh"
 #include "tests/kernel/named_support.hh"
@@ -81,6 +82,49 @@ TEST_CASE("a command ends with the berth run that is killed, and the container w
     });
     CHECK(seen.error == "");
     CHECK(seen.text == "ended free");
+}
+
+TEST_CASE("hostile row 69: who attaches while the owner exits joins, or gets one line", "[kernel][named]") {
+    NEED_CONTAINERS();
+    NamedScene scene;
+    std::string ids = cat(" uid=", test_uid(), " gid=", test_gid(), " euid=", test_uid(), "\n|0");
+    CHECK_THAT(scene.program("berth", {"run", "--name", "c", scene.image, "inside"}), Catch::EndsWith("|0"));
+    int joined = 0, refused = 0;
+    for (int round = 0; round < 24; ++round) {
+        bool only_running = round % 2 == 0;
+        Outcome seen = as_user([&] {
+            Beside owner(scene.command("berth", {"run", "--name", "c", scene.image, "/bin/inside", "stay"}));
+            char byte = 0;
+            if (::read(owner.output(), &byte, 1) != 1) throw Error("the owner did not start");
+            std::vector<std::string> words{"/bin/sh", "-c", "exec \"$@\" 2>&1", "sh"};
+            std::vector<std::string> asked{"exec", "c", "inside", "x"};
+            if (only_running) asked = {"run", "--name", "c:exec", scene.image, "inside", "x"};
+            for (const std::string& word : scene.command("berth", asked)) words.push_back(word);
+            Beside guest(words);
+            // From before the guest has asked until after it has left.
+            ::usleep(static_cast<useconds_t>(round / 2 * 2000));
+            owner.send(round % 4 < 2 ? SIGTERM : SIGKILL);
+            std::string text = sys::read_all(guest.output(), 1 << 16, "the output");
+            text += cat("|", code_of(guest.wait()));
+            owner.wait();
+            return text;
+        });
+        INFO("round " << round << ": " << seen.text);
+        REQUIRE(seen.error == "");
+        REQUIRE_FALSE(seen.hung);
+        if (seen.text == "inside x" + ids) {
+            ++joined;
+            continue;
+        }
+        ++refused;
+        CHECK_THAT(seen.text, Catch::StartsWith("berth: ") && Catch::EndsWith("\n|125"));
+        CHECK(std::count(seen.text.begin(), seen.text.end(), '\n') == 1);
+    }
+    // Both happen, or the moments are not those that the test is about.
+    CHECK(joined > 0);
+    CHECK(refused > 0);
+    CHECK_THAT(scene.program("berth", {"rm", "--force", "c"}), Catch::EndsWith("|0"));
+    CHECK(scene.left() == "locks");
 }
 
 TEST_CASE("a container that cannot be started the first time is not kept", "[kernel][named]") {

@@ -4,7 +4,7 @@ good, truncated (a layer ends early), flipped (a bit of a layer differs), size (
 diffid (the config names another tar), config (a bit of the config differs), manifest (not what its digest says),
 garbage (bytes after the gzip's end), short-gzip (the gzip ends early but matches its digest), slow (takes three seconds
 for the layer), broken (the first four requests for the layer end early), uppercase and traversal (bad digests in the
-manifest), count (a diff_id too many).
+manifest), count (a diff_id too many). Prints the first line of each request.
 """
 
 import gzip
@@ -94,7 +94,7 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(seconds / parts)
 
     def log_message(self, *_):
-        pass
+        print(self.requestline, flush=True)
 
 
 if __name__ == "__main__":

@@ -79,8 +79,9 @@ no_pull() { [[ -z $(berth_processes) ]]; }
   expect_nodes_up
 }
 
-@test "hostile row 68: one of 256 tasks is killed while it waits: the others fail within ten seconds" {
+@test "hostile row 68: one of 256 tasks is killed while it waits: one pull, and the others fail within ten seconds" {
   root bash -c "rm -rf $state/nodes/n1/store/*"
+  asked=$(faulty_count 'GET /v2/slow/blobs/')
   start_srun -w n1 -n256 --overcommit --container-image="$faulty/slow:latest" /bare
   wait_until 60 grep -q pulling "$out"
   victim=$(root pgrep -x berth-task | tail -n 1)
@@ -88,6 +89,9 @@ no_pull() { [[ -z $(berth_processes) ]]; }
   SECONDS=0 code=0
   wait "$step" || code=$?
   (( code != 0 && SECONDS <= 10 )) || fail "exit code $code after $SECONDS s" "$(tail -n 5 "$out")"
+  expect_equal "$(grep -c 'a task of the step was killed while it waited' "$out")" 1
+  # Of the config and of the one layer.
+  expect_equal "$(($(faulty_count 'GET /v2/slow/blobs/') - asked))" 2
   expect_no_leftovers
 }
 

@@ -76,16 +76,32 @@ expect_nodes_up() {
 
 # What the registry's access log got since `mark_log`: log_since METHOD PATH_REGEX prints the lines.
 mark_log() {
+  settle_log
   log_mark=$(wc -l < "$state/log/registry.log")
 }
 
 log_since() {
-  sleep 0.2
+  settle_log || return 1
   tail -n "+$((log_mark + 1))" "$state/log/registry.log" | grep -E "\"$1 $2" || true
 }
 
+# The registry writes a request's line after it has answered, while the next ones are served. The log has settled when
+# nothing has come between the lines of two requests of our own.
+settle_log() {
+  local log=$state/log/registry.log mark=settle-$BASHPID-$RANDOM number before
+  for number in $(seq 1000); do
+    before=$(wc -l < "$log")
+    curl -s -o /dev/null "http://$registry/$mark-$number" || fail "the registry does not answer" || return 1
+    wait_until 20 grep -q "/$mark-$number " "$log" || return 1
+    (( number == 1 || $(wc -l < "$log") != before + 1 )) || return 0
+  done
+  fail "the registry's log does not come to rest"
+}
+
 count_since() {
-  log_since "$@" | grep -c . || true
+  local found
+  found=$(log_since "$@") || return 1
+  grep -c . <<< "$found" || true
 }
 
 # The digests of the layers of a tag, base first.
@@ -148,10 +164,19 @@ fuse_mounts() {
   cat "$(box_proc)"/[0-9]*/mountinfo 2> /dev/null | grep -E ' - fuse[^c]' || true
 }
 
+# The cgroups that Slurm and Berth have for jobs in the box; leaves are Berth's.
+job_groups() {
+  local groups
+  groups=$(dirname "$(box_proc)")/sys/fs/cgroup
+  find "$groups" -mindepth 3 -maxdepth 7 -type d -regex '.*/\(\(job\|step\|berth\)_[^/]*\|berth\)' -printf '%P\n' \
+    2> /dev/null | sort
+}
+
 # What a step may leave behind: nothing at all.
 leftovers() {
   berth_processes | sed 's/^/process /'
   fuse_mounts | sed 's/^/mount /'
+  job_groups | sed -n 's/.*\/berth\(_[^/]*\)\?$/leaf &/p'
   temporary_files | sed 's/^/file /'
 }
 
@@ -251,13 +276,18 @@ restore_site() {
 
 # For setup_file and teardown_file.
 start_faulty() {
-  python3 -B "$repo/tests/registry/faulty.py" "${faulty##*:}" 3>&- > /dev/null 2>&1 &
+  python3 -B "$repo/tests/registry/faulty.py" "${faulty##*:}" 3>&- > "$BATS_FILE_TMPDIR/faulty.log" 2>&1 &
   echo $! > "$BATS_FILE_TMPDIR/faulty.pid"
   for _ in $(seq 50); do
     curl -s -o /dev/null "http://$faulty/v2/" && return
     sleep 0.1
   done
   return 1
+}
+
+# How often it was asked for what matches: faulty_count REGEX. It writes a request's line before it answers.
+faulty_count() {
+  grep -cE "$1" "$BATS_FILE_TMPDIR/faulty.log" || true
 }
 
 stop_faulty() {

@@ -49,10 +49,16 @@ teardown() {
 @test "hostile row 53: a target below a link that a mount brings stays in the container" {
   in_home 'ln -s /var/tmp trap/absolute; ln -s ../../../../../../var/tmp trap/relative;
     ln -s /proc/1/root/var/tmp trap/magic'
-  for link in absolute relative magic; do
-    run contained --container-mounts="/home/alice/trap:/data,/home/alice:/data/$link/berth-escape" true
+  for link in absolute relative; do
+    run -0 contained --container-mounts="/home/alice/trap:/data,/home/alice:/data/$link/berth-escape" \
+      ls /var/tmp/berth-escape
+    expect_equal "$output" trap
     run ! root test -e /var/tmp/berth-escape
   done
+  run contained --container-mounts="/home/alice/trap:/data,/home/alice:/data/magic/berth-escape" true
+  expect_failure
+  expect_one_error_line
+  run ! root test -e /var/tmp/berth-escape
 }
 
 @test "hostile row 63: a working directory behind a magic link of a mount is refused" {
@@ -89,8 +95,15 @@ teardown() {
   run -0 alice env $'HARMLESS=x\nPYXIS_CONTAINER_IMAGE=no.such.registry/x' srun -w n1 true
 }
 
-@test "settings of ours in the environment do not show files that the user may not read" {
+@test "settings of ours in the environment name no files that the user may not read, and no other user's store" {
   root bash -c 'install -d -m 700 /var/lib/secret && echo top > /var/lib/secret/s'
   run alice env REGISTRY_AUTH_FILE=/var/lib/secret/s srun -w n1 --container-image="$registry/debian:tar" true
   [[ $output != *top* ]]
+  run -0 bob srun -w n1 --container-image="$image" true
+  run alice env BERTH_STORE_PATH=/var/lib/berth/2002 srun -w n1 --container-image="$image" true
+  expect_failure
+  expect_one_error_line
+  expect_output_like "/var/lib/berth/2002"
+  run -0 root bash -c "find $state/nodes/n1/store/2002 ! -user bob | wc -l"
+  expect_equal "$output" 0
 }

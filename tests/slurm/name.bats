@@ -97,6 +97,35 @@ named() { alice srun -w n1 "--container-name=$1" "${@:2}"; }
   expect_failure
 }
 
+# bats test_tags=cgroup
+@test "hostile row 70: the end of a job removes its own container, and none of that name of a job that runs" {
+  in_home 'rm -f first second go'
+  start='BERTH_DEFAULTS_CONTAINER_SCOPE=job srun -w n1 --container-name=mine --container-mounts=/home/alice'
+  in_home "$start -J first --container-image=$image sh -c \
+    'echo first > /opt/kept; touch ~/first; until test -e ~/second; do sleep 0.1; done'" \
+    > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
+  first=$!
+  wait_until 20 alice test -e first
+  in_home "$start -J second --container-image=$image sh -c \
+    'cat /opt/kept; echo second > /opt/kept; touch ~/second; until test -e ~/go; do sleep 0.1; done; cat /opt/kept'" \
+    > "$BATS_TEST_TMPDIR/second" 2>&1 3>&- &
+  second=$!
+  wait "$first"
+  job=$(alice squeue --noheader -n second -o %A)
+  wait_until 20 one_container_of_jobs
+  expect_equal "$(root bash -c "cat $state/nodes/n1/store/2001.containers/job${job}_mine/upper/opt/kept")" second
+  expect_equal "$(berth_processes | wc -l)" 1
+  alice touch go
+  wait "$second"
+  expect_equal "$(without_progress < "$BATS_TEST_TMPDIR/second")" \
+    $'cat: /opt/kept: No such file or directory\nsecond'
+  wait_until 10 no_containers_of_jobs
+}
+
+one_container_of_jobs() {
+  (( $(root bash -c "ls -d $state/nodes/n1/store/2001.containers/job*" | wc -l) == 1 ))
+}
+
 @test "berth ps, exec, save and rm know the containers of a job, with the digest of their image" {
   digest=$(manifest_digest 12)
   run -0 in_home "BERTH_DEFAULTS_CONTAINER_SCOPE=job salloc -Q -w n1 bash -c '
@@ -112,7 +141,8 @@ named() { alice srun -w n1 "--container-name=$1" "${@:2}"; }
 }
 
 no_containers_of_jobs() {
-  root bash -c "! ls -d $state/nodes/n1/store/*.containers/job* && ! ls $state/nodes/n1/run/*/job-*"
+  root bash -c "! ls -d $state/nodes/n1/store/*.containers/job* &&
+    ! ls /proc/\$(cat /run/slurmd.n1.pid)/root/run/berth/*/steps/job-*"
 }
 
 @test "scope job: what an epilog could not remove goes with a later step of the user" {

@@ -6,7 +6,9 @@ usage: soak.py run BERTH IMAGE [--starts N] [--kills N]
        soak.py slurm BOX IMAGE [--starts N] [--kills N]
            as root, in a box that is up: srun, and SIGKILL for the helper, a task or slurmstepd, or scancel, or the
            end of the time limit
-Random moments come from a fixed seed. Prints what differs and exits with 1 when something was left.
+Each victim is waited for, must be alive when it is hit, and its end must show in the exit code. Random moments come
+from a fixed seed. Prints how many victims were hit, and what differs; exits with 1 when a start failed, a victim was
+missed or something was left.
 """
 import argparse
 import collections
@@ -14,9 +16,11 @@ import contextlib
 import os
 import pathlib
 import random
+import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 PATIENCE = 30  # seconds for what is on its way out
@@ -54,10 +58,7 @@ def wait_until_same(measure, before):
 
 
 def lines_of(path):
-    """None for what goes away meanwhile.
-
-    An empty cgroup of a step is what slurmstepd leaves when it is killed, container or not.
-    """
+    """None for what goes away meanwhile."""
     try:
         return path.read_text().splitlines()
     except OSError:
@@ -75,14 +76,51 @@ def settled(measure):
         before = now
 
 
-def kill(pid):
-    """It may have ended by itself by now."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+def kill(pid, is_victim):
+    """Kills the process if it still is the victim that was chosen; true when it was alive until then."""
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        if not is_victim(pid) or ended(handle):
+            return False
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+        return ended(handle, PATIENCE)
+    finally:
+        os.close(handle)
+
+
+def ended(handle, timeout=0):
+    return bool(select.select([handle], [], [], timeout)[0])
+
+
+def wait_for(find):
+    """What `find` finds, as soon as it is there; None when the patience is at its end."""
+    end = time.monotonic() + PATIENCE
+    while not (found := find()) and time.monotonic() < end:
+        time.sleep(0.01)
+    return found
+
+
+def command_of(folder):
+    """The words of a process; none when it has gone."""
+    try:
+        return (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+    except OSError:
+        return []
+
+
+def codes(wanted):
+    """How the failure of a wrong exit code reads."""
+    return " or ".join(map(str, sorted(wanted))) if wanted else "a failure"
 
 
 class Run:
     """`berth run` outside of Slurm."""
+
+    # -N: ended by signal N. SIGTERM goes to the command when there is one, whose end is told as a shell tells it.
+    CODES = {"berth -9": {-9}, "berth -15": {-15, 143}, "command -9": {137}}
 
     def __init__(self, berth, image):
         self.berth, self.image = os.path.abspath(berth), image
@@ -90,7 +128,7 @@ class Run:
 
     def measure(self):
         mine = [command for _, _, uid, command in processes()
-            if uid == os.getuid() and "berth" in command and "soak.py" not in command]
+            if uid == os.getuid() and ("berth" in command or TASK in command) and "soak.py" not in command]
         return {"processes": len(mine), "mounts": len(pathlib.Path("/proc/self/mountinfo").read_text().splitlines()),
             "descriptors": len(os.listdir("/proc/self/fd")), "store's tmp": entries(f"{self.store}/tmp"),
             "/tmp": len(os.listdir("/tmp"))}
@@ -106,34 +144,49 @@ class Run:
             failed += sum(process.wait() != 0 for process in running)
         return failed
 
+    def task_of(self, process):
+        return next((pid for pid, parent, _, command in processes()
+            if parent == process.pid and command.startswith(TASK)), None)
+
     def kill(self, chance):
-        process = self.start(["/bin/sleep", "1000"])
+        victim = chance.choice(list(self.CODES))
+        process = self.start(["/bin/bash", "-c", f"exec -a {TASK} sleep 1000"])
+        task = wait_for(lambda: self.task_of(process)) if victim == "command -9" else None
         time.sleep(chance.uniform(0, 0.03))
-        victim = chance.choice(["berth -9", "berth -15", "command -9"])
         if victim == "command -9":
-            for pid, parent, _, _ in processes():
-                if parent == process.pid:
-                    kill(pid)
-            time.sleep(0.02)
-        process.send_signal(signal.SIGTERM if victim == "berth -15" else signal.SIGKILL)
-        process.wait(timeout=PATIENCE)
-        return victim
+            hit = task is not None and kill(task, lambda pid: command_of(pathlib.Path(f"/proc/{pid}"))[:1] == [TASK])
+        else:
+            hit = process.poll() is None
+            process.send_signal(signal.SIGTERM if victim == "berth -15" else signal.SIGKILL)
+        return victim, hit, verdict(process, self.CODES[victim])
+
+
+def verdict(process, wanted, timeout=PATIENCE):
+    """Waits for its end; what is wrong with that. Any failure will do where no codes are wanted."""
+    try:
+        code = process.wait(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return f"went on for {timeout} s"
+    return "" if (code in wanted if wanted else code != 0) else f"ended with {code}, not {codes(wanted)}"
 
 
 class Slurm:
     """Steps on the nodes of a box."""
 
+    # Exit codes of srun; what is not here ends in any failure, as without a container.
+    CODES = {"task -9": {137}}
+    VICTIMS = ["helper -9", "task -9", "slurmstepd -9", "scancel", "time limit"]
+
     def __init__(self, box, image):
         self.box, self.image = box, image
         state = pathlib.Path(os.environ.get("BERTH_BOX_DIR", "/var/tmp/berth-box"))
         # The box has a PID namespace and cgroups of its own.
-        self.root = pathlib.Path("/proc") / (state / "init").read_text().split()[0] / "root"
+        self.init = (state / "init").read_text().split()[0]
+        self.root = pathlib.Path("/proc") / self.init / "root"
         self.proc = self.root / "proc"
-
-    def kill_inside(self, pids):
-        """Some may have ended by themselves by now."""
-        if pids:
-            self.inside("kill", "-9", *map(str, pids), user="root")
+        self.killed_jobs = set()  # whose slurmstepd was killed
 
     def inside(self, *command, user="alice", **options):
         return subprocess.run([self.box, "run", "-u", user, "--", *command], stdout=subprocess.PIPE,
@@ -141,20 +194,31 @@ class Slurm:
 
     def measure(self):
         every = processes(self.proc)
-        mine = [command for _, _, _, command in every
-            if "berth step" in command or "soak-task" in command or "slurmstepd: [" in command]
         daemons = {pid: parent for pid, parent, _, command in every
             if command.startswith(("slurmd ", "/usr/sbin/slurmd"))}
         # Not what one of them has just forked.
         slurmd = [pid for pid, parent in daemons.items() if parent not in daemons]
         idle = self.inside("sinfo", "-h", "-o", "%T", user="root").stdout.split()
-        return {"processes": len(mine),
+        return {"processes": sum(1 for _, _, _, command in every if is_of_step(command)),
             "descriptors of slurmd": sum(len(os.listdir(self.proc / str(pid) / "fd")) for pid in slurmd),
             "mounts of slurmd": sum(len((self.proc / str(pid) / "mountinfo").read_text().splitlines())
                 for pid in slurmd),
+            "cgroups": len(self.cgroups()),
             "cgroups with processes": sum(1 for path in (self.root / "sys/fs/cgroup").glob("**/*step*/**/cgroup.procs")
                 if lines_of(path)),
+            "files of the nodes": sum(entries(self.root / folder) for folder in ("dev/shm", "tmp")) + self.of_nodes(),
             "node states": ",".join(sorted(set(idle)))}
+
+    def of_nodes(self):
+        """What a step has on its node: /run/berth, and what is half made in the store."""
+        nodes = pathlib.Path(os.environ.get("BERTH_BOX_DIR", "/var/tmp/berth-box")) / "nodes"
+        return sum(entries(folder) for pattern in ("*/run", "*/store/*/tmp", "*/store/*.containers")
+            for folder in nodes.glob(pattern))
+
+    def cgroups(self):
+        """Of steps. slurmstepd leaves them empty when it is killed, container or not."""
+        found = [path for path in (self.root / "sys/fs/cgroup").glob("**/job_*/step_*") if path.is_dir()]
+        return [path for path in found if path.parent.name.removeprefix("job_") not in self.killed_jobs]
 
     def step(self, *words, **options):
         return self.inside("srun", f"--container-image={self.image}", *words, **options)
@@ -162,24 +226,76 @@ class Slurm:
     def succeed(self, count):
         return sum(self.step("true").returncode != 0 for _ in range(count))
 
+    def find(self, is_victim):
+        """The number on this machine, by which it can be killed, of a process of the box."""
+        namespace = os.stat(f"/proc/{self.init}/ns/pid").st_ino
+        for pid, _, _, _ in processes():
+            with contextlib.suppress(OSError):
+                if is_victim(pid) and os.stat(f"/proc/{pid}/ns/pid").st_ino == namespace:
+                    return pid
+        return None
+
+    def hit(self, victim):
+        """Ends the step in this way; true when what was to be hit was alive."""
+        if victim == "scancel":
+            running = "soak" in self.inside("squeue", "-h", "-t", "RUNNING", "-o", "%j", user="root").stdout.split()
+            return running and self.inside("scancel", "-n", "soak").returncode == 0
+        pid = self.find(MARKS[victim])
+        words = command_of(pathlib.Path(f"/proc/{pid}"))
+        if victim == "slurmstepd -9" and words:
+            self.killed_jobs.add(words[0].split("[")[1].split(".")[0])
+        return pid is not None and kill(pid, MARKS[victim])
+
     def kill(self, chance):
-        victim = chance.choice(["helper -9", "task -9", "slurmstepd -9", "scancel", "time limit"])
+        victim = chance.choice(self.VICTIMS)
         if victim == "time limit" and chance.random() > 0.1:
             victim = "scancel"  # the shortest limit is a minute
         limit = ["--time=0:01"] if victim == "time limit" else []
-        process = subprocess.Popen([self.box, "run", "-u", "alice", "--", "srun", "-J", "soak", *limit,
-            f"--container-image={self.image}", "sh", "-c", "exec -a soak-task sleep 1000 || sleep 1000"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(chance.uniform(0, 0.4))
-        marks = {"helper -9": "berth step", "task -9": "sleep 1000", "slurmstepd -9": "slurmstepd: ["}
-        if victim in marks:
-            self.kill_inside([pid for pid, _, _, command in processes(self.proc)
-                if marks[victim] in command and "srun" not in command])
-            time.sleep(0.2)
-        if victim != "time limit":
-            self.inside("scancel", "-n", "soak")
-        process.wait(timeout=180)
-        return victim
+        # No step of a job before is taken for this one's.
+        problem = "" if wait_for(self.is_quiet) else "the step before goes on"
+        with tempfile.TemporaryFile("w+") as output:
+            process = subprocess.Popen([self.box, "run", "-u", "alice", "--", "srun", "-J", "soak", *limit,
+                f"--container-image={self.image}", "bash", "-c", f"exec -a {TASK} sleep 1000"],
+                stdout=output, stderr=output)
+            there = wait_for(lambda: self.find(MARKS[victim]))
+            time.sleep(chance.uniform(0, 0.4))
+            hit = there is not None and (victim == "time limit" or self.hit(victim))
+            if victim == "slurmstepd -9":
+                self.inside("scancel", "-n", "soak")
+            problem = problem or verdict(process, self.CODES.get(victim), 180)
+            output.seek(0)
+            if victim == "time limit":
+                hit = "DUE TO TIME LIMIT" in output.read()
+        self.inside("scancel", "-n", "soak")
+        return victim, hit, problem
+
+    def is_quiet(self):
+        return not any(is_of_step(command) for _, _, _, command in processes(self.proc))
+
+
+TASK = "soak-task"
+
+
+def is_of_step(command):
+    return "berth step" in command or command.startswith((TASK, "slurmstepd: ["))
+
+
+def is_helper(pid):
+    return command_of(pathlib.Path(f"/proc/{pid}"))[1:2] == ["step"]
+
+
+def is_task(pid):
+    return command_of(pathlib.Path(f"/proc/{pid}"))[:1] == [TASK]
+
+
+def is_slurmstepd(pid):
+    words = command_of(pathlib.Path(f"/proc/{pid}"))
+    return bool(words) and words[0].startswith("slurmstepd: [")
+
+
+# The process that must be there before a victim is hit.
+MARKS = {"helper -9": is_helper, "task -9": is_task, "slurmstepd -9": is_slurmstepd, "scancel": is_helper,
+    "time limit": is_task}
 
 
 def main():
@@ -194,14 +310,20 @@ def main():
     subject.succeed(1)
     before = settled(subject.measure)
     failed = subject.succeed(options.starts)
-    chance, victims = random.Random(1), collections.Counter()
-    for _ in range(options.kills):
-        victims[subject.kill(chance)] += 1
+    chance, victims, problems = random.Random(1), collections.Counter(), []
+    for number in range(options.kills):
+        victim, hit, problem = subject.kill(chance)
+        victims[victim] += hit
+        if not hit or problem:
+            problems.append(f"MISSED: kill {number + 1}, {victim}: {problem or 'the victim was not there'}")
     left = wait_until_same(subject.measure, before)
-    print(f"{options.starts} starts, {failed} failed; kills: {dict(victims)}")
+    print(f"{options.starts} starts, {failed} failed; {sum(victims.values())} of {options.kills} victims hit: "
+        f"{dict(victims)}")
+    for problem in problems:
+        print(problem)
     for key, (was, now) in left.items():
         print(f"LEFT: {key}: {was} before, {now} now")
-    sys.exit(1 if left or failed else 0)
+    sys.exit(1 if left or failed or problems else 0)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@
 #include <deque>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/remove_tree.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -155,8 +156,8 @@ void ContainerFolder::create(const std::string& name, const plan::ContainerRecor
     Fd state = sys::open_at(made.get(), "state.new", O_WRONLY | O_CREAT | O_EXCL, 0600);
     sys::write_all(state.get(), plan::record_text(record), cat("the state of ", what));
     // The name comes last: with it the container is there.
-    if (::fsync(state.get()) != 0 || ::renameat(made.get(), "state.new", made.get(), "state") != 0 ||
-        ::fsync(made.get()) != 0 || ::fsync(root_.get()) != 0)
+    if (!sys::synced(state.get()) || ::renameat(made.get(), "state.new", made.get(), "state") != 0 ||
+        !sys::synced(made.get()) || !sys::synced(root_.get()))
         throw SysError(cat("creating ", what, " in ", shown(path_)));
 }
 

@@ -8,9 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/auth/base64.hh"
+#include "runtime/oci/base64.hh"
 
 namespace berth::oci {
 
@@ -70,7 +71,7 @@ void replace_file(const std::string& file, const std::string& text) {
     if (!out) throw SysError(cat("storing a login in ", file));
     try {
         sys::write_all(out.get(), text, name);
-        if (::fsync(out.get()) != 0 || ::rename(name.c_str(), target.c_str()) != 0)
+        if (!sys::synced(out.get()) || ::rename(name.c_str(), target.c_str()) != 0)
             throw SysError(cat("storing a login in ", file));
     } catch (const Error&) {
         ::unlink(name.c_str());

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/store/scratch.hh"
@@ -34,7 +35,7 @@ std::string temporary_name() { return cat(".berth-import.", store::scratch_name(
 
 /// A file without a name; empty where the file system has no such thing.
 Fd nameless(int folder) {
-    Fd file(::openat(folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
+    Fd file = sys::try_open_at(folder, ".", O_TMPFILE | O_RDWR, 0666);
     if (!file && errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL) throw SysError("making a file");
     return file;
 }
@@ -88,7 +89,7 @@ void OutputFile::refuse_existing() const {
 }
 
 void OutputFile::publish(bool force) {
-    if (::fsync(file_.get()) != 0) fail();
+    if (!sys::synced(file_.get())) fail();
     if (!force) {
         // A link, unlike a rename, never replaces anything.
         if (!link_as(name_)) errno == EEXIST ? refuse() : fail();
@@ -101,7 +102,7 @@ void OutputFile::publish(bool force) {
         if (::renameat(folder_.get(), temporary_.c_str(), folder_.get(), name_.c_str()) != 0) fail();
         forget_temporary();
     }
-    if (::fsync(folder_.get()) != 0) fail();
+    if (!sys::synced(folder_.get())) fail();
 }
 
 Fd OutputFile::scratch() const {

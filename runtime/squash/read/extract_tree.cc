@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
@@ -117,12 +118,12 @@ void Extractor::make_entry(const Item& item) {
 
 void Extractor::write_content(const Item& item, int fd, const FileData& file) {
     thread_local std::vector<char> buffer(piece);
-    check(::ftruncate(fd, static_cast<off_t>(file.size)), item.path);
+    check(sys::uninterrupted([&] { return ::ftruncate(fd, static_cast<off_t>(file.size)); }), item.path);
     uint64_t at = 0;
     while (auto data = index_.seek(item.number, at, SeekFor::data)) {
         count(*data - at);
         at = *data;
-        long got = reader_.read(file, at, buffer.data(), piece);
+        long got = reader_.read(file, at, buffer);
         if (got <= 0)
             throw Error(cat("extracting ", what_, ": ", printable(item.path, 4096),
                             " is damaged; run berth verify --repair if it is in a store"));

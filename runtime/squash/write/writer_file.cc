@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/text.hh"
 
 namespace berth::squash {
@@ -65,7 +66,7 @@ void OutputFile::flush() {
 int OutputFile::read(uint64_t offset, void* buffer, size_t size) {
     auto* out = static_cast<char*>(buffer);
     if (direct_ != nullptr && error_ == 0) {
-        int number = direct_->read(offset, out, size);
+        int number = direct_->read(offset, {out, size});
         if (number == 0) return 0;
         fail(number);
     }
@@ -86,7 +87,7 @@ int OutputFile::write(uint64_t offset, const void* buffer, size_t size) {
     auto* in = static_cast<const char*>(buffer);
     size_ = std::max(size_, offset + size);
     if (direct_ != nullptr && error_ == 0) {
-        if (int number = direct_->write(offset, in, size)) fail(number);
+        if (int number = direct_->write(offset, {in, size})) fail(number);
         return 0;
     }
     while (size > 0 && error_ == 0) {
@@ -106,7 +107,7 @@ int OutputFile::resize(uint64_t size) {
     if (error_ != 0) return 0;
     if (direct_ != nullptr) {
         if (int number = direct_->resize(size)) fail(number);
-    } else if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) {
+    } else if (sys::uninterrupted([&] { return ::ftruncate(fd_, static_cast<off_t>(size)); }) != 0) {
         fail(errno);
     }
     return 0;
