@@ -55,11 +55,11 @@ pull_libraries := $(shell pkg-config --libs $(pull_packages) 2>/dev/null) -llzo2
 
 # A test's time goes into compiling it, not into running it.
 test_flags := -O0 -U_FORTIFY_SOURCE
-# PCH=1 reads Catch2 once for all tests instead of once for each, a second a file. PCH=all also reads these headers
-# once for the programs and the plugin: that hides a missing #include, so tests are not run on such a build.
+# PCH=1 reads Catch2 once for all tests instead of once for each, a second a file.
 PCH ?=
-common_headers := algorithm atomic chrono condition_variable cstdint deque functional map memory mutex optional set \
-  string string_view thread unordered_map vector
+# UNITY=1 compiles a folder of the programs or the plugin as one file, in a third of the time. That hides a missing
+# #include, so tests are not run on such a build.
+UNITY ?=
 
 all_flags = $(base_flags) $(package_flags) $(CPPFLAGS) $(CXXFLAGS)
 
@@ -83,10 +83,12 @@ pull_sources := $(call sources_in,runtime/pull)
 pull_archives := $(call archives_of,$(filter-out doctor step container mount,$(layers)))
 # What the tests link of the programs: everything but the files with main.
 testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) \
-  $(wildcard $(addprefix spank/,config.cc helper.cc inhabitants.cc join.cc run_directory.cc task_prolog.cc watch.cc))
+  $(wildcard $(addprefix spank/,cgroup.cc config.cc ending.cc follow.cc helper.cc inhabitants.cc job_leaves.cc join.cc \
+  leaf.cc overdue.cc owned_directory.cc own_process.cc run_directory.cc sentinel.cc task_prolog.cc user_folders.cc \
+  watch.cc))
 # The plugin has the grammar of requests and the messages to the helper, and nothing else above base.
-plugin_sources := $(sort $(wildcard spank/*.cc)) $(sources_base) $(sources_request) \
-  $(addprefix runtime/plan/,messages.cc visible_devices.cc)
+plugin_messages := $(addprefix runtime/plan/,messages.cc visible_devices.cc)
+plugin_sources := $(sort $(wildcard spank/*.cc)) $(sources_base) $(sources_request)
 # Targets for libFuzzer: a program each (`make fuzz`), and all of them in the unit tests, which feed them what is kept
 # in tests/hostile.
 fuzz_targets := $(patsubst tests/hostile/fuzz_%.cc,%,\
@@ -101,10 +103,13 @@ kernel_sources := $(sort $(wildcard tests/main.cc tests/kernel/*.cc tests/fixtur
 gpu_sources := $(sort $(wildcard tests/gpu/*.cc))
 NVCC ?= $(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin/nvcc))
 
-objects = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))
-pic_objects = $(patsubst %.cc,$(BUILD)/pic/%.o,$(1))
+objects_of = $(patsubst %.cc,$(BUILD)/$(1)/%.o,$(2))
+# One source a folder, which includes all others: for lists that are whole folders.
+united = $(if $(UNITY),$(foreach folder,$(sort $(dir $(1))),$(BUILD)/unity/$(folder)all.cc),$(1))
+objects = $(call objects_of,obj,$(call united,$(1)))
+pic_objects = $(call objects_of,pic,$(call united,$(1)))
 all_sources := $(sort $(foreach layer,$(layers),$(sources_$(layer))) $(berth_sources) $(pull_sources) \
-  $(plugin_sources) $(unit_sources) $(kernel_sources) $(gpu_sources))
+  $(plugin_sources) $(plugin_messages) $(unit_sources) $(kernel_sources) $(gpu_sources))
 
 programs := $(if $(berth_sources),$(BUILD)/berth) $(if $(pull_sources),$(BUILD)/berth-pull)
 plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
@@ -136,31 +141,25 @@ $(with_catch): $(BUILD)/pch/catch.hh.gch
 $(with_catch): test_flags += -include $(BUILD)/pch/catch.hh
 endif
 
-ifeq ($(PCH),all)
-$(BUILD)/pch/%/common.hh.gch: $(BUILD)/flags
+$(BUILD)/unity/%all.cc: FORCE
 	@mkdir -p $(@D)
-	@printf '#include <%s>\n' $(common_headers) > $(@:.gch=)
-	$(CCACHE) $(CXX) $(base_flags) $(if $(filter pic,$*),-fPIC -fvisibility=hidden,$(package_flags)) $(CPPFLAGS) \
-	  -x c++-header $(@:.gch=) -o $@ $(CXXFLAGS)
-with_common := $(call objects,$(filter-out tests/%,$(all_sources))) $(call pic_objects,$(plugin_sources))
-$(with_common): $(BUILD)/%.o: $(BUILD)/pch/obj/common.hh.gch $(BUILD)/pch/pic/common.hh.gch
-$(with_common): private common_header = -include $(BUILD)/pch/$(word 1,$(subst /, ,$(@:$(BUILD)/%=%)))/common.hh
-endif
+	@printf '#include "%s"\n' $(filter-out $(if $(isal),,%/gzip_isal.cc),$(wildcard $**.cc)) > $@.new
+	@cmp -s $@.new $@ || mv $@.new $@
 
 $(BUILD)/obj/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CCACHE) $(CXX) $(base_flags) $(if $(filter tests/%,$<),$(test_flags)) $(common_header) $(package_flags) $(CPPFLAGS) \
+	$(CCACHE) $(CXX) $(base_flags) $(if $(filter tests/%,$<),$(test_flags)) $(package_flags) $(CPPFLAGS) \
 	  -MMD -MP -c $< -o $@ $(CXXFLAGS)
 
-$(BUILD)/obj/runtime/oci/layer/gzip_engine.o: CPPFLAGS += $(if $(isal),-DBERTH_ISAL)
+$(call objects,runtime/oci/layer/gzip_engine.cc): CPPFLAGS += $(if $(isal),-DBERTH_ISAL)
 
 $(BUILD)/pic/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CCACHE) $(CXX) $(base_flags) $(common_header) $(CPPFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c $< -o $@ $(CXXFLAGS)
+	$(CCACHE) $(CXX) $(base_flags) $(CPPFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c $< -o $@ $(CXXFLAGS)
 
 # The usual system call filters, made once here instead of at every start.
 $(BUILD)/generate-filters: \
-    $(call objects,runtime/sandbox/generate/filters.cc runtime/sandbox/seccomp.cc) $(BUILD)/base.a
+    $(call objects_of,obj,runtime/sandbox/generate/filters.cc runtime/sandbox/seccomp.cc) $(BUILD)/base.a
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ -lseccomp $(CXXFLAGS) $(LDFLAGS)
 $(BUILD)/generated/filter_table.cc: $(BUILD)/generate-filters
 	@mkdir -p $(@D)
@@ -185,7 +184,8 @@ $(BUILD)/berth-pull: $(call objects,$(pull_sources)) $(pull_archives)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) $(LDFLAGS)
 
 # libstdc++ is linked in and every symbol but SPANK's own is hidden: a plugin must not disturb its host.
-$(BUILD)/spank_berth.so: $(call pic_objects,$(plugin_sources)) spank/exports.map
+$(BUILD)/spank_berth.so: $(call pic_objects,$(plugin_sources)) $(call objects_of,pic,$(plugin_messages)) \
+    spank/exports.map
 	$(CXX) $(base_flags) -shared $(filter %.o,$^) -o $@ -static-libstdc++ -static-libgcc \
 	  -Wl,--version-script=spank/exports.map -Wl,--exclude-libs,ALL -Wl,-z,relro,-z,now $(CXXFLAGS) $(LDFLAGS)
 
@@ -200,7 +200,7 @@ $(BUILD)/tests/kernel: $(call objects,$(testable_sources) $(kernel_sources) $(sa
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
 # Some of the tests run the programs.
 $(BUILD)/tests/unit: | $(programs) $(plugin) $(BUILD)/tests/fake_nvml.so
-$(BUILD)/tests/kernel: | $(BUILD)/tests/inside $(BUILD)/tests/list_tree $(programs)
+$(BUILD)/tests/kernel: | $(addprefix $(BUILD)/tests/,inside list_tree fake_slurmstepd) $(programs) $(plugin)
 # Programs for images with nothing else in them, and for the box's first step into its namespaces: static.
 $(BUILD)/tests/inside $(BUILD)/tests/list_tree $(BUILD)/tests/enter_box: $(BUILD)/tests/%: tests/fixtures/%.cc
 	@mkdir -p $(@D)
@@ -216,6 +216,12 @@ $(BUILD)/tests/gpu_sum: tests/gpu/sum.cu
 	@mkdir -p $(@D)
 	$(NVCC) -cudart static -O2 $< -o $@
 gpu-tests: $(BUILD)/tests/gpu $(if $(NVCC),$(BUILD)/tests/gpu_sum)
+
+# Has what the plugin expects of Slurm among its symbols.
+$(BUILD)/tests/fake_slurmstepd: \
+    $(call objects,tests/fixtures/fake_slurmstepd.cc spank/slurm.cc) $(call archives_of,plan request base)
+	@mkdir -p $(@D)
+	$(CXX) $(base_flags) $(base_ldflags) -rdynamic $^ -o $@ $(CXXFLAGS) $(LDFLAGS)
 
 $(BUILD)/tests/fake_nvml.so: tests/fixtures/fake_nvml.cc
 	@mkdir -p $(@D)
@@ -286,7 +292,7 @@ install-files:
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBEXECDIR)/berth $(DESTDIR)$(SLURM_PLUGIN_DIR) \
 	  $(DESTDIR)$(SYSCONFDIR)/berth/hooks.d $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d \
 	  $(DESTDIR)$(DATADIR)/doc/berth/examples/hooks.d $(DESTDIR)$(DATADIR)/doc/berth-slurm
-	install -d -m 1777 $(DESTDIR)$(LOCALSTATEDIR)/lib/berth
+	install -d -m 755 $(DESTDIR)$(LOCALSTATEDIR)/lib/berth
 	install -m 755 $(BUILD)/berth $(DESTDIR)$(PREFIX)/bin/berth
 	install -m 755 $(BUILD)/berth-pull $(DESTDIR)$(LIBEXECDIR)/berth/berth-pull
 	install -m 644 $(BUILD)/spank_berth.so $(DESTDIR)$(SLURM_PLUGIN_DIR)/spank_berth.so
@@ -333,7 +339,7 @@ help:
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'
 	@echo '          BASH_COMPLETION_DIR=$(BASH_COMPLETION_DIR) ZSH_COMPLETION_DIR=$(ZSH_COMPLETION_DIR)'
-	@echo '          SAN=address,undefined | thread   COV=1   ISAL=$(ISAL)   STATIC=   PCH=1|all'
+	@echo '          SAN=address,undefined | thread   COV=1   ISAL=$(ISAL)   STATIC=   PCH=1   UNITY=1'
 	@echo '          CCACHE=$(CCACHE)   SCALE=$(SCALE)'
 	@echo '          SECONDS=$(SECONDS)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
 

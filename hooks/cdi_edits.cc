@@ -39,7 +39,7 @@ std::string name_of(const std::string& path) { return path.substr(path.rfind('/'
 
 class Converter {
   public:
-    Converter(const CdiEdits& edits, const Host& host, const Rootfs& image, const std::string& origin,
+    Converter(const CdiEdits& edits, const Host& host, const Rootfs& image, const plan::Origin& origin,
               const std::vector<plan::ContainerEdits>& before)
         : edits_(edits), host_(host), image_(image), origin_(origin), before_(before) {}
 
@@ -108,7 +108,7 @@ class Converter {
         std::string file = name_of(mount.target);
         std::string stem = file.substr(0, file.find(".so"));
         auto know = [&](const std::string& name) {
-            loader.libraries.push_back({plan::loader_flags(), name, folder + "/" + name, 0, 0});
+            loader.libraries.push_back({.flags = plan::loader_flags(), .name = name, .path = folder + "/" + name});
         };
         know(file);
         for (const char* ending : {".so.0", ".so.1", ".so.2", ".so.4"}) {
@@ -140,7 +140,7 @@ class Converter {
     const CdiEdits& edits_;
     const Host& host_;
     const Rootfs& image_;
-    const std::string& origin_;
+    const plan::Origin& origin_;
     const std::vector<plan::ContainerEdits>& before_;
     std::vector<plan::CachedLibrary> preferred_;  ///< of hooks
     plan::ContainerEdits out_;
@@ -204,7 +204,7 @@ CdiEdits parse_cdi_edits(std::string_view lines, const std::string& what) {
 }
 
 plan::ContainerEdits container_edits_of(const CdiEdits& edits, const Host& host, const Rootfs& image,
-                                        const std::string& origin, const std::vector<plan::ContainerEdits>& before) {
+                                        const plan::Origin& origin, const std::vector<plan::ContainerEdits>& before) {
     return Converter(edits, host, image, origin, before).run();
 }
 

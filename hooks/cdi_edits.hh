@@ -40,7 +40,7 @@ CdiEdits parse_cdi_edits(std::string_view lines, const std::string& what);
 /// The plan's edits. `before` are those that the container has already: a maker's own go before what a specification
 /// says of the same devices. Throws Error for a path that no mount may have, naming `origin`.
 plan::ContainerEdits container_edits_of(const CdiEdits& edits, const Host& host, const Rootfs& image,
-                                        const std::string& origin,
+                                        const plan::Origin& origin,
                                         const std::vector<plan::ContainerEdits>& before = {});
 
 /// The other way round, without what CDI has no words for.

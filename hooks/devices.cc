@@ -6,6 +6,7 @@
 #include "hooks/makers.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/config/site_file.hh"
 
 namespace berth {
 
@@ -25,6 +26,13 @@ void check_names(const std::vector<std::string>& disabled) {
             throw Error(cat("devices.disabled: '", printable(name), "' is none of ", known));
 }
 
+/// What a maker takes from a place that the user has named is the user's choice.
+void judge_as_the_users(plan::ContainerEdits& made, const hooks::DeviceMaker& maker, const plan::Site& site) {
+    for (const char* key : maker.keys)
+        if (site.set_by_user(key))
+            for (plan::Edit& edit : made.edits) edit.origin = cat(edit.origin, ", by ", plan::variable_of(key));
+}
+
 bool adds_something(const plan::ContainerEdits& made) {
     return !made.edits.empty() || !made.environment.empty() || !made.devices.empty() || !made.warnings.empty();
 }
@@ -40,8 +48,14 @@ std::vector<plan::ContainerEdits> device_edits(const hooks::Host& host, const Co
     std::unique_ptr<hooks::Rootfs> rootfs = rootfs_of(image);
     for (const hooks::DeviceMaker* maker : hooks::device_makers()) {
         if (std::ranges::find(site.devices.disabled, maker->vendor) != site.devices.disabled.end()) continue;
-        plan::ContainerEdits made = maker->make({host, *rootfs, site, image_variables, environment, out});
+        plan::ContainerEdits made = maker->make({.host = host,
+                                                  .image = *rootfs,
+                                                  .site = site,
+                                                  .image_variables = image_variables,
+                                                  .job = environment,
+                                                  .before = out});
         made.vendor = maker->vendor;
+        judge_as_the_users(made, *maker, site);
         if (adds_something(made)) out.push_back(std::move(made));
     }
     for (const plan::ContainerEdits& made : out)

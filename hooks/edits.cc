@@ -21,7 +21,7 @@ constexpr const char* machine = "unknown";
 
 }  // namespace
 
-plan::Edit bind_edit(const Host& host, const std::string& source, const std::string& target, const std::string& origin,
+plan::Edit bind_edit(const Host& host, const std::string& source, const std::string& target, const plan::Origin& origin,
                      const std::string& reason) {
     plan::Mount mount;
     mount.source = host.real(source);
@@ -30,22 +30,22 @@ plan::Edit bind_edit(const Host& host, const std::string& source, const std::str
     return {mount, origin, reason};
 }
 
-plan::Edit node_edit(const Host& host, const std::string& source, const std::string& target, const std::string& origin,
+plan::Edit node_edit(const Host& host, const std::string& source, const std::string& target, const plan::Origin& origin,
                      const std::string& reason) {
     plan::Edit edit = bind_edit(host, source, target, origin, reason);
     std::get<plan::Mount>(edit.action).device = true;
     return edit;
 }
 
-plan::Edit file_edit(const Host& host, const std::string& source, const std::string& target, const std::string& origin,
+plan::Edit file_edit(const Host& host, const std::string& source, const std::string& target, const plan::Origin& origin,
                      const std::string& reason) {
     plan::Edit edit = bind_edit(host, source, target, origin, reason);
     std::get<plan::Mount>(edit.action).read_only = true;
     return edit;
 }
 
-bool add_open_node(std::vector<plan::Edit>& edits, const Host& host, const std::string& path, const std::string& origin,
-                   const std::string& reason) {
+bool add_open_node(std::vector<plan::Edit>& edits, const Host& host, const std::string& path,
+                   const plan::Origin& origin, const std::string& reason) {
     if (!host.device(path) || host.access(path) != Access::allowed) return false;
     edits.push_back(node_edit(host, path, path, origin, reason));
     return true;

@@ -10,20 +10,20 @@
 namespace berth::hooks {
 
 /// A bind of `source`, below the host's root, onto `target`.
-plan::Edit bind_edit(const Host& host, const std::string& source, const std::string& target, const std::string& origin,
+plan::Edit bind_edit(const Host& host, const std::string& source, const std::string& target, const plan::Origin& origin,
                      const std::string& reason);
 
 /// The same of a device node.
-plan::Edit node_edit(const Host& host, const std::string& source, const std::string& target, const std::string& origin,
+plan::Edit node_edit(const Host& host, const std::string& source, const std::string& target, const plan::Origin& origin,
                      const std::string& reason);
 
 /// The same, read-only.
-plan::Edit file_edit(const Host& host, const std::string& source, const std::string& target, const std::string& origin,
+plan::Edit file_edit(const Host& host, const std::string& source, const std::string& target, const plan::Origin& origin,
                      const std::string& reason);
 
 /// The node at `path` when the host has one that the step may open; false when it does not.
-bool add_open_node(std::vector<plan::Edit>& edits, const Host& host, const std::string& path, const std::string& origin,
-                   const std::string& reason);
+bool add_open_node(std::vector<plan::Edit>& edits, const Host& host, const std::string& path,
+                   const plan::Origin& origin, const std::string& reason);
 
 /// Where libraries go in the container and how its loader finds them.
 struct LibraryPlace {

@@ -51,6 +51,9 @@ struct DeviceMaker {
     const char* vendor;  ///< "nvidia"; devices.disabled of the site names it so
     /// What this family adds. Throws Error for what is asked for and cannot be had.
     plan::ContainerEdits (*make)(const DeviceRequest&);
+    /// Keys of the site that say where its files lie. When a user's variable has set one, all that this maker mounts is
+    /// the user's choice.
+    std::span<const char* const> keys = {};
     /// What the node has of it; null: nothing to tell.
     DeviceStatus (*status)(const Host&) = nullptr;
     const char* cdi_kind = "";  ///< of its devices in a CDI specification: "nvidia.com/gpu"

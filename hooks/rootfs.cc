@@ -43,7 +43,7 @@ std::string ServedRootfs::read(const std::string& path, uint64_t offset, size_t 
     for (const Fd& layer : layers_) layers.emplace_back(::fcntl(layer.get(), F_DUPFD_CLOEXEC, 0));
     squash::DataReader reader(std::move(layers), index_.layers(), 4 << 20);
     std::string out(std::min<uint64_t>(size, file->size - offset), '\0');
-    long got = reader.read(*file, offset, out.data(), out.size());
+    long got = reader.read(*file, offset, out);
     out.resize(got < 0 ? 0 : static_cast<size_t>(got));
     return out;
 }

@@ -17,6 +17,7 @@
 #include "runtime/base/channel.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "spank/leaf.hh"
 
 namespace berth::spank {
 
@@ -29,6 +30,7 @@ struct Launch {
     char* const* environment;
     int socket;
     int report;
+    int leaf;
     uid_t uid;
     gid_t gid;
     const gid_t* groups;
@@ -109,15 +111,15 @@ bool set_descriptors(int socket) {
     struct rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
     umask(022);
-    if (chdir("/") != 0 || !drop_privileges(launch) || !set_descriptors(launch.socket)) _exit(125);
+    // Descriptors first: a process of the user's could look into one that is the user's already.
+    if (chdir("/") != 0 || !set_descriptors(launch.socket) || !drop_privileges(launch)) _exit(125);
     set_signals();
     execve(launch.program, launch.arguments, launch.environment);
     _exit(125);
 }
 
-/// Hands a descriptor to the other end of `socket`.
-void send_descriptor(int socket, int descriptor) {
-    char byte = 0;
+/// Hands a descriptor and a byte to the other end of `socket`.
+void send_descriptor(int socket, int descriptor, char byte) {
     iovec part{&byte, 1};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof descriptor)] = {};
     msghdr header{};
@@ -133,20 +135,25 @@ void send_descriptor(int socket, int descriptor) {
     sendmsg(socket, &header, MSG_NOSIGNAL);
 }
 
+/// Moves this process, which is about to end, into the group in which the helper is to be born.
+bool enter_leaf(int leaf) {
+    return leaf >= 0 && regain_root() && move_process(leaf, 0);
+}
+
 /// The process between: starts the helper, hands its pidfd to slurmstepd while the number cannot be taken by another
 /// process, and ends.
 [[noreturn]] void become_go_between(const Launch& launch) {
     int pidfd = -1;
+    bool in_leaf = enter_leaf(launch.leaf);
     // Not fork(): it takes locks that another thread of slurmstepd may have held.
     long pid = syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, nullptr, &pidfd, nullptr, nullptr);
     if (pid == 0) become_helper(launch);
-    if (pid > 0) send_descriptor(launch.report, pidfd);
+    if (pid > 0) send_descriptor(launch.report, pidfd, in_leaf ? 1 : 0);
     _exit(pid > 0 ? 0 : 125);
 }
 
 /// The descriptor that the go-between sends; empty when it could not start the helper.
-Fd receive_descriptor(int socket) {
-    char byte;
+Fd receive_descriptor(int socket, char& byte) {
     iovec part{&byte, 1};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
     msghdr header{};
@@ -184,7 +191,8 @@ void reap(pid_t pid) {
 
 }  // namespace
 
-StartedHelper start_helper(const std::string& program, const HelperIdentity& identity, std::vector<std::string> words) {
+StartedHelper start_helper(const std::string& program, const HelperIdentity& identity, std::vector<std::string> words,
+                           int leaf) {
     check_program(program);
     auto&& [ours, theirs] = make_channel();
     auto&& [report_read, report_write] = make_channel();
@@ -193,26 +201,31 @@ StartedHelper start_helper(const std::string& program, const HelperIdentity& ide
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     char* const environment[] = {path, nullptr};
-    Launch launch{program.c_str(), arguments.data(),       environment,
-                  theirs.get(),    report_write.get(),     identity.uid,
-                  identity.gid,    identity.groups.data(), identity.groups.size()};
+    Launch launch{program.c_str(),    arguments.data(), environment,  theirs.get(),
+                  report_write.get(), leaf,             identity.uid, identity.gid,
+                  identity.groups.data(), identity.groups.size()};
     pid_t pid = fork_go_between(launch);
     if (pid < 0) throw SysError("starting the helper " + program);
     report_write.reset();
     theirs.reset();
-    Fd process = receive_descriptor(report_read.get());
+    char in_leaf = 0;
+    Fd process = receive_descriptor(report_read.get(), in_leaf);
     reap(pid);
     if (!process)
         throw Error(cat("starting the helper ", program,
                         ": the process that was to become it ended first; see slurmd's log, and run ", program,
                         " version as the user"));
-    return {std::move(ours), std::move(process)};
+    return {std::move(ours), std::move(process), in_leaf == 1};
+}
+
+void kill_helper(int process) {
+    syscall(SYS_pidfd_send_signal, process, SIGKILL, nullptr, 0);
 }
 
 void wait_for_helper(int process, int timeout_ms) {
     pollfd entry{process, POLLIN, 0};
     if (poll(&entry, 1, timeout_ms) != 0) return;
-    syscall(SYS_pidfd_send_signal, process, SIGKILL, nullptr, 0);
+    kill_helper(process);
     poll(&entry, 1, 1000);
 }
 

@@ -18,18 +18,23 @@ struct HelperIdentity {
 struct StartedHelper {
     Fd socket;   ///< slurmstepd's end
     Fd process;  ///< pidfd
+    bool in_leaf = false;
 };
 
 /// Starts `PROGRAM WORD...` (`step` by default) with its socket as descriptor 3. Works as root and with privileges
 /// dropped for a while (effective ids only), as in slurm_spank_user_init. Throws Error when the program is not root's
-/// alone to write, or the start fails.
+/// alone to write, or the start fails. `leaf`: Leaf::folder(), or -1. The helper is born in it; where that is refused
+/// it stays in the caller's cgroups.
 ///
 /// The helper is forked twice. As a child of slurmstepd it would be killed by proctrack/linuxproc with the tasks
 /// (scancel --signal reaches all descendants), be reaped by slurmstepd's wait for any child, and its number could be
 /// taken by another process before we signal it. As an orphan it is known by its pidfd, and ends by the end of file on
 /// its socket however slurmstepd ends.
 StartedHelper start_helper(const std::string& program, const HelperIdentity& identity,
-                           std::vector<std::string> words = {"step"});
+                           std::vector<std::string> words = {"step"}, int leaf = -1);
+
+/// Kills the helper, which may have ended already.
+void kill_helper(int process);
 
 /// Waits up to `timeout_ms` for the helper to end, then kills it and waits up to a second more.
 void wait_for_helper(int process, int timeout_ms);

@@ -9,8 +9,11 @@
 
 #include <string>
 
+#include "runtime/base/error.hh"
 #include "runtime/base/fd.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "spank/cgroup.hh"
 
 namespace berth::spank {
 
@@ -30,18 +33,34 @@ bool kill_if_inside(pid_t pid, const NamespaceId& user_namespace) {
     return syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0) == 0;
 }
 
-/// One walk through /proc; true when a process had to be killed.
-bool kill_once(const NamespaceId& user_namespace) {
+/// One walk through /proc; true when a process that `chosen` takes had to be killed.
+template <typename Chosen>
+bool kill_once(const NamespaceId& user_namespace, Chosen chosen) {
     DIR* proc = opendir("/proc");
     if (proc == nullptr) return false;
     bool found = false;
     while (const dirent* entry = readdir(proc)) {
-        uint64_t pid = 0;
-        if (parse_number(entry->d_name, 1 << 30, pid) && kill_if_inside(static_cast<pid_t>(pid), user_namespace))
+        uint64_t number = 0;
+        if (!parse_number(entry->d_name, 1 << 30, number)) continue;
+        auto pid = static_cast<pid_t>(number);
+        if (user_namespace_of(pid) == user_namespace && chosen(pid) && kill_if_inside(pid, user_namespace))
             found = true;
     }
     closedir(proc);
     return found;
+}
+
+
+bool is_in_leaf_now(pid_t pid) try {
+    return is_in_leaf(sys::read_file(cat("/proc/", pid, "/cgroup"), proc_file_limit));
+} catch (const Error&) {
+    return false;
+}
+
+bool executes(pid_t pid, const struct stat& program) {
+    struct stat its;
+    return stat(cat("/proc/", pid, "/exe").c_str(), &its) == 0 && its.st_ino == program.st_ino &&
+           its.st_dev == program.st_dev;
 }
 
 }  // namespace
@@ -53,7 +72,15 @@ std::optional<NamespaceId> user_namespace_of(pid_t pid) {
 }
 
 void kill_inhabitants(const NamespaceId& user_namespace) {
-    for (int round = 0; round < 50 && kill_once(user_namespace); ++round) usleep(20'000);
+    for (int round = 0; round < 50 && kill_once(user_namespace, [](pid_t) { return true; }); ++round)
+        usleep(20'000);
+}
+
+void kill_server_of(pid_t task, const std::string& program) {
+    std::optional<NamespaceId> inside = user_namespace_of(task);
+    struct stat file {};
+    if (!inside || inside == user_namespace_of(getpid()) || stat(program.c_str(), &file) != 0) return;
+    kill_once(*inside, [&](pid_t pid) { return is_in_leaf_now(pid) || executes(pid, file); });
 }
 
 }  // namespace berth::spank

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <optional>
+#include <string>
 
 namespace berth::spank {
 
@@ -18,5 +19,9 @@ std::optional<NamespaceId> user_namespace_of(pid_t pid);
 
 /// Kills all processes in the namespace, also those that they fork meanwhile. Gives up after about a second.
 void kill_inhabitants(const NamespaceId& user_namespace);
+
+/// Kills what serves the container of a task: of the processes in its user namespace, when that is not the caller's,
+/// those in a leaf (cgroup.hh) and those that execute `program`. Does not wait for their ends.
+void kill_server_of(pid_t task, const std::string& program);
 
 }  // namespace berth::spank

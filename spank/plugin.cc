@@ -67,11 +67,11 @@ void initialize(spank_t spank, int count, char** words) {
 }
 
 /// A batch job runs what its tag means at its submission, however long it waits; salloc's steps ask when they start.
-void freeze_image() {
+void freeze_image(spank_t spank) {
     if (spank_context() == S_CTX_LOCAL)
         start_resolving();
     else if (std::strcmp(program_invocation_short_name, "sbatch") == 0)
-        resolve_now();
+        resolve_now(spank);
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ int slurm_spank_init_post_opt(spank_t spank, int, char**) {
         if (takes_options() && !in_slurmstepd()) {
             take_environment_options();
             note_ignored_options();
-            freeze_image();
+            freeze_image(spank);
         }
         if (in_slurmstepd()) prepare_step(spank);
     });
@@ -98,7 +98,7 @@ int slurm_spank_init_post_opt(spank_t spank, int, char**) {
 int slurm_spank_local_user_init(spank_t spank, int, char**) {
     uint32_t nodes = 0;
     if (spank_get_item(spank, S_JOB_NNODES, &nodes) != ESPANK_SUCCESS) nodes = 1;
-    return guarded([&] { finish_resolving(nodes); });
+    return guarded([&] { finish_resolving(spank, nodes); });
 }
 
 int slurm_spank_user_init(spank_t spank, int, char**) {

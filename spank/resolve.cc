@@ -57,8 +57,9 @@ std::string answer_of(int output, Clock::time_point start) {
 }
 
 /// Without the program on this machine, each node runs what it finds, as BERTH_CONTAINER_DIGEST then tells.
-void let_nodes_agree(const std::string& image) {
-    const uint16_t* range = &slurm_conf != nullptr ? slurm_conf.srun_port_range : nullptr;
+void let_nodes_agree(spank_t spank, const std::string& image) {
+    const slurm_conf_t* known = settings(spank);
+    const uint16_t* range = known != nullptr ? known->srun_port_range : nullptr;
     std::vector<std::string> arguments = {"agree", std::to_string(range != nullptr ? range[0] : 0),
                                           std::to_string(range != nullptr ? range[1] : 0)};
     try {
@@ -88,7 +89,7 @@ void start_resolving() {
     if (!frozen) ask(image);
 }
 
-void finish_resolving(uint32_t nodes) {
+void finish_resolving(spank_t spank, uint32_t nodes) {
     if (!step().resolver) return;
     auto digest = Digest::parse(trimmed(answer_of(step().resolver->output(), step().resolver_started)));
     step().resolver.reset();
@@ -97,15 +98,15 @@ void finish_resolving(uint32_t nodes) {
     if (digest)
         setenv(plan::frozen_variable, plan::frozen_value(image, *digest).c_str(), 1);
     else if (nodes > 1)
-        let_nodes_agree(image);
+        let_nodes_agree(spank, image);
 }
 
-void resolve_now() {
+void resolve_now(spank_t spank) {
     forget_answers();
     std::string image = image_by_tag();
     if (image.empty()) return;
     ask(image);
-    finish_resolving(1);  // a batch script runs on one node
+    finish_resolving(spank, 1);  // a batch script runs on one node
     const char* frozen = std::getenv(plan::frozen_variable);
     if (frozen != nullptr)
         slurm_spank_log("berth: %s is %s for this job", printable(image).c_str(),

@@ -3,6 +3,8 @@
 #pragma once
 #include <cstdint>
 
+#include "spank/slurm.hh"
+
 namespace berth::spank {
 
 /// Starts asking, for an image of a registry that is named by tag; returns at once. In a job whose batch script runs in
@@ -12,9 +14,9 @@ void start_resolving();
 /// Takes the answer when it has come, or comes within five seconds of the start, and hands it to the nodes by the
 /// environment. Without one they ask for themselves, and tell what is wrong; more than one node (of `nodes`) agree on
 /// what they found by way of a process that lives as long as srun.
-void finish_resolving(uint32_t nodes);
+void finish_resolving(spank_t spank, uint32_t nodes);
 
 /// Both, for sbatch, which waits for no allocation; says what the tag means.
-void resolve_now();
+void resolve_now(spank_t spank);
 
 }  // namespace berth::spank

@@ -14,12 +14,11 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "spank/cgroup.hh"
 
 namespace berth::spank {
 
 namespace {
-
-constexpr size_t table_limit = 64 * 1024;
 
 /// Only async-signal-safe calls. Its name must not be slurmstepd's: proctrack/linuxproc spares processes of that name.
 [[noreturn]] void stand_and_wait() {
@@ -48,9 +47,14 @@ std::string procs_file(std::string_view line) {
 
 void Sentinel::learn_from(pid_t task) try {
     if (!groups_.empty()) return;
-    for (const std::string& line : split(sys::read_file(cat("/proc/", task, "/cgroup"), table_limit), '\n'))
-        if (std::string path = procs_file(line); !path.empty())
+    bool in_cgroup = false;
+    for (const std::string& line : split(sys::read_file(cat("/proc/", task, "/cgroup"), proc_file_limit), '\n'))
+        if (std::string path = procs_file(line); !path.empty()) {
+            in_cgroup = true;
             if (Fd file = sys::open_if_exists(AT_FDCWD, path, O_WRONLY)) groups_.push_back(std::move(file));
+        }
+    // Where Slurm knows tasks by other means, a child of slurmstepd's is one.
+    found_by_descent_ = !in_cgroup;
 } catch (const Error&) {
     // The task has ended already; then the process is found as slurmstepd's child alone.
 }
@@ -69,9 +73,10 @@ void Sentinel::start() {
     pid_ = static_cast<pid_t>(pid);
     process_ = Fd(descriptor);
     std::string text = std::to_string(pid_);
+    sees_signals_ = found_by_descent_;
     for (const Fd& group : groups_)
         // A cgroup may have gone with its last task.
-        if (write(group.get(), text.data(), text.size()) < 0) continue;
+        if (write(group.get(), text.data(), text.size()) > 0) sees_signals_ = true;
 }
 
 Sentinel::~Sentinel() {

@@ -26,11 +26,17 @@ class Sentinel {
     /// Starts the process, as a child of the caller's in these cgroups. Throws SysError.
     void start();
 
+    /// After start(): false when Slurm's signals might not reach the process, so that whoever waits for its end must
+    /// not do so for ever.
+    bool sees_signals() const { return sees_signals_; }
+
     /// Readable when the process was ended by somebody else; -1 before start().
     int descriptor() const { return process_.get(); }
 
   private:
     std::vector<Fd> groups_;  ///< files cgroup.procs
+    bool found_by_descent_ = false;  ///< a task is in none of Slurm's cgroups
+    bool sees_signals_ = false;
     pid_t pid_ = -1;
     Fd process_;  ///< pidfd
 };

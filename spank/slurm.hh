@@ -11,11 +11,30 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include <string>
+
 #pragma GCC visibility push(default)
 extern "C" {
 #include <slurm/spank.h>
-/// slurmstepd's own settings, which its plugins share; where the symbol is missing its address is null. The type is in
-/// Slurm's public header, and Slurm loads only plugins that were built for its very version.
+/// Slurm's settings in this process, which its plugins share; where the symbol is missing its address is null. To be
+/// read by settings() alone.
 extern __attribute__((weak)) slurm_conf_t slurm_conf;
 }
 #pragma GCC visibility pop
+
+namespace berth::spank {
+
+/// Slurm's settings, to be changed in a task's own process only; null where they cannot be known: the type is that of
+/// the header with which this plugin was built, and Slurm loads plugins that were built for any release of its series.
+slurm_conf_t* settings(spank_t spank);
+
+/// The release whose headers this plugin was built with ("24.05.8").
+std::string built_for();
+
+/// The release that runs ("24.05.8", "24.11.0-0rc1"); empty when it does not tell.
+std::string runs_in(spank_t spank);
+
+/// False only where Slurm is known to call each callback in slurmstepd's own process (see OwnProcess).
+bool may_be_contained(spank_t spank);
+
+}  // namespace berth::spank

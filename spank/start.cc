@@ -8,26 +8,33 @@
 
 #include <cerrno>
 #include <exception>
+#include <memory>
 
 #include "runtime/base/channel.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/messages.hh"
+#include "spank/cgroup.hh"
+#include "spank/follow.hh"
 #include "spank/helper.hh"
+#include "spank/inhabitants.hh"
+#include "spank/job_leaves.hh"
+#include "spank/owned_directory.hh"
 #include "spank/run_directory.hh"
 #include "spank/step.hh"
+#include "spank/user_folders.hh"
 
 namespace berth::spank {
 
 namespace {
 
 constexpr int request_timeout_ms = 10'000;
-constexpr int exit_timeout_ms = 5'000;
-/// Of what the helper says, which is the user's process: a line, and lines before Slurm is looked at again.
-constexpr size_t longest_text = 4096;
-constexpr int most_at_once = 100;
 /// The node waits for its epilog; what is not removed by then is left to the next sweep.
 constexpr int end_job_timeout_ms = 20'000;
+constexpr int left_timeout_ms = 2'000;
+/// For a save that Slurm's signals could not be watched for: one that was ended would hold the node.
+constexpr int unwatched_save_ms = 600'000;
 
 template <typename Value>
 Value item(spank_t spank, spank_item_t which) {
@@ -79,15 +86,19 @@ std::string step_name(uint32_t id) {
     return std::to_string(id);
 }
 
-/// slurmstepd's working directory is the job's by now.
+/// slurmstepd's working directory is the job's by now; that of a process that has entered the job's mounts is not.
 std::string working_directory() {
-    std::string out(4096, '\0');
-    return getcwd(out.data(), out.size()) != nullptr ? out.c_str() : "/";
+    auto out = std::make_shared<std::string>(4096, '\0');
+    step().own.run([out] {
+        if (getcwd(out->data(), out->size()) == nullptr) *out = "/";
+    });
+    return out->c_str();
 }
 
 /// Where Slurm makes temporary folders on this node, with what stands for the node's names in it.
-std::string tmp_fs() {
-    std::string out = &slurm_conf != nullptr && slurm_conf.tmp_fs != nullptr ? slurm_conf.tmp_fs : "/tmp";
+std::string tmp_fs(spank_t spank) {
+    const slurm_conf_t* known = settings(spank);
+    std::string out = known != nullptr && known->tmp_fs != nullptr ? known->tmp_fs : "/tmp";
     char host[256] = "";
     gethostname(host, sizeof host - 1);
     for (const auto& [pattern, name] :
@@ -109,7 +120,7 @@ plan::StepRequest request_of(spank_t spank, const HelperIdentity& identity) {
     out.cwd = working_directory();
     out.tasks = item<uint32_t>(spank, S_JOB_LOCAL_TASK_COUNT);
     out.node_index = item<uint32_t>(spank, S_JOB_NODEID);
-    out.tmp_fs = tmp_fs();
+    out.tmp_fs = tmp_fs(spank);
     int count = 0;
     char** arguments = nullptr;
     if (id == SLURM_BATCH_SCRIPT && spank_get_item(spank, S_JOB_ARGV, &count, &arguments) == ESPANK_SUCCESS &&
@@ -127,45 +138,43 @@ void report_death() {
 void let_helper_go() {
     step().watch.stop();
     step().socket.reset();
+    if (step().helper) step().ending.begin(step().helper.get(), step().leaf_is_jobs ? nullptr : &step().leaf);
 }
 
-void show(const Message& message) {
-    slurm_spank_log("berth: %s: %s", node_name().c_str(), printable(message.value("text"), longest_text).c_str());
+void show(const std::string& line) {
+    slurm_spank_log("berth: %s: %s", node_name().c_str(), line.c_str());
 }
 
-/// What the helper said of the save until nothing is there to read, or what is read is enough for once; true at the end
-/// of it.
-bool show_progress(int socket, Inbox& inbox) {
-    for (int left = most_at_once; left > 0; --left) {
-        Inbox::Status status = inbox.read(socket);
-        if (status != Inbox::Status::message) return status == Inbox::Status::closed;
-        show(inbox.take().message);
-    }
-    return false;
-}
-
-/// Shows what the helper says of the save until that has ended; false when Slurm ends the step before, whatever the
-/// helper still says or leaves unsaid.
-bool show_save(int socket, int sentinel) {
-    pollfd waiting[2] = {{socket, POLLIN, 0}, {sentinel, POLLIN, 0}};
-    for (Inbox inbox;;) {
-        if (poll(waiting, 2, -1) < 0 && errno != EINTR) throw SysError("waiting");
-        if (waiting[0].revents != 0 && show_progress(socket, inbox)) return true;
-        if (waiting[1].revents != 0) return false;
-    }
+/// A helper that says what berth's does not is somebody else's program by now.
+void end_helper(const std::exception& error) {
+    kill_helper(step().helper.get());
+    slurm_spank_log("berth: %s: %s; the container's helper was killed", node_name().c_str(), error.what());
 }
 
 /// Lets the helper save the container. srun hears of the last task's end only after this.
-void follow_save() {
+void wait_for_save() {
     step().watch.stop();
     shutdown(step().socket.get(), SHUT_WR);
     try {
         step().sentinel.start();
-        if (!show_save(step().socket.get(), step().sentinel.descriptor()))
-            slurm_spank_log("berth: %s: the step was cancelled while its container was saved: it is not saved",
-                            node_name().c_str());
-    } catch (const std::exception& error) {
+        int limit_ms = step().sentinel.sees_signals() ? -1 : unwatched_save_ms;
+        switch (follow_save(step().socket.get(), step().sentinel.descriptor(), limit_ms, show)) {
+            case SaveEnd::done:
+                break;
+            case SaveEnd::cancelled:
+                slurm_spank_log("berth: %s: the step was cancelled while its container was saved: it is not saved",
+                                node_name().c_str());
+                break;
+            case SaveEnd::over_time:
+                slurm_spank_log(
+                    "berth: %s: saving the container took over %d s, and Slurm's signals could not be watched for: it "
+                    "is not saved",
+                    node_name().c_str(), unwatched_save_ms / 1000);
+        }
+    } catch (const SysError& error) {
         slurm_spank_log("berth: %s: waiting for the container to be saved: %s", node_name().c_str(), error.what());
+    } catch (const std::exception& error) {
+        end_helper(error);
     }
     step().socket.reset();
 }
@@ -173,34 +182,107 @@ void follow_save() {
 constexpr int last_word_ms = 300;
 
 /// What the helper said when it ended the container itself, because its files were gone. Never waits for it.
-void show_last_message(int socket) {
+void show_last_line() {
     try {
-        Inbox inbox;
-        if (inbox.read(socket) != Inbox::Status::message) return;
-        Message message = inbox.take().message;
-        if (!plan::is(message, plan::MessageType::progress)) return;
-        show(message);
+        HelperLines lines;
+        if (lines.read(step().socket.get()) != HelperLines::Status::message) return;
+        show(lines.take());
         // Over another connection srun hears of a task that was killed, and listens no more.
         poll(nullptr, 0, last_word_ms);
-    } catch (const Error&) {
-        // It was cut short; that the tasks were killed is known to everybody.
+    } catch (const std::exception& error) {
+        end_helper(error);
     }
 }
 
-/// The owner of the user's folder in /run when the job has left its mark there; nothing otherwise. Root follows no link
-/// of the user's.
-std::optional<HelperIdentity> owner_of_mark(uid_t uid, uint32_t job) {
+JobOnNode job_of(spank_t spank) {
+    return {item<uid_t>(spank, S_JOB_UID), item<uint32_t>(spank, S_JOB_ID), node_name()};
+}
+
+void make_folders(spank_t spank) {
+    JobOnNode job = job_of(spank);
+    gid_t gid = item<gid_t>(spank, S_JOB_GID);
+    enter_run_directory(job, gid, step().config.run);
+    if (!step().config.user_folders.empty()) make_user_folders(step().config.user_folders, job.uid, gid);
+}
+
+/// True when the job has left its mark in the user's folder in /run. Root follows no link of the user's.
+bool has_mark(uid_t uid, uint32_t job) {
     Fd folder = open_run_directory(uid);
     struct stat info {};
-    if (!folder || fstat(folder.get(), &info) != 0 || info.st_uid != uid) return std::nullopt;
-    if (faccessat(folder.get(), ("job-" + std::to_string(job)).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0)
-        return std::nullopt;
-    return HelperIdentity{uid, info.st_gid, {info.st_gid}};
+    return folder && fstat(folder.get(), &info) == 0 && info.st_uid == uid &&
+           has_own(folder.get(), "job-" + std::to_string(job));
+}
+
+/// Readies what a step with a container needs of slurmstepd.
+void prepare_container(spank_t spank) {
+    if (settings(spank) == nullptr)
+        slurm_info("berth: this spank_berth.so was built for Slurm %s and runs in Slurm %s: TaskProlog, TmpFS and "
+                   "SrunPortRange are not looked at; install the one that was built for this release",
+                   built_for().c_str(), runs_in(spank).c_str());
+    if (may_be_contained(spank)) step().own.serve();
+    make_folders(spank);
+}
+
+/// What a task does not wait for: that its process is known to the watch.
+void watch_process(pid_t task) {
+    if (step().saves) step().sentinel.learn_from(task);
+    step().watch.add_task(task, step().helper.get(), report_death);
+}
+
+void end_container() {
+    if (step().saves && step().socket) wait_for_save();
+    if (step().socket) show_last_line();
+    let_helper_go();
+}
+
+/// The containers that are the job's alone, by its user. Its group is the one that its steps had: the folder's is the
+/// user's choice. A mistake with them is no reason to keep the folder.
+void remove_containers(const JobOnNode& job, gid_t gid, const JobLeaves& leaves) {
+    if (!has_mark(job.uid, job.job)) return;
+    try {
+        StartedHelper started = start_helper(step().config.helper, {job.uid, gid, {gid}},
+                                             {"end-job", std::to_string(job.job)}, leaves.folder());
+        wait_for_helper(started.process.get(), end_job_timeout_ms);
+    } catch (const Error& error) {
+        slurm_spank_log("berth: %s", error.what());
+    }
+}
+
+/// A leaf for the helper. Without one it stays where slurmstepd is, as under proctrack/linuxproc, which has no cgroups.
+void make_leaf(spank_t spank, bool named) {
+    try {
+        auto group = job_group(sys::read_file("/proc/self/cgroup", proc_file_limit));
+        if (!group) return;
+        remember_job_group(job_groups_folder, node_name(), item<uint32_t>(spank, S_JOB_ID), *group);
+        std::string name = step_name(item<uint32_t>(spank, S_JOB_STEPID));
+        step().leaf = Leaf::make(named ? leaf_of_job(*group) : leaf_of_step(*group, name));
+        step().leaf_is_jobs = named;
+    } catch (const std::exception& error) {
+        slurm_debug("berth: the helper stays in the cgroup of slurmstepd: %s", error.what());
+    }
+}
+
+/// slurm.conf's KillWait, or Slurm's default.
+std::chrono::seconds kill_wait(spank_t spank) {
+    const slurm_conf_t* known = settings(spank);
+    return std::chrono::seconds(known != nullptr ? known->kill_wait : 30);
+}
+
+/// What the tasks wait for in the kernel fails with its server. Of a named container that is another process than the
+/// step's helper.
+void end_server(pid_t task) {
+    slurm_spank_log("berth: %s: tasks are still there 5 s after SIGKILL; ending the container's file server, for which "
+                    "they may wait",
+                    node_name().c_str());
+    if (step().watch.spares_others()) return kill_server_of(task, step().config.helper);
+    step().leaf.kill_all();
+    wait_for_helper(step().helper.get(), 0);
 }
 
 }  // namespace
 
 void prepare_step(spank_t spank) {
+    step().own.begin();
     // The extern step has no tasks of the user.
     bool named = asks_for(spank, "name", "NAME");
     step().has_container =
@@ -208,8 +290,10 @@ void prepare_step(spank_t spank) {
     step().saves = asks_for(spank, "save", "SAVE");
     if (named) step().watch.spare_others();
     hold_errors([&] {
-        if (step().has_container) make_run_directory(item<uid_t>(spank, S_JOB_UID), item<gid_t>(spank, S_JOB_GID));
+        if (step().has_container) prepare_container(spank);
     });
+    if (step().has_container) make_leaf(spank, named);
+    step().watch.limit_end(kill_wait(spank), end_server);
 }
 
 void start_step(spank_t spank) {
@@ -217,40 +301,57 @@ void start_step(spank_t spank) {
         if (!step().has_container) return;
         HelperIdentity identity = identity_of(spank);
         Message request = plan::encode(request_of(spank, identity));
-        StartedHelper started = start_helper(step().config.helper, identity);
+        StartedHelper started = start_helper(step().config.helper, identity, {"step"}, step().leaf.folder());
+        if (step().leaf && !started.in_leaf) slurm_debug("berth: the helper could not enter its cgroup");
         send_message(started.socket.get(), request, {}, request_timeout_ms);
-        step().socket = std::move(started.socket);
-        step().helper = std::move(started.process);
+        std::vector<Fd> descriptors;
+        descriptors.push_back(std::move(started.socket));
+        descriptors.push_back(std::move(started.process));
+        step().own.hand_over(std::move(descriptors), [](std::vector<Fd> taken) {
+            step().socket = std::move(taken.at(0));
+            step().helper = std::move(taken.at(1));
+        });
     });
 }
 
 void watch_task(spank_t spank) {
     if (!step().helper) return;
-    pid_t task = item<pid_t>(spank, S_TASK_PID);
-    if (step().saves) step().sentinel.learn_from(task);
-    step().watch.add_task(task, step().helper.get(), report_death);
+    // Slurm would take an error for the node's, and drain that.
+    try {
+        pid_t task = item<pid_t>(spank, S_TASK_PID);
+        step().own.run([task] { watch_process(task); });
+    } catch (const std::exception& error) {
+        slurm_spank_log(
+            "berth: %s: watching over a task: %s; the task runs, and is not ended should the container's file server "
+            "die",
+            node_name().c_str(), error.what());
+    }
 }
 
 void task_ended(spank_t spank) {
     if (!step().helper || ++step().ended_tasks < item<uint32_t>(spank, S_JOB_LOCAL_TASK_COUNT)) return;
-    if (step().saves && step().socket) follow_save();
-    if (step().socket) show_last_message(step().socket.get());
-    let_helper_go();
+    step().own.run(end_container);
 }
 
 void end_step() {
-    if (!step().helper) return;
-    let_helper_go();
-    wait_for_helper(step().helper.get(), exit_timeout_ms);
-    step().helper.reset();
+    if (step().helper) {
+        let_helper_go();
+        step().ending.finish();
+        step().helper.reset();
+    }
+    if (!step().leaf_is_jobs) step().leaf.end(left_timeout_ms);
+    step().own.stop();
 }
 
 void end_job(spank_t spank) {
-    uint32_t job = item<uint32_t>(spank, S_JOB_ID);
-    auto owner = owner_of_mark(item<uid_t>(spank, S_JOB_UID), job);
-    if (!owner) return;
-    StartedHelper started = start_helper(step().config.helper, *owner, {"end-job", std::to_string(job)});
-    wait_for_helper(started.process.get(), end_job_timeout_ms);
+    JobOnNode job = job_of(spank);
+    JobLeaves leaves(job_groups_folder, job.node, job.job);
+    remove_containers(job, item<gid_t>(spank, S_JOB_GID), leaves);
+    if (!leaves.end(left_timeout_ms))
+        slurm_spank_log("berth: %s: ending what job %u has left: processes are still there after SIGKILL; see what "
+                        "they wait for (ps -eo pid,stat,wchan,cgroup)",
+                        node_name().c_str(), job.job);
+    leave_run_directory(job);
 }
 
 }  // namespace berth::spank

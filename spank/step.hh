@@ -12,6 +12,9 @@
 #include "runtime/base/fd.hh"
 #include "runtime/request/options.hh"
 #include "spank/config.hh"
+#include "spank/ending.hh"
+#include "spank/leaf.hh"
+#include "spank/own_process.hh"
 #include "spank/sentinel.hh"
 #include "spank/watch.hh"
 
@@ -23,8 +26,12 @@ struct Step {
     plan::GivenOptions options;
     /// An error from before the tasks: only task_init reaches the user.
     std::optional<Error> held_error;
-    Fd socket;  ///< to the helper; its end of file is the helper's sign to go
-    Fd helper;  ///< pidfd of the helper
+    OwnProcess own;  ///< slurmstepd's: the following descriptors and threads are there
+    Fd socket;       ///< to the helper; its end of file is the helper's sign to go
+    Fd helper;       ///< pidfd of the helper
+    Leaf leaf;       ///< where the helper is
+    bool leaf_is_jobs = false;  ///< it outlives the step
+    Ending ending;
     Watch watch;
     uint32_t ended_tasks = 0;
     bool saves = false;          ///< the container is saved after the last task

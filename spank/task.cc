@@ -99,12 +99,13 @@ void change_environment(spank_t spank, const std::vector<plan::EnvironmentChange
 /// In place of slurmstepd, which would run it next, but in the container. Its setting is this task's own copy: the
 /// process was forked for the task.
 void run_site_prolog(spank_t spank) {
-    if (&slurm_conf == nullptr || slurm_conf.task_prolog == nullptr || slurm_conf.task_prolog[0] == '\0') return;
+    slurm_conf_t* known = settings(spank);
+    if (known == nullptr || known->task_prolog == nullptr || known->task_prolog[0] == '\0') return;
     change_environment(spank, {{"SLURM_SCRIPT_CONTEXT", "prolog_task"}});
-    PrologOutput output = run_prolog(slurm_conf.task_prolog, environment_of(spank));
+    PrologOutput output = run_prolog(known->task_prolog, environment_of(spank));
     change_environment(spank, output.changes);
     [[maybe_unused]] ssize_t written = write(STDOUT_FILENO, output.text.data(), output.text.size());
-    slurm_conf.task_prolog = nullptr;
+    known->task_prolog = nullptr;
 }
 
 /// A TMPDIR of the node's is often not in the container. slurmstepd, which makes it next, would complain in two lines

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <utility>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
@@ -21,6 +22,7 @@ namespace {
 /// A kill of the whole step (scancel, time limit, memory) reaches helper and tasks within this time; then there is
 /// nothing to say.
 constexpr int settle_ms = 500;
+constexpr int look_ms = 2000;
 
 bool is_alive(int process) {
     pollfd entry{process, POLLIN, 0};
@@ -53,7 +55,9 @@ void Watch::stop() {
 
 void Watch::run(int helper, void (*report)()) {
     pollfd entries[] = {{wake_.get(), POLLIN, 0}, {helper, POLLIN, 0}};
-    while (poll(entries, 2, -1) < 0 && errno == EINTR) {
+    for (int ready = 0; ready == 0 || (ready < 0 && errno == EINTR);) {
+        ready = poll(entries, 2, end_server_ != nullptr ? look_ms : -1);
+        if (pid_t task = ready == 0 ? overdue_task() : 0; task != 0) std::exchange(end_server_, nullptr)(task);
     }
     if (entries[0].revents != 0) return;
     for (int waited = 0; waited < settle_ms; waited += 50) {
@@ -61,6 +65,24 @@ void Watch::run(int helper, void (*report)()) {
     }
     report();
     kill_tasks();
+}
+
+void Watch::limit_end(std::chrono::seconds kill_wait, void (*end_server)(pid_t task)) {
+    overdue_ = Overdue(kill_wait);
+    end_server_ = end_server;
+}
+
+/// One of the tasks when all of them are overdue; else 0.
+pid_t Watch::overdue_task() {
+    std::lock_guard lock(mutex_);
+    std::map<pid_t, Fate> fates;
+    for (const Task& task : tasks_) {
+        std::optional<Fate> fate = is_alive(task.process.get()) ? fate_of(task.pid) : std::nullopt;
+        if (fate) fates[task.pid] = *fate;
+        // In a step that runs that is the first one: looking at all would take time from the tasks.
+        if (fate == Fate::lives) break;
+    }
+    return overdue_.judge(fates, Overdue::Clock::now()) ? fates.begin()->first : 0;
 }
 
 bool Watch::tasks_alive() {

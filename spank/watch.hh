@@ -2,12 +2,14 @@
 #pragma once
 #include <sys/types.h>
 
+#include <chrono>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "runtime/base/fd.hh"
+#include "spank/overdue.hh"
 
 namespace berth::spank {
 
@@ -23,6 +25,11 @@ class Watch {
 
     /// The container is also others': what lives in it besides the tasks is spared.
     void spare_others() { spares_others_ = true; }
+    bool spares_others() const { return spares_others_; }
+
+    /// Has the thread look at a task every two seconds. When all of them should have ended (Overdue), it calls
+    /// `end_server` once, with one of them: what they wait for has to fail. Call before add_task().
+    void limit_end(std::chrono::seconds kill_wait, void (*end_server)(pid_t task));
 
     /// Ends the thread. Call before the helper is asked to exit.
     void stop();
@@ -35,10 +42,13 @@ class Watch {
 
     void run(int helper, void (*report)());
     bool tasks_alive();
+    pid_t overdue_task();
     void kill_tasks();
     static pid_t group_of(const Task& task);
 
     bool spares_others_ = false;
+    Overdue overdue_;
+    void (*end_server_)(pid_t) = nullptr;
     std::mutex mutex_;
     std::vector<Task> tasks_;
     Fd wake_;  ///< eventfd: readable when the thread is to end

@@ -20,11 +20,13 @@ plan::ContainerEdits make(const DeviceRequest& request) {
     arguments.push_back("--");
     arguments.insert(arguments.end(), names.begin(), names.end());
     CdiEdits edits = read_by_pull(arguments, "", "the CDI specifications");
-    return container_edits_of(edits, request.host, request.image, "CDI", request.before);
+    return container_edits_of(edits, request.host, request.image, plan::Origin::of_site("CDI"), request.before);
 }
+
+constexpr const char* keys[] = {"devices.cdi_folders"};
 
 }  // namespace
 
-extern const DeviceMaker cdi_maker{.vendor = "cdi", .make = make};
+extern const DeviceMaker cdi_maker{.vendor = "cdi", .make = make, .keys = keys};
 
 }  // namespace berth::hooks

@@ -11,7 +11,6 @@ namespace berth::hooks {
 
 namespace {
 
-const std::string origin = "hook nvidia";
 constexpr unsigned usual_major = 195, control_minor = 255;
 
 class Nodes {
@@ -53,7 +52,7 @@ class Nodes {
 
   private:
     void add(const std::string& path, const std::string& reason) {
-        edits_.push_back(node_edit(host_, root_ + path, path, origin, reason));
+        edits_.push_back(node_edit(host_, root_ + path, path, by_nvidia, reason));
     }
 
     std::vector<plan::Edit>& edits_;
@@ -117,7 +116,7 @@ void add_storage(Nodes& nodes, std::vector<plan::Edit>& edits, const Host& host,
         if (name.starts_with("nvidia-fs")) nodes.take("/dev/" + name, reason);
     for (const char* path : {"/run/udev", "/etc/cufile.json"})
         if (host.exists(path)) {
-            edits.push_back(file_edit(host, path, path, origin, reason));
+            edits.push_back(file_edit(host, path, path, by_nvidia, reason));
             std::get<plan::Mount>(edits.back().action).create = plan::Mount::Create::automatic;
         }
 }
@@ -154,10 +153,10 @@ void add_proc_edits(std::vector<plan::Edit>& edits, const Host& host, const Driv
     cover.target = proc;
     cover.mode = 0555;
     cover.create = plan::Mount::Create::none;
-    edits.push_back({cover, origin, "only the chosen GPUs are shown"});
+    edits.push_back({cover, by_nvidia, "only the chosen GPUs are shown"});
     auto show = [&](const std::string& path, const char* reason) {
         if (!host.exists(proc + path)) return;
-        edits.push_back(file_edit(host, proc + path, proc + path, origin, reason));
+        edits.push_back(file_edit(host, proc + path, proc + path, by_nvidia, reason));
         std::get<plan::Mount>(edits.back().action).create = plan::Mount::Create::automatic;
     };
     show("/version", "the driver's version");
@@ -167,7 +166,7 @@ void add_proc_edits(std::vector<plan::Edit>& edits, const Host& host, const Driv
         std::string params = driver.params;
         params.replace(at, modify.size(), "ModifyDeviceFiles: 0");
         edits.push_back(
-            {plan::DropIn{driver_params, params}, origin, "the driver's library must not make device nodes"});
+            {plan::DropIn{driver_params, params}, by_nvidia, "the driver's library must not make device nodes"});
     } else {
         show("/params", "the driver's parameters");
     }
@@ -195,14 +194,15 @@ void add_profile_edits(std::vector<plan::Edit>& edits, const Driver& driver, con
     char number[20];
     std::snprintf(number, sizeof number, "0x%llx", static_cast<unsigned long long>(mask));
     const char* reason = "EGL and Vulkan see the chosen GPUs alone";
-    edits.push_back({plan::Directory{application_profile.substr(0, application_profile.rfind('/'))}, origin, reason});
+    std::string folder = application_profile.substr(0, application_profile.rfind('/'));
+    edits.push_back({plan::Directory{folder}, by_nvidia, reason});
     edits.push_back(
         {plan::DropIn{
              application_profile,
              cat(R"({"rules": [{"pattern": [], "profile": "container"}], "profiles": [{"name": "container",)"
                  R"( "settings": ["EGLVisibleDGPUDevices", )",
                  number, "]}]}\n")},
-         origin, reason});
+         by_nvidia, reason});
 }
 
 }  // namespace berth::hooks

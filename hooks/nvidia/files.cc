@@ -184,7 +184,8 @@ class Search {
                 std::string here = cat(root_, folder, *below ? "/" : "", below, "/"),
                             name = cat(stem, ".so.", out_.version);
                 if (!host_.exists(here + name)) continue;
-                DriverLibrary library{here + name, name, below, narrow, {}};
+                DriverLibrary library{
+                    .source = here + name, .name = name, .folder = below, .narrow = narrow, .links = {}};
                 for (const char* ending : link_endings)
                     if (std::string link = cat(stem, ".so", ending); has_link(folders, below, link, library))
                         library.links.push_back(link);

@@ -11,8 +11,6 @@ namespace berth::hooks {
 
 namespace {
 
-const std::string origin = "hook nvidia";
-
 class LibraryEdits {
   public:
     LibraryEdits(std::vector<plan::Edit>& edits, const Host& host, const LibraryPlace& place)
@@ -22,7 +20,7 @@ class LibraryEdits {
         std::string folder = library.narrow ? place_.narrow_folder : place_.folder;
         if (!library.folder.empty()) folder += "/" + library.folder;
         edits_.push_back(
-            file_edit(host_, library.source, folder + "/" + library.name, origin, "a library of the driver"));
+            file_edit(host_, library.source, folder + "/" + library.name, by_nvidia, "a library of the driver"));
         know(library.name, folder, library.narrow);
         if (!library.narrow) add_fixed_links(library, folder);
         for (const std::string& name : library.links) {
@@ -36,10 +34,11 @@ class LibraryEdits {
 
     void finish() {
         plan::LoaderLibraries added;
-        for (const auto& [key, path] : found_) added.libraries.push_back({key.second, key.first, path, 0, 0});
+        for (const auto& [key, path] : found_)
+            added.libraries.push_back({.flags = key.second, .name = key.first, .path = path});
         added.musl_path = place_.musl_path;
         added.folder = place_.folder;
-        edits_.push_back({added, origin, "how the loader finds them"});
+        edits_.push_back({added, by_nvidia, "how the loader finds them"});
     }
 
   private:
@@ -49,7 +48,7 @@ class LibraryEdits {
 
     void link(const std::string& path, const std::string& target) {
         if (linked_.insert(path).second)
-            edits_.push_back({plan::Symlink{path, target, true}, origin, "a name of a driver's library"});
+            edits_.push_back({plan::Symlink{path, target, true}, by_nvidia, "a name of a driver's library"});
     }
 
     /// Names that programs ask for whether or not the host has them.

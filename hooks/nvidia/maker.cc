@@ -61,7 +61,7 @@ std::vector<plan::CachedLibrary> compat_libraries(const Host& host, const Rootfs
     if (folder.empty()) return out;
     for (const std::string& name : image.list(folder))
         if (name.starts_with("lib") && name.find(".so.") != std::string::npos)
-            out.push_back({plan::loader_flags(), name, folder + "/" + name, 0, 0});
+            out.push_back({.flags = plan::loader_flags(), .name = name, .path = folder + "/" + name});
     return out;
 }
 
@@ -92,6 +92,7 @@ DeviceStatus status(const Host& host) {
     return nvidia_status(driver, static_cast<unsigned>(std::ranges::count_if(host.list("/dev"), is_gpu)));
 }
 
+constexpr const char* keys[] = {"devices.driver_root", "devices.device_root"};
 constexpr const char* cdi_hooks[] = {hook_compat, hook_keep_nodes, hook_profile};
 
 }  // namespace
@@ -109,6 +110,7 @@ DeviceStatus nvidia_status(const std::string& driver, unsigned gpus) {
 
 extern const DeviceMaker nvidia_maker{.vendor = "nvidia",
                                       .make = make,
+                                      .keys = keys,
                                       .status = status,
                                       .cdi_kind = "nvidia.com/gpu",
                                       .cdi_hooks = cdi_hooks,

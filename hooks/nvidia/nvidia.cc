@@ -11,7 +11,7 @@ namespace berth::hooks {
 
 namespace {
 
-const std::string origin = "hook nvidia";
+constexpr const char* usual_mps_folder = "/tmp/nvidia-mps";
 
 /// CUDA's own first. Slurm sets the others beside it, with the same value; they know positions only.
 const std::vector<plan::DeviceVariable> task_variables = {
@@ -46,7 +46,7 @@ void check_versions(const Driver& driver, const DriverFiles& files, const Driver
 void add_plain(std::vector<plan::Edit>& edits, const Host& host, const std::vector<DriverFile>& files,
                const char* reason, bool runs) {
     for (const DriverFile& file : files) {
-        edits.push_back(file_edit(host, file.source, file.target, origin, reason));
+        edits.push_back(file_edit(host, file.source, file.target, by_nvidia, reason));
         std::get<plan::Mount>(edits.back().action).no_exec = !runs;
     }
 }
@@ -54,7 +54,7 @@ void add_plain(std::vector<plan::Edit>& edits, const Host& host, const std::vect
 /// The pipe of CUDA's multi-process service, when it runs for the job.
 void add_mps(plan::ContainerEdits& out, const Host& host, const NvidiaRequest& request) {
     if (!request.capabilities.contains(Capability::compute)) return;
-    std::string path = request.mps_directory.empty() ? "/tmp/nvidia-mps" : request.mps_directory;
+    std::string path = request.mps_directory.empty() ? usual_mps_folder : request.mps_directory;
     bool usable = path.starts_with('/') && plan::forbidden_target(plan::normalised(path)).empty();
     if (!usable) {
         out.warnings.push_back(
@@ -63,7 +63,9 @@ void add_mps(plan::ContainerEdits& out, const Host& host, const NvidiaRequest& r
     }
     path = plan::normalised(path);
     if (!host.exists(path)) return;
-    out.edits.push_back(bind_edit(host, path, path, origin, "the pipe of CUDA's multi-process service"));
+    plan::Origin by = path == usual_mps_folder ? plan::Origin::of_site_in_shared_folder(by_nvidia.text())
+                                               : plan::Origin("variable CUDA_MPS_PIPE_DIRECTORY");
+    out.edits.push_back(bind_edit(host, path, path, by, "the pipe of CUDA's multi-process service"));
     std::get<plan::Mount>(out.edits.back().action).create = plan::Mount::Create::directory;
 }
 

@@ -16,6 +16,9 @@
 
 namespace berth::hooks {
 
+/// Who made the edits of this family.
+inline const plan::Origin by_nvidia = plan::Origin::of_site("hook nvidia");
+
 /// What a site decides about GPUs.
 struct NvidiaSettings {
     bool required = false;  ///< a GPU that is asked for and not there is an error, not a warning

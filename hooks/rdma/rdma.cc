@@ -14,7 +14,7 @@ namespace berth::hooks {
 
 namespace {
 
-const std::string origin = "hook rdma", variable_name = "MELLANOX_VISIBLE_DEVICES";
+const std::string variable_name = "MELLANOX_VISIBLE_DEVICES";
 // libibverbs itself warns of no more than this.
 constexpr uint64_t little_memory = 32 << 10;
 constexpr unsigned cxi_limit = 16;
@@ -64,7 +64,7 @@ void add_topology(plan::ContainerEdits& out, const Host& host, const RdmaRequest
         request.topology.starts_with('/') && plan::forbidden_target(plan::normalised(request.topology)).empty();
     std::string path = plan::normalised(request.topology);
     if (usable && host.exists(path))
-        out.edits.push_back(file_edit(host, path, path, origin, "NCCL_TOPO_FILE"));
+        out.edits.push_back(file_edit(host, path, path, "variable NCCL_TOPO_FILE", "the topology for NCCL"));
     else
         out.warnings.push_back(cat("NCCL_TOPO_FILE=", printable(request.topology, 1024),
                                    " is no file of this node that can be mounted; it is left out"));
@@ -147,7 +147,7 @@ plan::ContainerEdits rdma_hook(const Host& host, const Rootfs& image, const Rdma
     plan::ContainerEdits out;
     if (!request.wanted) return out;
     auto node = [&](const std::string& path, const std::string& reason) {
-        return add_open_node(out.edits, host, path, origin, reason);
+        return add_open_node(out.edits, host, path, by_rdma, reason);
     };
     std::vector<Adapter> chosen = choose(find_adapters(host), request);
     for (const Adapter& adapter : chosen) {

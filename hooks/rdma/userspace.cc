@@ -7,7 +7,7 @@ namespace berth::hooks {
 
 namespace {
 
-const std::string origin = "hook rdma", reason = "the node's verbs libraries (devices.rdma_userspace)";
+const std::string reason = "the node's verbs libraries (devices.rdma_userspace)";
 constexpr const char* folders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"};
 constexpr const char* libraries[] = {"libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3",
                                      "libmlx5.so.1",    "libmlx4.so.1",   "libefa.so.1",
@@ -36,16 +36,19 @@ void add_userspace(plan::ContainerEdits& out, const Host& host, const Rootfs& im
     LibraryPlace place = library_place(image);
     plan::LoaderLibraries loader{{}, place.musl_path, place.folder};
     auto bind = [&](const std::string& source, const std::string& target, plan::Mount::Create create) {
-        out.edits.push_back(file_edit(host, source, target, origin, reason));
+        out.edits.push_back(file_edit(host, source, target, by_rdma, reason));
         std::get<plan::Mount>(out.edits.back().action).create = create;
+    };
+    auto know = [&](const std::string& name, const std::string& path) {
+        loader.libraries.push_back({.flags = plan::loader_flags(), .name = name, .path = path});
     };
     for (const char* name : libraries) {
         auto real = host.resolved(cat(from, "/", name));
         if (!real) continue;
         std::string file = real->substr(real->rfind('/') + 1);
         bind(*real, place.folder + "/" + file, plan::Mount::Create::file);
-        if (file != name) out.edits.push_back({plan::Symlink{place.folder + "/" + name, file, true}, origin, reason});
-        loader.libraries.push_back({plan::loader_flags(), name, place.folder + "/" + name, 0, 0});
+        if (file != name) out.edits.push_back({plan::Symlink{place.folder + "/" + name, file, true}, by_rdma, reason});
+        know(name, place.folder + "/" + name);
     }
     bind(from + "/libibverbs", place.folder + "/libibverbs", plan::Mount::Create::directory);
     bind(drivers, drivers, plan::Mount::Create::directory);
@@ -54,9 +57,9 @@ void add_userspace(plan::ContainerEdits& out, const Host& host, const Rootfs& im
         for (const char* folder : {"/lib64", "/lib"})
             for (const std::string& name : host.list(cat(amazon, folder)))
                 if (name.starts_with("lib") && name.find(".so.") != std::string::npos)
-                    loader.libraries.push_back({plan::loader_flags(), name, cat(amazon, folder, "/", name), 0, 0});
+                    know(name, cat(amazon, folder, "/", name));
     }
-    out.edits.push_back({loader, origin, "how the loader finds them"});
+    out.edits.push_back({loader, by_rdma, "how the loader finds them"});
 }
 
 }  // namespace berth::hooks

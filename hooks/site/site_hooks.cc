@@ -80,13 +80,16 @@ plan::ContainerEdits make(const DeviceRequest& asked) {
             continue;
         check_owner(st, path);
         if (request.empty()) request = request_text(asked.image_variables, asked.job);
-        append(out, container_edits_of(run_hook(path, request, site), asked.host, asked.image, "hook " + name));
+        append(out, container_edits_of(run_hook(path, request, site), asked.host, asked.image,
+                                       plan::Origin::of_site("hook " + name)));
     }
     return out;
 }
 
+constexpr const char* keys[] = {"hooks.folder"};
+
 }  // namespace
 
-extern const DeviceMaker site_maker{.vendor = "site", .make = make};
+extern const DeviceMaker site_maker{.vendor = "site", .make = make, .keys = keys};
 
 }  // namespace berth::hooks

@@ -33,9 +33,10 @@ void append_u32(std::string& out, size_t value) {
     out.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-std::vector<std::pair<std::string, std::string>> records_of(std::string_view body) {
+std::vector<std::pair<std::string, std::string>> records_of(std::string_view body, size_t limit) {
     std::vector<std::pair<std::string, std::string>> out;
     while (!body.empty()) {
+        if (out.size() == limit) malformed(cat("it has more than ", limit, " records"));
         uint32_t lengths[2];
         if (body.size() < sizeof lengths) malformed("a record is cut off");
         std::memcpy(lengths, body.data(), sizeof lengths);
@@ -131,7 +132,7 @@ std::vector<std::string> packets_of(const Message& message) {
 }
 
 bool Assembler::add(std::string_view packet) {
-    if (packet.size() > packet_limit) malformed("a packet is too long");
+    if (packet.size() > limits_.packet) malformed("a packet is too long");
     if (!started_) {
         Header header;
         if (packet.size() < sizeof header) malformed("its header is cut off");
@@ -140,7 +141,7 @@ bool Assembler::add(std::string_view packet) {
         if (header.version != channel_version)
             malformed(cat("it has version ", header.version, ", this program speaks version ", channel_version,
                           "; install the plugin and berth from the same release"));
-        if (header.length > message_limit) malformed("it is too long");
+        if (header.length > limits_.message) malformed("it is too long");
         type_ = header.type;
         length_ = header.length;
         body_.clear();
@@ -158,13 +159,13 @@ Message Assembler::take() {
     started_ = false;
     Message out;
     out.type = type_;
-    out.records = records_of(body_);
+    out.records = records_of(body_, limits_.records);
     body_.clear();
     return out;
 }
 
 Inbox::Status Inbox::read(int socket) {
-    std::string buffer(packet_limit, '\0');
+    std::string buffer(limits_.packet, '\0');
     for (;;) {
         alignas(cmsghdr) char control[CMSG_SPACE(descriptor_limit * sizeof(int))];
         iovec part{buffer.data(), buffer.size()};
@@ -172,7 +173,8 @@ Inbox::Status Inbox::read(int socket) {
         header.msg_iov = &part;
         header.msg_iovlen = 1;
         header.msg_control = control;
-        header.msg_controllen = sizeof control;
+        // What has no room here is closed by the kernel, which tells so by MSG_CTRUNC.
+        header.msg_controllen = limits_.descriptors > 0 ? CMSG_LEN(limits_.descriptors * sizeof(int)) : 0;
         ssize_t size = ::recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
         if (size < 0 && errno == EINTR) continue;
         if (size < 0 && errno == EAGAIN) return Status::nothing;

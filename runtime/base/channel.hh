@@ -37,6 +37,14 @@ inline constexpr size_t packet_limit = 64 * 1024;          ///< bytes of one pac
 inline constexpr size_t message_limit = 64 * 1024 * 1024;  ///< bytes of all records of one message
 inline constexpr size_t descriptor_limit = 8;              ///< descriptors beside one message
 
+/// What a receiver takes in of one message; a peer that sends more is malformed input.
+struct ChannelLimits {
+    size_t packet = packet_limit;           ///< bytes of one packet
+    size_t message = message_limit;         ///< bytes of all records
+    size_t records = SIZE_MAX;
+    size_t descriptors = descriptor_limit;  ///< at most descriptor_limit; with 0 the kernel hands over none
+};
+
 /// The packets of `message` in the order they are to be sent. Throws Error when it is longer than message_limit.
 ///
 /// The first packet starts with a header of 16 bytes in the byte order of the machine: u32 magic, u16 version, u16
@@ -47,6 +55,7 @@ std::vector<std::string> packets_of(const Message& message);
 /// Puts one message together from packets.
 class Assembler {
   public:
+    explicit Assembler(const ChannelLimits& limits = {}) : limits_(limits) {}
     /// Takes the next packet; true when the message is complete. Throws Error for anything that packets_of() would not
     /// make.
     bool add(std::string_view packet);
@@ -56,6 +65,7 @@ class Assembler {
     bool fresh() const { return !started_; }
 
   private:
+    ChannelLimits limits_;
     bool started_ = false;
     uint16_t type_ = 0;
     size_t length_ = 0;
@@ -71,6 +81,8 @@ struct Received {
 class Inbox {
   public:
     enum class Status { nothing, message, closed };
+    Inbox() : Inbox(ChannelLimits()) {}
+    explicit Inbox(const ChannelLimits& limits) : limits_(limits), assembler_(limits) {}
     /// Reads packets without waiting until a message is complete, nothing is there or the peer has gone. Throws Error
     /// for malformed input.
     Status read(int socket);
@@ -78,6 +90,7 @@ class Inbox {
     Received take();
 
   private:
+    ChannelLimits limits_;
     Assembler assembler_;
     std::vector<Fd> descriptors_;
 };

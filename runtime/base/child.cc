@@ -57,6 +57,4 @@ Child::Child(const std::string& program, const std::vector<std::string>& argumen
     pid_ = Pid(pid);
 }
 
-Child::~Child() { send(SIGKILL); }
-
 }  // namespace berth

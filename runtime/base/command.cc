@@ -53,12 +53,11 @@ std::string machine_name(uint16_t machine) {
 std::string elf_interpreter(int fd, const Elf64_Ehdr& header) {
     for (unsigned i = 0; i < header.e_phnum && i < 256; ++i) {
         Elf64_Phdr segment{};
-        if (!sys::pread_exact(fd, &segment, sizeof segment, header.e_phoff + uint64_t{i} * header.e_phentsize,
-                              "a program"))
-            return {};
+        uint64_t at = header.e_phoff + uint64_t{i} * header.e_phentsize;
+        if (!sys::pread_exact(fd, sys::bytes_of(segment), at, "a program")) return {};
         if (segment.p_type != PT_INTERP || segment.p_filesz == 0 || segment.p_filesz > 4096) continue;
         std::string text(segment.p_filesz, '\0');
-        if (!sys::pread_exact(fd, text.data(), text.size(), segment.p_offset, "a program")) return {};
+        if (!sys::pread_exact(fd, text, segment.p_offset, "a program")) return {};
         text.resize(std::min(text.find('\0'), text.size()));
         return text;
     }
@@ -67,7 +66,7 @@ std::string elf_interpreter(int fd, const Elf64_Ehdr& header) {
 
 void check_elf(int fd, const std::string& path) {
     Elf64_Ehdr header{};
-    if (!sys::pread_exact(fd, &header, sizeof header, 0, path)) return;
+    if (!sys::pread_exact(fd, sys::bytes_of(header), 0, path)) return;
     bool other_machine = header.e_machine != native_machine && header.e_machine != EM_386;
     if (native_machine != EM_NONE && other_machine)
         throw Error(cat("running ", printable(path), ": it is a program for ", machine_name(header.e_machine),

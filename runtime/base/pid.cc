@@ -1,9 +1,14 @@
 #include "runtime/base/pid.hh"
 
+#include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
+
+#include "runtime/base/fd.hh"
 
 namespace berth {
 
@@ -19,10 +24,19 @@ int Pid::wait() {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-bool Pid::has_ended() {
+bool Pid::ends_within(std::chrono::milliseconds timeout) {
+    // Where no handle can be had it is looked after once.
+    Fd handle(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+    pollfd end{handle.get(), POLLIN, 0};
+    if (handle) ::poll(&end, 1, static_cast<int>(timeout.count()));
     if (pid_ > 0 && ::waitpid(pid_, nullptr, __WALL | WNOHANG) == 0) return false;
     pid_ = -1;
     return true;
+}
+
+void Pid::end() {
+    send(SIGKILL);
+    wait();
 }
 
 }  // namespace berth

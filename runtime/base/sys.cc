@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <memory>
 
 #include "runtime/base/error.hh"
@@ -105,15 +107,13 @@ void write_all(int fd, std::string_view data, const std::string& what) {
     }
 }
 
-bool pread_exact(int fd, void* buffer, size_t size, uint64_t offset, const std::string& what) {
-    auto* at = static_cast<char*>(buffer);
-    while (size > 0) {
-        ssize_t got = ::pread(fd, at, size, static_cast<off_t>(offset));
+bool pread_exact(int fd, std::span<char> buffer, uint64_t offset, const std::string& what) {
+    while (!buffer.empty()) {
+        ssize_t got = ::pread(fd, buffer.data(), buffer.size(), static_cast<off_t>(offset));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) throw SysError(cat("reading ", what));
         if (got == 0) return false;
-        at += got;
-        size -= static_cast<size_t>(got);
+        buffer = buffer.subspan(static_cast<size_t>(got));
         offset += static_cast<uint64_t>(got);
     }
     return true;
@@ -160,18 +160,25 @@ struct stat stat_of(int fd, const std::string& what) {
     return st;
 }
 
+std::string opened_path(int fd) {
+    char text[PATH_MAX];
+    ssize_t size = ::readlink(cat("/proc/self/fd/", fd).c_str(), text, sizeof text);
+    if (size < 0) throw SysError("asking the kernel for the path of an open file (is /proc mounted?)");
+    return {text, static_cast<size_t>(size)};
+}
+
 std::pair<Fd, Fd> make_pipe() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw SysError("making a pipe");
     return {Fd(ends[0]), Fd(ends[1])};
 }
 
-void make_present(void* memory, size_t size) {
+void make_present(std::span<char> memory) {
     constexpr uintptr_t page = 4096;
-    size_t before = (page - reinterpret_cast<uintptr_t>(memory) % page) % page;
-    if (size < before + page) return;
+    size_t before = (page - reinterpret_cast<uintptr_t>(memory.data()) % page) % page;
+    if (memory.size() < before + page) return;
     // An older kernel says that it cannot, and the faults do it.
-    (void)::madvise(static_cast<char*>(memory) + before, (size - before) / page * page, MADV_POPULATE_WRITE);
+    (void)::madvise(memory.data() + before, (memory.size() - before) / page * page, MADV_POPULATE_WRITE);
 }
 
 Fd pidfd_open(pid_t pid) {

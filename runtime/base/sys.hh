@@ -5,8 +5,10 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/base/fd.hh"
@@ -44,13 +46,25 @@ std::pair<Fd, Fd> make_pipe();
 
 /// Has the kernel bring the whole pages of new memory in at once, where it can (Linux 5.14), instead of by a fault each
 /// as they are written.
-void make_present(void* memory, size_t size);
+void make_present(std::span<char> memory);
 
 /// Writes all bytes, resuming after interruptions and short writes. Throws SysError "writing WHAT".
 void write_all(int fd, std::string_view data, const std::string& what);
 
-/// Reads exactly `size` bytes at `offset`; false at a short file; throws SysError "reading WHAT".
-bool pread_exact(int fd, void* buffer, size_t size, uint64_t offset, const std::string& what);
+/// Fills all of `buffer` with the bytes at `offset`; false at a short file; throws SysError "reading WHAT".
+bool pread_exact(int fd, std::span<char> buffer, uint64_t offset, const std::string& what);
+
+/// A structure of a file's format, or several, as a buffer to read into.
+template <typename Record>
+std::span<char> bytes_of(Record& record) {
+    static_assert(std::is_trivially_copyable_v<Record>);
+    return {reinterpret_cast<char*>(&record), sizeof record};
+}
+template <typename Record>
+std::span<char> bytes_of(std::span<Record> records) {
+    static_assert(std::is_trivially_copyable_v<Record>);
+    return {reinterpret_cast<char*>(records.data()), records.size_bytes()};
+}
 
 /// Creates `path` and its missing parents with `mode`. An existing directory is fine.
 void make_directories(const std::string& path, mode_t mode);
@@ -59,6 +73,10 @@ void make_directories(const std::string& path, mode_t mode);
 std::vector<std::string> list_directory(int directory, const std::string& what);
 
 struct stat stat_of(int fd, const std::string& what);
+
+/// Where an open file or directory lies, without symlinks, as this process's root has it (/proc/self/fd). Throws
+/// SysError.
+std::string opened_path(int fd);
 
 Fd pidfd_open(pid_t pid);
 

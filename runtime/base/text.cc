@@ -89,11 +89,11 @@ std::string human_bytes(uint64_t bytes) {
     return out;
 }
 
-std::string hex_text(const unsigned char* bytes, size_t size) {
+std::string hex_text(std::span<const unsigned char> bytes) {
     std::string out;
-    for (size_t i = 0; i < size; ++i) {
-        out += "0123456789abcdef"[bytes[i] >> 4];
-        out += "0123456789abcdef"[bytes[i] & 15];
+    for (unsigned char byte : bytes) {
+        out += "0123456789abcdef"[byte >> 4];
+        out += "0123456789abcdef"[byte & 15];
     }
     return out;
 }

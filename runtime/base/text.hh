@@ -1,6 +1,7 @@
 // Small pure text helpers.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,7 +50,7 @@ std::string printable(std::string_view text, size_t limit = 256);
 std::string human_bytes(uint64_t bytes);
 
 /// The bytes as lowercase hex digits.
-std::string hex_text(const unsigned char* bytes, size_t size);
+std::string hex_text(std::span<const unsigned char> bytes);
 
 /// A decimal number and nothing else, in [0, limit]; false when `text` is anything else.
 bool parse_number(std::string_view text, uint64_t limit, uint64_t& out);

@@ -8,8 +8,8 @@
 #include "runtime/cli/listing.hh"
 #include "runtime/config/command_line.hh"
 #include "runtime/config/site_file.hh"
-#include "runtime/config/size.hh"
 #include "runtime/host/facts.hh"
+#include "runtime/request/size.hh"
 #include "runtime/store/collect.hh"
 
 namespace berth::cli {

@@ -21,7 +21,14 @@ plan::Site site_of_caller() {
     return site;
 }
 
-store::Store store_of_caller() { return open_store(site_of_caller(), caller_of_this_process()); }
+store::Store open_callers_store(const plan::Site& site) {
+    plan::Caller caller = caller_of_this_process();
+    if (std::string note = note_on_store(site, caller); !note.empty())
+        std::fprintf(stderr, "berth: %s\n", note.c_str());
+    return open_store(site, caller);
+}
+
+store::Store store_of_caller() { return open_callers_store(site_of_caller()); }
 
 std::string short_digest(const std::string& digest) { return digest.substr(7, 12); }
 
@@ -73,7 +80,7 @@ void exec_pull_program(std::vector<std::string> arguments) {
 
 void become_pull_program(const std::string& word, const std::vector<std::string>& arguments) {
     plan::Site site = site_of_caller();
-    std::vector<std::string> words{word, "--store", open_store(site, caller_of_this_process()).path()};
+    std::vector<std::string> words{word, "--store", open_callers_store(site).location()};
     for (const std::string& one : site_arguments()) words.push_back(one);
     for (const auto& [host, registry] : site.registries)
         if (registry.plain_http) words.insert(words.end(), {"--plain-http", host});

@@ -14,7 +14,10 @@ namespace berth::cli {
 /// The settings of the site file with the caller's variables over them.
 plan::Site site_of_caller();
 
-/// The store of whoever calls, by site file and environment.
+/// The store of whoever calls; a line on standard error says when it is a new one in the home.
+store::Store open_callers_store(const plan::Site& site);
+
+/// The same by site file and environment.
 store::Store store_of_caller();
 
 /// The first 12 digits of a digest.

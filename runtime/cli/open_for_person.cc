@@ -5,7 +5,9 @@
 #include "runtime/base/end_signals.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/host/facts.hh"
 #include "runtime/images/flat.hh"
+#include "runtime/request/reference.hh"
 
 namespace berth::cli {
 
@@ -32,8 +34,12 @@ auto watched(const RunOptions& options, StartEvent* event, Action action) {
 
 OpenedImage open_for_person(const RunOptions& options, const plan::Caller& caller, const plan::Site& site,
                             StartEvent* event) {
-    return watched(options, event,
-                   [&](const PullWatch& watch) { return open_image(options.request.image, caller, site, watch); });
+    return watched(options, event, [&](const PullWatch& watch) {
+        bool stored = plan::parse_reference(options.request.image).kind != plan::Reference::Kind::path;
+        if (std::string note = stored ? note_on_store(site, caller) : ""; !note.empty() && watch.progress)
+            watch.progress(note);
+        return open_image(options.request.image, caller, site, watch);
+    });
 }
 
 void use_flat_for_person(OpenedImage& opened, const RunOptions& options, const plan::Plan& plan,

@@ -53,8 +53,7 @@ int plan(int argc, char** argv) {
     OpenedImage opened = open_for_person(options, caller, site);
     std::vector<plan::ContainerEdits> devices =
         device_edits(opened.image, site, environment_with(options.set), show_note);
-    plan::Plan decided = plan::make_plan(options.request, caller, {}, site, host_facts(options.request, caller, site),
-                                         opened.image.index.config(), devices);
+    plan::Plan decided = plan_here(options.request, caller, {}, site, opened.image.index.config(), devices);
     if (!options.command.empty() || options.request.entrypoint)
         decided.command = command_of(options, opened.image.index.config());
     if (options.cdi) return print_cdi(devices);

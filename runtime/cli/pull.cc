@@ -20,7 +20,7 @@ std::vector<std::string> arguments_for(const std::string& policy) {
     plan::Site site = load_site();
     plan::apply_environment(site, environment_of_this_process());
     if (!policy.empty()) site.store.pull = plan::parse_word<plan::PullPolicy>(policy).value();
-    return pull_arguments(site, open_store(site, caller_of_this_process()).path());
+    return pull_arguments(site, open_callers_store(site).location());
 }
 
 }  // namespace

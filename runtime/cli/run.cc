@@ -48,12 +48,12 @@ std::unique_ptr<Saver> make_saver(const RunOptions& options, const OpenedImage& 
     record.digest = text_of(opened.digest);
     if (!opened.digest) record.image_file = reference.path;
     return std::make_unique<Saver>(record, "of " + record.image,
-                                   opened.digest ? open_store(site, caller).path() : "", options.request.save);
+                                   opened.digest ? open_store(site, caller).location() : "", options.request.save);
 }
 
 /// Returns the command's exit code. When the container's file server ends before it, the rest of the container ends
 /// here as well.
-int run_command(const StartedContainer& container, const plan::Plan& plan, const RunOptions& options,
+int run_command(StartedContainer& container, const plan::Plan& plan, const RunOptions& options,
                 const sigset_t& watched, StartEvent& event) {
     try {
         int code = 0;
@@ -80,8 +80,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
     plan::ImageConfig config = opened.image.index.config();
     std::vector<plan::ContainerEdits> devices =
         device_edits(opened.image, site, environment_with(options.set), show_note);
-    plan::Plan decided =
-        plan::make_plan(options.request, caller, {}, site, host_facts(options.request, caller, site), config, devices);
+    plan::Plan decided = plan_here(options.request, caller, {}, site, config, devices);
     decided.command = command_of(options, config);
     if (wants_plan(environment_with(options.set))) report_plan(decided, text_of(opened.digest), show_note);
     event.lap("plan");

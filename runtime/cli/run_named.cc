@@ -38,13 +38,12 @@ int run_in_named(const RunOptions& options, const plan::Site& site, const plan::
                  const InheritedDescriptors& inherited, StartEvent& event) {
     event.stage(plan::Cause::container);
     ContainerFolder folder = open_container_folder(site, caller, options.job == 0 ? "global" : job_scope(options.job));
-    ContainerStart start{*options.request.name,
-                         options.request,
-                         options.request.image.empty(),
-                         caller,
-                         {},
-                         site,
-                         {show_note, {}, -1, {}, {}}};
+    ContainerStart start{.wanted = *options.request.name,
+                         .request = options.request,
+                         .again = options.request.image.empty(),
+                         .caller = caller,
+                         .site = site,
+                         .watch = {.progress = show_note}};
     // What this command wants for itself is no property of the container.
     start.request.env.clear();
     start.watch.fetched = [&](const PullResult& result) { event.pulled(result); };
@@ -70,7 +69,7 @@ int run_in_named(const RunOptions& options, const plan::Site& site, const plan::
     event.lap("end");
     if (options.request.save.empty()) return code;
     Fd upper = folder.upper(start.wanted.name);
-    Saver saver(used.record, start.wanted.name, used.record.digest.empty() ? "" : open_store(site, caller).path(),
+    Saver saver(used.record, start.wanted.name, used.record.digest.empty() ? "" : open_store(site, caller).location(),
                 options.request.save);
     return save_after(saver, upper.get(), code, options.request.save);
 }

@@ -37,8 +37,8 @@ int save(int argc, char** argv) {
     std::vector<std::string> flags;
     if (force) flags.push_back("--force");
     if (plain) flags.push_back("--plain");
-    exec_pull_program(save_arguments(*record, name, record->digest.empty() ? "" : store_of_caller().path(), upper.get(),
-                                     output, flags));
+    std::string store = record->digest.empty() ? "" : store_of_caller().location();
+    exec_pull_program(save_arguments(*record, name, store, upper.get(), output, flags));
 }
 
 }  // namespace berth::cli

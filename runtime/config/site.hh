@@ -29,6 +29,7 @@ struct DefaultSettings {
     bool writable = true;
     bool entrypoint = false;
     ContainerScope container_scope = ContainerScope::global;
+    std::vector<std::string> unshare;  ///< namespaces of a container's own: "ipc", "pid"
 };
 
 /// Sizes are in bytes. Where 0 is no limit of the kernel's, it is none.
@@ -51,6 +52,7 @@ struct PolicySettings {
     std::vector<std::string> remap_root = {"*"};  ///< users, and groups as "@GROUP"
     std::vector<std::string> writable = {"*"};    ///< the same
     std::vector<std::string> locked;              ///< keys, or whole sections, that variables may not change
+    std::vector<std::string> unlocked;            ///< keys that are locked else (see Key::locked), and now are not
 };
 
 struct SlurmSettings {
@@ -116,6 +118,7 @@ struct Site {
         std::string file;
         unsigned line = 0;
         std::string variable;
+        bool by_user = false;  ///< a user's variable, not one of plugstack.conf
         std::string text() const;  ///< "FILE:LINE", the variable's name, or "default"
     };
     StoreSettings store;
@@ -132,6 +135,9 @@ struct Site {
     NetworkSettings network;
     std::map<std::string, RegistrySettings> registries;  ///< by host
     std::map<std::string, Origin> origins;               ///< by key
+
+    /// True when a user's variable gave `key` another value than the site's.
+    bool set_by_user(const std::string& key) const;
 };
 
 }  // namespace berth::plan

@@ -58,7 +58,7 @@ void read_registry(Site& site, const toml::node& node, const std::string& host, 
     if (!table) throw Error(cat(place(name, node.source()), ": registry.\"", printable(host), "\" must be a table"));
     for (const auto& [key, value] : *table) {
         std::string path = cat("registry.\"", printable(host), "\".", printable(key.str()));
-        site.origins[path] = {name, value.source().begin.line, {}};
+        site.origins[path] = {name, value.source().begin.line, {}, false};
         attempt(mistakes, [&, &key = key, &value = value] { set_registry_key(registry, key, value, path, name); });
     }
 }
@@ -70,7 +70,7 @@ void read_key(Site& site, const std::string& path, const toml::key& key, const t
         throw Error(cat(place(name, key.source()), ": unknown key ", path,
                         " (the known ones are in the commented file that comes with berth)"));
     found->second.set(site, value, path, name);
-    site.origins[path] = {name, value.source().begin.line, {}};
+    site.origins[path] = {name, value.source().begin.line, {}, false};
 }
 
 void read_section(Site& site, const std::string& section, const toml::table& table, const std::string& name,
@@ -142,13 +142,21 @@ void set_by_variable(Site& site, const std::string& key, const Key& meaning, con
         meaning.set(site, toml::value<std::string>(value), key, name);
 }
 
-void refuse_locked(const Site& site, const std::string& key, const std::string& name) {
+/// Whether a list of keys and sections has `key`.
+bool names_key(const std::vector<std::string>& list, const std::string& key) {
+    return std::ranges::any_of(
+        list, [&](const std::string& entry) { return key == entry || key.starts_with(entry + "."); });
+}
+
+void refuse_locked(const Site& site, const std::string& key, const Key& meaning, const std::string& name) {
     if (key.starts_with("policy."))
         throw Error(cat(name, ": ", key, " can be set by the site's file only; unset the variable"));
-    for (const std::string& lock : site.policy.locked)
-        if (key == lock || key.starts_with(lock + "."))
-            throw Error(cat(name, ": ", key, " is locked by ", site.origins.at("policy.locked").text(),
-                            " (policy.locked); unset the variable"));
+    if (names_key(site.policy.locked, key))
+        throw Error(cat(name, ": ", key, " is locked by ", site.origins.at("policy.locked").text(),
+                        " (policy.locked); unset the variable"));
+    if (meaning.locked && !names_key(site.policy.unlocked, key))
+        throw Error(cat(name, ": ", key, " is locked unless the site's file lists it in policy.unlocked; unset the ",
+                        "variable"));
 }
 
 }  // namespace
@@ -167,11 +175,16 @@ void apply_environment(Site& site, const std::vector<std::string>& environment, 
             set_by_variable(site, key, meaning, name, std::string(text.substr(start.size())));
             // What says the same as the file is no contradiction.
             if (meaning.show(site) == before) continue;
-            if (authority == Authority::user) refuse_locked(site, key, name);
-            site.origins[key] =
-                authority == Authority::user ? Site::Origin{{}, 0, name} : Site::Origin{{}, 0, "plugstack.conf"};
+            if (authority == Authority::user) refuse_locked(site, key, meaning, name);
+            bool user = authority == Authority::user;
+            site.origins[key] = {{}, 0, user ? name : "plugstack.conf", user};
         }
     }
+}
+
+bool Site::set_by_user(const std::string& key) const {
+    auto found = origins.find(key);
+    return found != origins.end() && found->second.by_user;
 }
 
 std::string Site::Origin::text() const {

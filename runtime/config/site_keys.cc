@@ -4,8 +4,8 @@
 #include <type_traits>
 
 #include "runtime/base/json_text.hh"
-#include "runtime/config/size.hh"
 #include "runtime/request/mounts.hh"
+#include "runtime/request/size.hh"
 
 namespace berth::plan {
 
@@ -201,17 +201,40 @@ Key folders_key(Field<Section, std::vector<std::string>> field) {
     return out;
 }
 
-/// Keys and sections that there are.
+/// What a site may want for all; the other namespaces take from a container what it needs of the node.
+void set_unshare(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+    names_key(defaults(&DefaultSettings::unshare)).set(site, node, key, name);
+    for (const std::string& word : site.defaults.unshare)
+        if (word != "ipc" && word != "pid")
+            throw Error(cat(place(name, node.source()), ": ", key, ": \"", printable(word),
+                            "\" is no namespace; write ipc, pid or both"));
+}
+
+/// Keys and sections that there are and that are `wanted`.
+void check_keys(const std::vector<std::string>& list, bool (*wanted)(const Key&), const char* kind,
+                const std::string& where) {
+    for (const std::string& lock : list) {
+        bool known = std::any_of(keys().begin(), keys().end(), [&](const auto& entry) {
+            return (entry.first == lock || entry.first.starts_with(lock + ".")) && wanted(entry.second);
+        });
+        if (!known) throw Error(cat(where, ": there is no key or section \"", printable(lock), "\"", kind));
+    }
+}
+
 void set_locked(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
     names_key(policy(&PolicySettings::locked)).set(site, node, key, name);
-    for (const std::string& lock : site.policy.locked) {
-        bool known = std::any_of(keys().begin(), keys().end(), [&](const auto& entry) {
-            return entry.first == lock || entry.first.starts_with(lock + ".");
-        });
-        if (!known)
-            throw Error(
-                cat(place(name, node.source()), ": ", key, ": there is no key or section \"", printable(lock), "\""));
-    }
+    check_keys(site.policy.locked, [](const Key&) { return true; }, "", cat(place(name, node.source()), ": ", key));
+}
+
+void set_unlocked(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+    names_key(policy(&PolicySettings::unlocked)).set(site, node, key, name);
+    check_keys(site.policy.unlocked, [](const Key& one) { return one.locked; }, " that is locked by default",
+               cat(place(name, node.source()), ": ", key));
+}
+
+Key locked(Key key) {
+    key.locked = true;
+    return key;
 }
 
 }  // namespace
@@ -228,6 +251,7 @@ const std::map<std::string, Key>& keys() {
         {"defaults.writable", flag_key(defaults(&DefaultSettings::writable))},
         {"defaults.entrypoint", flag_key(defaults(&DefaultSettings::entrypoint))},
         {"defaults.container_scope", word_key(defaults(&DefaultSettings::container_scope))},
+        {"defaults.unshare", {Key::Type::text, set_unshare, shown(defaults(&DefaultSettings::unshare))}},
         {"limits.tmpfs_size", size_key(limits(&LimitSettings::tmpfs_size))},
         {"limits.store_size", size_key(limits(&LimitSettings::store_size))},
         {"limits.store_age", number_key(limits(&LimitSettings::store_age), 0, 36500, " days")},
@@ -242,6 +266,7 @@ const std::map<std::string, Key>& keys() {
         {"policy.remap_root", names_key(policy(&PolicySettings::remap_root))},
         {"policy.writable", names_key(policy(&PolicySettings::writable))},
         {"policy.locked", {Key::Type::text, set_locked, shown(policy(&PolicySettings::locked))}},
+        {"policy.unlocked", {Key::Type::text, set_unlocked, shown(policy(&PolicySettings::unlocked))}},
         {"slurm.resolve_tags", word_key(slurm(&SlurmSettings::resolve_tags))},
         {"slurm.client_in_container", flag_key(slurm(&SlurmSettings::client_in_container))},
         {"slurm.client_files", names_key(slurm(&SlurmSettings::client_files))},
@@ -250,17 +275,17 @@ const std::map<std::string, Key>& keys() {
         {"security.seccomp_deny", names_key(security(&SecuritySettings::seccomp_deny))},
         {"security.mask", flag_key(security(&SecuritySettings::mask))},
         {"devices.nvidia", word_key(devices(&DeviceSettings::nvidia))},
-        {"devices.driver_root", root_key(devices(&DeviceSettings::driver_root))},
-        {"devices.device_root", root_key(devices(&DeviceSettings::device_root))},
+        {"devices.driver_root", locked(root_key(devices(&DeviceSettings::driver_root)))},
+        {"devices.device_root", locked(root_key(devices(&DeviceSettings::device_root)))},
         {"devices.rdma", word_key(devices(&DeviceSettings::rdma))},
         {"devices.rdma_userspace", flag_key(devices(&DeviceSettings::rdma_userspace))},
         {"devices.disabled", names_key(devices(&DeviceSettings::disabled))},
         {"devices.cdi", names_key(devices(&DeviceSettings::cdi))},
-        {"devices.cdi_folders", names_key(devices(&DeviceSettings::cdi_folders))},
+        {"devices.cdi_folders", locked(names_key(devices(&DeviceSettings::cdi_folders)))},
         {"events.log", place_key(events(&EventSettings::log), "syslog", "an absolute path, \"syslog\" or \"\"")},
         {"events.counters", place_key(events(&EventSettings::counters), "", "an absolute path of a folder or \"\"")},
-        {"hooks.folder", root_key(hooks(&HookSettings::folder))},
-        {"hooks.timeout", number_key(hooks(&HookSettings::timeout), 1, 600, " seconds")},
+        {"hooks.folder", locked(root_key(hooks(&HookSettings::folder)))},
+        {"hooks.timeout", locked(number_key(hooks(&HookSettings::timeout), 1, 600, " seconds"))},
         {"mount.cache_size", size_key(mount(&MountSettings::cache_size))},
         {"mount.volumes", word_key(mount(&MountSettings::volumes))},
         {"mount.engine", word_key(mount(&MountSettings::engine))},

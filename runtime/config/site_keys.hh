@@ -19,6 +19,9 @@ struct Key {
     Type type;
     Setter set;                                 ///< throws Error naming file, line and column
     std::function<std::string(const Site&)> show;  ///< the value as the file has it, which is JSON as well
+    /// Users' variables may not change it unless policy.unlocked lists it: it says where programs and files for
+    /// containers come from, which the site trusts.
+    bool locked = false;
 };
 
 /// Every key of the file but the registries' tables.

@@ -8,7 +8,6 @@
 
 #include "runtime/base/channel.hh"
 #include "runtime/base/error.hh"
-#include "runtime/base/sys.hh"
 #include "runtime/container/start.hh"
 #include "runtime/plan/messages.hh"
 #include "runtime/sandbox/capabilities.hh"
@@ -20,19 +19,14 @@ namespace {
 
 constexpr int server_end_ms = 100;
 
-/// Kills a child and waits for its end; false when it is still there after `timeout`.
-bool end_child(pid_t child, std::chrono::milliseconds timeout) {
-    ::kill(child, SIGKILL);
-    Fd handle = sys::pidfd_open(child);
-    pollfd wait{handle.get(), POLLIN, 0};
-    if (::poll(&wait, 1, static_cast<int>(timeout.count())) <= 0) return false;
-    ::waitpid(child, nullptr, __WALL);
-    return true;
-}
-
-bool end_inhabitants(const StartedContainer& container, std::chrono::milliseconds timeout) {
-    // With the first process the kernel ends all others of its namespace; nobody else is in the container.
-    if (container.init > 0) return end_child(container.init, timeout);
+bool end_inhabitants(StartedContainer& container, std::chrono::milliseconds timeout) {
+    if (container.init) {
+        // With the first process the kernel ends all others of its namespace; nobody else is in the container.
+        container.init.send(SIGKILL);
+        if (container.init.ends_within(timeout)) return true;
+        container.init.release();
+        return false;
+    }
     siginfo_t child{};
     if (container.adopts && ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD)
         return true;
@@ -48,7 +42,7 @@ bool end_inhabitants(const StartedContainer& container, std::chrono::millisecond
 
 void adopt_orphans(StartedContainer& container) { container.adopts = ::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0; }
 
-bool end_container(const StartedContainer& container, std::chrono::milliseconds timeout) {
+bool end_container(StartedContainer& container, std::chrono::milliseconds timeout) {
     bool ended = end_inhabitants(container, timeout);
     return mount::end_program_server(container.server, timeout) && ended;
 }

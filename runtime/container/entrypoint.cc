@@ -20,7 +20,7 @@
 #include "runtime/base/pid.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/container/named/use.hh"
+#include "runtime/container/task_process.hh"
 
 namespace berth {
 

@@ -38,13 +38,16 @@ mount::ServerOptions server_options(const plan::Plan& plan, const plan::Site& si
 /// By the program that the image says. What it may do is what a task may.
 mount::ProgramServer start_other_server(const plan::Plan& plan, const FlatImage& flat, const std::string& filter,
                                         int staging) {
-    mount::ProgramServerOptions options{
-        plan.identity.inside_uid, plan.identity.inside_gid, flat.file.get(), flat.offset, {}};
-    options.confine = [&] {
+    auto confine = [&] {
         sandbox::drop_capabilities();
         sandbox::forbid_new_privileges();
         sandbox::install_filter(filter);
     };
+    mount::ProgramServerOptions options{.uid = plan.identity.inside_uid,
+                                        .gid = plan.identity.inside_gid,
+                                        .file = flat.file.get(),
+                                        .offset = flat.offset,
+                                        .confine = confine};
     return mount::start_program_server(flat.program, options, staging, "lower");
 }
 
@@ -60,7 +63,7 @@ squash::DataReader reader_of(const squash::Index& index, const std::vector<Fd>& 
 
 std::string content_of(squash::DataReader& reader, const squash::FileData& data, const std::string& path) {
     std::string out(data.size, '\0');
-    if (reader.read(data, 0, out.data(), out.size()) != static_cast<long>(out.size()))
+    if (reader.read(data, 0, out) != static_cast<long>(out.size()))
         throw SysError(cat("reading ", printable(path, 4096), " of the image"), EIO);
     return out;
 }

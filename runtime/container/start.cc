@@ -75,7 +75,7 @@ void enter_own_namespaces(StartedContainer& container, const plan::OwnNamespaces
 Fd start_own_processes(StartedContainer& container, const plan::OwnNamespaces& own) {
     if (!own.pid) return {};
     sandbox::Init init = sandbox::start_init();
-    container.init = init.pid;
+    container.init = std::move(init.process);
     container.namespaces.push_back({CLONE_NEWPID, std::move(init.pid_namespace)});
     return std::move(init.file_system);
 }
@@ -99,10 +99,16 @@ void enter_namespaces(StartedContainer& container, const plan::Plan& plan) {
     sandbox::limit_bounding_set(plan.capabilities);
 }
 
-/// A mount of a directory of the node, not attached anywhere; empty for none.
-Fd clone_directory(const std::string& path) {
+/// A mount of a directory of the node, not attached anywhere; empty for none. With an identity (device and inode) it is
+/// that directory.
+Fd clone_directory(const std::string& path, const std::pair<uint64_t, uint64_t>& identity = {}) {
     if (path.empty()) return {};
-    return sys::open_tree_clone(sys::open_file(path, O_PATH | O_DIRECTORY).get(), true, printable(path, 4096));
+    Fd directory = sys::open_file(path, O_PATH | O_DIRECTORY);
+    struct stat st = sys::stat_of(directory.get(), printable(path, 4096));
+    if (identity.second != 0 && identity != std::pair<uint64_t, uint64_t>(st.st_dev, st.st_ino))
+        throw Error(cat("opening the image ", printable(path, 4096),
+                        ": the path leads to another directory than a moment ago; leave it alone during the start"));
+    return sys::open_tree_clone(directory.get(), true, printable(path, 4096));
 }
 
 /// True when the calling process is in the container's user namespace already, as a child of the server is.
@@ -154,8 +160,9 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     PlainUmask umask;
     enter_namespaces(container, plan);
     watch.lap("namespaces");
-    std::vector<mount::Source> sources = mount::take_sources(plan.edits, start_own_processes(container, plan.unshare));
-    Fd shared = std::move(image.root), directory = clone_directory(image.directory),
+    std::vector<mount::Source> sources =
+        mount::take_sources(plan.edits, plan.sources, start_own_processes(container, plan.unshare));
+    Fd shared = std::move(image.root), directory = clone_directory(image.directory, image.directory_identity),
        disk = clone_directory(storage.path);
     sys::make_mounts_private();
     watch.lap("sources");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
+#include "runtime/base/pid.hh"
 #include "runtime/mount/container_image.hh"
 #include "runtime/mount/fuse/program_server.hh"
 #include "runtime/plan/plan.hh"
@@ -43,8 +44,7 @@ struct StartedContainer {
     store::Lease lease;           ///< of the image; empty in such a copy too
     Fd upper;                     ///< the directory of what it writes, outside of its mounts; empty in such a copy too
     std::vector<OwnNamespace> namespaces;
-    /// first process of its own pid namespace, a child of the server; -1: none, or a copy made for joining
-    pid_t init = -1;
+    Pid init;             ///< first process of its own pid namespace, a child of the server; empty: see `lease`
     bool adopts = false;  ///< see adopt_orphans()
     /// of its image's files, when that is another program; none in a copy made for joining
     mount::ProgramServer server;
@@ -91,6 +91,6 @@ void check_end(int connection, int code);
 
 /// Kills every process of the container except the calling one, its server, and waits up to `timeout` for their ends.
 /// False: some are left.
-bool end_container(const StartedContainer& container, std::chrono::milliseconds timeout = std::chrono::seconds(4));
+bool end_container(StartedContainer& container, std::chrono::milliseconds timeout = std::chrono::seconds(4));
 
 }  // namespace berth

@@ -38,7 +38,7 @@ struct Launch {
     bool terminal;
     bool forks;   ///< the pid namespace that it joins is only for its children
     Fd parent;    ///< handle of the process that started it
-    Fd channel;   ///< its end of the connection to that process, where there is anything to tell
+    Fd channel = Fd();  ///< its end of the connection to that process, where there is anything to tell
 };
 
 /// Goes on in a new child of this process's parent, whose number is told to that.
@@ -147,8 +147,8 @@ void listen(Task& task, int channel, size_t messages) {
             task.terminal = std::make_unique<TerminalRelay>(std::move(received->descriptors[0]));
             continue;
         }
-        ::waitpid(task.pid, nullptr, 0);
-        task.pid = static_cast<pid_t>(received->message.number("pid", INT32_MAX));
+        task.process.wait();
+        task.process = Pid(static_cast<pid_t>(received->message.number("pid", INT32_MAX)));
     }
 }
 
@@ -157,14 +157,16 @@ void listen(Task& task, int channel, size_t messages) {
 bool is_shells(int signal) { return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU; }
 
 /// The exit code when the command has ended. Other children are those that lost their parents: they are only reaped.
-std::optional<int> ended(const Task& task) {
+std::optional<int> ended(Task& task) {
     int status = 0;
     for (pid_t child; (child = ::waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
-        if (child != task.pid) continue;
-        if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
-        if (WIFEXITED(status)) return WEXITSTATUS(status);
+        if (child != task.process.get()) continue;
+        if (!WIFSTOPPED(status)) {
+            task.process.release();
+            return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+        }
         // The shell that started this program waits for its stop, not for the command's.
-        if (!task.terminal && WIFSTOPPED(status) && is_shells(WSTOPSIG(status))) ::raise(SIGSTOP);
+        if (!task.terminal && is_shells(WSTOPSIG(status))) ::raise(SIGSTOP);
     }
     return std::nullopt;
 }
@@ -194,16 +196,32 @@ std::vector<std::string> changed_environment(std::vector<std::string> environmen
     return environment;
 }
 
+std::vector<plan::EnvironmentChange> changes_but(const std::vector<std::string>& names,
+                                                 std::vector<plan::EnvironmentChange> changes,
+                                                 const std::vector<std::string>& environment) {
+    std::erase_if(changes, [&](const plan::EnvironmentChange& change) {
+        bool meant = std::find(names.begin(), names.end(), change.name) != names.end();
+        return meant && std::any_of(environment.begin(), environment.end(),
+                                    [&](const std::string& text) { return text.starts_with(change.name + "="); });
+    });
+    return changes;
+}
+
 Task start_task(const StartedContainer& container, const std::vector<std::string>& command,
                 const std::vector<std::string>& environment, bool terminal) {
-    Launch launch{
-        container, command, environment, terminal, joins_pid_namespace(container), sys::pidfd_open(::getpid()), {}};
+    Launch launch{.container = container,
+                  .command = command,
+                  .environment = environment,
+                  .terminal = terminal,
+                  .forks = joins_pid_namespace(container),
+                  .parent = sys::pidfd_open(::getpid())};
     size_t messages = (launch.forks ? 1 : 0) + (terminal ? 1 : 0);
     Fd ours;
     if (messages > 0) std::tie(ours, launch.channel) = make_channel();
     bool is_server = bool(container.proc);
-    Task task{may_borrow && is_server && messages == 0 ? start_borrowing(launch) : start_copied(launch, ours), nullptr};
-    if (task.pid < 0) throw SysError("starting the command");
+    Pid process(may_borrow && is_server && messages == 0 ? start_borrowing(launch) : start_copied(launch, ours));
+    Task task{std::move(process), nullptr};
+    if (task.process.get() < 0) throw SysError("starting the command");
     launch.channel.reset();
     listen(task, ours.get(), messages);
     return task;
@@ -217,20 +235,20 @@ void pass_on(const Task& task, const signalfd_siginfo& signal) {
     if (task.terminal && number == SIGWINCH) return task.terminal->resize();
     if (task.terminal && number == SIGCONT) task.terminal->resume();
     // A terminal's signals (from the kernel) reach the command by themselves where it is in the same process group.
-    if (task.terminal || signal.ssi_code <= 0) ::kill(task.pid, number);
+    if (task.terminal || signal.ssi_code <= 0) task.process.send(number);
 }
 
-int lost(const Task& task, int connection) {
+int lost(Task& task, int connection) {
     // With the container its processes end: one that has ended by itself at the same time keeps its code.
     if (auto code = ended(task)) return *code;
-    ::kill(task.pid, SIGKILL);
-    ::waitpid(task.pid, nullptr, 0);
+    task.process.send(SIGKILL);
+    task.process.wait();
     throw Error(reason_of_end(connection));
 }
 
 }  // namespace
 
-int attend_task(const Task& task, const sigset_t& watched, int connection) {
+int attend_task(Task& task, const sigset_t& watched, int connection) {
     Fd signals(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals) throw SysError("waiting for the command");
     for (;;) {

@@ -1,12 +1,12 @@
 // A command that runs in a container as a child of this process, and the wait for its end.
 #pragma once
 #include <signal.h>
-#include <sys/types.h>
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "runtime/base/pid.hh"
 #include "runtime/container/start.hh"
 #include "runtime/container/terminal.hh"
 #include "runtime/plan/plan.hh"
@@ -21,9 +21,15 @@ sigset_t forwarded_signals();
 std::vector<std::string> changed_environment(std::vector<std::string> environment,
                                              const std::vector<plan::EnvironmentChange>& changes);
 
+/// Less of `changes` (to `environment`) those of the variables `names`, whose value in `environment` counts: the helper
+/// of a container does not know what one task wants for itself.
+std::vector<plan::EnvironmentChange> changes_but(const std::vector<std::string>& names,
+                                                 std::vector<plan::EnvironmentChange> changes,
+                                                 const std::vector<std::string>& environment);
+
 /// A command that was started.
 struct Task {
-    pid_t pid = -1;
+    Pid process;
     std::unique_ptr<TerminalRelay> terminal;  ///< none where it has the caller's streams
 };
 
@@ -37,6 +43,6 @@ Task start_task(const StartedContainer& container, const std::vector<std::string
 /// would. Stops when the command is stopped as a shell's job is. Reaps all children of this process. When `connection`
 /// (-1: none) is closed by its other end, or something comes over it, the container has gone: the command is killed,
 /// and Error is thrown.
-int attend_task(const Task& task, const sigset_t& watched, int connection = -1);
+int attend_task(Task& task, const sigset_t& watched, int connection = -1);
 
 }  // namespace berth

@@ -21,7 +21,7 @@ namespace {
 
 // What a pipe takes without waiting once it can be written to.
 constexpr size_t piece = 4096;
-constexpr int answer_ms = 10'000;
+constexpr int terminal_answer_ms = 10'000;
 // How long the output of a command that has ended is waited for, and shown at most: what it left running can write for
 // ever.
 constexpr int silence_ms = 100;
@@ -65,7 +65,7 @@ void take_terminal(int channel) {
     if (!terminal) throw SysError("opening the new terminal of the container");
     imitate(terminal.get());
     if (::setsid() < 0 || ::ioctl(terminal.get(), TIOCSCTTY, 0) != 0) throw SysError("giving the command its terminal");
-    send_message(channel, {}, {other_end.get()}, answer_ms);
+    send_message(channel, {}, {other_end.get()}, terminal_answer_ms);
     for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
         if (::dup2(terminal.get(), fd) < 0) throw SysError("giving the command its terminal");
 }

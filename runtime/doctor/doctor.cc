@@ -102,7 +102,7 @@ Finding store(const DoctorFacts& facts) {
     const PlaceFacts& place = facts.store;
     if (!place.problem.empty())
         return {Verdict::failure, "store", place.problem,
-                "make its folder with mode 1777, or set store.path in berth.conf"};
+                "let root remove what is in its place, or set store.path in berth.conf"};
     std::string text = cat(place.path, " on ", place.file_system, ", ", human_bytes(place.free_bytes), " free");
     if (place.free_bytes < (1ULL << 30) || place.free_inodes == 0)
         return {Verdict::warning, "store", text,
@@ -116,8 +116,10 @@ Finding store(const DoctorFacts& facts) {
     return {Verdict::ok, "store", text, ""};
 }
 
+/// As Slurm writes it: "24.05.8".
 std::string version_of(uint32_t number) {
-    return cat(number >> 16, ".", number >> 8 & 0xff, ".", number & 0xff);
+    uint32_t minor = number >> 8 & 0xff;
+    return cat(number >> 16, minor < 10 ? ".0" : ".", minor, ".", number & 0xff);
 }
 
 /// Slurm loads plugins of its own major and minor version only. "22.05.8" against 0x160508.
@@ -154,6 +156,12 @@ Finding slurm(const DoctorFacts& facts) {
         return {Verdict::failure, "Slurm",
                 cat(text, ", but ", slurm.plugin, " was built for ", version_of(*slurm.built_for)),
                 "install the package built for this release of Slurm"};
+    // See spank/slurm.hh.
+    if (slurm.version != version_of(*slurm.built_for))
+        return {Verdict::warning, "Slurm",
+                cat(text, ", but ", slurm.plugin, " was built for ", version_of(*slurm.built_for),
+                    ": it does not look at TaskProlog, TmpFS and SrunPortRange"),
+                "install the package built for this release of Slurm"};
     return {Verdict::ok, "Slurm", cat(text, ", ", slurm.plugin, " loaded by ", slurm.plugstack), ""};
 }
 
@@ -178,7 +186,8 @@ std::vector<Finding> examine(const DoctorFacts& facts) {
         out.push_back({Verdict::ok, "file server", cat(facts.file_server, " (mount.engine)"), ""});
     for (const std::string& trouble : facts.event_troubles)
         out.push_back({Verdict::warning, "events", trouble,
-                       "make the folders of events.log and events.counters with mode 1777, or leave the keys out"});
+                       "make the folder of events.log with mode 1777, set events.counters to "
+                       "/var/lib/berth/%U.counters, or leave the keys out"});
     return out;
 }
 

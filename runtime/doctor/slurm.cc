@@ -122,7 +122,7 @@ std::string locate(const std::string& name) {
 /// Reads a structure of an ELF file; false where the file ends before.
 template <typename T>
 bool read_at(int fd, uint64_t offset, T& out) {
-    return offset < (1ULL << 32) && sys::pread_exact(fd, &out, sizeof out, offset, "the plugin");
+    return offset < (1ULL << 32) && sys::pread_exact(fd, sys::bytes_of(out), offset, "the plugin");
 }
 
 /// The 4 bytes at the dynamic symbol `name` of a 64-bit shared object (ELF, System V ABI); nothing when there is none.

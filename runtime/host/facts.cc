@@ -13,6 +13,7 @@
 #include "runtime/config/site_file.hh"
 #include "runtime/host/accounts.hh"
 #include "runtime/host/policy_facts.hh"
+#include "runtime/plan/policy.hh"
 
 namespace berth {
 
@@ -26,7 +27,10 @@ plan::Caller caller_of_this_process() {
     caller.home = account.home;
     caller.shell = account.shell;
     caller.group = account.group;
-    if (const char* home = ::secure_getenv("HOME"); caller.home.empty() && home && home[0] == '/') caller.home = home;
+    if (const char* home = ::secure_getenv("HOME"); caller.home.empty() && home && home[0] == '/') {
+        caller.home = home;
+        caller.home_of_environment = true;
+    }
     char buffer[PATH_MAX];
     for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
         if (caller.terminal.empty() && ::ttyname_r(fd, buffer, sizeof buffer) == 0) caller.terminal = buffer;
@@ -47,11 +51,14 @@ plan::HostFacts host_facts() {
     return facts;
 }
 
-plan::HostFacts host_facts(const plan::Request& request, const plan::Caller& caller, const plan::Site& site) {
+plan::Plan plan_here(const plan::Request& request, const plan::Caller& caller, const plan::Job& job,
+                     const plan::Site& site, const plan::ImageConfig& image,
+                     const std::vector<plan::ContainerEdits>& devices) {
     plan::HostFacts facts = host_facts();
-    facts.real_paths = real_paths(plan::policy_paths(site, request, caller));
     if (plan::asks_for_groups(site)) facts.groups = groups_of_this_process();
-    return facts;
+    plan::Plan plan = plan::make_plan(request, caller, job, site, facts, image, devices);
+    plan.sources = plan::judge_sources(site, plan.edits, real_paths(plan::policy_paths(site, plan.edits)));
+    return plan;
 }
 
 void check_site_owner(int file, const std::string& path) {
@@ -68,18 +75,38 @@ plan::Site load_site(const std::string& path) {
     return plan::parse_site(sys::read_all(file.get(), 1 << 20, path), path);
 }
 
-store::Store open_store(const plan::Site& site, const plan::Caller& caller) {
-    std::string path = plan::path_for(site.store.path, caller);
+namespace {
+
+struct Place {
+    std::string path;
+    bool of_home = false;  ///< in place of the built-in one
+};
+
+bool is_here(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+/// Where root makes the folder it is there after the user's first job on the node; until then the home's cache does.
+Place place_of_store(const plan::Site& site, const plan::Caller& caller) {
+    std::string path = plan::path_for(site.store.path, caller), parent = path.substr(0, path.rfind('/'));
     bool built_in = site.store.path == plan::Site{}.store.path;
-    std::string parent = path.substr(0, path.rfind('/'));
-    bool possible = ::access(path.c_str(), F_OK) == 0 || ::access(parent.c_str(), W_OK) == 0;
-    if (!possible && built_in && !caller.home.empty())
-        path = caller.home + "/.cache/berth";
-    else if (!possible && built_in)
-        throw Error(cat("opening the store ", path, ": the folder ", parent,
-                        " is not there or not writable; the site makes it with mode 1777 or sets store.path, a user "
-                        "sets BERTH_STORE_PATH"));
-    return store::Store::open(path);
+    if (!built_in || is_here(path) || ::access(parent.c_str(), W_OK) == 0) return {path};
+    if (!caller.home.empty()) return {caller.home + "/.cache/berth", true};
+    throw Error(cat("opening the store ", path,
+                    ": it is not there, and you have no home for another one; the plugin makes it in jobs, the site "
+                    "sets store.path, a user sets BERTH_STORE_PATH"));
+}
+
+}  // namespace
+
+store::Store open_store(const plan::Site& site, const plan::Caller& caller) {
+    return store::Store::open(place_of_store(site, caller).path);
+}
+
+std::string note_on_store(const plan::Site& site, const plan::Caller& caller) {
+    Place place = place_of_store(site, caller);
+    if (!place.of_home || is_here(place.path)) return {};
+    return cat("images are kept in ", printable(place.path, 4096), ", since there is no ",
+               plan::path_for(site.store.path, caller),
+               " here, which your first job in a container makes on its node; BERTH_STORE_PATH names another folder");
 }
 
 }  // namespace berth

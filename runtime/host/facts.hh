@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "runtime/config/site.hh"
-#include "runtime/plan/host_facts.hh"
+#include "runtime/plan/plan.hh"
 #include "runtime/request/request.hh"
 #include "runtime/store/store.hh"
 
@@ -17,8 +17,11 @@ plan::Caller caller_of_this_process();
 /// Which of plan::host_paths() exist.
 plan::HostFacts host_facts();
 
-/// The same with what the site's policy has to know of the request.
-plan::HostFacts host_facts(const plan::Request& request, const plan::Caller& caller, const plan::Site& site);
+/// What a start will do on this host: plan::make_plan() with what it has to know, compared with the site's policy.
+/// Throws Error.
+plan::Plan plan_here(const plan::Request& request, const plan::Caller& caller, const plan::Job& job,
+                     const plan::Site& site, const plan::ImageConfig& image,
+                     const std::vector<plan::ContainerEdits>& devices);
 
 inline constexpr const char* site_path = "/etc/berth/berth.conf";
 
@@ -29,7 +32,12 @@ void check_site_owner(int file, const std::string& path);
 /// somebody else than root.
 plan::Site load_site(const std::string& path = site_path);
 
-/// The caller's store at the site's place; when that is the built-in default and cannot be made here, ~/.cache/berth.
+/// The caller's store at the site's place; when that is the built-in default, is not there and cannot be made here,
+/// ~/.cache/berth. Throws Error.
 store::Store open_store(const plan::Site& site, const plan::Caller& caller);
+
+/// What a person is to hear before open_store() makes ~/.cache/berth: once, since it is there afterwards. Else empty.
+/// Throws Error where open_store() would.
+std::string note_on_store(const plan::Site& site, const plan::Caller& caller);
 
 }  // namespace berth

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 
 namespace berth {
 
@@ -37,6 +38,14 @@ std::vector<std::string> groups_of_this_process() {
 
 void check_image_here(const plan::Site& site, const plan::Reference& image) {
     plan::check_image(site, image, real_paths(plan::policy_paths(site, image)));
+}
+
+void check_opened_image(const plan::Site& site, const plan::Reference& image, int file) {
+    std::vector<std::string> asked = plan::policy_paths(site, image);
+    if (asked.empty()) return;
+    plan::RealPaths real = real_paths(asked);
+    real[image.path] = sys::opened_path(file);
+    plan::check_image(site, image, real);
 }
 
 }  // namespace berth

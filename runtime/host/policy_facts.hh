@@ -17,4 +17,7 @@ std::vector<std::string> groups_of_this_process();
 /// plan::check_image with what it has to know of this host. Throws Error.
 void check_image_here(const plan::Site& site, const plan::Reference& image);
 
+/// The same for the file or directory that was opened for `image`, wherever its path leads by now. Throws Error.
+void check_opened_image(const plan::Site& site, const plan::Reference& image, int file);
+
 }  // namespace berth

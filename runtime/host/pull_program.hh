@@ -13,7 +13,7 @@ std::string pull_program();
 /// The arguments that lead berth-pull to the site file, when there is one.
 std::vector<std::string> site_arguments();
 
-/// The arguments for berth-pull that follow from the site file.
+/// The arguments for berth-pull that follow from the site file; `store` is the location of one.
 std::vector<std::string> pull_arguments(const plan::Site& site, const std::string& store);
 
 }  // namespace berth

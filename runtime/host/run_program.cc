@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "runtime/base/child.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
@@ -26,7 +28,9 @@ Fd memory_with(const std::string& text) {
 /// The last line, whatever was written.
 std::string last_line(int fd) {
     std::string text(complaint_limit, '\0');
-    ssize_t got = ::pread(fd, text.data(), text.size(), 0);
+    off_t size = sys::stat_of(fd, "a program's complaints").st_size;
+    off_t start = std::max<off_t>(0, size - static_cast<off_t>(complaint_limit));
+    ssize_t got = ::pread(fd, text.data(), text.size(), start);
     text.resize(got < 0 ? 0 : static_cast<size_t>(got));
     std::string_view line = trimmed(text);
     return printable(line.substr(line.rfind('\n') + 1), 1024);

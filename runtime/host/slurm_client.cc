@@ -26,9 +26,10 @@ constexpr const char* libraries[] = {"slurm-wlm", "slurm", "libmunge.so.2"};
 
 void add_slurm_client(plan::Job& job, const plan::Site& site) {
     if (!site.slurm.client_in_container) return;
+    plan::Origin origin = plan::Origin::of_site("slurm");
     auto add = [&](const std::string& path) {
         if (::access(path.c_str(), F_OK) != 0) return false;
-        job.bind_read_only.push_back(path);
+        job.bind_read_only.push_back({path, origin});
         return true;
     };
     for (const char* command : commands)
@@ -37,6 +38,7 @@ void add_slurm_client(plan::Job& job, const plan::Site& site) {
     for (const char* library : libraries)
         for (const char* folder : library_folders) add(cat(folder, library));
     for (const char* path : {"/etc/slurm", "/run/munge", "/run/slurm/conf"}) add(path);
+    if (site.set_by_user("slurm.client_files")) origin = "variable BERTH_SLURM_CLIENT_FILES";
     for (const std::string& path : site.slurm.client_files) add(path);
     // slurm.conf names its user, whom the commands look up before anything else.
     if (const passwd* account = ::getpwnam("slurm"))

@@ -14,6 +14,7 @@
 #include "runtime/squash/index/tree.hh"
 #include "runtime/squash/index/tree_data.hh"
 #include "runtime/squash/read/data.hh"
+#include "runtime/squash/read/read_tree.hh"
 
 namespace berth {
 
@@ -31,7 +32,7 @@ std::string small_file(const squash::Index& index, squash::DataReader& reader, c
     auto file = index.file(etc == 0 ? 0 : index.lookup(etc, name));
     if (!file || file->size > small_file_limit) return {};
     std::string out(file->size, '\0');
-    return reader.read(*file, 0, out.data(), out.size()) == static_cast<long>(out.size()) ? out : std::string();
+    return reader.read(*file, 0, out) == static_cast<long>(out.size()) ? out : std::string();
 }
 
 /// What Enroot left in the image's files.
@@ -83,7 +84,10 @@ ContainerImage open_directory(const Fd& directory, const std::string& path) {
         config_of_enroot(small_file(directory.get(), "/etc/environment"), small_file(directory.get(), "/etc/rc"));
     auto empty = std::make_unique<squash::TreeData>();
     empty->nodes.push_back({.mode = S_IFDIR | 0755});
-    return {squash::Index::from_bytes(squash::build_index(squash::Tree(std::move(empty)), {}, config)), {}, {}, path};
+    ContainerImage out{squash::Index::from_bytes(squash::build_index(squash::Tree(std::move(empty)), {}, config)),
+                       {}, {}, path};
+    out.directory_identity = {here.st_dev, here.st_ino};
+    return out;
 }
 
 /// The text between the quotes of a shell word as Enroot writes it; empty when there is more to it.
@@ -128,9 +132,10 @@ squash::Tree tree_of_image_file(int fd, const std::string& path, squash::LayerIn
     return squash::read_tree(fd, path, 0, info, foreign_limits, place);
 }
 
-ContainerImage open_image_file(const std::string& path) {
+ContainerImage open_image_file(const std::string& path, const std::function<void(int)>& judge) {
     std::string shown = printable(path, 4096);
     Fd file = sys::open_file(path, O_RDONLY | O_NONBLOCK);
+    if (judge) judge(file.get());
     struct stat st = sys::stat_of(file.get(), shown);
     if (S_ISDIR(st.st_mode)) return open_directory(file, path);
     if (!S_ISREG(st.st_mode)) throw Error(cat("opening the image ", shown, ": it is no regular file"));

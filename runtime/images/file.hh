@@ -1,16 +1,18 @@
 // Images that are used where they lie, without the store: a squashfs file, the squashfs in a SIF file, a directory with
 // a root file system.
 #pragma once
+#include <functional>
 #include <string>
 
 #include "runtime/mount/container_image.hh"
+#include "runtime/squash/format/sif.hh"
 #include "runtime/squash/index/tree.hh"
 
 namespace berth {
 
 /// Opens what is at the absolute `path`. Throws Error, with the right spelling for what is another kind of image (an
-/// archive, an OCI layout).
-ContainerImage open_image_file(const std::string& path);
+/// archive, an OCI layout). `judge` gets the descriptor before anything is read, and throws to refuse it.
+ContainerImage open_image_file(const std::string& path, const std::function<void(int file)>& judge = {});
 
 /// The tree of a file that open_image_file() takes for a squashfs or SIF file, and where in the file the squashfs is.
 /// Throws Error naming `path`.

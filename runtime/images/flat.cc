@@ -32,8 +32,8 @@ FlatImage as_it_is(const OpenedImage& opened, const store::FlatOwner& owner, con
 /// Has berth-pull write the file, which alone can.
 void flatten(const OpenedImage& opened, const store::Store& store, const store::FlatOwner& owner,
              const std::string& path, const std::string& work, const PullWatch& watch) {
-    std::vector<std::string> arguments = {"flatten", "--store",      store.path(), "--uid", cat(owner.uid),
-                                          "--gid",   cat(owner.gid), "--output",   path};
+    std::vector<std::string> arguments = {"flatten", "--store",      store.location(), "--uid", cat(owner.uid),
+                                          "--gid",   cat(owner.gid), "--output",       path};
     if (opened.digest) arguments.insert(arguments.end(), {"--image", opened.digest->text()});
     Child child(pull_program(), arguments, opened.digest ? -1 : opened.image.layers.at(0).get());
     Reporter reporter(work, watch);

@@ -119,7 +119,7 @@ std::optional<Digest> known_digest(const plan::Reference& reference, const store
 
 ContainerImage stored_image(const store::Store& store, const Digest& digest) {
     // First of all: from here on nothing of the image is removed.
-    store::Lease lease = store.lease(store.image_of(digest).value_or(digest));
+    store::Lease lease = store.lease_image(digest);
     Fd file = store.open_index(digest);
     ContainerImage image{squash::Index::open(file.get(), cat("the index of image ", digest)), {}, std::move(lease), {}};
     image.layers = store.open_layers(image.index);
@@ -136,7 +136,7 @@ std::optional<ContainerImage> try_stored_image(const store::Store& store, const 
 
 std::vector<std::string> arguments_for(const plan::Reference& reference, const plan::Site& site,
                                        const store::Store& store, const PullWatch& watch) {
-    std::vector<std::string> out = pull_arguments(site, store.path());
+    std::vector<std::string> out = pull_arguments(site, store.location());
     // The canonical text has no user, who is no part of which image it is.
     if (!reference.user.empty()) out.insert(out.end(), {"--user", reference.user});
     if (watch.bars) out.emplace_back("--bars");
@@ -188,7 +188,8 @@ OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, cons
                        const PullWatch& watch, const JobTag& tag) {
     plan::Reference reference = plan::with_absolute_path(plan::parse_reference(text), caller.cwd);
     check_image_here(site, reference);
-    if (reference.kind == plan::Reference::Kind::path) return {open_image_file(reference.path), {}};
+    if (reference.kind == plan::Reference::Kind::path)
+        return {open_image_file(reference.path, [&](int file) { check_opened_image(site, reference, file); }), {}};
     if (reference.kind != plan::Reference::Kind::registry) return open_stored_image(reference, caller, site, watch);
     check_is_no_file(text, caller.cwd);
     if ((!tag.digest && tag.agreement.empty()) || reference.digest)
@@ -209,7 +210,8 @@ OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Call
     check_image_here(site, made_of);
     std::string path = printable(record.image_file, 4096);
     if (!record.image_file.empty()) {
-        OpenedImage out{open_image_file(record.image_file), {}};
+        OpenedImage out{open_image_file(record.image_file, [&](int file) { check_opened_image(site, made_of, file); }),
+                        {}};
         if (file_identity(record.image_file) != record.identity)
             throw Error(cat("opening the image ", path,
                             " of the container: the file has changed since the container was made of it; put the old "

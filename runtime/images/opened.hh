@@ -29,7 +29,7 @@ struct PullWatch {
     /// A descriptor to look after meanwhile (-1: none), and what to do when it is readable or closed; an exception from
     /// it ends the pull.
     int descriptor = -1;
-    std::function<void()> ready;
+    std::function<void()> ready = {};
     /// What stands before the error of a pull that failed.
     std::string failure = {};
     /// Called after a pull that brought an image into the store.

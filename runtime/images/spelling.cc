@@ -13,6 +13,7 @@
 #include "runtime/base/fd.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/oci/packing.hh"
 #include "runtime/request/reference.hh"
 
 namespace berth {
@@ -46,13 +47,13 @@ std::string kind_of_tar(int fd) {
     return found;
 }
 
-/// gzip, zstd, xz, bzip2 and lz4; their magic numbers.
+/// As layers are, or with what archives alone are packed with: the magic numbers of xz, bzip2 and lz4. Skippable frames
+/// of lz4 begin like those of zstd.
 bool is_packed(std::string_view start) {
-    constexpr std::string_view magics[] = {"\x1f\x8b", "\x28\xb5\x2f\xfd", "\xfd" "7zXZ", "BZh", "\x04\x22\x4d\x18"};
-    // Skippable frames of zstd and lz4 have one of sixteen.
-    bool is_skippable = (static_cast<uint8_t>(start[0]) & 0xF0) == 0x50 && start.substr(1, 3) == "\x2a\x4d\x18";
-    return is_skippable || std::any_of(std::begin(magics), std::end(magics),
-                                       [&](std::string_view magic) { return start.starts_with(magic); });
+    constexpr std::string_view magics[] = {"\xfd" "7zXZ", "BZh", "\x04\x22\x4d\x18"};
+    return oci::packing_of(start) != oci::Packing::plain ||
+           std::any_of(std::begin(magics), std::end(magics),
+                       [&](std::string_view magic) { return start.starts_with(magic); });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/fd.hh"
@@ -24,6 +25,8 @@ struct ContainerImage {
     /// Path of a root file system that is a directory of the node; empty for an image that is served. A path, since a
     /// mount namespace takes no mounts from descriptors of another one.
     std::string directory = {};
+    /// Device and inode of the directory that was looked at; 0 and 0: any.
+    std::pair<uint64_t, uint64_t> directory_identity = {};
     /// the root of a container that runs, see container_root(); then nothing is served, and the files are those of that
     /// container
     Fd root = Fd();

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/oci/layer/packing.hh"
+#include "runtime/oci/packing.hh"
 
 namespace berth::oci {
 

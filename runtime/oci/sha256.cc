@@ -33,20 +33,20 @@ Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
-void Sha256::update(const void* data, size_t size) {
-    check(EVP_DigestUpdate(evp(context_.get()), data, size));
+void Sha256::update(std::string_view data) {
+    check(EVP_DigestUpdate(evp(context_.get()), data.data(), data.size()));
 }
 
 Digest Sha256::finish() {
     unsigned char hash[EVP_MAX_MD_SIZE];
     unsigned length = 0;
     check(EVP_DigestFinal_ex(evp(context_.get()), hash, &length));
-    return Digest("sha256:" + hex_text(hash, length));
+    return Digest("sha256:" + hex_text({hash, length}));
 }
 
 Digest sha256_of(std::string_view data) {
     Sha256 hash;
-    hash.update(data.data(), data.size());
+    hash.update(data);
     return hash.finish();
 }
 
@@ -55,7 +55,7 @@ std::string hmac_sha256(std::string_view key, std::string_view data) {
     unsigned length = 0;
     check(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
                reinterpret_cast<const unsigned char*>(data.data()), data.size(), code, &length) != nullptr);
-    return hex_text(code, length);
+    return hex_text({code, length});
 }
 
 bool same_code(std::string_view one, std::string_view other) {

@@ -1,6 +1,5 @@
 // SHA-256 of a stream, in the form that manifests use.
 #pragma once
-#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,7 +16,7 @@ class Sha256 {
     Sha256(Sha256&&) noexcept;
     Sha256& operator=(Sha256&&) noexcept;
 
-    void update(const void* data, size_t size);
+    void update(std::string_view data);
     /// Ends the stream: nothing may be added afterwards.
     Digest finish();
 

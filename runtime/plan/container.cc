@@ -2,6 +2,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/plan/records.hh"
 #include "runtime/request/options.hh"
 
 namespace berth::plan {
@@ -10,10 +11,6 @@ namespace {
 
 constexpr std::string_view heading = "berth-container 1\n";
 constexpr uint64_t value_limit = 1 << 20;
-
-void put(std::string& out, std::string_view key, std::string_view value) {
-    out += cat(key, ' ', value.size(), '\n', value, '\n');
-}
 
 /// False for a key or value that this version does not know.
 bool set_option(Request& options, std::string_view key, const std::string& text, const std::string& what) {
@@ -44,14 +41,15 @@ void set(ContainerRecord& record, std::string_view key, std::string value, const
 
 std::string record_text(const ContainerRecord& record) {
     std::string out(heading);
-    put(out, "image", record.image);
-    put(out, "digest", record.digest);
-    put(out, "image-file", record.image_file);
-    put(out, "identity", record.identity);
-    put(out, "created", std::to_string(record.created));
+    add_record(out, "image", record.image);
+    add_record(out, "digest", record.digest);
+    add_record(out, "image-file", record.image_file);
+    add_record(out, "identity", record.identity);
+    add_record(out, "created", std::to_string(record.created));
     for (const Option& option : option_table())
         if (option.record.key != nullptr)
-            for (const std::string& text : option.record.texts(record.options)) put(out, option.record.key, text);
+            for (const std::string& text : option.record.texts(record.options))
+                add_record(out, option.record.key, text);
     return out;
 }
 
@@ -64,16 +62,9 @@ ContainerRecord parse_record(std::string_view text, const std::string& what) {
     text.remove_prefix(heading.size());
     ContainerRecord out;
     while (!text.empty()) {
-        size_t end = text.find('\n'), blank = text.find(' ');
-        uint64_t length = 0;
-        if (end == text.npos || blank > end ||
-            !parse_number(text.substr(blank + 1, end - blank - 1), value_limit, length))
-            throw damaged();
-        std::string_view key = text.substr(0, blank);
-        text.remove_prefix(end + 1);
-        if (text.size() <= length || text[length] != '\n') throw damaged();
-        set(out, key, std::string(text.substr(0, length)), what);
-        text.remove_prefix(length + 1);
+        std::optional<Record> record = take_record(text, value_limit);
+        if (!record) throw damaged();
+        set(out, record->key, std::string(record->value), what);
     }
     return out;
 }

@@ -19,7 +19,7 @@ struct ContainerRecord {
     bool operator==(const ContainerRecord&) const = default;
 };
 
-/// The record as a file: the line "berth-container 1", then "KEY LENGTH\nVALUE\n" each.
+/// The record as a file: the line "berth-container 1", then records (records.hh).
 std::string record_text(const ContainerRecord& record);
 
 /// Throws Error naming `what` for text that record_text() would not write. Unknown keys are refused: they would be

@@ -8,6 +8,7 @@
 
 #include "runtime/plan/loader_cache.hh"
 #include "runtime/request/mount_request.hh"
+#include "runtime/request/origin.hh"
 
 namespace berth::plan {
 
@@ -75,10 +76,10 @@ struct LoaderLibraries {
 
 using Action = std::variant<Mount, Unmount, Symlink, Directory, AccountLine, DropIn, LoaderLibraries>;
 
-/// One change of the container, with who asked for it ("system", "option --container-mounts", "site", ...) and why.
+/// One change of the container, with who asked for it and why.
 struct Edit {
     Action action;
-    std::string origin;
+    Origin origin;
     std::string reason;
 };
 

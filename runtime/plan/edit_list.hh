@@ -8,15 +8,18 @@
 
 namespace berth::plan {
 
+/// Of edits that every container has.
+inline const Origin by_berth = Origin::of_site("system");
+
 /// Adds to a list of somebody else's. What is returned may be changed until the next edit is added.
 class EditList {
   public:
     explicit EditList(std::vector<Edit>& out) : out_(out) {}
-    void add(Action action, std::string origin, std::string reason) {
+    void add(Action action, Origin origin, std::string reason) {
         out_.push_back({std::move(action), std::move(origin), std::move(reason)});
     }
 
-    Mount& bind(const std::string& source, const std::string& target, std::string origin, std::string reason) {
+    Mount& bind(const std::string& source, const std::string& target, Origin origin, std::string reason) {
         Mount mount;
         mount.source = source;
         mount.target = target;
@@ -24,7 +27,7 @@ class EditList {
         return std::get<Mount>(out_.back().action);
     }
 
-    Mount& tmpfs(const std::string& target, uint32_t mode, std::string origin, std::string reason) {
+    Mount& tmpfs(const std::string& target, uint32_t mode, Origin origin, std::string reason) {
         Mount mount;
         mount.kind = Mount::Kind::tmpfs;
         mount.target = target;
@@ -35,7 +38,7 @@ class EditList {
     }
 
     /// A file system of the kernel's that shows what is the container's own.
-    Mount& fresh(Mount::Kind kind, const char* type, const std::string& target, std::string origin,
+    Mount& fresh(Mount::Kind kind, const char* type, const std::string& target, Origin origin,
                  std::string reason) {
         Mount& mount = tmpfs(target, 0755, std::move(origin), std::move(reason));
         mount.kind = kind;

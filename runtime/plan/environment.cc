@@ -10,7 +10,7 @@ namespace berth::plan {
 namespace {
 
 /// NAME and VALUE of "NAME=VALUE"; a text without "=" has no value and is no variable.
-std::optional<std::pair<std::string, std::string>> variable(const std::string& text) {
+std::optional<std::pair<std::string, std::string>> name_and_value(const std::string& text) {
     size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0) return std::nullopt;
     return std::pair(text.substr(0, equals), text.substr(equals + 1));
@@ -26,7 +26,7 @@ std::vector<EnvironmentChange> environment_changes(const EnvironmentRules& rules
                                                    const std::vector<std::string>& task) {
     std::map<std::string, std::string> outside;
     for (const std::string& text : task)
-        if (auto var = variable(text)) outside.insert(*var);
+        if (auto var = name_and_value(text)) outside.insert(*var);
 
     Variables wanted;
     auto host_wins = [&](const std::string& name) {
@@ -35,9 +35,9 @@ std::vector<EnvironmentChange> environment_changes(const EnvironmentRules& rules
     for (const std::string& name : rules.remove)
         if (!host_wins(name)) wanted[name] = std::nullopt;
     for (const std::string& text : rules.image)
-        if (auto var = variable(text); var && !host_wins(var->first)) wanted[var->first] = var->second;
+        if (auto var = name_and_value(text); var && !host_wins(var->first)) wanted[var->first] = var->second;
     for (const std::string& text : rules.set)
-        if (auto var = variable(text); var && !host_wins(var->first)) wanted[var->first] = var->second;
+        if (auto var = name_and_value(text); var && !host_wins(var->first)) wanted[var->first] = var->second;
 
     add_job_variables(wanted, outside);
 

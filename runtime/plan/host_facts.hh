@@ -1,6 +1,5 @@
 // What of the host a plan depends on: plain values, looked up beforehand.
 #pragma once
-#include <map>
 #include <string>
 #include <vector>
 
@@ -12,8 +11,6 @@ struct HostFacts {
     std::vector<std::string> existing;
     std::vector<std::string> readable;  ///< those of masked_paths() that the caller can read
     std::vector<std::string> writable;  ///< those of read_only_paths() that the caller can write to
-    /// those of policy_paths() that exist, without the symlinks in them
-    std::map<std::string, std::string> real_paths;
     std::vector<std::string> groups;  ///< names of the caller's groups, where asks_for_groups()
     bool has(const std::string& path) const;
 };

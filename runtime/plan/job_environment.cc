@@ -82,15 +82,23 @@ bool has_pmix_server(const std::vector<std::string>& environment) {
     return !value_in(environment, "SLURM_PMIX_MAPPING_SERV").empty();
 }
 
-std::vector<std::string> pmix_folders(const std::vector<std::string>& task, const std::string& tmp_fs, uid_t uid,
-                                      const std::string& job_step) {
+std::vector<JobPath> pmix_folders(const std::vector<std::string>& task, const std::string& tmp_fs, uid_t uid,
+                                  const std::string& job_step) {
     std::string programs = value_in(task, "SLURM_PMIX_TMPDIR");
+    Origin origin =
+        programs.empty() ? Origin::of_site_in_shared_folder("slurm") : Origin("variable SLURM_PMIX_TMPDIR");
     if (programs.empty()) programs = tmp_fs.empty() ? "/tmp" : tmp_fs;
-    std::vector<std::string> out;
-    for (const std::string& path :
-         {value_in(task, "PMIX_SERVER_TMPDIR"), cat(programs, "/spmix_appdir_", uid, "_", job_step)})
-        if (path.starts_with('/')) out.push_back(normalised(path));
+    std::vector<JobPath> out;
+    auto add = [&](const std::string& path, const Origin& by) {
+        if (path.starts_with('/')) out.push_back({normalised(path), by});
+    };
+    add(value_in(task, "PMIX_SERVER_TMPDIR"), "variable PMIX_SERVER_TMPDIR");
+    add(cat(programs, "/spmix_appdir_", uid, "_", job_step), origin);
     return out;
+}
+
+bool is_name_of_pmix_server(const std::string& name, const std::string& job_step) {
+    return name == "pmix." + job_step;
 }
 
 std::string pmix_note(const std::vector<std::string>& task, bool remap_root) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/request/request.hh"
+
 namespace berth::plan {
 
 /// Variables by name; nothing as a value: the variable is not there.
@@ -34,9 +36,14 @@ bool has_pmix_server(const std::vector<std::string>& environment);
 
 /// The folders that a task of a PMIx step shares with Slurm's server: PMIX_SERVER_TMPDIR of its environment, and the
 /// one for the programs' own files, which Slurm makes in SLURM_PMIX_TMPDIR or TmpFS and names
-/// spmix_appdir_UID_JOB.STEP. Absolute paths, which need not exist.
-std::vector<std::string> pmix_folders(const std::vector<std::string>& task, const std::string& tmp_fs, uid_t uid,
-                                      const std::string& job_step);
+/// spmix_appdir_UID_JOB.STEP. Absolute paths, which need not exist. What a variable names is the job's choice: see
+/// is_name_of_pmix_server().
+std::vector<JobPath> pmix_folders(const std::vector<std::string>& task, const std::string& tmp_fs, uid_t uid,
+                                  const std::string& job_step);
+
+/// True when Slurm's PMIx plugin gives this name to the folder of its server for a step, "pmix.JOB.STEP" in slurmd's
+/// spool folder (its src/plugins/mpi/pmix/pmixp_info.c).
+bool is_name_of_pmix_server(const std::string& name, const std::string& job_step);
 
 /// A line for the first node of a step of several tasks under PMIx whose container is root's: it will not work. Else
 /// empty. `task` is the environment of a task.

@@ -141,6 +141,11 @@ Failure decode_failure(const Message& message) {
     return {message.value("line"), static_cast<int>(message.number("exit-code", 255)), message.number("shown", 1) == 1};
 }
 
+std::string progress_text(const Message& message) {
+    expect(message, MessageType::progress);
+    return message.value("text");
+}
+
 Message encode(const HelperInfo& info) {
     Message out = message_of(MessageType::info);
     out.add_number("user-namespace", info.user_namespace);

@@ -26,6 +26,13 @@ enum class MessageType : uint16_t {
     stop = 9,      ///< to the helper of a named container: end it with all that runs in it
 };
 
+/// What slurmstepd, which is root, takes of the helper's words on the step's socket: short messages of a few records,
+/// without descriptors, and so many lines at a step's end. A helper that says more is killed.
+inline constexpr ChannelLimits said_limits{4096, 4096, 8, 0};
+inline constexpr size_t said_lines = 200;
+/// Bytes of one such line: a packet has room for it.
+inline constexpr size_t said_line_limit = 3072;
+
 /// The first message of a step: everything that the helper needs to know.
 struct StepRequest {
     GivenOptions options;
@@ -91,6 +98,7 @@ Message progress_message(std::string_view text);
 StepRequest decode_step(const Message& message);
 TaskRequest decode_task(const Message& message);
 Ready decode_ready(const Message& message);
+std::string progress_text(const Message& message);
 Failure decode_failure(const Message& message);
 HelperInfo decode_info(const Message& message);
 

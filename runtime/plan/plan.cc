@@ -17,6 +17,8 @@ bool HostFacts::has(const std::string& path) const {
 
 namespace {
 
+const Origin by_slurm = Origin::of_site("slurm");
+
 /// A field of an account line may hold neither its separators nor a line end.
 std::string account_field(std::string text) {
     std::replace_if(text.begin(), text.end(), [](unsigned char c) { return c == ':' || c < 0x20; }, '_');
@@ -36,8 +38,8 @@ void add_accounts(EditList& edits, const Plan& plan, const Caller& caller, const
                        cat(user, ":x:", id.inside_uid, ":", id.inside_gid, ":", account_field(caller.gecos), ":",
                            account_field(home), ":", shell),
                        2};
-    edits.add(passwd, "system", "the caller's name");
-    edits.add(AccountLine{"/etc/group", cat(group, ":x:", id.inside_gid, ":"), 2}, "system", "the caller's group");
+    edits.add(passwd, by_berth, "the caller's name");
+    edits.add(AccountLine{"/etc/group", cat(group, ":x:", id.inside_gid, ":"), 2}, by_berth, "the caller's group");
 }
 
 /// HOME inside: /root for root, else as outside.
@@ -46,17 +48,25 @@ std::string home_inside(const Plan& plan, const Caller& caller) {
     return caller.home.empty() ? "/" : normalised(caller.home);
 }
 
-void add_home(EditList& edits, bool mount_home, const std::string& home, const Caller& caller) {
+/// Who has chosen that the home is mounted, and where it is.
+Origin origin_of_home(const Request& request, const Site& site, const Caller& caller) {
+    if (request.mount_home) return "option --container-mount-home";
+    if (site.set_by_user("defaults.mount_home")) return "variable BERTH_DEFAULTS_MOUNT_HOME";
+    return caller.home_of_environment ? Origin("variable HOME") : Origin::of_site("site");
+}
+
+void add_home(EditList& edits, const Request& request, const Site& site, const std::string& home,
+              const Caller& caller) {
     if (home == "/") return;
-    if (mount_home && !caller.home.empty())
-        edits.bind(caller.home, home, "option --container-mount-home", "the caller's home").create =
+    if (request.mount_home.value_or(site.defaults.mount_home) && !caller.home.empty())
+        edits.bind(caller.home, home, origin_of_home(request, site, caller), "the caller's home").create =
             Mount::Create::directory;
     else
-        edits.add(Directory{home, 0755}, "system", "an empty home");
+        edits.add(Directory{home, 0755}, by_berth, "an empty home");
 }
 
 void add_user_mounts(EditList& edits, const Request& request, const Caller& caller) {
-    const std::string origin = "option --container-mounts";
+    const Origin origin = "option --container-mounts";
     for (const MountRequest& wanted : request.mounts) {
         std::string source =
             wanted.source.empty() || wanted.source[0] == '/' ? wanted.source : cat(caller.cwd, "/", wanted.source);
@@ -113,16 +123,28 @@ void set_capabilities(Plan& plan) {
         if (plan.remap_root) plan.capabilities |= 1ULL << capability;
 }
 
+/// What is asked for, and what the site wants. A step's tasks stay in the node's pid namespace (docs/adr/0081), and
+/// steps may join a container with a name.
+OwnNamespaces own_namespaces(const Request& request, const Job& job, const Site& site) {
+    OwnNamespaces out = request.unshare;
+    for (const std::string& word : site.defaults.unshare)
+        for (const NamespaceKind& kind : namespace_kinds)
+            if (word == kind.word && (kind.type != CLONE_NEWPID || (job.id.empty() && !request.name)))
+                out.*kind.wanted = true;
+    return out;
+}
+
 /// Of Slurm, on the node: what its commands and MPI programs look for.
 void add_job_files(EditList& edits, const Job& job) {
-    for (const std::string& file : job.bind_read_only) {
-        Mount& mount = edits.bind(file, file, "slurm", "a file of the job's or of Slurm's");
+    for (const JobPath& file : job.bind_read_only) {
+        Mount& mount = edits.bind(file.path, file.path, file.origin, "a file of the job's or of Slurm's");
         mount.read_only = true;
     }
     for (const std::string& line : job.accounts)
-        edits.add(AccountLine{"/etc/passwd", line, 2}, "slurm", "an account that Slurm's commands look for");
-    for (const std::string& folder : job.shared_folders) {
-        Mount& mount = edits.bind(folder, folder, "slurm", "where MPI programs meet Slurm's server");
+        edits.add(AccountLine{"/etc/passwd", line, 2}, by_slurm, "an account that Slurm's commands look for");
+    for (const JobPath& folder : job.shared_folders) {
+        Mount& mount =
+            edits.bind(folder.path, folder.path, folder.origin, "where MPI programs meet Slurm's server");
         mount.no_exec = true;
         mount.optional = true;
         mount.create = Mount::Create::directory;
@@ -140,15 +162,22 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
                          site.security.seccomp_deny};
     set_capabilities(plan);
     plan.writable = request.writable.value_or(site.defaults.writable && may_write(site, caller, host));
-    plan.unshare = request.unshare;
+    plan.unshare = own_namespaces(request, job, site);
     plan.tmpfs_size = site.limits.tmpfs_size;
+    plan.sources.everything = allows_all_sources(site);
     plan.identity = {caller.uid, plan.remap_root ? 0 : caller.uid, caller.gid, plan.remap_root ? 0 : caller.gid};
     std::string home = home_inside(plan, caller);
 
     EditList edits(plan.edits);
-    add_system(edits, {request.unshare, caller.terminal, job.has_terminal, site, host, image});
+    add_system(edits, {.own = plan.unshare,
+                       .asked = request.unshare,
+                       .terminal = caller.terminal,
+                       .node_terminals = job.has_terminal,
+                       .site = site,
+                       .host = host,
+                       .image = image});
     add_accounts(edits, plan, caller, home);
-    add_home(edits, request.mount_home.value_or(site.defaults.mount_home), home, caller);
+    add_home(edits, request, site, home, caller);
     if (plan.remap_root)
         edits.add(DropIn{"/etc/apt/apt.conf.d/99berth", "APT::Sandbox::User \"root\";\n"},
                   "option --container-remap-root",

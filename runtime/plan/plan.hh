@@ -9,6 +9,7 @@
 #include "runtime/plan/edit.hh"
 #include "runtime/plan/host_facts.hh"
 #include "runtime/plan/image_config.hh"
+#include "runtime/plan/source_policy.hh"
 #include "runtime/plan/visible_devices.hh"
 #include "runtime/request/request.hh"
 
@@ -53,6 +54,7 @@ struct Plan {
     OwnNamespaces unshare;
     uint64_t tmpfs_size = 0;
     std::vector<Edit> edits;  ///< in the order they are done
+    SourcePolicy sources;     ///< of their mounts; see judge_sources()
     std::string workdir;      ///< absolute path in the container
     bool workdir_required = false;  ///< asked for by option: missing is an error; else made from the image's WorkingDir
     EnvironmentRules environment;
@@ -65,6 +67,8 @@ struct Plan {
 };
 
 /// Decides everything; touches nothing. Throws Error for what can be refused by looking at it (a mount over "/").
+/// Where the site's policy does not allow every source of a mount, judge_sources() (policy.hh) has to follow: until
+/// then no source that the job chose can be mounted.
 /// What `devices` has comes after the system's edits and before the user's mounts; of two that contradict each other
 /// the later one wins.
 Plan make_plan(const Request& request, const Caller& caller, const Job& job, const Site& site, const HostFacts& host,

@@ -66,7 +66,7 @@ std::vector<Row> plan_rows(const Plan& plan) {
     std::vector<Row> rows;
     for (const Edit& edit : plan.edits) {
         Row next = std::visit([](const auto& action) { return row(action); }, edit.action);
-        next[3] = edit.origin;
+        next[3] = edit.origin.text();
         next[4] = edit.reason;
         rows.push_back(next);
     }

@@ -15,11 +15,6 @@ bool has(const std::vector<std::string>& list, const std::string& word) {
     return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-/// By whole components: "/data" has "/data/x" and not "/database".
-bool is_below(const std::string& path, const std::string& folder) {
-    return folder == "/" || path == folder || path.starts_with(folder + "/");
-}
-
 std::string listed(const std::vector<std::string>& list) {
     std::string out;
     for (const std::string& word : list) out += cat(out.empty() ? "" : " ", printable(word, 4096));
@@ -58,10 +53,6 @@ bool allows_path(const std::vector<std::string>& folders, const std::string& pat
     });
 }
 
-std::string source_path(const MountRequest& mount, const Caller& caller) {
-    return mount.source.starts_with('/') ? mount.source : cat(caller.cwd, "/", mount.source);
-}
-
 bool names_caller(const std::vector<std::string>& list, const Caller& caller, const HostFacts& host) {
     return std::any_of(list.begin(), list.end(), [&](const std::string& entry) {
         if (entry == "*") return true;
@@ -70,19 +61,21 @@ bool names_caller(const std::vector<std::string>& list, const Caller& caller, co
     });
 }
 
-void check_source(const Site& site, const std::string& path, const RealPaths& paths) {
-    if (!allows_path(site.policy.mount_sources, path, paths))
-        throw Error(cat("mounting ", printable(path, 4096), ": ", rule(site, "policy.mount_sources"),
-                        " allows mounts from ", listed(site.policy.mount_sources), " only"));
+/// The folder of a path without its last component, and that component.
+std::pair<std::string, std::string> parted(const std::string& path) {
+    size_t slash = path.rfind('/');
+    return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
 }
 
-/// The sources of the request's mounts, his home among them when it is asked for.
-std::vector<std::string> sources_of(const Request& request, const Caller& caller) {
-    std::vector<std::string> out;
-    for (const MountRequest& mount : request.mounts)
-        if (mount.kind == MountRequest::Kind::bind) out.push_back(source_path(mount, caller));
-    if (request.mount_home.value_or(false) && !caller.home.empty()) out.push_back(caller.home);
-    return out;
+/// Where `path` lies when it is no symlink itself.
+std::string place_of(const RealPaths& paths, const std::string& path) {
+    auto [folder, name] = parted(normalised(path));
+    std::string leads_to = real(paths, folder);
+    return leads_to == "/" ? "/" + name : cat(leads_to, "/", name);
+}
+
+const Mount* judged_mount(const SourcePolicy& policy, const Edit& edit) {
+    return is_judged(policy, edit) ? &std::get<Mount>(edit.action) : nullptr;
 }
 
 void add_folders(std::vector<std::string>& paths, const std::vector<std::string>& folders) {
@@ -99,10 +92,33 @@ std::vector<std::string> policy_paths(const Site& site, const Reference& image) 
     return out;
 }
 
-std::vector<std::string> policy_paths(const Site& site, const Request& request, const Caller& caller) {
-    if (has(site.policy.mount_sources, "*")) return {};
-    std::vector<std::string> out = sources_of(request, caller);
+bool allows_all_sources(const Site& site) { return has(site.policy.mount_sources, "*"); }
+
+std::vector<std::string> policy_paths(const Site& site, const std::vector<Edit>& edits) {
+    if (allows_all_sources(site)) return {};
+    std::vector<std::string> out;
+    for (const Edit& edit : edits)
+        if (const Mount* mount = judged_mount({}, edit)) {
+            out.push_back(mount->source);
+            out.push_back(parted(normalised(mount->source)).first);
+        }
     add_folders(out, site.policy.mount_sources);
+    return out;
+}
+
+SourcePolicy judge_sources(const Site& site, const std::vector<Edit>& edits, const RealPaths& real_paths) {
+    SourcePolicy out;
+    out.everything = allows_all_sources(site);
+    if (out.everything) return out;
+    for (const std::string& folder : site.policy.mount_sources) out.folders.push_back(real(real_paths, folder));
+    out.rule = cat(rule(site, "policy.mount_sources"), " allows mounts from ", listed(site.policy.mount_sources),
+                   " only");
+    for (const Edit& edit : edits)
+        if (const Mount* mount = judged_mount(out, edit)) {
+            if (edit.origin.chooser() == Origin::Chooser::site_in_shared_folder)
+                out.places[mount->source] = place_of(real_paths, mount->source);
+            check_source(out, *mount, edit.origin, real(real_paths, mount->source));
+        }
     return out;
 }
 
@@ -142,7 +158,6 @@ bool may_write(const Site& site, const Caller& caller, const HostFacts& host) {
 }
 
 void check_request(const Site& site, const Request& request, const Caller& caller, const HostFacts& host) {
-    for (const std::string& path : sources_of(request, caller)) check_source(site, path, host.real_paths);
     std::string user = caller.user.empty() ? std::to_string(caller.uid) : printable(caller.user);
     if (request.remap_root.value_or(false) && !may_remap_root(site, caller, host))
         throw Error(cat("being root in the container: ", rule(site, "policy.remap_root"), " allows it to ",

@@ -1,11 +1,13 @@
 // What the site lets its users do ([policy] in the site file), compared with what is asked for. Pure. It guides those
 // who use berth; it is no wall around those who bring a runtime of their own.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
 #include "runtime/config/site.hh"
 #include "runtime/plan/host_facts.hh"
+#include "runtime/plan/source_policy.hh"
 #include "runtime/request/reference.hh"
 #include "runtime/request/request.hh"
 
@@ -13,10 +15,10 @@ namespace berth::plan {
 
 using RealPaths = std::map<std::string, std::string>;
 
-/// The paths that check_image and check_request compare, for which HostFacts::real_paths wants an entry: none where the
-/// site allows every path.
+/// The paths that check_image and judge_sources compare, which want to be told where these lead: none where the site
+/// allows every path.
 std::vector<std::string> policy_paths(const Site& site, const Reference& image);
-std::vector<std::string> policy_paths(const Site& site, const Request& request, const Caller& caller);
+std::vector<std::string> policy_paths(const Site& site, const std::vector<Edit>& edits);
 
 /// True when a key names a group, so that HostFacts::groups is needed.
 bool asks_for_groups(const Site& site);
@@ -25,7 +27,14 @@ bool asks_for_groups(const Site& site);
 /// Throws Error naming file and key.
 void check_image(const Site& site, const Reference& image, const RealPaths& real_paths);
 
-/// Refuses the sources of mounts, and what the caller may not be or have. Throws Error naming file and key.
+/// True when mounts may come from everywhere.
+bool allows_all_sources(const Site& site);
+
+/// Compares all that the edits of a plan mount of the node, whatever they came of. The result goes with the plan: its
+/// mounts are compared once more when they have been opened. Throws Error naming the mount, file and key.
+SourcePolicy judge_sources(const Site& site, const std::vector<Edit>& edits, const RealPaths& real_paths);
+
+/// Refuses what the caller may not be or have. Throws Error naming file and key.
 void check_request(const Site& site, const Request& request, const Caller& caller, const HostFacts& host);
 
 /// Whether the caller may be root inside, or have a root file system that he can write to.

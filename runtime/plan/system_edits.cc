@@ -34,13 +34,19 @@ constexpr size_t volume_limit = 100;
 // Only the second version of cgroups has one hierarchy, which can be mounted anew.
 constexpr const char* cgroup_file = "/sys/fs/cgroup/cgroup.controllers";
 
-void add_kernel_file_systems(EditList& edits, const HostFacts& host, const OwnNamespaces& own) {
+/// Who wants a namespace of the container's own.
+const char* origin_of(bool asked, const char* option) { return asked ? option : "defaults.unshare"; }
+
+void add_kernel_file_systems(EditList& edits, const SystemNeeds& needs) {
+    const HostFacts& host = needs.host;
+    const OwnNamespaces& own = needs.own;
     if (own.pid)
-        edits.fresh(Mount::Kind::proc, "proc", "/proc", "option --pid", "the container's own processes");
+        edits.fresh(Mount::Kind::proc, "proc", "/proc", origin_of(needs.asked.pid, "option --pid"),
+                    "the container's own processes");
     else
-        edits.bind("/proc", "/proc", "system", "the host's processes: berth keeps the host's pid namespace").create =
+        edits.bind("/proc", "/proc", by_berth, "the host's processes: berth keeps the host's pid namespace").create =
             Mount::Create::directory;
-    Mount& sys = edits.bind("/sys", "/sys", "system", "devices and topology, read-only");
+    Mount& sys = edits.bind("/sys", "/sys", by_berth, "devices and topology, read-only");
     sys.create = Mount::Create::directory;
     sys.read_only = true;
     if (own.cgroup && host.has(cgroup_file))
@@ -52,12 +58,12 @@ void add_kernel_file_systems(EditList& edits, const HostFacts& host, const OwnNa
 /// the node's would show those of all users.
 void add_terminals(EditList& edits, const std::string& callers) {
     Mount& terminals =
-        edits.fresh(Mount::Kind::devpts, "devpts", "/dev/pts", "system", "terminals of the container's own");
+        edits.fresh(Mount::Kind::devpts, "devpts", "/dev/pts", by_berth, "terminals of the container's own");
     terminals.device = true;
-    edits.add(Symlink{"/dev/ptmx", "pts/ptmx"}, "system", "standard link");
+    edits.add(Symlink{"/dev/ptmx", "pts/ptmx"}, by_berth, "standard link");
     if (callers.empty()) return;
     // ttyname(3) looks into /dev for it.
-    Mount& mount = edits.bind(callers, "/dev/console", "system", "the caller's terminal");
+    Mount& mount = edits.bind(callers, "/dev/console", by_berth, "the caller's terminal");
     mount.device = true;
     mount.optional = true;
     mount.create = Mount::Create::file;
@@ -65,42 +71,46 @@ void add_terminals(EditList& edits, const std::string& callers) {
 
 /// Slurm opens the terminal of srun --pty on the node, only once the container has been started.
 void add_node_terminals(EditList& edits) {
-    Mount& terminals = edits.bind("/dev/pts", "/dev/pts", "slurm", "terminals of srun --pty");
+    Mount& terminals = edits.bind("/dev/pts", "/dev/pts", Origin::of_site("slurm"), "terminals of srun --pty");
     terminals.device = true;
     terminals.optional = true;
     terminals.create = Mount::Create::directory;
 }
 
-void add_devices(EditList& edits, const HostFacts& host, bool own_ipc) {
-    edits.tmpfs("/dev", 0755, "system", "a private /dev: only named devices").size = dev_size;
+void add_devices(EditList& edits, const SystemNeeds& needs) {
+    const HostFacts& host = needs.host;
+    bool own_ipc = needs.own.ipc;
+    edits.tmpfs("/dev", 0755, by_berth, "a private /dev: only named devices").size = dev_size;
     for (const std::string& node : device_nodes)
         if (host.has(node)) {
-            Mount& mount = edits.bind(node, node, "system", "standard device");
+            Mount& mount = edits.bind(node, node, by_berth, "standard device");
             mount.device = true;
             mount.create = Mount::Create::file;
         }
     // The node's message queues belong to the node's ipc namespace.
-    if (own_ipc) edits.tmpfs("/dev/shm", 01777, "option --ipc", "shared memory of the container's own");
+    if (own_ipc)
+        edits.tmpfs("/dev/shm", 01777, origin_of(needs.asked.ipc, "option --ipc"),
+                    "shared memory of the container's own");
     for (const char* shared : {"/dev/shm", "/dev/mqueue", "/dev/hugepages"})
         if (host.has(shared) && (!own_ipc || shared == std::string_view("/dev/hugepages")))
-            edits.bind(shared, shared, "system", "shared memory of the node").create = Mount::Create::directory;
-    edits.add(Symlink{"/dev/fd", "/proc/self/fd"}, "system", "standard link");
-    edits.add(Symlink{"/dev/stdin", "/proc/self/fd/0"}, "system", "standard link");
-    edits.add(Symlink{"/dev/stdout", "/proc/self/fd/1"}, "system", "standard link");
-    edits.add(Symlink{"/dev/stderr", "/proc/self/fd/2"}, "system", "standard link");
+            edits.bind(shared, shared, by_berth, "shared memory of the node").create = Mount::Create::directory;
+    edits.add(Symlink{"/dev/fd", "/proc/self/fd"}, by_berth, "standard link");
+    edits.add(Symlink{"/dev/stdin", "/proc/self/fd/0"}, by_berth, "standard link");
+    edits.add(Symlink{"/dev/stdout", "/proc/self/fd/1"}, by_berth, "standard link");
+    edits.add(Symlink{"/dev/stderr", "/proc/self/fd/2"}, by_berth, "standard link");
 }
 
 /// A user's own rights forbid most of it already: what he could not do anyway needs no mount.
 void add_masks(EditList& edits, const HostFacts& host) {
     for (const std::string& path : host.readable) {
-        Mount& mount = edits.tmpfs(path, 0555, "system", "of no use to a job");
+        Mount& mount = edits.tmpfs(path, 0555, by_berth, "of no use to a job");
         mount.kind = Mount::Kind::mask;
         mount.source = "mask";
         mount.read_only = mount.optional = true;
         mount.create = Mount::Create::none;
     }
     for (const std::string& path : host.writable) {
-        Mount& mount = edits.bind(path, path, "system", "settings of the node");
+        Mount& mount = edits.bind(path, path, by_berth, "settings of the node");
         mount.read_only = mount.optional = true;
         mount.create = Mount::Create::none;
     }
@@ -122,7 +132,7 @@ void add_volumes(EditList& edits, const ImageConfig& image, uint64_t size) {
 void add_host_files(EditList& edits, const HostFacts& host) {
     for (const std::string& file : host_files)
         if (host.has(file)) {
-            Mount& mount = edits.bind(file, file, "system", "name resolution, identity and time zone of the node");
+            Mount& mount = edits.bind(file, file, by_berth, "name resolution, identity and time zone of the node");
             mount.read_only = true;
             mount.optional = true;
             mount.create = Mount::Create::file;
@@ -146,12 +156,12 @@ const std::vector<std::string>& read_only_paths() { return protected_paths; }
 
 void add_system(EditList& edits, const SystemNeeds& needs) {
     const Site& site = needs.site;
-    add_kernel_file_systems(edits, needs.host, needs.own);
-    add_devices(edits, needs.host, needs.own.ipc);
+    add_kernel_file_systems(edits, needs);
+    add_devices(edits, needs);
     needs.node_terminals ? add_node_terminals(edits) : add_terminals(edits, needs.terminal);
     if (site.security.mask) add_masks(edits, needs.host);
-    edits.tmpfs("/run", 0755, "system", "a fresh /run").size = site.limits.tmpfs_size;
-    edits.tmpfs("/tmp", 01777, "system", "a fresh /tmp").size = site.limits.tmpfs_size;
+    edits.tmpfs("/run", 0755, by_berth, "a fresh /run").size = site.limits.tmpfs_size;
+    edits.tmpfs("/tmp", 01777, by_berth, "a fresh /tmp").size = site.limits.tmpfs_size;
     if (site.mount.volumes == plan::Volumes::tmpfs) add_volumes(edits, needs.image, site.limits.tmpfs_size);
     add_host_files(edits, needs.host);
 }

@@ -14,6 +14,7 @@ namespace berth::plan {
 /// What these depend on; lives as long as its parts.
 struct SystemNeeds {
     const OwnNamespaces& own;
+    const OwnNamespaces& asked;  ///< of them those of the request; the others are the site's wish
     const std::string& terminal;  ///< the caller's, on the node, without node_terminals; empty: none
     bool node_terminals;          ///< of srun --pty
     const Site& site;

@@ -134,10 +134,11 @@ VisibleDevice parse_visible_device(const std::string& text) {
     if (words.size() < 4 || !parse_number(words[1], 1, slice) || !parse_number(words[2], 1, constrained) ||
         !parse_number(words[3], 1 << 20, position))
         throw Error("reading a message of berth's helper: a device that is none");
-    VisibleDevice out{
-        words[0] == "-" ? "" : words[0], slice == 1, constrained == 1, static_cast<unsigned>(position), {}};
-    out.nodes.assign(words.begin() + 4, words.end());
-    return out;
+    return {.uuid = words[0] == "-" ? "" : words[0],
+            .slice = slice == 1,
+            .constrained = constrained == 1,
+            .position = static_cast<unsigned>(position),
+            .nodes = {words.begin() + 4, words.end()}};
 }
 
 std::string device_variable_text(const DeviceVariable& variable) {

@@ -242,9 +242,19 @@ const std::vector<SrunOption>& srun_options() {
     static const std::vector<SrunOption> all = [] {
         std::vector<SrunOption> out;
         for (const Option& option : table) {
-            out.push_back({option.name, option.argument, option.usage, option.opposite, &option, true});
+            out.push_back({.name = option.name,
+                           .argument = option.argument,
+                           .usage = option.usage,
+                           .opposite = option.opposite,
+                           .option = &option,
+                           .yes = true});
             if (option.opposite != nullptr)
-                out.push_back({option.opposite, nullptr, option.opposite_usage, option.name, &option, false});
+                out.push_back({.name = option.opposite,
+                               .argument = nullptr,
+                               .usage = option.opposite_usage,
+                               .opposite = option.name,
+                               .option = &option,
+                               .yes = false});
         }
         return out;
     }();

@@ -10,6 +10,7 @@
 
 #include "runtime/request/mounts.hh"
 #include "runtime/request/names.hh"
+#include "runtime/request/origin.hh"
 
 namespace berth::plan {
 
@@ -63,9 +64,16 @@ struct Caller {
     std::string group;  ///< name of gid; empty when it has none
     std::string gecos;
     std::string home;   ///< empty when unknown
+    bool home_of_environment = false;  ///< by HOME, for an account that no database has
     std::string shell;
     std::string cwd;    ///< working directory, absolute
     std::string terminal;  ///< "/dev/pts/3" when his command is to have that terminal itself; else empty
+};
+
+/// A file or folder of the node that a step sees at the same path.
+struct JobPath {
+    std::string path;  ///< absolute
+    Origin origin;
 };
 
 /// What a Slurm step adds. All empty outside Slurm.
@@ -74,10 +82,10 @@ struct Job {
     std::string node;  ///< node name, for messages
     bool has_terminal = false;  ///< of srun --pty: opened by Slurm, and to be found by its name
     /// files of the job that must stay visible at the same path (the batch script)
-    std::vector<std::string> bind_read_only;
+    std::vector<JobPath> bind_read_only;
     std::vector<std::string> accounts;        ///< lines of /etc/passwd that Slurm's commands look for
     /// of Slurm's MPI server with the tasks, at the same paths; those that exist
-    std::vector<std::string> shared_folders;
+    std::vector<JobPath> shared_folders;
 };
 
 }  // namespace berth::plan

@@ -93,13 +93,13 @@ Init start_init() {
     auto&& [ours, its] = make_channel();
     // No signal at its end: whoever waits for any child waits for commands.
     Init out;
-    out.pid = static_cast<pid_t>(syscall(SYS_clone, CLONE_NEWPID, nullptr, nullptr, nullptr, nullptr));
-    if (out.pid < 0) {
+    out.process = Pid(static_cast<pid_t>(syscall(SYS_clone, CLONE_NEWPID, nullptr, nullptr, nullptr, nullptr)));
+    if (out.process.get() < 0) {
         int number = errno;
         throw Error(cat("giving the container a pid namespace of its own: ", reason(number),
                         number == ENOSPC ? "; raise user.max_pid_namespaces (sysctl)" : ""));
     }
-    if (out.pid == 0) {
+    if (out.process.get() == 0) {
         ours.reset();
         be_init(std::move(its));
     }
@@ -110,8 +110,6 @@ Init start_init() {
         out.file_system = std::move(received->descriptors[1]);
         return out;
     }
-    ::kill(out.pid, SIGKILL);
-    ::waitpid(out.pid, nullptr, __WALL);
     if (!received) throw Error("giving the container a pid namespace of its own: its first process ended at once");
     throw Error(cat("giving the container a pid namespace of its own: ", plan::decode_failure(received->message).line));
 }

@@ -1,15 +1,13 @@
 // The first process of a container that has a pid namespace of its own.
 #pragma once
-#include <sys/types.h>
-
 #include "runtime/base/fd.hh"
+#include "runtime/base/pid.hh"
 
 namespace berth::sandbox {
 
 /// What start_init() made.
 struct Init {
-    /// a child of the caller, which only a wait with __WALL sees; its end ends all processes of the namespace
-    pid_t pid = -1;
+    Pid process;  ///< a child of the caller, which only a wait with __WALL sees; with it its namespace's processes end
     Fd pid_namespace;
     Fd file_system;      ///< a mount of /proc of that namespace, not attached anywhere
 };

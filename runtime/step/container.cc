@@ -1,7 +1,9 @@
 #include "runtime/step/container.hh"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -31,16 +33,28 @@ namespace berth {
 
 namespace {
 
+/// True for the folder of Slurm's PMIx server: of a name that Slurm gives, where root alone makes folders.
+bool is_slurms(const std::string& path, const std::string& job_step) {
+    size_t slash = path.rfind('/');
+    struct stat st {};
+    return plan::is_name_of_pmix_server(path.substr(slash + 1), job_step) &&
+           ::stat(path.substr(0, slash).c_str(), &st) == 0 && st.st_uid == 0 && (st.st_mode & 022) == 0;
+}
+
 /// What a step with a PMIx server shares with it is known to the tasks only, so the container waits for the first of
 /// them.
-std::vector<std::string> shared_folders(const StepStart& start) {
+std::vector<plan::JobPath> shared_folders(const StepStart& start) {
     if (!plan::has_pmix_server(start.step.environment)) return {};
     auto task = start.tasks.first_environment();
     if (!task) throw StepOver{};
     if (std::string note = plan::pmix_note(*task, start.wanted.remap_root.value_or(start.site.defaults.remap_root));
         !note.empty())
         start.tasks.note(note);
-    return plan::pmix_folders(*task, start.step.tmp_fs, start.step.uid, cat(start.step.job, '.', start.step.step));
+    std::string job_step = cat(start.step.job, '.', start.step.step);
+    auto folders = plan::pmix_folders(*task, start.step.tmp_fs, start.step.uid, job_step);
+    for (plan::JobPath& folder : folders)
+        if (is_slurms(folder.path, job_step)) folder.origin = plan::Origin::of_site_in_shared_folder("slurm");
+    return folders;
 }
 
 plan::Job job_of(const StepStart& start) {
@@ -52,7 +66,8 @@ plan::Job job_of(const StepStart& start) {
     // What srun --pty sets for the task that has the terminal.
     job.has_terminal = std::any_of(request.environment.begin(), request.environment.end(),
                                    [](const std::string& entry) { return entry.starts_with("SLURM_PTY_PORT="); });
-    if (!request.batch_script.empty()) job.bind_read_only.push_back(request.batch_script);
+    if (!request.batch_script.empty())
+        job.bind_read_only.push_back({request.batch_script, plan::Origin::of_site("slurm")});
     add_slurm_client(job, start.site);
     return job;
 }
@@ -62,7 +77,8 @@ plan::Job job_of(const StepStart& start) {
 class StepAddress {
   public:
     StepAddress(const StepStart& start, const std::string& step)
-        : folder_(sys::open_file(run_directory(start.caller), O_RDONLY | O_DIRECTORY)),
+        : path_(run_directory(start.caller)),
+          folder_(sys::open_file(path_, O_RDONLY | O_DIRECTORY)),
           name_(cat(start.step.node, ".", step)) {}
     StepAddress(const StepAddress&) = delete;
     StepAddress& operator=(const StepAddress&) = delete;
@@ -76,7 +92,7 @@ class StepAddress {
         sockaddr_un address = this->address();
         if (::bind(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
             ::listen(out.get(), 128) != 0)
-            throw SysError(cat("making the socket ", name_, " by which other steps join"));
+            throw SysError(cat("making the socket ", path_, "/", name_, " by which other steps join"));
         listens_ = true;
         return out;
     }
@@ -106,6 +122,7 @@ class StepAddress {
         return out;
     }
 
+    std::string path_;
     Fd folder_;
     std::string name_;
     bool listens_ = false;
@@ -155,9 +172,7 @@ class OwnContainer : public StepContainer {
         std::vector<plan::ContainerEdits> devices = device_edits(
             opened.image, start.site, start.step.environment, [&](const std::string& line) { start.tasks.note(line); });
         start.event->stage(plan::Cause::plan);
-        plan_ =
-            plan::make_plan(start.wanted, start.caller, job_of(start), start.site,
-                            host_facts(start.wanted, start.caller, start.site), opened.image.index.config(), devices);
+        plan_ = plan_here(start.wanted, start.caller, job_of(start), start.site, opened.image.index.config(), devices);
         if (opened.digest) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", *opened.digest));
         if (wants_plan(start.step.environment))
             report_plan(plan_, text_of(opened.digest), [&](const std::string& line) { start.tasks.note(line); });
@@ -219,7 +234,7 @@ class SharedContainer : public StepContainer {
         wanted.watch.progress = [this](const std::string& line) { start_.tasks.note(line); };
         wanted.inherit = false;
         wanted.tag = start_.tag;
-        wanted.mounts_option = "--container-mounts";
+        wanted.of_srun = true;
         wanted.forked = [this] { start_.tasks.close(); };
         wanted.lap = [this](const char* phase) { start_.event->lap(phase); };
         start_.event->stage(plan::Cause::container);
@@ -227,6 +242,7 @@ class SharedContainer : public StepContainer {
         if (!of_step) use(wanted);
         // Not before: a helper that this process forks has yet to write its id maps.
         sandbox::become_private();
+        check_processes();
         if (!of_step) start_.event->opened(used_.record.digest);
         bool joined = of_step || used_.action == plan::NameAction::join;
         if (joined && wants_plan(start_.step.environment))
@@ -289,6 +305,15 @@ class SharedContainer : public StepContainer {
         return true;
     }
 
+    /// A task is in slurmstepd's pid namespace for its life; setns(2) changes that of its children alone.
+    void check_processes() const {
+        for (const OwnNamespace& own : used_.joined.container.namespaces)
+            if (own.type == CLONE_NEWPID)
+                throw Error(cat("joining container ", name(),
+                                ": it has a PID namespace of its own (berth run --pid), which a task of Slurm cannot "
+                                "enter; end it, and start it without --pid"));
+    }
+
     void use(const ContainerStart& wanted) {
         if (std::string path = save_path_of(start_); !path.empty()) check_save_folder(path);
         bool of_job = start_.site.defaults.container_scope == plan::ContainerScope::job;
@@ -318,6 +343,11 @@ class SharedContainer : public StepContainer {
 }  // namespace
 
 std::unique_ptr<StepContainer> start_step_container(StepStart start) {
+    const std::vector<std::string>& site = start.site.defaults.unshare;
+    if (std::find(site.begin(), site.end(), "pid") != site.end())
+        start.tasks.note(
+            "defaults.unshare: pid is for berth run only: the tasks of a step are processes of slurmstepd's PID "
+            "namespace; the site can write ipc alone");
     if (start.wanted.name) return std::make_unique<SharedContainer>(start);
     return std::make_unique<OwnContainer>(start);
 }

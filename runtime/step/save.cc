@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 
@@ -15,8 +16,12 @@ namespace berth {
 
 namespace {
 
-/// So often one hears of a save that takes its time.
-constexpr int progress_ms = 10'000;
+/// So often one hears of a save that takes its time: the longer it takes, the less often.
+constexpr int progress_ms = 10'000, longest_progress_ms = 1'800'000;
+/// Lines of a save, so that slurmstepd takes the last one as well.
+constexpr size_t most_lines = plan::said_lines - 10;
+/// Of a path in a line, with words around it.
+constexpr size_t said_path = plan::said_line_limit - 200;
 
 }  // namespace
 
@@ -30,26 +35,28 @@ StepSaver::StepSaver(const StepStart& start, const plan::ContainerRecord& record
     : tasks_(start.tasks), path_(std::move(path)) {
     auto&& [ours, its] = sys::make_pipe();
     words_ = std::move(ours);
-    std::string store = record.digest.empty() ? "" : open_store(start.site, start.caller).path();
+    std::string store = record.digest.empty() ? "" : open_store(start.site, start.caller).location();
     saver_ = std::make_unique<Saver>(record, name, store, path_, std::move(its));
 }
 
 void StepSaver::save(int upper, bool all_entered) {
     if (!all_entered)
-        return tasks_.say_at_end(cat("not saved as ", printable(path_, 4096), ": not every task had started"));
+        return tasks_.say_at_end(cat("not saved as ", printable(path_, said_path), ": not every task had started"));
     auto begin = std::chrono::steady_clock::now();
     saver_->begin(upper);
     std::string text;
     // Only a closed socket hangs up: while slurmstepd waits for the end of a save, it has shut one direction down.
     pollfd waiting[2] = {{words_.get(), POLLIN, 0}, {tasks_.socket(), 0, 0}};
-    for (;;) {
-        int ready = ::poll(waiting, 2, progress_ms);
+    for (int pause_ms = progress_ms;;) {
+        int ready = ::poll(waiting, 2, pause_ms);
         if (ready < 0 && errno != EINTR) throw SysError("waiting for a container to be saved");
         if (waiting[1].revents & POLLHUP) return saver_.reset();
         auto seconds =
             std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
-        if (ready == 0)
-            tasks_.say_at_end(cat("saving the container as ", printable(path_, 4096), " (", seconds, " s)"));
+        if (ready == 0) {
+            say(cat("saving the container as ", printable(path_, said_path), " (", seconds, " s)"));
+            pause_ms = std::min(pause_ms * 2, longest_progress_ms);
+        }
         if (waiting[0].revents == 0) continue;
         char buffer[4096];
         ssize_t got = ::read(words_.get(), buffer, sizeof buffer);
@@ -59,14 +66,15 @@ void StepSaver::save(int upper, bool all_entered) {
             say(std::string_view(text).substr(0, end));
     }
     if (!text.empty()) say(text);
-    tasks_.say_at_end(
-        cat(saver_->wait() ? "saved the container as " : "the container is not saved as ", printable(path_, 4096)));
+    const char* how = saver_->wait() ? "saved the container as " : "the container is not saved as ";
+    tasks_.say_at_end(cat(how, printable(path_, said_path)));
 }
 
-/// A line of berth-pull's, which names itself as slurmstepd will.
+/// Leaves out the name of berth-pull, since slurmstepd puts one before each line.
 void StepSaver::say(std::string_view text) {
+    if (++said_ > most_lines) return;
     if (text.starts_with("berth: ")) text.remove_prefix(7);
-    tasks_.say_at_end(printable(text, 8192));
+    tasks_.say_at_end(printable(text, plan::said_line_limit));
 }
 
 }  // namespace berth

@@ -25,6 +25,7 @@ class StepSaver {
 
     StepTasks& tasks_;
     std::string path_;
+    size_t said_ = 0;  ///< lines but for the last one
     Fd words_;
     std::unique_ptr<Saver> saver_;
 };

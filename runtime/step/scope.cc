@@ -23,7 +23,7 @@ void remove_all(const ContainerFolder& folder, const plan::Site& site, const pla
 
 }  // namespace
 
-std::string run_directory(const plan::Caller& caller) { return cat("/run/berth/", caller.uid); }
+std::string run_directory(const plan::Caller& caller) { return cat("/run/berth/", caller.uid, "/steps"); }
 
 std::string job_scope(uint32_t job) { return cat("job", job); }
 

@@ -50,8 +50,9 @@ void StepTasks::note(const std::string& line) {
 }
 
 void StepTasks::say_at_end(const std::string& line) {
+    if (++said_ > plan::said_lines) return;
     try {
-        send_message(socket_.get(), plan::progress_message(line), {}, 1000);
+        send_message(socket_.get(), plan::progress_message(line.substr(0, plan::said_line_limit)), {}, 1000);
     } catch (const Error&) {
         // slurmstepd was killed: nobody to tell.
     }

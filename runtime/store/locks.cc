@@ -114,8 +114,4 @@ bool Store::locks_are_certain() const {
     return ::flock(probe.get(), LOCK_SH | LOCK_NB) == 0 || errno == EWOULDBLOCK;
 }
 
-void Store::touch_layer(const Digest& diff_id) const {
-    if (Fd layer = open_layer(diff_id)) ::futimens(layer.get(), nullptr);
-}
-
 }  // namespace berth::store

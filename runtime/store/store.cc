@@ -21,16 +21,6 @@ namespace {
 constexpr size_t record_limit = 4096;
 constexpr size_t document_limit = 4 << 20;
 
-/// As sys::open_beneath, but an empty Fd for what does not exist.
-Fd open_if_here(int root, const std::string& path, int flags) {
-    try {
-        return sys::open_beneath(root, path, flags);
-    } catch (const SysError& error) {
-        if (error.number() == ENOENT || error.number() == ENOTDIR) return {};
-        throw;
-    }
-}
-
 Fd open_root(const std::string& path) {
     Fd root(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (root) return root;
@@ -72,24 +62,20 @@ void make_folders(int root, const std::string& path) {
             throw SysError(cat("creating ", printable(path), "/", name));
 }
 
-/// `KEY VALUE` lines.
-std::map<std::string, std::string> parse_record(const std::string& text) {
+/// The `KEY VALUE` lines of a file; none when it is not there.
+std::map<std::string, std::string> read_record(const Fd& file, const std::string& path) {
     std::map<std::string, std::string> out;
-    for (const std::string& line : split(text, '\n'))
+    if (!file) return out;
+    for (const std::string& line : split(sys::read_all(file.get(), record_limit, path), '\n'))
         if (size_t blank = line.find(' '); blank != line.npos) out[line.substr(0, blank)] = line.substr(blank + 1);
     return out;
 }
 
-std::map<std::string, std::string> read_record(int root, const std::string& path) {
-    Fd file = open_if_here(root, path, O_RDONLY);
-    return file ? parse_record(sys::read_all(file.get(), record_limit, path)) : std::map<std::string, std::string>{};
-}
-
 }  // namespace
 
-Store Store::open(const std::string& path) {
-    if (path.empty()) throw Error("store: its path is empty; set store.path");
-    std::string trimmed_path = path;
+Store Store::open(const std::string& location) {
+    if (location.empty()) throw Error("store: its path is empty; set store.path");
+    std::string trimmed_path = location;
     // With a slash at its end the kernel would follow a symlink in spite of O_NOFOLLOW.
     while (trimmed_path.size() > 1 && trimmed_path.back() == '/') trimmed_path.pop_back();
     struct stat st {};
@@ -98,6 +84,15 @@ Store Store::open(const std::string& path) {
     check_owner(root.get(), trimmed_path);
     make_folders(root.get(), trimmed_path);
     return Store(trimmed_path, std::move(root));
+}
+
+Fd Store::find(const std::string& path, int flags) const {
+    try {
+        return sys::open_beneath(root_.get(), path, flags);
+    } catch (const SysError& error) {
+        if (error.number() == ENOENT || error.number() == ENOTDIR) return {};
+        throw;
+    }
 }
 
 Fd Store::open_object(const std::string& path, int flags, mode_t mode) const {
@@ -110,7 +105,8 @@ Fd Store::open_object(const std::string& path, int flags, mode_t mode) const {
 
 std::optional<TagRecord> Store::find_tag(const plan::Reference& reference) const {
     if (reference.tag.empty()) return std::nullopt;
-    auto record = read_record(root_.get(), cat(refs_directory(reference), "/", tag_file(reference)));
+    std::string path = cat(refs_directory(reference), "/", tag_file(reference));
+    auto record = read_record(find(path, O_RDONLY), path);
     auto digest = Digest::parse(record["digest"]);
     if (!digest) return std::nullopt;
     TagRecord out{*digest, 0, record["etag"], record["source"]};
@@ -126,24 +122,29 @@ std::optional<Digest> Store::digest_of(const plan::Reference& reference) const {
 }
 
 std::optional<Digest> Store::find_image_index(const std::string& name) const {
-    auto record = read_record(root_.get(), cat("lists/", name));
-    return Digest::parse(record["image"]);
+    std::string path = cat("lists/", name);
+    return Digest::parse(read_record(find(path, O_RDONLY), path)["image"]);
 }
 
 std::optional<Digest> Store::image_of(const Digest& digest) const {
-    if (open_if_here(root_.get(), cat("images/", digest.hex()), O_PATH | O_DIRECTORY)) return digest;
+    auto is_here = [&](const Digest& image) { return bool(find(cat("images/", image.hex()), O_PATH | O_DIRECTORY)); };
+    if (is_here(digest)) return digest;
     auto image = find_image_index(image_index_file(digest));
-    if (!image || !open_if_here(root_.get(), cat("images/", image->hex()), O_PATH | O_DIRECTORY)) return std::nullopt;
-    return image;
+    return image && is_here(*image) ? image : std::nullopt;
 }
 
-Fd Store::open_index(const Digest& digest) const {
+Fd Store::open_document(const Digest& digest, const std::string& file) const {
     auto image = image_of(digest);
     if (!image)
         throw Error(cat("image ", digest, ": not in the store ", printable(path_),
                         "; bring it there with berth pull"));
-    return open_object(cat("images/", image->hex(), "/index"), O_RDONLY);
+    std::string path = cat("images/", image->hex(), "/", file);
+    Fd out = find(path, O_RDONLY);
+    if (!out) throw SysError(cat("opening ", printable(shown(path), 4096)), ENOENT);
+    return out;
 }
+
+Fd Store::open_index(const Digest& digest) const { return open_document(digest, "index"); }
 
 std::vector<Fd> Store::open_layers(const squash::Index& index) const {
     std::vector<Fd> out;
@@ -151,10 +152,10 @@ std::vector<Fd> Store::open_layers(const squash::Index& index) const {
         if (layer.name.empty() || layer.name.find('/') != layer.name.npos)
             throw Error(cat("store ", printable(path_), ": an index names the layer \"", printable(layer.name),
                             "\", which is no name of a layer; run berth verify --repair"));
-        out.push_back(open_if_here(root_.get(), cat("layers/", layer.name), O_RDONLY));
+        out.push_back(find(cat("layers/", layer.name), O_RDONLY));
         // An index outlives a layer that is fetched again, and may come to a name that its index does not know.
         if (std::string other = other_layer_file_name(layer.name); !out.back() && !other.empty())
-            out.back() = open_if_here(root_.get(), cat("layers/", other), O_RDONLY);
+            out.back() = find(cat("layers/", other), O_RDONLY);
         if (!out.back())
             throw Error(cat("layer ", printable(shown("layers/" + layer.name)),
                             ": missing from the store; pull the image again"));
@@ -164,23 +165,20 @@ std::vector<Fd> Store::open_layers(const squash::Index& index) const {
 
 std::string Store::layer_file(const Digest& diff_id) const {
     std::string name = layer_file_name(diff_id), former = former_layer_file_name(diff_id);
-    auto is_here = [&](const std::string& file) {
-        return ::faccessat(root_.get(), cat("layers/", file).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-    };
+    auto is_here = [&](const std::string& file) { return bool(find(cat("layers/", file), O_PATH)); };
     return !is_here(name) && is_here(former) ? former : name;
 }
 
-Fd Store::open_layer(const Digest& diff_id) const {
-    return open_if_here(root_.get(), cat("layers/", layer_file(diff_id)), O_RDONLY);
+Fd Store::open_layer(const Digest& diff_id) const { return find(cat("layers/", layer_file(diff_id)), O_RDONLY); }
+
+void Store::touch_layer(const Digest& diff_id) const {
+    if (Fd layer = open_layer(diff_id)) ::futimens(layer.get(), nullptr);
 }
 
+Lease Store::lease_image(const Digest& digest) const { return lease(image_of(digest).value_or(digest)); }
+
 std::string Store::read_document(const Digest& digest, const std::string& file) const {
-    auto image = image_of(digest);
-    if (!image)
-        throw Error(cat("image ", digest, ": not in the store ", printable(path_),
-                        "; bring it there with berth pull"));
-    std::string path = cat("images/", image->hex(), "/", file);
-    return sys::read_all(open_object(path, O_RDONLY).get(), document_limit, shown(path));
+    return sys::read_all(open_document(digest, file).get(), document_limit, cat(file, " of the image ", digest));
 }
 
 }  // namespace berth::store

@@ -61,8 +61,11 @@ class Store {
   public:
     /// Opens the store, making the directory (mode 0700) when it is missing. Throws Error with the remedy when it is a
     /// symlink, belongs to someone else, or can be written by others.
-    static Store open(const std::string& path);
+    static Store open(const std::string& location);
+    /// For people.
     const std::string& path() const { return path_; }
+    /// What open() takes to open the same store in another process.
+    const std::string& location() const { return path_; }
 
     /// The record of a tag; nothing when there is none or it cannot be understood.
     std::optional<TagRecord> find_tag(const plan::Reference& reference) const;
@@ -108,6 +111,8 @@ class Store {
     /// Keeps the image of a manifest digest from being removed; records the use, at most once a minute. Empty where the
     /// store cannot be written to: what runs must not depend on that.
     Lease lease(const Digest& digest) const;
+    /// The same of the image that `digest` (manifest or image index) means.
+    Lease lease_image(const Digest& digest) const;
     /// The other side of lease(): empty while somebody has one.
     Lock claim(const Digest& digest) const;
     /// Keeps the image of a manifest digest until unpin(), whether anything runs or not: named containers need it
@@ -140,6 +145,11 @@ class Store {
 
   private:
     Store(std::string path, Fd root) : path_(std::move(path)), root_(std::move(root)) {}
+    /// An object that is here, for reading; empty when it is not. Whatever is read of layers, images and tags is found
+    /// by this alone. Throws SysError.
+    Fd find(const std::string& path, int flags) const;
+    /// Of an image that is here; throws Error when it is not.
+    Fd open_document(const Digest& digest, const std::string& file) const;
     /// As sys::open_beneath; its error has the whole path.
     Fd open_object(const std::string& path, int flags, mode_t mode = 0) const;
     void make_refs_directory(const plan::Reference& reference) const;

@@ -34,14 +34,14 @@ bool lock(int file, int operation, int tries) {
 /// `what` names the file in errors.
 std::string content_of(int file, const std::string& what) {
     std::string out(plan::counters_size(), '\0');
-    return sys::pread_exact(file, out.data(), out.size(), 0, what) ? out : std::string();
+    return sys::pread_exact(file, out, 0, what) ? out : std::string();
 }
 
 /// A user may put anything under this name: a symlink, a pipe, a lease that others wait for, a file system of his own
 /// that never answers.
-Fd open_for_sum(int folder, const std::string& name) {
+Fd open_for_sum(int folder, const std::string& name, uint64_t flags = 0) {
     open_how how{};
-    how.flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+    how.flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | flags;
     how.resolve = RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH;
     Fd out(static_cast<int>(::syscall(SYS_openat2, folder, name.c_str(), &how, sizeof how)));
     if (!out) throw SysError(cat("reading the counters ", name));
@@ -62,6 +62,18 @@ plan::Counters read_one(int folder, const std::string& name, uid_t uid) {
         throw Error(cat("reading the counters ", name,
                         ": they have another form; remove the file, or wait for the user's next start"));
     return *counters;
+}
+
+/// Adds what `uid` counted in `folder`, or why it is refused. Root makes folders in which nothing is counted yet.
+void add_one(CountersSum& sum, int folder, uid_t uid) {
+    try {
+        sum.counters.add(read_one(folder, name_for(uid), uid));
+        ++sum.files;
+    } catch (const SysError& error) {
+        if (error.number() != ENOENT) sum.refused.emplace_back(error.what());
+    } catch (const Error& error) {
+        sum.refused.emplace_back(error.what());
+    }
 }
 
 /// True for "1000.counters" and the like.
@@ -101,10 +113,28 @@ CountersSum sum_counters(const std::string& folder, uid_t uid) {
     CountersSum out;
     for (const std::string& name : sys::list_directory(opened.get(), folder)) {
         uint64_t owner = 0;
-        if (!parse_name(name, owner) || (uid != 0 && owner != uid)) continue;
+        if (parse_name(name, owner) && (uid == 0 || owner == uid))
+            add_one(out, opened.get(), static_cast<uid_t>(owner));
+    }
+    return out;
+}
+
+CountersSum sum_all_counters(const std::string& folders) {
+    size_t slash = folders.rfind('/'), sign = folders.find("%U", slash);
+    if (slash == folders.npos || sign == folders.npos || folders.find('%') != sign)
+        throw Error(cat("reading the counters in ", printable(folders, 4096),
+                        ": with a folder for each user, events.counters has %U in its last part and no other sign"));
+    std::string parent = folders.substr(0, slash + 1), start = folders.substr(slash + 1, sign - slash - 1),
+                end = folders.substr(sign + 2);
+    Fd opened = sys::open_file(parent, O_RDONLY | O_DIRECTORY);
+    CountersSum out;
+    for (const std::string& name : sys::list_directory(opened.get(), parent)) {
+        uint64_t uid = 0;
+        if (name.size() <= start.size() + end.size() || !name.starts_with(start) || !name.ends_with(end) ||
+            !parse_number(name.substr(start.size(), name.size() - start.size() - end.size()), UINT32_MAX - 1, uid))
+            continue;
         try {
-            out.counters.add(read_one(opened.get(), name, static_cast<uid_t>(owner)));
-            ++out.files;
+            add_one(out, open_for_sum(opened.get(), name, O_DIRECTORY).get(), static_cast<uid_t>(uid));
         } catch (const Error& error) {
             out.refused.emplace_back(error.what());
         }

@@ -28,4 +28,8 @@ struct CountersSum {
 /// file of the right owner and of exactly the form, never waited for. Throws Error when the folder cannot be read.
 CountersSum sum_counters(const std::string& folder, uid_t uid);
 
+/// Those of all users where each has a folder: `folders` is its path with %U for the uid, in the last part of the
+/// path. A user's folder is entered as warily as its file is read.
+CountersSum sum_all_counters(const std::string& folders);
+
 }  // namespace berth

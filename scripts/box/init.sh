@@ -122,9 +122,9 @@ mount_all() {
   fake_proc "$(stat -c %Hr /dev/nvidia0)"
   fake_libraries
   mount --bind "$state/home" /home
-  mount -t tmpfs -o mode=755 berth-box /run
-  mkdir -p /run/berth /var/lib/berth
-  mount --bind "$state/nodes/login/run" /run/berth
+  # Small, so that a test can fill it.
+  mount -t tmpfs -o mode=755,size=64M,nr_inodes=16384 berth-box /run
+  mkdir -p /var/lib/berth
   mount --bind "$state/nodes/login/store" /var/lib/berth
 }
 

@@ -16,14 +16,13 @@ stop_node() {
   die "slurmd of $1 (pid $pid) did not stop in 10 s"
 }
 
-# Node-local folders are the node's own, as on a real cluster; the slurmd of a node starts as its service would, without
-# a user's environment.
+# Node-local folders are the node's own, as on a real cluster, and so is what the plugin mounts in /run; the slurmd of a
+# node starts as its service would, without a user's environment.
 start_node() {
   local own=$state/nodes/$1
   mkdir -p "$state/spool/$1"
   # shellcheck disable=SC2016
   env -i PATH="$root_path" unshare --mount --uts --propagation private bash -euc '
-    mount --bind "$2/run" /run/berth
     mount --bind "$2/store" /var/lib/berth
     mount --bind "$2/munge" /run/munge
     hostname "$1"

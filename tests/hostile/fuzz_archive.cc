@@ -23,7 +23,7 @@ void read_all(oci::Source& source) {
     if (!std::holds_alternative<oci::Manifest>(parsed)) return;
     auto& manifest = std::get<oci::Manifest>(parsed);
     oci::parse_config(source.blob(manifest.config), manifest.layers.size(), "config");
-    for (const oci::Descriptor& layer : manifest.layers) source.sibling()->stream(layer, [](const void*, size_t) {});
+    for (const oci::Descriptor& layer : manifest.layers) source.sibling()->stream(layer, [](std::string_view) {});
 }
 
 void run(std::string_view input) {

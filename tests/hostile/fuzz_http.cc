@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "runtime/oci/auth/auth.hh"
+#include "runtime/oci/registry/http.hh"
 #include "runtime/oci/registry/retry.hh"
 #include "tests/hostile/target.hh"
 

@@ -5,7 +5,7 @@ namespace {
 
 void run(std::string_view input) {
     berth::hostile::convert(
-        [&](berth::oci::Decompressor& decompressor) { decompressor.feed(input.data(), input.size()); });
+        [&](berth::oci::Decompressor& decompressor) { decompressor.feed(input); });
 }
 
 const berth::hostile::Registration registration("packed", run);

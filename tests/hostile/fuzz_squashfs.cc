@@ -6,6 +6,7 @@
 #include "runtime/squash/format/file_config.hh"
 #include "runtime/squash/format/sif.hh"
 #include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "tests/fixtures/squash_walk.hh"
 #include "tests/hostile/target.hh"
 

@@ -12,7 +12,7 @@ void run(std::string_view input) {
     berth::hostile::convert([&](berth::oci::Decompressor& decompressor) {
         for (std::string_view rest = tar; !rest.empty();) {
             std::string_view part = berth::hostile::take(rest, piece);
-            decompressor.feed(part.data(), part.size());
+            decompressor.feed(part);
         }
     });
 }

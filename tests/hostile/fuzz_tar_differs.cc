@@ -48,9 +48,9 @@ class Recorder : public oci::TarSink {
         items_.push_back({entry, {}, false});
         at_ = 0;
     }
-    void data(const void* bytes, size_t size) override {
-        items_.back().content.add(at_, bytes, size);
-        at_ += size;
+    void data(std::string_view bytes) override {
+        items_.back().content.add(at_, bytes.data(), bytes.size());
+        at_ += bytes.size();
     }
     void zeros(uint64_t size) override { at_ += size; }
     void end_entry() override { items_.back().is_complete = true; }
@@ -65,7 +65,7 @@ Reading read_by_us(const std::string& tar) {
     Recorder recorder(out.items);
     oci::TarParser parser(recorder);
     try {
-        parser.feed(tar.data(), tar.size());
+        parser.feed(tar);
         parser.finish();
     } catch (const Error& error) {
         out.refusal = error.what();

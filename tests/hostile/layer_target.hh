@@ -9,6 +9,7 @@
 #include "runtime/oci/layer/decompress.hh"
 #include "runtime/oci/layer/unpack.hh"
 #include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "tests/hostile/target.hh"
 
 namespace berth::hostile {
@@ -36,9 +37,9 @@ inline void convert(const std::function<void(oci::Decompressor&)>& feed) {
         oci::Unpacker unpacker(writer, {.unpacked_bytes = 4 << 20, .entries = 2000, .xattr_bytes = 1 << 20});
         oci::TarParser parser(unpacker);
         uint64_t unpacked = 0;
-        auto decompressor = oci::make_decompressor([&](const void* data, size_t size) {
-            if ((unpacked += size) > (8 << 20)) throw Error("unpacks to more than the limit");
-            parser.feed(data, size);
+        auto decompressor = oci::make_decompressor([&](std::string_view data) {
+            if ((unpacked += data.size()) > (8 << 20)) throw Error("unpacks to more than the limit");
+            parser.feed(data);
         });
         feed(*decompressor);
         decompressor->finish();

@@ -3,6 +3,7 @@
 
 #include "runtime/base/sys.hh"
 #include "runtime/pull/transfer/stored.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "tests/fixtures/store_scene.hh"
 
 using namespace berth;

@@ -113,6 +113,27 @@ TEST_CASE("entrypoint: its environment is taken, whether it executes its command
     }
 }
 
+TEST_CASE("entrypoint: its pipes are in their places whatever numbers the helper's descriptors have",
+          "[kernel][entrypoint]") {
+    NEED_CONTAINERS();
+    // As with the sockets of some 70 to 80 tasks: the pipes of the entrypoint come to lie on numbers 77 and 78.
+    Outcome seen = with_server([](const StartedContainer& container) {
+        std::string out;
+        Fd null = sys::open_file("/dev/null", O_RDONLY);
+        std::vector<Fd> sockets;
+        for (int last = 66; last < 80; ++last) {
+            while (sockets.empty() || sockets.back().get() < last)
+                sockets.emplace_back(::fcntl(null.get(), F_DUPFD_CLOEXEC, 3));
+            out += changes_by(container, "export MADE=1; exec \"$@\"");
+        }
+        return out;
+    });
+    std::string all;
+    for (int last = 66; last < 80; ++last) all += "MADE=1 ";
+    CHECK(seen.error == "");
+    CHECK(seen.text == all);
+}
+
 TEST_CASE("entrypoint: it cannot have the environment of another process of the user's read", "[kernel][entrypoint]") {
     NEED_CONTAINERS();
     ShellScene scene;

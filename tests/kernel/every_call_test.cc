@@ -336,7 +336,8 @@ TEST_CASE("a named container whose start is killed at any system call starts aga
     kill_named(23);
 }
 
-TEST_CASE("whoever is killed while an image is extracted leaves what the next collection removes", "[kernel][lifecycle]") {
+TEST_CASE("whoever is killed while an image is extracted leaves what the next collection removes",
+          "[kernel][lifecycle]") {
     NEED_CONTAINERS();
     kill_extracting(31);
 }

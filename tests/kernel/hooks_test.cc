@@ -6,93 +6,15 @@
 #include <filesystem>
 
 #include "hooks/devices.hh"
-#include "runtime/sandbox/user_namespace.hh"
 #include "tests/fixtures/cdi_scenes.hh"
 #include "tests/fixtures/rdma_scenes.hh"
+#include "tests/kernel/hooks_start.hh"
 #include "tests/kernel/hooks_view.hh"
-#include "tests/kernel/named_support.hh"
+#include "tests/kernel/site_support.hh"
 
 using namespace berth;
 using namespace berth::kernel_test;
 using namespace berth::fixtures;
-
-namespace {
-
-void fill_files(squash::LayerWriter& writer, const std::vector<ImageFile>& files) {
-    std::set<std::string> folders;
-    for (const ImageFile& one : files)
-        for (size_t at = one.path.find('/', 1); at != std::string::npos; at = one.path.find('/', at + 1))
-            if (std::string folder = one.path.substr(1, at - 1); folder != "etc" && folders.insert(folder).second)
-                writer.add_directory(folder, {});
-    for (const ImageFile& one : files)
-        if (one.link_to)
-            writer.add_symlink(one.path.substr(1), {}, one.content);
-        else
-            add_file(writer, one.path.substr(1), one.content);
-}
-
-ContainerImage image_of(const std::vector<std::string>& variables, const std::vector<ImageFile>& files = {}) {
-    plan::ImageConfig config;
-    config.env = variables;
-    Fill fill = [&](squash::LayerWriter& writer) {
-        fill_sample(writer);
-        fill_files(writer, files);
-    };
-    return make_image(std::vector<Fill>{fill}, {}, config);
-}
-
-/// Where the tests run as root, the node's files are the test user's: he opens them for writing, as one does with a
-/// device, and takes some away later.
-void give_to_user(const FakeHost& host) {
-    if (::geteuid() != 0) return;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(host.path()))
-        if (::lchown(entry.path().c_str(), test_uid(), test_gid()) != 0)
-            throw SysError("giving the node to the test user");
-}
-
-/// The mounts and children of this process: what a start that is refused may not have changed.
-std::string standing() {
-    return slurp("/proc/self/mountinfo") + slurp(cat("/proc/self/task/", ::getpid(), "/children"));
-}
-
-/// The way of `berth run`: what hooks add for the image, in a container; what `look` says in a task of it. An error has
-/// left nothing behind.
-std::string started(const FakeHost& host, const plan::Site& site, ContainerImage image,
-                    const std::vector<std::string>& job,
-                    const std::function<std::string(const plan::ContainerEdits&)>& look,
-                    std::vector<std::string>& warnings) {
-    std::string before = standing();
-    plan::ContainerEdits made;
-    try {
-        made =
-            together(device_edits(host, image, site, job, [&](const std::string& line) { warnings.push_back(line); }));
-    } catch (const Error&) {
-        if (standing() != before) throw Error("the refused start has left something");
-        throw;
-    }
-    StartedContainer container = start_container(plan_on(host, made), std::move(image), site);
-    return run_task(container, [&] { return look(made); });
-}
-
-std::string warnings_text(const std::vector<std::string>& warnings) {
-    std::string out;
-    for (const std::string& line : warnings) out += "\n" + line;
-    return out;
-}
-
-/// The text of a scene and what was warned of, compared with an error, a text, and a part of the one warning.
-void check(const Outcome& seen, const std::string& error, const std::string& text, const std::string& warning) {
-    CHECK_THAT(seen.error, Catch::Contains(error));
-    if (!error.empty()) return;
-    CHECK(seen.error == "");
-    CHECK_THAT(seen.text, Catch::StartsWith(text));
-    std::string rest = seen.text.size() < text.size() ? "" : seen.text.substr(text.size());
-    CHECK(std::count(rest.begin(), rest.end(), '\n') == (warning.empty() ? 0 : 1));
-    CHECK_THAT(rest, Catch::StartsWith(warning.empty() ? "" : "\nwarning: "));
-    CHECK_THAT(rest, Catch::Contains(warning));
-}
-
-}  // namespace
 
 TEST_CASE("each scene of GPUs has exactly its files in the container, or its error and no container",
           "[kernel][hooks]") {
@@ -196,18 +118,11 @@ TEST_CASE("each scene of CDI has exactly its files in the container, or its erro
 
 namespace {
 
-/// In a user namespace whose node has the fake driver's files in /proc: the words of a program, and "|CODE". The
-/// ordinary user can do that much.
-Outcome on_fake_node(const FakeHost& host, const std::vector<std::string>& words) {
-    return as_user([&] {
-        sandbox::enter_user_namespace({test_uid(), test_uid(), test_gid(), test_gid()});
-        for (const char* path : {"/proc/driver", "/proc/devices"})
-            if (::mount((host.path() + path).c_str(), path, nullptr, MS_BIND | MS_REC, nullptr) != 0)
-                throw SysError(cat("mounting over ", path));
-        std::vector<std::string> shell{"/bin/sh", "-c", "exec \"$@\" 2>&1", "sh"};
-        shell.insert(shell.end(), words.begin(), words.end());
-        return output_of(shell);
-    });
+/// In a user namespace: the node has the fake driver's files in /proc. The ordinary user can do that much.
+void show_proc_of(const FakeHost& host) {
+    for (const char* path : {"/proc/driver", "/proc/devices"})
+        if (::mount((host.path() + path).c_str(), path, nullptr, MS_BIND | MS_REC, nullptr) != 0)
+            throw SysError(cat("mounting over ", path));
 }
 
 }  // namespace
@@ -215,7 +130,7 @@ Outcome on_fake_node(const FakeHost& host, const std::vector<std::string>& words
 TEST_CASE("berth run on a node that cannot give what is asked for: one line, and the command does not run",
           "[kernel][hooks]") {
     NEED_CONTAINERS();
-    NamedScene berth;
+    SiteScene berth;
     unsigned runs = 0;
     for (const GpuScene& scene : gpu_scenes()) {
         if (scene.error.empty() || !scene.early) continue;
@@ -223,14 +138,12 @@ TEST_CASE("berth run on a node that cannot give what is asked for: one line, and
         FakeHost host;
         scene.host(host);
         give_to_user(host);
-        std::vector<std::string> words = berth.command("berth", {"run", berth.image, "/bin/inside"}),
-                                 settings = scene.image;
-        settings.insert(settings.end(), scene.job.begin(), scene.job.end());
-        settings.insert(settings.end(),
-                        {"BERTH_DEVICES_DRIVER_ROOT=" + host.path(), "BERTH_DEVICES_DEVICE_ROOT=" + host.path(),
-                         cat("BERTH_DEVICES_NVIDIA=", scene.required ? "required" : "auto")});
-        words.insert(words.begin() + 2, settings.begin(), settings.end());
-        Outcome seen = on_fake_node(host, words);
+        std::vector<std::string> variables = scene.image;
+        variables.insert(variables.end(), scene.job.begin(), scene.job.end());
+        std::string site = cat("[devices]\ndriver_root = \"", host.path(), "\"\ndevice_root = \"", host.path(),
+                               "\"\nnvidia = \"", scene.required ? "required" : "auto", "\"\n");
+        berth.prepare = [&] { show_proc_of(host); };
+        Outcome seen = berth.berth(site, {"run", berth.image, "/bin/inside"}, variables);
         CHECK(seen.error == "");
         CHECK_THAT(seen.text, Catch::StartsWith("berth: ") && Catch::Contains(scene.error) && Catch::EndsWith("|125"));
         CHECK(std::count(seen.text.begin(), seen.text.end(), '\n') == 1);
@@ -241,16 +154,17 @@ TEST_CASE("berth run on a node that cannot give what is asked for: one line, and
 
 TEST_CASE("berth run with devices of CDI, and with specifications that are refused", "[kernel][hooks]") {
     NEED_CONTAINERS();
-    NamedScene berth;
+    SiteScene berth;
     for (const CdiScene& scene : cdi_scenes()) {
         if (scene.error.empty()) continue;
         INFO(scene.name);
         FakeHost host;
         scene.host(host);
-        std::vector<std::string> words = berth.command("berth", {"run", berth.image, "/bin/inside"});
-        words.insert(words.begin() + 2, {"BERTH_DEVICES=" + scene.device, cat("BERTH_DEVICES_CDI_FOLDERS=", host.path(),
-                                                                              "/etc/cdi ", host.path(), "/run/cdi")});
-        Outcome refused = on_fake_node(host, words);
+        std::string site =
+            cat("[devices]\ncdi_folders = \"", host.path(), "/etc/cdi ", host.path(), "/run/cdi\"\n");
+        berth.prepare = [&] { show_proc_of(host); };
+        Outcome refused =
+            berth.berth(site, {"run", berth.image, "/bin/inside"}, {"BERTH_DEVICES=" + scene.device});
         CHECK(refused.error == "");
         CHECK_THAT(refused.text,
                    Catch::StartsWith("berth: ") && Catch::Contains(scene.error) && Catch::EndsWith("|125"));
@@ -259,13 +173,10 @@ TEST_CASE("berth run with devices of CDI, and with specifications that are refus
     FakeHost host;
     host.file("/etc/cdi/a.json",
               small_spec(R"({"env":["FROM_CDI=yes"],"deviceNodes":[{"path":"/dev/odd","hostPath":"/dev/zero"}]})"));
-    std::vector<std::string> words =
-        berth.command("berth", {"run", "--mount", "/usr:/usr:ro", "--mount", "/usr/bin:/bin:ro", "--mount",
-                                "/lib:/lib:ro", "--mount", "/lib64:/lib64:ro", berth.image, "/usr/bin/bash", "-c",
-                                "echo $FROM_CDI; head -c 3 /dev/odd | wc -c"});
-    words.insert(words.begin() + 2,
-                 {"BERTH_DEVICES=a.com/b=x", cat("BERTH_DEVICES_CDI_FOLDERS=", host.path(), "/etc/cdi")});
-    CHECK(as_user([&] { return output_of(words); }).text == "yes\n3\n|0");
+    berth.prepare = {};
+    CHECK(berth.shell(cat("[devices]\ncdi_folders = \"", host.path(), "/etc/cdi\"\n"),
+                      "echo $FROM_CDI; /usr/bin/head -c 3 /dev/odd | /usr/bin/wc -c", {"BERTH_DEVICES=a.com/b=x"})
+              .text == "yes\n3\n|0");
 }
 
 TEST_CASE("berth run with BERTH_PLAN=1 prints what the container is made of, and runs", "[kernel][hooks]") {

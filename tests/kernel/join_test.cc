@@ -88,7 +88,7 @@ TEST_CASE("join: a process of the container sees nothing of a command's process 
         ::dup2(null.get(), STDERR_FILENO);
         Task task = start_task(container, {"missing"}, {long_path()}, false);
         ::dup2(errors.get(), STDERR_FILENO);
-        ::waitpid(task.pid, nullptr, 0);
+        task.process.wait();
     });
     CHECK(outcome.error == "");
     CHECK(outcome.text == "nothing seen");

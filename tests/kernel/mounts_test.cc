@@ -100,14 +100,13 @@ TEST_CASE("device binds work, and only for devices", "[kernel][mounts]") {
 
 TEST_CASE("tmpfs, noexec and unmount", "[kernel][mounts]") {
     NEED_CONTAINERS();
-    plan::Edit tmpfs;
     plan::Mount mount;
     mount.kind = plan::Mount::Kind::tmpfs;
     mount.target = "/scratch";
     mount.mode = 01777;
     mount.no_exec = true;
     mount.size = 1 << 20;
-    tmpfs = {mount, "option --container-mounts", ""};
+    plan::Edit tmpfs = {mount, "option --container-mounts", ""};
     plan::Edit over = bind_of("/etc", "/empty");
     plan::Edit undo = {plan::Unmount{"/empty"}, "option --container-mounts", ""};
     Outcome seen = in_container(plan_with({tmpfs, over, undo}), fill_sample, [] {

@@ -76,8 +76,10 @@ struct Tally {
 /// Mounts on `target` in the root, looks where that ended, and takes it away again.
 void one_round(mount::Root& root, const std::string& root_path, const plan::Edit& edit, size_t mounts_before,
                const Swapper& swapper, Tally& tally) {
+    plan::SourcePolicy policy;
+    policy.everything = true;
     try {
-        mount::apply_edits(root, {edit}, mount::take_sources({edit}));
+        mount::apply_edits(root, {edit}, mount::take_sources({edit}, policy));
     } catch (const Error&) {
         ++tally.refused;
         return;

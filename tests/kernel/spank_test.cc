@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,8 +21,8 @@
 #include "spank/helper.hh"
 #include "spank/inhabitants.hh"
 #include "spank/join.hh"
-#include "spank/run_directory.hh"
 #include "spank/watch.hh"
+#include "tests/kernel/root.hh"
 #include "tests/kernel/support.hh"
 
 using namespace berth;
@@ -31,38 +30,6 @@ using namespace berth::kernel_test;
 using Catch::Contains;
 
 namespace {
-
-#define NEED_ROOT()                                                                            \
-    do {                                                                                       \
-        if (geteuid() != 0) {                                                                  \
-            if (const char* must = getenv("BERTH_MUST_RUN"); must && std::string(must) == "1") \
-                FAIL("cannot run: not root");                                                  \
-            WARN("NOT RUN, nothing was tested: not root");                                     \
-            return;                                                                            \
-        }                                                                                      \
-    } while (false)
-
-/// A script of root's in a folder of its own, in place of `berth`.
-class Program {
-  public:
-    explicit Program(const std::string& script) {
-        char name[] = "/tmp/berth-helper-XXXXXX";
-        if (mkdtemp(name) == nullptr) throw SysError("making a folder");
-        folder_ = name;
-        chmod(name, 0755);
-        Fd file(open(path().c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0755));
-        sys::write_all(file.get(), script, path());
-        fchmod(file.get(), 0755);
-    }
-    ~Program() {
-        unlink(path().c_str());
-        rmdir(folder_.c_str());
-    }
-    std::string path() const { return folder_ + "/berth"; }
-
-  private:
-    std::string folder_;
-};
 
 /// Everything that comes out of a socket until its end.
 std::string all_of(int socket) {
@@ -272,23 +239,6 @@ TEST_CASE("hostile row 65: what lives in a container can be ended from outside, 
     CHECK(WIFSIGNALED(status));
     CHECK(waitpid(bystander, &status, WNOHANG) == 0);
     end(bystander);
-}
-
-TEST_CASE("hostile: root does not enter what a user has mounted over their folder in /run", "[kernel][root][spank]") {
-    NEED_ROOT();
-    Folder run;
-    Outcome seen = in_child([&] {
-        if (int number = sys::unshare(CLONE_NEWNS); number != 0) throw SysError("a mount namespace", number);
-        sys::make_mounts_private();
-        Fd folder = sys::open_file(run / ".", O_RDONLY | O_DIRECTORY);
-        spank::make_run_directory(folder.get(), 2001, 2001);
-        spank::make_run_directory(folder.get(), 2001, 2001);
-        if (::mount("none", (run / "berth/2001").c_str(), "tmpfs", 0, "uid=2001,mode=700") != 0)
-            throw SysError("mounting");
-        spank::make_run_directory(folder.get(), 2001, 2001);
-        return std::string("entered");
-    });
-    CHECK(seen.error == "opening /run/berth/2001: something is mounted on it; unmount it (fusermount -u, or umount)");
 }
 
 namespace {

@@ -29,9 +29,9 @@ TEST_CASE("a task sees the image's files", "[kernel][start]") {
         add_file(writer, "big", big);
         add_file(writer, "none", "");
         writer.begin_file("sparse", {});
-        writer.append("x", 1);
+        writer.append("x");
         writer.append_zeros(1 << 20);
-        writer.append("y", 1);
+        writer.append("y");
         writer.end_file();
         writer.add_hardlink("hard", "etc/hello");
         for (int i = 0; i < 3000; ++i) add_file(writer, cat("many/file", i), cat(i));

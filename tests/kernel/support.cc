@@ -19,6 +19,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/read_tree.hh"
 
 namespace berth::kernel_test {
 
@@ -186,7 +187,7 @@ void add_file(squash::LayerWriter& writer, const std::string& path, const std::s
     squash::Attributes attributes;
     attributes.mode = mode;
     writer.begin_file(path, attributes);
-    writer.append(content.data(), content.size());
+    writer.append(content);
     writer.end_file();
 }
 
@@ -234,6 +235,7 @@ plan::Plan plan_for(plan::Request request, const plan::ImageConfig& config) {
 
 plan::Plan bare_plan() {
     plan::Plan plan;
+    plan.sources.everything = true;
     plan.identity = {test_uid(), test_uid(), test_gid(), test_gid()};
     plan.workdir = "/";
     return plan;

@@ -55,12 +55,12 @@ contents() {
   diff <(contents "$berth_deb") <(contents "$berth_rpm")
   diff <(contents "$slurm_deb") <(contents "$slurm_rpm")
   contents "$berth_deb" | grep -q '^-rwxr-xr-x root root /usr/bin/berth$'
-  contents "$berth_deb" | grep -q '^drwxrwxrwt root root /var/lib/berth$'
+  contents "$berth_deb" | grep -q '^drwxr-xr-x root root /var/lib/berth$'
   contents "$slurm_deb" | grep -q '^-rw-r--r-- root root PLUGINS/spank_berth.so$'
   for file in "$berth_deb" "$slurm_deb"; do
     expect_equal \
       "$(contents "$file" |
-        grep -Ev '^(-rw-r--r--|-rwxr-xr-x|drwxr-xr-x) root root|^drwxrwxrwt root root /var/lib/berth$' || true)" ""
+        grep -Ev '^(-rw-r--r--|-rwxr-xr-x|drwxr-xr-x) root root' || true)" ""
   done
 }
 

@@ -41,8 +41,8 @@ step() { box -u alice -- srun "$@" --container-image=/home/alice/image.sqsh /bin
   box -u alice -- mkdir -p data
   run -0 step --container-mounts=/home/alice/data:/data
   run ! step --container-mounts=/etc:/data
-  [[ $output == *"berth: n1: mounting /etc: /etc/berth/berth.conf:4: policy.mount_sources allows mounts \
-from /home/alice/data only"* ]]
+  [[ $output == *"berth: n1: mounting /etc at /data (option --container-mounts): /etc/berth/berth.conf:4: \
+policy.mount_sources allows mounts from /home/alice/data only"* ]]
   box -u alice -- ln -s /etc data/link
   run ! step --container-mounts=/home/alice/data/link:/data
   [[ $output == *"policy.mount_sources"* ]]

@@ -23,6 +23,13 @@ look='echo "${FROM_ENTRYPOINT-none} ${IMAGE_VAR-gone} ${PATH%%:*}"; ! test -e /e
   expect_equal "$(sort <<< "$output")" $'ran\nran\nunset gone /entry\nunset gone /entry'
 }
 
+# As many sockets of tasks put the entrypoint's pipes at the numbers that it is to find them under.
+@test "80 tasks of a node all get what the entrypoint made" {
+  # shellcheck disable=SC2016
+  run -0 entry -n80 --overcommit --container-entrypoint sh -c 'echo "$FROM_ENTRYPOINT"'
+  expect_equal "$(sort <<< "$output" | uniq -c | xargs)" "80 unset"
+}
+
 @test "by variable, by plugstack.conf's name of the key, and the flag wins" {
   run -0 in_home \
     "PYXIS_CONTAINER_ENTRYPOINT=1 srun -w n1 --container-image=$registry/debian:entry sh -c 'echo \$FROM_ENTRYPOINT'"

@@ -48,10 +48,12 @@ look='cat /tmp/first; echo "$PWD ${FIRST-pristine} $IMAGE_VAR"; readlink /proc/s
   expect_output_like "there is none of that name"
 }
 
-@test "joining ignores mounts aloud, and refuses what the container has not" {
+@test "joining ignores mounts and the home aloud, and refuses what the container has not" {
   start_first --container-name=exec
   run -0 alice srun -w n1 --container-name=exec --container-mounts=/tmp:/mnt/test sh -c 'test ! -e /mnt/test'
-  expect_output_like "ignoring --container-mounts"
+  expect_output_like "ignoring --container-mounts:"
+  run -0 alice srun -w n1 --container-name=exec --container-mount-home true
+  expect_output_like "ignoring --container-mount-home:"
   for namespace in net:network ipc:IPC uts:UTS; do
     run alice srun -w n1 --container-name=exec --container-unshare="${namespace%:*}" true
     expect_failure

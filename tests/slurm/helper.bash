@@ -164,10 +164,19 @@ fuse_mounts() {
   cat "$(box_proc)"/[0-9]*/mountinfo 2> /dev/null | grep -E ' - fuse[^c]' || true
 }
 
+# The cgroups that Slurm and Berth have for jobs in the box; leaves are Berth's.
+job_groups() {
+  local groups
+  groups=$(dirname "$(box_proc)")/sys/fs/cgroup
+  find "$groups" -mindepth 3 -maxdepth 7 -type d -regex '.*/\(\(job\|step\|berth\)_[^/]*\|berth\)' -printf '%P\n' \
+    2> /dev/null | sort
+}
+
 # What a step may leave behind: nothing at all.
 leftovers() {
   berth_processes | sed 's/^/process /'
   fuse_mounts | sed 's/^/mount /'
+  job_groups | sed -n 's/.*\/berth\(_[^/]*\)\?$/leaf &/p'
   temporary_files | sed 's/^/file /'
 }
 

@@ -161,6 +161,11 @@ END
     "sbatch --parsable --requeue -w n1 -o out --container-image=$image --container-mounts=/home/alice job.sh")
   wait_until 20 alice test -s runs
   root scontrol requeue "$job"
+  # slurmd knows by whole seconds which credentials it has revoked: one of the same second counts as revoked, and the
+  # job as one that cannot start.
+  is_pending() { [[ $(root squeue --noheader -j "$job" -o %T) == PENDING ]]; }
+  wait_until 20 is_pending
+  sleep 1.1
   # Slurm lets two minutes pass before it starts such a job again, and decides so when the first run has ended, whenever
   # that is.
   ended_after_another_start() {

@@ -75,6 +75,32 @@ setup() {
   expect_output_like "size=1024k,.*huge=within_size.*"$'\n'700
 }
 
+@test "a tmpfs takes nr_inodes files and no more" {
+  run -0 contained --container-mounts=tmpfs:/scratch:nr_inodes=20 sh -c \
+    'cd /scratch; for i in $(seq 40); do : > $i || break; done; ls | wc -l'
+  # The root of the tmpfs is the twentieth.
+  expect_output_like 'No space left on device.*'$'\n''19$'
+}
+
+@test "slave: what is mounted on the node later appears below such a mount, and not below a private one" {
+  pid=$(root cat /run/slurmd.n1.pid)
+  on_n1() { root nsenter --target "$pid" --mount -- "$@"; }
+  in_home 'mkdir -p shared; rm -f ready'
+  on_n1 bash -c 'cd /home/alice && mount -t tmpfs box-test shared && mount --make-shared shared && mkdir shared/later'
+  contained --container-mounts=/home/alice/shared:/slave:slave,/home/alice/shared:/private,/home/alice:/home/alice \
+    sh -c 'touch /home/alice/ready; until [ -e /slave/later/seen ]; do sleep 0.1; done
+      ls /private/later | wc -l; grep " /slave " /proc/self/mountinfo' > "$BATS_TEST_TMPDIR/out" 3>&- &
+  step=$!
+  wait_until 20 test -e "$state/home/alice/ready"
+  on_n1 bash -c 'cd /home/alice/shared && mount -t tmpfs box-test later && touch later/seen'
+  wait "$step" || step=failed
+  on_n1 umount -R /home/alice/shared
+  in_home 'rmdir shared; rm ready'
+  [[ $step != failed ]]
+  output=$(cat "$BATS_TEST_TMPDIR/out")
+  expect_output_like '^0'$'\n''.* master:'
+}
+
 @test "what the kernel does not take of a tmpfs is one line that names it" {
   run contained --container-mounts=tmpfs:/scratch:size=much true
   expect_failure

@@ -141,7 +141,8 @@ one_container_of_jobs() {
 }
 
 no_containers_of_jobs() {
-  root bash -c "! ls -d $state/nodes/n1/store/*.containers/job* && ! ls $state/nodes/n1/run/*/job-*"
+  root bash -c "! ls -d $state/nodes/n1/store/*.containers/job* &&
+    ! ls /proc/\$(cat /run/slurmd.n1.pid)/root/run/berth/*/steps/job-*"
 }
 
 @test "scope job: what an epilog could not remove goes with a later step of the user" {

@@ -8,6 +8,10 @@ setup_file() {
   export host
 }
 
+teardown() {
+  restore_site
+}
+
 spaces='for name in net ipc uts; do readlink /proc/self/ns/$name; done'
 
 @test "without it net, ipc and uts are the node's" {
@@ -50,6 +54,50 @@ spaces='for name in net ipc uts; do readlink /proc/self/ns/$name; done'
 @test "uts: the name of the node stays as it is" {
   run -0 contained --container-unshare=uts hostname
   expect_equal "$output" n1
+}
+
+@test "defaults.unshare gives each step its own shared memory, which its tasks share" {
+  with_site_lines '[defaults]' 'unshare = "ipc"'
+  run -0 contained -n2 sh -c \
+    'readlink /proc/self/ns/ipc; echo "$SLURM_PROCID" > "/dev/shm/$SLURM_PROCID"
+      until cat /dev/shm/0 /dev/shm/1 > /dev/null 2>&1; do sleep 0.1; done; ls /dev/shm | xargs'
+  expect_equal "$(sort -u <<< "$output" | grep -c '^ipc:')" 1
+  [[ $output != *"$(grep ipc <<< "$host")"* ]] || fail "$output"
+  expect_equal "$(grep -cx '0 1' <<< "$output")" 2
+  # With a user's own wish beside it, and taken away by its variable.
+  run -0 contained --container-unshare=uts sh -c "$spaces"
+  expect_equal "$(grep -cFx "$host" <<< "$output")" 1
+  run -0 in_home "BERTH_DEFAULTS_UNSHARE= srun -w n1 --container-image=$image readlink /proc/self/ns/ipc"
+  expect_equal "$output" "$(grep ipc <<< "$host")"
+  with_site_lines '[policy]' 'locked = "defaults.unshare"'
+  run in_home "BERTH_DEFAULTS_UNSHARE= srun -w n1 --container-image=$image true"
+  expect_failure
+  expect_output_like 'BERTH_DEFAULTS_UNSHARE: defaults.unshare is locked'
+}
+
+@test "defaults.unshare with pid holds for berth run; a step leaves it out and says so" {
+  with_site_lines '[defaults]' 'unshare = "ipc, pid"'
+  node=$(alice readlink /proc/self/ns/pid)
+  run -0 contained -n2 readlink /proc/self/ns/pid
+  expect_equal "$(grep -c '^berth: n1: defaults.unshare: pid is for berth run only' <<< "$output")" 1
+  expect_equal "$(grep '^pid:' <<< "$output" | sort -u)" "$node"
+  run -0 alice berth run "$image" readlink /proc/self/ns/pid /proc/self/ns/ipc
+  [[ $output == pid:* && $output != *"$node"* && $output != *"$(grep ipc <<< "$host")"* ]] || fail "$output"
+  # Steps may join one that has a name.
+  run -0 alice berth run --name plain "$image" readlink /proc/self/ns/pid
+  expect_equal "$output" "$node"
+  alice berth rm plain
+}
+
+@test "a container with a PID namespace is no place for a step" {
+  contained true
+  run -0 in_home "salloc -Q -w n1 bash -c '
+    srun --overlap berth run --pid --name alone $image sh -c \"touch ~/in; sleep 600\" & by=\$!
+    until [ -e in ]; do sleep 0.1; done
+    srun --overlap --container-name=alone true; echo \"code \$?\"
+    srun --overlap berth rm --force alone; rm in; wait \$by'"
+  expect_output_like 'berth: n1: joining container alone: it has a PID namespace of its own .*start it without --pid'
+  expect_output_like 'code 125'
 }
 
 @test "unknown and empty namespaces are refused at submission with a caret" {

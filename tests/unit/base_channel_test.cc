@@ -172,6 +172,49 @@ TEST_CASE("channel: too many descriptors are refused on both ends", "[channel]")
     CHECK_THROWS_AS(receive_message(b.get()), Error);
 }
 
+TEST_CASE("channel: a receiver with limits takes no more than they allow", "[channel]") {
+    auto [a, b] = make_channel();
+    Inbox inbox({1024, 1024, 2, 0});
+    Message message;
+    message.add("text", "x");
+    SECTION("within them") {
+        message.add("", std::string(900, 'x'));
+        send_message(a.get(), message);
+        CHECK(inbox.read(b.get()) == Inbox::Status::message);
+        CHECK(inbox.take().message.records == message.records);
+    }
+    SECTION("records") {
+        for (int i = 0; i < 2; ++i) message.add("", "");
+        send_message(a.get(), message);
+        REQUIRE(inbox.read(b.get()) == Inbox::Status::message);
+        CHECK_THROWS_WITH(inbox.take(), Catch::Contains("more than 2 records"));
+    }
+    SECTION("bytes of a packet") {
+        message.add("", std::string(1024, 'x'));
+        send_message(a.get(), message);
+        CHECK_THROWS_WITH(inbox.read(b.get()), Catch::Contains("a packet is too long"));
+    }
+    SECTION("bytes of a message") {
+        std::string first = packets_of(message)[0];
+        uint64_t length = 1025;
+        std::memcpy(first.data() + 8, &length, sizeof length);
+        REQUIRE(::send(a.get(), first.data(), first.size(), 0) > 0);
+        CHECK_THROWS_WITH(inbox.read(b.get()), Catch::Contains("it is too long"));
+    }
+    SECTION("descriptors, of which none is left open") {
+        int next = ::dup(0);
+        ::close(next);
+        send_message(a.get(), message, {0});
+        CHECK_THROWS_WITH(inbox.read(b.get()), Catch::Contains("too many descriptors"));
+        CHECK(Fd(::dup(0)).get() == next);
+    }
+    SECTION("more descriptors than one") {
+        Inbox one({1024, 1024, 2, 1});
+        send_message(a.get(), message, {0, 0});
+        CHECK_THROWS_WITH(one.read(b.get()), Catch::Contains("too many descriptors"));
+    }
+}
+
 TEST_CASE("channel: the end of the connection and a deadline", "[channel]") {
     auto [a, b] = make_channel();
     CHECK_THROWS_AS(receive_message(b.get(), 10), SysError);

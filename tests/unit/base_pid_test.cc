@@ -5,10 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <catch2/catch.hpp>
+#include <cerrno>
+#include <chrono>
 
 using berth::Pid;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -41,13 +43,41 @@ TEST_CASE("a child is waited for by its owner's end, and once", "[base]") {
     CHECK(second.wait() == 0);
 }
 
+TEST_CASE("a child that does not end by itself is killed when its owner ends or takes another one", "[base]") {
+    pid_t first = child_with(-1), second = child_with(-1);
+    ::alarm(20);  // for a wait without a kill
+    {
+        Pid child(first);
+        child = Pid(second);
+        CHECK_FALSE(is_child(first));
+        CHECK(child.get() == second);
+    }
+    ::alarm(0);
+    CHECK_FALSE(is_child(second));
+}
+
+TEST_CASE("a child that was given up is nobody's", "[base]") {
+    pid_t number = child_with(-1);
+    {
+        Pid child(number);
+        CHECK_FALSE(child.ends_within(0ms));
+        CHECK(child.release() == number);
+        CHECK(child.ends_within(0ms));
+    }
+    CHECK(Pid(number).get() == number);
+    CHECK_FALSE(is_child(number));
+}
+
 TEST_CASE("a child that is killed has 128 and the signal for a code", "[base]") {
     Pid child(child_with(-1));
-    CHECK_FALSE(child.has_ended());
+    CHECK_FALSE(child.ends_within(0ms));
     child.send(SIGKILL);
     CHECK(child.wait() == 128 + SIGKILL);
     child.send(SIGKILL);
-    CHECK(child.has_ended());
+    CHECK(child.ends_within(0ms));
+    Pid other(child_with(0));
+    CHECK(other.ends_within(20s));
+    CHECK_FALSE(other);
 }
 
 TEST_CASE("a child whose end no signal tells is waited for as well", "[base]") {

@@ -5,7 +5,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/site_file.hh"
-#include "runtime/config/size.hh"
+#include "runtime/request/size.hh"
 
 using namespace berth;
 using namespace berth::plan;
@@ -67,6 +67,10 @@ TEST_CASE("site file: mistakes name file, line and key", "[plan]") {
     CHECK(refusal("[events]\ncounters = \"syslog\"\n")
               .ends_with("events.counters must be an absolute path of a folder or \"\""));
     CHECK(parse_site("[events]\nlog = \"%h/e.jsonl\"\n", "x").events.log == "%h/e.jsonl");
+    CHECK(refusal("[defaults]\nunshare = \"ipc net\"\n")
+              .ends_with("defaults.unshare: \"net\" is no namespace; write ipc, pid or both"));
+    CHECK(parse_site("[defaults]\nunshare = \"ipc, pid\"\n", "x").defaults.unshare ==
+          std::vector<std::string>{"ipc", "pid"});
     CHECK(refusal("stray = 1\n").find("outside of a section") != std::string::npos);
     CHECK(refusal("[store\n").starts_with("berth.conf:1:"));
     CHECK(refusal("[registry.\"x\"]\nmirror = \"y\"\n").find("a list of hosts") != std::string::npos);

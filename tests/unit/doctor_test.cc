@@ -35,7 +35,7 @@ DoctorFacts healthy() {
     facts.slurm.version = "23.11.4";
     facts.slurm.plugstack = "/etc/slurm/plugstack.conf.d/berth.conf";
     facts.slurm.plugin = "/usr/lib64/slurm/spank_berth.so";
-    facts.slurm.built_for = 0x170b01;
+    facts.slurm.built_for = 0x170b04;
     facts.devices = {hooks::nvidia_status("550.54.15", 8), hooks::rdma_status(8)};
     return facts;
 }
@@ -91,7 +91,7 @@ TEST_CASE("doctor: what fails is a failure with its reason and an advice", "[doc
         {"Slurm", "not loaded by /etc/slurm/plugstack.conf",
          [](DoctorFacts& facts) { facts.slurm.plugstack.clear(); facts.slurm.looked = {"/etc/slurm/plugstack.conf"}; }},
         {"Slurm", "which is not there", [](DoctorFacts& facts) { facts.slurm.plugin.clear(); }},
-        {"Slurm", "built for 22.5.8", [](DoctorFacts& facts) { facts.slurm.built_for = 0x160508; }},
+        {"Slurm", "built for 22.05.8", [](DoctorFacts& facts) { facts.slurm.built_for = 0x160508; }},
         {"Slurm", "no plugin of Slurm", [](DoctorFacts& facts) { facts.slurm.built_for.reset(); }},
         {"Slurm", "somebody else than root",
          [](DoctorFacts& facts) {
@@ -129,6 +129,8 @@ TEST_CASE("doctor: what works less well is a warning, what is merely absent a no
         {"limits", Verdict::warning, "256 open files", [](DoctorFacts& facts) { facts.open_files = 256; }},
         {"store", Verdict::warning, "MB free", [](DoctorFacts& facts) { facts.store.free_bytes = 100 << 20; }},
         {"store", Verdict::warning, "no locks", [](DoctorFacts& facts) { facts.store.locks = false; }},
+        {"Slurm", Verdict::warning, "was built for 23.11.3",
+         [](DoctorFacts& facts) { facts.slurm.built_for = 0x170b03; }},
         {"events", Verdict::warning, "Permission denied",
          [](DoctorFacts& facts) { facts.event_troubles = {"opening /var/log/berth/a.jsonl: Permission denied"}; }},
         {"store", Verdict::note, "lustre",

@@ -170,7 +170,7 @@ TEST_CASE("cdi: modes of directories come before what is mounted in them", "[hoo
     REQUIRE(std::get_if<plan::Directory>(&made.edits[0].action));
     CHECK(std::get<plan::Directory>(made.edits[0].action).path == "/dev/dri");
     CHECK(std::get<plan::Directory>(made.edits[0].action).mode == 0755);
-    for (const plan::Edit& edit : made.edits) CHECK(edit.origin == "CDI");
+    for (const plan::Edit& edit : made.edits) CHECK(edit.origin.text() == "CDI");
 }
 
 TEST_CASE("cdi: as edits of a plan", "[hooks][cdi]") {

@@ -40,7 +40,7 @@ struct Scene {
         for (const std::string name : {"etc/word", "large"}) {
             writer.begin_file(name, {.mode = 0644, .xattrs = {}});
             std::string content = name == "large" ? squash::test::noise(3 << 20, 1) : word;
-            writer.append(content.data(), content.size());
+            writer.append(content);
             writer.end_file();
         }
         writer.finish();

@@ -8,6 +8,7 @@
 #include "runtime/mount/rootfs/upper.hh"
 #include "runtime/mount/rootfs/upper_layer.hh"
 #include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/writer.hh"
 #include "tests/fixtures/squash_tools.hh"
 
@@ -20,7 +21,7 @@ namespace {
 void add_file(squash::LayerWriter& writer, const std::string& path, const std::string& content,
               const squash::Attributes& attributes) {
     writer.begin_file(path, attributes);
-    writer.append(content.data(), content.size());
+    writer.append(content);
     writer.end_file();
 }
 

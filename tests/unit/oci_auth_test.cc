@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "runtime/base/error.hh"
+
 using namespace berth::oci;
 using Catch::Contains;
 

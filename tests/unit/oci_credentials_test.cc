@@ -8,9 +8,9 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/auth/base64.hh"
 #include "runtime/oci/auth/credentials_search.hh"
 #include "runtime/oci/auth/credentials_store.hh"
+#include "runtime/oci/base64.hh"
 #include "runtime/pull/transfer/settings.hh"
 #include "tests/fixtures/squash_tools.hh"
 

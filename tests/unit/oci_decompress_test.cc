@@ -24,10 +24,9 @@ void every_engine() { engine = GENERATE(from_range(gzip_engines())); }
 
 std::string unpacked(const std::string& bytes, size_t step = std::string::npos) {
     std::string out;
-    auto decompressor = make_decompressor(
-        [&](const void* data, size_t size) { out.append(static_cast<const char*>(data), size); }, engine);
+    auto decompressor = make_decompressor([&](std::string_view data) { out += data; }, engine);
     for (size_t at = 0; at < bytes.size(); at += std::min(step, bytes.size() - at))
-        decompressor->feed(bytes.data() + at, std::min(step, bytes.size() - at));
+        decompressor->feed(std::string_view(bytes).substr(at, step));
     decompressor->finish();
     return out;
 }
@@ -126,8 +125,8 @@ TEST_CASE("hostile row 14: much output comes in small pieces", "[decompress][hos
     for (const std::string& packed : {gzip(zeros), zstd(zeros)}) {
         size_t largest = 0, total = 0;
         auto decompressor = make_decompressor(
-            [&](const void*, size_t size) { largest = std::max(largest, size), total += size; }, engine);
-        decompressor->feed(packed.data(), packed.size());
+            [&](std::string_view data) { largest = std::max(largest, data.size()), total += data.size(); }, engine);
+        decompressor->feed(packed);
         decompressor->finish();
         CHECK(total == zeros.size());
         CHECK(largest <= 256 * 1024);

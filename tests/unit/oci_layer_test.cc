@@ -7,9 +7,10 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/sha256.hh"
 #include "runtime/oci/layer/layer.hh"
+#include "runtime/oci/sha256.hh"
 #include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "tests/fixtures/pack.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/fixtures/tar_builder.hh"
@@ -24,7 +25,7 @@ namespace {
 ConvertedLayer converted(int fd, const std::string& blob, size_t step = 16384, const ConvertOptions& options = {}) {
     LayerConverter converter(fd, "layer x", options);
     for (size_t at = 0; at < blob.size(); at += std::min(step, blob.size() - at))
-        converter.write(blob.data() + at, std::min(step, blob.size() - at));
+        converter.write(std::string_view(blob).substr(at, step));
     return converter.finish();
 }
 
@@ -119,10 +120,10 @@ TEST_CASE("layer: a failure stops a caller that would go on for ever, and is tol
     LayerConverter converter(fd.get(), "layer x");
     std::string junk(1 << 20, 'x');
     auto feed = [&] {
-        for (int i = 0; i < 1000; ++i) converter.write(junk.data(), junk.size());
+        for (int i = 0; i < 1000; ++i) converter.write(junk);
     };
     CHECK_THROWS_AS(feed(), Error);
-    CHECK_THROWS_AS(converter.write("x", 1), Error);
+    CHECK_THROWS_AS(converter.write("x"), Error);
     CHECK_THROWS_AS(converter.finish(), Error);
 }
 
@@ -165,7 +166,7 @@ TEST_CASE("layer: abandoning a conversion is quick and leaves no thread", "[laye
         {
             Fd fd = folder.create("layer");
             LayerConverter converter(fd.get(), "layer x");
-            converter.write(blob.data(), blob.size());
+            converter.write(blob);
         }
         CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
         CHECK(thread_count() == before);
@@ -186,12 +187,12 @@ TEST_CASE("hostile row 14: gigabytes of zeros in megabytes are converted in boun
     uint64_t before = resident(), most = before;
     LayerConverter converter(fd.get(), "layer x");
     std::string first = fixtures::gzip(header), last = fixtures::gzip(std::string(1024, '\0'));
-    converter.write(first.data(), first.size());
+    converter.write(first);
     for (uint64_t i = 0; i < size / (64 << 20); ++i) {
-        converter.write(piece.data(), piece.size());
+        converter.write(piece);
         most = std::max(most, resident());
     }
-    converter.write(last.data(), last.size());
+    converter.write(last);
     CHECK(converter.finish().unpacked_size == size + 1536);
     most = std::max(most, resident());
     CHECK(most - before < 64 << 20);

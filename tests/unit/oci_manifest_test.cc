@@ -5,7 +5,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/auth/base64.hh"
+#include "runtime/oci/base64.hh"
 #include "runtime/oci/json_strict.hh"
 
 using namespace berth::oci;

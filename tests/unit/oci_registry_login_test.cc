@@ -5,9 +5,9 @@
 #include "runtime/base/child.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/auth/base64.hh"
-#include "runtime/oci/sha256.hh"
+#include "runtime/oci/base64.hh"
 #include "runtime/oci/registry/registry.hh"
+#include "runtime/oci/sha256.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/registry/server.hh"
 

@@ -23,7 +23,7 @@ std::string squashfs(const fixtures::TempFolder& folder) {
     squash::LayerWriter writer(file.get(), {});
     auto add = [&](const std::string& path, const std::string& content) {
         writer.begin_file(path, {});
-        writer.append(content.data(), content.size());
+        writer.append(content);
         writer.end_file();
     };
     add("etc/environment", "PATH=/opt/bin\nexport BAD=1\nQ=\"a b\"\n$(touch x)\nE=a=b\n");
@@ -40,7 +40,7 @@ std::string content(ContainerImage& image, const std::string& name) {
     if (!file) return "(absent)";
     squash::DataReader reader(std::move(image.layers), image.index.layers(), 1 << 20);
     std::string out(file->size, '\0');
-    return reader.read(*file, 0, out.data(), out.size()) == static_cast<long>(out.size()) ? out : "(unreadable)";
+    return reader.read(*file, 0, out) == static_cast<long>(out.size()) ? out : "(unreadable)";
 }
 
 std::string failure(const std::string& path) {

@@ -119,7 +119,7 @@ struct SourceScene {
         if (!file) return "(absent)";
         squash::DataReader reader(store().open_layers(index), index.layers(), 1 << 20);
         std::string out(file->size, '\0');
-        REQUIRE(reader.read(*file, 0, out.data(), out.size()) == static_cast<long>(out.size()));
+        REQUIRE(reader.read(*file, 0, out) == static_cast<long>(out.size()));
         return out;
     }
 };

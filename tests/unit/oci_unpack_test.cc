@@ -26,7 +26,7 @@ class Layer {
         Unpacker unpacker(writer, limits);
         TarParser parser(unpacker);
         std::string bytes = tar.finished();
-        parser.feed(bytes.data(), bytes.size());
+        parser.feed(bytes);
         parser.finish();
         writer.finish();
         skipped = unpacker.skipped_devices();

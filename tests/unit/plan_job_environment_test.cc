@@ -75,6 +75,12 @@ TEST_CASE("job environment: the folders of a PMIx step", "[plan]") {
     CHECK(has_pmix_server({"A=1", "SLURM_PMIX_MAPPING_SERV=(vector,(0,1,1))"}));
     CHECK_FALSE(has_pmix_server({"SLURM_PMIX_MAPPING_SERVER=1", "SLURM_MPI_TYPE=pmix"}));
     using Folders = std::vector<std::string>;
+    auto pmix_folders = [](const std::vector<std::string>& task, const std::string& tmp_fs, uid_t uid,
+                           const std::string& step) {
+        Folders out;
+        for (const JobPath& folder : berth::plan::pmix_folders(task, tmp_fs, uid, step)) out.push_back(folder.path);
+        return out;
+    };
     CHECK(pmix_folders({"PMIX_SERVER_TMPDIR=/var/spool/slurmd/pmix.7.0/"}, "/scratch", 2001, "7.0") ==
           Folders{"/var/spool/slurmd/pmix.7.0", "/scratch/spmix_appdir_2001_7.0"});
     CHECK(pmix_folders({"SLURM_PMIX_TMPDIR=/dev/shm"}, "/scratch", 1, "7.0") == Folders{"/dev/shm/spmix_appdir_1_7.0"});

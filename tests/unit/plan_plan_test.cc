@@ -20,7 +20,7 @@ Caller alice() {
     return caller;
 }
 
-HostFacts full_host() { return {host_paths(), {}, {}, {}, {}}; }
+HostFacts full_host() { return {host_paths(), {}, {}, {}}; }
 
 /// The mounts onto `target`, in order.
 std::vector<Mount> mounts_at(const Plan& plan, const std::string& target) {
@@ -57,7 +57,7 @@ TEST_CASE("plan: the default mounts", "[plan]") {
 }
 
 TEST_CASE("plan: what the host lacks is left out", "[plan]") {
-    Plan plan = make_plan({}, alice(), {}, {}, {{"/dev/null"}, {}, {}, {}, {}}, {});
+    Plan plan = make_plan({}, alice(), {}, {}, {{"/dev/null"}, {}, {}, {}}, {});
     CHECK(mounts_at(plan, "/dev/null").size() == 1);
     CHECK(mounts_at(plan, "/dev/mqueue").empty());
     CHECK(mounts_at(plan, "/etc/machine-id").empty());
@@ -106,7 +106,7 @@ TEST_CASE("plan: user mounts come after the defaults and resolve against the wor
     CHECK(mounts_at(plan, "/lustre")[0].source == "/lustre");
     CHECK(mounts_at(plan, "/scratch")[0].kind == Mount::Kind::tmpfs);
     CHECK(std::get<Unmount>(plan.edits.back().action).target == "/etc/localtime");
-    CHECK(plan.edits.back().origin == "option --container-mounts");
+    CHECK(plan.edits.back().origin.text() == "option --container-mounts");
     request.mounts = parse_mounts("/proc/self/root/../proc");
     CHECK_THROWS_AS(make_plan(request, alice(), {}, {}, full_host(), {}), Error);
 }
@@ -163,7 +163,34 @@ TEST_CASE("plan: namespaces of its own show their own processes and cgroups", "[
     CHECK(mounts_at(plan, "/sys/fs/cgroup").at(0).read_only);
     // The first version of cgroups cannot be shown so.
     CHECK(
-        mounts_at(make_plan(request, alice(), {}, {}, {{"/dev/null"}, {}, {}, {}, {}}, {}), "/sys/fs/cgroup").empty());
+        mounts_at(make_plan(request, alice(), {}, {}, {{"/dev/null"}, {}, {}, {}}, {}), "/sys/fs/cgroup").empty());
+}
+
+TEST_CASE("plan: the site's namespaces are every container's, but processes only where a step cannot be", "[plan]") {
+    Site site;
+    site.defaults.unshare = {"ipc", "pid"};
+    Job step;
+    step.id = "7.0";
+    Request named;
+    named.name = ContainerName{"dev"};
+    CHECK((make_plan({}, alice(), {}, site, full_host(), {}).unshare == OwnNamespaces{.ipc = true, .pid = true}));
+    CHECK((make_plan({}, alice(), step, site, full_host(), {}).unshare == OwnNamespaces{.ipc = true}));
+    CHECK((make_plan(named, alice(), {}, site, full_host(), {}).unshare == OwnNamespaces{.ipc = true}));
+    named.unshare.uts = named.unshare.pid = true;
+    CHECK((make_plan(named, alice(), {}, site, full_host(), {}).unshare ==
+           OwnNamespaces{.ipc = true, .uts = true, .pid = true}));
+    auto origin_of = [](const Plan& plan, const std::string& target) {
+        for (const Edit& edit : plan.edits)
+            if (const Mount* mount = std::get_if<Mount>(&edit.action); mount && mount->target == target)
+                return edit.origin.text();
+        return std::string();
+    };
+    Plan plan = make_plan({}, alice(), {}, site, full_host(), {});
+    CHECK(mounts_at(plan, "/dev/shm").at(0).kind == Mount::Kind::tmpfs);
+    CHECK(origin_of(plan, "/dev/shm") == "defaults.unshare");
+    Request asked;
+    asked.unshare.ipc = true;
+    CHECK(origin_of(make_plan(asked, alice(), step, site, full_host(), {}), "/dev/shm") == "option --ipc");
 }
 
 TEST_CASE("plan: what the caller could read or write of the kernel is masked, unless the site says otherwise",

@@ -2,6 +2,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/config/site_file.hh"
+#include "runtime/plan/job_environment.hh"
 #include "runtime/plan/plan.hh"
 #include "runtime/plan/policy.hh"
 
@@ -31,13 +32,21 @@ Caller al() {
     return caller;
 }
 
-std::string refusal(const std::string& policy, const Request& request, const HostFacts& host = {}) {
+/// What a start of `request` by `caller` with `devices` is refused for, where paths lead as `real` says.
+std::string start_refusal(const Site& site, const Request& request, const RealPaths& real = {},
+                          const HostFacts& host = {}, const Caller& caller = al(), const Job& job = {},
+                          const std::vector<ContainerEdits>& devices = {}) {
     try {
-        make_plan(request, al(), {}, site_with(policy), host, {});
+        Plan plan = make_plan(request, caller, job, site, host, {}, devices);
+        judge_sources(site, plan.edits, real);
     } catch (const Error& error) {
         return error.what();
     }
     return {};
+}
+
+std::string refusal(const std::string& policy, const Request& request, const HostFacts& host = {}) {
+    return start_refusal(site_with(policy), request, {}, host);
 }
 
 Request mounting(const std::string& text) {
@@ -108,14 +117,89 @@ TEST_CASE("policy: sources of mounts", "[plan]") {
         CHECK(refusal(policy, mounting(bad))
                   .find("berth.conf:2: policy.mount_sources allows mounts from /scratch /lustre/data only") !=
               std::string::npos);
-    HostFacts linked;
-    linked.real_paths = {{"/scratch/x", "/etc"}};
-    CHECK(refusal(policy, mounting("/scratch/x:/x"), linked).starts_with("mounting /scratch/x: "));
+    CHECK(start_refusal(site_with(policy), mounting("/scratch/x:/y"), {{"/scratch/x", "/etc"}}) ==
+          "mounting /scratch/x at /y (option --container-mounts): it leads to /etc, and berth.conf:2: "
+          "policy.mount_sources allows mounts from /scratch /lustre/data only");
     Request home;
     home.mount_home = true;
-    CHECK(refusal(policy, home).starts_with("mounting /home/al: "));
+    CHECK(refusal(policy, home).starts_with("mounting /home/al at /home/al (option --container-mount-home): "));
     // What nobody asked for is the site's own.
     CHECK(refusal(policy, Request{}) == "");
+}
+
+TEST_CASE("policy: an edit is judged unless its origin says that the site chose its source", "[plan]") {
+    Site site = site_with(R"(mount_sources = "/scratch")");
+    auto with = [&](const Origin& origin, const RealPaths& real = {}, const std::string& source = "/tmp/pipe") {
+        Mount mount;
+        mount.source = source;
+        mount.target = "/run/pipe";
+        ContainerEdits made;
+        made.edits.push_back({mount, origin, "a family that is new"});
+        return start_refusal(site, {}, real, {}, al(), {}, {made});
+    };
+    CHECK(with(Origin::of_site("hook new")) == "");
+    // What a family forgets to say is no trust.
+    CHECK(with("hook new").starts_with("mounting /tmp/pipe at /run/pipe (hook new): berth.conf:2: "));
+    CHECK(with("hook new", {}, "/scratch/pipe") == "");
+    // The site's, in a folder where users make symlinks: as long as it is what it says.
+    Origin shared = Origin::of_site_in_shared_folder("hook new");
+    CHECK(with(shared) == "");
+    CHECK(with(shared, {{"/tmp/pipe", "/tmp/pipe"}}) == "");
+    CHECK(with(shared, {{"/tmp", "/local/tmp"}, {"/tmp/pipe", "/local/tmp/pipe"}}) == "");
+    CHECK(with(shared, {{"/tmp/pipe", "/home/bo"}}) != "");
+    CHECK(with(shared, {{"/tmp", "/local/tmp"}, {"/tmp/pipe", "/tmp/pipe"}}) != "");
+    CHECK(with(shared, {{"/tmp/pipe", "/scratch/al/pipe"}}) == "");
+    // Without a bind nothing of the node is taken.
+    CHECK(start_refusal(site, mounting("tmpfs:/t"), {}) == "");
+}
+
+TEST_CASE("policy: a plan that was not compared mounts nothing that the job chose", "[plan]") {
+    Plan plan = make_plan(mounting("/scratch/x:/x"), al(), {}, site_with(R"(mount_sources = "/scratch")"), {}, {});
+    const Edit& edit = plan.edits.back();
+    REQUIRE(is_judged(plan.sources, edit));
+    CHECK_THROWS_WITH(check_source(plan.sources, std::get<Mount>(edit.action), edit.origin, "/scratch/x"),
+                      Catch::Contains("nothing has been compared with policy.mount_sources"));
+    CHECK_FALSE(is_judged(make_plan({}, al(), {}, Site{}, {}, {}).sources, edit));
+}
+
+TEST_CASE("policy: what is asked of the node has every judged source, its folder, and the allowed folders", "[plan]") {
+    Site site = site_with(R"(mount_sources = "/scratch")");
+    Plan plan = make_plan(mounting("/scratch/x:/x"), al(), {}, site, {{"/dev/null"}, {}, {}, {}}, {});
+    CHECK(policy_paths(site, plan.edits) == std::vector<std::string>{"/scratch/x", "/scratch", "/scratch"});
+    CHECK(policy_paths(Site{}, plan.edits).empty());
+}
+
+TEST_CASE("policy: a home is judged when the user has it mounted, or has named it", "[plan]") {
+    Site site = site_with("mount_sources = \"/scratch\"\n[defaults]\nmount_home = true");
+    CHECK(start_refusal(site, {}) == "");
+    Caller nameless = al();
+    nameless.home_of_environment = true;
+    CHECK(start_refusal(site, {}, {}, {}, nameless).starts_with("mounting /home/al at /home/al (variable HOME): "));
+    Site off = site_with(R"(mount_sources = "/scratch")");
+    apply_environment(off, {"BERTH_DEFAULTS_MOUNT_HOME=1"});
+    CHECK(start_refusal(off, {}).starts_with("mounting /home/al at /home/al (variable BERTH_DEFAULTS_MOUNT_HOME): "));
+    // plugstack.conf is the site's.
+    Site by_site = site_with(R"(mount_sources = "/scratch")");
+    apply_environment(by_site, {"BERTH_DEFAULTS_MOUNT_HOME=1"}, Authority::site);
+    CHECK(start_refusal(by_site, {}) == "");
+}
+
+TEST_CASE("policy: of PMIx's folders those that a variable names are judged, and Slurm's own are not", "[plan]") {
+    Site site = site_with(R"(mount_sources = "/scratch")");
+    auto with = [&](const std::vector<std::string>& task, const RealPaths& real = {}) {
+        Job job;
+        job.shared_folders = pmix_folders(task, "/tmp", 7, "5.0");
+        return start_refusal(site, {}, real, {}, al(), job);
+    };
+    CHECK(with({}) == "");
+    CHECK(with({"PMIX_SERVER_TMPDIR=/home/bo"}).find("(variable PMIX_SERVER_TMPDIR): ") != std::string::npos);
+    CHECK(with({"SLURM_PMIX_TMPDIR=/home/bo"}).find("(variable SLURM_PMIX_TMPDIR): ") != std::string::npos);
+    CHECK(with({"SLURM_PMIX_TMPDIR=/scratch/al"}) == "");
+    // Anybody can make this name in /tmp.
+    CHECK(with({}, {{"/tmp/spmix_appdir_7_5.0", "/home/bo"}})
+              .find("spmix_appdir_7_5.0 (slurm): it leads to /home/bo") != std::string::npos);
+    CHECK(is_name_of_pmix_server("pmix.5.0", "5.0"));
+    CHECK_FALSE(is_name_of_pmix_server("pmix.5.1", "5.0"));
 }
 
 TEST_CASE("policy: who may be root and who may write; the others' defaults do neither", "[plan]") {
@@ -154,4 +238,37 @@ TEST_CASE("policy: locked keys are the site's, and policy itself always is", "[p
     CHECK_THROWS_WITH(site_with(R"(locked = "securty")"),
                       "berth.conf:2:10: policy.locked: there is no key or section \"securty\"");
     CHECK_THROWS_WITH(site_with(R"(mount_sources = "/a data")"), Catch::Contains("\"data\" is no absolute path"));
+}
+
+TEST_CASE("policy: where programs and files for containers come from is locked until the site opens it", "[plan]") {
+    const char* closed[] = {"BERTH_HOOKS_FOLDER=/x", "BERTH_HOOKS_TIMEOUT=3", "BERTH_DEVICES_DRIVER_ROOT=/x",
+                            "BERTH_DEVICES_DEVICE_ROOT=/x", "BERTH_DEVICES_CDI_FOLDERS=/x"};
+    for (const char* variable : closed) {
+        INFO(variable);
+        CHECK_THAT(variable_refusal(Site{}, variable),
+                   Catch::EndsWith(" is locked unless the site's file lists it in policy.unlocked; unset the "
+                                   "variable"));
+        CHECK(variable_refusal(Site{}, variable, Authority::site) == "");
+        CHECK(variable_refusal(site_with(R"(unlocked = "hooks devices")"), variable) == "");
+        CHECK(variable_refusal(site_with("unlocked = \"hooks devices\"\nlocked = \"hooks devices\""), variable) != "");
+    }
+    CHECK(variable_refusal(site_with(R"(unlocked = "hooks.timeout")"), "BERTH_HOOKS_TIMEOUT=3") == "");
+    CHECK(variable_refusal(site_with(R"(unlocked = "hooks.timeout")"), "BERTH_HOOKS_FOLDER=/x") != "");
+    // To say what holds is no contradiction.
+    CHECK(variable_refusal(Site{}, "BERTH_HOOKS_TIMEOUT=10") == "");
+    CHECK(variable_refusal(Site{}, "BERTH_DEVICES_RDMA=off") == "");
+    CHECK(variable_refusal(Site{}, "BERTH_POLICY_UNLOCKED=hooks").find("by the site's file only") != std::string::npos);
+    CHECK_THROWS_WITH(site_with(R"(unlocked = "store.path")"),
+                      "berth.conf:2:12: policy.unlocked: there is no key or section \"store.path\" that is locked by "
+                      "default");
+}
+
+TEST_CASE("policy: a key is the user's when a user's variable has changed it", "[plan]") {
+    Site site = site_with(R"(unlocked = "devices")");
+    apply_environment(site, {"BERTH_DEVICES_DRIVER_ROOT=/run/driver"}, Authority::site);
+    CHECK_FALSE(site.set_by_user("devices.driver_root"));
+    apply_environment(site, {"BERTH_DEVICES_DRIVER_ROOT=/run/driver", "BERTH_DEVICES_DEVICE_ROOT=/x"});
+    CHECK_FALSE(site.set_by_user("devices.driver_root"));
+    CHECK(site.set_by_user("devices.device_root"));
+    CHECK_FALSE(site.set_by_user("devices.cdi_folders"));
 }

@@ -36,7 +36,7 @@ TEST_CASE("plan text: the whole plan, as checked in", "[plan]") {
     image.entrypoint = {"/entry"};
     image.cmd = {"serve", "--all"};
     image.working_dir = "/srv";
-    std::string text = plan_text(make_plan(request, caller, {}, {}, {host_paths(), {}, {}, {}, {}}, image));
+    std::string text = plan_text(make_plan(request, caller, {}, {}, {host_paths(), {}, {}, {}}, image));
     check_golden("plan.golden", text);
 }
 

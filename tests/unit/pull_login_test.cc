@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "runtime/base/text.hh"
-#include "runtime/oci/auth/base64.hh"
+#include "runtime/oci/base64.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/registry/server.hh"

@@ -9,11 +9,13 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "spank/config.hh"
 #include "spank/run_directory.hh"
+#include "spank/user_folders.hh"
 #include "spank/watch.hh"
 
 using namespace berth;
@@ -37,7 +39,13 @@ struct Run {
         REQUIRE(lstat((path + "/" + name).c_str(), &out) == 0);
         return out;
     }
+    mode_t mode(const std::string& name) const { return info(name).st_mode & 07777; }
 };
+
+/// Without file systems of their own, which take root.
+void enter(const Run& run, uid_t user) {
+    enter_run_directory(run.fd.get(), {user, 7, "n1"}, getegid(), {.bytes = 0});
+}
 
 pid_t sleeper() {
     pid_t pid = fork();
@@ -69,6 +77,24 @@ TEST_CASE("plugin: words of plugstack.conf", "[spank]") {
     CHECK_THROWS_AS(parse_config(1, words + 3), Error);
 }
 
+TEST_CASE("plugin: what plugstack.conf says of the users' folders", "[spank]") {
+    auto parsed = [](std::string word) {
+        char* words[] = {word.data()};
+        return parse_config(1, words);
+    };
+    CHECK(parse_config(0, nullptr).run.bytes == 4 << 20);
+    CHECK(parse_config(0, nullptr).user_folders == "/var/lib/berth");
+    CHECK(parsed("run_size=512K").run.bytes == 512 << 10);
+    CHECK(parsed("run_size=1G").run.bytes == 1 << 30);
+    CHECK(parsed("run_size=0").run.bytes == 0);
+    CHECK(parsed("run_inodes=100").run.inodes == 100);
+    CHECK(parsed("user_folders=/local/berth").user_folders == "/local/berth");
+    CHECK(parsed("user_folders=").user_folders == "");
+    for (const char* word : {"run_size=", "run_size=K", "run_size=4T", "run_size=-1", "run_size=99999999999G",
+                             "run_inodes=0", "run_inodes=15", "run_inodes=many", "user_folders=berth"})
+        CHECK_THROWS_WITH(parsed(word), Contains(std::string("plugstack.conf: ") + word + ": no "));
+}
+
 TEST_CASE("plugin: Pyxis' words of plugstack.conf", "[spank]") {
     char scope[] = "container_scope=job", entrypoint[] = "execute_entrypoint=yes", batch[] = "sbatch_support=0",
          bad[] = "container_scope=node", perhaps[] = "sbatch_support=perhaps";
@@ -86,12 +112,14 @@ TEST_CASE("plugin: the run directory is made once, with its owner and mode", "[s
     Run run;
     uid_t user = geteuid() == 0 ? 12345 : geteuid();
     mode_t before = umask(077);
-    make_run_directory(run.fd.get(), user, getegid());
-    make_run_directory(run.fd.get(), user, getegid());
+    enter(run, user);
+    enter(run, user);
     umask(before);
-    CHECK((run.info("berth").st_mode & 07777) == 0755);
+    CHECK(run.mode("berth") == 0755);
     CHECK(run.info("berth").st_uid == geteuid());
-    auto mine = run.info("berth/" + std::to_string(user));
+    CHECK(run.mode("berth/jobs") == 0700);
+    CHECK(run.mode("berth/" + std::to_string(user)) == 0755);
+    auto mine = run.info("berth/" + std::to_string(user) + "/steps");
     CHECK((mine.st_mode & 07777) == 0700);
     CHECK(mine.st_uid == user);
 }
@@ -102,24 +130,24 @@ TEST_CASE("hostile row 51: a run directory that another has made is refused and 
     std::string name = "berth/" + std::to_string(user);
     SECTION("a symlink in place of the folder of all") {
         REQUIRE(symlink("/tmp", (run.path + "/berth").c_str()) == 0);
-        CHECK_THROWS_AS(make_run_directory(run.fd.get(), user, getegid()), Error);
+        CHECK_THROWS_AS(enter(run, user), Error);
         CHECK_FALSE(std::filesystem::exists("/tmp/" + std::to_string(user)));
     }
     SECTION("a symlink in place of the user's") {
         REQUIRE(mkdir((run.path + "/berth").c_str(), 0755) == 0);
         REQUIRE(chmod((run.path + "/berth").c_str(), 0755) == 0);
         REQUIRE(symlink("/", (run.path + "/" + name).c_str()) == 0);
-        CHECK_THROWS_AS(make_run_directory(run.fd.get(), user, getegid()), Error);
+        CHECK_THROWS_AS(enter(run, user), Error);
     }
     SECTION("a file") {
         REQUIRE(close(open((run.path + "/berth").c_str(), O_CREAT | O_WRONLY, 0644)) == 0);
-        CHECK_THROWS_WITH(make_run_directory(run.fd.get(), user, getegid()), Contains("must be a directory"));
+        CHECK_THROWS_WITH(enter(run, user), Contains("must be a directory"));
     }
     SECTION("a mode that lets others in") {
         REQUIRE(mkdir((run.path + "/berth").c_str(), 0755) == 0);
         REQUIRE(chmod((run.path + "/berth").c_str(), 0777) == 0);
-        CHECK_THROWS_WITH(make_run_directory(run.fd.get(), user, getegid()), Contains("/run/berth belongs to user"));
-        CHECK((run.info("berth").st_mode & 07777) == 0777);
+        CHECK_THROWS_WITH(enter(run, user), Contains("/run/berth belongs to user"));
+        CHECK(run.mode("berth") == 0777);
     }
     SECTION("another owner") {
         if (geteuid() != 0) {
@@ -131,9 +159,64 @@ TEST_CASE("hostile row 51: a run directory that another has made is refused and 
         REQUIRE(chmod((run.path + "/berth").c_str(), 0755) == 0);
         REQUIRE(mkdir((run.path + "/" + name).c_str(), 0700) == 0);
         REQUIRE(chown((run.path + "/" + name).c_str(), 54321, 54321) == 0);
-        CHECK_THROWS_AS(make_run_directory(run.fd.get(), user, getegid()), Error);
+        CHECK_THROWS_AS(enter(run, user), Error);
         CHECK(run.info(name).st_uid == 54321);
     }
+}
+
+TEST_CASE("plugin: a job's mark lasts until its end on that node, and the lock's file is root's alone", "[spank]") {
+    Run run;
+    uid_t user = geteuid() == 0 ? 12345 : geteuid();
+    std::string jobs = run.path + "/berth/jobs/", start = std::to_string(user);
+    auto marks = [&] {
+        std::set<std::string> out;
+        for (const auto& entry : std::filesystem::directory_iterator(jobs)) out.insert(entry.path().filename());
+        return out;
+    };
+    for (const JobOnNode& job : {JobOnNode{user, 7, "n1"}, JobOnNode{user, 7, "n2"}, JobOnNode{user, 8, "n1"}})
+        enter_run_directory(run.fd.get(), job, getegid(), {.bytes = 0});
+    CHECK(marks() == std::set<std::string>{start + ".7.n1", start + ".7.n2", start + ".8.n1"});
+    leave_run_directory(run.fd.get(), {user, 7, "n1"});
+    leave_run_directory(run.fd.get(), {user, 9, "n1"});
+    CHECK(marks() == std::set<std::string>{start + ".7.n2", start + ".8.n1"});
+    CHECK(run.mode("berth.lock") == 0600);
+    REQUIRE(chmod((run.path + "/berth.lock").c_str(), 0644) == 0);
+    CHECK_THROWS_WITH(enter(run, user), Contains("berth.lock is not root's alone"));
+}
+
+TEST_CASE("hostile row 51: the folders on disk are made for their user, and what another has made stays", "[spank]") {
+    Run parent;
+    uid_t user = geteuid() == 0 ? 12345 : geteuid();
+    std::string name = std::to_string(user);
+    REQUIRE(chmod(parent.path.c_str(), 0755) == 0);
+    SECTION("all are missing") {
+        mode_t before = umask(077);
+        for (int i = 0; i < 2; ++i) make_user_folders(parent.path, user, getegid());
+        umask(before);
+        for (const char* purpose : {"", ".containers", ".counters"}) {
+            CHECK(parent.mode(name + purpose) == 0700);
+            CHECK(parent.info(name + purpose).st_uid == user);
+        }
+    }
+    SECTION("a symlink and a file are in their place") {
+        REQUIRE(symlink("/tmp", (parent.path + "/" + name).c_str()) == 0);
+        REQUIRE(close(open((parent.path + "/" + name + ".containers").c_str(), O_CREAT | O_WRONLY, 0644)) == 0);
+        make_user_folders(parent.path, user, getegid());
+        CHECK(S_ISLNK(parent.info(name).st_mode));
+        CHECK(S_ISREG(parent.info(name + ".containers").st_mode));
+        CHECK(parent.mode(name + ".counters") == 0700);
+    }
+    SECTION("the user has opened a folder to others") {
+        REQUIRE(mkdir((parent.path + "/" + name).c_str(), 0755) == 0);
+        make_user_folders(parent.path, user, getegid());
+        CHECK(parent.mode(name) == 0755);
+    }
+    SECTION("others can rename what is in the parent") {
+        REQUIRE(chmod(parent.path.c_str(), 0777) == 0);
+        make_user_folders(parent.path, user, getegid());
+        CHECK(std::filesystem::is_empty(parent.path));
+    }
+    SECTION("there is no parent") { make_user_folders(parent.path + "/none", user, getegid()); }
 }
 
 TEST_CASE("hostile row 65: the tasks end with their file server", "[spank]") {

@@ -18,7 +18,7 @@ namespace {
 
 void add_file(LayerWriter& writer, std::string_view path, std::string_view content) {
     writer.begin_file(path, {.mode = 0644});
-    writer.append(content.data(), content.size());
+    writer.append(content);
     writer.end_file();
 }
 
@@ -99,9 +99,9 @@ TEST_CASE("blocks: holes at every place of a file are kept and cost nothing", "[
     Made made = make(folder, [&](LayerWriter& writer) {
         for (auto& [name, content] : files) add_file(writer, name, content);
         writer.begin_file("cut", {.mode = 0644});
-        writer.append("a", 1);
+        writer.append("a");
         writer.append_zeros(2 * block);
-        writer.append("b", 1);
+        writer.append("b");
         writer.append_zeros(block - 2);
         writer.end_file();
     });
@@ -143,7 +143,7 @@ TEST_CASE("blocks: writers that are given up leave the pool as it was", "[squash
         LayerWriter writer(fd.get(), &pool);
         add_file(writer, "a", noise(1'000'000, i));
         writer.begin_file("b", {});
-        writer.append(noise(300'000, i + 1).data(), 300'000);
+        writer.append({noise(300'000, i + 1).data(), 300'000});
     }
     Fd fd = folder.create("whole");
     LayerWriter writer(fd.get(), &pool);
@@ -193,7 +193,7 @@ TEST_CASE("blocks: a program is stored as it is, its end too", "[squash]") {
         std::string content = start + prose(300'000, 1);
         Made made = make(folder, [&](LayerWriter& writer) {
             writer.begin_file("file", {.mode = mode}, size == 0 ? 0 : size + content.size());
-            writer.append(content.data(), content.size());
+            writer.append(content);
             writer.end_file();
         });
         CHECK(Squashfs(made.path).content("file") == content);

@@ -9,11 +9,12 @@
 #include <thread>
 
 #include "runtime/base/sys.hh"
-#include "runtime/squash/format/block_sums.hh"
+#include "runtime/squash/index/block_sums.hh"
 #include "runtime/squash/index/tree.hh"
 #include "runtime/squash/read/block_cache.hh"
 #include "runtime/squash/read/checked_blocks.hh"
 #include "runtime/squash/read/data.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/writer.hh"
 #include "tests/unit/squash_support.hh"
 
@@ -33,7 +34,7 @@ struct OneFile {
     explicit OneFile(std::string bytes, bool hashes = false) : content(std::move(bytes)) {
         LayerWriter writer(file.get(), {});
         writer.begin_file("file", {.mode = 0644, .xattrs = {}});
-        writer.append(content.data(), content.size());
+        writer.append(content);
         writer.end_file();
         writer.finish();
         Tree tree = read_tree(file.get(), "layer", 0, layers[0]);
@@ -50,7 +51,7 @@ struct OneFile {
 
 bool reads_right(DataReader& reader, const OneFile& one, uint64_t offset, size_t size) {
     std::string part(size, '#');
-    long got = reader.read(one.data(), offset, part.data(), size);
+    long got = reader.read(one.data(), offset, {part.data(), size});
     return got >= 0 && one.content.compare(offset, size, part, 0, static_cast<size_t>(got)) == 0;
 }
 
@@ -78,12 +79,12 @@ TEST_CASE("parts of blocks that are stored as they are: right, and looked at as 
     DataReader fresh = one.reader(1 << 20);
     REQUIRE(::pwrite(one.file.get(), "garbage", 7, static_cast<off_t>(one.data().start + 3 * 131072 + 70000)) == 7);
     std::string buffer(1 << 20, 0);
-    CHECK(fresh.read(one.data(), 3 * 131072, buffer.data(), 10) == -EIO);
-    CHECK(fresh.read(one.data(), 3 * 131072 + 5, buffer.data(), 131072) == -EIO);
-    CHECK(fresh.read(one.data(), 2 * 131072 + 5, buffer.data(), 131072) == -EIO);
-    CHECK(fresh.read(one.data(), 0, buffer.data(), buffer.size()) == -EIO);
-    CHECK(fresh.read(one.data(), 2 * 131072 + 5, buffer.data(), 131067) == 131067);
-    CHECK(fresh.read(one.data(), 4 * 131072 + 5, buffer.data(), 10) == 10);
+    CHECK(fresh.read(one.data(), 3 * 131072, {buffer.data(), 10}) == -EIO);
+    CHECK(fresh.read(one.data(), 3 * 131072 + 5, {buffer.data(), 131072}) == -EIO);
+    CHECK(fresh.read(one.data(), 2 * 131072 + 5, {buffer.data(), 131072}) == -EIO);
+    CHECK(fresh.read(one.data(), 0, buffer) == -EIO);
+    CHECK(fresh.read(one.data(), 2 * 131072 + 5, {buffer.data(), 131067}) == 131067);
+    CHECK(fresh.read(one.data(), 4 * 131072 + 5, {buffer.data(), 10}) == 10);
 }
 
 TEST_CASE("many threads read the same blocks", "[squash]") {
@@ -105,11 +106,11 @@ TEST_CASE("reads end with the file", "[squash]") {
     OneFile one("twelve bytes");
     DataReader reader = one.reader(1 << 20);
     char buffer[64];
-    CHECK(reader.read(one.data(), 0, buffer, sizeof buffer) == 12);
-    CHECK(reader.read(one.data(), 7, buffer, sizeof buffer) == 5);
-    CHECK(reader.read(one.data(), 12, buffer, sizeof buffer) == 0);
-    CHECK(reader.read(one.data(), ~0ULL, buffer, sizeof buffer) == 0);
-    CHECK(reader.read(one.data(), 0, buffer, 0) == 0);
+    CHECK(reader.read(one.data(), 0, buffer) == 12);
+    CHECK(reader.read(one.data(), 7, buffer) == 5);
+    CHECK(reader.read(one.data(), 12, buffer) == 0);
+    CHECK(reader.read(one.data(), ~0ULL, buffer) == 0);
+    CHECK(reader.read(one.data(), 0, {}) == 0);
 }
 
 TEST_CASE("hostile row 48: damaged and truncated layer files give EIO", "[squash]") {
@@ -118,12 +119,12 @@ TEST_CASE("hostile row 48: damaged and truncated layer files give EIO", "[squash
     FileData file = one.data();
     SECTION("another layer") {
         file.layer = 1;
-        CHECK(one.reader(0).read(file, 0, buffer.data(), buffer.size()) == -EIO);
+        CHECK(one.reader(0).read(file, 0, buffer) == -EIO);
     }
     SECTION("no fragment") {
         file.block_count = 1;
         file.has_fragment = false;
-        CHECK(one.reader(0).read(file, 0, buffer.data(), buffer.size()) == -EIO);
+        CHECK(one.reader(0).read(file, 0, buffer) == -EIO);
     }
     SECTION("a tail outside the fragment") {
         file.has_fragment = true;
@@ -131,7 +132,7 @@ TEST_CASE("hostile row 48: damaged and truncated layer files give EIO", "[squash
         file.fragment_size = file.blocks[0];
         file.block_count = 2;
         file.fragment_offset = 131072 - 100;
-        CHECK(one.reader(1 << 20).read(file, 0, buffer.data(), buffer.size()) == -EIO);
+        CHECK(one.reader(1 << 20).read(file, 0, buffer) == -EIO);
     }
     SECTION("blocks of impossible sizes") {
         for (uint32_t size : {0xFFFFFFFFU, 0xFFFFFFU, 131073U, 5U, 5U | 1U << 24}) {
@@ -140,27 +141,27 @@ TEST_CASE("hostile row 48: damaged and truncated layer files give EIO", "[squash
             blocks[0] = size;
             file.blocks = blocks.data();
             DataReader reader = one.reader(1 << 20);
-            CHECK(reader.read(file, 0, buffer.data(), buffer.size()) == -EIO);
-            CHECK(reader.read(file, 10, buffer.data(), 100) == -EIO);
+            CHECK(reader.read(file, 0, buffer) == -EIO);
+            CHECK(reader.read(file, 10, {buffer.data(), 100}) == -EIO);
         }
     }
     SECTION("places outside the file") {
         file.start = 1ULL << 62;
-        CHECK(one.reader(1 << 20).read(file, 0, buffer.data(), buffer.size()) == -EIO);
+        CHECK(one.reader(1 << 20).read(file, 0, buffer) == -EIO);
         file.start = ~0ULL;
-        CHECK(one.reader(1 << 20).read(file, 0, buffer.data(), buffer.size()) == -EIO);
+        CHECK(one.reader(1 << 20).read(file, 0, buffer) == -EIO);
     }
     SECTION("a truncated layer") {
         REQUIRE(::ftruncate(one.file.get(), static_cast<off_t>(file.start + 1000)) == 0);
         DataReader reader = one.reader(1 << 20);
-        CHECK(reader.read(file, 0, buffer.data(), buffer.size()) == -EIO);
-        CHECK(reader.read(file, 0, buffer.data(), 10) == -EIO);
+        CHECK(reader.read(file, 0, buffer) == -EIO);
+        CHECK(reader.read(file, 0, {buffer.data(), 10}) == -EIO);
     }
     SECTION("an overwritten block") {
         REQUIRE(::pwrite(one.file.get(), "garbage", 7, static_cast<off_t>(file.start)) == 7);
         DataReader reader = one.reader(1 << 20);
-        CHECK(reader.read(file, 0, buffer.data(), buffer.size()) == -EIO);
-        CHECK(reader.read(file, 131072, buffer.data(), 1000) == 1000);
+        CHECK(reader.read(file, 0, buffer) == -EIO);
+        CHECK(reader.read(file, 131072, {buffer.data(), 1000}) == 1000);
     }
 }
 

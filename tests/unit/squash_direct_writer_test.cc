@@ -49,7 +49,7 @@ TEST_CASE("what is written round the page cache is what is read, in any order of
         uint64_t offset = model.size();
         if (turn % 7 == 6) offset -= std::min<uint64_t>(offset, random() % 3'000'000);
         std::string data(1 + random() % 300'000, static_cast<char>('a' + turn % 26));
-        REQUIRE(file.write(offset, data.data(), data.size()) == 0);
+        REQUIRE(file.write(offset, data) == 0);
         put(model, offset, data);
         if (turn % 50 == 49) {
             uint64_t size = model.size() - random() % std::min<uint64_t>(model.size(), 2'000'000);
@@ -58,7 +58,7 @@ TEST_CASE("what is written round the page cache is what is read, in any order of
         }
         uint64_t from = random() % model.size();
         std::string seen(std::min<uint64_t>(model.size() - from, 1 + random() % 2'000'000), 0);
-        REQUIRE(file.read(from, seen.data(), seen.size()) == 0);
+        REQUIRE(file.read(from, seen) == 0);
         REQUIRE(seen == model.substr(from, seen.size()));
     }
     REQUIRE(file.flush() == 0);
@@ -68,7 +68,7 @@ TEST_CASE("what is written round the page cache is what is read, in any order of
 TEST_CASE("a read behind the end of a file that is written round the page cache is an error") {
     Scratch scratch;
     DirectWriter file(scratch.fd.get());
-    REQUIRE(file.write(0, "abc", 3) == 0);
+    REQUIRE(file.write(0, "abc") == 0);
     char byte = 0;
-    REQUIRE(file.read(3, &byte, 1) == EIO);
+    REQUIRE(file.read(3, {&byte, 1}) == EIO);
 }

@@ -16,6 +16,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/squash/flatten/flatten.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "tests/unit/squash_support.hh"
 
 using namespace berth;
@@ -119,7 +120,7 @@ TEST_CASE("files of every kind go into the layer, and none is opened that could 
     uint32_t number = test::at_path(opened.index, "sparse");
     CHECK(opened.index.inode(number)->size == 300 << 20);
     char word[4];
-    CHECK(opened.reader.read(*opened.index.file(number), 100 << 20, word, 4) == 4);
+    CHECK(opened.reader.read(*opened.index.file(number), 100 << 20, {word, 4}) == 4);
     CHECK(std::string_view(word, 4) == "word");
 }
 
@@ -213,7 +214,7 @@ TEST_CASE("a directory merges over its image as the kernel's overlay shows it", 
     LayerWriter writer(file.get(), {});
     auto put = [&](const std::string& path, const std::string& content) {
         writer.begin_file(path, {});
-        writer.append(content.data(), content.size());
+        writer.append(content);
         writer.end_file();
     };
     put("keep", "base"), put("gone", "base"), put("dir/below", "base"), put("opaque/below", "base"),

@@ -9,6 +9,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/squash/format/file_config.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/compressor_pool.hh"
 #include "runtime/squash/write/writer.hh"
 #include "tests/unit/squash_support.hh"
@@ -41,9 +42,9 @@ struct Layers {
             file(writer, "empty", "", {.mode = 0600});
             writer.add_special("pipe", {.mode = 0622}, S_IFIFO);
             writer.begin_file("sparse", {});
-            writer.append("begin", 5);
+            writer.append("begin");
             writer.append_zeros(1'000'000);
-            writer.append("end", 3);
+            writer.append("end");
             writer.end_file();
         });
         add([](LayerWriter& writer) {
@@ -54,7 +55,7 @@ struct Layers {
     static void file(LayerWriter& writer, const std::string& path, const std::string& content,
                      const Attributes& attributes) {
         writer.begin_file(path, attributes);
-        writer.append(content.data(), content.size());
+        writer.append(content);
         writer.end_file();
     }
     void add(const std::function<void(LayerWriter&)>& fill, CompressorPool* pool = nullptr) {
@@ -178,7 +179,7 @@ TEST_CASE("layers that are packed in different ways become one file", "[squash]"
         for (int i = 0; i < 200; ++i) Layers::file(writer, cat(folder, "/f", i), cat(folder, " ", i), {});
         writer.begin_file(folder + "/sparse", {});
         writer.append_zeros(400'000);
-        writer.append("end", 3);
+        writer.append("end");
         writer.end_file();
         Layers::file(writer, folder + "/empty", "", {});
     };

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/text.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/writer.hh"
 #include "tests/unit/squash_support.hh"
 
@@ -23,7 +24,7 @@ struct Layer {
     explicit Layer(const std::string& content) {
         LayerWriter writer(file.get(), {});
         writer.begin_file("file", {.mode = 0644, .xattrs = {}});
-        writer.append(content.data(), content.size());
+        writer.append(content);
         writer.end_file();
         writer.finish();
     }

@@ -12,6 +12,7 @@
 #include "runtime/squash/index/index.hh"
 #include "runtime/squash/index/index_format.hh"
 #include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/writer.hh"
 #include "tests/unit/squash_support.hh"
 
@@ -42,7 +43,7 @@ struct Sample {
         for (int i = 0; i < 300; ++i) {
             writer.begin_file(cat("d/", i), i % 2 ? tagged : Attributes{.mode = 0644, .xattrs = {}});
             std::string content = prose(static_cast<size_t>(i) * (i % 10 ? 10 : 1000), static_cast<uint32_t>(i));
-            writer.append(content.data(), content.size());
+            writer.append(content);
             writer.end_file();
         }
         writer.add_symlink("link", {}, "d/7");

@@ -9,6 +9,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/squash/index/tree.hh"
 #include "runtime/squash/read/data.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/writer.hh"
 #include "tests/unit/squash_support.hh"
 
@@ -46,7 +47,7 @@ class Layers {
 void file(LayerWriter& writer, const std::string& path, const std::string& content = "",
           const Attributes& attributes = {.mode = 0644, .xattrs = {}}) {
     writer.begin_file(path, attributes);
-    writer.append(content.data(), content.size());
+    writer.append(content);
     writer.end_file();
 }
 

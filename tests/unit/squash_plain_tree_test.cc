@@ -6,6 +6,7 @@
 
 #include "runtime/squash/flatten/flatten.hh"
 #include "runtime/squash/index/tree_data.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/writer.hh"
 #include "tests/unit/squash_support.hh"
 

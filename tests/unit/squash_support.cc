@@ -16,6 +16,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/squash/read/read_tree.hh"
 
 namespace berth::squash::test {
 
@@ -148,7 +149,7 @@ class Comparison {
         for (int i = 0; i < (size > 100000 ? 30 : 3); ++i) {
             uint64_t offset = random() % (size + 10);
             std::string part(random() % std::min<uint64_t>(300000, size + 10), '#');
-            long got = opened_.reader.read(file, offset, part.data(), part.size());
+            long got = opened_.reader.read(file, offset, part);
             REQUIRE(got == static_cast<long>(std::min<uint64_t>(part.size(), offset < size ? size - offset : 0)));
             part.resize(static_cast<size_t>(got));
             REQUIRE((part == (offset < size ? expected.substr(offset, part.size()) : "")));
@@ -247,7 +248,8 @@ std::string content_of(Opened& opened, uint32_t inode, size_t limit) {
     std::string out(std::min<uint64_t>(file->size, limit), '#');
     for (size_t at = 0; at < out.size();) {
         // An odd size, so that whole blocks, parts and runs of blocks all occur.
-        long got = opened.reader.read(*file, at, out.data() + at, std::min<size_t>(out.size() - at, 1000003));
+        auto part = std::span(out).subspan(at, std::min<size_t>(out.size() - at, 1000003));
+        long got = opened.reader.read(*file, at, part);
         if (got <= 0) throw Error(cat("reading: ", reason(static_cast<int>(-got))));
         at += static_cast<size_t>(got);
     }

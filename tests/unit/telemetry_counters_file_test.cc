@@ -69,6 +69,30 @@ TEST_CASE("counters file: what a user puts in its place is refused, and waited f
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(2));
 }
 
+TEST_CASE("counters file: folders of the users' own are summed, and entered as warily as files are read", "[runtime]") {
+    Folder folder;
+    std::string own = folder.path / cat(::getuid(), ".counters"), other = folder.path / "4294967294.counters";
+    std::string pattern = folder.path.string() + "/%U.counters";
+    fs::create_directory(own);
+    // Made by root, and nothing counted yet.
+    CHECK(sum_all_counters(pattern).refused.empty());
+    REQUIRE(count_event(open_counters(own, ::getuid()).get(), {}));
+    for (const char* stray : {"x.counters", ".counters", "7", "7.counters.old"})
+        fs::create_directory(folder.path / stray);
+    SECTION("a link") { fs::create_directory_symlink(own, other); }
+    SECTION("a file") { std::ofstream(other) << "x"; }
+    SECTION("a folder with another user's file") {
+        fs::create_directory(other);
+        fs::copy(own + cat("/", ::getuid(), ".counters"), other + "/4294967294.counters");
+    }
+    CountersSum sum = sum_all_counters(pattern);
+    CHECK(starts_of(sum) == 1);
+    CHECK(sum.files == 1);
+    CHECK(sum.refused.size() == 1);
+    for (const char* place : {"/%U/counters", "/%u.%U", "/counters"})
+        CHECK_THROWS_WITH(sum_all_counters(folder.path.string() + place), Catch::Contains("%U in its last part"));
+}
+
 TEST_CASE("counters file: a lock that is kept costs its own counters only", "[runtime]") {
     Folder folder;
     Fd kept = open_counters(folder.path, ::getuid());

@@ -23,7 +23,7 @@ namespace berth {
 
 namespace {
 
-constexpr int answer_ms = 60'000;
+constexpr int last_answer_ms = 60'000;
 constexpr int previous_helper_ms = 15'000;
 constexpr auto survivors_patience = std::chrono::seconds(5);
 
@@ -33,7 +33,7 @@ class Helper {
     /// `life_line`: -1, or a connection that becomes readable when the container must end, see reason_of_end().
     Helper(Fd listener, Fd first, const plan::Plan& plan, const StartedContainer& container, int life_line)
         : listener_(std::move(listener)), plan_(plan), container_(container), life_line_(life_line) {
-        clients_.push_back({std::move(first), {}, {}, false, true});
+        clients_.push_back({.socket = std::move(first), .starter = true});
     }
 
     /// Until nobody is left. The connections of the last ones stay open as long as this object, so that they can wait
@@ -190,9 +190,9 @@ void run_helper(HelperOrder& order, Fd& connection) {
     try {
         // Taken over by the server once the container runs; then there is nobody left to tell. The request is read
         // first: a socket that is closed with something unread in it takes back what was sent.
-        if (failure && connection && receive_message(connection.get(), answer_ms))
+        if (failure && connection && receive_message(connection.get(), last_answer_ms))
             send_message(connection.get(), plan::encode(plan::Failure{failure->what(), failure->exit_code()}), {},
-                         answer_ms);
+                         last_answer_ms);
     } catch (const Error&) {
         // Who started it has gone.
     }
@@ -247,12 +247,19 @@ Fd fork_helper(HelperOrder order, Lock* lock, const std::function<void()>& forke
 
 Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image,
                 const plan::Site& site, Lock& lock, const std::function<void()>& forked) {
-    return fork_helper({folder, name, plan, std::move(image), site}, &lock, forked);
+    return fork_helper(
+        {.folder = folder, .name = name, .plan = plan, .image = std::move(image), .site = site}, &lock, forked);
 }
 
 Fd start_helper_beside(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan,
                        ContainerImage image, const plan::Site& site, Fd other, const std::function<void()>& forked) {
-    return fork_helper({folder, name, plan, std::move(image), site, std::move(other)}, nullptr, forked);
+    return fork_helper({.folder = folder,
+                        .name = name,
+                        .plan = plan,
+                        .image = std::move(image),
+                        .site = site,
+                        .other = std::move(other)},
+                       nullptr, forked);
 }
 
 }  // namespace berth

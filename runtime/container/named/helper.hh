@@ -26,10 +26,13 @@ Fd start_helper_beside(const ContainerFolder& folder, const std::string& name, c
                        ContainerImage image, const plan::Site& site, Fd other,
                        const std::function<void()>& forked = {});
 
+/// How long whoever removes a container waits for its helper to end.
+constexpr int last_run_end_ms = 10'000;
+
 /// The container's ContainerFolder::running_lock() when its last run is over, with what that left when its helper was
 /// killed; empty while the helper still lives after `timeout_ms`. Throws Error when something that was left cannot be
 /// ended.
-Lock lock_after_last_run(const ContainerFolder& folder, const std::string& name, int timeout_ms);
+Lock lock_after_last_run(const ContainerFolder& folder, const std::string& name, int timeout_ms = last_run_end_ms);
 
 /// What a process needs to be a task of a container that a helper serves.
 struct JoinedContainer {

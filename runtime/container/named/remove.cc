@@ -12,8 +12,6 @@ namespace berth {
 
 namespace {
 
-constexpr int end_ms = 10'000;
-
 /// The digest of a container whose record cannot be read stays unknown: its pin goes with gc.
 std::string digest_of(const ContainerFolder& folder, const std::string& name) {
     try {
@@ -45,7 +43,7 @@ void remove_container(const ContainerFolder& folder, const std::string& name, bo
         ask_to_stop(std::move(connection));
     }
     // Of what was left behind, the file beside the lock is the only trace.
-    if (!lock_after_last_run(folder, name, end_ms))
+    if (!lock_after_last_run(folder, name))
         throw Error(cat("removing container ", name, ": it does not end; try again"));
     folder.remove(name);
     if (!digest.empty()) open_store(site, caller).unpin(Digest(digest), folder.path_of(name) + "/state");

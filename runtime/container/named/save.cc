@@ -1,13 +1,13 @@
 #include "runtime/container/named/save.hh"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 
 #include "runtime/base/channel.hh"
@@ -21,7 +21,7 @@ namespace berth {
 namespace {
 
 /// What a save may take to end when it is told to.
-constexpr int end_ms = 2000;
+constexpr std::chrono::milliseconds patience = std::chrono::seconds(2);
 
 /// Waits for the descriptor of the upper directory, and becomes berth-pull. Never returns.
 [[noreturn]] void wait_and_save(Fd channel, const plan::ContainerRecord& record, const std::string& name,
@@ -96,9 +96,7 @@ Saver::~Saver() {
     channel_.reset();
     // Where files always have names, only the program itself can take away what it has begun.
     process_.send(SIGTERM);
-    for (int waited = 0; waited < end_ms; waited += 20, ::poll(nullptr, 0, 20))
-        if (process_.has_ended()) return;
-    process_.send(SIGKILL);
+    process_.ends_within(patience);
 }
 
 bool Saver::save(int upper) {

@@ -12,6 +12,7 @@
 #include "runtime/container/plan_report.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/images/flat.hh"
+#include "runtime/request/options.hh"
 
 namespace berth {
 
@@ -19,8 +20,6 @@ namespace {
 
 // As often a helper may end just when it is asked; each time is another one.
 constexpr int attempts = 20;
-constexpr int end_ms = 10'000;
-
 void note(const ContainerStart& start, const std::string& text) {
     if (start.watch.progress) start.watch.progress(cat("container ", start.wanted.name, ": ", text));
 }
@@ -35,6 +34,26 @@ plan::Request completed(const ContainerStart& start, const plan::ContainerRecord
         return out;
     }
     plan::take_recorded_options(out, record, start.again);
+    return out;
+}
+
+/// As the user has written it: "--container-mounts" or "--mount".
+std::string name_of(const plan::Option& option, bool of_srun) {
+    if (of_srun || option.run.names == nullptr) return cat("--", option.name);
+    std::string names = option.run.names;
+    return names.substr(names.find("--"));
+}
+
+/// The options that a container keeps, and was started with other ones of.
+std::string ignored_options(const ContainerStart& start) {
+    plan::Request rest = start.request;
+    // What contradicts these is refused.
+    rest.remap_root = rest.writable = std::nullopt;
+    rest.unshare = {};
+    std::string out;
+    for (const plan::Option& option : plan::option_table())
+        if (option.record.key != nullptr && !option.record.texts(rest).empty())
+            out += cat(out.empty() ? "" : ", ", name_of(option, start.of_srun));
     return out;
 }
 
@@ -56,9 +75,8 @@ void check_agrees(const ContainerStart& start, const JoinedContainer& joined) {
     for (const plan::NamespaceKind& kind : plan::namespace_kinds)
         if (lacks(start.request.unshare.*kind.wanted, kind.type))
             refuse(cat("not in a separate ", kind.name, " namespace").c_str());
-    if (!start.request.mounts.empty() || start.request.mount_home)
-        note(start,
-             cat("ignoring ", start.mounts_option, ": it runs already, with the mounts that it was started with"));
+    if (std::string options = ignored_options(start); !options.empty())
+        note(start, cat("ignoring ", options, ": it runs already, with what it was started with"));
 }
 
 class Use {
@@ -74,7 +92,9 @@ class Use {
         Fd connection = folder_.connect(name_);
         plan::NameAction action = decided(record.has_value(), bool(connection));
         if (connection) lock.unlock();
-        UsedContainer out{std::move(connection), {}, action, record.value_or(plan::ContainerRecord()), {}};
+        UsedContainer out{.connection = std::move(connection),
+                          .action = action,
+                          .record = record.value_or(plan::ContainerRecord())};
         if (action == plan::NameAction::start) restart(out, lock);
         if (action == plan::NameAction::create) create(out, lock);
         if (action == plan::NameAction::beside && !start_beside(out)) return std::nullopt;
@@ -115,7 +135,7 @@ class Use {
 
     void forget(UsedContainer& out) {
         out.connection.reset();
-        if (lock_after_last_run(folder_, name_, end_ms)) folder_.remove(name_);
+        if (lock_after_last_run(folder_, name_)) folder_.remove(name_);
         if (!out.record.digest.empty())
             open_store(start_.site, start_.caller).unpin(Digest(out.record.digest), state_path());
     }
@@ -169,8 +189,7 @@ class Use {
             device_edits(opened.image, start_.site, *environment_, start_.watch.progress);
         plan::Request request = completed(start_, out.record);
         plan::Plan plan =
-            plan::make_plan(request, start_.caller, start_.job, start_.site,
-                            host_facts(request, start_.caller, start_.site), opened.image.index.config(), devices);
+            plan_here(request, start_.caller, start_.job, start_.site, opened.image.index.config(), devices);
         if (!out.record.digest.empty())
             plan.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", out.record.digest));
         out.command = plan.command;
@@ -208,17 +227,6 @@ class Use {
 };
 
 }  // namespace
-
-std::vector<plan::EnvironmentChange> changes_but(const std::vector<std::string>& names,
-                                                 std::vector<plan::EnvironmentChange> changes,
-                                                 const std::vector<std::string>& environment) {
-    std::erase_if(changes, [&](const plan::EnvironmentChange& change) {
-        bool meant = std::find(names.begin(), names.end(), change.name) != names.end();
-        return meant && std::any_of(environment.begin(), environment.end(),
-                                    [&](const std::string& text) { return text.starts_with(change.name + "="); });
-    });
-    return changes;
-}
 
 std::optional<JoinedContainer> join_running(const ContainerStart& start, int connection,
                                             const std::vector<std::string>& environment) {

@@ -18,12 +18,12 @@ struct ContainerStart {
     plan::Request request;  ///< `image` may be empty where the container must be there already
     bool again = false;     ///< with what was recorded at its creation, for `berth exec`
     plan::Caller caller;
-    plan::Job job;
+    plan::Job job = {};
     const plan::Site& site;
     PullWatch watch;  ///< its `progress` gets notes as well
     /// what the request leaves open is as it was at the creation, where that is recorded; else the site decides
     bool inherit = true;
-    const char* mounts_option = "--mount";    ///< the name that these options have for the user
+    bool of_srun = false;                     ///< options have srun's names for the user, not those of `berth run`
     JobTag tag = {};                          ///< see open_image()
     std::function<void()> forked = {};        ///< see start_helper()
     /// called with its name at the end of each part of a start (image, plan); the helper tells the others
@@ -33,17 +33,11 @@ struct ContainerStart {
 /// The container, of which this process is a member as long as `connection` is open.
 struct UsedContainer {
     Fd connection;
-    JoinedContainer joined;
+    JoinedContainer joined = {};
     plan::NameAction action;        ///< what was done to get there
     plan::ContainerRecord record;
-    std::vector<std::string> command;  ///< the image's, when it was opened here
+    std::vector<std::string> command = {};  ///< the image's, when it was opened here
 };
-
-/// Less of `changes` (to `environment`) those of the variables `names`, whose value in `environment` counts: the helper
-/// of a container does not know what one task wants for itself.
-std::vector<plan::EnvironmentChange> changes_but(const std::vector<std::string>& names,
-                                                 std::vector<plan::EnvironmentChange> changes,
-                                                 const std::vector<std::string>& environment);
 
 /// Joins a container that runs, over a connection to its server; nothing when that has ended meanwhile. Throws Error
 /// when the container is not as asked for.

@@ -131,14 +131,14 @@ thread_local std::unique_ptr<char[]> kept_buffer;
 thread_local size_t kept_capacity = 0;
 
 /// A buffer of the calling thread, kept from one request to the next.
-char* thread_buffer(size_t size) {
+std::span<char> thread_buffer(size_t size) {
     if (size > kept_capacity) {
         size_t capacity = std::max<size_t>(size, block_size);
         kept_buffer = std::make_unique_for_overwrite<char[]>(capacity);
         kept_capacity = capacity;
-        sys::make_present(kept_buffer.get(), capacity);
+        sys::make_present({kept_buffer.get(), capacity});
     }
-    return kept_buffer.get();
+    return {kept_buffer.get(), size};
 }
 
 void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
@@ -149,12 +149,12 @@ void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_fi
             return;
         }
         at.listing.has_read();
-        char* buffer = thread_buffer(size);
-        long got = at.data.read(*file, static_cast<uint64_t>(offset), buffer, size);
+        std::span<char> buffer = thread_buffer(size);
+        long got = at.data.read(*file, static_cast<uint64_t>(offset), buffer);
         if (got < 0)
             fuse_reply_err(request, static_cast<int>(-got));
         else
-            fuse_reply_buf(request, buffer, static_cast<size_t>(got));
+            fuse_reply_buf(request, buffer.data(), static_cast<size_t>(got));
     });
 }
 
@@ -179,8 +179,8 @@ std::optional<squash::Entry> entry_at(const Served& at, uint32_t directory, uint
 
 enum class Detail { name, name_and_directories, all };
 
-/// Adds one entry to the reply; returns the bytes it needs, which are more than `room` when it did not fit.
-size_t add_entry(fuse_req_t request, const Served& at, char* out, size_t room, const squash::Entry& found,
+/// Adds one entry to the reply; returns the bytes it needs, which are more than `out` has when it did not fit.
+size_t add_entry(fuse_req_t request, const Served& at, std::span<char> out, const squash::Entry& found,
                  uint32_t position, Detail detail) {
     char name[name_limit + 1];
     memcpy(name, found.name.data(), found.name.size());
@@ -189,13 +189,13 @@ size_t add_entry(fuse_req_t request, const Served& at, char* out, size_t room, c
         struct stat st {};
         st.st_ino = found.inode;
         st.st_mode = found.mode;
-        return fuse_add_direntry(request, out, room, name, &st, position + 1);
+        return fuse_add_direntry(request, out.data(), out.size(), name, &st, position + 1);
     }
     fuse_entry_param entry{};
     // The kernel looks "." and ".." up by itself, and without a number it makes no inode of anything else.
     bool whole = position >= 2 && (detail == Detail::all || S_ISDIR(found.mode)) && fill(at, found.inode, entry);
     if (!whole) entry.attr.st_ino = found.inode, entry.attr.st_mode = found.mode;
-    return fuse_add_direntry_plus(request, out, room, name, &entry, position + 1);
+    return fuse_add_direntry_plus(request, out.data(), out.size(), name, &entry, position + 1);
 }
 
 void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, bool plus) {
@@ -203,18 +203,18 @@ void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, bool pl
         Detail detail = !plus                               ? Detail::name
                         : at.listing.tells_files(directory) ? Detail::all
                                                             : Detail::name_and_directories;
-        char* buffer = thread_buffer(size);
+        std::span<char> buffer = thread_buffer(size);
         size_t used = 0;
         uint64_t end = uint64_t{at.index.entry_count(directory)} + 2;
         for (auto position = static_cast<uint64_t>(offset); position < end; ++position) {
             auto found = entry_at(at, directory, static_cast<uint32_t>(position));
             if (!found || found->name.empty() || found->name.size() > name_limit) continue;
             size_t needed =
-                add_entry(request, at, buffer + used, size - used, *found, static_cast<uint32_t>(position), detail);
+                add_entry(request, at, buffer.subspan(used), *found, static_cast<uint32_t>(position), detail);
             if (needed > size - used) break;
             used += needed;
         }
-        fuse_reply_buf(request, buffer, used);
+        fuse_reply_buf(request, buffer.data(), used);
     });
 }
 

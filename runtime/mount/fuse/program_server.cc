@@ -220,9 +220,9 @@ ProgramServer start_program_server(const std::string& program, const ProgramServ
     pid_t self = ::getpid();
     ProgramServer out;
     // No signal at its end: whoever waits for any child waits for commands.
-    out.supervisor = static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
-    if (out.supervisor < 0) throw SysError(serving);
-    if (out.supervisor == 0) {
+    out.supervisor = Pid(static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr)));
+    if (out.supervisor.get() < 0) throw SysError(serving);
+    if (out.supervisor.get() == 0) {
         ours.reset();
         be_supervisor({program, options, mount_point.get(), std::move(its)}, self);
     }
@@ -240,14 +240,13 @@ ProgramServer start_program_server(const std::string& program, const ProgramServ
     return out;
 }
 
-bool end_program_server(const ProgramServer& server, std::chrono::milliseconds timeout) {
-    if (server.supervisor < 0) return true;
+bool end_program_server(ProgramServer& server, std::chrono::milliseconds timeout) {
+    if (!server.supervisor) return true;
     syscall(SYS_pidfd_send_signal, server.handle.get(), SIGKILL, nullptr, 0);
-    Fd supervisor = sys::pidfd_open(server.supervisor);
-    pollfd wait{supervisor.get(), POLLIN, 0};
-    if (::poll(&wait, 1, static_cast<int>(timeout.count())) <= 0) return false;
-    ::waitpid(server.supervisor, nullptr, __WALL);
-    return true;
+    // It ends when it has waited for the program.
+    if (server.supervisor.ends_within(timeout)) return true;
+    server.supervisor.release();
+    return false;
 }
 
 }  // namespace berth::mount

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
+#include "runtime/base/pid.hh"
 
 namespace berth::mount {
 
@@ -25,7 +26,7 @@ struct ProgramServerOptions {
 /// A running one. Two processes: the program, and a supervisor, which has it as its child and knows how it ended. Both
 /// end with the process that started them.
 struct ProgramServer {
-    pid_t supervisor = -1;   ///< a child that no wait for any child sees (__WALL does); -1: there is none
+    Pid supervisor;  ///< a child that no wait for any child sees (__WALL does); empty: there is none
     pid_t program = -1;
     Fd handle;  ///< of the program
     /// a channel, readable when the program has ended: the message is a plan::Failure with a line for those who were in
@@ -33,7 +34,7 @@ struct ProgramServer {
     Fd end;
 
     std::vector<pid_t> processes() const {
-        return supervisor < 0 ? std::vector<pid_t>() : std::vector<pid_t>{supervisor, program};
+        return supervisor ? std::vector<pid_t>{supervisor.get(), program} : std::vector<pid_t>();
     }
 };
 
@@ -51,6 +52,6 @@ ProgramServer start_program_server(const std::string& program, const ProgramServ
                                    const std::string& name);
 
 /// Ends it, which must be after whatever uses its files; false when it is still there after `timeout`.
-bool end_program_server(const ProgramServer& server, std::chrono::milliseconds timeout);
+bool end_program_server(ProgramServer& server, std::chrono::milliseconds timeout);
 
 }  // namespace berth::mount

@@ -171,7 +171,7 @@ void work(fuse_session* session, int device, WorkerPool& others) {
 }
 
 /// What start_server hands to the thread it makes.
-struct Start {
+struct ThreadStart {
     std::shared_ptr<const squash::Index> index;
     std::vector<int> layers;
     ServerOptions options;
@@ -180,7 +180,7 @@ struct Start {
 };
 
 /// The life of the server's main thread. Throws only before `mounted` is set.
-void serve(Start& start) {
+void serve(ThreadStart& start) {
     std::vector<int> shared = start.layers;
     shared.push_back(start.mount_point);
     std::vector<Fd> layers;
@@ -243,7 +243,8 @@ void try_fuse(uid_t uid, gid_t gid, int mount_point) { attach_fuse(open_fuse_dev
 void start_server(std::shared_ptr<const squash::Index> index, const std::vector<Fd>& layers,
                   const ServerOptions& options, int mount_point) {
     // `layers` has the descriptors in this thread's table; the server owns its copies of them in its own.
-    auto start = std::make_shared<Start>(Start{std::move(index), {}, options, mount_point, {}});
+    auto start = std::make_shared<ThreadStart>(ThreadStart{
+        .index = std::move(index), .layers = {}, .options = options, .mount_point = mount_point, .mounted = {}});
     for (const Fd& layer : layers) start->layers.push_back(layer.get());
     std::future<void> mounted = start->mounted.get_future();
     {

@@ -43,7 +43,7 @@ uint64_t propagation_of(const plan::Mount& mount) {
 /// What is done to which mount, put into words only for an error: most of a start is mounts.
 struct Doing {
     const plan::Mount& mount;
-    const std::string& origin;
+    const plan::Origin& origin;
     std::string text() const { return described(mount, origin); }
 };
 
@@ -72,12 +72,14 @@ void check_device(int source, const struct stat& st, const Doing& doing) {
     if (!terminals) throw Error(cat(doing.text(), ": the source is no device"));
 }
 
-Source take(const Doing& doing) {
+/// With a policy the source is opened first and cloned from its descriptor: what is compared is what is mounted.
+Source take(const Doing& doing, const plan::SourcePolicy* policy) {
     const plan::Mount& mount = doing.mount;
     Source taken;
-    if (is_hardly_a_directory(mount)) taken.tree = sys::clone_file(mount.source);
+    if (!policy && is_hardly_a_directory(mount)) taken.tree = sys::clone_file(mount.source);
     Fd source = taken.tree ? Fd() : open_source(doing);
     if (!taken.tree && !source) return taken;
+    if (policy) plan::check_source(*policy, mount, doing.origin, sys::opened_path(source.get()));
     try {
         struct stat st = sys::stat_of(taken.tree ? taken.tree.get() : source.get(), "the source");
         if (mount.device) check_device(taken.tree ? taken.tree.get() : source.get(), st, doing);
@@ -173,24 +175,26 @@ Fd open_target(const Root& root, const Doing& doing, bool directory) {
 
 }  // namespace
 
-std::string described(const plan::Mount& mount, const std::string& origin) {
+std::string described(const plan::Mount& mount, const plan::Origin& origin) {
     std::string what = mount.kind == plan::Mount::Kind::tmpfs  ? "a tmpfs"
                        : mount.kind == plan::Mount::Kind::bind ? printable(mount.source, 4096)
                                                                : cat("a new ", mount.source);
     return cat("mounting ", what, " at ", printable(mount.target, 4096), " (", origin, ")");
 }
 
-std::vector<Source> take_sources(const std::vector<plan::Edit>& edits, Fd own_proc) {
+std::vector<Source> take_sources(const std::vector<plan::Edit>& edits, const plan::SourcePolicy& policy,
+                                 Fd own_proc) {
     std::vector<Source> sources(edits.size());
     for (size_t i = 0; i < edits.size(); ++i) {
         const auto* mount = std::get_if<plan::Mount>(&edits[i].action);
-        if (mount && mount->kind == plan::Mount::Kind::bind) sources[i] = take({*mount, edits[i].origin});
+        if (mount && mount->kind == plan::Mount::Kind::bind)
+            sources[i] = take({*mount, edits[i].origin}, plan::is_judged(policy, edits[i]) ? &policy : nullptr);
         if (mount && mount->kind == plan::Mount::Kind::proc) sources[i] = {std::exchange(own_proc, Fd()), true};
     }
     return sources;
 }
 
-void attach(Root& root, const plan::Mount& mount, const std::string& origin, const Source& source,
+void attach(Root& root, const plan::Mount& mount, const plan::Origin& origin, const Source& source,
             FreshDirectories& fresh) {
     using Kind = plan::Mount::Kind;
     bool is_new = mount.kind != Kind::bind && mount.kind != Kind::proc;

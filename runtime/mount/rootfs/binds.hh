@@ -18,15 +18,17 @@ struct Source {
 
 /// Opens the source of every bind in `edits` as the caller sees it, clones it and gives it its flags (nosuid, nodev
 /// save devices, ro, noexec; private). One element an edit. Must come before anything is mounted over the node's
-/// directories. `own_proc` is what is mounted for an edit of the kind proc, which only a process of that pid namespace
-/// can make. Throws Error naming source, target and origin.
-std::vector<Source> take_sources(const std::vector<plan::Edit>& edits, Fd own_proc = {});
+/// directories. What is opened for a source that `policy` judges is compared with it, whatever its path led to before.
+/// `own_proc` is what is mounted for an edit of the kind proc, which only a process of that pid namespace can make.
+/// Throws Error naming source, target and origin.
+std::vector<Source> take_sources(const std::vector<plan::Edit>& edits, const plan::SourcePolicy& policy,
+                                 Fd own_proc = {});
 
 /// Attaches one bind or new file system in `root`, making the mount point when it is missing. Throws Error.
-void attach(Root& root, const plan::Mount& mount, const std::string& origin, const Source& source,
+void attach(Root& root, const plan::Mount& mount, const plan::Origin& origin, const Source& source,
             FreshDirectories& fresh);
 
 /// "mounting SOURCE at TARGET (ORIGIN)", for messages.
-std::string described(const plan::Mount& mount, const std::string& origin);
+std::string described(const plan::Mount& mount, const plan::Origin& origin);
 
 }  // namespace berth::mount

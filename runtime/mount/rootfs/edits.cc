@@ -15,7 +15,7 @@ namespace berth::mount {
 
 namespace {
 
-constexpr size_t account_file_limit = 16 << 20, loader_cache_limit = 16 << 20;
+constexpr size_t loader_cache_limit = 16 << 20;
 
 /// Executes one action; the edit's place in the plan selects its source.
 class Executor {

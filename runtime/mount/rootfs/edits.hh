@@ -10,6 +10,9 @@
 
 namespace berth::mount {
 
+/// The largest passwd, group or loader's configuration that lines are added to, in bytes.
+constexpr size_t account_file_limit = 16 << 20;
+
 struct EditMeans {
     std::set<size_t> done = {};  ///< positions of edits that are not to be done any more
     /// a directory of a tmpfs that the container's own directories in memory may share, or -1

@@ -6,12 +6,11 @@
 #include <optional>
 
 #include "runtime/base/text.hh"
+#include "runtime/mount/rootfs/edits.hh"
 
 namespace berth::mount {
 
 namespace {
-
-constexpr size_t account_file_limit = 16 << 20;
 
 bool is_at_or_below(const std::string& path, const std::string& target) {
     return path == target || (path.starts_with(target) && (target.ends_with('/') || path[target.size()] == '/'));
@@ -129,7 +128,8 @@ void Planner::make(const Spot& spot, UpperObject object) {
 
 bool Planner::put(const plan::Mount& mount) {
     using Kind = plan::Mount::Kind;
-    bool fresh = mount.kind != Kind::bind && mount.kind != Kind::proc, own = edits_[position_].origin == "system";
+    bool fresh = mount.kind != Kind::bind && mount.kind != Kind::proc,
+         own = edits_[position_].origin.text() == "system";
     const Source& source = facts_.sources[position_];
     if ((!fresh && !source.tree) || mount.kind == Kind::mask) return false;
     bool directory = fresh || source.directory, inside = covered(mount.target);
@@ -146,7 +146,7 @@ bool Planner::put(const plan::Mount& mount) {
 /// What is there and may not be hidden, or is of another kind, stays, for apply_edits() to find.
 void Planner::put_mount_point(const plan::Mount& mount, bool directory, const Spot& spot) {
     using Create = plan::Mount::Create;
-    bool own = edits_[position_].origin == "system";
+    bool own = edits_[position_].origin.text() == "system";
     UpperObject object;
     if (!spot.exists()) {
         if (mount.create == Create::none) return;

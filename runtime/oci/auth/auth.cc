@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/json_strict.hh"
 

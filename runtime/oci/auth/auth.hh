@@ -1,11 +1,12 @@
 // Who may read: the challenges of a registry, and the tokens that answer them. Pure.
 #pragma once
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "runtime/oci/registry/http.hh"
+#include "runtime/oci/url.hh"
 
 namespace berth::oci {
 

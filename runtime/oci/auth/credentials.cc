@@ -5,7 +5,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/auth/base64.hh"
+#include "runtime/oci/base64.hh"
 #include "runtime/oci/json_strict.hh"
 
 namespace berth::oci {
@@ -46,7 +46,11 @@ auto without_quotes(const std::string& what, const Read& read) {
 Credentials credentials_of(const json& entry, const std::string& file) {
     if (!entry.is_object()) throw Error("no object");
     auto text = [&](const char* name) { return string_member(entry, name, file).value_or(""); };
-    Credentials out{text("username"), text("password"), text("identitytoken"), text("registrytoken"), file};
+    Credentials out{.user = text("username"),
+                    .password = text("password"),
+                    .identity_token = text("identitytoken"),
+                    .registry_token = text("registrytoken"),
+                    .source = file};
     std::string packed = text("auth");
     if (packed.empty()) return out;
     std::string pair = decode_base64(packed).value();

@@ -11,7 +11,7 @@
 #include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/oci/auth/base64.hh"
+#include "runtime/oci/base64.hh"
 
 namespace berth::oci {
 

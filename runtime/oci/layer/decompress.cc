@@ -11,44 +11,50 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/layer/gzip.hh"
-#include "runtime/oci/layer/packing.hh"
+#include "runtime/oci/packing.hh"
 
 namespace berth::oci {
 
 namespace {
 
+/// Of the data that `codec` packed, by the reason that its library gives.
+[[noreturn]] void refuse_damaged(const char* codec, std::string_view why) {
+    throw Error(cat("the ", codec, " data is damaged or asks for too much: ", why));
+}
+
+[[noreturn]] void refuse_cut_off(const char* codec) { throw Error(cat("the ", codec, " data is cut off")); }
+
 constexpr int zstd_window_log = 27;  // 128 MiB, what `zstd -d` accepts without being asked
 
 class ZstdDecompressor : public Decompressor {
   public:
-    explicit ZstdDecompressor(ByteSink sink)
+    explicit ZstdDecompressor(Sink sink)
         : sink_(std::move(sink)), context_(ZSTD_createDCtx()), output_(decompressor_output_size) {
         if (!context_) throw std::bad_alloc();
         ZSTD_DCtx_setParameter(context_.get(), ZSTD_d_windowLogMax, zstd_window_log);
     }
 
-    void feed(const void* data, size_t size) override {
-        ZSTD_inBuffer in{data, size, 0};
+    void feed(std::string_view data) override {
+        ZSTD_inBuffer in{data.data(), data.size(), 0};
         bool full = false;
         while (in.pos < in.size || full) {
             ZSTD_outBuffer out{output_.data(), output_.size(), 0};
             left_ = ZSTD_decompressStream(context_.get(), &out, &in);
-            if (ZSTD_isError(left_))
-                throw Error(cat("the zstd data is damaged or asks for too much: ", ZSTD_getErrorName(left_)));
-            if (out.pos > 0) sink_(output_.data(), out.pos);
+            if (ZSTD_isError(left_)) refuse_damaged("zstd", ZSTD_getErrorName(left_));
+            if (out.pos > 0) sink_({output_.data(), out.pos});
             full = out.pos == out.size && left_ != 0;
         }
     }
 
     void finish() override {
-        if (left_ != 0) throw Error("the zstd data is cut off");
+        if (left_ != 0) refuse_cut_off("zstd");
     }
 
   private:
     struct Free {
         void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
     };
-    ByteSink sink_;
+    Sink sink_;
     std::unique_ptr<ZSTD_DCtx, Free> context_;
     std::vector<char> output_;
     size_t left_ = 1;  // 0 exactly between frames
@@ -56,23 +62,23 @@ class ZstdDecompressor : public Decompressor {
 
 class PlainData : public Decompressor {
   public:
-    explicit PlainData(ByteSink sink) : sink_(std::move(sink)) {}
-    void feed(const void* data, size_t size) override {
-        if (size > 0) sink_(data, size);
+    explicit PlainData(Sink sink) : sink_(std::move(sink)) {}
+    void feed(std::string_view data) override {
+        if (!data.empty()) sink_(data);
     }
     void finish() override {}
 
   private:
-    ByteSink sink_;
+    Sink sink_;
 };
 
 class DetectingDecompressor : public Decompressor {
   public:
-    DetectingDecompressor(ByteSink sink, GzipEngine engine) : sink_(std::move(sink)), engine_(engine) {}
+    DetectingDecompressor(Sink sink, GzipEngine engine) : sink_(std::move(sink)), engine_(engine) {}
 
-    void feed(const void* data, size_t size) override {
-        if (chosen_) return chosen_->feed(data, size);
-        start_.append(static_cast<const char*>(data), size);
+    void feed(std::string_view data) override {
+        if (chosen_) return chosen_->feed(data);
+        start_ += data;
         if (start_.size() >= longest_mark) choose();
     }
 
@@ -96,11 +102,11 @@ class DetectingDecompressor : public Decompressor {
 
     void choose() {
         chosen_ = engine_of(packing_of(start_));
-        chosen_->feed(start_.data(), start_.size());
+        chosen_->feed(start_);
         start_ = {};
     }
 
-    ByteSink sink_;
+    Sink sink_;
     GzipEngine engine_;
     std::string start_;
     std::unique_ptr<Decompressor> chosen_;
@@ -108,10 +114,10 @@ class DetectingDecompressor : public Decompressor {
 
 }  // namespace
 
-std::unique_ptr<Decompressor> make_zstd_decompressor(ByteSink sink) {
+std::unique_ptr<Decompressor> make_zstd_decompressor(Sink sink) {
     return std::make_unique<ZstdDecompressor>(std::move(sink));
 }
-std::unique_ptr<Decompressor> make_decompressor(ByteSink sink, GzipEngine engine) {
+std::unique_ptr<Decompressor> make_decompressor(Sink sink, GzipEngine engine) {
     return std::make_unique<DetectingDecompressor>(std::move(sink), engine);
 }
 

@@ -9,9 +9,9 @@
 namespace berth::oci {
 
 /// zstd with any number of frames, skippable ones included; windows up to 128 MiB.
-std::unique_ptr<Decompressor> make_zstd_decompressor(ByteSink sink);
+std::unique_ptr<Decompressor> make_zstd_decompressor(Sink sink);
 /// Chooses by the first bytes: gzip, zstd, or else the bytes as they are. Media types are not asked, since registries
 /// are known to lie about them.
-std::unique_ptr<Decompressor> make_decompressor(ByteSink sink, GzipEngine engine = best_gzip_engine());
+std::unique_ptr<Decompressor> make_decompressor(Sink sink, GzipEngine engine = best_gzip_engine());
 
 }  // namespace berth::oci

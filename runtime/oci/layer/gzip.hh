@@ -19,10 +19,10 @@ std::string name_of(GzipEngine engine);
 
 /// gzip with any number of members, checksums verified. Both engines take and refuse the same. One that this build
 /// lacks is zlib.
-std::unique_ptr<Decompressor> make_gzip_decompressor(ByteSink sink, GzipEngine engine);
+std::unique_ptr<Decompressor> make_gzip_decompressor(Sink sink, GzipEngine engine);
 
 /// To be used through make_gzip_decompressor().
-std::unique_ptr<Decompressor> make_isal_decompressor(ByteSink sink);
-std::unique_ptr<Decompressor> make_zlib_decompressor(ByteSink sink);
+std::unique_ptr<Decompressor> make_isal_decompressor(Sink sink);
+std::unique_ptr<Decompressor> make_zlib_decompressor(Sink sink);
 
 }  // namespace berth::oci

@@ -32,7 +32,7 @@ std::string name_of(GzipEngine engine) {
     return engine == GzipEngine::isal ? "ISA-L, which this build lacks" : cat("zlib ", ::zlibVersion());
 }
 
-std::unique_ptr<Decompressor> make_gzip_decompressor(ByteSink sink, GzipEngine engine) {
+std::unique_ptr<Decompressor> make_gzip_decompressor(Sink sink, GzipEngine engine) {
 #ifdef BERTH_ISAL
     if (engine == GzipEngine::isal) return make_isal_decompressor(std::move(sink));
 #endif

@@ -2,6 +2,7 @@
 #include <isa-l/igzip_lib.h>
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/error.hh"
@@ -75,17 +76,14 @@ class Header {
 
 class IsalDecompressor : public Decompressor {
   public:
-    explicit IsalDecompressor(ByteSink sink)
+    explicit IsalDecompressor(Sink sink)
         : sink_(std::move(sink)), state_(std::make_unique<inflate_state>()), output_(decompressor_output_size) {
         isal_inflate_init(state_.get());
     }
 
-    void feed(const void* data, size_t size) override {
-        auto* bytes = static_cast<const uint8_t*>(data);
-        for (size_t part; size > 0; bytes += part, size -= part) {
-            part = std::min<size_t>(size, 1 << 30);  // the library counts in 32 bits
-            feed_part(bytes, static_cast<uint32_t>(part));
-        }
+    void feed(std::string_view data) override {
+        constexpr size_t part = 1 << 30;  // the library counts in 32 bits
+        for (; !data.empty(); data.remove_prefix(std::min(part, data.size()))) feed_part(data.substr(0, part));
     }
 
     void finish() override {
@@ -93,9 +91,10 @@ class IsalDecompressor : public Decompressor {
     }
 
   private:
-    void feed_part(const uint8_t* data, uint32_t size) {
-        state_->next_in = const_cast<uint8_t*>(data);  // the library's interface lacks const
-        state_->avail_in = size;
+    void feed_part(std::string_view data) {
+        // The library's interface lacks const.
+        state_->next_in = const_cast<uint8_t*>(reinterpret_cast<const uint8_t*>(data.data()));
+        state_->avail_in = static_cast<uint32_t>(data.size());
         do {
             if (place_ != Place::data && !pass_header()) return;
             inflate_once();
@@ -130,7 +129,7 @@ class IsalDecompressor : public Decompressor {
         int result = isal_inflate(state_.get());
         size_t made = output_.size() - state_->avail_out;
         if (result < 0 || result == ISAL_NEED_DICT) refuse(result);
-        if (made > 0) sink_(output_.data(), made);
+        if (made > 0) sink_({reinterpret_cast<const char*>(output_.data()), made});
         if (state_->block_state == ISAL_BLOCK_FINISH) {
             place_ = Place::between;
             ++members_;
@@ -144,7 +143,7 @@ class IsalDecompressor : public Decompressor {
         throw Error(cat("the gzip data is damaged (igzip error ", result, ")"));
     }
 
-    ByteSink sink_;
+    Sink sink_;
     std::unique_ptr<inflate_state> state_;
     std::vector<uint8_t> output_;
     enum class Place { between, header, data } place_ = Place::between;  // of members
@@ -154,7 +153,7 @@ class IsalDecompressor : public Decompressor {
 
 }  // namespace
 
-std::unique_ptr<Decompressor> make_isal_decompressor(ByteSink sink) {
+std::unique_ptr<Decompressor> make_isal_decompressor(Sink sink) {
     return std::make_unique<IsalDecompressor>(std::move(sink));
 }
 

@@ -19,19 +19,16 @@ constexpr int gzip_window = 15 + 16;
 
 class ZlibDecompressor : public Decompressor {
   public:
-    explicit ZlibDecompressor(ByteSink sink) : sink_(std::move(sink)), output_(decompressor_output_size) {
+    explicit ZlibDecompressor(Sink sink) : sink_(std::move(sink)), output_(decompressor_output_size) {
         if (::inflateInit2(&stream_, gzip_window) != Z_OK) throw std::bad_alloc();
     }
     ~ZlibDecompressor() override { ::inflateEnd(&stream_); }
     ZlibDecompressor(const ZlibDecompressor&) = delete;
     ZlibDecompressor& operator=(const ZlibDecompressor&) = delete;
 
-    void feed(const void* data, size_t size) override {
-        auto* bytes = static_cast<const uint8_t*>(data);
-        for (size_t part; size > 0; bytes += part, size -= part) {
-            part = std::min<size_t>(size, 1 << 30);  // the library counts in 32 bits
-            feed_part(bytes, static_cast<uInt>(part));
-        }
+    void feed(std::string_view data) override {
+        constexpr size_t part = 1 << 30;  // the library counts in 32 bits
+        for (; !data.empty(); data.remove_prefix(std::min(part, data.size()))) feed_part(data.substr(0, part));
     }
 
     void finish() override {
@@ -39,9 +36,10 @@ class ZlibDecompressor : public Decompressor {
     }
 
   private:
-    void feed_part(const uint8_t* data, uInt size) {
-        stream_.next_in = const_cast<Bytef*>(data);  // the library's interface lacks const
-        stream_.avail_in = size;
+    void feed_part(std::string_view data) {
+        // The library's interface lacks const.
+        stream_.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(data.data()));
+        stream_.avail_in = static_cast<uInt>(data.size());
         do {
             if (!inside_) {
                 if (stream_.avail_in == 0) return;
@@ -65,7 +63,7 @@ class ZlibDecompressor : public Decompressor {
         size_t made = output_.size() - stream_.avail_out;
         // Z_BUF_ERROR: all that there was has been used.
         if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) refuse(result);
-        if (made > 0) sink_(output_.data(), made);
+        if (made > 0) sink_({reinterpret_cast<const char*>(output_.data()), made});
         if (result != Z_STREAM_END) return;
         inside_ = false;
         ++members_;
@@ -80,7 +78,7 @@ class ZlibDecompressor : public Decompressor {
             cat("the gzip data is damaged (zlib: ", reason.empty() ? cat("error ", result) : std::string(reason), ")"));
     }
 
-    ByteSink sink_;
+    Sink sink_;
     z_stream stream_{};
     std::vector<Bytef> output_;
     bool inside_ = false;  // a member has begun and not ended
@@ -89,7 +87,7 @@ class ZlibDecompressor : public Decompressor {
 
 }  // namespace
 
-std::unique_ptr<Decompressor> make_zlib_decompressor(ByteSink sink) {
+std::unique_ptr<Decompressor> make_zlib_decompressor(Sink sink) {
     return std::make_unique<ZlibDecompressor>(std::move(sink));
 }
 

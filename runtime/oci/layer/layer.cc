@@ -24,7 +24,7 @@ namespace berth::oci {
 
 namespace {
 
-using Block = std::vector<char>;
+using Block = std::string;
 
 /// Packed bytes on their way to the worker: at most queue_limit blocks wait, so that a fast network cannot fill the
 /// memory.
@@ -134,15 +134,14 @@ struct LayerConverter::Impl {
 
     // The caller's thread
 
-    void write(const void* data, size_t size) {
+    void write(std::string_view data) {
         check();
-        packed_hash.update(data, size);
-        compressed_size += size;
-        for (auto* bytes = static_cast<const char*>(data); size > 0;) {
-            size_t part = std::min(size, block_size - block.size());
-            block.insert(block.end(), bytes, bytes + part);
-            bytes += part;
-            size -= part;
+        packed_hash.update(data);
+        compressed_size += data.size();
+        while (!data.empty()) {
+            std::string_view part = data.substr(0, block_size - block.size());
+            block += part;
+            data.remove_prefix(part.size());
             if (block.size() == block_size) flush();
         }
         check();
@@ -195,9 +194,8 @@ struct LayerConverter::Impl {
 
     void convert() {
         TarParser parser(unpacker);
-        auto decompressor =
-            make_decompressor([&](const void* data, size_t size) { take_unpacked(parser, data, size); });
-        for (Block next; queue.pop(next);) decompressor->feed(next.data(), next.size());
+        auto decompressor = make_decompressor([&](std::string_view data) { take_unpacked(parser, data); });
+        for (Block next; queue.pop(next);) decompressor->feed(next);
         decompressor->finish();
         parser.finish();
         entries = writer.entries();
@@ -205,13 +203,13 @@ struct LayerConverter::Impl {
         writer.finish();
     }
 
-    void take_unpacked(TarParser& parser, const void* data, size_t size) {
+    void take_unpacked(TarParser& parser, std::string_view data) {
         if (queue.is_closed()) throw Cancelled{};
-        unpacked_size += size;
+        unpacked_size += data.size();
         if (unpacked_size > options.limits.unpacked_bytes)
             throw Error(cat("the layer unpacks to more than ", human_bytes(options.limits.unpacked_bytes)));
-        unpacked_hash.update(data, size);
-        parser.feed(data, size);
+        unpacked_hash.update(data);
+        parser.feed(data);
     }
 
     const std::string what;
@@ -240,8 +238,8 @@ LayerConverter::LayerConverter(int squash_fd, const std::string& what, const Con
 
 LayerConverter::~LayerConverter() = default;
 
-void LayerConverter::write(const void* data, size_t size) {
-    impl_->write(data, size);
+void LayerConverter::write(std::string_view data) {
+    impl_->write(data);
 }
 
 ConvertedLayer LayerConverter::finish() {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "runtime/base/digest.hh"
 #include "runtime/oci/limits.hh"
@@ -41,7 +42,7 @@ class LayerConverter {
 
     /// Takes the next bytes of the blob (gzip, zstd or plain tar, recognised by content). Blocks while the pipeline is
     /// full. Rethrows the Error of the pipeline once it has failed.
-    void write(const void* data, size_t size);
+    void write(std::string_view data);
 
     /// To be called once, after the last byte. Waits for the pipeline and completes the squashfs file (without fsync);
     /// throws its Error.

@@ -53,51 +53,46 @@ void TarParser::refuse(const std::string& why) const {
     throw Error(cat("the tar entry ", printable(entry_.name.empty() ? header_.name : entry_.name), ": ", why));
 }
 
-void TarParser::feed(const void* data, size_t size) {
-    const auto* bytes = static_cast<const uint8_t*>(data);
-    while (size > 0) {
-        size_t used = step(bytes, size);
-        bytes += used;
-        size -= used;
-    }
+void TarParser::feed(std::string_view data) {
+    while (!data.empty()) data.remove_prefix(step(data));
 }
 
 /// Handles what the state wants of the next bytes; how many that were (at least one).
-size_t TarParser::step(const uint8_t* data, size_t size) {
+size_t TarParser::step(std::string_view data) {
     size_t part = 0;
     switch (state_) {
         case State::end:
-            return size;
+            return data.size();
         case State::header:
         case State::sparse_block:
         case State::sparse_map:
-            return take_block(data, size);
+            return take_block(data);
         case State::padding:
-            part = std::min<uint64_t>(size, padding_);
+            part = std::min<uint64_t>(data.size(), padding_);
             if ((padding_ -= part) == 0) state_ = State::header;
             return part;
         case State::extension:
-            part = std::min<uint64_t>(size, stored_);
-            extension_.append(reinterpret_cast<const char*>(data), part);
+            part = std::min<uint64_t>(data.size(), stored_);
+            extension_ += data.substr(0, part);
             if ((stored_ -= part) == 0) finish_extension();
             return part;
         case State::data:
-            part = std::min<uint64_t>(size, pieces_[piece_].offset + pieces_[piece_].length - position_);
-            sink_.data(data, part);
+            part = std::min<uint64_t>(data.size(), pieces_[piece_].offset + pieces_[piece_].length - position_);
+            sink_.data(data.substr(0, part));
             position_ += part;
             next_piece();
             return part;
     }
-    return size;
+    return data.size();
 }
 
-size_t TarParser::take_block(const uint8_t* data, size_t size) {
-    if (filled_ == 0 && size >= tar_block) {
-        handle_block(data);
+size_t TarParser::take_block(std::string_view data) {
+    if (filled_ == 0 && data.size() >= tar_block) {
+        handle_block(reinterpret_cast<const uint8_t*>(data.data()));
         return tar_block;
     }
-    size_t part = std::min(size, tar_block - filled_);
-    std::memcpy(block_ + filled_, data, part);
+    size_t part = std::min(data.size(), tar_block - filled_);
+    std::memcpy(block_ + filled_, data.data(), part);
     if ((filled_ += part) == tar_block) {
         filled_ = 0;
         handle_block(block_);

@@ -3,10 +3,10 @@
 // Our own, since libarchive cleans names up, merges records and guesses: what must be refused here would be hidden
 // before we saw it.
 #pragma once
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/oci/layer/tar_header.hh"
@@ -31,7 +31,7 @@ class TarSink {
   public:
     virtual ~TarSink() = default;
     virtual void entry(const TarEntry& entry) = 0;
-    virtual void data(const void* bytes, size_t size) = 0;
+    virtual void data(std::string_view bytes) = 0;
     virtual void zeros(uint64_t size) = 0;
     virtual void end_entry() = 0;
 };
@@ -44,7 +44,7 @@ class TarParser {
   public:
     explicit TarParser(TarSink& sink) : sink_(sink) {}
 
-    void feed(const void* data, size_t size);
+    void feed(std::string_view data);
     /// Throws Error when the archive stops inside an entry. An archive without its final zero blocks is accepted, as
     /// everybody does.
     void finish();
@@ -52,8 +52,8 @@ class TarParser {
   private:
     enum class State { header, extension, sparse_block, sparse_map, data, padding, end };
 
-    size_t step(const uint8_t* data, size_t size);
-    size_t take_block(const uint8_t* data, size_t size);
+    size_t step(std::string_view data);
+    size_t take_block(std::string_view data);
     void handle_block(const uint8_t* block);
     void handle_header(const uint8_t* block);
     void handle_zero_block();

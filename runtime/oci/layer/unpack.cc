@@ -166,8 +166,8 @@ squash::Attributes Unpacker::attributes(const TarEntry& entry) {
     return out;
 }
 
-void Unpacker::data(const void* bytes, size_t size) {
-    if (in_file_) writer_.append(bytes, size);
+void Unpacker::data(std::string_view bytes) {
+    if (in_file_) writer_.append(bytes);
 }
 
 void Unpacker::zeros(uint64_t size) {

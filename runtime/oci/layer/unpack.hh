@@ -41,7 +41,7 @@ class Unpacker : public TarSink {
     Unpacker(squash::LayerWriter& writer, const LayerLimits& limits) : writer_(writer), limits_(limits) {}
 
     void entry(const TarEntry& entry) override;
-    void data(const void* bytes, size_t size) override;
+    void data(std::string_view bytes) override;
     void zeros(uint64_t size) override;
     void end_entry() override;
 

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "runtime/base/text.hh"
-#include "runtime/oci/auth/base64.hh"
+#include "runtime/oci/base64.hh"
 #include "runtime/oci/registry/error.hh"
 
 namespace berth::oci {
@@ -141,7 +141,7 @@ std::string RegistryClient::bearer_token(const Challenge& challenge, const Crede
     } else if (!login.empty()) {
         request.headers.push_back("Authorization: " + basic(login));
     }
-    HttpAnswer reply = exchange(request, {"", ask.what, false, "", token_answer_limit, {}, nullptr});
+    HttpAnswer reply = exchange(request, {.path = "", .what = ask.what, .limit = token_answer_limit});
     std::string server = cat("token server ", origin_of(request.url).authority());
     if (reply.status != 200) refuse(reply, ask.what, server, login_explanation());
     try {

@@ -39,9 +39,9 @@ class RegistryClient {
         std::string path;
         std::string what;  ///< in front of an error
         bool head = false;
-        std::string accept;
+        std::string accept = {};
         size_t limit = 0;  ///< bytes of a body without a sink
-        Sink sink;
+        Sink sink = {};
         const uint64_t* received = nullptr;  ///< bytes the sink has had, where a retry goes on
     };
 

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "runtime/base/text.hh"
+#include "runtime/oci/url.hh"
 
 namespace berth::oci {
 
@@ -32,8 +33,8 @@ struct Exchange {
     size_t header_bytes = 0;
     bool body_full = false;
     std::optional<uint64_t> skip = {};  ///< bytes still to drop before the sink's first; unknown until the body starts
-    HttpAnswer answer;
-    std::exception_ptr failure;
+    HttpAnswer answer = {};
+    std::exception_ptr failure = {};
 };
 
 long status_of(CURL* curl) {
@@ -43,12 +44,12 @@ long status_of(CURL* curl) {
 }
 
 /// Gives the sink its part of a body that may start before the byte that is wanted.
-void feed(Exchange& exchange, const char* data, size_t size, bool partial) {
+void feed(Exchange& exchange, std::string_view data, bool partial) {
     if (!exchange.skip)
         exchange.skip = exchange.from - (partial ? *range_start(exchange.answer.header("content-range")) : 0);
-    size_t dropped = std::min<uint64_t>(*exchange.skip, size);
+    size_t dropped = std::min<uint64_t>(*exchange.skip, data.size());
     *exchange.skip -= dropped;
-    if (size > dropped) (*exchange.sink)(data + dropped, size - dropped);
+    if (data.size() > dropped) (*exchange.sink)(data.substr(dropped));
 }
 
 /// True for a 206 that holds the byte that is wanted, or what comes before it.
@@ -65,7 +66,7 @@ size_t take_body(char* data, size_t one, size_t count, void* user) {
     try {
         bool partial = is_usable_part(exchange);
         if ((good || partial) && *exchange.sink) {
-            feed(exchange, data, size, partial);
+            feed(exchange, {data, size}, partial);
             return size;
         }
         size_t room = (good ? exchange.body_limit : exchange.error_limit) - exchange.answer.body.size();
@@ -167,8 +168,12 @@ void Http::Impl::set_request(const HttpRequest& request, curl_slist* headers) {
 }
 
 HttpAnswer Http::exchange(const HttpRequest& request, size_t body_limit, const Sink& sink) {
-    Exchange exchange{impl_->curl, &sink, impl_->stop, body_limit, impl_->limits.body_bytes, request.from, 0,
-                      false,       {},    {},          nullptr};
+    Exchange exchange{.curl = impl_->curl,
+                      .sink = &sink,
+                      .stop = impl_->stop,
+                      .body_limit = body_limit,
+                      .error_limit = impl_->limits.body_bytes,
+                      .from = request.from};
     impl_->reason[0] = '\0';
     impl_->set_common(exchange);
     curl_slist* headers = nullptr;

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/error.hh"
+#include "runtime/oci/sink.hh"
 
 namespace berth::oci {
 
@@ -76,9 +76,6 @@ struct HttpAnswer {
 /// The first byte of `Content-Range: bytes FIRST-LAST/SIZE` (RFC 9110, section 14.4); nothing for anything else. Pure.
 std::optional<uint64_t> range_start(std::string_view content_range);
 
-/// Takes the bytes of a body as they come; may throw, which ends the exchange and comes out of it.
-using Sink = std::function<void(const void*, size_t)>;
-
 /// A connection that is kept between requests. To be used by one thread at a time.
 class Http {
   public:
@@ -98,29 +95,5 @@ class Http {
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };
-
-/// The parts of a URL that decide where a request goes.
-struct Origin {
-    std::string scheme;
-    std::string host;  ///< lower case; an IPv6 address in brackets
-    std::string port;  ///< never empty
-    bool operator==(const Origin&) const = default;
-
-    /// "host" or "host:port" when the port is not the scheme's own.
-    std::string authority() const;
-    /// 127.0.0.0/8, ::1 and localhost.
-    bool is_loopback() const;
-    /// 169.254.0.0/16 and fe80::/10, where clouds answer with secrets.
-    bool is_link_local() const;
-};
-
-/// Pure. Throws Error naming the URL unless it is an absolute URL with a host, and http or https.
-Origin origin_of(const std::string& url);
-
-/// Pure. `location` made absolute against `base`; throws Error when that is not possible.
-std::string resolved(const std::string& base, const std::string& location);
-
-/// `text` with everything but letters, digits and -._~ as %XX.
-std::string url_encoded(std::string_view text);
 
 }  // namespace berth::oci

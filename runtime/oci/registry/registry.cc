@@ -81,7 +81,11 @@ Registry Registry::sibling() const { return Registry(std::make_unique<Impl>(*imp
 std::optional<Resolution> Registry::head_manifest(const std::string& tag_or_digest) {
     auto head = [&](RegistryClient& host, const RetryRules& rules) -> std::optional<Resolution> {
         HttpAnswer answer =
-            host.get({"manifests/" + tag_or_digest, impl_->what(), true, accepted_manifests(), 0, {}, nullptr}, rules);
+            host.get({.path = "manifests/" + tag_or_digest,
+                      .what = impl_->what(),
+                      .head = true,
+                      .accept = accepted_manifests()},
+                     rules);
         // Some registries and proxies know GET alone.
         if (answer.status == 405 || answer.status == 501) return std::nullopt;
         if (answer.status != 200) host.refuse_answer(answer, impl_->what());
@@ -98,9 +102,11 @@ std::optional<Resolution> Registry::head_manifest(const std::string& tag_or_dige
 
 Document Registry::get_manifest(const std::string& tag_or_digest) {
     return impl_->at_first([&](RegistryClient& host, const RetryRules& rules) {
-        HttpAnswer answer = host.get(
-            {"manifests/" + tag_or_digest, impl_->what(), false, accepted_manifests(), document_limit, {}, nullptr},
-            rules);
+        HttpAnswer answer = host.get({.path = "manifests/" + tag_or_digest,
+                                      .what = impl_->what(),
+                                      .accept = accepted_manifests(),
+                                      .limit = document_limit},
+                                     rules);
         if (answer.status != 200) host.refuse_answer(answer, impl_->what());
         Digest digest = sha256_of(answer.body);
         std::string told = answer.header("docker-content-digest");
@@ -122,7 +128,8 @@ void Registry::Impl::stream_from(RegistryClient& host, const RetryRules& rules, 
     HttpAnswer answer;
     do {
         before = received;
-        answer = host.get({"blobs/" + blob.digest.text(), object, false, "", 0, sink, &received}, rules);
+        answer = host.get(
+            {.path = "blobs/" + blob.digest.text(), .what = object, .sink = sink, .received = &received}, rules);
         // A part may be sent that is shorter than what was asked for.
     } while (answer.status == 206 && received < blob.size && received > before);
     if (answer.status != 200 && answer.status != 206) host.refuse_answer(answer, object);
@@ -136,14 +143,14 @@ void Registry::stream_blob(const Descriptor& blob, const Sink& sink) {
     bool sink_failed = false;
     RegistryClient* sender = nullptr;
     impl_->senders.clear();
-    auto take = [&](const void* data, size_t size) {
+    auto take = [&](std::string_view data) {
         impl_->senders.insert(sender);
         sink_failed = true;
-        if (size > blob.size - received)
-            throw Error(cat(impl_->what(), ": the registry sent ", received + size, " or more bytes of ", blob.digest,
-                            " instead of ", blob.size, "; refused"));
-        sink(data, size);
-        received += size;
+        if (data.size() > blob.size - received)
+            throw Error(cat(impl_->what(), ": the registry sent ", received + data.size(), " or more bytes of ",
+                            blob.digest, " instead of ", blob.size, "; refused"));
+        sink(data);
+        received += data.size();
         sink_failed = false;
     };
     auto stream = [&](RegistryClient& host, const RetryRules& rules) {
@@ -167,8 +174,7 @@ std::string Registry::get_blob(const Descriptor& blob) {
     for (;;) {
         std::string bytes = blob.data.value_or("");
         if (!blob.data)
-            stream_blob(blob,
-                        [&](const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); });
+            stream_blob(blob, [&](std::string_view data) { bytes += data; });
         Digest digest = sha256_of(bytes);
         if (digest == blob.digest) return bytes;
         std::string mirrors = blob.data ? "" : pass_over_senders();
@@ -184,7 +190,7 @@ void check_login(const std::string& host, RegistryOptions options, const Credent
     options.credentials = [&](const std::string&) { return CredentialSearch{credentials, {}, {}}; };
     RegistryClient client(nothing, host, options, std::make_shared<Session>());
     std::string what = cat("login to ", printable(host));
-    HttpAnswer answer = client.get({"", what, false, "", 64 << 10, {}, nullptr}, options.retry);
+    HttpAnswer answer = client.get({.path = "", .what = what, .limit = 64 << 10}, options.retry);
     if (answer.status != 200) client.refuse_answer(answer, what);
 }
 

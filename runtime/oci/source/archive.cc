@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <unordered_map>
 #include <vector>
 
@@ -14,9 +13,9 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/layer/decompress.hh"
-#include "runtime/oci/layer/packing.hh"
 #include "runtime/oci/layer/tar_header.hh"
 #include "runtime/oci/limits.hh"
+#include "runtime/oci/packing.hh"
 #include "runtime/oci/source/archive_reader.hh"
 #include "runtime/oci/source/files.hh"
 
@@ -168,16 +167,16 @@ class ScratchFile {
   public:
     ScratchFile(Fd file, const std::string& what) : file_(std::move(file)), what_(what) {}
 
-    void write(const void* data, size_t size) {
+    void write(std::string_view data) {
         constexpr uint64_t limit = LayerLimits{}.unpacked_bytes;
-        if (size > limit - size_)
+        if (data.size() > limit - size_)
             throw Error(cat(what_, ": the archive unpacks to more than ", human_bytes(limit), "; refused"));
-        size_ += size;
-        const char* bytes = static_cast<const char*>(data);
-        if (size > 0 && bytes[0] == 0 && std::memcmp(bytes, bytes + 1, size - 1) == 0) {
-            if (::lseek(file_.get(), static_cast<off_t>(size), SEEK_CUR) < 0) throw SysError(cat("writing ", target));
+        size_ += data.size();
+        if (data.starts_with('\0') && data.substr(1) == data.substr(0, data.size() - 1)) {
+            if (::lseek(file_.get(), static_cast<off_t>(data.size()), SEEK_CUR) < 0)
+                throw SysError(cat("writing ", target));
         } else {
-            sys::write_all(file_.get(), {bytes, size}, target);
+            sys::write_all(file_.get(), data, target);
         }
     }
 
@@ -195,8 +194,8 @@ class ScratchFile {
 };
 
 std::string start_of(int file, const std::string& what) {
-    std::string out(4, '\0');
-    if (!sys::pread_exact(file, out.data(), out.size(), 0, what))
+    std::string out(longest_mark, '\0');
+    if (!sys::pread_exact(file, out, 0, what))
         throw Error(cat(what, ": the archive is no tar file; refused"));
     return out;
 }
@@ -205,9 +204,9 @@ std::string start_of(int file, const std::string& what) {
 /// checksums.
 void unpack_as_layer(const Piece& all, const Sink& out, const std::string& what, const Advance& advance) {
     auto unpack = make_decompressor(out);
-    auto feed = [&](const void* data, size_t size) {
-        unpack->feed(data, size);
-        if (advance) advance(size);
+    auto feed = [&](std::string_view data) {
+        unpack->feed(data);
+        if (advance) advance(data.size());
     };
     stream_piece(all, feed, what);
     unpack->finish();
@@ -216,15 +215,14 @@ void unpack_as_layer(const Piece& all, const Sink& out, const std::string& what,
 /// The archive without its compression, in a scratch file; nothing when it has none.
 Fd unpacked(const std::shared_ptr<const Fd>& file, const std::string& what, const Scratch& scratch,
             const Advance& advance) {
-    std::string start = start_of(file->get(), what);
+    Packing packing = packing_of(start_of(file->get(), what));
     Fd out;
     naming(what, "unpacking the archive", [&] {
-        if (packing_of(start) != Packing::plain) {
+        if (packing == Packing::gzip || packing == Packing::zstd) {
             ScratchFile target(scratch(), what);
             auto size = static_cast<uint64_t>(sys::stat_of(file->get(), what).st_size);
             unpack_as_layer(
-                {file, 0, size, "the archive"}, [&](const void* data, size_t part) { target.write(data, part); }, what,
-                advance);
+                {file, 0, size, "the archive"}, [&](std::string_view data) { target.write(data); }, what, advance);
             out = target.finish();
             return;
         }
@@ -234,7 +232,7 @@ Fd unpacked(const std::shared_ptr<const Fd>& file, const std::string& what, cons
         if (reader.compressions() > 1)
             throw Error(cat("it is compressed ", reader.compressions(), " times over, not once; refused"));
         ScratchFile target(scratch(), what);
-        reader.read_all([&](const void* data, size_t part) { target.write(data, part); }, advance);
+        reader.read_all([&](std::string_view data) { target.write(data); }, advance);
         out = target.finish();
     });
     return out;

@@ -35,7 +35,7 @@ la_ssize_t ArchiveReader::Input::read(archive*, void* self, const void** data) {
     try {
         if (input.at >= input.end) return 0;
         size_t size = std::min<uint64_t>(input.buffer.size(), input.end - input.at);
-        if (!sys::pread_exact(input.file, input.buffer.data(), size, input.at, input.what))
+        if (!sys::pread_exact(input.file, std::span(input.buffer).first(size), input.at, input.what))
             throw Error("the archive became shorter while it was read; refused");
         input.at += size;
         *data = input.buffer.data();
@@ -137,7 +137,7 @@ void ArchiveReader::read_all(const Sink& sink, const Advance& advance) {
     la_int64_t offset = 0;
     int result = ARCHIVE_OK;
     while ((result = archive_read_data_block(reader_.get(), &data, &size, &offset)) == ARCHIVE_OK) {
-        sink(data, size);
+        sink({static_cast<const char*>(data), size});
         follow();
     }
     if (result != ARCHIVE_EOF) fail();

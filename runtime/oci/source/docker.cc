@@ -50,8 +50,7 @@ class DockerSource : public Source {
         auto unpack = make_decompressor(sink);
         naming(parts_->what, "reading a layer", [&] {
             stream_piece(
-                parts_->layers.at(blob.digest), [&](const void* data, size_t size) { unpack->feed(data, size); },
-                parts_->what);
+                parts_->layers.at(blob.digest), [&](std::string_view data) { unpack->feed(data); }, parts_->what);
             unpack->finish();
         });
     }
@@ -179,9 +178,9 @@ std::string make_config(const Digest& diff_id) {
 
 std::unique_ptr<Source> make_export_source(const Piece& tar, const std::string& what, const Advance& advance) {
     Sha256 hash;
-    auto update = [&](const void* data, size_t size) {
-        hash.update(data, size);
-        if (advance) advance(size);
+    auto update = [&](std::string_view data) {
+        hash.update(data);
+        if (advance) advance(data.size());
     };
     stream_piece(tar, update, what);
     Digest diff_id = hash.finish();

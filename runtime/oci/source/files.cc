@@ -64,7 +64,7 @@ std::string read_piece(const Piece& piece, size_t limit, const std::string& what
             cat(what, ": ", printable(piece.name), " has ", piece.size, " bytes, more than the limit of ", limit));
     std::string out;
     out.reserve(piece.size);
-    stream_piece(piece, [&](const void* data, size_t size) { out.append(static_cast<const char*>(data), size); }, what);
+    stream_piece(piece, [&](std::string_view data) { out += data; }, what);
     return out;
 }
 
@@ -73,11 +73,11 @@ void stream_piece(const Piece& piece, const Sink& sink, const std::string& what)
     std::vector<char> buffer(std::min<uint64_t>(part, piece.size));
     std::string name = cat(what, ": ", printable(piece.name));
     for (uint64_t at = 0; at < piece.size;) {
-        size_t size = std::min<uint64_t>(buffer.size(), piece.size - at);
-        if (!sys::pread_exact(piece.file->get(), buffer.data(), size, piece.offset + at, name))
+        auto next = std::span(buffer).first(std::min<uint64_t>(buffer.size(), piece.size - at));
+        if (!sys::pread_exact(piece.file->get(), next, piece.offset + at, name))
             throw Error(cat(name, ": became shorter while it was read"));
-        sink(buffer.data(), size);
-        at += size;
+        sink({next.data(), next.size()});
+        at += next.size();
     }
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "runtime/base/fd.hh"
-#include "runtime/oci/registry/http.hh"
+#include "runtime/oci/sink.hh"
 
 namespace berth::oci {
 

@@ -160,7 +160,7 @@ Document OciSource::manifest(const std::optional<Digest>& digest) {
 std::string OciSource::blob(const Descriptor& blob) {
     std::string bytes = blob.data.value_or("");
     if (!blob.data)
-        stream(blob, [&](const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); });
+        stream(blob, [&](std::string_view data) { bytes += data; });
     if (Digest is = sha256_of(bytes); is != blob.digest)
         throw Error(cat(what_, ": the blob ", blob.digest, " has the digest ", is, "; refused"));
     return bytes;

@@ -64,7 +64,7 @@ std::optional<Agreed> read_agreement(const std::string& secret, const std::strin
 std::string random_word() {
     unsigned char bytes[16];
     if (::getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes)) throw SysError("making a secret");
-    return hex_text(bytes, sizeof bytes);
+    return hex_text(bytes);
 }
 
 MeetingPlace parse_agreement_address(const std::string& text) {

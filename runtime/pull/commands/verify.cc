@@ -5,7 +5,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
-#include "runtime/pull/progress/output.hh"
+#include "runtime/pull/commands/output.hh"
 #include "runtime/pull/transfer/daemons.hh"
 #include "runtime/pull/transfer/settings.hh"
 #include "runtime/pull/transfer/verify.hh"

@@ -169,16 +169,15 @@ oci::ConvertedLayer Fetch::convert(oci::Source& source, size_t index, int fd, ui
     oci::ConvertOptions options;
     options.pool = &pool_;
     oci::LayerConverter converter(fd, name_of(layer), options);
-    auto take = [&](const void* data, size_t size) {
-        converter.write(data, size);
-        meter_.advance_layer(index, size);
-        taken += size;
+    auto take = [&](std::string_view data) {
+        converter.write(data);
+        meter_.advance_layer(index, data.size());
+        taken += data.size();
     };
-    if (layer.blob.data) {
-        take(layer.blob.data->data(), layer.blob.data->size());
-    } else {
+    if (layer.blob.data)
+        take(*layer.blob.data);
+    else
         source.stream(layer.blob, take);
-    }
     meter_.set_layer(index, LayerState::converting);
     return converter.finish();
 }

@@ -16,6 +16,7 @@
 #include "runtime/pull/transfer/stored.hh"
 #include "runtime/squash/format/sif.hh"
 #include "runtime/squash/index/tree_data.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/compressor_pool.hh"
 #include "runtime/squash/write/directory_layer.hh"
 #include "runtime/squash/write/writer.hh"
@@ -60,7 +61,7 @@ void add_directory(Layers& layers, int directory, bool overlay, const OutputFile
 Layers layers_of_stored(const SaveRequest& request, const Digest& digest) {
     store::Store store = store::Store::open(request.store);
     Layers out;
-    out.lease = store.lease(store.image_of(digest).value_or(digest));
+    out.lease = store.lease_image(digest);
     std::string what = cat("image ", digest);
     oci::ImageDescription image = describe(store, digest, what);
     out.trees.push_back(merged_tree(store, image.diff_ids, what, out.infos));

@@ -10,7 +10,7 @@ namespace berth::pull {
 
 /// What a container is made of. Either `digest` or `image_file` is set.
 struct SaveRequest {
-    std::string store;       ///< path of the store that has the image
+    std::string store;       ///< location of the store that has the image
     std::optional<Digest> digest;  ///< of the image's manifest
     std::string reference;   ///< of the image, for people
     std::string image_file;  ///< a squashfs or SIF file, or a directory with a root file system

@@ -36,15 +36,14 @@ class Reader {
     /// `size` bytes at `at`, at most a piece of them.
     std::string_view bytes(uint64_t at, uint64_t size) {
         if (size > buffer_.size()) buffer_.resize(size);
-        if (!sys::pread_exact(fd_, buffer_.data(), size, at, what_)) throw SysError(cat("reading ", what_), EIO);
+        if (!sys::pread_exact(fd_, std::span(buffer_).first(size), at, what_))
+            throw SysError(cat("reading ", what_), EIO);
         if (read_) read_(size);
         return {buffer_.data(), size};
     }
     void hash(oci::Sha256& hash, uint64_t from, uint64_t to) {
-        for (; from < to; from += std::min<uint64_t>(piece, to - from)) {
-            std::string_view part = bytes(from, std::min<uint64_t>(piece, to - from));
-            hash.update(part.data(), part.size());
-        }
+        for (; from < to; from += std::min<uint64_t>(piece, to - from))
+            hash.update(bytes(from, std::min<uint64_t>(piece, to - from)));
     }
 
   private:
@@ -69,7 +68,7 @@ Digest digest_of(Reader& file, uint64_t size, const BlockSums& sums) {
         at = block.start + block.size;
     }
     file.hash(hash, at, size);
-    hash.update(sums.data(), sums.size() * sizeof(BlockSum));
+    hash.update({reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(BlockSum)});
     return hash.finish();
 }
 

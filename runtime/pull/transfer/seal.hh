@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/squash/format/block_sums.hh"
+#include "runtime/squash/index/block_sums.hh"
 
 namespace berth::pull {
 

@@ -6,6 +6,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/pull/transfer/seal.hh"
 #include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/read_tree.hh"
 #include "runtime/store/collect.hh"
 #include "runtime/store/names.hh"
 
@@ -31,12 +32,13 @@ bool has_readable_index(const store::Store& store, const Digest& digest) {
 /// Makes the index from the stored documents; false when they or the layers are not all there.
 bool restore_index(const store::Store& store, const Digest& digest) {
     try {
-        auto manifest = oci::parse_manifest(store.read_document(digest, "manifest.json"), "", digest.text());
+        std::string bytes = store.read_document(digest, "manifest.json");
+        std::string config = store.read_document(digest, "config.json");
+        auto manifest = oci::parse_manifest(bytes, "", digest.text());
         size_t layers = std::get<oci::Manifest>(manifest).layers.size();
-        oci::ImageDescription image =
-            oci::parse_config(store.read_document(digest, "config.json"), layers, digest.text());
+        oci::ImageDescription image = oci::parse_config(config, layers, digest.text());
         if (!has_layers(store, image.diff_ids)) return false;
-        store.replace_index(digest, make_index(store, image, digest.text()));
+        store.publish_image(digest, {bytes, config, make_index(store, image, digest.text())});
         return true;
     } catch (const Error&) {
         // Whatever is wrong with what is here, fetching it again is the remedy.

@@ -24,10 +24,10 @@ int main() {
     try {
         using berth::sandbox::system_call_filter;
         std::puts("#include \"runtime/sandbox/filter_table.hh\"\nnamespace berth::sandbox {");
-        print("confined_filter", system_call_filter({true, false, {}, {}, false}));
-        print("confined_fake_root_filter", system_call_filter({true, true, {}, {}, false}));
-        print("confined_x32_filter", system_call_filter({true, false, {}, {}, true}));
-        print("confined_fake_root_x32_filter", system_call_filter({true, true, {}, {}, true}));
+        print("confined_filter", system_call_filter({.confine = true, .x32 = false}));
+        print("confined_fake_root_filter", system_call_filter({.confine = true, .fake_root = true, .x32 = false}));
+        print("confined_x32_filter", system_call_filter({.confine = true}));
+        print("confined_fake_root_x32_filter", system_call_filter({.confine = true, .fake_root = true}));
         std::puts("}");
         return 0;
     } catch (const berth::Error& error) {

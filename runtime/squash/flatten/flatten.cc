@@ -1,5 +1,6 @@
 #include "runtime/squash/flatten/flatten.hh"
 
+#include <sqfs/compressor.h>
 #include <sqfs/frag_table.h>
 #include <sqfs/super.h>
 #include <sqfs/xattr_writer.h>
@@ -7,16 +8,16 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <new>
 #include <optional>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/squash/flatten/flatten_blocks.hh"
-#include "runtime/squash/flatten/flatten_format.hh"
 #include "runtime/squash/flatten/repack.hh"
-#include "runtime/squash/format/compression.hh"
 #include "runtime/squash/index/tree_data.hh"
+#include "runtime/squash/write/compression.hh"
 #include "runtime/squash/write/writer_file.hh"
 #include "runtime/squash/write/writer_tables.hh"
 #include "runtime/squash/write/writer_tree.hh"
@@ -25,7 +26,35 @@ namespace berth::squash {
 
 namespace {
 
-constexpr const char* writing = "writing a squashfs file";
+constexpr uint32_t default_block_size = 128 << 10;
+
+/// libsquashfs reads lzo and the old lzma nowhere, and may be built without others.
+bool can_write(const LayerInfo& format) {
+    sqfs_compressor_config_t config;
+    sqfs_compressor_t* made = nullptr;
+    auto codec = static_cast<SQFS_COMPRESSOR>(format.codec);
+    bool good = sqfs_compressor_config_init(&config, codec, format.block_size, 0) == 0 &&
+                sqfs_compressor_create(&config, &made) == 0;
+    SqfsPtr<sqfs_compressor_t> owner(made);
+    return good;
+}
+
+/// The format that most bytes of the tree's files have already, of those that can be written; zstd with 128 KiB when
+/// there is none. Pure.
+LayerInfo common_format(const TreeData& tree, const std::vector<LayerInfo>& layers) {
+    std::map<std::pair<Codec, uint32_t>, uint64_t> bytes;
+    for (const LayerInfo& layer : layers)
+        if (can_write(layer)) bytes[{layer.codec, layer.block_size}] = 0;
+    for (const Node& node : tree.nodes) {
+        if (!S_ISREG(node.mode)) continue;
+        auto found = bytes.find({layers.at(node.layer).codec, layers[node.layer].block_size});
+        if (found != bytes.end()) found->second += node.size;
+    }
+    auto most =
+        std::max_element(bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most == bytes.end()) return {"", Codec::zstd, default_block_size};
+    return {"", most->first.first, most->first.second};
+}
 
 class Flattener {
   public:
@@ -97,10 +126,10 @@ void Flattener::write(const std::vector<AddedFile>& added) {
 
 void Flattener::start() {
     // As for layers: no time of making, so that equal images are equal files.
-    file_.check(sqfs_super_init(&super_, format_.block_size, 0, static_cast<SQFS_COMPRESSOR>(format_.codec)), writing);
-    file_.check(sqfs_super_write(&super_, &file_), writing);
+    file_.check(sqfs_super_init(&super_, format_.block_size, 0, static_cast<SQFS_COMPRESSOR>(format_.codec)));
+    file_.check(sqfs_super_write(&super_, &file_));
     int written = compressor_->write_options(compressor_.get(), &file_);
-    file_.check(std::min(written, 0), writing);
+    file_.check(std::min(written, 0));
     if (written > 0) super_.flags |= SQFS_FLAG_COMPRESSOR_OPTIONS;
     position_ = file_.size();
 }
@@ -115,7 +144,7 @@ void Flattener::copy_blocks() {
     advance(start);
     for (size_t i = 0; i < layers_.size(); ++i)
         if (is_copied(i)) ranges_[i].copy(layers_[i].get(), fd_, position_, what_, advance);
-    file_.check(file_.truncate(&file_, position_), writing);
+    file_.check(file_.truncate(&file_, position_));
 }
 
 /// A fragment of the merged tree belongs to the one layer whose files refer to it.
@@ -129,8 +158,7 @@ void Flattener::add_fragments() {
     for (size_t i = 0; i < starts.size(); ++i)
         if (starts[i] != unused)
             file_.check(
-                sqfs_frag_table_append(fragments_.get(), starts[i], tree_.fragments[i].size, &fragment_numbers_[i]),
-                writing);
+                sqfs_frag_table_append(fragments_.get(), starts[i], tree_.fragments[i].size, &fragment_numbers_[i]));
 }
 
 void Flattener::add_nodes() {
@@ -183,11 +211,11 @@ uint32_t Flattener::xattrs_of(uint32_t set) {
     if (set == 0) return no_xattrs;
     if (xattr_indexes_.empty()) xattr_indexes_.resize(tree_.xattr_sets.size(), no_xattrs);
     if (xattr_indexes_[set] != no_xattrs) return xattr_indexes_[set];
-    file_.check(sqfs_xattr_writer_begin(xattrs_.get(), 0), writing);
+    file_.check(sqfs_xattr_writer_begin(xattrs_.get(), 0));
     for (const auto& [name, value] : tree_.xattr_sets[set])
         file_.check(sqfs_xattr_writer_add(xattrs_.get(), name.c_str(), value.data(), value.size()),
                     "storing an extended attribute");
-    file_.check(sqfs_xattr_writer_end(xattrs_.get(), &xattr_indexes_[set]), writing);
+    file_.check(sqfs_xattr_writer_end(xattrs_.get(), &xattr_indexes_[set]));
     return xattr_indexes_[set];
 }
 
@@ -201,7 +229,7 @@ void Flattener::add_file(const AddedFile& file) {
     for (size_t left = file.content.size(); left > 0; left -= std::min<size_t>(left, format_.block_size))
         blocks.push_back(static_cast<uint32_t>(std::min<size_t>(left, format_.block_size)) | block_uncompressed);
     uint64_t start = file_.size();
-    file_.check(file_.write_at(&file_, start, file.content.data(), file.content.size()), writing);
+    file_.check(file_.write_at(&file_, start, file.content.data(), file.content.size()));
     NewInode& inode = entries_.make(S_IFREG | file.mode);
     inode.file = std::make_unique<StoredFile>(
         StoredFile{.size = file.content.size(), .start = start, .blocks = std::move(blocks)});
@@ -209,12 +237,16 @@ void Flattener::add_file(const AddedFile& file) {
 }
 
 void Flattener::finish() {
-    write_tables(entries_, {file_, compressor_.get(), fragments_.get(), xattrs_.get(), super_});
+    write_tables(entries_, {.file = file_,
+                            .compressor = compressor_.get(),
+                            .fragments = fragments_.get(),
+                            .xattrs = xattrs_.get(),
+                            .super = super_});
     super_.bytes_used = file_.size();
-    file_.check(sqfs_super_write(&super_, &file_), writing);
+    file_.check(sqfs_super_write(&super_, &file_));
     // Loop devices have whole blocks: without the padding the kernel could not read the last table.
     uint64_t padded = (file_.size() + SQFS_DEVBLK_SIZE - 1) / SQFS_DEVBLK_SIZE * SQFS_DEVBLK_SIZE;
-    file_.check(file_.truncate(&file_, padded), writing);
+    file_.check(file_.truncate(&file_, padded));
 }
 
 }  // namespace

@@ -57,9 +57,9 @@ void Repacker::add(StoredFile& file, const TreeData& tree, const Node& node) {
     files_.push_back(&file);
     cutter_.begin(file);
     for (uint64_t at = 0; at < node.size;) {
-        long got = reader_.read(data, at, piece_.data(), std::min<uint64_t>(piece_.size(), node.size - at));
+        long got = reader_.read(data, at, piece_);
         if (got <= 0) throw Error(cat("writing ", what_, ": a layer is damaged; run berth verify --repair"));
-        cutter_.append(piece_.data(), static_cast<size_t>(got));
+        cutter_.append({piece_.data(), static_cast<size_t>(got)});
         at += static_cast<uint64_t>(got);
     }
     cutter_.end();

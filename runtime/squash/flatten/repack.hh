@@ -31,7 +31,7 @@ class Repacker {
     CompressorPool pool_;
     FileCutter cutter_;
     std::string what_;
-    std::vector<uint8_t> piece_;
+    std::vector<char> piece_;
     std::vector<StoredFile*> files_;
 };
 

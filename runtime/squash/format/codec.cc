@@ -6,9 +6,14 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <cstdint>
+
 namespace berth::squash {
 
 namespace {
+
+const uint8_t* bytes(std::string_view in) { return reinterpret_cast<const uint8_t*>(in.data()); }
+uint8_t* bytes(std::span<char> out) { return reinterpret_cast<uint8_t*>(out.data()); }
 
 class ZstdContext {
   public:
@@ -38,44 +43,43 @@ class ZlibContext {
     bool ready_;
 };
 
-long unpack_zstd(const void* in, size_t in_size, void* out, size_t out_size) {
+long unpack_zstd(std::string_view in, std::span<char> out) {
     thread_local ZstdContext context;
     if (!context.get()) return -1;
-    size_t size = ZSTD_decompressDCtx(context.get(), out, out_size, in, in_size);
+    size_t size = ZSTD_decompressDCtx(context.get(), out.data(), out.size(), in.data(), in.size());
     return ZSTD_isError(size) ? -1 : static_cast<long>(size);
 }
 
-long unpack_gzip(const void* in, size_t in_size, void* out, size_t out_size) {
+long unpack_gzip(std::string_view in, std::span<char> out) {
     thread_local ZlibContext context;
     z_stream* stream = context.fresh();
     if (!stream) return -1;
-    stream->next_in = static_cast<Bytef*>(const_cast<void*>(in));
-    stream->avail_in = static_cast<uInt>(in_size);
-    stream->next_out = static_cast<Bytef*>(out);
-    stream->avail_out = static_cast<uInt>(out_size);
+    stream->next_in = const_cast<Bytef*>(bytes(in));  // the library's interface lacks const
+    stream->avail_in = static_cast<uInt>(in.size());
+    stream->next_out = bytes(out);
+    stream->avail_out = static_cast<uInt>(out.size());
     return inflate(stream, Z_FINISH) == Z_STREAM_END ? static_cast<long>(stream->total_out) : -1;
 }
 
-long unpack_lz4(const void* in, size_t in_size, void* out, size_t out_size) {
-    int size = LZ4_decompress_safe(static_cast<const char*>(in), static_cast<char*>(out), static_cast<int>(in_size),
-                                   static_cast<int>(out_size));
+long unpack_lz4(std::string_view in, std::span<char> out) {
+    int size =
+        LZ4_decompress_safe(in.data(), out.data(), static_cast<int>(in.size()), static_cast<int>(out.size()));
     return size < 0 ? -1 : size;
 }
 
-long unpack_xz(const void* in, size_t in_size, void* out, size_t out_size) {
+long unpack_xz(std::string_view in, std::span<char> out) {
     // mksquashfs never takes a dictionary larger than a block, and a block is at most 1 MiB.
     uint64_t memory = 64 << 20;
     size_t in_at = 0;
     size_t out_at = 0;
-    auto result = lzma_stream_buffer_decode(&memory, 0, nullptr, static_cast<const uint8_t*>(in), &in_at, in_size,
-                                            static_cast<uint8_t*>(out), &out_at, out_size);
+    auto result = lzma_stream_buffer_decode(&memory, 0, nullptr, bytes(in), &in_at, in.size(), bytes(out), &out_at,
+                                            out.size());
     return result == LZMA_OK ? static_cast<long>(out_at) : -1;
 }
 
-long unpack_lzo(const void* in, size_t in_size, void* out, size_t out_size) {
-    lzo_uint size = out_size;
-    int result = lzo1x_decompress_safe(static_cast<const unsigned char*>(in), in_size, static_cast<unsigned char*>(out),
-                                       &size, nullptr);
+long unpack_lzo(std::string_view in, std::span<char> out) {
+    lzo_uint size = out.size();
+    int result = lzo1x_decompress_safe(bytes(in), in.size(), bytes(out), &size, nullptr);
     return result == LZO_E_OK ? static_cast<long>(size) : -1;
 }
 
@@ -86,18 +90,18 @@ bool can_unpack(Codec codec) {
            codec == Codec::zstd;
 }
 
-long unpack(Codec codec, const void* in, size_t in_size, void* out, size_t out_size) {
+long unpack(Codec codec, std::string_view in, std::span<char> out) {
     switch (codec) {
         case Codec::zstd:
-            return unpack_zstd(in, in_size, out, out_size);
+            return unpack_zstd(in, out);
         case Codec::gzip:
-            return unpack_gzip(in, in_size, out, out_size);
+            return unpack_gzip(in, out);
         case Codec::lz4:
-            return unpack_lz4(in, in_size, out, out_size);
+            return unpack_lz4(in, out);
         case Codec::xz:
-            return unpack_xz(in, in_size, out, out_size);
+            return unpack_xz(in, out);
         case Codec::lzo:
-            return unpack_lzo(in, in_size, out, out_size);
+            return unpack_lzo(in, out);
         case Codec::none:
         case Codec::lzma:
             break;

@@ -1,11 +1,11 @@
 #include "runtime/squash/format/file_config.hh"
 
+#include <unistd.h>
+
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-
-#include <unistd.h>
-
+#include "runtime/plan/records.hh"
 #include "runtime/squash/format/super.hh"
 
 namespace berth::squash {
@@ -32,31 +32,18 @@ void visit_fields(Config& config, One one, Many many) {
     one("reference", config.reference);
 }
 
-/// Takes a record off `text`; false when it is none.
-bool take_record(std::string_view& text, std::string_view& key, std::string_view& value) {
-    size_t line = text.find('\n'), space = text.find(' ');
-    uint64_t size = 0;
-    if (line == text.npos || space == text.npos || space > line ||
-        !parse_number(text.substr(space + 1, line - space - 1), size_limit, size))
-        return false;
-    if (text.size() - line - 1 < size + 1 || text[line + 1 + size] != '\n') return false;
-    key = text.substr(0, space);
-    value = text.substr(line + 1, size);
-    text.remove_prefix(line + size + 2);
-    return true;
-}
-
 std::optional<FileConfig> parse(std::string_view text) {
     FileConfig out;
-    for (std::string_view key, value; !text.empty();) {
-        if (!take_record(text, key, value)) return std::nullopt;
+    while (!text.empty()) {
+        std::optional<plan::Record> record = plan::take_record(text, size_limit);
+        if (!record) return std::nullopt;
         visit_fields(
             out,
             [&](std::string_view name, std::string& field) {
-                if (name == key) field = value;
+                if (name == record->key) field = record->value;
             },
             [&](std::string_view name, std::vector<std::string>& field) {
-                if (name == key) field.emplace_back(value);
+                if (name == record->key) field.emplace_back(record->value);
             });
     }
     return out;
@@ -64,9 +51,7 @@ std::optional<FileConfig> parse(std::string_view text) {
 
 std::string text_of(const FileConfig& config) {
     std::string out;
-    auto add = [&](std::string_view key, const std::string& value) {
-        out += cat(key, " ", value.size(), "\n", value, "\n");
-    };
+    auto add = [&](std::string_view key, const std::string& value) { plan::add_record(out, key, value); };
     auto add_all = [&](std::string_view key, const std::vector<std::string>& values) {
         for (const std::string& value : values) add(key, value);
     };
@@ -93,7 +78,7 @@ std::optional<FileConfig> read_config(int fd, const std::string& what) {
     read_super(file);
     uint64_t start = aligned(file.size), end = static_cast<uint64_t>(sys::stat_of(fd, what).st_size);
     char head[64] = {};
-    if (end < start + sizeof head || !sys::pread_exact(fd, head, sizeof head, start, what)) return std::nullopt;
+    if (end < start + sizeof head || !sys::pread_exact(fd, head, start, what)) return std::nullopt;
     std::string_view line(head, sizeof head);
     size_t line_end = line.find('\n');
     uint64_t size = 0;
@@ -101,7 +86,7 @@ std::optional<FileConfig> read_config(int fd, const std::string& what) {
         !parse_number(line.substr(magic.size(), line_end - magic.size()), size_limit, size))
         return std::nullopt;
     std::string text(size, '\0');
-    if (!sys::pread_exact(fd, text.data(), text.size(), start + line_end + 1, what)) return std::nullopt;
+    if (!sys::pread_exact(fd, text, start + line_end + 1, what)) return std::nullopt;
     return parse(text);
 }
 

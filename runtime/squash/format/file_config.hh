@@ -16,7 +16,7 @@ struct FileConfig {
 };
 
 /// Appends the config to a finished squashfs file. Format: at the first multiple of 4096 from the superblock's
-/// bytes_used on stands the line "berth-config 1 SIZE", then SIZE bytes of records "KEY LENGTH\nVALUE\n" (env,
+/// bytes_used on stands the line "berth-config 1 SIZE", then SIZE bytes of records as plan/records.hh has them (env,
 /// entrypoint, cmd and volume as often as needed), then zeros up to a multiple of 4096. Throws SysError naming `what`.
 void append_config(int fd, const FileConfig& config, const std::string& what);
 

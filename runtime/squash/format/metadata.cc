@@ -18,16 +18,16 @@ constexpr uint64_t block_overhead = 96;
 
 MetadataBlock Metadata::load(uint64_t at) {
     uint16_t header = 0;
-    file_.read(&header, sizeof header, at);
+    file_.read(sys::bytes_of(header), at);
     size_t stored = header & ~uncompressed_bit;
     if (stored == 0 || stored > block_bytes) file_.damaged(cat("the metadata block at byte ", at, " has a wrong size"));
     char packed[block_bytes];
     char unpacked[block_bytes];
-    file_.read(packed, stored, at + sizeof header);
+    file_.read(std::span(packed).first(stored), at + sizeof header);
     const char* bytes = packed;
     long size = static_cast<long>(stored);
     if (!(header & uncompressed_bit)) {
-        size = unpack(codec_, packed, stored, unpacked, sizeof unpacked);
+        size = unpack(codec_, {packed, stored}, unpacked);
         bytes = unpacked;
     }
     if (size <= 0) file_.damaged(cat("the metadata block at byte ", at, " cannot be unpacked"));
@@ -52,16 +52,15 @@ void Metadata::check_table(uint64_t list, uint64_t bytes) {
     budget_.charge(bytes);
 }
 
-void Metadata::read_table(uint64_t list, char* out, uint64_t bytes) {
-    for (; bytes > 0; list += sizeof(uint64_t)) {
+void Metadata::read_table(uint64_t list, std::span<char> out) {
+    for (; !out.empty(); list += sizeof(uint64_t)) {
         uint64_t at = 0;
-        file_.read(&at, sizeof at, list);
+        file_.read(sys::bytes_of(at), list);
         MetadataBlock block = load(at);
-        uint64_t wanted = std::min<uint64_t>(bytes, block_bytes);
+        size_t wanted = std::min(out.size(), block_bytes);
         if (block.size != wanted) file_.damaged("a block of a table is short");
-        std::memcpy(out, block.bytes.get(), wanted);
-        out += wanted;
-        bytes -= wanted;
+        std::memcpy(out.data(), block.bytes.get(), wanted);
+        out = out.subspan(wanted);
     }
 }
 
@@ -73,15 +72,13 @@ Cursor::Cursor(Metadata& metadata, uint64_t table, uint64_t reference)
     if (offset_ > block_->size) metadata.file().damaged("a reference points past the end of its metadata block");
 }
 
-void Cursor::read(void* out, size_t bytes) {
-    auto* at = static_cast<char*>(out);
+void Cursor::read(std::span<char> out) {
     for (;;) {
-        size_t part = std::min<size_t>(bytes, block_->size - offset_);
-        std::memcpy(at, block_->bytes.get() + offset_, part);
+        size_t part = std::min<size_t>(out.size(), block_->size - offset_);
+        std::memcpy(out.data(), block_->bytes.get() + offset_, part);
         offset_ += part;
-        at += part;
-        bytes -= part;
-        if (bytes == 0) return;
+        out = out.subspan(part);
+        if (out.empty()) return;
         block_ = &metadata_.block(block_->next);
         offset_ = 0;
     }

@@ -2,10 +2,11 @@
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <type_traits>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/base/sys.hh"
 #include "runtime/squash/format/super.hh"
 
 namespace berth::squash {
@@ -44,10 +45,10 @@ class Metadata {
     /// A table of `count` records of `Record`, found through the list of its blocks' positions at `list`.
     template <typename Record>
     std::vector<Record> table(uint64_t list, uint64_t count) {
-        static_assert(std::is_trivially_copyable_v<Record> && block_bytes % sizeof(Record) == 0);
+        static_assert(block_bytes % sizeof(Record) == 0);
         check_table(list, count * sizeof(Record));
         std::vector<Record> out(count);
-        read_table(list, reinterpret_cast<char*>(out.data()), count * sizeof(Record));
+        read_table(list, sys::bytes_of(std::span(out)));
         return out;
     }
 
@@ -59,7 +60,7 @@ class Metadata {
   private:
     MetadataBlock load(uint64_t at);
     void check_table(uint64_t list, uint64_t bytes);
-    void read_table(uint64_t list, char* out, uint64_t bytes);
+    void read_table(uint64_t list, std::span<char> out);
 
     const SquashFile& file_;
     Codec codec_;
@@ -75,13 +76,12 @@ class Cursor {
     /// block in the lower 16.
     Cursor(Metadata& metadata, uint64_t table, uint64_t reference);
 
-    void read(void* out, size_t bytes);
+    void read(std::span<char> out);
 
     template <typename Record>
     Record take() {
-        static_assert(std::is_trivially_copyable_v<Record>);
         Record out;
-        read(&out, sizeof out);
+        read(sys::bytes_of(out));
         return out;
     }
 

@@ -29,7 +29,7 @@ struct __attribute__((packed)) Descriptor {
 };
 static_assert(sizeof(Descriptor) == 585);
 
-constexpr char magic[] = "SIF_MAGIC";
+constexpr char sif_magic[] = "SIF_MAGIC";
 constexpr int32_t type_partition = 0x4004;
 constexpr int32_t role_primary = 2;
 constexpr int32_t file_system_squashfs = 1;
@@ -49,10 +49,10 @@ struct Sif {
     [[noreturn]] void refuse(const std::string& why) const {
         throw Error(cat("reading the SIF file ", printable(what, 4096), ": ", why));
     }
-    void read(void* out, size_t bytes, int64_t offset) const {
-        if (offset < 0 || offset > size || static_cast<int64_t>(bytes) > size - offset)
+    void read(std::span<char> out, int64_t offset) const {
+        if (offset < 0 || offset > size || static_cast<int64_t>(out.size()) > size - offset)
             refuse("it is cut off; fetch or make it again");
-        if (!sys::pread_exact(fd, out, bytes, static_cast<uint64_t>(offset), printable(what, 4096)))
+        if (!sys::pread_exact(fd, out, static_cast<uint64_t>(offset), printable(what, 4096)))
             refuse("it became shorter while it was read");
     }
     std::vector<Descriptor> partitions() const;
@@ -60,14 +60,14 @@ struct Sif {
 
 std::vector<Descriptor> Sif::partitions() const {
     Header header{};
-    read(&header, sizeof header, 0);
-    if (std::memcmp(header.magic, magic, sizeof magic) != 0) refuse("it is no SIF file");
+    read(sys::bytes_of(header), 0);
+    if (std::memcmp(header.magic, sif_magic, sizeof sif_magic) != 0) refuse("it is no SIF file");
     if (std::string_view(header.version, 2) != "01")
         refuse(cat("its version is ", printable(std::string_view(header.version, 2)), ", only 01 is supported"));
     if (header.total < 0 || header.total > descriptor_limit)
         refuse(cat("it has ", header.total, " descriptors, more than the limit of ", descriptor_limit));
     std::vector<Descriptor> out(static_cast<size_t>(header.total));
-    read(out.data(), out.size() * sizeof(Descriptor), header.descriptors_offset);
+    read(sys::bytes_of(std::span(out)), header.descriptors_offset);
     std::erase_if(out, [](const Descriptor& one) { return one.used == 0 || one.type != type_partition; });
     return out;
 }
@@ -75,9 +75,9 @@ std::vector<Descriptor> Sif::partitions() const {
 }  // namespace
 
 bool is_sif(int fd) {
-    char start[sizeof magic] = {};
+    char start[sizeof sif_magic] = {};
     return ::pread(fd, start, sizeof start, offsetof(Header, magic)) == sizeof start &&
-           std::memcmp(start, magic, sizeof start) == 0;
+           std::memcmp(start, sif_magic, sizeof start) == 0;
 }
 
 Extent find_sif_partition(int fd, const std::string& what) {

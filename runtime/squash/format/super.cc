@@ -61,9 +61,9 @@ void check_bounds(const SquashFile& file, const RawSuper& raw) {
 
 }  // namespace
 
-void SquashFile::read(void* out, size_t bytes, uint64_t offset) const {
-    if (offset > size || bytes > size - offset) damaged("something points past its end");
-    if (!sys::pread_exact(fd, out, bytes, start + offset, printable(what, 4096)))
+void SquashFile::read(std::span<char> out, uint64_t offset) const {
+    if (offset > size || out.size() > size - offset) damaged("something points past its end");
+    if (!sys::pread_exact(fd, out, start + offset, printable(what, 4096)))
         damaged("it is shorter than its superblock says");
 }
 
@@ -83,7 +83,7 @@ Super read_super(SquashFile& file) {
     RawSuper raw{};
     if (file.size < sizeof raw)
         throw Error(cat("reading ", printable(file.what, 4096), ": it is too short for a squashfs file"));
-    file.read(&raw, sizeof raw, 0);
+    file.read(sys::bytes_of(raw), 0);
     check_identity(file, raw);
     if (raw.used > file.size) file.damaged(cat("it has ", file.size, " bytes but should have ", raw.used));
     check_bounds(file, raw);

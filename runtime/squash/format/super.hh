@@ -1,9 +1,10 @@
 // The superblock of a squashfs 4.0 file, and the checked access to the file that all readers of its metadata share.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 
-#include "runtime/squash/index/index.hh"
+#include "runtime/squash/format/codec.hh"
 
 namespace berth::squash {
 
@@ -14,8 +15,8 @@ struct SquashFile {
     uint64_t size = 0;   ///< bytes that may be read: what the superblock counts as used
     uint64_t start = 0;  ///< where the squashfs starts in the file behind `fd`; all offsets count from there
 
-    /// Reads exactly `size` bytes at `offset`; throws Error past the end.
-    void read(void* out, size_t bytes, uint64_t offset) const;
+    /// Fills all of `out` with the bytes at `offset`; throws Error past the end.
+    void read(std::span<char> out, uint64_t offset) const;
     /// Throws the Error of a damaged file: `problem` says what is wrong ("a directory is in itself").
     [[noreturn]] void damaged(const std::string& problem) const;
     /// Throws the Error of a file past one of the limits.

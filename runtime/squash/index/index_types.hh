@@ -4,10 +4,9 @@
 #include <string>
 #include <string_view>
 
-namespace berth::squash {
+#include "runtime/squash/format/codec.hh"
 
-/// How the data blocks of a layer file are compressed; the numbers are those of the squashfs superblock.
-enum class Codec : uint16_t { none = 0, gzip = 1, lzma = 2, lzo = 3, xz = 4, lz4 = 5, zstd = 6 };
+namespace berth::squash {
 
 /// A layer file that the index points into: position in `layers()` is the layer number of a file.
 struct LayerInfo {

@@ -38,6 +38,8 @@ struct Stored {
     bool plain() const { return size & block_uncompressed; }
     /// False when these stored bytes are not those that were written.
     bool is_intact(const char* stored) const { return hash == 0 || hash == format::bulk_hash({stored, bytes()}); }
+    /// Where its stored bytes go in a buffer that has room for them.
+    std::span<char> first_of(std::span<char> buffer) const { return buffer.first(bytes()); }
 };
 
 /// How far a read of a file has come.
@@ -45,12 +47,10 @@ struct Position {
     uint32_t number;  ///< of the block
     uint64_t place;   ///< of the block in the layer file
     uint64_t offset;  ///< in the file
-    char* out;
-    size_t left;
+    std::span<char> out;  ///< what is still to be filled
     void advance(size_t size) {
         offset += size;
-        out += size;
-        left -= size;
+        out = out.subspan(size);
     }
     void skip(const FileData& file) { place += file.blocks[number++] & block_size_mask; }
 };
@@ -58,12 +58,12 @@ struct Position {
 thread_local std::unique_ptr<char[]> scratch_bytes;
 
 /// For one stored block; of the calling thread.
-char* scratch() {
+std::span<char> scratch() {
     if (!scratch_bytes) {
         scratch_bytes = std::make_unique_for_overwrite<char[]>(largest_block);
-        sys::make_present(scratch_bytes.get(), usual_block);
+        sys::make_present({scratch_bytes.get(), usual_block});
     }
-    return scratch_bytes.get();
+    return {scratch_bytes.get(), largest_block};
 }
 
 uint32_t seconds_now() {
@@ -73,14 +73,12 @@ uint32_t seconds_now() {
 }
 
 /// 0, or -errno; a file that ends early is damaged.
-int read_exactly(int fd, void* out, size_t size, uint64_t offset) {
-    auto* at = static_cast<char*>(out);
-    while (size > 0) {
-        ssize_t got = ::pread(fd, at, size, static_cast<off_t>(offset));
+int read_exactly(int fd, std::span<char> out, uint64_t offset) {
+    while (!out.empty()) {
+        ssize_t got = ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return -EIO;
-        at += got;
-        size -= static_cast<size_t>(got);
+        out = out.subspan(static_cast<size_t>(got));
         offset += static_cast<uint64_t>(got);
     }
     return 0;
@@ -109,43 +107,47 @@ struct DataReader::Impl {
 
     explicit Impl(size_t cache_bytes, uint32_t block_size) : cache(cache_bytes, block_size) {}
 
-    long unpack_to(const Stored& block, void* out, size_t capacity) const;
-    int read_part(const Stored& block, uint32_t from, void* out, size_t size);
+    long unpack_to(const Stored& block, std::span<char> out) const;
+    int read_part(const Stored& block, uint32_t from, std::span<char> out);
     Stored block_at(const FileData& file, uint32_t number, uint64_t place) const;
     bool may_be_read_in_part(const Stored& block) const {
         return block.hash == 0 || checked.has({block.layer, block.start}, seconds_now());
     }
-    int read_plain_part(const Stored& block, uint32_t from, void* out, size_t size);
+    int read_plain_part(const Stored& block, uint32_t from, std::span<char> out);
     int read_run(const FileData& file, Position& at);
     int read_blocks(const FileData& file, Position& at);
-    int read_tail(const FileData& file, uint64_t offset, char* out, size_t left);
+    int read_tail(const FileData& file, uint64_t offset, std::span<char> out);
 };
 
 Stored DataReader::Impl::block_at(const FileData& file, uint32_t number, uint64_t place) const {
     uint32_t block_size = layers[file.layer].block_size;
     auto unpacked = static_cast<uint32_t>(std::min<uint64_t>(block_size, file.size - uint64_t{number} * block_size));
-    return {file.layer, place, file.blocks[number], unpacked, true, file.hashes ? file.hashes[number] : 0};
+    return {.layer = file.layer,
+            .start = place,
+            .size = file.blocks[number],
+            .unpacked = unpacked,
+            .hash = file.hashes ? file.hashes[number] : 0};
 }
 
 /// Unpacks a block; the number of bytes, or -errno. One that is not as it was written is -EIO, whether or not it can be
 /// unpacked.
-long DataReader::Impl::unpack_to(const Stored& block, void* out, size_t capacity) const {
+long DataReader::Impl::unpack_to(const Stored& block, std::span<char> out) const {
     const Layer& layer = layers[block.layer];
     if (block.bytes() == 0 || block.bytes() > layer.block_size) return -EIO;
     if (block.plain()) {
-        if (block.bytes() > capacity) return -EIO;
-        if (int problem = read_exactly(layer.file.get(), out, block.bytes(), block.start)) return problem;
-        return block.is_intact(static_cast<const char*>(out)) ? static_cast<long>(block.bytes()) : -EIO;
+        if (block.bytes() > out.size()) return -EIO;
+        if (int problem = read_exactly(layer.file.get(), block.first_of(out), block.start)) return problem;
+        return block.is_intact(out.data()) ? static_cast<long>(block.bytes()) : -EIO;
     }
-    char* packed = scratch();
-    if (int problem = read_exactly(layer.file.get(), packed, block.bytes(), block.start)) return problem;
-    if (!block.is_intact(packed)) return -EIO;
-    long size = unpack(layer.codec, packed, block.bytes(), out, capacity);
+    std::span<char> packed = block.first_of(scratch());
+    if (int problem = read_exactly(layer.file.get(), packed, block.start)) return problem;
+    if (!block.is_intact(packed.data())) return -EIO;
+    long size = unpack(layer.codec, {packed.data(), packed.size()}, out);
     return size < 0 ? -EIO : size;
 }
 
-/// `size` bytes from byte `from` of an unpacked block, by way of the cache.
-int DataReader::Impl::read_part(const Stored& block, uint32_t from, void* out, size_t size) {
+/// What an unpacked block has from byte `from` on, by way of the cache.
+int DataReader::Impl::read_part(const Stored& block, uint32_t from, std::span<char> out) {
     BlockKey key{block.layer, block.start};
     uint32_t capacity = layers[block.layer].block_size;
     std::shared_ptr<CachedBlock> cached = cache.get(key, capacity);
@@ -153,9 +155,9 @@ int DataReader::Impl::read_part(const Stored& block, uint32_t from, void* out, s
     if (!cached->filled) {
         if (!cached->bytes) {
             cached->bytes = std::make_unique_for_overwrite<char[]>(capacity);
-            sys::make_present(cached->bytes.get(), capacity);
+            sys::make_present({cached->bytes.get(), capacity});
         }
-        long got = unpack_to(block, cached->bytes.get(), capacity);
+        long got = unpack_to(block, {cached->bytes.get(), capacity});
         if (got < 0) {
             lock.unlock();
             cache.drop(key, cached);
@@ -166,20 +168,20 @@ int DataReader::Impl::read_part(const Stored& block, uint32_t from, void* out, s
     }
     lock.unlock();
     if (block.exact && cached->size != block.unpacked) return -EIO;
-    if (from > cached->size || size > cached->size - from) return -EIO;
-    std::memcpy(out, cached->bytes.get() + from, size);
+    if (from > cached->size || out.size() > cached->size - from) return -EIO;
+    std::memcpy(out.data(), cached->bytes.get() + from, out.size());
     return 0;
 }
 
 /// Part of a block that is stored uncompressed, of which the whole must be looked at. The kernel keeps it better than
 /// the cache would.
-int DataReader::Impl::read_plain_part(const Stored& block, uint32_t from, void* out, size_t size) {
+int DataReader::Impl::read_plain_part(const Stored& block, uint32_t from, std::span<char> out) {
     if (block.bytes() != block.unpacked) return -EIO;
-    char* whole = scratch();
-    if (int problem = read_exactly(layers[block.layer].file.get(), whole, block.bytes(), block.start)) return problem;
-    if (!block.is_intact(whole)) return -EIO;
+    std::span<char> whole = block.first_of(scratch());
+    if (int problem = read_exactly(layers[block.layer].file.get(), whole, block.start)) return problem;
+    if (!block.is_intact(whole.data())) return -EIO;
     checked.add({block.layer, block.start}, seconds_now());
-    std::memcpy(out, whole + from, size);
+    std::memcpy(out.data(), whole.data() + from, out.size());
     return 0;
 }
 
@@ -191,20 +193,20 @@ int DataReader::Impl::read_run(const FileData& file, Position& at) {
     size_t size = 0;
     uint32_t end = at.number;
     uint64_t place = at.place;
-    for (uint32_t skip = from; end < file.block_count && size < at.left; ++end, skip = 0) {
+    for (uint32_t skip = from; end < file.block_count && size < at.out.size(); ++end, skip = 0) {
         Stored block = block_at(file, end, place);
-        bool whole = skip == 0 && block.unpacked <= at.left - size;
+        bool whole = skip == 0 && block.unpacked <= at.out.size() - size;
         if (!block.plain() || !(whole || may_be_read_in_part(block))) break;
         if (block.bytes() != block.unpacked) return -EIO;
         size += block.unpacked - skip;
         place += block.bytes();
     }
-    size = std::min(size, at.left);
-    if (int problem = read_exactly(layer.file.get(), at.out, size, at.place + from)) return problem;
+    size = std::min(size, at.out.size());
+    if (int problem = read_exactly(layer.file.get(), at.out.first(size), at.place + from)) return problem;
     for (size_t done = 0, skip = from; at.number < end; skip = 0, at.skip(file)) {
         Stored block = block_at(file, at.number, at.place);
         bool whole = skip == 0 && block.unpacked <= size - done;
-        if (whole && !block.is_intact(at.out + done)) return -EIO;
+        if (whole && !block.is_intact(at.out.data() + done)) return -EIO;
         done += block.unpacked - skip;
     }
     at.advance(size);
@@ -214,38 +216,42 @@ int DataReader::Impl::read_run(const FileData& file, Position& at) {
 /// Reads what lies in blocks of the file's own; `at` is moved on.
 int DataReader::Impl::read_blocks(const FileData& file, Position& at) {
     uint32_t block_size = layers[file.layer].block_size;
-    while (at.left > 0 && at.number < file.block_count) {
+    while (!at.out.empty() && at.number < file.block_count) {
         Stored block = block_at(file, at.number, at.place);
         auto from = static_cast<uint32_t>(at.offset - uint64_t{at.number} * block_size);
-        size_t size = std::min<size_t>(at.left, block.unpacked - from);
-        bool whole = size == block.unpacked;
+        std::span<char> out = at.out.first(std::min<size_t>(at.out.size(), block.unpacked - from));
+        bool whole = out.size() == block.unpacked;
         if (block.bytes() != 0 && block.plain() && (whole || may_be_read_in_part(block))) {
             if (int problem = read_run(file, at)) return problem;
             continue;
         }
         int problem = 0;
         if (block.bytes() == 0)
-            std::memset(at.out, 0, size);
+            std::memset(out.data(), 0, out.size());
         else if (whole)
-            problem = unpack_to(block, at.out, size) == static_cast<long>(size) ? 0 : -EIO;
+            problem = unpack_to(block, out) == static_cast<long>(out.size()) ? 0 : -EIO;
         else if (block.plain())
-            problem = read_plain_part(block, from, at.out, size);
+            problem = read_plain_part(block, from, out);
         else
-            problem = read_part(block, from, at.out, size);
+            problem = read_part(block, from, out);
         if (problem) return problem;
-        at.advance(size);
+        at.advance(out.size());
         at.skip(file);
     }
     return 0;
 }
 
-int DataReader::Impl::read_tail(const FileData& file, uint64_t offset, char* out, size_t left) {
+int DataReader::Impl::read_tail(const FileData& file, uint64_t offset, std::span<char> out) {
     if (!file.has_fragment) return -EIO;
-    Stored block{file.layer, file.fragment_start, file.fragment_size, layers[file.layer].block_size,
-                 false,      file.fragment_hash};
+    Stored block{.layer = file.layer,
+                 .start = file.fragment_start,
+                 .size = file.fragment_size,
+                 .unpacked = layers[file.layer].block_size,
+                 .exact = false,
+                 .hash = file.fragment_hash};
     uint64_t from = file.fragment_offset + (offset - uint64_t{file.block_count} * block.unpacked);
     if (from > block.unpacked) return -EIO;
-    return read_part(block, static_cast<uint32_t>(from), out, left);
+    return read_part(block, static_cast<uint32_t>(from), out);
 }
 
 DataReader::DataReader(std::vector<Fd> layer_files, const std::vector<LayerInfo>& layers, size_t cache_bytes) {
@@ -259,20 +265,19 @@ DataReader::DataReader(std::vector<Fd> layer_files, const std::vector<LayerInfo>
 
 DataReader::~DataReader() = default;
 
-long DataReader::read(const FileData& file, uint64_t offset, void* out, size_t size) {
+long DataReader::read(const FileData& file, uint64_t offset, std::span<char> out) {
     if (file.layer >= impl_->layers.size() || impl_->layers[file.layer].block_size == 0) return -EIO;
     if (offset >= file.size) return 0;
-    size_t left = std::min<uint64_t>(size, file.size - offset);
-    auto total = static_cast<long>(left);
+    out = out.first(std::min<uint64_t>(out.size(), file.size - offset));
     auto number =
         static_cast<uint32_t>(std::min<uint64_t>(offset / impl_->layers[file.layer].block_size, file.block_count));
     // There are sums for blocks only: not for a place behind the last one.
     uint64_t place = number < file.block_count ? file.start + block_offset(file, number) : 0;
-    Position at{number, place, offset, static_cast<char*>(out), left};
+    Position at{number, place, offset, out};
     if (int problem = impl_->read_blocks(file, at)) return problem;
-    if (at.left > 0)
-        if (int problem = impl_->read_tail(file, at.offset, at.out, at.left)) return problem;
-    return total;
+    if (!at.out.empty())
+        if (int problem = impl_->read_tail(file, at.offset, at.out)) return problem;
+    return static_cast<long>(out.size());
 }
 
 }  // namespace berth::squash

@@ -1,8 +1,8 @@
 // Reads the bytes of files out of layer files: blocks and fragments, decompressed with a cache that has a byte limit.
 #pragma once
-#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "runtime/base/fd.hh"
@@ -18,9 +18,9 @@ class DataReader {
     DataReader(std::vector<Fd> layer_files, const std::vector<LayerInfo>& layers, size_t cache_bytes);
     ~DataReader();
 
-    /// Reads up to `size` bytes of `file` at `offset` into `out`. Returns the number of bytes read (short only at the
-    /// end of the file), or -errno.
-    long read(const FileData& file, uint64_t offset, void* out, size_t size);
+    /// Fills `out` with the bytes of `file` at `offset`. Returns the number of bytes read (short only at the end of the
+    /// file), or -errno.
+    long read(const FileData& file, uint64_t offset, std::span<char> out);
 
   private:
     struct Impl;

@@ -123,7 +123,7 @@ void Extractor::write_content(const Item& item, int fd, const FileData& file) {
     while (auto data = index_.seek(item.number, at, SeekFor::data)) {
         count(*data - at);
         at = *data;
-        long got = reader_.read(file, at, buffer.data(), piece);
+        long got = reader_.read(file, at, buffer);
         if (got <= 0)
             throw Error(cat("extracting ", what_, ": ", printable(item.path, 4096),
                             " is damaged; run berth verify --repair if it is in a store"));

@@ -140,7 +140,7 @@ void InodeReader::read_blocks(Cursor& cursor, Node& node) {
         uint64_t part = std::min<uint64_t>(left, 4096);
         size_t at = tree_.blocks.size();
         tree_.blocks.resize(at + part);
-        cursor.read(&tree_.blocks[at], part * sizeof(uint32_t));
+        cursor.read(sys::bytes_of(std::span(tree_.blocks).subspan(at)));
         left -= part;
         for (; at < tree_.blocks.size(); ++at) {
             uint32_t size = tree_.blocks[at];
@@ -174,7 +174,7 @@ void InodeReader::read_symlink(Cursor& cursor, bool extended, Node& node) {
     node.first = tree_.text.size();
     node.size = size;
     tree_.text.resize(node.first + size);
-    cursor.read(&tree_.text[node.first], size);
+    cursor.read(std::span(tree_.text).subspan(node.first));
     if (tree_.text.find('\0', node.first) != std::string::npos)
         metadata_.file().damaged("the target of a symlink has a NUL");
     if (extended) node.xattrs = xattrs_.set(cursor.take<uint32_t>(), tree_);

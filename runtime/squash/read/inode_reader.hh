@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "runtime/squash/format/metadata.hh"
-#include "runtime/squash/format/xattrs.hh"
 #include "runtime/squash/index/tree_data.hh"
+#include "runtime/squash/read/xattrs.hh"
 
 namespace berth::squash {
 

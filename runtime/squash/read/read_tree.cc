@@ -1,10 +1,11 @@
+#include "runtime/squash/read/read_tree.hh"
+
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <unordered_map>
 
 #include "runtime/base/text.hh"
-#include "runtime/squash/index/tree.hh"
 #include "runtime/squash/index/tree_data.hh"
 #include "runtime/squash/read/inode_reader.hh"
 
@@ -148,7 +149,7 @@ void TreeReader::list_run(Cursor& cursor, uint64_t& left) {
         metadata_.budget().charge(length + entry_cost);
         uint64_t text = tree_.text.size();
         tree_.text.resize(text + length);
-        cursor.read(&tree_.text[text], length);
+        cursor.read(std::span(tree_.text).subspan(text));
         check_name({&tree_.text[text], length});
         names_.push_back({text, uint64_t{header.block} << 16 | entry.offset, length, entry.type});
     }

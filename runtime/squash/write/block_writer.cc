@@ -11,8 +11,6 @@ namespace berth::squash {
 
 namespace {
 
-constexpr const char* writing = "writing a squashfs file";
-
 uint64_t hash_of(const uint8_t* bytes, uint32_t size) {
     return format::bulk_hash({reinterpret_cast<const char*>(bytes), size});
 }
@@ -63,10 +61,10 @@ void BlockWriter::finish(sqfs_frag_table_t& table) {
     changed_.wait(lock, [&] { return items_.empty() && packing_ == 0 && !is_writing_; });
     lock.unlock();
     check();
-    file_.check(file_.truncate(&file_, position_), writing);
+    file_.check(file_.truncate(&file_, position_));
     for (const StoredBlock& block : fragments_) {
         sqfs_u32 index = 0;
-        file_.check(sqfs_frag_table_append(&table, block.start, block.size, &index), writing);
+        file_.check(sqfs_frag_table_append(&table, block.start, block.size, &index));
     }
 }
 
@@ -190,7 +188,7 @@ void BlockWriter::fail(std::exception_ptr failure) noexcept {
 }
 
 void BlockWriter::check() {
-    file_.check(0, writing);
+    file_.check(0);
     if (!dropped_) return;
     std::lock_guard lock(mutex_);
     if (failure_) std::rethrow_exception(failure_);

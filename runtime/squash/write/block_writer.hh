@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/squash/format/block_sums.hh"
+#include "runtime/squash/index/block_sums.hh"
 #include "runtime/squash/write/compressor_pool.hh"
 #include "runtime/squash/write/stored_file.hh"
 #include "runtime/squash/write/writer_file.hh"

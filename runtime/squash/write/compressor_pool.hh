@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/squash/format/compression.hh"
+#include "runtime/squash/write/compression.hh"
 
 namespace berth::squash {
 

@@ -22,22 +22,22 @@ namespace {
 constexpr size_t alignment = 4096;
 constexpr size_t piece_size = 1 << 20;
 
-int write_all(int fd, uint64_t offset, const char* data, size_t size) {
-    while (size > 0) {
-        ssize_t n = ::pwrite(fd, data, size, static_cast<off_t>(offset));
+int write_all(int fd, uint64_t offset, std::string_view data) {
+    while (!data.empty()) {
+        ssize_t n = ::pwrite(fd, data.data(), data.size(), static_cast<off_t>(offset));
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return n < 0 ? errno : EIO;
-        data += n, offset += static_cast<uint64_t>(n), size -= static_cast<size_t>(n);
+        data.remove_prefix(static_cast<size_t>(n)), offset += static_cast<uint64_t>(n);
     }
     return 0;
 }
 
-int read_all(int fd, uint64_t offset, char* out, size_t size) {
-    while (size > 0) {
-        ssize_t n = ::pread(fd, out, size, static_cast<off_t>(offset));
+int read_all(int fd, uint64_t offset, std::span<char> out) {
+    while (!out.empty()) {
+        ssize_t n = ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return n < 0 ? errno : EIO;
-        out += n, offset += static_cast<uint64_t>(n), size -= static_cast<size_t>(n);
+        out = out.subspan(static_cast<size_t>(n)), offset += static_cast<uint64_t>(n);
     }
     return 0;
 }
@@ -61,33 +61,33 @@ DirectWriter::DirectWriter(int fd)
     if (piece_ == nullptr) throw std::bad_alloc();
 }
 
-int DirectWriter::write(uint64_t offset, const char* data, size_t size) {
+int DirectWriter::write(uint64_t offset, std::string_view data) {
     std::lock_guard lock(mutex_);
-    while (size > 0) {
+    while (!data.empty()) {
         if (offset < start_ || offset > start_ + filled_ || offset >= start_ + piece_size)
             if (int error = move_to(offset)) return error;
         size_t at = offset - start_;
-        size_t part = std::min(size, piece_size - at);
-        std::memcpy(piece_.get() + at, data, part);
+        size_t part = std::min(data.size(), piece_size - at);
+        std::memcpy(piece_.get() + at, data.data(), part);
         filled_ = std::max(filled_, at + part);
         is_dirty_ = true;
-        data += part, offset += part, size -= part;
+        data.remove_prefix(part), offset += part;
     }
     return 0;
 }
 
-int DirectWriter::read(uint64_t offset, char* out, size_t size) {
+int DirectWriter::read(uint64_t offset, std::span<char> out) {
     std::lock_guard lock(mutex_);
-    while (size > 0) {
-        size_t part = size;
+    while (!out.empty()) {
+        size_t part = out.size();
         if (offset >= start_ && offset < start_ + filled_) {
-            part = std::min(size, start_ + filled_ - offset);
-            std::memcpy(out, piece_.get() + (offset - start_), part);
+            part = std::min(part, start_ + filled_ - offset);
+            std::memcpy(out.data(), piece_.get() + (offset - start_), part);
         } else {
-            if (offset < start_) part = std::min(size, start_ - offset);
-            if (int error = read_all(fd_, offset, out, part)) return error;
+            if (offset < start_) part = std::min(part, start_ - offset);
+            if (int error = read_all(fd_, offset, out.first(part))) return error;
         }
-        out += part, offset += part, size -= part;
+        out = out.subspan(part), offset += part;
     }
     return 0;
 }
@@ -112,7 +112,7 @@ int DirectWriter::move_to(uint64_t offset) {
     uint64_t start = offset / alignment * alignment;
     size_t before = offset - start;
     if (before > 0)
-        if (int error = read_all(fd_, start, piece_.get(), before)) return error;
+        if (int error = read_all(fd_, start, {piece_.get(), before})) return error;
     start_ = start, filled_ = before;
     return 0;
 }
@@ -122,11 +122,11 @@ int DirectWriter::flush_piece() {
     if (!is_dirty_) return 0;
     size_t aligned = direct_ ? filled_ / alignment * alignment : 0;
     if (aligned > 0) {
-        int error = write_all(direct_.get(), start_, piece_.get(), aligned);
+        int error = write_all(direct_.get(), start_, {piece_.get(), aligned});
         if (error != 0 && error != EINVAL) return error;
         if (error == EINVAL) direct_.reset(), aligned = 0;
     }
-    if (int error = write_all(fd_, start_ + aligned, piece_.get() + aligned, filled_ - aligned)) return error;
+    if (int error = write_all(fd_, start_ + aligned, {piece_.get() + aligned, filled_ - aligned})) return error;
     is_dirty_ = false;
     return 0;
 }

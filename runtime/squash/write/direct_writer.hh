@@ -1,10 +1,11 @@
 // Writes a file in large pieces that go round the page cache.
 #pragma once
-#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <string_view>
 
 #include "runtime/base/fd.hh"
 
@@ -26,8 +27,8 @@ class DirectWriter {
     /// Writes in large pieces whatever the file system, round the page cache where it lets us.
     explicit DirectWriter(int fd);
 
-    int write(uint64_t offset, const char* data, size_t size);
-    int read(uint64_t offset, char* out, size_t size);
+    int write(uint64_t offset, std::string_view data);
+    int read(uint64_t offset, std::span<char> out);
     int flush();
     /// Flushes first.
     int resize(uint64_t size);

@@ -16,6 +16,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/read_tree.hh"
 
 namespace berth::squash {
 
@@ -202,7 +203,7 @@ bool DirectoryReader::copy(int fd, uint64_t from, uint64_t to, const std::string
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) fail(path, errno);
         if (got == 0) return false;
-        writer_.append(buffer_.data(), static_cast<size_t>(got));
+        writer_.append({buffer_.data(), static_cast<size_t>(got)});
         from += static_cast<uint64_t>(got);
     }
     return true;

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 namespace berth::squash {
 
 namespace {
 
-bool is_zero(const uint8_t* bytes, size_t size) {
-    return bytes[0] == 0 && std::memcmp(bytes, bytes + 1, size - 1) == 0;
+bool is_zero(std::span<const uint8_t> bytes) {
+    return bytes[0] == 0 && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
 }
 
 }  // namespace
@@ -22,22 +23,22 @@ void FileCutter::begin(StoredFile& file, bool may_be_program) {
     used_ = 0;
 }
 
-void FileCutter::append(const void* data, size_t size) {
-    file_->size += size;
-    for (auto* bytes = static_cast<const uint8_t*>(data); size > 0;) {
+void FileCutter::append(std::string_view data) {
+    file_->size += data.size();
+    while (!data.empty()) {
         if (used_ == pool_.block_size()) flush();
         if (!current_) current_ = pool_.take();
-        auto part = static_cast<uint32_t>(std::min<size_t>(size, pool_.block_size() - used_));
-        std::memcpy(current_.get() + used_, bytes, part);
-        bytes += part, used_ += part, size -= part;
+        auto part = static_cast<uint32_t>(std::min<size_t>(data.size(), pool_.block_size() - used_));
+        std::memcpy(current_.get() + used_, data.data(), part);
+        data.remove_prefix(part), used_ += part;
     }
 }
 
 void FileCutter::append_zeros(uint64_t size) {
-    static const uint8_t zeros[4096] = {};
+    static const char zeros[4096] = {};
     auto fill = [&](uint64_t bytes) {
         for (; bytes > 0; bytes -= std::min<uint64_t>(bytes, sizeof zeros))
-            append(zeros, std::min<uint64_t>(bytes, sizeof zeros));
+            append({zeros, std::min<uint64_t>(bytes, sizeof zeros)});
     };
     // Whole blocks of a hole need not be looked at.
     if (used_ > 0 && used_ < pool_.block_size()) {
@@ -62,7 +63,7 @@ bool FileCutter::is_program() {
 }
 
 void FileCutter::flush() {
-    if (is_zero(current_.get(), used_)) {
+    if (is_zero({current_.get(), used_})) {
         add_holes(1, used_);
     } else {
         blocks_.add_block(*file_, std::move(current_), used_, is_program() ? Packing::none : Packing::usual);
@@ -78,13 +79,13 @@ void FileCutter::add_holes(uint64_t count, uint64_t bytes) {
 }
 
 void FileCutter::end() {
-    bool has_tail = used_ > 0 && used_ < pool_.block_size() && !is_zero(current_.get(), used_);
+    bool has_tail = used_ > 0 && used_ < pool_.block_size() && !is_zero({current_.get(), used_});
     // A program's end is a block of its own, as reading a tail means to unpack what it lies in.
     if (has_tail && is_program()) has_tail = false;
     if (used_ > 0 && !has_tail) flush();
     // First the end of the blocks: the tail may send a fragment after them.
     if (has_blocks_) blocks_.end_file(*file_);
-    if (has_tail) tails_.add(*file_, current_.get(), used_);
+    if (has_tail) tails_.add(*file_, {current_.get(), used_});
     used_ = 0;
 }
 

@@ -1,7 +1,7 @@
 // Cuts the data of files into blocks, holes and tails, as the squashfs format wants them.
 #pragma once
-#include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "runtime/squash/write/block_writer.hh"
 #include "runtime/squash/write/tail_packer.hh"
@@ -17,7 +17,7 @@ class FileCutter {
     /// `file` must live until finish(), at which its fields are filled in. With `may_be_program` its data are stored
     /// uncompressed if they begin as an ELF file does.
     void begin(StoredFile& file, bool may_be_program = false);
-    void append(const void* data, size_t size);
+    void append(std::string_view data);
     void append_zeros(uint64_t size);
     void end();
     /// See BlockWriter::finish().

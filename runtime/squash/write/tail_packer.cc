@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "runtime/base/sys.hh"
 #include "runtime/squash/format/codec.hh"
 #include "runtime/squash/index/tree_data.hh"
 
@@ -14,13 +15,14 @@ constexpr size_t remembered = 8;
 
 }  // namespace
 
-void TailPacker::add(StoredFile& file, const uint8_t* bytes, uint32_t size) {
-    uint64_t hash = std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes), size});
+void TailPacker::add(StoredFile& file, std::span<const uint8_t> bytes) {
+    auto size = static_cast<uint32_t>(bytes.size());
+    uint64_t hash = std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes.data()), size});
     auto known = places_.find(hash);
-    if (known == places_.end() || !is_at(known->second, bytes, size)) {
+    if (known == places_.end() || !is_at(known->second, bytes)) {
         if (used_ + size > pool_.block_size()) flush();
         if (!current_) current_ = pool_.take();
-        std::memcpy(current_.get() + used_, bytes, size);
+        std::memcpy(current_.get() + used_, bytes.data(), size);
         known = places_.try_emplace(hash, Place{number_, used_, size}).first;
         file.fragment = number_;
         file.fragment_offset = used_;
@@ -31,10 +33,10 @@ void TailPacker::add(StoredFile& file, const uint8_t* bytes, uint32_t size) {
     file.fragment_offset = known->second.offset;
 }
 
-bool TailPacker::is_at(const Place& place, const uint8_t* bytes, uint32_t size) {
-    if (place.size != size) return false;
+bool TailPacker::is_at(const Place& place, std::span<const uint8_t> bytes) {
+    if (place.size != bytes.size()) return false;
     const uint8_t* there = place.fragment == number_ ? current_.get() : unpacked(place.fragment);
-    return there != nullptr && std::memcmp(there + place.offset, bytes, size) == 0;
+    return there != nullptr && std::memcmp(there + place.offset, bytes.data(), bytes.size()) == 0;
 }
 
 /// The bytes of an earlier fragment; null when the file cannot be read any more, which the writer's next check tells.
@@ -43,12 +45,12 @@ const uint8_t* TailPacker::unpacked(uint32_t fragment) {
         if (one.fragment == fragment) return one.bytes.data();
     StoredBlock block = blocks_.fragment(fragment);
     uint32_t size = block.size & block_size_mask;
-    std::vector<uint8_t> stored(size);
+    std::string stored(size, '\0');
     file_.read_at(&file_, block.start, stored.data(), size);
     std::vector<uint8_t>& bytes = remember(fragment);
     if ((block.size & block_uncompressed) != 0)
         std::memcpy(bytes.data(), stored.data(), size);
-    else if (unpack(pool_.compression().codec, stored.data(), size, bytes.data(), bytes.size()) < 0)
+    else if (unpack(pool_.compression().codec, stored, sys::bytes_of(std::span(bytes))) < 0)
         return nullptr;
     return bytes.data();
 }

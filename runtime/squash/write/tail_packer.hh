@@ -2,6 +2,7 @@
 // already.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -16,8 +17,8 @@ class TailPacker {
     TailPacker(BlockWriter& blocks, OutputFile& file, CompressorPool& pool)
         : blocks_(blocks), file_(file), pool_(pool) {}
 
-    /// Gives `file` its end, the `size` bytes at `bytes`: more than none, less than a block.
-    void add(StoredFile& file, const uint8_t* bytes, uint32_t size);
+    /// Gives `file` its end, `bytes`: more than none, less than a block.
+    void add(StoredFile& file, std::span<const uint8_t> bytes);
     /// Sends the last fragment on its way.
     void finish();
 
@@ -32,7 +33,7 @@ class TailPacker {
         std::vector<uint8_t> bytes;
     };
 
-    bool is_at(const Place& place, const uint8_t* bytes, uint32_t size);
+    bool is_at(const Place& place, std::span<const uint8_t> bytes);
     const uint8_t* unpacked(uint32_t fragment);
     std::vector<uint8_t>& remember(uint32_t fragment);
     void flush();

@@ -13,7 +13,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/squash/format/compression.hh"
+#include "runtime/squash/write/compression.hh"
 #include "runtime/squash/write/compressor_pool.hh"
 #include "runtime/squash/write/file_cutter.hh"
 #include "runtime/squash/write/writer_file.hh"
@@ -23,8 +23,6 @@
 namespace berth::squash {
 
 namespace {
-
-constexpr const char* writing = "writing a squashfs file";
 
 template <typename T>
 SqfsPtr<T> owned(T* object) {
@@ -44,11 +42,10 @@ struct LayerWriter::Impl {
           xattrs(owned(sqfs_xattr_writer_create(0))) {
         // The modification time is zero, so that equal layers are equal files.
         file.check(sqfs_super_init(&super, pool.block_size(), 0,
-                                   static_cast<SQFS_COMPRESSOR>(stored_codec(pool.compression().codec))),
-                   writing);
-        file.check(sqfs_super_write(&super, &file), writing);
+                                   static_cast<SQFS_COMPRESSOR>(stored_codec(pool.compression().codec))));
+        file.check(sqfs_super_write(&super, &file));
         int written = compressor->write_options(compressor.get(), &file);
-        file.check(std::min(written, 0), writing);
+        file.check(std::min(written, 0));
         if (written > 0) super.flags |= SQFS_FLAG_COMPRESSOR_OPTIONS;
         file.write_directly();
         cutter.emplace(file, pool);
@@ -66,12 +63,12 @@ struct LayerWriter::Impl {
 
     uint32_t xattr_index(const Attributes& attributes) {
         if (attributes.xattrs.empty()) return no_xattrs;
-        file.check(sqfs_xattr_writer_begin(xattrs.get(), 0), writing);
+        file.check(sqfs_xattr_writer_begin(xattrs.get(), 0));
         for (const auto& [name, value] : attributes.xattrs)
             file.check(sqfs_xattr_writer_add(xattrs.get(), name.c_str(), value.data(), value.size()),
                        "storing an extended attribute");
         sqfs_u32 index = no_xattrs;
-        file.check(sqfs_xattr_writer_end(xattrs.get(), &index), writing);
+        file.check(sqfs_xattr_writer_end(xattrs.get(), &index));
         return index;
     }
 
@@ -163,8 +160,8 @@ void LayerWriter::begin_file(std::string_view path, const Attributes& attributes
     impl_->begin_data(impl_->add(path, attributes, S_IFREG), size);
 }
 
-void LayerWriter::append(const void* data, size_t size) {
-    impl_->cutter->append(data, size);
+void LayerWriter::append(std::string_view data) {
+    impl_->cutter->append(data);
 }
 
 void LayerWriter::append_zeros(uint64_t size) {
@@ -178,14 +175,18 @@ void LayerWriter::end_file() {
 void LayerWriter::finish() {
     Impl& impl = *impl_;
     impl.cutter->finish(*impl.fragments);
-    write_tables(impl.tree, {impl.file, impl.compressor.get(), impl.fragments.get(), impl.xattrs.get(), impl.super});
+    write_tables(impl.tree, {.file = impl.file,
+                             .compressor = impl.compressor.get(),
+                             .fragments = impl.fragments.get(),
+                             .xattrs = impl.xattrs.get(),
+                             .super = impl.super});
     impl.super.bytes_used = impl.file.size();
-    impl.file.check(sqfs_super_write(&impl.super, &impl.file), writing);
+    impl.file.check(sqfs_super_write(&impl.super, &impl.file));
     // Loop devices have whole blocks: without the padding the kernel could not read the last table.
     uint64_t padded = (impl.file.size() + SQFS_DEVBLK_SIZE - 1) / SQFS_DEVBLK_SIZE * SQFS_DEVBLK_SIZE;
-    impl.file.check(impl.file.truncate(&impl.file, padded), writing);
+    impl.file.check(impl.file.truncate(&impl.file, padded));
     impl.file.flush();
-    impl.file.check(0, writing);
+    impl.file.check(0);
 }
 
 }  // namespace berth::squash

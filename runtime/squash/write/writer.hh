@@ -1,13 +1,12 @@
 // Writes one squashfs file from a stream of entries, without anything on disk but the result.
 #pragma once
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 
-#include "runtime/squash/format/block_sums.hh"
+#include "runtime/squash/index/block_sums.hh"
 
 namespace berth::squash {
 
@@ -60,7 +59,7 @@ class LayerWriter {
     /// are to come, 0 where that is not known: what is executable, an ELF file by its first bytes and no larger than
     /// largest_program is stored as it is, since starting it is then reading alone.
     void begin_file(std::string_view path, const Attributes& attributes, uint64_t size = 0);
-    void append(const void* data, size_t size);
+    void append(std::string_view data);
     void append_zeros(uint64_t size);
     void end_file();
 

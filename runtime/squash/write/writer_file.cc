@@ -66,7 +66,7 @@ void OutputFile::flush() {
 int OutputFile::read(uint64_t offset, void* buffer, size_t size) {
     auto* out = static_cast<char*>(buffer);
     if (direct_ != nullptr && error_ == 0) {
-        int number = direct_->read(offset, out, size);
+        int number = direct_->read(offset, {out, size});
         if (number == 0) return 0;
         fail(number);
     }
@@ -87,7 +87,7 @@ int OutputFile::write(uint64_t offset, const void* buffer, size_t size) {
     auto* in = static_cast<const char*>(buffer);
     size_ = std::max(size_, offset + size);
     if (direct_ != nullptr && error_ == 0) {
-        if (int number = direct_->write(offset, in, size)) fail(number);
+        if (int number = direct_->write(offset, {in, size})) fail(number);
         return 0;
     }
     while (size > 0 && error_ == 0) {

@@ -39,7 +39,7 @@ class OutputFile : public sqfs_file_t {
 
     /// To be called with the result of each libsquashfs call. Throws SysError when the file has failed, and Error when
     /// `code` is a failure.
-    void check(int code, const char* doing) const;
+    void check(int code, const char* doing = "writing a squashfs file") const;
 
   private:
     int read(uint64_t offset, void* buffer, size_t size);

@@ -1,0 +1,35 @@
+// How the blocks of a squashfs file are packed: the codec, its level, and libsquashfs' compressor for it.
+#pragma once
+#include <sqfs/compressor.h>
+
+#include <cstdint>
+
+#include "runtime/config/words.hh"
+#include "runtime/squash/format/codec.hh"
+#include "runtime/squash/write/writer_file.hh"
+
+namespace berth::squash {
+
+struct Compression {
+    Codec codec = Codec::zstd;  ///< zstd, lz4, gzip, or none: everything stored as it is
+    unsigned level = 0;         ///< as the codec counts; 0: what suits a pull (zstd 1, lz4's fast form, gzip 6)
+};
+
+/// The codec of a setting. Pure.
+Codec codec_of(plan::LayerCodec setting);
+
+/// The highest level that the codec knows; 0 when it has none. Pure.
+unsigned highest_level(Codec codec);
+
+/// What the superblock calls it. A file whose blocks are all stored as they are counts as gzip, which every kernel
+/// knows.
+Codec stored_codec(Codec codec);
+
+/// Bytes that one compressing thread needs for blocks of 128 KiB, its scratch included: an upper bound of what
+/// zstd 1.5's ZSTD_estimateCCtxSize, LZ4_sizeofStateHC and zlib's zconf.h say. Pure.
+uint64_t compressor_memory(const Compression& compression);
+
+/// libsquashfs' compressor, which the caller owns; sqfs_copy() gives another thread its own. Throws Error.
+SqfsPtr<sqfs_compressor_t> make_compressor(const Compression& compression, uint32_t block_size);
+
+}  // namespace berth::squash

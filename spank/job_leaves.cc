@@ -1,0 +1,194 @@
+#include "spank/job_leaves.hh"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "spank/cgroup.hh"
+#include "spank/inhabitants.hh"
+#include "spank/owned_directory.hh"
+
+namespace berth::spank {
+
+namespace {
+
+/// Of the node, as several may be on one machine.
+std::string link_prefix(const std::string& node) { return node + '.'; }
+
+std::string text_of_link(int links, const std::string& name) {
+    std::string out(4096, '\0');
+    ssize_t size = readlinkat(links, name.c_str(), out.data(), out.size());
+    out.resize(size > 0 ? static_cast<size_t>(size) : 0);
+    return out;
+}
+
+std::vector<std::string> groups_in(int folder) {
+    std::vector<std::string> out = sys::list_directory(folder, "a job's cgroup");
+    std::erase_if(out, [&](const std::string& name) {
+        struct stat info {};
+        return fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(info.st_mode);
+    });
+    return out;
+}
+
+/// The leaves in a group of a job and in those of its steps.
+std::vector<Leaf> leaves_in(int group) {
+    std::vector<Leaf> out;
+    for (const std::string& name : groups_in(group)) {
+        if (is_leaf_name(name)) out.push_back(Leaf::open(group, name));
+        if (!name.starts_with("step_")) continue;
+        Fd step = sys::open_if_exists(group, name, directory_flags);
+        for (const std::string& below : step ? groups_in(step.get()) : std::vector<std::string>())
+            if (is_leaf_name(below)) out.push_back(Leaf::open(step.get(), below));
+    }
+    std::erase_if(out, [](const Leaf& leaf) { return !leaf; });
+    return out;
+}
+
+bool is_of_version_1(const std::string& path) { return path.find("/uid_") != path.npos; }
+
+/// As Slurm does while it removes them: it may be about to start a step of the same user's.
+void remove_user_group(int hierarchy, const std::string& path) {
+    if (flock(hierarchy, LOCK_EX | LOCK_NB) == 0) unlinkat(hierarchy, path.c_str(), AT_REMOVEDIR);
+}
+
+Fd open_group(const std::string& mount, const std::string& path) {
+    Fd hierarchy = sys::open_if_exists(AT_FDCWD, mount, O_RDONLY | O_DIRECTORY);
+    return hierarchy ? sys::find_beneath(hierarchy.get(), path.substr(1), directory_flags) : Fd();
+}
+
+/// The groups of the job in one hierarchy, none of which Slurm uses any more. One that is not empty stays.
+void remove_in(const std::string& mount, const std::string& path) {
+    Fd hierarchy = sys::open_if_exists(AT_FDCWD, mount, O_RDONLY | O_DIRECTORY);
+    Fd group = open_group(mount, path);
+    if (!group) return;
+    for (const std::string& name : groups_in(group.get()))
+        if (name.starts_with("step_")) unlinkat(group.get(), name.c_str(), AT_REMOVEDIR);
+    unlinkat(hierarchy.get(), path.c_str() + 1, AT_REMOVEDIR);
+    if (is_of_version_1(path)) remove_user_group(hierarchy.get(), path.substr(1, path.rfind('/') - 1));
+}
+
+/// With version 1 Slurm has the job's group in each of its hierarchies, by the same path.
+std::vector<std::string> other_hierarchies(const std::string& mount, const std::string& path) {
+    std::vector<std::string> out;
+    if (!is_of_version_1(path)) return out;
+    std::string all = mount.substr(0, mount.rfind('/'));
+    for (const std::string& name : sys::list_directory(sys::open_file(all, O_RDONLY | O_DIRECTORY).get(), all))
+        if (cat(all, '/', name) != mount) out.push_back(cat(all, '/', name));
+    return out;
+}
+
+/// The real user of a process, as /proc writes it; empty when it has gone.
+std::string uid_of(pid_t pid) try {
+    for (const std::string& line : split(sys::read_file(cat("/proc/", pid, "/status"), proc_file_limit), '\n'))
+        if (std::vector<std::string> words = split(line, '\t'); words.size() > 1 && words[0] == "Uid:") return words[1];
+    return {};
+} catch (const Error&) {
+    return {};
+}
+
+bool has_process_of(int group, const std::string& uid) {
+    Leaf leaf = Leaf::open(group, leaf_of_job({}).name);
+    for (pid_t pid : leaf.members())
+        if (uid_of(pid) == uid) return true;
+    return false;
+}
+
+/// In the hierarchies without leaves of version 1 it goes to the job's own group.
+void move_to_job(pid_t pid, int group, const std::string& mount, const std::string& path) {
+    if (!Leaf::open(group, leaf_of_job({}).name).take(pid)) return;
+    for (const std::string& other : other_hierarchies(mount, path))
+        if (Fd there = open_group(other, path)) move_process(there.get(), pid);
+}
+
+}  // namespace
+
+void remember_job_group(const std::string& folder, const std::string& node, uint32_t job, const JobGroup& group) {
+    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) throw SysError("making " + folder);
+    Fd links = sys::open_file(folder, directory_flags);
+    std::string name = cat(link_prefix(node), job), target = cat(group.mount, '/', group.job);
+    if (text_of_link(links.get(), name) == target) return;
+    unlinkat(links.get(), name.c_str(), 0);
+    if (symlinkat(target.c_str(), links.get(), name.c_str()) != 0 && errno != EEXIST)
+        throw SysError(cat("making ", folder, '/', name));
+}
+
+JobLeaves::JobLeaves(const std::string& folder, const std::string& node, uint32_t job)
+    : links_path_(folder),
+      links_(sys::open_if_exists(AT_FDCWD, folder, directory_flags)),
+      link_prefix_(link_prefix(node)),
+      link_(cat(link_prefix_, job)) {
+    if (links_) target_ = target_of(link_);
+    Fd hierarchy = sys::open_if_exists(AT_FDCWD, target_.mount, O_RDONLY | O_DIRECTORY);
+    if (hierarchy) group_ = sys::find_beneath(hierarchy.get(), target_.path.substr(1), directory_flags);
+    if (group_) job_leaf_ = Leaf::open(group_.get(), leaf_of_job({}).name);
+}
+
+JobLeaves::Target JobLeaves::target_of(const std::string& link) const {
+    std::string text = text_of_link(links_.get(), link);
+    size_t border = text.find("//");
+    return border == text.npos ? Target() : Target{text.substr(0, border), text.substr(border + 1)};
+}
+
+bool JobLeaves::end(int timeout_ms) {
+    bool out = true;
+    if (job_leaf_) hand_over_servers();
+    if (group_) {
+        job_leaf_ = Leaf();
+        for (Leaf& leaf : leaves_in(group_.get())) out = leaf.end(timeout_ms) && out;
+        group_.reset();
+        remove_groups();
+    }
+    if (links_ && out) {
+        unlinkat(links_.get(), link_.c_str(), 0);
+        forget_gone_jobs();
+    }
+    return out;
+}
+
+/// Of this node.
+std::vector<JobLeaves::Target> JobLeaves::other_jobs() const {
+    std::vector<Target> out;
+    for (const std::string& link : sys::list_directory(links_.get(), links_path_))
+        if (link.starts_with(link_prefix_) && link != link_) out.push_back(target_of(link));
+    return out;
+}
+
+void JobLeaves::hand_over_servers() const {
+    std::vector<Target> others = other_jobs();
+    if (others.empty()) return;
+    std::optional<NamespaceId> own = user_namespace_of(getpid());
+    for (pid_t pid : job_leaf_.members()) {
+        std::optional<NamespaceId> its = user_namespace_of(pid);
+        std::string uid = its && its != own ? uid_of(pid) : "";
+        if (uid.empty()) continue;
+        for (const Target& other : others)
+            if (Fd group = open_group(other.mount, other.path); group && has_process_of(group.get(), uid)) {
+                move_to_job(pid, group.get(), other.mount, other.path);
+                break;
+            }
+    }
+}
+
+/// With version 1 the helper of a named container was in its step's groups of the other hierarchies as well.
+void JobLeaves::remove_groups() const {
+    remove_in(target_.mount, target_.path);
+    for (const std::string& mount : other_hierarchies(target_.mount, target_.path)) remove_in(mount, target_.path);
+}
+
+/// Jobs whose epilog never ran, and whose groups Slurm has removed.
+void JobLeaves::forget_gone_jobs() const {
+    for (const std::string& name : sys::list_directory(links_.get(), links_path_))
+        if (faccessat(links_.get(), name.c_str(), F_OK, 0) != 0 && errno == ENOENT)
+            unlinkat(links_.get(), name.c_str(), 0);
+}
+
+}  // namespace berth::spank

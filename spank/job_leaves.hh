@@ -1,0 +1,56 @@
+// The leaves of a job on this node, from its first step to its epilog, which Slurm runs in another process with no
+// cgroup of the job's.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/base/fd.hh"
+#include "spank/cgroup.hh"
+#include "spank/leaf.hh"
+
+namespace berth::spank {
+
+/// Where root keeps, in symbolic links, which group is a job's: NODE.JOB -> MOUNT//GROUP. It goes with the node's
+/// cgroups, at a reboot.
+inline constexpr const char* job_groups_folder = "/run/berth.jobs";
+
+/// Keeps which group is the job's, for its epilog. Throws SysError.
+void remember_job_group(const std::string& folder, const std::string& node, uint32_t job, const JobGroup& group);
+
+/// What is left of a job that has ended.
+class JobLeaves {
+  public:
+    /// Empty for a job that had no leaf. Throws Error.
+    JobLeaves(const std::string& folder, const std::string& node, uint32_t job);
+
+    /// Leaf::folder() of leaf_of_job(), or -1.
+    int folder() const { return job_leaf_.folder(); }
+
+    /// Kills what is left in the leaves of the job and its steps, and removes them and what Slurm could not remove
+    /// because of them. What serves a container, and therefore has a user namespace of its own, goes to another job of
+    /// its user's in whose leaf something runs: a container lives for as long as a job uses it. False when something is
+    /// still there after `timeout_ms`; then it is remembered.
+    bool end(int timeout_ms);
+
+  private:
+    /// The group of a job, below the mount of its hierarchy.
+    struct Target {
+        std::string mount, path;  ///< the path has a slash in front; both empty: none
+    };
+
+    Target target_of(const std::string& link) const;
+    std::vector<Target> other_jobs() const;
+    void hand_over_servers() const;
+    void remove_groups() const;
+    void forget_gone_jobs() const;
+
+    std::string links_path_;
+    Fd links_;
+    std::string link_prefix_, link_;
+    Target target_;
+    Fd group_;
+    Leaf job_leaf_;
+};
+
+}  // namespace berth::spank

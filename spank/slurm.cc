@@ -1,0 +1,34 @@
+#include "spank/slurm.hh"
+
+#include <cstdio>
+
+namespace berth::spank {
+
+std::string built_for() {
+    constexpr unsigned number = SLURM_VERSION_NUMBER;
+    char out[32];
+    snprintf(out, sizeof out, "%u.%02u.%u", number >> 16 & 0xff, number >> 8 & 0xff, number & 0xff);
+    return out;
+}
+
+std::string runs_in(spank_t spank) {
+    // Slurm answers this everywhere; a release candidate has more than numbers in it, unlike its header.
+    const char* version = nullptr;
+    return spank_get_item(spank, S_SLURM_VERSION, &version) == ESPANK_SUCCESS && version != nullptr ? version : "";
+}
+
+slurm_conf_t* settings(spank_t spank) {
+    static const bool known = &slurm_conf != nullptr && runs_in(spank) == built_for();
+    return known ? &slurm_conf : nullptr;
+}
+
+bool may_be_contained(spank_t spank) {
+    const slurm_conf_t* known = settings(spank);
+#ifdef CONF_FLAG_CONTAIN_SPANK
+    return known == nullptr || (known->conf_flags & CONF_FLAG_CONTAIN_SPANK) != 0;
+#else
+    return known == nullptr;
+#endif
+}
+
+}  // namespace berth::spank

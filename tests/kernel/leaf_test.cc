@@ -1,0 +1,304 @@
+// The cgroup of a step's helper, in the real hierarchies of this machine: version 1's freezer, version 2, whichever
+// there are.
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/namespaces.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "spank/helper.hh"
+#include "spank/job_leaves.hh"
+#include "spank/leaf.hh"
+#include "tests/kernel/root.hh"
+#include "tests/kernel/support.hh"
+
+using namespace berth;
+using namespace berth::kernel_test;
+using namespace berth::spank;
+using Catch::Contains;
+
+namespace {
+
+/// Where Slurm would make groups, by version.
+std::vector<std::string> hierarchies() {
+    std::vector<std::string> out;
+    for (const char* folder : {"/sys/fs/cgroup/freezer", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"})
+        if (std::filesystem::exists(cat(folder, "/cgroup.procs"))) out.push_back(folder);
+    return out;
+}
+
+/// The groups of a job and its step as Slurm makes them, by the version of the hierarchy; removed with the object.
+class JobOfTest {
+  public:
+    explicit JobOfTest(const std::string& mount, const std::string& name = "job_7")
+        : top_(cat("/berth-test-", getpid())), group(group_in(mount, top_ + between(mount) + '/' + name)) {
+        std::filesystem::create_directories(path() + "/step_0");
+    }
+    ~JobOfTest() {
+        for (const char* folder : {"/step_0/berth", "/step_0", "/berth", "/berth_0", ""})
+            ::rmdir((path() + folder).c_str());
+        ::rmdir((group.mount + top_ + between(group.mount)).c_str());
+        ::rmdir((group.mount + top_).c_str());
+    }
+    std::string path() const { return group.mount + group.job; }
+    std::string leaf_of_step() const {
+        LeafPlace place = spank::leaf_of_step(group, "0");
+        return cat(place.mount, place.parent, '/', place.name);
+    }
+
+  private:
+    static bool unified(const std::string& mount) { return !mount.ends_with("freezer"); }
+    static std::string between(const std::string& mount) { return unified(mount) ? "" : "/uid_2001"; }
+    static JobGroup group_in(const std::string& mount, const std::string& job) {
+        return {mount, job, unified(mount) ? job + "/step_0" : "", unified(mount)};
+    }
+
+    std::string top_;
+
+  public:
+    JobGroup group;
+};
+
+bool exists(const std::string& path) {
+    struct stat info {};
+    return ::lstat(path.c_str(), &info) == 0;
+}
+
+/// Starts children as fast as it can, which do the same.
+[[noreturn]] void multiply() {
+    for (;;)
+        if (::fork() < 0) ::usleep(1000);
+}
+
+/// Forks a process into the leaf which does `before`, and then `action`; returns in between.
+template <typename Action>
+pid_t put_into(const Leaf& leaf, Action action, bool (*before)() = [] { return true; }) {
+    auto [ready, its] = sys::make_pipe();
+    pid_t child = ::fork();
+    if (child == 0) {
+        if (!leaf.take(0) || !before()) ::_exit(1);
+        its.reset();
+        action();
+        for (;;) ::pause();
+    }
+    its.reset();
+    char byte;
+    [[maybe_unused]] ssize_t got = ::read(ready.get(), &byte, 1);
+    return child;
+}
+
+bool become_user() { return ::setresgid(2001, 2001, 2001) == 0 && ::setresuid(2001, 2001, 2001) == 0; }
+
+/// As a file server does.
+bool become_server() { return become_user() && sys::unshare(CLONE_NEWUSER) == 0; }
+
+int status_of(pid_t child) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return status;
+}
+
+}  // namespace
+
+TEST_CASE("leaf: all that is in it ends, also what is stopped, has forked away or forks without an end",
+          "[kernel][root][spank]") {
+    NEED_ROOT();
+    REQUIRE_FALSE(hierarchies().empty());
+    for (const std::string& mount : hierarchies()) {
+        CAPTURE(mount);
+        JobOfTest job(mount);
+        Leaf leaf = Leaf::make(leaf_of_step(job.group, "0"));
+        pid_t stopped = put_into(leaf, [] { ::raise(SIGSTOP); });
+        pid_t parent = put_into(leaf, [] {
+            if (::fork() == 0) {
+                ::setsid();
+                if (::fork() == 0)
+                    for (;;) ::pause();
+                ::_exit(0);
+            }
+            ::_exit(0);
+        });
+        status_of(parent);
+        pid_t many = put_into(leaf, [] {
+            // The machine is others' as well.
+            struct rlimit few = {60, 60};
+            ::setrlimit(RLIMIT_NPROC, &few);
+            if (::setresuid(54321, 54321, 54321) != 0) ::_exit(1);
+            multiply();
+        });
+        std::string folder = job.leaf_of_step();
+        CHECK(sys::read_file(folder + "/cgroup.procs") != "");
+        CHECK(leaf.end(10'000));
+        CHECK_FALSE(leaf);
+        CHECK_FALSE(exists(folder));
+        CHECK(status_of(stopped) == SIGKILL);
+        CHECK(status_of(many) == SIGKILL);
+    }
+}
+
+TEST_CASE("leaf: it can be made again while it is there, and is ended once", "[kernel][root][spank]") {
+    NEED_ROOT();
+    for (const std::string& mount : hierarchies()) {
+        JobOfTest job(mount);
+        Leaf leaf = Leaf::make(leaf_of_job(job.group)), same = Leaf::make(leaf_of_job(job.group));
+        CHECK(same.end(0));
+        CHECK(leaf.end(0));
+        CHECK_FALSE(leaf.take(0));
+        CHECK_FALSE(Leaf().take(0));
+        CHECK(Leaf().end(0));
+        CHECK(Leaf().folder() == -1);
+    }
+}
+
+TEST_CASE("leaf: no file of it stays open, by which a task that inherits it could move processes",
+          "[kernel][root][spank]") {
+    NEED_ROOT();
+    JobOfTest job(hierarchies()[0]);
+    Leaf leaf = Leaf::make(leaf_of_step(job.group, "0"));
+    Fd descriptors = sys::open_file("/proc/self/fd", O_RDONLY | O_DIRECTORY);
+    for (const std::string& number : sys::list_directory(descriptors.get(), "descriptors")) {
+        struct stat info {};
+        std::string path = cat("/proc/self/fd/", number), target(4096, '\0');
+        ssize_t size = ::readlink(path.c_str(), target.data(), target.size());
+        target.resize(size > 0 ? static_cast<size_t>(size) : 0);
+        if (target.starts_with(job.path()) && ::stat(path.c_str(), &info) == 0) CHECK(S_ISDIR(info.st_mode));
+    }
+    CHECK(leaf.end(0));
+}
+
+TEST_CASE("leaf: none is made where there are no cgroups, or no group of a job", "[kernel][root][spank]") {
+    NEED_ROOT();
+    Folder folder;
+    folder.directory("job");
+    CHECK_THROWS_WITH(Leaf::make({folder / ".", "/job", "berth"}), Contains("no cgroups are mounted"));
+    CHECK_FALSE(exists(folder / "job/berth"));
+    CHECK_THROWS_AS(Leaf::make({hierarchies()[0], "/no/such/job", "berth"}), SysError);
+    CHECK_THROWS_AS(Leaf::make({"/no/such/mount", "/job", "berth"}), SysError);
+}
+
+TEST_CASE("leaf: the helper is born in it, as its children are; without one it starts all the same",
+          "[kernel][root][spank]") {
+    NEED_ROOT();
+    Folder folder;
+    Program program("#!/bin/sh\ncat /proc/self/cgroup >&3\n");
+    for (const std::string& mount : hierarchies()) {
+        JobOfTest job(mount);
+        Leaf leaf = Leaf::make(leaf_of_step(job.group, "0"));
+        Fd nowhere = sys::open_file("/dev/null", O_RDONLY);
+        for (int place : {leaf.folder(), -1, nowhere.get()}) {
+            Outcome seen = in_child([&] {
+                // As slurm_spank_user_init is called.
+                if (::setegid(2001) != 0 || ::seteuid(2001) != 0) throw SysError("acting as slurmstepd");
+                StartedHelper helper = start_helper(program.path(), {2001, 2001, {2001}}, {"step"}, place);
+                std::string cgroups;
+                char buffer[4096];
+                for (ssize_t size; (size = ::recv(helper.socket.get(), buffer, sizeof buffer, 0)) > 0;)
+                    cgroups.append(buffer, static_cast<size_t>(size));
+                wait_for_helper(helper.process.get(), 5000);
+                return cat(helper.in_leaf, ' ', is_in_leaf(cgroups));
+            });
+            CHECK(seen.error == "");
+            CHECK(seen.text == (place == leaf.folder() ? "1 1" : "0 0"));
+        }
+        CHECK(leaf.end(5'000));
+    }
+}
+
+TEST_CASE("leaf: a job's end ends its leaves and its steps', and removes what Slurm could not",
+          "[kernel][root][spank]") {
+    NEED_ROOT();
+    Folder folder;
+    std::string links = folder / "jobs";
+    for (const std::string& mount : hierarchies()) {
+        CAPTURE(mount);
+        JobOfTest job(mount);
+        remember_job_group(links, "n1", 7, job.group);
+        remember_job_group(links, "n1", 7, job.group);
+        Leaf of_job = Leaf::make(leaf_of_job(job.group)), of_step = Leaf::make(leaf_of_step(job.group, "0"));
+        pid_t helper = put_into(of_job, [] { ::raise(SIGSTOP); }), stray = put_into(of_step, [] {});
+
+        JobLeaves other(links, "n2", 7);
+        CHECK(other.folder() == -1);
+        CHECK(other.end(0));
+        CHECK(exists(job.path() + "/berth"));
+
+        JobLeaves leaves(links, "n1", 7);
+        CHECK(leaves.folder() >= 0);
+        CHECK(leaves.end(10'000));
+        CHECK(status_of(helper) == SIGKILL);
+        CHECK(status_of(stray) == SIGKILL);
+        CHECK_FALSE(exists(job.path()));
+        CHECK_FALSE(exists(links + "/n1.7"));
+        CHECK(JobLeaves(links, "n1", 7).end(0));
+    }
+}
+
+TEST_CASE("leaf: at a job's end what serves a container goes to another job of its user's that has one",
+          "[kernel][root][spank]") {
+    NEED_ROOT();
+    Folder folder;
+    std::string links = folder / "jobs";
+    for (const std::string& mount : hierarchies()) {
+        CAPTURE(mount);
+        JobOfTest ended(mount), others(mount, "job_8"), idle(mount, "job_9"), next(mount, "job_10");
+        std::vector<Leaf> leaves;
+        uint32_t number = 7;
+        for (const JobOfTest* job : {&ended, &others, &idle, &next}) {
+            remember_job_group(links, "n1", number++, job->group);
+            leaves.push_back(Leaf::make(leaf_of_job(job->group)));
+        }
+        pid_t of_other = put_into(leaves[1], [] {}), user = put_into(leaves[3], [] {}, become_user);
+        pid_t server = put_into(leaves[0], [] {}, become_server), stray = put_into(leaves[0], [] {}, become_user);
+
+        CHECK(JobLeaves(links, "n1", 7).end(10'000));
+        CHECK(status_of(stray) == SIGKILL);
+        CHECK(::waitpid(server, nullptr, WNOHANG) == 0);
+        CHECK_FALSE(exists(ended.path()));
+        std::vector<pid_t> there = leaves[3].members();
+        CHECK(std::count(there.begin(), there.end(), server) == 1);
+
+        // Nobody is left who could use it.
+        ::kill(user, SIGKILL);
+        status_of(user);
+        CHECK(JobLeaves(links, "n1", 10).end(10'000));
+        CHECK(status_of(server) == SIGKILL);
+        CHECK(leaves[1].end(10'000));
+        CHECK(status_of(of_other) == SIGKILL);
+        CHECK(leaves[2].end(0));
+        for (uint32_t job : {8, 9}) CHECK(JobLeaves(links, "n1", job).end(0));
+    }
+}
+
+TEST_CASE("leaf: a job whose group Slurm has removed is forgotten with the next one that ends",
+          "[kernel][root][spank]") {
+    NEED_ROOT();
+    Folder folder;
+    std::string links = folder / "jobs";
+    {
+        JobOfTest gone(hierarchies()[0], "job_6");
+        remember_job_group(links, "n1", 6, gone.group);
+    }
+    JobOfTest job(hierarchies()[0]);
+    remember_job_group(links, "n1", 7, job.group);
+    remember_job_group(links, "n1", 8, job.group);
+    JobLeaves leaves(links, "n1", 8);
+    Fd other = sys::open_file(job.path() + "/step_0", O_RDONLY | O_DIRECTORY);
+    std::filesystem::create_directory(job.path() + "/step_0/task_0");
+    CHECK(leaves.end(0));
+    CHECK_FALSE(exists(links + "/n1.6"));
+    CHECK_FALSE(exists(links + "/n1.8"));
+    // A group that is not empty stays.
+    CHECK(exists(links + "/n1.7"));
+    CHECK(exists(job.path()));
+    ::rmdir((job.path() + "/step_0/task_0").c_str());
+}

@@ -1,0 +1,172 @@
+// Tasks that cannot end, by what the kernel shows of them. A frozen process stands for one that waits for a file
+// server: neither dies of SIGKILL.
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "runtime/base/namespaces.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "spank/inhabitants.hh"
+#include "spank/overdue.hh"
+#include "spank/watch.hh"
+#include "tests/kernel/root.hh"
+#include "tests/kernel/support.hh"
+
+using namespace berth;
+using namespace berth::kernel_test;
+using namespace berth::spank;
+
+namespace {
+
+/// Processes of two threads, or of one that is left of two, in a cgroup that stands still.
+class Frozen {
+  public:
+    Frozen() : folder_(cat("/sys/fs/cgroup/freezer/berth-test-", getpid())) {
+        if (::mkdir(folder_.c_str(), 0755) != 0) throw SysError("making " + folder_);
+    }
+    ~Frozen() {
+        for (pid_t child : children_) ::kill(child, SIGKILL);
+        thaw();
+        for (pid_t child : children_) ::waitpid(child, nullptr, 0);
+        ::rmdir(folder_.c_str());
+    }
+    Frozen(const Frozen&) = delete;
+    Frozen& operator=(const Frozen&) = delete;
+
+    pid_t add(bool first_thread_ends = false) {
+        auto [ready, its] = sys::make_pipe();
+        pid_t child = ::fork();
+        if (child == 0) {
+            // The test's own handlers would count.
+            ::signal(SIGTERM, SIG_DFL);
+            std::thread other([] { for (;;) ::pause(); });
+            its.reset();
+            // Not the process.
+            if (first_thread_ends) ::syscall(SYS_exit, 0);
+            for (;;) ::pause();
+        }
+        its.reset();
+        char byte;
+        [[maybe_unused]] ssize_t got = ::read(ready.get(), &byte, 1);
+        children_.push_back(child);
+        write_to(folder_ + "/cgroup.procs", std::to_string(child));
+        return child;
+    }
+    void freeze() const {
+        write_to(folder_ + "/freezer.state", "FROZEN");
+        while (sys::read_file(folder_ + "/freezer.state") != "FROZEN\n") ::usleep(1000);
+    }
+    void thaw() const { write_to(folder_ + "/freezer.state", "THAWED"); }
+
+  private:
+    std::string folder_;
+    std::vector<pid_t> children_;
+};
+
+std::atomic<pid_t> overdue;
+
+}  // namespace
+
+TEST_CASE("overdue: what was sent to a process that cannot end is seen, also when its first thread has ended",
+          "[kernel][root][spank]") {
+    NEED_ROOT();
+    Frozen tasks;
+    pid_t lives = tasks.add(), killed = tasks.add(), ended = tasks.add(), threads = tasks.add(true);
+    tasks.freeze();
+    CHECK(fate_of(lives) == Fate::lives);
+    CHECK(fate_of(threads) == Fate::lives);
+    ::kill(killed, SIGKILL);
+    ::kill(ended, SIGTERM);
+    ::kill(threads, SIGTERM);
+    CHECK(fate_of(lives) == Fate::lives);
+    CHECK(fate_of(killed) == Fate::killed);
+    CHECK(fate_of(ended) == Fate::ends);
+    CHECK(fate_of(threads) == Fate::ends);
+    // The kernel drops what comes after the end.
+    ::kill(ended, SIGKILL);
+    CHECK(fate_of(ended) == Fate::ends);
+    CHECK(fate_of(0x3ffffff) == std::nullopt);
+}
+
+TEST_CASE("overdue: the file server of tasks that cannot end is ended five seconds after SIGKILL, not before",
+          "[kernel][root][spank]") {
+    NEED_ROOT();
+    Frozen tasks;
+    pid_t first = tasks.add(), second = tasks.add();
+    pid_t helper = ::fork();
+    if (helper == 0) {
+        for (;;) ::pause();
+    }
+    Fd process = sys::pidfd_open(helper);
+    overdue = 0;
+    Watch watch;
+    watch.limit_end(std::chrono::seconds(0), [](pid_t task) { overdue = task; });
+    for (pid_t task : {first, second}) watch.add_task(task, process.get(), [] {});
+    tasks.freeze();
+    ::kill(first, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    auto killed = std::chrono::steady_clock::now();
+    ::kill(second, SIGKILL);
+    while (overdue == 0 && std::chrono::steady_clock::now() - killed < std::chrono::seconds(30)) ::usleep(10'000);
+    CHECK(std::chrono::steady_clock::now() - killed >= std::chrono::seconds(5));
+    CHECK((overdue == first || overdue == second));
+    watch.stop();
+    ::kill(helper, SIGKILL);
+    ::waitpid(helper, nullptr, 0);
+}
+
+namespace {
+
+/// A child that enters the user namespace of `other`, or a new one, and waits.
+pid_t in_user_namespace(pid_t other = 0) {
+    Fd theirs = other != 0 ? sys::open_file(cat("/proc/", other, "/ns/user"), O_RDONLY) : Fd();
+    auto [ready, its] = sys::make_pipe();
+    pid_t child = ::fork();
+    if (child == 0) {
+        if (theirs ? ::setns(theirs.get(), CLONE_NEWUSER) != 0 : sys::unshare(CLONE_NEWUSER) != 0) ::_exit(1);
+        its.reset();
+        for (;;) ::pause();
+    }
+    its.reset();
+    char byte;
+    [[maybe_unused]] ssize_t got = ::read(ready.get(), &byte, 1);
+    return child;
+}
+
+bool lives(pid_t child) { return ::waitpid(child, nullptr, WNOHANG) == 0; }
+
+void end(pid_t child) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+}
+
+}  // namespace
+
+TEST_CASE("overdue: the server of a named container is found by its cgroup or its program, and nobody else is hit",
+          "[kernel][root][spank]") {
+    NEED_ROOT();
+    std::string leaf = "/sys/fs/cgroup/freezer/berth_test";
+    REQUIRE(::mkdir(leaf.c_str(), 0755) == 0);
+    pid_t task = in_user_namespace(), server = in_user_namespace(task), other = in_user_namespace();
+    for (pid_t child : {server, other}) write_to(leaf + "/cgroup.procs", std::to_string(child));
+    kill_server_of(getpid(), "/proc/self/exe");
+    kill_server_of(task, "/bin/sh");
+    CHECK(::waitpid(server, nullptr, 0) == server);
+    CHECK(lives(task));
+    CHECK(lives(other));
+    // All of these execute this program.
+    kill_server_of(task, "/proc/self/exe");
+    CHECK(::waitpid(task, nullptr, 0) == task);
+    CHECK(lives(other));
+    end(other);
+    CHECK(::rmdir(leaf.c_str()) == 0);
+}

@@ -1,0 +1,50 @@
+// What the tests of the plugin share that act as root.
+#pragma once
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <string>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/fd.hh"
+#include "runtime/base/sys.hh"
+
+/// Ends the test when it does not run as root: a failure with BERTH_MUST_RUN=1, else said aloud.
+#define NEED_ROOT()                                                                            \
+    do {                                                                                       \
+        if (geteuid() != 0) {                                                                  \
+            if (const char* must = getenv("BERTH_MUST_RUN"); must && std::string(must) == "1") \
+                FAIL("cannot run: not root");                                                  \
+            WARN("NOT RUN, nothing was tested: not root");                                     \
+            return;                                                                            \
+        }                                                                                      \
+    } while (false)
+
+namespace berth::kernel_test {
+
+/// A script of root's in a folder of its own, in place of `berth`.
+class Program {
+  public:
+    explicit Program(const std::string& script) {
+        char name[] = "/tmp/berth-helper-XXXXXX";
+        if (mkdtemp(name) == nullptr) throw SysError("making a folder");
+        folder_ = name;
+        chmod(name, 0755);
+        Fd file(open(path().c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0755));
+        sys::write_all(file.get(), script, path());
+        fchmod(file.get(), 0755);
+    }
+    ~Program() {
+        unlink(path().c_str());
+        rmdir(folder_.c_str());
+    }
+    std::string path() const { return folder_ + "/berth"; }
+
+  private:
+    std::string folder_;
+};
+
+}  // namespace berth::kernel_test

@@ -1,0 +1,163 @@
+// What berth.conf(5) says of keys that only a container shows: devices, and the memory of the file server.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "runtime/base/sys.hh"
+#include "tests/fixtures/squash_tools.hh"
+#include "tests/kernel/site_support.hh"
+
+using namespace berth;
+using namespace berth::kernel_test;
+using Catch::Contains;
+using Catch::EndsWith;
+using Catch::StartsWith;
+
+namespace {
+
+std::string site_devices(const std::string& line) { return "[devices]\n" + line + "\n"; }
+
+/// Gives the node two RDMA adapters, of which the user may open the first.
+void add_adapters(const SiteScene& scene) {
+    for (const char* path : {"/dev", "/sys/class"}) scene.open_up(path);
+    std::filesystem::create_directory("/dev/infiniband");
+    for (const char* number : {"0", "1"}) {
+        std::string folder = cat("/sys/class/infiniband_verbs/uverbs", number);
+        std::filesystem::create_directories(folder);
+        sys::write_all(sys::open_file(folder + "/ibdev", O_WRONLY | O_CREAT, 0644).get(), cat("mlx5_", number, "\n"),
+                       "ibdev");
+    }
+    std::filesystem::create_symlink("/dev/zero", "/dev/infiniband/uverbs0");
+    std::filesystem::create_symlink("/dev/no-such-device", "/dev/infiniband/uverbs1");
+}
+
+/// In kilobytes.
+long memory_of_this_process() {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);)
+        if (line.starts_with("RssAnon:")) return std::stol(line.substr(8));
+    throw Error("reading the memory of this process");
+}
+
+/// How often its threads have waited for something.
+uint64_t sleeps_of_this_process() {
+    uint64_t out = 0;
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+        std::ifstream status(thread.path() / "status");
+        for (std::string line; std::getline(status, line);)
+            if (line.starts_with("voluntary_ctxt_switches:")) out += std::stoull(line.substr(24));
+    }
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("berth.conf(5): devices.rdma decides which adapters containers get", "[kernel][site]") {
+    NEED_CONTAINERS();
+    SiteScene scene;
+    scene.prepare = [&] { add_adapters(scene); };
+    auto nodes = [&](const char* setting, const std::vector<std::string>& job) {
+        Outcome seen = scene.shell(site_devices(cat("rdma = \"", setting, "\"")), "echo /dev/infiniband/*", job);
+        return seen.error + seen.text;
+    };
+    const std::string none = "/dev/infiniband/*\n|0", first = "/dev/infiniband/uverbs0\n|0";
+    CHECK(nodes("auto", {}) == none);
+    CHECK(nodes("auto", {"MELLANOX_VISIBLE_DEVICES=all"}) == first);
+    CHECK(nodes("all", {}) == first);
+    CHECK(nodes("all", {"MELLANOX_VISIBLE_DEVICES=none"}) == none);
+    CHECK(nodes("off", {"MELLANOX_VISIBLE_DEVICES=all"}) == none);
+}
+
+TEST_CASE("berth.conf(5): devices.cdi gives every container its devices, beside those of the job", "[kernel][site]") {
+    NEED_CONTAINERS();
+    SiteScene scene;
+    auto spec = [](const char* kind, const char* value) {
+        return cat(R"({"cdiVersion":"0.5.0","kind":")", kind, R"(/b","devices":[{"name":"x","containerEdits":)",
+                   R"({"env":["FROM_)", kind[0], "=", value, R"("]}}]})");
+    };
+    for (const char* name : {"first", "second"}) scene.folder.directory(name);
+    scene.folder.file("first/a.json", spec("a.com", "first"));
+    scene.folder.file("first/c.json", spec("c.com", "job"));
+    scene.folder.file("second/a.json", spec("a.com", "second"));
+    auto said = [&](const std::string& site, const std::vector<std::string>& job) {
+        Outcome seen = scene.shell(site, "echo $FROM_a-$FROM_c", job);
+        return seen.error + seen.text;
+    };
+    std::string first = scene.folder / "first", second = scene.folder / "second",
+                one = site_devices(cat("cdi = \"a.com/b=x\"\ncdi_folders = \"", first, "\""));
+    CHECK(said(one, {}) == "first-\n|0");
+    CHECK(said(one, {"BERTH_DEVICES=c.com/b=x"}) == "first-job\n|0");
+    // A specification in a later folder overrides one in an earlier folder.
+    CHECK(said(site_devices(cat("cdi = \"a.com/b=x\"\ncdi_folders = \"", first, " ", second, "\"")), {}) ==
+          "second-\n|0");
+    CHECK(said(site_devices(cat("cdi_folders = \"", first, "\"")), {}) == "-\n|0");
+    CHECK_THAT(said(site_devices(cat("cdi = \"a.com/b=y\"\ncdi_folders = \"", first, "\"")), {}),
+               StartsWith("berth: CDI device a.com/b=y: no specification of this node has it") && EndsWith("|125"));
+}
+
+TEST_CASE("berth.conf(5): devices.disabled turns a family off, whatever asks for it", "[kernel][site]") {
+    NEED_CONTAINERS();
+    SiteScene scene;
+    scene.hooks = {{"a", "echo '{\"env\":[\"OF_SITE=yes\"]}'\n"}};
+    scene.prepare = [&] { add_adapters(scene); };
+    auto said = [&](const char* disabled) {
+        Outcome seen = scene.shell(site_devices(cat("disabled = \"", disabled, "\"")),
+                                   "echo $OF_SITE /dev/infiniband/*", {"MELLANOX_VISIBLE_DEVICES=all"});
+        return seen.error + seen.text;
+    };
+    CHECK(said("") == "yes /dev/infiniband/uverbs0\n|0");
+    CHECK(said("rdma") == "yes /dev/infiniband/*\n|0");
+    CHECK(said("site rdma") == "/dev/infiniband/*\n|0");
+}
+
+TEST_CASE("berth.conf(5): mount.cache_size is what the file server keeps of decompressed data", "[kernel][site]") {
+    NEED_CONTAINERS();
+    constexpr size_t size = 48 << 20;
+    // Compressible, so that it is not kept as it lies in the file.
+    std::string content;
+    for (uint64_t i = 0; content.size() < size; ++i) content += cat("line ", i * 2654435761U % 1000003, "\n");
+    auto grown = [&](uint64_t cache) {
+        ContainerImage image = make_image([&](squash::LayerWriter& writer) {
+            fill_sample(writer);
+            add_file(writer, "large", content);
+        });
+        Outcome seen = as_user([&] {
+            plan::Site site;
+            site.mount.cache_size = cache;
+            StartedContainer container = start_container(bare_plan(), std::move(image), site);
+            long before = memory_of_this_process();
+            run_task(container, [] { return cat(slurp("/large").size()); });
+            return cat(memory_of_this_process() - before);
+        });
+        CHECK(seen.error == "");
+        return std::stol("0" + seen.text);
+    };
+    long small = grown(2 << 20), large = grown(64 << 20);
+    CHECK(small < 24'000);
+    CHECK(large > 40'000);
+}
+
+TEST_CASE("berth.conf(5): mount.busy_poll of 0 turns polling off: the file server sleeps before a request",
+          "[kernel][site]") {
+    NEED_CONTAINERS();
+    constexpr unsigned requests = 2000;
+    ContainerImage image = make_image(fill_sample);
+    Outcome seen = as_user([&] {
+        plan::Site site;
+        site.mount.busy_poll = 0;
+        StartedContainer container = start_container(bare_plan(), std::move(image), site);
+        uint64_t before = sleeps_of_this_process();
+        run_task(container, [] {
+            // A name that nobody has asked for is a request.
+            unsigned found = 0;
+            for (unsigned i = 0; i < requests; ++i) found += ::access(cat("/empty/", i).c_str(), F_OK) == 0;
+            return cat(found);
+        });
+        return cat(sleeps_of_this_process() - before);
+    });
+    CHECK(seen.error == "");
+    // A request may be there before the server is ready for it. With polling nearly all of them are.
+    CHECK(std::stoul("0" + seen.text) > requests / 2);
+}

@@ -1,0 +1,76 @@
+#!/usr/bin/env bats
+# bats file_tags=cgroup
+# A file server that is stopped while tasks wait for its answers: the step ends all the same, and the node goes on.
+load helper
+
+setup() {
+  cancel_everything
+  alice srun -w n1 berth rm --force leaf 2> /dev/null || true
+}
+
+teardown() {
+  cancel_everything
+  in_home 'rm -f reading.*'
+}
+
+step_ended() { ! kill -0 "$step" 2> /dev/null; }
+
+# Tasks that read the image, and never from the page cache: what they wait for is in the hands of the file server nearly
+# all the time. 221 is fadvise64 of x86_64, 4 is POSIX_FADV_DONTNEED.
+# shellcheck disable=SC2016
+reader='my $folder = "/usr/lib/x86_64-linux-gnu"; opendir(my $all, $folder); my @names = grep(/\.so/, readdir($all));
+  open(my $mark, ">", "/home/alice/reading.$ENV{SLURM_PROCID}");
+  for (;;) { for my $name (@names) { open(my $file, "<", "$folder/$name") or next;
+    syscall(221, fileno($file), 0, 0, 4); 1 while sysread($file, my $data, 131072); } }'
+
+readers_run() { [[ $(in_home 'ls reading.* 2> /dev/null | wc -l') == 4 ]]; }
+
+# A reader that SIGTERM has ended and that is still there: the kernel waits for the answer to what it has asked.
+readers_hang() { root ps -C perl -o stat= | grep -q '^D'; }
+
+# A step is cancelled whose file server was stopped with reads in flight: stop_and_cancel OPTIONS...
+stop_and_cancel() {
+  local servers
+  for _ in $(seq 8); do
+    in_home 'rm -f reading.*'
+    alice srun -w n1 -n4 --container-image="$image" --container-mounts=/home/alice "$@" > "$BATS_TEST_TMPDIR/out" \
+      2>&1 3>&- &
+    step=$!
+    wait_until 20 readers_run
+    sleep 0.3
+    mapfile -t servers < <(berth_processes)
+    root kill -STOP "${servers[@]}"
+    root scancel -u alice
+    cancelled=$SECONDS
+    sleep 1
+    if readers_hang; then return; fi
+    root kill -CONT "${servers[@]}"
+    cancel_everything
+  done
+  fail "no read was in flight when the server was stopped"
+}
+
+expect_end_in_time() {
+  # KillWait and ten seconds.
+  within $((15 - (SECONDS - cancelled))) no_jobs
+  step_ended || wait_until 5 step_ended
+  expect_nodes_up
+  expect_no_leftovers
+  expect_equal "$(job_groups)" ""
+  run -0 bob srun -w n1 --container-image="$image" true
+}
+
+@test "a step whose helper is stopped with reads in flight ends within KillWait and ten seconds, and drains nothing" {
+  stop_and_cancel perl -e "$reader"
+  expect_end_in_time
+}
+
+@test "so does one whose tasks have ended, and left behind what reads" {
+  stop_and_cancel sh -c "perl -e '$reader'; :"
+  expect_end_in_time
+}
+
+@test "so does one in a named container, whose server is another process than the step's helper" {
+  stop_and_cancel --container-name=leaf perl -e "$reader"
+  expect_end_in_time
+}
