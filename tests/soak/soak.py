@@ -175,8 +175,9 @@ def verdict(process, wanted, timeout=PATIENCE):
 class Slurm:
     """Steps on the nodes of a box."""
 
-    # Exit codes of srun; what is not here ends in any failure, as without a container.
-    CODES = {"task -9": {137}}
+    # Exit codes of srun; what is not here ends in any failure. Without its slurmstepd a step that is cancelled may end
+    # with 0, container or not.
+    CODES = {"task -9": {137}, "slurmstepd -9": range(256)}
     VICTIMS = ["helper -9", "task -9", "slurmstepd -9", "scancel", "time limit"]
 
     def __init__(self, box, image):
