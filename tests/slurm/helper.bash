@@ -192,14 +192,18 @@ what_lives() {
   done'
 }
 
-# While slurmd ends a job it waits before it sends SIGKILL (KillWait, 5 s) to a task that missed scancel's SIGTERM.
-slurm_is_ending_a_job() { [[ -n $(root squeue --noheader --states=COMPLETING) ]]; }
+# While slurmd ends a job it waits before it sends SIGKILL (KillWait, 5 s) to a task that missed scancel's SIGTERM. Until
+# then the task lives, and its container.
+a_task_lives() {
+  local stepds
+  stepds=$(root pgrep -d , -f 'slurmstepd: \[') && root pgrep -P "$stepds" > /dev/null
+}
 
-# What a container left behind is gone within 5 s, or 4 s later where it is Slurm that is not done.
+# What a container left behind is gone within 5 s, or 4 s later where Slurm has not yet killed a task.
 expect_no_leftovers() {
   local since=$SECONDS left
   until left=$(leftovers) && [[ -z $left ]]; do
-    if (( SECONDS >= since + 5 )) && { (( SECONDS >= since + 9 )) || ! slurm_is_ending_a_job; }; then
+    if (( SECONDS >= since + 5 )) && { (( SECONDS >= since + 9 )) || ! a_task_lives; }; then
       fail "left after $((SECONDS - since)) s:" "$left" "$(what_lives)" || return 1
     fi
     sleep 0.2

@@ -40,7 +40,8 @@ expect_sums() {
 }
 
 @test "PMIx: a container of root's cannot talk to the server, which is said in one line" {
-  # Without a program that tries: turned away, it would leave Slurm 22.05's slurmstepd hanging in PMIx_server_finalize.
+  # Without a program that tries: turned away, it leaves Slurm 22.05's slurmstepd waiting for a mutex for good (fini of
+  # mpi_pmix.so, PMIx_server_finalize, pmix_rte_finalize), which scancel does not end.
   run -0 four --mpi=pmix --container-image="$image" --container-remap-root true
   expect_equal "$(grep -c 'berth: n1: .*--container-remap-root.*--mpi=pmi2' <<< "$output")" 1
   expect_equal "${#lines[@]}" 1
