@@ -162,7 +162,7 @@ void Remover::lock_files() {
     Fd folder = store_.directory("locks");
     for (const std::string& name : sys::list_directory(folder.get(), printable(store_.path() + "/locks", 4096))) {
         if (!Digest::from_hex(name)) continue;
-        Fd file = sys::open_if_exists(folder.get(), name, O_RDONLY | O_NOFOLLOW);
+        Fd file = store_.find("locks/" + name, O_RDONLY | O_NOFOLLOW);
         if (file && now_ - sys::stat_of(file.get(), name).st_mtime > lock_file_age &&
             ::flock(file.get(), LOCK_EX | LOCK_NB) == 0)
             ::unlinkat(folder.get(), name.c_str(), 0);

@@ -133,7 +133,7 @@ void Taking::keep_unread(StoredImage& image) const {
 
 void Taking::add_use(StoredImage& image) const {
     image.used = image.pulled;
-    Fd lease = sys::open_if_exists(store_.directory("leases").get(), image.digest.hex(), O_RDONLY | O_NOFOLLOW);
+    Fd lease = store_.find("leases/" + image.digest.hex(), O_RDONLY | O_NOFOLLOW);
     if (!lease) return;
     image.used = std::max<int64_t>(image.used, sys::stat_of(lease.get(), "a lease").st_mtime);
     image.in_use |= ::flock(lease.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;

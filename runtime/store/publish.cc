@@ -122,11 +122,12 @@ void Store::put_image_index(const Digest& index, const Digest& digest) const {
 }
 
 void Store::make_refs_directory(const plan::Reference& reference) const {
-    Fd at = directory("refs");
+    std::string path = "refs";
     for (const std::string& part : split(refs_directory(reference).substr(5), '/')) {
-        if (::mkdirat(at.get(), part.c_str(), 0700) != 0 && errno != EEXIST)
+        Fd above = directory(path);
+        if (::mkdirat(above.get(), part.c_str(), 0700) != 0 && errno != EEXIST)
             throw SysError(cat("creating ", printable(shown(refs_directory(reference)), 4096)));
-        at = sys::open_beneath(at.get(), part, O_RDONLY | O_DIRECTORY);
+        path += "/" + part;
     }
 }
 

@@ -68,7 +68,12 @@ Scratch::Scratch(int tmp, const std::string& where) : tmp_(tmp) {
         name_.clear();
         throw SysError(cat("creating a directory in ", printable(where, 4096)), number);
     }
-    fd_ = sys::open_beneath(tmp, name_, O_RDONLY | O_DIRECTORY);
+    try {
+        fd_ = sys::open_beneath(tmp, name_, O_RDONLY | O_DIRECTORY);
+    } catch (const SysError& error) {
+        ::unlinkat(tmp, name_.c_str(), AT_REMOVEDIR);
+        throw SysError(cat("opening a directory in ", printable(where, 4096)), error.number());
+    }
     ::flock(fd_.get(), LOCK_EX | LOCK_NB);
 }
 

@@ -138,6 +138,9 @@ class Store {
     /// Removes what dead processes of this host left in tmp/. Returns the number of objects removed.
     size_t sweep() const;
 
+    /// An object that is here ("layers/NAME"), for reading; empty when it is not. Whatever is read of layers, images and
+    /// tags is found by this alone. Throws SysError.
+    Fd find(const std::string& path, int flags) const;
     /// One of the folders of the layout, or a folder in it, for what lists and removes.
     Fd directory(const std::string& name) const;
     /// What the file `name` of lists/ means on this or another architecture; nothing when it cannot be understood.
@@ -145,9 +148,6 @@ class Store {
 
   private:
     Store(std::string path, Fd root) : path_(std::move(path)), root_(std::move(root)) {}
-    /// An object that is here, for reading; empty when it is not. Whatever is read of layers, images and tags is found
-    /// by this alone. Throws SysError.
-    Fd find(const std::string& path, int flags) const;
     /// Of an image that is here; throws Error when it is not.
     Fd open_document(const Digest& digest, const std::string& file) const;
     /// As sys::open_beneath; its error has the whole path.
