@@ -83,11 +83,12 @@ END
   expect_output_like "scoped: there is none of that name"
 
   # Of the folder in /run its user chooses the group.
-  run -0 in_home "salloc -w n1 bash -c 'srun --container-image=$image --container-name=scoped true; \
-    touch started; until test -e done; do sleep 0.1; done' 2> /dev/null & \
-    until test -e started; do sleep 0.1; done"
+  in_home "salloc -w n1 bash -c 'srun --container-image=$image --container-name=scoped true; touch started; \
+    until test -e done; do sleep 0.1; done'" > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  wait_until 30 alice test -e started
   root bash -c "chgrp 4242 /run/berth/$(alice id -u); : > /tmp/spied"
   alice touch done
+  wait "$!"
   wait_until 20 no_jobs
   wait_until 20 root test -s /tmp/spied
   expect_equal "$(root tail -n 2 /tmp/spied | xargs)" "$(alice id -u) $(alice id -g)"
