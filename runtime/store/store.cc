@@ -9,6 +9,7 @@
 #include <map>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/store/names.hh"
@@ -22,7 +23,7 @@ constexpr size_t record_limit = 4096;
 constexpr size_t document_limit = 4 << 20;
 
 Fd open_root(const std::string& path) {
-    Fd root(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    Fd root = sys::try_open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     if (root) return root;
     int number = errno;
     struct stat st {};
