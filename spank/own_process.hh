@@ -44,8 +44,8 @@ class OwnProcess {
     void run(std::function<void()> action);
 
     using Taking = std::function<void(std::vector<Fd>)>;
-    /// Gives copies of the calling process's descriptors to `take`, which is called in this process and must own what it
-    /// uses. To be called once, and before there are tasks. Throws Error.
+    /// Gives copies of the calling process's descriptors to `take`, which is called in this process and must own what
+    /// it uses. To be called once, and before there are tasks. Throws Error.
     void hand_over(std::vector<Fd> descriptors, Taking take);
 
     /// Ends the thread. To be called in this process.

@@ -279,6 +279,16 @@ void end_server(pid_t task) {
     wait_for_helper(step().helper.get(), 0);
 }
 
+/// What is left of a job's containers and processes.
+void end_processes(spank_t spank, const JobOnNode& job) {
+    JobLeaves leaves(job_groups_folder, job.node, job.job);
+    remove_containers(job, item<gid_t>(spank, S_JOB_GID), leaves);
+    if (!leaves.end(left_timeout_ms))
+        slurm_spank_log("berth: %s: ending what job %u has left: processes are still there after SIGKILL; see what "
+                        "they wait for (ps -eo pid,stat,wchan,cgroup)",
+                        node_name().c_str(), job.job);
+}
+
 }  // namespace
 
 void prepare_step(spank_t spank) {
@@ -345,12 +355,11 @@ void end_step() {
 
 void end_job(spank_t spank) {
     JobOnNode job = job_of(spank);
-    JobLeaves leaves(job_groups_folder, job.node, job.job);
-    remove_containers(job, item<gid_t>(spank, S_JOB_GID), leaves);
-    if (!leaves.end(left_timeout_ms))
-        slurm_spank_log("berth: %s: ending what job %u has left: processes are still there after SIGKILL; see what "
-                        "they wait for (ps -eo pid,stat,wchan,cgroup)",
-                        node_name().c_str(), job.job);
+    try {
+        end_processes(spank, job);
+    } catch (const std::exception& error) {
+        slurm_spank_log("berth: %s: %s", job.node.c_str(), error.what());
+    }
     leave_run_directory(job);
 }
 

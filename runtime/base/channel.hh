@@ -55,7 +55,8 @@ std::vector<std::string> packets_of(const Message& message);
 /// Puts one message together from packets.
 class Assembler {
   public:
-    explicit Assembler(const ChannelLimits& limits = {}) : limits_(limits) {}
+    Assembler() = default;
+    explicit Assembler(const ChannelLimits& limits) : limits_(limits) {}
     /// Takes the next packet; true when the message is complete. Throws Error for anything that packets_of() would not
     /// make.
     bool add(std::string_view packet);

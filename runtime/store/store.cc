@@ -92,7 +92,7 @@ Fd Store::find(const std::string& path, int flags) const {
         return sys::open_beneath(root_.get(), path, flags);
     } catch (const SysError& error) {
         if (error.number() == ENOENT || error.number() == ENOTDIR) return {};
-        throw;
+        throw SysError(cat("opening ", printable(shown(path), 4096)), error.number());
     }
 }
 

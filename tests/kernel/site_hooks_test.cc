@@ -87,7 +87,7 @@ TEST_CASE("berth-hooks(7): an answer that is nothing else but containerEdits fai
         std::string said = scene.with(answering(answer));
         CHECK_THAT(said, StartsWith("berth: ") && Contains("/etc/berth/hooks.d/a") && EndsWith("|125"));
         CHECK(std::count(said.begin(), said.end(), '\n') == 1);
-        CHECK(said.find("it runs") == std::string::npos);
+        CHECK(said.find("it runs\n") == std::string::npos);
     };
     for (const char* junk :
          {"junk", "[]", "{\"env\":", "{} {}", R"({"unknown":1})", R"({"env":["no equals"]})", R"({"env":"A=1"})",

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "runtime/base/sys.hh"
 #include "tests/fixtures/squash_tools.hh"
@@ -33,22 +32,23 @@ void add_adapters(const SiteScene& scene) {
     std::filesystem::create_symlink("/dev/no-such-device", "/dev/infiniband/uverbs1");
 }
 
-/// In kilobytes.
-long memory_of_this_process() {
-    std::ifstream status("/proc/self/status");
-    for (std::string line; std::getline(status, line);)
-        if (line.starts_with("RssAnon:")) return std::stol(line.substr(8));
-    throw Error("reading the memory of this process");
+/// The line of /proc/self/PATH that begins with `name`, as a number; its server's root is the container's.
+uint64_t number_in(const StartedContainer& container, const std::string& path, std::string_view name) {
+    Fd file = sys::open_at(container.proc.get(), "self/" + path, O_RDONLY);
+    for (const std::string& line : split(sys::read_all(file.get(), 1 << 16, path), '\n'))
+        if (line.starts_with(name)) return std::stoull(line.substr(name.size()));
+    throw Error(cat("looking for ", name, " in ", path));
 }
 
-/// How often its threads have waited for something.
-uint64_t sleeps_of_this_process() {
+/// Of the server, its own pages in kilobytes.
+uint64_t memory_of_server(const StartedContainer& container) { return number_in(container, "status", "RssAnon:"); }
+
+/// How often threads of the server have waited for something.
+uint64_t sleeps_of_server(const StartedContainer& container) {
     uint64_t out = 0;
-    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
-        std::ifstream status(thread.path() / "status");
-        for (std::string line; std::getline(status, line);)
-            if (line.starts_with("voluntary_ctxt_switches:")) out += std::stoull(line.substr(24));
-    }
+    Fd tasks = sys::open_at(container.proc.get(), "self/task", O_RDONLY | O_DIRECTORY);
+    for (const std::string& thread : sys::list_directory(tasks.get(), "the server's threads"))
+        out += number_in(container, "task/" + thread + "/status", "voluntary_ctxt_switches:");
     return out;
 }
 
@@ -127,9 +127,9 @@ TEST_CASE("berth.conf(5): mount.cache_size is what the file server keeps of deco
             plan::Site site;
             site.mount.cache_size = cache;
             StartedContainer container = start_container(bare_plan(), std::move(image), site);
-            long before = memory_of_this_process();
+            uint64_t before = memory_of_server(container);
             run_task(container, [] { return cat(slurp("/large").size()); });
-            return cat(memory_of_this_process() - before);
+            return cat(memory_of_server(container) - before);
         });
         CHECK(seen.error == "");
         return std::stol("0" + seen.text);
@@ -148,14 +148,14 @@ TEST_CASE("berth.conf(5): mount.busy_poll of 0 turns polling off: the file serve
         plan::Site site;
         site.mount.busy_poll = 0;
         StartedContainer container = start_container(bare_plan(), std::move(image), site);
-        uint64_t before = sleeps_of_this_process();
+        uint64_t before = sleeps_of_server(container);
         run_task(container, [] {
             // A name that nobody has asked for is a request.
             unsigned found = 0;
             for (unsigned i = 0; i < requests; ++i) found += ::access(cat("/empty/", i).c_str(), F_OK) == 0;
             return cat(found);
         });
-        return cat(sleeps_of_this_process() - before);
+        return cat(sleeps_of_server(container) - before);
     });
     CHECK(seen.error == "");
     // A request may be there before the server is ready for it. With polling nearly all of them are.

@@ -1,7 +1,9 @@
 #include "tests/kernel/site_support.hh"
 
 #include <fcntl.h>
+#include <linux/securebits.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 #include <filesystem>
 
 #include "runtime/base/sys.hh"
+#include "runtime/sandbox/capabilities.hh"
 #include "runtime/sandbox/user_namespace.hh"
 
 namespace berth::kernel_test {
@@ -26,7 +29,7 @@ void write_file(const std::string& path, const std::string& content, mode_t mode
 void SiteScene::open_up(const std::string& path) const {
     std::string name = path;
     std::ranges::replace(name, '/', '_');
-    std::string kept = folder / ("kept/" + name);
+    std::string kept = "/mnt/" + name;
     std::filesystem::create_directory(kept);
     // What is mounted below it, such as a container's /etc/hosts, belongs to it.
     if (::mount(path.c_str(), kept.c_str(), nullptr, MS_BIND | MS_REC, nullptr) != 0 ||
@@ -38,6 +41,8 @@ void SiteScene::open_up(const std::string& path) const {
 
 void SiteScene::become_site(const std::string& site_text) const {
     sandbox::enter_user_namespace({test_uid(), 0, test_gid(), 0});
+    // Where the node's directories are kept: a start mounts its own over /tmp.
+    if (::mount("site", "/mnt", "tmpfs", 0, "mode=755") != 0) throw SysError("taking the place of /mnt");
     open_up("/etc");
     for (const char* path : {"/etc/berth", "/etc/cdi", "/etc/berth/hooks.d"}) {
         std::filesystem::remove(path);
@@ -47,6 +52,9 @@ void SiteScene::become_site(const std::string& site_text) const {
     write_file("/etc/berth/berth.conf", site_text, 0644);
     for (const auto& [name, script] : hooks) write_file("/etc/berth/hooks.d/" + name, "#!/bin/sh\n" + script, 0755);
     if (prepare) prepare();
+    // From here on the root of this namespace can do no more than an ordinary user.
+    if (::prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED) != 0) throw SysError("taking root's rights");
+    sandbox::drop_capabilities();
 }
 
 std::vector<std::string> SiteScene::shell_words(const std::vector<std::string>& arguments,

@@ -16,8 +16,6 @@ struct SiteScene : ShellScene {
     /// Done as root of the user namespace, before the program.
     std::function<void()> prepare = {};
 
-    SiteScene() { folder.directory("kept"); }
-
     /// Runs the program `berth` with `variables` (NAME=VALUE) beside the scene's own, where berth.conf is `site_text`:
     /// what it prints, errors too, and "|CODE".
     Outcome berth(const std::string& site_text, const std::vector<std::string>& arguments,

@@ -84,7 +84,7 @@ long peak_of(const std::string& text) {
     return at == text.npos ? -1 : std::stol(text.substr(at + 5));
 }
 
-const char* const nothing_left = "left: threads 0, descriptors 0\n";
+const char* const nothing_left = "left: threads 0, sockets 0\n";
 /// A release that this plugin was not built for, whose settings it does not read: it may have contain_spank.
 const std::string other_release = "version=1.02.3";
 

@@ -52,12 +52,12 @@ TEST_CASE("policy: CUDA_MPS_PIPE_DIRECTORY must lie where users may mount from, 
     CHECK_THAT(of_mps(host, image, {"CUDA_MPS_PIPE_DIRECTORY=/secret"}),
                Catch::Contains("/secret at /secret (variable CUDA_MPS_PIPE_DIRECTORY): berth.conf:2: "
                                "policy.mount_sources allows mounts from "));
-    host.link("/shared/way", host.path() + "/secret");
+    host.link("/shared/way", "../secret");
     CHECK_THAT(of_mps(host, image, {"CUDA_MPS_PIPE_DIRECTORY=/shared/way"}),
                Catch::Contains(cat("it leads to ", host.path(), "/secret, and ")));
     // Any user can make this symlink.
     host.remove("/tmp/nvidia-mps");
-    host.link("/tmp/nvidia-mps", host.path() + "/secret");
+    host.link("/tmp/nvidia-mps", "../secret");
     CHECK_THAT(of_mps(host, image, {}), Catch::Contains(cat("it leads to ", host.path(), "/secret, and ")));
 }
 
@@ -70,7 +70,7 @@ TEST_CASE("policy: NCCL_TOPO_FILE must lie where users may mount from", "[hooks]
     CHECK(of_topology(host, image, "/shared/topo.xml") == "no error");
     CHECK_THAT(of_topology(host, image, "/secret/topo.xml"),
                Catch::Contains("(variable NCCL_TOPO_FILE): berth.conf:2"));
-    host.link("/shared/way.xml", host.path() + "/secret/topo.xml");
+    host.link("/shared/way.xml", "../secret/topo.xml");
     CHECK_THAT(of_topology(host, image, "/shared/way.xml"), Catch::Contains("it leads to "));
 }
 
