@@ -11,6 +11,7 @@
 #include <string>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/fd.hh"
 
 namespace berth::sys {
@@ -32,7 +33,7 @@ void close_descriptors_except(std::vector<int> kept) {
 }
 
 void point_at_null(std::initializer_list<int> numbers, int flags) {
-    Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    Fd null = try_open_at(AT_FDCWD, "/dev/null", O_RDWR);
     if (!null) throw SysError("opening /dev/null");
     // Where a standard stream was closed, it has one of the numbers itself: out of the way first.
     Fd apart(::fcntl(null.get(), F_DUPFD_CLOEXEC, *std::max_element(numbers.begin(), numbers.end()) + 1));

@@ -171,7 +171,8 @@ std::vector<std::string> errors_in(const std::string& output) {
 
 /// With what differs between two runs taken out.
 std::string comparable(const std::string& output) {
-    static const std::regex changing("berth:c:\\S+|/berth-kernel-\\w+");
+    // An overlay over what it has written before does not say that it has a UUID.
+    static const std::regex changing("berth:c:\\S+|/berth-kernel-\\w+|,uuid=on");
     return std::regex_replace(output, changing, "N");
 }
 
@@ -255,7 +256,8 @@ void kill_named(size_t stride) {
     CHECK(subject.scene.program("berth", {"rm", "c"}) == "|0");
     std::set<std::string> before = subject.left();
     sweep(subject, killed_at(stride), [&](const Run& run) {
-        CHECK(run.end.code != 0);
+        // A helper that is killed when the command has ended takes nothing from it.
+        CHECK((run.end.code != 0 || comparable(run.output) == expected));
         CHECK(undisturbed(subject) == expected);
         CHECK(subject.scene.program("berth", {"rm", "c"}) == "|0");
         CHECK(difference(before, subject.left()) == "");
@@ -264,7 +266,7 @@ void kill_named(size_t stride) {
 
 /// Extracted images lie in the store, where the next collection finds what a kill left half made.
 void kill_extracting(size_t stride) {
-    Subject subject(plain, {"BERTH_MOUNT_ENGINE=extract"});
+    Subject subject(plain, {"BERTH_MOUNT_ENGINE=unpack"});
     std::string expected = undisturbed(subject);
     fs::remove_all(subject.scene.folder / "store");
     std::set<std::string> before = subject.left();
@@ -352,7 +354,7 @@ TEST_CASE("a call that fails in a start is one line, or the start is what was as
     disturb(plain, failing_at(1, 1));
     disturb(own, failing_at(1, 9));
     disturb(named, failing_at(1, 9));
-    disturb(plain, failing_at(1, 9), {"BERTH_MOUNT_ENGINE=extract"});
+    disturb(plain, failing_at(1, 9), {"BERTH_MOUNT_ENGINE=unpack"});
 }
 
 TEST_CASE("a call that a signal interrupts in a start is made again", "[kernel][lifecycle]") {
@@ -373,5 +375,5 @@ TEST_CASE("every call of a start, a save and an extraction meets everything", "[
         disturb(words, failing_at(SIZE_MAX, 1));
         interrupt(words, SIZE_MAX, 1);
     }
-    disturb(plain, failing_at(SIZE_MAX, 1), {"BERTH_MOUNT_ENGINE=extract"});
+    disturb(plain, failing_at(SIZE_MAX, 1), {"BERTH_MOUNT_ENGINE=unpack"});
 }

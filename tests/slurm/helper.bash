@@ -192,8 +192,8 @@ what_lives() {
   done'
 }
 
-# While slurmd ends a job it waits before it sends SIGKILL (KillWait, 5 s) to a task that missed scancel's SIGTERM. Until
-# then the task lives, and its container.
+# While slurmd ends a job it waits before it sends SIGKILL (KillWait, 5 s) to a task that missed scancel's SIGTERM.
+# Until then the task lives, and its container.
 a_task_lives() {
   local stepds
   stepds=$(root pgrep -d , -f 'slurmstepd: \[') && root pgrep -P "$stepds" > /dev/null

@@ -1,9 +1,7 @@
-#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/syscall.h>
 
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <cstring>
@@ -79,13 +77,12 @@ TEST_CASE("the x32 forms of the calls are in the filter unless it is told that t
     std::set<uint32_t> without = compared(sandbox::filter_for(rules));
     // asm/unistd.h: the x32 form of a call has this bit in its number.
     constexpr uint32_t x32 = 0x40000000;
-    auto is_x32 = [](uint32_t number) { return number >= x32 && number < 2 * x32 && number != AUDIT_ARCH_I386; };
-    CHECK(std::none_of(without.begin(), without.end(), is_x32));
     for (uint32_t call : {SYS_bpf, SYS_unshare, SYS_keyctl, SYS_chown, SYS_setuid}) {
         INFO("call " << call);
         CHECK(without.contains(call));
         CHECK(with.contains(call));
         CHECK(with.contains(call | x32));
+        CHECK_FALSE(without.contains(call | x32));
     }
 }
 #endif

@@ -73,7 +73,7 @@ ContainerFolder ContainerFolder::open(const std::string& path, const std::string
     std::string folder = path;
     while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
     sys::make_directories(folder, 0700);
-    Fd root(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    Fd root = sys::try_open_at(AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     if (!root && (errno == ELOOP || errno == ENOTDIR))
         throw Error(cat("containers in ", shown(folder),
                         ": it is no directory but a link or a file; set data.path or BERTH_DATA_PATH"));

@@ -14,6 +14,7 @@
 #include "runtime/base/channel.hh"
 #include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/sandbox/processes.hh"
@@ -139,9 +140,10 @@ Lock take_turn(const ContainerFolder& folder, const std::string& name, std::stri
         throw Error(
             cat("starting container ", name, ": its last run has not ended yet; see berth ps, or berth rm --force"));
     source = cat("berth:", name, ":", store::scratch_name());
-    if (::ftruncate(running.fd(), 0) != 0 ||
-        ::pwrite(running.fd(), source.data(), source.size(), 0) != static_cast<ssize_t>(source.size()))
+    if (sys::uninterrupted([&] { return ::ftruncate(running.fd(), 0); }) != 0 ||
+        ::lseek(running.fd(), 0, SEEK_SET) != 0)
         throw SysError(cat("starting container ", name));
+    sys::write_all(running.fd(), source, cat("the state of container ", name));
     return running;
 }
 
@@ -173,7 +175,7 @@ void run_helper(HelperOrder& order, Fd& connection) {
     Helper helper(std::move(listener), std::move(connection), order.plan, container, container.server.end.get());
     helper.serve();
     // An empty file: nothing of this run is left.
-    if (end_container(container) && ::ftruncate(running.fd(), 0) != 0)
+    if (end_container(container) && sys::uninterrupted([&] { return ::ftruncate(running.fd(), 0); }) != 0)
         throw SysError(cat("ending container ", order.name));
 }
 
