@@ -138,8 +138,8 @@ class Store {
     /// Removes what dead processes of this host left in tmp/. Returns the number of objects removed.
     size_t sweep() const;
 
-    /// An object that is here ("layers/NAME"), for reading; empty when it is not. Whatever is read of layers, images and
-    /// tags is found by this alone. Throws SysError.
+    /// An object that is here ("layers/NAME"), for reading; empty when it is not. Whatever is read of layers, images
+    /// and tags is found by this alone. Throws SysError.
     Fd find(const std::string& path, int flags) const;
     /// One of the folders of the layout, or a folder in it, for what lists and removes.
     Fd directory(const std::string& name) const;
