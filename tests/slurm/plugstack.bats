@@ -11,7 +11,7 @@ setup() {
 teardown() {
   root mv "$words.kept" "$words"
   cancel_everything
-  alice rm -rf slurm.conf plugstack.conf inside.sh started done
+  alice rm -rf slurm.conf plugstack.conf inside.sh started ended
   root rm -rf /usr/local/bin/spy /tmp/spied
 }
 
@@ -84,10 +84,10 @@ END
 
   # Of the folder in /run its user chooses the group.
   in_home "salloc -w n1 bash -c 'srun --container-image=$image --container-name=scoped true; touch started; \
-    until test -e done; do sleep 0.1; done'" > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    until test -e ended; do sleep 0.1; done'" > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
   wait_until 30 alice test -e started
   root bash -c "chgrp 4242 /run/berth/$(alice id -u); : > /tmp/spied"
-  alice touch done
+  alice touch ended
   wait "$!"
   wait_until 20 no_jobs
   wait_until 20 root test -s /tmp/spied
@@ -95,7 +95,7 @@ END
 }
 
 @test "an interactive step's container is joined as JOB.interactive" {
-  in_home 'echo "echo mine > /opt/mine; touch started; until test -e done; do sleep 0.1; done" > inside.sh'
+  in_home 'echo "echo mine > /opt/mine; touch started; until test -e ended; do sleep 0.1; done" > inside.sh'
   with_own_conf "LaunchParameters=use_interactive_step
 InteractiveStepOptions=\"--interactive --container-image=$image --container-mounts=/home/alice \
 --container-workdir=/home/alice sh inside.sh\""
@@ -105,7 +105,7 @@ InteractiveStepOptions=\"--interactive --container-image=$image --container-moun
   job=$(root squeue --noheader --states=RUNNING --format %A)
   run -0 alice srun --jobid="$job" --overlap --container-name="$job.interactive" cat /opt/mine
   expect_equal "$output" mine
-  alice touch done
+  alice touch ended
   wait "$interactive"
   expect_no_leftovers
 }
