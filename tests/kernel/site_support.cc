@@ -51,8 +51,8 @@ void SiteScene::become_site(const std::string& site_text) const {
     write_file("/etc/berth/berth.conf", site_text, 0644);
     for (const auto& [name, script] : hooks) write_file("/etc/berth/hooks.d/" + name, "#!/bin/sh\n" + script, 0755);
     if (prepare) prepare();
-    // What is executed from here on can do no more than an ordinary user, but for what the kernel wants of those who map
-    // a namespace's root once more.
+    // What is executed from here on can do no more than an ordinary user, but for what the kernel wants of those who
+    // map a namespace's root once more.
     sandbox::limit_bounding_set(1ULL << CAP_SETFCAP);
 }
 
