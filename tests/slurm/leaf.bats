@@ -71,7 +71,7 @@ nothing_remembered() { [[ -z $(remembered_jobs) ]]; }
 @test "in one job a named container outlives its first step, and is there for the next" {
   run -0 in_home "salloc -Q -w n1 bash -c '
     srun --container-name=leaf --container-image=$image --container-mounts=/home/alice sh -c \
-      \"touch started; until test -e second; do sleep 0.1; done\" &
+      \"touch /home/alice/started; until test -e /home/alice/second; do sleep 0.1; done\" &
     until test -e started; do sleep 0.1; done
     srun --overlap --container-name=leaf sh -c \
       \"touch /home/alice/second; until test -e /home/alice/alone; do sleep 0.1; done; only-in-image\" &
