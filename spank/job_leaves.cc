@@ -145,8 +145,8 @@ bool JobLeaves::end(int timeout_ms) {
         job_leaf_ = Leaf();
         for (Leaf& leaf : leaves_in(group_.get())) out = leaf.end(timeout_ms) && out;
         group_.reset();
-        remove_groups();
     }
+    if (!target_.path.empty()) remove_groups();
     if (links_ && out) {
         unlinkat(links_.get(), link_.c_str(), 0);
         forget_gone_jobs();
@@ -178,7 +178,7 @@ void JobLeaves::hand_over_servers() const {
     }
 }
 
-/// With version 1 the helper of a named container was in its step's groups of the other hierarchies as well.
+/// With version 1 the helper was in its step's groups of the other hierarchies too, perhaps when Slurm removed them.
 void JobLeaves::remove_groups() const {
     remove_in(target_.mount, target_.path);
     for (const std::string& mount : other_hierarchies(target_.mount, target_.path)) remove_in(mount, target_.path);

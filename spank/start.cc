@@ -269,13 +269,15 @@ std::chrono::seconds kill_wait(spank_t spank) {
 }
 
 /// What the tasks wait for in the kernel fails with its server. Of a named container that is another process than the
-/// step's helper.
+/// step's helper, for which nobody has a use any more.
 void end_server(pid_t task) {
     slurm_spank_log("berth: %s: tasks are still there 5 s after SIGKILL; ending the container's file server, for which "
                     "they may wait",
                     node_name().c_str());
-    if (step().watch.spares_others()) return kill_server_of(task, step().config.helper);
-    step().leaf.kill_all();
+    if (step().watch.spares_others())
+        kill_server_of(task, step().config.helper);
+    else
+        step().leaf.kill_all();
     wait_for_helper(step().helper.get(), 0);
 }
 

@@ -22,7 +22,7 @@ namespace {
 /// A kill of the whole step (scancel, time limit, memory) reaches helper and tasks within this time; then there is
 /// nothing to say.
 constexpr int settle_ms = 500;
-constexpr int look_ms = 2000;
+constexpr int look_ms = 1000;
 
 bool is_alive(int process) {
     pollfd entry{process, POLLIN, 0};

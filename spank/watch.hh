@@ -27,7 +27,7 @@ class Watch {
     void spare_others() { spares_others_ = true; }
     bool spares_others() const { return spares_others_; }
 
-    /// Has the thread look at a task every two seconds. When all of them should have ended (Overdue), it calls
+    /// Has the thread look at a task every second. When all of them should have ended (Overdue), it calls
     /// `end_server` once, with one of them: what they wait for has to fail. Call before add_task().
     void limit_end(std::chrono::seconds kill_wait, void (*end_server)(pid_t task));
 

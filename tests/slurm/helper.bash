@@ -164,11 +164,13 @@ fuse_mounts() {
   cat "$(box_proc)"/[0-9]*/mountinfo 2> /dev/null | grep -E ' - fuse[^c]' || true
 }
 
-# The cgroups that Slurm and Berth have for jobs in the box; leaves are Berth's.
+# The cgroups that Slurm and Berth have for jobs in the box; leaves are Berth's. In the other hierarchies of version 1
+# Slurm leaves some of its own behind.
 job_groups() {
   local groups
   groups=$(dirname "$(box_proc)")/sys/fs/cgroup
-  find "$groups" -mindepth 3 -maxdepth 7 -type d -regex '.*/\(\(job\|step\|berth\)_[^/]*\|berth\)' -printf '%P\n' \
+  [[ ! -d $groups/freezer ]] || groups+=/freezer
+  find "$groups" -mindepth 2 -maxdepth 7 -type d -regex '.*/\(\(job\|step\|berth\)_[^/]*\|berth\)' -printf '%P\n' \
     2> /dev/null | sort
 }
 

@@ -15,13 +15,13 @@ teardown() {
 
 step_ended() { ! kill -0 "$step" 2> /dev/null; }
 
-# Tasks that read the image, and never from the page cache: what they wait for is in the hands of the file server nearly
-# all the time. 221 is fadvise64 of x86_64, 4 is POSIX_FADV_DONTNEED.
+# Tasks that read the image past the page cache, where the kernel waits for each answer: one or another request is in
+# the hands of the file server most of the time.
 # shellcheck disable=SC2016
-reader='my $folder = "/usr/lib/x86_64-linux-gnu"; opendir(my $all, $folder); my @names = grep(/\.so/, readdir($all));
-  open(my $mark, ">", "/home/alice/reading.$ENV{SLURM_PROCID}");
-  for (;;) { for my $name (@names) { open(my $file, "<", "$folder/$name") or next;
-    syscall(221, fileno($file), 0, 0, 4); 1 while sysread($file, my $data, 131072); } }'
+reader='use Fcntl; my $folder = "/usr/lib/x86_64-linux-gnu"; opendir(my $all, $folder);
+  my @names = grep(/\.so/, readdir($all)); open(my $mark, ">", "/home/alice/reading.$ENV{SLURM_PROCID}");
+  for (;;) { for my $name (@names) { sysopen(my $file, "$folder/$name", O_RDONLY | O_DIRECT) or next;
+    1 while sysread($file, my $data, 131072); } }'
 
 readers_run() { [[ $(in_home 'ls reading.* 2> /dev/null | wc -l') == 4 ]]; }
 
