@@ -81,23 +81,6 @@ spaces='for name in net ipc uts; do readlink /proc/self/ns/$name; done'
   run -0 contained -n2 readlink /proc/self/ns/pid
   expect_equal "$(grep -c '^berth: n1: defaults.unshare: pid is for berth run only' <<< "$output")" 1
   expect_equal "$(grep '^pid:' <<< "$output" | sort -u)" "$node"
-  run -0 alice berth run "$image" readlink /proc/self/ns/pid /proc/self/ns/ipc
-  [[ $output == pid:* && $output != *"$node"* && $output != *"$(grep ipc <<< "$host")"* ]] || fail "$output"
-  # Steps may join one that has a name.
-  run -0 alice berth run --name plain "$image" readlink /proc/self/ns/pid
-  expect_equal "$output" "$node"
-  alice berth rm plain
-}
-
-@test "a container with a PID namespace is no place for a step" {
-  contained true
-  run -0 in_home "salloc -Q -w n1 bash -c '
-    srun --overlap berth run --pid --name alone $image sh -c \"touch ~/in; sleep 600\" & by=\$!
-    until [ -e in ]; do sleep 0.1; done
-    srun --overlap --container-name=alone true; echo \"code \$?\"
-    srun --overlap berth rm --force alone; rm in; wait \$by'"
-  expect_output_like 'berth: n1: joining container alone: it has a PID namespace of its own .*start it without --pid'
-  expect_output_like 'code 125'
 }
 
 @test "unknown and empty namespaces are refused at submission with a caret" {
