@@ -82,7 +82,7 @@ mark_log() {
 
 log_since() {
   settle_log || return 1
-  tail -n "+$((log_mark + 1))" "$state/log/registry.log" | grep -E "\"$1 $2" || true
+  tail -n "+$((log_mark + 1))" "$state/log/registry.log" | grep -v /settle- | grep -E "\"$1 $2" || true
 }
 
 # The registry writes a request's line after it has answered, while the next ones are served. The log has settled when

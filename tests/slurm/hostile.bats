@@ -51,8 +51,7 @@ teardown() {
     ln -s /proc/1/root/var/tmp trap/magic'
   for link in absolute relative; do
     run -0 contained --container-mounts="/home/alice/trap:/data,/home/alice:/data/$link/berth-escape" \
-      ls /var/tmp/berth-escape
-    expect_equal "$output" trap
+      test -d /var/tmp/berth-escape/trap
     run ! root test -e /var/tmp/berth-escape
   done
   run contained --container-mounts="/home/alice/trap:/data,/home/alice:/data/magic/berth-escape" true
