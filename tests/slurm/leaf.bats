@@ -7,7 +7,7 @@ load helper
 setup() {
   cancel_everything
   alice srun -w n1 berth rm --force leaf 2> /dev/null || true
-  in_home 'rm -f started'
+  in_home 'rm -f started second alone'
 }
 
 teardown() {
