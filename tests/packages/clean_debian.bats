@@ -79,10 +79,6 @@ completed() {
 
 @test "a user has a store without a line of configuration, and runs a container" {
   cp "$tmp/image.sqsh" "$root/srv/"
-  run as_user berth doctor --json
-  jq -e '.usable or (.findings | all(.verdict != "failed" or .advice != ""))' <<< "$output"
-  run -0 as_user berth run /srv/image.sqsh sh -c 'id -u; . /etc/os-release; echo $VERSION_ID'
-  expect_equal "$output" $'2100\n12'
   # Until a job makes the user's folder on this node, the images are in the home, which is said once.
   run -0 --separate-stderr as_user berth images
   [[ $stderr == "berth: images are kept in /tmp/.cache/berth, since there is no /var/lib/berth/2100 here, "* ]] ||
@@ -90,6 +86,10 @@ completed() {
   run -0 --separate-stderr as_user berth images
   expect_equal "$stderr" ""
   expect_equal "$(stat -c '%a %u' "$root/var/lib/berth" "$root/tmp/.cache/berth" | xargs)" "755 0 700 2100"
+  run as_user berth doctor --json
+  jq -e '.usable or (.findings | all(.verdict != "failed" or .advice != ""))' <<< "$output"
+  run -0 as_user berth run /srv/image.sqsh sh -c 'id -u; . /etc/os-release; echo $VERSION_ID'
+  expect_equal "$output" $'2100\n12'
   install -d -o 2100 -g 2100 -m 700 "$root/var/lib/berth/2100"
   run -0 as_user berth run --name dev-box /srv/image.sqsh true
   expect_equal "$(completed 'berth exec de')" dev-box
