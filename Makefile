@@ -118,7 +118,7 @@ tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
 
 .PHONY: all tests check gpu-tests fuzz fuzz-run fuzz-programs \
   bench-again bench-hooks bench-image bench-io bench-srun bench-start soak soak-run \
-  install install-files deb rpm tidy wrap format \
+  install install-files deb rpm dist tidy wrap format \
   check-layers check-lint check-messages check-rows check-consistency check-exports clean help
 all: $(programs) $(plugin) compile_commands.json
 tests: $(tests)
@@ -317,7 +317,7 @@ include tests/bench/bench.mk
 # Debian packages of what is built here, in $(BUILD)/deb.
 deb: $(BUILD)/deb/made
 $(BUILD)/deb/made: $(programs) $(plugin) Makefile scripts/make-debs scripts/package-files \
-    $(wildcard *.md docs/*.md conf/* conf/*/* man/* rpm/*)
+    $(wildcard *.md docs/*.md conf/* conf/*/* man/* rpm/debian/* rpm/debian/*/*)
 	scripts/make-debs $(BUILD) $(VERSION)
 	@touch $@
 
@@ -328,13 +328,21 @@ rpm:
 	git archive --prefix=berth-$(VERSION)/ -o $(BUILD)/rpm/SOURCES/berth-$(VERSION).tar.gz HEAD
 	rpmbuild -bb --define '_topdir $(abspath $(BUILD)/rpm)' $(RPMBUILD_FLAGS) rpm/berth.spec
 
+# The sources of what is committed, their checksum, and with KEY=ID a detached signature of it: see docs/release.md.
+dist:
+	@mkdir -p $(BUILD)/dist
+	git archive --prefix=berth-$(VERSION)/ HEAD | gzip -9n > $(BUILD)/dist/berth-$(VERSION).tar.gz
+	cd $(BUILD)/dist && sha256sum berth-$(VERSION).tar.gz > SHA256SUMS
+	$(if $(KEY),gpg --batch --yes --armor --detach-sign --local-user '$(KEY)' -o $(BUILD)/dist/SHA256SUMS.asc \
+	  $(BUILD)/dist/SHA256SUMS)
+
 clean:
 	rm -rf build build-* compile_commands.json
 
 help:
 	@echo 'targets: all tests check gpu-tests fuzz fuzz-run'
 	@echo '         bench-again bench-hooks bench-image bench-io bench-srun bench-start soak soak-run'
-	@echo '         install install-files deb rpm tidy wrap format'
+	@echo '         install install-files deb rpm dist tidy wrap format'
 	@echo '         check-layers check-lint check-messages check-rows check-consistency clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'

@@ -49,6 +49,24 @@ expect_equal() {
   expect_equal "$output" ""
 }
 
+# A stand-in for SchedMD's package of Slurm, of release $1.
+slurm_package() {
+  mkdir -p "$tmp/smd/DEBIAN"
+  printf '%s\n' "Package: slurm-smd" "Version: $1.1" "Architecture: all" "Maintainer: nobody <nobody@berth.invalid>" \
+    "Description: stand-in" > "$tmp/smd/DEBIAN/control"
+  dpkg-deb --root-owner-group --build "$tmp/smd" "$root/packages/slurm-smd.deb" > /dev/null
+}
+
+@test "the plugin's package stands beside a Slurm of its release, whoever made it, and beside no other" {
+  slurm_package 99.05
+  run as_root dpkg --install /packages/slurm-smd.deb
+  (( status )) && [[ $output == *"berth-slurm"*breaks* ]] || fail "$output"
+  slurm_package "$(dpkg-query -W -f '${Version}' libslurm-dev | grep -o '^[0-9]*\.[0-9]*')"
+  run -0 as_root dpkg --install /packages/slurm-smd.deb
+  run -0 as_root dpkg --purge slurm-smd
+  rm "$root/packages/slurm-smd.deb"
+}
+
 # What bash makes of the beginning of a line.
 completed() {
   as_user bash -ec \

@@ -43,7 +43,7 @@ expect_equal() {
 contents() {
   case $1 in
     *.deb) dpkg-deb -c "$1" | sed -E 's|^(.{10}) ([^/]*)/(\S*) +\S+ \S+ \S+ \.|\1 \2 \3 |' |
-      grep -Ev '/(copyright|changelog\.Debian\.gz)$' | sed 's|/$||' ;;
+      grep -Ev '/(copyright|changelog\.Debian\.gz)$|/lintian/' | sed 's|/$||' ;;
     *.rpm) rpm -qp --qf '[%{FILEMODES:perms} %{FILEUSERNAME} %{FILEGROUPNAME} %{FILENAMES}\n]' "$1" |
       grep -v /\.build-id ;;
   esac | sed -E -e 's|(/man[1-8]/.*)\.gz$|\1|' -e 's|/usr/\S*/(spank_berth.so)$|PLUGINS/\1|' \
@@ -86,13 +86,22 @@ contents() {
 }
 
 @test "the plugin's package is bound to the Slurm that it was built for, and to its runtime" {
-  release=$(rpm -qp --requires "$slurm_rpm" | sed -n 's/^(slurm >= \([0-9.]*\) with slurm < \([0-9.]*\)\.99)$/\1 \2/p')
-  release=${release% *}
-  dpkg-query -W -f '${Version}\n' libslurm-dev | grep -q "^$release\."
+  release=$(dpkg-query -W -f '${Version}' libslurm-dev | grep -o '^[0-9]*\.[0-9]*')
+  expect_equal "$(rpm -qp --conflicts "$slurm_rpm" | xargs)" "slurm < $release slurm >= $release.99"
+  for other in slurm-wlm-basic-plugins slurm-smd; do
+    breaks=${breaks:+$breaks$'\n'}"$other (<< $release)"$'\n'"$other (>= $release.99)"
+  done
+  expect_equal "$(dpkg-deb -f "$slurm_deb" Breaks | sed 's/, /\n/g' | sort)" "$(sort <<< "$breaks")"
   depends=$(dpkg-deb -f "$slurm_deb" Depends)
-  [[ $depends == *"slurm-wlm-basic-plugins (>= $release), slurm-wlm-basic-plugins (<< $release.99)"* ]] ||
-    fail "$depends"
   [[ $depends == *"berth (= $(dpkg-deb -f "$berth_deb" Version))"* ]] || fail "$depends"
+  rpm -qp --requires "$slurm_rpm" | grep -q '^berth.* = '
+}
+
+@test "the distributions' own checks find nothing" {
+  run -0 lintian --allow-root --fail-on error,warning "$berth_deb" "$slurm_deb"
+  expect_equal "$output" ""
+  run -0 rpmlint --config "$repo/rpm/rpmlint.toml" "$repo/rpm/berth.spec" "$tmp"/rpm/RPMS/*/*.rpm
+  [[ $output == *"0 errors, 0 warnings"* ]] || fail "$output"
 }
 
 @test "debug information is kept, by build id" {
@@ -107,4 +116,68 @@ contents() {
     run -0 readelf -S "$program"
     [[ $output != *.debug_info* ]] || fail "$program has its debug information itself"
   done
+}
+
+# A repository of all packages, signed by a key that nobody else has.
+make_repository() {
+  export GNUPGHOME=$tmp/gnupg
+  if [[ ! -d $GNUPGHOME ]]; then
+    install -d -m 700 "$GNUPGHOME"
+    gpg --batch --quiet --passphrase '' --quick-gen-key berth-test rsa2048 sign never
+  fi
+  "$repo/scripts/make-repository" --key berth-test "$@"
+}
+
+apt_of_repository() {
+  local state=$tmp/apt-state
+  mkdir -p "$state/lists/partial" "$state/archives/partial"
+  touch "$state/status"
+  echo "deb [signed-by=$tmp/repository/berth.asc] file:$tmp/repository/apt ./" > "$state/berth.list"
+  (cd "$state" && apt-get -q -o Dir::Etc::SourceList="$state/berth.list" -o Dir::Etc::SourceParts=- \
+    -o Dir::State="$state" -o Dir::State::status="$state/status" -o Dir::Cache="$state" -o APT::Sandbox::User=root "$@")
+}
+
+dnf_of_repository() {
+  touch "$tmp/dnf.conf"
+  dnf --quiet --config="$tmp/dnf.conf" --repofrompath="berth,file://$tmp/repository/rpm" --repo=berth \
+    --setopt=berth.repo_gpgcheck=1 --setopt="berth.gpgkey=file://$tmp/repository/berth.asc" --assumeyes \
+    --setopt=cachedir="$tmp/dnf" --setopt=persistdir="$tmp/dnf-state" --releasever=1 --refresh "$@"
+}
+
+@test "apt and dnf take the packages from a signed repository, and no others" {
+  make_repository "$tmp/repository" "$berth_deb" "$berth_rpm"
+  # More are added to those that are there.
+  make_repository "$tmp/repository" "$slurm_deb" "$slurm_rpm"
+  apt_of_repository update
+  apt_of_repository download berth berth-slurm
+  cmp "$berth_deb" "$tmp/apt-state/$(basename "$berth_deb")"
+  expect_equal "$(dnf_of_repository repoquery --qf '%{name}' | sort | xargs)" "berth berth-slurm"
+
+  # A package that is another one than the list says, and lists that nobody has signed.
+  rm "$tmp/apt-state/"*.deb
+  printf x >> "$tmp/repository/apt/$(basename "$berth_deb")"
+  run apt_of_repository download berth
+  (( status )) || fail "a changed package was taken"
+  sed -i s/berth/borth/ "$tmp/repository/apt/InRelease"
+  run apt_of_repository update
+  [[ $output == *BADSIG* || $output == *"not signed"* || $output == *"invalid"* ]] || fail "$output"
+  sed -i s/primary/secondary/ "$tmp/repository/rpm/repodata/repomd.xml"
+  run dnf_of_repository repoquery
+  (( status )) || fail "a changed list was taken: $output"
+}
+
+@test "a repository is made complete or not at all" {
+  run -2 "$repo/scripts/make-repository" --key berth-test "$tmp/none" "$tmp/missing.deb"
+  run make_repository "$tmp/none" "$berth_deb" "$tmp/rpm.log"
+  expect_equal "$status" 2
+  GNUPGHOME=$tmp/gnupg run "$repo/scripts/make-repository" --key nobody "$tmp/none" "$berth_deb"
+  (( status )) || fail "it was made without a key"
+  [[ ! -e $tmp/none && ! -e $tmp/none.new ]] || fail "there is something"
+}
+
+@test "make dist has the sources of what is committed, and a checksum that is signed" {
+  export GNUPGHOME=$tmp/gnupg
+  make -s -C "$repo" dist BUILD="$tmp/dist-build" KEY=berth-test
+  (cd "$tmp/dist-build/dist" && sha256sum --quiet --check SHA256SUMS && gpg --quiet --verify SHA256SUMS.asc SHA256SUMS)
+  tar -tzf "$tmp"/dist-build/dist/berth-*.tar.gz | grep -q '^berth-[0-9.]*/spank/'
 }
