@@ -86,7 +86,7 @@ void enter_pid_namespace(const StartedContainer& container) {
         if (own.type == CLONE_NEWPID) sys::enter_namespace(own.fd.get(), own.type, "container's pid namespace");
 }
 
-void enter_namespaces(StartedContainer& container, const plan::Plan& plan) {
+void enter_namespaces(StartedContainer& container, const plan::Plan& plan, uint64_t servers) {
     sandbox::reset_oom_score();
     sandbox::enter_user_namespace(plan.identity);
     enter_own_namespaces(container, plan.unshare);
@@ -96,7 +96,7 @@ void enter_namespaces(StartedContainer& container, const plan::Plan& plan) {
     // Only now: the id maps and the files of /proc/self belong to root once the process is private.
     sandbox::become_private();
     // Once, before there are threads and children that would each do it.
-    sandbox::limit_bounding_set(plan.capabilities);
+    sandbox::limit_bounding_set(plan.capabilities | servers);
 }
 
 /// A mount of a directory of the node, not attached anywhere; empty for none. With an identity (device and inode) it is
@@ -158,7 +158,7 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     container.lease = std::move(image.lease);
     Stopwatch watch(container.phases);
     PlainUmask umask;
-    enter_namespaces(container, plan);
+    enter_namespaces(container, plan, image.flat.file ? sandbox::guard_capability : 0);
     watch.lap("namespaces");
     std::vector<mount::Source> sources =
         mount::take_sources(plan.edits, plan.sources, start_own_processes(container, plan.unshare));
