@@ -200,11 +200,15 @@ $(BUILD)/tests/kernel: $(call objects,$(testable_sources) $(kernel_sources) $(sa
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
 # Some of the tests run the programs.
 $(BUILD)/tests/unit: | $(programs) $(plugin) $(BUILD)/tests/fake_nvml.so
-$(BUILD)/tests/kernel: | $(addprefix $(BUILD)/tests/,inside list_tree fake_slurmstepd) $(programs) $(plugin)
+$(BUILD)/tests/kernel: | $(addprefix $(BUILD)/tests/,inside escape list_tree fake_slurmstepd) $(programs) $(plugin)
 # Programs for images with nothing else in them, and for the box's first step into its namespaces: static.
 $(BUILD)/tests/inside $(BUILD)/tests/list_tree $(BUILD)/tests/enter_box: $(BUILD)/tests/%: tests/fixtures/%.cc
 	@mkdir -p $(@D)
 	$(CXX) -std=c++20 -O2 $(warnings) -static $< -o $@
+# Its data has the same place in each process: it reads that of others.
+$(BUILD)/tests/escape: $(wildcard tests/hostile/escape/*.cc) tests/hostile/escape/escape.hh
+	@mkdir -p $(@D)
+	$(CXX) -std=c++20 -O1 $(warnings) -I. -static -fno-pie -no-pie $(filter %.cc,$^) -o $@
 
 gpu_support := $(filter-out %_test.cc,$(wildcard tests/kernel/*.cc))
 $(BUILD)/tests/gpu: $(call objects,$(gpu_sources) $(gpu_support) $(testable_sources)) $(archives)

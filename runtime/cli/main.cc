@@ -5,6 +5,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/cli/commands.hh"
+#include "runtime/host/own_program.hh"
 
 namespace {
 
@@ -81,6 +82,8 @@ int main(int argc, char** argv) {
         return berth::exit_failure;
     }
     try {
+        // What executes an image's commands.
+        if (command == berth::cli::run || command == berth::cli::exec) berth::leave_own_file(argv);
         return command(argc - 1, argv + 1);
     } catch (const berth::Error& error) {
         std::fprintf(stderr, "berth: %s\n", error.what());

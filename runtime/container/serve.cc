@@ -39,7 +39,8 @@ mount::ServerOptions server_options(const plan::Plan& plan, const plan::Site& si
 mount::ProgramServer start_other_server(const plan::Plan& plan, const FlatImage& flat, const std::string& filter,
                                         int staging) {
     auto confine = [&] {
-        sandbox::drop_capabilities();
+        // As a program of its own it is open to processes of its user, and the image's are of its user namespace.
+        sandbox::keep_guard_capability();
         sandbox::forbid_new_privileges();
         sandbox::install_filter(filter);
     };

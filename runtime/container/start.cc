@@ -86,7 +86,7 @@ void enter_pid_namespace(const StartedContainer& container) {
         if (own.type == CLONE_NEWPID) sys::enter_namespace(own.fd.get(), own.type, "container's pid namespace");
 }
 
-void enter_namespaces(StartedContainer& container, const plan::Plan& plan) {
+void enter_namespaces(StartedContainer& container, const plan::Plan& plan, uint64_t servers) {
     sandbox::reset_oom_score();
     sandbox::enter_user_namespace(plan.identity);
     enter_own_namespaces(container, plan.unshare);
@@ -96,14 +96,14 @@ void enter_namespaces(StartedContainer& container, const plan::Plan& plan) {
     // Only now: the id maps and the files of /proc/self belong to root once the process is private.
     sandbox::become_private();
     // Once, before there are threads and children that would each do it.
-    sandbox::limit_bounding_set(plan.capabilities);
+    sandbox::limit_bounding_set(plan.capabilities | servers);
 }
 
 /// A mount of a directory of the node, not attached anywhere; empty for none. With an identity (device and inode) it is
 /// that directory.
-Fd clone_directory(const std::string& path, const std::pair<uint64_t, uint64_t>& identity = {}) {
+Fd clone_directory(const std::string& path, const std::pair<uint64_t, uint64_t>& identity = {}, int flags = 0) {
     if (path.empty()) return {};
-    Fd directory = sys::open_file(path, O_PATH | O_DIRECTORY);
+    Fd directory = sys::open_file(path, O_PATH | O_DIRECTORY | flags);
     struct stat st = sys::stat_of(directory.get(), printable(path, 4096));
     if (identity.second != 0 && identity != std::pair<uint64_t, uint64_t>(st.st_dev, st.st_ino))
         throw Error(cat("opening the image ", printable(path, 4096),
@@ -131,7 +131,7 @@ mount::Root make_root(StartedContainer& container, const Fd& staging, const Cont
         sys::move_mount_to(disk.get(), mount::staging_directory(staging.get(), "disk").get(),
                            printable(storage.path, 4096));
     mount::Root root = mount::Root::make_overlay(staging.get(), storage.source, bool(disk), storage.path);
-    container.upper = sys::open_at(staging.get(), disk ? "disk/upper" : "upper", O_RDONLY | O_DIRECTORY);
+    container.upper = sys::open_at(staging.get(), disk ? "disk/upper" : "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     return root;
 }
 
@@ -158,12 +158,12 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     container.lease = std::move(image.lease);
     Stopwatch watch(container.phases);
     PlainUmask umask;
-    enter_namespaces(container, plan);
+    enter_namespaces(container, plan, image.flat.file ? sandbox::guard_capability : 0);
     watch.lap("namespaces");
     std::vector<mount::Source> sources =
         mount::take_sources(plan.edits, plan.sources, start_own_processes(container, plan.unshare));
     Fd shared = std::move(image.root), directory = clone_directory(image.directory, image.directory_identity),
-       disk = clone_directory(storage.path);
+       disk = clone_directory(storage.path, {}, O_NOFOLLOW);
     sys::make_mounts_private();
     watch.lap("sources");
     Fd staging = mount::make_staging(plan.tmpfs_size);

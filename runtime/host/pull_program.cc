@@ -2,19 +2,15 @@
 
 #include <unistd.h>
 
-#include <climits>
-
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/host/facts.hh"
+#include "runtime/host/own_program.hh"
 
 namespace berth {
 
 std::string pull_program() {
-    char self[PATH_MAX];
-    ssize_t size = ::readlink("/proc/self/exe", self, sizeof self);
-    if (size <= 0 || size == static_cast<ssize_t>(sizeof self)) throw SysError("finding the berth-pull program");
-    std::string folder(self, static_cast<size_t>(size));
+    std::string folder = own_program_path();
     folder.erase(folder.rfind('/'));
     for (const std::string& path : {folder + "/berth-pull", folder + "/../libexec/berth/berth-pull"})
         if (::access(path.c_str(), X_OK) == 0) return path;

@@ -1,9 +1,11 @@
 #include "runtime/images/extracted.hh"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include "runtime/base/cpus.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/images/once.hh"
 #include "runtime/squash/read/extract_tree.hh"
@@ -15,6 +17,16 @@ namespace {
 
 constexpr size_t cache_bytes = 16 << 20;
 constexpr unsigned thread_limit = 8;
+constexpr size_t unpacked_size = std::string_view("/unpacked/").size();
+
+/// Which directory of the store this is. The start mounts it by its path, and a link put there since would lead it
+/// elsewhere, past what the site allows.
+std::pair<uint64_t, uint64_t> identity_in(const store::Store& store, const std::string& path) {
+    Fd directory = sys::open_beneath(store.directory("unpacked").get(),
+                                     path.substr(store.path().size() + unpacked_size), O_PATH | O_DIRECTORY);
+    struct stat st = sys::stat_of(directory.get(), printable(path, 4096));
+    return {st.st_dev, st.st_ino};
+}
 
 void extract(ContainerImage& image, int directory, const std::string& what, const PullWatch& watch) {
     std::vector<Fd> files;
@@ -43,6 +55,7 @@ void use_extracted(OpenedImage& opened, const store::Store& store, const std::st
             image.directory =
                 store::add_extracted(store, key, [&](int directory) { extract(image, directory, what, watch); });
         });
+    image.directory_identity = identity_in(store, image.directory);
 }
 
 }  // namespace berth

@@ -48,8 +48,7 @@ void remove_object(const Store& store, int unpacked, const std::string& name) {
 
 std::string extracted_path(const Store& store, const Digest& digest) {
     std::string path = path_of(store, digest);
-    return sys::open_if_exists(store.directory("unpacked").get(), cat(digest.hex(), "/", rootfs),
-                               O_PATH | O_DIRECTORY | O_NOFOLLOW)
+    return sys::find_beneath(store.directory("unpacked").get(), cat(digest.hex(), "/", rootfs), O_PATH | O_DIRECTORY)
                ? path
                : std::string();
 }

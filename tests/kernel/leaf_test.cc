@@ -1,6 +1,7 @@
 // The cgroup of a step's helper, in the real hierarchies of this machine: version 1's freezer, version 2, whichever
 // there are.
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -16,6 +17,7 @@
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "spank/ending.hh"
 #include "spank/helper.hh"
 #include "spank/job_leaves.hh"
 #include "spank/leaf.hh"
@@ -144,6 +146,30 @@ TEST_CASE("leaf: all that is in it ends, also what is stopped, has forked away o
         CHECK(status_of(stopped) == SIGKILL);
         CHECK(status_of(many) == SIGKILL);
     }
+}
+
+TEST_CASE("ending: once the helper has gone a thread ends what is in the leaf, while Slurm waits for other processes",
+          "[kernel][root][spank]") {
+    NEED_ROOT();
+    JobOfTest job(hierarchies()[0]);
+    Leaf leaf = Leaf::make(leaf_of_step(job.group, "0"));
+    pid_t stray = put_into(leaf, [] {}), helper = ::fork();
+    if (helper == 0)
+        for (;;) ::pause();
+    Fd process = sys::pidfd_open(helper), left = sys::pidfd_open(stray);
+    Ending ending;
+    ending.begin(process.get(), &leaf);
+    // It has five seconds, and the caller waits for none of them.
+    CHECK(::waitpid(helper, nullptr, WNOHANG) == 0);
+    pollfd ended{left.get(), POLLIN, 0};
+    CHECK(::poll(&ended, 1, 0) == 0);
+    ::kill(helper, SIGKILL);
+    status_of(helper);
+    CHECK(::poll(&ended, 1, 10'000) == 1);
+    CHECK(status_of(stray) == SIGKILL);
+    ending.finish();
+    CHECK_FALSE(exists(job.leaf_of_step()));
+    ::kill(stray, SIGKILL);
 }
 
 TEST_CASE("leaf: it can be made again while it is there, and is ended once", "[kernel][root][spank]") {

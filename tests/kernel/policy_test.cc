@@ -241,3 +241,24 @@ TEST_CASE("policy: berth run compares NCCL_TOPO_FILE, CDI folders and programs o
     CHECK(said(cat(site, "[hooks]\nfolder = \"", places / "hooks", "\"\n"), {}) == ran);
     check_refused(said(site, {"BERTH_DEFAULTS_MOUNT_HOME=1"}), "variable BERTH_DEFAULTS_MOUNT_HOME");
 }
+
+TEST_CASE("policy: a named container whose directories were made symlinks writes to nothing that they lead to",
+          "[kernel][policy][named]") {
+    NEED_CONTAINERS();
+    Places places;
+    NamedScene scene;
+    auto run = [&] { return scene.outcome("c", [] { return write_to("/name", "of the container"); }); };
+    CHECK(run().text == "ok");
+    std::string folder = scene.data + "/global_c/";
+    for (const std::string name : {"upper", "work"}) {
+        CAPTURE(name);
+        REQUIRE(::rename((folder + name).c_str(), (folder + "kept").c_str()) == 0);
+        REQUIRE(::symlink((places / "secret").c_str(), (folder + name).c_str()) == 0);
+        CHECK_THAT(run().error, Contains(cat("global_c: ", name, " is no directory but a link or a file")));
+        CHECK(names_in(places / "secret") == "name ");
+        CHECK(slurp(places / "secret/name") == "secret");
+        REQUIRE(::unlink((folder + name).c_str()) == 0);
+        REQUIRE(::rename((folder + "kept").c_str(), (folder + name).c_str()) == 0);
+    }
+    CHECK(run().text == "ok");
+}

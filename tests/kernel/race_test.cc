@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -131,4 +132,97 @@ TEST_CASE("hostile row 53: ten thousand mounts on a target that changes between 
     CHECK(seen.text == "1 0 1");
     // Nothing was made on the node either.
     CHECK(::access((host / "victim/source").c_str(), F_OK) != 0);
+}
+
+namespace {
+
+/// What is made at /parent, whose name leads to the root's directory or, by a symlink, to the victim's.
+struct Kind {
+    const char* word;
+    plan::Edit edit;
+};
+
+std::vector<Kind> kinds_of_edits(const std::string& source_file) {
+    auto edit = [](plan::Action action) { return plan::Edit{std::move(action), "option --container-mounts", "race"}; };
+    plan::Mount memory;
+    memory.kind = plan::Mount::Kind::tmpfs;
+    memory.source = "tmpfs";
+    memory.target = "/parent/place";
+    plan::Edit device = bind_of("/dev/null", "/parent/device");
+    std::get<plan::Mount>(device.action).device = true;
+    return {{"file", bind_of(source_file, "/parent/file")},
+            {"tmpfs", edit(memory)},
+            {"device", device},
+            {"symlink", edit(plan::Symlink{"/parent/made", "elsewhere", true})},
+            {"directory", edit(plan::Directory{"/parent/made"})},
+            {"account", edit(plan::AccountLine{"/parent/made", "x:x:7:7::/:/bin/sh"})},
+            {"drop-in", edit(plan::DropIn{"/parent/made", "x"})}};
+}
+
+/// Does the edit, counts where what is mounted or made has ended, and takes it away again.
+void one_edit(mount::Root& root, const Folder& host, const plan::Edit& edit, size_t mounts_before,
+              const Swapper& swapper, Tally& tally) {
+    unsigned before = tally.inside + tally.outside;
+    one_round(root, host / "root", edit, mounts_before, swapper, tally);
+    if (std::holds_alternative<plan::Mount>(edit.action)) return;
+    swapper.pause();
+    for (const char* name : {"root/parent/made", "root/link/made", "victim/made"}) {
+        struct stat st {};
+        std::string path = host / name;
+        // By way of the name that leads to the victim it is seen there.
+        bool led = ::lstat((host / name).substr(0, path.rfind('/')).c_str(), &st) == 0 && S_ISLNK(st.st_mode);
+        if (led || ::remove(path.c_str()) != 0) continue;
+        path.starts_with(host / "victim") ? ++tally.outside : ++tally.inside;
+    }
+    swapper.go_on();
+    // What was there already counts for nobody, and what was made for one.
+    if (tally.inside + tally.outside > before + 1) throw Error("an edit made two things");
+}
+
+/// `rounds` of one kind: "none outside" when some ended inside, as they must.
+Outcome race(const Folder& host, const Kind& kind, unsigned rounds) {
+    return as_user(
+        [&] {
+            Swapper swapper(host / "root/parent", host / "root/link");
+            sandbox::enter_user_namespace(own_identity());
+            sys::make_mounts_private();
+            Fd tree =
+                sys::open_tree_clone(sys::open_file(host / "root", O_PATH | O_DIRECTORY).get(), false, "the root");
+            sys::move_mount_to(tree.get(), sys::open_file(host / "root", O_PATH | O_DIRECTORY).get(), "the root");
+            mount::Root root(std::move(tree));
+            size_t before = mount_points().size();
+            Tally tally;
+            for (unsigned round = 0; round < rounds; ++round) one_edit(root, host, kind.edit, before, swapper, tally);
+            return cat(tally.inside > 0 ? "some inside, " : "", tally.outside, " outside");
+        },
+        std::chrono::seconds(1800));
+}
+
+void race_all_kinds(unsigned rounds) {
+    Folder host;
+    for (const char* name : {"root", "root/parent", "root/parent/place", "victim", "victim/place"})
+        host.directory(name);
+    for (const char* name : {"source", "root/parent/file", "root/parent/device", "victim/file", "victim/device"})
+        host.file(name, "x");
+    REQUIRE(::symlink((host / "victim").c_str(), (host / "root/link").c_str()) == 0);
+    for (const Kind& kind : kinds_of_edits(host / "source")) {
+        CAPTURE(kind.word);
+        Outcome seen = race(host, kind, rounds);
+        CHECK(seen.error == "");
+        CHECK_FALSE(seen.hung);
+        CHECK(seen.text == "some inside, 0 outside");
+    }
+}
+
+}  // namespace
+
+TEST_CASE("race: edits of each kind below a name that changes between directory and symlink stay in the root",
+          "[kernel][race]") {
+    NEED_CONTAINERS();
+    race_all_kinds(sys::old::needed() ? 100 : 1000);
+}
+
+TEST_CASE("race: a hundred thousand edits of each kind stay in the root", "[kernel][.][races]") {
+    NEED_CONTAINERS();
+    race_all_kinds(100'000);
 }

@@ -130,6 +130,15 @@ TEST_CASE("plugin: settings of another release of Slurm's are not read, and slur
     CHECK_THAT(step("answers", ""), !Contains("runs in Slurm"));
 }
 
+TEST_CASE("plugin: the epilog acts with the group of the job's steps, whatever group the user gave the folder in /run",
+          "[kernel][root][spank][stepd]") {
+    NEED_ROOT();
+    std::string out = step("ids", "save bare-task epilog");
+    // The helper of the step, and that of the job's end.
+    CHECK(count(out, "helper: gid 2001, groups 2001\n") == 2);
+    CHECK(count(out, "helper: ") == 2);
+}
+
 TEST_CASE("plugin: a task that cannot be watched over is a line, and no error that drains the node",
           "[kernel][root][spank][stepd]") {
     NEED_ROOT();

@@ -174,3 +174,23 @@ TEST_CASE("a user who loses timeout ends an extraction", "[unpack]") {
     CHECK(scene.count("unpacked") == 0);
     CHECK(scene.count("tmp") == 0);
 }
+
+TEST_CASE("extract: a tree of the store that was made a symlink is not used", "[unpack]") {
+    Scene scene;
+    ContainerImage image = scene.use();
+    struct stat st {};
+    REQUIRE(::stat(image.directory.c_str(), &st) == 0);
+    // By which the start knows it again.
+    CHECK(image.directory_identity == std::pair<uint64_t, uint64_t>(st.st_dev, st.st_ino));
+    fs::path tree = fs::path(image.directory).parent_path(), elsewhere = scene.folder / "elsewhere";
+    fs::rename(tree, elsewhere);
+    fs::create_directory_symlink(elsewhere, tree);
+    CHECK_THROWS_WITH(scene.use(), Catch::Contains("publishing ") && Catch::Contains("Not a directory"));
+    fs::remove(tree);
+    fs::rename(elsewhere, tree);
+    CHECK(scene.use().directory == image.directory);
+    fs::rename(tree, elsewhere);
+    fs::create_directory(tree);
+    fs::create_directory_symlink(elsewhere / "rootfs", tree / "rootfs");
+    CHECK_THROWS_AS(scene.use(), Error);
+}

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/mounts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -55,14 +56,14 @@ Fd staging_directory(int staging, const std::string& name) {
 
 namespace {
 
-/// The overlay, not attached anywhere; `folder` holds upper and work. Names are relative to the working directory: they
-/// keep the mount table free of the node's paths, and need no quoting.
-Fd new_overlay(const std::string& source, const std::string& folder) {
+/// The overlay, not attached anywhere. Names are relative to the working directory: they keep the mount table free of
+/// the node's paths, and need no quoting.
+Fd new_overlay(const std::string& source, const std::string& upper, const std::string& work) {
     // xino: without it files of the image have another device number than its directories, and `tar --one-file-system`,
     // `rsync -x` and `du -x` leave them out.
     std::vector<sys::MountOption> options = {
-        {"source", source},           {"lowerdir", "lower"}, {"upperdir", folder + "upper"},
-        {"workdir", folder + "work"}, {"xino", "on"},        {"userxattr", "", true}};
+        {"source", source}, {"lowerdir", "lower"}, {"upperdir", upper},
+        {"workdir", work},  {"xino", "on"},        {"userxattr", "", true}};
     return mount_overlay(options);
 }
 
@@ -81,16 +82,29 @@ void try_marks(const char* folder) {
     check(::rmdir(probe.c_str()), "removing a directory");
 }
 
+/// A directory of the user's folder. With a link in its place the container would write where that leads, past what the
+/// site allows.
+Fd directory_on_disk(const std::string& name, const std::string& path) {
+    Fd out = sys::try_open_at(AT_FDCWD, "disk/" + name, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+    if (out) return out;
+    if (errno != ENOTDIR && errno != ELOOP) throw SysError(cat("opening ", printable(path, 4096), "/", name));
+    throw Error(cat("keeping the container's files in ", printable(path, 4096), ": ", name,
+                    " is no directory but a link or a file; remove the container by berth rm"));
+}
+
+std::string path_of(const Fd& fd) { return cat("/proc/self/fd/", fd.get()); }
+
 Fd new_overlay_on_disk(const std::string& source, const std::string& path) {
+    Fd upper = directory_on_disk("upper", path), work = directory_on_disk("work", path);
     std::string why;
     try {
         try_marks("disk/");
-        return new_overlay(source, "disk/");
+        return new_overlay(source, path_of(upper), path_of(work));
     } catch (const Error& error) {
         why = error.what();
     }
     // What fails in memory as well is not the folder's fault, and says so itself.
-    (void)new_overlay(source, "");
+    (void)new_overlay(source, "upper", "work");
     throw Error(
         cat("keeping the container's files in ", printable(path, 4096),
             ": its file system cannot hold what an overlay writes (", why,
@@ -101,7 +115,7 @@ Fd new_overlay_on_disk(const std::string& source, const std::string& path) {
 
 Root Root::make_overlay(int staging, const std::string& source, bool on_disk, const std::string& disk_path) {
     if (::fchdir(staging) != 0) throw SysError("entering the staging area of the container");
-    Fd overlay = on_disk ? new_overlay_on_disk(source, disk_path) : new_overlay(source, "");
+    Fd overlay = on_disk ? new_overlay_on_disk(source, disk_path) : new_overlay(source, "upper", "work");
     sys::move_mount_to(overlay.get(), staging_directory(staging, "root").get(), "the container's root");
     return Root(std::move(overlay));
 }
