@@ -10,7 +10,9 @@ import argparse
 import importlib.util
 import os
 import random
+import shutil
 import statistics
+import subprocess
 import tempfile
 import time
 
@@ -84,11 +86,21 @@ def compare_reading(options, contestants):
     work = reading.prepare(options)
     with open(os.path.join(work, "ready"), encoding="ascii") as file:
         image = file.read()
+    with tempfile.TemporaryDirectory(prefix="stores-", dir=work) as stores:
+        shutil.chown(stores, options.user)
+        for one in contestants:
+            # Each build has a store of its own making: builds that are far apart cannot read each other's.
+            fill = [one.build + "/berth-pull", "--store", f"{stores}/{one.name}", image]
+            subprocess.run(reading.as_user(options.user, fill), check=True, stdout=subprocess.DEVNULL)
+        compare_works(options, contestants, reading, image, stores)
+
+
+def compare_works(options, contestants, reading, image, stores):
     for name in options.works.split(","):
         again = {one.name: [] for one in contestants}
 
         def once(one, name=name, again=again):
-            words = [one.build + "/tests/serve", "overlay", f"{work}/store", image, "/usr/bin/python3", "-I",
+            words = [one.build + "/tests/serve", "overlay", f"{stores}/{one.name}", image, "/usr/bin/python3", "-I",
                      f"{HERE}/io_work.py", name]
             figures, _ = reading.figures(reading.as_user(options.user, one.command(words, options.cpus)))
             again[one.name].append(figures[1])
