@@ -142,4 +142,10 @@ Fd open_run_directory(uid_t uid) {
     return user ? open_own(user.get(), "steps") : Fd();
 }
 
+void remove_step_socket(uid_t uid, const std::string& name) {
+    Fd folder = open_run_directory(uid);
+    struct stat info {};
+    if (folder && fstat(folder.get(), &info) == 0 && info.st_uid == uid) unlinkat(folder.get(), name.c_str(), 0);
+}
+
 }  // namespace berth::spank

@@ -40,4 +40,8 @@ void leave_run_directory(const JobOnNode& job);
 /// a user does.
 Fd open_run_directory(uid_t uid);
 
+/// Removes the socket by which other steps join a step ("n1.7.0", runtime/step/container.cc) from there: a helper that
+/// was killed has left it. What is not there or cannot be removed goes with the folder.
+void remove_step_socket(uid_t uid, const std::string& name);
+
 }  // namespace berth::spank

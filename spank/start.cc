@@ -221,6 +221,9 @@ void prepare_container(spank_t spank) {
                    built_for().c_str(), runs_in(spank).c_str());
     if (may_be_contained(spank)) step().own.serve();
     make_folders(spank);
+    step().user = item<uid_t>(spank, S_JOB_UID);
+    step().address = cat(node_name(), ".", item<uint32_t>(spank, S_JOB_ID), ".",
+                         step_name(item<uint32_t>(spank, S_JOB_STEPID)));
 }
 
 /// What a task does not wait for: that its process is known to the watch.
@@ -352,6 +355,7 @@ void end_step() {
         step().helper.reset();
     }
     if (!step().leaf_is_jobs) step().leaf.end(left_timeout_ms);
+    if (!step().address.empty()) remove_step_socket(step().user, step().address);
     step().own.stop();
 }
 

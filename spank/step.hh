@@ -1,6 +1,8 @@
 // What the plugin remembers in one process: srun, sbatch, salloc, or the slurmstepd of one step and the tasks forked
 // from it.
 #pragma once
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -40,6 +42,8 @@ struct Step {
     std::chrono::steady_clock::time_point resolver_started;
     std::unique_ptr<Child> agreement;  ///< in srun: where the nodes agree on that when it was not learnt
     bool has_container = false;  ///< in slurmstepd: this step's tasks run in one
+    std::string address;         ///< of its helper, by which other steps join it: the socket's name
+    uid_t user = 0;              ///< whose step it is, once there is an address
 };
 
 /// The step of this process.

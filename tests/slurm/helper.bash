@@ -174,6 +174,14 @@ job_groups() {
     2> /dev/null | sort
 }
 
+# The sockets by which steps are joined; each node has a /run/berth of its own.
+step_sockets() {
+  local pid
+  for pid in $(root pgrep -x slurmd); do
+    find "$(box_proc)/$pid/root/run/berth" -path '*/steps/*' -type s -printf '%P\n' 2> /dev/null || true
+  done
+}
+
 # What a step may leave behind: nothing at all. With leaves_may_stay=1 the empty cgroups of its helper may stay: when
 # slurmstepd was killed, the job's epilog removes them.
 leftovers() {
@@ -181,6 +189,7 @@ leftovers() {
   fuse_mounts | sed 's/^/mount /'
   [[ -n ${leaves_may_stay:-} ]] || job_groups | sed -n 's/.*\/berth\(_[^/]*\)\?$/leaf &/p'
   temporary_files | sed 's/^/file /'
+  step_sockets | sed 's/^/socket /'
 }
 
 # What of the box still lives, and what it waits for: a leftover that is seen once in a hundred runs has to tell by

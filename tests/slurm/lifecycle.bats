@@ -73,6 +73,19 @@ a_pull_runs() {
   run -0 contained true
 }
 
+one_job_runs() { [[ $(root squeue --noheader --states=RUNNING) ]]; }
+
+@test "kill -9 of the helper leaves no socket in /run, while the job goes on" {
+  run -0 alice salloc -Q --no-shell -w n1 -n2
+  start_long_step SLURM_JOB_ID="$(root squeue --noheader --format=%A)"
+  expect_equal "$(step_sockets | wc -l)" 1
+  kill_9 "$(berth_processes)"
+  expect_step_failed
+  expect_no_leftovers
+  one_job_runs
+  cancel_everything
+}
+
 @test "kill -9 of squashfuse_ll, where mount.engine asks for it, ends the step with a line about it and leaves nothing" {
   start_long_step BERTH_MOUNT_ENGINE=squashfuse
   root pkill -9 -x squashfuse_ll

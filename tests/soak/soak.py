@@ -137,6 +137,9 @@ class Run:
         return subprocess.Popen([self.berth, "run", self.image] + command, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
 
+    def warm_up(self):
+        self.succeed(1)
+
     def succeed(self, count):
         failed = 0
         for first in range(0, count, 8):
@@ -193,12 +196,15 @@ class Slurm:
         return subprocess.run([self.box, "run", "-u", user, "--", *command], stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, check=False, **options)
 
+    def of_slurmd(self):
+        """The processes of the nodes' slurmd, and not what one of them has just forked."""
+        daemons = {pid: parent for pid, parent, _, command in processes(self.proc)
+            if command.startswith(("slurmd ", "/usr/sbin/slurmd"))}
+        return [pid for pid, parent in daemons.items() if parent not in daemons]
+
     def measure(self):
         every = processes(self.proc)
-        daemons = {pid: parent for pid, parent, _, command in every
-            if command.startswith(("slurmd ", "/usr/sbin/slurmd"))}
-        # Not what one of them has just forked.
-        slurmd = [pid for pid, parent in daemons.items() if parent not in daemons]
+        slurmd = self.of_slurmd()
         idle = self.inside("sinfo", "-h", "-o", "%T", user="root").stdout.split()
         return {"processes": sum(1 for _, _, _, command in every if is_of_step(command)),
             "descriptors of slurmd": sum(len(os.listdir(self.proc / str(pid) / "fd")) for pid in slurmd),
@@ -208,12 +214,13 @@ class Slurm:
             "cgroups with processes": sum(1 for path in (self.root / "sys/fs/cgroup").glob("**/*step*/**/cgroup.procs")
                 if lines_of(path)),
             "files of the nodes": sum(entries(self.root / folder) for folder in ("dev/shm", "tmp")) + self.of_nodes(),
+            "files in /run/berth": sum(entries(self.proc / str(pid) / "root/run/berth") for pid in slurmd),
             "node states": ",".join(sorted(set(idle)))}
 
     def of_nodes(self):
-        """What a step has on its node: /run/berth, and what is half made in the store."""
+        """What is half made in the stores of the nodes, and named containers."""
         nodes = pathlib.Path(os.environ.get("BERTH_BOX_DIR", "/var/tmp/berth-box")) / "nodes"
-        return sum(entries(folder) for pattern in ("*/run", "*/store/*/tmp", "*/store/*.containers")
+        return sum(entries(folder) for pattern in ("*/store/*/tmp", "*/store/*.containers")
             for folder in nodes.glob(pattern))
 
     def cgroups(self):
@@ -223,6 +230,10 @@ class Slurm:
 
     def step(self, *words, **options):
         return self.inside("srun", f"--container-image={self.image}", *words, **options)
+
+    def warm_up(self):
+        """A node has a mount and a folder in /run from its first step on."""
+        self.step("-N", str(len(self.of_slurmd())), "true")
 
     def succeed(self, count):
         return sum(self.step("true").returncode != 0 for _ in range(count))
@@ -308,7 +319,7 @@ def main():
     options.add_argument("--kills", type=int, default=200)
     options = options.parse_args()
     subject = (Run if options.kind == "run" else Slurm)(options.program, options.image)
-    subject.succeed(1)
+    subject.warm_up()
     before = settled(subject.measure)
     failed = subject.succeed(options.starts)
     chance, victims, problems = random.Random(1), collections.Counter(), []
