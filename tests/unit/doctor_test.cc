@@ -190,7 +190,7 @@ TEST_CASE("doctor: Slurm in a folder of its own has its plugins there", "[doctor
     std::ofstream(prefix + "/lib/slurm/spank_berth.so");
     std::ofstream(place / "plugstack.conf") << "required spank_berth.so\n";
     ::setenv("SLURM_CONF", (place / "slurm.conf").c_str(), 1);
-    ::setenv("PATH", cat(prefix, "/sbin:", path).c_str(), 1);
+    ::setenv("PATH", (prefix + "/sbin:" + path).c_str(), 1);
     SlurmFacts facts = gather_slurm_facts();
     ::unsetenv("SLURM_CONF");
     ::setenv("PATH", path.c_str(), 1);
