@@ -12,11 +12,22 @@ DATADIR ?= $(PREFIX)/share
 LOCALSTATEDIR ?= /var
 BASH_COMPLETION_DIR ?= $(DATADIR)/bash-completion/completions
 ZSH_COMPLETION_DIR ?= $(DATADIR)/zsh/site-functions
-SLURM_PLUGIN_DIR ?= $(PREFIX)/lib/$(shell $(CXX) -print-multiarch)/slurm-wlm
-
 ifeq ($(origin CXX),default)
 CXX := g++
 endif
+# SLURM=PREFIX takes the headers of the Slurm that is installed there. Each release has its own plugin, beside others.
+SLURM ?=
+ifneq ($(SLURM),)
+slurm_release := $(shell sed -n 's/^.define SLURM_VERSION_NUMBER 0x\(..\)\(..\)\(..\)/0x\1 0x\2 0x\3/p' \
+  $(SLURM)/include/slurm/slurm_version.h 2>/dev/null | xargs -r printf '%d.%02d.%d')
+ifeq ($(slurm_release),)
+$(error SLURM=$(SLURM): no slurm/slurm_version.h in its folder include; name the prefix of an installed Slurm)
+endif
+SLURM_PLUGIN_DIR ?= $(firstword $(wildcard $(addprefix $(SLURM)/lib,64/slurm /slurm \
+  /$(shell $(CXX) -print-multiarch)/slurm-wlm)) $(SLURM)/lib/slurm)
+endif
+SLURM_PLUGIN_DIR ?= $(PREFIX)/lib/$(shell $(CXX) -print-multiarch)/slurm-wlm
+
 # CCACHE= compiles without it.
 CCACHE ?= $(if $(findstring ccache,$(CXX)),,$(shell command -v ccache 2>/dev/null))
 SAN ?=
@@ -112,15 +123,17 @@ all_sources := $(sort $(foreach layer,$(layers),$(sources_$(layer))) $(berth_sou
   $(plugin_sources) $(plugin_messages) $(unit_sources) $(kernel_sources) $(gpu_sources))
 
 programs := $(if $(berth_sources),$(BUILD)/berth) $(if $(pull_sources),$(BUILD)/berth-pull)
-plugin := $(if $(wildcard spank/*.cc),$(BUILD)/spank_berth.so)
+plugin_folder := $(BUILD)$(if $(SLURM),/slurm-$(slurm_release))
+plugin := $(if $(wildcard spank/*.cc),$(plugin_folder)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
   $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel) $(if $(gpu_sources),$(BUILD)/tests/gpu)
 
-.PHONY: all tests check gpu-tests fuzz fuzz-run fuzz-programs \
+.PHONY: all plugin tests check gpu-tests fuzz fuzz-run fuzz-programs \
   bench-again bench-hooks bench-image bench-io bench-srun bench-start soak soak-run \
   install install-files deb rpm dist tidy wrap format \
   check-layers check-lint check-messages check-rows check-consistency check-exports clean help
 all: $(programs) $(plugin) compile_commands.json
+plugin: $(plugin)
 tests: $(tests)
 
 # Objects depend on this file, which changes only when the flags do.
@@ -157,6 +170,12 @@ $(BUILD)/pic/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CCACHE) $(CXX) $(base_flags) $(CPPFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c $< -o $@ $(CXXFLAGS)
 
+# With other headers than those of the compiler's own search path: only spank/ includes Slurm's.
+$(BUILD)/slurm-$(slurm_release)/%.o: spank/%.cc $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CCACHE) $(CXX) $(base_flags) -I$(SLURM)/include $(CPPFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c $< -o $@ \
+	  $(CXXFLAGS)
+
 # The usual system call filters, made once here instead of at every start.
 $(BUILD)/generate-filters: \
     $(call objects_of,obj,runtime/sandbox/generate/filters.cc runtime/sandbox/seccomp.cc) $(BUILD)/base.a
@@ -184,8 +203,10 @@ $(BUILD)/berth-pull: $(call objects,$(pull_sources)) $(pull_archives)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) $(LDFLAGS)
 
 # libstdc++ is linked in and every symbol but SPANK's own is hidden: a plugin must not disturb its host.
-$(BUILD)/spank_berth.so: $(call pic_objects,$(plugin_sources)) $(call objects_of,pic,$(plugin_messages)) \
-    spank/exports.map
+slurm_objects := $(if $(SLURM),$(patsubst spank/%.cc,$(plugin_folder)/%.o,$(wildcard spank/*.cc)))
+other_plugin_sources := $(if $(SLURM),$(filter-out spank/%,$(plugin_sources)),$(plugin_sources))
+$(plugin): $(slurm_objects) $(call pic_objects,$(other_plugin_sources)) \
+    $(call objects_of,pic,$(plugin_messages)) spank/exports.map
 	$(CXX) $(base_flags) -shared $(filter %.o,$^) -o $@ -static-libstdc++ -static-libgcc \
 	  -Wl,--version-script=spank/exports.map -Wl,--exclude-libs,ALL -Wl,-z,relro,-z,now $(CXXFLAGS) $(LDFLAGS)
 
@@ -299,7 +320,7 @@ install-files:
 	install -d -m 755 $(DESTDIR)$(LOCALSTATEDIR)/lib/berth
 	install -m 755 $(BUILD)/berth $(DESTDIR)$(PREFIX)/bin/berth
 	install -m 755 $(BUILD)/berth-pull $(DESTDIR)$(LIBEXECDIR)/berth/berth-pull
-	install -m 644 $(BUILD)/spank_berth.so $(DESTDIR)$(SLURM_PLUGIN_DIR)/spank_berth.so
+	install -m 644 $(plugin) $(DESTDIR)$(SLURM_PLUGIN_DIR)/spank_berth.so
 	test -e $(DESTDIR)$(SYSCONFDIR)/berth/berth.conf || \
 	  install -m 644 conf/berth.conf $(DESTDIR)$(SYSCONFDIR)/berth/berth.conf
 	test -e $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d/berth.conf || \
@@ -344,12 +365,12 @@ clean:
 	rm -rf build build-* compile_commands.json
 
 help:
-	@echo 'targets: all tests check gpu-tests fuzz fuzz-run'
+	@echo 'targets: all plugin tests check gpu-tests fuzz fuzz-run'
 	@echo '         bench-again bench-hooks bench-image bench-io bench-srun bench-start soak soak-run'
 	@echo '         install install-files deb rpm dist tidy wrap format'
 	@echo '         check-layers check-lint check-messages check-rows check-consistency clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
-	@echo '          SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'
+	@echo '          SLURM=$(SLURM) SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'
 	@echo '          BASH_COMPLETION_DIR=$(BASH_COMPLETION_DIR) ZSH_COMPLETION_DIR=$(ZSH_COMPLETION_DIR)'
 	@echo '          SAN=address,undefined | thread   COV=1   ISAL=$(ISAL)   STATIC=   PCH=1   UNITY=1'
 	@echo '          CCACHE=$(CCACHE)   SCALE=$(SCALE)'

@@ -107,6 +107,15 @@ std::string tmp_fs(spank_t spank) {
     return out;
 }
 
+/// PREFIX of PREFIX/sbin/slurmstepd, the program of this process; empty for a slurmstepd in another place.
+std::string slurm_prefix() {
+    char path[4096];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+    std::string_view program(path, length > 0 ? static_cast<size_t>(length) : 0);
+    constexpr std::string_view place = "/sbin/slurmstepd";
+    return program.ends_with(place) ? std::string(program.substr(0, program.size() - place.size())) : "";
+}
+
 plan::StepRequest request_of(spank_t spank, const HelperIdentity& identity) {
     plan::StepRequest out;
     out.options = step().options;
@@ -121,6 +130,7 @@ plan::StepRequest request_of(spank_t spank, const HelperIdentity& identity) {
     out.tasks = item<uint32_t>(spank, S_JOB_LOCAL_TASK_COUNT);
     out.node_index = item<uint32_t>(spank, S_JOB_NODEID);
     out.tmp_fs = tmp_fs(spank);
+    out.slurm = slurm_prefix();
     int count = 0;
     char** arguments = nullptr;
     if (id == SLURM_BATCH_SCRIPT && spank_get_item(spank, S_JOB_ARGV, &count, &arguments) == ESPANK_SUCCESS &&

@@ -47,11 +47,15 @@ bool is_configured() {
     return false;
 }
 
-/// The last word of `slurm-wlm 22.05.8` or `slurm 23.11.4`. slurmd tells it without a configuration, the commands of
-/// users want one first.
-std::string slurm_version() {
+/// slurmd tells its release without a configuration, the commands of users want one first.
+std::string slurm_program() {
     std::string program = in_path("slurmd");
-    if (program.empty() && is_configured()) program = in_path("srun");
+    return program.empty() && is_configured() ? in_path("srun") : program;
+}
+
+/// The last word of `slurm-wlm 22.05.8` or `slurm 23.11.4`.
+std::string slurm_version() {
+    std::string program = slurm_program();
     if (program.empty()) return {};
     Child child(program, {"-V"});
     std::string text(trimmed(sys::read_all(child.output(), 4096, "the version of Slurm")));
@@ -113,8 +117,14 @@ std::string locate(const std::string& name) {
                 for (const std::string& directory : split(setting.substr(10), ':'))
                     if (std::string file = cat(directory, "/", name); ::access(file.c_str(), F_OK) == 0) return file;
     }
-    for (const char* pattern : {"/usr/lib/*/slurm-wlm/", "/usr/lib64/slurm/", "/usr/lib/slurm/",
-                                "/usr/local/lib/slurm/", "/usr/local/lib/*/slurm-wlm/"})
+    std::vector<std::string> patterns = {"/usr/lib/*/slurm-wlm/", "/usr/lib64/slurm/", "/usr/lib/slurm/",
+                                         "/usr/local/lib/slurm/", "/usr/local/lib/*/slurm-wlm/"};
+    // PREFIX of PREFIX/sbin/slurmd: a Slurm in a folder of its own has its plugins there.
+    if (std::string prefix = slurm_program(); !prefix.empty()) {
+        for (int i = 0; i < 2; ++i) prefix.erase(prefix.rfind('/'));
+        patterns.insert(patterns.begin(), {prefix + "/lib64/slurm/", prefix + "/lib/slurm/"});
+    }
+    for (const std::string& pattern : patterns)
         for (const std::string& file : matches(cat(pattern, name))) return file;
     return {};
 }

@@ -11,20 +11,19 @@ namespace {
 
 constexpr const char* commands[] = {"srun",     "sbatch", "salloc", "scancel", "squeue", "sinfo",
                                     "scontrol", "sacct",  "sstat",  "sattach", "sbcast"};
-constexpr const char* command_folders[] = {"/usr/bin/", "/usr/local/bin/", "/opt/slurm/bin/"};
+constexpr const char* prefixes[] = {"/usr", "/usr/local", "/opt/slurm"};
 #if defined(__x86_64__)
-constexpr const char* library_folders[] = {"/usr/lib/x86_64-linux-gnu/", "/usr/lib64/", "/usr/local/lib/",
-                                           "/opt/slurm/lib/"};
+constexpr const char* library_folders[] = {"/lib/x86_64-linux-gnu/", "/lib64/", "/lib/"};
 #else
-constexpr const char* library_folders[] = {"/usr/lib/aarch64-linux-gnu/", "/usr/lib64/", "/usr/local/lib/",
-                                           "/opt/slurm/lib/"};
+constexpr const char* library_folders[] = {"/lib/aarch64-linux-gnu/", "/lib64/", "/lib/"};
 #endif
 /// Slurm's plugins with its library, and the library by which they ask munge.
-constexpr const char* libraries[] = {"slurm-wlm", "slurm", "libmunge.so.2"};
+constexpr const char* munge_library = "libmunge.so.2";
+constexpr const char* libraries[] = {"slurm-wlm", "slurm", munge_library};
 
 }  // namespace
 
-void add_slurm_client(plan::Job& job, const plan::Site& site) {
+void add_slurm_client(plan::Job& job, const plan::Site& site, const std::string& prefix) {
     if (!site.slurm.client_in_container) return;
     plan::Origin origin = plan::Origin::of_site("slurm");
     auto add = [&](const std::string& path) {
@@ -32,11 +31,18 @@ void add_slurm_client(plan::Job& job, const plan::Site& site) {
         job.bind_read_only.push_back({path, origin});
         return true;
     };
+    std::vector<std::string> places(std::begin(prefixes), std::end(prefixes));
+    // Commands and libraries of another release beside it are none for this cluster.
+    bool elsewhere = !prefix.empty() && prefix != "/usr" && ::access(cat(prefix, "/bin/srun").c_str(), F_OK) == 0;
+    if (elsewhere) places = {prefix};
     for (const char* command : commands)
-        for (const char* folder : command_folders)
-            if (add(cat(folder, command))) break;
+        for (const std::string& place : places)
+            if (add(cat(place, "/bin/", command))) break;
     for (const char* library : libraries)
-        for (const char* folder : library_folders) add(cat(folder, library));
+        for (const std::string& place : places)
+            for (const char* folder : library_folders) add(cat(place, folder, library));
+    for (const char* folder : library_folders)
+        if (elsewhere) add(cat("/usr", folder, munge_library));
     for (const char* path : {"/etc/slurm", "/run/munge", "/run/slurm/conf"}) add(path);
     if (site.set_by_user("slurm.client_files")) origin = "variable BERTH_SLURM_CLIENT_FILES";
     for (const std::string& path : site.slurm.client_files) add(path);

@@ -7,8 +7,8 @@
 namespace berth {
 
 /// Adds to `job` the node's Slurm commands, their libraries and settings, munge's socket, what the site names besides,
-/// and the account of Slurm's daemons; what the node does not have is left out. The image's C library must not be older
-/// than the node's.
-void add_slurm_client(plan::Job& job, const plan::Site& site);
+/// and the account of Slurm's daemons; what the node does not have is left out. Slurm is installed in `prefix`, or
+/// where distributions have it when that is empty. The image's C library must not be older than the node's.
+void add_slurm_client(plan::Job& job, const plan::Site& site, const std::string& prefix);
 
 }  // namespace berth

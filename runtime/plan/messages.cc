@@ -33,6 +33,7 @@ Message encode(const StepRequest& request) {
     out.add_number("gid", request.gid);
     out.add("cwd", request.cwd);
     out.add("tmp-fs", request.tmp_fs);
+    out.add("slurm", request.slurm);
     out.add("batch-script", request.batch_script);
     for (const std::string& entry : request.environment) out.add("env", entry);
     out.add_number("tasks", request.tasks);
@@ -53,6 +54,7 @@ StepRequest decode_step(const Message& message) {
     out.gid = static_cast<gid_t>(message.number("gid", id_limit));
     out.cwd = message.value("cwd");
     out.tmp_fs = message.value("tmp-fs");
+    out.slurm = message.value("slurm");
     out.batch_script = message.value("batch-script");
     out.environment = message.all("env");
     out.tasks = static_cast<uint32_t>(message.number("tasks", id_limit));

@@ -43,6 +43,7 @@ struct StepRequest {
     gid_t gid = 0;
     std::string cwd;
     std::string tmp_fs;                    ///< Slurm's TmpFS on this node; empty when unknown
+    std::string slurm;                     ///< where Slurm is installed ("/opt/slurm-24.11"); empty when unknown
     std::string batch_script;              ///< host path of the spooled script; empty when this is no batch step
     std::vector<std::string> environment;  ///< NAME=VALUE of the step
     uint32_t tasks = 1;      ///< of the step on this node

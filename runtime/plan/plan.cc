@@ -89,8 +89,29 @@ void add_user_mounts(EditList& edits, const Request& request, const Caller& call
     }
 }
 
+/// The folder of Slurm's commands where they are mounted; empty when they are not.
+std::string folder_of_commands(const Job& job) {
+    for (const JobPath& file : job.bind_read_only)
+        if (file.path.ends_with("/bin/srun")) return file.path.substr(0, file.path.rfind('/'));
+    return {};
+}
+
+/// The image's PATH or the usual one, so that Slurm's commands are found too. Nothing when the image's is right.
+std::optional<std::string> wanted_path(const Request& request, const ImageConfig& image, const Job& job) {
+    std::optional<std::string> of_image;
+    for (const std::string& text : image.env)
+        if (text.starts_with("PATH=")) of_image = text.substr(5);
+    std::string path = of_image.value_or("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    std::string commands = folder_of_commands(job);
+    std::vector<std::string> folders = split(path, ':');
+    bool kept = std::find(request.env.begin(), request.env.end(), "PATH") != request.env.end();
+    bool finds = commands.empty() || std::find(folders.begin(), folders.end(), commands) != folders.end();
+    if (finds || kept) return of_image ? std::nullopt : std::optional(path);
+    return cat(path, ':', commands);
+}
+
 EnvironmentRules environment_rules(const Plan& plan, const Request& request, const ImageConfig& image,
-                                   const std::string& home) {
+                                   const std::string& home, const Job& job) {
     EnvironmentRules rules;
     rules.image = image.env;
     rules.keep_host = request.env;
@@ -99,9 +120,7 @@ EnvironmentRules environment_rules(const Plan& plan, const Request& request, con
     bool image_has_home = std::any_of(image.env.begin(), image.env.end(),
                                       [](const std::string& text) { return text.starts_with("HOME="); });
     if (plan.remap_root && !image_has_home) rules.set = {cat("HOME=", home)};
-    bool image_has_path = std::any_of(image.env.begin(), image.env.end(),
-                                      [](const std::string& text) { return text.starts_with("PATH="); });
-    if (!image_has_path) rules.set.push_back("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    if (auto path = wanted_path(request, image, job)) rules.set.push_back("PATH=" + *path);
     return rules;
 }
 
@@ -188,7 +207,7 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
     add_user_mounts(edits, request, caller);
 
     set_workdir(plan, request, image);
-    plan.environment = environment_rules(plan, request, image, home);
+    plan.environment = environment_rules(plan, request, image, home, job);
     plan.entrypoint = image.entrypoint;
     for (const ContainerEdits& made : devices) {
         plan.environment.set.insert(plan.environment.set.end(), made.environment.begin(), made.environment.end());

@@ -68,7 +68,7 @@ plan::Job job_of(const StepStart& start) {
                                    [](const std::string& entry) { return entry.starts_with("SLURM_PTY_PORT="); });
     if (!request.batch_script.empty())
         job.bind_read_only.push_back({request.batch_script, plan::Origin::of_site("slurm")});
-    add_slurm_client(job, start.site);
+    add_slurm_client(job, start.site, request.slurm);
     return job;
 }
 

@@ -14,6 +14,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "tests/fixtures/slowness.hh"
 #include "tests/kernel/support.hh"
 
 using namespace berth;
@@ -26,7 +27,7 @@ namespace {
 bool ends_within(pid_t child, std::chrono::milliseconds limit) {
     Fd handle = sys::pidfd_open(child);
     pollfd wait{handle.get(), POLLIN, 0};
-    if (::poll(&wait, 1, static_cast<int>(limit.count())) <= 0) return false;
+    if (::poll(&wait, 1, static_cast<int>(limit.count()) * fixtures::slowness()) <= 0) return false;
     ::waitpid(child, nullptr, 0);
     return true;
 }

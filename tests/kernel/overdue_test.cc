@@ -20,6 +20,7 @@
 #include "spank/inhabitants.hh"
 #include "spank/overdue.hh"
 #include "spank/watch.hh"
+#include "tests/fixtures/slowness.hh"
 #include "tests/kernel/root.hh"
 #include "tests/kernel/support.hh"
 
@@ -154,7 +155,7 @@ TEST_CASE("overdue: the file server of tasks that cannot end is ended five secon
     std::this_thread::sleep_for(std::chrono::seconds(1));
     auto killed = std::chrono::steady_clock::now();
     ::kill(second, SIGKILL);
-    while (overdue == 0 && std::chrono::steady_clock::now() - killed < std::chrono::seconds(30)) ::usleep(10'000);
+    fixtures::comes_true([] { return overdue != 0; }, std::chrono::seconds(30));
     CHECK(std::chrono::steady_clock::now() - killed >= std::chrono::seconds(5));
     CHECK((overdue == first || overdue == second));
     watch.stop();

@@ -20,6 +20,7 @@
 #include "runtime/host/facts.hh"
 #include "runtime/squash/index/tree.hh"
 #include "runtime/squash/read/read_tree.hh"
+#include "tests/fixtures/slowness.hh"
 
 namespace berth::kernel_test {
 
@@ -46,7 +47,7 @@ void run_body(int pipe, const std::function<std::string()>& body) {
 }
 
 Outcome read_outcome(int pipe, std::chrono::seconds limit) {
-    auto end = std::chrono::steady_clock::now() + limit;
+    auto end = std::chrono::steady_clock::now() + limit * fixtures::slowness();
     std::string all;
     char buffer[4096];
     Outcome outcome;

@@ -10,6 +10,7 @@
 
 #include "hooks/nvidia/nvidia.hh"
 #include "hooks/rdma/rdma.hh"
+#include "tests/fixtures/squash_tools.hh"
 
 using namespace berth;
 using Verdict = Finding::Verdict;
@@ -177,4 +178,22 @@ TEST_CASE("doctor: the plugin is found through the includes of plugstack.conf, a
     CHECK(facts.plugin == plugin);
     REQUIRE(facts.built_for);
     CHECK(*facts.built_for >> 16 >= 22);
+}
+
+TEST_CASE("doctor: Slurm in a folder of its own has its plugins there", "[doctor]") {
+    fixtures::TempFolder place;
+    std::string prefix = place / "slurm-24.11", path = std::getenv("PATH");
+    std::filesystem::create_directories(prefix + "/sbin");
+    std::filesystem::create_directories(prefix + "/lib/slurm");
+    std::ofstream(prefix + "/sbin/slurmd") << "#!/bin/sh\necho slurm 24.11.5\n";
+    std::filesystem::permissions(prefix + "/sbin/slurmd", std::filesystem::perms(0755));
+    std::ofstream(prefix + "/lib/slurm/spank_berth.so");
+    std::ofstream(place / "plugstack.conf") << "required spank_berth.so\n";
+    ::setenv("SLURM_CONF", (place / "slurm.conf").c_str(), 1);
+    ::setenv("PATH", (prefix + "/sbin:" + path).c_str(), 1);
+    SlurmFacts facts = gather_slurm_facts();
+    ::unsetenv("SLURM_CONF");
+    ::setenv("PATH", path.c_str(), 1);
+    CHECK(facts.version == "24.11.5");
+    CHECK(facts.plugin == prefix + "/lib/slurm/spank_berth.so");
 }

@@ -2,8 +2,10 @@
 #include <functional>
 
 #include "runtime/mount/fuse/watchdog.hh"
+#include "tests/fixtures/slowness.hh"
 
 using namespace std::chrono_literals;
+using berth::fixtures::comes_true;
 using berth::mount::Watchdog;
 
 namespace {
@@ -25,11 +27,6 @@ struct Server {
         }
     }
 };
-
-bool comes_true(const std::function<bool()>& what) {
-    for (int i = 0; i < 2000 && !what(); ++i) std::this_thread::sleep_for(5ms);
-    return what();
-}
 
 }  // namespace
 

@@ -3,7 +3,9 @@
 #include <chrono>
 
 #include "runtime/mount/fuse/worker_pool.hh"
+#include "tests/fixtures/slowness.hh"
 
+using berth::fixtures::comes_true;
 using berth::mount::WorkerPool;
 
 namespace {
@@ -21,11 +23,6 @@ struct Idlers {
         }
     }
 };
-
-bool comes_true(const std::function<bool()>& what) {
-    for (int i = 0; i < 2000 && !what(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    return what();
-}
 
 void serve(WorkerPool& pool, uint32_t count, bool another_waits) {
     for (uint32_t i = 0; i < count; ++i) pool.served(another_waits);

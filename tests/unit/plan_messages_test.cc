@@ -16,6 +16,7 @@ TEST_CASE("messages: a step's request is the same on both ends", "[messages]") {
     request.gid = 1001;
     request.cwd = "/home/a b";
     request.tmp_fs = "/scratch";
+    request.slurm = "/opt/slurm";
     request.batch_script = "/var/spool/job1/slurm_script";
     request.environment = {"A=1", "A=2", "N=x\ny", "EMPTY="};
     request.settings = {"BERTH_DEFAULTS_CONTAINER_SCOPE=job"};

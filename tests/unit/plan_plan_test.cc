@@ -241,3 +241,24 @@ TEST_CASE("hostile row 62: an image's environment, labels and files choose no mo
     CHECK(targets(make_plan({}, alice(), {}, {}, full_host(), image)) ==
           targets(make_plan({}, alice(), {}, {}, full_host(), {})));
 }
+
+TEST_CASE("plan: Slurm's commands are found by name wherever they are mounted", "[plan]") {
+    auto paths = [](const std::string& commands, const ImageConfig& image, const Request& request = {}) {
+        Job job;
+        job.bind_read_only.push_back({commands + "/srun", Origin::of_site("slurm")});
+        std::string out;
+        for (const std::string& text : make_plan(request, alice(), job, {}, full_host(), image).environment.set)
+            if (text.starts_with("PATH=")) out += text;
+        return out;
+    };
+    ImageConfig image;
+    image.env = {"PATH=/opt/bin:/usr/bin"};
+    CHECK(paths("/opt/slurm-24.11/bin", image) == "PATH=/opt/bin:/usr/bin:/opt/slurm-24.11/bin");
+    CHECK(paths("/usr/bin", image).empty());
+    CHECK(paths("/opt/slurm/bin", {}) ==
+          "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/slurm/bin");
+    // The job's own is the user's business.
+    Request keeps;
+    keeps.env = {"PATH"};
+    CHECK(paths("/opt/slurm/bin", image, keeps).empty());
+}

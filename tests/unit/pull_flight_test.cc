@@ -10,6 +10,7 @@
 #include "runtime/pull/transfer/pull.hh"
 #include "runtime/pull/transfer/stored.hh"
 #include "tests/fixtures/served_image.hh"
+#include "tests/fixtures/slowness.hh"
 #include "tests/fixtures/squash_tools.hh"
 
 using namespace berth;
@@ -51,8 +52,7 @@ std::string layer_of(const std::string& name, size_t size) {
 }
 
 bool wait_until(const std::atomic<bool>& flag) {
-    for (int i = 0; i < 1000 && !flag; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    return flag;
+    return fixtures::comes_true([&] { return flag.load(); });
 }
 
 }  // namespace

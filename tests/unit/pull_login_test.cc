@@ -10,6 +10,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/oci/base64.hh"
 #include "tests/fixtures/served_image.hh"
+#include "tests/fixtures/slowness.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/registry/server.hh"
 
@@ -92,7 +93,7 @@ TEST_CASE("hostile row 39: Ctrl-C ends a pull within a second, also one that wai
     std::string store = home / "store", reference = slow.host() + "/a/b:1",
                 path = fixtures::built_program("berth-pull");
     pid_t child = fixtures::start_program(path, {"--store", store, reference}, "/dev/null");
-    for (int i = 0; i < 500 && !asked; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    REQUIRE(fixtures::comes_true([&] { return asked.load(); }));
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     auto start = std::chrono::steady_clock::now();
     ::kill(child, SIGINT);
