@@ -4,6 +4,7 @@
 
 #include <climits>
 
+#include "runtime/base/access.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/host/facts.hh"
@@ -17,13 +18,13 @@ std::string pull_program() {
     std::string folder(self, static_cast<size_t>(size));
     folder.erase(folder.rfind('/'));
     for (const std::string& path : {folder + "/berth-pull", folder + "/../libexec/berth/berth-pull"})
-        if (::access(path.c_str(), X_OK) == 0) return path;
+        if (sys::may_access(path, X_OK)) return path;
     throw Error(cat("finding the program berth-pull: neither beside berth in ", folder, " nor in ", folder,
                     "/../libexec/berth; install berth completely"));
 }
 
 std::vector<std::string> site_arguments() {
-    if (::access(site_path, F_OK) != 0) return {};
+    if (!sys::may_access(site_path, F_OK)) return {};
     return {"--site", site_path};
 }
 
