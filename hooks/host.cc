@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <climits>
 
+#include "runtime/base/access.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -47,7 +48,7 @@ Fd Host::open(const std::string& path, int flags) const {
 
 bool Host::exists(const std::string& path) const {
     // The usual answer on a node without devices, at the price of one system call.
-    if (root_.empty()) return ::access(path.c_str(), F_OK) == 0;
+    if (root_.empty()) return sys::may_access(path, F_OK);
     return bool(open(path, O_PATH));
 }
 
@@ -99,7 +100,7 @@ std::optional<DeviceNumber> Host::device(const std::string& path) const {
 }
 
 Access Host::access(const std::string& path, bool read_only) const {
-    if (::access(real(path).c_str(), read_only ? R_OK : R_OK | W_OK) == 0) return Access::allowed;
+    if (sys::may_access(real(path), read_only ? R_OK : R_OK | W_OK)) return Access::allowed;
     return errno == ENOENT || errno == ENOTDIR ? Access::missing : Access::denied;
 }
 

@@ -7,6 +7,7 @@
 #include <climits>
 #include <cstdlib>
 
+#include "runtime/base/access.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -42,12 +43,12 @@ plan::Caller caller_of_this_process() {
 plan::HostFacts host_facts() {
     plan::HostFacts facts;
     for (const std::string& path : plan::host_paths())
-        if (::access(path.c_str(), F_OK) == 0) facts.existing.push_back(path);
+        if (sys::may_access(path, F_OK)) facts.existing.push_back(path);
     for (const std::string& path : plan::masked_paths())
-        if (::access(path.c_str(), R_OK) == 0) facts.readable.push_back(path);
+        if (sys::may_access(path, R_OK)) facts.readable.push_back(path);
     // The kernel gives these to root alone to write, which nobody else need find out.
     for (const std::string& path : ::geteuid() == 0 ? plan::read_only_paths() : std::vector<std::string>())
-        if (::access(path.c_str(), W_OK) == 0) facts.writable.push_back(path);
+        if (sys::may_access(path, W_OK)) facts.writable.push_back(path);
     return facts;
 }
 
@@ -82,13 +83,13 @@ struct Place {
     bool of_home = false;  ///< in place of the built-in one
 };
 
-bool is_here(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+bool is_here(const std::string& path) { return sys::may_access(path, F_OK); }
 
 /// Where root makes the folder it is there after the user's first job on the node; until then the home's cache does.
 Place place_of_store(const plan::Site& site, const plan::Caller& caller) {
     std::string path = plan::path_for(site.store.path, caller), parent = path.substr(0, path.rfind('/'));
     bool built_in = site.store.path == plan::Site{}.store.path;
-    if (!built_in || is_here(path) || ::access(parent.c_str(), W_OK) == 0) return {path};
+    if (!built_in || is_here(path) || sys::may_access(parent, W_OK)) return {path};
     if (!caller.home.empty()) return {caller.home + "/.cache/berth", true};
     throw Error(cat("opening the store ", path,
                     ": it is not there, and you have no home for another one; the plugin makes it in jobs, the site "

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "runtime/base/access.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/host/facts.hh"
@@ -13,13 +14,13 @@ std::string pull_program() {
     std::string folder = own_program_path();
     folder.erase(folder.rfind('/'));
     for (const std::string& path : {folder + "/berth-pull", folder + "/../libexec/berth/berth-pull"})
-        if (::access(path.c_str(), X_OK) == 0) return path;
+        if (sys::may_access(path, X_OK)) return path;
     throw Error(cat("finding the program berth-pull: neither beside berth in ", folder, " nor in ", folder,
                     "/../libexec/berth; install berth completely"));
 }
 
 std::vector<std::string> site_arguments() {
-    if (::access(site_path, F_OK) != 0) return {};
+    if (!sys::may_access(site_path, F_OK)) return {};
     return {"--site", site_path};
 }
 

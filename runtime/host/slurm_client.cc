@@ -3,6 +3,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include "runtime/base/access.hh"
 #include "runtime/base/text.hh"
 
 namespace berth {
@@ -27,7 +28,7 @@ void add_slurm_client(plan::Job& job, const plan::Site& site, const std::string&
     if (!site.slurm.client_in_container) return;
     plan::Origin origin = plan::Origin::of_site("slurm");
     auto add = [&](const std::string& path) {
-        if (::access(path.c_str(), F_OK) != 0) return false;
+        if (!sys::may_access(path, F_OK)) return false;
         job.bind_read_only.push_back({path, origin});
         return true;
     };

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "runtime/base/access.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -46,7 +47,7 @@ void sweep_jobs(const plan::Site& site, const plan::Caller& caller) {
     try {
         ContainerFolder folder = open_container_folder(site, caller);
         for (uint32_t job : folder.jobs()) {
-            if (::access(mark_of(caller, job).c_str(), F_OK) == 0) continue;
+            if (sys::may_access(mark_of(caller, job), F_OK)) continue;
             remove_all(ContainerFolder::open(folder.path(), job_scope(job)), site, caller);
         }
     } catch (const Error&) {

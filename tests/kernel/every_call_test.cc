@@ -1,5 +1,6 @@
-// A start at each of its system calls: killed there, with the call failing, and with the call interrupted. Nothing may
-// stay, and a start that goes on must be the start that was asked for.
+// A start, a save and an extraction at their system calls: killed there, with the call failing, and with the call
+// interrupted. Nothing may stay, and a start that goes on must be the start that was asked for. CI takes one of so many
+// calls, the test with the hidden tag [every-call] takes all (docs/adr/0085).
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -43,7 +44,7 @@ const std::set<std::string> never_fail{
     "getppid",     "getuid",       "geteuid",        "getgid",    "getegid",     "exit",    "exit_group", "umask",
     "sched_yield", "set_robust_list", "rseq",        "arch_prctl", "poll",       "ppoll",   "wait4",     "waitid",
     "pause",       "clock_nanosleep", "nanosleep",   "restart_syscall", "rt_sigtimedwait", "tgkill", "kill",
-    "pidfd_send_signal", "getdents64_end", "sched_getaffinity", "clock_gettime", "uname", "times"};
+    "pidfd_send_signal", "sched_getaffinity", "clock_gettime", "uname", "times"};
 
 /// Those that a signal ends without having done anything.
 const std::set<std::string> interruptible{"openat",  "openat2", "read",    "pread64", "write", "pwrite64", "recvmsg",
@@ -56,7 +57,7 @@ int failure_of(const Call& call) { return of_descriptors.contains(call.name()) ?
 struct Moment {
     std::function<int(const Call&)> fate;  ///< goes_on: the call is none that this sweep is about
     size_t often = SIZE_MAX;               ///< how many calls of one name in a thread are met
-    size_t stride = 1;                     ///< every so many of them
+    size_t stride = 1;                     ///< one of so many of them, whatever their order is in a run
 };
 
 /// A program that is run again and again, each time with something else happening to it.
@@ -121,7 +122,6 @@ class Sweep {
         std::map<pid_t, size_t> threads;
         std::map<std::string, size_t> seen;
         std::set<pid_t> commands;
-        size_t number = 0;
         bool begun = false;
         out.end = subject_.run([&](const Call& call) {
             begun = begun || !of_the_loader.contains(call.name());
@@ -133,8 +133,8 @@ class Sweep {
             size_t thread = threads.emplace(call.thread(), threads.size()).first->second;
             std::string place = cat(call.name(), " of thread ", thread);
             size_t time = ++seen[place];
-            if (time > moment_.often || number++ % moment_.stride != 0) return fixtures::goes_on;
             std::string at = cat(place, ", number ", time);
+            if (time > moment_.often || std::hash<std::string>()(at) % moment_.stride != 0) return fixtures::goes_on;
             if (!met_.insert(at).second) return fixtures::goes_on;
             out.at = at;
             return fate;
@@ -171,9 +171,10 @@ std::vector<std::string> errors_in(const std::string& output) {
 
 /// With what differs between two runs taken out.
 std::string comparable(const std::string& output) {
+    static const std::regex changing("berth:c:\\S+|/berth-kernel-\\w+");
     // An overlay over what it has written before does not say that it has a UUID.
-    static const std::regex changing("berth:c:\\S+|/berth-kernel-\\w+|,uuid=on");
-    return std::regex_replace(output, changing, "N");
+    static const std::regex new_overlay(",uuid=on");
+    return std::regex_replace(std::regex_replace(output, changing, "N"), new_overlay, "");
 }
 
 /// Exit codes of what failed as it should: Berth, the command that could not be run, and that was not found.
@@ -203,9 +204,20 @@ Moment killed_at(size_t stride) {
     return {[](const Call&) { return fixtures::is_killed; }, SIZE_MAX, stride};
 }
 
+/// To ask where the break is never fails.
+bool asks_for_break(const Call& call) { return call.name() == "brk" && call.data().args[0] == 0; }
+
 Moment failing_at(size_t often, size_t stride) {
-    return {[](const Call& call) { return never_fail.contains(call.name()) ? fixtures::goes_on : failure_of(call); },
+    return {[](const Call& call) {
+                bool goes_on = never_fail.contains(call.name()) || asks_for_break(call);
+                return goes_on ? fixtures::goes_on : failure_of(call);
+            },
             often, stride};
+}
+
+/// The calls of one name, all of them.
+Moment failing(const std::string& name) {
+    return {[name](const Call& call) { return call.name() == name ? failure_of(call) : fixtures::goes_on; }};
 }
 
 Moment interrupted_at(size_t often, size_t stride) {
@@ -250,13 +262,16 @@ void kill_unnamed(const Words& words, size_t stride) {
 }
 
 /// The same of one with a name, which can be started again, and removed without a trace.
-void kill_named(size_t stride) {
+void kill_named(size_t often, size_t stride) {
     Subject subject(named);
     std::string expected = undisturbed(subject);
     CHECK(subject.scene.program("berth", {"rm", "c"}) == "|0");
     std::set<std::string> before = subject.left();
-    sweep(subject, killed_at(stride), [&](const Run& run) {
-        // A helper that is killed when the command has ended takes nothing from it.
+    Moment moment = killed_at(stride);
+    moment.often = often;
+    sweep(subject, moment, [&](const Run& run) {
+        // A helper that is killed before the command joins is followed by another one, and one that is killed when the
+        // command has ended takes nothing from it.
         CHECK((run.end.code != 0 || comparable(run.output) == expected));
         CHECK(undisturbed(subject) == expected);
         CHECK(subject.scene.program("berth", {"rm", "c"}) == "|0");
@@ -298,7 +313,7 @@ void disturb(const Words& words, const Moment& moment, const std::vector<std::st
     bool has_name = std::find(words.begin(), words.end(), "--name") != words.end();
     Subject subject(words, settings);
     auto tidy = [&] {
-        if (has_name) subject.scene.program("berth", {"rm", "--force", "c"});
+        if (has_name) CHECK(subject.scene.program("berth", {"rm", "c"}) == "|0");
         for (const char* name : {"out/x.sqsh", "store"}) fs::remove_all(subject.scene.folder / name);
     };
     std::string expected = undisturbed(subject);
@@ -306,7 +321,9 @@ void disturb(const Words& words, const Moment& moment, const std::vector<std::st
     std::set<std::string> before = subject.left();
     sweep(subject, moment, [&](const Run& run) {
         check_failure(run, expected);
-        if (run.end.code == 0) tidy();
+        // Whether it is there after a failure or not: it starts.
+        if (has_name) CHECK(undisturbed(subject) == expected);
+        if (run.end.code == 0 || has_name) tidy();
         // A store that was just made may stay: it is what the next start needs as well.
         fs::remove_all(subject.scene.folder / "store");
         CHECK(difference(before, subject.left()) == "");
@@ -332,11 +349,10 @@ TEST_CASE("a start that is killed at any of its system calls leaves no process, 
     kill_unnamed(own, 29);
 }
 
-// Not in CI: what differs in its output between two starts has not been looked at to the end.
 TEST_CASE("a named container whose start is killed at any system call starts again, and goes without a trace",
-          "[.][every-call][unfinished]") {
+          "[kernel][lifecycle]") {
     NEED_CONTAINERS();
-    kill_named(23);
+    kill_named(12, 31);
 }
 
 TEST_CASE("whoever is killed while an image is extracted leaves what the next collection removes",
@@ -350,9 +366,7 @@ TEST_CASE("a save that is killed at any of its system calls leaves the whole fil
     kill_saving(saving, 31);
 }
 
-// Not in CI: a start whose brk fails was seen to end by SIGSEGV, and not all that was seen has been judged.
-TEST_CASE("a call that fails in a start is one line, or the start is what was asked for",
-          "[.][every-call][unfinished]") {
+TEST_CASE("a call that fails in a start is one line, or the start is what was asked for", "[kernel][lifecycle]") {
     NEED_CONTAINERS();
     disturb(plain, failing_at(1, 1));
     disturb(own, failing_at(1, 9));
@@ -360,8 +374,27 @@ TEST_CASE("a call that fails in a start is one line, or the start is what was as
     disturb(plain, failing_at(1, 9), {"BERTH_MOUNT_ENGINE=unpack"});
 }
 
-// Not in CI: after some interruptions the output differs from that of an undisturbed start, of a named container.
-TEST_CASE("a call that a signal interrupts in a start is made again", "[.][every-call][unfinished]") {
+// Without /proc/keys being hidden, for one, because it was not found.
+TEST_CASE("where it cannot be learnt whether a file is there, a start goes not on without it", "[kernel][lifecycle]") {
+    NEED_CONTAINERS();
+    for (const Words& words : {plain, named}) disturb(words, failing("access"));
+}
+
+// Who waits for an answer of the file server would wait for ever.
+TEST_CASE("an answer of the file server that cannot be sent at once is sent again", "[kernel][lifecycle]") {
+    NEED_CONTAINERS();
+    Subject subject(plain);
+    std::string expected = undisturbed(subject);
+    Moment moment = failing("writev");
+    moment.often = 10;
+    size_t met = sweep(subject, moment, [&](const Run& run) {
+        CHECK(run.end.code == 0);
+        CHECK(comparable(run.output) == expected);
+    });
+    CHECK(met > 0);
+}
+
+TEST_CASE("a call that a signal interrupts in a start is made again", "[kernel][lifecycle]") {
     NEED_CONTAINERS();
     interrupt(plain, 1, 1);
     interrupt(named, 1, 3);
@@ -372,7 +405,7 @@ TEST_CASE("a call that a signal interrupts in a start is made again", "[.][every
 TEST_CASE("every call of a start, a save and an extraction meets everything", "[.][every-call]") {
     NEED_CONTAINERS();
     for (const Words& words : {plain, own}) kill_unnamed(words, 1);
-    kill_named(1);
+    kill_named(SIZE_MAX, 1);
     kill_extracting(1);
     kill_saving(saving, 1);
     for (const Words& words : {plain, own, named, saving}) {

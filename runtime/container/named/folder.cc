@@ -14,6 +14,7 @@
 #include <cstring>
 #include <deque>
 
+#include "runtime/base/access.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/interrupts.hh"
 #include "runtime/base/remove_tree.hh"
@@ -230,7 +231,7 @@ Lock ContainerFolder::running_lock(const std::string& name, int timeout_ms) cons
 ContainerFolder open_container_folder(const plan::Site& site, const plan::Caller& caller, const std::string& scope) {
     std::string path = plan::path_for(site.data.path, caller);
     bool built_in = site.data.path == plan::Site{}.data.path;
-    bool possible = ::access(path.c_str(), F_OK) == 0 || ::access(path.substr(0, path.rfind('/')).c_str(), W_OK) == 0;
+    bool possible = sys::may_access(path, F_OK) || sys::may_access(path.substr(0, path.rfind('/')), W_OK);
     if (!possible && built_in && !caller.home.empty()) path = caller.home + "/.local/share/berth/containers";
     return ContainerFolder::open(path, scope);
 }

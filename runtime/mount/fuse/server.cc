@@ -36,6 +36,8 @@ namespace {
 /// One of them may wait for a layer's file system that does not answer.
 constexpr unsigned thread_minimum = 2;
 constexpr unsigned thread_limit = 8;
+/// How long a thread waits for memory to come back.
+constexpr auto short_of_memory = std::chrono::milliseconds(100);
 
 // Each thread talks to the kernel over its own clone of /dev/fuse, so that threads do not queue for one lock.
 thread_local int channel = -1;
@@ -53,7 +55,12 @@ ssize_t write_channel(int, iovec* parts, int count, void*) {
     // What is there now came while this thread was at work: after the answer it might be the next request of the same
     // program.
     if (pool != nullptr) pool->served(request_waits(channel));
-    return ::writev(channel, parts, count);
+    for (;;) {
+        ssize_t written = ::writev(channel, parts, count);
+        // Who asked would wait for ever for an answer that is not sent, and libfuse does not send it again.
+        if (written >= 0 || (errno != ENOMEM && errno != EINTR && errno != EAGAIN)) return written;
+        std::this_thread::sleep_for(short_of_memory);
+    }
 }
 
 void silent(fuse_log_level, const char*, va_list) {}
@@ -121,7 +128,7 @@ bool receive(fuse_session* session, fuse_buf& request) {
         int got = fuse_session_receive_buf(session, &request);
         if (got == -ENOMEM)
             // For the buffer of a thread's first request. The others go on, and memory may come back.
-            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+            std::this_thread::sleep_for(short_of_memory);
         else if (got != -EINTR && got != -EAGAIN)
             return got > 0;
     }
