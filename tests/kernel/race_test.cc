@@ -160,8 +160,10 @@ std::vector<Kind> kinds_of_edits(const std::string& source_file) {
 }
 
 /// Does the edit, counts where what is mounted or made has ended, and takes it away again.
-void one_edit(mount::Root& root, const Folder& host, const plan::Edit& edit, size_t mounts_before,
-              const Swapper& swapper, Tally& tally) {
+void one_edit(int tree, const Folder& host, const plan::Edit& edit, size_t mounts_before, const Swapper& swapper,
+              Tally& tally) {
+    // Anew each time: a root knows the directory again in which it made something last.
+    mount::Root root(Fd(::fcntl(tree, F_DUPFD_CLOEXEC, 3)));
     unsigned before = tally.inside + tally.outside;
     one_round(root, host / "root", edit, mounts_before, swapper, tally);
     if (std::holds_alternative<plan::Mount>(edit.action)) return;
@@ -189,10 +191,10 @@ Outcome race(const Folder& host, const Kind& kind, unsigned rounds) {
             Fd tree =
                 sys::open_tree_clone(sys::open_file(host / "root", O_PATH | O_DIRECTORY).get(), false, "the root");
             sys::move_mount_to(tree.get(), sys::open_file(host / "root", O_PATH | O_DIRECTORY).get(), "the root");
-            mount::Root root(std::move(tree));
             size_t before = mount_points().size();
             Tally tally;
-            for (unsigned round = 0; round < rounds; ++round) one_edit(root, host, kind.edit, before, swapper, tally);
+            for (unsigned round = 0; round < rounds; ++round)
+                one_edit(tree.get(), host, kind.edit, before, swapper, tally);
             return cat(tally.inside > 0 ? "some inside, " : "", tally.outside, " outside");
         },
         std::chrono::seconds(1800));

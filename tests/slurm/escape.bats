@@ -13,7 +13,7 @@ setup_file() {
   # Symlinks lead to a folder of the node where a start mounts and writes.
   in_home "rm -rf escape-tree escape-node escape.sqsh
     mkdir -p escape-node escape-ro escape-tree/{bin,etc,dev,proc,ro,var}
-    echo 'secret of alice' > escape-node/secret; echo data > escape-ro/data
+    echo secret-of-alice > escape-node/secret; echo data > escape-ro/data
     cp escape escape-tree/bin/escape; cp escape escape-tree/bin/escape-setuid; chmod 4755 escape-tree/bin/escape-setuid
     ln -s $secret escape-tree/link
     for name in hosts passwd group resolv.conf; do ln -s ../../../../../..$secret escape-tree/etc/\$name; done
@@ -27,7 +27,7 @@ teardown_file() {
 
 setup() {
   # A process of the user's on the node, which has all there is to take.
-  in_home "ESCAPE_SECRET=$secret ESCAPE_TOKEN='secret of alice' srun --overlap -Q -w n1 ./escape victim escape-node" \
+  in_home "ESCAPE_SECRET=$secret ESCAPE_TOKEN=secret-of-alice srun --overlap -Q -w n1 ./escape victim escape-node" \
     > "$BATS_TEST_TMPDIR/victim" 2>&1 3>&- &
   wait_until 20 grep -q '^victim ' "$BATS_TEST_TMPDIR/victim"
 }
@@ -41,7 +41,7 @@ all_ways() { "$state/home/alice/escape" list; }
 
 # Each way's name and what it came to, as it is said by the step.
 attempts() {
-  in_home "ESCAPE_SECRET=$secret ESCAPE_TOKEN='secret of alice' srun --overlap -w n1 --container-image=./escape.sqsh \
+  in_home "ESCAPE_SECRET=$secret ESCAPE_TOKEN=secret-of-alice srun --overlap -w n1 --container-image=./escape.sqsh \
     --container-mounts=/home/alice/escape-ro:/ro:ro $* 8< / 9< $secret"
 }
 
@@ -52,7 +52,7 @@ expect_nothing_got() {
   (( $(grep -c ': refused (' <<< "$output") >= 50 )) || fail "$output"
   expect_equal "$(grep -c '^[a-z0-9-]*: \(refused\|absent\) (' <<< "$output")" "$(($(all_ways | wc -l) - ${1:-0}))"
   expect_equal "$(in_home 'cat escape-node/secret escape-ro/data; ls escape-node escape-ro')" \
-    $'secret of alice\ndata\nescape-node:\nsecret\nsocket\n\nescape-ro:\ndata'
+    $'secret-of-alice\ndata\nescape-node:\nsecret\nsocket\n\nescape-ro:\ndata'
 }
 
 @test "an image that tries all known ways out gets nothing, as the user and as root inside" {
@@ -68,8 +68,11 @@ expect_nothing_got() {
   run -0 alice srun --overlap -Q -w n1 berth rm hostile
   # With --pty the node's terminals are there, and those of the user can be opened.
   ways=$(all_ways | cut -f 1 | grep -vx terminals | xargs)
-  run attempts --pty /bin/escape "$ways"
-  output=$(tr -d '\r' <<< "$output")
+  run script -qec "'$box' run -u alice -- env ESCAPE_SECRET=$secret ESCAPE_TOKEN=secret-of-alice srun -w n1 --pty \
+    --container-image=./escape.sqsh --container-mounts=/home/alice/escape-ro:/ro:ro /bin/escape $ways" /dev/null \
+    < /dev/null
+  # The terminal shows the end of its input as well.
+  output=$(tr -d '\r' <<< "$output" | sed 's/^^@//')
   expect_nothing_got 1
 }
 
@@ -83,7 +86,7 @@ expect_nothing_got() {
 
 @test "on the node itself the user's attempts succeed" {
   ways=$(all_ways | awk -F '\t' '$2 == "user" && $1 != "own-descriptors" { printf "%s ", $1 }')
-  run in_home "ESCAPE_SECRET=$secret ESCAPE_TOKEN='secret of alice' ESCAPE_CONTROL=/home/alice \
+  run in_home "ESCAPE_SECRET=$secret ESCAPE_TOKEN=secret-of-alice ESCAPE_CONTROL=/home/alice \
     ESCAPE_LINK=/home/alice/escape-tree/link ESCAPE_READ_ONLY=/home/alice/escape-ro \
     srun --overlap -Q -w n1 ./escape $ways"
   expect_status 1

@@ -95,19 +95,3 @@ spaces='for name in net ipc uts; do readlink /proc/self/ns/$name; done'
   expect_failure
   expect_output_like "PYXIS_CONTAINER_UNSHARE.*unknown namespace"
 }
-
-@test "a named container with a PID namespace of its own, which no task of Slurm can enter, is refused in one line" {
-  in_home 'rm -f started; berth rm --force own-pids 2> /dev/null || true'
-  alice srun -w n1 berth run --name=own-pids --pid --mount=/home/alice "$image" \
-    sh -c 'touch /home/alice/started; sleep 600' > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
-  wait_until 30 alice test -e started
-  run alice srun --overlap -w n1 --container-name=own-pids true
-  expect_failure
-  expect_one_error_line
-  expect_output_like 'it has a PID namespace of its own \(berth run --pid\), which a task of Slurm cannot enter'
-  # It goes on.
-  run -0 alice srun --overlap -w n1 berth exec own-pids true
-  cancel_everything
-  alice srun -w n1 berth rm --force own-pids
-  in_home 'rm -f started'
-}
