@@ -5,8 +5,14 @@ state=${BERTH_BOX_DIR:-/var/tmp/berth-box}
 port=${BERTH_BOX_PORT:-16817}
 registry_port=${BERTH_BOX_REGISTRY_PORT:-5000}
 cgroup_name=berth-box-$port
-login_path=/usr/local/bin:/usr/bin:/bin
-root_path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+
+# use_slurm PREFIX: the box runs the Slurm that is installed there, or the distribution's where PREFIX is empty.
+use_slurm() {
+  slurm=$1
+  login_path=${slurm:+$slurm/bin:}/usr/local/bin:/usr/bin:/bin
+  root_path=${slurm:+$slurm/sbin:$slurm/bin:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+}
+use_slurm "$(cat "$state/slurm" 2> /dev/null || true)"
 
 die() {
   echo "slurm-in-a-box: $*" >&2
@@ -46,10 +52,18 @@ cgroup_mounts() {
   sed -nE 's/^([^ ]+ ){4}([^ ]+) .* - (cgroup2?) [^ ]+ (.*)$/\3 \2 \4/p' /proc/self/mountinfo
 }
 
-# Moves this shell into the box's own cgroups: where the box has its view of them, they are the roots.
+# Where version 2 of cgroups is mounted when it is alone.
+unified=/sys/fs/cgroup
+
+# Moves this shell into the box's own cgroups: where the box has its view of them, they are the roots. With version 2
+# alone it is a group below the root, which has to be without processes so that it can hand on controllers.
 enter_cgroups() {
   local procs
-  for procs in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do
+  if [[ -e $unified/cgroup.controllers ]]; then
+    echo 0 > "$unified/box/cgroup.procs"
+    return
+  fi
+  for procs in /sys/fs/cgroup/*/cgroup.procs; do
     [[ ! -e $procs ]] || echo 0 > "$procs"
   done
 }

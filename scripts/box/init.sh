@@ -42,11 +42,26 @@ hierarchies() {
   done < <(cgroup_mounts)
 }
 
+# unified_controllers FOLDER: a group of version 2 hands on all that it has, as far as it may.
+unified_controllers() {
+  local name names
+  read -ra names < "$1/cgroup.controllers"
+  for name in "${names[@]}"; do
+    echo "+$name" > "$1/cgroup.subtree_control" || true
+  done 2> /dev/null
+}
+
 # A group of the box's own in every hierarchy. In a cgroup namespace that is made then, each of them is a root, so that
-# the Slurm of another box or of the machine has other groups than this one. Version 2 alone has none: Slurm wants
-# controllers there that a group with processes cannot hand on.
+# the Slurm of another box or of the machine has other groups than this one. Where version 2 is alone the group lies at
+# the top: Slurm wants controllers, which a group with processes, like that of a service, cannot hand on.
 make_cgroups() {
   local folder path group
+  if [[ -e $unified/cgroup.controllers ]]; then
+    unified_controllers "$unified"
+    mkdir -p "$unified/$cgroup_name"
+    echo 0 > "$unified/$cgroup_name/cgroup.procs"
+    touch "$state/own-cgroups"
+  fi
   while read -r _ folder _ path; do
     group=$folder${path%/}/$cgroup_name
     mkdir -p "$group"
@@ -59,6 +74,13 @@ make_cgroups() {
 # What is mounted there shows the machine's groups; mounted anew it shows those of the namespace.
 mount_cgroups() {
   local type folder names
+  if [[ -e $unified/cgroup.controllers ]]; then
+    umount "$unified"
+    mount -t cgroup2 berth-box "$unified"
+    mkdir -p "$unified/box"
+    enter_cgroups
+    unified_controllers "$unified"
+  fi
   while read -r type folder names _; do
     [[ $type ]] || continue
     umount "$folder"
@@ -85,6 +107,19 @@ private_copy() {
   mkdir -p "$upper" "$work"
   chmod 755 "$upper"
   mount -t overlay -o "lowerdir=$1,upperdir=$upper,workdir=$work" berth-box "$1"
+}
+
+# A Slurm from a prefix is installed as on a site: Berth's plugin goes into its folder of plugins, and of the
+# distribution's Slurm there is nothing, so that nobody takes a command or library of another release.
+private_slurm() {
+  [[ $slurm && $slurm != /usr ]] || return 0
+  local file
+  case $slurm/ in
+    /etc/*|/usr/*|/var/lib/*) ;;
+    *) private_copy "$slurm" ;;
+  esac
+  for file in "$slurm"/bin/* "$slurm"/sbin/*; do rm -f "/usr/bin/${file##*/}" "/usr/sbin/${file##*/}"; done
+  rm -rf /usr/lib/*/slurm-wlm /usr/lib/*/libslurm*
 }
 
 # Majors 240 to 254 are for local use; one that no driver took, or a cgroup rule for it would touch another device.
@@ -117,6 +152,7 @@ mount_all() {
   mount_cgroups
   private_tmp
   for folder in /etc /usr /var/lib; do private_copy "$folder"; done
+  private_slurm
   cp --remove-destination "$(readlink -f /etc/resolv.conf)" /etc/resolv.conf 2>/dev/null || true
   private_dev
   fake_proc "$(stat -c %Hr /dev/nvidia0)"

@@ -16,13 +16,21 @@ stop_node() {
   die "slurmd of $1 (pid $pid) did not stop in 10 s"
 }
 
+# own_cgroup NODE CMD...: with version 2 of cgroups alone slurmd moves all processes of its group away, and fails when
+# one of them ends meanwhile.
+own_cgroup() (
+  [[ ! -e $unified/cgroup.controllers ]] || echo 0 > "$(mktemp -d "$unified/slurmd-$1.XXXX")/cgroup.procs"
+  shift
+  exec "$@"
+)
+
 # Node-local folders are the node's own, as on a real cluster, and so is what the plugin mounts in /run; the slurmd of a
 # node starts as its service would, without a user's environment.
 start_node() {
   local own=$state/nodes/$1
   mkdir -p "$state/spool/$1"
   # shellcheck disable=SC2016
-  env -i PATH="$root_path" unshare --mount --uts --propagation private bash -euc '
+  own_cgroup "$1" env -i PATH="$root_path" unshare --mount --uts --propagation private bash -euc '
     mount --bind "$2/store" /var/lib/berth
     mount --bind "$2/munge" /run/munge
     hostname "$1"

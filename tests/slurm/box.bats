@@ -24,11 +24,11 @@ load helper
 @test "up again changes nothing" {
   before=$(cat "$state/init")
   # The variant in use: up with the same arguments.
-  read -r nodes cgroup plugin < "$state/variant"
+  read -r nodes cgroup plugin slurm < "$state/variant"
   arguments=(--nodes "$nodes")
   (( ! cgroup )) || arguments+=(--cgroup)
   (( plugin )) || arguments+=(--no-plugin)
-  run -0 "$box" up "${arguments[@]}"
+  BERTH_BOX_SLURM=$slurm run -0 "$box" up "${arguments[@]}"
   expect_equal "$(cat "$state/init")" "$before"
   expect_nodes_up
 }

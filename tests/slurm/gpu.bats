@@ -41,6 +41,14 @@ row() {
 # TASK NODES CVD [OTHERS]: the line of a task whose other variables have that value.
 line() { echo "$1: $2 CVD=$3 ROCR=${4-$3} ZE=${4-$3} ORD=${4-$3}"; }
 
+# UUIDS POSITIONS: what Slurm gives the other vendors' variables for MIG devices. From 25.11 on these are positions.
+others() {
+  local release
+  release=$(root sinfo --version)
+  release=${release##* }
+  if [[ $release < 25.11 ]]; then echo "$1"; else echo "$2"; fi
+}
+
 @test "two whole GPUs" {
   row --gres=gpu:h100:2 "$(line 0 'nvidia1 nvidia3' 0,1)" "$(line 0 'nvidia1 nvidia3' "$gpu1,$gpu3" 0,1)"
 }
@@ -51,19 +59,22 @@ line() { echo "$1: $2 CVD=$3 ROCR=${4-$3} ZE=${4-$3} ORD=${4-$3}"; }
 }
 
 @test "two MIG devices" {
-  both=$(line 0 'nvidia2 336 337 345 346' "$mig7,$mig8")
+  both=$(line 0 'nvidia2 336 337 345 346' "$mig7,$mig8" "$(others "$mig7,$mig8" 0,1)")
   row --gres=gpu:1g.10gb:2 "$both" "$both"
 }
 
 @test "two MIG devices, one for each task" {
   row '-n2 --gres=gpu:1g.10gb:2 --gpu-bind=per_task:1' \
-    "$(line 0 'nvidia2 336 337' "$mig7"; line 1 'nvidia2 345 346' "$mig8" 0)" \
-    "$(line 0 'nvidia2 336 337 345 346' "$mig7"; line 1 'nvidia2 336 337 345 346' "$mig8")"
+    "$(line 0 'nvidia2 336 337' "$mig7" "$(others "$mig7" 0)"; line 1 'nvidia2 345 346' "$mig8" 0)" \
+    "$(line 0 'nvidia2 336 337 345 346' "$mig7" "$(others "$mig7" 0)"
+      line 1 'nvidia2 336 337 345 346' "$mig8" "$(others "$mig8" 1)")"
 }
 
 @test "a MIG device for each task, by its type" {
-  row '-n2 --gpus-per-task=1g.10gb:1' "$(line 0 'nvidia2 336 337' "$mig7"; line 1 'nvidia2 345 346' "$mig8" 0)" \
-    "$(line 0 'nvidia2 336 337 345 346' "$mig7"; line 1 'nvidia2 336 337 345 346' "$mig8")"
+  row '-n2 --gpus-per-task=1g.10gb:1' \
+    "$(line 0 'nvidia2 336 337' "$mig7" "$(others "$mig7" 0)"; line 1 'nvidia2 345 346' "$mig8" 0)" \
+    "$(line 0 'nvidia2 336 337 345 346' "$mig7" "$(others "$mig7" 0)"
+      line 1 'nvidia2 336 337 345 346' "$mig8" "$(others "$mig8" 1)")"
 }
 
 @test "a whole GPU beside a MIG device" {
@@ -99,7 +110,7 @@ line() { echo "$1: $2 CVD=$3 ROCR=${4-$3} ZE=${4-$3} ORD=${4-$3}"; }
   local search='ls -d /ran-hook /stolen/*; grep -c stolen /proc/self/mounts; ls /dev | grep -v std'
   run -0 in_home "srun -w n1 --gres=gpu:1g.10gb:1 --container-image=$registry/debian:greedy sh -c '$look; $search'"
   plain=$(alice srun -w n1 --container-image="$image" ls /dev | grep -v std)
-  expect_equal "${lines[0]}" "$(line 0 'nvidia2 336 337' "$mig7")"
+  expect_equal "${lines[0]}" "$(line 0 'nvidia2 336 337' "$mig7" "$(others "$mig7" 0)")"
   expect_output_like "/ran-hook': No such file"
   expect_output_like "/stolen/\*': No such file"
   expect_equal "$(tail -n +2 <<< "$output" | grep -v 'No such file' | sort)" \

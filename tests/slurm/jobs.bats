@@ -2,11 +2,15 @@
 # The rest of a job: what sites and users do around the tasks behaves as without a container.
 load helper
 
+# Where the box's Slurm has its commands, as programs on the node find them.
+scontrol() { root bash -c 'command -v scontrol'; }
+
 @test "TaskProlog runs on the node, for each task: its variables, and what it prints" {
   run -0 --separate-stderr alice env BOX_PROLOG=GONE GONE=1 srun -w n1 -n2 --label --container-image="$image" sh -c \
     'echo "$FROM_PROLOG:$GONE:$SLURM_SCRIPT_CONTEXT"; ! command -v scontrol'
   expect_equal "$(sort <<< "$output")" \
-    $'0: /usr/bin/scontrol:0::prolog_task\n0: prolog of n1\n1: /usr/bin/scontrol:1::prolog_task\n1: prolog of n1'
+    "$(printf '%s\n' "0: $(scontrol):0::prolog_task" '0: prolog of n1' "1: $(scontrol):1::prolog_task" \
+      '1: prolog of n1')"
   expect_equal "$(grep -v 'exit code' <<< "$stderr")" ""
 }
 
@@ -17,7 +21,7 @@ load helper
 
 @test "TaskEpilog runs on the node after each task" {
   run -0 in_home "rm -f epilog; BOX_EPILOG=/home/alice/epilog srun -w n1 -n2 --container-image=$image true; sort epilog"
-  expect_equal "$output" $'0 alice /usr/bin/scontrol\n1 alice /usr/bin/scontrol'
+  expect_equal "$output" "0 alice $(scontrol)"$'\n'"1 alice $(scontrol)"
 }
 
 @test "TMPDIR: made in the container where that is possible, else /tmp without complaints" {

@@ -26,8 +26,15 @@ start_step() {
   wait_until 20 alice test -e started
 }
 
-# The freezer's cgroup of a process of the box, as the box sees it.
-group_of() { root sed -n 's/^[0-9]*:freezer://p' "/proc/$1/cgroup"; }
+# Version 2 of cgroups alone.
+unified() { root test -e /sys/fs/cgroup/cgroup.controllers; }
+
+# The cgroup of a process of the box, as the box sees it; with version 1 that of the freezer.
+group_of() {
+  local line='[0-9]*:freezer:'
+  if unified; then line=0::; fi
+  root sed -n "s/^$line//p" "/proc/$1/cgroup"
+}
 
 step_ended() { ! kill -0 "$step" 2> /dev/null; }
 
@@ -40,7 +47,9 @@ nothing_remembered() { [[ -z $(remembered_jobs) ]]; }
   start_step
   helper=$(berth_processes)
   if constrained; then
-    [[ $(group_of "$helper") =~ ^/.*/uid_2001/job_[0-9]+/berth_0$ ]] || fail "$(group_of "$helper")"
+    leaf='/uid_2001/job_[0-9]+/berth_0$'
+    if unified; then leaf='/[^/]*scope/[^/]*/step_0/berth$'; fi
+    [[ $(group_of "$helper") =~ $leaf ]] || fail "$(group_of "$helper")"
     [[ $(remembered_jobs) == n1.+([0-9]) ]] || fail "$(remembered_jobs)"
   else
     [[ $(group_of "$helper") != *berth_* ]] || fail "$(group_of "$helper")"
@@ -58,7 +67,8 @@ nothing_remembered() { [[ -z $(remembered_jobs) ]]; }
 @test "the helper of a named container is in a leaf of the job, and the job leaves nothing" {
   start_step --container-name=leaf
   for helper in $(berth_processes); do
-    ! constrained || [[ $(group_of "$helper") =~ /job_[0-9]+/berth$ ]] || fail "$(group_of "$helper")"
+    ! constrained || [[ $(group_of "$helper") =~ /(job_[0-9]+|[^/]*scope/[^/]*)/berth$ ]] ||
+      fail "$(group_of "$helper")"
   done
   root scancel -u alice
   within 10 step_ended

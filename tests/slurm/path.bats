@@ -23,7 +23,7 @@ load helper
 }
 
 @test "a command is found by the image's PATH, not by the job's" {
-  run -0 in_home "PATH=/usr/bin:/bin srun -w n1 --container-image=$image only-in-image"
+  run -0 in_home "srun=\$(command -v srun); PATH=/usr/bin:/bin \$srun -w n1 --container-image=$image only-in-image"
   expect_equal "$output" "only in the image"
 }
 

@@ -3,6 +3,15 @@
 # Signals, cancellation and limits behave as without a container: each test does the same to both.
 load helper
 
+setup_file() {
+  start_faulty
+}
+
+teardown_file() {
+  kill -CONT "$(cat "$BATS_FILE_TMPDIR/faulty.pid")"
+  stop_faulty
+}
+
 setup() {
   cancel_everything
 }
@@ -80,9 +89,14 @@ wait_step() {
   grep -q 'got TERM' "$out"
 }
 
-# One minute is the smallest limit that one can ask for, so both limits are shortened. slurmctld looks at them
-# every 30 s.
-@test "hostile row 64: the time limit ends a step with the code that it has without a container" {
+# One minute is the smallest limit that one can ask for, so the limits are shortened. slurmctld looks at them every
+# 30 s. The third step waits for a registry that does not answer; a task that misses SIGTERM ends by SIGKILL.
+@test "hostile row 64: the time limit ends a step with the code that it has without a container, also one that waits" {
+  kill -STOP "$(cat "$BATS_FILE_TMPDIR/faulty.pid")"
+  root bash -c "rm -rf $state/nodes/n1/store/*"
+  alice srun -w n1 --time=1 --container-image="$faulty/slow:latest" /bare > "$BATS_TEST_TMPDIR/waiting" 2>&1 3>&- &
+  waiting=$!
+  wait_until 20 root pgrep -x berth-task
   start_step --time=1 sh -c 'echo ready; sleep 600'
   first=$step first_out=$out
   start_step --time=1 --container-image="$image" sh -c 'echo ready; sleep 600'
@@ -90,6 +104,10 @@ wait_step() {
   plain=0; wait "$first" || plain=$?
   wait_step
   expect_equal "$code" "$plain"
+  code=0; wait "$waiting" || code=$?
+  kill -CONT "$(cat "$BATS_FILE_TMPDIR/faulty.pid")"
+  expect_equal "$code" "$plain"
+  grep -q 'DUE TO TIME LIMIT' "$BATS_TEST_TMPDIR/waiting"
   grep -q 'DUE TO TIME LIMIT' "$first_out"
   grep -q 'DUE TO TIME LIMIT' "$out"
   wait_until 20 no_jobs
