@@ -100,11 +100,15 @@ testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_source
 # The plugin has the grammar of requests and the messages to the helper, and nothing else above base.
 plugin_messages := $(addprefix runtime/plan/,messages.cc visible_devices.cc)
 plugin_sources := $(sort $(wildcard spank/*.cc)) $(sources_base) $(sources_request)
-# Targets for libFuzzer: a program each (`make fuzz`), and all of them in the unit tests, which feed them what is kept
-# in tests/hostile.
+# Targets for libFuzzer: a program that has a name for each (`make fuzz`), and all of them in the unit tests, which feed
+# them what is kept in tests/hostile.
 fuzz_targets := $(patsubst tests/hostile/fuzz_%.cc,%,\
   $(filter-out %/fuzz_main.cc,$(sort $(wildcard tests/hostile/fuzz_*.cc))))
-fuzz_sources := tests/hostile/fuzz_main.cc tests/hostile/target.cc
+fuzz_sources := tests/hostile/fuzz_main.cc tests/hostile/target.cc $(fuzz_targets:%=tests/hostile/fuzz_%.cc)
+# Parsers in the folders that link more than a parser needs.
+fuzz_parsers := runtime/container/entrypoint_report.cc runtime/doctor/plugin_version.cc runtime/images/file.cc \
+  runtime/images/spelling.cc runtime/pull/agreement/agreement.cc runtime/pull/transfer/seal.cc \
+  $(addprefix spank/,cgroup.cc config.cc follow.cc overdue.cc task_prolog.cc)
 unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*.cc tests/fixtures/failing_calls.cc) \
   $(filter-out %/fuzz_main.cc,$(wildcard tests/hostile/*.cc)))
 sanitizer_sources := $(if $(SAN),tests/fixtures/sanitizer_options.cc)
@@ -131,7 +135,7 @@ tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
 .PHONY: all plugin tests check gpu-tests fuzz fuzz-run fuzz-programs \
   bench-again bench-hooks bench-image bench-io bench-srun bench-start soak soak-run \
   install install-files deb rpm dist tidy wrap format \
-  check-layers check-lint check-messages check-rows check-consistency check-exports clean help
+  check-layers check-lint check-messages check-rows check-fuzz check-consistency check-exports clean help
 all: $(programs) $(plugin) compile_commands.json
 plugin: $(plugin)
 tests: $(tests)
@@ -154,6 +158,8 @@ $(with_catch): $(BUILD)/pch/catch.hh.gch
 $(with_catch): test_flags += -include $(BUILD)/pch/catch.hh
 endif
 
+# Kept, else each build would make them and compile them anew.
+.PRECIOUS: $(BUILD)/unity/%all.cc
 $(BUILD)/unity/%all.cc: FORCE
 	@mkdir -p $(@D)
 	@printf '#include "%s"\n' $(filter-out $(if $(isal),,%/gzip_isal.cc),$(wildcard $**.cc)) > $@.new
@@ -256,28 +262,34 @@ $(BUILD)/tests/fake_nvml.so: tests/fixtures/fake_nvml.cc
 $(BUILD)/tests/serve: $(call objects,tests/bench/serve.cc $(filter-out %/main.cc,$(berth_sources))) $(berth_archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(start_libraries) $(CXXFLAGS) $(LDFLAGS)
-# clang's libFuzzer with both sanitizers, in a folder of its own; optimised little, so that it builds soon.
+# clang's libFuzzer with both sanitizers, in a folder of its own; optimised little and a folder of sources at a time, so
+# that it builds soon.
 FUZZ_CXX ?= clang++
 SECONDS ?= 10
+TARGETS ?=
 fuzz:
-	+$(MAKE) --no-print-directory fuzz-programs BUILD=build-fuzz CXX='$(FUZZ_CXX)' SAN=address,undefined \
+	+$(MAKE) --no-print-directory fuzz-programs BUILD=build-fuzz CXX='$(FUZZ_CXX)' SAN=address,undefined UNITY=1 \
 	  CXXFLAGS='-O1 -g1 -fsanitize=fuzzer-no-link'
 
-fuzz-programs: $(foreach target,$(fuzz_targets),$(BUILD)/fuzz/$(target))
+# One link instead of one a target, which would take longer than all else.
+fuzz-programs: $(BUILD)/fuzz-parsers
+	@rm -rf $(BUILD)/fuzz
+	@mkdir -p $(BUILD)/fuzz
+	@for target in $(fuzz_targets); do ln -s ../fuzz-parsers $(BUILD)/fuzz/$$target || exit; done
 fuzz_archives := $(call archives_of,hooks host store oci squash plan telemetry config request base)
-$(BUILD)/fuzz/%: $(BUILD)/obj/tests/hostile/fuzz_%.o $(call objects,$(fuzz_sources)) $(fuzz_archives)
+$(BUILD)/fuzz-parsers: $(call objects_of,obj,$(fuzz_sources) $(fuzz_parsers)) $(fuzz_archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) -fsanitize=fuzzer $(LDFLAGS)
-.SECONDARY: $(call objects,$(patsubst %,tests/hostile/fuzz_%.cc,$(fuzz_targets)))
 
 fuzz-run: fuzz
-	scripts/fuzz $(SECONDS)
+	scripts/fuzz $(SECONDS) $(TARGETS)
 
-check: all tests check-lint check-layers check-rows check-messages check-consistency $(if $(SAN)$(COV),,check-exports)
+check: all tests check-lint check-layers check-rows check-fuzz check-messages check-consistency \
+    $(if $(SAN)$(COV),,check-exports)
 	$(BUILD)/tests/unit
 	$(BUILD)/tests/kernel
 
-check-layers check-lint check-messages check-rows:
+check-layers check-lint check-messages check-rows check-fuzz:
 	scripts/$@
 
 check-consistency: $(programs)
@@ -368,12 +380,12 @@ help:
 	@echo 'targets: all plugin tests check gpu-tests fuzz fuzz-run'
 	@echo '         bench-again bench-hooks bench-image bench-io bench-srun bench-start soak soak-run'
 	@echo '         install install-files deb rpm dist tidy wrap format'
-	@echo '         check-layers check-lint check-messages check-rows check-consistency clean help'
+	@echo '         check-layers check-lint check-messages check-rows check-fuzz check-consistency clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM=$(SLURM) SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'
 	@echo '          BASH_COMPLETION_DIR=$(BASH_COMPLETION_DIR) ZSH_COMPLETION_DIR=$(ZSH_COMPLETION_DIR)'
 	@echo '          SAN=address,undefined | thread   COV=1   ISAL=$(ISAL)   STATIC=   PCH=1   UNITY=1'
 	@echo '          CCACHE=$(CCACHE)   SCALE=$(SCALE)'
-	@echo '          SECONDS=$(SECONDS)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
+	@echo '          SECONDS=$(SECONDS)   TARGETS=$(TARGETS)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
 
 -include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)

@@ -48,7 +48,7 @@ std::string read_to_end(int fd) {
 }
 
 std::string_view without_blanks(std::string_view text) {
-    size_t start = text.find_first_not_of(" \t");
+    size_t start = text.find_first_not_of(" \t\r");
     return start == text.npos ? std::string_view() : text.substr(start);
 }
 
@@ -56,7 +56,8 @@ std::string_view without_blanks(std::string_view text) {
 
 PrologOutput parse_prolog(std::string_view output) {
     PrologOutput out;
-    for (const std::string& line : split(output, '\n')) {
+    // Slurm reads it as a C string.
+    for (const std::string& line : split(output.substr(0, output.find('\0')), '\n')) {
         std::string_view rest = line;
         rest.remove_prefix(std::min(rest.size(), rest.find(' ') + 1));
         rest = without_blanks(rest);

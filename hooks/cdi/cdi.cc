@@ -216,7 +216,11 @@ std::string cdi_text(const std::string& kind, const CdiEdits& edits) {
     for (const std::string& name : edits.hooks) container["hooks"].push_back(hook_of(name, "", {}));
     for (const auto& [path, mode] : edits.modes) container["hooks"].push_back(chmod_hook(path, mode));
     json device = {{"name", "all"}, {"containerEdits", container}};
-    return json{{"cdiVersion", "0.5.0"}, {"kind", kind}, {"devices", {device}}}.dump(2) + "\n";
+    try {
+        return json{{"cdiVersion", "0.5.0"}, {"kind", kind}, {"devices", {device}}}.dump(2) + "\n";
+    } catch (const json::type_error&) {
+        throw Error("writing a CDI specification: a path or variable is not in UTF-8, which JSON needs; rename it");
+    }
 }
 
 }  // namespace berth::hooks

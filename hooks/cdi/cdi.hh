@@ -27,7 +27,7 @@ CdiEdits parse_container_edits(std::string_view text, const std::string& what);
 /// more. Throws Error for a device that is in none, in two files of one folder, or in a file that cannot be read.
 CdiEdits find_cdi_devices(const std::vector<std::string>& folders, const std::vector<std::string>& names);
 
-/// A specification with one device "all", such as parse_cdi() reads.
+/// A specification with one device "all", such as parse_cdi() reads. Throws Error for text that is not UTF-8.
 std::string cdi_text(const std::string& kind, const CdiEdits& edits);
 
 }  // namespace berth::hooks

@@ -80,12 +80,12 @@ std::optional<double> cgroup_cpus(std::string_view membership, const FileReader&
         size_t first = line.find(':'), second = line.find(':', first + 1);
         if (first == line.npos || second == line.npos) continue;
         std::string controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
-        if (!controllers.empty() && !names_cpu(controllers)) continue;
+        if (!path.starts_with('/') || (!controllers.empty() && !names_cpu(controllers))) continue;
         std::string root = controllers.empty() ? cgroup_root : cat(cgroup_root, "/cpu");
         for (;; path.erase(path.rfind('/'))) {
             if (path == "/") path.clear();
             keep_least(least, controllers.empty() ? version_2(root + path, read) : version_1(root + path, read));
-            if (path.empty() || path.front() != '/') break;
+            if (path.empty()) break;
         }
     }
     return least;

@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/mountinfo.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
@@ -81,20 +82,6 @@ void remount(const std::string& path, uint64_t set, uint64_t clear, const std::s
         throw SysError(cat("setting the mount flags of ", what));
 }
 
-/// A path of the mount table, in which blanks and the like are octal (proc(5)).
-std::string unescaped(std::string_view text) {
-    std::string out;
-    for (size_t i = 0; i < text.size(); ++i) {
-        if (text[i] == '\\' && i + 3 < text.size()) {
-            out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
-            i += 3;
-        } else {
-            out += text[i];
-        }
-    }
-    return out;
-}
-
 std::string name_of(int fd, const std::string& what) {
     char text[PATH_MAX];
     ssize_t size = ::readlink(path_of(fd).c_str(), text, sizeof text);
@@ -102,16 +89,8 @@ std::string name_of(int fd, const std::string& what) {
     return {text, static_cast<size_t>(size)};
 }
 
-struct TableLine {
-    std::string id, place;
-};
-
-std::vector<TableLine> mount_table() {
-    std::vector<TableLine> out;
-    for (const std::string& line : split(read_file("/proc/thread-self/mountinfo", table_limit), '\n'))
-        if (std::vector<std::string> fields = split(line, ' '); fields.size() > 4)
-            out.push_back({fields[0], unescaped(fields[4])});
-    return out;
+std::vector<MountLine> mount_table() {
+    return parse_mountinfo(read_file("/proc/thread-self/mountinfo", table_limit));
 }
 
 }  // namespace
@@ -155,7 +134,7 @@ void set_attributes(int mount, uint64_t set, uint64_t clear, bool recursive, con
     remount(top, set, clear, what);
     if (!recursive) return;
     std::string name = name_of(mount, what) + "/";
-    for (const TableLine& line : mount_table())
+    for (const MountLine& line : mount_table())
         if (line.place.starts_with(name)) remount(cat(top, "/", line.place.substr(name.size())), set, clear, what);
 }
 
@@ -163,7 +142,7 @@ bool is_mount_root(int fd, const std::string& what) {
     std::string name = name_of(fd, what), id;
     for (const std::string& line : split(read_file(cat("/proc/thread-self/fdinfo/", fd)), '\n'))
         if (line.starts_with("mnt_id:")) id = std::string(trimmed(line.substr(7)));
-    for (const TableLine& line : mount_table())
+    for (const MountLine& line : mount_table())
         if (line.id == id) return line.place == name;
     return false;
 }

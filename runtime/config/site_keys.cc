@@ -43,6 +43,9 @@ struct In {
         return {section, member};
     }
 };
+// clang has none for aggregates before version 17.
+template <typename Section>
+In(Section Site::*) -> In<Section>;
 
 constexpr In store{&Site::store};
 constexpr In data{&Site::data};

@@ -9,10 +9,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
-#include <map>
 
 #include "runtime/base/command.hh"
 #include "runtime/base/descriptors.hh"
@@ -20,6 +18,7 @@
 #include "runtime/base/pid.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/container/entrypoint_report.hh"
 #include "runtime/container/task_process.hh"
 
 namespace berth {
@@ -31,9 +30,6 @@ constexpr int report_fd = 77, hold_fd = 78;
 constexpr int timeout_ms = 10'000;
 constexpr int exit_grace_ms = 2'000;
 constexpr size_t environment_limit = 8 << 20;
-constexpr size_t log_limit = 1 << 20;
-/// What has no end of line by then is told as one.
-constexpr size_t line_limit = 64 << 10;
 /// Reads of what is left in the pipe at the end, which another process may fill as fast as it is read.
 constexpr int last_reads = 64;
 
@@ -149,10 +145,10 @@ class Entrypoint {
     std::vector<std::string> reported() {
         char text[32];
         ssize_t got = ::read(report_.get(), text, sizeof text);
-        uint64_t pid = 0;
-        if (got <= 1 || !parse_number(std::string_view(text, static_cast<size_t>(got) - 1), INT32_MAX, pid))
+        auto pid = reported_process({text, static_cast<size_t>(std::max<ssize_t>(got, 0))});
+        if (!pid)
             throw Error(cat("the image's entrypoint ", name(), " uses descriptor 77, which is berth's"));
-        Fd environment = environment_of(pid);
+        Fd environment = environment_of(*pid);
         std::vector<std::string> out = split(
             sys::read_all(environment.get(), environment_limit, "the environment that the image's entrypoint made"),
             '\0');
@@ -163,7 +159,7 @@ class Entrypoint {
 
     /// The number comes from the image, and this process may read what the container's may not: it must be one of
     /// these. The directory is that of one process, whoever gets its number afterwards.
-    Fd environment_of(uint64_t pid) const {
+    Fd environment_of(pid_t pid) const {
         Fd process = run_.container.proc ? sys::open_at(run_.container.proc.get(), cat(pid), O_RDONLY | O_DIRECTORY)
                                          : sys::open_file(cat("/proc/", pid), O_RDONLY | O_DIRECTORY);
         struct stat own = sys::stat_of(run_.container.user_namespace.get(), "the container's user namespace"), its{};
@@ -184,14 +180,7 @@ class Entrypoint {
         char buffer[4096];
         ssize_t got = ::poll(&waiting, 1, 0) > 0 ? ::read(log_.get(), buffer, sizeof buffer) : 0;
         if (got <= 0) return log_closed(waiting.revents != 0);
-        logged_ += static_cast<size_t>(got);
-        text_.append(buffer, static_cast<size_t>(got));
-        if (text_.size() > line_limit) text_ += '\n';
-        for (size_t end; (end = text_.find('\n')) != text_.npos; text_.erase(0, end + 1)) {
-            std::string line = printable(std::string_view(text_).substr(0, end), 4096);
-            if (!line.empty()) last_ = line;
-            if (run_.log && logged_ <= log_limit) run_.log(line);
-        }
+        lines_.take({buffer, static_cast<size_t>(got)}, run_.log);
         return true;
     }
 
@@ -203,13 +192,13 @@ class Entrypoint {
 
     [[noreturn]] void fail() {
         drain_log();
-        if (!text_.empty()) last_ = printable(text_, 4096);
+        std::string last = lines_.last();
         siginfo_t end{};
         ::waitid(P_PID, static_cast<id_t>(pid_.get()), &end, WEXITED | WNOWAIT);
         std::string how = end.si_code == CLD_EXITED ? cat("ended with code ", end.si_status)
                                                     : cat("was killed by signal ", end.si_status);
         throw Error(cat("the image's entrypoint ", name(), " ", how, " without running the command",
-                        last_.empty() ? "" : cat("; its last line: ", last_),
+                        last.empty() ? "" : cat("; its last line: ", last),
                         "; --container-entrypoint-log shows all, --no-container-entrypoint leaves it out"));
     }
 
@@ -217,37 +206,13 @@ class Entrypoint {
     Fd log_, report_, hold_, process_;
     Pid pid_;
     bool reached_ = false;
-    std::string text_, last_;
-    size_t logged_ = 0;
+    EntrypointLog lines_;
 };
 
 }  // namespace
 
 std::vector<plan::EnvironmentChange> run_entrypoint(const EntrypointRun& run) {
     return differences(run.environment, Entrypoint(run).environment());
-}
-
-std::vector<plan::EnvironmentChange> differences(const std::vector<std::string>& before,
-                                                 const std::vector<std::string>& after) {
-    static constexpr std::array<std::string_view, 4> of_shells = {"_", "PWD", "OLDPWD", "SHLVL"};
-    std::map<std::string, std::optional<std::string>> changes;
-    auto each = [](const std::vector<std::string>& texts, auto action) {
-        for (const std::string& text : texts) {
-            size_t equals = text.find('=');
-            if (equals == 0 || equals == text.npos) continue;
-            std::string name = text.substr(0, equals);
-            if (std::find(of_shells.begin(), of_shells.end(), name) == of_shells.end())
-                action(name, text.substr(equals + 1));
-        }
-    };
-    each(before, [&](const std::string& name, const std::string&) { changes[name] = std::nullopt; });
-    each(after, [&](const std::string& name, const std::string& value) { changes[name] = value; });
-    each(before, [&](const std::string& name, const std::string& value) {
-        if (changes[name] == value) changes.erase(name);
-    });
-    std::vector<plan::EnvironmentChange> out;
-    for (auto& [name, value] : changes) out.push_back({name, value});
-    return out;
 }
 
 std::vector<plan::EnvironmentChange> with_entrypoint(std::vector<plan::EnvironmentChange> changes,

@@ -24,10 +24,6 @@ struct EntrypointRun {
 /// an entrypoint that ends before it runs its command.
 std::vector<plan::EnvironmentChange> run_entrypoint(const EntrypointRun& run);
 
-/// What leads from one environment to another, but for what shells keep for themselves.
-std::vector<plan::EnvironmentChange> differences(const std::vector<std::string>& before,
-                                                 const std::vector<std::string>& after);
-
 /// `changes` with those of the entrypoint over them; but of the variables `kept` the task's own value counts, where
 /// `environment` has one.
 std::vector<plan::EnvironmentChange> with_entrypoint(std::vector<plan::EnvironmentChange> changes,

@@ -1,5 +1,4 @@
 // What `berth doctor` looks at of Slurm: the release, the plugstack files, and for which release the plugin was built.
-#include <elf.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/doctor/doctor.hh"
+#include "runtime/doctor/plugin_version.hh"
 
 namespace berth {
 
@@ -129,46 +129,13 @@ std::string locate(const std::string& name) {
     return {};
 }
 
-/// Reads a structure of an ELF file; false where the file ends before.
-template <typename T>
-bool read_at(int fd, uint64_t offset, T& out) {
-    return offset < (1ULL << 32) && sys::pread_exact(fd, sys::bytes_of(out), offset, "the plugin");
-}
-
-/// The 4 bytes at the dynamic symbol `name` of a 64-bit shared object (ELF, System V ABI); nothing when there is none.
-std::optional<uint32_t> constant_in(int fd, const std::string& name) {
-    Elf64_Ehdr header{};
-    if (!read_at(fd, 0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-        header.e_ident[EI_CLASS] != ELFCLASS64)
-        return std::nullopt;
-    auto section = [&](uint64_t number, Elf64_Shdr& out) {
-        return number < header.e_shnum && read_at(fd, header.e_shoff + number * sizeof out, out);
-    };
-    for (uint64_t i = 0; i < header.e_shnum; ++i) {
-        Elf64_Shdr symbols{}, names{}, home{};
-        if (!section(i, symbols) || symbols.sh_type != SHT_DYNSYM || !section(symbols.sh_link, names)) continue;
-        for (uint64_t at = 0; at + sizeof(Elf64_Sym) <= std::min<uint64_t>(symbols.sh_size, text_limit);
-             at += sizeof(Elf64_Sym)) {
-            Elf64_Sym symbol{};
-            char text[64] = {};
-            if (!read_at(fd, symbols.sh_offset + at, symbol) || !read_at(fd, names.sh_offset + symbol.st_name, text))
-                break;
-            uint32_t value = 0;
-            if (std::string_view(text, strnlen(text, sizeof text)) == name && section(symbol.st_shndx, home) &&
-                read_at(fd, home.sh_offset + (symbol.st_value - home.sh_addr), value))
-                return value;
-        }
-    }
-    return std::nullopt;
-}
-
 void examine_plugin(SlurmFacts& facts) {
     try {
         Fd file = sys::open_file(facts.plugin, O_RDONLY);
         struct stat at = sys::stat_of(file.get(), facts.plugin);
         if (at.st_uid != 0 || (at.st_mode & 022) != 0)
             facts.plugin_problem = "it can be written by somebody else than root";
-        facts.built_for = constant_in(file.get(), "plugin_version");
+        facts.built_for = plugin_version_in(file.get());
     } catch (const Error& problem) {
         facts.plugin_problem = problem.what();
     }

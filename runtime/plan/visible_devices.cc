@@ -167,12 +167,12 @@ std::vector<std::pair<std::string, std::string>> visible_device_changes(const st
                                                                         const std::vector<std::string>& environment) {
     std::vector<std::pair<std::string, std::string>> changes;
     for (const VisibleDevices& vendor : vendors)
-        for (auto& [name, value] : changes_of(vendor, accessible, environment)) {
+        for (const auto& change : changes_of(vendor, accessible, environment)) {
             // Slurm sets the variables of all vendors to the same numbers.
             bool of_another = std::any_of(vendors.begin(), vendors.end(), [&](const VisibleDevices& other) {
-                return &other != &vendor && !other.variables.empty() && other.variables[0].name == name;
+                return &other != &vendor && !other.variables.empty() && other.variables[0].name == change.first;
             });
-            if (!of_another) changes.emplace_back(name, value);
+            if (!of_another) changes.push_back(change);
         }
     return changes;
 }

@@ -18,6 +18,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/fd.hh"
+#include "runtime/base/mountinfo.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
@@ -75,12 +76,10 @@ bool has_root_of(int proc, pid_t pid, const std::string& source) {
     } catch (const Error&) {
         return false;  // it has ended
     }
-    for (const std::string& line : split(text, '\n')) {
-        std::vector<std::string> fields = split(line, ' ');
-        if (fields.size() > 4 && fields[4] == "/" && line.find(cat(" - overlay ", source, " ")) != line.npos)
-            return true;
-    }
-    return false;
+    std::vector<MountLine> lines = parse_mountinfo(text);
+    return std::any_of(lines.begin(), lines.end(), [&](const MountLine& line) {
+        return line.place == "/" && line.type == "overlay" && line.source == source;
+    });
 }
 
 using Belongs = std::function<bool(pid_t)>;

@@ -1,10 +1,12 @@
 // Files and programs that hold logins: docker's JSON, Enroot's netrc lines, the answer of a credential helper. No error
 // may repeat their content.
+#include <algorithm>
 #include <functional>
 #include <stdexcept>
 
 #include "runtime/base/error.hh"
 #include "runtime/oci/auth/credentials.hh"
+#include "runtime/oci/auth/credentials_store.hh"
 #include "tests/hostile/target.hh"
 
 namespace {
@@ -25,8 +27,28 @@ void check_silent(std::string_view input, void (*parse)(std::string_view)) {
         throw std::logic_error("an error tells of the content of a file of logins");
 }
 
+/// docker's file with a login more, and without it again. An error has none of the password, as of the file.
+void change_file(std::string_view input) {
+    using namespace berth::oci;
+    check_silent(input, [](std::string_view text) {
+        Credentials login_of_u;
+        login_of_u.user = "u";
+        login_of_u.password = "p";
+        std::string with = with_login(std::string(text), "F", "registry.example", login_of_u, false);
+        const auto logins = parse_login_file(with, "F").logins;
+        bool found = std::any_of(logins.begin(), logins.end(), [](const Login& login) {
+            return login.host == "registry.example" && login.path.empty() && login.credentials.user == "u" &&
+                   login.credentials.password == "p";
+        });
+        berth::hostile::must(found, "a login that is stored is not found");
+        auto without = without_login(with, "F", "registry.example");
+        berth::hostile::must(without && !without_login(*without, "F", "registry.example"), "a login cannot be removed");
+    });
+}
+
 void run(std::string_view input) {
     using namespace berth::oci;
+    change_file(input);
     check_silent(input, [](std::string_view text) {
         LoginFile file = parse_login_file(text, "F");
         for (const Login& login : file.logins)

@@ -18,6 +18,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from elf_files import compat_notes, plugin_elfs
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "registry"))
 from oci_layout import (  # noqa: E402
     COMPRESSORS, Layout, digest, directory, file, hardlink, opaque, symlink, tar, whiteout)
@@ -310,30 +312,144 @@ def loader_cache(names):
     return (head + entries + strings).ljust(extension, b"\0") + tail
 
 
-def devices():
-    """(kind, text)"""
-    cache = loader_cache(["libnvidia-ml.so.1", "libcuda.so.10", "libcuda.so.1"])
+def cdi():
+    """A specification as JSON, what a hook prints, and one as YAML."""
     node = [{"path": "/dev/x", "hostPath": "/dev/y", "permissions": "rw"}]
     links = {"hookName": "createContainer", "path": "/usr/bin/nvidia-ctk",
         "args": ["nvidia-ctk", "hook", "create-symlinks", "--link", "a::/usr/lib64/b"]}
+    chmod = {"hookName": "createContainer", "path": "/usr/bin/nvidia-cdi-hook",
+        "args": ["nvidia-cdi-hook", "chmod", "--mode", "755", "--path", "/dev/dri"]}
     edits = {"env": ["A=b"], "deviceNodes": node,
-        "mounts": [{"hostPath": "/a", "containerPath": "/b", "options": ["ro"]}], "hooks": [links],
+        "mounts": [{"hostPath": "/a", "containerPath": "/b", "options": ["ro"]}], "hooks": [links, chmod],
         "additionalGids": [1]}
     spec = {"cdiVersion": "0.5.0", "kind": "vendor.com/gpu", "devices": [{"name": "0", "containerEdits": edits}]}
     yaml = "cdiVersion: 0.6.0\nkind: vendor.com/gpu\ndevices:\n  - name: \"0\"\n    containerEdits:\n" \
            "      deviceNodes: [{path: /dev/x, major: 1}]\n      env: ['A=b']\n"
-    return [(0, cache), (0, b"ld.so-1.7.0\0" + struct.pack("<I12x4x", 1) + cache),
-        (1, b"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n"),
-        (1, b"Character devices:\n195 nvidia\n234 nvidia-caps\n\nBlock devices:\n8 sd\n"),
-        (1, b"gpu0/gi7/access 66\ngpu0/gi7/ci0/access 67\n"),
-        (1, b"Model: \t\t NVIDIA A100\nGPU UUID: \t GPU-1\nDevice Minor: \t 3\n"),
-        (1, b"driver 570.86.15 12.8\ngpu 00000000:1B:00.0 0 GPU-a 9.0 nvidia mig\nslice 0 7 0 MIG-a\n"),
-        (2, b"NVIDIA_VISIBLE_DEVICES=0,GPU-1,0:1\nNVIDIA_DRIVER_CAPABILITIES=all\n"
-            b"NVIDIA_REQUIRE_CUDA=cuda>=12.4 brand=tesla,driver<571\nNVIDIA_IMEX_CHANNELS=0"),
-        (2, b"GPU-1 0 0 5 /dev/nvidia0\nCUDA_VISIBLE_DEVICES=5\nROCR_VISIBLE_DEVICES=5\n"
+    return [json.dumps(spec), json.dumps(edits)], [yaml, json.dumps(spec)]
+
+
+def devices():
+    """(kind, text)"""
+    return [
+        (0, b"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n"),
+        (0, b"Character devices:\n195 nvidia\n234 nvidia-caps\n\nBlock devices:\n8 sd\n"),
+        (0, b"gpu0/gi7/access 66\ngpu0/gi7/ci0/access 67\n"),
+        (0, b"Model: \t\t NVIDIA A100\nGPU UUID: \t GPU-1\nDevice Minor: \t 3\n"),
+        (0, b"driver 570.86.15 12.8\ngpu 00000000:1B:00.0 0 GPU-a 9.0 nvidia mig\nslice 0 7 0 MIG-a\n"),
+        (1, b"NVIDIA_VISIBLE_DEVICES=0,GPU-1,0:1\nNVIDIA_DRIVER_CAPABILITIES=all\n"
+            b"NVIDIA_REQUIRE_CUDA=cuda>=12.4 brand=tesla,driver<571\nNVIDIA_IMEX_CHANNELS=0\n"
+            b"CUDA_MPS_PIPE_DIRECTORY=/tmp/mps"),
+        (1, b"GPU-1 0 0 5 /dev/nvidia0\nCUDA_VISIBLE_DEVICES=5\nROCR_VISIBLE_DEVICES=5\n"
             b"MELLANOX_VISIBLE_DEVICES=0,mlx5_0"),
-        (2, b"CUDA_VERSION=9.0.176\nX=1"), (3, json.dumps(spec).encode()), (4, yaml.encode()),
-        (5, b"env\tA=b\nnode\t/a\t/b\nmount\t/a\t/b\tro\texec\nlink\t/a\tb\nlibraries\t/a\nhook\tenable-cuda-compat\n")]
+        (1, b"CUDA_VERSION=9.0.176\nX=1"),
+        (2, b"env\tA=b\nnode\t/a\t/b\nmount\t/a\t/b\tro\texec\nlink\t/a\tb\nlibraries\t/a\n"
+            b"hook\tenable-cuda-compat\nmode\t/dev/dri\t493\n")]
+
+
+def said():
+    """Of the helper to slurmstepd."""
+    lines = [packets(4, [("text", f"saving {at}\x1b\u00e9")]) for at in range(3)]
+    return [b"".join(lines), lines[0] * 210, packets(4, [("text", "x" * 3000)]),
+        packets(4, [("a", "b")] * 9), packets(6, [("line", "x")])]
+
+
+def heads():
+    lines = ["HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 206 Partial Content\r\n"
+        "Content-Range: bytes 10-19/100\r\nETag: \"x\"\r\n\r\n",
+        'HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer realm="https://auth.example/token",service="r"\r\n'
+        'WWW-Authenticate: Basic realm="a, b"\r\n\r\n{"errors":[{"code":"DENIED","message":"no\\u001b way"}]}',
+        "HTTP/1.1 429 Too Many Requests\r\nRetry-After: Wed, 21 Oct 2026 07:28:00 GMT\r\n\r\n<html>slower</html>",
+        f"HTTP/1.1 200 OK\r\nDocker-Content-Digest: {DIGEST}\r\nContent-Type: {OCI}manifest.v1+json\r\n\r\n{{}}",
+        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 120\r\n\r\n"]
+    status = [206, 401, 429, 200, 503]
+    return [struct.pack(">H", number) + text.encode() for number, text in zip(status, lines)]
+
+
+def environments():
+    """(kind, text)"""
+    answer = f"SLURM_BERTH_FROZEN=debian:12 {DIGEST}"
+    meeting = "SLURM_SRUN_COMM_HOST=10.0.0.1\0SLURM_BERTH_MEETING=debian:12 4000 abcdef"
+    pmix = "SLURM_PMIX_MAPPING_SERV=x\0SLURM_PMIX_TMPDIR=/tmp\0PMIX_SERVER_TMPDIR=/s\0SLURM_NODEID=0"
+    return [(0, "BERTH_CONTAINER_IMAGE=debian\0PYXIS_CONTAINER_WORKDIR=/w\0BERTH_CONTAINER_WRITABLE=yes"),
+        (0, "BERTH_CONTAINER_MOUNT_HOME=no\0PYXIS_CONTAINER_MOUNT_HOME=yes\0BERTH_CONTAINER_ENV=A,B"),
+        (1, answer), (1, meeting), (1, pmix), (1, "n[3-5,9],m1"),
+        (2, "PATH=/bin\0KEPT=image\0LANG=C\0PATH=/usr/bin\0KEPT=task\0SLURM_PROCID=0"),
+        (2, "PYTORCH_VERSION=2\0A=1\0SLURM_PROCID=1\0SLURM_STEP_NODELIST=n[1-2]\0SLURM_JOB_ID=7"),
+        (3, "PATH=/bin\nA=\"b c\"\nB='x'\n#\n" + 'cd "/workspace" && unset OLDPWD || exit 1\n')]
+
+
+def records(*pairs):
+    return "".join(f"{key} {len(value.encode())}\n{value}\n" for key, value in pairs)
+
+
+def container_records():
+    """(1 when the first line is left out, text)"""
+    common = [("image", "debian:12"), ("digest", DIGEST), ("image-file", ""), ("identity", ""),
+        ("created", "1700000000")]
+    more = [("mount", "/a:/b:ro,tmpfs:/t"), ("remap-root", "true"), ("writable", "no"), ("mount-home", "yes"),
+        ("unshare", "ipc")]
+    return [(0, "berth-container 1\n" + records(*common)), (1, records(*common))] + \
+        [(1, records(*common, one)) for one in more] + [(1, "a 3\nb\nc\nd 0\n\n")]
+
+
+def seals():
+    """(whether it lies as it is, bytes)"""
+    image = bytes(range(256)) * 2
+    blocks = struct.pack("<4B", 10, 100, 5, 200)
+    line = f"berth-seal 3 0 {DIGEST}".ljust(127).encode() + b"\n"
+    return [(0, b"\x00\x20" + b"\x02" + blocks + image), (0, b"\x01\x90" + b"\x00" + image), (1, image + line),
+        (1, image + struct.pack("<3Q", 0, 100, 7) + line.replace(b"3 0", b"3 1"))]
+
+
+def stores():
+    """(kind, text)"""
+    return [(0, f"digest {DIGEST}\ntime 1700000000\netag \"abc\"\nsource mirror.example\n"), (0, f"digest {DIGEST}\n"),
+        (1, f"image {DIGEST}\n"), (2, "node1\n/home/u/.local/share/berth/containers/global_x"),
+        (3, "node1.example.4711")]
+
+
+def tar_headers():
+    """(kind, block or records)"""
+    whole = sparse("gnu")
+    at = whole.find(b"S", 156)
+    pieces = b"".join(b"%011o\0%011o\0" % (at * 65536, 4096) for at in range(21)) + b"\x01" + bytes(7)
+    pax = b"".join(pax_record(*record) for record in [(b"path", b"p"), (b"size", b"5"), (b"uid", b"4294967296"),
+        (b"mtime", b"-1.5"), (b"SCHILY.xattr.user.a", b"1\0"), (b"linkpath", b"")])
+    holes = b"".join(pax_record(*record) for record in [(b"GNU.sparse.major", b"0"), (b"GNU.sparse.size", b"9"),
+        (b"GNU.sparse.offset", b"0"), (b"GNU.sparse.numbytes", b"4"), (b"GNU.sparse.map", b"0,4,8,1"),
+        (b"GNU.sparse.name", b"f")])
+    return [(0, whole[at // 512 * 512:][:512]), (0, info(tarfile.REGTYPE, size=1 << 30)),
+        (0, info(tarfile.SYMTYPE, linkname="x")), (1, pieces + pieces[:504] + bytes(8)), (2, pax), (2, holes),
+        (3, pax_record(b"mtime", b"1") + pax_record(b"hdrcharset", b"BINARY"))]
+
+
+def procs():
+    """(kind, text)"""
+    unified = "0::/system.slice/slurmstepd.scope/job_5/step_0/user/task_0\n"
+    first = "8:pids:/\n6:freezer:/slurm/uid_2001/job_5/step_0\n4:cpu,cpuacct:/slurm/uid_2001/job_5\n"
+    mounts = "36 35 98:0 / / rw,noatime shared:1 master:2 - overlay berth-1 rw,lowerdir=a\n" \
+             "37 36 0:30 /a /mnt\\040b rw - tmpfs tmp\\011x rw\n"
+    status = "Name:\tx\nState:\tZ (zombie)\nSigPnd:\t0000000000000100\nShdPnd:\t0000000000000100\n"
+    return [(0, unified), (0, first), (1, unified + "\n200000 100000\n"), (1, first + "\n50000\n"), (2, mounts),
+        (2, "a b"), (3, status)]
+
+
+def entrypoints():
+    """(kind, bytes)"""
+    return [(0, b"4711\n"), (0, b"-1\n"), (1, b"\x01\x00one\n\ntwo\x1b[31m\nrest"), (1, b"\x80\xffno end"),
+        (2, b"A=1\0B=2\0PWD=/\0\0A=1\0B=3\0NEW=a=b\0SHLVL=1")]
+
+
+def agreements():
+    """(kind, words)"""
+    return [(0, f"berth-agree-1 ask n1 {DIGEST} 00ff"), (1, f"berth-agree-1 run n1 {DIGEST}"),
+        (2, "10.0.0.1 4000 abcdef n1"), (3, f"berth-agree-1 ask n1 {DIGEST} 00ff {'0' * 64}")]
+
+
+PASSWD = "root:x:0:0:root:/root:/bin/bash\nalice:x:1000:1000::/home/alice:/bin/sh\nnobody:x:65534:65534::/:\n"
+PROLOG = "export A=1\nexport  B = x y=z \nunset  C\nprint hello  there\nprint\nnoise\nexport D\nunset \nexport E="
+PLUGSTACK = "helper=/usr/bin/berth\nrun_size=4M\nrun_inodes=4096\nuser_folders=/var/lib/berth\n" \
+            "container_scope=job\nexecute_entrypoint=yes\nsbatch_support=no"
 
 
 def archives():
@@ -359,7 +475,14 @@ def main():
     program, out = sys.argv[1], Path(sys.argv[2])
     index, file_with_config = stored(program)
     images = squashfs()
+    json_specs, yaml_specs = cdi()
+    cache = loader_cache(["libnvidia-ml.so.1", "libcuda.so.10", "libcuda.so.1"])
     everything = {
+        "accounts": ["alice\n1000\n" + PASSWD, "root\n0\n" + PASSWD, "users\n100\nroot:x:0:\nusers:x:7:alice\n"],
+        "cdi_json": json_specs, "cdi_yaml": yaml_specs, "compat_note": compat_notes(), "follow": said(),
+        "http_head": heads(), "plugin_elf": plugin_elfs(), "plugstack": [PLUGSTACK, "run_size=0\nuser_folders="],
+        "task_prolog": [PROLOG],
+        "loader_cache": [cache, b"ld.so-1.7.0\0" + struct.pack("<I12x4x", 1) + cache, b"libc.so.6\nlibc.so.10\nlibc"],
         "reference": references(),
         "manifest": [bytes([choice]) + json.dumps(value).encode() for choice, value in manifests()], "http": http(),
         "logins": logins(), "site": sites(),
@@ -367,8 +490,15 @@ def main():
         "tar_differs": differing_tars(), "packed": packed(),
         "archive": [bytes([kind]) + data for kind, data in archives()],
         "squashfs": images + [sif(images[0]), file_with_config], "index": [index],
-        "devices": [bytes([kind]) + data for kind, data in devices()],
     }
+    with_kind = {
+        "agreement": agreements(), "devices": devices(), "entrypoint": entrypoints(), "environment": environments(),
+        "proc": procs(), "records": container_records(), "seal": seals(), "store": stores(),
+        "tar_header": tar_headers(),
+    }
+    for target, inputs in with_kind.items():
+        everything[target] = [bytes([kind]) + (data.encode() if isinstance(data, str) else data)
+            for kind, data in inputs]
     for target, inputs in everything.items():
         (out / target).mkdir(parents=True, exist_ok=True)
         for number, data in enumerate(inputs):

@@ -28,6 +28,14 @@ void refusing(const std::function<void()>& parse) {
     }
 }
 
+void must(bool holds, const char* otherwise) {
+    if (!holds) throw std::logic_error(otherwise);
+}
+
+bool is_plain_line(std::string_view text) {
+    return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; });
+}
+
 std::string_view take(std::string_view& input, size_t size) {
     std::string_view out = input.substr(0, size);
     input.remove_prefix(out.size());
@@ -37,6 +45,12 @@ std::string_view take(std::string_view& input, size_t size) {
 unsigned take_byte(std::string_view& input) {
     std::string_view byte = take(input, 1);
     return byte.empty() ? 0 : static_cast<unsigned char>(byte[0]);
+}
+
+std::string_view take_line(std::string_view& input) {
+    std::string_view line = take(input, input.find('\n'));
+    take(input, 1);
+    return line;
 }
 
 }  // namespace berth::hostile

@@ -1,5 +1,5 @@
 // A parser that reads bytes from outside, as one function: libFuzzer feeds it (fuzz_main.cc), and the unit tests feed
-// it what is kept (replay_test.cc).
+// it what is kept (replay_test.cc). README.md has the list of all of them.
 #pragma once
 #include <functional>
 #include <string>
@@ -13,7 +13,7 @@ struct Target {
     void (*run)(std::string_view input);
 };
 
-/// Those of this program: one in a fuzzing program, all of them in the unit tests.
+/// All of them, in any order.
 std::vector<Target>& targets();
 
 /// Adds a target at the start of the program: one such object in each fuzz_*.cc.
@@ -25,10 +25,18 @@ struct Registration {
 /// that error is not fit for a terminal; any other exception goes on to the caller, who takes it for a crash.
 void refusing(const std::function<void()>& parse);
 
+/// Throws std::logic_error, which counts as a crash, unless the property holds.
+void must(bool holds, const char* otherwise);
+
+/// One line without control characters, as messages and logs have them.
+bool is_plain_line(std::string_view text);
+
 /// Cuts bytes off the front of an input: for targets that need more than one text. All that is left when there are
 /// fewer.
 std::string_view take(std::string_view& input, size_t size);
 /// The next byte, 0 at the end.
 unsigned take_byte(std::string_view& input);
+/// What stands before the next line end, which is taken too; all that is left when there is none.
+std::string_view take_line(std::string_view& input);
 
 }  // namespace berth::hostile

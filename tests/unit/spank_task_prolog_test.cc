@@ -12,6 +12,7 @@
 
 using namespace berth;
 using namespace berth::spank;
+using namespace std::string_view_literals;
 
 namespace {
 
@@ -38,6 +39,14 @@ TEST_CASE("task prolog: what it prints, by the rules of slurm.conf", "[spank]") 
     CHECK(out.changes == Changes{{"A", "1"}, {"B", " x y=z "}, {"C", std::nullopt}, {"E", ""}});
     CHECK(out.text == "hello  there\n");
     CHECK(parse_prolog("").changes.empty());
+}
+
+TEST_CASE("task prolog: what has no name is no variable, and a NUL ends the output as it does for Slurm", "[spank]") {
+    CHECK(parse_prolog("export \r=1\nexport \t \r =1\nunset \r\nunset \r\t").changes.empty());
+    PrologOutput out = parse_prolog("export A=1\nprint x\nexport B=2\0=3\nexport C=4\nprint y"sv);
+    using Changes = std::vector<plan::EnvironmentChange>;
+    CHECK(out.changes == Changes{{"A", "1"}, {"B", "2"}});
+    CHECK(out.text == "x\n");
 }
 
 TEST_CASE("task prolog: it runs with the task's environment alone, and its end is waited for", "[spank]") {

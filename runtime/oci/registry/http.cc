@@ -86,13 +86,7 @@ size_t take_header(char* data, size_t one, size_t count, void* user) {
         exchange.header_bytes += line.size();
         if (exchange.header_bytes > header_limit)
             throw Unreachable(cat("the answer has more than ", human_bytes(header_limit), " of headers"));
-        // A 100 Continue is followed by another head.
-        if (line.starts_with("HTTP/")) exchange.answer.headers.clear();
-        size_t colon = line.find(':');
-        if (colon == line.npos) return line.size();
-        std::string& value = exchange.answer.headers[lower(line.substr(0, colon))];
-        if (!value.empty()) value += ", ";
-        value += trimmed(line.substr(colon + 1));
+        take_head_line(line, exchange.answer.headers);
         return line.size();
     } catch (...) {
         exchange.failure = std::current_exception();
@@ -194,6 +188,16 @@ HttpAnswer Http::exchange(const HttpRequest& request, size_t body_limit, const S
     std::string reason = impl_->reason[0] != '\0' ? printable(impl_->reason) : std::string(curl_easy_strerror(code));
     if (code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST) throw NotConnected(reason);
     throw Unreachable(reason, lasting);
+}
+
+void take_head_line(std::string_view line, std::map<std::string, std::string>& headers) {
+    // A 100 Continue is followed by another head.
+    if (line.starts_with("HTTP/")) headers.clear();
+    size_t colon = line.find(':');
+    if (colon == line.npos) return;
+    std::string& value = headers[lower(line.substr(0, colon))];
+    if (!value.empty()) value += ", ";
+    value += trimmed(line.substr(colon + 1));
 }
 
 std::optional<uint64_t> range_start(std::string_view content_range) {

@@ -73,6 +73,10 @@ struct HttpAnswer {
     std::string header(const std::string& name) const;
 };
 
+/// Takes one line of an answer's head into `headers`, which are as HttpAnswer has them; a status line starts another
+/// head. What is no header is left out. Pure.
+void take_head_line(std::string_view line, std::map<std::string, std::string>& headers);
+
 /// The first byte of `Content-Range: bytes FIRST-LAST/SIZE` (RFC 9110, section 14.4); nothing for anything else. Pure.
 std::optional<uint64_t> range_start(std::string_view content_range);
 

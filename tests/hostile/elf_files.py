@@ -1,0 +1,32 @@
+"""ELF files of a few sections, for make_corpus.py."""
+
+import struct
+
+
+def elf(sections):
+    """A 64-bit ELF file of sections (name, type, link, bytes), the last of which becomes that of the names."""
+    sections = [("", 0, 0, b"")] + sections + [(".names", 3, 0, b"")]
+    names = b"".join(name.encode() + b"\0" for name, _, _, _ in sections)
+    sections[-1] = (".names", 3, 0, names)
+    table = 64 + sum(len(data) for _, _, _, data in sections)
+    head = b"\x7fELF\x02\x01\x01".ljust(16, b"\0") + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 0, table, 0, 64, 0, 0,
+        64, len(sections), len(sections) - 1)
+    body, headers, at, name_at = b"", b"", 64, 0
+    for name, kind, link, data in sections:
+        headers += struct.pack("<IIQQQQIIQQ", name_at, kind, 0, at, at, len(data), link, 0, 1, 0)
+        body, at, name_at = body + data, at + len(data), name_at + len(name) + 1
+    return head + body + headers
+
+
+def compat_notes():
+    note = elf([(".note.cuda.fwd_compatibility", 7, 0, b'{"Driver": ["470", 535, "570"], "Other": [1]}')])
+    return [b"590.44.01\n535.104.05\n" + note, b"590.44\n570.86.15\n" + elf([(".text", 1, 0, b"x")]),
+        b"12.5\n11\n\x7fELF"]
+
+
+def plugin_elfs():
+    names = b"\0other\0plugin_version\0"
+    symbols = bytes(24) + struct.pack("<IBBHQQ", 1, 0, 0, 3, 0, 4)
+    symbols += struct.pack("<IBBHQQ", 7, 0, 0, 3, 64 + 72 + len(names), 4)
+    return [elf([(".dynsym", 11, 2, symbols), (".dynstr", 3, 0, names), (".data", 1, 0, b"\x08\x05\x16\x00")]),
+        elf([(".dynsym", 11, 2, bytes(24)), (".dynstr", 3, 0, names)])]

@@ -1,0 +1,79 @@
+// Environments, NAME=VALUE with NULs between them, as those of a step, a job and an image come: options that they hold,
+// answers of srun, what a task's becomes. And the files in which Enroot keeps an image's. The first byte of an input
+// chooses.
+#include <algorithm>
+
+#include "runtime/base/text.hh"
+#include "runtime/images/file.hh"
+#include "runtime/plan/job_environment.hh"
+#include "runtime/plan/plan.hh"
+#include "runtime/request/environment_options.hh"
+#include "runtime/request/frozen.hh"
+#include "tests/hostile/target.hh"
+
+namespace {
+
+using namespace berth;
+using hostile::must;
+using Texts = std::vector<std::string>;
+
+void run_options(const Texts& environment) {
+    hostile::refusing([&] {
+        plan::GivenOptions options;
+        plan::add_environment_options(options, environment);
+        plan::GivenOptions again = options;
+        plan::add_environment_options(again, environment);
+        must(again == options, "options of the environment are others the second time");
+        plan::request_of(options);
+    });
+}
+
+void run_answers(const Texts& environment) {
+    const std::string image = "debian:12";
+    if (auto frozen = plan::frozen_digest(environment, image))
+        must(plan::frozen_digest({cat(plan::frozen_variable, "=", plan::frozen_value(image, *frozen))}, image) ==
+                 frozen,
+             "a digest that is told again is another one");
+    plan::agreement_address(environment, image, "n1");
+    plan::pmix_note(environment, true);
+    for (const plan::JobPath& folder : plan::pmix_folders(environment, "", 1000, "7.0"))
+        must(folder.path.starts_with('/') && plan::normalised(folder.path) == folder.path, "a folder is no plain path");
+    for (const std::string& list : environment)
+        must(plan::first_node(list).size() <= list.size(), "a node's name is longer than the list");
+}
+
+/// The first half is the image's, the second the task's.
+void run_task(const Texts& all) {
+    ptrdiff_t half = static_cast<ptrdiff_t>(all.size()) / 2;
+    plan::EnvironmentRules rules{{all.begin(), all.begin() + half}, {"KEPT"}, {"LANG"}, {"HOME=/root"}};
+    Texts task(all.begin() + half, all.end());
+    for (const auto& [name, value] : plan::environment_changes(rules, task)) {
+        must(!name.empty() && name.find('=') == name.npos, "a change has no name that is one");
+        must(value || name == "LANG", "a variable goes that may stay");
+        auto is_kept = [&](const std::string& text) { return text.starts_with("KEPT="); };
+        must(name != "KEPT" || std::none_of(task.begin(), task.end(), is_kept), "a variable of the task's is lost");
+    }
+}
+
+void run_enroot(std::string_view input) {
+    std::string environment(input.substr(0, input.size() / 2)), rc(input.substr(input.size() / 2));
+    plan::ImageConfig config = config_of_enroot(environment, rc);
+    for (const std::string& text : config.env)
+        must(text.find('=') != text.npos && text[0] != '=' && text.find('\n') == text.npos &&
+                 text.find('\0') == text.npos,
+             "what is no variable is one");
+    must(config.working_dir.empty() || config.working_dir[0] == '/', "a working directory is no absolute path");
+    must(config.working_dir.find('\0') == std::string::npos, "a path has a NUL in it");
+}
+
+void run(std::string_view input) {
+    unsigned which = hostile::take_byte(input) % 4;
+    if (which == 0) run_options(split(input, '\0'));
+    if (which == 1) run_answers(split(input, '\0'));
+    if (which == 2) run_task(split(input, '\0'));
+    if (which == 3) run_enroot(input);
+}
+
+const hostile::Registration registration("environment", run);
+
+}  // namespace
