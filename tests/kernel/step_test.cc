@@ -1,0 +1,73 @@
+// The helper of a step beside containers of `berth run`.
+#include "runtime/step/step.hh"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/base/channel.hh"
+#include "runtime/plan/messages.hh"
+#include "tests/kernel/named_support.hh"
+
+using namespace berth;
+using namespace berth::kernel_test;
+
+namespace {
+
+/// What a task of a step hears whose options are these: the line of a failure, or "ready".
+std::string answer_to_task(const NamedScene& scene, const plan::GivenOptions& options) {
+    auto [plugin, its] = make_channel();
+    pid_t helper = ::fork();
+    if (helper == 0) {
+        plugin.reset();
+        serve_step(std::move(its));
+        ::_exit(0);
+    }
+    its.reset();
+    plan::StepRequest step;
+    step.options = options;
+    step.job = 7;
+    step.step = "0";
+    step.node = "n1";
+    step.uid = test_uid();
+    step.gid = test_gid();
+    step.cwd = "/";
+    step.environment = {"BERTH_DATA_PATH=" + scene.data, "BERTH_STORE_PATH=" + scene.folder / "store"};
+    send_message(plugin.get(), plan::encode(step));
+    auto [task, theirs] = make_channel();
+    send_message(plugin.get(), plan::join_message(), {theirs.get()});
+    theirs.reset();
+    send_message(task.get(), plan::encode(plan::TaskRequest{0, {}}));
+    std::string out = "no answer";
+    while (auto received = receive_message(task.get(), 10'000)) {
+        if (plan::is(received->message, plan::MessageType::progress)) continue;
+        bool failed = plan::is(received->message, plan::MessageType::failure);
+        out = failed ? plan::decode_failure(received->message).line : "ready";
+        break;
+    }
+    plugin.reset();
+    ::waitpid(helper, nullptr, 0);
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("step: a named container with processes of its own is refused, since no task of Slurm can enter it",
+          "[kernel][named][step]") {
+    NEED_CONTAINERS();
+    NamedScene scene;
+    bool own = GENERATE(true, false);
+    Outcome seen = as_user([&] {
+        plan::Request request;
+        request.unshare.pid = own;
+        UsedContainer used = scene.use("c", request);
+        std::string out = answer_to_task(scene, {{"container-name", "c"}});
+        leave(std::move(used.connection));
+        return out;
+    });
+    CHECK(seen.error == "");
+    const std::string refused =
+        "joining container c: it has a PID namespace of its own (berth run --pid), which a task of Slurm cannot enter; "
+        "end it, and start it without --pid";
+    CHECK(seen.text == (own ? refused : "ready"));
+}
