@@ -46,7 +46,7 @@ others() {
   local release
   release=$(root sinfo --version)
   release=${release##* }
-  if [[ $release < 25.11 ]]; then echo "$1"; else echo "$2"; fi
+  if [[ $(printf '%s\n' 25.11 "$release" | sort -V | head -n 1) == 25.11 ]]; then echo "$2"; else echo "$1"; fi
 }
 
 @test "two whole GPUs" {
