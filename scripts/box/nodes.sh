@@ -24,17 +24,32 @@ own_cgroup() (
   exec "$@"
 )
 
+# What AddressSanitizer is told in a node's processes, which have its library as their first one. slurmstepd, which ends
+# with its step, frees little.
+sanitizer_settings() {
+  [[ -d $state/lib/sanitized ]] || return 0
+  echo "LD_PRELOAD=$state/lib/sanitized/libasan.so"
+  echo "ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:log_path=$state/log/sanitizer/report"
+  echo "UBSAN_OPTIONS=print_stacktrace=1:log_path=$state/log/sanitizer/report"
+}
+
 # Node-local folders are the node's own, as on a real cluster, and so is what the plugin mounts in /run; the slurmd of a
 # node starts as its service would, without a user's environment.
 start_node() {
-  local own=$state/nodes/$1
+  local own=$state/nodes/$1 settings
   mkdir -p "$state/spool/$1"
+  mapfile -t settings < <(sanitizer_settings)
   # shellcheck disable=SC2016
   own_cgroup "$1" env -i PATH="$root_path" unshare --mount --uts --propagation private bash -euc '
     mount --bind "$2/store" /var/lib/berth
     mount --bind "$2/munge" /run/munge
     hostname "$1"
-    exec slurmd -N "$1"' bash "$1" "$own"
+    if [[ -d $3 ]]; then
+      mount --bind "$3/spank_berth.so" "$(echo /usr/lib/*/slurm-wlm/spank_berth.so)"
+      mount --bind "$3/berth" /usr/bin/berth
+      mount --bind "$3/berth-pull" /usr/libexec/berth/berth-pull
+    fi
+    exec env "${@:4}" slurmd -N "$1"' bash "$1" "$own" "$state/lib/sanitized" "${settings[@]}"
 }
 
 # A restart comes from outside the box.
