@@ -1,6 +1,5 @@
 #include "spank/inhabitants.hh"
 
-#include <dirent.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -11,6 +10,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/fd.hh"
+#include "runtime/base/listing.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "spank/cgroup.hh"
@@ -36,17 +36,16 @@ bool kill_if_inside(pid_t pid, const NamespaceId& user_namespace) {
 /// One walk through /proc; true when a process that `chosen` takes had to be killed.
 template <typename Chosen>
 bool kill_once(const NamespaceId& user_namespace, Chosen chosen) {
-    DIR* proc = opendir("/proc");
-    if (proc == nullptr) return false;
+    sys::Listing proc = sys::open_listing("/proc");
+    if (!proc) return false;
     bool found = false;
-    while (const dirent* entry = readdir(proc)) {
+    while (const dirent* entry = readdir(proc.get())) {
         uint64_t number = 0;
         if (!parse_number(entry->d_name, 1 << 30, number)) continue;
         auto pid = static_cast<pid_t>(number);
         if (user_namespace_of(pid) == user_namespace && chosen(pid) && kill_if_inside(pid, user_namespace))
             found = true;
     }
-    closedir(proc);
     return found;
 }
 

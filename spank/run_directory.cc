@@ -1,6 +1,5 @@
 #include "spank/run_directory.hh"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
@@ -12,6 +11,7 @@
 #include <string_view>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/listing.hh"
 #include "runtime/base/lock.hh"
 #include "runtime/base/text.hh"
 #include "spank/owned_directory.hh"
@@ -77,14 +77,12 @@ void mark(int berth, const JobOnNode& job) {
 
 /// True when another job has a mark in `jobs` as well. Takes the descriptor.
 bool has_other_jobs(Fd jobs, uid_t uid) {
-    DIR* folder = fdopendir(jobs.get());
-    if (folder == nullptr) throw SysError("listing /run/berth/jobs");
-    [[maybe_unused]] int taken = jobs.release();
+    sys::Listing folder = sys::listing_of(std::move(jobs));
+    if (!folder) throw SysError("listing /run/berth/jobs");
     std::string start = cat(uid, ".");
     bool found = false;
-    while (const dirent* entry = readdir(folder))
+    while (const dirent* entry = readdir(folder.get()))
         if (std::string_view(entry->d_name).starts_with(start)) found = true;
-    closedir(folder);
     return found;
 }
 

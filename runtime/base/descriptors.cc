@@ -1,18 +1,17 @@
 #include "runtime/base/descriptors.hh"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
 #include <string>
 
 #include "runtime/base/error.hh"
-#include "runtime/base/interrupts.hh"
 #include "runtime/base/fd.hh"
+#include "runtime/base/interrupts.hh"
+#include "runtime/base/listing.hh"
 
 namespace berth::sys {
 
@@ -44,7 +43,7 @@ void point_at_null(std::initializer_list<int> numbers, int flags) {
 }
 
 std::vector<int> descriptors_kept_by_exec() {
-    std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir("/proc/self/fd"), ::closedir);
+    Listing listing = open_listing("/proc/self/fd");
     if (!listing) throw SysError("looking for open descriptors in /proc/self/fd");
     std::vector<int> out;
     while (const dirent* entry = ::readdir(listing.get())) {

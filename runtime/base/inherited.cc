@@ -1,20 +1,18 @@
 #include "runtime/base/inherited.hh"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
-
-#include <memory>
 
 #include "runtime/base/command.hh"
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/listing.hh"
 #include "runtime/base/text.hh"
 
 namespace berth {
 
 InheritedDescriptors::InheritedDescriptors(const std::string& pmi) {
-    std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir("/proc/self/fd"), ::closedir);
+    sys::Listing listing = sys::open_listing("/proc/self/fd");
     if (!listing) throw SysError("looking for inherited descriptors in /proc/self/fd");
     while (const dirent* entry = ::readdir(listing.get())) {
         std::string name = entry->d_name;

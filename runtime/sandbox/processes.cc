@@ -1,6 +1,5 @@
 #include "runtime/sandbox/processes.hh"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/nsfs.h>
 #include <poll.h>
@@ -13,11 +12,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <functional>
-#include <memory>
 #include <vector>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/fd.hh"
+#include "runtime/base/listing.hh"
 #include "runtime/base/mountinfo.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -30,15 +29,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t mountinfo_limit = 16 << 20;
 
-struct DirectoryEnd {
-    void operator()(DIR* directory) const { closedir(directory); }
-};
-
 std::vector<pid_t> all_processes(int proc) {
-    Fd fd = sys::open_at(proc, ".", O_RDONLY | O_DIRECTORY);
-    std::unique_ptr<DIR, DirectoryEnd> directory(fdopendir(fd.get()));
+    sys::Listing directory = sys::listing_of(sys::open_at(proc, ".", O_RDONLY | O_DIRECTORY));
     if (!directory) throw SysError("listing /proc");
-    fd.release();
     std::vector<pid_t> pids;
     while (const dirent* entry = readdir(directory.get())) {
         uint64_t pid = 0;
