@@ -55,14 +55,11 @@ expect_one_error_line() {
   (( lines == 1 )) || fail "expected one line of berth's, got $lines:" "$output"
 }
 
-# The same for what is tried for seconds before it fails: the progress of that is shown meanwhile, and only it.
-expect_one_error_line_after_progress() {
-  output=$(without_progress <<< "$output")
-  expect_one_error_line
-}
-
-# A pull that takes over a second is told of, on a busy machine also one that is short elsewhere.
-without_progress() { grep -vE 'berth: n[0-9]+: (pulling|trying again|waiting for process)' || true; }
+# What takes over a second is told of, on a busy machine also what is short elsewhere. `run` leaves these lines out,
+# unless it is called as `progress=shown run`.
+progress_line='^berth: (n[0-9]+: )?((pulling|trying again in|waiting for (process|another process)) .*|'
+progress_line+='.*: [0-9]+ (s|min [0-9]+ s) so far.*|.*[0-9] [kMGT]?B/s.*)$'
+without_progress() { grep -vE "$progress_line" || true; }
 
 no_node_is_completing() { ! root sinfo --noheader --Node --format=%T | grep -q '^completing'; }
 
@@ -227,12 +224,13 @@ slurm_waits='^(srun|salloc): (job [0-9]+ queued and waiting for resources|job [0
 slurm_waits+='Pending job allocation [0-9]+)$'
 eval "$(declare -f run | sed '1s/^run/bats_run/')"
 run() {
-  local run_code=0
+  local run_code=0 noise=$slurm_waits
+  [[ ${progress:-} == shown ]] || noise+="|$progress_line"
   bats_run "$@" || run_code=$?
-  if [[ $output$'\n'${stderr:-} == *': job '* ]]; then
-    output=$(grep -vE "$slurm_waits" <<< "$output" || true)
+  if grep -qE "$noise" <<< "$output"$'\n'"${stderr:-}"; then
+    output=$(grep -vE "$noise" <<< "$output" || true)
     mapfile -t lines < <([[ -z $output ]] || printf '%s\n' "$output")
-    stderr=$(grep -vE "$slurm_waits" <<< "${stderr:-}" || true)
+    stderr=$(grep -vE "$noise" <<< "${stderr:-}" || true)
   fi
   return "$run_code"
 }
@@ -265,13 +263,12 @@ cancel_everything() {
 }
 
 # The step fails with one line that matches, and neither the stores nor the nodes notice: expect_rejected IMAGE REGEX
-# [CHECK OF THE LINES].
 expect_rejected() {
   local before
   before=$(published)
   run alice srun -w n1 --container-image="$1" true
   expect_failure
-  "${3:-expect_one_error_line}"
+  expect_one_error_line
   expect_output_like "$2"
   expect_equal "$(published)" "$before"
   expect_equal "$(temporary_files)" ""
