@@ -122,7 +122,7 @@ plan::ImageConfig config_of_enroot(const std::string& environment, const std::st
     for (const std::string& line : split(rc, '\n'))
         if (line.starts_with(start) && line.ends_with(end) && line.size() > start.size() + end.size())
             if (std::string path = unquoted(line.substr(start.size(), line.size() - start.size() - end.size()));
-                path.starts_with("/"))
+                path.starts_with("/") && path.find('\0') == path.npos)
                 out.working_dir = path;
     return out;
 }

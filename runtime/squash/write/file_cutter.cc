@@ -66,7 +66,9 @@ void FileCutter::flush() {
     if (is_zero({current_.get(), used_})) {
         add_holes(1, used_);
     } else {
-        blocks_.add_block(*file_, std::move(current_), used_, is_program() ? Packing::none : Packing::usual);
+        // Looks at the block, which is then given away.
+        Packing packing = is_program() ? Packing::none : Packing::usual;
+        blocks_.add_block(*file_, std::move(current_), used_, packing);
         has_blocks_ = true;
     }
     used_ = 0;
