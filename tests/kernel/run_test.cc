@@ -16,11 +16,7 @@ TEST_CASE("run passes signals on, and exits as a shell would", "[kernel][run]") 
         "for s in INT TERM HUP QUIT USR1 USR2 WINCH CONT TSTP; do trap \"echo got-$s\" $s; done; echo ready; while :; "
         "do sleep 0.05; done";
     Outcome seen = as_user([&] {
-        Beside run(scene.words({}, script), [] {
-            ::setpgid(0, 0);
-            // Whoever started the tests in the background made them ignore these.
-            for (int number : {SIGINT, SIGQUIT}) ::signal(number, SIG_DFL);
-        });
+        Beside run(scene.words({}, script), [] { ::setpgid(0, 0); });
         std::string out;
         read_until(run.output(), out, "ready");
         for (auto [number, name] : {std::pair{SIGINT, "INT"},
