@@ -24,31 +24,35 @@ bool has_ended(int pidfd) {
     return poll(&entry, 1, 0) > 0;
 }
 
-/// Kills the process if it lives in the namespace. The second look is at the process that the pidfd holds, so that no
-/// other one can be hit.
-bool kill_if_inside(pid_t pid, const NamespaceId& user_namespace) {
-    if (user_namespace_of(pid) != user_namespace) return false;
+/// Kills the process if it is one of those. The second look is at the process that the pidfd holds, so that no other one
+/// can be hit.
+template <typename Chosen>
+bool kill_if(pid_t pid, Chosen chosen) {
+    if (!chosen(pid)) return false;
     Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-    if (!process || user_namespace_of(pid) != user_namespace || has_ended(process.get())) return false;
+    if (!process || !chosen(pid) || has_ended(process.get())) return false;
     return syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0) == 0;
 }
 
 /// One walk through /proc; true when a process that `chosen` takes had to be killed.
 template <typename Chosen>
-bool kill_once(const NamespaceId& user_namespace, Chosen chosen) {
+bool kill_once(Chosen chosen) {
     sys::Listing proc = sys::open_listing("/proc");
     if (!proc) return false;
     bool found = false;
     while (const dirent* entry = readdir(proc.get())) {
         uint64_t number = 0;
         if (!parse_number(entry->d_name, 1 << 30, number)) continue;
-        auto pid = static_cast<pid_t>(number);
-        if (user_namespace_of(pid) == user_namespace && chosen(pid) && kill_if_inside(pid, user_namespace))
-            found = true;
+        if (kill_if(static_cast<pid_t>(number), chosen)) found = true;
     }
     return found;
 }
 
+/// Again and again, since what is killed may have forked; for about a second.
+template <typename Chosen>
+void kill_all(Chosen chosen) {
+    for (int round = 0; round < 50 && kill_once(chosen); ++round) usleep(20'000);
+}
 
 bool is_in_leaf_now(pid_t pid) try {
     return is_in_leaf(sys::read_file(cat("/proc/", pid, "/cgroup"), proc_file_limit));
@@ -71,15 +75,20 @@ std::optional<NamespaceId> user_namespace_of(pid_t pid) {
 }
 
 void kill_inhabitants(const NamespaceId& user_namespace) {
-    for (int round = 0; round < 50 && kill_once(user_namespace, [](pid_t) { return true; }); ++round)
-        usleep(20'000);
+    kill_all([&](pid_t pid) { return user_namespace_of(pid) == user_namespace; });
+}
+
+void kill_group(pid_t group, pid_t session) {
+    kill_all([&](pid_t pid) { return getpgid(pid) == group && getsid(pid) == session; });
 }
 
 void kill_server_of(pid_t task, const std::string& program) {
     std::optional<NamespaceId> inside = user_namespace_of(task);
     struct stat file {};
     if (!inside || inside == user_namespace_of(getpid()) || stat(program.c_str(), &file) != 0) return;
-    kill_once(*inside, [&](pid_t pid) { return is_in_leaf_now(pid) || executes(pid, file); });
+    kill_once([&](pid_t pid) {
+        return user_namespace_of(pid) == *inside && (is_in_leaf_now(pid) || executes(pid, file));
+    });
 }
 
 }  // namespace berth::spank

@@ -20,6 +20,10 @@ std::optional<NamespaceId> user_namespace_of(pid_t pid);
 /// Kills all processes in the namespace, also those that they fork meanwhile. Gives up after about a second.
 void kill_inhabitants(const NamespaceId& user_namespace);
 
+/// Kills the processes of a group that are in the session. Unlike kill(2) for the group it can hit no other's that has
+/// got the same number meanwhile, when the session is the caller's.
+void kill_group(pid_t group, pid_t session);
+
 /// Kills what serves the container of a task: of the processes in its user namespace, when that is not the caller's,
 /// those in a leaf (cgroup.hh) and those that execute `program`. Does not wait for their ends.
 void kill_server_of(pid_t task, const std::string& program);

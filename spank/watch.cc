@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "runtime/base/error.hh"
@@ -33,8 +34,9 @@ bool is_alive(int process) {
 
 void Watch::add_task(pid_t task, int helper, void (*report)()) {
     Fd process = sys::pidfd_open(task);
+    pid_t group = getpgid(task);
     std::lock_guard lock(mutex_);
-    tasks_.push_back({task, std::move(process)});
+    tasks_.push_back({task, std::move(process), group});
     if (thread_.joinable()) return;
     wake_ = Fd(eventfd(0, EFD_CLOEXEC));
     if (!wake_) throw SysError("making an eventfd");
@@ -59,11 +61,11 @@ void Watch::run(int helper, void (*report)()) {
         ready = poll(entries, 2, end_server_ != nullptr ? look_ms : -1);
         if (pid_t task = ready == 0 ? overdue_task() : 0; task != 0) std::exchange(end_server_, nullptr)(task);
     }
-    if (entries[0].revents != 0) return;
-    for (int waited = 0; waited < settle_ms; waited += 50) {
-        if (!tasks_alive() || poll(entries, 1, 50) > 0) return;
-    }
-    report();
+    // Told to stop, while the helper is at work.
+    if (is_alive(helper)) return;
+    for (int waited = 0; waited < settle_ms && tasks_alive(); waited += 50)
+        if (poll(entries, 1, 50) > 0) break;
+    if (tasks_alive()) report();
     kill_tasks();
 }
 
@@ -90,10 +92,18 @@ bool Watch::tasks_alive() {
     return std::any_of(tasks_.begin(), tasks_.end(), [](const Task& task) { return is_alive(task.process.get()); });
 }
 
-/// 0 for a task that has ended: its number may be somebody else's by now.
-pid_t Watch::group_of(const Task& task) {
-    pid_t group = getpgid(task.pid);
-    return is_alive(task.process.get()) ? group : 0;
+/// What tasks started is known by the groups that slurmstepd gave them: when the container has other people's processes
+/// as well, and when a task has ended, since whoever killed it may not have reached the others.
+void Watch::kill_groups() {
+    std::set<pid_t> groups;
+    for (const Task& task : tasks_) {
+        groups.insert(task.group);
+        // On a terminal it has made one of its own.
+        pid_t now = getpgid(task.pid);
+        if (spares_others_ && is_alive(task.process.get()) && now > 1 && now != getpgrp()) kill(-now, SIGKILL);
+    }
+    for (pid_t group : groups)
+        if (group > 1 && group != getpgrp()) kill_group(group, getsid(0));
 }
 
 void Watch::kill_tasks() {
@@ -104,10 +114,7 @@ void Watch::kill_tasks() {
         // Its number is its own as long as it lives.
         if (found && found != own && is_alive(task.process.get())) container = found;
     }
-    // What a task started is known by the group that slurmstepd gave it, when the container has other people's
-    // processes as well.
-    for (const Task& task : tasks_)
-        if (pid_t group = group_of(task); spares_others_ && group > 1 && group != getpgrp()) kill(-group, SIGKILL);
+    kill_groups();
     for (const Task& task : tasks_) syscall(SYS_pidfd_send_signal, task.process.get(), SIGKILL, nullptr, 0);
     if (container && !spares_others_) kill_inhabitants(*container);
 }

@@ -37,14 +37,15 @@ class Watch {
   private:
     struct Task {
         pid_t pid;
-        Fd process;  ///< pidfd
+        Fd process;   ///< pidfd
+        pid_t group;  ///< the process group that slurmstepd gave it
     };
 
     void run(int helper, void (*report)());
     bool tasks_alive();
     pid_t overdue_task();
     void kill_tasks();
-    static pid_t group_of(const Task& task);
+    void kill_groups();
 
     bool spares_others_ = false;
     Overdue overdue_;

@@ -249,9 +249,12 @@ pid_t sleeping_child(pid_t number = 0) {
     if (number != 0) how.set_tid = reinterpret_cast<uint64_t>(&number), how.set_tid_size = 1;
     auto child = static_cast<pid_t>(::syscall(SYS_clone3, &how, sizeof how));
     if (child == 0) {
+        // What another user starts is in another session than slurmstepd.
+        if (number != 0) ::setsid();
         for (;;) ::pause();
     }
-    ::setpgid(child, child);
+    if (number == 0) ::setpgid(child, child);
+    while (number != 0 && ::getsid(child) != child) ::usleep(1000);
     return child;
 }
 
@@ -287,4 +290,32 @@ TEST_CASE("hostile: who has got the number of a task that has ended is not kille
     });
     CHECK(seen.error == "");
     CHECK(seen.text == "0");
+}
+
+TEST_CASE("plugin: when the helper dies, what a task has started ends too, also when the task has ended before",
+          "[kernel][root][spank]") {
+    NEED_ROOT();
+    auto [lives, its] = sys::make_pipe();
+    pid_t helper = sleeping_child(), task = ::fork();
+    if (task == 0) {
+        ::setpgid(0, 0);
+        char byte = 1;
+        [[maybe_unused]] ssize_t told = ::fork() != 0 ? ::write(its.get(), &byte, 1) : 0;
+        for (;;) ::pause();
+    }
+    its.reset();
+    char byte;
+    REQUIRE(::read(lives.get(), &byte, 1) == 1);
+    Fd process = sys::pidfd_open(helper);
+    spank::Watch watch;
+    watch.spare_others();
+    watch.add_task(task, process.get(), [] {});
+    ::kill(task, SIGKILL);
+    ::waitpid(task, nullptr, 0);
+    end(helper);
+    // The end of file: nobody has the other end of the pipe any more.
+    pollfd entry{lives.get(), POLLIN, 0};
+    CHECK(::poll(&entry, 1, 20'000) == 1);
+    watch.stop();
+    ::kill(-task, SIGKILL);
 }
