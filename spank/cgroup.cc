@@ -68,13 +68,19 @@ LeafPlace leaf_of_step(const JobGroup& group, std::string_view step) {
     return {group.mount, group.job, cat(step_leaf_prefix, step)};
 }
 
-LeafPlace leaf_of_job(const JobGroup& group) {
-    return {group.mount, group.job, std::string(leaf_name)};
+LeafPlace leaf_of_job(const JobGroup& group, std::string_view step) {
+    return {group.mount, group.job, group.unified ? cat(step_leaf_prefix, step) : std::string(leaf_name)};
 }
 
 bool is_leaf_name(std::string_view name) {
     return name == leaf_name || name.starts_with(step_leaf_prefix);
 }
+
+bool is_name_of_jobs_leaf(std::string_view name, bool unified) {
+    return unified ? name.starts_with(step_leaf_prefix) : name == leaf_name;
+}
+
+std::string tasks_of_step(const JobGroup& group) { return group.step + "/user"; }
 
 bool is_in_leaf(std::string_view cgroups) {
     for (const std::string& text : split(cgroups, '\n'))

@@ -34,11 +34,18 @@ struct LeafPlace {
 /// step, with version 1 below the job, because there the step's group is the user's. `step` is its name ("0", "batch").
 LeafPlace leaf_of_step(const JobGroup& group, std::string_view step);
 
-/// Where one belongs that may outlive the step, and ends with the job.
-LeafPlace leaf_of_job(const JobGroup& group);
+/// Where one belongs that may outlive the step, and ends with the job. With version 2 it is a group for each step,
+/// since the device nodes that may be opened are those of the group.
+LeafPlace leaf_of_job(const JobGroup& group, std::string_view step);
 
 /// True for the names that these two give, of whatever step.
 bool is_leaf_name(std::string_view name);
+
+/// True for the names of leaf_of_job() alone.
+bool is_name_of_jobs_leaf(std::string_view name, bool unified);
+
+/// With version 2 the group that Slurm puts a step's tasks in, with a slash in front.
+std::string tasks_of_step(const JobGroup& group);
 
 /// True when the process whose /proc/PID/cgroup is `cgroups` is in such a leaf.
 bool is_in_leaf(std::string_view cgroups);

@@ -17,6 +17,7 @@
 #include "runtime/base/channel.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "spank/device_filter.hh"
 #include "spank/leaf.hh"
 
 namespace berth::spank {
@@ -30,7 +31,7 @@ struct Launch {
     char* const* environment;
     int socket;
     int report;
-    int leaf;
+    HelperPlace place;
     uid_t uid;
     gid_t gid;
     const gid_t* groups;
@@ -135,20 +136,23 @@ void send_descriptor(int socket, int descriptor, char byte) {
     sendmsg(socket, &header, MSG_NOSIGNAL);
 }
 
+constexpr char in_leaf = 1, has_devices = 2;
+
 /// Moves this process, which is about to end, into the group in which the helper is to be born.
-bool enter_leaf(int leaf) {
-    return leaf >= 0 && regain_root() && move_process(leaf, 0);
+char enter(const HelperPlace& place) {
+    if (place.leaf < 0 || !regain_root() || !move_process(place.leaf, 0)) return 0;
+    return place.devices >= 0 && copy_device_filter(place.devices, place.leaf) ? in_leaf | has_devices : in_leaf;
 }
 
 /// The process between: starts the helper, hands its pidfd to slurmstepd while the number cannot be taken by another
 /// process, and ends.
 [[noreturn]] void become_go_between(const Launch& launch) {
     int pidfd = -1;
-    bool in_leaf = enter_leaf(launch.leaf);
+    char entered = enter(launch.place);
     // Not fork(): it takes locks that another thread of slurmstepd may have held.
     long pid = syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, nullptr, &pidfd, nullptr, nullptr);
     if (pid == 0) become_helper(launch);
-    if (pid > 0) send_descriptor(launch.report, pidfd, in_leaf ? 1 : 0);
+    if (pid > 0) send_descriptor(launch.report, pidfd, entered);
     _exit(pid > 0 ? 0 : 125);
 }
 
@@ -192,7 +196,7 @@ void reap(pid_t pid) {
 }  // namespace
 
 StartedHelper start_helper(const std::string& program, const HelperIdentity& identity, std::vector<std::string> words,
-                           int leaf) {
+                           HelperPlace place) {
     check_program(program);
     auto&& [ours, theirs] = make_channel();
     auto&& [report_read, report_write] = make_channel();
@@ -202,20 +206,20 @@ StartedHelper start_helper(const std::string& program, const HelperIdentity& ide
     arguments.push_back(nullptr);
     char* const environment[] = {path, nullptr};
     Launch launch{program.c_str(),    arguments.data(), environment,  theirs.get(),
-                  report_write.get(), leaf,             identity.uid, identity.gid,
+                  report_write.get(), place,            identity.uid, identity.gid,
                   identity.groups.data(), identity.groups.size()};
     pid_t pid = fork_go_between(launch);
     if (pid < 0) throw SysError("starting the helper " + program);
     report_write.reset();
     theirs.reset();
-    char in_leaf = 0;
-    Fd process = receive_descriptor(report_read.get(), in_leaf);
+    char entered = 0;
+    Fd process = receive_descriptor(report_read.get(), entered);
     reap(pid);
     if (!process)
         throw Error(cat("starting the helper ", program,
                         ": the process that was to become it ended first; see slurmd's log, and run ", program,
                         " version as the user"));
-    return {std::move(ours), std::move(process), in_leaf == 1};
+    return {std::move(ours), std::move(process), (entered & in_leaf) != 0, (entered & has_devices) != 0};
 }
 
 void kill_helper(int process) {

@@ -19,19 +19,25 @@ struct StartedHelper {
     Fd socket;   ///< slurmstepd's end
     Fd process;  ///< pidfd
     bool in_leaf = false;
+    bool has_devices = false;  ///< of HelperPlace::devices
+};
+
+/// The cgroups of a helper, by descriptors of their folders; -1: none.
+struct HelperPlace {
+    int leaf = -1;     ///< Leaf::folder(): the helper is born in it
+    int devices = -1;  ///< the group whose device nodes it may open, no others (device_filter.hh)
 };
 
 /// Starts `PROGRAM WORD...` (`step` by default) with its socket as descriptor 3. Works as root and with privileges
 /// dropped for a while (effective ids only), as in slurm_spank_user_init. Throws Error when the program is not root's
-/// alone to write, or the start fails. `leaf`: Leaf::folder(), or -1. The helper is born in it; where that is refused
-/// it stays in the caller's cgroups.
+/// alone to write, or the start fails. Where the leaf cannot be entered, the helper stays in the caller's cgroups.
 ///
 /// The helper is forked twice. As a child of slurmstepd it would be killed by proctrack/linuxproc with the tasks
 /// (scancel --signal reaches all descendants), be reaped by slurmstepd's wait for any child, and its number could be
 /// taken by another process before we signal it. As an orphan it is known by its pidfd, and ends by the end of file on
 /// its socket however slurmstepd ends.
 StartedHelper start_helper(const std::string& program, const HelperIdentity& identity,
-                           std::vector<std::string> words = {"step"}, int leaf = -1);
+                           std::vector<std::string> words = {"step"}, HelperPlace place = {});
 
 /// Kills the helper, which may have ended already.
 void kill_helper(int process);

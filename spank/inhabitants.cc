@@ -24,8 +24,8 @@ bool has_ended(int pidfd) {
     return poll(&entry, 1, 0) > 0;
 }
 
-/// Kills the process if it is one of those. The second look is at the process that the pidfd holds, so that no other one
-/// can be hit.
+/// Kills the process if it is one of those. The second look is at the process that the pidfd holds, so that no other
+/// one can be hit.
 template <typename Chosen>
 bool kill_if(pid_t pid, Chosen chosen) {
     if (!chosen(pid)) return false;

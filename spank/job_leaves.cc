@@ -95,16 +95,26 @@ std::string uid_of(pid_t pid) try {
     return {};
 }
 
-bool has_process_of(int group, const std::string& uid) {
-    Leaf leaf = Leaf::open(group, leaf_of_job({}).name);
-    for (pid_t pid : leaf.members())
-        if (uid_of(pid) == uid) return true;
-    return false;
+/// Those of its leaves that do not end with a step.
+std::vector<Leaf> leaves_of_job(int group, const std::string& path) {
+    std::vector<Leaf> out;
+    for (const std::string& name : groups_in(group))
+        if (is_name_of_jobs_leaf(name, !is_of_version_1(path))) out.push_back(Leaf::open(group, name));
+    std::erase_if(out, [](const Leaf& leaf) { return !leaf; });
+    return out;
+}
+
+/// The leaf of the job's in which a process of the user's runs; empty when there is none.
+Leaf leaf_with_process_of(int group, const std::string& path, const std::string& uid) {
+    for (Leaf& leaf : leaves_of_job(group, path))
+        for (pid_t pid : leaf.members())
+            if (uid_of(pid) == uid) return std::move(leaf);
+    return Leaf();
 }
 
 /// In the hierarchies without leaves of version 1 it goes to the job's own group.
-void move_to_job(pid_t pid, int group, const std::string& mount, const std::string& path) {
-    if (!Leaf::open(group, leaf_of_job({}).name).take(pid)) return;
+void move_to_job(pid_t pid, const Leaf& leaf, const std::string& mount, const std::string& path) {
+    if (!leaf.take(pid)) return;
     for (const std::string& other : other_hierarchies(mount, path))
         if (Fd there = open_group(other, path)) move_process(there.get(), pid);
 }
@@ -129,7 +139,7 @@ JobLeaves::JobLeaves(const std::string& folder, const std::string& node, uint32_
     if (links_) target_ = target_of(link_);
     Fd hierarchy = sys::open_if_exists(AT_FDCWD, target_.mount, O_RDONLY | O_DIRECTORY);
     if (hierarchy) group_ = sys::find_beneath(hierarchy.get(), target_.path.substr(1), directory_flags);
-    if (group_) job_leaf_ = Leaf::open(group_.get(), leaf_of_job({}).name);
+    if (group_) leaves_of_job_ = leaves_of_job(group_.get(), target_.path);
 }
 
 JobLeaves::Target JobLeaves::target_of(const std::string& link) const {
@@ -140,9 +150,9 @@ JobLeaves::Target JobLeaves::target_of(const std::string& link) const {
 
 bool JobLeaves::end(int timeout_ms) {
     bool out = true;
-    if (job_leaf_) hand_over_servers();
+    hand_over_servers();
+    leaves_of_job_.clear();
     if (group_) {
-        job_leaf_ = Leaf();
         for (Leaf& leaf : leaves_in(group_.get())) out = leaf.end(timeout_ms) && out;
         group_.reset();
     }
@@ -163,18 +173,22 @@ std::vector<JobLeaves::Target> JobLeaves::other_jobs() const {
 }
 
 void JobLeaves::hand_over_servers() const {
-    std::vector<Target> others = other_jobs();
-    if (others.empty()) return;
+    std::vector<pid_t> members;
+    for (const Leaf& leaf : leaves_of_job_)
+        for (pid_t pid : leaf.members()) members.push_back(pid);
+    std::vector<Target> others = members.empty() ? std::vector<Target>() : other_jobs();
     std::optional<NamespaceId> own = user_namespace_of(getpid());
-    for (pid_t pid : job_leaf_.members()) {
+    for (pid_t pid : members) {
         std::optional<NamespaceId> its = user_namespace_of(pid);
         std::string uid = its && its != own ? uid_of(pid) : "";
         if (uid.empty()) continue;
-        for (const Target& other : others)
-            if (Fd group = open_group(other.mount, other.path); group && has_process_of(group.get(), uid)) {
-                move_to_job(pid, group.get(), other.mount, other.path);
-                break;
-            }
+        for (const Target& other : others) {
+            Fd group = open_group(other.mount, other.path);
+            Leaf leaf = group ? leaf_with_process_of(group.get(), other.path, uid) : Leaf();
+            if (!leaf) continue;
+            move_to_job(pid, leaf, other.mount, other.path);
+            break;
+        }
     }
 }
 

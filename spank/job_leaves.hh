@@ -24,8 +24,8 @@ class JobLeaves {
     /// Empty for a job that had no leaf. Throws Error.
     JobLeaves(const std::string& folder, const std::string& node, uint32_t job);
 
-    /// Leaf::folder() of leaf_of_job(), or -1.
-    int folder() const { return job_leaf_.folder(); }
+    /// Leaf::folder() of a leaf_of_job(), or -1.
+    int folder() const { return leaves_of_job_.empty() ? -1 : leaves_of_job_.front().folder(); }
 
     /// Kills what is left in the leaves of the job and its steps, and removes them and what Slurm could not remove
     /// because of them. What serves a container, and therefore has a user namespace of its own, goes to another job of
@@ -50,7 +50,7 @@ class JobLeaves {
     std::string link_prefix_, link_;
     Target target_;
     Fd group_;
-    Leaf job_leaf_;
+    std::vector<Leaf> leaves_of_job_;
 };
 
 }  // namespace berth::spank

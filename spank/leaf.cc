@@ -114,12 +114,14 @@ void Leaf::kill_all() const {
     freeze(false);
 }
 
+bool Leaf::remove_empty() {
+    if (folder_ && unlinkat(parent_.get(), name_.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT) return false;
+    *this = Leaf();
+    return true;
+}
+
 bool Leaf::end(int timeout_ms) {
-    for (int waited = 0; folder_; waited += step_ms, poll(nullptr, 0, step_ms)) {
-        if (unlinkat(parent_.get(), name_.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) {
-            *this = Leaf();
-            break;
-        }
+    for (int waited = 0; !remove_empty(); waited += step_ms, poll(nullptr, 0, step_ms)) {
         if (waited >= timeout_ms) return false;
         kill_all();
     }

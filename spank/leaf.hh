@@ -39,6 +39,9 @@ class Leaf {
     /// Kills every process in the group, also what they fork meanwhile. Returns before they have ended.
     void kill_all() const;
 
+    /// Removes the group when nothing is in it; it is empty afterwards. False when something is.
+    bool remove_empty();
+
     /// Kills what is in the group, waits for its end and removes the group; it is empty afterwards. False when
     /// something is still there after `timeout_ms`.
     bool end(int timeout_ms);

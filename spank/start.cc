@@ -254,7 +254,7 @@ void remove_containers(const JobOnNode& job, gid_t gid, const JobLeaves& leaves)
     if (!has_mark(job.uid, job.job)) return;
     try {
         StartedHelper started = start_helper(step().config.helper, {job.uid, gid, {gid}},
-                                             {"end-job", std::to_string(job.job)}, leaves.folder());
+                                             {"end-job", std::to_string(job.job)}, {leaves.folder()});
         wait_for_helper(started.process.get(), end_job_timeout_ms);
     } catch (const Error& error) {
         slurm_spank_log("berth: %s", error.what());
@@ -268,8 +268,10 @@ void make_leaf(spank_t spank, bool named) {
         if (!group) return;
         remember_job_group(job_groups_folder, node_name(), item<uint32_t>(spank, S_JOB_ID), *group);
         std::string name = step_name(item<uint32_t>(spank, S_JOB_STEPID));
-        step().leaf = Leaf::make(named ? leaf_of_job(*group) : leaf_of_step(*group, name));
+        step().leaf = Leaf::make(named ? leaf_of_job(*group, name) : leaf_of_step(*group, name));
         step().leaf_is_jobs = named;
+        if (group->unified)
+            step().tasks_group = sys::open_file(cat(group->mount, tasks_of_step(*group)), directory_flags);
     } catch (const std::exception& error) {
         slurm_debug("berth: the helper stays in the cgroup of slurmstepd: %s", error.what());
     }
@@ -326,8 +328,11 @@ void start_step(spank_t spank) {
         if (!step().has_container) return;
         HelperIdentity identity = identity_of(spank);
         Message request = plan::encode(request_of(spank, identity));
-        StartedHelper started = start_helper(step().config.helper, identity, {"step"}, step().leaf.folder());
+        StartedHelper started = start_helper(step().config.helper, identity, {"step"},
+                                             {step().leaf.folder(), step().tasks_group.get()});
         if (step().leaf && !started.in_leaf) slurm_debug("berth: the helper could not enter its cgroup");
+        if (step().tasks_group && !started.has_devices)
+            slurm_debug("berth: the helper sees the devices of the whole job: no programs of cgroups (bpf)");
         send_message(started.socket.get(), request, {}, request_timeout_ms);
         std::vector<Fd> descriptors;
         descriptors.push_back(std::move(started.socket));
@@ -364,7 +369,10 @@ void end_step() {
         step().ending.finish();
         step().helper.reset();
     }
-    if (!step().leaf_is_jobs) step().leaf.end(left_timeout_ms);
+    if (step().leaf_is_jobs)
+        step().leaf.remove_empty();
+    else
+        step().leaf.end(left_timeout_ms);
     if (!step().address.empty()) remove_step_socket(step().user, step().address);
     step().own.stop();
 }

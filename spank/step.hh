@@ -33,6 +33,7 @@ struct Step {
     Fd helper;       ///< pidfd of the helper
     Leaf leaf;       ///< where the helper is
     bool leaf_is_jobs = false;  ///< it outlives the step
+    Fd tasks_group;             ///< with version 2 of cgroups the folder of the group that the tasks are in
     Ending ending;
     Watch watch;
     uint32_t ended_tasks = 0;

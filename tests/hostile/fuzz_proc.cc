@@ -25,7 +25,7 @@ void run_groups(std::string_view text) {
     auto group = spank::job_group(text);
     if (!group) return;
     check_place(spank::leaf_of_step(*group, "0"), text);
-    check_place(spank::leaf_of_job(*group), text);
+    check_place(spank::leaf_of_job(*group, "0"), text);
     must(!group->unified || group->step.starts_with(group->job + '/'), "a step that is not below its job");
 }
 

@@ -1,12 +1,14 @@
 // The cgroup of a step's helper, in the real hierarchies of this machine: version 1's freezer, version 2, whichever
 // there are.
 #include <fcntl.h>
+#include <linux/bpf.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,7 +49,7 @@ class JobOfTest {
         std::filesystem::create_directories(path() + "/step_0");
     }
     ~JobOfTest() {
-        for (const char* folder : {"/step_0/berth", "/step_0", "/berth", "/berth_0", ""})
+        for (const char* folder : {"/step_0/berth", "/step_0/user", "/step_0", "/berth", "/berth_0", ""})
             ::rmdir((path() + folder).c_str());
         ::rmdir((group.mount + top_ + between(group.mount)).c_str());
         ::rmdir((group.mount + top_).c_str());
@@ -103,6 +105,53 @@ bool become_user() { return ::setresgid(2001, 2001, 2001) == 0 && ::setresuid(20
 
 /// As a file server does.
 bool become_server() { return become_user() && sys::unshare(CLONE_NEWUSER) == 0; }
+
+/// As slurm_spank_user_init is called.
+StartedHelper start_as_slurmstepd(const std::string& program, HelperPlace place) {
+    if (::setegid(2001) != 0 || ::seteuid(2001) != 0) throw SysError("acting as slurmstepd");
+    return start_helper(program, {2001, 2001, {2001}}, {"step"}, place);
+}
+
+/// All that it says until its end.
+std::string words_of(StartedHelper& helper) {
+    std::string out;
+    char buffer[4096];
+    for (ssize_t size; (size = ::recv(helper.socket.get(), buffer, sizeof buffer, 0)) > 0;)
+        out.append(buffer, static_cast<size_t>(size));
+    wait_for_helper(helper.process.get(), 5000);
+    return out;
+}
+
+long bpf(int command, bpf_attr& attributes) { return ::syscall(SYS_bpf, command, &attributes, sizeof attributes); }
+
+/// Attaches to a group what lets its processes open all device nodes but the character device 1:MINOR, in the way that
+/// Slurm does it.
+void refuse_device(const std::string& group, int minor) {
+    // The context is a bpf_cgroup_dev_ctx, and the result 0 refuses (linux/bpf.h).
+    const bpf_insn program[] = {
+        {BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, 1},
+        {BPF_LDX | BPF_MEM | BPF_W, 2, 1, offsetof(bpf_cgroup_dev_ctx, major), 0},
+        {BPF_LDX | BPF_MEM | BPF_W, 3, 1, offsetof(bpf_cgroup_dev_ctx, minor), 0},
+        {BPF_JMP | BPF_JNE | BPF_K, 2, 0, 2, 1},
+        {BPF_JMP | BPF_JNE | BPF_K, 3, 0, 1, minor},
+        {BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, 0},
+        {BPF_JMP | BPF_EXIT, 0, 0, 0, 0},
+    };
+    bpf_attr load{};
+    load.prog_type = BPF_PROG_TYPE_CGROUP_DEVICE;
+    load.insns = reinterpret_cast<uint64_t>(program);
+    load.insn_cnt = std::size(program);
+    load.license = reinterpret_cast<uint64_t>("GPL");
+    Fd loaded(static_cast<int>(bpf(BPF_PROG_LOAD, load)));
+    if (!loaded) throw SysError("loading a filter of devices");
+    Fd folder = sys::open_file(group, O_RDONLY | O_DIRECTORY);
+    bpf_attr attach{};
+    attach.target_fd = static_cast<uint32_t>(folder.get());
+    attach.attach_bpf_fd = static_cast<uint32_t>(loaded.get());
+    attach.attach_type = BPF_CGROUP_DEVICE;
+    attach.attach_flags = BPF_F_ALLOW_OVERRIDE;
+    if (bpf(BPF_PROG_ATTACH, attach) != 0) throw SysError("attaching a filter of devices to " + group);
+}
 
 int status_of(pid_t child) {
     int status = 0;
@@ -176,7 +225,7 @@ TEST_CASE("leaf: it can be made again while it is there, and is ended once", "[k
     NEED_ROOT();
     for (const std::string& mount : hierarchies()) {
         JobOfTest job(mount);
-        Leaf leaf = Leaf::make(leaf_of_job(job.group)), same = Leaf::make(leaf_of_job(job.group));
+        Leaf leaf = Leaf::make(leaf_of_job(job.group, "0")), same = Leaf::make(leaf_of_job(job.group, "0"));
         CHECK(same.end(0));
         CHECK(leaf.end(0));
         CHECK_FALSE(leaf.take(0));
@@ -223,20 +272,46 @@ TEST_CASE("leaf: the helper is born in it, as its children are; without one it s
         Fd nowhere = sys::open_file("/dev/null", O_RDONLY);
         for (int place : {leaf.folder(), -1, nowhere.get()}) {
             Outcome seen = in_child([&] {
-                // As slurm_spank_user_init is called.
-                if (::setegid(2001) != 0 || ::seteuid(2001) != 0) throw SysError("acting as slurmstepd");
-                StartedHelper helper = start_helper(program.path(), {2001, 2001, {2001}}, {"step"}, place);
-                std::string cgroups;
-                char buffer[4096];
-                for (ssize_t size; (size = ::recv(helper.socket.get(), buffer, sizeof buffer, 0)) > 0;)
-                    cgroups.append(buffer, static_cast<size_t>(size));
-                wait_for_helper(helper.process.get(), 5000);
-                return cat(helper.in_leaf, ' ', is_in_leaf(cgroups));
+                StartedHelper helper = start_as_slurmstepd(program.path(), {place});
+                return cat(helper.in_leaf, ' ', is_in_leaf(words_of(helper)));
             });
             CHECK(seen.error == "");
             CHECK(seen.text == (place == leaf.folder() ? "1 1" : "0 0"));
         }
         CHECK(leaf.end(5'000));
+    }
+}
+
+TEST_CASE("leaf: with version 2 the helper may open the devices of the step, not those of the whole job",
+          "[kernel][root][spank]") {
+    NEED_ROOT();
+    Program program(
+        "#!/bin/sh\nfor name in zero full; do if test -r /dev/$name; then echo $name >&3; fi; done\nread line <&3\n");
+    for (const std::string& mount : hierarchies()) {
+        JobOfTest job(mount);
+        if (!job.group.unified) continue;
+        std::string tasks = mount + tasks_of_step(job.group);
+        std::filesystem::create_directory(tasks);
+        refuse_device(job.path(), 5);
+        for (bool named : {false, true}) {
+            CAPTURE(mount, named);
+            Leaf leaf = Leaf::make(named ? leaf_of_job(job.group, "0") : leaf_of_step(job.group, "0"));
+            auto seen_with = [&](int devices) {
+                Outcome seen = in_child([&] {
+                    StartedHelper helper = start_as_slurmstepd(program.path(), {leaf.folder(), devices});
+                    ::shutdown(helper.socket.get(), SHUT_WR);
+                    return cat(helper.has_devices, ' ', words_of(helper));
+                });
+                return seen.error + seen.text;
+            };
+            Fd folder = sys::open_file(tasks, O_RDONLY | O_DIRECTORY);
+            CHECK(seen_with(-1) == "0 full\n");
+            // As a step without devices of its own has it, a batch step for one.
+            CHECK(seen_with(folder.get()) == (named ? "1 zero\n" : "1 full\n"));
+            if (!named) refuse_device(tasks, 7);
+            CHECK(seen_with(folder.get()) == "1 zero\n");
+            CHECK(leaf.end(5'000));
+        }
     }
 }
 
@@ -250,13 +325,13 @@ TEST_CASE("leaf: a job's end ends its leaves and its steps', and removes what Sl
         JobOfTest job(mount);
         remember_job_group(links, "n1", 7, job.group);
         remember_job_group(links, "n1", 7, job.group);
-        Leaf of_job = Leaf::make(leaf_of_job(job.group)), of_step = Leaf::make(leaf_of_step(job.group, "0"));
+        Leaf of_job = Leaf::make(leaf_of_job(job.group, "0")), of_step = Leaf::make(leaf_of_step(job.group, "0"));
         pid_t helper = put_into(of_job, [] { ::raise(SIGSTOP); }), stray = put_into(of_step, [] {});
 
         JobLeaves other(links, "n2", 7);
         CHECK(other.folder() == -1);
         CHECK(other.end(0));
-        CHECK(exists(job.path() + "/berth"));
+        CHECK(exists(cat(job.path(), '/', leaf_of_job(job.group, "0").name)));
 
         JobLeaves leaves(links, "n1", 7);
         CHECK(leaves.folder() >= 0);
@@ -281,7 +356,7 @@ TEST_CASE("leaf: at a job's end what serves a container goes to another job of i
         uint32_t number = 7;
         for (const JobOfTest* job : {&ended, &others, &idle, &next}) {
             remember_job_group(links, "n1", number++, job->group);
-            leaves.push_back(Leaf::make(leaf_of_job(job->group)));
+            leaves.push_back(Leaf::make(leaf_of_job(job->group, "0")));
         }
         pid_t of_other = put_into(leaves[1], [] {}), user = put_into(leaves[3], [] {}, become_user);
         pid_t server = put_into(leaves[0], [] {}, become_server), stray = put_into(leaves[0], [] {}, become_user);

@@ -93,6 +93,20 @@ others() {
   expect_equal "$output" "$none"
 }
 
+@test "a step with one of its job's two GPUs has that one's node, and one with --gres=none has none" {
+  local nodes='cd /dev; for f in nvidia?; do if test -e $f; then echo -n " $f"; fi; done' none=
+  # shellcheck disable=SC2016
+  local steps='for gres in gpu:h100:1 gpu:h100:2 none; do for name in "" --container-name=of-$SLURM_JOB_ID-$gres; do
+      echo "$gres:$(srun --gres=$gres ${name//:/-} --container-image="$1" sh -c "$2")"
+      [[ -z $name ]] || srun --gres=none berth rm "of-$SLURM_JOB_ID-${gres//:/-}"
+    done; done'
+  run -0 in_home "export NVIDIA_VISIBLE_DEVICES=all
+    salloc -Q -w n1 --gres=gpu:h100:2 bash -c '$steps' bash $image '$nodes'"
+  constrained || none=' nvidia0 nvidia1 nvidia2 nvidia3'
+  expect_equal "$output" "$(for gpus in 'gpu:h100:1: nvidia1' 'gpu:h100:2: nvidia1 nvidia3' "none:$none"; do
+    echo "$gpus"; echo "$gpus"; done)"
+}
+
 @test "the driver's files" {
   local files='ls /proc/driver/nvidia/gpus | xargs; cat /proc/driver/nvidia/params;
     ls /usr/lib/x86_64-linux-gnu/libcuda.so.1; ldconfig -p | grep -c libcuda'

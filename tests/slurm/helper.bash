@@ -220,8 +220,9 @@ expect_no_leftovers() {
 }
 
 # Without what Slurm says when a node has not yet heard of the end of its last job, which a busy machine makes longer.
-slurm_waits='^(srun|salloc): (job [0-9]+ queued and waiting for resources|job [0-9]+ has been allocated resources|'
-slurm_waits+='Pending job allocation [0-9]+)$'
+slurm_waits='^((srun|salloc): (job [0-9]+ queued and waiting for resources|job [0-9]+ has been allocated resources|'
+slurm_waits+='Pending job allocation [0-9]+)|srun: (Job [0-9]+ step creation temporarily disabled, retrying .*|'
+slurm_waits+='Step created for (job|StepId=).*))$'
 eval "$(declare -f run | sed '1s/^run/bats_run/')"
 run() {
   local run_code=0 noise=$slurm_waits

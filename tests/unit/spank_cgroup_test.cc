@@ -10,7 +10,7 @@ namespace {
 std::string leaf(std::string_view cgroups, bool of_job = false) {
     auto group = job_group(cgroups);
     if (!group) return "none";
-    LeafPlace place = of_job ? leaf_of_job(*group) : leaf_of_step(*group, "0");
+    LeafPlace place = of_job ? leaf_of_job(*group, "0") : leaf_of_step(*group, "0");
     return place.mount + "|" + place.parent + "|" + place.name;
 }
 
@@ -19,12 +19,13 @@ std::string leaf(std::string_view cgroups, bool of_job = false) {
 TEST_CASE("leaf: with cgroup v2 it is beside Slurm's groups of the step, or the job's", "[spank][cgroup]") {
     std::string_view own = "0::/system.slice/slurmstepd.scope/job_5/step_0/slurm\n";
     CHECK(leaf(own) == "/sys/fs/cgroup|/system.slice/slurmstepd.scope/job_5/step_0|berth");
-    CHECK(leaf(own, true) == "/sys/fs/cgroup|/system.slice/slurmstepd.scope/job_5|berth");
+    CHECK(leaf(own, true) == "/sys/fs/cgroup|/system.slice/slurmstepd.scope/job_5|berth_0");
+    CHECK(tasks_of_step(*job_group(own)) == "/system.slice/slurmstepd.scope/job_5/step_0/user");
     // Several slurmd on a machine, the batch step, a name of 26.05's for the job.
     CHECK(leaf("0::/system.slice/n1_slurmstepd.scope/s4S3Z8T0NMT00/step_batch/slurm\n") ==
           "/sys/fs/cgroup|/system.slice/n1_slurmstepd.scope/s4S3Z8T0NMT00/step_batch|berth");
     CHECK(leaf("0::/system.slice/slurmstepd.scope/job_5/step_extern/user/task_special\n", true) ==
-          "/sys/fs/cgroup|/system.slice/slurmstepd.scope/job_5|berth");
+          "/sys/fs/cgroup|/system.slice/slurmstepd.scope/job_5|berth_0");
     CHECK(leaf("0::/slurmstepd.scope/job_5/step_0/user/task_3/step_9/slurm\n") ==
           "/sys/fs/cgroup|/slurmstepd.scope/job_5/step_0|berth");
 }
