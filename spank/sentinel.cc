@@ -21,9 +21,11 @@ namespace berth::spank {
 namespace {
 
 /// Only async-signal-safe calls. Its name must not be slurmstepd's: proctrack/linuxproc spares processes of that name.
-[[noreturn]] void stand_and_wait() {
+[[noreturn]] void stand_and_wait(pid_t parent) {
     prctl(PR_SET_NAME, "berth-saving", 0, 0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    // It may have ended before that.
+    if (getppid() != parent) _exit(0);
     for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
     // What ends a step comes as these; the others are for programs that know what they mean.
     for (int number : {SIGHUP, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU}) signal(number, SIG_IGN);
@@ -64,9 +66,10 @@ void Sentinel::start() {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int descriptor = -1;
+    pid_t own = getpid();
     // Not fork(): it takes locks that another thread of slurmstepd may have held.
     long pid = syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, nullptr, &descriptor, nullptr, nullptr);
-    if (pid == 0) stand_and_wait();
+    if (pid == 0) stand_and_wait(own);
     int error = errno;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (pid < 0) throw SysError("starting the process that watches for the step's end", error);
