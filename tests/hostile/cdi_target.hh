@@ -1,6 +1,6 @@
 // For the targets of CDI specifications, which differ in the syntax.
 #pragma once
-#include "hooks/cdi/cdi.hh"
+#include "hooks/cdi_files/cdi.hh"
 #include "tests/hostile/target.hh"
 
 namespace berth::hostile {

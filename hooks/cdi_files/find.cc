@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "hooks/cdi/cdi.hh"
+#include "hooks/cdi_files/cdi.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"

@@ -1,4 +1,4 @@
-#include "hooks/cdi/yaml.hh"
+#include "hooks/cdi_files/yaml.hh"
 
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>

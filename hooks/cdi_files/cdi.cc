@@ -1,11 +1,11 @@
-#include "hooks/cdi/cdi.hh"
+#include "hooks/cdi_files/cdi.hh"
 
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "hooks/cdi/yaml.hh"
+#include "hooks/cdi_files/yaml.hh"
 #include "hooks/makers.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
