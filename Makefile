@@ -71,6 +71,10 @@ PCH ?=
 # UNITY=1 compiles a folder of the programs or the plugin as one file, in a third of the time. That hides a missing
 # #include, so tests are not run on such a build.
 UNITY ?=
+# A program uses parts of some folders. What it does not is thrown away again, so that nothing is missed that only this
+# calls.
+base_flags += $(if $(UNITY),-ffunction-sections -fdata-sections)
+base_ldflags += $(if $(UNITY),-Wl$(comma)--gc-sections)
 
 all_flags = $(base_flags) $(package_flags) $(CPPFLAGS) $(CXXFLAGS)
 
