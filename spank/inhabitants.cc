@@ -60,10 +60,17 @@ bool is_in_leaf_now(pid_t pid) try {
     return false;
 }
 
-bool executes(pid_t pid, const struct stat& program) {
+std::string_view name_in(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+/// Also when the program was replaced since the process began. The kernel keeps the path of its file (proc(5)):
+/// "/usr/bin/berth (deleted)", "/usr/bin/berth.dpkg-tmp (deleted)", or in another folder where the site changes a link.
+bool executes(pid_t pid, const struct stat& program, const std::string& path) {
+    std::string link = cat("/proc/", pid, "/exe");
     struct stat its;
-    return stat(cat("/proc/", pid, "/exe").c_str(), &its) == 0 && its.st_ino == program.st_ino &&
-           its.st_dev == program.st_dev;
+    if (stat(link.c_str(), &its) == 0 && its.st_ino == program.st_ino && its.st_dev == program.st_dev) return true;
+    char text[4096];
+    ssize_t size = readlink(link.c_str(), text, sizeof text);
+    return size > 0 && name_in({text, static_cast<size_t>(size)}).starts_with(name_in(path));
 }
 
 }  // namespace
@@ -87,7 +94,7 @@ void kill_server_of(pid_t task, const std::string& program) {
     struct stat file {};
     if (!inside || inside == user_namespace_of(getpid()) || stat(program.c_str(), &file) != 0) return;
     kill_once([&](pid_t pid) {
-        return user_namespace_of(pid) == *inside && (is_in_leaf_now(pid) || executes(pid, file));
+        return user_namespace_of(pid) == *inside && (is_in_leaf_now(pid) || executes(pid, file, program));
     });
 }
 

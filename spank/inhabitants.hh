@@ -25,7 +25,8 @@ void kill_inhabitants(const NamespaceId& user_namespace);
 void kill_group(pid_t group, pid_t session);
 
 /// Kills what serves the container of a task: of the processes in its user namespace, when that is not the caller's,
-/// those in a leaf (cgroup.hh) and those that execute `program`. Does not wait for their ends.
+/// those in a leaf (cgroup.hh) and those that execute `program` or one of its name, as of another release. Does not
+/// wait for their ends.
 void kill_server_of(pid_t task, const std::string& program);
 
 }  // namespace berth::spank

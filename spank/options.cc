@@ -11,6 +11,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/request/environment_options.hh"
+#include "runtime/request/option_names.hh"
 #include "runtime/request/options.hh"
 #include "spank/step.hh"
 
@@ -101,6 +102,14 @@ void offer_environment_options() {
 void take_environment_options() {
     plan::add_environment_options(step().options, environment_of_this_process());
     if (const std::string* image = plan::given(step().options, "container-image")) check_not_a_file(*image);
+}
+
+void leave_option_names() {
+    std::string names = plan::names_of(step().options);
+    if (names.empty())
+        unsetenv(plan::options_variable);
+    else
+        setenv(plan::options_variable, names.c_str(), 1);
 }
 
 void note_ignored_options() {

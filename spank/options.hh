@@ -17,6 +17,9 @@ void offer_environment_options();
 /// them.
 void take_environment_options();
 
+/// On the submit side, after that: leaves the options' names in the environment for nodes of another release.
+void leave_option_names();
+
 /// On the submit side: says which options have no effect.
 void note_ignored_options();
 

@@ -88,6 +88,7 @@ int slurm_spank_init_post_opt(spank_t spank, int, char**) {
     return guarded([&] {
         if (takes_options() && !in_slurmstepd()) {
             take_environment_options();
+            leave_option_names();
             note_ignored_options();
             freeze_image(spank);
         }

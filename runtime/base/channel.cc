@@ -94,7 +94,7 @@ std::optional<std::string> Message::find(std::string_view key) const {
 
 std::string Message::value(std::string_view key) const {
     if (auto found = find(key)) return *found;
-    malformed(cat("it has no ", printable(key)));
+    malformed(cat("it has no ", printable(key), "; install the plugin and berth from the same release"));
 }
 
 uint64_t Message::number(std::string_view key, uint64_t limit) const {
@@ -116,7 +116,7 @@ std::vector<std::string> packets_of(const Message& message) {
     if (length > message_limit)
         throw Error(cat("a message of ", length, " bytes is longer than berth's limit of ", message_limit));
 
-    Header header{magic, channel_version, message.type, length};
+    Header header{magic, message.version, message.type, length};
     std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
     bytes.reserve(sizeof header + length);
     for (const auto& [key, value] : message.records) {
@@ -138,11 +138,9 @@ bool Assembler::add(std::string_view packet) {
         if (packet.size() < sizeof header) malformed("its header is cut off");
         std::memcpy(&header, packet.data(), sizeof header);
         if (header.magic != magic) malformed("it does not start as one");
-        if (header.version != channel_version)
-            malformed(cat("it has version ", header.version, ", this program speaks version ", channel_version,
-                          "; install the plugin and berth from the same release"));
         if (header.length > limits_.message) malformed("it is too long");
         type_ = header.type;
+        version_ = header.version;
         length_ = header.length;
         body_.clear();
         packet.remove_prefix(sizeof header);
@@ -159,6 +157,7 @@ Message Assembler::take() {
     started_ = false;
     Message out;
     out.type = type_;
+    out.version = version_;
     out.records = records_of(body_, limits_.records);
     body_.clear();
     return out;

@@ -14,10 +14,15 @@
 
 namespace berth {
 
+/// What messages mean, as far as two releases could misunderstand each other (docs/adr/0099). Packets and records have
+/// the same form in all versions.
+inline constexpr uint16_t channel_version = 2;
+
 /// A typed list of records. Keys may repeat; keys and values are binary-safe.
 struct Message {
     uint16_t type = 0;
     std::vector<std::pair<std::string, std::string>> records;
+    uint16_t version = channel_version;  ///< of its sender
 
     void add(std::string_view key, std::string_view value) { records.emplace_back(key, value); }
     void add_number(std::string_view key, uint64_t value) { records.emplace_back(key, std::to_string(value)); }
@@ -32,7 +37,6 @@ struct Message {
     std::vector<std::string> all(std::string_view key) const;
 };
 
-inline constexpr uint16_t channel_version = 2;
 inline constexpr size_t packet_limit = 64 * 1024;          ///< bytes of one packet, its header included
 inline constexpr size_t message_limit = 64 * 1024 * 1024;  ///< bytes of all records of one message
 inline constexpr size_t descriptor_limit = 8;              ///< descriptors beside one message
@@ -68,7 +72,7 @@ class Assembler {
   private:
     ChannelLimits limits_;
     bool started_ = false;
-    uint16_t type_ = 0;
+    uint16_t type_ = 0, version_ = 0;
     size_t length_ = 0;
     std::string body_;
 };

@@ -9,7 +9,10 @@ namespace berth::plan {
 
 namespace {
 
-constexpr std::string_view heading = "berth-container 1\n";
+constexpr std::string_view form = "berth-container ", heading = "berth-container 1\n";
+/// Not that it be removed: what the container wrote is whole.
+constexpr const char* remedy =
+    "a newer release of berth has written it: use that one, which can also save the container (berth save)";
 constexpr uint64_t value_limit = 1 << 20;
 
 /// False for a key or value that this version does not know.
@@ -33,8 +36,7 @@ void set(ContainerRecord& record, std::string_view key, std::string value, const
     else if (key == "created" && parse_number(value, INT64_MAX, number))
         record.created = static_cast<int64_t>(number);
     else if (!set_option(record.options, key, value, what))
-        throw Error(cat("reading ", what, ": '", printable(key),
-                        "' is unknown to this version of berth; it was written by another one"));
+        throw Error(cat("reading ", what, ": this berth does not know the record '", printable(key), "'; ", remedy));
 }
 
 }  // namespace
@@ -55,9 +57,12 @@ std::string record_text(const ContainerRecord& record) {
 
 ContainerRecord parse_record(std::string_view text, const std::string& what) {
     auto damaged = [&] {
-        return Error(
-            cat("reading ", what, ": it is damaged or of another version; remove the container with berth rm"));
+        return Error(cat("reading ", what, ": it is damaged; remove the container with berth rm"));
     };
+    if (!text.starts_with(heading) && text.starts_with(form))
+        throw Error(cat("reading ", what, ": it has form ",
+                        printable(text.substr(form.size(), text.find('\n') - form.size())), ", this berth reads 1; ",
+                        remedy));
     if (!text.starts_with(heading)) throw damaged();
     text.remove_prefix(heading.size());
     ContainerRecord out;

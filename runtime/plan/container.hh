@@ -22,8 +22,8 @@ struct ContainerRecord {
 /// The record as a file: the line "berth-container 1", then records (records.hh).
 std::string record_text(const ContainerRecord& record);
 
-/// Throws Error naming `what` for text that record_text() would not write. Unknown keys are refused: they would be
-/// lost.
+/// Throws Error naming `what` for text that record_text() would not write. Unknown keys are refused: the container
+/// would start without what they say.
 ContainerRecord parse_record(std::string_view text, const std::string& what);
 
 /// Gives `wanted` the options that it leaves open and that the creation had: all that are recorded for `berth exec`,

@@ -15,7 +15,15 @@ Message message_of(MessageType type) {
     return out;
 }
 
+bool is_of_every_version(MessageType type) {
+    return type != MessageType::step && type != MessageType::task && type != MessageType::ready;
+}
+
 void expect(const Message& message, MessageType type) {
+    if (message.version != channel_version && !is_of_every_version(type))
+        throw Error(cat("reading a message of berth's plugin or helper: it is of another release (version ",
+                        message.version, ", here ", channel_version,
+                        "); install the plugin and berth from the same release"));
     if (!is(message, type))
         throw Error(
             cat("reading a message of berth's plugin or helper: it has type ", message.type, " where another was due"));
@@ -54,7 +62,8 @@ StepRequest decode_step(const Message& message) {
     out.gid = static_cast<gid_t>(message.number("gid", id_limit));
     out.cwd = message.value("cwd");
     out.tmp_fs = message.value("tmp-fs");
-    out.slurm = message.value("slurm");
+    // Added after the first release of this version.
+    out.slurm = message.find("slurm").value_or("");
     out.batch_script = message.value("batch-script");
     out.environment = message.all("env");
     out.tasks = static_cast<uint32_t>(message.number("tasks", id_limit));
@@ -166,6 +175,15 @@ Message status_message() {
 
 Message stop_message() {
     return message_of(MessageType::stop);
+}
+
+std::optional<Failure> refusal_of(const Message& request) {
+    if (request.version == channel_version) return std::nullopt;
+    return Failure{cat("joining the container: its helper is of another release of berth than you (its messages have "
+                       "version ",
+                       channel_version, ", yours ", request.version,
+                       "); use that release, or wait for the container's end, or end it (berth rm --force)"),
+                   exit_failure, false};
 }
 
 Message join_message() {

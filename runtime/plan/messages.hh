@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 
 namespace berth::plan {
 
+/// join, progress, failure, status, info and stop are read in every version: two releases can at least refuse each
+/// other in words, tell what runs and end it. The others are read in this version alone.
 enum class MessageType : uint16_t {
     step = 1,      ///< plugin to helper, once, on the step's socket: StepRequest
     join = 2,      ///< a task to the helper on the step's socket; carries one end of the task's own socket pair
@@ -95,7 +98,12 @@ Message status_message();
 Message stop_message();
 Message progress_message(std::string_view text);
 
-/// Each throws Error when the message is of another type, or lacks something, or has a number out of range.
+/// What a container's helper answers to a request of another version, from whoever would join it; nothing for one of
+/// this version.
+std::optional<Failure> refusal_of(const Message& request);
+
+/// Each throws Error when the message is of another type or version, or lacks something, or has a number out of range.
+/// Records that this release does not know are passed over.
 StepRequest decode_step(const Message& message);
 TaskRequest decode_task(const Message& message);
 Ready decode_ready(const Message& message);

@@ -1,5 +1,6 @@
 #include "runtime/request/frozen.hh"
 
+#include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 
 namespace berth::plan {
@@ -18,14 +19,21 @@ std::string agreement_address(const std::vector<std::string>& environment, std::
         if (text.starts_with("SLURM_SRUN_COMM_HOST=")) host = text.substr(text.find('=') + 1);
         if (text.starts_with(start)) place = text.substr(start.size());
     }
-    return host.empty() || place.empty() ? std::string() : cat(host, ' ', place, ' ', node);
+    if (host.empty() || place.empty()) return {};
+    return cat(host, ' ', place.substr(0, place.find(' ', place.find(' ') + 1)), ' ', node);
 }
 
 std::optional<Digest> frozen_digest(const std::vector<std::string>& environment, std::string_view image) {
     std::string start = cat(frozen_variable, "=", image, " ");
-    for (const std::string& text : environment)
-        if (text.starts_with(start))
-            if (auto digest = Digest::parse(std::string_view(text).substr(start.size()))) return digest;
+    for (const std::string& text : environment) {
+        if (!text.starts_with(start)) continue;
+        std::string_view word = std::string_view(text).substr(start.size());
+        word = word.substr(0, word.find(' '));
+        if (auto digest = Digest::parse(word)) return digest;
+        throw Error(cat("the image ", printable(image, 1024), ": srun or sbatch found that it is ",
+                        printable(word, 256), ", which is no digest that this node's berth knows; name the image by "
+                        "its sha256 digest, or choose nodes of srun's release"));
+    }
     return std::nullopt;
 }
 

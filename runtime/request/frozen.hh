@@ -17,7 +17,8 @@ extern const char* const frozen_variable;
 std::string frozen_value(std::string_view image, const Digest& digest);
 
 /// The digest that the environment (NAME=VALUE) has for the image as written; empty for another image (that of a step
-/// in a batch script), or none.
+/// in a batch script), or none. Words behind the digest are passed over. Throws Error for a digest that this release
+/// does not know: nodes that asked for themselves could run another image.
 std::optional<Digest> frozen_digest(const std::vector<std::string>& environment, std::string_view image);
 
 /// "SLURM_BERTH_MEETING": where the nodes of a step agree on a digest that srun did not learn.
@@ -27,7 +28,8 @@ extern const char* const agreement_variable;
 std::string agreement_value(std::string_view image, std::string_view place);
 
 /// Where a node asks, as "HOST PORT SECRET NODE" (pull/agreement.hh): the host is srun's by Slurm's own
-/// SLURM_SRUN_COMM_HOST. Empty when the environment has nothing for this image.
+/// SLURM_SRUN_COMM_HOST. Words behind the secret are passed over. Empty when the environment has nothing for this
+/// image.
 std::string agreement_address(const std::vector<std::string>& environment, std::string_view image,
                               std::string_view node);
 

@@ -12,6 +12,7 @@
 #include "runtime/plan/messages.hh"
 #include "runtime/request/environment_options.hh"
 #include "runtime/request/frozen.hh"
+#include "runtime/request/option_names.hh"
 #include "runtime/request/reference.hh"
 #include "runtime/step/container.hh"
 #include "runtime/step/settings.hh"
@@ -54,6 +55,7 @@ void take_home(plan::Caller& caller, const std::vector<std::string>& environment
 
 /// What the options and the variables of the step ask for.
 StepStart start_of(const plan::StepRequest& request, StepTasks& tasks) {
+    plan::check_option_names(request.environment);
     plan::GivenOptions options = request.options;
     plan::add_environment_options(options, request.environment);
     StepStart out{request, plan::request_of(options), {}, caller_of_this_process(), load_site(), {}, tasks};
@@ -109,14 +111,7 @@ void serve_container(StepTasks& tasks, const plan::StepRequest& request, StepCon
     container.end(tasks.entered() >= request.tasks);
 }
 
-}  // namespace
-
-void serve_step(Fd socket) {
-    auto received = receive_message(socket.get());
-    if (!received) return;
-    plan::StepRequest request = plan::decode_step(received->message);
-    apply_step_settings(request.environment);
-    StepTasks tasks(std::move(socket));
+void serve_request(StepTasks& tasks, const plan::StepRequest& request) {
     std::unique_ptr<StepContainer> container;
     std::optional<StartEvent> event;
     std::optional<Error> failure;
@@ -137,6 +132,23 @@ void serve_step(Fd socket) {
         serve_failure(tasks, *failure);
     else
         serve_container(tasks, request, *container, *event);
+}
+
+}  // namespace
+
+void serve_step(Fd socket) {
+    auto received = receive_message(socket.get());
+    if (!received) return;
+    StepTasks tasks(std::move(socket));
+    plan::StepRequest request;
+    try {
+        request = plan::decode_step(received->message);
+    } catch (const Error& error) {
+        // While a node is upgraded its plugin and its program are of two releases for a moment.
+        return serve_failure(tasks, error);
+    }
+    apply_step_settings(request.environment);
+    serve_request(tasks, request);
 }
 
 }  // namespace berth

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "runtime/base/error.hh"
 #include "runtime/container/start.hh"
@@ -12,6 +13,10 @@
 namespace berth {
 
 namespace {
+
+constexpr const char* other_release =
+    "starting the container: the plugin spank_berth.so and the program berth of this node are of different releases; "
+    "install both from one release";
 
 bool is_over(int events) { return (events & (POLLHUP | POLLERR)) != 0; }
 
@@ -98,7 +103,7 @@ std::optional<std::vector<std::string>> StepTasks::first_environment() {
     for (;;) {
         for (const Task& task : tasks_)
             if (task.request) return task.request->environment;
-        if (!poll(read_request)) return std::nullopt;
+        if (!poll([this](Task& task, int events) { read_request(task, events); })) return std::nullopt;
     }
 }
 
@@ -155,7 +160,16 @@ void StepTasks::read_request(Task& task, int events) {
     if (task.gone || task.answered || task.request) return;
     Inbox::Status status = task.inbox.read(task.socket.get());
     if (status == Inbox::Status::closed) task.gone = true;
-    if (status == Inbox::Status::message) task.request = plan::decode_task(task.inbox.take().message);
+    if (status != Inbox::Status::message) return;
+    Message message = task.inbox.take().message;
+    if (auto refusal = plan::refusal_of(message)) {
+        // Of the step's own tasks one says it, in the words for those who install.
+        if (!task.stays) *refusal = {other_release, exit_failure, std::exchange(refused_, true)};
+        task.outbox.push(plan::encode(*refusal));
+        task.answered = !task.stays;
+    } else {
+        task.request = plan::decode_task(message);
+    }
 }
 
 void StepTasks::handle(Task& task, int events, const Answering& answering) {

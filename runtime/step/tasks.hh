@@ -85,7 +85,7 @@ class StepTasks {
     Task* first_task();
     void accept_other_step();
     bool poll(const std::function<void(Task&, int events)>& action);
-    static void read_request(Task& task, int events);
+    void read_request(Task& task, int events);
     void handle(Task& task, int events, const Answering& answering);
     std::vector<pollfd> waiting() const;
 
@@ -99,6 +99,7 @@ class StepTasks {
     std::vector<std::string> unseen_notes_;
     std::string unseen_line_;
     bool lost_ = false;
+    bool refused_ = false;  ///< a task of the step's own, which says why
 };
 
 }  // namespace berth

@@ -23,7 +23,7 @@ std::string this_host() {
     return name;
 }
 
-/// The file of a pin: the host, a line end, the holder's path.
+/// The file of a pin: the host, a line end, the holder's path; another release may add lines.
 struct Pin {
     std::string file, host, holder;
 
@@ -40,7 +40,7 @@ std::vector<Pin> pins_in(int folder, const std::string& path, const std::string&
         std::string text = file ? sys::read_all(file.get(), pin_limit, "a pin of the store") : "";
         // An empty one is being written, or was when its writer was killed.
         if (size_t end = text.find('\n'); end != text.npos)
-            out.push_back({name, text.substr(0, end), text.substr(end + 1)});
+            out.push_back({name, text.substr(0, end), text.substr(end + 1, text.find('\n', end + 1) - end - 1)});
     }
     return out;
 }

@@ -19,6 +19,18 @@ die() {
   exit 1
 }
 
+# With BERTH_BOX_OTHER each node has these files in a folder of its own, to which the installed ones are links.
+release_folder=/etc/berth-release
+release_files=(berth berth-pull spank_berth.so)
+
+# file_of_release FOLDER FILE: where FILE is, in the folder of a build or below that of an installation.
+file_of_release() {
+  local path=$1/$2
+  [[ -f $path ]] || path=$(find "$1" -type f -name "$2" \( -perm -u+x -o -name '*.so' \) -print -quit)
+  [[ $path ]] || die "$1 has no $2: name the folder of a build, or of make install DESTDIR="
+  echo "$path"
+}
+
 # The names of N nodes: n1 n2 ...
 node_names() {
   seq -f 'n%.0f' 1 "$1"

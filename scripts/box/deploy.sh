@@ -10,3 +10,12 @@ source "$here/config.sh"
 # A file in use (a loaded plugin, a running berth) is replaced, not overwritten.
 cp -a --remove-destination "$state/install/." /
 write_berth
+
+if [[ -d $state/lib/other ]]; then
+  mkdir -p "$release_folder"
+  cp --remove-destination "$state/lib/own/"* "$release_folder/"
+  for file in "${release_files[@]}"; do
+    installed=$(file_of_release "$state/install" "$file")
+    ln -sf "$release_folder/$file" "${installed#"$state/install"}"
+  done
+fi

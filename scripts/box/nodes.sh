@@ -33,17 +33,28 @@ sanitizer_settings() {
   echo "UBSAN_OPTIONS=print_stacktrace=1:log_path=$state/log/sanitizer/report"
 }
 
+# The release that a node begins with: its own files, which tests replace while it runs.
+set_release() {
+  [[ -d $state/lib/other ]] || return 0
+  local release=own
+  [[ $1 == n1 ]] || release=other
+  mkdir -p "$state/nodes/$1/release"
+  cp --remove-destination "$state/lib/$release/"* "$state/nodes/$1/release/"
+}
+
 # Node-local folders are the node's own, as on a real cluster, and so is what the plugin mounts in /run; the slurmd of a
 # node starts as its service would, without a user's environment.
 start_node() {
   local own=$state/nodes/$1 settings
   mkdir -p "$state/spool/$1"
   mapfile -t settings < <(sanitizer_settings)
+  set_release "$1"
   # shellcheck disable=SC2016
   own_cgroup "$1" env -i PATH="$root_path" unshare --mount --uts --propagation private bash -euc '
     mount --bind "$2/store" /var/lib/berth
     mount --bind "$2/munge" /run/munge
     hostname "$1"
+    [[ ! -d $2/release ]] || mount --bind "$2/release" /etc/berth-release
     if [[ -d $3 ]]; then
       mount --bind "$3/spank_berth.so" "$(echo /usr/lib/*/slurm-wlm/spank_berth.so)"
       mount --bind "$3/berth" /usr/bin/berth

@@ -22,7 +22,15 @@ void run_srun(std::string_view words) {
     std::string answer = agreement.answer(sealed(words, ""));
     if (answer.empty()) return;
     must(answer.size() < pull::agreement_line_limit && hostile::is_plain_line(answer), "an answer is no short line");
-    std::string its_nonce = split(words, ' ').back();
+    std::string its_nonce = split(words, ' ').at(4);
+    if (!words.starts_with("berth-agree-1 ")) {
+        bool told = false;
+        hostile::refusing([&] {
+            pull::read_agreement(secret, its_nonce, answer);
+            told = true;
+        });
+        return must(!told, "a node of another version takes the answer for a digest");
+    }
     auto agreed = pull::read_agreement(secret, its_nonce, answer);
     must(agreed.has_value(), "a node cannot read the answer to its question");
     must(!pull::read_agreement(secret, its_nonce + "x", answer), "an answer is taken for that to another question");
@@ -46,7 +54,7 @@ void run_address(std::string_view text) {
 void run(std::string_view input) {
     unsigned which = hostile::take_byte(input) % 4;
     if (which == 0) run_srun(input);
-    if (which == 1) run_node(input);
+    if (which == 1) hostile::refusing([&] { run_node(input); });
     if (which == 2) hostile::refusing([&] { run_address(input); });
     if (which == 3) {
         must(pull::Agreement("another secret").answer(input).empty(), "an answer to one who does not know the secret");

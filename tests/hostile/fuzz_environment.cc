@@ -9,6 +9,7 @@
 #include "runtime/plan/plan.hh"
 #include "runtime/request/environment_options.hh"
 #include "runtime/request/frozen.hh"
+#include "runtime/request/option_names.hh"
 #include "tests/hostile/target.hh"
 
 namespace {
@@ -30,10 +31,13 @@ void run_options(const Texts& environment) {
 
 void run_answers(const Texts& environment) {
     const std::string image = "debian:12";
-    if (auto frozen = plan::frozen_digest(environment, image))
-        must(plan::frozen_digest({cat(plan::frozen_variable, "=", plan::frozen_value(image, *frozen))}, image) ==
-                 frozen,
-             "a digest that is told again is another one");
+    hostile::refusing([&] {
+        if (auto frozen = plan::frozen_digest(environment, image))
+            must(plan::frozen_digest({cat(plan::frozen_variable, "=", plan::frozen_value(image, *frozen))}, image) ==
+                     frozen,
+                 "a digest that is told again is another one");
+    });
+    hostile::refusing([&] { plan::check_option_names(environment); });
     plan::agreement_address(environment, image, "n1");
     plan::pmix_note(environment, true);
     for (const plan::JobPath& folder : plan::pmix_folders(environment, "", 1000, "7.0"))

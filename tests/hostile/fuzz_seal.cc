@@ -24,7 +24,7 @@ Fd file_of(std::string_view bytes) {
 
 void run_file(std::string_view input) {
     Fd file = file_of(input);
-    bool good = pull::has_good_seal(file.get(), "layer", {});
+    bool good = pull::seal_of(file.get(), "layer", {}) == pull::Seal::good;
     hostile::refusing([&] {
         auto sums = pull::read_seal(file.get(), "layer");
         must(sums || !good, "a seal is good and cannot be read");
@@ -61,13 +61,13 @@ void run_sealed(std::string_view input) {
     pull::seal_layer(file.get(), sums, "layer");
     auto read = pull::read_seal(file.get(), "layer");
     must(read && same(*read, sums), "a seal that was made is another one");
-    must(pull::has_good_seal(file.get(), "layer", {}), "a seal that was made is not good");
+    must(pull::seal_of(file.get(), "layer", {}) == pull::Seal::good, "a seal that was made is not good");
 
     std::string bytes = sys::read_file("/proc/self/fd/" + std::to_string(file.get()), 1 << 20);
     place %= bytes.size();
     bytes[place] = static_cast<char>(bytes[place] ^ 1);
     Fd changed = file_of(bytes);
-    must(!pull::has_good_seal(changed.get(), "layer", {}), "a file that has changed has a good seal");
+    must(pull::seal_of(changed.get(), "layer", {}) != pull::Seal::good, "a file that has changed has a good seal");
     bool in_block = std::any_of(sums.begin(), sums.end(), [&](const squash::BlockSum& sum) {
         return place >= sum.start && place < sum.start + sum.size;
     });

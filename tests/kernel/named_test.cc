@@ -192,6 +192,59 @@ TEST_CASE("many short runs of one name never meet an error", "[kernel][named]") 
     }
 }
 
+TEST_CASE("one of another release is told that it cannot join, and can list and end the container",
+          "[kernel][named][release]") {
+    NEED_CONTAINERS();
+    NamedScene scene;
+    Outcome seen = as_user([&] {
+        UsedContainer used = scene.use("c");
+        auto ask = [&](Message message) {
+            message.version = 9;
+            Fd connection = scene.containers().connect("c");
+            send_message(connection.get(), message);
+            return receive_message(connection.get(), 10'000);
+        };
+        auto refused = ask(plan::encode(plan::TaskRequest{0, {}})), told = ask(plan::status_message());
+        if (!refused || !told) throw Error("no answer");
+        std::string text = cat(plan::decode_failure(refused->message).line, " ",
+                               plan::decode_info(told->message).started > 0, " ");
+        // Who is in it goes on undisturbed.
+        text += run_task(used.joined.container, [] { return slurp("/etc/hello"); });
+        text += cat(bool(ask(plan::stop_message())), bool(scene.containers().running_lock("c", 5000)));
+        return text;
+    });
+    CHECK(seen.error == "");
+    CHECK(seen.text ==
+          "joining the container: its helper is of another release of berth than you (its messages have version 2, "
+          "yours 9); use that release, or wait for the container's end, or end it (berth rm --force) 1 hello\n01");
+}
+
+TEST_CASE("a container of a newer release is neither started nor changed, and can be listed and removed",
+          "[kernel][named][release]") {
+    NEED_CONTAINERS();
+    NamedScene scene;
+    std::string state = scene.data + "/global_c/state", upper = scene.data + "/global_c/upper/new";
+    REQUIRE(scene.outcome("c", [] { return write_to("/new", "kept"); }).text == "ok");
+    std::string before = slurp(state);
+    bool whole = GENERATE(true, false);
+    write_to(state, whole ? "berth-container 2\nwhatever" : before + "landlock 1\nx\n");
+    const std::string why = cat("reading the state of container c: ",
+                                whole ? "it has form 2, this berth reads 1; "
+                                      : "this berth does not know the record 'landlock'; "),
+                      newer = "a newer release of berth has written it: use that one, which can also save the "
+                              "container (berth save)\n";
+    CHECK(scene.program("berth", {"exec", "c", "inside"}) == "berth: " + why + newer + "|125");
+    CHECK(scene.program("berth", {"run", "--name", "c", scene.image, "inside"}) == "berth: " + why + newer + "|125");
+    CHECK_THAT(scene.program("berth", {"ps"}), Catch::Contains(why + newer) && Catch::Contains("\nc "));
+    CHECK(slurp(upper) == "kept");
+    // Put back, it is what it was.
+    write_to(state, before);
+    CHECK(scene.outcome("c", [] { return slurp("/new"); }).text == "kept");
+    write_to(state, "berth-container 2\nwhatever");
+    CHECK(scene.program("berth", {"rm", "c"}) == "|0");
+    CHECK(exists(state) == "No such file or directory");
+}
+
 TEST_CASE("berth run, exec and ps with a name", "[kernel][named]") {
     NEED_CONTAINERS();
     NamedScene scene;

@@ -165,13 +165,15 @@ TEST_CASE("overdue: the file server of tasks that cannot end is ended five secon
 
 namespace {
 
-/// A child that enters the user namespace of `other`, or a new one, and waits.
-pid_t in_user_namespace(pid_t other = 0) {
+/// A child that enters the user namespace of `other`, or a new one, and waits; as the program `sleep`, where that is
+/// given.
+pid_t in_user_namespace(pid_t other = 0, const std::string& sleep = {}) {
     Fd theirs = other != 0 ? sys::open_file(cat("/proc/", other, "/ns/user"), O_RDONLY) : Fd();
     auto [ready, its] = sys::make_pipe();
     pid_t child = ::fork();
     if (child == 0) {
         if (theirs ? ::setns(theirs.get(), CLONE_NEWUSER) != 0 : sys::unshare(CLONE_NEWUSER) != 0) ::_exit(1);
+        if (!sleep.empty()) ::execl(sleep.c_str(), "sleep", "1000", nullptr);
         its.reset();
         for (;;) ::pause();
     }
@@ -189,6 +191,23 @@ void end(pid_t child) {
 }
 
 }  // namespace
+
+TEST_CASE("overdue: the server of a named container is found by its program also after that was replaced",
+          "[kernel][root][spank][release]") {
+    NEED_ROOT();
+    Folder folder;
+    std::string program = folder / "berth";
+    std::filesystem::copy_file("/bin/sleep", program);
+    pid_t task = in_user_namespace(), server = in_user_namespace(task, program), other = in_user_namespace(0, program);
+    std::filesystem::copy_file("/bin/sleep", folder / "new");
+    std::filesystem::rename(folder / "new", program);
+    kill_server_of(task, program);
+    CHECK(fixtures::comes_true([&] { return !lives(server); }, std::chrono::seconds(10)));
+    CHECK(lives(task));
+    CHECK(lives(other));
+    end(task);
+    end(other);
+}
 
 TEST_CASE("overdue: the server of a named container is found by its cgroup or its program, and nobody else is hit",
           "[kernel][root][spank]") {

@@ -14,8 +14,10 @@ using namespace berth::kernel_test;
 
 namespace {
 
-/// What a task of a step hears whose options are these: the line of a failure, or "ready".
-std::string answer_to_task(const NamedScene& scene, const plan::GivenOptions& options) {
+/// What a task of a step hears whose options are these: the line of a failure, or "ready". `version` is that of the
+/// plugin's messages.
+std::string answer_to_task(const NamedScene& scene, const plan::GivenOptions& options,
+                           const std::vector<std::string>& environment = {}, uint16_t version = channel_version) {
     auto [plugin, its] = make_channel();
     pid_t helper = ::fork();
     if (helper == 0) {
@@ -33,11 +35,16 @@ std::string answer_to_task(const NamedScene& scene, const plan::GivenOptions& op
     step.gid = test_gid();
     step.cwd = "/";
     step.environment = {"BERTH_DATA_PATH=" + scene.data, "BERTH_STORE_PATH=" + scene.folder / "store"};
-    send_message(plugin.get(), plan::encode(step));
+    step.environment.insert(step.environment.end(), environment.begin(), environment.end());
+    auto sent = [&](int socket, Message message, const std::vector<int>& descriptors = {}) {
+        message.version = version;
+        send_message(socket, message, descriptors);
+    };
+    sent(plugin.get(), plan::encode(step));
     auto [task, theirs] = make_channel();
-    send_message(plugin.get(), plan::join_message(), {theirs.get()});
+    sent(plugin.get(), plan::join_message(), {theirs.get()});
     theirs.reset();
-    send_message(task.get(), plan::encode(plan::TaskRequest{0, {}}));
+    sent(task.get(), plan::encode(plan::TaskRequest{0, {}}));
     std::string out = "no answer";
     while (auto received = receive_message(task.get(), 10'000)) {
         if (plan::is(received->message, plan::MessageType::progress)) continue;
@@ -70,4 +77,25 @@ TEST_CASE("step: a named container with processes of its own is refused, since n
         "joining container c: it has a PID namespace of its own (berth run --pid), which a task of Slurm cannot enter; "
         "end it, and start it without --pid";
     CHECK(seen.text == (own ? refused : "ready"));
+}
+
+TEST_CASE("step: what another release's srun asks for and this one does not have is refused by name",
+          "[kernel][step][release]") {
+    NEED_CONTAINERS();
+    NamedScene scene;
+    auto answer = [&](const std::vector<std::string>& environment) {
+        return as_user([&] { return answer_to_task(scene, {{"container-image", scene.image}}, environment); });
+    };
+    CHECK(answer({"SLURM_BERTH_OPTIONS=container-image container-magic"}).text ==
+          "--container-magic: the berth of this node does not have this option, which that of srun has; leave it out, "
+          "or choose nodes of srun's release");
+    CHECK_THAT(answer({cat("SLURM_BERTH_FROZEN=", scene.image, " sha512:12")}).text,
+               Catch::Contains("which is no digest that this node's berth knows"));
+}
+
+TEST_CASE("step: a plugin of another release is told so, not that its helper died", "[kernel][step][release]") {
+    NEED_CONTAINERS();
+    NamedScene scene;
+    Outcome seen = as_user([&] { return answer_to_task(scene, {{"container-image", scene.image}}, {}, 9); });
+    CHECK_THAT(seen.text, Catch::Contains("are of different releases; install both from one release"));
 }

@@ -173,3 +173,14 @@ expect_read_only() {
   run -0 with "PYXIS_CONTAINER_UNSHARE=uts" "--container-image=$image --container-unshare=ipc sh -c '$show'"
   [[ ${lines[0]} == "${node[0]}" && ${lines[1]} != "${node[1]}" ]]
 }
+
+@test "the names of the options are left for nodes of another release, whatever --export lets through" {
+  run -0 with "PYXIS_CONTAINER_WRITABLE=no" "--export=NONE --container-image=$image printenv SLURM_BERTH_OPTIONS"
+  expect_equal "$output" "container-image container-readonly"
+  # Those of a job around a step are not the step's.
+  run in_home "SLURM_BERTH_OPTIONS=container-magic srun -w n1 printenv SLURM_BERTH_OPTIONS"
+  expect_failure
+  run -0 in_home "$sbatch_wait -w n1 -o names.out --container-image=$image --wrap 'echo \$SLURM_BERTH_OPTIONS'; \
+    cat names.out"
+  expect_output_like "container-image$"
+}

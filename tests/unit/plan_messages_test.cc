@@ -58,6 +58,45 @@ TEST_CASE("messages: tasks, answers and failures are the same on both ends", "[m
     CHECK(progress_message("pulling").value("text") == "pulling");
 }
 
+TEST_CASE("messages: of another release records are passed over that are not known, and may lack that were added",
+          "[messages][release]") {
+    StepRequest request;
+    request.node = "n1";
+    Message step = encode(request);
+    step.add("new-record", "x");
+    std::erase_if(step.records, [](const auto& record) { return record.first == "slurm"; });
+    CHECK(decode_step(step) == request);
+    Message task = encode(TaskRequest{1, {"A=1"}}), ready = encode(Ready{"/w", {}, ""}),
+            info = encode(HelperInfo{5, 6}), failure = encode(Failure{"x", 1, false});
+    for (Message* message : {&task, &ready, &info, &failure}) message->add("new-record", "x");
+    CHECK(decode_task(task) == TaskRequest{1, {"A=1"}});
+    CHECK(decode_ready(ready) == Ready{"/w", {}, ""});
+    CHECK(decode_info(info) == HelperInfo{5, 6});
+    CHECK(decode_failure(failure) == Failure{"x", 1, false});
+    // What every release of this version has is not left out.
+    std::erase_if(task.records, [](const auto& record) { return record.first == "local-id"; });
+    CHECK_THROWS_WITH(decode_task(task), Catch::Contains("it has no local-id; install the plugin and berth from"));
+}
+
+TEST_CASE("messages: of another version those are read by which releases refuse each other, and no others",
+          "[messages][release]") {
+    auto of_version_9 = [](Message message) {
+        message.version = 9;
+        return message;
+    };
+    CHECK(decode_failure(of_version_9(encode(Failure{"x", 1, false}))).line == "x");
+    CHECK(progress_text(of_version_9(progress_message("x"))) == "x");
+    CHECK(decode_info(of_version_9(encode(HelperInfo{5, 6}))) == HelperInfo{5, 6});
+    auto other = Catch::Contains("of another release (version 9, here 2); install the plugin and berth from the same");
+    CHECK_THROWS_WITH(decode_step(of_version_9(encode(StepRequest()))), other);
+    CHECK_THROWS_WITH(decode_task(of_version_9(encode(TaskRequest()))), other);
+    CHECK_THROWS_WITH(decode_ready(of_version_9(encode(Ready()))), other);
+    CHECK_FALSE(refusal_of(encode(TaskRequest())));
+    auto refusal = refusal_of(of_version_9(encode(TaskRequest())));
+    REQUIRE(refusal);
+    CHECK_THAT(refusal->line, Catch::Contains("version 2, yours 9); use that release"));
+}
+
 TEST_CASE("messages: wrong types and missing parts are errors", "[messages]") {
     CHECK_THROWS_AS(decode_ready(encode(Failure{"x", 1, false})), Error);
     CHECK_THROWS_AS(decode_step(join_message()), Error);

@@ -115,6 +115,27 @@ TEST_CASE("agreement: nobody without the secret is heard or believed", "[pull]")
     CHECK_FALSE(read_agreement("s", "nonce", ""));
 }
 
+TEST_CASE("agreement: another release may say more, and is told what it cannot agree on", "[pull][release]") {
+    Agreement agreement("s");
+    auto sealed = [](const std::string& words, const std::string& context) {
+        return cat(words, ' ', oci::hmac_sha256("s", cat(words, '\n', context)));
+    };
+    // Words that are not known are passed over, in questions and answers.
+    auto answer =
+        read_agreement("s", "n", agreement.answer(sealed(cat("berth-agree-1 ask n1 ", one, " n new words"), "")));
+    REQUIRE(answer);
+    CHECK(answer->digest == one);
+    CHECK(read_agreement("s", "n", sealed(cat("berth-agree-1 run n1 ", two, " new words"), "n"))->digest == two);
+    // A node of another version is answered so that it knows why.
+    std::string other = agreement.answer(sealed("berth-agree-2 ask what ever n", ""));
+    CHECK(other == sealed("berth-agree-1 other", "n"));
+    for (const std::string& line : {other, sealed("berth-agree-2 run what ever", "n")})
+        CHECK_THROWS_WITH(read_agreement("s", "n", line), Catch::Contains("srun's berth is of another release"));
+    // Nobody without the secret makes a node say so.
+    CHECK(agreement.answer("berth-agree-2 ask what ever n " + std::string(64, '0')).empty());
+    CHECK_FALSE(read_agreement("s", "n", "berth-agree-1 other " + std::string(64, '0')));
+}
+
 TEST_CASE("agreement: over TCP, with many nodes at once", "[pull]") {
     Running server;
     std::vector<std::string> got(40);

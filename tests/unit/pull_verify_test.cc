@@ -136,13 +136,13 @@ TEST_CASE("damage without a registry is an exit code, a line, and no harm to the
 TEST_CASE("a seal is of its file alone", "[pull]") {
     fixtures::TempFolder folder;
     Fd file = folder.create("layer");
-    CHECK_FALSE(pull::has_good_seal(file.get(), "layer"));
+    CHECK(pull::seal_of(file.get(), "layer") == pull::Seal::broken);
     sys::write_all(file.get(), std::string(3'000'000, 'x'), "layer");
-    CHECK_FALSE(pull::has_good_seal(file.get(), "layer"));
+    CHECK(pull::seal_of(file.get(), "layer") == pull::Seal::broken);
     auto hash = [](size_t size) { return squash::format::bulk_hash(std::string(size, 'x')); };
     pull::seal_layer(
         file.get(), {{100, 500'000, hash(500'000)}, {600'000, 7, hash(7)}, {600'007, 1 << 20, hash(1 << 20)}}, "layer");
-    CHECK(pull::has_good_seal(file.get(), "layer"));
+    CHECK(pull::seal_of(file.get(), "layer") == pull::Seal::good);
     uint64_t size = fs::file_size(folder / "layer");
     CHECK(size == 3'000'000 + 3 * 24 + 128);
     // Before, in and between the blocks, behind them, in their sums and in the line.
@@ -151,12 +151,30 @@ TEST_CASE("a seal is of its file alone", "[pull]") {
                         uint64_t{3'000'070}, size - 128, size - 100, size - 1}) {
         CAPTURE(at);
         damage(folder / "layer", at);
-        CHECK_FALSE(pull::has_good_seal(file.get(), "layer"));
+        CHECK(pull::seal_of(file.get(), "layer") == pull::Seal::broken);
         damage(folder / "layer", at);
-        CHECK(pull::has_good_seal(file.get(), "layer"));
+        CHECK(pull::seal_of(file.get(), "layer") == pull::Seal::good);
     }
     REQUIRE(::ftruncate(file.get(), static_cast<off_t>(size - 1)) == 0);
-    CHECK_FALSE(pull::has_good_seal(file.get(), "layer"));
+    CHECK(pull::seal_of(file.get(), "layer") == pull::Seal::broken);
+}
+
+TEST_CASE("a layer that a newer release has sealed is kept, and said not to be checked", "[pull][release]") {
+    Scene scene;
+    std::string seal = "berth-seal 4 anything";
+    seal.resize(127, ' ');
+    ::chmod(scene.layer(0).c_str(), 0600);
+    std::ofstream(scene.layer(0), std::ios::app) << seal << '\n';
+    scene.server.reset();
+    pull::Verified verified = scene.verify();
+    CHECK(verified.problems.empty());
+    CHECK(verified.layers == 1);
+    REQUIRE(verified.unchecked.size() == 1);
+    CHECK_THAT(verified.unchecked[0], Contains("not checked, a newer release of berth has sealed it"));
+    CHECK(fs::exists(scene.layer(0)));
+    CHECK(scene.command("--repair") == 0);
+    // It is a squashfs file all the same.
+    CHECK(pull::is_complete(scene.store, Digest(scene.digest)));
 }
 
 TEST_CASE("a pull applies the limits of the site, and keeps what it brought", "[pull]") {

@@ -13,10 +13,15 @@ TEST_CASE("frozen: a digest counts for the image that it was asked for, and no o
     CHECK_FALSE(frozen_digest({}, "r.example/x:1"));
 }
 
-TEST_CASE("frozen: what is no digest is none", "[plan]") {
-    std::string variable = std::string(frozen_variable) + "=";
-    for (const char* bad : {"x ../../etc", "x sha256:", "x", "x ", " "})
-        CHECK_FALSE(frozen_digest({variable + bad}, "x"));
+TEST_CASE("frozen: a digest that this release does not know is refused, more words than it knows are not",
+          "[plan][release]") {
+    std::string variable = std::string(frozen_variable) + "=", digest = "sha256:" + std::string(64, 'a');
+    for (const char* bad : {"x ../../etc", "x sha256:", "x sha512:0123", "x "})
+        CHECK_THROWS_WITH(frozen_digest({variable + bad}, "x"),
+                          Catch::Contains("the image x: srun or sbatch found that it is ") &&
+                              Catch::Contains("; name the image by its sha256 digest"));
+    for (const char* other : {"x", " ", "y sha512:0123"}) CHECK_FALSE(frozen_digest({variable + other}, "x"));
+    CHECK(frozen_digest({variable + "x " + digest + " new words"}, "x") == digest);
 }
 
 TEST_CASE("frozen: where nodes agree is told for the image that was asked for, by srun's address", "[plan]") {
@@ -25,6 +30,9 @@ TEST_CASE("frozen: where nodes agree is told for the image that was asked for, b
         "SLURM_SRUN_COMM_HOST=192.0.2.7"};
     CHECK(agreement_address(environment, "r.example/x:1", "n1") == "192.0.2.7 4711 secret n1");
     CHECK(agreement_address(environment, "r.example/x", "n1").empty());
+    std::vector<std::string> newer = environment;
+    newer[0] += " new words";
+    CHECK(agreement_address(newer, "r.example/x:1", "n1") == "192.0.2.7 4711 secret n1");
     environment.pop_back();
     CHECK(agreement_address(environment, "r.example/x:1", "n1").empty());
 }

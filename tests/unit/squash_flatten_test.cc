@@ -270,7 +270,11 @@ TEST_CASE("a squashfs file carries process settings, whatever is in them", "[squ
         char byte = '9', before = 0;
         REQUIRE(::pread(file.get(), &before, 1, static_cast<off_t>(at)) == 1);
         REQUIRE(::pwrite(file.get(), &byte, 1, static_cast<off_t>(at)) == 1);
-        CHECK_NOTHROW(read_config(file.get(), "flat"));
+        // "berth-config 9" is what a newer release may write: its settings are not left out unsaid.
+        if (at == size - 4096 + std::string_view("berth-config ").size())
+            CHECK_THROWS_WITH(read_config(file.get(), "flat"), Catch::Contains("they have form 9, this berth reads 1"));
+        else
+            CHECK_NOTHROW(read_config(file.get(), "flat"));
         REQUIRE(::pwrite(file.get(), &before, 1, static_cast<off_t>(at)) == 1);
     }
     REQUIRE(::ftruncate(file.get(), static_cast<off_t>(size - 4096 + 100)) == 0);

@@ -129,6 +129,30 @@ TEST_CASE("step: a task that dies or talks nonsense ends alone", "[step]") {
     CHECK(plan::decode_failure(received->message).line == "task 2");
 }
 
+TEST_CASE("step: tasks of another release are told so, once, and those of another step what they can do",
+          "[step][release]") {
+    auto [plugin, helper] = make_channel();
+    StepTasks tasks(std::move(helper));
+    auto join = [&] {
+        auto [ours, theirs] = make_channel();
+        Message ask = plan::join_message(), task = plan::encode(plan::TaskRequest{});
+        ask.version = task.version = 9;
+        send_message(plugin.get(), ask, {theirs.get()});
+        send_message(ours.get(), task);
+        return std::move(ours);
+    };
+    Fd zero = join(), one = join();
+    CHECK(tasks.serve(echo));
+    CHECK(tasks.serve(echo));
+    auto first = receive_message(zero.get(), 1000), second = receive_message(one.get(), 1000);
+    REQUIRE((first && second));
+    plan::Failure told = plan::decode_failure(first->message);
+    CHECK_THAT(told.line, Catch::Contains("of this node are of different releases; install both from one release"));
+    CHECK_FALSE(told.shown);
+    CHECK(plan::decode_failure(second->message).shown);
+    CHECK(tasks.entered() == 0);
+}
+
 TEST_CASE("step: anything but a join on the step's socket is an error", "[step]") {
     auto [plugin, helper] = make_channel();
     StepTasks tasks(std::move(helper));

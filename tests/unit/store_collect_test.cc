@@ -96,6 +96,34 @@ TEST_CASE("an inventory tells sizes, shared layers, names and use", "[store]") {
     CHECK(inventory.find("r.io/z:2") == nullptr);
 }
 
+TEST_CASE("what another release has beside the objects of this one is left alone, and goes with its image",
+          "[store][release]") {
+    Scene scene;
+    scene.add_image('a', "12", "r.io/x:1", 40);
+    std::string image = cat(scene.path, "/images/", std::string(64, 'a')), layers = scene.path + "/layers/";
+    std::string other = cat(layers, std::string(64, '1'), ".other.sqfs");
+    std::ofstream(image + "/index.9") << "of another form";
+    std::ofstream(other) << "of another form";
+    fs::create_directory(scene.path + "/new-folder");
+    // A pin with lines that are not known still says who needs the image.
+    std::ofstream(scene.path + "/state") << "";
+    scene.store.pin(digest('a'), scene.path + "/state");
+    for (const auto& pin : fs::directory_iterator(scene.path + "/pins")) {
+        fs::permissions(pin.path(), fs::perms::owner_all);
+        std::ofstream(pin.path(), std::ios::app) << "\na line of another release";
+    }
+    CHECK(Store::open(scene.path).pin_holders(digest('a')) == std::vector<std::string>{scene.path + "/state"});
+    CHECK(scene.collect({1, day}).images.empty());
+    CHECK(fs::exists(image + "/index.9"));
+    CHECK(fs::exists(other));
+    CHECK(scene.objects("pins") == 1);
+    scene.store.unpin(digest('a'), scene.path + "/state");
+    CHECK(scene.collect({1, day}).images.size() == 1);
+    CHECK_FALSE(fs::exists(image));
+    CHECK_FALSE(fs::exists(other));
+    CHECK(fs::exists(scene.path + "/new-folder"));
+}
+
 TEST_CASE("what is removed: the old, then the least recently used until the rest fits", "[store]") {
     Inventory inventory;
     for (int i = 0; i < 4; ++i) {

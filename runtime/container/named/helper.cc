@@ -105,6 +105,8 @@ class Helper {
         } else if (plan::is(message, plan::MessageType::status)) {
             ino_t inode = sys::stat_of(container_.user_namespace.get(), "the user namespace").st_ino;
             client.outbox.push(plan::encode(plan::HelperInfo{inode, started_}));
+        } else if (auto refusal = plan::refusal_of(message)) {
+            client.outbox.push(plan::encode(*refusal));
         } else {
             plan::Ready ready = ready_of(plan_, container_);
             ready.environment = plan::environment_changes(plan_.environment, plan::decode_task(message).environment);

@@ -240,7 +240,8 @@ UsedContainer use_container(const ContainerFolder& folder, const ContainerStart&
     for (int i = 0; i < attempts; ++i)
         if (auto used = Use(folder, start).attempt(environment)) return std::move(*used);
     throw Error(cat("joining container ", start.wanted.name,
-                    ": its helper ends each time it is asked; see berth ps, or berth rm --force"));
+                    ": its helper ends each time it is asked, or is of a release that does not answer this one; see "
+                    "berth ps, or berth rm --force"));
 }
 
 }  // namespace berth

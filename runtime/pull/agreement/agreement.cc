@@ -31,6 +31,8 @@ std::vector<std::string> unsealed(const std::string& secret, std::string_view li
     return split(words, ' ');
 }
 
+bool is_greeting(const std::string& word) { return word.starts_with("berth-agree-"); }
+
 bool is_word(const std::string& text) {
     return !text.empty() && text.size() <= 255 &&
            text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:") ==
@@ -46,8 +48,9 @@ std::string agreement_question(const std::string& secret, const std::string& nod
 
 std::string Agreement::answer(std::string_view line) {
     std::vector<std::string> words = unsealed(secret_, line, "");
-    if (words.size() != 5 || words[0] != greeting || words[1] != "ask" || !is_word(words[2]) || !is_word(words[4]))
-        return {};
+    if (words.size() < 5 || !is_greeting(words[0]) || !is_word(words[4])) return {};
+    if (words[0] != greeting) return sealed(secret_, cat(greeting, " other"), words[4]);
+    if (words[1] != "ask" || !is_word(words[2])) return {};
     auto digest = Digest::parse(words[3]);
     if (!digest) return {};
     if (!agreed_) agreed_ = Agreed{*digest, words[2]};
@@ -56,7 +59,10 @@ std::string Agreement::answer(std::string_view line) {
 
 std::optional<Agreed> read_agreement(const std::string& secret, const std::string& nonce, std::string_view line) {
     std::vector<std::string> words = unsealed(secret, line, nonce);
-    if (words.size() != 4 || words[0] != greeting || words[1] != "run" || !is_word(words[2])) return std::nullopt;
+    if (words.size() < 2 || !is_greeting(words[0])) return std::nullopt;
+    if (words[0] != greeting || words[1] == "other")
+        throw Error("srun's berth is of another release, with which this node's cannot agree");
+    if (words.size() < 4 || words[1] != "run" || !is_word(words[2])) return std::nullopt;
     auto digest = Digest::parse(words[3]);
     return digest ? std::optional(Agreed{*digest, words[2]}) : std::nullopt;
 }
@@ -72,7 +78,7 @@ MeetingPlace parse_agreement_address(const std::string& text) {
     if (words.size() != 4 || !is_word(words[0]) || !is_word(words[1]) || !is_word(words[2]) || !is_word(words[3]))
         throw Error(
             "agreeing on an image's digest: where to ask is not HOST PORT SECRET NODE; srun's and the node's berth are "
-            "of different versions");
+            "of different releases: name the image by digest, or choose nodes of srun's release");
     return {words[0], words[1], words[2], words[3]};
 }
 

@@ -1,6 +1,12 @@
 // How the nodes of a step agree what a tag means when srun did not learn it: each asks its registry, then tells srun's
 // helper, and the first word counts. Messages are lines with a code over them (HMAC-SHA256 by a secret of the step,
 // which goes with Slurm's launch of it), so that nobody else on the network can choose the image.
+//
+//     berth-agree-1 ask NODE DIGEST NONCE [WORD...] CODE
+//     berth-agree-1 run NODE DIGEST [WORD...] CODE            the answer
+//     berth-agree-1 other CODE                                the answer to a question of another version
+//
+// In every version the first word names it, the fifth word of a question is the nonce, and the last one is the code.
 #pragma once
 #include <optional>
 #include <string>
@@ -20,6 +26,7 @@ std::string agreement_question(const std::string& secret, const std::string& nod
                                const std::string& nonce);
 
 /// What the answer to one's question says; nothing when it is not by one who knows the secret, or not to this question.
+/// Throws Error for srun's answer in another version, or to another version.
 std::optional<Agreed> read_agreement(const std::string& secret, const std::string& nonce, std::string_view line);
 
 /// srun's side, for one step.

@@ -77,6 +77,14 @@ std::string line_from(const Fd& socket, const MeetingPlace& place, const std::st
     }
 }
 
+std::optional<Agreed> answer_in(const std::string& line, const MeetingPlace& place, const std::string& nonce,
+                                const std::string& what) try {
+    return read_agreement(place.secret, nonce, line);
+} catch (const Error& error) {
+    throw Error(cat("agreeing with the step's other nodes on ", what, ": ", error.what(),
+                    "; name the image by digest, or choose nodes of srun's release"));
+}
+
 }  // namespace
 
 Agreed agree(const MeetingPlace& place, const Digest& digest, const std::string& what) {
@@ -84,7 +92,8 @@ Agreed agree(const MeetingPlace& place, const Digest& digest, const std::string&
     Fd socket = connection(place, what);
     if (::send(socket.get(), question.data(), question.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(question.size()))
         fail(place, what, reason(errno));
-    auto agreed = read_agreement(place.secret, nonce, line_from(socket, place, what));
+    std::string line = line_from(socket, place, what);
+    auto agreed = answer_in(line, place, nonce, what);
     if (!agreed) fail(place, what, "the answer is not srun's");
     return *agreed;
 }

@@ -60,6 +60,8 @@ int work(const VerifyArguments& arguments) {
     store::Store store = store::Store::open(arguments.store);
     Verified verified = checked(store, arguments.quiet);
     for (const std::string& problem : verified.problems) std::printf("%s\n", problem.c_str());
+    if (!arguments.quiet)
+        for (const std::string& line : verified.unchecked) std::printf("%s\n", line.c_str());
     size_t left = arguments.repair ? repair(store, verified, arguments) : verified.problems.size();
     const char* repaired = arguments.repair && !verified.problems.empty() && left == 0 ? ", all repaired" : "";
     if (!arguments.quiet)

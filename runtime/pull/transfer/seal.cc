@@ -99,6 +99,12 @@ bool read_sums(Reader& file, uint64_t file_size, std::string& line, BlockSums& s
     return in_order(sums, image_size);
 }
 
+/// A line of this length, "berth-seal N" with a higher number than this release's at its start.
+bool is_of_newer_form(const std::string& line) {
+    unsigned form = 0;
+    return line.ends_with('\n') && std::sscanf(line.c_str(), "berth-seal %u ", &form) == 1 && form > 3;
+}
+
 uint64_t size_of(int fd, const std::string& what) { return static_cast<uint64_t>(sys::stat_of(fd, what).st_size); }
 
 }  // namespace
@@ -123,17 +129,18 @@ std::optional<BlockSums> read_seal(int fd, const std::string& what) {
     return sums;
 }
 
-bool has_good_seal(int fd, const std::string& what, const SealRead& read) {
+Seal seal_of(int fd, const std::string& what, const SealRead& read) {
     Reader file(fd, what, read);
     std::string line;
     BlockSums sums;
     uint64_t size = 0;
-    if (!read_sums(file, size_of(fd, what), line, sums, size) ||
-        line != line_of(sums.size(), digest_of(file, size, sums)))
-        return false;
-    return std::all_of(sums.begin(), sums.end(), [&](const BlockSum& block) {
+    if (!read_sums(file, size_of(fd, what), line, sums, size))
+        return is_of_newer_form(line) ? Seal::newer : Seal::broken;
+    if (line != line_of(sums.size(), digest_of(file, size, sums))) return Seal::broken;
+    bool same = std::all_of(sums.begin(), sums.end(), [&](const BlockSum& block) {
         return squash::format::bulk_hash(file.bytes(block.start, block.size)) == block.hash;
     });
+    return same ? Seal::good : Seal::broken;
 }
 
 }  // namespace berth::pull

@@ -23,7 +23,13 @@ std::optional<squash::BlockSums> read_seal(int fd, const std::string& what);
 /// Told how many more bytes have been read.
 using SealRead = std::function<void(uint64_t bytes)>;
 
-/// True when the file ends in a seal and is as it was when sealed. Throws SysError when it cannot be read.
-bool has_good_seal(int fd, const std::string& what, const SealRead& read = {});
+enum class Seal {
+    good,    ///< the file is as it was when sealed
+    broken,  ///< it is not, or has no seal
+    newer,   ///< of a newer release's form, which cannot be checked here
+};
+
+/// Throws SysError when the file cannot be read.
+Seal seal_of(int fd, const std::string& what, const SealRead& read = {});
 
 }  // namespace berth::pull

@@ -12,6 +12,7 @@ struct Verified {
     size_t images = 0;
     size_t layers = 0;
     std::vector<std::string> problems;  ///< a line each
+    std::vector<std::string> unchecked;  ///< a line for each layer that only a newer release can check
     /// The images that cannot be started any more, as references that bring them back; without a registry when no tag
     /// says where they came from.
     std::vector<plan::Reference> incomplete;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t alignment = 4096;
 constexpr uint64_t size_limit = 4 << 20;
-constexpr std::string_view magic = "berth-config 1 ";
+constexpr std::string_view form = "berth-config ", magic = "berth-config 1 ";
 
 uint64_t aligned(uint64_t size) { return (size + alignment - 1) / alignment * alignment; }
 
@@ -81,7 +81,13 @@ std::optional<FileConfig> read_config(int fd, const std::string& what) {
     if (end < start + sizeof head || !sys::pread_exact(fd, head, start, what)) return std::nullopt;
     std::string_view line(head, sizeof head);
     size_t line_end = line.find('\n');
-    uint64_t size = 0;
+    uint64_t size = 0, number = 0;
+    if (line.starts_with(form) && line_end != line.npos &&
+        parse_number(line.substr(form.size(), line.find(' ', form.size()) - form.size()), UINT64_MAX, number) &&
+        number > 1)
+        throw Error(cat("reading the image's settings behind ", what, ": they have form ", number,
+                        ", this berth reads 1; a newer release has written the file: use that, or write it anew by "
+                        "berth save or import of this one"));
     if (!line.starts_with(magic) || line_end == line.npos ||
         !parse_number(line.substr(magic.size(), line_end - magic.size()), size_limit, size))
         return std::nullopt;

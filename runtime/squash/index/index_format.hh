@@ -23,7 +23,8 @@
 // What a reader must not trust: any number. Opening checks the hashes of the header and of the table of pages, and that
 // each section is inside the file; every later access checks the positions it follows, and, the first time, the pages
 // that it touches: to hash all of an index at each start would take milliseconds. A reader refuses another version: an
-// index is a cache and is built again from its layers.
+// index is a cache and is built again from its layers. Version 3 is the file `index` of an image in the store. A later
+// version N is to be `index.N`, so that two releases that share a store do not replace each other's.
 #pragma once
 #include <cstdint>
 #include <cstring>
