@@ -99,8 +99,8 @@ pull_archives := $(call archives_of,$(filter-out doctor step container mount,$(l
 # What the tests link of the programs: everything but the files with main.
 testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) \
   $(wildcard $(addprefix spank/,cgroup.cc config.cc device_filter.cc ending.cc follow.cc helper.cc inhabitants.cc \
-  job_leaves.cc join.cc leaf.cc overdue.cc owned_directory.cc own_process.cc run_directory.cc sentinel.cc \
-  task_prolog.cc user_folders.cc watch.cc))
+  job_leaves.cc job_mounts.cc join.cc leaf.cc memory_kills.cc \
+  overdue.cc owned_directory.cc own_process.cc run_directory.cc sentinel.cc task_prolog.cc user_folders.cc watch.cc))
 # The plugin has the grammar of requests and the messages to the helper, and nothing else above base.
 plugin_messages := $(addprefix runtime/plan/,messages.cc visible_devices.cc)
 plugin_sources := $(sort $(wildcard spank/*.cc)) $(sources_base) $(sources_request)

@@ -136,12 +136,17 @@ void send_descriptor(int socket, int descriptor, char byte) {
     sendmsg(socket, &header, MSG_NOSIGNAL);
 }
 
-constexpr char in_leaf = 1, has_devices = 2;
+constexpr char in_leaf = 1, has_devices = 2, has_mounts = 4;
 
-/// Moves this process, which is about to end, into the group in which the helper is to be born.
+/// Moves this process, which is about to end, to where the helper is to be born.
 char enter(const HelperPlace& place) {
-    if (place.leaf < 0 || !regain_root() || !move_process(place.leaf, 0)) return 0;
-    return place.devices >= 0 && copy_device_filter(place.devices, place.leaf) ? in_leaf | has_devices : in_leaf;
+    int out = 0;
+    if ((place.leaf < 0 && place.mounts < 0) || !regain_root()) return 0;
+    if (place.leaf >= 0 && move_process(place.leaf, 0)) out |= in_leaf;
+    if (out != 0 && place.devices >= 0 && copy_device_filter(place.devices, place.leaf)) out |= has_devices;
+    // What is found by descriptors comes before: the files of cgroups may be others there.
+    if (place.mounts >= 0 && setns(place.mounts, CLONE_NEWNS) == 0) out |= has_mounts;
+    return static_cast<char>(out);
 }
 
 /// The process between: starts the helper, hands its pidfd to slurmstepd while the number cannot be taken by another
@@ -219,7 +224,8 @@ StartedHelper start_helper(const std::string& program, const HelperIdentity& ide
         throw Error(cat("starting the helper ", program,
                         ": the process that was to become it ended first; see slurmd's log, and run ", program,
                         " version as the user"));
-    return {std::move(ours), std::move(process), (entered & in_leaf) != 0, (entered & has_devices) != 0};
+    return {std::move(ours), std::move(process), (entered & in_leaf) != 0, (entered & has_devices) != 0,
+            (entered & has_mounts) != 0};
 }
 
 void kill_helper(int process) {

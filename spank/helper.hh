@@ -20,17 +20,19 @@ struct StartedHelper {
     Fd process;  ///< pidfd
     bool in_leaf = false;
     bool has_devices = false;  ///< of HelperPlace::devices
+    bool has_mounts = false;   ///< of HelperPlace::mounts
 };
 
-/// The cgroups of a helper, by descriptors of their folders; -1: none.
+/// The cgroups of a helper, by descriptors of their folders, and its mounts; -1: none, or those of the caller.
 struct HelperPlace {
     int leaf = -1;     ///< Leaf::folder(): the helper is born in it
     int devices = -1;  ///< the group whose device nodes it may open, no others (device_filter.hh)
+    int mounts = -1;   ///< the mount namespace that it sees (job_mounts.hh)
 };
 
 /// Starts `PROGRAM WORD...` (`step` by default) with its socket as descriptor 3. Works as root and with privileges
 /// dropped for a while (effective ids only), as in slurm_spank_user_init. Throws Error when the program is not root's
-/// alone to write, or the start fails. Where the leaf cannot be entered, the helper stays in the caller's cgroups.
+/// alone to write, or the start fails. Where the leaf or the mounts cannot be entered, it stays in the caller's.
 ///
 /// The helper is forked twice. As a child of slurmstepd it would be killed by proctrack/linuxproc with the tasks
 /// (scancel --signal reaches all descendants), be reaped by slurmstepd's wait for any child, and its number could be

@@ -1,8 +1,21 @@
 #include "spank/slurm.hh"
 
 #include <cstdio>
+#include <string_view>
 
 namespace berth::spank {
+
+namespace {
+
+const char* job_mounts_plugin(const slurm_conf_t& known) {
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 11, 0)
+    return known.namespace_plugin;
+#else
+    return known.job_container_plugin;
+#endif
+}
+
+}  // namespace
 
 std::string built_for() {
     constexpr unsigned number = SLURM_VERSION_NUMBER;
@@ -29,6 +42,13 @@ bool may_be_contained(spank_t spank) {
 #else
     return known == nullptr;
 #endif
+}
+
+bool may_have_job_mounts(spank_t spank) {
+    const slurm_conf_t* known = settings(spank);
+    if (known == nullptr) return true;
+    const char* plugin = job_mounts_plugin(*known);
+    return plugin != nullptr && plugin[0] != '\0' && !std::string_view(plugin).ends_with("/none");
 }
 
 }  // namespace berth::spank

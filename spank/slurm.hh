@@ -37,4 +37,7 @@ std::string runs_in(spank_t spank);
 /// False only where Slurm is known to call each callback in slurmstepd's own process (see OwnProcess).
 bool may_be_contained(spank_t spank);
 
+/// False only where Slurm is known to make no mounts for a job (see job_mounts.hh).
+bool may_have_job_mounts(spank_t spank);
+
 }  // namespace berth::spank

@@ -20,6 +20,7 @@
 #include "spank/helper.hh"
 #include "spank/inhabitants.hh"
 #include "spank/job_leaves.hh"
+#include "spank/job_mounts.hh"
 #include "spank/owned_directory.hh"
 #include "spank/run_directory.hh"
 #include "spank/step.hh"
@@ -142,7 +143,12 @@ plan::StepRequest request_of(spank_t spank, const HelperIdentity& identity) {
 }
 
 void report_death() {
-    slurm_spank_log("berth: the container's file server on %s died; ending the step", node_name().c_str());
+    if (step().memory_kills.count() > 0)
+        slurm_spank_log("berth: the container's file server on %s was killed: the step has no memory left; ending the "
+                        "step; ask for more by --mem",
+                        node_name().c_str());
+    else
+        slurm_spank_log("berth: the container's file server on %s died; ending the step", node_name().c_str());
 }
 
 void let_helper_go() {
@@ -223,6 +229,18 @@ bool has_mark(uid_t uid, uint32_t job) {
            has_own(folder.get(), "job-" + std::to_string(job));
 }
 
+/// Where Slurm has made mounts for the job, its own /tmp for one, the helper is to see them as the tasks do.
+void find_job_mounts(spank_t spank) {
+    if (!may_have_job_mounts(spank)) return;
+    try {
+        step().job_mounts = open_job_mounts(item<uint32_t>(spank, S_JOB_ID));
+        if (step().job_mounts) show_run_directory(step().job_mounts.get(), item<uid_t>(spank, S_JOB_UID));
+    } catch (const Error& error) {
+        step().job_mounts.reset();
+        slurm_info("berth: containers see the node's /tmp and /dev/shm, not the job's: %s", error.what());
+    }
+}
+
 /// Readies what a step with a container needs of slurmstepd.
 void prepare_container(spank_t spank) {
     if (settings(spank) == nullptr)
@@ -231,6 +249,7 @@ void prepare_container(spank_t spank) {
                    built_for().c_str(), runs_in(spank).c_str());
     if (may_be_contained(spank)) step().own.serve();
     make_folders(spank);
+    find_job_mounts(spank);
     step().user = item<uid_t>(spank, S_JOB_UID);
     step().address = cat(node_name(), ".", item<uint32_t>(spank, S_JOB_ID), ".",
                          step_name(item<uint32_t>(spank, S_JOB_STEPID)));
@@ -239,6 +258,7 @@ void prepare_container(spank_t spank) {
 /// What a task does not wait for: that its process is known to the watch.
 void watch_process(pid_t task) {
     if (step().saves) step().sentinel.learn_from(task);
+    step().memory_kills.open(step().leaf.folder());
     step().watch.add_task(task, step().helper.get(), report_death);
 }
 
@@ -329,7 +349,9 @@ void start_step(spank_t spank) {
         HelperIdentity identity = identity_of(spank);
         Message request = plan::encode(request_of(spank, identity));
         StartedHelper started = start_helper(step().config.helper, identity, {"step"},
-                                             {step().leaf.folder(), step().tasks_group.get()});
+                                             {step().leaf.folder(), step().tasks_group.get(), step().job_mounts.get()});
+        if (step().job_mounts && !started.has_mounts)
+            slurm_info("berth: the container sees the node's /tmp and /dev/shm: the job's mounts cannot be entered");
         if (step().leaf && !started.in_leaf) slurm_debug("berth: the helper could not enter its cgroup");
         if (step().tasks_group && !started.has_devices)
             slurm_debug("berth: the helper sees the devices of the whole job: no programs of cgroups (bpf)");
@@ -340,6 +362,7 @@ void start_step(spank_t spank) {
         step().own.hand_over(std::move(descriptors), [](std::vector<Fd> taken) {
             step().socket = std::move(taken.at(0));
             step().helper = std::move(taken.at(1));
+            step().job_mounts.reset();
         });
     });
 }

@@ -16,6 +16,7 @@
 #include "spank/config.hh"
 #include "spank/ending.hh"
 #include "spank/leaf.hh"
+#include "spank/memory_kills.hh"
 #include "spank/own_process.hh"
 #include "spank/sentinel.hh"
 #include "spank/watch.hh"
@@ -34,8 +35,10 @@ struct Step {
     Leaf leaf;       ///< where the helper is
     bool leaf_is_jobs = false;  ///< it outlives the step
     Fd tasks_group;             ///< with version 2 of cgroups the folder of the group that the tasks are in
+    Fd job_mounts;              ///< the mount namespace of the job, until the helper has been started
     Ending ending;
     Watch watch;
+    MemoryKills memory_kills;  ///< of the helper
     uint32_t ended_tasks = 0;
     bool saves = false;          ///< the container is saved after the last task
     Sentinel sentinel;           ///< while it is saved

@@ -178,6 +178,8 @@ Finding device(const hooks::DeviceStatus& status) {
 std::vector<Finding> examine(const DoctorFacts& facts) {
     std::vector<Finding> out = {kernel(facts), user_namespaces(facts), overlay(facts),   fuse(facts),  cgroups(facts),
                                 limits(facts), programs(facts),        site_file(facts), store(facts), slurm(facts)};
+    for (const std::string& setting : facts.slurm.settings)
+        out.push_back({Verdict::ok, "Slurm's settings", setting, ""});
     for (const hooks::DeviceStatus& status : facts.devices) out.push_back(device(status));
     if (!facts.file_server_problem.empty())
         out.push_back({Verdict::failure, "file server", facts.file_server_problem,

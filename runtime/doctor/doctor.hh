@@ -32,6 +32,7 @@ struct SlurmFacts {
     std::string plugin;               ///< path of the plugin; empty: not found
     std::optional<uint32_t> built_for;  ///< its plugin_version, 0xMMmmuu as SLURM_VERSION_NUMBER
     std::string plugin_problem;       ///< why root would refuse it, or it cannot be read
+    std::vector<std::string> settings;  ///< of slurm.conf and cgroup.conf, see site_settings.hh
 };
 
 /// Everything examine() looks at. Tests make their own.

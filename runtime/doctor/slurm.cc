@@ -13,6 +13,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/doctor/doctor.hh"
 #include "runtime/doctor/plugin_version.hh"
+#include "runtime/doctor/site_settings.hh"
 
 namespace berth {
 
@@ -129,6 +130,22 @@ std::string locate(const std::string& name) {
     return {};
 }
 
+/// Of the first folder that has a slurm.conf.
+std::vector<std::string> find_settings() {
+    std::vector<std::string> out;
+    for (const std::string& folder : configuration_folders()) {
+        if (::access((folder + "/slurm.conf").c_str(), R_OK) != 0) continue;
+        for (const char* file : {"/slurm.conf", "/cgroup.conf"}) try {
+                for (std::string& line : settings_that_matter(sys::read_file(folder + file, text_limit)))
+                    out.push_back(std::move(line));
+            } catch (const Error&) {
+                // Sites without cgroups have no such file.
+            }
+        break;
+    }
+    return out;
+}
+
 void examine_plugin(SlurmFacts& facts) {
     try {
         Fd file = sys::open_file(facts.plugin, O_RDONLY);
@@ -150,6 +167,7 @@ SlurmFacts gather_slurm_facts() {
     } catch (const Error&) {
         // As good as none: what stands in the way of programs, other findings say.
     }
+    out.settings = find_settings();
     for (const std::string& folder : configuration_folders()) {
         std::string name = find_plugin_line(folder + "/plugstack.conf", 4, out);
         if (name.empty()) continue;

@@ -101,6 +101,13 @@ bool is_name_of_pmix_server(const std::string& name, const std::string& job_step
     return name == "pmix." + job_step;
 }
 
+std::string display_key(const std::vector<std::string>& step, const std::string& tmp_fs) {
+    std::string start = cat(tmp_fs.empty() ? "/tmp" : tmp_fs, "/.Xauthority-"), path = value_in(step, "XAUTHORITY");
+    bool forwarded = value_in(step, "DISPLAY").starts_with("localhost:");
+    bool slurms = path.starts_with(start) && path.find('/', start.size()) == path.npos;
+    return forwarded && slurms ? path : "";
+}
+
 std::string pmix_note(const std::vector<std::string>& task, bool remap_root) {
     // A single task is most often no MPI program where Slurm's default is PMIx.
     bool alone = value_in(task, "SLURM_STEP_NUM_TASKS") == "1", first = value_in(task, "SLURM_NODEID") == "0";

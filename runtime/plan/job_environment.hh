@@ -45,6 +45,12 @@ std::vector<JobPath> pmix_folders(const std::vector<std::string>& task, const st
 /// spool folder (its src/plugins/mpi/pmix/pmixp_info.c).
 bool is_name_of_pmix_server(const std::string& name, const std::string& job_step);
 
+/// The file with the key of the display that Slurm forwards to a step (srun --x11): XAUTHORITY of its environment,
+/// where that has the form that Slurm gives it in TmpFS, ".Xauthority-" and a random word (slurmstepd's
+/// x11_forwarding.c). Empty for a display that is not forwarded, and for every other file: one in the home is mounted
+/// with that.
+std::string display_key(const std::vector<std::string>& step, const std::string& tmp_fs);
+
 /// A line for the first node of a step of several tasks under PMIx whose container is root's: it will not work. Else
 /// empty. `task` is the environment of a task.
 std::string pmix_note(const std::vector<std::string>& task, bool remap_root);

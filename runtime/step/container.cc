@@ -41,6 +41,12 @@ bool is_slurms(const std::string& path, const std::string& job_step) {
            ::stat(path.substr(0, slash).c_str(), &st) == 0 && st.st_uid == 0 && (st.st_mode & 022) == 0;
 }
 
+/// True for a file of the user's own; false for an empty path.
+bool is_own_file(const std::string& path) {
+    struct stat st {};
+    return !path.empty() && ::lstat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == ::getuid();
+}
+
 /// What a step with a PMIx server shares with it is known to the tasks only, so the container waits for the first of
 /// them.
 std::vector<plan::JobPath> shared_folders(const StepStart& start) {
@@ -68,6 +74,8 @@ plan::Job job_of(const StepStart& start) {
                                    [](const std::string& entry) { return entry.starts_with("SLURM_PTY_PORT="); });
     if (!request.batch_script.empty())
         job.bind_read_only.push_back({request.batch_script, plan::Origin::of_site("slurm")});
+    if (std::string key = plan::display_key(request.environment, request.tmp_fs); is_own_file(key))
+        job.bind_read_only.push_back({key, plan::Origin::of_site_in_shared_folder("slurm")});
     add_slurm_client(job, start.site, request.slurm);
     return job;
 }

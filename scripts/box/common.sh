@@ -4,6 +4,7 @@
 state=${BERTH_BOX_DIR:-/var/tmp/berth-box}
 port=${BERTH_BOX_PORT:-16817}
 registry_port=${BERTH_BOX_REGISTRY_PORT:-5000}
+dbd_port=$((port + 90))
 cgroup_name=berth-box-$port
 
 # use_slurm PREFIX: the box runs the Slurm that is installed there, or the distribution's where PREFIX is empty.

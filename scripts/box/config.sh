@@ -117,6 +117,29 @@ write_cgroup_conf() {
   printf '%s\n' ConstrainDevices=yes ConstrainRAMSpace=no ConstrainCores=no >> /etc/slurm/cgroup.conf
 }
 
+# replace_lines FILE FROM: the lines of FROM in FILE, in place of those with the same key. In FROM, @state@, @nodes@ and
+# @dbd_port@ stand for the box's.
+replace_lines() {
+  local line key
+  touch "$1"
+  while IFS= read -r line; do
+    key=${line%%=*}=
+    [[ $key != PartitionName= ]] || key="${line%% *} "
+    sed -i "/^$key/d" "$1"
+    echo "$line" >> "$1"
+  done < <(sed "/^\(#\|$\)/d; s|@state@|$state|g; s|@nodes@|n[1-$nodes]|g; s|@dbd_port@|$dbd_port|g" "$2")
+}
+
+# What sites configure (slurm-in-a-box up --with): files of lines for files of /etc/slurm, and a script for the rest.
+write_sites() {
+  local name file
+  for name in "${sites[@]}"; do
+    for file in "$here/sites/$name"/*.conf; do replace_lines "/etc/slurm/${file##*/}" "$file"; done
+    # shellcheck source=/dev/null
+    [[ ! -e $here/sites/$name/config.sh ]] || source "$here/sites/$name/config.sh"
+  done
+}
+
 write_slurm() {
   rm -rf /etc/slurm
   mkdir -p /etc/slurm/plugstack.conf.d
@@ -125,6 +148,8 @@ write_slurm() {
   write_task_scripts
   write_gres_conf
   (( ! cgroup )) || write_cgroup_conf
+  (( ! ${#sites[@]} )) || write_sites
+  printf '%s\n' "${sites[@]}" > "$state/sites"
 }
 
 write_registry() {

@@ -9,7 +9,12 @@ source "$here/common.sh"
 source "$here/config.sh"
 # shellcheck source=scripts/box/devices.sh
 source "$here/devices.sh"
-nodes=$1 cgroup=$2 plugin=$3 stage=${4:-cgroups}
+stage=cgroups
+if [[ $1 == rest ]]; then
+  stage=rest
+  shift
+fi
+nodes=$1 cgroup=$2 plugin=$3 sites=("${@:4}")
 
 # A caller that waits for the end of its pipes (bats, $(...)) must not wait for the daemons.
 close_inherited() {
@@ -195,6 +200,14 @@ start_registry() {
     docker-registry serve /etc/registry.yml < /dev/null > "$state/log/registry.log" 2>&1 &
 }
 
+# What a site's configuration needs besides Slurm's usual daemons, before slurmctld.
+start_site_daemons() {
+  local name
+  for name in "${sites[@]}"; do
+    [[ ! -e $here/sites/$name/daemons.sh ]] || "$here/sites/$name/daemons.sh"
+  done
+}
+
 start_slurmctld() {
   install -d -o slurm -g slurm "$state/slurmctld"
   install -o slurm -g slurm -m 644 /dev/null "$state/log/slurmctld.log"
@@ -209,6 +222,7 @@ main() {
   (( ! plugin )) || "$here/deploy.sh"
   start_munge
   start_registry
+  start_site_daemons
   start_slurmctld
   "$here/nodes.sh" start "$nodes"
   touch "$state/ready"
@@ -225,6 +239,6 @@ reap() {
 }
 
 case $stage in
-  cgroups) close_inherited; make_cgroups; exec unshare --cgroup -- "$0" "$nodes" "$cgroup" "$plugin" rest ;;
+  cgroups) close_inherited; make_cgroups; exec unshare --cgroup -- "$0" rest "$@" ;;
   rest) main ;;
 esac

@@ -42,15 +42,31 @@ set_release() {
   cp --remove-destination "$state/lib/$release/"* "$state/nodes/$1/release/"
 }
 
+# The CPU on which new namespaces have the lowest numbers. Slurm mounts those of jobs (job_container/tmpfs) as files; the
+# kernel allows that for namespaces with higher numbers than slurmd's alone, and from 6.18 on each CPU counts by itself.
+# Empty on kernels that do not tell numbers (NS_GET_MNTNS_ID).
+oldest_cpu() {
+  local cpu
+  for cpu in $(seq 0 $(($(nproc --all) - 1))); do
+    taskset --cpu-list "$cpu" unshare --mount python3 -c '
+import fcntl, struct, sys
+with open("/proc/self/ns/mnt") as file:
+    print(*struct.unpack("Q", fcntl.ioctl(file, 0x8008B705, bytes(8))), sys.argv[1])' "$cpu" 2> /dev/null || true
+  done | sort -n | sed -n '1s/.* //p'
+}
+
 # Node-local folders are the node's own, as on a real cluster, and so is what the plugin mounts in /run; the slurmd of a
-# node starts as its service would, without a user's environment.
+# node starts as its service would, without a user's environment. A configuration of a site may add mounts and options
+# of slurmd (sites/NAME/node.sh).
 start_node() {
-  local own=$state/nodes/$1 settings
+  local own=$state/nodes/$1 settings pinned=()
+  [[ -z ${cpu:-} ]] || pinned=(taskset --cpu-list "$cpu")
   mkdir -p "$state/spool/$1"
   mapfile -t settings < <(sanitizer_settings)
   set_release "$1"
   # shellcheck disable=SC2016
-  own_cgroup "$1" env -i PATH="$root_path" unshare --mount --uts --propagation private bash -euc '
+  own_cgroup "$1" "${pinned[@]}" env -i PATH="$root_path" unshare --mount --uts --propagation private bash -euc '
+    taskset --pid --cpu-list "0-$(($(nproc --all) - 1))" $$ > /dev/null
     mount --bind "$2/store" /var/lib/berth
     mount --bind "$2/munge" /run/munge
     hostname "$1"
@@ -60,11 +76,16 @@ start_node() {
       mount --bind "$3/berth" /usr/bin/berth
       mount --bind "$3/berth-pull" /usr/libexec/berth/berth-pull
     fi
-    exec env "${@:4}" slurmd -N "$1"' bash "$1" "$own" "$state/lib/sanitized" "${settings[@]}"
+    options=()
+    while read -r name; do
+      [[ ! -e $4/lib/sites/$name/node.sh ]] || source "$4/lib/sites/$name/node.sh"
+    done < "$4/sites"
+    exec env "${@:5}" slurmd -N "$1" "${options[@]}"' bash "$1" "$own" "$state/lib/sanitized" "$state" "${settings[@]}"
 }
 
 # A restart comes from outside the box.
 [[ ! -e $state/own-cgroups ]] || enter_cgroups
+cpu=$(if grep -qx tmpfs "$state/sites"; then oldest_cpu; fi)
 for node in $(node_names "$2"); do
   [[ $1 == start ]] || stop_node "$node"
   start_node "$node"

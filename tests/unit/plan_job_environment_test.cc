@@ -86,3 +86,19 @@ TEST_CASE("job environment: the folders of a PMIx step", "[plan]") {
     CHECK(pmix_folders({"SLURM_PMIX_TMPDIR=/dev/shm"}, "/scratch", 1, "7.0") == Folders{"/dev/shm/spmix_appdir_1_7.0"});
     CHECK(pmix_folders({"PMIX_SERVER_TMPDIR=../x", "SLURM_PMIX_TMPDIR=x"}, "", 1, "7.0").empty());
 }
+
+TEST_CASE("job environment: the key of a forwarded display is Slurm's own file in TmpFS, and no other", "[plan]") {
+    using berth::plan::display_key;
+    std::string display = "DISPLAY=localhost:20.0";
+    CHECK(display_key({display, "XAUTHORITY=/tmp/.Xauthority-aBc123"}, "/tmp") == "/tmp/.Xauthority-aBc123");
+    CHECK(display_key({display, "XAUTHORITY=/tmp/.Xauthority-aBc123"}, "") == "/tmp/.Xauthority-aBc123");
+    CHECK(display_key({display, "XAUTHORITY=/local/n1/.Xauthority-x"}, "/local/n1") == "/local/n1/.Xauthority-x");
+    // Of the user's own choice.
+    CHECK(display_key({display, "XAUTHORITY=/home/alice/.Xauthority"}, "/tmp").empty());
+    CHECK(display_key({display, "XAUTHORITY=/tmp/.Xauthority-/../../secret"}, "/tmp").empty());
+    CHECK(display_key({display, "XAUTHORITY=/tmp/.Xauthority-aBc123"}, "/local").empty());
+    // Not forwarded.
+    CHECK(display_key({"DISPLAY=:0", "XAUTHORITY=/tmp/.Xauthority-aBc123"}, "/tmp").empty());
+    CHECK(display_key({"XAUTHORITY=/tmp/.Xauthority-aBc123"}, "/tmp").empty());
+    CHECK(display_key({display}, "/tmp").empty());
+}

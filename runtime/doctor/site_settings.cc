@@ -1,0 +1,57 @@
+#include "runtime/doctor/site_settings.hh"
+
+#include <algorithm>
+
+#include "runtime/base/text.hh"
+
+namespace berth {
+
+namespace {
+
+struct Setting {
+    std::string_view key, word;
+    const char* meaning;
+};
+
+constexpr const char* of_job = "--container-mounts takes the job's own /tmp; /dev/shm inside is the job's";
+
+// tests/sites has a box with each of them. The first one is called by the second name since 25.11.
+constexpr Setting known[] = {
+    {"jobcontainertype", "job_container/tmpfs", of_job},
+    {"namespacetype", "namespace/tmpfs", of_job},
+    {"slurmdparameters", "contain_spank", "the plugin's callbacks run in the job's mounts"},
+    {"prologflags", "x11", "srun --x11 works in containers; their key of the display is read-only"},
+    {"launchparameters", "use_interactive_step", "salloc --container-image starts the user's shell in the container"},
+    {"constrainramspace", "yes", "a step's memory has room for its file server and for what the container writes"},
+};
+
+/// A line without its comment, as words "Key=Value".
+std::vector<std::string> words_of(const std::string& line) {
+    std::vector<std::string> out;
+    for (const std::string& word : split(line.substr(0, line.find('#')), ' '))
+        if (!trimmed(word).empty()) out.emplace_back(trimmed(word));
+    return out;
+}
+
+bool has_word(std::string_view value, std::string_view word) {
+    std::vector<std::string> words = split(value, ',');
+    return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+}  // namespace
+
+std::vector<std::string> settings_that_matter(std::string_view text) {
+    std::vector<std::string> out;
+    for (const std::string& line : split(text, '\n'))
+        for (const std::string& entry : words_of(line)) {
+            size_t equals = entry.find('=');
+            if (equals == entry.npos) continue;
+            std::string key = lower(entry.substr(0, equals)), value = lower(entry.substr(equals + 1));
+            for (const Setting& setting : known)
+                if (key == setting.key && has_word(value, setting.word))
+                    out.push_back(cat(printable(entry.substr(0, equals)), "=", setting.word, ": ", setting.meaning));
+        }
+    return out;
+}
+
+}  // namespace berth

@@ -1,0 +1,46 @@
+#!/usr/bin/env bats
+# ConstrainRAMSpace: what a step has in memory is limited, files of the container and its file server included.
+load site
+
+setup_file() { site_up --cgroup --with memory; }
+
+setup() { cancel_everything; }
+
+# A small shell fills the container's memory file system, at last so slowly that the next to be killed after the file
+# server, which is the largest process, would be killed much later.
+@test "memory: when the file server is killed for memory, one line says so, and the step ends" {
+  run contained --mem=60M sh -c 'chunk=$(head -c 65536 /dev/zero | tr "\0" x); head -c 30M /dev/zero > /tmp/file
+    while :; do printf %s "$chunk" >> /tmp/file; sleep 0.02; done'
+  expect_failure
+  expect_output_like "berth: the container's file server on n1 was killed: the step has no memory left"
+  expect_one_error_line
+  expect_no_leftovers
+  expect_nodes_up
+}
+
+@test "memory: a task that is killed for memory ends neither the container nor the other tasks" {
+  in_home 'rm -f first; cat > task.sh' <<'END'
+cd /home/alice
+if [ "$SLURM_PROCID" = 0 ]; then
+  perl -e 'my $x = "a" x 400_000_000'
+  echo ended $? > first
+  exit
+fi
+until test -e first; do sleep 0.1; done
+cat /usr/bin/* > /dev/null && only-in-image
+END
+  run contained --mem=60M -n2 --container-mounts=/home/alice sh /home/alice/task.sh
+  expect_equal "$(in_home 'cat first')" "ended 137"
+  expect_output_like "only in the image"
+  [[ $output != *"file server"* ]] || fail "$output"
+  expect_no_leftovers
+  expect_nodes_up
+}
+
+@test "memory: reading more of the image than the limit, and pulling with little memory, work at the limit" {
+  run -0 contained --mem=48M sh -c 'cat /usr/lib/x86_64-linux-gnu/* /usr/bin/* 2> /dev/null | wc -c'
+  (( output > 48 << 20 )) || fail "only $output bytes"
+  forget_images
+  run -0 contained --mem=200M only-in-image
+  expect_equal "$output" "only in the image"
+}

@@ -1,0 +1,30 @@
+#include <catch2/catch.hpp>
+
+#include "runtime/doctor/doctor.hh"
+#include "runtime/doctor/site_settings.hh"
+
+using namespace berth;
+using Lines = std::vector<std::string>;
+
+TEST_CASE("doctor: settings of Slurm's that matter to containers are named as the file has them", "[doctor]") {
+    CHECK(settings_that_matter("ClusterName=box\nPrologFlags=Alloc,Contain\n# LaunchParameters=use_interactive_step\n")
+              .empty());
+    Lines interactive = settings_that_matter("launchparameters=foo,Use_Interactive_Step # as we like it\n");
+    REQUIRE(interactive.size() == 1);
+    CHECK(interactive[0].starts_with("launchparameters=use_interactive_step: salloc --container-image "));
+    Lines several = settings_that_matter("JobContainerType=job_container/tmpfs\nPrologFlags=X11 ConstrainRAMSpace=yes");
+    REQUIRE(several.size() == 3);
+    CHECK(several[0].starts_with("JobContainerType=job_container/tmpfs: "));
+    CHECK(several[1].starts_with("PrologFlags=x11: "));
+    CHECK(several[2].starts_with("ConstrainRAMSpace=yes: "));
+    CHECK(settings_that_matter("JobContainerType=job_container/tmpfs_own\nConstrainRAMSpace=no\n=\nx\n").empty());
+}
+
+TEST_CASE("doctor: each setting that matters is a line of its own", "[doctor]") {
+    DoctorFacts facts;
+    facts.slurm.settings = {"A=b: c", "D=e: f"};
+    Lines lines;
+    for (const Finding& finding : examine(facts))
+        if (finding.subject == "Slurm's settings") lines.push_back(finding.text);
+    CHECK(lines == facts.slurm.settings);
+}
