@@ -42,8 +42,9 @@ set_release() {
   cp --remove-destination "$state/lib/$release/"* "$state/nodes/$1/release/"
 }
 
-# The CPU on which new namespaces have the lowest numbers. Slurm mounts those of jobs (job_container/tmpfs) as files; the
-# kernel allows that for namespaces with higher numbers than slurmd's alone, and from 6.18 on each CPU counts by itself.
+# The CPU on which new namespaces have the lowest numbers. Slurm mounts those of jobs (job_container/tmpfs) as files;
+# the kernel allows that for namespaces with higher numbers than slurmd's alone, and from 6.18 on each CPU counts by
+# itself.
 # Empty on kernels that do not tell numbers (NS_GET_MNTNS_ID).
 oldest_cpu() {
   local cpu
