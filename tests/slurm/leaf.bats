@@ -66,9 +66,10 @@ nothing_remembered() { [[ -z $(remembered_jobs) ]]; }
 
 @test "the helper of a named container is in a leaf of the job, and the job leaves nothing" {
   start_step --container-name=leaf
+  local leaf='/job_[0-9]+/berth$'
+  if unified; then leaf='/[^/]*scope/[^/]*/berth_0$'; fi
   for helper in $(berth_processes); do
-    ! constrained || [[ $(group_of "$helper") =~ /(job_[0-9]+|[^/]*scope/[^/]*)/berth$ ]] ||
-      fail "$(group_of "$helper")"
+    ! constrained || [[ $(group_of "$helper") =~ $leaf ]] || fail "$(group_of "$helper")"
   done
   root scancel -u alice
   within 10 step_ended
