@@ -30,10 +30,11 @@ setup_file() { site_up --with tmpfs --with contain-spank; }
   in_home 'rm -f started'
   contained --container-mounts=/home/alice sh -c 'touch /home/alice/started; sleep 600' \
     > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  step=$!
   wait_until 20 alice test -e started
   mapfile -t helpers < <(berth_processes)
   kill_9 "${helpers[@]}"
-  wait_until 20 step_over $!
+  wait_until 20 step_over "$step"
   grep -q "file server on n1 died" "$BATS_TEST_TMPDIR/out" || fail "$(< "$BATS_TEST_TMPDIR/out")"
   cancel_everything
   expect_no_leftovers
