@@ -1,6 +1,7 @@
 #include "spank/job_leaves.hh"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,6 +20,8 @@
 namespace berth::spank {
 
 namespace {
+
+constexpr int slurms_removal_ms = 1000;
 
 /// Of the node, as several may be on one machine.
 std::string link_prefix(const std::string& node) { return node + '.'; }
@@ -148,6 +151,17 @@ JobLeaves::Target JobLeaves::target_of(const std::string& link) const {
     return border == text.npos ? Target() : Target{text.substr(0, border), text.substr(border + 1)};
 }
 
+/// slurmd counts a slurmstepd as ended when it has closed its socket; it removes its groups after that, and tells the
+/// user of one that it does not find (22.05, xcgroup_wait_pid_moved). What is still there then, nobody else removes.
+void JobLeaves::wait_for_slurm() const {
+    for (int waited = 0; waited < slurms_removal_ms; waited += 10, poll(nullptr, 0, 10)) {
+        Fd group = open_group(target_.mount, target_.path);
+        std::vector<std::string> names = group ? groups_in(group.get()) : std::vector<std::string>();
+        if (std::none_of(names.begin(), names.end(), [](const std::string& name) { return name.starts_with("step_"); }))
+            return;
+    }
+}
+
 bool JobLeaves::end(int timeout_ms) {
     bool out = true;
     hand_over_servers();
@@ -156,7 +170,10 @@ bool JobLeaves::end(int timeout_ms) {
         for (Leaf& leaf : leaves_in(group_.get())) out = leaf.end(timeout_ms) && out;
         group_.reset();
     }
-    if (!target_.path.empty()) remove_groups();
+    if (!target_.path.empty()) {
+        wait_for_slurm();
+        remove_groups();
+    }
     if (links_ && out) {
         unlinkat(links_.get(), link_.c_str(), 0);
         forget_gone_jobs();

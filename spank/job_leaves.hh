@@ -42,6 +42,7 @@ class JobLeaves {
     Target target_of(const std::string& link) const;
     std::vector<Target> other_jobs() const;
     void hand_over_servers() const;
+    void wait_for_slurm() const;
     void remove_groups() const;
     void forget_gone_jobs() const;
 

@@ -143,12 +143,16 @@ plan::StepRequest request_of(spank_t spank, const HelperIdentity& identity) {
 }
 
 void report_death() {
-    if (step().memory_kills.count() > 0)
-        slurm_spank_log("berth: the container's file server on %s was killed: the step has no memory left; ending the "
-                        "step; ask for more by --mem",
-                        node_name().c_str());
-    else
-        slurm_spank_log("berth: the container's file server on %s died; ending the step", node_name().c_str());
+    slurm_spank_log("berth: the container's file server on %s died; ending the step", node_name().c_str());
+}
+
+/// Tasks often end with it, when a page of their program has to be read again: that would look like their own fault.
+bool tell_lack_of_memory() {
+    if (step().memory_kills.count() == 0) return false;
+    slurm_spank_log("berth: the container's file server on %s was killed: the step has no memory left; ending the "
+                    "step; ask for more by --mem",
+                    node_name().c_str());
+    return true;
 }
 
 void let_helper_go() {
@@ -341,6 +345,7 @@ void prepare_step(spank_t spank) {
     });
     if (step().has_container) make_leaf(spank, named);
     step().watch.limit_end(kill_wait(spank), end_server);
+    step().watch.ask_for_cause(tell_lack_of_memory);
 }
 
 void start_step(spank_t spank) {

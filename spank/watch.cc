@@ -63,9 +63,10 @@ void Watch::run(int helper, void (*report)()) {
     }
     // Told to stop, while the helper is at work.
     if (is_alive(helper)) return;
-    for (int waited = 0; waited < settle_ms && tasks_alive(); waited += 50)
+    bool told = tell_cause_ != nullptr && tell_cause_();
+    for (int waited = 0; !told && waited < settle_ms && tasks_alive(); waited += 50)
         if (poll(entries, 1, 50) > 0) break;
-    if (tasks_alive()) report();
+    if (!told && tasks_alive()) report();
     kill_tasks();
 }
 

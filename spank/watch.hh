@@ -31,6 +31,10 @@ class Watch {
     /// `end_server` once, with one of them: what they wait for has to fail. Call before add_task().
     void limit_end(std::chrono::seconds kill_wait, void (*end_server)(pid_t task));
 
+    /// `tell` is called first when the helper has died, and says why if it knows: true, and nothing else is reported,
+    /// also when the tasks have ended with it. Call before add_task().
+    void ask_for_cause(bool (*tell)()) { tell_cause_ = tell; }
+
     /// Ends the thread. Call before the helper is asked to exit.
     void stop();
 
@@ -50,6 +54,7 @@ class Watch {
     bool spares_others_ = false;
     Overdue overdue_;
     void (*end_server_)(pid_t) = nullptr;
+    bool (*tell_cause_)() = nullptr;
     std::mutex mutex_;
     std::vector<Task> tasks_;
     Fd wake_;  ///< eventfd: readable when the thread is to end

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <thread>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/namespaces.hh"
@@ -341,6 +342,28 @@ TEST_CASE("leaf: a job's end ends its leaves and its steps', and removes what Sl
         CHECK_FALSE(exists(job.path()));
         CHECK_FALSE(exists(links + "/n1.7"));
         CHECK(JobLeaves(links, "n1", 7).end(0));
+    }
+}
+
+TEST_CASE("leaf: at a job's end the groups that Slurm is about to remove are left to it", "[kernel][root][spank]") {
+    NEED_ROOT();
+    Folder folder;
+    std::string links = folder / "jobs";
+    for (const std::string& mount : hierarchies()) {
+        CAPTURE(mount);
+        JobOfTest job(mount);
+        remember_job_group(links, "n1", 7, job.group);
+        std::string step = job.path() + "/step_extern";
+        REQUIRE(::mkdir(step.c_str(), 0755) == 0);
+        int removed = -1;
+        std::thread slurm([&] {
+            ::poll(nullptr, 0, 200);
+            removed = ::rmdir(step.c_str());
+        });
+        CHECK(JobLeaves(links, "n1", 7).end(0));
+        slurm.join();
+        CHECK(removed == 0);
+        CHECK_FALSE(exists(job.path()));
     }
 }
 

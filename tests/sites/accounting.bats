@@ -4,7 +4,10 @@ load site
 
 setup_file() { site_up --with accounting; }
 
-in_accounting() { [[ $(root sacct -n -X -j "$1" -o State) == *COMPLETED* ]]; }
+# The variables come later than the job's end.
+in_accounting() {
+  [[ $(root sacct -n -X -j "$1" -o State) == *COMPLETED* && $(root sacct -j "$1" --env-vars) != *NONE* ]]
+}
 
 @test "accounting: sacct --env-vars tells the image of a batch job by its digest, and the script its options" {
   in_home "printf '#!/bin/sh\n#SBATCH --container-image=$image\nonly-in-image\n' > job.sh"

@@ -12,7 +12,7 @@ setup_file() { site_up --with contain; }
 END
   run -0 in_home "{ printf 'POST /slurm/v0.0.38/job/submit HTTP/1.1\r\nContent-Type: application/json\r\n'
     printf 'Connection: close\r\nContent-Length: %s\r\n\r\n' \$(wc -c < request.json); cat request.json; } |
-    /usr/sbin/slurmrestd -a rest_auth/local"
+    /usr/sbin/slurmrestd -s v0.0.38 -a rest_auth/local"
   expect_output_like '"job_id": [1-9]'
   wait_until 30 no_jobs
   expect_equal "$(in_home 'cat out')" $'only in the image\nby-http'

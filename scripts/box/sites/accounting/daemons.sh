@@ -41,3 +41,6 @@ for _ in $(seq 300); do
   sacctmgr --immediate --quiet add cluster box > /dev/null 2>&1 && break
   sleep 0.1
 done
+# Without an account a user may not see what is kept of the user's own jobs.
+sacctmgr --immediate --quiet add account team
+sacctmgr --immediate --quiet add user alice account=team
