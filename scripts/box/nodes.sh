@@ -25,12 +25,19 @@ own_cgroup() (
 )
 
 # What AddressSanitizer is told in a node's processes, which have its library as their first one. slurmstepd, which ends
-# with its step, frees little.
+# with its step, frees little. The helper of a step has no such variables: tests/fixtures/sanitizer_options.cc tells it.
 sanitizer_settings() {
   [[ -d $state/lib/sanitized ]] || return 0
   echo "LD_PRELOAD=$state/lib/sanitized/libasan.so"
   echo "ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:log_path=$state/log/sanitizer/report"
   echo "UBSAN_OPTIONS=print_stacktrace=1:log_path=$state/log/sanitizer/report"
+}
+
+# slurmd starts slurmstepd for its epilog without its own environment, so that a script stands in slurmstepd's place.
+write_slurmstepd() {
+  [[ -d $state/lib/sanitized ]] || return 0
+  printf '#!/bin/sh\nexec env %s /usr/lib/berth-sanitized/slurmstepd "$@"\n' "$*" > "$state/lib/sanitized/slurmstepd"
+  chmod 755 "$state/lib/sanitized/slurmstepd"
 }
 
 # Node-local folders are the node's own, as on a real cluster, and so is what the plugin mounts in /run; the slurmd of a
@@ -39,6 +46,7 @@ start_node() {
   local own=$state/nodes/$1 settings
   mkdir -p "$state/spool/$1"
   mapfile -t settings < <(sanitizer_settings)
+  write_slurmstepd "${settings[@]}"
   # shellcheck disable=SC2016
   own_cgroup "$1" env -i PATH="$root_path" unshare --mount --uts --propagation private bash -euc '
     mount --bind "$2/store" /var/lib/berth
@@ -48,8 +56,14 @@ start_node() {
       mount --bind "$3/spank_berth.so" "$(echo /usr/lib/*/slurm-wlm/spank_berth.so)"
       mount --bind "$3/berth" /usr/bin/berth
       mount --bind "$3/berth-pull" /usr/libexec/berth/berth-pull
+      stepd=$(command -v slurmstepd)
+      mkdir -p /var/lib/berth-sanitizer /usr/lib/berth-sanitized
+      touch /usr/lib/berth-sanitized/slurmstepd
+      mount --bind "$stepd" /usr/lib/berth-sanitized/slurmstepd
+      mount --bind "$3/slurmstepd" "$stepd"
+      mount --bind "$4" /var/lib/berth-sanitizer
     fi
-    exec env "${@:4}" slurmd -N "$1"' bash "$1" "$own" "$state/lib/sanitized" "${settings[@]}"
+    exec env "${@:5}" slurmd -N "$1"' bash "$1" "$own" "$state/lib/sanitized" "$state/log/sanitizer" "${settings[@]}"
 }
 
 # A restart comes from outside the box.
