@@ -82,12 +82,16 @@ void Sentinel::start() {
         if (write(group.get(), text.data(), text.size()) > 0) sees_signals_ = true;
 }
 
-Sentinel::~Sentinel() {
+Sentinel::~Sentinel() { end(); }
+
+void Sentinel::end() {
     if (pid_ < 0) return;
     // By its handle: slurmstepd, which waits for any child, may have taken it already.
     syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
     while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
+    pid_ = -1;
+    process_.reset();
 }
 
 }  // namespace berth::spank

@@ -16,7 +16,7 @@ class Sentinel {
     Sentinel() = default;
     Sentinel(const Sentinel&) = delete;
     Sentinel& operator=(const Sentinel&) = delete;
-    /// Ends the process.
+    /// As end().
     ~Sentinel();
 
     /// Remembers the cgroups of a task (a child of this process), which Slurm removes only with the step. To be called
@@ -30,7 +30,10 @@ class Sentinel {
     /// not do so for ever.
     bool sees_signals() const { return sees_signals_; }
 
-    /// Readable when the process was ended by somebody else; -1 before start().
+    /// Ends the process, if it was started, and waits for its end.
+    void end();
+
+    /// Readable when the process was ended by somebody else; -1 before start() and after end().
     int descriptor() const { return process_.get(); }
 
   private:

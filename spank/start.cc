@@ -196,6 +196,8 @@ void wait_for_save() {
     } catch (const std::exception& error) {
         end_helper(error);
     }
+    // What step() returns is never destroyed.
+    step().sentinel.end();
     step().socket.reset();
 }
 

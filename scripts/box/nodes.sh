@@ -25,7 +25,7 @@ own_cgroup() (
 )
 
 # What AddressSanitizer is told in a node's processes, which have its library as their first one. slurmstepd, which ends
-# with its step, frees little.
+# with its step, frees little. The helper of a step has no such variables: tests/fixtures/sanitizer_options.cc tells it.
 sanitizer_settings() {
   [[ -d $state/lib/sanitized ]] || return 0
   echo "LD_PRELOAD=$state/lib/sanitized/libasan.so"
@@ -56,6 +56,13 @@ with open("/proc/self/ns/mnt") as file:
   done | sort -n | sed -n '1s/.* //p'
 }
 
+# slurmd starts slurmstepd for its epilog without its own environment, so that a script stands in slurmstepd's place.
+write_slurmstepd() {
+  [[ -d $state/lib/sanitized ]] || return 0
+  printf '#!/bin/sh\nexec env %s /usr/lib/berth-sanitized/slurmstepd "$@"\n' "$*" > "$state/lib/sanitized/slurmstepd"
+  chmod 755 "$state/lib/sanitized/slurmstepd"
+}
+
 # Node-local folders are the node's own, as on a real cluster, and so is what the plugin mounts in /run; the slurmd of a
 # node starts as its service would, without a user's environment. A configuration of a site may add mounts and options
 # of slurmd (sites/NAME/node.sh).
@@ -65,6 +72,7 @@ start_node() {
   mkdir -p "$state/spool/$1"
   mapfile -t settings < <(sanitizer_settings)
   set_release "$1"
+  write_slurmstepd "${settings[@]}"
   # shellcheck disable=SC2016
   own_cgroup "$1" "${pinned[@]}" env -i PATH="$root_path" unshare --mount --uts --propagation private bash -euc '
     taskset --pid --cpu-list "0-$(($(nproc --all) - 1))" $$ > /dev/null
@@ -76,6 +84,12 @@ start_node() {
       mount --bind "$3/spank_berth.so" "$(echo /usr/lib/*/slurm-wlm/spank_berth.so)"
       mount --bind "$3/berth" /usr/bin/berth
       mount --bind "$3/berth-pull" /usr/libexec/berth/berth-pull
+      stepd=$(command -v slurmstepd)
+      mkdir -p /var/lib/berth-sanitizer /usr/lib/berth-sanitized
+      touch /usr/lib/berth-sanitized/slurmstepd
+      mount --bind "$stepd" /usr/lib/berth-sanitized/slurmstepd
+      mount --bind "$3/slurmstepd" "$stepd"
+      mount --bind "$4/log/sanitizer" /var/lib/berth-sanitizer
     fi
     options=()
     while read -r name; do

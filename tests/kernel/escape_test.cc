@@ -194,7 +194,9 @@ TEST_CASE("escape: a berth that is the user's own file cannot be changed by way 
     });
     scene.folder.directory("own");
     std::string berth = scene.folder / "own/berth", there = scene.command("berth", {}).back();
-    scene.folder.file("own/berth", slurp(there));
+    scene.folder.file("own/berth", "");
+    // With a sanitizer it is a hundred megabytes.
+    std::filesystem::copy_file(there, berth, std::filesystem::copy_options::overwrite_existing);
     REQUIRE(::chmod(berth.c_str(), 0755) == 0);
     Outcome seen = as_user([&] {
         // Its loader waits here for a library for as long as the attack takes.

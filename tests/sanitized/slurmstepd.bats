@@ -18,6 +18,7 @@ a_task_runs() { [[ -e $state/home/alice/runs ]]; }
   maps=$(maps_of "$stepd")
   helpers_maps=$(maps_of "$helper")
   program=$(root readlink "/proc/$helper/exe")
+  mounted=$(root cat "/proc/$stepd/mountinfo")
   in_home 'touch over'
   wait "$step"
   [[ $maps == */libasan.so* ]] || fail "slurmstepd has not the sanitizer's library:" "$maps"
@@ -26,7 +27,6 @@ a_task_runs() { [[ -e $state/home/alice/runs ]]; }
   # What is loaded there calls the sanitizer.
   run -0 nm -D "$state/lib/sanitized/spank_berth.so"
   expect_output_like "__asan_report_load8"
-  mounted=$(root cat "/proc/$stepd/mountinfo")
   [[ $mounted == *"/lib/sanitized/spank_berth.so "*"/slurm-wlm/spank_berth.so "* ]] ||
     fail "the node's plugin is another one:" "$mounted"
 }

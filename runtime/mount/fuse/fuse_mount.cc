@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/mounts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -15,7 +16,7 @@
 namespace berth::mount {
 
 Fd open_fuse_device() {
-    Fd fd(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+    Fd fd = sys::try_open_at(AT_FDCWD, "/dev/fuse", O_RDWR);
     if (fd) return fd;
     int number = errno;
     const char* hint = number == EACCES || number == EPERM

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/mounts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -56,8 +57,8 @@ bool is_hardly_a_directory(const plan::Mount& mount) {
 Fd open_source(const Doing& doing) {
     const plan::Mount& mount = doing.mount;
     bool no_directory = is_hardly_a_directory(mount);
-    Fd source(::open(mount.source.c_str(), O_PATH | (no_directory ? 0 : O_DIRECTORY) | O_CLOEXEC));
-    if (!source && errno == ENOTDIR) source.reset(::open(mount.source.c_str(), O_PATH | O_CLOEXEC));
+    Fd source = sys::try_open_at(AT_FDCWD, mount.source, O_PATH | (no_directory ? 0 : O_DIRECTORY));
+    if (!source && errno == ENOTDIR) source = sys::try_open_at(AT_FDCWD, mount.source, O_PATH);
     if (source || (mount.optional && (errno == ENOENT || errno == ENOTDIR))) return source;
     int number = errno;
     if (number == ENOENT || number == ENOTDIR)
