@@ -161,6 +161,7 @@ constexpr Known refused_by_us[] = {
     {"is not an octal number", "libarchive takes the digits before what is none"},
     {"is too large", "libarchive takes the largest number instead"},
     {"is absurdly large", "a size past 2^62"},
+    {"is negative", "the size of a volume's label, which libarchive skips without a look"},
     {"is no valid number", "libarchive takes the digits of a PAX record before what is none"},
     {"goes on after a zero block", "libarchive ends at the first one"},
     {"long name is empty", "libarchive takes the empty name"},
@@ -244,11 +245,14 @@ bool has_other_meaning_somewhere(std::string_view tar) {
     return has_gnu_name && has_pax_name;
 }
 
-/// Global PAX headers: libarchive ignores them; ours, as GNU tar, takes owner and time from them.
-bool has_global_header(std::string_view tar) {
+bool has_type(std::string_view tar, char type) {
     for (size_t at = 0; at + oci::tar_block <= tar.size(); at += oci::tar_block)
-        if (tar[at + 156] == 'g') return true;
+        if (tar[at + 156] == type) return true;
     return false;
+}
+
+bool is_link(const oci::TarEntry& entry) {
+    return entry.type == Type::hardlink || entry.type == Type::symlink;
 }
 
 /// A prefix that ends with a slash: libarchive adds no second one, we do, as Go.
@@ -267,6 +271,10 @@ bool have_same_xattrs(const oci::TarEntry& ours, const oci::TarEntry& theirs, st
     return named == theirs.xattrs;
 }
 
+bool is_ascii(std::string_view text) {
+    return std::all_of(text.begin(), text.end(), [](unsigned char byte) { return byte < 0x80; });
+}
+
 /// libarchive cuts the fraction of a negative time off; ours, as Go and GNU tar, rounds down.
 bool have_same_time(const oci::TarEntry& ours, const oci::TarEntry& theirs) {
     return ours.mtime == theirs.mtime || (theirs.mtime <= 0 && ours.mtime == theirs.mtime - 1);
@@ -274,13 +282,13 @@ bool have_same_time(const oci::TarEntry& ours, const oci::TarEntry& theirs) {
 
 /// The field that differs without an explanation; empty when there is none.
 std::string difference(const Item& ours, const Item& theirs, std::string_view tar) {
-    bool has_global = has_global_header(tar);
+    // Global PAX headers: libarchive ignores them; ours, as GNU tar, takes owner and time from them.
+    bool has_global = has_type(tar, 'g');
     const oci::TarEntry &a = ours.entry, &b = theirs.entry;
-    bool is_link = a.type == Type::hardlink || a.type == Type::symlink;
     if (a.name != b.name && without_double_slashes(a.name) != without_double_slashes(b.name))
         return cat("name ", printable(a.name), " | ", printable(b.name));
     if (a.type != b.type) return cat("type ", static_cast<int>(a.type), " | ", static_cast<int>(b.type));
-    if (is_link && a.link != b.link) return cat("link ", printable(a.link), " | ", printable(b.link));
+    if (is_link(a) && a.link != b.link) return cat("link ", printable(a.link), " | ", printable(b.link));
     if (a.type == Type::file && a.size != b.size) return cat("size ", a.size, " | ", b.size);
     if (a.mode != b.mode) return cat("mode ", a.mode, " | ", b.mode);
     if (!has_global && (a.uid != b.uid || a.gid != b.gid))
@@ -300,6 +308,11 @@ void compare(const std::string& tar) {
         const Item &a = ours.items[i], &b = theirs.items[i];
         // A hard link to nothing: libarchive makes a file of it, ours is refused when it is to be written.
         if (a.entry.type == Type::hardlink && a.entry.link.empty()) return;
+        // GNU's long name of a link counts to libarchive only when the header has a short one too.
+        if (is_link(a.entry) && b.entry.link.empty() && has_type(tar, 'K')) return;
+        // A slash behind the name makes a directory of a file. libarchive looks for it in the name as the locale
+        // has it, which has only ASCII characters here.
+        if (a.entry.type == Type::directory && b.entry.type == Type::file && !is_ascii(a.entry.name)) return;
         // A sparse file with a slash behind its name: to libarchive it is a directory.
         if (a.entry.type == Type::file && b.entry.type == Type::directory && a.entry.name.ends_with('/')) return;
         if (std::string field = difference(a, b, tar); !field.empty())
