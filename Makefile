@@ -39,10 +39,13 @@ comma := ,
 sanitizer_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer \
   $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=all))
 
+# Of the programs; tests are not optimised at all. 1 is for builds that are not measured.
+OPTIMIZE ?= 2
+
 # The user's CXXFLAGS and LDFLAGS come last, so that they win.
 warnings := -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wformat=2
-base_flags := -std=c++20 -O2 -g $(warnings) -I. -DBERTH_VERSION='"$(VERSION)"' -D_FILE_OFFSET_BITS=64 -pthread \
-  $(sanitizer_flags) $(if $(COV),--coverage -O0) $(if $(SAN)$(COV),,-D_FORTIFY_SOURCE=2)
+base_flags := -std=c++20 -O$(OPTIMIZE) -g $(warnings) -I. -DBERTH_VERSION='"$(VERSION)"' -D_FILE_OFFSET_BITS=64 \
+  -pthread $(sanitizer_flags) $(if $(COV),--coverage -O0) $(if $(SAN)$(COV),,-D_FORTIFY_SOURCE=2)
 base_ldflags := -pthread -Wl,--as-needed -Wl,-z,relro,-z,now $(if $(SAN),-fsanitize=$(SAN)) $(if $(COV),--coverage)
 
 # Where ISA-L is not there, zlib unpacks gzip, in twice the time.
@@ -69,7 +72,7 @@ test_flags := -O0 -U_FORTIFY_SOURCE
 # PCH=1 reads Catch2 once for all tests instead of once for each, a second a file.
 PCH ?=
 # UNITY=1 compiles a folder of the programs or the plugin as one file, in a third of the time. That hides a missing
-# #include, so tests are not run on such a build.
+# #include, so that it is for builds beside the usual one (scripts/demo, scripts/test fuzz, sanitize).
 UNITY ?=
 # A program uses parts of some folders. What it does not is thrown away again, so that nothing is missed that only this
 # calls.
@@ -123,8 +126,13 @@ gpu_sources := $(sort $(wildcard tests/gpu/*.cc))
 NVCC ?= $(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin/nvcc))
 
 objects_of = $(patsubst %.cc,$(BUILD)/$(1)/%.o,$(2))
-# One source a folder, which includes all others: for lists that are whole folders.
-united = $(if $(UNITY),$(foreach folder,$(sort $(dir $(1))),$(BUILD)/unity/$(folder)all.cc),$(1))
+# With UNITY one source a folder, which includes all others, wherever a list has the whole folder. Not the file with
+# main(), which tests do without, and no tests, whose time goes into Catch2.
+folder_sources = $(filter-out %/main.cc $(if $(isal),,%/gzip_isal.cc),$(wildcard $(1)*.cc))
+united_folder = $(if $(filter-out $(2),$(call folder_sources,$(1))),$(filter $(call folder_sources,$(1)),$(2)),\
+  $(BUILD)/unity/$(1)all.cc)
+united = $(if $(UNITY),$(filter tests/% %/main.cc,$(1)) $(foreach folder,\
+  $(sort $(dir $(filter-out tests/% %/main.cc,$(1)))),$(call united_folder,$(folder),$(1))),$(1))
 objects = $(call objects_of,obj,$(call united,$(1)))
 pic_objects = $(call objects_of,pic,$(call united,$(1)))
 all_sources := $(sort $(foreach layer,$(layers),$(sources_$(layer))) $(berth_sources) $(pull_sources) \
@@ -166,7 +174,7 @@ endif
 .PRECIOUS: $(BUILD)/unity/%all.cc
 $(BUILD)/unity/%all.cc: FORCE
 	@mkdir -p $(@D)
-	@printf '#include "%s"\n' $(filter-out $(if $(isal),,%/gzip_isal.cc),$(wildcard $**.cc)) > $@.new
+	@printf '#include "%s"\n' $(call folder_sources,$*) > $@.new
 	@cmp -s $@.new $@ || mv $@.new $@
 
 $(BUILD)/obj/%.o: %.cc $(BUILD)/flags
@@ -174,7 +182,8 @@ $(BUILD)/obj/%.o: %.cc $(BUILD)/flags
 	$(CCACHE) $(CXX) $(base_flags) $(if $(filter tests/%,$<),$(test_flags)) $(package_flags) $(CPPFLAGS) \
 	  -MMD -MP -c $< -o $@ $(CXXFLAGS)
 
-$(call objects,runtime/oci/layer/gzip_engine.cc): CPPFLAGS += $(if $(isal),-DBERTH_ISAL)
+$(call objects_of,obj,runtime/oci/layer/gzip_engine.cc $(BUILD)/unity/runtime/oci/layer/all.cc): \
+  CPPFLAGS += $(if $(isal),-DBERTH_ISAL)
 
 $(BUILD)/pic/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -209,7 +218,7 @@ $(BUILD)/berth: $(call objects,$(berth_sources) $(sanitizer_sources)) $(berth_ar
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(if $(SAN),,-static-libstdc++ -static-libgcc) \
 	  $(program_libraries) $(CXXFLAGS) $(LDFLAGS)
 
-$(BUILD)/berth-pull: $(call objects,$(pull_sources)) $(pull_archives)
+$(BUILD)/berth-pull: $(call objects,$(pull_sources) $(sanitizer_sources)) $(pull_archives)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) $(LDFLAGS)
 
 # libstdc++ is linked in and every symbol but SPANK's own is hidden: a plugin must not disturb its host.
@@ -389,7 +398,7 @@ help:
 	@echo '          SLURM=$(SLURM) SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'
 	@echo '          BASH_COMPLETION_DIR=$(BASH_COMPLETION_DIR) ZSH_COMPLETION_DIR=$(ZSH_COMPLETION_DIR)'
 	@echo '          SAN=address,undefined | thread   COV=1   ISAL=$(ISAL)   STATIC=   PCH=1   UNITY=1'
-	@echo '          CCACHE=$(CCACHE)   SCALE=$(SCALE)'
+	@echo '          OPTIMIZE=$(OPTIMIZE)   CCACHE=$(CCACHE)   SCALE=$(SCALE)'
 	@echo '          SECONDS=$(SECONDS)   TARGETS=$(TARGETS)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
 
 -include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)

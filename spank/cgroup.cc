@@ -9,7 +9,7 @@ namespace berth::spank {
 
 namespace {
 
-constexpr std::string_view cgroup_folder = "/sys/fs/cgroup", leaf_name = "berth", step_leaf_prefix = "berth_";
+constexpr std::string_view leaf_name = "berth", step_leaf_prefix = "berth_";
 
 /// A line of /proc/PID/cgroup, "4:freezer:/slurm/uid_1/job_2": see cgroups(7).
 struct Line {

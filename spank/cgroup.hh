@@ -10,6 +10,9 @@ namespace berth::spank {
 /// The longest /proc/PID/cgroup and /proc/PID/status that are read, in bytes.
 constexpr size_t proc_file_limit = 64 * 1024;
 
+/// Where Slurm's plugins, too, look for the hierarchies by default.
+constexpr std::string_view cgroup_folder = "/sys/fs/cgroup";
+
 /// The cgroup of a job, as Slurm's plugins make it: cgroup_v2.c has SCOPE/job_5/step_0/{slurm,user} (another name for
 /// job_5 from 26.05 on), cgroup_v1.c has /slurm/uid_2001/job_5/step_0 in each hierarchy.
 struct JobGroup {

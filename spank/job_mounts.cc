@@ -30,7 +30,7 @@ constexpr size_t mountinfo_limit = 16 << 20;
 constexpr size_t root_column = 3, target_column = 4;
 
 /// What the child of show_run_directory() does in the job's mounts; errno, or 0.
-int show(int job_mounts, int tree, const char* users_folder, const struct stat& wanted) {
+int mount_tree(int job_mounts, int tree, const char* users_folder, const struct stat& wanted) {
     struct stat there {};
     if (setns(job_mounts, CLONE_NEWNS) != 0) return errno;
     bool is_there = stat(users_folder, &there) == 0;
@@ -45,7 +45,7 @@ int status_of(int job_mounts, int tree, const char* users_folder, const struct s
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t pid = fork();
-    if (pid == 0) _exit(show(job_mounts, tree, users_folder, wanted));
+    if (pid == 0) _exit(mount_tree(job_mounts, tree, users_folder, wanted));
     int error = errno, status = 0;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (pid < 0) return error;

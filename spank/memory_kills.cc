@@ -15,7 +15,7 @@ namespace berth::spank {
 
 namespace {
 
-constexpr std::string_view cgroup_folder = "/sys/fs/cgroup", kills_key = "oom_kill ";
+constexpr std::string_view kills_key = "oom_kill ";
 
 uint64_t kills_in(int file) {
     char buffer[4096];

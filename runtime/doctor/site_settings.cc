@@ -25,20 +25,19 @@ constexpr Setting known[] = {
     {"constrainramspace", "yes", "a step's memory has room for its file server and for what the container writes"},
 };
 
-/// A line without its comment, as words "Key=Value".
-std::vector<std::string> words_of(const std::string& line) {
-    std::vector<std::string> out;
-    for (const std::string& word : split(line.substr(0, line.find('#')), ' '))
-        if (!trimmed(word).empty()) out.emplace_back(trimmed(word));
-    return out;
-}
-
 bool has_word(std::string_view value, std::string_view word) {
     std::vector<std::string> words = split(value, ',');
     return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 }  // namespace
+
+std::vector<std::string> words_of(const std::string& line) {
+    std::vector<std::string> out;
+    for (const std::string& word : split(line.substr(0, line.find('#')), ' '))
+        if (!trimmed(word).empty()) out.emplace_back(trimmed(word));
+    return out;
+}
 
 std::vector<std::string> settings_that_matter(std::string_view text) {
     std::vector<std::string> out;

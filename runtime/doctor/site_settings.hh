@@ -6,6 +6,9 @@
 
 namespace berth {
 
+/// The words of a line of slurm.conf ("Key=Value") or plugstack.conf, without its comment.
+std::vector<std::string> words_of(const std::string& line);
+
 /// What slurm.conf or cgroup.conf, whose text is given, has of them, and what it means for containers, a line each:
 /// "PrologFlags=x11: srun --x11 works in containers". Keys and words are compared without regard to case, as Slurm does
 /// it; a text that is no such file gives none.

@@ -71,13 +71,6 @@ std::vector<std::string> matches(const std::string& pattern) {
     return out;
 }
 
-std::vector<std::string> words_of(const std::string& line) {
-    std::vector<std::string> out;
-    for (const std::string& word : split(line.substr(0, line.find('#')), ' '))
-        if (!trimmed(word).empty()) out.emplace_back(trimmed(word));
-    return out;
-}
-
 /// The plugin's path as the first line of `file`, or of those it includes, that loads it has it; `depth` ends circles
 /// of includes.
 std::string find_plugin_line(const std::string& file, unsigned depth, SlurmFacts& facts) {
