@@ -111,8 +111,9 @@ int64_t pax_time(std::string_view value) {
 }
 
 uint32_t pax_id(std::string_view value, std::string_view key) {
-    if (value.starts_with('-')) return nobody;
-    return id_of(static_cast<int64_t>(pax_number(value, key)));
+    bool negative = value.starts_with('-');
+    auto id = static_cast<int64_t>(pax_number(value.substr(negative ? 1 : 0), key));
+    return id_of(negative ? -id : id);
 }
 
 std::string pax_path(std::string_view value, std::string_view key) {
