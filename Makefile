@@ -145,7 +145,7 @@ tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
   $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel) $(if $(gpu_sources),$(BUILD)/tests/gpu)
 
 .PHONY: all plugin tests check gpu-tests fuzz fuzz-run fuzz-programs \
-  bench-again bench-hooks bench-image bench-io bench-srun bench-start soak soak-run \
+  bench-again bench-hooks bench-image bench-io bench-noise bench-srun bench-start soak soak-run \
   install install-files deb rpm dist tidy wrap format \
   check-layers check-lint check-messages check-rows check-fuzz check-consistency check-exports clean help
 all: $(programs) $(plugin) compile_commands.json
@@ -272,6 +272,11 @@ $(BUILD)/tests/fake_nvml.so: tests/fixtures/fake_nvml.cc
 	$(CXX) -std=c++20 -O2 $(warnings) -shared -fPIC $< -o $@
 
 # For bench-io only.
+# Static, since it runs in whatever image there is.
+$(BUILD)/tests/noise: tests/bench/noise.cc
+	@mkdir -p $(@D)
+	$(CXX) -std=c++20 -O2 -Wall -Wextra -static -pthread $< -o $@
+
 $(BUILD)/tests/serve: $(call objects,tests/bench/serve.cc $(filter-out %/main.cc,$(berth_sources))) $(berth_archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(start_libraries) $(CXXFLAGS) $(LDFLAGS)
@@ -391,7 +396,7 @@ clean:
 
 help:
 	@echo 'targets: all plugin tests check gpu-tests fuzz fuzz-run'
-	@echo '         bench-again bench-hooks bench-image bench-io bench-srun bench-start soak soak-run'
+	@echo '         bench-again bench-hooks bench-image bench-io bench-noise bench-srun bench-start soak soak-run'
 	@echo '         install install-files deb rpm dist tidy wrap format'
 	@echo '         check-layers check-lint check-messages check-rows check-fuzz check-consistency clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'

@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "runtime/base/channel.hh"
+#include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "spank/device_filter.hh"
@@ -103,7 +104,7 @@ bool set_descriptors(int socket) {
     for (int target = 0; target <= 2; ++target)
         if (dup2(null, target) < 0) return false;
     if (kept < 0 || dup2(kept, 3) < 0) return false;
-    return syscall(SYS_close_range, 4U, ~0U, 0U) == 0;
+    return sys::close_range(4, ~0U);
 }
 
 [[noreturn]] void become_helper(const Launch& launch) {

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <string>
 
+#include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -32,7 +33,7 @@ namespace {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    syscall(SYS_close_range, 0U, ~0U, 0U);
+    sys::close_range(0, ~0U);
     for (;;) pause();
 }
 

@@ -2,10 +2,14 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
 #include <string>
 
 #include "runtime/base/error.hh"
@@ -13,22 +17,75 @@
 #include "runtime/base/interrupts.hh"
 #include "runtime/base/listing.hh"
 
+#ifndef SYS_close_range
+// Headers older than 5.9; the number is the same on every architecture.
+#define SYS_close_range 436
+#endif
+
 namespace berth::sys {
+
+namespace {
+
+/// The layout of a record of getdents64(2).
+struct DirectoryRecord {
+    uint64_t inode;
+    int64_t offset;
+    uint16_t size;
+    uint8_t type;
+    char name[];
+};
+
+void close_open_ones(int listing, unsigned first, unsigned last) {
+    alignas(DirectoryRecord) char records[2048];
+    long size = 0;
+    // The kernel goes on at the number behind the last one it told, so that closing does not disturb it.
+    while ((size = ::syscall(SYS_getdents64, listing, records, sizeof records)) > 0)
+        for (long at = 0; at < size;) {
+            const auto* record = reinterpret_cast<const DirectoryRecord*>(records + at);
+            at += record->size;
+            if (record->name[0] == '.') continue;
+            auto number = static_cast<unsigned>(std::strtoul(record->name, nullptr, 10));
+            if (number >= first && number <= last && number != static_cast<unsigned>(listing))
+                ::close(static_cast<int>(number));
+        }
+}
+
+void close_one_by_one(unsigned first, unsigned last) {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = 1024;
+    for (unsigned number = first; number <= last && number < limit.rlim_cur; ++number)
+        ::close(static_cast<int>(number));
+}
+
+}  // namespace
+
+bool close_range(unsigned first, unsigned last) {
+    if (::syscall(SYS_close_range, first, last, 0U) == 0) return true;
+    if (errno != ENOSYS) return false;
+    int listing = ::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (listing < 0) {
+        close_one_by_one(first, last);
+        return true;
+    }
+    close_open_ones(listing, first, last);
+    ::close(listing);
+    return true;
+}
 
 void close_descriptors_except(std::vector<int> kept) {
     std::sort(kept.begin(), kept.end());
-    auto close_range = [](unsigned first, unsigned last) {
-        if (first <= last && ::syscall(SYS_close_range, first, last, 0U) != 0)
-            throw SysError("closing descriptors before a container is entered");
+    auto close_between = [](unsigned first, unsigned last) {
+        if (first <= last && !close_range(first, last))
+            throw SysError("closing descriptors that a container must not have");
     };
     unsigned next = STDERR_FILENO + 1;
     for (int fd : kept) {
         if (fd < static_cast<int>(next)) continue;
         auto number = static_cast<unsigned>(fd);
-        close_range(next, number - 1);
+        close_between(next, number - 1);
         next = number + 1;
     }
-    close_range(next, ~0U);
+    close_between(next, ~0U);
 }
 
 void point_at_null(std::initializer_list<int> numbers, int flags) {

@@ -40,7 +40,7 @@ Fd new_proc() {
 /// No descriptor of the program stays open because of the first process.
 void close_all() {
     sys::point_at_null({0, 1, 2});
-    ::close_range(3, ~0U, 0);
+    sys::close_range(3, ~0U);
 }
 
 [[noreturn]] void reap() {

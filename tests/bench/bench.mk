@@ -16,6 +16,11 @@ bench-hooks: $(BUILD)/tests/kernel
 bench-srun: all
 	scripts/slurm-in-a-box run -u alice -- salloc -Q -w n1 -n8 --overcommit python3 - $(IMAGE) < tests/bench/srun.py
 
+# What a container costs a program that computes on all CPUs, and the tail of its rounds; as bench-srun.
+bench-noise: all $(BUILD)/tests/noise
+	scripts/slurm-in-a-box run -u alice -- salloc -Q -w n1 --exclusive python3 - $(IMAGE) \
+	  $(abspath $(BUILD)/tests/noise) < tests/bench/noise.py
+
 # A pull of a large generated image beside its parts run alone (igzip, openssl, tar2sqfs) and the peers that are
 # installed (podman, charliecloud, skopeo with umoci, mksquashfs; all are Debian packages); SCALE=1 is 3.6 GB. As an
 # ordinary user, or podman is left out.

@@ -81,8 +81,8 @@ Outcome read_outcome(int pipe, std::chrono::seconds limit) {
 
 namespace {
 
-/// With BERTH_TEST_OLD_KERNEL=1 the newer calls for mounts and look-ups do not exist, as before Linux 5.2, 5.6
-/// and 5.12: the suite then tests what takes their place. From the first: a process asks its kernel once, and its
+/// With BERTH_TEST_OLD_KERNEL=1 the newer calls for mounts and look-ups do not exist, as before Linux 5.2, 5.6,
+/// 5.9 and 5.12: the suite then tests what takes their place. From the first: a process asks its kernel once, and its
 /// children do not ask again.
 bool forget_new_calls() {
     const char* wanted = getenv("BERTH_TEST_OLD_KERNEL");
@@ -92,7 +92,7 @@ bool forget_new_calls() {
     seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ALLOW);
     bool good = filter != nullptr;
     for (const char* call :
-         {"open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "openat2"})
+         {"open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "openat2", "close_range"})
         good = good && seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), seccomp_syscall_resolve_name(call), 0) == 0;
     if (!good || seccomp_load(filter) != 0) throw Error("forgetting the newer system calls");
     seccomp_release(filter);

@@ -66,7 +66,7 @@ void arrange_descriptors(int file, int device, int errors) {
     for (int number = 0; number < 5; ++number)
         if (::dup2(sources[number], number) < 0) throw SysError(serving);
     null.release();
-    ::close_range(5, ~0U, 0);
+    sys::close_range(5, ~0U);
 }
 
 /// The program's life. Never returns.
@@ -124,10 +124,7 @@ std::string story_of(int status, const std::string& words) {
 /// Leaves the supervisor nothing but `first` and `second`, and /dev/null as its standard streams.
 void close_all_but(int first, int second) {
     sys::point_at_null({0, 1, 2});
-    int low = std::min(first, second), high = std::max(first, second);
-    if (low > 3) ::close_range(3, static_cast<unsigned>(low) - 1, 0);
-    if (high > low + 1) ::close_range(static_cast<unsigned>(low) + 1, static_cast<unsigned>(high) - 1, 0);
-    ::close_range(static_cast<unsigned>(high) + 1, ~0U, 0);
+    sys::close_descriptors_except({first, second});
 }
 
 /// A line for those who are in the container, and the part of it that also says why a start has failed.

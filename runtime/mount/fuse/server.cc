@@ -70,14 +70,7 @@ void silent(fuse_log_level, const char*, va_list) {}
 void leave_descriptor_table(std::vector<int> keep) {
     if (int number = sys::unshare(CLONE_FILES); number != 0)
         throw SysError("giving the file server its own descriptors", number);
-    std::sort(keep.begin(), keep.end());
-    unsigned from = 3;
-    for (int fd : keep) {
-        auto kept = static_cast<unsigned>(fd);
-        if (kept > from) close_range(from, kept - 1, 0);
-        from = std::max(from, kept + 1);
-    }
-    close_range(from, ~0U, 0);
+    sys::close_descriptors_except(std::move(keep));
     sys::point_at_null({0, 1, 2}, O_CLOEXEC);
 }
 
