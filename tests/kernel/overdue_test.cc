@@ -173,7 +173,7 @@ pid_t in_user_namespace(pid_t other = 0, const std::string& sleep = {}) {
     pid_t child = ::fork();
     if (child == 0) {
         if (theirs ? ::setns(theirs.get(), CLONE_NEWUSER) != 0 : sys::unshare(CLONE_NEWUSER) != 0) ::_exit(1);
-        if (!sleep.empty()) ::execl(sleep.c_str(), "sleep", "1000", nullptr);
+        if (!sleep.empty()) ::execl(sleep.c_str(), "sleep", "1000", nullptr), ::_exit(1);
         its.reset();
         for (;;) ::pause();
     }
@@ -198,9 +198,13 @@ TEST_CASE("overdue: the server of a named container is found by its program also
     Folder folder;
     std::string program = folder / "berth";
     std::filesystem::copy_file("/bin/sleep", program);
+    // The folder is the test user's, and root in another user namespace has no right to it.
+    REQUIRE(::chmod((folder / "").c_str(), 0755) == 0);
     pid_t task = in_user_namespace(), server = in_user_namespace(task, program), other = in_user_namespace(0, program);
     std::filesystem::copy_file("/bin/sleep", folder / "new");
     std::filesystem::rename(folder / "new", program);
+    REQUIRE(lives(server));
+    REQUIRE(lives(other));
     kill_server_of(task, program);
     CHECK(fixtures::comes_true([&] { return !lives(server); }, std::chrono::seconds(10)));
     CHECK(lives(task));
