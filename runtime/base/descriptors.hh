@@ -7,8 +7,8 @@
 namespace berth::sys {
 
 /// close_range(2), also on a kernel older than 5.9: there by /proc/self/fd, or number by number up to the limit of open
-/// files where that is not to be had. Makes system calls alone, so that the child of a process with threads may call it.
-/// False, with errno, for a failure.
+/// files where that is not to be had. Makes system calls alone, so that the child of a process with threads may call
+/// it. False, with errno, for a failure.
 bool close_range(unsigned first, unsigned last);
 
 /// Closes every descriptor of the calling process but the standard streams and `kept` (numbers below 0 are left out).

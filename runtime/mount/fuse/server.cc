@@ -4,14 +4,11 @@
 #include <fcntl.h>
 #include <fuse3/fuse_lowlevel.h>
 #include <linux/fuse.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
-#include <sys/uio.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <future>
@@ -26,7 +23,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/mount/fuse/busy_poll.hh"
 #include "runtime/mount/fuse/fuse_mount.hh"
-#include "runtime/mount/fuse/operations.hh"
+#include "runtime/mount/fuse/session.hh"
 #include "runtime/mount/fuse/worker_pool.hh"
 
 namespace berth::mount {
@@ -36,34 +33,6 @@ namespace {
 /// One of them may wait for a layer's file system that does not answer.
 constexpr unsigned thread_minimum = 2;
 constexpr unsigned thread_limit = 8;
-/// How long a thread waits for memory to come back.
-constexpr auto short_of_memory = std::chrono::milliseconds(100);
-
-// Each thread talks to the kernel over its own clone of /dev/fuse, so that threads do not queue for one lock.
-thread_local int channel = -1;
-thread_local WorkerPool* pool = nullptr;
-
-bool request_waits(int device) {
-    pollfd entry{device, POLLIN, 0};
-    return ::poll(&entry, 1, 0) > 0;
-}
-
-ssize_t read_channel(int, void* buffer, size_t size, void*) {
-    return ::read(channel, buffer, size);
-}
-ssize_t write_channel(int, iovec* parts, int count, void*) {
-    // What is there now came while this thread was at work: after the answer it might be the next request of the same
-    // program.
-    if (pool != nullptr) pool->served(request_waits(channel));
-    for (;;) {
-        ssize_t written = ::writev(channel, parts, count);
-        // Who asked would wait for ever for an answer that is not sent, and libfuse does not send it again.
-        if (written >= 0 || (errno != ENOMEM && errno != EINTR && errno != EAGAIN)) return written;
-        std::this_thread::sleep_for(short_of_memory);
-    }
-}
-
-void silent(fuse_log_level, const char*, va_list) {}
 
 /// Gives the calling thread its own descriptor table that holds only `keep` (and /dev/null as 0, 1 and 2): no socket or
 /// pipe of the rest of the process stays open because of the server.
@@ -92,41 +61,6 @@ Fd clone_device(int device) {
     return fd;
 }
 
-struct SessionEnd {
-    void operator()(fuse_session* session) const { fuse_session_destroy(session); }
-};
-using Session = std::unique_ptr<fuse_session, SessionEnd>;
-
-/// Takes `device` over.
-Session make_session(Served& served, Fd device) {
-    fuse_set_log_func(silent);
-    char name[] = "berth";
-    char* arguments[] = {name, nullptr};
-    fuse_args args = FUSE_ARGS_INIT(1, arguments);
-    Session session(fuse_session_new(&args, &operations(), sizeof(fuse_lowlevel_ops), &served));
-    // libfuse has made copies.
-    fuse_opt_free_args(&args);
-    fuse_custom_io io{};
-    io.writev = write_channel;
-    io.read = read_channel;
-    if (!session || fuse_session_custom_io(session.get(), &io, device.get()) != 0)
-        throw Error("starting the file server: libfuse refused the session");
-    device.release();
-    return session;
-}
-
-/// The next request; false when there will be none.
-bool receive(fuse_session* session, fuse_buf& request) {
-    for (;;) {
-        int got = fuse_session_receive_buf(session, &request);
-        if (got == -ENOMEM)
-            // For the buffer of a thread's first request. The others go on, and memory may come back.
-            std::this_thread::sleep_for(short_of_memory);
-        else if (got != -EINTR && got != -EAGAIN)
-            return got > 0;
-    }
-}
-
 /// The same for the thread that always serves: it watches for the next request for a while where that is likely to
 /// come.
 bool receive_soon(fuse_session* session, fuse_buf& request, BusyPoll& poll, const WorkerPool& others) {
@@ -135,7 +69,7 @@ bool receive_soon(fuse_session* session, fuse_buf& request, BusyPoll& poll, cons
     // Where others wait in the kernel, it would wake one of them all the same.
     bool watches = poll.worthwhile() && !others.any_at_work();
     // Whoever else wants this CPU has it.
-    while (watches && !request_waits(channel) && Clock::now() - since < poll.limit()) ::sched_yield();
+    while (watches && !request_waits() && Clock::now() - since < poll.limit()) ::sched_yield();
     bool interrupted = watches && Clock::now() - since > 5 * poll.limit();
     bool got = receive(session, request);
     if (!others.any_at_work()) poll.waited(Clock::now() - since, watches);
@@ -151,8 +85,7 @@ void process(fuse_session* session, fuse_buf& request, WorkerPool& others) {
 /// Answers requests that come over `device`, each got by next(fuse_buf&), until the mount has gone.
 template <class Receive>
 void answer_requests(fuse_session* session, int device, WorkerPool& others, const Receive& next) {
-    channel = device;
-    pool = &others;
+    use_channel(session, device, &others);
     fuse_buf request{};
     while (!fuse_session_exited(session)) {
         if (!next(request)) break;
