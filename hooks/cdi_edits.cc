@@ -183,7 +183,7 @@ CdiEdits parse_cdi_edits(std::string_view lines, const std::string& what) {
         auto is = [&](const char* word, size_t size) { return words[0] == word && words.size() == size; };
         if (is("env", 2))
             out.environment.push_back(words[1]);
-        else if (is("node", 3))
+        else if (is("node", 3) && !words[1].empty() && !words[2].empty())
             out.nodes.emplace_back(words[1], words[2]);
         else if (is("mount", 5))
             out.mounts.push_back({words[1], words[2], words[3] == "ro", words[4] == "noexec"});

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <regex>
 #include <set>
 #include <thread>
@@ -14,6 +13,7 @@
 #include "runtime/pull/transfer/stored.hh"
 #include "runtime/pull/transfer/verify.hh"
 #include "runtime/store/collect.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/failing_calls.hh"
 #include "tests/fixtures/faults.hh"
 #include "tests/fixtures/store_scene.hh"

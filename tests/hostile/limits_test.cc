@@ -1,9 +1,9 @@
 // Images that are small to send and large to hold.
-#include <catch2/catch.hpp>
 
 #include "runtime/base/sys.hh"
 #include "runtime/pull/transfer/stored.hh"
 #include "runtime/squash/read/read_tree.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/store_scene.hh"
 
 using namespace berth;

@@ -1,9 +1,9 @@
 // The inputs that are kept, honest ones and those that did harm once, through every parser: what the fuzzing programs
 // do, without clang.
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "runtime/base/sys.hh"
+#include "tests/catch.hh"
 #include "tests/hostile/target.hh"
 
 namespace fs = std::filesystem;
