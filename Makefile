@@ -161,7 +161,7 @@ FORCE:
 
 $(BUILD)/pch/catch.hh: $(BUILD)/flags
 	@mkdir -p $(@D)
-	@echo '#include <catch2/catch.hpp>' > $@
+	@echo '#include "tests/catch.hh"' > $@
 $(BUILD)/pch/catch.hh.gch: $(BUILD)/pch/catch.hh
 	$(CCACHE) $(CXX) $(base_flags) $(test_flags) $(package_flags) $(CPPFLAGS) -x c++-header $< -o $@ $(CXXFLAGS)
 ifneq ($(PCH),)
@@ -229,7 +229,9 @@ $(plugin): $(slurm_objects) $(call pic_objects,$(other_plugin_sources)) \
 	$(CXX) $(base_flags) -shared $(filter %.o,$^) -o $@ -static-libstdc++ -static-libgcc \
 	  -Wl,--version-script=spank/exports.map -Wl,--exclude-libs,ALL -Wl,-z,relro,-z,now $(CXXFLAGS) $(LDFLAGS)
 
-test_libraries := $(start_libraries) $(pull_libraries)
+# Version 3 of Catch2 is a library.
+test_libraries := $(start_libraries) $(pull_libraries) \
+  $(shell pkg-config --atleast-version=3 catch2 2>/dev/null && pkg-config --libs catch2)
 # What is optimised comes first: of templates that both have, the linker takes the first.
 $(BUILD)/tests/unit: $(call objects,$(testable_sources) $(unit_sources)) \
     $(if $(filter thread,$(SAN)),$(call objects,$(sanitizer_sources))) $(archives)

@@ -1,8 +1,8 @@
-// The runner of Catch2 (version 2, header only).
+// The runner of Catch2.
 #define CATCH_CONFIG_RUNNER
 #include <signal.h>
 
-#include <catch2/catch.hpp>
+#include "tests/catch.hh"
 
 int main(int argc, char** argv) {
     // Who started the tests by nohup or in the background had them ignore these, and what tests start would, too.

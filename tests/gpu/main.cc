@@ -1,8 +1,9 @@
 // The runner of the checks on a real GPU: says in one line when there is none.
 #define CATCH_CONFIG_RUNNER
-#include <catch2/catch.hpp>
 #include <cstdio>
 #include <filesystem>
+
+#include "tests/catch.hh"
 
 int main(int argc, char** argv) {
     const char* gpus = "/proc/driver/nvidia/gpus";

@@ -1,6 +1,5 @@
 // A container with what hooks add for an image, and how what a task sees there is compared with a scene.
 #pragma once
-#include <catch2/catch.hpp>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "hooks/devices.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/fake_host.hh"
 #include "tests/kernel/hooks_view.hh"
 #include "tests/kernel/support.hh"

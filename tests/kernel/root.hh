@@ -4,13 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <string>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/fd.hh"
 #include "runtime/base/sys.hh"
+#include "tests/catch.hh"
 
 /// Ends the test when it does not run as root: a failure with BERTH_MUST_RUN=1, else said aloud.
 #define NEED_ROOT()                                                                            \

@@ -92,7 +92,8 @@ bool forget_new_calls() {
     seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ALLOW);
     bool good = filter != nullptr;
     for (const char* call :
-         {"open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "openat2", "close_range"})
+         {"open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "openat2",
+          "close_range"})
         good = good && seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), seccomp_syscall_resolve_name(call), 0) == 0;
     if (!good || seccomp_load(filter) != 0) throw Error("forgetting the newer system calls");
     seccomp_release(filter);

@@ -3,7 +3,6 @@
 #pragma once
 #include <sys/types.h>
 
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <functional>
 #include <string>
@@ -12,6 +11,7 @@
 #include "runtime/plan/plan.hh"
 #include "runtime/squash/write/compressor_pool.hh"
 #include "runtime/squash/write/writer.hh"
+#include "tests/catch.hh"
 #include "tests/kernel/look.hh"
 #include "tests/kernel/programs.hh"
 

@@ -1,12 +1,12 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <thread>
 
 #include "runtime/base/channel.hh"
 #include "runtime/base/error.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 

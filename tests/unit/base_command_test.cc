@@ -1,4 +1,3 @@
-#include <catch2/catch.hpp>
 #include <elf.h>
 #include <stdlib.h>
 
@@ -8,6 +7,7 @@
 #include "runtime/base/command.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 namespace fs = std::filesystem;

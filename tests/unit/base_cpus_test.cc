@@ -1,7 +1,7 @@
-#include <catch2/catch.hpp>
 #include <map>
 
 #include "runtime/base/cpus.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 

@@ -5,9 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
 #include "runtime/base/pid.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 

@@ -1,9 +1,8 @@
 #include "runtime/base/digest.hh"
 
-#include <catch2/catch.hpp>
-
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 

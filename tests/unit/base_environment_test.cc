@@ -1,7 +1,8 @@
 #include "runtime/base/environment.hh"
 
-#include <catch2/catch.hpp>
 #include <cstdlib>
+
+#include "tests/catch.hh"
 
 using namespace berth;
 

@@ -2,10 +2,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
 #include "runtime/base/fd.hh"
 #include "runtime/base/inherited.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 

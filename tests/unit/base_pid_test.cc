@@ -5,9 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <cerrno>
 #include <chrono>
+
+#include "tests/catch.hh"
 
 using berth::Pid;
 using namespace std::chrono_literals;

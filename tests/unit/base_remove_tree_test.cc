@@ -4,10 +4,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include <catch2/catch.hpp>
-
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 
 using namespace berth;

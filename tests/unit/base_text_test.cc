@@ -1,8 +1,7 @@
-#include <catch2/catch.hpp>
-
 #include "runtime/base/error.hh"
 #include "runtime/base/json_text.hh"
 #include "runtime/base/text.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 

@@ -1,5 +1,4 @@
 // What berth(1) says of the commands that look at the store and at what a start would do, by the programs themselves.
-#include <catch2/catch.hpp>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -7,6 +6,7 @@
 #include <sstream>
 
 #include "runtime/base/sys.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/store_scene.hh"
 
 using namespace berth;

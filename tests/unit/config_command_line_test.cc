@@ -1,10 +1,9 @@
 #include "runtime/config/command_line.hh"
 
-#include <catch2/catch.hpp>
-
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/run_options.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
 

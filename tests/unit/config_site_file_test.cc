@@ -1,4 +1,3 @@
-#include <catch2/catch.hpp>
 #include <map>
 
 #include "runtime/base/error.hh"
@@ -6,6 +5,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/config/site_file.hh"
 #include "runtime/request/size.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 using namespace berth::plan;

@@ -1,6 +1,6 @@
 #include "runtime/container/entrypoint_report.hh"
 
-#include <catch2/catch.hpp>
+#include "tests/catch.hh"
 
 using namespace berth;
 using Changes = std::vector<plan::EnvironmentChange>;

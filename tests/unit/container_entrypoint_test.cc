@@ -2,11 +2,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <cerrno>
 
 #include "runtime/base/error.hh"
 #include "runtime/container/entrypoint.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 using Changes = std::vector<plan::EnvironmentChange>;

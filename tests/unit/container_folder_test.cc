@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/site_file.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 
 using namespace berth;

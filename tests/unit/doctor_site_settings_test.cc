@@ -1,7 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "runtime/doctor/doctor.hh"
 #include "runtime/doctor/site_settings.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 using Lines = std::vector<std::string>;

@@ -1,6 +1,5 @@
-#include <catch2/catch.hpp>
-
 #include "hooks/nvidia/nvidia.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/cdi_scenes.hh"
 
 using namespace berth;

@@ -2,9 +2,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <string>
 
+#include "tests/catch.hh"
 #include "tests/fixtures/fake_host.hh"
 
 using namespace berth;

@@ -1,8 +1,8 @@
 // The list of device families: what the whole program takes from it.
 #include <algorithm>
-#include <catch2/catch.hpp>
 
 #include "hooks/makers.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/fake_host.hh"
 
 using namespace berth;

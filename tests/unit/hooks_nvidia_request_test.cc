@@ -1,8 +1,7 @@
-#include <catch2/catch.hpp>
-
 #include "hooks/nvidia/request.hh"
 #include "hooks/nvidia/requirements.hh"
 #include "runtime/base/error.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 using namespace berth::hooks;

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <catch2/catch.hpp>
 
 #include "runtime/base/error.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/container_edits.hh"
 #include "tests/fixtures/gpu_scenes.hh"
 

@@ -1,10 +1,10 @@
 // What hooks take from the node, compared with the site's policy: a source that the job named is judged as a mount of
 // the user's is, and one that the site named is not.
-#include <catch2/catch.hpp>
 
 #include "hooks/makers.hh"
 #include "runtime/config/site_file.hh"
 #include "runtime/host/policy_facts.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/cdi_scenes.hh"
 #include "tests/fixtures/gpu_scenes.hh"
 #include "tests/fixtures/rdma_scenes.hh"

@@ -1,6 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "tests/fixtures/rdma_scenes.hh"
+
+#include "tests/catch.hh"
 
 using namespace berth;
 using namespace berth::hooks;

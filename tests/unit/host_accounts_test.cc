@@ -1,9 +1,10 @@
 #include "runtime/host/accounts.hh"
 
-#include <catch2/catch.hpp>
 #include <grp.h>
 #include <pwd.h>
 #include <unistd.h>
+
+#include "tests/catch.hh"
 
 using namespace berth;
 

@@ -1,7 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "runtime/base/error.hh"
 #include "runtime/host/run_program.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 using namespace std::chrono_literals;

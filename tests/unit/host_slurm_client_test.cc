@@ -1,5 +1,4 @@
 // What of the node's Slurm a container gets for batch scripts that start steps.
-#include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -7,6 +6,7 @@
 
 #include "runtime/host/slurm_client.hh"
 #include "runtime/plan/plan.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 
 using namespace berth;

@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 
@@ -17,6 +16,7 @@
 #include "runtime/squash/write/writer.hh"
 #include "runtime/store/collect.hh"
 #include "runtime/store/extracted.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/unit/squash_support.hh"
 

@@ -1,12 +1,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <string>
 
 #include "runtime/base/fd.hh"
 #include "runtime/images/spelling.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 

@@ -1,6 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "runtime/mount/fuse/busy_poll.hh"
+
+#include "tests/catch.hh"
 
 using berth::mount::BusyPoll;
 using namespace std::chrono_literals;

@@ -1,6 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "runtime/mount/fuse/listing.hh"
+
+#include "tests/catch.hh"
 
 using berth::mount::Listing;
 

@@ -1,7 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "runtime/mount/fuse/server.hh"
 #include "runtime/squash/index/index.hh"
+#include "tests/catch.hh"
 
 using namespace berth::mount;
 

@@ -2,14 +2,13 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
-
 #include "runtime/base/text.hh"
 #include "runtime/mount/rootfs/upper.hh"
 #include "runtime/mount/rootfs/upper_layer.hh"
 #include "runtime/squash/index/tree.hh"
 #include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/writer.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 
 using namespace berth;

@@ -1,7 +1,7 @@
-#include <catch2/catch.hpp>
 #include <functional>
 
 #include "runtime/mount/fuse/watchdog.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/slowness.hh"
 
 using namespace std::chrono_literals;

@@ -1,8 +1,7 @@
-#include <catch2/catch.hpp>
-
 #include <chrono>
 
 #include "runtime/mount/fuse/worker_pool.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/slowness.hh"
 
 using berth::fixtures::comes_true;

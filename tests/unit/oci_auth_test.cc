@@ -1,8 +1,7 @@
 #include "runtime/oci/auth/auth.hh"
 
-#include <catch2/catch.hpp>
-
 #include "runtime/base/error.hh"
+#include "tests/catch.hh"
 
 using namespace berth::oci;
 using Catch::Contains;

@@ -1,6 +1,5 @@
 #include "runtime/oci/auth/credentials.hh"
 
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 #include "runtime/oci/auth/credentials_store.hh"
 #include "runtime/oci/base64.hh"
 #include "runtime/pull/transfer/settings.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 
 using namespace berth::oci;

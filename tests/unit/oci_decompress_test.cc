@@ -1,13 +1,13 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include <catch2/catch.hpp>
 #include <random>
 
 #include "runtime/base/error.hh"
 #include "runtime/oci/sha256.hh"
 #include "runtime/oci/layer/decompress.hh"
 #include "runtime/oci/layer/gzip.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/pack.hh"
 
 using namespace berth;

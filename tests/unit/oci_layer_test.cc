@@ -1,7 +1,6 @@
 #include <cstdlib>
 #include <dirent.h>
 
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <random>
 
@@ -11,6 +10,7 @@
 #include "runtime/oci/sha256.hh"
 #include "runtime/squash/index/tree.hh"
 #include "runtime/squash/read/read_tree.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/pack.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/fixtures/tar_builder.hh"

@@ -1,12 +1,12 @@
 #include "runtime/oci/manifest.hh"
 
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/base64.hh"
 #include "runtime/oci/json_strict.hh"
+#include "tests/catch.hh"
 
 using namespace berth::oci;
 using berth::cat;

@@ -1,8 +1,8 @@
-#include <catch2/catch.hpp>
 #include <set>
 
 #include "runtime/base/text.hh"
 #include "runtime/oci/media_type.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 using namespace berth::oci;

@@ -1,4 +1,3 @@
-#include <catch2/catch.hpp>
 #include <fstream>
 #include <thread>
 
@@ -8,6 +7,7 @@
 #include "runtime/oci/base64.hh"
 #include "runtime/oci/registry/registry.hh"
 #include "runtime/oci/sha256.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/registry/server.hh"
 

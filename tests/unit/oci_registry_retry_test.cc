@@ -1,4 +1,3 @@
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <ctime>
 #include <thread>
@@ -6,6 +5,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/oci/sha256.hh"
 #include "runtime/oci/registry/registry.hh"
+#include "tests/catch.hh"
 #include "tests/registry/server.hh"
 
 using namespace berth::oci;

@@ -1,11 +1,11 @@
 #include "runtime/oci/registry/registry.hh"
 
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
 
 #include "runtime/base/text.hh"
 #include "runtime/oci/sha256.hh"
+#include "tests/catch.hh"
 #include "tests/registry/server.hh"
 
 using namespace berth::oci;

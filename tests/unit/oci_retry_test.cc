@@ -1,9 +1,9 @@
 #include "runtime/oci/registry/retry.hh"
 
-#include <catch2/catch.hpp>
 #include <string>
 
 #include "runtime/oci/registry/http.hh"
+#include "tests/catch.hh"
 
 using namespace berth::oci;
 using std::chrono::milliseconds;

@@ -1,6 +1,5 @@
 // What the tests of sources share: small images as layouts and archives, and pulls of them into a store.
 #pragma once
-#include <catch2/catch.hpp>
 #include <fstream>
 #include <map>
 #include <string>
@@ -11,6 +10,7 @@
 #include "runtime/oci/sha256.hh"
 #include "runtime/pull/transfer/pull.hh"
 #include "runtime/squash/read/data.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/pack.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/fixtures/tar_builder.hh"

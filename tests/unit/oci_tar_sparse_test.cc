@@ -1,7 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "runtime/base/error.hh"
 #include "runtime/oci/layer/tar.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/fixtures/tar_recorder.hh"
 

@@ -1,8 +1,8 @@
-#include <catch2/catch.hpp>
 #include <random>
 
 #include "runtime/base/error.hh"
 #include "runtime/oci/layer/tar.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/fixtures/tar_recorder.hh"
 

@@ -1,11 +1,10 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
-#include <catch2/catch.hpp>
-
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/layer/unpack.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/fixtures/tar_builder.hh"
 

@@ -1,8 +1,7 @@
 #include "runtime/plan/container.hh"
 
-#include <catch2/catch.hpp>
-
 #include "runtime/base/error.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 using namespace berth::plan;

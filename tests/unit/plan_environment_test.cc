@@ -1,6 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "runtime/plan/plan.hh"
+
+#include "tests/catch.hh"
 
 using namespace berth::plan;
 using Changes = std::vector<EnvironmentChange>;

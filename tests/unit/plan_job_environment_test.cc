@@ -1,7 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "runtime/plan/job_environment.hh"
 #include "runtime/plan/plan.hh"
+#include "tests/catch.hh"
 
 using namespace berth::plan;
 using Changes = std::vector<EnvironmentChange>;

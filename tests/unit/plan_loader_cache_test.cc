@@ -1,10 +1,10 @@
-#include <catch2/catch.hpp>
 #include <cstring>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/loader_cache.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 using namespace berth::plan;

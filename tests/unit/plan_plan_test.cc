@@ -1,9 +1,8 @@
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 
 #include "runtime/base/error.hh"
 #include "runtime/plan/plan.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 using namespace berth::plan;

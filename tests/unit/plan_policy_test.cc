@@ -1,10 +1,9 @@
-#include <catch2/catch.hpp>
-
 #include "runtime/base/error.hh"
 #include "runtime/config/site_file.hh"
 #include "runtime/plan/job_environment.hh"
 #include "runtime/plan/plan.hh"
 #include "runtime/plan/policy.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 using namespace berth::plan;

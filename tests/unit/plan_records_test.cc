@@ -1,6 +1,6 @@
 #include "runtime/plan/records.hh"
 
-#include <catch2/catch.hpp>
+#include "tests/catch.hh"
 
 using namespace berth::plan;
 

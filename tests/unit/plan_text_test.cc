@@ -1,8 +1,7 @@
-#include <catch2/catch.hpp>
-
 #include "runtime/base/sys.hh"
 #include "runtime/cli/plan_json.hh"
 #include "runtime/plan/plan_text.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/gpu_scenes.hh"
 
 using namespace berth;

@@ -1,8 +1,8 @@
 // The variables of a vendor in each task: the rows that Slurm 22.05.8 was measured with, and what becomes of them.
-#include <catch2/catch.hpp>
 
 #include "runtime/base/error.hh"
 #include "runtime/plan/visible_devices.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 using namespace berth::plan;

@@ -3,7 +3,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -14,6 +13,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/oci/sha256.hh"
 #include "runtime/pull/agreement/agreement.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 using namespace berth::pull;

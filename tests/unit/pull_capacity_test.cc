@@ -1,8 +1,7 @@
-#include <catch2/catch.hpp>
-
 #include "runtime/base/error.hh"
 #include "runtime/pull/transfer/capacity.hh"
 #include "runtime/pull/transfer/settings.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 using namespace berth::pull;

@@ -1,7 +1,6 @@
 // Damage in a store while nobody verifies it: what is read is right, or an error.
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
 #include <map>
 #include <random>
 
@@ -12,6 +11,7 @@
 #include "runtime/squash/index/index_format.hh"
 #include "runtime/squash/read/data.hh"
 #include "runtime/store/names.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/unit/squash_support.hh"

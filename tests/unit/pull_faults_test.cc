@@ -1,7 +1,6 @@
 // What happens to a store when processes are killed and disks are full.
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
 #include <random>
@@ -11,6 +10,7 @@
 #include "runtime/pull/transfer/pull.hh"
 #include "runtime/pull/transfer/stored.hh"
 #include "runtime/pull/transfer/verify.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/store_scene.hh"
 
 namespace fs = std::filesystem;

@@ -2,13 +2,13 @@
 #include <sys/stat.h>
 
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
 
 #include "runtime/base/sys.hh"
 #include "runtime/pull/transfer/pull.hh"
 #include "runtime/pull/transfer/stored.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/slowness.hh"
 #include "tests/fixtures/squash_tools.hh"

@@ -1,9 +1,8 @@
 #include "runtime/pull/transfer/pull.hh"
 
-#include <catch2/catch.hpp>
-
 #include "runtime/base/text.hh"
 #include "runtime/oci/sha256.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/pull_scene.hh"
 
 namespace fs = std::filesystem;

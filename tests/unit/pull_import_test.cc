@@ -1,9 +1,8 @@
 #include "runtime/pull/transfer/import.hh"
 
-#include <catch2/catch.hpp>
-
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
 

@@ -1,9 +1,9 @@
 // What the site limits of a pull, and which images it refuses: the real programs against a registry.
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <fstream>
 
 #include "runtime/store/store.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
 

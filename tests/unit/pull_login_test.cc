@@ -2,13 +2,13 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <fstream>
 #include <thread>
 
 #include "runtime/base/text.hh"
 #include "runtime/oci/base64.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/slowness.hh"
 #include "tests/fixtures/squash_tools.hh"

@@ -1,8 +1,8 @@
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "runtime/base/text.hh"
 #include "runtime/oci/sha256.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/pack.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"

@@ -1,13 +1,13 @@
 // Progress as a value, as text and as JSON: no clock, no terminal.
 #include "runtime/pull/progress/progress.hh"
 
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/text.hh"
 #include "runtime/pull/progress/progress_json.hh"
 #include "runtime/pull/progress/progress_text.hh"
 #include "runtime/pull/progress/views.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 using namespace berth::pull;

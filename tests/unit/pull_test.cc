@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <fstream>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "runtime/oci/sha256.hh"
 #include "runtime/pull/transfer/settings.hh"
 #include "runtime/store/names.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/pull_scene.hh"
 #include "tests/fixtures/slowness.hh"
 

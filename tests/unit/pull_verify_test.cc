@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
 #include <fstream>
 #include <random>
 
@@ -13,6 +12,7 @@
 #include "runtime/squash/index/index_format.hh"
 #include "runtime/store/collect.hh"
 #include "runtime/store/names.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
 

@@ -1,6 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "runtime/request/frozen.hh"
+
+#include "tests/catch.hh"
 
 using namespace berth::plan;
 

@@ -1,7 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "runtime/base/error.hh"
 #include "runtime/request/mounts.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 using berth::plan::MountRequest;

@@ -1,8 +1,7 @@
 #include "runtime/request/reference.hh"
 
-#include <catch2/catch.hpp>
-
 #include "runtime/base/error.hh"
+#include "tests/catch.hh"
 
 using berth::plan::parse_reference;
 using berth::plan::Reference;

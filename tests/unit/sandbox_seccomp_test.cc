@@ -2,13 +2,13 @@
 #include <linux/seccomp.h>
 #include <sys/syscall.h>
 
-#include <catch2/catch.hpp>
 #include <cerrno>
 #include <cstring>
 #include <set>
 
 #include "runtime/base/error.hh"
 #include "runtime/sandbox/seccomp.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 

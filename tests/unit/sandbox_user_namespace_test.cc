@@ -1,7 +1,7 @@
-#include <catch2/catch.hpp>
 #include <cerrno>
 
 #include "runtime/sandbox/user_namespace.hh"
+#include "tests/catch.hh"
 
 using namespace berth::sandbox;
 

@@ -1,7 +1,7 @@
 // Where a step's helper belongs, by the texts that Slurm's releases leave in /proc/PID/cgroup.
-#include <catch2/catch.hpp>
 
 #include "spank/cgroup.hh"
+#include "tests/catch.hh"
 
 using namespace berth::spank;
 

@@ -1,7 +1,7 @@
 // Which file is a job's mount namespace, by lines as Slurm's releases leave them in /proc/PID/mountinfo.
-#include <catch2/catch.hpp>
 
 #include "spank/job_mounts.hh"
+#include "tests/catch.hh"
 
 using berth::spank::job_mounts_file;
 

@@ -1,7 +1,7 @@
 // What the kernel ends for want of memory: where it is counted, by /proc/PID/cgroup, and what the files say.
-#include <catch2/catch.hpp>
 
 #include "spank/memory_kills.hh"
+#include "tests/catch.hh"
 
 using namespace berth::spank;
 

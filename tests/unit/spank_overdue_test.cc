@@ -2,9 +2,8 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
 #include "spank/overdue.hh"
+#include "tests/catch.hh"
 
 using namespace berth::spank;
 using std::chrono::seconds;

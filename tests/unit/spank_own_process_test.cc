@@ -5,11 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <vector>
 
 #include "runtime/base/error.hh"
 #include "spank/own_process.hh"
+#include "tests/catch.hh"
 
 // The sanitizers think that a process has one stack for each of its threads.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

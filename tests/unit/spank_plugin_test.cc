@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -17,6 +16,7 @@
 #include "spank/run_directory.hh"
 #include "spank/user_folders.hh"
 #include "spank/watch.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 using namespace berth::spank;

@@ -1,4 +1,3 @@
-#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 
 #include "runtime/base/error.hh"
 #include "spank/task_prolog.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 using namespace berth::spank;

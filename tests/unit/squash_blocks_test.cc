@@ -1,9 +1,9 @@
-#include <catch2/catch.hpp>
 #include <functional>
 
 #include "runtime/base/text.hh"
 #include "runtime/squash/write/compressor_pool.hh"
 #include "runtime/squash/write/writer.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/unit/squash_support.hh"
 

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <cerrno>
 #include <random>
 #include <thread>
@@ -16,6 +15,7 @@
 #include "runtime/squash/read/data.hh"
 #include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/writer.hh"
+#include "tests/catch.hh"
 #include "tests/unit/squash_support.hh"
 
 using namespace berth;

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cerrno>
 #include <cstdlib>
 #include <random>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "runtime/squash/write/direct_writer.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 using squash::DirectWriter;

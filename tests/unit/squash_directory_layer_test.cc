@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <thread>
 
@@ -17,6 +16,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/squash/flatten/flatten.hh"
 #include "runtime/squash/read/read_tree.hh"
+#include "tests/catch.hh"
 #include "tests/unit/squash_support.hh"
 
 using namespace berth;

@@ -4,11 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
+#include "tests/catch.hh"
 #include "tests/unit/squash_support.hh"
 
 namespace fs = std::filesystem;

@@ -4,14 +4,13 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
-
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/squash/format/file_config.hh"
 #include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/compressor_pool.hh"
 #include "runtime/squash/write/writer.hh"
+#include "tests/catch.hh"
 #include "tests/unit/squash_support.hh"
 
 using namespace berth;

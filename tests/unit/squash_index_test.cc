@@ -2,7 +2,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <random>
 
@@ -14,6 +13,7 @@
 #include "runtime/squash/index/tree.hh"
 #include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/writer.hh"
+#include "tests/catch.hh"
 #include "tests/unit/squash_support.hh"
 
 using namespace berth;

@@ -2,7 +2,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
 #include <functional>
 
 #include "runtime/base/error.hh"
@@ -11,6 +10,7 @@
 #include "runtime/squash/read/data.hh"
 #include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/writer.hh"
+#include "tests/catch.hh"
 #include "tests/unit/squash_support.hh"
 
 using namespace berth;

@@ -2,12 +2,11 @@
 
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
-
 #include "runtime/squash/flatten/flatten.hh"
 #include "runtime/squash/index/tree_data.hh"
 #include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/writer.hh"
+#include "tests/catch.hh"
 #include "tests/unit/squash_support.hh"
 
 using namespace berth;

@@ -1,7 +1,6 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
-#include <catch2/catch.hpp>
 #include <functional>
 #include <random>
 
@@ -9,6 +8,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/squash/write/compressor_pool.hh"
 #include "runtime/squash/write/writer.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 
 using namespace berth;

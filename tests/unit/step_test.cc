@@ -1,8 +1,7 @@
-#include <catch2/catch.hpp>
-
 #include "runtime/base/error.hh"
 #include "runtime/step/settings.hh"
 #include "runtime/step/tasks.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 

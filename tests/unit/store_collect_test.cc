@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include <catch2/catch.hpp>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +12,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/store/file_record.hh"
+#include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 
 namespace fs = std::filesystem;

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -19,6 +18,7 @@
 #include "runtime/squash/write/writer.hh"
 #include "runtime/store/names.hh"
 #include "runtime/store/scratch.hh"
+#include "tests/catch.hh"
 
 namespace fs = std::filesystem;
 using berth::Digest;

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/telemetry/counters_file.hh"
 #include "runtime/telemetry/event_log.hh"
+#include "tests/catch.hh"
 
 using namespace berth;
 namespace fs = std::filesystem;

@@ -1,7 +1,7 @@
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "runtime/telemetry/counters.hh"
+#include "tests/catch.hh"
 
 using namespace berth::plan;
 
