@@ -54,7 +54,7 @@ isal := $(filter yes,$(ISAL))
 packages := fuse3 libarchive libcurl libcrypto libzstd liblz4 liblzma zlib libseccomp $(isal:yes=libisal) \
   libsquashfs1 yaml-cpp
 package_flags := $(shell pkg-config --cflags $(packages) 2>/dev/null)
-start_libraries := $(shell pkg-config --libs fuse3 libzstd liblz4 liblzma zlib libseccomp 2>/dev/null) -llzo2
+start_libraries := $(shell pkg-config --libs fuse3 libzstd liblz4 liblzma zlib libseccomp 2>/dev/null) -llzo2 -ldl
 # To load these takes a quarter of a millisecond at every start, so berth itself has them linked in where there are
 # archives of them.
 # STATIC= links them dynamically, for distributions that mend a library in one place.
@@ -65,7 +65,7 @@ linked_in := $(if $(and $(STATIC),$(if $(SAN),,1)),\
 program_libraries := $(if $(linked_in),-Wl$(comma)-Bstatic $(linked_in) -Wl$(comma)-Bdynamic) \
   $(filter-out $(linked_in),$(start_libraries))
 pull_packages := libarchive libcurl libcrypto $(isal:yes=libisal) libsquashfs1 yaml-cpp libzstd liblz4 liblzma zlib
-pull_libraries := $(shell pkg-config --libs $(pull_packages) 2>/dev/null) -llzo2
+pull_libraries := $(shell pkg-config --libs $(pull_packages) 2>/dev/null) -llzo2 -ldl
 
 # A test's time goes into compiling it, not into running it.
 test_flags := -O0 -U_FORTIFY_SOURCE
@@ -231,7 +231,7 @@ $(plugin): $(slurm_objects) $(call pic_objects,$(other_plugin_sources)) \
 
 # Version 3 of Catch2 is a library.
 test_libraries := $(start_libraries) $(pull_libraries) \
-  $(shell pkg-config --atleast-version=3 catch2 2>/dev/null && pkg-config --libs catch2)
+  $(shell pkg-config --atleast-version=3 catch2 2>/dev/null && pkg-config --libs catch2) -lutil
 # What is optimised comes first: of templates that both have, the linker takes the first.
 $(BUILD)/tests/unit: $(call objects,$(testable_sources) $(unit_sources)) \
     $(if $(filter thread,$(SAN)),$(call objects,$(sanitizer_sources))) $(archives)
@@ -265,7 +265,7 @@ gpu-tests: $(BUILD)/tests/gpu $(if $(NVCC),$(BUILD)/tests/gpu_sum)
 
 # Has what the plugin expects of Slurm among its symbols.
 $(BUILD)/tests/fake_slurmstepd: \
-    $(call objects,tests/fixtures/fake_slurmstepd.cc spank/slurm.cc) $(call archives_of,plan request base)
+    $(call objects,tests/fixtures/fake_slurmstepd.cc spank/slurm.cc) $(call archives_of,plan config request base)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) -rdynamic $^ -o $@ $(CXXFLAGS) $(LDFLAGS)
 

@@ -4,7 +4,6 @@
 #include <linux/magic.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -16,6 +15,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/mounts.hh"
+#include "runtime/base/new_calls.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 

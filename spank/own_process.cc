@@ -1,8 +1,11 @@
 #include "spank/own_process.hh"
 
+#include <linux/futex.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <climits>
 #include <exception>
 #include <tuple>
 #include <utility>
@@ -17,6 +20,15 @@ namespace {
 
 /// The message is in the socket before it is asked for.
 constexpr int receive_ms = 1000;
+
+// std::atomic's own, which gcc 10 has not: for processes that share memory as well as for threads.
+void wait_while(const std::atomic<int>& value, int seen) {
+    while (value == seen) syscall(SYS_futex, &value, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+}
+
+void wake(const std::atomic<int>& value) {
+    syscall(SYS_futex, &value, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
 
 }  // namespace
 
@@ -41,7 +53,7 @@ void OwnProcess::serve() {
 
 void OwnProcess::serve_tasks() {
     for (int seen = 0; !stopping_;) {
-        asked_.wait(seen);
+        wait_while(asked_, seen);
         seen = asked_;
         for (;;) {
             std::shared_ptr<Task> task;
@@ -57,7 +69,7 @@ void OwnProcess::serve_tasks() {
                 task->error = std::current_exception();
             }
             task->done = 1;
-            task->done.notify_all();
+            wake(task->done);
         }
     }
 }
@@ -76,8 +88,8 @@ void OwnProcess::run(std::function<void()> action) {
         tasks_.push_back(task);
     }
     ++asked_;
-    asked_.notify_all();
-    task->done.wait(0);
+    wake(asked_);
+    wait_while(task->done, 0);
     if (task->error) std::rethrow_exception(task->error);
 }
 
@@ -107,7 +119,7 @@ void OwnProcess::stop() {
     if (!thread_.joinable()) return;
     stopping_ = true;
     ++asked_;
-    asked_.notify_all();
+    wake(asked_);
     thread_.join();
     close_pair();
 }

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/new_calls.hh"
 #include "runtime/base/text.hh"
 
 namespace berth::spank {

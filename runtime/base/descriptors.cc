@@ -16,11 +16,7 @@
 #include "runtime/base/fd.hh"
 #include "runtime/base/interrupts.hh"
 #include "runtime/base/listing.hh"
-
-#ifndef SYS_close_range
-// Headers older than 5.9; the number is the same on every architecture.
-#define SYS_close_range 436
-#endif
+#include "runtime/base/new_calls.hh"
 
 namespace berth::sys {
 

@@ -1,13 +1,13 @@
 #include "runtime/base/mounts.hh"
 
 #include <fcntl.h>
-#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/new_calls.hh"
 #include "runtime/base/old_mounts.hh"
 #include "runtime/base/text.hh"
 

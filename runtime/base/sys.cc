@@ -13,6 +13,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/interrupts.hh"
+#include "runtime/base/new_calls.hh"
 #include "runtime/base/old_lookup.hh"
 #include "runtime/base/text.hh"
 

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/mounts.hh"
 #include "runtime/base/namespaces.hh"
+#include "runtime/base/new_calls.hh"
 #include "runtime/base/pid.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"

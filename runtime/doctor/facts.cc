@@ -86,16 +86,17 @@ std::string cgroups() {
     return ::access("/sys/fs/cgroup/unified/cgroup.procs", F_OK) == 0 ? "hybrid" : "v1";
 }
 
-/// f_type of statfs(2), from linux/magic.h and, for those out of the kernel's tree, their own headers.
+/// f_type of statfs(2), from linux/magic.h. Numbers are of file systems out of the kernel's tree, from their own
+/// headers, and of those that linux/magic.h did not always have (fuse, ceph, cifs).
 std::string file_system_name(uint32_t magic) {
     static constexpr struct {
         uint32_t magic;
         const char* name;
     } names[] = {{EXT4_SUPER_MAGIC, "ext4"}, {XFS_SUPER_MAGIC, "xfs"},   {BTRFS_SUPER_MAGIC, "btrfs"},
                  {TMPFS_MAGIC, "tmpfs"},     {NFS_SUPER_MAGIC, "nfs"},   {OVERLAYFS_SUPER_MAGIC, "overlay"},
-                 {FUSE_SUPER_MAGIC, "fuse"}, {0x2fc12fc1, "zfs"},        {0x0bd00bd0, "lustre"},
-                 {0x47504653, "gpfs"},       {0x19830326, "beegfs"},     {CEPH_SUPER_MAGIC, "ceph"},
-                 {V9FS_MAGIC, "9p"},         {CIFS_SUPER_MAGIC, "cifs"}, {0xaad7aaea, "panfs"}};
+                 {0x65735546, "fuse"}, {0x2fc12fc1, "zfs"},        {0x0bd00bd0, "lustre"},
+                 {0x47504653, "gpfs"},       {0x19830326, "beegfs"},     {0x00c36400, "ceph"},
+                 {V9FS_MAGIC, "9p"},         {0xff534d42, "cifs"}, {0xaad7aaea, "panfs"}};
     for (const auto& entry : names)
         if (entry.magic == magic) return entry.name;
     char number[16];

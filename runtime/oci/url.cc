@@ -3,7 +3,9 @@
 #include <arpa/inet.h>
 #include <curl/curl.h>
 
+#include <cstring>
 #include <memory>
+#include <optional>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -29,10 +31,25 @@ std::string part_of(const Url& url, CURLUPart part, unsigned flags = 0) {
     return out;
 }
 
-/// 0 for what is no IPv4 address; libcurl's parser has turned its odd spellings into the usual one.
+/// The address of a host in brackets; nothing for others.
+std::optional<in6_addr> ipv6_of(const std::string& host) {
+    in6_addr address{};
+    if (host.size() < 2 || host.front() != '[' || host.back() != ']') return std::nullopt;
+    std::string text = host.substr(1, host.size() - 2);
+    // A link-local address may have an interface behind it.
+    text = text.substr(0, text.find('%'));
+    return ::inet_pton(AF_INET6, text.c_str(), &address) == 1 ? std::optional(address) : std::nullopt;
+}
+
+/// 0 for what is no IPv4 address. "0xa9fea9fe" is one, as getaddrinfo(3) has it; libcurl turns it into the usual
+/// spelling since 7.77 only. So is an IPv6 address that stands for one.
 uint32_t ipv4_of(const std::string& host) {
     in_addr address{};
-    return ::inet_pton(AF_INET, host.c_str(), &address) == 1 ? ntohl(address.s_addr) : 0;
+    if (auto ipv6 = ipv6_of(host); ipv6 && IN6_IS_ADDR_V4MAPPED(&*ipv6))
+        std::memcpy(&address, ipv6->s6_addr + 12, sizeof address);
+    else if (::inet_aton(host.c_str(), &address) == 0)
+        return 0;
+    return ntohl(address.s_addr);
 }
 
 }  // namespace
@@ -53,9 +70,8 @@ std::string Origin::authority() const {
 bool Origin::is_loopback() const { return host == "localhost" || host == "[::1]" || ipv4_of(host) >> 24 == 127; }
 
 bool Origin::is_link_local() const {
-    bool is_ipv6 =
-        host.starts_with("[fe8") || host.starts_with("[fe9") || host.starts_with("[fea") || host.starts_with("[feb");
-    return is_ipv6 || ipv4_of(host) >> 16 == 0xA9FE;
+    auto ipv6 = ipv6_of(host);
+    return (ipv6 && IN6_IS_ADDR_LINKLOCAL(&*ipv6)) || ipv4_of(host) >> 16 == 0xA9FE;
 }
 
 std::string resolved(const std::string& base, const std::string& location) {

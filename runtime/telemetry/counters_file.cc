@@ -10,6 +10,7 @@
 #include <ctime>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/new_calls.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 

@@ -1,6 +1,5 @@
 #include "runtime/telemetry/event.hh"
 
-#include <chrono>
 #include <cstdio>
 
 #include "runtime/base/json_text.hh"
@@ -13,17 +12,22 @@ namespace {
 constexpr const char* cause_names[cause_count] = {"request", "image", "denied", "not_found", "network", "space",
                                                   "devices", "plan", "container", "entrypoint", "killed", "other"};
 
+bool is_leap(unsigned year) { return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0); }
+
+/// gmtime_r(3) would read /etc/localtime, which is the image's by the time an event is written, and not every standard
+/// library has a calendar.
 std::string iso_time(int64_t microseconds) {
-    // gmtime_r would read /etc/localtime, which is the image's by the time an event is written.
-    using namespace std::chrono;
-    sys_time<std::chrono::microseconds> time{std::chrono::microseconds(microseconds)};
-    year_month_day day(floor<days>(time));
-    hh_mm_ss clock(time - floor<days>(time));
+    constexpr int64_t second = 1'000'000, day = 86'400 * second;
+    const int64_t clock = microseconds % day / second;
+    auto days = static_cast<unsigned>(microseconds / day);
+    unsigned year = 1970, month = 0;
+    for (; days >= 365U + is_leap(year); ++year) days -= 365U + is_leap(year);
+    const unsigned lengths[] = {31, 28U + is_leap(year), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    for (; days >= lengths[month]; ++month) days -= lengths[month];
     char text[80];
-    std::snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d.%06dZ", static_cast<int>(day.year()),
-                  static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day()),
-                  static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()),
-                  static_cast<int>(clock.seconds().count()), static_cast<int>(clock.subseconds().count()));
+    std::snprintf(text, sizeof text, "%04u-%02u-%02uT%02d:%02d:%02d.%06dZ", year, month + 1, days + 1,
+                  static_cast<int>(clock / 3600), static_cast<int>(clock / 60 % 60), static_cast<int>(clock % 60),
+                  static_cast<int>(microseconds % second));
     return text;
 }
 

@@ -7,6 +7,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/namespaces.hh"
+#include "runtime/base/new_calls.hh"
 #include "runtime/base/old_lookup.hh"
 #include "runtime/base/old_mounts.hh"
 #include "runtime/base/sys.hh"

@@ -50,7 +50,8 @@ TEST_CASE("the token's URL is made of realm, service and scope", "[image][auth]"
 TEST_CASE("hostile row 35: no login goes to a token server over http or on a link-local address", "[image][auth]") {
     for (const char* realm :
          {"http://a.io/t", "http://127.0.0.1/t", "https://169.254.169.254/latest", "https://[fe80::1]/t",
-          "https://0xa9fea9fe/x", "file:///etc/passwd", "ftp://a.io/", "https://user:secret@a.io/", "/relative", ""})
+          "https://0xa9fea9fe/x", "https://0251.254.43518/x", "https://[::ffff:169.254.169.254]/x",
+          "file:///etc/passwd", "ftp://a.io/", "https://user:secret@a.io/", "/relative", ""})
         CHECK_THROWS_AS(url(std::string("Bearer realm=\"") + realm + "\"", secure), berth::Error);
     CHECK_THROWS_WITH(url(R"(Bearer realm="http://a.io/t")", plain), Contains("has to be https"));
 }

@@ -97,7 +97,8 @@ TEST_CASE("what a start leaves open is as it was at the container's creation", "
 }
 
 TEST_CASE("the mode of a name decides between joining, starting and creating", "[plan][container]") {
-    using enum NameMode;
+    constexpr auto automatic = NameMode::automatic, create = NameMode::create, exec = NameMode::exec,
+                   no_exec = NameMode::no_exec;
     auto does = [](NameMode mode, bool exists, bool runs) { return action_for({"c", mode}, exists, runs); };
     CHECK(does(automatic, true, true) == NameAction::join);
     CHECK(does(automatic, true, false) == NameAction::start);

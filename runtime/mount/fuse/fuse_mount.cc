@@ -1,7 +1,6 @@
 #include "runtime/mount/fuse/fuse_mount.hh"
 
 #include <fcntl.h>
-#include <sys/mount.h>
 
 #include <cerrno>
 #include <string>
@@ -10,6 +9,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/interrupts.hh"
 #include "runtime/base/mounts.hh"
+#include "runtime/base/new_calls.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 

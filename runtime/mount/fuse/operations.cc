@@ -134,7 +134,7 @@ thread_local size_t kept_capacity = 0;
 std::span<char> thread_buffer(size_t size) {
     if (size > kept_capacity) {
         size_t capacity = std::max<size_t>(size, block_size);
-        kept_buffer = std::make_unique_for_overwrite<char[]>(capacity);
+        kept_buffer = std::unique_ptr<char[]>(new char[capacity]);
         kept_capacity = capacity;
         sys::make_present({kept_buffer.get(), capacity});
     }

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
 #include "runtime/mount/fuse/operations.hh"
 
 namespace berth::mount {

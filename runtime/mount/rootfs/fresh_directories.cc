@@ -1,7 +1,6 @@
 #include "runtime/mount/rootfs/fresh_directories.hh"
 
 #include <fcntl.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include <cstdio>
@@ -9,6 +8,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/mounts.hh"
+#include "runtime/base/new_calls.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 

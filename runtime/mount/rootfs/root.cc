@@ -1,7 +1,6 @@
 #include "runtime/mount/rootfs/root.hh"
 
 #include <fcntl.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
@@ -13,6 +12,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/interrupts.hh"
 #include "runtime/base/mounts.hh"
+#include "runtime/base/new_calls.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 

@@ -31,7 +31,7 @@ MetadataBlock Metadata::load(uint64_t at) {
         bytes = unpacked;
     }
     if (size <= 0) file_.damaged(cat("the metadata block at byte ", at, " cannot be unpacked"));
-    MetadataBlock block{std::make_unique_for_overwrite<char[]>(static_cast<size_t>(size)), static_cast<uint32_t>(size),
+    MetadataBlock block{std::unique_ptr<char[]>(new char[static_cast<size_t>(size)]), static_cast<uint32_t>(size),
                         at + sizeof header + stored};
     std::memcpy(block.bytes.get(), bytes, block.size);
     return block;

@@ -60,7 +60,7 @@ thread_local std::unique_ptr<char[]> scratch_bytes;
 /// For one stored block; of the calling thread.
 std::span<char> scratch() {
     if (!scratch_bytes) {
-        scratch_bytes = std::make_unique_for_overwrite<char[]>(largest_block);
+        scratch_bytes = std::unique_ptr<char[]>(new char[largest_block]);
         sys::make_present({scratch_bytes.get(), usual_block});
     }
     return {scratch_bytes.get(), largest_block};
@@ -154,7 +154,7 @@ int DataReader::Impl::read_part(const Stored& block, uint32_t from, std::span<ch
     std::unique_lock lock(cached->mutex);
     if (!cached->filled) {
         if (!cached->bytes) {
-            cached->bytes = std::make_unique_for_overwrite<char[]>(capacity);
+            cached->bytes = std::unique_ptr<char[]>(new char[capacity]);
             sys::make_present({cached->bytes.get(), capacity});
         }
         long got = unpack_to(block, {cached->bytes.get(), capacity});

@@ -21,7 +21,7 @@ namespace {
 constexpr const char* doing = "writing the metadata of a squashfs file";
 
 struct SqfsFree {
-    void operator()(void* memory) const { sqfs_free(memory); }
+    void operator()(void* memory) const { ::free(memory); }
 };
 using InodePtr = std::unique_ptr<sqfs_inode_generic_t, SqfsFree>;
 
@@ -124,9 +124,18 @@ class TableWriter {
         check(sqfs_dir_writer_end(entries_.get()));
         InodePtr record(sqfs_dir_writer_create_inode(entries_.get(), 0, directory.inode->xattr, directory.parent));
         if (!record) throw std::bad_alloc();
+        // The kernel counts "." and ".." as three bytes, which libsquashfs before 1.1 leaves out.
+        size_t size = sqfs_dir_writer_get_size(entries_.get()) + 3;
+        if (record->base.type == SQFS_INODE_DIR && size > UINT16_MAX) check(sqfs_inode_make_extended(record.get()));
         // libsquashfs counts every entry as a link; the kernel and find(1) expect 2 and one for each directory inside.
         uint32_t links = 2 + directory.subdirectories;
-        (record->base.type == SQFS_INODE_EXT_DIR ? record->data.dir_ext.nlink : record->data.dir.nlink) = links;
+        if (record->base.type == SQFS_INODE_EXT_DIR) {
+            record->data.dir_ext.size = static_cast<uint32_t>(size);
+            record->data.dir_ext.nlink = links;
+        } else {
+            record->data.dir.size = static_cast<uint16_t>(size);
+            record->data.dir.nlink = links;
+        }
         write_inode(*directory.inode, *record);
     }
 

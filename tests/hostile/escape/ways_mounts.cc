@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -11,6 +10,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "runtime/base/new_calls.hh"
 #include "tests/hostile/escape/escape.hh"
 
 namespace escape {

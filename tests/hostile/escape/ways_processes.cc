@@ -10,6 +10,7 @@
 
 #include <cstring>
 
+#include "runtime/base/new_calls.hh"
 #include "tests/hostile/escape/escape.hh"
 
 namespace escape {
