@@ -169,6 +169,9 @@ void execute_command(std::vector<std::string> command, std::vector<std::string> 
     std::string path_variable = value_in(environment, "PATH");
     int number = ENOENT;
     for (const std::string& path : candidates(command[0], path_variable)) {
+        // To open something else than a file might wait, or do something.
+        if (Fd program(regular_file(path) ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC) : -1); program)
+            read_ahead(program.get());
         ::execve(path.c_str(), pointers(command).data(), pointers(environment).data());
         number = errno;
         // A file that lacks its interpreter is not there either, by this number.
