@@ -15,7 +15,7 @@ ROUNDS = "4000"
 
 
 def once(options, program):
-    step = ["srun", "-n1", "-c", os.environ["SLURM_CPUS_ON_NODE"], *options, program, ROUNDS]
+    step = ["srun", "-n1", "-c", os.environ["SLURM_JOB_CPUS_PER_NODE"].split("(")[0], *options, program, ROUNDS]
     done = subprocess.run(step, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(step)}: exit code {done.returncode}: {done.stderr}")
