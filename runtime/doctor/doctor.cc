@@ -66,7 +66,13 @@ Finding cgroups(const DoctorFacts& facts) {
     if (facts.cgroups == "none")
         return {Verdict::warning, "cgroups", "none are mounted",
                 "without them Slurm confines neither memory nor devices of a step (TaskPlugin=task/cgroup)"};
-    return {Verdict::ok, "cgroups", facts.cgroups, ""};
+    // See docs/adr/0072; spank/cgroup.hh has the names.
+    bool is_v2 = facts.cgroups == "v2";
+    return {Verdict::ok, "cgroups",
+            cat(facts.cgroups, "; with proctrack/cgroup a step's file server is in ",
+                is_v2 ? "job_N/step_N/berth" : "job_N/berth_N of the freezer", ", a named container's in ",
+                is_v2 ? "job_N/berth_N" : "job_N/berth"),
+            ""};
 }
 
 Finding limits(const DoctorFacts& facts) {

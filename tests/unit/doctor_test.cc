@@ -158,6 +158,13 @@ TEST_CASE("doctor: what works less well is a warning, what is merely absent a no
     CHECK_THAT(found.text, Catch::Contains(reason));
 }
 
+TEST_CASE("doctor: where a file server is in the cgroups depends on their version", "[doctor]") {
+    DoctorFacts facts = healthy();
+    CHECK_THAT(finding(facts, "cgroups").text, Catch::Contains("job_N/step_N/berth, a named"));
+    facts.cgroups = "hybrid";
+    CHECK_THAT(finding(facts, "cgroups").text, Catch::Contains("job_N/berth_N of the freezer, a named"));
+}
+
 TEST_CASE("doctor: the plugin is found through the includes of plugstack.conf, and its release read from it",
           "[doctor]") {
     char place[] = "/tmp/berth-test-doctor-XXXXXX";
