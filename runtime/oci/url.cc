@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <curl/curl.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -35,9 +36,8 @@ std::string part_of(const Url& url, CURLUPart part, unsigned flags = 0) {
 std::optional<in6_addr> ipv6_of(const std::string& host) {
     in6_addr address{};
     if (host.size() < 2 || host.front() != '[' || host.back() != ']') return std::nullopt;
-    std::string text = host.substr(1, host.size() - 2);
     // A link-local address may have an interface behind it.
-    text = text.substr(0, text.find('%'));
+    std::string text = host.substr(1, std::min(host.find('%'), host.size() - 1) - 1);
     return ::inet_pton(AF_INET6, text.c_str(), &address) == 1 ? std::optional(address) : std::nullopt;
 }
 
