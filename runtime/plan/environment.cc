@@ -39,6 +39,11 @@ std::vector<EnvironmentChange> environment_changes(const EnvironmentRules& rules
     for (const std::string& text : rules.set)
         if (auto var = name_and_value(text); var && !host_wins(var->first)) wanted[var->first] = var->second;
 
+    // A slurmd without a configuration of its own names the copy in its spool folder (slurmd.c), which is not inside.
+    if (auto conf = outside.find("SLURM_CONF"); !rules.slurm_conf.empty() && conf != outside.end() &&
+                                                conf->second.ends_with("/conf-cache/slurm.conf"))
+        wanted["SLURM_CONF"] = rules.slurm_conf;
+
     add_job_variables(wanted, outside);
 
     std::vector<EnvironmentChange> changes;

@@ -121,6 +121,11 @@ EnvironmentRules environment_rules(const Plan& plan, const Request& request, con
                                       [](const std::string& text) { return text.starts_with("HOME="); });
     if (plan.remap_root && !image_has_home) rules.set = {cat("HOME=", home)};
     if (auto path = wanted_path(request, image, job)) rules.set.push_back("PATH=" + *path);
+    // Slurm's own link to what slurmd was handed.
+    const std::string handed = "/run/slurm/conf";
+    if (std::any_of(job.bind_read_only.begin(), job.bind_read_only.end(),
+                    [&](const JobPath& file) { return file.path == handed; }))
+        rules.slurm_conf = handed + "/slurm.conf";
     return rules;
 }
 

@@ -38,6 +38,7 @@ struct EnvironmentRules {
     std::vector<std::string> keep_host;  ///< names of --container-env
     std::vector<std::string> remove;     ///< names that never pass (LANG, LANGUAGE, LC_ALL)
     std::vector<std::string> set;        ///< NAME=VALUE set by berth last (HOME under remap-root)
+    std::string slurm_conf;  ///< what the container has of the configuration that slurmd was handed; empty: nothing
 };
 
 /// What the tasks may not call.

@@ -49,7 +49,8 @@ void run_answers(const Texts& environment) {
 /// The first half is the image's, the second the task's.
 void run_task(const Texts& all) {
     ptrdiff_t half = static_cast<ptrdiff_t>(all.size()) / 2;
-    plan::EnvironmentRules rules{{all.begin(), all.begin() + half}, {"KEPT"}, {"LANG"}, {"HOME=/root"}};
+    plan::EnvironmentRules rules{
+        {all.begin(), all.begin() + half}, {"KEPT"}, {"LANG"}, {"HOME=/root"}, "/run/slurm.conf"};
     Texts task(all.begin() + half, all.end());
     for (const auto& [name, value] : plan::environment_changes(rules, task)) {
         must(!name.empty() && name.find('=') == name.npos, "a change has no name that is one");

@@ -23,6 +23,6 @@ setup_file() { site_up --with configless; }
 
 @test "configless: slurm.client_in_container: srun in a container finds the configuration" {
   run -0 in_home "salloc -Q -N2 env BERTH_SLURM_CLIENT_IN_CONTAINER=1 srun -N1 -n1 --container-image=$image \
-    srun --overlap -N2 --container-image=$image only-in-image"
+    srun --overlap -N2 -n2 --container-image=$image only-in-image"
   expect_equal "$output" $'only in the image\nonly in the image'
 }

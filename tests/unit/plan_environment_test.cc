@@ -5,6 +5,17 @@
 using namespace berth::plan;
 using Changes = std::vector<EnvironmentChange>;
 
+TEST_CASE("what slurmd was handed of Slurm's configuration is found in the container", "[plan]") {
+    EnvironmentRules rules;
+    const std::string handed = "SLURM_CONF=/var/spool/slurmd/conf-cache/slurm.conf";
+    CHECK(environment_changes(rules, {handed}).empty());
+    rules.slurm_conf = "/run/slurm/conf/slurm.conf";
+    CHECK(environment_changes(rules, {handed}) == Changes{{"SLURM_CONF", "/run/slurm/conf/slurm.conf"}});
+    // One that the user names is the user's affair.
+    CHECK(environment_changes(rules, {"SLURM_CONF=/home/alice/slurm.conf"}).empty());
+    CHECK(environment_changes(rules, {}).empty());
+}
+
 TEST_CASE("environment: the image wins, --container-env reverses", "[plan]") {
     EnvironmentRules rules;
     rules.image = {"PATH=/opt/bin", "FOO=image", "BAR=image", "SAME=1"};

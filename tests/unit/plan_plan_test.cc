@@ -241,6 +241,13 @@ TEST_CASE("hostile row 62: an image's environment, labels and files choose no mo
           targets(make_plan({}, alice(), {}, {}, full_host(), {})));
 }
 
+TEST_CASE("plan: the configuration that slurmd was handed is used where the job has it", "[plan]") {
+    Job job;
+    CHECK(make_plan({}, alice(), job, {}, full_host(), {}).environment.slurm_conf.empty());
+    job.bind_read_only.push_back({"/run/slurm/conf", Origin::of_site("slurm")});
+    CHECK(make_plan({}, alice(), job, {}, full_host(), {}).environment.slurm_conf == "/run/slurm/conf/slurm.conf");
+}
+
 TEST_CASE("plan: Slurm's commands are found by name wherever they are mounted", "[plan]") {
     auto paths = [](const std::string& commands, const ImageConfig& image, const Request& request = {}) {
         Job job;
