@@ -117,7 +117,8 @@ nothing_remembered() { [[ -z $(remembered_jobs) ]]; }
     expect_no_leftovers
     expect_equal "$(job_groups)" ""
   else
-    root kill -CONT "${servers[@]}"
+    # Five seconds after the tasks got SIGKILL a helper that keeps them is killed: one of these may be gone.
+    for server in "${servers[@]}"; do root kill -CONT "$server" || true; done
     expect_no_leftovers
   fi
   expect_nodes_up
