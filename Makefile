@@ -273,12 +273,12 @@ $(BUILD)/tests/fake_nvml.so: tests/fixtures/fake_nvml.cc
 	@mkdir -p $(@D)
 	$(CXX) -std=c++20 -O2 $(warnings) -shared -fPIC $< -o $@
 
-# For bench-io only.
-# Static, since it runs in whatever image there is.
+# For bench-noise only. Static, since it runs in whatever image there is.
 $(BUILD)/tests/noise: tests/bench/noise.cc
 	@mkdir -p $(@D)
 	$(CXX) -std=c++20 -O2 -Wall -Wextra -static -pthread $< -o $@
 
+# For bench-io only.
 $(BUILD)/tests/serve: $(call objects,tests/bench/serve.cc $(filter-out %/main.cc,$(berth_sources))) $(berth_archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(start_libraries) $(CXXFLAGS) $(LDFLAGS)

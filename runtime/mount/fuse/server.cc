@@ -61,7 +61,7 @@ Fd clone_device(int device) {
     return fd;
 }
 
-/// The same for the thread that always serves: it watches for the next request for a while where that is likely to
+/// receive() for the thread that always serves: it watches for the next request for a while where that is likely to
 /// come.
 bool receive_soon(fuse_session* session, fuse_buf& request, BusyPoll& poll, const WorkerPool& others) {
     using Clock = std::chrono::steady_clock;
