@@ -308,8 +308,10 @@ void compare(const std::string& tar) {
         const Item &a = ours.items[i], &b = theirs.items[i];
         // A hard link to nothing: libarchive makes a file of it, ours is refused when it is to be written.
         if (a.entry.type == Type::hardlink && a.entry.link.empty()) return;
-        // GNU's long name of a link counts to libarchive only when the header has a short one too.
-        if (is_link(a.entry) && b.entry.link.empty() && has_type(tar, 'K')) return;
+        // Where a link leads, told by GNU's long name or a PAX record, counts to libarchive only when the header names
+        // something too. A hard link without it is a file.
+        bool is_told_before = has_type(tar, 'K') || has_type(tar, 'x');
+        if (is_link(a.entry) && b.entry.link.empty() && is_told_before) return;
         // A slash behind the name makes a directory of a file. libarchive looks for it in the name as the locale
         // has it, which has only ASCII characters here.
         if (a.entry.type == Type::directory && b.entry.type == Type::file && !is_ascii(a.entry.name)) return;

@@ -1,14 +1,17 @@
 // An attacker that changes a mount target while it is being mounted on.
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <new>
 #include <sstream>
 
 #include "runtime/base/error.hh"
@@ -30,14 +33,23 @@ namespace {
 /// Swaps two names for ever, in a process of its own.
 class Swapper {
   public:
-    Swapper(const std::string& one, const std::string& other) : pid_(fork()) {
+    Swapper(const std::string& one, const std::string& other) : swaps_(shared_counter()), pid_(fork()) {
         if (pid_ != 0) return;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (;;) renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE);
+        for (;;) {
+            renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE);
+            swaps_->fetch_add(1, std::memory_order_relaxed);
+        }
     }
     ~Swapper() {
         kill(pid_, SIGKILL);
         waitpid(pid_, nullptr, 0);
+        munmap(swaps_, sizeof *swaps_);
+    }
+    /// Until it has had the processor. On a busy machine it may not get it between two tries, and then both find the
+    /// same of the two.
+    void wait_for_a_swap() const {
+        for (unsigned before = swaps_->load(); swaps_->load() == before;) sched_yield();
     }
     /// For as long as somebody has to rely on the names.
     void pause() const {
@@ -49,6 +61,14 @@ class Swapper {
     Swapper& operator=(const Swapper&) = delete;
 
   private:
+    using Counter = std::atomic<unsigned>;
+    static Counter* shared_counter() {
+        void* memory = mmap(nullptr, sizeof(Counter), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) throw SysError("mapping memory for two processes");
+        return new (memory) Counter(0);
+    }
+
+    Counter* swaps_;
     pid_t pid_;
 };
 
@@ -79,6 +99,8 @@ void one_round(mount::Root& root, const std::string& root_path, const plan::Edit
                const Swapper& swapper, Tally& tally) {
     plan::SourcePolicy policy;
     policy.everything = true;
+    // A try that ends inside has to be seen, so that the others are known to have been tries.
+    if (tally.inside == 0) swapper.wait_for_a_swap();
     try {
         mount::apply_edits(root, {edit}, mount::take_sources({edit}, policy));
     } catch (const Error&) {
