@@ -49,7 +49,7 @@ base_flags := -std=c++20 -O$(OPTIMIZE) -g $(warnings) -I. -DBERTH_VERSION='"$(VE
 base_ldflags := -pthread -Wl,--as-needed -Wl,-z,relro,-z,now $(if $(SAN),-fsanitize=$(SAN)) $(if $(COV),--coverage)
 
 # Where ISA-L is not there, zlib unpacks gzip, in twice the time.
-ISAL ?= $(if $(shell pkg-config --exists libisal && echo yes),yes,no)
+ISAL ?= $(if $(shell pkg-config --exists libisal 2> /dev/null && echo yes),yes,no)
 isal := $(filter yes,$(ISAL))
 packages := fuse3 libarchive libcurl libcrypto libzstd liblz4 liblzma zlib libseccomp $(isal:yes=libisal) \
   libsquashfs1 yaml-cpp

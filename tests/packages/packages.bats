@@ -181,3 +181,21 @@ dnf_of_repository() {
   (cd "$tmp/dist-build/dist" && sha256sum --quiet --check SHA256SUMS && gpg --quiet --verify SHA256SUMS.asc SHA256SUMS)
   tar -tzf "$tmp"/dist-build/dist/berth-*.tar.gz | grep -q '^berth-[0-9.]*/spank/'
 }
+
+# No system with dnf is at hand: what install-deps asks for on one, with stand-ins for dnf and for what rpm knows.
+@test "install-deps installs by dnf what the spec names and is not there yet" {
+  local bin=$BATS_TEST_TMPDIR/bin program
+  mkdir "$bin"
+  for program in bash sed dirname printf env; do ln -s "$(command -v "$program")" "$bin"; done
+  # shellcheck disable=SC2016
+  printf '#!/bin/bash\nprintf "%%s\\n" "$@" > "$ASKED"\n' > "$bin/dnf"
+  # shellcheck disable=SC2016
+  printf '#!/bin/bash\n[[ ${*: -1} == make ]]\n' > "$bin/rpm"
+  chmod 755 "$bin/dnf" "$bin/rpm"
+  run -0 env PATH="$bin" ASKED="$BATS_TEST_TMPDIR/asked" "$repo/scripts/install-deps" --build
+  sed 1,2d "$BATS_TEST_TMPDIR/asked" | sort | diff - <(
+    { sed -n 's/^BuildRequires: *//p' "$repo/rpm/berth.spec" | grep -vx make; echo rpm-build; } | sort)
+  grep -qx 'pkgconfig(fuse3) >= 3.10' "$BATS_TEST_TMPDIR/asked"
+  run -2 env PATH="$bin" "$repo/scripts/install-deps" --test
+  [[ $output == *"with dnf there is --build alone"* ]] || fail "$output"
+}
