@@ -146,7 +146,7 @@ tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
 
 .PHONY: all plugin tests check gpu-tests fuzz fuzz-run fuzz-programs \
   bench-again bench-hooks bench-image bench-io bench-noise bench-srun bench-start soak soak-run \
-  install install-files deb rpm dist tidy wrap format \
+  install install-files deb rpm dist tarball tidy wrap format \
   check-layers check-lint check-messages check-rows check-fuzz check-consistency check-exports clean help
 all: $(programs) $(plugin) compile_commands.json
 plugin: $(plugin)
@@ -220,6 +220,13 @@ $(BUILD)/berth: $(call objects,$(berth_sources) $(sanitizer_sources)) $(berth_ar
 
 $(BUILD)/berth-pull: $(call objects,$(pull_sources) $(sanitizer_sources)) $(pull_archives)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) $(LDFLAGS)
+
+# The same, looking for its libraries in a folder beside it first, wherever that is: for `make tarball`. (By DT_RPATH:
+# DT_RUNPATH does not hold for the libraries' own libraries.)
+$(BUILD)/portable/berth-pull: $(call objects,$(pull_sources) $(sanitizer_sources)) $(pull_archives)
+	@mkdir -p $(@D)
+	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) $(LDFLAGS) \
+	  -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../../lib/berth'
 
 # libstdc++ is linked in and every symbol but SPANK's own is hidden: a plugin must not disturb its host.
 slurm_objects := $(if $(SLURM),$(patsubst spank/%.cc,$(plugin_folder)/%.o,$(wildcard spank/*.cc)))
@@ -385,6 +392,10 @@ rpm:
 	git archive --prefix=berth-$(VERSION)/ -o $(BUILD)/rpm/SOURCES/berth-$(VERSION).tar.gz HEAD
 	rpmbuild -bb --define '_topdir $(abspath $(BUILD)/rpm)' $(RPMBUILD_FLAGS) rpm/berth.spec
 
+# The programs with their libraries, to be unpacked anywhere: for login nodes (docs/install.md).
+tarball: $(BUILD)/berth $(BUILD)/portable/berth-pull
+	scripts/make-tarball $(BUILD) $(VERSION)
+
 # The sources of what is committed, their checksum, and with KEY=ID a detached signature of it: see docs/release.md.
 dist:
 	@mkdir -p $(BUILD)/dist
@@ -399,7 +410,7 @@ clean:
 help:
 	@echo 'targets: all plugin tests check gpu-tests fuzz fuzz-run'
 	@echo '         bench-again bench-hooks bench-image bench-io bench-noise bench-srun bench-start soak soak-run'
-	@echo '         install install-files deb rpm dist tidy wrap format'
+	@echo '         install install-files deb rpm dist tarball tidy wrap format'
 	@echo '         check-layers check-lint check-messages check-rows check-fuzz check-consistency clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM=$(SLURM) SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'

@@ -9,7 +9,7 @@ setup_file() {
   repo=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
   build=$(cd "$repo" && realpath -m "${BUILD:-build}")
   chmod 755 "$BATS_RUN_TMPDIR" "$tmp"
-  make -s -C "$repo" deb
+  make -s -C "$repo" deb tarball > "$tmp/make.log" || { cat "$tmp/make.log" >&2; return 1; }
   mkdir "$root"
   tar -xf "$("$repo/scripts/make-test-image" --base)" -C "$root"
   mksquashfs "$root" "$tmp/image.sqsh" -noI -noD -noF -noX -quiet -no-progress > /dev/null
@@ -41,6 +41,26 @@ fail() {
 
 expect_equal() {
   [[ $1 == "$2" ]] || fail "expected: $2" "got:      $1"
+}
+
+@test "the tarball runs where nothing is installed, in a user's folder: its libraries are its own" {
+  install -d -o 2100 -g 2100 "$root/opt/user"
+  tar -xf "$build"/dist/berth-*-linux-"$(uname -m)".tar.gz -C "$root/opt/user" --strip-components=1
+  cp "$tmp/image.sqsh" "$root/srv/"
+  as_user ldd /opt/user/libexec/berth/berth-pull > "$BATS_TEST_TMPDIR/libraries"
+  expect_equal "$(grep 'not found' "$BATS_TEST_TMPDIR/libraries" || true)" ""
+  # Of the system is the C library alone.
+  expect_equal "$(awk '$3 ~ "^/" && $3 !~ "^/opt/user/" { print $3 }' "$BATS_TEST_TMPDIR/libraries" |
+    grep -vE '/(libc|libm|libresolv|libdl|librt|libpthread)\.so' || true)" ""
+  grep -q '=> /opt/user/.*/libcurl' "$BATS_TEST_TMPDIR/libraries"
+  run -0 as_user /opt/user/libexec/berth/berth-pull --version
+  run -0 as_user /opt/user/bin/berth run /srv/image.sqsh sh -c 'id -u; . /etc/os-release; echo $VERSION_ID'
+  [[ $output == *$'2100\n12' ]] || fail "$output"
+  run ! as_user /opt/user/bin/berth pull 127.0.0.1:1/nothing:1
+  [[ $output == *"127.0.0.1:1"*"Connection refused"* || $output == *"127.0.0.1"*"onnect"* ]] || fail "$output"
+  # The same program to the byte: it starts containers as fast.
+  cmp "$build/berth" "$root/opt/user/bin/berth"
+  rm -rf "$root/opt/user" "$root/srv/image.sqsh" "$root/tmp/.cache"
 }
 
 @test "the packages go onto a clean Debian with what they name as their needs" {

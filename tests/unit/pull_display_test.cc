@@ -163,9 +163,11 @@ TEST_CASE("display: lines in a log, none for what is quick, and nothing but the 
     std::vector<std::string> lines = split(trimmed(out), '\n');
     INFO(how << ": " << out);
     CHECK(lines.back() == scene.digest);
-    REQUIRE(lines.size() == (how == "quiet" ? 1 : 2));
-    if (how != "quiet")
-        CHECK_THAT(lines[0],
+    lines.pop_back();
+    // A line every five seconds, of which a busy machine may take more than one.
+    CHECK(lines.empty() == (how == "quiet"));
+    for (const std::string& line : lines)
+        CHECK_THAT(line,
                    Catch::Matches(cat(
                        "berth: pulling image ", scene.image,
                        ": [0-9.]+ k?B of [0-9.]+ kB \\([0-9]+%\\), [0-9.]+ k?B/s, [0-9]+ s left, 1 of 2 layers done")));

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "runtime/base/text.hh"
+#include "runtime/oci/registry/authorities.hh"
 #include "runtime/oci/url.hh"
 
 namespace berth::oci {
@@ -162,7 +163,8 @@ void Http::Impl::set_request(const HttpRequest& request, curl_slist* headers) {
         curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.form->size()));
         curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.form->c_str());
     }
-    if (!request.ca.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, request.ca.c_str());
+    const std::string& ca = request.ca.empty() ? authorities_here() : request.ca;
+    if (!ca.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, ca.c_str());
 }
 
 HttpAnswer Http::exchange(const HttpRequest& request, size_t body_limit, const Sink& sink) {
