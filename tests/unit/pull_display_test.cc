@@ -171,7 +171,12 @@ TEST_CASE("display: lines in a log, none for what is quick, and nothing but the 
                    Catch::Matches(cat(
                        "berth: pulling image ", scene.image,
                        ": [0-9.]+ k?B of [0-9.]+ kB \\([0-9]+%\\), [0-9.]+ k?B/s, [0-9]+ s left, 1 of 2 layers done")));
-    CHECK(scene.run("").output == scene.digest + "\n");
+    // What a busy machine makes last longer than a second is not quick.
+    auto start = std::chrono::steady_clock::now();
+    std::string again = scene.run("").output;
+    bool is_quick = std::chrono::steady_clock::now() - start < std::chrono::seconds(1);
+    CHECK_THAT(again, Catch::EndsWith(scene.digest + "\n"));
+    if (is_quick) CHECK(again == scene.digest + "\n");
 }
 
 TEST_CASE("display: JSON events come in order, with exact bytes, and end with the digest or the error", "[display]") {
