@@ -354,7 +354,7 @@ install: $(programs) $(plugin)
 # Settings that are there already stay as they are.
 install-files:
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBEXECDIR)/berth $(DESTDIR)$(SLURM_PLUGIN_DIR) \
-	  $(DESTDIR)$(SYSCONFDIR)/berth/hooks.d $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d \
+	  $(DESTDIR)$(SYSCONFDIR)/berth/hooks.d $(DESTDIR)$(DATADIR)/berth \
 	  $(DESTDIR)$(DATADIR)/doc/berth/examples/hooks.d $(DESTDIR)$(DATADIR)/doc/berth-slurm
 	install -d -m 755 $(DESTDIR)$(LOCALSTATEDIR)/lib/berth
 	install -m 755 $(BUILD)/berth $(DESTDIR)$(PREFIX)/bin/berth
@@ -362,9 +362,8 @@ install-files:
 	install -m 644 $(plugin) $(DESTDIR)$(SLURM_PLUGIN_DIR)/spank_berth.so
 	test -e $(DESTDIR)$(SYSCONFDIR)/berth/berth.conf || \
 	  install -m 644 conf/berth.conf $(DESTDIR)$(SYSCONFDIR)/berth/berth.conf
-	test -e $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d/berth.conf || \
-	  sed 's|@BINDIR@|$(PREFIX)/bin|' conf/plugstack.conf.d/berth.conf | \
-	  install -m 644 /dev/stdin $(DESTDIR)$(SYSCONFDIR)/slurm/plugstack.conf.d/berth.conf
+	sed 's|@BINDIR@|$(PREFIX)/bin|' conf/plugstack.conf | \
+	  install -m 644 /dev/stdin $(DESTDIR)$(DATADIR)/berth/plugstack.conf
 	for page in $(wildcard man/*.[1-8]); do section=$${page##*.}; \
 	  install -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$$section/$${page##*/}; done
 	install -m 755 $(wildcard conf/examples/*) $(DESTDIR)$(DATADIR)/doc/berth/examples

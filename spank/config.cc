@@ -1,5 +1,8 @@
 #include "spank/config.hh"
 
+#include <algorithm>
+#include <iterator>
+
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/request/names.hh"
@@ -27,6 +30,12 @@ uint64_t parse_inodes(std::string_view text, const std::string& setting) {
     return number;
 }
 
+/// Words of Pyxis 0.24 (its config.c) for which Berth has no use: what they are for is done in another way.
+bool has_no_effect(std::string_view key) {
+    constexpr std::string_view keys[] = {"runtime_path", "importer", "use_squashfuse", "use_enroot_load"};
+    return std::find(std::begin(keys), std::end(keys), key) != std::end(keys);
+}
+
 void set(Config& config, std::string_view key, std::string_view value) {
     std::string setting = cat("plugstack.conf: ", key, "=", printable(value));
     if (key == "helper") {
@@ -49,6 +58,8 @@ void set(Config& config, std::string_view key, std::string_view value) {
                 plan::parse_bool(value, "plugstack.conf: execute_entrypoint") ? "true" : "false"));
     } else if (key == "sbatch_support") {
         config.sbatch_support = plan::parse_bool(value, "plugstack.conf: sbatch_support");
+    } else if (has_no_effect(key)) {
+        config.without_effect += cat(config.without_effect.empty() ? "" : " ", key, "=", printable(value));
     } else {
         throw Error(cat("plugstack.conf: spank_berth.so has no setting ", printable(key),
                         "; the settings are: helper=PATH run_size=SIZE run_inodes=NUMBER "

@@ -21,10 +21,13 @@ struct Config {
     /// BERTH_KEY=VALUE: what the words say of keys of the site file. The helper reads it: root parses no more than it
     /// must.
     std::vector<std::string> settings = {};
+    /// Words of Pyxis that were accepted and do nothing, with blanks between; for slurmd's log.
+    std::string without_effect = {};
 };
 
 /// Parses KEY=VALUE words: helper, run_size, run_inodes, user_folders, and of Pyxis' container_scope,
-/// execute_entrypoint and sbatch_support. Throws Error for another key or a value that it does not take.
+/// execute_entrypoint and sbatch_support. Those of Pyxis' words that have no meaning here are kept apart. Throws Error
+/// for another key or a value that it does not take.
 Config parse_config(int count, char** words);
 
 }  // namespace berth::spank

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <exception>
 
+#include "spank/beside.hh"
 #include "spank/options.hh"
 #include "spank/resolve.hh"
 #include "spank/slurm.hh"
@@ -62,8 +63,19 @@ void initialize(spank_t spank, int count, char** words) {
         if (!in_slurmstepd()) throw;
         step().held_error = error;
     }
+    if (spank_context() == S_CTX_SLURMD && !step().config.without_effect.empty())
+        slurm_info("berth: plugstack.conf: words of Pyxis without an effect here: %s; take them out, or see "
+                   "berth-migration(7)",
+                   step().config.without_effect.c_str());
+    step().beside_pyxis = pyxis_is_loaded();
+    if (step().beside_pyxis && !in_slurmstepd()) return stand_back();
+    if (step().beside_pyxis) take_pyxis_variables(spank);
     if (takes_options()) register_options(spank);
     if (spank_context() == S_CTX_LOCAL) offer_environment_options();
+}
+
+bool pyxis_does_the_work(spank_t spank) {
+    return step().beside_pyxis && !(in_slurmstepd() && step_is_ours(spank));
 }
 
 /// A batch job runs what its tag means at its submission, however long it waits; salloc's steps ask when they start.
@@ -86,6 +98,7 @@ int slurm_spank_init(spank_t spank, int count, char** words) {
 
 int slurm_spank_init_post_opt(spank_t spank, int, char**) {
     return guarded([&] {
+        if (pyxis_does_the_work(spank)) return;
         if (takes_options() && !in_slurmstepd()) {
             take_environment_options();
             leave_option_names();

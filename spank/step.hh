@@ -27,6 +27,7 @@ namespace berth::spank {
 struct Step {
     Config config;
     plan::GivenOptions options;
+    bool beside_pyxis = false;  ///< this process has Pyxis' plugin too: see beside.hh
     /// An error from before the tasks: only task_init reaches the user.
     std::optional<Error> held_error;
     OwnProcess own;  ///< slurmstepd's: the following descriptors and threads are there

@@ -1,7 +1,7 @@
 # Completion of berth(1) for bash: commands, options, and the names of images, containers and settings that are there.
 
-_berth_commands="run exec ps save rm plan pull import images inspect rmi gc verify login logout config doctor stats \
-version"
+_berth_commands="run exec ps save rm plan pull import images inspect rmi gc verify login logout config doctor setup \
+stats version"
 
 # The first column of a listing, without its head; - stands for no name.
 _berth_names() {
@@ -39,6 +39,7 @@ _berth_arguments() {
     run | plan | pull | import | inspect | rmi) _berth_names images ;;
     exec | save | rm) _berth_names ps ;;
     config) echo 'show check' ;;
+    setup) echo plugstack ;;
   esac
 }
 

@@ -26,6 +26,7 @@ Command verify;
 Command login;
 Command logout;
 Command doctor;
+Command setup;
 Command stats;
 Command config;
 Command nvml;          ///< started by berth itself

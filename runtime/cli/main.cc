@@ -31,6 +31,7 @@ constexpr const char* usage =
     "  logout REGISTRY                     remove it\n"
     "  config show|check [FILE]            print settings and their origin, or check a file\n"
     "  doctor [--json]                     check whether this node can run containers\n"
+    "  setup plugstack --enable|--disable  have Slurm load the plugin, or no longer\n"
     "  stats [--json|--prometheus]         print counts of starts and pulls on this node\n"
     "  version                             print the version\n"
     "\n"
@@ -64,7 +65,7 @@ Command* command_of(const char* word) {
                                          {"logout", cli::logout},   {"doctor", cli::doctor},
                                          {"stats", cli::stats},     {"config", cli::config},
                                          {"nvml", cli::nvml},       {"srun-options", cli::srun_options},
-                                         {"version", version},
+                                         {"setup", cli::setup},     {"version", version},
                                          {"--version", version},    {"help", help},
                                          {"--help", help},          {"-h", help}};
     for (const Entry& entry : commands)

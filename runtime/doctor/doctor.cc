@@ -146,8 +146,8 @@ Finding slurm(const DoctorFacts& facts) {
     if (slurm.plugstack.empty())
         return {Verdict::failure, "Slurm",
                 cat(text, "; the plugin is not loaded by ", looked.empty() ? "any plugstack.conf" : looked),
-                "put the line \"required spank_berth.so helper=/usr/bin/berth\" (or include "
-                "/etc/slurm/plugstack.conf.d/*.conf) there"};
+                "run berth setup plugstack --enable as root, and include /etc/slurm/plugstack.conf.d/*.conf in "
+                "plugstack.conf"};
     if (slurm.plugin.empty())
         return {Verdict::failure, "Slurm",
                 cat(text, "; ", slurm.plugstack, " loads spank_berth.so, which is not there"),
@@ -168,6 +168,11 @@ Finding slurm(const DoctorFacts& facts) {
                 cat(text, ", but ", slurm.plugin, " was built for ", version_of(*slurm.built_for),
                     ": it does not look at TaskProlog, TmpFS and SrunPortRange"),
                 "install the package built for this release of Slurm"};
+    if (!slurm.pyxis.empty())
+        return {Verdict::warning, "Slurm",
+                cat(text, ", ", slurm.plugin, " loaded by ", slurm.plugstack, "; ", slurm.pyxis,
+                    " loads the plugin of Pyxis as well, which does the work while it is there"),
+                cat("take its line out of ", slurm.pyxis)};
     return {Verdict::ok, "Slurm", cat(text, ", ", slurm.plugin, " loaded by ", slurm.plugstack), ""};
 }
 

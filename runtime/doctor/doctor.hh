@@ -28,6 +28,7 @@ struct PlaceFacts {
 struct SlurmFacts {
     std::string version;              ///< "22.05.8"; empty: there is no slurmd here, and no configured srun
     std::string plugstack;            ///< the file that loads the plugin; empty: none of those looked at does
+    std::string pyxis;                ///< the file that loads Pyxis' plugin as well; empty: none does
     std::vector<std::string> looked;  ///< the files looked at
     std::string plugin;               ///< path of the plugin; empty: not found
     std::optional<uint32_t> built_for;  ///< its plugin_version, 0xMMmmuu as SLURM_VERSION_NUMBER

@@ -1,6 +1,5 @@
 // What `berth doctor` looks at of Slurm: the release, the plugstack files, and for which release the plugin was built.
 #include <fcntl.h>
-#include <glob.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,13 +12,13 @@
 #include "runtime/base/text.hh"
 #include "runtime/doctor/doctor.hh"
 #include "runtime/doctor/plugin_version.hh"
+#include "runtime/doctor/plugstack.hh"
 #include "runtime/doctor/site_settings.hh"
 
 namespace berth {
 
 namespace {
 
-constexpr const char* plugin_name = "spank_berth.so";
 constexpr size_t text_limit = 1 << 20;
 
 std::string in_path(const std::string& program) {
@@ -32,18 +31,8 @@ std::string in_path(const std::string& program) {
     return {};
 }
 
-/// Where Slurm's files lie: the folder of SLURM_CONF, and those of the distributions.
-std::vector<std::string> configuration_folders() {
-    std::vector<std::string> out;
-    if (const char* conf = std::getenv("SLURM_CONF"); conf && conf[0] == '/')
-        out.push_back(std::string(conf).substr(0, std::strrchr(conf, '/') - conf));
-    for (const char* folder : {"/etc/slurm", "/etc/slurm-llnl", "/run/slurm/conf", "/usr/local/etc/slurm"})
-        out.emplace_back(folder);
-    return out;
-}
-
 bool is_configured() {
-    for (const std::string& folder : configuration_folders())
+    for (const std::string& folder : slurm_folders())
         if (::access((folder + "/slurm.conf").c_str(), R_OK) == 0) return true;
     return false;
 }
@@ -63,43 +52,10 @@ std::string slurm_version() {
     return child.wait() == 0 ? text.substr(text.rfind(' ') + 1) : "";
 }
 
-std::vector<std::string> matches(const std::string& pattern) {
-    glob_t found{};
-    std::vector<std::string> out;
-    if (::glob(pattern.c_str(), 0, nullptr, &found) == 0) out.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-    ::globfree(&found);
-    return out;
-}
-
-/// The plugin's path as the first line of `file`, or of those it includes, that loads it has it; `depth` ends circles
-/// of includes.
-std::string find_plugin_line(const std::string& file, unsigned depth, SlurmFacts& facts) {
-    std::string text;
-    try {
-        text = sys::read_file(file, text_limit);
-    } catch (const Error&) {
-        return {};
-    }
-    facts.looked.push_back(file);
-    for (const std::string& line : split(text, '\n')) {
-        std::vector<std::string> words = words_of(line);
-        if (words.size() < 2) continue;
-        if ((words[0] == "required" || words[0] == "optional") && words[1].ends_with(plugin_name)) {
-            facts.plugstack = file;
-            return words[1];
-        }
-        if (words[0] != "include" || depth == 0) continue;
-        std::string pattern = words[1].starts_with('/') ? words[1] : cat(file.substr(0, file.rfind('/') + 1), words[1]);
-        for (const std::string& included : matches(pattern))
-            if (std::string found = find_plugin_line(included, depth - 1, facts); !found.empty()) return found;
-    }
-    return {};
-}
-
 /// Slurm looks for a plugin without a path in PluginDir.
 std::string locate(const std::string& name) {
     if (name.starts_with('/')) return ::access(name.c_str(), F_OK) == 0 ? name : "";
-    for (const std::string& folder : configuration_folders()) {
+    for (const std::string& folder : slurm_folders()) {
         std::string text;
         try {
             text = sys::read_file(folder + "/slurm.conf", text_limit);
@@ -119,14 +75,14 @@ std::string locate(const std::string& name) {
         patterns.insert(patterns.begin(), {prefix + "/lib64/slurm/", prefix + "/lib/slurm/"});
     }
     for (const std::string& pattern : patterns)
-        for (const std::string& file : matches(cat(pattern, name))) return file;
+        for (const std::string& file : files_matching(cat(pattern, name))) return file;
     return {};
 }
 
 /// Of the first folder that has a slurm.conf.
 std::vector<std::string> find_settings() {
     std::vector<std::string> out;
-    for (const std::string& folder : configuration_folders()) {
+    for (const std::string& folder : slurm_folders()) {
         if (::access((folder + "/slurm.conf").c_str(), R_OK) != 0) continue;
         for (const char* file : {"/slurm.conf", "/cgroup.conf"}) try {
                 for (std::string& line : settings_that_matter(sys::read_file(folder + file, text_limit)))
@@ -161,10 +117,14 @@ SlurmFacts gather_slurm_facts() {
         // As good as none: what stands in the way of programs, other findings say.
     }
     out.settings = find_settings();
-    for (const std::string& folder : configuration_folders()) {
-        std::string name = find_plugin_line(folder + "/plugstack.conf", 4, out);
-        if (name.empty()) continue;
-        out.plugin = locate(name);
+    for (const std::string& folder : slurm_folders()) {
+        std::string file = plugstack_of(folder);
+        PlugstackLine line = find_plugstack_line(file, plugin_name, out.looked);
+        if (line.file.empty()) continue;
+        out.plugstack = line.file;
+        out.plugin = locate(line.plugin);
+        std::vector<std::string> looked_again;
+        out.pyxis = find_plugstack_line(file, "pyxis", looked_again).file;
         break;
     }
     if (!out.plugin.empty()) examine_plugin(out);

@@ -11,15 +11,6 @@ namespace berth::plan {
 
 namespace {
 
-/// "container-mount-home" is told by BERTH_CONTAINER_MOUNT_HOME; options that start with "no-" have no variable of
-/// their own.
-std::string variable_of(const char* prefix, std::string_view option) {
-    std::string out = cat(prefix, option);
-    for (char& letter : out)
-        letter = letter == '-' ? '_' : static_cast<char>(letter >= 'a' && letter <= 'z' ? letter - 'a' + 'A' : letter);
-    return out;
-}
-
 /// What one variable says; nothing for a "no" to a flag that is off anyway.
 std::vector<EnvironmentOption> told_by(const SrunOption& info, const std::string& variable, std::string_view value) {
     EnvironmentOption out{info.name, "", ""};
@@ -59,12 +50,19 @@ void join(std::vector<EnvironmentOption>& found, EnvironmentOption option, const
 
 }  // namespace
 
+std::string variable_name(const char* prefix, std::string_view option) {
+    std::string out = cat(prefix, option);
+    for (char& letter : out)
+        letter = letter == '-' ? '_' : static_cast<char>(letter >= 'a' && letter <= 'z' ? letter - 'a' + 'A' : letter);
+    return out;
+}
+
 std::vector<EnvironmentOption> environment_options(const std::vector<std::string>& environment) {
     std::vector<EnvironmentOption> found;
     for (const SrunOption& info : srun_options()) {
         if (std::string_view(info.name).starts_with("no-")) continue;
         for (const char* prefix : {"BERTH_", "PYXIS_"}) {
-            std::string variable = variable_of(prefix, info.name);
+            std::string variable = variable_name(prefix, info.name);
             const char* value = berth::variable(environment, variable);
             if (value == nullptr || *value == '\0') continue;
             for (EnvironmentOption& option : told_by(info, variable, value))

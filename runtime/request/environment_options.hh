@@ -2,6 +2,7 @@
 // on. Pure.
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/request/options.hh"
@@ -14,6 +15,10 @@ struct EnvironmentOption {
     std::string value;    ///< "" for a flag
     std::string problem;  ///< the line of the error when the variable is used; empty: it is fine
 };
+
+/// "BERTH_CONTAINER_MOUNT_HOME" of the prefix "BERTH_" and "container-mount-home"; options that start with "no-" have
+/// no variable of their own.
+std::string variable_name(const char* prefix, std::string_view option);
 
 /// What the variables among `environment` (NAME=VALUE) ask for; an empty value is as good as none. Flags take the words
 /// of parse_bool(), and "no" stands for the opposite option. Two variables that do not agree are a problem of the later

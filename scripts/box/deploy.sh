@@ -9,6 +9,10 @@ source "$here/config.sh"
 
 # A file in use (a loaded plugin, a running berth) is replaced, not overwritten.
 cp -a --remove-destination "$state/install/." /
+# The site's part of an installation, by hand: a link would have tests write to what is installed. Releases that
+# installed the line in this place have no other.
+line=/usr/share/berth/plugstack.conf
+[[ ! -e $state/install$line ]] || install -D -m 644 "$line" /etc/slurm/plugstack.conf.d/berth.conf
 write_berth
 
 if [[ -d $state/lib/other ]]; then

@@ -106,8 +106,9 @@ completed() {
   expect_equal "$(completed 'berth run --na')" --name
   expect_equal "$(completed 'berth pull --policy ')" "newer missing always never"
   zsh -n "$root/usr/share/zsh/vendor-completions/_berth"
-  expect_equal "$(grep -v '^#' "$root/etc/slurm/plugstack.conf.d/berth.conf")" \
+  expect_equal "$(grep -v '^#' "$root/usr/share/berth/plugstack.conf")" \
     "required spank_berth.so helper=/usr/bin/berth"
+  [[ ! -e $root/etc/slurm/plugstack.conf.d/berth.conf ]] || fail "the plugin is active"
   test -e "$(find "$root/usr/lib" -path '*/slurm-wlm/spank_berth.so')"
   # All that the plugin links, Slurm's own symbols aside, is there.
   as_user bash -c 'ldd /usr/lib/*/slurm-wlm/spank_berth.so' | grep -v 'not found' > /dev/null
@@ -166,6 +167,20 @@ completed() {
   chmod 644 "$root/etc/berth/berth.conf"
 }
 
+@test "root has Slurm load the plugin by one command, as by one link, and takes that back" {
+  mkdir -p "$root/etc/slurm"
+  echo 'include /etc/slurm/plugstack.conf.d/*.conf' > "$root/etc/slurm/plugstack.conf"
+  run -0 as_root berth setup plugstack --enable
+  expect_equal "$(readlink "$root/etc/slurm/plugstack.conf.d/berth.conf")" /usr/share/berth/plugstack.conf
+  [[ $output == *"/etc/slurm/plugstack.conf leads to it: restart slurmd" ]] || fail "$output"
+  run -0 as_root berth setup plugstack --disable
+  expect_equal "$(ls -A "$root/etc/slurm/plugstack.conf.d")" ""
+  run ! as_user berth setup plugstack --enable
+  [[ $output == *"(root may): Permission denied" ]] || fail "$output"
+  run ! as_root berth setup plugstack
+  rm -r "$root/etc/slurm"
+}
+
 # A next version whose settings differ from those of this one.
 next_version() {
   dpkg-deb -R "$root"/packages/berth_*.deb "$tmp/next"
@@ -185,10 +200,9 @@ next_version() {
   run -0 as_root dpkg --remove berth
   [[ ! -e $root/usr/bin/berth ]]
   grep -q 'pull = "missing"' "$root/etc/berth/berth.conf"
-  test -e "$root/etc/slurm/plugstack.conf.d/berth.conf"
   run -0 as_root dpkg --purge berth berth-slurm
   [[ ! -e $root/etc/berth ]]
-  expect_equal "$(find "$root/etc/slurm" -name 'berth*')" ""
+  expect_equal "$(find "$root/etc" -name 'berth*')" ""
   # Users' images are theirs.
   [[ -d $root/var/lib/berth/2100 ]]
 }

@@ -78,11 +78,18 @@ contents() {
   done
   expect_equal "$(rpm -qp --scripts --triggers "$berth_rpm" "$slurm_rpm")" ""
   expect_equal "$(rpm -qpc "$berth_rpm" "$slurm_rpm" | xargs)" \
-    "/etc/berth/berth.conf /etc/slurm/plugstack.conf.d/berth.conf"
+    "/etc/berth/berth.conf"
   expect_equal "$(for file in "$berth_deb" "$slurm_deb"; do dpkg-deb -I "$file" conffiles; done | xargs)" \
-    "/etc/berth/berth.conf /etc/slurm/plugstack.conf.d/berth.conf"
+    "/etc/berth/berth.conf"
   # noreplace: a bit of rpm's flags of files.
-  expect_equal "$(rpm -qp --qf '[%{FILEFLAGS:fflags} %{FILENAMES}\n]' "$berth_rpm" "$slurm_rpm" | grep -c '^cn ')" 2
+  expect_equal "$(rpm -qp --qf '[%{FILEFLAGS:fflags} %{FILENAMES}\n]' "$berth_rpm" "$slurm_rpm" | grep -c '^cn ')" 1
+}
+
+@test "the plugin's line is an example: nothing goes where Slurm reads" {
+  for file in "$slurm_deb" "$slurm_rpm"; do
+    contents "$file" | grep -q '^-rw-r--r-- root root /usr/share/berth/plugstack.conf$'
+    ! contents "$file" | grep /etc/ || fail "$file has something in /etc"
+  done
 }
 
 @test "the plugin's package is bound to the Slurm that it was built for, and to its runtime" {

@@ -90,6 +90,8 @@ TEST_CASE("doctor: what fails is a failure with its reason and an advice", "[doc
          [](DoctorFacts& facts) {
              facts.store.problem = "opening the store /x: not writable";
          }},
+        {"Slurm", "/etc/slurm/plugstack.conf.d/pyxis.conf loads the plugin of Pyxis as well",
+         [](DoctorFacts& facts) { facts.slurm.pyxis = "/etc/slurm/plugstack.conf.d/pyxis.conf"; }},
         {"Slurm", "not loaded by /etc/slurm/plugstack.conf",
          [](DoctorFacts& facts) { facts.slurm.plugstack.clear(); facts.slurm.looked = {"/etc/slurm/plugstack.conf"}; }},
         {"Slurm", "which is not there", [](DoctorFacts& facts) { facts.slurm.plugin.clear(); }},
@@ -177,12 +179,19 @@ TEST_CASE("doctor: the plugin is found through the includes of plugstack.conf, a
     std::ofstream(folder / "plugstack.conf")
         << "# required spank_berth.so\ninclude plugstack.conf.d/*\ninclude plugstack.conf\n";
     std::ofstream(folder / "plugstack.conf.d/a.conf") << "optional other.so\n";
+    std::ofstream(folder / "plugstack.conf.d/z.conf") << "optional /opt/pyxis-0.24/spank_other.so importer=pyxis\n";
     std::ofstream(folder / "plugstack.conf.d/b.conf") << "required  " << plugin << " helper=/usr/bin/berth\n";
     ::setenv("SLURM_CONF", (folder / "slurm.conf").c_str(), 1);
     SlurmFacts facts = gather_slurm_facts();
+    CHECK(facts.plugstack == (folder / "plugstack.conf.d/b.conf").string());
+    CHECK(facts.pyxis == "");
+    std::ofstream(folder / "plugstack.conf.d/z.conf") << "required /usr/lib/slurm/spank_pyxis.so\n";
+    CHECK(gather_slurm_facts().pyxis == (folder / "plugstack.conf.d/z.conf").string());
+    std::filesystem::rename(folder / "plugstack.conf", folder / "other.conf");
+    std::ofstream(folder / "slurm.conf") << "ClusterName=c\nplugstackconfig=other.conf # here\n";
+    CHECK(gather_slurm_facts().plugstack == facts.plugstack);
     ::unsetenv("SLURM_CONF");
     std::filesystem::remove_all(folder);
-    CHECK(facts.plugstack == (folder / "plugstack.conf.d/b.conf").string());
     CHECK(facts.plugin == plugin);
     REQUIRE(facts.built_for);
     CHECK(*facts.built_for == SLURM_VERSION_NUMBER);

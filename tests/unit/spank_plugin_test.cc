@@ -104,8 +104,25 @@ TEST_CASE("plugin: Pyxis' words of plugstack.conf", "[spank]") {
           std::vector<std::string>{"BERTH_DEFAULTS_CONTAINER_SCOPE=job", "BERTH_DEFAULTS_ENTRYPOINT=true"});
     CHECK_FALSE(config.sbatch_support);
     CHECK(parse_config(0, words).sbatch_support);
+    CHECK(config.without_effect.empty());
     CHECK_THROWS_WITH(parse_config(1, words + 3), Contains("container_scope=node") && Contains("global or job"));
     CHECK_THROWS_WITH(parse_config(1, words + 4), Contains("sbatch_support=perhaps"));
+}
+
+TEST_CASE("plugin: Pyxis' words of plugstack.conf that mean nothing here are accepted and kept apart", "[spank]") {
+    std::string given[] = {"runtime_path=/run/pyxis", "importer=/opt/my\nimporter", "use_squashfuse=1",
+                           "use_enroot_load=perhaps", "helper=/opt/berth"};
+    std::vector<char*> words;
+    for (std::string& word : given) words.push_back(word.data());
+    Config config = parse_config(5, words.data());
+    CHECK(config.without_effect ==
+          "runtime_path=/run/pyxis importer=/opt/my\\x0aimporter use_squashfuse=1 use_enroot_load=perhaps");
+    CHECK(config.settings.empty());
+    CHECK(config.helper == "/opt/berth");
+    for (std::string word : {"runtime_paths=/run", "runtime=/run", "squashfuse=1"}) {
+        char* other[] = {word.data()};
+        CHECK_THROWS_WITH(parse_config(1, other), Contains("no setting"));
+    }
 }
 
 TEST_CASE("plugin: the run directory is made once, with its owner and mode", "[spank]") {

@@ -1,0 +1,146 @@
+// `berth setup plugstack`: what has Slurm load the plugin, which an installation leaves to the administrator.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/cli/commands.hh"
+#include "runtime/config/command_line.hh"
+#include "runtime/doctor/plugstack.hh"
+#include "runtime/host/own_program.hh"
+
+namespace berth::cli {
+
+namespace {
+
+struct Places {
+    std::string plugstack;  ///< plugstack.conf
+    std::string folder;     ///< plugstack.conf.d beside it
+    std::string file;       ///< berth.conf in there, which loads the plugin
+    std::string kept;       ///< where --disable keeps a file with the site's own words; Slurm includes *.conf alone
+};
+
+enum class Entry { none, link, file };
+
+Places places_in(const std::string& slurm_folder) {
+    Places out;
+    out.plugstack = plugstack_of(slurm_folder);
+    out.folder = out.plugstack.substr(0, out.plugstack.rfind('/')) + "/plugstack.conf.d";
+    out.file = out.folder + "/berth.conf";
+    out.kept = out.file + ".disabled";
+    return out;
+}
+
+/// The first of Slurm's folders that has a slurm.conf, else the one that packages use.
+std::string folder_of_slurm() {
+    for (const std::string& folder : slurm_folders())
+        if (::access((folder + "/slurm.conf").c_str(), F_OK) == 0) return folder;
+    return "/etc/slurm";
+}
+
+Entry entry_at(const std::string& path) {
+    struct stat info {};
+    if (::lstat(path.c_str(), &info) != 0) {
+        if (errno == ENOENT) return Entry::none;
+        throw SysError("looking at " + path);
+    }
+    return S_ISLNK(info.st_mode) ? Entry::link : Entry::file;
+}
+
+/// The file that loads the plugin, of those that Slurm reads from `file` on; empty when none does.
+std::string loaded_by(const std::string& file, std::string_view plugin) {
+    std::vector<std::string> looked;
+    return find_plugstack_line(file, plugin, looked).file;
+}
+
+void move(const std::string& from, const std::string& to) {
+    if (::rename(from.c_str(), to.c_str()) != 0) throw SysError(cat("renaming ", from, " to ", to, " (root may)"));
+}
+
+/// The line as it is installed: PREFIX/share/berth/plugstack.conf of PREFIX/bin/berth.
+std::string example() {
+    std::filesystem::path program = own_program_path();
+    std::string out = (program.parent_path() / "../share/berth/plugstack.conf").lexically_normal();
+    if (::access(out.c_str(), R_OK) != 0)
+        throw SysError(cat("looking for the plugin's line in ", out, ", which is installed with spank_berth.so"));
+    return out;
+}
+
+/// In place of a link that may be there, so that no slurmd that starts meanwhile finds none.
+void make_link(const Places& at) {
+    std::string target = example(), unfinished = cat(at.folder, "/.berth.", ::getpid());
+    if (::mkdir(at.folder.c_str(), 0755) != 0 && errno != EEXIST)
+        throw SysError(cat("making ", at.folder, " (root may)"));
+    if (::symlink(target.c_str(), unfinished.c_str()) != 0)
+        throw SysError(cat("making the link ", at.file, " (root may)"));
+    move(unfinished, at.file);
+    std::printf("%s: a link to %s now\n", at.file.c_str(), target.c_str());
+}
+
+void enable(const Places& at) {
+    Entry entry = entry_at(at.file);
+    if (std::string file = loaded_by(at.plugstack, plugin_name); !file.empty()) {
+        std::printf("%s loads %s already\n", file.c_str(), plugin_name);
+    } else if (entry == Entry::file && loaded_by(at.file, plugin_name).empty()) {
+        throw Error(cat("loading the plugin by ", at.file, ": a file is there that does not load ", plugin_name,
+                        "; add the line, or move the file away"));
+    } else if (entry == Entry::file) {
+        std::printf("%s is there already\n", at.file.c_str());
+    } else if (entry_at(at.kept) != Entry::none) {
+        move(at.kept, at.file);
+        std::printf("%s: back again, as it was before --disable\n", at.file.c_str());
+    } else {
+        make_link(at);
+    }
+    if (loaded_by(at.plugstack, plugin_name).empty())
+        std::printf("%s does not include it: add the line \"include %s/*.conf\"\n", at.plugstack.c_str(),
+                    at.folder.c_str());
+    else
+        std::printf("%s leads to it: restart slurmd\n", at.plugstack.c_str());
+    if (std::string pyxis = loaded_by(at.plugstack, "pyxis"); !pyxis.empty())
+        std::printf("%s loads the plugin of Pyxis, which does the work until that line is taken out\n", pyxis.c_str());
+}
+
+void disable(const Places& at) {
+    switch (entry_at(at.file)) {
+        case Entry::none:
+            std::printf("%s is not there\n", at.file.c_str());
+            break;
+        case Entry::link:
+            if (::unlink(at.file.c_str()) != 0) throw SysError(cat("removing ", at.file, " (root may)"));
+            std::printf("%s: removed\n", at.file.c_str());
+            break;
+        case Entry::file:
+            move(at.file, at.kept);
+            std::printf("%s is %s now\n", at.file.c_str(), at.kept.c_str());
+    }
+    if (std::string file = loaded_by(at.plugstack, plugin_name); !file.empty())
+        std::printf("%s still loads %s: take its line out\n", file.c_str(), plugin_name);
+    else
+        std::printf("%s does not load %s: restart slurmd\n", at.plugstack.c_str(), plugin_name);
+}
+
+}  // namespace
+
+int setup(int argc, char** argv) {
+    CommandLine line("Have Slurm load the plugin on this host, or no longer. Run by root.", "berth setup");
+    std::string what, folder = folder_of_slurm();
+    bool on = false, off = false;
+    line.argument("what", what, "plugstack: the file in plugstack.conf.d that loads the plugin")
+        .required()
+        .one_of({"plugstack"});
+    auto enabling = line.flag("--enable", on, "make it, a link to the installed line");
+    auto disabling = line.flag("--disable", off, "remove it, or move away a file with lines of the site");
+    line.option("--folder", folder, "the folder of slurm.conf, where Slurm's commands have another than usual");
+    enabling.excludes(disabling);
+    if (auto code = line.parse(argc, argv)) return *code;
+    if (!on && !off) return line.missing("--enable or --disable");
+    Places at = places_in(folder);
+    on ? enable(at) : disable(at);
+    return 0;
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,86 @@
+#include "runtime/doctor/plugstack.hh"
+
+#include <glob.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/doctor/site_settings.hh"
+
+namespace berth {
+
+namespace {
+
+constexpr size_t text_limit = 1 << 20;
+
+/// Empty for a file that cannot be read.
+std::string text_of(const std::string& file, bool& read) {
+    try {
+        std::string text = sys::read_file(file, text_limit);
+        read = true;
+        return text;
+    } catch (const Error&) {
+        read = false;
+        return {};
+    }
+}
+
+/// `depth` ends circles of includes.
+PlugstackLine find(const std::string& file, std::string_view name, unsigned depth, std::vector<std::string>& looked) {
+    bool read = false;
+    std::string text = text_of(file, read);
+    if (!read) return {};
+    looked.push_back(file);
+    for (const std::string& line : split(text, '\n')) {
+        std::vector<std::string> words = words_of(line);
+        if (words.size() < 2) continue;
+        bool loads = words[0] == "required" || words[0] == "optional";
+        if (loads && words[1].substr(words[1].rfind('/') + 1).find(name) != std::string::npos) return {file, words[1]};
+        if (words[0] != "include" || depth == 0) continue;
+        std::string pattern = words[1].starts_with('/') ? words[1] : cat(file.substr(0, file.rfind('/') + 1), words[1]);
+        for (const std::string& included : files_matching(pattern))
+            if (PlugstackLine found = find(included, name, depth - 1, looked); !found.file.empty()) return found;
+    }
+    return {};
+}
+
+}  // namespace
+
+std::vector<std::string> slurm_folders() {
+    std::vector<std::string> out;
+    if (const char* conf = std::getenv("SLURM_CONF"); conf && conf[0] == '/')
+        out.push_back(std::string(conf).substr(0, std::strrchr(conf, '/') - conf));
+    for (const char* folder : {"/etc/slurm", "/etc/slurm-llnl", "/run/slurm/conf", "/usr/local/etc/slurm"})
+        out.emplace_back(folder);
+    return out;
+}
+
+std::string plugstack_of(const std::string& folder) {
+    bool read = false;
+    for (const std::string& line : split(text_of(folder + "/slurm.conf", read), '\n')) {
+        constexpr std::string_view key = "plugstackconfig=";
+        for (const std::string& word : words_of(line))
+            if (lower(word.substr(0, key.size())) == key) {
+                std::string value = word.substr(key.size());
+                return value.starts_with('/') ? value : cat(folder, "/", value);
+            }
+    }
+    return folder + "/plugstack.conf";
+}
+
+PlugstackLine find_plugstack_line(const std::string& file, std::string_view name, std::vector<std::string>& looked) {
+    return find(file, name, 4, looked);
+}
+
+std::vector<std::string> files_matching(const std::string& pattern) {
+    glob_t found{};
+    std::vector<std::string> out;
+    if (::glob(pattern.c_str(), 0, nullptr, &found) == 0) out.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+    ::globfree(&found);
+    return out;
+}
+
+}  // namespace berth

@@ -1,0 +1,32 @@
+// plugstack.conf, in which a line for each plugin has Slurm load it, and the files that it includes.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace berth {
+
+/// The file name of berth's plugin.
+inline constexpr const char* plugin_name = "spank_berth.so";
+
+/// A line that loads a plugin.
+struct PlugstackLine {
+    std::string file;    ///< that has the line; empty: there is none
+    std::string plugin;  ///< the plugin as the line names it
+};
+
+/// Where Slurm's files may lie: the folder of SLURM_CONF, and those of the distributions.
+std::vector<std::string> slurm_folders();
+
+/// What plugstack.conf is there: PlugStackConfig of the folder's slurm.conf, or plugstack.conf in the folder. The file
+/// may be missing.
+std::string plugstack_of(const std::string& folder);
+
+/// The first line of `file`, or of those it includes, that loads a plugin whose file name contains `name`. Files that
+/// were read are added to `looked`; one that cannot be read is passed over, as Slurm passes over a missing one.
+PlugstackLine find_plugstack_line(const std::string& file, std::string_view name, std::vector<std::string>& looked);
+
+/// The files that a glob pattern names, in the order of their names.
+std::vector<std::string> files_matching(const std::string& pattern);
+
+}  // namespace berth
