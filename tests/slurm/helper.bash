@@ -171,6 +171,10 @@ job_groups() {
     2> /dev/null | sort
 }
 
+# Slurm itself leaves those of a slurmstepd that was killed, which other tests do.
+remember_job_groups() { groups_before=$(job_groups); }
+expect_no_new_job_groups() { expect_equal "$(comm -13 <(echo "$groups_before") <(job_groups))" ""; }
+
 # The sockets by which steps are joined; each node has a /run/berth of its own.
 step_sockets() {
   local pid

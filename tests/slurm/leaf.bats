@@ -7,6 +7,7 @@ load helper
 setup() {
   cancel_everything
   alice srun -w n1 berth rm --force leaf 2> /dev/null || true
+  remember_job_groups
   in_home 'rm -f started second alone'
 }
 
@@ -60,7 +61,7 @@ nothing_remembered() { [[ -z $(remembered_jobs) ]]; }
   expect_no_leftovers
   expect_nodes_up
   nothing_remembered
-  expect_equal "$(job_groups)" ""
+  expect_no_new_job_groups
   ! grep berth "$BATS_TEST_TMPDIR/out" || fail "$(< "$BATS_TEST_TMPDIR/out")"
 }
 
@@ -76,7 +77,7 @@ nothing_remembered() { [[ -z $(remembered_jobs) ]]; }
   expect_no_leftovers
   expect_nodes_up
   wait_until 10 nothing_remembered
-  expect_equal "$(job_groups)" ""
+  expect_no_new_job_groups
 }
 
 @test "in one job a named container outlives its first step, and is there for the next" {
@@ -89,7 +90,7 @@ nothing_remembered() { [[ -z $(remembered_jobs) ]]; }
     wait %1; sleep 1; touch alone; wait %2; rm -f second alone'"
   expect_equal "$output" "only in the image"
   expect_no_leftovers
-  expect_equal "$(job_groups)" ""
+  expect_no_new_job_groups
 }
 
 @test "what a hook left running, in a session of its own, ends with the step" {
@@ -115,7 +116,7 @@ nothing_remembered() { [[ -z $(remembered_jobs) ]]; }
   if constrained; then
     wait_until 10 no_jobs
     expect_no_leftovers
-    expect_equal "$(job_groups)" ""
+    expect_no_new_job_groups
   else
     # Five seconds after the tasks got SIGKILL a helper that keeps them is killed: one of these may be gone.
     for server in "${servers[@]}"; do root kill -CONT "$server" || true; done

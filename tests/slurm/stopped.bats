@@ -6,6 +6,7 @@ load helper
 setup() {
   cancel_everything
   alice srun -w n1 berth rm --force leaf 2> /dev/null || true
+  remember_job_groups
 }
 
 teardown() {
@@ -62,7 +63,7 @@ expect_end_in_time() {
   step_ended || wait_until 5 step_ended
   expect_nodes_up
   expect_no_leftovers
-  expect_equal "$(job_groups)" ""
+  expect_no_new_job_groups
   run -0 bob srun -w n1 --container-image="$image" true
 }
 
