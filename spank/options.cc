@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <set>
+#include <string>
 
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/request/environment_options.hh"
 #include "runtime/request/option_names.hh"
@@ -37,17 +40,36 @@ std::string inheritance(std::string_view option) {
     return variable;
 }
 
+/// On the submit side, the options whose last value replaced another one.
+std::set<std::string> given_twice;
+
 /// True when `value` is inherited so, and a flag of this command may replace it.
 bool is_inherited(const plan::SrunOption& option, const std::string& value) {
     const char* inherited = std::getenv(inheritance(option.name).c_str());
     return inherited != nullptr && value == inherited;
 }
 
+/// SPANK has one value of an option for all parts of a heterogeneous step (`srun ... : ...`), which are read one after
+/// the other.
+bool has_parts() {
+    std::string words = sys::read_file("/proc/self/cmdline", 1 << 22);
+    return words.find(std::string_view("\0:\0", 3)) != words.npos;
+}
+
+/// Generators of command lines add options to those of a user. Slurm hands the last value to the nodes.
+void replace(const plan::SrunOption& option, const std::string& before, std::string_view value) {
+    if (!is_inherited(option, before)) {
+        if (has_parts()) plan::add_option(step().options, option.name, value);
+        given_twice.insert(option.name);
+    }
+    plan::remove_option(step().options, option.name);
+}
+
 void take_on_submit_side(const plan::SrunOption& option, std::string_view value) {
     plan::check_option(option.name, value);
     if (std::string_view(option.name) == "container-image") check_not_a_file(value);
     const std::string* before = plan::given(step().options, option.name);
-    if (before != nullptr && is_inherited(option, *before)) plan::remove_option(step().options, option.name);
+    if (before != nullptr && *before != value) replace(option, std::string(*before), value);
     plan::add_option(step().options, option.name, value);
 }
 
@@ -112,7 +134,12 @@ void leave_option_names() {
         setenv(plan::options_variable, names.c_str(), 1);
 }
 
-void note_ignored_options() {
+void note_options() {
+    // Not as they come: sbatch reads its command line twice.
+    for (const std::string& name : given_twice)
+        if (const std::string* value = plan::given(step().options, name))
+            slurm_spank_log("berth: --%s is given twice; the last one counts: %s", name.c_str(),
+                            printable(*value, 4096).c_str());
     std::string note = plan::ignored_note(step().options);
     if (!note.empty()) slurm_spank_log("berth: %s", note.c_str());
 }

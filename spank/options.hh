@@ -20,7 +20,7 @@ void take_environment_options();
 /// On the submit side, after that: leaves the options' names in the environment for nodes of another release.
 void leave_option_names();
 
-/// On the submit side: says which options have no effect.
-void note_ignored_options();
+/// On the submit side: says which options were given twice, and which have no effect.
+void note_options();
 
 }  // namespace berth::spank

@@ -102,7 +102,7 @@ int slurm_spank_init_post_opt(spank_t spank, int, char**) {
         if (takes_options() && !in_slurmstepd()) {
             take_environment_options();
             leave_option_names();
-            note_ignored_options();
+            note_options();
             freeze_image(spank);
         }
         if (in_slurmstepd()) prepare_step(spank);

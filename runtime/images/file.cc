@@ -55,7 +55,8 @@ ContainerImage open_squashfs(Fd file, const std::string& path, const squash::Ext
     ContainerImage out{index_with(carried ? carried->process : plan::ImageConfig()), {}, {}, {}};
     if (!carried) {
         plan::ImageConfig config = config_in(out.index, file.get());
-        if (!config.env.empty() || !config.working_dir.empty()) out.index = index_with(config);
+        if (!config.env.empty() || !config.working_dir.empty() || !config.entrypoint.empty())
+            out.index = index_with(config);
     }
     out.layers.push_back(std::move(file));
     return out;
@@ -106,6 +107,8 @@ bool is_name(std::string_view name) {
 
 }  // namespace
 
+const std::vector<std::string> enroot_script = {"/bin/sh", "/etc/rc"};
+
 plan::ImageConfig config_of_enroot(const std::string& environment, const std::string& rc) {
     plan::ImageConfig out;
     for (const std::string& line : split(environment, '\n')) {
@@ -124,6 +127,8 @@ plan::ImageConfig config_of_enroot(const std::string& environment, const std::st
             if (std::string path = unquoted(line.substr(start.size(), line.size() - start.size() - end.size()));
                 path.starts_with("/") && path.find('\0') == path.npos)
                 out.working_dir = path;
+    // Distributions of old have a script of that name for the start of a machine.
+    if (rc.find("\"$@\"") != rc.npos) out.entrypoint = enroot_script;
     return out;
 }
 

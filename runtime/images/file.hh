@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "runtime/mount/container_image.hh"
 #include "runtime/squash/format/sif.hh"
@@ -19,8 +20,12 @@ ContainerImage open_image_file(const std::string& path, const std::function<void
 squash::Tree tree_of_image_file(int fd, const std::string& path, squash::LayerInfo& info, squash::Extent& place);
 
 /// The config of an image that has none in berth's form, from the files that Enroot leaves in a root file system:
-/// NAME=VALUE lines of /etc/environment, and the working directory from the one line of /etc/rc that enters it. Data
-/// only: nothing is run. Pure.
+/// NAME=VALUE lines of /etc/environment, the working directory from the one line of /etc/rc that enters it, and
+/// enroot_script as the entrypoint where /etc/rc passes its arguments on. Data only: nothing is run. Pure.
 plan::ImageConfig config_of_enroot(const std::string& environment, const std::string& rc);
+
+/// How Enroot starts the command of a container (bin/enroot-switchroot.c of 4.1.2): /etc/rc has the image's entrypoint
+/// and, for a start without arguments, its command.
+extern const std::vector<std::string> enroot_script;
 
 }  // namespace berth

@@ -9,11 +9,14 @@ namespace berth::plan {
 
 namespace {
 
-/// What holds for every mount, what the kernel does anyway, and what means something to programs that read fstab only.
+/// What holds for every mount, what the kernel does anyway, what a bind leaves to the file system that it shows, and
+/// what means something to programs that read fstab only. Enroot accepts the same (bin/enroot-mount.c of 4.1.2).
 constexpr std::string_view harmless[] = {
     "rw",       "exec",  "nosuid", "nodev",   "relatime", "norelatime", "nostrictatime", "atime",
     "diratime", "async", "loud",   "silent",  "nomand",   "auto",       "noauto",        "defaults",
-    "user",     "users", "nouser", "nousers", "owner",    "noowner",    "group",         "nogroup"};
+    "user",     "users", "nouser", "nousers", "owner",    "noowner",    "group",         "nogroup",
+    "noatime",  "sync",  "dirsync", "mand",   "strictatime", "nodiratime", "lazytime",   "nolazytime",
+    "iversion", "noiversion"};
 
 struct PropagationWord {
     std::string_view word;

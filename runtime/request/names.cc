@@ -16,12 +16,13 @@ bool digit(char c) { return c >= '0' && c <= '9'; }
 }  // namespace
 
 void check_container_name(std::string_view name) {
-    bool good =
-        !name.empty() && name.size() <= 64 && (letter(name[0]) || digit(name[0])) &&
-        std::all_of(name.begin(), name.end(), [](char c) { return letter(c) || digit(c) || c == '.' || c == '-'; });
+    // It is a file's name, behind the scope.
+    constexpr size_t longest = 200;
+    bool good = !name.empty() && name.size() <= longest && name != "." && name != ".." &&
+                name.find_first_of(":/") == name.npos && printable(name, longest) == name;
     if (!good)
-        throw Error(cat("container name '", printable(name, 80),
-                        "': use 1 to 64 letters, digits, _ . - and start with a letter, a digit or _"));
+        throw Error(cat("container name '", printable(name, 80), "': use 1 to ", longest,
+                        " bytes of printable characters without : and /, and not . or .. alone"));
 }
 
 ContainerName parse_container_name(std::string_view text) {

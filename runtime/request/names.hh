@@ -21,7 +21,7 @@ struct ContainerName {
     bool operator==(const ContainerName&) const = default;
 };
 
-/// Throws Error unless `name` is [A-Za-z0-9_][A-Za-z0-9_.-]{0,63}.
+/// Throws Error unless `name` has 1 to 200 bytes of printable UTF-8, no `:` or `/`, and is not `.` or `..`: as Pyxis'.
 void check_container_name(std::string_view name);
 
 /// NAME[:auto|create|exec|no_exec]; nothing after the colon is auto. Throws Error.

@@ -77,9 +77,8 @@ Reference Parser::parse() {
     if (text_.empty()) throw Error("image reference: empty; write REGISTRY/NAME:TAG or ./FILE.sqsh");
     if (text_.size() > text_limit) throw Error(cat("image reference: longer than ", text_limit, " bytes"));
     if (size_t nul = text_.find('\0'); nul != text_.npos) fail("a NUL byte cannot be part of it", text_.data() + nul);
-    bool is_path =
-        text_[0] == '/' || text_.starts_with("./") || text_.starts_with("../") || text_ == "." || text_ == "..";
-    if (is_path) {
+    // As Pyxis has it: no name of a registry or an image starts so.
+    if (text_[0] == '/' || text_[0] == '.') {
         out.kind = Reference::Kind::path;
         out.path = text_;
         return out;
@@ -147,7 +146,12 @@ void Parser::take_user(std::string_view& rest, Reference& out) const {
     if (at == rest.npos || at > rest.find_first_of("/#") || means_digest(rest.substr(at + 1))) return;
     std::string_view user = rest.substr(0, at);
     if (user.empty()) fail("the login name before `@` is empty", rest.data());
-    auto bad = std::find_if(user.begin(), user.end(), [](char c) { return c <= ' ' || c > '~' || c == ':'; });
+    // Without the text, which would be in a log as well.
+    if (user.find(':') != user.npos)
+        throw Error(cat("image reference: a password before `@` can be read by everybody on the node, and stays in ",
+                        "Slurm's records; write ", printable(user.substr(0, user.find(':'))),
+                        "@ alone, and put the password into ~/.config/enroot/.credentials or run berth login"));
+    auto bad = std::find_if(user.begin(), user.end(), [](char c) { return c <= ' ' || c > '~'; });
     if (bad != user.end()) fail("this character cannot be part of a login name", &*bad);
     out.user = user;
     rest.remove_prefix(at + 1);
@@ -226,7 +230,8 @@ void Parser::check_host(std::string_view host) const {
 
 void Parser::check_label(std::string_view label) const {
     if (label.empty()) fail("a part of the registry's host name is empty", label.data());
-    auto bad = std::find_if_not(label.begin(), label.end(), [](char c) { return is_alnum(c) || c == '-'; });
+    // No rule of the Internet's allows `_`; hosts of sites have it.
+    auto bad = std::find_if_not(label.begin(), label.end(), [](char c) { return is_alnum(c) || c == '-' || c == '_'; });
     if (bad != label.end()) fail("this character cannot be part of a registry's host name", &*bad);
     if (label.front() == '-') fail("a part of a host name does not start with `-`", label.data());
     if (label.back() == '-') fail("a part of a host name does not end with `-`", &label.back());

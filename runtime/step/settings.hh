@@ -6,9 +6,9 @@
 
 namespace berth {
 
-/// The documented settings among NAME=VALUE strings: BERTH_*, and where credentials, the user's folders and the
-/// daemons' sockets are. Everything else (LD_*, PATH, proxies) stays with the tasks. Of a name given twice the first
-/// counts, as for getenv.
+/// The documented settings among NAME=VALUE strings: BERTH_*, where credentials, the user's folders and the daemons'
+/// sockets are, and what credential programs of clouds read (AWS_*, GOOGLE_*, AZURE_*). Everything else (LD_*, PATH,
+/// proxies) stays with the tasks. Of a name given twice the first counts, as for getenv.
 std::vector<std::pair<std::string, std::string>> step_settings(const std::vector<std::string>& environment);
 
 /// Puts the settings and the caller's HOME into this process's environment, for the pull program.

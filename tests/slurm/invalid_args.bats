@@ -33,10 +33,18 @@ expect_refused_line() {
   expect_refused alice srun --container-image="$image" --container-env=1BAD true
 }
 
-@test "an option repeated with another value is an error" {
-  run alice srun --container-image="$image" --container-workdir=/tmp --container-workdir=/srv true
-  expect_failure
-  expect_output_like "container-workdir"
+@test "an option given twice: the last one counts, with one line that says so" {
+  for command in srun "$sbatch_wait"; do
+    [[ $command == srun ]] && words=(pwd) || words=(-o out --wrap pwd)
+    run -0 alice "$command" -w n1 --container-image="$registry/debian:none" --container-workdir=/tmp \
+      --container-image="$image" --container-workdir=/srv --container-workdir=/srv "${words[@]}"
+    expect_output_like "berth: --container-workdir is given twice; the last one counts: /srv"
+    expect_output_like "berth: --container-image is given twice; the last one counts: $image"
+    expect_equal "$(grep -c 'given twice' <<< "$output")" 2
+    [[ $command == srun ]] || output=$(alice cat out)
+    expect_equal "$(grep '^/' <<< "$output")" /srv
+  done
+  alice rm -f out
 }
 
 @test "--container-writable with --container-readonly is an error" {

@@ -178,3 +178,17 @@ no_containers_of_jobs() {
   run -0 named keep cat /opt/kept
   expect_equal "$output" $'stepd\nhelper\nscancel'
 }
+
+@test "names as wide as Pyxis': a+b, a@b, a leading dot, a blank, 200 bytes" {
+  long=$(printf 'n%.0s' {1..200})
+  for name in 'a+b' 'user@model=7' .hidden 'with blank' "$long"; do
+    run -0 alice srun -w n1 --container-image="$image" --container-name="$name" touch /opt/kept
+    run -0 alice srun -w n1 --container-name="$name:no_exec" test -e /opt/kept
+    run -0 alice srun -w n1 berth ps
+    [[ $output == *"$name"* ]] || fail "$name is not in:" "$output"
+    run -0 alice srun -w n1 berth rm "$name"
+  done
+  run alice srun -w n1 --container-image="$image" --container-name="${long}n" true
+  expect_failure
+  expect_output_like "use 1 to 200 bytes of printable characters"
+}

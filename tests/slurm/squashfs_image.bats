@@ -109,3 +109,43 @@ from_file() { in_home "srun -w n1 --container-image=./imported.sqsh $*"; }
   expect_failure
   expect_nodes_up
 }
+
+# As docker::configure of Enroot 4.1.2 writes it.
+make_enroot_file() {
+  in_home "rm -rf rc-tree; unsquashfs -quiet -no-progress -d rc-tree imported.sqsh > /dev/null; cat > rc-tree/etc/rc
+    printf '#!/bin/sh\nexport MADE_BY_ENTRY=\$PWD\nexec \"\$@\"\n' > rc-tree/entry.sh; chmod 755 rc-tree/entry.sh
+    mksquashfs rc-tree rc.sqsh -quiet -no-progress -all-root -noappend > /dev/null" <<'END'
+# enroot-provenance: docker://debian
+
+mkdir -p "/srv" 2> /dev/null
+cd "/srv" && unset OLDPWD || exit 1
+
+if [ -s /etc/rc.local ]; then
+    . /etc/rc.local
+fi
+
+if [ $# -gt 0 ]; then
+    exec '/entry.sh' "$@"
+else
+    exec '/entry.sh' 'echo' 'the command'
+fi
+END
+}
+
+@test "--container-entrypoint runs the /etc/rc of a .sqsh that Enroot made" {
+  make_enroot_file
+  # shellcheck disable=SC2016
+  show='echo ${MADE_BY_ENTRY-unset} $IMAGE_VAR; pwd'
+  run -0 in_home "srun -w n1 --container-image=./rc.sqsh --container-entrypoint sh -c '$show'"
+  expect_equal "$output" $'/srv from-image\n/srv'
+  run -0 in_home "srun -w n1 --container-image=./rc.sqsh sh -c '$show'"
+  expect_equal "$output" $'unset from-image\n/srv'
+  run -0 in_home 'berth run ./rc.sqsh'
+  expect_equal "$output" "the command"
+  # Saved, and saved once more: the script is still the image's own, and does not run itself.
+  in_home "srun -w n1 --container-image=./rc.sqsh --container-save=rc2.sqsh true &&
+    srun -w n1 --container-image=./rc2.sqsh --container-save=rc3.sqsh true"
+  run -0 in_home "srun -w n1 --container-image=./rc3.sqsh --container-entrypoint sh -c '$show'"
+  expect_equal "$output" $'/srv from-image\n/srv'
+  alice rm -rf rc-tree rc.sqsh rc2.sqsh rc3.sqsh
+}

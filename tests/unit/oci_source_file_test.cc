@@ -60,6 +60,11 @@ TEST_CASE("a squashfs file without a config of ours takes Enroot's files as data
     ContainerImage image = open_image_file(scene.folder / "plain.sqsh");
     CHECK(image.index.config().env == std::vector<std::string>{"PATH=/opt/bin", "Q=a b", "E=a=b"});
     CHECK(image.index.config().working_dir == "/work dir");
+    CHECK(image.index.config().entrypoint == std::vector<std::string>{"/bin/sh", "/etc/rc"});
+    CHECK(image.index.config().cmd.empty());
+    CHECK(config_of_enroot("", "").entrypoint.empty());
+    CHECK(config_of_enroot("", "#!/bin/bash\n# what init runs\nfor i in /etc/rc3.d/S*; do $i start; done\n")
+              .entrypoint.empty());
     CHECK(content(image, "small") == "s");
     for (const char* rc : {"cd \"$(reboot)\" && unset OLDPWD || exit 1", "cd \"a\" && unset OLDPWD || exit 1", "cd /x",
                            "cd \"/a\"; x && unset OLDPWD || exit 1"})

@@ -57,6 +57,11 @@ TEST_CASE("the script for Enroot quotes what a shell would read", "[pull]") {
     CHECK(files[0].content == "A=$(x)\n");
     CHECK_THAT(files[1].content,
                Catch::Contains("exec '/bin/it'\\''s' '$(reboot)' \"$@\"") && Catch::Contains("cd '/a b' &&"));
+    // An image whose entrypoint is Enroot's script keeps that.
+    config.entrypoint = {"/bin/sh", "/etc/rc"};
+    files = pull::enroot_files(config);
+    REQUIRE(files.size() == 1);
+    CHECK(files[0].path == "etc/environment");
 }
 
 TEST_CASE("an import is told beside its pull, and so is one that fails", "[pull]") {

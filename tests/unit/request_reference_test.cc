@@ -51,6 +51,9 @@ TEST_CASE("references are read by the distribution grammar", "[plan][reference]"
         {"host#x", "", "host", "x", "latest"},
         {"127.0.0.1:5000/debian:12", "", "127.0.0.1:5000", "debian", "12"},
         {"localhost:5000#debian:12", "", "localhost:5000", "debian", "12"},
+        {"my_registry.site:5000/a", "", "my_registry.site:5000", "a", "latest"},
+        {"_r_#a:1", "", "_r_", "a", "1"},
+        {"oauth2accesstoken@gcr.io#p/a", "oauth2accesstoken", "gcr.io", "p/a", "latest"},
         {"[::1]:5000/debian:12", "", "[::1]:5000", "debian", "12"},
         {"r.io/a__b/c-d---e/f.g_h:_T.1", "", "r.io", "a__b/c-d---e/f.g_h", "_T.1"},
     };
@@ -80,7 +83,7 @@ TEST_CASE("a digest may stand alone or beside a tag", "[plan][reference]") {
 }
 
 TEST_CASE("paths are taken as given", "[plan][reference]") {
-    for (const char* path : {"/a/b.sqsh", "./x.sqsh", "../x", ".", ".."}) {
+    for (const char* path : {"/a/b.sqsh", "./x.sqsh", "../x", ".", "..", ".cache/x.sqsh", ".x", "...", "..x"}) {
         Reference got = parse_reference(path);
         CHECK(got.kind == Reference::Kind::path);
         CHECK(got.path == path);
@@ -141,6 +144,18 @@ TEST_CASE("hostile row 28: a digest is sha256 and 64 lower-case digits before an
     CHECK(berth::Digest::parse("sha256:" + hex));
 }
 
+TEST_CASE("a password in a reference is refused, and is not in the error", "[plan][reference]") {
+    for (const char* text : {"alice:s3cret@r.io#a", "docker://alice:s3cret@r.io/a:1", "alice:s3cret@debian"}) {
+        std::string error = failure(text);
+        INFO(text);
+        CHECK_THAT(error, Catch::Contains("a password before `@` can be read by everybody") &&
+                              Catch::Contains("write alice@ alone") && Catch::Contains(".credentials"));
+        CHECK_THAT(error, !Catch::Contains("s3cret"));
+    }
+    // With an empty password, as with a token.
+    CHECK_THAT(failure("oauth2accesstoken:ya29.xyz@gcr.io/p/a"), Catch::Contains("write oauth2accesstoken@ alone"));
+}
+
 TEST_CASE("mistakes in a reference are pointed at", "[plan][reference]") {
     struct Row {
         const char* text;
@@ -163,7 +178,7 @@ TEST_CASE("mistakes in a reference are pointed at", "[plan][reference]") {
         {"r.io:x/a", 5, "port"},
         {"r..io/a", 2, "empty"},
         {"-r.io/a", 0, "start"},
-        {"r_.io/a", 1, "host name"},
+        {"r+.io/a", 1, "host name"},
         {"#a", 0, "registry is empty"},
         {"@r.io#a", 0, "login name"},
         {"[::1/a", 0, "IPv6"},

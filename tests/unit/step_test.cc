@@ -168,7 +168,13 @@ TEST_CASE("step: hostile row 57: of the job's environment only settings reach th
     auto settings =
         step_settings({"LD_PRELOAD=/evil.so", "PATH=/evil", "https_proxy=http://evil", "BASH_ENV=/evil", "HOME=/evil",
                        "BERTH_LOG=debug", "REGISTRY_AUTH_FILE=/a=b", "REGISTRY_AUTH_FILE=/second", "broken",
-                       "LD_LIBRARY_PATH=/evil", "DOCKER_HOST=unix:///d"});
+                       "LD_LIBRARY_PATH=/evil", "DOCKER_HOST=unix:///d", "AWS_PROFILE=a", "AWS=/evil",
+                       "GOOGLE_APPLICATION_CREDENTIALS=/k", "AZURE_CLIENT_ID=i", "MY_AWS_PROFILE=/evil"});
     CHECK(settings == std::vector<std::pair<std::string, std::string>>{
-                          {"BERTH_LOG", "debug"}, {"REGISTRY_AUTH_FILE", "/a=b"}, {"DOCKER_HOST", "unix:///d"}});
+                          {"BERTH_LOG", "debug"},
+                          {"REGISTRY_AUTH_FILE", "/a=b"},
+                          {"DOCKER_HOST", "unix:///d"},
+                          {"AWS_PROFILE", "a"},
+                          {"GOOGLE_APPLICATION_CREDENTIALS", "/k"},
+                          {"AZURE_CLIENT_ID", "i"}});
 }

@@ -2,6 +2,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/images/file.hh"
 #include "runtime/pull/transfer/output_file.hh"
 #include "runtime/pull/transfer/stored.hh"
 
@@ -29,6 +30,8 @@ std::vector<squash::AddedFile> enroot_files(const plan::ImageConfig& config) {
     for (const std::string& variable : config.env)
         // The format has no way to write a line end.
         if (variable.find('\n') == variable.npos) environment += variable + "\n";
+    // The image has its script from Enroot: one that runs it in that place would run itself.
+    if (config.entrypoint == enroot_script) return {{"etc/environment", environment}};
     std::string rc;
     if (!config.working_dir.empty()) {
         std::string directory = quoted(config.working_dir);
