@@ -68,7 +68,6 @@ expect_refused_line() {
   done
   expect_refused_line alice sbatch --container-image="$image" --container-name=a/b --wrap true
   expect_refused_line alice srun --container-image="$image" --container-entrypoint --no-container-entrypoint true
-  expect_refused_line alice srun --container-image="$image" --container-name=a --container-name=b true
 }
 
 @test "srun --help names the options" {

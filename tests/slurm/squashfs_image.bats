@@ -127,7 +127,7 @@ fi
 if [ $# -gt 0 ]; then
     exec '/entry.sh' "$@"
 else
-    exec '/entry.sh' 'echo' 'the command'
+    exec '/entry.sh' 'sh' '-c' 'echo the command'
 fi
 END
 }

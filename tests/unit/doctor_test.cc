@@ -59,6 +59,15 @@ TEST_CASE("doctor: a healthy node has nothing but ok", "[doctor]") {
     }
 }
 
+TEST_CASE("doctor: the plugin of Pyxis beside Berth's is a warning", "[doctor]") {
+    DoctorFacts facts = healthy();
+    facts.slurm.pyxis = "/etc/slurm/plugstack.conf.d/pyxis.conf";
+    Finding found = finding(facts, "Slurm");
+    CHECK(found.verdict == Verdict::warning);
+    CHECK_THAT(found.text, Catch::Contains("/etc/slurm/plugstack.conf.d/pyxis.conf loads the plugin of Pyxis as well"));
+    CHECK_FALSE(found.advice.empty());
+}
+
 TEST_CASE("doctor: what fails is a failure with its reason and an advice", "[doctor]") {
     using Break = void (*)(DoctorFacts&);
     auto [subject, reason, broken] = GENERATE(table<std::string, std::string, Break>({
@@ -90,8 +99,6 @@ TEST_CASE("doctor: what fails is a failure with its reason and an advice", "[doc
          [](DoctorFacts& facts) {
              facts.store.problem = "opening the store /x: not writable";
          }},
-        {"Slurm", "/etc/slurm/plugstack.conf.d/pyxis.conf loads the plugin of Pyxis as well",
-         [](DoctorFacts& facts) { facts.slurm.pyxis = "/etc/slurm/plugstack.conf.d/pyxis.conf"; }},
         {"Slurm", "not loaded by /etc/slurm/plugstack.conf",
          [](DoctorFacts& facts) { facts.slurm.plugstack.clear(); facts.slurm.looked = {"/etc/slurm/plugstack.conf"}; }},
         {"Slurm", "which is not there", [](DoctorFacts& facts) { facts.slurm.plugin.clear(); }},
