@@ -14,12 +14,12 @@ namespace berth {
 
 namespace {
 
-constexpr size_t text_limit = 1 << 20;
+constexpr size_t file_limit = 1 << 20;
 
 /// Empty for a file that cannot be read.
 std::string text_of(const std::string& file, bool& read) {
     try {
-        std::string text = sys::read_file(file, text_limit);
+        std::string text = sys::read_file(file, file_limit);
         read = true;
         return text;
     } catch (const Error&) {

@@ -16,13 +16,13 @@ bool digit(char c) { return c >= '0' && c <= '9'; }
 }  // namespace
 
 void check_container_name(std::string_view name) {
-    // It is a file's name, behind the scope.
+    // It is a file's name, behind the scope. One that looks like an option is refused, other than by Pyxis.
     constexpr size_t longest = 200;
-    bool good = !name.empty() && name.size() <= longest && name != "." && name != ".." &&
+    bool good = !name.empty() && name.size() <= longest && name != "." && name != ".." && name[0] != '-' &&
                 name.find_first_of(":/") == name.npos && printable(name, longest) == name;
     if (!good)
         throw Error(cat("container name '", printable(name, 80), "': use 1 to ", longest,
-                        " bytes of printable characters without : and /, and not . or .. alone"));
+                        " bytes of printable characters without : and /, no - at the start, and not . or .. alone"));
 }
 
 ContainerName parse_container_name(std::string_view text) {

@@ -25,6 +25,7 @@ start_first() {
 # shellcheck disable=SC2016
 look='cat /tmp/first; echo "$PWD ${FIRST-pristine} $IMAGE_VAR"; readlink /proc/self/ns/mnt /proc/self/ns/net'
 
+# bats test_tags=guest
 @test "a second step joins: same files and namespaces, the image's environment and working directory" {
   start_first --container-name=exec --container-unshare=net
   run -0 alice srun -w n1 --container-name=exec:exec sh -c "$look"
@@ -78,7 +79,7 @@ go_on_alone() {
   output=$(cat "$BATS_TEST_TMPDIR/second")
 }
 
-# bats test_tags=cgroup
+# bats test_tags=cgroup, guest
 @test "the container outlives the step that started it for as long as another is in it" {
   in_home "srun -w n1 --container-name=exec --container-image=$image --container-mounts=/home/alice sh -c \
       'touch /home/alice/started; until test -e /home/alice/joined; do sleep 0.1; done; echo first done'" \

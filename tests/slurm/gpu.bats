@@ -63,6 +63,7 @@ others() {
   row --gres=gpu:1g.10gb:2 "$both" "$both"
 }
 
+# bats test_tags=guest
 @test "two MIG devices, one for each task" {
   row '-n2 --gres=gpu:1g.10gb:2 --gpu-bind=per_task:1' \
     "$(line 0 'nvidia2 336 337' "$mig7" "$(others "$mig7" 0)"; line 1 'nvidia2 345 346' "$mig8" 0)" \
@@ -93,6 +94,7 @@ others() {
   expect_equal "$output" "$none"
 }
 
+# bats test_tags=guest
 @test "a step with one of its job's two GPUs has that one's node, and one with --gres=none has none" {
   local nodes='cd /dev; for f in nvidia?; do if test -e $f; then echo -n " $f"; fi; done' none=
   # shellcheck disable=SC2016

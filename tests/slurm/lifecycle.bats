@@ -33,6 +33,7 @@ a_pull_runs() {
   (( $(count_since GET /v2/debian/blobs/) )) || [[ -n $(berth_processes) ]]
 }
 
+# bats test_tags=guest
 @test "a step that ended leaves nothing" {
   run -0 contained -n4 true
   expect_no_leftovers
@@ -108,6 +109,7 @@ signal 9 (Killed)"* ]] ||
   expect_step_failed
 }
 
+# bats test_tags=guest
 @test "hostile row 64: scancel leaves nothing" {
   start_long_step
   root scancel -u alice

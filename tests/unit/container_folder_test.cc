@@ -95,10 +95,10 @@ TEST_CASE("hostile row 51: a folder of containers that is a link, somebody else'
     CHECK_THROWS_WITH(ContainerFolder::open("relative"), Catch::Contains("must be an absolute path"));
 }
 
-TEST_CASE("hostile row 56: names of containers that are paths reach no file", "[container]") {
+TEST_CASE("hostile row 56: names of containers that are paths or options reach no file", "[container]") {
     fixtures::TempFolder temp;
     ContainerFolder folder = ContainerFolder::open(temp / "data");
-    for (const std::string& name : {std::string("a/b"), std::string(".."), std::string("a:b"), std::string(300, 'n'),
+    for (const std::string& name : {std::string("a/b"), std::string(".."), std::string("-x"), std::string(300, 'n'),
                                     std::string("a\0b", 3), std::string()}) {
         CHECK_THROWS_AS(folder.lock(name), Error);
         CHECK_THROWS_AS(folder.find(name), Error);
