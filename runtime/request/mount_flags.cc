@@ -15,7 +15,7 @@ constexpr std::string_view harmless[] = {
     "rw",       "exec",  "nosuid", "nodev",   "relatime", "norelatime", "nostrictatime", "atime",
     "diratime", "async", "loud",   "silent",  "nomand",   "auto",       "noauto",        "defaults",
     "user",     "users", "nouser", "nousers", "owner",    "noowner",    "group",         "nogroup",
-    "noatime",  "sync",  "dirsync", "mand",   "strictatime", "nodiratime", "lazytime",   "nolazytime",
+    "noatime",  "sync",  "dirsync", "mand",   "strictatime", "nodiratime", "lazytime",     "nolazytime",
     "iversion", "noiversion"};
 
 struct PropagationWord {

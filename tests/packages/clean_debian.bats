@@ -57,7 +57,7 @@ expect_equal() {
   run -0 as_user /opt/user/bin/berth run /srv/image.sqsh sh -c 'id -u; . /etc/os-release; echo $VERSION_ID'
   [[ $output == *$'2100\n12' ]] || fail "$output"
   run ! as_user /opt/user/bin/berth pull 127.0.0.1:1/nothing:1
-  [[ $output == *"127.0.0.1:1"*"Connection refused"* || $output == *"127.0.0.1"*"onnect"* ]] || fail "$output"
+  [[ $output == *"no answer from 127.0.0.1:1"* ]] || fail "$output"
   # The same program to the byte: it starts containers as fast.
   cmp "$build/berth" "$root/opt/user/bin/berth"
   rm -rf "$root/opt/user" "$root/srv/image.sqsh" "$root/tmp/.cache"
