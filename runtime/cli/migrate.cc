@@ -62,7 +62,7 @@ void write_conf(const Options& options, const std::string& text) {
 void print(const migrate::Migration& migration, const Options& options) {
     using migrate::Fate;
     for (const migrate::Finding& finding : migration.findings) std::printf("%s\n", finding.text().c_str());
-    std::printf("%zu settings: %zu kept, %zu changed, %zu without a place\n", migration.findings.size(),
+    std::printf("%zu looked at: %zu kept, %zu changed, %zu without a place\n", migration.findings.size(),
                 migration.count(Fate::kept), migration.count(Fate::changed), migration.count(Fate::unplaced));
     std::string output = printable(options.output, 4096);
     if (options.dry_run)

@@ -21,47 +21,49 @@ constexpr Row variables[] = {{"MELLANOX_VISIBLE_DEVICES", set_rdma, "devices.rdm
 /// What every container has mounted, as in 10-system.fstab and 20-config.fstab of Enroot (see plan/system_edits).
 struct BuiltIn {
     std::string_view source, target;
-    std::string_view change;  ///< empty: as with Enroot
+    Fate fate = Fate::kept;
+    std::string_view note = {};
 };
 constexpr BuiltIn built_in[] = {
-    {"/proc", "/proc", ""},
-    {"/sys", "/sys", ""},
-    {"/dev", "/dev", "see ENROOT_RESTRICT_DEV"},
-    {"tmpfs", "/tmp", ""},
-    {"tmpfs", "/run", ""},
-    {"tmpfs", "/var/run", ""},
-    {"tmpfs", "/var/lock", "it is a folder of the image, or a link to /run/lock"},
-    {"/dev/shm", "/dev/shm", ""},
-    {"/dev/mqueue", "/dev/mqueue", ""},
-    {"/dev/hugepages", "/dev/hugepages", ""},
-    {"/etc/hosts", "/etc/hosts", ""},
-    {"/etc/hostname", "/etc/hostname", ""},
-    {"/etc/resolv.conf", "/etc/resolv.conf", ""},
-    {"/etc/machine-id", "/etc/machine-id", ""},
-    {"/etc/localtime", "/etc/localtime", ""},
+    {"/proc", "/proc"},
+    {"/sys", "/sys"},
+    {"/dev", "/dev", Fate::kept, "see ENROOT_RESTRICT_DEV"},
+    {"tmpfs", "/tmp"},
+    {"tmpfs", "/run"},
+    {"tmpfs", "/var/run"},
+    {"tmpfs", "/var/lock", Fate::changed, "it is a folder of the image, or a link to /run/lock"},
+    {"/dev/shm", "/dev/shm"},
+    {"/dev/mqueue", "/dev/mqueue"},
+    {"/dev/hugepages", "/dev/hugepages"},
+    {"/etc/hosts", "/etc/hosts"},
+    {"/etc/hostname", "/etc/hostname"},
+    {"/etc/resolv.conf", "/etc/resolv.conf"},
+    {"/etc/machine-id", "/etc/machine-id"},
+    {"/etc/localtime", "/etc/localtime"},
 };
 
 /// Enroot's own hooks (conf/hooks of 3.0 to 4.1.2), by name.
 struct Hook {
     std::string_view name;
-    std::string_view change;  ///< empty: as with Enroot
+    Fate fate = Fate::kept;
+    std::string_view note = "built in";
 };
 constexpr Hook hooks[] = {
-    {"10-aptfix.sh", ""},
-    {"10-cgroup.sh", "a task sees the cgroups of the node, read-only, and has no cgroup namespace of its own"},
-    {"10-cgroups.sh", "a task sees the cgroups of the node, read-only, and has no cgroup namespace of its own"},
-    {"10-devices.sh", "see ENROOT_RESTRICT_DEV"},
-    {"10-home.sh", ""},
-    {"10-localtime.sh", ""},
-    {"10-shadow.sh", "a home that is not mounted is an empty folder, without the files of /etc/skel"},
-    {"50-mig-config.sh", "no process in a container may change the MIG configuration"},
-    {"50-sharp.sh", ""},
-    {"50-slurm-pmi.sh", ""},
-    {"50-slurm-pmix.sh", ""},
-    {"50-slurm-pytorch.sh", ""},
-    {"98-nvidia.sh", ""},
-    {"99-nvidia.sh", ""},
-    {"99-mellanox.sh", ""},
+    {"10-aptfix.sh"},
+    {"10-cgroup.sh", Fate::changed, "a task sees the cgroups of the node, read-only, and has no cgroup namespace of its own"},
+    {"10-cgroups.sh", Fate::changed, "a task sees the cgroups of the node, read-only, and has no cgroup namespace of its own"},
+    {"10-devices.sh", Fate::kept, "see ENROOT_RESTRICT_DEV"},
+    {"10-home.sh"},
+    {"10-localtime.sh"},
+    {"10-shadow.sh", Fate::changed, "a home that is not mounted is an empty folder, without the files of /etc/skel"},
+    {"50-mig-config.sh", Fate::changed, "no process in a container may change the MIG configuration"},
+    {"50-sharp.sh"},
+    {"50-slurm-pmi.sh"},
+    {"50-slurm-pmix.sh"},
+    {"50-slurm-pytorch.sh"},
+    {"98-nvidia.sh"},
+    {"99-nvidia.sh"},
+    {"99-mellanox.sh"},
 };
 
 /// A line of mounts.d as a mount of Berth's.
@@ -139,8 +141,8 @@ const BuiltIn* find_built_in(const FstabLine& line) {
 void report_built_in(Draft& draft, const Place& place, const FstabLine& line, const BuiltIn& one) {
     bool sized = std::any_of(line.options.begin(), line.options.end(),
                              [](const std::string& option) { return option.starts_with("size="); });
-    std::string why = sized ? "limits.tmpfs_size has its size" : std::string(one.change);
-    draft.report({why.empty() ? Fate::kept : Fate::changed, place, {}, why});
+    draft.report({sized ? Fate::changed : one.fate, place, {},
+                  sized ? "limits.tmpfs_size has its size" : std::string(one.note)});
 }
 
 /// With ${NAME} as written, for the user's shell.
@@ -197,8 +199,7 @@ void decide_hook(Draft& draft, const std::string& file, bool executable) {
     for (const Hook& hook : hooks)
         if (hook.name == name) {
             place.what = "hook of Enroot";
-            return draft.report({hook.change.empty() ? Fate::kept : Fate::changed, place, {},
-                                 hook.change.empty() ? "built in" : std::string(hook.change)});
+            return draft.report({hook.fate, place, {}, std::string(hook.note)});
         }
     draft.report({Fate::unplaced, place, {},
                   "hooks of Enroot are not run; write a program for hooks.folder that does the same, see "

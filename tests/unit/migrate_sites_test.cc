@@ -77,9 +77,9 @@ struct Scene {
         sys::write_all(folder.create("enroot/enroot.conf").get(), "ENROOT_MOUNT_HOME y\n", "enroot.conf");
         sys::write_all(folder.create("plugstack.conf").get(), "# nothing\n", "plugstack.conf");
     }
-    fixtures::CommandResult run(const std::string& more) const {
-        return run_berth(cat("migrate --enroot ", folder / "enroot", " --plugstack ", folder / "plugstack.conf ",
-                         "--output ", folder / "etc/berth.conf ", more));
+    fixtures::CommandResult run(const std::string& more, const std::string& plugstack = "plugstack.conf") const {
+        return run_berth(cat("migrate --enroot ", folder / "enroot", " --plugstack ", folder / plugstack, " --output ",
+                             folder / "etc/berth.conf", " ", more));
     }
     std::string conf() const { return sys::read_file(folder / "etc/berth.conf"); }
     bool wrote() const { return std::filesystem::exists(folder / "etc"); }
@@ -216,15 +216,15 @@ TEST_CASE("migrate: a file that is there stays, without --force", "[migrate]") {
 
 TEST_CASE("migrate: what cannot be read is an error of one line, and nothing is written", "[migrate]") {
     Scene scene;
-    auto fails = [&](const std::string& words, const std::string& line) {
-        fixtures::CommandResult result = scene.run(words);
+    auto fails = [&](const std::string& words, const std::string& line, const std::string& plugstack = "plugstack.conf") {
+        fixtures::CommandResult result = scene.run(words, plugstack);
         CHECK(result.status == exit_failure);
         CHECK(result.output == cat("berth: ", line, "\n"));
         CHECK_FALSE(scene.wrote());
     };
     fails("--user /nonexistent", "looking for the settings of Enroot in /nonexistent (--user names another folder): No "
                                  "such file or directory");
-    fails(cat("--plugstack ", scene.folder / "none"), cat("opening ", scene.folder / "none", ": No such file or directory"));
+    fails("", cat("opening ", scene.folder / "none", ": No such file or directory"), "none");
     // A link to itself: root opens every file.
     std::filesystem::remove(scene.folder / "enroot/enroot.conf");
     std::filesystem::create_symlink("enroot.conf", scene.folder / "enroot/enroot.conf");
