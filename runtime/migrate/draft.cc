@@ -19,14 +19,9 @@ std::pair<std::string, std::string> parts_of(const std::string& key) {
     return {key.substr(0, dot), key.substr(dot + 1)};
 }
 
-std::string items_form(const std::vector<std::string>& items) {
-    std::string out = "[";
-    for (const std::string& item : items) {
-        std::string form = text_form(item);
-        if (form.empty()) return {};
-        out += cat(out.size() > 1 ? ", " : "", form);
-    }
-    return out + "]";
+std::string item_form(const std::string& item) {
+    std::string form = text_form(item);
+    return form.empty() ? form : cat("[", form, "]");
 }
 
 std::string words_form(const std::vector<std::string>& words) {
@@ -100,22 +95,19 @@ Answer Draft::add_word(const std::string& key, const std::string& word, const Pl
 }
 
 Answer Draft::add(Kind kind, const std::string& key, const std::string& item, const Place& place) {
-    auto form = [kind](const std::vector<std::string>& all) {
-        return kind == Kind::items ? items_form(all) : words_form(all);
-    };
     Entry* old = find(key);
-    std::vector<std::string> items = old != nullptr ? old->items : std::vector<std::string>();
-    if (std::find(items.begin(), items.end(), item) == items.end()) items.push_back(item);
-    std::string value = form(items);
+    std::vector<std::string> words = kind == Kind::words && old != nullptr ? old->items : std::vector<std::string>();
+    if (std::find(words.begin(), words.end(), item) == words.end()) words.push_back(item);
+    std::string value = kind == Kind::items ? item_form(item) : words_form(words);
     Answer answer = value.empty() ? Answer::refused : reader_(key, value);
     if (answer != Answer::taken) return answer;
-    if (old == nullptr) {
-        entries_.push_back({key, value, kind, items, {place}});
-    } else {
-        old->items = std::move(items);
-        old->value = std::move(value);
-        old->places.push_back(place);
-    }
+    if (old == nullptr) old = &entries_.emplace_back(Entry{key, {}, kind, {}, {}});
+    if (kind == Kind::items)
+        old->items.push_back(item);
+    else
+        old->items = std::move(words);
+    old->value = std::move(value);
+    old->places.push_back(place);
     return answer;
 }
 

@@ -53,7 +53,7 @@ class Draft {
 
     void report(Finding finding) { findings_.push_back(std::move(finding)); }
 
-    /// "KEY = VALUE" of what the draft has; empty when it does not have the key.
+    /// "KEY = VALUE" of what the draft has, of a list the item that was added last; empty when it does not have the key.
     std::string shown(const std::string& key) const;
     /// Where its value comes from first.
     std::string origin(const std::string& key) const;
@@ -65,7 +65,7 @@ class Draft {
   private:
     enum class Kind { value, items, words };
     struct Entry {
-        std::string key, value;
+        std::string key, value;  ///< of a list: its last item
         Kind kind = Kind::value;
         std::vector<std::string> items;
         std::vector<Place> places;
