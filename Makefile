@@ -83,7 +83,8 @@ all_flags = $(base_flags) $(package_flags) $(CPPFLAGS) $(CXXFLAGS)
 
 # A folder is a layer and becomes one archive; the order is the link order, from the top down (scripts/check-layers has
 # it from the bottom up).
-layers := migrate doctor step container images hooks sandbox mount host store oci squash plan telemetry config request base
+layers := migrate doctor step container images hooks sandbox mount host store oci squash plan telemetry config \
+  request base
 folder_hooks := hooks
 $(foreach layer,$(filter-out hooks,$(layers)),$(eval folder_$(layer) := runtime/$(layer)))
 sources_in = $(sort $(wildcard $(1)/*.cc $(1)/*/*.cc))

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
@@ -52,7 +53,8 @@ void write_conf(const Options& options, const std::string& text) {
     if (size_t slash = options.output.rfind('/'); slash != std::string::npos && slash > 0)
         sys::make_directories(options.output.substr(0, slash), 0755);
     Unfinished unfinished(options.output);
-    Fd file = sys::open_file(unfinished.name(), O_WRONLY | O_CREAT | O_EXCL, 0644);
+    Fd file = sys::try_open_at(AT_FDCWD, unfinished.name(), O_WRONLY | O_CREAT | O_EXCL, 0644);
+    if (!file) throw SysError(cat("writing ", shown, " (root may)"));
     sys::write_all(file.get(), text, shown);
     // Readable by all, whatever the umask is.
     if (::fchmod(file.get(), 0644) != 0 || ::fsync(file.get()) != 0) throw SysError("writing " + shown);
@@ -74,8 +76,8 @@ void print(const migrate::Migration& migration, const Options& options) {
 }  // namespace
 
 int migrate(int argc, char** argv) {
-    CommandLine line("Write a berth.conf from the settings of Enroot and Pyxis, and print what becomes of each. The exit "
-                     "code is 1 when one has no place.",
+    CommandLine line("Write a berth.conf from the settings of Enroot and Pyxis, and print what becomes of each. The "
+                     "exit code is 1 when one has no place.",
                      "berth migrate");
     Options options;
     line.option("--enroot", options.from.enroot, "the folder of enroot.conf, instead of /etc/enroot")

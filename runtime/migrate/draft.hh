@@ -53,7 +53,7 @@ class Draft {
 
     void report(Finding finding) { findings_.push_back(std::move(finding)); }
 
-    /// "KEY = VALUE" of what the draft has, of a list the item that was added last; empty when it does not have the key.
+    /// "KEY = VALUE" of what the draft has, of a list the item that was added last; empty when it has no such key.
     std::string shown(const std::string& key) const;
     /// Where its value comes from first.
     std::string origin(const std::string& key) const;

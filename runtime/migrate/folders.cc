@@ -42,16 +42,18 @@ constexpr BuiltIn built_in[] = {
     {"/etc/localtime", "/etc/localtime"},
 };
 
-/// Enroot's own hooks (conf/hooks of 3.0 to 4.1.2), by name.
+/// One of Enroot's own hooks (conf/hooks of 3.0 to 4.1.2), by its name.
 struct Hook {
     std::string_view name;
     Fate fate = Fate::kept;
     std::string_view note = "built in";
 };
+constexpr std::string_view cgroups =
+    "a task sees the cgroups of the node, read-only, and has no cgroup namespace of its own";
 constexpr Hook hooks[] = {
     {"10-aptfix.sh"},
-    {"10-cgroup.sh", Fate::changed, "a task sees the cgroups of the node, read-only, and has no cgroup namespace of its own"},
-    {"10-cgroups.sh", Fate::changed, "a task sees the cgroups of the node, read-only, and has no cgroup namespace of its own"},
+    {"10-cgroup.sh", Fate::changed, cgroups},
+    {"10-cgroups.sh", Fate::changed, cgroups},
     {"10-devices.sh", Fate::kept, "see ENROOT_RESTRICT_DEV"},
     {"10-home.sh"},
     {"10-localtime.sh"},

@@ -187,8 +187,9 @@ constexpr Row rows[] = {
     {"ENROOT_RUNTIME_PATH", no_need, "", "sockets and locks are in /run/berth", ""},
     {"ENROOT_TEMP_PATH", no_need, "", "a pull writes to the store directly", ""},
     {"ENROOT_CACHE_PATH", no_need, "", "the store keeps each layer once, in the form in which it is used", ""},
-    {"ENROOT_DATA_PATH", set_data_path, "data.path", "Berth has folders of its own in there, which must be on a disk of "
-     "the node; an epilog that empties it empties them too; nothing that Enroot left is used", ""},
+    {"ENROOT_DATA_PATH", set_data_path, "data.path",
+     "Berth has folders of its own in there, which must be on a disk of the node; an epilog "
+     "that empties it empties them too; nothing that Enroot left is used", ""},
     {"ENROOT_CONFIG_PATH", set_config_path, "registry.auth_path", "",
      "logins are read from ~/.config/enroot/.credentials; move the file there, or set ENROOT_CONFIG_PATH in jobs"},
     {"ENROOT_ROOTFS_WRITABLE", set_flag, "defaults.writable", "", ""},

@@ -25,7 +25,7 @@ using Decision = void(Draft& draft, const Row& row, const Found& found);
 struct Row {
     std::string_view name;  ///< a `*` at its end stands for any end
     Decision* decide;
-    std::string_view key;     ///< of berth.conf; empty: it needs none. One that berth.conf does not have yet is no fault
+    std::string_view key;     ///< of berth.conf, which may not have it yet; empty: it needs none
     std::string_view change;  ///< how things differ with the key, or without need of one; empty: they do not
     std::string_view remedy;  ///< what to do where berth.conf has no place for it
 };

@@ -454,10 +454,11 @@ PLUGSTACK = "helper=/usr/bin/berth\nrun_size=4M\nrun_inodes=4096\nuser_folders=/
 
 def migrations():
     conf = "# x\nENROOT_DATA_PATH /a/user-$(id -u)\nENROOT_ROOTFS_WRITABLE=yes # why\nENROOT_UNSHARE_IPC y\n" \
-           "ENROOT_SQUASH_OPTIONS -comp zstd -Xcompression-level 3\nENROOT_RESTRICT_DEV \"no\"\nNVIDIA_X ${HOME:-/}'$y'\n" \
-           "https_proxy http://p:3128/\nENROOT_CONFIG_PATH ~/.enroot\nx"
+           "ENROOT_SQUASH_OPTIONS -comp zstd -Xcompression-level 3\nENROOT_RESTRICT_DEV \"no\"\n" \
+           "NVIDIA_X ${HOME:-/}'$y'\nhttps_proxy http://p:3128/\nENROOT_CONFIG_PATH ~/.enroot\nx"
     environ = "A=b\nTERM=${TERM}\nB=\"c d\"\nMELLANOX_VISIBLE_DEVICES=all"
-    fstab = "tmpfs /tmp tmpfs size=1G\n${HOME}/a /b none x-create=dir,bind,ro 0 -1\n/a\\040b /c rbind\nnone /d none x-detach"
+    fstab = "tmpfs /tmp tmpfs size=1G\n" \
+            "${HOME}/a /b none x-create=dir,bind,ro 0 -1\n/a\\040b /c rbind\nnone /d none x-detach"
     plugstack = "include a.d/*\nrequired /x/spank_pyxis.so runtime_path=/run container_scope=job execute_entrypoint=1"
     logins = "machine a login b password c\nmachine d login e password $(f)"
     return ["\n---\n".join((conf, environ, fstab, plugstack, logins)), conf]

@@ -72,7 +72,8 @@ TEST_CASE("migrate: lines of enroot.conf as Enroot reads them", "[migrate]") {
 }
 
 TEST_CASE("migrate: lines of mounts.d with and without type and options", "[migrate]") {
-    auto lines = parse_fstab("/a /b none x-create=dir,bind 0 -1\n/proc /proc rbind\ntmpfs /tmp\n/a\\040b /c ext4 ro\nx\n");
+    auto lines = parse_fstab(
+        "/a /b none x-create=dir,bind 0 -1\n/proc /proc rbind\ntmpfs /tmp\n/a\\040b /c ext4 ro\nx\n");
     REQUIRE(lines.size() == 5);
     CHECK(lines[0] == FstabLine{1, "/a /b none x-create=dir,bind 0 -1", "/a", "/b", "none", {"x-create=dir", "bind"}});
     CHECK(lines[1] == FstabLine{2, "/proc /proc rbind", "/proc", "/proc", "", {"rbind"}});
@@ -82,7 +83,8 @@ TEST_CASE("migrate: lines of mounts.d with and without type and options", "[migr
 }
 
 TEST_CASE("migrate: lines of plugstack.conf and of .credentials", "[migrate]") {
-    Plugstack stack = parse_plugstack("include a.d/*\nrequired /x/spank_pyxis.so a=b c # d=e\n# required y.so\noptional\n");
+    Plugstack stack =
+        parse_plugstack("include a.d/*\nrequired /x/spank_pyxis.so a=b c # d=e\n# required y.so\noptional\n");
     CHECK(stack.includes == std::vector<std::string>{"a.d/*"});
     CHECK(stack.plugins == std::vector<Plugstack::Plugin>{{2, "/x/spank_pyxis.so", {"a=b", "c"}}});
     CHECK(parse_credentials("machine a login u password p\nmachine b login $oauthtoken password $(cmd x)\nlogin c\n") ==
@@ -103,7 +105,8 @@ TEST_CASE("migrate: values of enroot.conf without a shell", "[migrate]") {
     CHECK(parse_value("/x/$(id -g)").expression_without_sign() == "$(id -g)");
     CHECK(parse_value("/x/$(id -u)").text() == std::nullopt);
     CHECK(parse_value("$(unfinished").text() == "$(unfinished");
-    CHECK(parse_plain_value("a${B}$(c)").pieces == std::vector<Value::Piece>{{"a", false}, {"$B", true}, {"$(c)", false}});
+    CHECK(parse_plain_value("a${B}$(c)").pieces ==
+          std::vector<Value::Piece>{{"a", false}, {"$B", true}, {"$(c)", false}});
     for (const char* no : {"", "n", "no", "No", "NO", "f", "False"}) CHECK(is_no(no));
     for (const char* yes : {"y", "yes", "0", "off", "nO"}) CHECK_FALSE(is_no(yes));
 }
