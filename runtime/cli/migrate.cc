@@ -50,14 +50,15 @@ void write_conf(const Options& options, const std::string& text) {
     std::string shown = printable(options.output, 4096);
     if (std::vector<std::string> mistakes = plan::site_mistakes(text, shown); !mistakes.empty())
         throw Error(cat("writing ", shown, ": berth.conf would not take it: ", mistakes.front()));
+    // For all to read, as a node's settings have to be.
+    ::umask(022);
     if (size_t slash = options.output.rfind('/'); slash != std::string::npos && slash > 0)
         sys::make_directories(options.output.substr(0, slash), 0755);
     Unfinished unfinished(options.output);
     Fd file = sys::try_open_at(AT_FDCWD, unfinished.name(), O_WRONLY | O_CREAT | O_EXCL, 0644);
     if (!file) throw SysError(cat("writing ", shown, " (root may)"));
     sys::write_all(file.get(), text, shown);
-    // Readable by all, whatever the umask is.
-    if (::fchmod(file.get(), 0644) != 0 || ::fsync(file.get()) != 0) throw SysError("writing " + shown);
+    if (::fsync(file.get()) != 0) throw SysError("writing " + shown);
     if (::rename(unfinished.name().c_str(), options.output.c_str()) != 0) throw SysError("writing " + shown);
 }
 

@@ -179,14 +179,23 @@ TEST_CASE("migrate: the program says by its exit code whether all has a place, a
         CHECK_THAT(result.output, Contains(cat(output, ": written\n")));
         // As this berth reads it.
         CHECK(run_berth("config check " + output).status == 0);
-        struct stat info {};
-        REQUIRE(::stat(output.c_str(), &info) == 0);
-        CHECK((info.st_mode & 07777) == 0644);
+        // And nothing unfinished beside it.
         CHECK(std::distance(std::filesystem::directory_iterator(folder / "etc"), {}) == 1);
     }
+}
+
+TEST_CASE("migrate: the file is one that all can read, whatever the umask is", "[migrate]") {
     Scene scene;
-    CHECK(scene.run("").status == 0);
+    mode_t before = ::umask(077);
+    fixtures::CommandResult result = scene.run("");
+    ::umask(before);
+    CHECK(result.status == 0);
     CHECK(plan::parse_site(scene.conf(), "berth.conf").defaults.mount_home);
+    struct stat info {};
+    REQUIRE(::stat((scene.folder / "etc/berth.conf").c_str(), &info) == 0);
+    CHECK((info.st_mode & 07777) == 0644);
+    REQUIRE(::stat((scene.folder / "etc").c_str(), &info) == 0);
+    CHECK((info.st_mode & 07777) == 0755);
 }
 
 TEST_CASE("migrate: --dry-run prints the file and leaves nothing", "[migrate]") {
@@ -226,6 +235,10 @@ TEST_CASE("migrate: what cannot be read is an error of one line, and nothing is 
     fails("--user /nonexistent", "looking for the settings of Enroot in /nonexistent (--user names another folder): No "
                                  "such file or directory");
     fails("", cat("opening ", scene.folder / "none", ": No such file or directory"), "none");
+    fixtures::CommandResult without = run_berth("migrate --dry-run --enroot /nonexistent");
+    CHECK(without.status == exit_failure);
+    CHECK(without.output == "berth: looking for the settings of Enroot in /nonexistent (--enroot names another folder): "
+                            "No such file or directory\n");
     // A link to itself: root opens every file.
     std::filesystem::remove(scene.folder / "enroot/enroot.conf");
     std::filesystem::create_symlink("enroot.conf", scene.folder / "enroot/enroot.conf");
