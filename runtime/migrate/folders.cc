@@ -47,6 +47,8 @@ struct Hook {
     std::string_view name;
     Fate fate = Fate::kept;
     std::string_view note = "built in";
+    /// A key that makes it as with Enroot, where berth.conf has it, and its word.
+    std::string_view key = {}, word = {};
 };
 constexpr std::string_view cgroups =
     "a task sees the cgroups of the node, read-only, and has no cgroup namespace of its own";
@@ -57,7 +59,8 @@ constexpr Hook hooks[] = {
     {"10-devices.sh", Fate::kept, "see ENROOT_RESTRICT_DEV"},
     {"10-home.sh"},
     {"10-localtime.sh"},
-    {"10-shadow.sh", Fate::changed, "a home that is not mounted is an empty folder, without the files of /etc/skel"},
+    {"10-shadow.sh", Fate::changed, "a home that is not mounted is an empty folder, without the files of /etc/skel",
+     "defaults.home", "skel"},
     {"50-mig-config.sh", Fate::changed, "no process in a container may change the MIG configuration"},
     {"50-sharp.sh"},
     {"50-slurm-pmi.sh"},
@@ -81,23 +84,16 @@ std::string escaped(const std::string& path) {
     return out;
 }
 
-/// As --container-mounts has it.
+/// As --container-mounts and site.mounts have it.
 std::string option_form(const Mount& mount) {
     return cat(escaped(mount.source), ":", escaped(mount.target), mount.flags.empty() ? "" : ":", mount.flags);
-}
-
-/// As site.mounts has it: like a line of fstab, SRC DST FLAG,FLAG.
-std::string line_form(const Mount& mount) {
-    std::string out = cat(mount.source, " ", mount.target, mount.flags.empty() ? "" : " ");
-    for (char c : mount.flags) out += c == '+' ? ',' : c;
-    return out;
 }
 
 /// The path without ${NAME}, or why it has no place.
 std::optional<std::string> path_of(const std::string& text, std::string& why) {
     Value value = parse_plain_value(text);
-    if (auto path = value.path()) return path;
-    why = cat("the paths of berth.conf have no sign for ", printable(value.expression_without_sign()),
+    if (auto path = value.path(Signs::of_job)) return path;
+    why = cat(mounts_key, " has no sign for ", printable(value.expression_without_sign(Signs::of_job)),
               "; a program of hooks.folder can mount it, see berth-hooks(7)");
     return std::nullopt;
 }
@@ -147,6 +143,13 @@ void report_built_in(Draft& draft, const Place& place, const FstabLine& line, co
                   sized ? "limits.tmpfs_size has its size" : std::string(one.note)});
 }
 
+void report_hook(Draft& draft, const Place& place, const Hook& hook) {
+    std::string key(hook.key);
+    if (!key.empty() && draft.set(key, {text_form(std::string(hook.word))}, place) == Answer::taken)
+        return draft.report({Fate::kept, place, draft.shown(key), {}});
+    draft.report({hook.fate, place, {}, std::string(hook.note)});
+}
+
 /// With ${NAME} as written, for the user's shell.
 void report_users_mount(Draft& draft, const Place& place, const FstabLine& line, Mount mount) {
     if (mount.source != "tmpfs" && mount.source != "umount") mount.source = line.source;
@@ -188,7 +191,7 @@ void decide_mount(Draft& draft, const FstabLine& line, const std::string& file, 
                          "users can mount it by --container-mounts, a program of hooks.folder for all, see mounts in "
                          "berth-hooks(7)"};
     Found found{{}, {}, place};
-    report_answer(draft, row, found, draft.add_item(mounts_key, line_form(*mount), place));
+    report_answer(draft, row, found, draft.add_item(mounts_key, option_form(*mount), place));
 }
 
 void decide_hook(Draft& draft, const std::string& file, bool executable) {
@@ -199,10 +202,7 @@ void decide_hook(Draft& draft, const std::string& file, bool executable) {
         return draft.report({Fate::kept, place, {}, "Enroot does not run it: it is no executable file NAME.sh"});
     }
     for (const Hook& hook : hooks)
-        if (hook.name == name) {
-            place.what = "hook of Enroot";
-            return draft.report({hook.fate, place, {}, std::string(hook.note)});
-        }
+        if (hook.name == name) return report_hook(draft, {file, 0, "hook of Enroot"}, hook);
     draft.report({Fate::unplaced, place, {},
                   "hooks of Enroot are not run; write a program for hooks.folder that does the same, see "
                   "berth-hooks(7)"});
@@ -210,12 +210,12 @@ void decide_hook(Draft& draft, const std::string& file, bool executable) {
 
 void decide_login(Draft& draft, const Login& login, const std::string& file) {
     Place place{file, login.line, cat("login of ", login.machine)};
-    if (login.computed)
-        draft.report({Fate::unplaced, place, {},
-                      "commands and variables in .credentials are not evaluated; write a token, or use a credential "
-                      "program, see Logins in berth(1)"});
-    else
-        draft.report({Fate::kept, place, {}, "read as it is"});
+    if (!login.computed) return draft.report({Fate::kept, place, {}, "read as it is"});
+    constexpr Row row = {"", nullptr, "registry.auth_commands", "",
+                         "commands and variables in .credentials are not evaluated; write a token, or use a credential "
+                         "program, see Logins in berth(1)"};
+    Found found{{}, {}, place};
+    report_answer(draft, row, found, draft.set(std::string(row.key), {flag_form(true)}, place));
 }
 
 }  // namespace berth::migrate

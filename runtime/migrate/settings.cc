@@ -19,12 +19,10 @@ std::optional<std::string> plain_text(Draft& draft, const Row& row, const Found&
     return std::nullopt;
 }
 
-std::optional<std::string> path_text(Draft& draft, const Row& row, const Found& found) {
-    if (auto path = found.value.path()) return path;
-    draft.report({Fate::unplaced, found.place, {},
-                  cat("the paths of berth.conf have no sign for ", printable(found.value.expression_without_sign()),
-                      "; write another path to ", row.key)});
-    return std::nullopt;
+void report_no_sign(Draft& draft, const Row& row, const Found& found, Signs signs, const std::string& became = {}) {
+    draft.report({Fate::unplaced, found.place, became,
+                  cat(row.key, " has no sign for ", printable(found.value.expression_without_sign(signs)),
+                      "; write another path to it")});
 }
 
 void report_plain(Draft& draft, const Row& row, const Found& found) {
@@ -85,20 +83,30 @@ void set_connections(Draft& draft, const Row& row, const Found& found) {
     report_answer(draft, with, found, answer);
 }
 
-/// Enroot's images, caches and containers were there, so that there is room, and users may write.
+/// `path` with a folder for each user.
+std::string of_each_user(std::string path) {
+    for (const char* sign : {"%U", "%u", "%h"})
+        if (path.find(sign) != path.npos) return path;
+    return path + "/%U";
+}
+
+/// Enroot's containers were there, so that there is room, and users may write.
 void set_data_path(Draft& draft, const Row& row, const Found& found) {
-    auto path = path_text(draft, row, found);
-    if (!path) return;
-    while (path->ends_with('/')) path->pop_back();
-    bool own = path->find("%U") != path->npos || path->find("%u") != path->npos || path->find("%h") != path->npos;
-    if (!own) *path += "/%U";
     std::string became;
-    for (const auto& [key, folder] : {std::pair{"store.path", "/berth-images"},
-                                      std::pair{"data.path", "/berth-containers"},
-                                      std::pair{"mount.upper", "/berth-upper"}}) {
-        if (draft.set(key, {text_form(*path + folder)}, found.place) == Answer::taken)
+    auto set = [&](const char* key, const std::string& path) {
+        if (draft.set(key, {text_form(path)}, found.place) == Answer::taken)
             became += cat(became.empty() ? "" : ", ", draft.shown(key));
+    };
+    auto path = found.value.path(Signs::of_user), of_job = found.value.path(Signs::of_job);
+    for (auto* one : {&path, &of_job})
+        while (*one && (*one)->ends_with('/')) (*one)->pop_back();
+    if (path) {
+        set("store.path", of_each_user(*path) + "/berth-images");
+        set("data.path", of_each_user(*path) + "/berth-containers");
     }
+    // It gets a folder for each user by itself.
+    if (of_job) set("mount.upper", *of_job);
+    if (!path) return report_no_sign(draft, row, found, Signs::of_user, became);
     std::string why(row.change);
     if (draft.shown("mount.upper").empty())
         why += "; what an unnamed container writes is in memory, not in this folder";
@@ -107,8 +115,8 @@ void set_data_path(Draft& draft, const Row& row, const Found& found) {
 
 /// Where .credentials is. Berth reads that of ~/.config/enroot without being told.
 void set_config_path(Draft& draft, const Row& row, const Found& found) {
-    auto path = path_text(draft, row, found);
-    if (!path) return;
+    auto path = found.value.path(Signs::of_user);
+    if (!path) return report_no_sign(draft, row, found, Signs::of_user);
     if (*path == "%h/.config/enroot") return draft.report({Fate::kept, found.place, {}, {}});
     report_answer(draft, row, found, draft.set(std::string(row.key), {text_form(*path)}, found.place));
 }
@@ -283,12 +291,11 @@ void set_variable(Draft& draft, const Row& row, const Found& found) {
     Value::Piece own{cat("$", found.name), true};
     if (found.value.pieces.size() == 1 && found.value.pieces[0] == own)
         return draft.report({Fate::kept, found.place, {}, "a container has the variables of the job"});
-    if (auto text = plain_text(draft, row, found)) {
-        Row with = row;
-        with.remedy = "a program of hooks.folder can set it for all containers, see env in berth-hooks(7)";
-        report_answer(draft, with, found,
-                      draft.add_item(std::string(row.key), cat(found.name, "=", *text), found.place));
-    }
+    auto text = found.value.path(Signs::of_job);
+    if (!text) return report_no_sign(draft, row, found, Signs::of_job);
+    Row with = row;
+    with.remedy = "a program of hooks.folder can set it for all containers, see env in berth-hooks(7)";
+    report_answer(draft, with, found, draft.add_item(std::string(row.key), cat(found.name, "=", *text), found.place));
 }
 
 /// Lists of adapters are the job's matter: the key has all or those that are asked for.

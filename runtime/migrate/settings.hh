@@ -43,7 +43,7 @@ void decide_defaults(Draft& draft, const std::string& file, const std::vector<st
 void decide_word(Draft& draft, const Found& found);
 
 /// Values that several files can have, see folders.cc.
-Decision set_variable;  ///< a variable of all containers
+Decision set_variable;  ///< a variable of all containers, in which signs of paths can be
 Decision set_rdma;      ///< MELLANOX_VISIBLE_DEVICES
 
 }  // namespace berth::migrate

@@ -4,18 +4,18 @@
 #include <iterator>
 
 #include "runtime/base/text.hh"
-#include "runtime/config/site_file.hh"
 
 namespace berth::migrate {
 
 namespace {
 
-/// What berth.conf has for an expression. A sign that this program's paths do not have counts as none.
+/// What berth.conf has for an expression.
 struct Sign {
     std::string_view expression;
     std::string_view sign;
+    Signs of = Signs::of_user;
 };
-constexpr Sign signs[] = {
+constexpr Sign all_signs[] = {
     {"$UID", "%U"},
     {"$EUID", "%U"},
     {"$(id -u)", "%U"},
@@ -29,20 +29,19 @@ constexpr Sign signs[] = {
     {"$XDG_DATA_HOME", "%h/.local/share"},
     {"$XDG_CACHE_HOME", "%h/.cache"},
     {"$TMPDIR", "/tmp"},
-    {"$SLURM_JOB_ID", "%j"},
-    {"$SLURM_JOBID", "%j"},
-    {"$SLURM_STEP_ID", "%s"},
-    {"$SLURMD_NODENAME", "%n"},
-    {"$HOSTNAME", "%n"},
-    {"$(hostname)", "%n"},
-    {"$(hostname -s)", "%n"},
+    {"$SLURM_JOB_ID", "%j", Signs::of_job},
+    {"$SLURM_JOBID", "%j", Signs::of_job},
+    {"$SLURM_STEP_ID", "%s", Signs::of_job},
+    {"$SLURMD_NODENAME", "%n", Signs::of_job},
+    {"$HOSTNAME", "%n", Signs::of_job},
+    {"$(hostname)", "%n", Signs::of_job},
+    {"$(hostname -s)", "%n", Signs::of_job},
 };
 
-std::string sign_of(std::string_view expression) {
-    for (const Sign& one : signs)
-        if (one.expression == expression)
-            return one.sign[0] != '%' || plan::path_for(std::string(one.sign), {}) != one.sign ? std::string(one.sign)
-                                                                                              : std::string();
+/// Empty when there is none.
+std::string_view sign_of(std::string_view expression, Signs signs) {
+    for (const Sign& one : all_signs)
+        if (one.expression == expression && (one.of == Signs::of_user || signs == Signs::of_job)) return one.sign;
     return {};
 }
 
@@ -172,18 +171,18 @@ std::optional<std::string> Value::text() const {
     return out;
 }
 
-std::string Value::expression_without_sign() const {
+std::string Value::expression_without_sign(Signs signs) const {
     for (const Piece& piece : pieces)
-        if (piece.expression && sign_of(piece.text).empty()) return piece.text;
+        if (piece.expression && sign_of(piece.text, signs).empty()) return piece.text;
     return {};
 }
 
-std::optional<std::string> Value::path() const {
-    if (!expression_without_sign().empty()) return std::nullopt;
+std::optional<std::string> Value::path(Signs signs) const {
+    if (!expression_without_sign(signs).empty()) return std::nullopt;
     std::string out;
     for (const Piece& piece : pieces) {
         if (piece.expression) {
-            out += sign_of(piece.text);
+            out += sign_of(piece.text, signs);
             continue;
         }
         for (char c : piece.text) out += c == '%' ? "%%" : std::string(1, c);

@@ -7,6 +7,10 @@
 
 namespace berth::migrate {
 
+/// Which signs a path can have: those of the user, as in store.path (%U %u %h), or those of the job and the node too
+/// (%j %s %n), as in mount.upper and in what every container gets.
+enum class Signs { of_user, of_job };
+
 /// A value in pieces, without quotes, escapes and a comment behind it.
 struct Value {
     struct Piece {
@@ -21,8 +25,8 @@ struct Value {
     /// Nothing when there is an expression.
     std::optional<std::string> text() const;
     /// With the signs of berth.conf's paths for expressions. Nothing when one has no sign; see expression_without_sign.
-    std::optional<std::string> path() const;
-    std::string expression_without_sign() const;
+    std::optional<std::string> path(Signs signs) const;
+    std::string expression_without_sign(Signs signs) const;
 };
 
 /// As `eval echo VALUE` of bash would read it.

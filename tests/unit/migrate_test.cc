@@ -96,13 +96,15 @@ TEST_CASE("migrate: values of enroot.conf without a shell", "[migrate]") {
     CHECK(parse_value("# nothing").text() == "");
     CHECK(parse_value("a#b").text() == "a#b");
     for (const char* uid : {"$(id -u)", "${UID}", "$UID", "`id -u`", "$( id  -u )", "\"${EUID}\""})
-        CHECK(parse_value(cat("/x/u-", uid, "/y")).path() == "/x/u-%U/y");
-    CHECK(parse_value("~/x").path() == "%h/x");
-    CHECK(parse_value("${HOME:-/root}/100%").path() == "%h/100%%");
-    CHECK(parse_value("${XDG_CONFIG_HOME}/enroot").path() == "%h/.config/enroot");
-    CHECK(parse_value("${TMPDIR:-/tmp}/x").path() == "/tmp/x");
-    CHECK(parse_value("/x/$(id -g)").path() == std::nullopt);
-    CHECK(parse_value("/x/$(id -g)").expression_without_sign() == "$(id -g)");
+        CHECK(parse_value(cat("/x/u-", uid, "/y")).path(Signs::of_user) == "/x/u-%U/y");
+    CHECK(parse_value("~/x").path(Signs::of_user) == "%h/x");
+    CHECK(parse_value("${HOME:-/root}/100%").path(Signs::of_user) == "%h/100%%");
+    CHECK(parse_value("${XDG_CONFIG_HOME}/enroot").path(Signs::of_user) == "%h/.config/enroot");
+    CHECK(parse_value("${TMPDIR:-/tmp}/x").path(Signs::of_user) == "/tmp/x");
+    CHECK(parse_value("/x/$(id -g)").path(Signs::of_user) == std::nullopt);
+    CHECK(parse_value("/x/$(id -g)").expression_without_sign(Signs::of_user) == "$(id -g)");
+    CHECK(parse_value("/x/$SLURM_JOB_ID/${SLURMD_NODENAME}").path(Signs::of_user) == std::nullopt);
+    CHECK(parse_value("/x/$SLURM_JOB_ID/${SLURMD_NODENAME}").path(Signs::of_job) == "/x/%j/%n");
     CHECK(parse_value("/x/$(id -u)").text() == std::nullopt);
     CHECK(parse_value("$(unfinished").text() == "$(unfinished");
     CHECK(parse_plain_value("a${B}$(c)").pieces ==
@@ -165,7 +167,7 @@ TEST_CASE("migrate: what has no place is told with what to do, and never dropped
              {"https_proxy socks5://x:1080", "only HTTP proxies"},
              {"ENROOT_MAX_CONNECTIONS many", "write a number"},
              {"ENROOT_MOUNT_HOME $(test -d /x && echo y)", "no place for $(test -d /x && echo y)"},
-             {"ENROOT_DATA_PATH /x/$(id -g)", "no sign for $(id -g); write another path to data.path"},
+             {"ENROOT_DATA_PATH /x/$(id -g)", "data.path has no sign for $(id -g); write another path to it"},
              {"ENROOT_ROOTFS_WRITABLE \"\x01$(\"", "no place"},
          }) {
         Finding found = of_line(one.line);
@@ -196,11 +198,12 @@ TEST_CASE("migrate: a key that berth.conf does not have yet is written as soon a
                   "site.environment = [\"NVIDIA_DRIVER_CAPABILITIES=all\"]"},
              {"registry.auth_path", "ENROOT_CONFIG_PATH ${HOME}/.enroot", "registry.auth_path = \"%h/.enroot\""},
              {"devices.restrict", "ENROOT_RESTRICT_DEV no", "devices.restrict = false"},
+             {"mount.upper", "ENROOT_DATA_PATH /scratch/$SLURM_JOB_ID/", "mount.upper = \"/scratch/%j\""},
              {"defaults.unshare", "ENROOT_UNSHARE_NET yes", "defaults.unshare = \"net\""},
          }) {
         INFO(one.line);
         Finding with = finding(of_conf(one.line, with_keys({one.key})), "enroot.conf", 1);
-        CHECK(with.fate == Fate::kept);
+        CHECK(with.fate == (one.key == std::string("mount.upper") ? Fate::unplaced : Fate::kept));
         CHECK(with.became == one.shown);
         Finding without = finding(of_conf(one.line, without_key(one.key)), "enroot.conf", 1);
         CHECK(without.fate == Fate::unplaced);
@@ -208,11 +211,25 @@ TEST_CASE("migrate: a key that berth.conf does not have yet is written as soon a
     }
     Finding mount = of_fstab("/a /b none x-create=dir,bind,ro 0 0", with_keys({"site.mounts"}));
     CHECK(mount.text() ==
-          "kept      a.fstab:1: /a /b none x-create=dir,bind,ro 0 0 -> site.mounts = [\"/a /b x-create=dir,bind,ro\"]");
+          "kept      a.fstab:1: /a /b none x-create=dir,bind,ro 0 0 -> site.mounts = [\"/a:/b:x-create=dir+bind+ro\"]");
     CHECK(of_fstab("/a /b none bind", without_key("site.mounts")).fate == Fate::unplaced);
     Finding variable = of_environ("A=b \"c\"", with_keys({"site.environment"}));
     CHECK(variable.became == R"(site.environment = ["A=b \"c\""])");
     CHECK(of_environ("A=b", without_key("site.environment")).fate == Fate::unplaced);
+}
+
+TEST_CASE("migrate: keys for a hook of Enroot and for computed passwords", "[migrate]") {
+    Configuration from;
+    from.site.hooks = {{"10-shadow.sh", true}};
+    from.users.emplace_back();
+    from.users[0].credentials = {{".credentials", "machine a login b password $(c)\n"}};
+    Migration with = migrated(from, with_keys({"defaults.home", "registry.auth_commands"}));
+    CHECK(finding(with, "10-shadow.sh", 0).text() ==
+          "kept      10-shadow.sh: hook of Enroot -> defaults.home = \"skel\"");
+    CHECK(finding(with, ".credentials", 1).text() ==
+          "kept      .credentials:1: login of a -> registry.auth_commands = true");
+    CHECK(finding(migrated(from, without_key("defaults.home")), "10-shadow.sh", 0).fate == Fate::changed);
+    CHECK(finding(migrated(from, without_key("registry.auth_commands")), ".credentials", 1).fate == Fate::unplaced);
 }
 
 TEST_CASE("migrate: variables and mounts that need no key, and those that none could hold", "[migrate]") {
@@ -220,18 +237,19 @@ TEST_CASE("migrate: variables and mounts that need no key, and those that none c
     CHECK(of_environ("ENROOT_X=1").fate == Fate::kept);
     CHECK(of_environ("nonsense").fate == Fate::kept);
     CHECK(of_environ("A=${B}", with_keys({"site.environment"})).fate == Fate::unplaced);
+    CHECK(of_environ("A=${HOME}/5%", with_keys({"site.environment"})).became == "site.environment = [\"A=%h/5%%\"]");
     CHECK(of_environ("MELLANOX_VISIBLE_DEVICES=all").became.starts_with("devices.rdma = "));
     CHECK(of_fstab("tmpfs /tmp tmpfs x-create=dir,mode=755").fate == Fate::kept);
     CHECK(of_fstab("tmpfs /tmp tmpfs size=50%").why == "limits.tmpfs_size has its size");
     Reader reader = with_keys({"site.mounts"});
     CHECK(of_fstab("/tmp /tmp none bind", reader).fate == Fate::kept);
-    CHECK_THAT(of_fstab("/x/${PROJECT} /p none bind", reader).why, Contains("no sign for $PROJECT"));
+    CHECK_THAT(of_fstab("/x/${PROJECT} /p none bind", reader).why, Contains("site.mounts has no sign for $PROJECT"));
     CHECK_THAT(of_fstab("nfs:/x /p nfs ro", reader).why, Contains("folders of the node and tmpfs only"));
     CHECK_THAT(of_fstab("/var/lib/lxcfs/proc/stat /proc/stat none bind", reader).why, Contains("below /proc"));
     CHECK_THAT(of_fstab("/a /b none bind,suid", reader).why, Contains("the flag 'suid' is not possible"));
     CHECK(of_fstab("/lonely", reader).fate == Fate::unplaced);
-    CHECK(of_fstab("${HOME}/x /y none bind", reader).became == "site.mounts = [\"%h/x /y bind\"]");
-    CHECK(of_fstab("none /usr/games none x-detach", reader).became == "site.mounts = [\"umount /usr/games\"]");
+    CHECK(of_fstab("${HOME}/x /y none bind", reader).became == "site.mounts = [\"%h/x:/y:bind\"]");
+    CHECK(of_fstab("none /usr/games none x-detach", reader).became == "site.mounts = [\"umount:/usr/games\"]");
 }
 
 TEST_CASE("migrate: every line of what it prints is printable, and every file it writes can be read", "[migrate]") {
