@@ -162,9 +162,11 @@ void report_users_mount(Draft& draft, const Place& place, const FstabLine& line,
 }  // namespace
 
 void decide_variable(Draft& draft, const Setting& setting, const std::string& file, Owner owner) {
-    Place place{file, setting.line,
-                setting.name.empty() ? setting.value : cat(setting.name, "=", setting.value)};
-    if (setting.name.empty())
+    bool named = !setting.name.empty();
+    Place place{file, setting.line, named ? cat(setting.name, "=", setting.value) : setting.value};
+    // Users keep secrets in variables, and reports are passed on.
+    if (owner == Owner::user) place.what = named ? setting.name : "a line";
+    if (!named)
         return draft.report({Fate::kept, place, {}, "Enroot passes over it: it is not NAME=VALUE"});
     if (setting.name.starts_with("ENROOT_"))
         return draft.report({Fate::kept, place, {}, "Enroot leaves its own variables out of containers"});
