@@ -83,7 +83,8 @@ all_flags = $(base_flags) $(package_flags) $(CPPFLAGS) $(CXXFLAGS)
 
 # A folder is a layer and becomes one archive; the order is the link order, from the top down (scripts/check-layers has
 # it from the bottom up).
-layers := doctor step container images hooks sandbox mount host store oci squash plan telemetry config request base
+layers := migrate doctor step container images hooks sandbox mount host store oci squash plan telemetry config \
+  request base
 folder_hooks := hooks
 $(foreach layer,$(filter-out hooks,$(layers)),$(eval folder_$(layer) := runtime/$(layer)))
 sources_in = $(sort $(wildcard $(1)/*.cc $(1)/*/*.cc))
@@ -98,7 +99,7 @@ archives := $(call archives_of,$(layers))
 berth_sources := $(call sources_in,runtime/cli)
 berth_archives := $(call archives_of,$(filter-out oci,$(layers)))
 pull_sources := $(call sources_in,runtime/pull)
-pull_archives := $(call archives_of,$(filter-out doctor step container mount,$(layers)))
+pull_archives := $(call archives_of,$(filter-out migrate doctor step container mount,$(layers)))
 # What the tests link of the programs: everything but the files with main.
 testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) \
   $(wildcard $(addprefix spank/,cgroup.cc config.cc device_filter.cc ending.cc follow.cc helper.cc inhabitants.cc \
@@ -303,7 +304,7 @@ fuzz-programs: $(BUILD)/fuzz-parsers
 	@rm -rf $(BUILD)/fuzz
 	@mkdir -p $(BUILD)/fuzz
 	@for target in $(fuzz_targets); do ln -s ../fuzz-parsers $(BUILD)/fuzz/$$target || exit; done
-fuzz_archives := $(call archives_of,hooks host store oci squash plan telemetry config request base)
+fuzz_archives := $(call archives_of,migrate hooks host store oci squash plan telemetry config request base)
 $(BUILD)/fuzz-parsers: $(call objects_of,obj,$(fuzz_sources) $(fuzz_parsers)) $(fuzz_archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) -fsanitize=fuzzer $(LDFLAGS)

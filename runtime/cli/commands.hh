@@ -27,6 +27,7 @@ Command login;
 Command logout;
 Command doctor;
 Command setup;
+Command migrate;
 Command stats;
 Command config;
 Command nvml;          ///< started by berth itself

@@ -32,6 +32,7 @@ constexpr const char* usage =
     "  config show|check [FILE]            print settings and their origin, or check a file\n"
     "  doctor [--json]                     check whether this node can run containers\n"
     "  setup plugstack --enable|--disable  have Slurm load the plugin, or no longer\n"
+    "  migrate [options]                   write berth.conf from the settings of Enroot and Pyxis\n"
     "  stats [--json|--prometheus]         print counts of starts and pulls on this node\n"
     "  version                             print the version\n"
     "\n"
@@ -65,9 +66,10 @@ Command* command_of(const char* word) {
                                          {"logout", cli::logout},   {"doctor", cli::doctor},
                                          {"stats", cli::stats},     {"config", cli::config},
                                          {"nvml", cli::nvml},       {"srun-options", cli::srun_options},
-                                         {"setup", cli::setup},     {"version", version},
-                                         {"--version", version},    {"help", help},
-                                         {"--help", help},          {"-h", help}};
+                                         {"setup", cli::setup},     {"migrate", cli::migrate},
+                                         {"version", version},      {"--version", version},
+                                         {"help", help},            {"--help", help},
+                                         {"-h", help}};
     for (const Entry& entry : commands)
         if (std::strcmp(entry.word, word) == 0) return entry.run;
     return nullptr;

@@ -34,13 +34,6 @@ Places places_in(const std::string& slurm_folder) {
     return out;
 }
 
-/// The first of Slurm's folders that has a slurm.conf, else the one that packages use.
-std::string folder_of_slurm() {
-    for (const std::string& folder : slurm_folders())
-        if (::access((folder + "/slurm.conf").c_str(), F_OK) == 0) return folder;
-    return "/etc/slurm";
-}
-
 Entry entry_at(const std::string& path) {
     struct stat info {};
     if (::lstat(path.c_str(), &info) != 0) {

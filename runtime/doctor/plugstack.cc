@@ -1,6 +1,7 @@
 #include "runtime/doctor/plugstack.hh"
 
 #include <glob.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -56,6 +57,12 @@ std::vector<std::string> slurm_folders() {
     for (const char* folder : {"/etc/slurm", "/etc/slurm-llnl", "/run/slurm/conf", "/usr/local/etc/slurm"})
         out.emplace_back(folder);
     return out;
+}
+
+std::string folder_of_slurm() {
+    for (const std::string& folder : slurm_folders())
+        if (::access((folder + "/slurm.conf").c_str(), F_OK) == 0) return folder;
+    return "/etc/slurm";
 }
 
 std::string plugstack_of(const std::string& folder) {

@@ -18,6 +18,9 @@ struct PlugstackLine {
 /// Where Slurm's files may lie: the folder of SLURM_CONF, and those of the distributions.
 std::vector<std::string> slurm_folders();
 
+/// The first of them that has a slurm.conf, else the one that packages use.
+std::string folder_of_slurm();
+
 /// What plugstack.conf is there: PlugStackConfig of the folder's slurm.conf, or plugstack.conf in the folder. The file
 /// may be missing.
 std::string plugstack_of(const std::string& folder);

@@ -452,6 +452,18 @@ PLUGSTACK = "helper=/usr/bin/berth\nrun_size=4M\nrun_inodes=4096\nuser_folders=/
             "container_scope=job\nexecute_entrypoint=yes\nsbatch_support=no"
 
 
+def migrations():
+    conf = "# x\nENROOT_DATA_PATH /a/user-$(id -u)\nENROOT_ROOTFS_WRITABLE=yes # why\nENROOT_UNSHARE_IPC y\n" \
+           "ENROOT_SQUASH_OPTIONS -comp zstd -Xcompression-level 3\nENROOT_RESTRICT_DEV \"no\"\n" \
+           "NVIDIA_X ${HOME:-/}'$y'\nhttps_proxy http://p:3128/\nENROOT_CONFIG_PATH ~/.enroot\nx"
+    environ = "A=b\nTERM=${TERM}\nB=\"c d\"\nMELLANOX_VISIBLE_DEVICES=all"
+    fstab = "tmpfs /tmp tmpfs size=1G\n" \
+            "${HOME}/a /b none x-create=dir,bind,ro 0 -1\n/a\\040b /c rbind\nnone /d none x-detach"
+    plugstack = "include a.d/*\nrequired /x/spank_pyxis.so runtime_path=/run container_scope=job execute_entrypoint=1"
+    logins = "machine a login b password c\nmachine d login e password $(f)"
+    return ["\n---\n".join((conf, environ, fstab, plugstack, logins)), conf]
+
+
 def archives():
     """(kind, archive) of one image as docker save, in both of its forms, skopeo and docker export write it."""
     layer = tar([file("f", "x")])[:1536]
@@ -481,7 +493,7 @@ def main():
         "accounts": ["alice\n1000\n" + PASSWD, "root\n0\n" + PASSWD, "users\n100\nroot:x:0:\nusers:x:7:alice\n"],
         "cdi_json": json_specs, "cdi_yaml": yaml_specs, "compat_note": compat_notes(), "follow": said(),
         "http_head": heads(), "plugin_elf": plugin_elfs(), "plugstack": [PLUGSTACK, "run_size=0\nuser_folders="],
-        "task_prolog": [PROLOG],
+        "migrate": migrations(), "task_prolog": [PROLOG],
         "loader_cache": [cache, b"ld.so-1.7.0\0" + struct.pack("<I12x4x", 1) + cache, b"libc.so.6\nlibc.so.10\nlibc"],
         "reference": references(),
         "manifest": [bytes([choice]) + json.dumps(value).encode() for choice, value in manifests()], "http": http(),
