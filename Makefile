@@ -371,8 +371,11 @@ install-files:
 	install -D -m 644 conf/completions/berth.bash $(DESTDIR)$(BASH_COMPLETION_DIR)/berth
 	install -D -m 644 conf/completions/_berth $(DESTDIR)$(ZSH_COMPLETION_DIR)/_berth
 	install -m 644 README.md ARCHITECTURE.md SECURITY.md CHANGELOG.md LICENSE $(DESTDIR)$(DATADIR)/doc/berth
-	install -d $(DESTDIR)$(DATADIR)/doc/berth/docs
+	install -d $(DESTDIR)$(DATADIR)/doc/berth/docs/install $(DESTDIR)$(DATADIR)/doc/berth/examples/apparmor
 	install -m 644 $(wildcard docs/*.md) $(DESTDIR)$(DATADIR)/doc/berth/docs
+	install -m 644 $(wildcard docs/install/*.md) $(DESTDIR)$(DATADIR)/doc/berth/docs/install
+	sed 's|@BINDIR@|$(PREFIX)/bin|' conf/apparmor/berth | \
+	  install -m 644 /dev/stdin $(DESTDIR)$(DATADIR)/doc/berth/examples/apparmor/berth
 	install -m 644 LICENSE $(DESTDIR)$(DATADIR)/doc/berth-slurm
 	install -m 644 $(wildcard conf/hooks.d/*.example) $(DESTDIR)$(DATADIR)/doc/berth/examples/hooks.d
 
@@ -381,7 +384,7 @@ include tests/bench/bench.mk
 # Debian packages of what is built here, in $(BUILD)/deb.
 deb: $(BUILD)/deb/made
 $(BUILD)/deb/made: $(programs) $(plugin) Makefile scripts/make-debs scripts/package-files \
-    $(wildcard *.md docs/*.md conf/* conf/*/* man/* rpm/debian/* rpm/debian/*/*)
+    $(wildcard *.md docs/*.md docs/install/*.md conf/* conf/*/* man/* rpm/debian/* rpm/debian/*/*)
 	scripts/make-debs $(BUILD) $(VERSION)
 	@touch $@
 

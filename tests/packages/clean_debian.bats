@@ -206,3 +206,43 @@ next_version() {
   # Users' images are theirs.
   [[ -d $root/var/lib/berth/2100 ]]
 }
+
+# The package as it is made on Ubuntu, of programs that are sooner packed than berth's.
+ubuntu_package() {
+  mkdir "$tmp/ubuntu"
+  for program in berth berth-pull spank_berth.so; do cp /bin/true "$tmp/ubuntu/$program"; done
+  BERTH_APPARMOR=yes DEB_BUILD_OPTIONS="nostrip noautodbgsym" "$repo/scripts/make-debs" "$tmp/ubuntu" \
+    "$(sed -n 's/^VERSION := //p' "$repo/Makefile")" > /dev/null
+  cp "$tmp"/ubuntu/deb/berth_*.deb "$root/packages/ubuntu.deb"
+}
+
+# A program of AppArmor in the root: stand_in NAME CODE.
+stand_in() {
+  printf '#!/bin/sh\n%s\n' "$2" > "$root/usr/local/sbin/$1"
+  chmod 755 "$root/usr/local/sbin/$1"
+}
+
+@test "the package made on Ubuntu loads its AppArmor profile where there is AppArmor, and is installed in any case" {
+  ubuntu_package
+  run -0 as_root dpkg --install /packages/ubuntu.deb
+  profile=$root/etc/apparmor.d/berth
+  expect_equal "$(grep -v '^#' "$profile" | xargs)" "abi <abi/4.0>, include <tunables/global> profile berth \
+/usr/bin/berth flags=(unconfined) { userns, include if exists <local/berth> }"
+  expect_equal "$(as_root dpkg-query -W -f '${Conffiles}' berth | awk '{ print $1 }' | xargs)" \
+    "/etc/apparmor.d/berth /etc/berth/berth.conf"
+  # Debian 12 has AppArmor 3, which does not know the rule.
+  [[ ! -e /etc/apparmor.d/abi/4.0 ]] || apparmor_parser --skip-kernel-load --skip-cache "$profile"
+  # shellcheck disable=SC2016
+  stand_in apparmor_parser 'echo "$*" > /asked'
+  stand_in aa-enabled 'exit 1'
+  run -0 as_root dpkg --install /packages/ubuntu.deb
+  [[ ! -e $root/asked ]] || fail "the profile was loaded where AppArmor is off"
+  stand_in aa-enabled 'exit 0'
+  run -0 as_root dpkg --install /packages/ubuntu.deb
+  expect_equal "$(cat "$root/asked")" "--replace --skip-read-cache --write-cache /etc/apparmor.d/berth"
+  stand_in apparmor_parser 'exit 1'
+  run -0 as_root dpkg --install /packages/ubuntu.deb
+  [[ $output == *"berth: loading /etc/apparmor.d/berth: apparmor_parser refused it"* ]] || fail "$output"
+  run -0 as_root dpkg --purge berth
+  [[ ! -e $profile ]] || fail "a purge leaves the profile"
+}

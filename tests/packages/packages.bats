@@ -204,3 +204,13 @@ dnf_of_repository() {
   run -2 env PATH="$bin" "$repo/scripts/install-deps" --test
   [[ $output == *"with dnf there is --build alone"* ]] || fail "$output"
 }
+
+@test "install-deps leaves a Slurm of SchedMD's packages in place, which Debian's headers would remove" {
+  # shellcheck disable=SC2329
+  dpkg-query() { [[ ${*: -1} != slurm-smd-dev ]] || echo "install ok installed"; }
+  export -f dpkg-query
+  # As a user it names what is missing, and installs nothing.
+  run -1 setpriv --reuid 2100 --regid 2100 --clear-groups bash -s -- --build < "$repo/scripts/install-deps"
+  [[ $output == *"run as root to install g++ make"*" libssl-dev "* ]] || fail "$output"
+  [[ $output != *libslurm-dev* ]] || fail "$output"
+}
