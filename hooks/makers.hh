@@ -39,7 +39,7 @@ struct CdiHookResult {
 
 /// One line of `berth doctor`.
 struct DeviceStatus {
-    enum class Level { ok, note, warning };
+    enum class Level { ok, note, warning, failure };
     Level level = Level::note;
     std::string subject;           ///< "GPUs"
     std::string text;              ///< what was found
@@ -54,8 +54,8 @@ struct DeviceMaker {
     /// Keys of the site that say where its files lie. When a user's variable has set one, all that this maker mounts is
     /// the user's choice.
     std::span<const char* const> keys = {};
-    /// What the node has of it; null: nothing to tell.
-    DeviceStatus (*status)(const Host&) = nullptr;
+    /// What the node has of it, and containers of this user at this site; null: nothing to tell.
+    DeviceStatus (*status)(const Host&, const plan::Site&) = nullptr;
     const char* cdi_kind = "";  ///< of its devices in a CDI specification: "nvidia.com/gpu"
     /// Names of hooks in CDI specifications (those of nvidia-ctk) that this maker does.
     std::span<const char* const> cdi_hooks = {};

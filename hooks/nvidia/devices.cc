@@ -37,6 +37,11 @@ class Nodes {
         if (host_.device(root_ + path)) add(path, reason);
     }
 
+    /// What nobody has asked for by name: as far as the step may open it.
+    void take_open(const std::string& path, const std::string& reason) {
+        if (host_.access(root_ + path) == Access::allowed) take(path, reason);
+    }
+
     std::optional<DeviceNumber> number(const char* driver, unsigned minor) const {
         auto found = driver_.majors.find(driver);
         if (found == driver_.majors.end()) return std::nullopt;
@@ -85,19 +90,32 @@ void add_gpus(Nodes& nodes, const Driver& driver, const Choice& choice) {
     }
 }
 
-void add_channels(Nodes& nodes, const Host& host, const NvidiaRequest& request, const DriverRoots& roots) {
-    const std::string folder = "/dev/nvidia-caps-imex-channels";
-    const char* reason = "NVIDIA_IMEX_CHANNELS";
+const std::string channel_folder = "/dev/nvidia-caps-imex-channels";
+
+std::vector<unsigned> channels_of(const Host& host, const DriverRoots& roots) {
     std::vector<unsigned> all;
-    if (request.imex_channels.all)
-        for (const std::string& name : host.list(roots.devices + folder))
-            if (uint64_t number = 0; name.starts_with("channel") && parse_number(name.substr(7), UINT32_MAX, number))
-                all.push_back(static_cast<unsigned>(number));
+    for (const std::string& name : host.list(roots.devices + channel_folder))
+        if (uint64_t number = 0; name.starts_with("channel") && parse_number(name.substr(7), UINT32_MAX, number))
+            all.push_back(static_cast<unsigned>(number));
     std::sort(all.begin(), all.end());
-    for (unsigned number : all) nodes.take(cat(folder, "/channel", number), reason);
-    if (request.imex_channels.all) return;
-    for (unsigned number : request.imex_channels.numbers)
-        nodes.need(cat(folder, "/channel", number), nodes.number("nvidia-caps-imex-channels", number), reason);
+    return all;
+}
+
+/// Without a word about them, as Enroot does: Slurm makes those of a job where the job alone may open them.
+void add_channels(Nodes& nodes, const Host& host, const NvidiaRequest& request, const DriverRoots& roots) {
+    auto path = [](unsigned number) { return cat(channel_folder, "/channel", number); };
+    if (!request.imex_channels) {
+        if (request.capabilities.contains(Capability::compute))
+            for (unsigned number : channels_of(host, roots))
+                nodes.take_open(path(number), "memory of other nodes' GPUs, for compute");
+        return;
+    }
+    const char* reason = "NVIDIA_IMEX_CHANNELS";
+    if (request.imex_channels->all)
+        for (unsigned number : channels_of(host, roots)) nodes.take(path(number), reason);
+    else
+        for (unsigned number : request.imex_channels->numbers)
+            nodes.need(path(number), nodes.number("nvidia-caps-imex-channels", number), reason);
 }
 
 /// The nodes of the direct rendering manager that belong to a GPU.
@@ -110,15 +128,22 @@ void add_rendering(Nodes& nodes, const Host& host, const Driver& driver, const C
             if (name.starts_with("card") || name.starts_with("renderD")) nodes.take("/dev/dri/" + name, "graphics");
 }
 
-void add_storage(Nodes& nodes, std::vector<plan::Edit>& edits, const Host& host, const DriverRoots& roots) {
-    const char* reason = "NVIDIA_GDS";
-    for (const std::string& name : host.list(roots.devices + "/dev"))
-        if (name.starts_with("nvidia-fs")) nodes.take("/dev/" + name, reason);
+/// What NVIDIA_GDS asks for besides the nodes.
+void add_storage_files(std::vector<plan::Edit>& edits, const Host& host) {
     for (const char* path : {"/run/udev", "/etc/cufile.json"})
         if (host.exists(path)) {
-            edits.push_back(file_edit(host, path, path, by_nvidia, reason));
+            edits.push_back(file_edit(host, path, path, by_nvidia, "NVIDIA_GDS"));
             std::get<plan::Mount>(edits.back().action).create = plan::Mount::Create::automatic;
         }
+}
+
+/// Nodes beside those of the GPUs, by how their names begin. With compute, as Enroot has them, those that the step may
+/// open: they grant nothing that the GPU itself does not. `asked`: by the variable of this name.
+void add_helpers(Nodes& nodes, const std::vector<std::string>& names, const char* start, const char* variable,
+                 bool asked) {
+    for (const std::string& name : names)
+        if (name.starts_with(start))
+            asked ? nodes.take("/dev/" + name, variable) : nodes.take_open("/dev/" + name, "for compute");
 }
 
 }  // namespace
@@ -137,13 +162,11 @@ void add_device_edits(std::vector<plan::Edit>& edits, const Host& host, const Nv
     add_gpus(nodes, driver, choice);
     if (display || request.capabilities.contains(Capability::graphics)) add_rendering(nodes, host, driver, choice);
     add_channels(nodes, host, request, settings.roots);
-    // With compute, as Enroot does: it grants nothing that the GPU itself does not.
-    if (request.gdrcopy || compute)
-        nodes.take("/dev/gdrdrv", request.gdrcopy ? "NVIDIA_GDRCOPY" : "GPUDirect copies, for compute");
-    if (request.gds) add_storage(nodes, edits, host, settings.roots);
-    if (!request.nvswitch) return;
-    for (const std::string& name : host.list(settings.roots.devices + "/dev"))
-        if (name.starts_with("nvidia-nvswitch")) nodes.take("/dev/" + name, "NVIDIA_NVSWITCH");
+    const std::vector<std::string> names = host.list(settings.roots.devices + "/dev");
+    if (request.gdrcopy || compute) add_helpers(nodes, names, "gdrdrv", "NVIDIA_GDRCOPY", request.gdrcopy);
+    if (request.gds || compute) add_helpers(nodes, names, "nvidia-fs", "NVIDIA_GDS", request.gds);
+    if (request.gds) add_storage_files(edits, host);
+    if (request.nvswitch || compute) add_helpers(nodes, names, "nvidia-nvswitch", "NVIDIA_NVSWITCH", request.nvswitch);
 }
 
 void add_proc_edits(std::vector<plan::Edit>& edits, const Host& host, const Driver& driver, const Choice& choice) {

@@ -79,7 +79,7 @@ CdiHookResult do_cdi_hooks(const CdiHookRequest& request) {
     return out;
 }
 
-DeviceStatus status(const Host& host) {
+DeviceStatus status(const Host& host, const plan::Site&) {
     std::string driver;
     if (auto text = host.read("/proc/driver/nvidia/version")) {
         driver = parse_module_version(*text);

@@ -50,14 +50,14 @@ Numbers parse_channels(const std::string& text) {
     for (const std::string& part : split(text, ',')) {
         std::string word(trimmed(part));
         uint64_t number = 0;
-        if (word.empty()) continue;
+        if (word.empty() || lower(word) == "none" || lower(word) == "void") continue;
         if (lower(word) == "all")
             out.all = true;
         else if (parse_number(word, imex_channel_limit - 1, number))
             out.numbers.insert(static_cast<unsigned>(number));
         else
             throw Error(cat("NVIDIA_IMEX_CHANNELS: '", printable(word), "' is no channel (0 to ",
-                            imex_channel_limit - 1, ") and not all"));
+                            imex_channel_limit - 1, "), and neither all nor none"));
     }
     return out;
 }
@@ -133,7 +133,7 @@ NvidiaRequest nvidia_request(const std::vector<std::string>& image, const std::v
         request.requirements = variables.with_start("NVIDIA_REQUIRE_");
         if (legacy) request.requirements.push_back({"CUDA", "cuda>=" + major_minor(variable(image, "CUDA_VERSION"))});
     }
-    request.imex_channels = parse_channels(variables.text("NVIDIA_IMEX_CHANNELS"));
+    if (const char* channels = variables.find("NVIDIA_IMEX_CHANNELS")) request.imex_channels = parse_channels(channels);
     request.gdrcopy = variables.enabled("NVIDIA_GDRCOPY");
     request.gds = variables.enabled("NVIDIA_GDS");
     request.nvswitch = variables.enabled("NVIDIA_NVSWITCH");

@@ -1,5 +1,6 @@
 // What an image and a job ask for by the variables NVIDIA_*. Pure.
 #pragma once
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,7 +30,8 @@ struct NvidiaRequest {
     std::vector<std::string> devices;
     std::set<Capability> capabilities;
     std::vector<Requirement> requirements;  ///< empty when they are turned off
-    Numbers imex_channels;
+    /// nothing: not said; with compute the container has those that the step may open
+    std::optional<Numbers> imex_channels;
     bool gdrcopy = false, gds = false, nvswitch = false;
     std::string mps_directory;        ///< of the job's CUDA_MPS_PIPE_DIRECTORY
     bool in_slurm = false;            ///< a step of Slurm, which says in CUDA_VISIBLE_DEVICES what it has granted

@@ -93,15 +93,21 @@ std::vector<std::string> sharp_environment(const std::vector<std::string>& image
 
 }  // namespace
 
-RdmaRequest rdma_request(const std::vector<std::string>& image, const std::vector<std::string>& job) {
+RdmaRequest rdma_request(plan::RdmaMode mode, const std::vector<std::string>& image,
+                         const std::vector<std::string>& job) {
     RdmaRequest out;
-    const char* value = variable(job, variable_name);
-    if (!value) value = variable(image, variable_name);
-    std::string text(value ? trimmed(value) : "");
-    std::string word = lower(text);
-    if (word.empty() || word == "void" || word == "none") return out;
-    out.wanted = true;
-    for (const std::string& part : split(text, ',')) {
+    if (mode == plan::RdmaMode::off) return out;
+    const char *of_job = variable(job, variable_name), *of_image = variable(image, variable_name);
+    auto text_of = [](const char* value) { return std::string(value ? trimmed(value) : ""); };
+    auto asks = [&](const char* value) {
+        std::string word = lower(text_of(value));
+        return !word.empty() && word != "void" && word != "none";
+    };
+    const char* value = of_job ? of_job : of_image;
+    out.named = asks(value);
+    out.wanted = out.named || (mode == plan::RdmaMode::automatic && !of_job);
+    if (!out.wanted) return out;
+    for (const std::string& part : split(out.named ? text_of(value) : "all", ',')) {
         std::string token(trimmed(part));
         if (lower(token) == "all") out.all = true;
         if (!token.empty()) out.devices.push_back(token);
@@ -163,35 +169,87 @@ plan::ContainerEdits rdma_hook(const Host& host, const Rootfs& image, const Rdma
     out.environment = request.environment;
     auto is_efa = [&](const Adapter& one) { return driver_of(host, one) == "efa"; };
     if (request.userspace) add_userspace(out, host, image, std::any_of(chosen.begin(), chosen.end(), is_efa));
-    if (request.locked_memory && *request.locked_memory <= little_memory)
+    if (request.named && request.locked_memory && *request.locked_memory <= little_memory)
         out.warnings.push_back(cat("a task may lock only ", *request.locked_memory,
                                    " bytes of memory, too little for RDMA: raise the limit where slurmd runs "
                                    "(LimitMEMLOCK=infinity) and see --propagate"));
     return out;
 }
 
-DeviceStatus rdma_status(size_t adapters) {
-    if (adapters == 0) return {DeviceStatus::Level::note, "RDMA", "no adapters"};
-    return {.level = DeviceStatus::Level::ok,
-            .subject = "RDMA",
-            .text = cat(adapters, adapters == 1 ? " adapter" : " adapters"),
-            .pins_memory = "RDMA adapters"};
+namespace {
+
+constexpr const char* how_to_open =
+    "give users the nodes below /dev/infiniband (udev's rules of rdma-core: mode 0666)";
+
+bool some_open(const std::vector<Adapter>& adapters) {
+    return std::ranges::any_of(adapters, [](const Adapter& adapter) { return adapter.open; });
+}
+
+/// "4 RDMA adapters"
+std::string count_of(const std::vector<Adapter>& adapters) {
+    return cat(adapters.size(), adapters.size() == 1 ? " RDMA adapter" : " RDMA adapters");
+}
+
+}  // namespace
+
+std::string missing_adapters(plan::RdmaMode mode, const std::vector<Adapter>& adapters, const RdmaRequest& request,
+                             const std::vector<std::string>& job) {
+    if (adapters.empty() || (request.wanted && some_open(adapters))) return {};
+    std::string start = cat("the container has none of the ", count_of(adapters),
+                            " of this node, and MPI and NCCL use TCP between nodes: ");
+    if (mode == plan::RdmaMode::off) return start + "devices.rdma of berth.conf is off";
+    if (request.wanted) return cat(start, "this step may open none of them; ", how_to_open);
+    // Who says none is told nothing.
+    if (variable(job, variable_name)) return {};
+    return cat(start, "devices.rdma of berth.conf is \"asked\"; set ", variable_name, "=all");
+}
+
+DeviceStatus rdma_status(const std::vector<Adapter>& adapters, plan::RdmaMode mode) {
+    using Level = DeviceStatus::Level;
+    if (adapters.empty()) return {Level::note, "RDMA", "no adapters"};
+    DeviceStatus out;
+    out.subject = "RDMA";
+    out.pins_memory = "RDMA adapters";
+    auto open = std::ranges::count_if(adapters, [](const Adapter& adapter) { return adapter.open; });
+    if (mode == plan::RdmaMode::off) {
+        out = {Level::failure, "RDMA", cat(count_of(adapters), ", and containers get none (devices.rdma is off)"),
+               "set devices.rdma = \"auto\" in berth.conf; devices.disabled = \"rdma\" says that none are wanted"};
+    } else if (open == 0) {
+        out = {Level::failure, "RDMA", cat(count_of(adapters), ", of which this user may open none"), how_to_open};
+    } else if (mode == plan::RdmaMode::asked) {
+        out.level = Level::warning;
+        out.text = cat(count_of(adapters), ", for containers that ask by ", variable_name, " (devices.rdma)");
+        out.advice = "devices.rdma = \"auto\" in berth.conf gives them to all, as Enroot does";
+    } else {
+        out.level = Level::ok;
+        bool all = static_cast<size_t>(open) == adapters.size();
+        out.text = cat(count_of(adapters), all ? "" : cat(", of which this user may open ", open));
+    }
+    return out;
 }
 
 namespace {
 
-plan::ContainerEdits make(const DeviceRequest& asked) {
-    if (asked.site.devices.rdma == plan::RdmaMode::off) return {};
-    RdmaRequest request = rdma_request(asked.image_variables, asked.job);
-    if (asked.site.devices.rdma == plan::RdmaMode::all && !request.wanted &&
-        !variable(asked.job, "MELLANOX_VISIBLE_DEVICES"))
-        request.wanted = request.all = true;
-    request.userspace = asked.site.devices.rdma_userspace;
-    return request.wanted ? rdma_hook(asked.host, asked.image, request) : plan::ContainerEdits();
+/// One line for a step of several nodes, from its first one.
+bool tells_for_the_step(const std::vector<std::string>& job) {
+    const char *nodes = variable(job, "SLURM_STEP_NUM_NODES"), *number = variable(job, "SLURM_NODEID");
+    uint64_t count = 0;
+    return nodes && number && parse_number(nodes, UINT32_MAX, count) && count > 1 && number == std::string_view("0");
 }
 
-DeviceStatus status(const Host& host) {
-    return rdma_status(host.list("/sys/class/infiniband").size());
+plan::ContainerEdits make(const DeviceRequest& asked) {
+    plan::RdmaMode mode = asked.site.devices.rdma;
+    RdmaRequest request = rdma_request(mode, asked.image_variables, asked.job);
+    request.userspace = asked.site.devices.rdma_userspace;
+    plan::ContainerEdits out = rdma_hook(asked.host, asked.image, request);
+    if (!tells_for_the_step(asked.job)) return out;
+    if (std::string line = missing_adapters(mode, find_adapters(asked.host), request, asked.job); !line.empty())
+        out.warnings.push_back(line);
+    return out;
+}
+
+DeviceStatus status(const Host& host, const plan::Site& site) {
+    return rdma_status(find_adapters(host), site.devices.rdma);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ namespace berth::hooks {
 struct RdmaRequest {
     bool wanted = false;
     bool all = false;
+    bool named = false;  ///< by the job or the image; else the site gives what is there
     /// else these: indices in the order of the PCI bus, "mlx5_0", "uverbs0", addresses on the bus
     std::vector<std::string> devices;
     bool userspace = false;              ///< the node's libraries in place of the image's
@@ -24,8 +25,11 @@ struct RdmaRequest {
     std::vector<std::string> environment;
 };
 
-/// Of MELLANOX_VISIBLE_DEVICES; the job's value counts before the image's, and paths are the job's alone to name.
-RdmaRequest rdma_request(const std::vector<std::string>& image, const std::vector<std::string>& job);
+/// Of MELLANOX_VISIBLE_DEVICES; the job's value counts before the image's, and paths are the job's alone to name. As
+/// Enroot, which shows all of the node's /dev, `mode` automatic takes a job that names nothing as if it named all,
+/// whatever the image has.
+RdmaRequest rdma_request(plan::RdmaMode mode, const std::vector<std::string>& image,
+                         const std::vector<std::string>& job);
 
 /// An adapter with a verbs device.
 struct Adapter {
@@ -45,7 +49,12 @@ std::string driver_of(const Host& host, const Adapter& adapter);
 /// The whole hook. Throws Error for an adapter that was asked for and is not there or not the step's.
 plan::ContainerEdits rdma_hook(const Host& host, const Rootfs& image, const RdmaRequest& request);
 
-/// For `berth doctor`.
-DeviceStatus rdma_status(size_t adapters);
+/// Why a container made so has none of these adapters, which MPI and NCCL want between nodes, and what to do; empty when
+/// it has some, or the job has asked for none. `mode` and `job` as in rdma_request().
+std::string missing_adapters(plan::RdmaMode mode, const std::vector<Adapter>& adapters, const RdmaRequest& request,
+                             const std::vector<std::string>& job);
+
+/// For `berth doctor`: what containers of this user have of the node's adapters.
+DeviceStatus rdma_status(const std::vector<Adapter>& adapters, plan::RdmaMode mode);
 
 }  // namespace berth::hooks

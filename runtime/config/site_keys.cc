@@ -282,6 +282,8 @@ const std::map<std::string, Key>& keys() {
         {"devices.device_root", locked(root_key(devices(&DeviceSettings::device_root)))},
         {"devices.rdma", word_key(devices(&DeviceSettings::rdma))},
         {"devices.rdma_userspace", flag_key(devices(&DeviceSettings::rdma_userspace))},
+        {"devices.fuse", flag_key(devices(&DeviceSettings::fuse))},
+        {"devices.restrict", flag_key(devices(&DeviceSettings::restricted))},
         {"devices.disabled", names_key(devices(&DeviceSettings::disabled))},
         {"devices.cdi", names_key(devices(&DeviceSettings::cdi))},
         {"devices.cdi_folders", locked(names_key(devices(&DeviceSettings::cdi_folders)))},

@@ -41,7 +41,7 @@ std::span<const Word<NvidiaMode>> words() {
 template <>
 std::span<const Word<RdmaMode>> words() {
     static constexpr Word<RdmaMode> all[] = {
-        {RdmaMode::automatic, "auto"}, {RdmaMode::all, "all"}, {RdmaMode::off, "off"}};
+        {RdmaMode::automatic, "auto"}, {RdmaMode::asked, "asked"}, {RdmaMode::off, "off"}};
     return all;
 }
 

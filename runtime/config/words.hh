@@ -28,8 +28,9 @@ enum class Volumes { none, tmpfs };
 /// GPUs. automatic: what was asked for and cannot be had is a warning; required: it is an error; off: there are none.
 enum class NvidiaMode { automatic, required, off };
 
-/// RDMA adapters. automatic: as MELLANOX_VISIBLE_DEVICES asks; all: what can be opened, always.
-enum class RdmaMode { automatic, all, off };
+/// RDMA adapters. automatic: those that can be opened, unless a job says otherwise by MELLANOX_VISIBLE_DEVICES; asked:
+/// those that this variable asks for.
+enum class RdmaMode { automatic, asked, off };
 
 /// Who shares the name of a container: all jobs of the user on the node, or the steps of one job.
 enum class ContainerScope { global, job };

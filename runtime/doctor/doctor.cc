@@ -178,9 +178,10 @@ Finding slurm(const DoctorFacts& facts) {
 
 Finding device(const hooks::DeviceStatus& status) {
     using Level = hooks::DeviceStatus::Level;
-    Verdict verdict = status.level == Level::ok     ? Verdict::ok
-                      : status.level == Level::note ? Verdict::note
-                                                    : Verdict::warning;
+    Verdict verdict = status.level == Level::ok        ? Verdict::ok
+                      : status.level == Level::note    ? Verdict::note
+                      : status.level == Level::warning ? Verdict::warning
+                                                       : Verdict::failure;
     return {verdict, status.subject, status.text, status.advice};
 }
 

@@ -9,6 +9,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -125,10 +126,15 @@ PlaceFacts store_facts(const plan::Site& site) {
     return out;
 }
 
-std::vector<hooks::DeviceStatus> device_statuses() {
+std::vector<hooks::DeviceStatus> device_statuses(const plan::Site& site) {
     std::vector<hooks::DeviceStatus> out;
-    for (const hooks::DeviceMaker* maker : hooks::device_makers())
-        if (maker->status) out.push_back(maker->status(hooks::Host()));
+    for (const hooks::DeviceMaker* maker : hooks::device_makers()) {
+        if (!maker->status) continue;
+        out.push_back(maker->status(hooks::Host(), site));
+        if (std::ranges::find(site.devices.disabled, maker->vendor) != site.devices.disabled.end())
+            out.back() = {hooks::DeviceStatus::Level::note, out.back().subject,
+                          out.back().text + "; no container gets them (devices.disabled)"};
+    }
     return out;
 }
 
@@ -180,7 +186,7 @@ DoctorFacts gather_doctor_facts() {
     out.event_troubles = event_troubles(site, caller_of_this_process());
     out.store = store_facts(site);
     out.slurm = gather_slurm_facts();
-    out.devices = device_statuses();
+    out.devices = device_statuses(site);
     return out;
 }
 

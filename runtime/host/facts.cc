@@ -44,6 +44,7 @@ plan::HostFacts host_facts() {
     plan::HostFacts facts;
     for (const std::string& path : plan::host_paths())
         if (sys::may_access(path, F_OK)) facts.existing.push_back(path);
+    facts.fuse = sys::may_access("/dev/fuse", R_OK | W_OK);
     for (const std::string& path : plan::masked_paths())
         if (sys::may_access(path, R_OK)) facts.readable.push_back(path);
     // The kernel gives these to root alone to write, which nobody else need find out.

@@ -12,7 +12,7 @@
 
 namespace berth::plan {
 
-/// A mount made in the container. Mounts are always nosuid; nodev unless `device`.
+/// A mount made in the container. Mounts are always nosuid; nodev but for devices.
 struct Mount {
     /// proc, devpts, cgroup: a file system of this type that shows the container's own processes, terminals, cgroups.
     /// mask: something empty that cannot be written to, over a file or directory of the kernel's.
@@ -25,6 +25,9 @@ struct Mount {
     bool no_exec = false;
     bool recursive = true;
     bool device = false;    ///< a device node or a file system of them: devices work
+    /// a bind: nodes work as on the node where the source is one, or lies in the node's /dev; when none of them may be
+    /// opened, that is an error
+    bool keeps_devices = false;
     bool optional = false;  ///< a source that has gone is no error
     uint64_t size = 0;      ///< tmpfs: bytes, 0 for the kernel's default
     uint32_t mode = 0755;   ///< tmpfs: of its root directory

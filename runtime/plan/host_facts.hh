@@ -12,6 +12,7 @@ struct HostFacts {
     std::vector<std::string> readable;  ///< those of masked_paths() that the caller can read
     std::vector<std::string> writable;  ///< those of read_only_paths() that the caller can write to
     std::vector<std::string> groups;  ///< names of the caller's groups, where asks_for_groups()
+    bool fuse = false;  ///< the caller may open /dev/fuse
     bool has(const std::string& path) const;
 };
 

@@ -84,6 +84,7 @@ void add_user_mounts(EditList& edits, const Request& request, const Caller& call
         mount.optional = wanted.optional;
         mount.recursive = wanted.recursive;
         mount.propagation = wanted.propagation;
+        mount.keeps_devices = true;
         mount.options = wanted.options;
         if (wanted.create != CreateTarget::automatic) mount.create = wanted.create;
     }

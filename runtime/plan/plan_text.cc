@@ -37,7 +37,8 @@ const char* propagation_text(Propagation propagation) {
 Row row(const Mount& mount) {
     std::string flags = mount.read_only ? "ro" : "rw";
     if (mount.no_exec) flags += ",noexec";
-    if (mount.device) flags += ",dev";
+    bool in_dev = mount.source == "/dev" || mount.source.starts_with("/dev/");
+    if (mount.device || (mount.keeps_devices && in_dev)) flags += ",dev";
     flags += propagation_text(mount.propagation);
     for (const auto& [key, value] : mount.options) flags += cat(",", key, "=", value);
     if (mount.kind == Mount::Kind::tmpfs)

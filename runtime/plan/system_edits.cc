@@ -77,27 +77,44 @@ void add_node_terminals(EditList& edits) {
     terminals.create = Mount::Create::directory;
 }
 
-void add_devices(EditList& edits, const SystemNeeds& needs) {
-    const HostFacts& host = needs.host;
+/// Shared memory of the node; message queues belong to the node's ipc namespace.
+void add_shared_memory(EditList& edits, const SystemNeeds& needs) {
     bool own_ipc = needs.own.ipc;
-    edits.tmpfs("/dev", 0755, by_berth, "a private /dev: only named devices").size = dev_size;
-    for (const std::string& node : device_nodes)
-        if (host.has(node)) {
-            Mount& mount = edits.bind(node, node, by_berth, "standard device");
-            mount.device = true;
-            mount.create = Mount::Create::file;
-        }
-    // The node's message queues belong to the node's ipc namespace.
     if (own_ipc)
         edits.tmpfs("/dev/shm", 01777, origin_of(needs.asked.ipc, "option --ipc"),
                     "shared memory of the container's own");
+    if (!needs.site.devices.restricted) return;
     for (const char* shared : {"/dev/shm", "/dev/mqueue", "/dev/hugepages"})
-        if (host.has(shared) && (!own_ipc || shared == std::string_view("/dev/hugepages")))
+        if (needs.host.has(shared) && (!own_ipc || shared == std::string_view("/dev/hugepages")))
             edits.bind(shared, shared, by_berth, "shared memory of the node").create = Mount::Create::directory;
+}
+
+void add_device(EditList& edits, const std::string& node, const char* reason) {
+    Mount& mount = edits.bind(node, node, by_berth, reason);
+    mount.device = true;
+    mount.create = Mount::Create::file;
+}
+
+void add_devices(EditList& edits, const SystemNeeds& needs) {
+    const HostFacts& host = needs.host;
+    edits.tmpfs("/dev", 0755, by_berth, "a private /dev: only named devices").size = dev_size;
+    for (const std::string& node : device_nodes)
+        if (host.has(node)) add_device(edits, node, "standard device");
+    if (host.fuse && needs.site.devices.fuse) add_device(edits, "/dev/fuse", "file systems of the user's (devices.fuse)");
+    add_shared_memory(edits, needs);
     edits.add(Symlink{"/dev/fd", "/proc/self/fd"}, by_berth, "standard link");
     edits.add(Symlink{"/dev/stdin", "/proc/self/fd/0"}, by_berth, "standard link");
     edits.add(Symlink{"/dev/stdout", "/proc/self/fd/1"}, by_berth, "standard link");
     edits.add(Symlink{"/dev/stderr", "/proc/self/fd/2"}, by_berth, "standard link");
+    needs.node_terminals ? add_node_terminals(edits) : add_terminals(edits, needs.terminal);
+}
+
+/// With its terminals, links and shared memory.
+void add_node_devices(EditList& edits, const SystemNeeds& needs) {
+    Mount& mount = edits.bind("/dev", "/dev", by_berth, "the node's /dev (devices.restrict)");
+    mount.keeps_devices = true;
+    mount.create = Mount::Create::directory;
+    add_shared_memory(edits, needs);
 }
 
 /// A user's own rights forbid most of it already: what he could not do anyway needs no mount.
@@ -157,8 +174,7 @@ const std::vector<std::string>& read_only_paths() { return protected_paths; }
 void add_system(EditList& edits, const SystemNeeds& needs) {
     const Site& site = needs.site;
     add_kernel_file_systems(edits, needs);
-    add_devices(edits, needs);
-    needs.node_terminals ? add_node_terminals(edits) : add_terminals(edits, needs.terminal);
+    needs.site.devices.restricted ? add_devices(edits, needs) : add_node_devices(edits, needs);
     if (site.security.mask) add_masks(edits, needs.host);
     edits.tmpfs("/run", 0755, by_berth, "a fresh /run").size = site.limits.tmpfs_size;
     edits.tmpfs("/tmp", 01777, by_berth, "a fresh /tmp").size = site.limits.tmpfs_size;

@@ -111,6 +111,13 @@ void serve_container(StepTasks& tasks, const plan::StepRequest& request, StepCon
     container.end(tasks.entered() >= request.tasks);
 }
 
+/// A step of a batch job inherits the number of the batch script's node; slurmstepd corrects it in the tasks alone.
+void set_node_number(plan::StepRequest& request) {
+    const std::string name = "SLURM_NODEID=";
+    std::erase_if(request.environment, [&](const std::string& entry) { return entry.starts_with(name); });
+    request.environment.push_back(cat(name, request.node_index));
+}
+
 void serve_request(StepTasks& tasks, const plan::StepRequest& request) {
     std::unique_ptr<StepContainer> container;
     std::optional<StartEvent> event;
@@ -147,6 +154,7 @@ void serve_step(Fd socket) {
         // While a node is upgraded its plugin and its program are of two releases for a moment.
         return serve_failure(tasks, error);
     }
+    set_node_number(request);
     apply_step_settings(request.environment);
     serve_request(tasks, request);
 }

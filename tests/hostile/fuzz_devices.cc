@@ -31,7 +31,8 @@ void run_proc(std::string_view input) {
 
 /// The numbers and names that are mounted must be in the text that chose them.
 void check_request(const hooks::NvidiaRequest& request) {
-    for (unsigned channel : request.imex_channels.numbers) must(channel < 1 << 20, "a channel out of range");
+    if (request.imex_channels)
+        for (unsigned channel : request.imex_channels->numbers) must(channel < 1 << 20, "a channel out of range");
     must(request.mps_directory.find('\0') == std::string::npos, "a path has a NUL in it");
 }
 
@@ -46,7 +47,7 @@ void run_request(std::string_view input) {
         for (const hooks::Requirement& requirement : request.requirements)
             hooks::judge(requirement, {"12.8", "570.86.15", "9.0", ""});
     });
-    hooks::rdma_request(lines, lines);
+    hooks::rdma_request(plan::RdmaMode::automatic, lines, lines);
     auto all = [](const std::vector<plan::VisibleDevice>& devices) { return std::vector<bool>(devices.size(), true); };
     hostile::refusing([&] {
         std::vector<plan::DeviceVariable> variables = {{"CUDA_VISIBLE_DEVICES", plan::DeviceVariable::Form::uuid}};

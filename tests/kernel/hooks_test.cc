@@ -71,6 +71,7 @@ TEST_CASE("each scene of RDMA adapters has exactly its files in the container, o
         scene.host(host);
         ContainerImage image = image_of(scene.image);
         plan::Site site;
+        site.devices.rdma = scene.mode;
         site.devices.rdma_userspace = scene.userspace;
         Outcome seen = as_user([&] {
             std::vector<std::string> warnings;

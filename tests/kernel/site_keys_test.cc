@@ -63,10 +63,10 @@ TEST_CASE("berth.conf(5): devices.rdma decides which adapters containers get", "
         return seen.error + seen.text;
     };
     const std::string none = "/dev/infiniband/*\n|0", first = "/dev/infiniband/uverbs0\n|0";
-    CHECK(nodes("auto", {}) == none);
-    CHECK(nodes("auto", {"MELLANOX_VISIBLE_DEVICES=all"}) == first);
-    CHECK(nodes("all", {}) == first);
-    CHECK(nodes("all", {"MELLANOX_VISIBLE_DEVICES=none"}) == none);
+    CHECK(nodes("auto", {}) == first);
+    CHECK(nodes("auto", {"MELLANOX_VISIBLE_DEVICES=none"}) == none);
+    CHECK(nodes("asked", {}) == none);
+    CHECK(nodes("asked", {"MELLANOX_VISIBLE_DEVICES=all"}) == first);
     CHECK(nodes("off", {"MELLANOX_VISIBLE_DEVICES=all"}) == none);
 }
 

@@ -18,6 +18,12 @@ using Verdict = Finding::Verdict;
 
 namespace {
 
+hooks::DeviceStatus adapters(size_t number, plan::RdmaMode mode = plan::RdmaMode::automatic) {
+    hooks::Adapter open;
+    open.open = true;
+    return hooks::rdma_status(std::vector<hooks::Adapter>(number, open), mode);
+}
+
 /// A node on which everything is as it should be.
 DoctorFacts healthy() {
     DoctorFacts facts;
@@ -38,7 +44,7 @@ DoctorFacts healthy() {
     facts.slurm.plugstack = "/etc/slurm/plugstack.conf.d/berth.conf";
     facts.slurm.plugin = "/usr/lib64/slurm/spank_berth.so";
     facts.slurm.built_for = 0x170b04;
-    facts.devices = {hooks::nvidia_status("550.54.15", 8), hooks::rdma_status(8)};
+    facts.devices = {hooks::nvidia_status("550.54.15", 8), adapters(8)};
     return facts;
 }
 
@@ -135,7 +141,7 @@ TEST_CASE("doctor: what works less well is a warning, what is merely absent a no
         {"limits", Verdict::warning, "locked memory", [](DoctorFacts& facts) { facts.memlock = 64 << 10; }},
         {"limits", Verdict::ok, "locked memory",
          [](DoctorFacts& facts) {
-             facts.memlock = 64 << 10; facts.devices[1] = hooks::rdma_status(0);
+             facts.memlock = 64 << 10; facts.devices[1] = adapters(0);
          }},
         {"limits", Verdict::warning, "256 open files", [](DoctorFacts& facts) { facts.open_files = 256; }},
         {"store", Verdict::warning, "MB free", [](DoctorFacts& facts) { facts.store.free_bytes = 100 << 20; }},
@@ -158,7 +164,11 @@ TEST_CASE("doctor: what works less well is a warning, what is merely absent a no
              facts.devices[0] = hooks::nvidia_status("", 8);
          }},
         {"RDMA", Verdict::note, "no adapters",
-         [](DoctorFacts& facts) { facts.devices[1] = hooks::rdma_status(0); }},
+         [](DoctorFacts& facts) { facts.devices[1] = adapters(0); }},
+        {"RDMA", Verdict::failure, "8 RDMA adapters, and containers get none (devices.rdma is off)",
+         [](DoctorFacts& facts) { facts.devices[1] = adapters(8, plan::RdmaMode::off); }},
+        {"RDMA", Verdict::warning, "8 RDMA adapters, for containers that ask by MELLANOX_VISIBLE_DEVICES",
+         [](DoctorFacts& facts) { facts.devices[1] = adapters(8, plan::RdmaMode::asked); }},
     }));
     DoctorFacts facts = healthy();
     change(facts);

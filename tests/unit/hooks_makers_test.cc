@@ -12,10 +12,10 @@ using Level = DeviceStatus::Level;
 
 namespace {
 
-DeviceStatus status_of(const std::string& vendor, const Host& host) {
+DeviceStatus status_of(const std::string& vendor, const Host& host, const plan::Site& site = {}) {
     auto found = std::ranges::find_if(device_makers(), [&](const auto* maker) { return maker->vendor == vendor; });
     REQUIRE((found != device_makers().end() && (*found)->status));
-    return (*found)->status(host);
+    return (*found)->status(host, site);
 }
 
 }  // namespace
@@ -40,5 +40,15 @@ TEST_CASE("makers: what berth doctor is told of a node", "[hooks][doctor]") {
     CHECK((gpus.level == Level::ok && gpus.text == "1, driver 570.86.15" && gpus.pins_memory.empty()));
     host.verbs(0, "mlx5_0", "0000:1a:00.0");
     DeviceStatus adapters = status_of("rdma", host);
-    CHECK((adapters.level == Level::ok && adapters.text == "1 adapter" && adapters.pins_memory == "RDMA adapters"));
+    CHECK((adapters.level == Level::ok && adapters.text == "1 RDMA adapter" && adapters.pins_memory == "RDMA adapters"));
+    plan::Site none;
+    none.devices.rdma = plan::RdmaMode::off;
+    CHECK(status_of("rdma", host, none).level == Level::failure);
+    host.verbs(1, "mlx5_1", "0000:2a:00.0");
+    host.deny("/dev/infiniband/uverbs0");
+    CHECK(status_of("rdma", host).text == "2 RDMA adapters, of which this user may open 1");
+    host.deny("/dev/infiniband/uverbs1");
+    adapters = status_of("rdma", host);
+    CHECK((adapters.level == Level::failure && adapters.text == "2 RDMA adapters, of which this user may open none"));
+    CHECK_THAT(adapters.advice, Catch::Contains("mode 0666"));
 }

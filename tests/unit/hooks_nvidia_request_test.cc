@@ -50,10 +50,10 @@ TEST_CASE("nvidia request: channels, switches, and what only a job may say", "[h
     Names image = {"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_GDRCOPY=enabled", "NVIDIA_IMEX_CHANNELS=0,7",
                    "CUDA_MPS_PIPE_DIRECTORY=/etc", "CUDA_VISIBLE_DEVICES=3"};
     NvidiaRequest request = nvidia_request(image, {"SLURM_JOB_ID=7"});
-    CHECK(request.imex_channels.numbers == std::set<unsigned>{0, 7});
+    CHECK(request.imex_channels->numbers == std::set<unsigned>{0, 7});
     CHECK((request.gdrcopy && !request.gds && request.in_slurm));
     CHECK((request.mps_directory.empty() && request.granted.empty()));
-    CHECK(nvidia_request(image, {"NVIDIA_IMEX_CHANNELS=all"}).imex_channels.all);
+    CHECK(nvidia_request(image, {"NVIDIA_IMEX_CHANNELS=all"}).imex_channels->all);
     CHECK_THROWS_WITH(nvidia_request(image, {"NVIDIA_IMEX_CHANNELS=1048576"}),
                       Catch::Contains("'1048576' is no channel (0 to 1048575)"));
     CHECK(nvidia_request(image, {"NVIDIA_MIG_CONFIG_DEVICES=all"}).warnings.size() == 1);

@@ -100,6 +100,13 @@ TEST_CASE("nvidia: copies between GPU and host, and the pipe of MPS", "[hooks][n
     };
     CHECK(nodes("X=1") == "gdrdrv nvidia0");
     CHECK(nodes("NVIDIA_DRIVER_CAPABILITIES=utility") == "nvidia0");
+    for (const char* path : {"/dev/nvidia-fs0", "/dev/nvidia-fs1", "/dev/nvidia-nvswitch0", "/dev/nvidia-nvswitchctl"})
+        host.node(path, 241, 0);
+    for (const char* path : {"/dev/nvidia-fs1", "/dev/nvidia-nvswitchctl"}) host.deny(path);
+    CHECK(nodes("X=1") == "gdrdrv nvidia-fs0 nvidia-nvswitch0 nvidia0");
+    CHECK(nodes("NVIDIA_NVSWITCH=enabled") ==
+          "gdrdrv nvidia-fs0 nvidia-nvswitch0 nvidia-nvswitchctl nvidia0");
+    CHECK(nodes("NVIDIA_DRIVER_CAPABILITIES=utility") == "nvidia0");
     CHECK(joined(targets_below(asked(host, image, all_gpus, {}), "/tmp")) == "nvidia-mps");
     plan::ContainerEdits odd = asked(host, image, all_gpus, {"CUDA_MPS_PIPE_DIRECTORY=/proc"});
     REQUIRE(odd.warnings.size() == 1);

@@ -22,6 +22,11 @@ std::string words(const std::vector<std::string>& texts) {
     return out;
 }
 
+std::vector<std::string> with(std::vector<std::string> job, const std::string& more) {
+    job.push_back(more);
+    return job;
+}
+
 }  // namespace
 
 TEST_CASE("rdma: each scene has exactly its devices and files, or its error", "[hooks][rdma]") {
@@ -32,7 +37,7 @@ TEST_CASE("rdma: each scene has exactly its devices and files, or its error", "[
         FakeImage image;
         plan::ContainerEdits made;
         std::string error = reason_of([&] {
-            RdmaRequest request = rdma_request(scene.image, scene.job);
+            RdmaRequest request = rdma_request(scene.mode, scene.image, scene.job);
             request.userspace = scene.userspace;
             made = rdma_hook(host, image, request);
         });
@@ -43,6 +48,36 @@ TEST_CASE("rdma: each scene has exactly its devices and files, or its error", "[
         CHECK((made.warnings.empty() ? "" : made.warnings[0]).find(scene.warning) != std::string::npos);
         CHECK(made.warnings.size() == (scene.warning.empty() ? 0 : 1));
     }
+}
+
+TEST_CASE("rdma: a step of several nodes is told once why it has no adapters, and what to do", "[hooks][rdma]") {
+    FakeHost host;
+    four_adapters(host);
+    FakeImage image;
+    auto told = [&](plan::RdmaMode mode, std::vector<std::string> job) {
+        plan::Site site;
+        site.devices.rdma = mode;
+        std::vector<std::string> none;
+        std::vector<plan::ContainerEdits> before;
+        for (const DeviceMaker* maker : device_makers())
+            if (maker->vendor == std::string("rdma"))
+                return words(maker->make({host, image, site, none, job, before}).warnings);
+        return std::string();
+    };
+    const std::vector<std::string> first = {"SLURM_STEP_NUM_NODES=2", "SLURM_NODEID=0"},
+                                   second = {"SLURM_STEP_NUM_NODES=2", "SLURM_NODEID=1"},
+                                   alone = {"SLURM_STEP_NUM_NODES=1", "SLURM_NODEID=0"};
+    using enum plan::RdmaMode;
+    CHECK(told(automatic, first) == "");
+    CHECK(told(asked, first) ==
+          "the container has none of the 4 RDMA adapters of this node, and MPI and NCCL use TCP between nodes: "
+          "devices.rdma of berth.conf is \"asked\"; set MELLANOX_VISIBLE_DEVICES=all");
+    CHECK_THAT(told(off, first), Catch::EndsWith("devices.rdma of berth.conf is off"));
+    for (plan::RdmaMode mode : {asked, off}) CHECK(told(mode, second) + told(mode, alone) == "");
+    CHECK(told(asked, with(first, "MELLANOX_VISIBLE_DEVICES=none")) == "");
+    CHECK(told(asked, with(first, "MELLANOX_VISIBLE_DEVICES=0")) == "");
+    for (unsigned number : {0, 1, 2, 3}) host.deny(cat("/dev/infiniband/uverbs", number));
+    CHECK_THAT(told(automatic, first), Catch::Contains("this step may open none of them; give users the nodes"));
 }
 
 TEST_CASE("rdma: adapters are in the order of the bus, joined by what sysfs says of them", "[hooks][rdma]") {
@@ -62,7 +97,7 @@ TEST_CASE("rdma: the loader finds Amazon's libraries where their node has them",
     verbs_libraries(host);
     host.file("/opt/amazon/efa/lib64/libfabric.so.1", "fabric");
     FakeImage image;
-    RdmaRequest request = rdma_request({}, {"MELLANOX_VISIBLE_DEVICES=all"});
+    RdmaRequest request = rdma_request(plan::RdmaMode::automatic, {}, {"MELLANOX_VISIBLE_DEVICES=all"});
     request.userspace = true;
     std::string found;
     plan::ContainerEdits made = rdma_hook(host, image, request);

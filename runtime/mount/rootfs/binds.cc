@@ -4,8 +4,10 @@
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "runtime/base/error.hh"
@@ -19,9 +21,9 @@ namespace berth::mount {
 
 namespace {
 
-uint64_t flags_of(const plan::Mount& mount) {
+uint64_t flags_of(const plan::Mount& mount, bool devices) {
     uint64_t flags = MOUNT_ATTR_NOSUID;
-    if (!mount.device) flags |= MOUNT_ATTR_NODEV;
+    if (!devices) flags |= MOUNT_ATTR_NODEV;
     if (mount.read_only) flags |= MOUNT_ATTR_RDONLY;
     if (mount.no_exec) flags |= MOUNT_ATTR_NOEXEC;
     return flags;
@@ -66,11 +68,54 @@ Fd open_source(const Doing& doing) {
     throw SysError(cat(doing.text(), ": opening the source"), number);
 }
 
+bool is_device(mode_t mode) { return S_ISCHR(mode) || S_ISBLK(mode); }
+
 void check_device(int source, const struct stat& st, const Doing& doing) {
-    if (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode)) return;
+    if (is_device(st.st_mode)) return;
     struct statfs fs {};
     bool terminals = S_ISDIR(st.st_mode) && ::fstatfs(source, &fs) == 0 && fs.f_type == DEVPTS_SUPER_MAGIC;
     if (!terminals) throw Error(cat(doing.text(), ": the source is no device"));
+}
+
+/// For reading or for writing; else errno says why not: EPERM is the device cgroup's word.
+bool may_open_device(const std::string& path) {
+    return ::access(path.c_str(), R_OK) == 0 || ::access(path.c_str(), W_OK) == 0;
+}
+
+[[noreturn]] void refuse_device(const Doing& doing, int number, const struct stat& st) {
+    if (number == EPERM)
+        throw Error(cat(doing.text(), ": the job may not open this device; ask Slurm for it, as with --gres"));
+    char mode[8];
+    snprintf(mode, sizeof mode, "%04o", st.st_mode & 07777U);
+    throw Error(cat(doing.text(), ": you may not open this device (mode ", mode, ", owner ", st.st_uid, ", group ",
+                    st.st_gid, "): an administrator can change that, by a rule of udev or a group"));
+}
+
+/// A folder with devices of which none may be opened is of no use either.
+void check_folder_of_devices(const Doing& doing, int folder) {
+    std::optional<std::pair<int, struct stat>> refused;
+    for (const std::string& name : sys::list_directory(folder, doing.mount.source)) {
+        struct stat st {};
+        if (::fstatat(folder, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 || !is_device(st.st_mode)) continue;
+        if (may_open_device(cat("/proc/self/fd/", folder, "/", name))) return;
+        refused = {errno, st};
+    }
+    if (refused) refuse_device(doing, refused->first, refused->second);
+}
+
+/// Whether devices work in what the user has named as `source`, with the attributes `st`. Throws Error when there are
+/// some and the user may open none of them.
+bool keeps_devices(const Doing& doing, int source, const struct stat& st) {
+    if (!doing.mount.keeps_devices) return false;
+    if (is_device(st.st_mode)) {
+        if (!may_open_device(cat("/proc/self/fd/", source))) refuse_device(doing, errno, st);
+        return true;
+    }
+    if (!S_ISDIR(st.st_mode)) return false;
+    std::string path = sys::opened_path(source);
+    if (path != "/dev" && !path.starts_with("/dev/")) return false;
+    check_folder_of_devices(doing, source);
+    return true;
 }
 
 /// With a policy the source is opened first and cloned from its descriptor: what is compared is what is mounted.
@@ -86,9 +131,11 @@ Source take(const Doing& doing, const plan::SourcePolicy* policy) {
         if (mount.device) check_device(taken.tree ? taken.tree.get() : source.get(), st, doing);
         taken.directory = S_ISDIR(st.st_mode);
         // What lies below a directory was not taken with it.
-        if (taken.tree && taken.directory && mount.recursive) source = open_source(doing);
+        if (taken.tree && taken.directory && (mount.recursive || mount.keeps_devices)) source = open_source(doing);
+        bool devices = mount.device || keeps_devices(doing, source ? source.get() : taken.tree.get(), st);
         if (source) taken.tree = sys::open_tree_clone(source.get(), mount.recursive && taken.directory, "the source");
-        sys::set_mount_attributes(taken.tree.get(), flags_of(mount), 0, true, "it", propagation_of(mount));
+        sys::set_mount_attributes(taken.tree.get(), flags_of(mount, devices), 0, true, "it",
+                                  propagation_of(mount));
     } catch (const SysError& error) {
         // The kernel keeps what the node's administrator covered by a mount covered.
         const char* hint = error.number() == EINVAL && !mount.recursive
@@ -151,8 +198,8 @@ void attach_mask(const Root& root, const Doing& doing, FreshDirectories& fresh) 
 Fd new_file_system(const plan::Mount& mount, FreshDirectories& fresh) {
     bool plain = mount.kind == plan::Mount::Kind::tmpfs && mount.size == 0 && mount.options.empty();
     auto [type, options] = file_system_of(mount);
-    Fd made = plain ? fresh.make(mount.mode, flags_of(mount))
-                    : sys::new_mount(type, options, static_cast<unsigned>(flags_of(mount)));
+    Fd made = plain ? fresh.make(mount.mode, flags_of(mount, mount.device))
+                    : sys::new_mount(type, options, static_cast<unsigned>(flags_of(mount, mount.device)));
     if (mount.propagation != plan::Propagation::isolated)
         sys::set_mount_attributes(made.get(), 0, 0, false, "a tmpfs", propagation_of(mount));
     return made;
