@@ -154,11 +154,13 @@ expect_columns() {
 
 @test "row 27: enroot create -n pyxis_NAME makes what srun --container-name=NAME finds" {
   work "enroot import -o d.sqsh $(uri 12)"
+  alice srun -w n1 enroot remove -f pyxis_made > /dev/null 2>&1 || true
   run -0 alice srun -w n1 bash -c 'cd work; enroot create -n pyxis_made d.sqsh; rm d.sqsh'
   run -0 alice srun -w n1 --container-name=made sh -c 'cat /srv/hello; echo 1 > /srv/new'
   expect_equal "$output" "hello from the image"
   run -0 alice srun -w n1 --container-name=made cat /srv/new
   expect_equal "$output" 1
+  run -0 alice srun -w n1 enroot remove -f pyxis_made
 }
 
 @test "row 10: ENROOT_REMAP_ROOT, ENROOT_MOUNT_HOME and ENROOT_ROOTFS_WRITABLE of a job count in its steps" {
