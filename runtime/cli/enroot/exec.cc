@@ -27,7 +27,7 @@ namespace berth::cli {
 
 namespace {
 
-constexpr size_t file_limit = 16 << 20;
+constexpr size_t environment_limit = 16 << 20;
 
 /// A container as a process of it sees it.
 struct Entered {
@@ -55,7 +55,7 @@ bool is_root_inside(const std::string& process) {
     return trimmed(map).starts_with("0 ");
 }
 
-ino_t namespace_of(const std::string& process, const char* word) {
+ino_t inode_of_namespace(const std::string& process, const char* word) {
     return sys::stat_of(sys::open_file(cat(process, "/ns/", word), O_RDONLY).get(), "a namespace").st_ino;
 }
 
@@ -92,7 +92,7 @@ StartedContainer container_of(const std::string& process, const plan::Site& site
 /// By the helper of the named container that the process is in, so that the container does not end meanwhile.
 std::optional<Entered> by_helper(const FrontEnd& front, const std::string& process,
                                  const std::vector<std::string>& environment) {
-    ino_t wanted = namespace_of(process, "user");
+    ino_t wanted = inode_of_namespace(process, "user");
     for (const enroot::Place& place : front.all()) try {
             ContainerFolder folder = front.folder_of(place);
             Fd connection = folder.connect(place.name);
@@ -113,14 +113,14 @@ std::string process_of(const std::string& text) {
     struct stat st {};
     if (!parse_number(text, INT32_MAX, pid) || ::stat(process.c_str(), &st) != 0)
         throw Error(cat("Process not found: ", printable(text), "; enroot list --fancy has their numbers"), 1);
-    if (namespace_of(process, "user") == namespace_of("/proc/self", "user"))
+    if (inode_of_namespace(process, "user") == inode_of_namespace("/proc/self", "user"))
         throw Error(cat("process ", text, " is in no container; enroot list --fancy has those that are"), 1);
     return process;
 }
 
 /// Those of the process, with --env.
 std::vector<std::string> environment_of(const std::string& process, const RunOptions& options) {
-    std::vector<std::string> out = split(sys::read_file(process + "/environ", file_limit), '\0');
+    std::vector<std::string> out = split(sys::read_file(process + "/environ", environment_limit), '\0');
     std::erase(out, "");
     std::vector<plan::EnvironmentChange> changes;
     for (const std::string& text : environment_for(options)) {

@@ -21,12 +21,12 @@ namespace berth {
 namespace {
 
 constexpr const char* copy_name = "image";
-constexpr size_t part = 8 << 20;
+constexpr size_t copied_at_once = 8 << 20;
 
 void copy_bytes(int from, int to, const std::string& what) {
     if (::ioctl(to, FICLONE, from) == 0) return;
     for (;;) {
-        ssize_t sent = sys::uninterrupted([&] { return ::sendfile(to, from, nullptr, part); });
+        ssize_t sent = sys::uninterrupted([&] { return ::sendfile(to, from, nullptr, copied_at_once); });
         if (sent < 0) throw SysError(what);
         if (sent == 0) return;
     }
