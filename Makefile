@@ -83,7 +83,7 @@ all_flags = $(base_flags) $(package_flags) $(CPPFLAGS) $(CXXFLAGS)
 
 # A folder is a layer and becomes one archive; the order is the link order, from the top down (scripts/check-layers has
 # it from the bottom up).
-layers := migrate doctor step container images hooks sandbox mount host store oci squash plan telemetry config \
+layers := migrate doctor step container images hooks sandbox mount host store oci squash enroot plan telemetry config \
   request base
 folder_hooks := hooks
 $(foreach layer,$(filter-out hooks,$(layers)),$(eval folder_$(layer) := runtime/$(layer)))
@@ -139,7 +139,7 @@ pic_objects = $(call objects_of,pic,$(call united,$(1)))
 all_sources := $(sort $(foreach layer,$(layers),$(sources_$(layer))) $(berth_sources) $(pull_sources) \
   $(plugin_sources) $(plugin_messages) $(unit_sources) $(kernel_sources) $(gpu_sources))
 
-programs := $(if $(berth_sources),$(BUILD)/berth) $(if $(pull_sources),$(BUILD)/berth-pull)
+programs := $(if $(berth_sources),$(BUILD)/berth $(BUILD)/enroot) $(if $(pull_sources),$(BUILD)/berth-pull)
 plugin_folder := $(BUILD)$(if $(SLURM),/slurm-$(slurm_release))
 plugin := $(if $(wildcard spank/*.cc),$(plugin_folder)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
@@ -147,7 +147,7 @@ tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
 
 .PHONY: all plugin tests check gpu-tests fuzz fuzz-run fuzz-programs \
   bench-again bench-hooks bench-image bench-io bench-noise bench-srun bench-start soak soak-run \
-  install install-files deb rpm dist tarball tidy wrap format \
+  install install-files install-enroot deb rpm dist tarball tidy wrap format \
   check-layers check-lint check-messages check-rows check-fuzz check-consistency check-exports clean help
 all: $(programs) $(plugin) compile_commands.json
 plugin: $(plugin)
@@ -218,6 +218,10 @@ $(foreach layer,$(layers),$(eval $(call archive_rule,$(layer))))
 $(BUILD)/berth: $(call objects,$(berth_sources) $(sanitizer_sources)) $(berth_archives)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(if $(SAN),,-static-libstdc++ -static-libgcc) \
 	  $(program_libraries) $(CXXFLAGS) $(LDFLAGS)
+
+# The same program, which goes by its name (docs/adr/0113).
+$(BUILD)/enroot: | $(BUILD)/berth
+	ln -sf berth $@
 
 $(BUILD)/berth-pull: $(call objects,$(pull_sources) $(sanitizer_sources)) $(pull_archives)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) $(LDFLAGS)
@@ -365,7 +369,7 @@ install-files:
 	  install -m 644 conf/berth.conf $(DESTDIR)$(SYSCONFDIR)/berth/berth.conf
 	sed 's|@BINDIR@|$(PREFIX)/bin|' conf/plugstack.conf | \
 	  install -m 644 /dev/stdin $(DESTDIR)$(DATADIR)/berth/plugstack.conf
-	for page in $(wildcard man/*.[1-8]); do section=$${page##*.}; \
+	for page in $(filter-out man/enroot.1,$(wildcard man/*.[1-8])); do section=$${page##*.}; \
 	  install -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$$section/$${page##*/}; done
 	install -m 755 $(wildcard conf/examples/*) $(DESTDIR)$(DATADIR)/doc/berth/examples
 	install -D -m 644 conf/completions/berth.bash $(DESTDIR)$(BASH_COMPLETION_DIR)/berth
@@ -378,6 +382,14 @@ install-files:
 	  install -m 644 /dev/stdin $(DESTDIR)$(DATADIR)/doc/berth/examples/apparmor/berth
 	install -m 644 LICENSE $(DESTDIR)$(DATADIR)/doc/berth-slurm
 	install -m 644 $(wildcard conf/hooks.d/*.example) $(DESTDIR)$(DATADIR)/doc/berth/examples/hooks.d
+
+# The front end for Enroot's users, beside an installed berth: only when it is asked for, since the name may be taken.
+install-enroot:
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(DATADIR)/doc/berth-enroot
+	ln -sf berth $(DESTDIR)$(PREFIX)/bin/enroot
+	install -D -m 644 man/enroot.1 $(DESTDIR)$(MANDIR)/man1/enroot.1
+	install -D -m 644 conf/completions/enroot.bash $(DESTDIR)$(BASH_COMPLETION_DIR)/enroot
+	install -m 644 LICENSE $(DESTDIR)$(DATADIR)/doc/berth-enroot
 
 include tests/bench/bench.mk
 
@@ -413,7 +425,7 @@ clean:
 help:
 	@echo 'targets: all plugin tests check gpu-tests fuzz fuzz-run'
 	@echo '         bench-again bench-hooks bench-image bench-io bench-noise bench-srun bench-start soak soak-run'
-	@echo '         install install-files deb rpm dist tarball tidy wrap format'
+	@echo '         install install-files install-enroot deb rpm dist tarball tidy wrap format'
 	@echo '         check-layers check-lint check-messages check-rows check-fuzz check-consistency clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM=$(SLURM) SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'

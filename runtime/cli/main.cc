@@ -5,6 +5,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/cli/commands.hh"
+#include "runtime/cli/enroot_program.hh"
 #include "runtime/host/own_program.hh"
 
 namespace {
@@ -78,6 +79,8 @@ Command* command_of(const char* word) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    const char* slash = std::strrchr(argv[0], '/');
+    if (std::strcmp(slash ? slash + 1 : argv[0], "enroot") == 0) return berth::cli::enroot_program(argc, argv);
     Command* command = argc > 1 ? command_of(argv[1]) : nullptr;
     if (!command) {
         if (argc > 1) std::fprintf(stderr, "berth: there is no command '%s'\n", argv[1]);

@@ -52,7 +52,7 @@ int plan(int argc, char** argv) {
     plan::apply_environment(site, environment_of_this_process());
     OpenedImage opened = open_for_person(options, caller, site);
     std::vector<plan::ContainerEdits> devices =
-        device_edits(opened.image, site, environment_with(options.set), show_note);
+        device_edits(opened.image, site, environment_for(options), show_note);
     plan::Plan decided = plan_here(options.request, caller, {}, site, opened.image.index.config(), devices);
     if (!options.command.empty() || options.request.entrypoint)
         decided.command = command_of(options, opened.image.index.config());

@@ -10,6 +10,7 @@
 #include "runtime/cli/listing.hh"
 #include "runtime/cli/open_for_person.hh"
 #include "runtime/cli/run_named.hh"
+#include "runtime/cli/run_new.hh"
 #include "runtime/cli/run_options.hh"
 #include "runtime/cli/start_report.hh"
 #include "runtime/container/named/save.hh"
@@ -25,7 +26,7 @@ namespace {
 
 /// The command's environment: this process's with --env, then the plan's rules.
 std::vector<std::string> task_environment(const plan::Plan& plan, const RunOptions& options) {
-    std::vector<std::string> environment = environment_with(options.set);
+    std::vector<std::string> environment = environment_for(options);
     environment = changed_environment(environment, plan::environment_changes(plan.environment, environment));
     bool in_slurm = std::any_of(environment.begin(), environment.end(),
                                 [](const std::string& text) { return text.starts_with("SLURM_JOB_ID="); });
@@ -79,10 +80,10 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
     event.stage(plan::Cause::plan);
     plan::ImageConfig config = opened.image.index.config();
     std::vector<plan::ContainerEdits> devices =
-        device_edits(opened.image, site, environment_with(options.set), show_note);
+        device_edits(opened.image, site, environment_for(options), show_note);
     plan::Plan decided = plan_here(options.request, caller, {}, site, config, devices);
     decided.command = command_of(options, config);
-    if (wants_plan(environment_with(options.set))) report_plan(decided, text_of(opened.digest), show_note);
+    if (wants_plan(environment_for(options))) report_plan(decided, text_of(opened.digest), show_note);
     event.lap("plan");
     event.stage(plan::Cause::container);
     use_flat_for_person(opened, options, decided, caller, site);
@@ -108,7 +109,10 @@ int run(int argc, char** argv) {
     RunOptions options;
     int code = 0;
     if (!parse_run_options("run", argc, argv, options, code)) return code;
-    if (options.request.name) return run_named(options);
+    return options.request.name ? run_named(options) : run_new(options);
+}
+
+int run_new(const RunOptions& options) {
     InheritedDescriptors inherited(pmi_descriptor());
     return start_report(options, [&](const plan::Site& site, plan::Caller& caller, StartEvent& event) {
         if (options.terminal) caller.terminal.clear();

@@ -21,12 +21,23 @@ namespace berth::cli {
 namespace {
 
 std::vector<std::string> command_in(const RunOptions& options, const UsedContainer& used) {
-    if (!options.command.empty() && !options.request.entrypoint.value_or(false)) return options.command;
-    if (used.action == plan::NameAction::join)
+    bool entrypoint = options.request.entrypoint.value_or(false);
+    if (!options.command.empty() && !entrypoint) return wrapped(options.command, options);
+    if (used.action == plan::NameAction::join && options.fallback.empty())
         throw Error(cat("container ", options.request.name->name, ": it runs already; write the command to run in it",
                         options.command.empty() ? "" : " without --entrypoint"),
                     exit_not_found);
-    return used.command;
+    if (options.command.empty()) return wrapped(used.command, options);
+    std::vector<std::string> out = used.joined.entrypoint;
+    out.insert(out.end(), options.command.begin(), options.command.end());
+    return wrapped(std::move(out), options);
+}
+
+ContainerFolder folder_for(const RunOptions& options, const plan::Site& site, const plan::Caller& caller) {
+    std::string scope = options.job == 0 ? "global" : job_scope(options.job);
+    if (!options.scope.empty()) scope = options.scope;
+    return options.folder.empty() ? open_container_folder(site, caller, scope)
+                                  : ContainerFolder::open(options.folder, scope);
 }
 
 void note_use(StartEvent& event, const ContainerStart& start, const UsedContainer& used) {
@@ -37,19 +48,20 @@ void note_use(StartEvent& event, const ContainerStart& start, const UsedContaine
 int run_in_named(const RunOptions& options, const plan::Site& site, const plan::Caller& caller,
                  const InheritedDescriptors& inherited, StartEvent& event) {
     event.stage(plan::Cause::container);
-    ContainerFolder folder = open_container_folder(site, caller, options.job == 0 ? "global" : job_scope(options.job));
+    ContainerFolder folder = folder_for(options, site, caller);
     ContainerStart start{.wanted = *options.request.name,
                          .request = options.request,
                          .again = options.request.image.empty(),
                          .caller = caller,
                          .site = site,
-                         .watch = {.progress = show_note}};
+                         .watch = {.progress = show_note},
+                         .inherit = options.scope.empty()};
     // What this command wants for itself is no property of the container.
     start.request.env.clear();
     start.watch.fetched = [&](const PullResult& result) { event.pulled(result); };
     start.forked = [&] { inherited.close(); };
     start.lap = [&](const char* phase) { event.lap(phase); };
-    std::vector<std::string> environment = environment_with(options.set);
+    std::vector<std::string> environment = environment_for(options);
     sigset_t watched = forwarded_signals();
     UsedContainer used = use_container(folder, start, environment);
     note_use(event, start, used);

@@ -1,5 +1,6 @@
 #include "runtime/cli/run_options.hh"
 
+#include <algorithm>
 #include <list>
 
 #include "runtime/base/environment.hh"
@@ -96,18 +97,31 @@ std::vector<std::string> command_of(const RunOptions& options, const plan::Image
     if (options.request.entrypoint.value_or(options.command.empty())) out = image.entrypoint;
     const std::vector<std::string>& rest = options.command.empty() ? image.cmd : options.command;
     out.insert(out.end(), rest.begin(), rest.end());
-    if (out.empty())
+    if (out.empty() && options.fallback.empty())
         throw Error(cat("running ", printable(options.request.image, 4096),
                         ": the image names no command; write one after the image"),
                     exit_not_found);
-    return out;
+    return wrapped(std::move(out), options);
 }
 
-std::vector<std::string> environment_with(const std::vector<std::string>& set) {
+std::vector<std::string> wrapped(std::vector<std::string> command, const RunOptions& options) {
+    if (command.empty()) command = options.fallback;
+    command.insert(command.begin(), options.wrapper.begin(), options.wrapper.end());
+    return command;
+}
+
+std::vector<std::string> environment_for(const RunOptions& options) {
     std::vector<plan::EnvironmentChange> changes;
-    for (const std::string& text : set)
+    for (const std::string& text : options.set)
         changes.push_back({text.substr(0, text.find('=')), text.substr(text.find('=') + 1)});
-    return changed_environment(environment_of_this_process(), changes);
+    std::vector<std::string> out = environment_of_this_process();
+    if (options.passes)
+        std::erase_if(out, [&](const std::string& text) {
+            std::string name = text.substr(0, text.find('='));
+            const std::vector<std::string>& kept = options.request.env;
+            return !options.passes(name) && std::find(kept.begin(), kept.end(), name) == kept.end();
+        });
+    return changed_environment(std::move(out), changes);
 }
 
 void take_environment(const std::vector<std::string>& texts, RunOptions& options) {

@@ -2,6 +2,7 @@
 // command alone.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,13 @@ struct RunOptions {
     bool quiet = false;
     bool json = false;                 ///< of plan: for programs
     bool cdi = false;                  ///< of plan: the devices as a CDI specification
+
+    // Of the front end for Enroot's users (runtime/cli/enroot) alone.
+    std::string folder, scope;          ///< where the named container is; empty: at the site's place, by `job`
+    std::vector<std::string> wrapper;   ///< words before the whole command
+    std::vector<std::string> fallback;  ///< what is run where the image names no command; empty: that is an error
+    /// which of this process's variables the command gets, besides those of request.env; empty: all
+    std::function<bool(const std::string& name)> passes = {};
 };
 
 /// What is run: the command with or without the image's entrypoint, which goes before it when that is asked for, and
@@ -30,8 +38,11 @@ struct RunOptions {
 /// nothing to run.
 std::vector<std::string> command_of(const RunOptions& options, const plan::ImageConfig& image);
 
-/// This process's environment with NAME=VALUE texts set.
-std::vector<std::string> environment_with(const std::vector<std::string>& set);
+/// `command` as it is run: `options.fallback` when it is empty, behind `options.wrapper`.
+std::vector<std::string> wrapped(std::vector<std::string> command, const RunOptions& options);
+
+/// What the command's environment is made of: this process's, as far as it passes, with --env.
+std::vector<std::string> environment_for(const RunOptions& options);
 
 /// Takes --env texts apart: names whose value outside counts, and what is to be set. Throws Error.
 void take_environment(const std::vector<std::string>& texts, RunOptions& options);

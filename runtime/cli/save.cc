@@ -6,9 +6,25 @@
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
 #include "runtime/cli/run_named.hh"
+#include "runtime/cli/save_named.hh"
 #include "runtime/config/command_line.hh"
 
 namespace berth::cli {
+
+void save_named(const ContainerFolder& folder, const std::string& name, const std::string& output,
+                const std::vector<std::string>& flags) {
+    auto record = folder.find(name);
+    if (!record)
+        throw Error(cat("saving container ", printable(name),
+                        ": there is none of that name; berth ps lists those that are there"));
+    Lock hold = folder.hold(name);
+    Fd upper = folder.upper(name);
+    // Both go along: the container stays until it is saved.
+    for (int fd : {hold.fd(), upper.get()})
+        if (::fcntl(fd, F_SETFD, 0) != 0) throw SysError(cat("saving container ", name));
+    std::string store = record->digest.empty() ? "" : store_of_caller().location();
+    exec_pull_program(save_arguments(*record, name, store, upper.get(), output, flags));
+}
 
 int save(int argc, char** argv) {
     CommandLine line(
@@ -24,21 +40,10 @@ int save(int argc, char** argv) {
     line.option("--job", job, job_help);
     line.argument("name", name, "of the container").required();
     if (auto code = line.parse(argc, argv)) return *code;
-    ContainerFolder folder = containers_of_caller(job);
-    auto record = folder.find(name);
-    if (!record)
-        throw Error(cat("saving container ", printable(name),
-                        ": there is none of that name; berth ps lists those that are there"));
-    Lock hold = folder.hold(name);
-    Fd upper = folder.upper(name);
-    // Both go along: the container stays until it is saved.
-    for (int fd : {hold.fd(), upper.get()})
-        if (::fcntl(fd, F_SETFD, 0) != 0) throw SysError(cat("saving container ", name));
     std::vector<std::string> flags;
     if (force) flags.push_back("--force");
     if (plain) flags.push_back("--plain");
-    std::string store = record->digest.empty() ? "" : store_of_caller().location();
-    exec_pull_program(save_arguments(*record, name, store, upper.get(), output, flags));
+    save_named(containers_of_caller(job), name, output, flags);
 }
 
 }  // namespace berth::cli

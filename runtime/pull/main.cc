@@ -47,6 +47,7 @@ struct Arguments {
     std::string logout;
     bool password_from_input = false;
     bool resolve = false;
+    bool for_this_machine = false;
     bool agree = false;
     pull::OutputOptions output;
     std::vector<std::string> settings;
@@ -107,6 +108,10 @@ int resolve_tag(const Arguments& arguments) {
     pull::Options options = options_of(arguments, reference, site_of(arguments, environment_of_this_process()));
     options.registry.head_retries = 0;
     auto source = oci::make_registry_source(reference, options.registry);
+    if (arguments.for_this_machine) {
+        std::cout << pull::digest_for_this_machine(*source, printable(reference.text(), 1024)).text() << '\n';
+        return 0;
+    }
     auto answer = source->resolve();
     std::cout << (answer ? answer->digest : source->manifest().digest).text() << '\n';
     return 0;
@@ -206,6 +211,9 @@ int main(int argc, char** argv) {
         line.flag("--json", arguments.output.json, "tell what happens as JSON on the standard output").excludes(report);
     line.flag("-q,--quiet", arguments.output.quiet, "print nothing but the digest").excludes(json);
     auto resolve = line.flag("--resolve", arguments.resolve, "only print the digest that a registry's tag has now");
+    line.flag("--for-this-machine", arguments.for_this_machine,
+              "with --resolve: of the manifest for this machine, where the tag means several")
+        .needs(resolve);
     line.flag("--agree", arguments.agree,
               "only agree with the step's other nodes what the tag means; where is read from standard input")
         .needs(report);

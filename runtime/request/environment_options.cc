@@ -48,6 +48,24 @@ void join(std::vector<EnvironmentOption>& found, EnvironmentOption option, const
     found.push_back(std::move(option));
 }
 
+/// What scripts set for Enroot, which Pyxis starts with the job's environment.
+struct EnrootVariable {
+    const char* name;
+    const char* option;
+};
+constexpr EnrootVariable enroot_variables[] = {{"ENROOT_REMAP_ROOT", "container-remap-root"},
+                                               {"ENROOT_MOUNT_HOME", "container-mount-home"},
+                                               {"ENROOT_ROOTFS_WRITABLE", "container-writable"}};
+
+bool asks(const std::string& option) { return option == "container-image" || option == "container-name"; }
+
+bool says_anything(const std::vector<EnvironmentOption>& found, const std::string& option) {
+    const char* opposite = opposite_of(option);
+    return std::any_of(found.begin(), found.end(), [&](const EnvironmentOption& one) {
+        return one.name == option || (opposite != nullptr && one.name == opposite);
+    });
+}
+
 }  // namespace
 
 std::string variable_name(const char* prefix, std::string_view option) {
@@ -72,10 +90,26 @@ std::vector<EnvironmentOption> environment_options(const std::vector<std::string
     return found;
 }
 
+std::vector<EnvironmentOption> enroot_options(const std::vector<std::string>& environment) {
+    std::vector<EnvironmentOption> before = environment_options(environment), out;
+    for (const EnrootVariable& one : enroot_variables) {
+        const char* value = berth::variable(environment, one.name);
+        if (value == nullptr || *value == '\0' || says_anything(before, one.option)) continue;
+        for (EnvironmentOption& option : told_by(*srun_option(one.option), one.name, value))
+            out.push_back(std::move(option));
+    }
+    return out;
+}
+
 void add_environment_options(GivenOptions& options, const std::vector<std::string>& environment) {
     // What was given beats all variables of an option and its opposite; so it is looked at before any of them is added.
     const GivenOptions before = options;
-    for (const EnvironmentOption& option : environment_options(environment)) {
+    std::vector<EnvironmentOption> found = environment_options(environment);
+    // They say how a container is, never that there is to be one.
+    if (asks_for_container(options) ||
+        std::any_of(found.begin(), found.end(), [](const EnvironmentOption& option) { return asks(option.name); }))
+        for (EnvironmentOption& option : enroot_options(environment)) found.push_back(std::move(option));
+    for (const EnvironmentOption& option : found) {
         const char* opposite = opposite_of(option.name);
         if (given(before, option.name) != nullptr || (opposite != nullptr && given(before, opposite) != nullptr))
             continue;

@@ -25,8 +25,12 @@ std::string variable_name(const char* prefix, std::string_view option);
 /// one; nothing is thrown.
 std::vector<EnvironmentOption> environment_options(const std::vector<std::string>& environment);
 
-/// Adds what the environment says to the options given so far, which win over it. Throws Error for a problem with a
-/// variable that would be used.
+/// What the variables of Enroot ask for that have an option: ENROOT_REMAP_ROOT, ENROOT_MOUNT_HOME and
+/// ENROOT_ROOTFS_WRITABLE, where no variable of environment_options() says something else.
+std::vector<EnvironmentOption> enroot_options(const std::vector<std::string>& environment);
+
+/// Adds what the environment says to the options given so far, which win over it. Variables of Enroot count
+/// only where a container is asked for. Throws Error for a problem with a variable that would be used.
 void add_environment_options(GivenOptions& options, const std::vector<std::string>& environment);
 
 }  // namespace berth::plan

@@ -10,6 +10,7 @@
 #include "runtime/config/site_file.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/plan/messages.hh"
+#include "runtime/enroot/settings.hh"
 #include "runtime/request/environment_options.hh"
 #include "runtime/request/frozen.hh"
 #include "runtime/request/option_names.hh"
@@ -69,6 +70,10 @@ StepStart start_of(const plan::StepRequest& request, StepTasks& tasks) {
     if (out.site.slurm.resolve_tags == plan::TagResolver::submit)
         out.tag.digest = plan::frozen_digest(request.environment, out.wanted.image);
     out.tag.agreement = plan::agreement_address(request.environment, out.wanted.image, request.node);
+    // One node's line is enough.
+    if (std::string note = enroot::passed_over_in_step_note(request.environment);
+        !note.empty() && request.node_index == 0)
+        tasks.note(note);
     return out;
 }
 

@@ -9,11 +9,13 @@ setup_file() {
   build=$(cd "$repo" && realpath -m "${BUILD:-build}")
   make -s -C "$repo" deb
   make_rpms
-  export berth_deb slurm_deb berth_rpm slurm_rpm
+  export berth_deb slurm_deb enroot_deb berth_rpm slurm_rpm enroot_rpm
   berth_deb=$(echo "$build"/deb/berth_*.deb)
   slurm_deb=$(echo "$build"/deb/berth-slurm_*.deb)
+  enroot_deb=$(echo "$build"/deb/berth-enroot_*.deb)
   berth_rpm=$(echo "$tmp"/rpm/RPMS/*/berth-[0-9]*.rpm)
   slurm_rpm=$(echo "$tmp"/rpm/RPMS/*/berth-slurm-[0-9]*.rpm)
+  enroot_rpm=$(echo "$tmp"/rpm/RPMS/*/berth-enroot-[0-9]*.rpm)
 }
 
 # Of the files as they lie here, with the programs that are built already.
@@ -65,10 +67,24 @@ contents() {
 }
 
 @test "all that make install installs is in one package, and in one only" {
-  make -s -C "$repo" install-files DESTDIR="$tmp/stage" PREFIX=/usr > /dev/null
-  expect_equal "$(for package in berth berth-slurm; do "$repo/scripts/package-files" "$tmp/stage" "$package" |
+  make -s -C "$repo" install-files install-enroot DESTDIR="$tmp/stage" PREFIX=/usr > /dev/null
+  expect_equal "$(for package in berth berth-slurm berth-enroot; do
+    "$repo/scripts/package-files" "$tmp/stage" "$package" |
     grep -v '/$'; done | sort)" \
     "$(cd "$tmp/stage" && find . ! -type d -printf '/%P\n' | sort)"
+}
+
+@test "the command enroot is in a package of its own, which goes with its berth and not with Enroot" {
+  diff <(contents "$enroot_deb") <(contents "$enroot_rpm")
+  dpkg-deb -c "$enroot_deb" | grep -q ' ./usr/bin/enroot -> berth$'
+  expect_equal "$(rpm -qp --qf '[%{FILENAMES} %{FILELINKTOS}\n]' "$enroot_rpm" | grep '^/usr/bin/')" \
+    "/usr/bin/enroot berth"
+  for file in "$berth_deb" "$slurm_deb"; do
+    ! dpkg-deb -c "$file" | grep -i 'enroot\(\.1.*\)\{0,1\}$' || fail "$file has the name enroot"
+  done
+  [[ $(dpkg-deb -f "$enroot_deb" Conflicts) == *enroot* ]] || fail "$(dpkg-deb -I "$enroot_deb")"
+  [[ $(dpkg-deb -f "$enroot_deb" Depends) == *"berth (= $(dpkg-deb -f "$berth_deb" Version))"* ]]
+  expect_equal "$(rpm -qp --conflicts "$enroot_rpm")" enroot
 }
 
 @test "packages run nothing when they are installed, and leave the site its settings" {
@@ -103,7 +119,7 @@ contents() {
 }
 
 @test "the distributions' own checks find nothing" {
-  run -0 lintian --allow-root --fail-on error,warning "$berth_deb" "$slurm_deb"
+  run -0 lintian --allow-root --fail-on error,warning "$berth_deb" "$slurm_deb" "$enroot_deb"
   expect_equal "$output" ""
   run -0 rpmlint --config "$repo/rpm/rpmlint.toml" "$repo/rpm/berth.spec" "$tmp"/rpm/RPMS/*/*.rpm
   [[ $output == *"0 errors, 0 warnings"* ]] || fail "$output"

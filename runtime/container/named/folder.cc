@@ -144,7 +144,8 @@ std::optional<plan::ContainerRecord> ContainerFolder::find(const std::string& na
     return plan::parse_record(sys::read_all(file.get(), record_limit, what), what);
 }
 
-void ContainerFolder::create(const std::string& name, const plan::ContainerRecord& record) const {
+void ContainerFolder::create(const std::string& name, const plan::ContainerRecord& record,
+                             const std::function<void(int folder)>& fill) const {
     plan::check_container_name(name);
     std::string folder = cat(prefix_, name), what = cat("container ", name);
     sys::remove_tree(root_.get(), folder, what);
@@ -154,6 +155,7 @@ void ContainerFolder::create(const std::string& name, const plan::ContainerRecor
     for (const char* part : {"upper", "work"})
         if (::mkdirat(made.get(), part, 0755) != 0 || ::fchmodat(made.get(), part, 0755, 0) != 0)
             throw SysError(cat("creating ", what, " in ", shown(path_)));
+    if (fill) fill(made.get());
     Fd state = sys::open_at(made.get(), "state.new", O_WRONLY | O_CREAT | O_EXCL, 0600);
     sys::write_all(state.get(), plan::record_text(record), cat("the state of ", what));
     // The name comes last: with it the container is there.

@@ -40,8 +40,10 @@ class ContainerFolder {
     /// What is recorded of a container; nothing when there is none. Throws Error when it cannot be understood.
     std::optional<plan::ContainerRecord> find(const std::string& name) const;
 
-    /// Makes the container, durably. Call with the lock. Throws Error.
-    void create(const std::string& name, const plan::ContainerRecord& record) const;
+    /// Makes the container, durably. `fill` may put files into its folder, a descriptor of which it gets, and say in
+    /// `record` what they are: the container is there after that. Call with the lock. Throws Error.
+    void create(const std::string& name, const plan::ContainerRecord& record,
+                const std::function<void(int folder)>& fill = {}) const;
 
     /// Removes everything of the container and its lock file; nothing must run in it. Call with the lock. Throws Error,
     /// also while somebody has a hold().

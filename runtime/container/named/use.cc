@@ -3,12 +3,12 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <ctime>
 
 #include "hooks/devices.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/old_mounts.hh"
 #include "runtime/base/text.hh"
+#include "runtime/container/named/make.hh"
 #include "runtime/container/plan_report.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/images/flat.hh"
@@ -170,7 +170,7 @@ class Use {
     void create(UsedContainer& out, Lock& lock) {
         OpenedImage opened = open_image(start_.request.image, start_.caller, start_.site, start_.watch, start_.tag);
         lap("image");
-        out.record = record_of(opened);
+        out.record = record_of(start_.request, opened, start_.caller, start_.site);
         folder_.create(name_, out.record);
         launch(out, std::move(opened), lock);
     }
@@ -197,22 +197,6 @@ class Use {
             report_plan(plan, out.record.digest, start_.watch.progress);
         lap("plan");
         return plan;
-    }
-
-    plan::ContainerRecord record_of(const OpenedImage& opened) const {
-        plan::ContainerRecord out;
-        out.image = canonical(start_.request.image);
-        if (!opened.digest) {
-            out.image_file =
-                plan::with_absolute_path(plan::parse_reference(start_.request.image), start_.caller.cwd).path;
-            out.identity = file_identity(out.image_file);
-        } else {
-            out.digest =
-                open_store(start_.site, start_.caller).image_of(*opened.digest).value_or(*opened.digest).text();
-        }
-        out.created = std::time(nullptr);
-        out.options = start_.request;
-        return out;
     }
 
     std::string canonical(const std::string& image) const {

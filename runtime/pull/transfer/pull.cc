@@ -257,4 +257,15 @@ Digest pull(const store::Store& store, const plan::Reference& reference, const O
     return pull(store, reference, options, meter);
 }
 
+Digest digest_for_this_machine(oci::Source& source, const std::string& what) {
+    oci::Document sent = source.manifest();
+    for (unsigned depth = 0; depth <= oci::nesting_limit; ++depth) {
+        auto document = oci::parse_manifest(sent.bytes, sent.content_type, what);
+        if (std::holds_alternative<oci::Manifest>(document)) return sent.digest;
+        sent = source.manifest(
+            oci::choose_platform(std::get<oci::ImageIndex>(document), oci::this_machine(), what).digest);
+    }
+    throw Error(cat(what, ": more than ", oci::nesting_limit, " image indexes inside one another; refused"));
+}
+
 }  // namespace berth::pull

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "runtime/oci/source/source.hh"
 #include "runtime/pull/progress/progress.hh"
 #include "runtime/pull/transfer/options.hh"
 #include "runtime/request/reference.hh"
@@ -24,5 +25,8 @@ Digest pull(const store::Store& store, const plan::Reference& reference, const O
 /// What the image's name means by the policy, without bringing it: the digest of the store, of the registry, or the
 /// store's where the registry cannot answer, with a warning. Throws Error.
 Digest digest_now(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter);
+
+/// The digest of the manifest for this machine that the image `what` has in `source` now. Throws Error.
+Digest digest_for_this_machine(oci::Source& source, const std::string& what);
 
 }  // namespace berth::pull

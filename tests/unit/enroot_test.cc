@@ -1,0 +1,170 @@
+// What command lines and variables of Enroot become: runtime/enroot, and those that count in steps.
+#include "runtime/base/error.hh"
+#include "runtime/enroot/list.hh"
+#include "runtime/enroot/mounts.hh"
+#include "runtime/enroot/names.hh"
+#include "runtime/enroot/settings.hh"
+#include "runtime/enroot/start.hh"
+#include "runtime/request/environment_options.hh"
+#include "tests/catch.hh"
+
+using namespace berth;
+using namespace berth::enroot;
+using Catch::Contains;
+
+namespace {
+
+std::string file_of(const std::string& uri) { return base_name_of(image_of(uri)); }
+
+std::string option_of(const std::vector<std::string>& environment, const std::string& name,
+                      plan::GivenOptions options = {{"container-image", "debian"}}) {
+    plan::add_environment_options(options, environment);
+    return plan::given(options, name) != nullptr ? "given" : "not given";
+}
+
+}  // namespace
+
+TEST_CASE("enroot: a file without -o is called NAME+TAG", "[enroot]") {
+    CHECK(file_of("docker://ubuntu") == "ubuntu+latest");
+    CHECK(file_of("docker://alpine:3.20") == "alpine+3.20");
+    CHECK(file_of("docker://nvidia/cuda:12.4.1-base-ubuntu22.04") == "nvidia+cuda+12.4.1-base-ubuntu22.04");
+    CHECK(file_of("docker://nvcr.io#nvidia/pytorch:24.01-py3") == "nvidia+pytorch+24.01-py3");
+    CHECK(file_of("docker://$oauthtoken@nvcr.io#nvidia/nemo:dev") == "nvidia+nemo+dev");
+    CHECK(file_of("docker://quay.io/a/b/c:1") == "a+b+c+1");
+    CHECK(file_of("dockerd://mlperf-nvidia:language_model") == "mlperf-nvidia+language_model");
+    CHECK(file_of("podman://localhost/x/y:z") == "localhost+x+y+z");
+    CHECK(file_of("dockerd://plain") == "plain");
+    CHECK_THROWS_WITH(image_of("debian:12"), Contains("docker://"));
+    CHECK_THROWS_WITH(image_of("/x.sqsh"), Contains("docker://"));
+    CHECK(container_of_file("/a/b/cuda+10.0.sqsh") == "cuda+10.0");
+    CHECK(container_of_file("x.squashfs") == "x.squashfs");
+}
+
+TEST_CASE("enroot: names that begin with pyxis_ are containers of steps", "[enroot]") {
+    CHECK(places_of("train") == std::vector<Place>{{Place::Kind::own, "train"}});
+    CHECK(places_of("pyxis_train") == std::vector<Place>{{Place::Kind::shared, "train"}});
+    CHECK(places_of("pyxis_12_train") ==
+          std::vector<Place>{{Place::Kind::job, "train", 12}, {Place::Kind::shared, "12_train"}});
+    CHECK(places_of("pyxis_12") == std::vector<Place>{{Place::Kind::shared, "12"}});
+    CHECK(places_of("pyxis_0_x") == std::vector<Place>{{Place::Kind::shared, "0_x"}});
+    CHECK(places_of("pyxis_") == std::vector<Place>{{Place::Kind::own, "pyxis_"}});
+    for (const char* name : {"train", "pyxis_train", "pyxis_12_train"}) CHECK(places_of(name)[0].shown() == name);
+    CHECK_THROWS_AS(places_of("a/b"), Error);
+    CHECK_THROWS_AS(places_of(""), Error);
+}
+
+TEST_CASE("enroot: mounts are lines of fstab with colons", "[enroot]") {
+    CHECK(mount_of_words("/data") == "/data:/data");
+    CHECK(mount_of_words("/data:/mnt") == "/data:/mnt");
+    CHECK(mount_of_words(".:mnt") == ".:/mnt");
+    CHECK(mount_of_words("data:/mnt") == "./data:/mnt");
+    CHECK(mount_of_words("/data:/mnt:ro") == "/data:/mnt:ro");
+    CHECK(mount_of_words("/data:ro") == "/data:/data:ro");
+    CHECK(mount_of_words("/data:/mnt:none:x-create=dir,bind,ro") == "/data:/mnt:x-create=dir+bind+ro");
+    CHECK(mount_of_words("tmpfs:/scratch:tmpfs:size=1G,x-create=dir") == "tmpfs:/scratch:size=1G+x-create=dir");
+    CHECK(mount_of_words("tmpfs:/scratch") == "tmpfs:/scratch");
+    CHECK(mount_of_words("none:/sys:x-detach,nofail") == "umount:/sys:x-detach+nofail");
+    CHECK(mount_of_words("/a,b:/c") == "/a\\,b:/c");
+    CHECK_THROWS_WITH(mount_of_words("none:/proc:proc"), Contains("type proc"));
+    CHECK_THROWS_AS(mount_of_words(""), Error);
+    CHECK(mount_of_line("/tmp/.X11-unix /tmp/.X11-unix none x-create=dir,bind 0 0") ==
+          "/tmp/.X11-unix:/tmp/.X11-unix:x-create=dir+bind");
+    CHECK(mount_of_line("  /a\t/b none bind") == "/a:/b:bind");
+    CHECK(mount_of_line("# a comment").empty());
+    CHECK(mount_of_line("").empty());
+}
+
+TEST_CASE("enroot: variables, and those that are passed over", "[enroot]") {
+    Settings none = settings_of({"HOME=/root"});
+    CHECK(none.login_shell);
+    CHECK(!none.remap_root);
+    CHECK(!none.mount_home);
+    Settings some = settings_of({"ENROOT_REMAP_ROOT=y", "ENROOT_LOGIN_SHELL=n", "ENROOT_MOUNT_HOME=yes",
+                                 "ENROOT_ROOTFS_WRITABLE=", "ENROOT_DATA_PATH=/raid/x", "ENROOT_FORCE_OVERRIDE=f"});
+    CHECK(some.remap_root);
+    CHECK(!some.login_shell);
+    CHECK(some.mount_home == true);
+    CHECK(!some.writable);
+    CHECK(!some.force);
+    CHECK(some.data_path == "/raid/x");
+    CHECK_THROWS_WITH(settings_of({"ENROOT_REMAP_ROOT=perhaps"}), Contains("ENROOT_REMAP_ROOT=perhaps"));
+    CHECK(passed_over_note({"ENROOT_CONFIG_PATH=/x", "ENROOT_REMAP_ROOT=no", "ENROOT_CACHE_PATH="}).empty());
+    CHECK_THAT(passed_over_note({"ENROOT_ZSTD_OPTIONS=-1", "ENROOT_CACHE_PATH=/x", "PATH=/bin"}),
+               Contains("ENROOT_CACHE_PATH, ENROOT_ZSTD_OPTIONS"));
+    CHECK(passed_over_in_step_note({"ENROOT_REMAP_ROOT=yes", "ENROOT_CONFIG_PATH=/x"}).empty());
+    CHECK_THAT(passed_over_in_step_note({"ENROOT_DATA_PATH=/x"}), Contains("ENROOT_DATA_PATH"));
+}
+
+TEST_CASE("enroot: start is read-only and the user's own, unless it is asked otherwise", "[enroot]") {
+    plan::Request plain = request_of({}, {});
+    CHECK(plain.writable == false);
+    CHECK(plain.remap_root == false);
+    CHECK(!plain.mount_home);
+    CHECK(plain.entrypoint == true);
+    StartWords words;
+    words.mounts = {"/b:/m"};
+    words.entries = {"/a /m none bind", ""};
+    words.root = words.rw = words.pid = true;
+    plan::Request request = request_of(words, settings_of({"ENROOT_MOUNT_HOME=no"}));
+    CHECK(request.writable == true);
+    CHECK(request.remap_root == true);
+    CHECK(request.mount_home == false);
+    CHECK(request.unshare.pid);
+    REQUIRE(request.mounts.size() == 2);
+    CHECK(request.mounts[1].source == "/b");
+    words.has_script = true;
+    CHECK(request_of(words, {}).entrypoint == false);
+    CHECK(wrapper_of(settings_of({"ENROOT_LOGIN_SHELL=no"})).empty());
+    CHECK(wrapper_of({}).size() == 4);
+    std::vector<std::string> script = script_command("echo \"$1\"", {"a b"});
+    CHECK(script[4] == "echo \"$1\"");
+    CHECK(script.back() == "a b");
+    CHECK_THROWS_WITH(script_command(std::string(1 << 17, 'x'), {}), Contains("131072 bytes"));
+    CHECK(passes("TERM"));
+    CHECK(passes("SLURM_PROCID"));
+    CHECK(!passes("LD_LIBRARY_PATH"));
+    CHECK(!passes("PYTHONPATH"));
+}
+
+TEST_CASE("enroot: the table of list --fancy has the columns of ps", "[enroot]") {
+    std::string stat = "4321 (a (odd) name) S 1 4321 4321 34816 4321 4194304 1 2 3 4 5 6 7 8 20 0 3 0 250000 1 2 3";
+    ListedProcess one = listed({4321, stat, std::string_view("sleep\0infinity\0", 15), 4026532001, 4026532002},
+                               {.now = 1'000'000 + 2500 + 3725, .boot = 1'000'000, .ticks = 100});
+    CHECK(one.comm == "a (odd) name");
+    CHECK(one.state == "Ssl+");
+    CHECK(one.time == "01:02:05");
+    CHECK(one.mount_namespace == "4026532001");
+    CHECK(one.command == "sleep infinity");
+    CHECK(listed({4321, stat, "", 1, 2}, {.now = 1'000'000 + 2500 + 90'000, .boot = 1'000'000}).time == "01-01:00:00");
+    CHECK_THROWS_AS(listed({1, "1 (x) S", "", 1, 2}, {}), Error);
+    one.started = "12:34";
+    one.comm = "sleep";
+    ListedProcess other = one;
+    other.pid = 5;
+    std::string table = fancy_table({{"alone", {}}, {"pyxis_train", {one, other}}});
+    CHECK(table ==
+          "NAME         PID   COMM   STATE  STARTED  TIME      MNTNS       USERNS      COMMAND\n"
+          "alone\n"
+          "pyxis_train  4321  sleep  Ssl+   12:34    01:02:05  4026532001  4026532002  sleep infinity\n"
+          "             5     sleep  Ssl+   12:34    01:02:05  4026532001  4026532002  sleep infinity\n");
+}
+
+TEST_CASE("row 10: variables of Enroot count in steps, behind options and Berth's own variables", "[enroot]") {
+    CHECK(option_of({"ENROOT_REMAP_ROOT=yes"}, "container-remap-root") == "given");
+    CHECK(option_of({"ENROOT_REMAP_ROOT=no"}, "no-container-remap-root") == "given");
+    CHECK(option_of({"ENROOT_MOUNT_HOME=y"}, "container-mount-home") == "given");
+    CHECK(option_of({"ENROOT_ROOTFS_WRITABLE=n"}, "container-readonly") == "given");
+    CHECK(option_of({"ENROOT_REMAP_ROOT="}, "container-remap-root") == "not given");
+    // An option, or a variable of Berth's or Pyxis', says more.
+    CHECK(option_of({"ENROOT_REMAP_ROOT=yes"}, "container-remap-root",
+                    {{"container-image", "debian"}, {"no-container-remap-root", ""}}) == "not given");
+    CHECK(option_of({"ENROOT_REMAP_ROOT=yes", "PYXIS_CONTAINER_REMAP_ROOT=no"}, "container-remap-root") ==
+          "not given");
+    CHECK(option_of({"ENROOT_REMAP_ROOT=yes", "PYXIS_CONTAINER_REMAP_ROOT=no"}, "no-container-remap-root") ==
+          "given");
+    // They ask for no container.
+    CHECK(option_of({"ENROOT_REMAP_ROOT=yes"}, "container-remap-root", {}) == "not given");
+    CHECK(option_of({"ENROOT_REMAP_ROOT=yes", "BERTH_CONTAINER_IMAGE=debian"}, "container-remap-root", {}) == "given");
+    CHECK_THROWS_WITH(option_of({"ENROOT_REMAP_ROOT=perhaps"}, "container-remap-root"), Contains("ENROOT_REMAP_ROOT"));
+    CHECK(option_of({"ENROOT_REMAP_ROOT=perhaps"}, "container-remap-root", {}) == "not given");
+}
