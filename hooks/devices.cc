@@ -26,6 +26,16 @@ void check_names(const std::vector<std::string>& disabled) {
             throw Error(cat("devices.disabled: '", printable(name), "' is none of ", known));
 }
 
+/// The image's and the site's, each once: makers look for the first of a name.
+std::vector<std::string> container_variables(std::vector<std::string> out, const plan::Site& site) {
+    for (const std::string& text : plan::site_variables(site, out)) {
+        std::string start = text.substr(0, text.find('=') + 1);
+        std::erase_if(out, [&](const std::string& one) { return one.starts_with(start); });
+        out.push_back(text);
+    }
+    return out;
+}
+
 /// What a maker takes from a place that the user has named is the user's choice.
 void judge_as_the_users(plan::ContainerEdits& made, const hooks::DeviceMaker& maker, const plan::Site& site) {
     for (const char* key : maker.keys)
@@ -44,7 +54,7 @@ std::vector<plan::ContainerEdits> device_edits(const hooks::Host& host, const Co
                                                const std::function<void(const std::string&)>& warn) {
     check_names(site.devices.disabled);
     std::vector<plan::ContainerEdits> out;
-    std::vector<std::string> image_variables = image.index.config().env;
+    std::vector<std::string> image_variables = container_variables(image.index.config().env, site);
     std::unique_ptr<hooks::Rootfs> rootfs = rootfs_of(image);
     for (const hooks::DeviceMaker* maker : hooks::device_makers()) {
         if (std::ranges::find(site.devices.disabled, maker->vendor) != site.devices.disabled.end()) continue;

@@ -227,12 +227,11 @@ void make_folders(spank_t spank) {
     if (!step().config.user_folders.empty()) make_user_folders(step().config.user_folders, job.uid, gid);
 }
 
-/// True when the job has left its mark in the user's folder in /run. Root follows no link of the user's.
-bool has_mark(uid_t uid, uint32_t job) {
+/// True when there is `mark` in the user's folder in /run. Root follows no link of the user's.
+bool has_mark(uid_t uid, const std::string& mark) {
     Fd folder = open_run_directory(uid);
     struct stat info {};
-    return folder && fstat(folder.get(), &info) == 0 && info.st_uid == uid &&
-           has_own(folder.get(), "job-" + std::to_string(job));
+    return folder && fstat(folder.get(), &info) == 0 && info.st_uid == uid && has_own(folder.get(), mark);
 }
 
 /// Where Slurm has made mounts for the job, its own /tmp for one, the helper is to see them as the tasks do.
@@ -257,6 +256,7 @@ void prepare_container(spank_t spank) {
     make_folders(spank);
     find_job_mounts(spank);
     step().user = item<uid_t>(spank, S_JOB_UID);
+    step().group = item<gid_t>(spank, S_JOB_GID);
     step().address = cat(node_name(), ".", item<uint32_t>(spank, S_JOB_ID), ".",
                          step_name(item<uint32_t>(spank, S_JOB_STEPID)));
 }
@@ -277,10 +277,23 @@ void end_container() {
 /// The containers that are the job's alone, by its user. Its group is the one that its steps had: the folder's is the
 /// user's choice. A mistake with them is no reason to keep the folder.
 void remove_containers(const JobOnNode& job, gid_t gid, const JobLeaves& leaves) {
-    if (!has_mark(job.uid, job.job)) return;
+    if (!has_mark(job.uid, cat("job-", job.job))) return;
     try {
         StartedHelper started = start_helper(step().config.helper, {job.uid, gid, {gid}},
                                              {"end-job", std::to_string(job.job)}, {leaves.folder()});
+        wait_for_helper(started.process.get(), end_job_timeout_ms);
+    } catch (const Error& error) {
+        slurm_spank_log("berth: %s", error.what());
+    }
+}
+
+/// What a helper that was killed has left on disk (mount.upper), by the step's user. What takes longer is left to the
+/// job's end and to the next start.
+void remove_left_files() {
+    if (step().address.empty() || !has_mark(step().user, "upper-" + step().address)) return;
+    try {
+        StartedHelper started = start_helper(step().config.helper, {step().user, step().group, {step().group}},
+                                             {"end-step", step().address});
         wait_for_helper(started.process.get(), end_job_timeout_ms);
     } catch (const Error& error) {
         slurm_spank_log("berth: %s", error.what());
@@ -403,6 +416,7 @@ void end_step() {
         step().leaf.remove_empty();
     else
         step().leaf.end(left_timeout_ms);
+    remove_left_files();
     if (!step().address.empty()) remove_step_socket(step().user, step().address);
     step().own.stop();
 }

@@ -49,6 +49,7 @@ struct Step {
     bool has_container = false;  ///< in slurmstepd: this step's tasks run in one
     std::string address;         ///< of its helper, by which other steps join it: the socket's name
     uid_t user = 0;              ///< whose step it is, once there is an address
+    gid_t group = 0;             ///< and the group of its job
 };
 
 /// The step of this process.

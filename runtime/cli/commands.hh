@@ -7,6 +7,7 @@ namespace berth::cli {
 using Command = int(int argc, char** argv);
 
 Command step;  ///< the helper of a Slurm step, started by the plugin only
+Command end_step;  ///< removes what a step whose helper was killed has left, started by the plugin only
 Command end_job;  ///< removes the containers of a job that has ended, started by the plugin only
 Command agree;    ///< for srun: where the nodes of a step agree on a digest
 Command resolve;  ///< for srun and sbatch: what a tag means now

@@ -56,6 +56,7 @@ Command* command_of(const char* word) {
     };
     namespace cli = berth::cli;
     static constexpr Entry commands[] = {{"step", cli::step},       {"end-job", cli::end_job},
+                                         {"end-step", cli::end_step},
                                          {"resolve", cli::resolve}, {"agree", cli::agree},
                                          {"run", cli::run},         {"exec", cli::exec},
                                          {"ps", cli::ps},           {"save", cli::save},

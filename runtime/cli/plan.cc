@@ -13,9 +13,11 @@
 #include "runtime/cli/run_named.hh"
 #include "runtime/cli/run_options.hh"
 #include "runtime/config/site_file.hh"
+#include "runtime/host/enroot_config.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/host/pull_program.hh"
 #include "runtime/host/run_program.hh"
+#include "runtime/images/shell.hh"
 #include "runtime/plan/plan_text.hh"
 
 namespace berth::cli {
@@ -50,7 +52,10 @@ int plan(int argc, char** argv) {
     plan::Site site = load_site();
     plan::Caller caller = caller_of_this_process();
     plan::apply_environment(site, environment_of_this_process());
+    for (const std::string& note : add_enroot_config(site, environment_of_this_process()))
+        show_note("warning: " + note);
     OpenedImage opened = open_for_person(options, caller, site);
+    take_shell(caller, opened.image);
     std::vector<plan::ContainerEdits> devices =
         device_edits(opened.image, site, environment_for(options), show_note);
     plan::Plan decided = plan_here(options.request, caller, {}, site, opened.image.index.config(), devices);

@@ -13,11 +13,13 @@
 #include "runtime/cli/run_new.hh"
 #include "runtime/cli/run_options.hh"
 #include "runtime/cli/start_report.hh"
+#include "runtime/container/disk_upper.hh"
 #include "runtime/container/named/save.hh"
 #include "runtime/container/plan_report.hh"
 #include "runtime/container/start.hh"
 #include "runtime/container/task_process.hh"
 #include "runtime/host/facts.hh"
+#include "runtime/images/shell.hh"
 #include "runtime/plan/plan.hh"
 
 namespace berth::cli {
@@ -72,12 +74,13 @@ int run_command(StartedContainer& container, const plan::Plan& plan, const RunOp
 }
 
 /// The table of contents of a run.
-int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Caller& caller, StartEvent& event) {
+int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& caller, StartEvent& event) {
     event.stage(plan::Cause::image);
     OpenedImage opened = open_for_person(options, caller, site, &event);
     event.opened(text_of(opened.digest));
     event.lap("image");
     event.stage(plan::Cause::plan);
+    take_shell(caller, opened.image);
     plan::ImageConfig config = opened.image.index.config();
     std::vector<plan::ContainerEdits> devices =
         device_edits(opened.image, site, environment_for(options), show_note);
@@ -91,7 +94,8 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
     sigset_t watched = forwarded_signals();
     ::sigprocmask(SIG_BLOCK, &watched, nullptr);
     std::unique_ptr<Saver> saver = make_saver(options, opened, caller, site);
-    ContainerStorage storage;
+    DiskUpper upper(decided.writable ? upper_folder(site, caller, {}) : "");
+    ContainerStorage storage = upper.storage();
     storage.saved = saver != nullptr;
     StartedContainer container = start_container(decided, std::move(opened.image), site, storage);
     event.laps(container.phases);
@@ -100,7 +104,9 @@ int run_in_new(const RunOptions& options, const plan::Site& site, const plan::Ca
     event.lap("command");
     end_container(container);
     event.lap("end");
-    return saver ? save_after(*saver, container.upper.get(), code, options.request.save) : code;
+    if (saver) code = save_after(*saver, container.upper.get(), code, options.request.save);
+    upper.remove();
+    return code;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "runtime/base/environment.hh"
 #include "runtime/cli/listing.hh"
+#include "runtime/host/enroot_config.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/telemetry/event_cause.hh"
 
@@ -12,6 +13,8 @@ namespace berth::cli {
 int start_report(const RunOptions& options,
                const std::function<int(const plan::Site& site, plan::Caller& caller, StartEvent& event)>& start) {
     plan::Site site = site_of_caller();
+    for (const std::string& note : add_enroot_config(site, environment_of_this_process()))
+        std::fprintf(stderr, "berth: warning: %s\n", note.c_str());
     plan::Caller caller = caller_of_this_process();
     StartEvent event(site, caller, job_name(environment_of_this_process()));
     event.of_image(options.request.image);

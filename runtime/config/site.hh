@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/config/words.hh"
+#include "runtime/request/mount_request.hh"
 
 namespace berth::plan {
 
@@ -30,6 +31,30 @@ struct DefaultSettings {
     bool entrypoint = false;
     ContainerScope container_scope = ContainerScope::global;
     std::vector<std::string> unshare;  ///< namespaces of a container's own: "ipc", "pid"
+    Home home = Home::empty;           ///< what is made where no home is mounted
+    Propagation mount_propagation = Propagation::slave;  ///< of binds that say nothing else
+};
+
+/// A mount that the node's files name besides berth.conf (site.enroot_config).
+struct FoundMount {
+    MountRequest mount;
+    std::string origin;   ///< "site.enroot_config, FILE:LINE"
+    bool of_job = false;  ///< a variable of the job says where its source lies
+};
+
+/// What every container gets, besides what its user asks for.
+struct SiteSettings {
+    std::vector<std::string> mounts;       ///< as in --container-mounts, with %U %u %j %s %n in paths
+    std::vector<std::string> environment;  ///< NAME=VALUE, in place of the image's
+    std::vector<std::string> environment_defaults;  ///< NAME=VALUE, where the image has none
+    std::string enroot_config;                      ///< folder with environ.d and mounts.d; empty: none is read
+    std::vector<FoundMount> found_mounts;           ///< of that folder, once it has been read: no key
+};
+
+/// Where logins lie, and what their files may say.
+struct LoginSettings {
+    std::string auth_path;       ///< folder of .credentials, for who has no ENROOT_CONFIG_PATH; ~ is the home
+    bool auth_commands = false;  ///< $(command) and $VAR in .credentials
 };
 
 /// Sizes are in bytes. Where 0 is no limit of the kernel's, it is none.
@@ -65,6 +90,7 @@ struct SecuritySettings {
     Seccomp seccomp = Seccomp::built_in;
     std::vector<std::string> seccomp_allow;  ///< system calls of the built-in list that are not refused after all
     std::vector<std::string> seccomp_deny;   ///< and those that are refused besides
+    RootCapabilities root_capabilities = RootCapabilities::files;
     bool mask = true;                        ///< hide what masked_paths() has, and protect read_only_paths()
 };
 
@@ -100,6 +126,8 @@ struct MountSettings {
     /// microseconds that the file server watches for the next request before it sleeps; 0: it sleeps at once
     unsigned busy_poll = 100;
     Volumes volumes = Volumes::none;
+    /// where containers without a name keep what they write: "memory", or a folder with %U %u %h %j %s %n
+    std::string upper = "memory";
 };
 
 struct NetworkSettings {
@@ -135,6 +163,8 @@ struct Site {
     HookSettings hooks;
     MountSettings mount;
     NetworkSettings network;
+    SiteSettings site;
+    LoginSettings logins;  ///< registry.auth_path, registry.auth_commands
     std::map<std::string, RegistrySettings> registries;  ///< by host
     std::map<std::string, Origin> origins;               ///< by key
 

@@ -77,7 +77,8 @@ void read_section(Site& site, const std::string& section, const toml::table& tab
                   Mistakes& mistakes) {
     for (const auto& [key, value] : table)
         attempt(mistakes, [&, &key = key, &value = value] {
-            if (section == "registry")
+            // A host may be called as it likes: only what is no table is a key of the section itself.
+            if (section == "registry" && (value.is_table() || !keys().contains(cat("registry.", key.str()))))
                 read_registry(site, value, std::string(key.str()), name, mistakes);
             else
                 read_key(site, cat(section, ".", printable(key.str())), key, value, name);
@@ -149,7 +150,7 @@ bool names_key(const std::vector<std::string>& list, const std::string& key) {
 }
 
 void refuse_locked(const Site& site, const std::string& key, const Key& meaning, const std::string& name) {
-    if (key.starts_with("policy."))
+    if (key.starts_with("policy.") || key.starts_with("site."))
         throw Error(cat(name, ": ", key, " can be set by the site's file only; unset the variable"));
     if (names_key(site.policy.locked, key))
         throw Error(cat(name, ": ", key, " is locked by ", site.origins.at("policy.locked").text(),
@@ -218,21 +219,41 @@ std::string shown_mistake(const std::string& message, std::string_view text, con
     return with_caret(message, line, std::min(at.column - 1, line.size()));
 }
 
-std::string path_for(const std::string& path, const Caller& caller) {
+namespace {
+
+/// `path` with what stands for each of its %X; nothing when one of them has no value here.
+std::optional<std::string> expanded(const std::string& path,
+                                    const std::map<char, std::optional<std::string>>& values) {
     std::string out;
     for (size_t at = 0; at < path.size(); ++at) {
-        char next = path[at] == '%' && at + 1 < path.size() ? path[at + 1] : '\0';
-        if (next == 'U' || next == 'u' || next == 'h' || next == '%') {
-            out += next == 'U'   ? std::to_string(caller.uid)
-                   : next == 'u' ? caller.user
-                   : next == 'h' ? caller.home
-                                 : "%";
-            ++at;
-        } else {
+        auto value = path[at] == '%' && at + 1 < path.size() ? values.find(path[at + 1]) : values.end();
+        if (value == values.end()) {
             out += path[at];
+            continue;
         }
+        if (!value->second) return std::nullopt;
+        out += *value->second;
+        ++at;
     }
     return out;
+}
+
+std::map<char, std::optional<std::string>> values_of(const Caller& caller) {
+    return {{'U', std::to_string(caller.uid)}, {'u', caller.user}, {'h', caller.home}, {'%', "%"}};
+}
+
+}  // namespace
+
+std::string path_for(const std::string& path, const Caller& caller) { return *expanded(path, values_of(caller)); }
+
+std::optional<std::string> path_for(const std::string& path, const Caller& caller, const Job& job) {
+    auto values = values_of(caller);
+    size_t dot = job.id.find('.');
+    bool in_job = dot != std::string::npos;
+    values['j'] = in_job ? std::optional(job.id.substr(0, dot)) : std::nullopt;
+    values['s'] = in_job ? std::optional(job.id.substr(dot + 1)) : std::nullopt;
+    values['n'] = job.node.empty() ? std::nullopt : std::optional(job.node);
+    return expanded(path, values);
 }
 
 }  // namespace berth::plan

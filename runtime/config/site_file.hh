@@ -1,5 +1,6 @@
 // The site file /etc/berth/berth.conf (TOML) into the Site struct. Pure: text in, value out.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,5 +43,9 @@ std::string shown_mistake(const std::string& message, std::string_view text, con
 /// A path of the site file (store.path, data.path) for this user: %U is the uid, %u the name, %h the home directory, %%
 /// a percent sign.
 std::string path_for(const std::string& path, const Caller& caller);
+
+/// The same for what a container gets, where also %j is the job, %s the step and %n the node's name. Nothing for a path
+/// with %j or %s outside of a job.
+std::optional<std::string> path_for(const std::string& path, const Caller& caller, const Job& job);
 
 }  // namespace berth::plan

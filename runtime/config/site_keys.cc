@@ -59,6 +59,8 @@ constexpr In events{&Site::events};
 constexpr In hooks{&Site::hooks};
 constexpr In mount{&Site::mount};
 constexpr In network{&Site::network};
+constexpr In own{&Site::site};
+constexpr In logins{&Site::logins};
 
 template <typename Section, typename Value>
 std::function<std::string(const Site&)> shown(Field<Section, Value> field) {
@@ -118,6 +120,55 @@ Key names_key(Field<Section, std::vector<std::string>> field) {
                     if (!word.empty()) field(site).push_back(word);
             },
             shown(field)};
+}
+
+std::string list_text(const std::vector<std::string>& entries) {
+    std::string out;
+    for (const std::string& entry : entries) out += cat(out.empty() ? "" : ", ", json_text(entry));
+    return cat("[", out, "]");
+}
+
+/// The texts of a list; of a variable, which is a text, its lines.
+std::vector<std::string> texts_of(const toml::node& node, const std::string& key, const std::string& name,
+                                  const char* what) {
+    std::vector<std::string> out;
+    if (const toml::array* list = node.as_array()) {
+        for (const toml::node& entry : *list) out.push_back(value_of<std::string>(entry, key, name, what));
+        return out;
+    }
+    for (const std::string& line : split(value_of<std::string>(node, key, name, what), '\n'))
+        if (!trimmed(line).empty()) out.emplace_back(trimmed(line));
+    return out;
+}
+
+/// A list of texts, each of which `check` may refuse by an Error.
+Key list_key(Field<SiteSettings, std::vector<std::string>> field, const char* what,
+             void (*check)(const std::string& text)) {
+    return {Key::Type::text,
+            [=](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+                std::vector<std::string> texts = texts_of(node, key, name, what);
+                for (const std::string& text : texts) try {
+                        check(text);
+                    } catch (const Error& error) {
+                        throw Error(cat(place(name, node.source()), ": ", key, ": \"", printable(text, 4096), "\": ",
+                                        std::string(error.what()).substr(0, std::string(error.what()).find('\n'))));
+                    }
+                field(site) = std::move(texts);
+            },
+            [field](const Site& site) { return list_text(field(site)); }};
+}
+
+/// Relative ones would mean another folder for each user.
+void check_site_mount(const std::string& text) {
+    for (const MountRequest& wanted : parse_mounts(text))
+        if (wanted.kind == MountRequest::Kind::bind && !wanted.source.starts_with('/'))
+            throw Error("the source must be an absolute path");
+}
+
+void check_variable(const std::string& text) {
+    size_t equals = text.find('=');
+    if (equals == text.npos || equals == 0 || text.find('\0') != text.npos)
+        throw Error("it is not of the form NAME=VALUE");
 }
 
 /// `unit` is a word behind the limits, with its space, or nothing.
@@ -204,13 +255,13 @@ Key folders_key(Field<Section, std::vector<std::string>> field) {
     return out;
 }
 
-/// What a site may want for all; the other namespaces take from a container what it needs of the node.
+/// What a site may want for all. A network of its own has no way out, and a cgroup of its own is that of the server.
 void set_unshare(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
     names_key(defaults(&DefaultSettings::unshare)).set(site, node, key, name);
     for (const std::string& word : site.defaults.unshare)
-        if (word != "ipc" && word != "pid")
+        if (word != "ipc" && word != "pid" && word != "uts")
             throw Error(cat(place(name, node.source()), ": ", key, ": \"", printable(word),
-                            "\" is no namespace; write ipc, pid or both"));
+                            "\" is none of the namespaces ipc, pid and uts"));
 }
 
 /// Keys and sections that there are and that are `wanted`.
@@ -235,6 +286,21 @@ void set_unlocked(Site& site, const toml::node& node, const std::string& key, co
                cat(place(name, node.source()), ": ", key));
 }
 
+constexpr const char* mounts_wanted = "a list of mounts, such as [\"/scratch:/scratch\"]";
+constexpr const char* variables_wanted = "a list of variables, such as [\"NAME=VALUE\"]";
+
+/// Memory is said by its word: an empty text would be a mistake that fills it.
+template <typename Section>
+Key upper_key(Field<Section, std::string> field) {
+    Key out = place_key(field, "memory", "an absolute path of a folder or \"memory\"");
+    out.set = [field, set = out.set](Site& site, const toml::node& node, const std::string& key,
+                                     const std::string& name) {
+        set(site, node, key, name);
+        if (field(site).empty()) throw Error(cat(place(name, node.source()), ": ", key, " must not be empty"));
+    };
+    return out;
+}
+
 Key locked(Key key) {
     key.locked = true;
     return key;
@@ -255,6 +321,8 @@ const std::map<std::string, Key>& keys() {
         {"defaults.entrypoint", flag_key(defaults(&DefaultSettings::entrypoint))},
         {"defaults.container_scope", word_key(defaults(&DefaultSettings::container_scope))},
         {"defaults.unshare", {Key::Type::text, set_unshare, shown(defaults(&DefaultSettings::unshare))}},
+        {"defaults.home", word_key(defaults(&DefaultSettings::home))},
+        {"defaults.mount_propagation", word_key(defaults(&DefaultSettings::mount_propagation))},
         {"limits.tmpfs_size", size_key(limits(&LimitSettings::tmpfs_size))},
         {"limits.store_size", size_key(limits(&LimitSettings::store_size))},
         {"limits.store_age", number_key(limits(&LimitSettings::store_age), 0, 36500, " days")},
@@ -276,6 +344,7 @@ const std::map<std::string, Key>& keys() {
         {"security.seccomp", word_key(security(&SecuritySettings::seccomp))},
         {"security.seccomp_allow", names_key(security(&SecuritySettings::seccomp_allow))},
         {"security.seccomp_deny", names_key(security(&SecuritySettings::seccomp_deny))},
+        {"security.root_capabilities", locked(word_key(security(&SecuritySettings::root_capabilities)))},
         {"security.mask", flag_key(security(&SecuritySettings::mask))},
         {"devices.nvidia", word_key(devices(&DeviceSettings::nvidia))},
         {"devices.driver_root", locked(root_key(devices(&DeviceSettings::driver_root)))},
@@ -293,9 +362,18 @@ const std::map<std::string, Key>& keys() {
         {"hooks.timeout", locked(number_key(hooks(&HookSettings::timeout), 1, 600, " seconds"))},
         {"mount.cache_size", size_key(mount(&MountSettings::cache_size))},
         {"mount.volumes", word_key(mount(&MountSettings::volumes))},
+        {"mount.upper", upper_key(mount(&MountSettings::upper))},
         {"mount.engine", word_key(mount(&MountSettings::engine))},
         {"mount.threads", number_key(mount(&MountSettings::threads), 0, 256)},
         {"mount.busy_poll", number_key(mount(&MountSettings::busy_poll), 0, 1000, " microseconds")},
+        {"site.mounts", list_key(own(&SiteSettings::mounts), mounts_wanted, check_site_mount)},
+        {"site.environment", list_key(own(&SiteSettings::environment), variables_wanted, check_variable)},
+        {"site.environment_defaults",
+         list_key(own(&SiteSettings::environment_defaults), variables_wanted, check_variable)},
+        {"site.enroot_config",
+         place_key(own(&SiteSettings::enroot_config), "", "an absolute path of a folder or \"\"")},
+        {"registry.auth_path", text_key(logins(&LoginSettings::auth_path))},
+        {"registry.auth_commands", locked(flag_key(logins(&LoginSettings::auth_commands)))},
         {"network.connections", number_key(network(&NetworkSettings::connections), 1, 64)},
         {"network.proxy", text_key(network(&NetworkSettings::proxy))},
         {"network.no_proxy", text_key(network(&NetworkSettings::no_proxy))},

@@ -63,4 +63,24 @@ std::span<const Word<Seccomp>> words() {
     return all;
 }
 
+template <>
+std::span<const Word<Home>> words() {
+    static constexpr Word<Home> all[] = {{Home::empty, "empty"}, {Home::skel, "skel"}};
+    return all;
+}
+
+template <>
+std::span<const Word<RootCapabilities>> words() {
+    static constexpr Word<RootCapabilities> all[] = {{RootCapabilities::files, "files"},
+                                                     {RootCapabilities::mount, "mount"}};
+    return all;
+}
+
+/// Those that a site may want for all mounts: with the others a container would change the node's, or get less.
+template <>
+std::span<const Word<Propagation>> words() {
+    static constexpr Word<Propagation> all[] = {{Propagation::slave, "rslave"}, {Propagation::isolated, "private"}};
+    return all;
+}
+
 }  // namespace berth::plan

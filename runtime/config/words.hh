@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/request/mount_request.hh"
+
 namespace berth::plan {
 
 /// When the registry is asked. newer: one HEAD for a tag, nothing for a digest that is here, and what is here when the
@@ -41,6 +43,12 @@ enum class TagResolver { submit, nodes };
 /// Whether the built-in list of refused system calls holds.
 enum class Seccomp { built_in, off };
 
+/// What a container has for a home that is not mounted: an empty directory, or a copy of the image's /etc/skel.
+enum class Home { empty, skel };
+
+/// What root inside may do: what package managers need, or also mount file systems.
+enum class RootCapabilities { files, mount };
+
 template <typename Setting>
 struct Word {
     Setting value;
@@ -68,6 +76,12 @@ template <>
 std::span<const Word<TagResolver>> words();
 template <>
 std::span<const Word<Seccomp>> words();
+template <>
+std::span<const Word<Home>> words();
+template <>
+std::span<const Word<RootCapabilities>> words();
+template <>
+std::span<const Word<Propagation>> words();
 
 template <typename Setting>
 std::string word_of(Setting setting) {

@@ -130,7 +130,8 @@ mount::Root make_root(StartedContainer& container, const Fd& staging, const Cont
     if (disk)
         sys::move_mount_to(disk.get(), mount::staging_directory(staging.get(), "disk").get(),
                            printable(storage.path, 4096));
-    mount::Root root = mount::Root::make_overlay(staging.get(), storage.source, bool(disk), storage.path);
+    mount::Root root =
+        mount::Root::make_overlay(staging.get(), storage.source, bool(disk), storage.path, storage.setting);
     container.upper = sys::open_at(staging.get(), disk ? "disk/upper" : "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     return root;
 }

@@ -25,6 +25,7 @@ struct ContainerStorage {
     /// a folder with the directories upper and work; empty: memory, gone with the container
     std::string path;
     std::string source = "berth";  ///< name of its root in the mount table
+    std::string setting = "data.path or BERTH_DATA_PATH";  ///< where that is said
     bool saved = false;            ///< what it has written to memory becomes an image at its end
 };
 

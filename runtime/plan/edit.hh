@@ -53,6 +53,7 @@ struct Symlink {
 struct Directory {
     std::string path;
     uint32_t mode = 0755;
+    bool skeleton = false;  ///< when it is made: with a copy of the image's /etc/skel
 };
 
 /// A line of /etc/passwd or /etc/group: replaces the lines whose `key_field` (counted from 0, between colons) equals

@@ -36,6 +36,8 @@ std::vector<EnvironmentChange> environment_changes(const EnvironmentRules& rules
         if (!host_wins(name)) wanted[name] = std::nullopt;
     for (const std::string& text : rules.image)
         if (auto var = name_and_value(text); var && !host_wins(var->first)) wanted[var->first] = var->second;
+    for (const std::string& text : rules.site)
+        if (auto var = name_and_value(text); var && !host_wins(var->first)) wanted[var->first] = var->second;
     for (const std::string& text : rules.set)
         if (auto var = name_and_value(text); var && !host_wins(var->first)) wanted[var->first] = var->second;
 
@@ -53,6 +55,18 @@ std::vector<EnvironmentChange> environment_changes(const EnvironmentRules& rules
         if (!same) changes.push_back({name, value});
     }
     return changes;
+}
+
+std::vector<std::string> site_variables(const Site& site, const std::vector<std::string>& image) {
+    std::vector<std::string> out;
+    auto has = [](const std::vector<std::string>& variables, const std::string& text) {
+        std::string start = text.substr(0, text.find('=') + 1);
+        return std::ranges::any_of(variables, [&](const std::string& one) { return one.starts_with(start); });
+    };
+    for (const std::string& text : site.site.environment_defaults)
+        if (!has(image, text) && !has(site.site.environment, text)) out.push_back(text);
+    out.insert(out.end(), site.site.environment.begin(), site.site.environment.end());
+    return out;
 }
 
 std::string with_account_line(const std::string& content, const AccountLine& edit) {

@@ -6,6 +6,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/config/site_file.hh"
 #include "runtime/plan/policy.hh"
 #include "runtime/plan/system_edits.hh"
 
@@ -25,6 +26,12 @@ std::string account_field(std::string text) {
     return text;
 }
 
+/// The account's, unless the image has only another one, or nothing is known of the image.
+std::string shell_inside(const Plan& plan, const Caller& caller) {
+    if (!caller.shell_of_image.empty()) return caller.shell_of_image;
+    return caller.shell.empty() || plan.remap_root ? "/bin/sh" : caller.shell;
+}
+
 void add_accounts(EditList& edits, const Plan& plan, const Caller& caller, const std::string& home) {
     const Identity& id = plan.identity;
     std::string user = plan.remap_root       ? "root"
@@ -33,7 +40,7 @@ void add_accounts(EditList& edits, const Plan& plan, const Caller& caller, const
     std::string group = plan.remap_root        ? "root"
                         : caller.group.empty() ? cat("group", id.inside_gid)
                                                : account_field(caller.group);
-    std::string shell = caller.shell.empty() || plan.remap_root ? "/bin/sh" : account_field(caller.shell);
+    std::string shell = account_field(shell_inside(plan, caller));
     AccountLine passwd{"/etc/passwd",
                        cat(user, ":x:", id.inside_uid, ":", id.inside_gid, ":", account_field(caller.gecos), ":",
                            account_field(home), ":", shell),
@@ -55,39 +62,76 @@ Origin origin_of_home(const Request& request, const Site& site, const Caller& ca
     return caller.home_of_environment ? Origin("variable HOME") : Origin::of_site("site");
 }
 
+void add_mounted_home(EditList& edits, const Request& request, const Site& site, const std::string& home,
+                      const Caller& caller) {
+    Mount& mount = edits.bind(caller.home, home, origin_of_home(request, site, caller), "the caller's home");
+    mount.create = Mount::Create::directory;
+    mount.propagation = site.defaults.mount_propagation;
+}
+
 void add_home(EditList& edits, const Request& request, const Site& site, const std::string& home,
               const Caller& caller) {
     if (home == "/") return;
     if (request.mount_home.value_or(site.defaults.mount_home) && !caller.home.empty())
-        edits.bind(caller.home, home, origin_of_home(request, site, caller), "the caller's home").create =
-            Mount::Create::directory;
+        add_mounted_home(edits, request, site, home, caller);
+    else if (site.defaults.home == Home::skel)
+        edits.add(Directory{home, 0755, true}, by_berth, "a home with the files of /etc/skel");
     else
         edits.add(Directory{home, 0755}, by_berth, "an empty home");
 }
 
-void add_user_mounts(EditList& edits, const Request& request, const Caller& caller) {
-    const Origin origin = "option --container-mounts";
-    for (const MountRequest& wanted : request.mounts) {
-        std::string source =
-            wanted.source.empty() || wanted.source[0] == '/' ? wanted.source : cat(caller.cwd, "/", wanted.source);
-        std::string target = wanted.target.empty() ? normalised(source) : wanted.target;
-        if (std::string why = forbidden_target(target); !why.empty())
-            throw Error(cat("--container-mounts: ", printable(target, 4096), ": ", why));
-        if (wanted.kind == MountRequest::Kind::umount) {
-            edits.add(Unmount{target}, origin, "asked for");
-            continue;
-        }
-        Mount& mount = wanted.kind == MountRequest::Kind::tmpfs ? edits.tmpfs(target, 01777, origin, "asked for")
-                                                                : edits.bind(source, target, origin, "asked for");
-        mount.read_only = wanted.read_only;
-        mount.no_exec = wanted.no_exec;
-        mount.optional = wanted.optional;
-        mount.recursive = wanted.recursive;
-        mount.propagation = wanted.propagation;
-        mount.keeps_devices = true;
-        mount.options = wanted.options;
-        if (wanted.create != CreateTarget::automatic) mount.create = wanted.create;
+/// One mount in the form of --container-mounts; `from` is the folder of a relative source.
+void add_mount(EditList& edits, const MountRequest& wanted, const std::string& from, const Site& site,
+               const Origin& origin) {
+    bool absolute = wanted.source.empty() || wanted.source[0] == '/';
+    std::string source = absolute ? wanted.source : cat(from, "/", wanted.source);
+    std::string target = wanted.target.empty() ? normalised(source) : wanted.target;
+    if (std::string why = forbidden_target(target); !why.empty()) {
+        const std::string& whose = origin.text();
+        throw Error(cat(whose.starts_with("option ") ? whose.substr(7) : whose, ": ", printable(target, 4096), ": ",
+                        why));
     }
+    if (wanted.kind == MountRequest::Kind::umount) return edits.add(Unmount{target}, origin, "asked for");
+    bool bind = wanted.kind == MountRequest::Kind::bind;
+    Mount& mount = bind ? edits.bind(source, target, origin, "asked for")
+                        : edits.tmpfs(target, 01777, origin, "asked for");
+    mount.read_only = wanted.read_only;
+    mount.no_exec = wanted.no_exec;
+    mount.optional = wanted.optional;
+    mount.recursive = wanted.recursive;
+    mount.propagation =
+        wanted.propagation.value_or(bind ? site.defaults.mount_propagation : Propagation::isolated);
+    mount.keeps_devices = bind;
+    mount.options = wanted.options;
+    if (wanted.create != CreateTarget::automatic) mount.create = wanted.create;
+}
+
+void add_user_mounts(EditList& edits, const Request& request, const Site& site, const Caller& caller) {
+    for (const MountRequest& wanted : request.mounts)
+        add_mount(edits, wanted, caller.cwd, site, "option --container-mounts");
+}
+
+/// Who has chosen what a mount of the site takes: where a folder's name is the user's or the job's, they may have put a
+/// link there, and the home is the job's to say.
+Origin origin_of_site_mount(const std::string& source) {
+    const std::string origin = "site.mounts";
+    if (source.find("%h") != std::string::npos) return origin;
+    return source.find('%') == std::string::npos ? Origin::of_site(origin) : Origin::of_site_in_shared_folder(origin);
+}
+
+/// Outside of a job there is nothing at a path that has the job's number.
+void add_site_mounts(EditList& edits, const Site& site, const Caller& caller, const Job& job) {
+    for (const std::string& text : site.site.mounts)
+        for (MountRequest wanted : parse_mounts(text)) {
+            Origin origin = origin_of_site_mount(wanted.source);
+            auto source = path_for(wanted.source, caller, job), target = path_for(wanted.target, caller, job);
+            if (!source || !target) continue;
+            wanted.source = *source;
+            wanted.target = *target;
+            add_mount(edits, wanted, "/", site, origin);
+        }
+    for (const FoundMount& found : site.site.found_mounts)
+        add_mount(edits, found.mount, "/", site, found.of_job ? Origin(found.origin) : Origin::of_site(found.origin));
 }
 
 /// The folder of Slurm's commands where they are mounted; empty when they are not.
@@ -97,11 +141,13 @@ std::string folder_of_commands(const Job& job) {
     return {};
 }
 
-/// The image's PATH or the usual one, so that Slurm's commands are found too. Nothing when the image's is right.
-std::optional<std::string> wanted_path(const Request& request, const ImageConfig& image, const Job& job) {
+/// The image's PATH, or the site's, or the usual one, so that Slurm's commands are found too. Nothing when the image's
+/// is right.
+std::optional<std::string> wanted_path(const Request& request, const EnvironmentRules& rules, const Job& job) {
     std::optional<std::string> of_image;
-    for (const std::string& text : image.env)
-        if (text.starts_with("PATH=")) of_image = text.substr(5);
+    for (const std::vector<std::string>* variables : {&rules.image, &rules.site})
+        for (const std::string& text : *variables)
+            if (text.starts_with("PATH=")) of_image = text.substr(5);
     std::string path = of_image.value_or("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     std::string commands = folder_of_commands(job);
     std::vector<std::string> folders = split(path, ':');
@@ -111,17 +157,26 @@ std::optional<std::string> wanted_path(const Request& request, const ImageConfig
     return cat(path, ':', commands);
 }
 
-EnvironmentRules environment_rules(const Plan& plan, const Request& request, const ImageConfig& image,
-                                   const std::string& home, const Job& job) {
+/// The account's shell is not in the image, and the user has not said that his is right all the same.
+bool changes_shell(const Request& request, const Caller& caller) {
+    return !caller.shell_of_image.empty() && caller.shell_of_image != caller.shell &&
+           std::find(request.env.begin(), request.env.end(), "SHELL") == request.env.end();
+}
+
+EnvironmentRules environment_rules(const Plan& plan, const Request& request, const Site& site, const Caller& caller,
+                                   const ImageConfig& image, const std::string& home, const Job& job) {
     EnvironmentRules rules;
     rules.image = image.env;
+    for (const std::string& text : site_variables(site, image.env))
+        if (auto variable = path_for(text, caller, job)) rules.site.push_back(*variable);
     rules.keep_host = request.env;
     // The host's locale is seldom in the image, and programs complain about that at each start.
     rules.remove = {"LANG", "LANGUAGE", "LC_ALL"};
     bool image_has_home = std::any_of(image.env.begin(), image.env.end(),
                                       [](const std::string& text) { return text.starts_with("HOME="); });
     if (plan.remap_root && !image_has_home) rules.set = {cat("HOME=", home)};
-    if (auto path = wanted_path(request, image, job)) rules.set.push_back("PATH=" + *path);
+    if (changes_shell(request, caller)) rules.set.push_back("SHELL=" + caller.shell_of_image);
+    if (auto path = wanted_path(request, rules, job)) rules.set.push_back("PATH=" + *path);
     // Slurm's own link to what slurmd was handed.
     const std::string handed = "/run/slurm/conf";
     if (std::any_of(job.bind_read_only.begin(), job.bind_read_only.end(),
@@ -143,9 +198,16 @@ void set_workdir(Plan& plan, const Request& request, const ImageConfig& image) {
 
 /// Package managers write into directories that nobody may write to (0555 in images of the Red Hat family) and change
 /// root for their scripts. These hold for the user's own files and for nothing else: no other id is mapped.
-void set_capabilities(Plan& plan) {
+///
+/// Where the site says "mount", also mount and what programs do before it: a mount namespace of their own.
+void set_capabilities(Plan& plan, const Site& site) {
     for (int capability : {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER, CAP_FSETID, CAP_SETFCAP, CAP_SYS_CHROOT})
         if (plan.remap_root) plan.capabilities |= 1ULL << capability;
+    if (!plan.remap_root || site.security.root_capabilities != RootCapabilities::mount) return;
+    plan.capabilities |= 1ULL << CAP_SYS_ADMIN;
+    for (const char* call : {"mount", "umount2", "pivot_root", "unshare", "setns", "fsopen", "fsconfig", "fsmount",
+                             "fspick", "move_mount", "open_tree", "mount_setattr"})
+        plan.system_calls.allow.emplace_back(call);
 }
 
 /// What is asked for, and what the site wants. A step's tasks stay in the node's pid namespace (docs/adr/0081), and
@@ -185,7 +247,7 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
     plan.remap_root = request.remap_root.value_or(site.defaults.remap_root && may_remap_root(site, caller, host));
     plan.system_calls = {site.security.seccomp == plan::Seccomp::built_in, site.security.seccomp_allow,
                          site.security.seccomp_deny};
-    set_capabilities(plan);
+    set_capabilities(plan, site);
     plan.writable = request.writable.value_or(site.defaults.writable && may_write(site, caller, host));
     plan.unshare = own_namespaces(request, job, site);
     plan.tmpfs_size = site.limits.tmpfs_size;
@@ -210,10 +272,11 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
     add_job_files(edits, job);
     for (const ContainerEdits& made : devices)
         for (const Edit& edit : made.edits) edits.add(edit.action, edit.origin, edit.reason);
-    add_user_mounts(edits, request, caller);
+    add_site_mounts(edits, site, caller, job);
+    add_user_mounts(edits, request, site, caller);
 
     set_workdir(plan, request, image);
-    plan.environment = environment_rules(plan, request, image, home, job);
+    plan.environment = environment_rules(plan, request, site, caller, image, home, job);
     plan.entrypoint = image.entrypoint;
     for (const ContainerEdits& made : devices) {
         plan.environment.set.insert(plan.environment.set.end(), made.environment.begin(), made.environment.end());

@@ -39,6 +39,7 @@ struct EnvironmentRules {
     std::vector<std::string> remove;     ///< names that never pass (LANG, LANGUAGE, LC_ALL)
     std::vector<std::string> set;        ///< NAME=VALUE set by berth last (HOME under remap-root)
     std::string slurm_conf;  ///< what the container has of the configuration that slurmd was handed; empty: nothing
+    std::vector<std::string> site = {};  ///< NAME=VALUE of the site, in place of the image's
 };
 
 /// What the tasks may not call.
@@ -74,6 +75,9 @@ struct Plan {
 /// the later one wins.
 Plan make_plan(const Request& request, const Caller& caller, const Job& job, const Site& site, const HostFacts& host,
                const ImageConfig& image, const std::vector<ContainerEdits>& devices = {});
+
+/// The variables that the site gives to a container whose image has those of `image`: as in the file, with %X in them.
+std::vector<std::string> site_variables(const Site& site, const std::vector<std::string>& image);
 
 /// One change of a process's environment: set, or removed when there is no value.
 struct EnvironmentChange {

@@ -79,6 +79,7 @@ std::vector<Row> plan_rows(const Plan& plan) {
         }
     };
     environment(plan.environment.image, "image", "the image's environment");
+    environment(plan.environment.site, "site", "the site's, in place of the image's");
     environment(plan.environment.keep_host, "option --container-env", "the caller's value, if set");
     environment(plan.environment.remove, "system", "removed: the host's locale");
     environment(plan.environment.set, "system", "needed inside");

@@ -118,17 +118,19 @@ int resolve_tag(const Arguments& arguments) {
 }
 
 std::string logged_in(const Arguments& arguments, const std::vector<std::string>& environment) {
-    oci::RegistryOptions options = pull::registry_options(pull::site_of(arguments.site, environment), arguments.login);
+    plan::Site site = pull::site_of(arguments.site, environment);
+    oci::RegistryOptions options = pull::registry_options(site, arguments.login);
     options.plain_http.insert(arguments.plain_http.begin(), arguments.plain_http.end());
     return pull::login(arguments.login, arguments.user, arguments.password_from_input, options,
-                       pull::credential_places(environment));
+                       pull::credential_places(environment, site));
 }
 
 int keep_login(const Arguments& arguments) {
     std::vector<std::string> environment = environment_of_this_process();
     bool in = !arguments.login.empty();
-    std::string line =
-        in ? logged_in(arguments, environment) : pull::logout(arguments.logout, pull::credential_places(environment));
+    plan::Site site = pull::site_of(arguments.site, environment);
+    oci::CredentialPlaces places = pull::credential_places(environment, site);
+    std::string line = in ? logged_in(arguments, environment) : pull::logout(arguments.logout, places);
     std::cerr << line << '\n';
     return 0;
 }

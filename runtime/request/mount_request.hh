@@ -1,5 +1,6 @@
 // One mount that a user asks for by --container-mounts.
 #pragma once
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,7 +24,7 @@ struct MountRequest {
     bool no_exec = false;
     bool optional = false;  ///< `nofail`: a source that is missing is no error
     bool recursive = true;  ///< false with the flag `bind`
-    Propagation propagation = Propagation::isolated;
+    std::optional<Propagation> propagation;  ///< unset: as the site says
     CreateTarget create = CreateTarget::automatic;
     /// of a tmpfs: size, mode, nr_inodes, huge, as the kernel takes them
     std::vector<std::pair<std::string, std::string>> options;

@@ -66,6 +66,7 @@ struct Caller {
     std::string home;   ///< empty when unknown
     bool home_of_environment = false;  ///< by HOME, for an account that no database has
     std::string shell;
+    std::string shell_of_image;  ///< what the image has in place of `shell`; empty: that one, or nothing is known
     std::string cwd;    ///< working directory, absolute
     std::string terminal;  ///< "/dev/pts/3" when his command is to have that terminal itself; else empty
 };

@@ -16,6 +16,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/container/disk_upper.hh"
 #include "runtime/container/entrypoint.hh"
 #include "runtime/container/named/use.hh"
 #include "runtime/container/plan_report.hh"
@@ -24,6 +25,7 @@
 #include "runtime/host/facts.hh"
 #include "runtime/host/slurm_client.hh"
 #include "runtime/images/flat.hh"
+#include "runtime/images/shell.hh"
 #include "runtime/plan/job_environment.hh"
 #include "runtime/sandbox/capabilities.hh"
 #include "runtime/step/save.hh"
@@ -180,7 +182,9 @@ class OwnContainer : public StepContainer {
         std::vector<plan::ContainerEdits> devices = device_edits(
             opened.image, start.site, start.step.environment, [&](const std::string& line) { start.tasks.note(line); });
         start.event->stage(plan::Cause::plan);
-        plan_ = plan_here(start.wanted, start.caller, job_of(start), start.site, opened.image.index.config(), devices);
+        take_shell(start.caller, opened.image);
+        plan::Job job = job_of(start);
+        plan_ = plan_here(start.wanted, start.caller, job, start.site, opened.image.index.config(), devices);
         if (opened.digest) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", *opened.digest));
         if (wants_plan(start.step.environment))
             report_plan(plan_, text_of(opened.digest), [&](const std::string& line) { start.tasks.note(line); });
@@ -191,7 +195,8 @@ class OwnContainer : public StepContainer {
         start.event->lap("plan");
         start.event->stage(plan::Cause::container);
         use_flat(opened, start.wanted.image, plan_.identity, start.caller, start.site, start.watch);
-        ContainerStorage storage;
+        keep_on_disk(start, job);
+        ContainerStorage storage = upper_.storage();
         storage.saved = saver_.has_value();
         container_ = start_container(plan_, std::move(opened.image), start.site, storage);
         start.tasks.watch(container_.server.end.get());
@@ -212,9 +217,18 @@ class OwnContainer : public StepContainer {
     void end(bool all_entered) override {
         end_container(container_);
         if (saver_) saver_->save(container_.upper.get(), all_entered);
+        upper_.remove();
     }
 
   private:
+    /// What the container writes, where the site wants it on disk.
+    void keep_on_disk(const StepStart& start, const plan::Job& job) {
+        std::string folder = plan_.writable ? upper_folder(start.site, start.caller, job) : "";
+        if (folder.empty()) return;
+        mark_job_of_upper(start.caller, start.step.job);
+        upper_ = DiskUpper(folder, mark_of_upper(start.caller, cat(start.step.node, ".", job.id)));
+    }
+
     static plan::ContainerRecord record_of(const StepStart& start, const OpenedImage& opened) {
         plan::Reference reference =
             plan::with_absolute_path(plan::parse_reference(start.wanted.image), start.caller.cwd);
@@ -228,6 +242,7 @@ class OwnContainer : public StepContainer {
     StepAddress address_;
     plan::Plan plan_;
     std::optional<StepSaver> saver_;
+    DiskUpper upper_;
     StartedContainer container_;
     std::vector<std::string> kept_;  ///< names of --container-env
     Changes entrypoint_;

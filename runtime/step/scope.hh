@@ -18,8 +18,17 @@ std::string job_scope(uint32_t job);
 /// SysError.
 void mark_job(const plan::Caller& caller, uint32_t job, const std::string& path);
 
-/// At a job's end: removes its containers and its mark. For the caller of slurmd's epilog, who may know nothing but the
-/// job. Throws Error.
+/// The file in /run that says that a step (its NODE.JOB.STEP) has a container with files on disk.
+std::string mark_of_upper(const plan::Caller& caller, const std::string& step);
+
+/// Has the job's end look for such marks of its steps. Throws SysError.
+void mark_job_of_upper(const plan::Caller& caller, uint32_t job);
+
+/// At a step's end, when its container was killed with all that belongs to it: removes those files. Throws Error.
+void end_step(const plan::Caller& caller, const std::string& step);
+
+/// At a job's end: removes its containers, what its steps have left on disk, and its mark. For the caller of slurmd's
+/// epilog, who may know nothing but the job. Throws Error.
 void end_job(const plan::Caller& caller, uint32_t job);
 
 /// Removes the containers of jobs that have no mark any more: their node was rebooted, or their end could not remove

@@ -8,6 +8,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/site_file.hh"
+#include "runtime/host/enroot_config.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/plan/messages.hh"
 #include "runtime/enroot/settings.hh"
@@ -67,6 +68,7 @@ StepStart start_of(const plan::StepRequest& request, StepTasks& tasks) {
     take_home(out.caller, request.environment);
     plan::apply_environment(out.site, request.settings, plan::Authority::site);
     plan::apply_environment(out.site, request.environment);
+    for (const std::string& note : add_enroot_config(out.site, request.environment)) tasks.note("warning: " + note);
     if (out.site.slurm.resolve_tags == plan::TagResolver::submit)
         out.tag.digest = plan::frozen_digest(request.environment, out.wanted.image);
     out.tag.agreement = plan::agreement_address(request.environment, out.wanted.image, request.node);

@@ -5,6 +5,7 @@
 
 #include "runtime/base/text.hh"
 #include "runtime/images/file.hh"
+#include "runtime/plan/enroot_files.hh"
 #include "runtime/plan/job_environment.hh"
 #include "runtime/plan/plan.hh"
 #include "runtime/request/environment_options.hh"
@@ -71,12 +72,30 @@ void run_enroot(std::string_view input) {
     must(config.working_dir.find('\0') == std::string::npos, "a path has a NUL in it");
 }
 
+/// A site's environ.d and mounts.d, and the variables of the job that they name.
+void run_enroot_files(std::string_view input) {
+    plan::VariableValue value = [&](const std::string& name) { return std::string(input.substr(0, name.size())); };
+    for (const std::string& text : plan::enroot_environment(input, value))
+        must(text.find('=') != text.npos && text[0] != '=' && text.find('\0') == text.npos &&
+                 !text.starts_with("ENROOT_"),
+             "what is no variable is one");
+    for (const plan::FstabLine& line : plan::enroot_mounts(input, value)) {
+        must(line.number > 0, "a line has no number");
+        must(line.left_out.find('\n') == line.left_out.npos, "a reason has more than a line");
+        if (!line.left_out.empty()) continue;
+        must(plan::forbidden_target(line.mount.target).empty(), "a mount over what every container needs");
+        must(line.mount.kind != plan::MountRequest::Kind::bind || line.mount.source.starts_with('/'),
+             "a source is no absolute path");
+    }
+}
+
 void run(std::string_view input) {
-    unsigned which = hostile::take_byte(input) % 4;
+    unsigned which = hostile::take_byte(input) % 5;
     if (which == 0) run_options(split(input, '\0'));
     if (which == 1) run_answers(split(input, '\0'));
     if (which == 2) run_task(split(input, '\0'));
     if (which == 3) run_enroot(input);
+    if (which == 4) run_enroot_files(input);
 }
 
 const hostile::Registration registration("environment", run);

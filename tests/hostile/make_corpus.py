@@ -375,7 +375,9 @@ def environments():
         (1, answer), (1, meeting), (1, pmix), (1, "n[3-5,9],m1"),
         (2, "PATH=/bin\0KEPT=image\0LANG=C\0PATH=/usr/bin\0KEPT=task\0SLURM_PROCID=0"),
         (2, "PYTORCH_VERSION=2\0A=1\0SLURM_PROCID=1\0SLURM_STEP_NODELIST=n[1-2]\0SLURM_JOB_ID=7"),
-        (3, "PATH=/bin\nA=\"b c\"\nB='x'\n#\n" + 'cd "/workspace" && unset OLDPWD || exit 1\n')]
+        (3, "PATH=/bin\nA=\"b c\"\nB='x'\n#\n" + 'cd "/workspace" && unset OLDPWD || exit 1\n'),
+        (4, "# a\nA=${HOME}\nB='x'\ntmpfs /a tmpfs size=1G\n${X}/b\t/c none x-create=dir,bind,ro 0 -1\n"
+            "/d\\040e rbind\n")]
 
 
 def records(*pairs):

@@ -6,6 +6,8 @@ setup_file() { site_up --cgroup --with memory; }
 
 setup() { cancel_everything; }
 
+teardown() { restore_site; }
+
 # Whom the kernel ends first is its choice by their size, and here slurmstepd may not protect itself: the test says who.
 @test "memory: when the file server is killed for memory, one line says so, and the step ends" {
   in_home 'rm -f started go'
@@ -50,4 +52,16 @@ END
   forget_images
   run -0 contained --mem=200M only-in-image
   expect_equal "$output" "only in the image"
+}
+
+# As a job that installs packages or writes checkpoints: three times its memory.
+@test "memory: what a container without a name writes is no memory of the job with mount.upper on disk" {
+  root install -d -m 1777 "$state/upper"
+  with_site_lines '[mount]' "upper = \"$state/upper\""
+  # shellcheck disable=SC2016
+  run -0 contained --mem=100M sh -c 'head -c 300M /dev/zero > /checkpoint && stat -c %s /checkpoint'
+  expect_equal "$output" $((300 << 20))
+  restore_site
+  expect_equal "$(find "$state/upper" -mindepth 2)" ""
+  expect_nodes_up
 }

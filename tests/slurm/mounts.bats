@@ -82,14 +82,14 @@ setup() {
   expect_output_like 'No space left on device.*'$'\n''19$'
 }
 
-@test "slave: what is mounted on the node later appears below such a mount, and not below a private one" {
+@test "what is mounted on the node later appears below a mount, and not below a private one" {
   pid=$(root cat /run/slurmd.n1.pid)
   on_n1() { root nsenter --target "$pid" --mount -- "$@"; }
   in_home 'mkdir -p shared; rm -f ready'
   on_n1 bash -c 'cd /home/alice && mount -t tmpfs box-test shared && mount --make-shared shared && mkdir shared/later'
-  contained --container-mounts=/home/alice/shared:/slave:slave,/home/alice/shared:/private,/home/alice:/home/alice \
-    sh -c 'touch /home/alice/ready; until [ -e /slave/later/seen ]; do sleep 0.1; done
-      ls /private/later | wc -l; grep " /slave " /proc/self/mountinfo' > "$BATS_TEST_TMPDIR/out" 3>&- &
+  contained --container-mounts=/home/alice/shared:/plain,/home/alice/shared:/private:private,/home/alice:/home/alice \
+    sh -c 'touch /home/alice/ready; until [ -e /plain/later/seen ]; do sleep 0.1; done
+      ls /private/later | wc -l; grep " /plain " /proc/self/mountinfo' > "$BATS_TEST_TMPDIR/out" 3>&- &
   step=$!
   wait_until 20 test -e "$state/home/alice/ready"
   on_n1 bash -c 'cd /home/alice/shared && mount -t tmpfs box-test later && touch later/seen'

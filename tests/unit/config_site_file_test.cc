@@ -68,7 +68,7 @@ TEST_CASE("site file: mistakes name file, line and key", "[plan]") {
               .ends_with("events.counters must be an absolute path of a folder or \"\""));
     CHECK(parse_site("[events]\nlog = \"%h/e.jsonl\"\n", "x").events.log == "%h/e.jsonl");
     CHECK(refusal("[defaults]\nunshare = \"ipc net\"\n")
-              .ends_with("defaults.unshare: \"net\" is no namespace; write ipc, pid or both"));
+              .ends_with("defaults.unshare: \"net\" is none of the namespaces ipc, pid and uts"));
     CHECK(parse_site("[defaults]\nunshare = \"ipc, pid\"\n", "x").defaults.unshare ==
           std::vector<std::string>{"ipc", "pid"});
     CHECK(refusal("stray = 1\n").find("outside of a section") != std::string::npos);
@@ -154,6 +154,58 @@ TEST_CASE("site file: the store's path", "[plan]") {
     CHECK(path_for(site.store.path, caller) == "/var/lib/berth/7");
     site.store.path = "%h/.cache/%u-%U%%";
     CHECK(path_for(site.store.path, caller) == "/h/al/.cache/al-7%");
+}
+
+TEST_CASE("site file: a path of a container has the job, step and node, and none outside of a job", "[plan]") {
+    Caller caller;
+    caller.uid = 7;
+    caller.user = "al";
+    Job job;
+    job.id = "12.batch";
+    job.node = "n3";
+    CHECK(path_for("/s/%j/%s/%n/%u-%U%%x%q", caller, job) == "/s/12/batch/n3/al-7%x%q");
+    CHECK(path_for("/s/%u", caller, Job()) == "/s/al");
+    for (const char* path : {"/s/%j", "/s/%s", "/s/%n"}) CHECK_FALSE(path_for(path, caller, Job()));
+    // What a container has is not what the store's path may have.
+    CHECK(path_for("/s/%j", caller) == "/s/%j");
+}
+
+TEST_CASE("site file: [site] has lists, which plugstack.conf may set and a user may not", "[plan]") {
+    Site site = parse_site(
+        "[site]\nmounts = [\"/lustre:/lustre:ro\", \"/s/%j:/scratch\"]\nenvironment = [\"A=1,2\", \"B=x y\"]\n"
+        "environment_defaults = [\"NVIDIA_VISIBLE_DEVICES=all\"]\nenroot_config = \"/etc/enroot\"\n",
+        "berth.conf");
+    CHECK(site.site.mounts == std::vector<std::string>{"/lustre:/lustre:ro", "/s/%j:/scratch"});
+    CHECK(site.site.environment == std::vector<std::string>{"A=1,2", "B=x y"});
+    std::map<std::string, std::string> shown;
+    for (const ShownKey& key : shown_site(site)) shown[key.key] = key.value;
+    CHECK(shown["site.environment"] == "[\"A=1,2\", \"B=x y\"]");
+    CHECK(shown["site.mounts"] == "[\"/lustre:/lustre:ro\", \"/s/%j:/scratch\"]");
+    apply_environment(site, {"BERTH_SITE_ENVIRONMENT=A=1\nB=2"}, Authority::site);
+    CHECK(site.site.environment == std::vector<std::string>{"A=1", "B=2"});
+    for (const char* variable : {"BERTH_SITE_MOUNTS=/x:/y", "BERTH_SITE_ENROOT_CONFIG=/home/alice"})
+        CHECK_THROWS_WITH(apply_environment(site, {variable}), Catch::Contains("by the site's file only"));
+    CHECK(refusal("[site]\nmounts = [\"./x:/y\"]\n") ==
+          "berth.conf:2:10: site.mounts: \"./x:/y\": the source must be an absolute path");
+    CHECK(refusal("[site]\nmounts = [\"/x:/y:odd\"]\n").find("unknown flag 'odd'") != std::string::npos);
+    CHECK(refusal("[site]\nmounts = [5]\n").find("a list of mounts") != std::string::npos);
+    CHECK(refusal("[site]\nenvironment = [\"=x\"]\n").find("NAME=VALUE") != std::string::npos);
+    CHECK(refusal("[site]\nenroot_config = \"enroot\"\n").find("an absolute path") != std::string::npos);
+}
+
+TEST_CASE("site file: mount.upper is memory or a folder; what decides over rights is the site's to say", "[plan]") {
+    CHECK(parse_site("", "x").mount.upper == "memory");
+    CHECK(parse_site("[mount]\nupper = \"/raid/%u/%j\"\n", "x").mount.upper == "/raid/%u/%j");
+    for (const char* bad : {"raid", "", "disk"})
+        CHECK_FALSE(refusal(cat("[mount]\nupper = \"", bad, "\"\n")).empty());
+    Site site;
+    for (const char* variable : {"BERTH_SECURITY_ROOT_CAPABILITIES=mount", "BERTH_REGISTRY_AUTH_COMMANDS=true"})
+        CHECK_THROWS_WITH(apply_environment(site, {variable}), Catch::Contains("policy.unlocked"));
+    Site logins = parse_site(
+        "[registry]\nauth_path = \"~/.enroot\"\nauth_commands = true\n[registry.\"r:5\"]\nplain_http = true\n",
+        "x");
+    CHECK((logins.logins.auth_path == "~/.enroot" && logins.registries.at("r:5").plain_http));
+    CHECK_FALSE(refusal("[registry]\nauth_pth = \"x\"\n").empty());
 }
 
 TEST_CASE("site file: conf/berth.conf holds every key as a commented default", "[plan]") {

@@ -1,8 +1,11 @@
 #include "runtime/oci/auth/credentials.hh"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <fstream>
-#include <sys/stat.h>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
@@ -120,20 +123,31 @@ TEST_CASE("a broken login file is named and not quoted", "[image][credentials]")
                Contains("docker-credential-x") && !Contains("s3cret"));
 }
 
-TEST_CASE("hostile row 37: Enroot's lines are read by registry, plain values only", "[image][credentials]") {
+TEST_CASE("hostile row 37: Enroot's lines are read by registry, a variable or command as such",
+          "[image][credentials]") {
     std::vector<std::string> unusable;
     std::vector<Login> logins = parse_netrc(
         "# machine no.io login a password b\nmachine nvcr.io login $oauthtoken password nvapi-K\nmachine "
         "auth.docker.io\n\tlogin u\n\tpassword p$w\n"
         "machine var.io login u password $TOKEN\nmachine brace.io login u password ${TOKEN}\nmachine run.io login u "
         "password $(pass)\n"
-        "machine half.io login u\ndefault login d password e\nmachine",
+        "machine half.io login u\nmachine user.io login $USER password p\ndefault login d password e\nmachine",
         "f", unusable);
-    REQUIRE(logins.size() == 2);
+    REQUIRE(logins.size() == 5);
     CHECK((logins[0].host == "nvcr.io" && logins[0].credentials.user == "$oauthtoken" &&
            logins[0].credentials.password == "nvapi-K"));
     CHECK((logins[1].host == "registry-1.docker.io" && logins[1].credentials.password == "p$w"));
-    CHECK(unusable == std::vector<std::string>{"var.io", "brace.io", "run.io", "half.io"});
+    for (size_t i : {2, 3, 4}) CHECK(logins[i].credentials.password.empty());
+    CHECK((logins[2].expression == "$TOKEN" && logins[3].expression == "${TOKEN}"));
+    CHECK(logins[4].expression == "$(pass)");
+    CHECK(unusable == std::vector<std::string>{"half.io", "user.io"});
+    // To the end of the line, whose words are the command's own.
+    logins = parse_netrc("machine a.io login AWS password $(aws ecr get-login-password --region machine login x)\n"
+                         "machine b.io login u password p\n",
+                         "f", unusable);
+    REQUIRE(logins.size() == 2);
+    CHECK(logins[0].expression == "$(aws ecr get-login-password --region machine login x)");
+    CHECK((logins[1].host == "b.io" && logins[0].credentials.user == "AWS"));
     for (const char* broken : {"", "machine", "login", "password x login", "machine a machine b", "default"})
         CHECK(parse_netrc(broken, "f", unusable).empty());
 }
@@ -160,6 +174,43 @@ TEST_CASE("places are looked at in order, the first login wins", "[image][creden
     CHECK(home.find("reg.io", "a/b", "en").found.password == "pw-enroot");
     CHECK_THAT(home.find("reg.io", "a/b", "nobody").explanation("reg.io"),
                Contains("nothing for nobody@reg.io") && !Contains("pw-"));
+}
+
+TEST_CASE("a variable or a command in .credentials counts where the site says so, and is an error else",
+          "[image][credentials]") {
+    Home home;
+    home.write("bin/tool", "#!/bin/sh\necho \"pw-of-$1 \"\n", 0700);
+    std::string tool = home.folder / "bin/tool";
+    home.write("enroot/.credentials", cat("machine reg.io login en password $(", tool, " x)\n",
+                                          "machine var.io login v password $BERTH_TEST_TOKEN\n",
+                                          "machine no.io login n password $BERTH_TEST_NONE\n",
+                                          "machine plain.io login p password pw-plain\n"));
+    CHECK_THAT(error_of([&] { home.find(); }), Contains("registry.auth_commands") && Contains("reg.io") &&
+                                                   Contains(".credentials") && !Contains("tool"));
+    // Of other lines nobody asks.
+    CHECK(home.find("plain.io").found.password == "pw-plain");
+    home.places.commands = true;
+    CHECK(home.find().found.password == "pw-of-x");
+    CHECK(home.find().found.user == "en");
+    ::setenv("BERTH_TEST_TOKEN", "pw-var", 1);
+    CHECK(home.find("var.io").found.password == "pw-var");
+    ::unsetenv("BERTH_TEST_TOKEN");
+    CHECK_THAT(error_of([&] { home.find("no.io"); }), Contains("gives nothing") && Contains("no.io"));
+    // What it writes and what the file says may be secrets.
+    home.write("enroot/.credentials", "machine bad.io login b password `echo s3cret; kill -9 $$`\n");
+    CHECK_THAT(error_of([&] { home.find("bad.io"); }), Contains("bad.io") && !Contains("s3cret"));
+    home.write("enroot/.credentials", cat("machine reg.io login en password $(", tool, " x)\n"), 0620);
+    CHECK_THAT(error_of([&] { home.find(); }), Contains("others can write"));
+}
+
+TEST_CASE("a command in .credentials has nothing of the job's open", "[image][credentials]") {
+    Home home;
+    home.places.commands = true;
+    berth::Fd job(::open((home.folder / "job").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    REQUIRE(job);
+    home.write("enroot/.credentials", cat("machine reg.io login en password $(ls -l /proc/self/fd | grep -c ",
+                                          home.folder / "job", ")-\n"));
+    CHECK(home.find().found.password == "0-");
 }
 
 TEST_CASE("a login file that others can read is warned of, one that is no file refused", "[image][credentials]") {
@@ -236,14 +287,27 @@ TEST_CASE("a login goes to the credential program that the file names", "[image]
 
 TEST_CASE("the environment says where logins lie, the site file how registries are reached", "[pull]") {
     CredentialPlaces places =
-        berth::pull::credential_places({"HOME=/h", "REGISTRY_AUTH_FILE=/a", "XDG_RUNTIME_DIR=/r", "PATH=/p"});
+        berth::pull::credential_places({"HOME=/h", "REGISTRY_AUTH_FILE=/a", "XDG_RUNTIME_DIR=/r", "PATH=/p"}, {});
     CHECK((places.auth_file == "/a" && places.podman_file == "/r/containers/auth.json" &&
            places.docker_folder == "/h/.docker" && places.enroot_folder == "/h/.config/enroot"));
-    places = berth::pull::credential_places({"HOME=/h", "DOCKER_CONFIG=/d", "XDG_CONFIG_HOME=/c"});
+    places = berth::pull::credential_places({"HOME=/h", "DOCKER_CONFIG=/d", "XDG_CONFIG_HOME=/c"}, {});
     CHECK((places.docker_folder == "/d" && places.enroot_folder == "/c/enroot" && places.podman_file.empty() &&
            places.path == "/usr/local/bin:/usr/bin:/bin"));
-    CHECK(berth::pull::credential_places({"ENROOT_CONFIG_PATH=/e"}).enroot_folder == "/e");
-    CHECK(berth::pull::credential_places({}).docker_folder.empty());
+    CHECK(berth::pull::credential_places({"ENROOT_CONFIG_PATH=/e"}, {}).enroot_folder == "/e");
+    CHECK(berth::pull::credential_places({}, {}).docker_folder.empty());
+    // The site's folder, in the forms that Enroot's configuration has; the job's own counts more.
+    berth::plan::Site with_folder;
+    CHECK_FALSE(berth::pull::credential_places({}, with_folder).commands);
+    with_folder.logins.auth_commands = true;
+    for (const char* path : {"~/.enroot", "$HOME/.enroot", "${HOME}/.enroot", "%h/.enroot"}) {
+        with_folder.logins.auth_path = path;
+        places = berth::pull::credential_places({"HOME=/h", "XDG_CONFIG_HOME=/c"}, with_folder);
+        CHECK(places.enroot_folder == "/h/.enroot");
+    }
+    with_folder.logins.auth_path = "/shared/%U";
+    CHECK(berth::pull::credential_places({"HOME=/h"}, with_folder).enroot_folder == cat("/shared/", ::getuid()));
+    places = berth::pull::credential_places({"HOME=/h", "ENROOT_CONFIG_PATH=/e"}, with_folder);
+    CHECK((places.enroot_folder == "/e" && places.commands));
 
     berth::plan::Site site;
     site.network.proxy = "p:1";

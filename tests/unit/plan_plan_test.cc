@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include "runtime/base/error.hh"
 #include "runtime/plan/plan.hh"
@@ -267,4 +268,129 @@ TEST_CASE("plan: Slurm's commands are found by name wherever they are mounted", 
     Request keeps;
     keeps.env = {"PATH"};
     CHECK(paths("/opt/slurm/bin", image, keeps).empty());
+}
+
+namespace {
+
+std::vector<std::string> variables_at(const Plan& plan, const std::vector<std::string>& task) {
+    std::vector<std::string> out;
+    for (const EnvironmentChange& change : environment_changes(plan.environment, task))
+        out.push_back(change.name + "=" + change.value.value_or("(none)"));
+    return out;
+}
+
+Job job_7() {
+    Job job;
+    job.id = "7.0";
+    job.node = "n1";
+    return job;
+}
+
+}  // namespace
+
+TEST_CASE("plan: the site's mounts come before the user's, which add to them", "[plan][site]") {
+    Site site;
+    site.site.mounts = {"/lustre:/lustre:ro", "/scratch/%j/%u:/scratch", "tmpfs:/cache:size=1G"};
+    Request request;
+    request.mounts = parse_mounts("/home/alice/x:/lustre,/data:/data");
+    Plan plan = make_plan(request, alice(), job_7(), site, full_host(), {});
+    CHECK((mounts_at(plan, "/lustre").size() == 2 && mounts_at(plan, "/lustre")[1].source == "/home/alice/x"));
+    CHECK(mounts_at(plan, "/lustre")[0].read_only);
+    CHECK(mounts_at(plan, "/scratch").at(0).source == "/scratch/7/alice");
+    CHECK(mounts_at(plan, "/cache").size() == 1);
+    // Outside of a job there is none with its number.
+    CHECK(mounts_at(make_plan({}, alice(), {}, site, full_host(), {}), "/scratch").empty());
+    site.site.mounts = {"/x:/dev"};
+    CHECK_THROWS_WITH(make_plan({}, alice(), {}, site, full_host(), {}), Catch::Contains("a mount over /dev"));
+}
+
+TEST_CASE("hostile: what the site mounts is the site's, unless the user or the job has a hand in its path",
+          "[plan][site][policy]") {
+    Site site;
+    site.policy.mount_sources = {"/allowed"};
+    site.site.mounts = {"/lustre:/a", "/tmp/%u:/b", "/net%h:/c"};
+    site.site.found_mounts = {{parse_mounts("/lustre:/d")[0], "site.enroot_config, f:1", false},
+                              {parse_mounts("/etc:/e")[0], "site.enroot_config, f:2", true}};
+    std::map<std::string, Origin::Chooser> who;
+    for (const Edit& edit : make_plan({}, alice(), job_7(), site, full_host(), {}).edits)
+        if (const auto* mount = std::get_if<Mount>(&edit.action)) who[mount->target] = edit.origin.chooser();
+    CHECK(who["/a"] == Origin::Chooser::site);
+    CHECK(who["/b"] == Origin::Chooser::site_in_shared_folder);
+    CHECK(who["/c"] == Origin::Chooser::job);
+    CHECK(who["/d"] == Origin::Chooser::site);
+    CHECK(who["/e"] == Origin::Chooser::job);
+}
+
+TEST_CASE("plan: the site's variables go before the image's, its defaults behind them", "[plan][site]") {
+    Site site;
+    site.site.environment = {"A=site", "DIR=/s/%j", "KEPT=site"};
+    site.site.environment_defaults = {"B=default", "C=default", "A=no"};
+    ImageConfig image;
+    image.env = {"A=image", "B=image", "KEPT=image"};
+    CHECK(site_variables(site, image.env) ==
+          std::vector<std::string>{"C=default", "A=site", "DIR=/s/%j", "KEPT=site"});
+    Request request;
+    request.env = {"KEPT"};
+    Plan plan = make_plan(request, alice(), job_7(), site, full_host(), image);
+    const std::string path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    CHECK(variables_at(plan, {"A=job", "KEPT=job", path}) ==
+          std::vector<std::string>{"A=site", "B=image", "C=default", "DIR=/s/7"});
+    site.site.environment = {"PATH=/of/site"};
+    std::vector<std::string> changes =
+        variables_at(make_plan({}, alice(), {}, site, full_host(), {}), {"PATH=/usr/bin"});
+    CHECK(std::ranges::count(changes, "PATH=/of/site") == 1);
+}
+
+TEST_CASE("plan: a bind that says nothing else sees later mounts of the node, as the site says", "[plan][site]") {
+    Request request;
+    request.mounts = parse_mounts("/a:/a,/b:/b:private,/c:/c:rshared,tmpfs:/d");
+    request.mount_home = true;
+    auto propagations = [&](const Site& site) {
+        std::string out;
+        Plan plan = make_plan(request, alice(), {}, site, full_host(), {});
+        for (const char* target : {"/a", "/b", "/c", "/d", "/home/alice", "/sys", "/dev/shm"})
+            out += std::to_string(static_cast<int>(mounts_at(plan, target).at(0).propagation));
+        return out;
+    };
+    Site site;
+    CHECK(propagations(site) == "1020100");
+    site.defaults.mount_propagation = Propagation::isolated;
+    CHECK(propagations(site) == "0020000");
+}
+
+TEST_CASE("plan: the account's shell, or the image's own where it has not that one", "[plan]") {
+    Caller caller = alice();
+    caller.shell = "/bin/zsh";
+    auto shell = [&](const Request& request, const std::vector<std::string>& task) {
+        Plan plan = make_plan(request, caller, {}, {}, full_host(), {});
+        std::string line = lines_of(plan, "/etc/passwd").back(), variable;
+        for (const EnvironmentChange& change : environment_changes(plan.environment, task))
+            if (change.name == "SHELL") variable = change.value.value_or("(none)");
+        return line.substr(line.rfind(':') + 1) + " " + variable;
+    };
+    CHECK(shell({}, {"SHELL=/bin/zsh"}) == "/bin/zsh ");
+    caller.shell_of_image = "/bin/bash";
+    CHECK(shell({}, {"SHELL=/bin/zsh"}) == "/bin/bash /bin/bash");
+    Request kept;
+    kept.env = {"SHELL"};
+    CHECK(shell(kept, {"SHELL=/bin/zsh"}) == "/bin/bash ");
+    Request root;
+    root.remap_root = true;
+    CHECK(shell(root, {"SHELL=/bin/zsh"}) == "/bin/bash /bin/bash");
+}
+
+TEST_CASE("plan: root inside may mount where the site says so, nobody else", "[plan][site]") {
+    constexpr uint64_t administration = 1ULL << 21;  // CAP_SYS_ADMIN
+    Request root;
+    root.remap_root = true;
+    Site site;
+    Plan files = make_plan(root, alice(), {}, site, full_host(), {});
+    CHECK((files.capabilities & administration) == 0);
+    CHECK(files.system_calls.allow.empty());
+    site.security.root_capabilities = RootCapabilities::mount;
+    Plan mounts = make_plan(root, alice(), {}, site, full_host(), {});
+    CHECK(mounts.capabilities == (files.capabilities | administration));
+    CHECK(std::ranges::count(mounts.system_calls.allow, "mount") == 1);
+    Plan user = make_plan({}, alice(), {}, site, full_host(), {});
+    CHECK((user.capabilities == 0 && user.system_calls.allow.empty()));
 }

@@ -12,6 +12,7 @@
 #include "runtime/container/plan_report.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/images/flat.hh"
+#include "runtime/images/shell.hh"
 #include "runtime/request/options.hh"
 
 namespace berth {
@@ -188,8 +189,10 @@ class Use {
         std::vector<plan::ContainerEdits> devices =
             device_edits(opened.image, start_.site, *environment_, start_.watch.progress);
         plan::Request request = completed(start_, out.record);
+        plan::Caller caller = start_.caller;
+        take_shell(caller, opened.image);
         plan::Plan plan =
-            plan_here(request, start_.caller, start_.job, start_.site, opened.image.index.config(), devices);
+            plan_here(request, caller, start_.job, start_.site, opened.image.index.config(), devices);
         if (!out.record.digest.empty())
             plan.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", out.record.digest));
         out.command = plan.command;

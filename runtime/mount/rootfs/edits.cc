@@ -10,6 +10,7 @@
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/mount/rootfs/skeleton.hh"
 
 namespace berth::mount {
 
@@ -52,10 +53,12 @@ class Executor {
     }
 
     void operator()(const plan::Directory& directory) const {
+        bool is_new = directory.skeleton && is_missing(directory.path);
         Fd made = root_.open(directory.path, Missing::directory, Where::own, directory.mode);
         if (!S_ISDIR(sys::stat_of(made.get(), printable(directory.path, 4096)).st_mode))
             throw Error(cat("creating the directory ", printable(directory.path, 4096), " (", edit_.origin,
                             "): there is something else of that name"));
+        if (is_new) copy_skeleton(root_, made.get());
     }
 
     void operator()(const plan::AccountLine& account) const {
@@ -117,6 +120,15 @@ class Executor {
         for (const std::string& line : split(content, '\n'))
             if (line == added.folder) return;
         replace_file(place, added.musl_path, content + (content.ends_with('\n') ? "" : "\n") + added.folder + "\n");
+    }
+
+    bool is_missing(const std::string& path) const {
+        try {
+            (void)root_.open(path, Missing::fails);
+            return false;
+        } catch (const SysError& error) {
+            return error.number() == ENOENT;
+        }
     }
 
     static void replace_file(const Root::Place& place, const std::string& path, const std::string& content) {

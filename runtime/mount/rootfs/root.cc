@@ -94,7 +94,7 @@ Fd directory_on_disk(const std::string& name, const std::string& path) {
 
 std::string path_of(const Fd& fd) { return cat("/proc/self/fd/", fd.get()); }
 
-Fd new_overlay_on_disk(const std::string& source, const std::string& path) {
+Fd new_overlay_on_disk(const std::string& source, const std::string& path, const std::string& setting) {
     Fd upper = directory_on_disk("upper", path), work = directory_on_disk("work", path);
     std::string why;
     try {
@@ -108,14 +108,15 @@ Fd new_overlay_on_disk(const std::string& source, const std::string& path) {
     throw Error(
         cat("keeping the container's files in ", printable(path, 4096),
             ": its file system cannot hold what an overlay writes (", why,
-            "); set data.path or BERTH_DATA_PATH to a folder on a local disk (ext4, xfs, btrfs), or in /dev/shm"));
+            "); set ", setting, " to a folder on a local disk (ext4, xfs, btrfs), or in /dev/shm"));
 }
 
 }  // namespace
 
-Root Root::make_overlay(int staging, const std::string& source, bool on_disk, const std::string& disk_path) {
+Root Root::make_overlay(int staging, const std::string& source, bool on_disk, const std::string& disk_path,
+                        const std::string& setting) {
     if (::fchdir(staging) != 0) throw SysError("entering the staging area of the container");
-    Fd overlay = on_disk ? new_overlay_on_disk(source, disk_path) : new_overlay(source, "upper", "work");
+    Fd overlay = on_disk ? new_overlay_on_disk(source, disk_path, setting) : new_overlay(source, "upper", "work");
     sys::move_mount_to(overlay.get(), staging_directory(staging, "root").get(), "the container's root");
     return Root(std::move(overlay));
 }

@@ -34,10 +34,10 @@ class Root {
   public:
     /// Lays the overlay over staging/lower and attaches it at staging/root; `source` is its name in the mount table.
     /// What is written goes to memory, or, with `on_disk`, to the directories upper and work of the folder mounted at
-    /// staging/disk: `disk_path`, for messages. Changes the working directory. Throws Error; when it is the file system
-    /// of the folder that cannot hold what an overlay writes, that is what the error says.
+    /// staging/disk: `disk_path`, for messages, as the keys `setting` say. Changes the working directory. Throws Error;
+    /// when it is the file system of the folder that cannot hold what an overlay writes, that is what the error says.
     static Root make_overlay(int staging, const std::string& source = "berth", bool on_disk = false,
-                             const std::string& disk_path = {});
+                             const std::string& disk_path = {}, const std::string& setting = {});
 
     /// Attaches the root of another container, a mount that is attached nowhere, at staging/root. Throws Error.
     static Root attach(int staging, Fd root);

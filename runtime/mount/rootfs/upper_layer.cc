@@ -194,6 +194,8 @@ bool Planner::put(const plan::Directory& directory) {
     if (!spot) return false;
     if (spot->planned) return spot->planned->kind == UpperObject::Kind::directory;
     if (spot->image != 0) return S_ISDIR(facts_.index.inode(spot->image).value().mode);
+    // Its files are not known to the index alone.
+    if (directory.skeleton) return false;
     UpperObject object;
     object.mode = directory.mode;
     make(*spot, object);

@@ -63,19 +63,29 @@ Credentials credentials_of(const json& entry, const std::string& file) {
     return out;
 }
 
-std::string variable_free(const std::string& value) {
-    bool variable = value.starts_with("$") && value != "$oauthtoken" && value.size() > 1;
-    return variable || value.starts_with('`') ? "" : value;
+bool is_expression(std::string_view value) {
+    return (value.starts_with("$") && value != "$oauthtoken" && value.size() > 1) || value.starts_with('`');
 }
 
-std::vector<std::string> words_of(std::string_view text) {
-    std::vector<std::string> out;
+/// A word, and its line from there on.
+struct NetrcWord {
+    std::string text, rest;
+};
+
+std::vector<NetrcWord> words_of(std::string_view text) {
+    std::vector<NetrcWord> out;
     for (const std::string& line : split(text, '\n')) {
         if (trimmed(line).starts_with('#')) continue;
         std::string blanks = line;
         std::replace_if(blanks.begin(), blanks.end(), [](char c) { return c == '\t' || c == '\r'; }, ' ');
-        for (std::string& word : split(blanks, ' '))
-            if (!word.empty()) out.push_back(std::move(word));
+        for (size_t at = 0; (at = blanks.find_first_not_of(' ', at)) != blanks.npos;) {
+            size_t end = std::min(blanks.find(' ', at), blanks.size());
+            std::string word = blanks.substr(at, end - at);
+            // A command's own words are not the file's.
+            bool whole = is_expression(word);
+            out.push_back({word, whole ? std::string(trimmed(std::string_view(line).substr(at))) : std::string()});
+            at = whole && out.size() > 1 && out[out.size() - 2].text == "password" ? blanks.size() : end;
+        }
     }
     return out;
 }
@@ -105,7 +115,7 @@ LoginFile parse_login_file(std::string_view text, const std::string& file) {
         if (const json* auths = object_member(document, "auths", file))
             for (const auto& [key, entry] : auths->items()) {
                 Credentials found = credentials_of(entry, file);
-                if (!found.empty()) out.logins.push_back({registry_host(key), path_of(key), std::move(found)});
+                if (!found.empty()) out.logins.push_back({registry_host(key), path_of(key), std::move(found), {}});
             }
         if (const json* helpers = object_member(document, "credHelpers", file))
             for (const auto& [key, name] : helpers->items()) out.helpers[registry_host(key)] = name.get<std::string>();
@@ -116,28 +126,33 @@ LoginFile parse_login_file(std::string_view text, const std::string& file) {
 
 std::vector<Login> parse_netrc(std::string_view text, const std::string& file, std::vector<std::string>& unusable) {
     std::vector<Login> entries;
-    std::vector<std::string> words = words_of(text);
+    std::vector<NetrcWord> words = words_of(text);
     bool in_machine = false;
     for (size_t i = 0; i < words.size(); ++i) {
+        const std::string& word = words[i].text;
         // An entry for every host would send a login to whoever asks.
-        if (words[i] == "default") in_machine = false;
+        if (word == "default") in_machine = false;
         bool last = i + 1 == words.size();
-        if (words[i] == "machine" && !last) {
-            std::string host = registry_host(words[++i]);
+        if (word == "machine" && !last) {
+            std::string host = registry_host(words[++i].text);
             if (host == "auth.docker.io") host = docker_hub;
             if (host == "authn.nvidia.com") host = "nvcr.io";
-            entries.push_back({host, "", {}});
+            entries.push_back({host, "", {}, {}});
             entries.back().credentials.source = file;
             in_machine = true;
-        } else if (words[i] == "login" && !last && in_machine) {
-            entries.back().credentials.user = variable_free(words[++i]);
-        } else if (words[i] == "password" && !last && in_machine) {
-            entries.back().credentials.password = variable_free(words[++i]);
+        } else if (word == "login" && !last && in_machine) {
+            const std::string& user = words[++i].text;
+            entries.back().credentials.user = is_expression(user) ? "" : user;
+        } else if (word == "password" && !last && in_machine) {
+            const NetrcWord& password = words[++i];
+            bool expression = is_expression(password.text);
+            entries.back().credentials.password = expression ? "" : password.text;
+            entries.back().expression = expression ? password.rest : "";
         }
     }
     std::vector<Login> out;
     for (Login& entry : entries)
-        if (entry.credentials.user.empty() || entry.credentials.password.empty())
+        if (entry.credentials.user.empty() || (entry.credentials.password.empty() && entry.expression.empty()))
             unusable.push_back(entry.host);
         else
             out.push_back(std::move(entry));

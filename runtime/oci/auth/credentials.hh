@@ -24,6 +24,8 @@ struct Login {
     std::string host;  ///< as registry_host() writes it
     std::string path;  ///< "" or a prefix of the repository's name, "team/project"
     Credentials credentials;
+    /// of .credentials: words of a shell that make the password, "$TOKEN" or "$(program)"; empty: there is one
+    std::string expression;
 };
 
 /// docker's config.json or podman's auth.json (containers-auth.json(5)).
@@ -43,9 +45,11 @@ std::string docker_key(const std::string& host);
 /// Throws Error naming `file`, without a byte of its content.
 LoginFile parse_login_file(std::string_view text, const std::string& file);
 
-/// The lines `machine HOST login USER password PASSWORD` of Enroot's .credentials, with `#` comments. Plain values
-/// only: `$oauthtoken` is itself, and an entry whose password is a variable or a command is left out and its host added
-/// to `unusable`. Token servers that stand for a registry (auth.docker.io, authn.nvidia.com) count as the registry.
+/// The lines `machine HOST login USER password PASSWORD` of Enroot's .credentials, with `#` comments. `$oauthtoken` is
+/// itself. A password that begins with another `$`, or with a backquote, is an expression and goes on to the end of its
+/// line, as in Enroot (common::evalnetrc of src/common.sh, 4.1.2). The host of an entry without a plain user or without
+/// a password is added to `unusable`. Token servers that stand for a registry (auth.docker.io, authn.nvidia.com) count
+/// as the registry.
 std::vector<Login> parse_netrc(std::string_view text, const std::string& file, std::vector<std::string>& unusable);
 
 /// The login for a repository: of this host, of `user` when one is named, with the longest path that leads to

@@ -14,6 +14,7 @@ struct CredentialPlaces {
     std::string docker_folder;  ///< DOCKER_CONFIG, or ~/.docker
     std::string enroot_folder;  ///< ENROOT_CONFIG_PATH, or ${XDG_CONFIG_HOME:-~/.config}/enroot
     std::string path;           ///< folders of docker-credential-NAME; relative ones are passed over
+    bool commands = false;      ///< $(command) and $VAR in .credentials count (registry.auth_commands)
 };
 
 struct CredentialSearch {
@@ -27,7 +28,8 @@ struct CredentialSearch {
 };
 
 /// In the order of CredentialPlaces; the first login wins. Within one docker file: credHelpers, credsStore, auths.
-/// `user`, when not empty, has to be the login's. Throws Error for a file that cannot be read or understood.
+/// `user`, when not empty, has to be the login's. Throws Error for a file that cannot be read or understood, and for an
+/// expression in .credentials that may not be evaluated, or fails, or takes more than half a minute.
 CredentialSearch find_credentials(const CredentialPlaces& places, const std::string& host,
                                   const std::string& repository, const std::string& user);
 

@@ -1,5 +1,7 @@
 #include "runtime/pull/transfer/settings.hh"
 
+#include <unistd.h>
+
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
@@ -37,7 +39,23 @@ PullLimits pull_limits(const plan::Site& site) {
     return out;
 }
 
-oci::CredentialPlaces credential_places(const std::vector<std::string>& environment) {
+namespace {
+
+/// The site's folder of logins for this user: ~ and $HOME are the home, as sites have it from Enroot.
+std::string site_auth_folder(std::string path, const std::string& home) {
+    if (path == "~" || path.starts_with("~/")) path.replace(0, 1, home);
+    for (std::string_view name : {"${HOME}", "$HOME"})
+        for (size_t at; (at = path.find(name)) != path.npos && home.find(name) == home.npos;)
+            path.replace(at, name.size(), home);
+    plan::Caller caller;
+    caller.uid = ::getuid();
+    caller.home = home;
+    return plan::path_for(path, caller);
+}
+
+}  // namespace
+
+oci::CredentialPlaces credential_places(const std::vector<std::string>& environment, const plan::Site& site) {
     auto value = [&](const char* name) { return value_in(environment, name); };
     auto below = [](const std::string& folder, const char* path) { return folder.empty() ? folder : folder + path; };
     auto first = [](const std::string& one, const std::string& other) { return one.empty() ? other : one; };
@@ -47,7 +65,9 @@ oci::CredentialPlaces credential_places(const std::vector<std::string>& environm
     out.podman_file = below(value("XDG_RUNTIME_DIR"), "/containers/auth.json");
     out.docker_folder = first(value("DOCKER_CONFIG"), below(home, "/.docker"));
     out.enroot_folder =
-        first(value("ENROOT_CONFIG_PATH"), below(first(value("XDG_CONFIG_HOME"), below(home, "/.config")), "/enroot"));
+        first(first(value("ENROOT_CONFIG_PATH"), site_auth_folder(site.logins.auth_path, home)),
+              below(first(value("XDG_CONFIG_HOME"), below(home, "/.config")), "/enroot"));
+    out.commands = site.logins.auth_commands;
     out.path = first(value("PATH"), "/usr/local/bin:/usr/bin:/bin");
     return out;
 }
@@ -68,8 +88,8 @@ oci::RegistryOptions options_for(const plan::Reference& reference, const std::st
                                    const std::vector<std::string>& environment) {
     oci::RegistryOptions out = registry_options(site, reference.registry);
     // A user is one of the registry, not of its mirrors.
-    out.credentials = [places = credential_places(environment), registry = reference.registry, name = reference.name,
-                       wanted = user.empty() ? reference.user : user](const std::string& host) {
+    out.credentials = [places = credential_places(environment, site), registry = reference.registry,
+                       name = reference.name, wanted = user.empty() ? reference.user : user](const std::string& host) {
         return oci::find_credentials(places, host, name, host == registry ? wanted : "");
     };
     return out;

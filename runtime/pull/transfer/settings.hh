@@ -16,7 +16,7 @@ oci::RegistryOptions registry_options(const plan::Site& site, const std::string&
 PullLimits pull_limits(const plan::Site& site);
 
 /// Pure. Where logins lie, by the variables among `environment` (NAME=VALUE).
-oci::CredentialPlaces credential_places(const std::vector<std::string>& environment);
+oci::CredentialPlaces credential_places(const std::vector<std::string>& environment, const plan::Site& site);
 
 /// The policy of --policy. Throws Error for what is none.
 Policy policy_of(const std::string& text);
