@@ -49,8 +49,8 @@ std::string driver_of(const Host& host, const Adapter& adapter);
 /// The whole hook. Throws Error for an adapter that was asked for and is not there or not the step's.
 plan::ContainerEdits rdma_hook(const Host& host, const Rootfs& image, const RdmaRequest& request);
 
-/// Why a container made so has none of these adapters, which MPI and NCCL want between nodes, and what to do; empty when
-/// it has some, or the job has asked for none. `mode` and `job` as in rdma_request().
+/// Why a container made so has none of these adapters, which MPI and NCCL want between nodes, and what to do; empty
+/// when it has some, or the job has asked for none. `mode` and `job` as in rdma_request().
 std::string missing_adapters(plan::RdmaMode mode, const std::vector<Adapter>& adapters, const RdmaRequest& request,
                              const std::vector<std::string>& job);
 

@@ -100,7 +100,7 @@ struct DeviceSettings {
     std::string device_root = "/";  ///< where the folder dev with its nodes lies
     RdmaMode rdma = RdmaMode::automatic;
     bool rdma_userspace = false;   ///< the node's verbs libraries in place of the image's
-    bool fuse = true;      ///< /dev/fuse, when the user may open it
+    bool fuse = false;     ///< /dev/fuse, when the user may open it
     bool restricted = true;  ///< /dev has the named devices alone; else it is the node's
     std::vector<std::string> disabled;  ///< device families that no container gets, by the vendor of their maker
     std::vector<std::string> cdi;  ///< CDI devices that every container gets: "vendor.com/class=name"

@@ -68,7 +68,8 @@ std::string locate(const std::string& name) {
                     if (std::string file = cat(directory, "/", name); ::access(file.c_str(), F_OK) == 0) return file;
     }
     std::vector<std::string> patterns = {"/usr/lib/*/slurm-wlm/", "/usr/lib/*/slurm/",     "/usr/lib64/slurm/",
-                                         "/usr/lib/slurm/",       "/usr/local/lib/slurm/", "/usr/local/lib/*/slurm-wlm/"};
+                                         "/usr/lib/slurm/",       "/usr/local/lib/slurm/",
+                                         "/usr/local/lib/*/slurm-wlm/"};
     // PREFIX of PREFIX/sbin/slurmd: a Slurm in a folder of its own has its plugins there.
     if (std::string prefix = slurm_program(); !prefix.empty()) {
         for (int i = 0; i < 2; ++i) prefix.erase(prefix.rfind('/'));

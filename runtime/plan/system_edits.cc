@@ -100,7 +100,7 @@ void add_devices(EditList& edits, const SystemNeeds& needs) {
     edits.tmpfs("/dev", 0755, by_berth, "a private /dev: only named devices").size = dev_size;
     for (const std::string& node : device_nodes)
         if (host.has(node)) add_device(edits, node, "standard device");
-    if (host.fuse && needs.site.devices.fuse) add_device(edits, "/dev/fuse", "file systems of the user's (devices.fuse)");
+    if (host.fuse && needs.site.devices.fuse) add_device(edits, "/dev/fuse", "allowed by devices.fuse");
     add_shared_memory(edits, needs);
     edits.add(Symlink{"/dev/fd", "/proc/self/fd"}, by_berth, "standard link");
     edits.add(Symlink{"/dev/stdin", "/proc/self/fd/0"}, by_berth, "standard link");

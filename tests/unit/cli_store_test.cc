@@ -152,7 +152,7 @@ TEST_CASE("berth(1): plan pulls what the store lacks, prints each change with wh
         if (line.find(" /data ") != std::string::npos) mount = line;
         if (line.find(" KEPT ") != std::string::npos) kept = line;
     }
-    CHECK_THAT(mount, StartsWith("bind ") && Contains(" /usr ro ") && Contains(" option --container-mounts ") &&
+    CHECK_THAT(mount, StartsWith("bind ") && Contains(" /usr ro,slave ") && Contains(" option --container-mounts ") &&
                           EndsWith(" asked for"));
     CHECK_THAT(kept, StartsWith("env ") && Contains(" option --container-env ") &&
                          EndsWith(" the caller's value, if set"));
@@ -168,7 +168,7 @@ TEST_CASE("berth(1): plan --json is the same plan as JSON, and --cdi a specifica
     CHECK(seen["writable"] == true);
     bool found = false;
     for (const json& edit : seen["edits"])
-        found |= edit == json{{"what", "bind"}, {"where", "/data"}, {"from", "/usr ro"},
+        found |= edit == json{{"what", "bind"}, {"where", "/data"}, {"from", "/usr ro,slave"},
                               {"whose", "option --container-mounts"}, {"why", "asked for"}};
     CHECK(found);
     json cdi = json::parse(scene.berth({"plan", "--cdi", scene.image(0)}).text);

@@ -40,7 +40,8 @@ TEST_CASE("makers: what berth doctor is told of a node", "[hooks][doctor]") {
     CHECK((gpus.level == Level::ok && gpus.text == "1, driver 570.86.15" && gpus.pins_memory.empty()));
     host.verbs(0, "mlx5_0", "0000:1a:00.0");
     DeviceStatus adapters = status_of("rdma", host);
-    CHECK((adapters.level == Level::ok && adapters.text == "1 RDMA adapter" && adapters.pins_memory == "RDMA adapters"));
+    CHECK((adapters.level == Level::ok && adapters.text == "1 RDMA adapter"));
+    CHECK(adapters.pins_memory == "RDMA adapters");
     plan::Site none;
     none.devices.rdma = plan::RdmaMode::off;
     CHECK(status_of("rdma", host, none).level == Level::failure);

@@ -34,7 +34,8 @@ std::string of_mps(const FakeHost& host, const FakeImage& image, const Job& job)
 }
 
 std::string of_topology(const FakeHost& host, const FakeImage& image, const std::string& path) {
-    RdmaRequest request = rdma_request(plan::RdmaMode::asked, {}, {"MELLANOX_VISIBLE_DEVICES=all", "NCCL_TOPO_FILE=" + path});
+    RdmaRequest request =
+        rdma_request(plan::RdmaMode::asked, {}, {"MELLANOX_VISIBLE_DEVICES=all", "NCCL_TOPO_FILE=" + path});
     return refusal(site_of(host), rdma_hook(host, image, request));
 }
 
