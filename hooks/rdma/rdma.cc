@@ -162,7 +162,9 @@ plan::ContainerEdits rdma_hook(const Host& host, const Rootfs& image, const Rdma
     }
     if (!chosen.empty()) node("/dev/infiniband/rdma_cm", "connections by RDMA");
     bool slingshot = false;
-    for (unsigned i = 0; request.all && i < cxi_limit; ++i) slingshot |= node(cat("/dev/cxi", i), "Slingshot adapter");
+    // Numbered from 0; to look for all of them would cost each start of a node without any.
+    for (unsigned i = 0; request.all && i < cxi_limit && host.device(cat("/dev/cxi", i)); ++i)
+        slingshot |= node(cat("/dev/cxi", i), "Slingshot adapter");
     if (chosen.empty() && !slingshot) return out;
     for (const char* path : {"/dev/knem", "/dev/xpmem"}) node(path, "copies between processes of this node");
     add_topology(out, host, request);

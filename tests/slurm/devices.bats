@@ -70,11 +70,11 @@ set MELLANOX_VISIBLE_DEVICES=all"
   run contained --container-mounts=/dev/infiniband/issm0 true
   expect_failure
   expect_one_error_line
-  expect_output_like 'mounting /dev/infiniband/issm0 at .*: you may not open this device \(mode 0600, owner 0'
+  expect_output_like 'mounting /dev/infiniband/issm0 at .*: you may not open this device \(mode 0600\): an administrator'
   run contained --container-mounts=/dev/box-closed:/dev/x true
   expect_failure
   expect_one_error_line
-  expect_output_like 'mounting /dev/box-closed at /dev/x .*: you may not open this device \(mode 0600'
+  expect_output_like 'mounting /dev/box-closed at /dev/x .*: you may not open this device \(mode 0600\)'
 }
 
 @test "row 8: a device that Slurm has not granted is one line that says so" {
@@ -107,6 +107,7 @@ set MELLANOX_VISIBLE_DEVICES=all"
   run -0 contained sh -c 'head -c 1 /dev/box-open | od -An -tu1; echo x > /dev/null; ls /dev/shm > /dev/null &&
     readlink /dev/fd; mknod /dev/mine c 1 3 2> /dev/null || echo kept'
   expect_equal "$output" $'   0\n/proc/self/fd\nkept'
-  run -0 contained --pty sh -c 'tty && stty size > /dev/null && echo terminal'
-  expect_output_like $'^/dev/pts/[0-9]+\r?\nterminal'
+  run -0 script -qec "'$box' run -u alice -- srun -w n1 --pty --container-image=$image sh -c 'tty; echo t > /dev/tty'" \
+    /dev/null < /dev/null
+  expect_output_like $'^/dev/pts/[0-9]+\r?\nt'
 }

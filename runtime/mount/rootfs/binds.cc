@@ -87,8 +87,9 @@ bool may_open_device(const std::string& path) {
         throw Error(cat(doing.text(), ": the job may not open this device; ask Slurm for it, as with --gres"));
     char mode[8];
     snprintf(mode, sizeof mode, "%04o", st.st_mode & 07777U);
-    throw Error(cat(doing.text(), ": you may not open this device (mode ", mode, ", owner ", st.st_uid, ", group ",
-                    st.st_gid, "): an administrator can change that, by a rule of udev or a group"));
+    // Its owner has no number in the container's user namespace.
+    throw Error(cat(doing.text(), ": you may not open this device (mode ", mode,
+                    "): an administrator can change that, by a rule of udev or a group"));
 }
 
 /// A folder with devices of which none may be opened is of no use either.
