@@ -70,16 +70,20 @@ set MELLANOX_VISIBLE_DEVICES=all"
   run contained --container-mounts=/dev/infiniband/issm0 true
   expect_failure
   expect_one_error_line
-  expect_output_like 'mounting /dev/infiniband/issm0 at .*: you may not open this device \(mode 0600\): an administrator'
+  expect_output_like 'mounting /dev/infiniband/issm0 at .*: you may not open this device \(mode 0600\): an'
   run contained --container-mounts=/dev/box-closed:/dev/x true
   expect_failure
   expect_one_error_line
   expect_output_like 'mounting /dev/box-closed at /dev/x .*: you may not open this device \(mode 0600\)'
 }
 
-@test "row 8: a device that Slurm has not granted is one line that says so" {
-  constrained || skip "this box does not constrain devices"
-  run contained --container-mounts=/dev/nvidia0 true
+# bats test_tags=cgroup
+@test "row 8: a device that Slurm has not granted is one line that says so, where devices are constrained" {
+  run contained --container-mounts=/dev/nvidia0:/dev/first test -c /dev/first
+  if ! constrained; then
+    expect_status 0
+    return
+  fi
   expect_failure
   expect_one_error_line
   expect_output_like 'mounting /dev/nvidia0 .*: the job may not open this device; ask Slurm for it, as with --gres'
