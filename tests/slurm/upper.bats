@@ -83,6 +83,8 @@ step_ended() { ! kill -0 "$step" 2> /dev/null; }
   start_writing_step
   mapfile -t helpers < <(berth_processes)
   kill_9 "$(stepd_pid)" "${helpers[@]}"
+  # Without its slurmstepd a task lives on, as one without a container does.
+  root pkill -9 -u alice -x 'sh|sleep' || true
   cancel_everything
   wait_until 30 "$box" status
   # Where nobody was left to do it, the next start does.
