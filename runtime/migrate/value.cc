@@ -66,9 +66,9 @@ std::string variable_form(std::string_view inside) {
     return plain ? cat("$", inside.substr(0, name)) : cat("${", inside, "}");
 }
 
-class Reader {
+class ValueParser {
   public:
-    explicit Reader(std::string_view text) : text_(text) {}
+    explicit ValueParser(std::string_view text) : text_(text) {}
 
     Value read() {
         for (; at_ < text_.size() && !(starts_word() && text_[at_] == '#'); ++at_) read_one();
@@ -190,7 +190,7 @@ std::optional<std::string> Value::path(Signs signs) const {
     return out;
 }
 
-Value parse_value(std::string_view text) { return Reader(text).read(); }
+Value parse_value(std::string_view text) { return ValueParser(text).read(); }
 
 Value parse_plain_value(std::string_view text) {
     Value out;
