@@ -136,6 +136,20 @@ mount::Root make_root(StartedContainer& container, const Fd& staging, const Cont
     return root;
 }
 
+/// Does the edits. Inside there is no name for the disk that may be full.
+void edit_root(mount::Root& root, const plan::Plan& plan, std::vector<mount::Source>& sources,
+               const mount::EditMeans& means, const ContainerStorage& storage) {
+    try {
+        mount::apply_edits(root, plan.edits, sources, means);
+        mount::prepare_workdir(root, plan.workdir, plan.workdir_required);
+    } catch (const SysError& error) {
+        bool full = error.number() == ENOSPC || error.number() == EDQUOT;
+        if (storage.path.empty() || !full) throw;
+        throw Error(cat(error.what(), "; what the container writes is kept in ", printable(storage.path, 4096), " (",
+                        storage.setting, "): make room there"));
+    }
+}
+
 std::string filter_of(const plan::Plan& plan) {
     const plan::SystemCalls& calls = plan.system_calls;
     return sandbox::filter_for({calls.confined, plan.remap_root, calls.allow, calls.deny, sandbox::kernel_has_x32()});
@@ -187,8 +201,7 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     mount::Root root =
         shared ? mount::Root::attach(staging.get(), std::move(shared)) : make_root(container, staging, storage, disk);
     watch.lap("overlay");
-    mount::apply_edits(root, plan.edits, sources, means);
-    mount::prepare_workdir(root, plan.workdir, plan.workdir_required);
+    edit_root(root, plan, sources, means, storage);
     if (!plan.writable) root.make_read_only();
     watch.lap("edits");
     close_up(container, plan, root);

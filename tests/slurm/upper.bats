@@ -93,6 +93,45 @@ step_ended() { ! kill -0 "$step" 2> /dev/null; }
   leaves_may_stay=1 expect_no_leftovers
 }
 
+# The helper cannot say any more that it has ended, and its remover is stopped as well.
+@test "a step whose helper and remover are stopped ends in time, and leaves no files" {
+  start_writing_step
+  mapfile -t helpers < <(berth_processes)
+  root kill -STOP "${helpers[@]}"
+  root scancel -u alice
+  # KillWait and ten seconds.
+  within 15 step_ended
+  wait_until 15 nothing_on_disk
+  no_marks() { [[ -z $(marks) ]]; }
+  wait_until 10 no_marks
+  expect_nodes_up
+  expect_no_leftovers
+}
+
+# A small file system of n1's in place of the folder.
+on_small_disk() { on_n1 mount -t tmpfs -o "size=$1,mode=1777" none "$state/upper"; }
+
+@test "a full disk is an error of what writes to it: the container goes on, and goes" {
+  on_small_disk 4m
+  run contained sh -c 'head -c 16M /dev/zero > /large; echo "code $?"; rm /large; echo again > /small; cat /small'
+  local code=$status left
+  left=$(on_n1 find "$state/upper" -mindepth 2)
+  on_n1 umount "$state/upper"
+  expect_equal "$code" 0
+  [[ $output == *"No space left on device"* && $output == *"code 1"* && ${lines[-1]} == again ]] || fail "$output"
+  expect_equal "$left" ""
+}
+
+@test "a start on a full disk is one line that names the place" {
+  on_small_disk 1m
+  on_n1 dd if=/dev/zero of="$state/upper/full" bs=64k status=none 2> /dev/null || true
+  run contained true
+  on_n1 umount "$state/upper"
+  [[ $status -ne 0 && $output == *"No space left on device"*" in $state/upper/"*"make room there"* ]] || fail "$output"
+  expect_equal "$(grep -c . <<< "$output")" 2
+  run -0 contained true
+}
+
 @test "what was left without any process goes with the user's next start" {
   run -0 contained true
   alice mkdir -p "$state/upper/berth-2001/$(on_n1 hostname).1.0000000000000000/upper/deep"
