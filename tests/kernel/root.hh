@@ -12,17 +12,6 @@
 #include "runtime/base/sys.hh"
 #include "tests/catch.hh"
 
-/// Ends the test when it does not run as root: a failure with BERTH_MUST_RUN=1, else said aloud.
-#define NEED_ROOT()                                                                            \
-    do {                                                                                       \
-        if (geteuid() != 0) {                                                                  \
-            if (const char* must = getenv("BERTH_MUST_RUN"); must && std::string(must) == "1") \
-                FAIL("cannot run: not root");                                                  \
-            WARN("NOT RUN, nothing was tested: not root");                                     \
-            return;                                                                            \
-        }                                                                                      \
-    } while (false)
-
 namespace berth::kernel_test {
 
 /// A script of root's in a folder of its own, in place of `berth`.

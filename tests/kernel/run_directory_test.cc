@@ -25,16 +25,6 @@ using namespace berth::kernel_test;
 
 namespace {
 
-#define NEED_ROOT()                                                                            \
-    do {                                                                                       \
-        if (geteuid() != 0) {                                                                  \
-            if (const char* must = getenv("BERTH_MUST_RUN"); must && std::string(must) == "1") \
-                FAIL("cannot run: not root");                                                  \
-            WARN("NOT RUN, nothing was tested: not root");                                     \
-            return;                                                                            \
-        }                                                                                      \
-    } while (false)
-
 constexpr uid_t user = 2001, other = 2002;
 constexpr spank::RunLimits limits{256 << 10, 64};
 

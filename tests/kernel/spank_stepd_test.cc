@@ -27,21 +27,11 @@ using Catch::Contains;
 
 namespace {
 
-#define NEED_ROOT()                                                                            \
-    do {                                                                                       \
-        if (geteuid() != 0) {                                                                  \
-            if (const char* must = getenv("BERTH_MUST_RUN"); must && std::string(must) == "1") \
-                FAIL("cannot run: not root");                                                  \
-            WARN("NOT RUN, nothing was tested: not root");                                     \
-            return;                                                                            \
-        }                                                                                      \
-    } while (false)
-
 std::string beside_the_tests(const std::string& name) {
     return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
 }
 
-/// A helper that the test user may execute: /work may be root's alone.
+/// A helper that the test user may execute: the folder of the tests may be root's alone.
 class Helper {
   public:
     explicit Helper(const std::string& mode) {

@@ -2,8 +2,10 @@
 // asserts.
 #pragma once
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <string>
 
@@ -24,16 +26,20 @@ gid_t test_gid();
 /// Why containers cannot be started here, or an empty text.
 std::string missing_need();
 
-/// Ends the test when containers cannot be started here: a failure with BERTH_MUST_RUN=1, else said aloud.
-#define NEED_CONTAINERS()                                                                      \
+/// Ends the test when `what`, a text that says what it lacks here, is not empty: a failure with BERTH_MUST_RUN=1, else
+/// said aloud.
+#define NEED(what)                                                                             \
     do {                                                                                       \
-        if (std::string need = berth::kernel_test::missing_need(); !need.empty()) {            \
+        if (std::string need = (what); !need.empty()) {                                        \
             if (const char* must = getenv("BERTH_MUST_RUN"); must && std::string(must) == "1") \
                 FAIL("cannot run: " << need);                                                  \
             WARN("NOT RUN, nothing was tested: " << need);                                     \
             return;                                                                            \
         }                                                                                      \
     } while (false)
+
+#define NEED_CONTAINERS() NEED(berth::kernel_test::missing_need())
+#define NEED_ROOT() NEED(geteuid() == 0 ? "" : "not root")
 
 /// What a child came back with.
 struct Outcome {
