@@ -389,6 +389,7 @@ install-enroot:
 	ln -sf berth $(DESTDIR)$(PREFIX)/bin/enroot
 	install -D -m 644 man/enroot.1 $(DESTDIR)$(MANDIR)/man1/enroot.1
 	install -D -m 644 conf/completions/enroot.bash $(DESTDIR)$(BASH_COMPLETION_DIR)/enroot
+	install -D -m 644 conf/completions/_enroot $(DESTDIR)$(ZSH_COMPLETION_DIR)/_enroot
 	install -m 644 LICENSE $(DESTDIR)$(DATADIR)/doc/berth-enroot
 
 include tests/bench/bench.mk
