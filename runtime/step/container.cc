@@ -24,6 +24,7 @@
 #include "runtime/container/task_process.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/host/slurm_client.hh"
+#include "runtime/images/enroot_image.hh"
 #include "runtime/images/flat.hh"
 #include "runtime/images/shell.hh"
 #include "runtime/plan/job_environment.hh"
@@ -188,10 +189,13 @@ class OwnContainer : public StepContainer {
         start.event->stage(plan::Cause::devices);
         std::vector<plan::ContainerEdits> devices = device_edits(
             opened.image, start.site, start.step.environment, [&](const std::string& line) { start.tasks.note(line); });
+        add_image_fstab(devices, opened.image, start.step.environment,
+                        [&](const std::string& line) { start.tasks.note(line); });
         start.event->stage(plan::Cause::plan);
         take_shell(start.caller, opened.image);
         plan::Job job = job_of(start);
-        plan_ = plan_here(start.wanted, start.caller, job, start.site, opened.image.index.config(), devices);
+        plan_ = plan_here(start.wanted, start.caller, job, start.site,
+                          config_at_start(opened.image, start.step.environment), devices);
         if (opened.digest) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", *opened.digest));
         if (wants_plan(start.step.environment))
             report_plan(plan_, text_of(opened.digest), [&](const std::string& line) { start.tasks.note(line); });
