@@ -46,6 +46,9 @@ void add_accounts(EditList& edits, const Plan& plan, const Caller& caller, const
                            account_field(home), ":", shell),
                        2};
     edits.add(passwd, by_berth, "the caller's name");
+    // A server of ssh asks PAM, which wants a line for each account of /etc/passwd.
+    if (!plan.remap_root)
+        edits.add(AccountLine{"/etc/shadow", cat(user, ":*:::::::"), 0, true}, by_berth, "no password, for PAM");
     edits.add(AccountLine{"/etc/group", cat(group, ":x:", id.inside_gid, ":"), 2}, by_berth, "the caller's group");
 }
 
