@@ -43,7 +43,7 @@ TEST_CASE("row 28: ${VAR} in /etc/environment of an image that Enroot made is th
     const std::string script = "echo \"$A|${B-unset}|$C|$D|${E-unset}\"";
     for (const std::string& image : {scene.folder / "root", squashed(scene.folder)}) {
         scene.image = image;
-        CHECK(scene.shell("", script, {"WHERE=/here"}).text == "/here/x|unset|$WHERE ${1}|ab||0");
+        CHECK(scene.shell("", script, {"WHERE=/here"}).text == "/here/x|unset|$WHERE ${1}|ab|\n|0");
     }
     // Without Enroot's script these are texts.
     std::filesystem::remove(scene.folder / "root/etc/rc");
