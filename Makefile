@@ -103,7 +103,7 @@ pull_archives := $(call archives_of,$(filter-out migrate doctor step container m
 # What the tests link of the programs: everything but the files with main.
 testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) \
   $(wildcard $(addprefix spank/,cgroup.cc config.cc device_filter.cc ending.cc follow.cc helper.cc inhabitants.cc \
-  job_leaves.cc job_mounts.cc join.cc leaf.cc memory_kills.cc \
+  job_leaves.cc job_mounts.cc join.cc leaf.cc memory_kills.cc own_cgroup.cc \
   overdue.cc owned_directory.cc own_process.cc run_directory.cc sentinel.cc task_prolog.cc user_folders.cc watch.cc))
 # The plugin has the grammar of requests and the messages to the helper, and nothing else above base.
 plugin_messages := $(addprefix runtime/plan/,messages.cc visible_devices.cc)
@@ -389,6 +389,7 @@ install-enroot:
 	ln -sf berth $(DESTDIR)$(PREFIX)/bin/enroot
 	install -D -m 644 man/enroot.1 $(DESTDIR)$(MANDIR)/man1/enroot.1
 	install -D -m 644 conf/completions/enroot.bash $(DESTDIR)$(BASH_COMPLETION_DIR)/enroot
+	install -D -m 644 conf/completions/_enroot $(DESTDIR)$(ZSH_COMPLETION_DIR)/_enroot
 	install -m 644 LICENSE $(DESTDIR)$(DATADIR)/doc/berth-enroot
 
 include tests/bench/bench.mk

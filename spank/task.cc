@@ -12,6 +12,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/plan/messages.hh"
 #include "spank/join.hh"
+#include "spank/own_cgroup.hh"
 #include "spank/step.hh"
 #include "spank/task_prolog.hh"
 
@@ -157,6 +158,7 @@ void join(spank_t spank) {
     plan::Ready ready = plan::decode_ready(received.message);
     socket.reset();
     enter_namespaces(std::move(received.descriptors), ready);
+    if (ready.own_cgroup) enter_own_cgroup();
     change_environment(spank, ready.environment);
     choose_devices(spank, ready.devices);
     give_up_privileges(ready.seccomp_program, ready.capabilities);

@@ -17,6 +17,7 @@
 #include "runtime/host/facts.hh"
 #include "runtime/host/pull_program.hh"
 #include "runtime/host/run_program.hh"
+#include "runtime/images/enroot_image.hh"
 #include "runtime/images/shell.hh"
 #include "runtime/plan/plan_text.hh"
 
@@ -58,9 +59,10 @@ int plan(int argc, char** argv) {
     take_shell(caller, opened.image);
     std::vector<plan::ContainerEdits> devices =
         device_edits(opened.image, site, environment_for(options), show_note);
-    plan::Plan decided = plan_here(options.request, caller, {}, site, opened.image.index.config(), devices);
-    if (!options.command.empty() || options.request.entrypoint)
-        decided.command = command_of(options, opened.image.index.config());
+    add_image_fstab(devices, opened.image, environment_for(options), show_note);
+    plan::ImageConfig config = config_at_start(opened.image, environment_for(options));
+    plan::Plan decided = plan_here(options.request, caller, {}, site, config, devices);
+    if (!options.command.empty() || options.request.entrypoint) decided.command = command_of(options, config);
     if (options.cdi) return print_cdi(devices);
     if (options.json) {
         std::fputs(plan_json(decided, text_of(opened.digest)).c_str(), stdout);

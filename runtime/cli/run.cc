@@ -19,6 +19,7 @@
 #include "runtime/container/start.hh"
 #include "runtime/container/task_process.hh"
 #include "runtime/host/facts.hh"
+#include "runtime/images/enroot_image.hh"
 #include "runtime/images/shell.hh"
 #include "runtime/plan/plan.hh"
 
@@ -81,9 +82,10 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     event.lap("image");
     event.stage(plan::Cause::plan);
     take_shell(caller, opened.image);
-    plan::ImageConfig config = opened.image.index.config();
+    plan::ImageConfig config = config_at_start(opened.image, environment_for(options));
     std::vector<plan::ContainerEdits> devices =
         device_edits(opened.image, site, environment_for(options), show_note);
+    add_image_fstab(devices, opened.image, environment_for(options), show_note);
     plan::Plan decided = plan_here(options.request, caller, {}, site, config, devices);
     decided.command = command_of(options, config);
     if (wants_plan(environment_for(options))) report_plan(decided, text_of(opened.digest), show_note);

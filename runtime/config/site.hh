@@ -30,7 +30,7 @@ struct DefaultSettings {
     bool writable = true;
     bool entrypoint = false;
     ContainerScope container_scope = ContainerScope::global;
-    std::vector<std::string> unshare;  ///< namespaces of a container's own: "ipc", "pid"
+    std::vector<std::string> unshare;  ///< namespaces of a container's own: "ipc", "pid", "uts", "cgroup"
     Home home = Home::empty;           ///< what is made where no home is mounted
     Propagation mount_propagation = Propagation::slave;  ///< of binds that say nothing else
 };

@@ -255,13 +255,13 @@ Key folders_key(Field<Section, std::vector<std::string>> field) {
     return out;
 }
 
-/// What a site may want for all. A network of its own has no way out, and a cgroup of its own is that of the server.
+/// What a site may want for all. A network of its own has no way out.
 void set_unshare(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
     names_key(defaults(&DefaultSettings::unshare)).set(site, node, key, name);
     for (const std::string& word : site.defaults.unshare)
-        if (word != "ipc" && word != "pid" && word != "uts")
+        if (word != "ipc" && word != "pid" && word != "uts" && word != "cgroup")
             throw Error(cat(place(name, node.source()), ": ", key, ": \"", printable(word),
-                            "\" is none of the namespaces ipc, pid and uts"));
+                            "\" is none of the namespaces ipc, pid, uts and cgroup"));
 }
 
 /// Keys and sections that there are and that are `wanted`.

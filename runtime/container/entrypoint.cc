@@ -20,6 +20,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/container/entrypoint_report.hh"
 #include "runtime/container/task_process.hh"
+#include "runtime/sandbox/capabilities.hh"
 
 namespace berth {
 
@@ -93,6 +94,23 @@ void place_descriptors(int null, int log, int report, int hold) {
     ::_exit(exit_not_found);
 }
 
+/// While it lives, the thread has the rights of the container's tasks: nobody looks into a process who lacks one of its
+/// capabilities (ptrace(2), access mode checking). Who joins from outside owns the user namespace and needs none.
+class RightsOfTasks {
+  public:
+    explicit RightsOfTasks(const StartedContainer& container) : rights_(container.proc ? container.capabilities : 0) {
+        if (rights_ != 0) sandbox::raise_capabilities(rights_, kept_capabilities);
+    }
+    ~RightsOfTasks() {
+        if (rights_ != 0) sandbox::raise_capabilities(0, rights_ | kept_capabilities);
+    }
+    RightsOfTasks(const RightsOfTasks&) = delete;
+    RightsOfTasks& operator=(const RightsOfTasks&) = delete;
+
+  private:
+    uint64_t rights_;
+};
+
 /// The running entrypoint; ended with this object.
 class Entrypoint {
   public:
@@ -160,6 +178,7 @@ class Entrypoint {
     /// The number comes from the image, and this process may read what the container's may not: it must be one of
     /// these. The directory is that of one process, whoever gets its number afterwards.
     Fd environment_of(pid_t pid) const {
+        RightsOfTasks rights(run_.container);
         Fd process = run_.container.proc ? sys::open_at(run_.container.proc.get(), cat(pid), O_RDONLY | O_DIRECTORY)
                                          : sys::open_file(cat("/proc/", pid), O_RDONLY | O_DIRECTORY);
         struct stat own = sys::stat_of(run_.container.user_namespace.get(), "the container's user namespace"), its{};

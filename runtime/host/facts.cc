@@ -40,8 +40,38 @@ plan::Caller caller_of_this_process() {
     return caller;
 }
 
+namespace {
+
+// The largest of the time zone database have 4 KiB.
+constexpr size_t zone_limit = 64 << 10;
+
+/// Of "/usr/share/zoneinfo/Europe/Berlin", or "../usr/...", the part behind the folder; empty for another link.
+std::string zone_of(std::string_view link) {
+    constexpr std::string_view folder = "/usr/share/zoneinfo/";
+    if (link.starts_with("../usr/")) link.remove_prefix(2);
+    if (!link.starts_with(folder)) return {};
+    std::string path = plan::normalised(std::string(link));
+    return path == link ? path.substr(folder.size()) : std::string();
+}
+
+void find_time_zone(plan::HostFacts& facts) {
+    char link[PATH_MAX];
+    ssize_t size = ::readlink("/etc/localtime", link, sizeof link);
+    std::string zone = size > 0 ? zone_of({link, static_cast<size_t>(size)}) : std::string();
+    if (zone.empty()) return;
+    Fd file(::open("/etc/localtime", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    if (!file) return;
+    struct stat st = sys::stat_of(file.get(), "/etc/localtime");
+    if (!S_ISREG(st.st_mode) || st.st_size > static_cast<off_t>(zone_limit)) return;
+    facts.zone_file = sys::read_all(file.get(), zone_limit, "/etc/localtime");
+    facts.zone = zone;
+}
+
+}  // namespace
+
 plan::HostFacts host_facts() {
     plan::HostFacts facts;
+    find_time_zone(facts);
     for (const std::string& path : plan::host_paths())
         if (sys::may_access(path, F_OK)) facts.existing.push_back(path);
     facts.fuse = sys::may_access("/dev/fuse", R_OK | W_OK);

@@ -57,6 +57,7 @@ ContainerImage open_squashfs(Fd file, const std::string& path, const squash::Ext
         plan::ImageConfig config = config_in(out.index, file.get());
         if (!config.env.empty() || !config.working_dir.empty() || !config.entrypoint.empty())
             out.index = index_with(config);
+        out.of_enroot = config.entrypoint == enroot_script;
     }
     out.layers.push_back(std::move(file));
     return out;
@@ -88,6 +89,7 @@ ContainerImage open_directory(const Fd& directory, const std::string& path) {
     ContainerImage out{squash::Index::from_bytes(squash::build_index(squash::Tree(std::move(empty)), {}, config)),
                        {}, {}, path};
     out.directory_identity = {here.st_dev, here.st_ino};
+    out.of_enroot = config.entrypoint == enroot_script;
     return out;
 }
 

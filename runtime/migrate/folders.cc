@@ -51,7 +51,7 @@ struct Hook {
     std::string_view key = {}, word = {};
 };
 constexpr std::string_view cgroups =
-    "a task sees the cgroups of the node, read-only, and has no cgroup namespace of its own";
+    "a task sees the cgroups of the node, read-only; defaults.unshare = \"cgroup\" gives each task its own alone";
 constexpr Hook hooks[] = {
     {"10-aptfix.sh"},
     {"10-cgroup.sh", Fate::changed, cgroups},

@@ -176,7 +176,7 @@ void set_dev(Draft& draft, const Row& row, const Found& found) {
     }
     if (!found.by_default && draft.set(key, {flag_form(false)}, found.place) == Answer::taken)
         return draft.report({Fate::kept, found.place, draft.shown(key), {}});
-    draft.set("devices.rdma", {text_form("all"), text_form("auto")}, found.place);
+    draft.set("devices.rdma", {text_form("auto")}, found.place);
     draft.report({found.by_default ? Fate::changed : Fate::unplaced, found.place, draft.shown("devices.rdma"),
                   std::string(found.by_default ? row.change : row.remedy)});
 }
@@ -298,13 +298,13 @@ void set_variable(Draft& draft, const Row& row, const Found& found) {
     report_answer(draft, with, found, draft.add_item(std::string(row.key), cat(found.name, "=", *text), found.place));
 }
 
-/// Lists of adapters are the job's matter: the key has all or those that are asked for.
+/// Lists of adapters are the job's matter: the key has those that the step may open, or those asked for.
 void set_rdma(Draft& draft, const Row& row, const Found& found) {
     auto text = plain_text(draft, row, found);
     if (!text) return;
     std::string key(row.key);
     if (*text == "all")
-        return report_answer(draft, row, found, draft.set(key, {text_form("all"), text_form("auto")}, found.place));
+        return report_answer(draft, row, found, draft.set(key, {text_form("auto")}, found.place));
     if (text->empty() || *text == "void" || *text == "none")
         return report_answer(draft, row, found, draft.set(key, {text_form("asked"), text_form("auto")}, found.place));
     Row variable = row;

@@ -31,6 +31,7 @@ struct ContainerImage {
     /// container
     Fd root = Fd();
     FlatImage flat = {};
+    bool of_enroot = false;  ///< its config is what Enroot left in its files, with ${NAME} for the caller's variables
 };
 
 }  // namespace berth

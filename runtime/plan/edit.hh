@@ -29,6 +29,7 @@ struct Mount {
     /// opened, that is an error
     bool keeps_devices = false;
     bool optional = false;  ///< a source that has gone is no error
+    bool inside = false;    ///< a bind: the source is a path of the container's own files, and none of the host
     uint64_t size = 0;      ///< tmpfs: bytes, 0 for the kernel's default
     uint32_t mode = 0755;   ///< tmpfs: of its root directory
     Propagation propagation = Propagation::isolated;
@@ -62,6 +63,7 @@ struct AccountLine {
     std::string path;
     std::string line;
     int key_field = 2;
+    bool keeps = false;  ///< replaces no line, and makes no file
 };
 
 /// A small file for a program that may be in the image: made when its folder is there and the file is not.

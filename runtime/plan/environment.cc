@@ -78,8 +78,11 @@ std::string with_account_line(const std::string& content, const AccountLine& edi
     // The name must be unique as well as the number: an image's account of the same name and another number would be
     // found first.
     std::string key = field(edit.line), name = split(edit.line, ':')[0];
+    std::vector<std::string> lines = split(content, '\n');
+    if (edit.keeps && std::ranges::any_of(lines, [&](const std::string& line) { return field(line) == key; }))
+        return content;
     std::string out;
-    for (const std::string& line : split(content, '\n'))
+    for (const std::string& line : lines)
         if (!line.empty() && field(line) != key && split(line, ':')[0] != name) out += line + "\n";
     return out + edit.line + "\n";
 }

@@ -13,6 +13,9 @@ struct HostFacts {
     std::vector<std::string> writable;  ///< those of read_only_paths() that the caller can write to
     std::vector<std::string> groups;  ///< names of the caller's groups, where asks_for_groups()
     bool fuse = false;  ///< the caller may open /dev/fuse
+    /// Where /etc/localtime is a link to a file below /usr/share/zoneinfo: the rest of that path ("Europe/Berlin") and
+    /// the file's content.
+    std::string zone = {}, zone_file = {};
     bool has(const std::string& path) const;
 };
 

@@ -92,6 +92,7 @@ Message encode(const Ready& ready) {
     out.add_number("remap-root", ready.remap_root ? 1 : 0);
     out.add_number("writable", ready.writable ? 1 : 0);
     out.add_number("capabilities", ready.capabilities);
+    if (ready.own_cgroup) out.add_number("own-cgroup", 1);
     for (const std::string& word : ready.entrypoint) out.add("entrypoint", word);
     for (const VisibleDevices& vendor : ready.devices) {
         out.add("devices", vendor.vendor);
@@ -116,6 +117,7 @@ Ready decode_ready(const Message& message) {
     out.remap_root = message.find("remap-root") == "1";
     out.writable = message.find("writable") != "0";
     out.capabilities = message.number("capabilities", UINT64_MAX);
+    out.own_cgroup = message.find("own-cgroup") == "1";
     out.entrypoint = message.all("entrypoint");
     for (const auto& [key, value] : message.records) {
         size_t equals = value.find('=');

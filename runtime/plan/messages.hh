@@ -71,6 +71,7 @@ struct Ready {
     std::vector<VisibleDevices> devices = {};  ///< for the task to try and choose from
     uint64_t capabilities = 0;  ///< that tasks keep in the container's namespaces (bits 1 << CAP_*)
     std::vector<PhaseTime> phases = {};  ///< of the container's start, once, for the one who has started its helper
+    bool own_cgroup = false;  ///< the task makes a cgroup namespace, whose root is its own cgroup
     bool operator==(const Ready&) const = default;
 };
 

@@ -46,6 +46,9 @@ void add_accounts(EditList& edits, const Plan& plan, const Caller& caller, const
                            account_field(home), ":", shell),
                        2};
     edits.add(passwd, by_berth, "the caller's name");
+    // A server of ssh asks PAM, which wants a line for each account of /etc/passwd.
+    if (!plan.remap_root)
+        edits.add(AccountLine{"/etc/shadow", cat(user, ":*:::::::"), 0, true}, by_berth, "no password, for PAM");
     edits.add(AccountLine{"/etc/group", cat(group, ":x:", id.inside_gid, ":"), 2}, by_berth, "the caller's group");
 }
 
@@ -210,13 +213,18 @@ void set_capabilities(Plan& plan, const Site& site) {
         plan.system_calls.allow.emplace_back(call);
 }
 
-/// What is asked for, and what the site wants. A step's tasks stay in the node's pid namespace (docs/adr/0081), and
-/// steps may join a container with a name.
+/// A step's tasks stay in the node's pid namespace (docs/adr/0081), and each makes a cgroup namespace of its own
+/// (0108); steps may join a container with a name.
+bool is_shared_with_steps(const NamespaceKind& kind) {
+    return kind.type != CLONE_NEWPID && kind.type != CLONE_NEWCGROUP;
+}
+
+/// What is asked for, and what the site wants.
 OwnNamespaces own_namespaces(const Request& request, const Job& job, const Site& site) {
     OwnNamespaces out = request.unshare;
     for (const std::string& word : site.defaults.unshare)
         for (const NamespaceKind& kind : namespace_kinds)
-            if (word == kind.word && (kind.type != CLONE_NEWPID || (job.id.empty() && !request.name)))
+            if (word == kind.word && (is_shared_with_steps(kind) || (job.id.empty() && !request.name)))
                 out.*kind.wanted = true;
     return out;
 }

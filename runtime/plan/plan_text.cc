@@ -52,7 +52,10 @@ Row row(const Directory& directory) {
     return {"directory", shown(directory.path), cat("mode=", octal(directory.mode)), "", ""};
 }
 Row row(const AccountLine& account) { return {"line", shown(account.path), shown(account.line), "", ""}; }
-Row row(const DropIn& file) { return {"file", shown(file.path), shown(std::string(trimmed(file.content))), "", ""}; }
+Row row(const DropIn& file) {
+    bool zone = file.content.starts_with("TZif");
+    return {"file", shown(file.path), zone ? "(a time zone)" : shown(std::string(trimmed(file.content))), "", ""};
+}
 Row row(const LoaderLibraries& added) {
     bool musl = !added.musl_path.empty();
     std::string names;

@@ -11,6 +11,7 @@ const std::vector<std::string> device_nodes = {"/dev/null",   "/dev/zero",    "/
                                                "/dev/random", "/dev/urandom", "/dev/tty"};
 const std::vector<std::string> host_files = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/machine-id",
                                              "/etc/localtime"};
+constexpr std::string_view zones = "/usr/share/zoneinfo/";
 
 // The lists of moby (oci/defaults.go), but for what performance tools read: interrupts and thermal_throttle.
 const std::vector<std::string> hidden = {"/proc/acpi",
@@ -146,9 +147,19 @@ void add_volumes(EditList& edits, const ImageConfig& image, uint64_t size) {
     }
 }
 
+/// The link itself, as Enroot does: a mount would lie on the file of the zone that the image's own link names, which
+/// would then show another time, and which no package could replace.
+void add_time_zone(EditList& edits, const HostFacts& host) {
+    std::string path = cat(zones, host.zone);
+    edits.add(Directory{path.substr(0, path.rfind('/')), 0755}, by_berth, "the folder of the node's time zone");
+    edits.add(DropIn{path, host.zone_file}, by_berth, "the node's time zone, for an image without zones");
+    edits.add(Symlink{"/etc/localtime", path, true}, by_berth, "the node's time zone");
+}
+
 void add_host_files(EditList& edits, const HostFacts& host) {
+    if (!host.zone.empty()) add_time_zone(edits, host);
     for (const std::string& file : host_files)
-        if (host.has(file)) {
+        if (host.has(file) && (file != "/etc/localtime" || host.zone.empty())) {
             Mount& mount = edits.bind(file, file, by_berth, "name resolution, identity and time zone of the node");
             mount.read_only = true;
             mount.optional = true;

@@ -86,8 +86,8 @@ void keep_guard_capability() {
     set_capabilities(guard_capability, 0, guard_capability);
 }
 
-void raise_capabilities(uint64_t wanted) {
-    set_capabilities(wanted, wanted);
+void raise_capabilities(uint64_t wanted, uint64_t kept) {
+    set_capabilities(wanted | kept, wanted);
 }
 
 void forbid_new_privileges() {

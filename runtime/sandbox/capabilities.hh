@@ -24,8 +24,8 @@ inline constexpr uint64_t guard_capability = 1ULL << 35;  // CAP_WAKE_ALARM
 /// set, and CAP_SETPCAP. Throws SysError.
 void keep_guard_capability();
 
-/// Makes `wanted` (bits, must be permitted) effective in the calling thread and nothing else.
-void raise_capabilities(uint64_t wanted);
+/// Makes `wanted` (bits, must be permitted) effective in the calling thread and nothing else; `kept` stay permitted.
+void raise_capabilities(uint64_t wanted, uint64_t kept = 0);
 
 /// prctl(PR_SET_NO_NEW_PRIVS): no later exec gains privileges.
 void forbid_new_privileges();

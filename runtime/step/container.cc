@@ -24,6 +24,7 @@
 #include "runtime/container/task_process.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/host/slurm_client.hh"
+#include "runtime/images/enroot_image.hh"
 #include "runtime/images/flat.hh"
 #include "runtime/images/shell.hh"
 #include "runtime/plan/job_environment.hh"
@@ -170,6 +171,13 @@ Changes changes_of_entrypoint(const StepStart& start, const StartedContainer& co
     return out;
 }
 
+/// Whether each task makes a cgroup namespace: by defaults.unshare, where the container has not one already.
+bool wants_own_cgroup(const plan::Site& site, const StartedContainer& container) {
+    return std::ranges::find(site.defaults.unshare, "cgroup") != site.defaults.unshare.end() &&
+           std::ranges::none_of(container.namespaces,
+                                [](const OwnNamespace& own) { return own.type == CLONE_NEWCGROUP; });
+}
+
 /// Served by this process for the step alone; other steps may join it while it runs.
 class OwnContainer : public StepContainer {
   public:
@@ -181,10 +189,13 @@ class OwnContainer : public StepContainer {
         start.event->stage(plan::Cause::devices);
         std::vector<plan::ContainerEdits> devices = device_edits(
             opened.image, start.site, start.step.environment, [&](const std::string& line) { start.tasks.note(line); });
+        add_image_fstab(devices, opened.image, start.step.environment,
+                        [&](const std::string& line) { start.tasks.note(line); });
         start.event->stage(plan::Cause::plan);
         take_shell(start.caller, opened.image);
         plan::Job job = job_of(start);
-        plan_ = plan_here(start.wanted, start.caller, job, start.site, opened.image.index.config(), devices);
+        plan_ = plan_here(start.wanted, start.caller, job, start.site,
+                          config_at_start(opened.image, start.step.environment), devices);
         if (opened.digest) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", *opened.digest));
         if (wants_plan(start.step.environment))
             report_plan(plan_, text_of(opened.digest), [&](const std::string& line) { start.tasks.note(line); });
@@ -199,6 +210,7 @@ class OwnContainer : public StepContainer {
         ContainerStorage storage = upper_.storage();
         storage.saved = saver_.has_value();
         container_ = start_container(plan_, std::move(opened.image), start.site, storage);
+        own_cgroup_ = wants_own_cgroup(start.site, container_);
         start.tasks.watch(container_.server.end.get());
         start.event->laps(container_.phases);
         kept_ = start.wanted.env;
@@ -209,6 +221,7 @@ class OwnContainer : public StepContainer {
 
     StepTasks::Answer answer(const std::vector<std::string>& environment) override {
         plan::Ready ready = ready_of(plan_, container_);
+        ready.own_cgroup = own_cgroup_;
         ready.environment =
             with_entrypoint(plan::environment_changes(plan_.environment, environment), entrypoint_, kept_, environment);
         return {plan::encode(ready), namespaces_of(container_)};
@@ -244,6 +257,7 @@ class OwnContainer : public StepContainer {
     std::optional<StepSaver> saver_;
     DiskUpper upper_;
     StartedContainer container_;
+    bool own_cgroup_ = false;
     std::vector<std::string> kept_;  ///< names of --container-env
     Changes entrypoint_;
 };
@@ -289,6 +303,7 @@ class SharedContainer : public StepContainer {
                           container.seccomp_program};
         for (const OwnNamespace& own : container.namespaces)
             ready.namespaces.push_back(static_cast<uint32_t>(own.type));
+        ready.own_cgroup = wants_own_cgroup(start_.site, container);
         ready.capabilities = container.capabilities;
         ready.devices = std::move(joined->devices);
         return {plan::encode(ready), namespaces_of(container)};

@@ -147,6 +147,11 @@ private_dev() {
   for name in pts mqueue hugepages; do
     ! mountpoint -q "/dev/$name" || mount --bind "/dev/$name" "$dev/$name"
   done
+  # As systemd has it.
+  if ! mountpoint -q "$dev/mqueue"; then
+    mkdir -p "$dev/mqueue"
+    mount -t mqueue berth-box "$dev/mqueue"
+  fi
   mkdir -p "$dev/shm"
   mount -t tmpfs -o mode=1777 berth-box "$dev/shm"
   mount --move "$dev" /dev

@@ -94,6 +94,17 @@ expect_columns() {
   expect_equal "$output" d
 }
 
+@test "row 12: of two that create one name at once one wins, the other says so, and nothing else is left" {
+  work "enroot import -o d.sqsh $(uri 12)"
+  run -0 work 'for n in 1 2 3 4; do
+      { code=0; enroot create -n both d.sqsh 2> said.$n || code=$?; echo $code > code.$n; } &
+    done; wait; cat code.* | sort | xargs; cat said.*; enroot list; enroot remove -f both; enroot list'
+  expect_equal "${lines[0]}" "0 1 1 1"
+  for n in 1 2 3; do [[ ${lines[n]} == "[ERROR] "*both* ]] || fail "$output"; done
+  expect_equal "${lines[*]:4}" both
+  expect_equal "$(in_home 'find .local/share/berth /tmp/berth* -name "*both*" 2> /dev/null')" ""
+}
+
 @test "row 12: export writes what a container has become" {
   work "enroot import -o d.sqsh $(uri 12); enroot create d.sqsh; enroot start --rw d sh -c 'echo kept > /srv/new'"
   run -0 work "enroot export -o e.sqsh d; enroot start e.sqsh cat /srv/new"

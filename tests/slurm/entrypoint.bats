@@ -23,6 +23,11 @@ look='echo "${FROM_ENTRYPOINT-none} ${IMAGE_VAR-gone} ${PATH%%:*}"; ! test -e /e
   expect_equal "$(sort <<< "$output")" $'ran\nran\nunset gone /entry\nunset gone /entry'
 }
 
+@test "of root inside, too" {
+  run -0 entry -n2 --container-entrypoint --container-remap-root sh -c "$look"
+  expect_equal "$(sort <<< "$output")" $'ran\nran\nunset gone /entry\nunset gone /entry'
+}
+
 # As many sockets of tasks put the entrypoint's pipes at the numbers that it is to find them under.
 @test "80 tasks of a node all get what the entrypoint made" {
   # shellcheck disable=SC2016

@@ -149,3 +149,19 @@ END
   expect_equal "$output" $'/srv from-image\n/srv'
   alice rm -rf rc-tree rc.sqsh rc2.sqsh rc3.sqsh
 }
+
+@test "row 28: /etc/environment and /etc/fstab of a .sqsh that Enroot made" {
+  make_enroot_file
+  in_home 'mkdir -p rc-tree/opt/data; echo of the image > rc-tree/opt/data/x
+    echo "JOB_IS=\${SLURM_JOB_ID}" >> rc-tree/etc/environment
+    printf "%s\n" "tmpfs /scratch tmpfs size=1m" "\${ENROOT_ROOTFS}/opt/data /data none bind,ro" \
+      "/home/alice /stolen none bind" > rc-tree/etc/fstab
+    mksquashfs rc-tree rc.sqsh -quiet -no-progress -all-root -noappend > /dev/null'
+  # shellcheck disable=SC2016
+  show='test $JOB_IS = $SLURM_JOB_ID && grep -o "/scratch .* - tmpfs" /proc/self/mountinfo | grep -o "tmpfs\$"
+    cat /data/x; ls -d /stolen || true'
+  run -0 in_home "srun -w n1 --container-image=./rc.sqsh sh -c '$show'"
+  expect_output_like 'berth: n1: warning: /etc/fstab of the image, line 3, is left out: an image mounts nothing'
+  [[ $output == *$'tmpfs\nof the image'* && $output == *"cannot access '/stolen'"* ]] || fail "$output"
+  alice rm -rf rc-tree rc.sqsh
+}

@@ -83,6 +83,25 @@ spaces='for name in net ipc uts; do readlink /proc/self/ns/$name; done'
   expect_equal "$(grep '^pid:' <<< "$output" | sort -u)" "$node"
 }
 
+# bats test_tags=cgroup
+@test "row 25: defaults.unshare with cgroup: each task's cgroup is the root of those that it sees" {
+  with_site_lines '[defaults]' 'unshare = "cgroup"'
+  # shellcheck disable=SC2016
+  script='cut -d: -f3 /proc/self/cgroup | sort -u
+    for procs in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/memory/cgroup.procs /sys/fs/cgroup/freezer/cgroup.procs; do
+      test ! -e "$procs" || grep -qx $$ "$procs" || echo "$$ is not in $procs"
+      test ! -w "$procs" || echo "$procs can be written to"
+    done'
+  run -0 contained -n2 sh -c "$script"
+  expect_equal "$output" $'/\n/'
+  # In a container that runs already, too.
+  run -0 contained --container-name=own-cgroup sh -c "$script"
+  expect_equal "$output" /
+  alice srun -w n1 berth rm --force own-cgroup
+  run -0 contained -n2 readlink /proc/self/ns/cgroup
+  expect_equal "$(sort -u <<< "$output" | wc -l)" 2
+}
+
 @test "unknown and empty namespaces are refused at submission with a caret" {
   for value in foo net,foo net, ,; do
     run alice srun --container-image="$image" --container-unshare="$value" true

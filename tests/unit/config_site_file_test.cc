@@ -68,7 +68,7 @@ TEST_CASE("site file: mistakes name file, line and key", "[plan]") {
               .ends_with("events.counters must be an absolute path of a folder or \"\""));
     CHECK(parse_site("[events]\nlog = \"%h/e.jsonl\"\n", "x").events.log == "%h/e.jsonl");
     CHECK(refusal("[defaults]\nunshare = \"ipc net\"\n")
-              .ends_with("defaults.unshare: \"net\" is none of the namespaces ipc, pid and uts"));
+              .ends_with("defaults.unshare: \"net\" is none of the namespaces ipc, pid, uts and cgroup"));
     CHECK(parse_site("[defaults]\nunshare = \"ipc, pid\"\n", "x").defaults.unshare ==
           std::vector<std::string>{"ipc", "pid"});
     CHECK(refusal("stray = 1\n").find("outside of a section") != std::string::npos);

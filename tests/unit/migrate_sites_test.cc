@@ -34,7 +34,7 @@ Answer first_day(const std::string& key, const std::string& value) {
     for (const char* later : {"site.mounts", "site.environment", "registry.auth_path", "defaults.mount_propagation",
                               "mount.upper", "devices.restrict", "defaults.home", "registry.auth_commands"})
         if (key == later) return Answer::no_key;
-    if (key == "devices.rdma") return value == "\"all\"" || value == "\"auto\"" ? Answer::taken : Answer::refused;
+    if (key == "devices.rdma") return value == "\"auto\"" ? Answer::taken : Answer::refused;
     if (key == "defaults.unshare") return value == "\"ipc\"" ? Answer::taken : Answer::refused;
     return site_reader(key, value);
 }
@@ -107,7 +107,7 @@ TEST_CASE("migrate: the settings of DeepOps", "[migrate]") {
     CHECK(conf.defaults.writable);
     CHECK(conf.store.compression == plan::LayerCodec::none);
     CHECK(conf.data.path == "/tmp/enroot-data/user-%U/berth-containers");
-    CHECK_THAT(migration.conf, Contains("\nrdma = \"all\"\n"));
+    CHECK_THAT(migration.conf, Contains("\nrdma = \"auto\"\n"));
     // A variable of the site alone.
     CHECK(migration.count(Fate::unplaced) == 1);
     Migration later = migrated(cli::read_settings(source("deepops")), later_day);
@@ -125,9 +125,9 @@ TEST_CASE("migrate: the settings of HyperPod", "[migrate]") {
     CHECK(conf.store.compression_level == 3);
     CHECK(conf.store.path == "/opt/dlami/nvme/tmp/enroot/data/user-%U/berth-images");
     // RDMA works as with the whole /dev of the node, and what else was in there is told.
-    CHECK_THAT(migration.conf, Contains("\nrdma = \"all\"\n"));
+    CHECK_THAT(migration.conf, Contains("\nrdma = \"auto\"\n"));
     std::string report = report_of(migration);
-    CHECK_THAT(lines_with(report, "no place"), Contains("ENROOT_RESTRICT_DEV no -> devices.rdma = \"all\": "));
+    CHECK_THAT(lines_with(report, "no place"), Contains("ENROOT_RESTRICT_DEV no -> devices.rdma = \"auto\": "));
     CHECK_THAT(lines_with(report, "no place"), Contains("97-vulkan-icd.sh: program: hooks of Enroot are not run"));
     for (const char* secret : {"not-a-token", "not-a-key"}) CHECK(report.find(secret) == std::string::npos);
     CHECK(report.find("get-login-password") == std::string::npos);
@@ -141,7 +141,7 @@ TEST_CASE("migrate: the settings of HyperPod", "[migrate]") {
 TEST_CASE("migrate: the settings of Azure CycleCloud", "[migrate]") {
     Migration migration = migrated(cli::read_settings(source("azure")), first_day);
     plan::Site conf = site_of("azure");
-    CHECK_THAT(migration.conf, Contains("\nrdma = \"all\"\n"));
+    CHECK_THAT(migration.conf, Contains("\nrdma = \"auto\"\n"));
     CHECK(conf.defaults.mount_home);
     // The one that Enroot does not know either.
     CHECK(migration.count(Fate::unplaced) == 1);
@@ -154,7 +154,7 @@ TEST_CASE("migrate: the settings of Google's cluster toolkit", "[migrate]") {
     CHECK(conf.data.path == "/mnt/localssd/%U/enroot/data/berth-containers");
     // Enroot's own defaults.
     CHECK_FALSE(conf.defaults.writable);
-    CHECK_THAT(migration.conf, Contains("\nrdma = \"all\"\n"));
+    CHECK_THAT(migration.conf, Contains("\nrdma = \"auto\"\n"));
     CHECK(migration.count(Fate::unplaced) == 2);
     CHECK(migrated(cli::read_settings(source("gcp")), later_day).count(Fate::unplaced) == 0);
 }

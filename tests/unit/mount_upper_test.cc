@@ -152,6 +152,33 @@ TEST_CASE("upper: account lines, directories and links are done with", "[upper]"
     CHECK(layer.objects["usr/lib/x.so"].content == "x.so.1");
 }
 
+TEST_CASE("upper: a link that the image has already is done with, another one is replaced later", "[upper]") {
+    UpperLayer same = layer_of(Given().add(plan::Symlink{"/etc/localtime", "/usr/share/zone", true}));
+    CHECK(same.done == std::set<size_t>{0});
+    CHECK(names(same).empty());
+    CHECK(layer_of(Given().add(plan::Symlink{"/etc/localtime", "/usr/share/other", true})).done.empty());
+}
+
+TEST_CASE("upper: a line that makes no file is left out where there is none", "[upper]") {
+    const plan::AccountLine shadow{"/etc/shadow", "me:*:::::::", 0, true};
+    UpperLayer layer = layer_of(Given().add(shadow));
+    CHECK(layer.done == std::set<size_t>{0});
+    CHECK(names(layer).empty());
+    UpperLayer added = layer_of(Given().add(plan::AccountLine{"/etc/passwd", "me:*:::::::", 0, true}));
+    CHECK(added.objects["etc/passwd"].content == "root:x:0:0::/root:/bin/sh\nme:*:::::::\n");
+}
+
+TEST_CASE("upper: after a mount from inside the container a directory is made there, and not beforehand", "[upper]") {
+    plan::Mount inside;
+    inside.source = "/usr/lib";
+    inside.target = "/etc/inside";
+    inside.inside = true;
+    Given given;
+    given.edits.push_back({inside, "image", ""});
+    given.sources.emplace_back();
+    CHECK(layer_of(given.add(plan::Directory{"/home/me", 0700})).done.empty());
+}
+
 TEST_CASE(
     "upper: an account file, a directory or a link in a mount, in the way of one, or after a directory was mounted "
     "through a link is not touched",

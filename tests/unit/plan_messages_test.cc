@@ -49,6 +49,8 @@ TEST_CASE("messages: tasks, answers and failures are the same on both ends", "[m
     CHECK(decode_ready(encode(ready)) == ready);
     ready.phases = {{"namespaces", 310}, {"enter", 0}};
     CHECK(decode_ready(encode(ready)) == ready);
+    ready.own_cgroup = true;
+    CHECK(decode_ready(encode(ready)) == ready);
 
     Failure failure{"no such image", 127, true};
     CHECK(decode_failure(encode(failure)) == failure);

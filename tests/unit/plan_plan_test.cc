@@ -2,6 +2,7 @@
 #include <map>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
 #include "runtime/plan/plan.hh"
 #include "tests/catch.hh"
 
@@ -191,6 +192,55 @@ TEST_CASE("plan: the site's namespaces are every container's, but processes only
     Request asked;
     asked.unshare.ipc = true;
     CHECK(origin_of(make_plan(asked, alice(), step, site, full_host(), {}), "/dev/shm") == "option --ipc");
+}
+
+TEST_CASE("plan: a step's tasks make their cgroup namespaces themselves, and a named container has none of the site's",
+          "[plan]") {
+    Site site;
+    site.defaults.unshare = {"cgroup"};
+    Job step;
+    step.id = "7.0";
+    Request named;
+    named.name = ContainerName{"dev"};
+    CHECK((make_plan({}, alice(), {}, site, full_host(), {}).unshare == OwnNamespaces{.cgroup = true}));
+    CHECK((make_plan({}, alice(), step, site, full_host(), {}).unshare == OwnNamespaces{}));
+    CHECK((make_plan(named, alice(), {}, site, full_host(), {}).unshare == OwnNamespaces{}));
+}
+
+TEST_CASE("plan: a link of the node's time zone is made in the container, and nothing is mounted", "[plan]") {
+    HostFacts host = full_host();
+    host.existing.push_back("/etc/localtime");
+    CHECK(mounts_at(make_plan({}, alice(), {}, {}, host, {}), "/etc/localtime").size() == 1);
+    host.zone = "Europe/Berlin";
+    host.zone_file = "TZif2";
+    Plan plan = make_plan({}, alice(), {}, {}, host, {});
+    CHECK(mounts_at(plan, "/etc/localtime").empty());
+    std::string seen;
+    for (const Edit& edit : plan.edits) {
+        if (auto* link = std::get_if<Symlink>(&edit.action); link && link->path == "/etc/localtime")
+            seen += cat("link ", link->target, link->replace ? " in place of another\n" : "\n");
+        if (auto* file = std::get_if<DropIn>(&edit.action); file && file->content == "TZif2")
+            seen += cat("file ", file->path, "\n");
+        if (auto* folder = std::get_if<Directory>(&edit.action); folder && folder->path.starts_with("/usr/"))
+            seen += cat("folder ", folder->path, "\n");
+    }
+    CHECK(seen == "folder /usr/share/zoneinfo/Europe\nfile /usr/share/zoneinfo/Europe/Berlin\n"
+                  "link /usr/share/zoneinfo/Europe/Berlin in place of another\n");
+}
+
+TEST_CASE("plan: the user's line of /etc/shadow is added where the image has the file, and replaces none", "[plan]") {
+    auto shadow_of = [](const Request& request) -> std::optional<AccountLine> {
+        for (const Edit& edit : make_plan(request, alice(), {}, {}, full_host(), {}).edits)
+            if (auto* line = std::get_if<AccountLine>(&edit.action); line && line->path == "/etc/shadow") return *line;
+        return std::nullopt;
+    };
+    REQUIRE(shadow_of({}));
+    CHECK(with_account_line("root:*:1::::::\n", *shadow_of({})) == "root:*:1::::::\nalice:*:::::::\n");
+    const std::string known = "alice:$6$x:1::::::\n";
+    CHECK(with_account_line(known, *shadow_of({})) == known);
+    Request root;
+    root.remap_root = true;
+    CHECK_FALSE(shadow_of(root));
 }
 
 TEST_CASE("plan: what the caller could read or write of the kernel is masked, unless the site says otherwise",

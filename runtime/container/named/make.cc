@@ -66,7 +66,9 @@ plan::ContainerRecord record_of(const plan::Request& request, const OpenedImage&
 void make_container(const ContainerFolder& folder, const std::string& name, const plan::Request& request,
                     const OpenedImage& opened, const plan::Caller& caller, const plan::Site& site) {
     Lock lock = folder.lock(name);
-    if (folder.find(name)) throw Error(cat("making container ", printable(name), ": there is one of that name"));
+    if (folder.find(name))
+        throw Error(cat("making container ", printable(name),
+                        ": there is one of that name; remove it, or choose another name"));
     plan::ContainerRecord record = record_of(request, opened, caller, site);
     bool copied = site.policy.image_paths == plan::PolicySettings{}.image_paths && is_file(record.image_file);
     folder.create(name, record, [&](int directory) {

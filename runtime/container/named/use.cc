@@ -11,6 +11,7 @@
 #include "runtime/container/named/make.hh"
 #include "runtime/container/plan_report.hh"
 #include "runtime/host/facts.hh"
+#include "runtime/images/enroot_image.hh"
 #include "runtime/images/flat.hh"
 #include "runtime/images/shell.hh"
 #include "runtime/request/options.hh"
@@ -188,11 +189,12 @@ class Use {
     plan::Plan plan_for(UsedContainer& out, const OpenedImage& opened) {
         std::vector<plan::ContainerEdits> devices =
             device_edits(opened.image, start_.site, *environment_, start_.watch.progress);
+        add_image_fstab(devices, opened.image, *environment_, start_.watch.progress);
         plan::Request request = completed(start_, out.record);
         plan::Caller caller = start_.caller;
         take_shell(caller, opened.image);
-        plan::Plan plan =
-            plan_here(request, caller, start_.job, start_.site, opened.image.index.config(), devices);
+        plan::Plan plan = plan_here(request, caller, start_.job, start_.site,
+                                    config_at_start(opened.image, *environment_), devices);
         if (!out.record.digest.empty())
             plan.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", out.record.digest));
         out.command = plan.command;

@@ -206,6 +206,21 @@ Fd new_file_system(const plan::Mount& mount, FreshDirectories& fresh) {
     return made;
 }
 
+/// A part of the container's own files, which are there only now; empty for an optional one that is missing.
+Source take_inside(const Root& root, const Doing& doing) {
+    const plan::Mount& mount = doing.mount;
+    try {
+        Fd place = root.open(mount.source, Missing::fails);
+        bool directory = S_ISDIR(sys::stat_of(place.get(), "the source").st_mode);
+        Source out{sys::open_tree_clone(place.get(), mount.recursive && directory, "the source"), directory};
+        sys::set_mount_attributes(out.tree.get(), flags_of(mount, false), 0, true, "it", propagation_of(mount));
+        return out;
+    } catch (const SysError& error) {
+        if (mount.optional && error.number() == ENOENT) return {};
+        throw Error(cat(doing.text(), ": ", error.what()));
+    }
+}
+
 /// The mount point, checked: of the same kind as what is mounted, and not the root.
 Fd open_target(const Root& root, const Doing& doing, bool directory) {
     Fd target;
@@ -236,19 +251,21 @@ std::vector<Source> take_sources(const std::vector<plan::Edit>& edits, const pla
     std::vector<Source> sources(edits.size());
     for (size_t i = 0; i < edits.size(); ++i) {
         const auto* mount = std::get_if<plan::Mount>(&edits[i].action);
-        if (mount && mount->kind == plan::Mount::Kind::bind)
+        if (mount && mount->kind == plan::Mount::Kind::bind && !mount->inside)
             sources[i] = take({*mount, edits[i].origin}, plan::is_judged(policy, edits[i]) ? &policy : nullptr);
         if (mount && mount->kind == plan::Mount::Kind::proc) sources[i] = {std::exchange(own_proc, Fd()), true};
     }
     return sources;
 }
 
-void attach(Root& root, const plan::Mount& mount, const plan::Origin& origin, const Source& source,
+void attach(Root& root, const plan::Mount& mount, const plan::Origin& origin, const Source& taken,
             FreshDirectories& fresh) {
     using Kind = plan::Mount::Kind;
     bool is_new = mount.kind != Kind::bind && mount.kind != Kind::proc;
-    if (!is_new && !source.tree) return;
     Doing doing{mount, origin};
+    Source own = mount.inside ? take_inside(root, doing) : Source();
+    const Source& source = mount.inside ? own : taken;
+    if (!is_new && !source.tree) return;
     if (mount.kind == Kind::mask) return attach_mask(root, doing, fresh);
     Fd target = open_target(root, doing, is_new || source.directory);
     try {

@@ -24,8 +24,9 @@ struct Source {
 std::vector<Source> take_sources(const std::vector<plan::Edit>& edits, const plan::SourcePolicy& policy,
                                  Fd own_proc = {});
 
-/// Attaches one bind or new file system in `root`, making the mount point when it is missing. Throws Error.
-void attach(Root& root, const plan::Mount& mount, const plan::Origin& origin, const Source& source,
+/// Attaches one bind or new file system in `root`, making the mount point when it is missing. `taken` is what
+/// take_sources() has for it; a bind from inside is taken here. Throws Error.
+void attach(Root& root, const plan::Mount& mount, const plan::Origin& origin, const Source& taken,
             FreshDirectories& fresh);
 
 /// "mounting SOURCE at TARGET (ORIGIN)", for messages.

@@ -18,6 +18,14 @@ namespace {
 
 constexpr size_t loader_cache_limit = 16 << 20;
 
+/// What an opened symlink says; empty for anything else.
+std::string link_text(int link) {
+    std::string out(4096, '\0');
+    ssize_t size = ::readlinkat(link, "", out.data(), out.size());
+    out.resize(size < 0 ? 0 : static_cast<size_t>(size));
+    return out;
+}
+
 /// Executes one action; the edit's place in the plan selects its source.
 class Executor {
   public:
@@ -44,6 +52,7 @@ class Executor {
         if (Fd existing = exists(place)) {
             bool directory = S_ISDIR(sys::stat_of(existing.get(), printable(link.path, 4096)).st_mode);
             if (!link.replace || !place.own || directory || sys::is_mount_root(existing.get(), link.path)) return;
+            if (link_text(existing.get()) == link.target) return;
             if (::unlinkat(place.parent->get(), place.name.c_str(), 0) != 0)
                 throw SysError(cat("replacing ", printable(link.path, 4096), " (", edit_.origin, ")"));
         }
@@ -67,6 +76,7 @@ class Executor {
         if (place.name.empty() || !place.own) return;
         Fd existing = exists(place);
         if (existing && sys::is_mount_root(existing.get(), account.path)) return;
+        if (!existing && account.keeps) return;
         std::string content = existing ? small_file(place, account.path, account_file_limit) : std::string(),
                     changed = plan::with_account_line(content, account);
         // A named container has its line from the last run, and a file that is not written cannot be half written.

@@ -128,6 +128,8 @@ void Planner::make(const Spot& spot, UpperObject object) {
 
 bool Planner::put(const plan::Mount& mount) {
     using Kind = plan::Mount::Kind;
+    // What lies there is known only in the container.
+    if (mount.inside) surprising_ = true;
     bool fresh = mount.kind != Kind::bind && mount.kind != Kind::proc,
          own = edits_[position_].origin.text() == "system";
     const Source& source = facts_.sources[position_];
@@ -184,6 +186,7 @@ bool Planner::put(const plan::AccountLine& account) {
         object.image = spot->image;
         object.content = facts_.read(*file, account.path);
     }
+    if (account.keeps && !spot->exists()) return true;
     object.content = plan::with_account_line(object.content, account);
     make(*spot, object);
     return true;
@@ -204,7 +207,10 @@ bool Planner::put(const plan::Directory& directory) {
 
 bool Planner::put(const plan::Symlink& link) {
     std::optional<Spot> spot = surprising_ || covered(link.path) ? std::nullopt : find(link.path);
-    if (!spot || spot->exists()) return false;
+    if (!spot) return false;
+    // The one that is to be there already; another one is replaced only in the container.
+    if (spot->image != 0 && !spot->planned && facts_.index.symlink_target(spot->image) == link.target) return true;
+    if (spot->exists()) return false;
     UpperObject object;
     object.kind = UpperObject::Kind::symlink;
     object.content = link.target;
