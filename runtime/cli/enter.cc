@@ -1,5 +1,5 @@
-// `berth enter JOB[.STEP]`: a command, or ssh, in the container of a step of this node; started by `berth exec --job` in
-// a step of the same job.
+// `berth enter JOB[.STEP]`: a command, or ssh, in the container of a step of this node; started by `berth exec --job`
+// in a step of the same job.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -134,7 +134,8 @@ int enter(int argc, char** argv) {
     line.option("--env", entry.kept, "a variable whose value outside counts");
     line.flag("--terminal", entry.terminal, "give the command a terminal of the container");
     line.flag("--ssh-server", ssh_server, "serve ssh on the standard streams");
-    auto session = line.option("--session-of", session_of, "run what ssh has asked for from this process, such a server");
+    auto session =
+        line.option("--session-of", session_of, "run what ssh has asked for from this process, such a server");
     line.argument("target", target, "JOB[.STEP]").required();
     line.ends_with_command(entry.command);
     if (auto code = line.parse(argc, argv)) return *code;

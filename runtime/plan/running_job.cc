@@ -79,7 +79,8 @@ QueuedJob running_job(const std::vector<QueuedJob>& queue, const JobTarget& targ
                  [](const QueuedJob& job) { return job.state == "RUNNING"; });
     if (running.size() == 1) return running.front();
     if (running.size() > 1)
-        refuse(target, cat(running.size(), " tasks of this array run; write one, as ", printable(running.front().name)));
+        refuse(target,
+               cat(running.size(), " tasks of this array run; write one, as ", printable(running.front().name)));
     const std::string& state = jobs.front().state;
     bool waits = state == "PENDING" || state == "CONFIGURING" || state == "SUSPENDED" || state == "STOPPED" ||
                  state.starts_with("REQUEUE");

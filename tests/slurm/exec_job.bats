@@ -186,7 +186,7 @@ END
   start_in_container --container-name=dev
   run -0 alice srun --overlap --jobid="$job" -w n1 berth exec --job "$job" dev cat /tmp/first
   expect_equal "$output" "first on n1"
-  expect_refused "container other: the steps of job $job share none of that name here; .* berth exec --job $job -- other" \
+  expect_refused "container other: the steps of job $job share none of that name here; .* --job $job -- other" \
     alice srun --overlap --jobid="$job" -w n1 berth exec --job "$job" other true
   restore_site
 }
@@ -254,8 +254,8 @@ by_ssh() { alice ssh -F config "$@"; }
     --container-mounts=/home/alice,/usr/lib/openssh/sftp-server
   in_home "berth ssh-config $job > config; head -c 3000000 /dev/urandom > in"
   in_home "ssh -F config berth-$job 'cat > /tmp/copy; cat /tmp/copy' < in > out && cmp in out"
-  in_home "rm out; scp -q -s -F config in berth-$job:/tmp/by-sftp && scp -q -s -F config berth-$job:/tmp/by-sftp out && \
-    cmp in out"
+  in_home "rm out; scp -q -s -F config in berth-$job:/tmp/by-sftp && \
+    scp -q -s -F config berth-$job:/tmp/by-sftp out && cmp in out"
   run -0 alice berth exec --job "$job" -- cmp /home/alice/in /tmp/by-sftp
   # Into what the container reaches on the node.
   run -0 in_home "printf 'GET /v2/ HTTP/1.0\r\n\r\n' | ssh -F config -W 127.0.0.1:${registry##*:} berth-$job"
@@ -276,7 +276,8 @@ by_ssh() { alice ssh -F config "$@"; }
     ssh-keygen -q -t ed25519 -N '' -f .ssh/other
     berth ssh-config --login the-login-node $job > config"
   # In place of the way to the login node: it runs the command there.
-  in_home 'mkdir -p bin; printf "#!/bin/sh\n[ \"\$1 \$2\" = \"-T the-login-node\" ] && shift 2 && exec \"\$@\"\n" > bin/ssh
+  in_home 'mkdir -p bin
+    printf "#!/bin/sh\n[ \"\$1 \$2\" = \"-T the-login-node\" ] && shift 2 && exec \"\$@\"\n" > bin/ssh
     chmod 755 bin/ssh'
   known="-o UserKnownHostsFile=/home/alice/.ssh/known -o BatchMode=yes"
   run -0 in_home "PATH=~/bin:\$PATH /usr/bin/ssh -F config -i .ssh/own $known berth-$job 'cat /tmp/first' 2> /dev/null"
@@ -309,7 +310,8 @@ by_ssh() { alice ssh -F config "$@"; }
   in_home 'rm started'
   start_in_container
   in_home "berth ssh-config $job > config"
-  in_home "timeout -s KILL 600 ssh -T -F config berth-$job 'echo again; sleep 600'" > "$BATS_TEST_TMPDIR/third" 2>&1 3>&- &
+  in_home "timeout -s KILL 600 ssh -T -F config berth-$job 'echo again; sleep 600'" \
+    > "$BATS_TEST_TMPDIR/third" 2>&1 3>&- &
   wait_until 20 grep -qx again "$BATS_TEST_TMPDIR/third"
   root pkill -9 -x ssh
   wait_until 20 eval '! root pgrep -x sshd'

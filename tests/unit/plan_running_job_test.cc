@@ -22,7 +22,8 @@ TEST_CASE("a job is written as JOB or JOB.STEP", "[plan][job]") {
 }
 
 TEST_CASE("squeue's lines are taken apart, and others left out", "[plan][job]") {
-    CHECK(parse_queue("12|12|RUNNING|2001|n[1-2]\n\nslurm_load_jobs error\nx|12|RUNNING|2001|n1\n13|9_[1-3]|PENDING|2001|\n") ==
+    CHECK(parse_queue("12|12|RUNNING|2001|n[1-2]\n\nslurm_load_jobs error\nx|12|RUNNING|2001|n1\n"
+                      "13|9_[1-3]|PENDING|2001|\n") ==
           std::vector<QueuedJob>{{"12", "12", "RUNNING", "2001", "n[1-2]"}, {"13", "9_[1-3]", "PENDING", "2001", ""}});
     CHECK(parse_queue("").empty());
 }
