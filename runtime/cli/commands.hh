@@ -13,6 +13,8 @@ Command agree;    ///< for srun: where the nodes of a step agree on a digest
 Command resolve;  ///< for srun and sbatch: what a tag means now
 Command run;
 Command exec;
+Command enter;  ///< of exec --job, on the node
+Command ssh_config;
 Command ps;
 Command rm;
 Command save;

@@ -17,6 +17,8 @@ constexpr const char* usage =
     "\n"
     "  run [options] IMAGE [command ...]   run a command in a container\n"
     "  exec [options] NAME [command ...]   run a command in a named container\n"
+    "  exec --job JOB[.STEP] -- [command]  run a command in the container of a job's step\n"
+    "  ssh-config JOB[.STEP]               print how ssh reaches the container of a job's step\n"
     "  ps [--json]                         list the named containers\n"
     "  save -o FILE NAME                   write a named container as one squashfs file\n"
     "  rm [--force] NAME ...               remove named containers\n"
@@ -56,7 +58,8 @@ Command* command_of(const char* word) {
     };
     namespace cli = berth::cli;
     static constexpr Entry commands[] = {{"step", cli::step},       {"end-job", cli::end_job},
-                                         {"end-step", cli::end_step},
+                                         {"end-step", cli::end_step}, {"enter", cli::enter},
+                                         {"ssh-config", cli::ssh_config},
                                          {"resolve", cli::resolve}, {"agree", cli::agree},
                                          {"run", cli::run},         {"exec", cli::exec},
                                          {"ps", cli::ps},           {"save", cli::save},
@@ -90,7 +93,8 @@ int main(int argc, char** argv) {
     }
     try {
         // What executes an image's commands.
-        if (command == berth::cli::run || command == berth::cli::exec) berth::leave_own_file(argv);
+        if (command == berth::cli::run || command == berth::cli::exec || command == berth::cli::enter)
+            berth::leave_own_file(argv);
         return command(argc - 1, argv + 1);
     } catch (const berth::Error& error) {
         std::fprintf(stderr, "berth: %s\n", error.what());

@@ -1,7 +1,10 @@
 #include "runtime/cli/run_options.hh"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <list>
+#include <string_view>
 
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
@@ -157,18 +160,82 @@ bool parse_run_options(const std::string& word, int argc, char** argv, RunOption
     return parse(line, table, argc, argv, options, code);
 }
 
-bool parse_exec_options(int argc, char** argv, RunOptions& options, int& code) {
-    CommandLine line("Run a command in a named container; start the container if it does not run.",
+namespace {
+
+/// The words of `berth exec`, before and after the "--" that begins the command where there is one.
+struct ExecWords {
+    std::string name, job;
+    bool marked = false;
+    std::vector<std::string> rest;  ///< after the mark
+};
+
+/// "--" stands for itself where it is a word of the command.
+void append_rest(std::vector<std::string>& command, const ExecWords& words) {
+    if (words.marked && !command.empty()) command.emplace_back("--");
+    command.insert(command.end(), words.rest.begin(), words.rest.end());
+}
+
+void take_job(ExecWords& words, RunOptions& options, JobExec& where) {
+    where.wanted = true;
+    where.target = plan::parse_job_target(words.job);
+    bool has_terminal = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
+    where.terminal = !where.ssh_server && (options.terminal || has_terminal);
+    if (!words.name.empty()) options.command.insert(options.command.begin(), words.name);
+    append_rest(options.command, words);
+}
+
+void take_name(ExecWords& words, RunOptions& options) {
+    if (words.name.empty()) {
+        words.name = words.rest.front();
+        words.rest.erase(words.rest.begin());
+        words.marked = false;
+        if (!words.rest.empty() && words.rest.front() == "--") words.rest.erase(words.rest.begin());
+    }
+    append_rest(options.command, words);
+    plan::check_container_name(words.name);
+    options.request.name = {words.name, plan::NameMode::automatic};
+    uint64_t job = 0;
+    if (!words.job.empty() && !parse_number(words.job, UINT32_MAX, job)) (void)plan::parse_job_target(words.job);
+    if (words.job.find('_') != std::string::npos)
+        throw Error(cat("--job ", printable(words.job), ": the containers that a job's steps share are by the job's "
+                        "number; or write -- before a command for the job's own container"));
+    options.job = static_cast<uint32_t>(job);
+}
+
+}  // namespace
+
+bool parse_exec_options(int argc, char** argv, RunOptions& options, JobExec& where, int& code) {
+    CommandLine line("Run a command in a named container, which is started if it does not run, or in the container of "
+                     "a job's step.",
                      "berth exec");
     bool interactive = false;
-    std::string name;
+    ExecWords words;
     std::list<TableOption> table = declare_table(line, true);
     declare_terminal(line, options, interactive);
-    line.option("--job", options.job, job_help);
-    line.argument("name", name, "of the container").required();
-    if (!parse(line, table, argc, argv, options, code)) return false;
-    plan::check_container_name(name);
-    options.request.name = {name, plan::NameMode::automatic};
+    auto job = line.option("--job", words.job,
+                           cat("JOB.STEP, or JOB with -- before the command: in the container of this job's step, from "
+                               "where srun can be run; JOB with a NAME: ",
+                               job_help));
+    auto node = line.option("--node", where.node, "on this node of the job; default: the first one").needs(job);
+    auto server = line.flag("--ssh-server", where.ssh_server,
+                            "for ssh's ProxyCommand: serve ssh on the standard streams; see berth ssh-config");
+    server.needs(job);
+    line.argument("name", words.name, "of the container; none for the container of a job's step");
+    char** mark = std::find_if(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--"; });
+    words.marked = mark != argv + argc;
+    if (words.marked) words.rest.assign(mark + 1, argv + argc);
+    if (!parse(line, table, static_cast<int>(mark - argv), argv, options, code)) return false;
+    bool of_step = words.job.find('.') != std::string::npos;
+    bool of_job = !words.job.empty() && words.marked && words.name.empty();
+    if (of_step || of_job || node.given() || server.given()) {
+        take_job(words, options, where);
+        return true;
+    }
+    if (words.name.empty() && words.rest.empty()) {
+        code = line.missing("name");
+        return false;
+    }
+    take_name(words, options);
     return true;
 }
 

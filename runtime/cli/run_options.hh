@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/plan/image_config.hh"
+#include "runtime/plan/running_job.hh"
 #include "runtime/request/request.hh"
 
 namespace berth::cli {
@@ -52,7 +53,17 @@ void take_environment(const std::vector<std::string>& texts, RunOptions& options
 /// nothing stands between them, and it is a job of the caller's shell.
 bool parse_run_options(const std::string& word, int argc, char** argv, RunOptions& options, int& code);
 
-/// The same for `berth exec`.
-bool parse_exec_options(int argc, char** argv, RunOptions& options, int& code);
+/// Of `berth exec`: that the command is for the container of a step of a job, which has its own name or none.
+struct JobExec {
+    bool wanted = false;
+    plan::JobTarget target;
+    std::string node;       ///< empty: the first one
+    bool terminal = false;    ///< the command gets one, as the caller has one
+    bool ssh_server = false;  ///< no command, but an sshd on the standard streams
+};
+
+/// The same for `berth exec`. A job is meant when there is no NAME and "--" begins the command, or when the job is
+/// written as JOB.STEP, or with a node; else `--job` is the one whose steps share the container NAME.
+bool parse_exec_options(int argc, char** argv, RunOptions& options, JobExec& where, int& code);
 
 }  // namespace berth::cli

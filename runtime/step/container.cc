@@ -1,20 +1,14 @@
 #include "runtime/step/container.hh"
 
-#include <fcntl.h>
 #include <sched.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <optional>
 
 #include "hooks/devices.hh"
 #include "runtime/base/error.hh"
-#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/container/disk_upper.hh"
 #include "runtime/container/entrypoint.hh"
@@ -29,6 +23,7 @@
 #include "runtime/images/shell.hh"
 #include "runtime/plan/job_environment.hh"
 #include "runtime/sandbox/capabilities.hh"
+#include "runtime/step/address.hh"
 #include "runtime/step/save.hh"
 #include "runtime/step/scope.hh"
 
@@ -83,61 +78,14 @@ plan::Job job_of(const StepStart& start) {
     return job;
 }
 
-/// Where the container of a step that has no name is reached by other steps of the user. The node's name is in it for
-/// machines with several slurmd.
-class StepAddress {
-  public:
-    StepAddress(const StepStart& start, const std::string& step)
-        : path_(run_directory(start.caller)),
-          folder_(sys::open_file(path_, O_RDONLY | O_DIRECTORY)),
-          name_(cat(start.step.node, ".", step)) {}
-    StepAddress(const StepAddress&) = delete;
-    StepAddress& operator=(const StepAddress&) = delete;
-    ~StepAddress() {
-        if (listens_) ::unlinkat(folder_.get(), name_.c_str(), 0);
-    }
+/// Where other steps reach the container of a step, JOB.STEP.
+StepAddress address_of(const StepStart& start, const std::string& step) {
+    return {run_directory(start.caller), start.step.node, step};
+}
 
-    Fd listen() {
-        Fd out = new_socket();
-        ::unlinkat(folder_.get(), name_.c_str(), 0);
-        sockaddr_un address = this->address();
-        if (::bind(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-            ::listen(out.get(), 128) != 0)
-            throw SysError(cat("making the socket ", path_, "/", name_, " by which other steps join"));
-        listens_ = true;
-        return out;
-    }
-
-    /// Empty when no such step runs.
-    Fd connect() const {
-        Fd out = new_socket();
-        sockaddr_un address = this->address();
-        return ::connect(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 ? std::move(out) : Fd();
-    }
-
-  private:
-    static Fd new_socket() {
-        Fd out(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-        if (!out) throw SysError("making the socket of a step");
-        return out;
-    }
-
-    /// By way of the descriptor: a server's root is its container's, and an address is at most 108 bytes.
-    sockaddr_un address() const {
-        std::string path = cat("/proc/self/fd/", folder_.get(), "/", name_);
-        sockaddr_un out{};
-        out.sun_family = AF_UNIX;
-        if (path.size() >= sizeof out.sun_path)
-            throw Error(cat("making the socket ", name_, " of a step: the node's name is too long"));
-        std::memcpy(out.sun_path, path.c_str(), path.size() + 1);
-        return out;
-    }
-
-    std::string path_;
-    Fd folder_;
-    std::string name_;
-    bool listens_ = false;
-};
+StepAddress own_address(const StepStart& start) {
+    return address_of(start, cat(start.step.job, ".", start.step.step));
+}
 
 using Changes = std::vector<plan::EnvironmentChange>;
 
@@ -181,7 +129,7 @@ bool wants_own_cgroup(const plan::Site& site, const StartedContainer& container)
 /// Served by this process for the step alone; other steps may join it while it runs.
 class OwnContainer : public StepContainer {
   public:
-    explicit OwnContainer(StepStart& start) : address_(start, cat(start.step.job, ".", start.step.step)) {
+    explicit OwnContainer(StepStart& start) : address_(own_address(start)) {
         start.event->stage(plan::Cause::image);
         OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch, start.tag);
         start.event->opened(text_of(opened.digest));
@@ -265,7 +213,7 @@ class OwnContainer : public StepContainer {
 /// One with a name, or another step's, which somebody else serves: this process is a member of it.
 class SharedContainer : public StepContainer {
   public:
-    explicit SharedContainer(StepStart& start) : start_(std::move(start)) {
+    explicit SharedContainer(StepStart& start) : start_(std::move(start)), address_(own_address(start_)) {
         ContainerStart wanted{*start_.wanted.name, start_.wanted, false,       start_.caller,
                               job_of(start_),      start_.site,   start_.watch};
         wanted.watch.progress = [this](const std::string& line) { start_.tasks.note(line); };
@@ -287,6 +235,7 @@ class SharedContainer : public StepContainer {
         start_.event->in_container(name(), joined, used_.joined.container.phases);
         start_.tasks.watch(used_.connection.get());
         run_entrypoint();
+        start_.tasks.listen(address_.listen());
     }
 
     StepTasks::Answer answer(const std::vector<std::string>& environment) override {
@@ -304,6 +253,9 @@ class SharedContainer : public StepContainer {
         for (const OwnNamespace& own : container.namespaces)
             ready.namespaces.push_back(static_cast<uint32_t>(own.type));
         ready.own_cgroup = wants_own_cgroup(start_.site, container);
+        ready.remap_root = joined->remap_root;
+        ready.writable = joined->writable;
+        ready.entrypoint = std::move(joined->entrypoint);
         ready.capabilities = container.capabilities;
         ready.devices = std::move(joined->devices);
         return {plan::encode(ready), namespaces_of(container)};
@@ -332,7 +284,7 @@ class SharedContainer : public StepContainer {
     /// A container that has no name is called by its step, while that runs.
     bool join_step(const ContainerStart& wanted) {
         if (!plan::is_step_name(name()) || wanted.wanted.mode == plan::NameMode::create) return false;
-        used_.connection = StepAddress(start_, name()).connect();
+        used_.connection = address_of(start_, name()).connect();
         auto joined =
             used_.connection ? join_running(wanted, used_.connection.get(), start_.step.environment) : std::nullopt;
         if (!joined) return false;
@@ -373,6 +325,7 @@ class SharedContainer : public StepContainer {
     }
 
     StepStart start_;
+    StepAddress address_;  ///< for those who know the step and not the container's name
     std::optional<ContainerFolder> folder_;
     UsedContainer used_;
     Changes entrypoint_;

@@ -448,6 +448,10 @@ def agreements():
         (2, "10.0.0.1 4000 abcdef n1"), (3, f"berth-agree-1 ask n1 {DIGEST} 00ff {'0' * 64}")]
 
 
+JOBS = ["12\n12|12|RUNNING|2001|n[1-2]\n", "20_2.0\n20|20_1|COMPLETED|2001|n1\n21|20_2|RUNNING|2001|n1\n",
+    "7.batch\nslurm_load_jobs error: Invalid job id specified\n",
+    "30\n31|30_1|RUNNING|2001|n1\n32|30_2|RUNNING|2001|n1\n",
+    "9.interactive\n9|9|PENDING|2002|\n"]
 PASSWD = "root:x:0:0:root:/root:/bin/bash\nalice:x:1000:1000::/home/alice:/bin/sh\nnobody:x:65534:65534::/:\n"
 PROLOG = "export A=1\nexport  B = x y=z \nunset  C\nprint hello  there\nprint\nnoise\nexport D\nunset \nexport E="
 PLUGSTACK = "helper=/usr/bin/berth\nrun_size=4M\nrun_inodes=4096\nuser_folders=/var/lib/berth\n" \
@@ -495,7 +499,7 @@ def main():
         "accounts": ["alice\n1000\n" + PASSWD, "root\n0\n" + PASSWD, "users\n100\nroot:x:0:\nusers:x:7:alice\n"],
         "cdi_json": json_specs, "cdi_yaml": yaml_specs, "compat_note": compat_notes(), "follow": said(),
         "http_head": heads(), "plugin_elf": plugin_elfs(), "plugstack": [PLUGSTACK, "run_size=0\nuser_folders="],
-        "migrate": migrations(), "task_prolog": [PROLOG],
+        "migrate": migrations(), "job": JOBS, "task_prolog": [PROLOG],
         "loader_cache": [cache, b"ld.so-1.7.0\0" + struct.pack("<I12x4x", 1) + cache, b"libc.so.6\nlibc.so.10\nlibc"],
         "reference": references(),
         "manifest": [bytes([choice]) + json.dumps(value).encode() for choice, value in manifests()], "http": http(),

@@ -168,6 +168,67 @@ TEST_CASE("command line: berth run reads the table of options", "[runtime]") {
     CHECK_THROWS_WITH(taken({"-e", "A,2", "image"}), Catch::StartsWith("--env: '2' is no variable name"));
 }
 
+TEST_CASE("command line: berth exec takes the name of a container, or a job", "[runtime][job]") {
+    struct Taken {
+        cli::RunOptions options;
+        cli::JobExec where;
+    };
+    auto taken = [](const std::vector<std::string>& words) {
+        Taken out;
+        int code = 0;
+        bool parsed = false;
+        Words(words).call([&](int argc, char** argv) {
+            parsed = cli::parse_exec_options(argc, argv, out.options, out.where, code);
+        });
+        REQUIRE(parsed);
+        return out;
+    };
+    using Texts = std::vector<std::string>;
+    struct Named {
+        Texts words, command;
+        uint32_t job;
+    };
+    for (const Named& one : {Named{{"dev"}, {}, 0}, Named{{"dev", "ls", "-l"}, {"ls", "-l"}, 0},
+                             Named{{"dev", "--", "ls"}, {"ls"}, 0}, Named{{"--", "dev", "ls"}, {"ls"}, 0},
+                             Named{{"dev", "sh", "-c", "x", "--", "y"}, {"sh", "-c", "x", "--", "y"}, 0},
+                             Named{{"--job", "12", "dev", "ls"}, {"ls"}, 12},
+                             Named{{"-t", "--job=12", "dev", "--", "ls", "--", "x"}, {"ls", "--", "x"}, 12}}) {
+        INFO(cat(one.words.front(), " ", one.words.back()));
+        Taken got = taken(one.words);
+        CHECK_FALSE(got.where.wanted);
+        CHECK(got.options.request.name == plan::ContainerName{"dev", plan::NameMode::automatic});
+        CHECK(got.options.command == one.command);
+        CHECK(got.options.job == one.job);
+    }
+    struct OfJob {
+        Texts words, command;
+        plan::JobTarget target;
+        std::string node;
+    };
+    for (const OfJob& one :
+         {OfJob{{"--job", "12", "--", "ls", "-l"}, {"ls", "-l"}, {"12", ""}, ""},
+          OfJob{{"--job", "12", "--"}, {}, {"12", ""}, ""}, OfJob{{"--job", "12.0"}, {}, {"12", "0"}, ""},
+          OfJob{{"--job=12.batch", "ls", "-l"}, {"ls", "-l"}, {"12", "batch"}, ""},
+          OfJob{{"--job", "12", "--node", "n2", "ls", "--", "x"}, {"ls", "--", "x"}, {"12", ""}, "n2"},
+          OfJob{{"--job", "12_3", "-w", "/x", "--", "ls", "--", "x"}, {"ls", "--", "x"}, {"12_3", ""}, ""}}) {
+        INFO(cat(one.words.back()));
+        Taken got = taken(one.words);
+        CHECK(got.where.wanted);
+        CHECK(got.where.target == one.target);
+        CHECK(got.where.node == one.node);
+        CHECK(got.options.command == one.command);
+        CHECK_FALSE(got.options.request.name);
+    }
+    CHECK(taken({"--job", "12", "--ssh-server"}).where.ssh_server);
+    CHECK_FALSE(taken({"--job", "12", "--ssh-server", "-t"}).where.terminal);
+    CHECK(taken({"--job", "12.1", "-t"}).where.terminal);
+    for (const Texts& wrong : {Texts{"--job", "12x", "dev"}, {"--job", "12x", "--", "ls"}, {"--job", "12_3", "dev"},
+                               {"--job", "12.", "ls"}, {"a/b"}}) {
+        INFO(wrong[1 % wrong.size()]);
+        CHECK_THROWS_AS(taken(wrong), Error);
+    }
+}
+
 TEST_CASE("command line: completions are told all options and what their values are", "[runtime]") {
     CommandLine line("Lists.", "berth list");
     bool flag = false;
@@ -184,7 +245,8 @@ TEST_CASE("command line: completions are told all options and what their values 
         return fixtures::run_command(cat(fixtures::built_program("berth"), " ", words, " --list-options")).output;
     };
     CHECK(listed("exec") ==
-          "-w=FILES\n--workdir=FILES\n-e=VARIABLES\n--env=VARIABLES\n-i\n--interactive\n-t\n--tty\n--job=\n");
+          "-w=FILES\n--workdir=FILES\n-e=VARIABLES\n--env=VARIABLES\n-i\n--interactive\n-t\n--tty\n--job=\n"
+          "--node=\n--ssh-server\n");
     CHECK_THAT(listed("run"), Catch::Contains("\n--name=CONTAINERS\n") && Catch::Contains("\n--ro\n--read-only\n"));
     CHECK(listed("pull") == "--policy=newer missing always never\n--json\n-q\n--quiet\n");
     CHECK(listed("config") == "--json\n");
