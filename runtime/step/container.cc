@@ -180,7 +180,8 @@ class OwnContainer : public StepContainer {
         start.event->lap("image");
         start.event->stage(plan::Cause::devices);
         std::vector<plan::ContainerEdits> devices = device_edits(
-            opened.image, start.site, start.step.environment, [&](const std::string& line) { start.tasks.note(line); });
+            opened.image, start.site, plan::with_device_variables(start.step.environment, start.wanted),
+            [&](const std::string& line) { start.tasks.note(line); });
         start.event->stage(plan::Cause::plan);
         take_shell(start.caller, opened.image);
         plan::Job job = job_of(start);
@@ -283,7 +284,7 @@ class SharedContainer : public StepContainer {
                         exit_failure, false}),
                     {}};
         const StartedContainer& container = used_.joined.container;
-        Changes changes = changes_but(start_.wanted.env, std::move(joined->environment), environment);
+        Changes changes = own_changes(std::move(joined->environment), environment);
         plan::Ready ready{container.workdir,
                           with_entrypoint(std::move(changes), entrypoint_, start_.wanted.env, environment),
                           container.seccomp_program};
@@ -342,7 +343,8 @@ class SharedContainer : public StepContainer {
         bool of_job = start_.site.defaults.container_scope == plan::ContainerScope::job;
         folder_ = open_container_folder(start_.site, start_.caller, of_job ? job_scope(start_.step.job) : "global");
         if (of_job) mark_job(start_.caller, start_.step.job, folder_->path());
-        used_ = use_container(*folder_, wanted, start_.step.environment);
+        used_ = use_container(*folder_, wanted,
+                              plan::with_device_variables(start_.step.environment, start_.wanted));
     }
 
     /// Of the step, not of the container: each step that asks for it runs it.
@@ -354,7 +356,14 @@ class SharedContainer : public StepContainer {
         auto joined = ask_to_join(used_.connection.get(), environment);
         if (!joined) throw Error(cat("container ", name(), ": it ended before the image's entrypoint could run"));
         entrypoint_ = changes_of_entrypoint(start_, container, used_.joined.entrypoint,
-                                            changes_but(start_.wanted.env, joined->environment, environment));
+                                            own_changes(std::move(joined->environment), environment));
+    }
+
+    /// The container's changes to `environment` as this step wants them.
+    Changes own_changes(Changes of_container, const std::vector<std::string>& environment) const {
+        const plan::Request& wanted = start_.wanted;
+        return plan::with_user_variables(changes_but(wanted.env, std::move(of_container), environment),
+                                         wanted.variables, wanted.env, environment);
     }
 
     StepStart start_;
