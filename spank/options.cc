@@ -125,7 +125,9 @@ plan::GivenOptions own_options() {
     plan::GivenOptions out = step().options;
     std::erase_if(out, [](const auto& one) {
         const char* inherited = std::getenv(inheritance(one.first).c_str());
-        return inherited != nullptr && one.second == inherited;
+        // Slurm writes "(null)" for a flag's value.
+        bool flag = plan::srun_option(one.first)->argument == nullptr;
+        return inherited != nullptr && (flag || one.second == inherited);
     });
     return out;
 }

@@ -150,14 +150,16 @@ std::vector<std::string> entrypoint_environment(const StepStart& start) {
 }
 
 /// Runs the image's entrypoint, if there is one and it is asked for. `changes` are the container's to
-/// entrypoint_environment().
+/// entrypoint_environment(), without what --container-environment sets: that may name variables of the job.
 Changes changes_of_entrypoint(const StepStart& start, const StartedContainer& container,
                               const std::vector<std::string>& words, const Changes& changes) {
     if (words.empty() || !start.wanted.entrypoint.value_or(start.site.defaults.entrypoint)) return {};
     start.event->stage(plan::Cause::entrypoint);
+    const plan::Request& wanted = start.wanted;
+    Changes all = plan::with_user_variables(changes, wanted.variables, wanted.env, start.step.environment);
     EntrypointRun run{container,
                       words,
-                      changed_environment(entrypoint_environment(start), changes),
+                      changed_environment(entrypoint_environment(start), all),
                       {},
                       {},
                       start.watch.descriptor,
@@ -203,9 +205,10 @@ class OwnContainer : public StepContainer {
         start.tasks.watch(container_.server.end.get());
         start.event->laps(container_.phases);
         kept_ = start.wanted.env;
-        entrypoint_ =
-            changes_of_entrypoint(start, container_, plan_.entrypoint,
-                                  plan::environment_changes(plan_.environment, entrypoint_environment(start)));
+        plan::EnvironmentRules rules = plan_.environment;
+        rules.user.clear();
+        entrypoint_ = changes_of_entrypoint(start, container_, plan_.entrypoint,
+                                            plan::environment_changes(rules, entrypoint_environment(start)));
     }
 
     StepTasks::Answer answer(const std::vector<std::string>& environment) override {
@@ -356,7 +359,7 @@ class SharedContainer : public StepContainer {
         auto joined = ask_to_join(used_.connection.get(), environment);
         if (!joined) throw Error(cat("container ", name(), ": it ended before the image's entrypoint could run"));
         entrypoint_ = changes_of_entrypoint(start_, container, used_.joined.entrypoint,
-                                            own_changes(std::move(joined->environment), environment));
+                                            changes_but(start_.wanted.env, joined->environment, environment));
     }
 
     /// The container's changes to `environment` as this step wants them.

@@ -96,8 +96,10 @@ TEST_CASE("step: what another release's srun asks for and this one does not have
 TEST_CASE("step: an environment is what srun has read of it, and never a file of the node", "[kernel][step][release]") {
     NEED_CONTAINERS();
     NamedScene scene;
+    int number = 0;
     auto answer = [&](const std::string& variable, plan::GivenOptions options) {
         options.emplace_back("container-environment", "ml");
+        options.emplace_back("container-name", cat("c", ++number));
         std::vector<std::string> environment = {"A=1"};
         if (!variable.empty()) environment.push_back("SLURM_BERTH_ENVIRONMENT=" + variable);
         return as_user([&] { return answer_to_task(scene, options, environment); }).text;

@@ -66,7 +66,7 @@ EOF
   mark_log
   run -0 alice srun -N2 --export=NONE --container-environment=ml sh -c 'echo $FLAVOUR; echo $BERTH_CONTAINER_DIGEST'
   expect_equal "$(sort -u <<< "$output")" "$(manifest_digest 12)"$'\nsweet'
-  expect_equal "$(count_since '(HEAD|GET)' /v2/debian/manifests/)" 1
+  expect_equal "$(count_since HEAD /v2/debian/manifests/)" 1
 }
 
 @test "the user's folder comes before CSCS' and the site's, and bases are found by the same rules" {
@@ -196,6 +196,17 @@ EOF
 expect_output_of() {
   output=$(in_home "cat $1")
   expect_output_like "^$2\$"
+}
+
+@test "an entrypoint sees the variables of the file" {
+  environment "$own/ml.toml" << EOF
+image = "$registry/debian:entry"
+entrypoint = true
+[env]
+FLAVOUR = "\${JOB_SAYS}"
+EOF
+  run -0 alice env JOB_SAYS=sweet srun -w n1 --container-environment=ml --container-entrypoint-log printenv FLAVOUR
+  expect_equal "$(tail -n 1 <<< "$output")" sweet
 }
 
 @test "a named container, by the file" {
