@@ -14,7 +14,8 @@ namespace {
 std::string value_inside(std::string_view inside, const VariableLookup& value_of) {
     size_t colon = inside.find(":-");
     std::string name(inside.substr(0, colon));
-    if (!is_variable_name(name)) throw Error(cat("${", printable(inside), "} names no variable; $$ stands for a dollar sign"));
+    if (!is_variable_name(name))
+        throw Error(cat("${", printable(inside), "} names no variable; $$ stands for a dollar sign"));
     std::optional<std::string> value = value_of(name);
     if (colon != inside.npos) return value && !value->empty() ? *value : std::string(inside.substr(colon + 2));
     if (!value)

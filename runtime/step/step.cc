@@ -116,7 +116,15 @@ void serve_failure(StepTasks& tasks, const Error& error) {
 }
 
 void serve_container(StepTasks& tasks, const plan::StepRequest& request, StepContainer& container, StartEvent& event) {
-    auto answer = [&](const plan::TaskRequest& task) { return container.answer(task.environment); };
+    bool shown = false;
+    // What is wrong with one task's variables is told to it; the others may be fine.
+    auto answer = [&](const plan::TaskRequest& task) -> StepTasks::Answer {
+        try {
+            return container.answer(task.environment);
+        } catch (const Error& error) {
+            return {plan::encode(plan::Failure{error.what(), error.exit_code(), std::exchange(shown, true)}), {}};
+        }
+    };
     try {
         while (tasks.serve(answer)) {
             expect_all(tasks);

@@ -63,9 +63,10 @@ image = "$image"
 [env]
 FLAVOUR = "sweet"
 EOF
+  digest=$(manifest_digest 12)
   mark_log
   run -0 alice srun -N2 --export=NONE --container-environment=ml sh -c 'echo $FLAVOUR; echo $BERTH_CONTAINER_DIGEST'
-  expect_equal "$(sort -u <<< "$output")" "$(manifest_digest 12)"$'\nsweet'
+  expect_equal "$(sort -u <<< "$output")" "$digest"$'\nsweet'
   expect_equal "$(count_since HEAD /v2/debian/manifests/)" 1
 }
 
