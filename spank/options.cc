@@ -121,8 +121,22 @@ void offer_environment_options() {
     }
 }
 
+plan::GivenOptions own_options() {
+    plan::GivenOptions out = step().options;
+    std::erase_if(out, [](const auto& one) {
+        const char* inherited = std::getenv(inheritance(one.first).c_str());
+        // Slurm writes "(null)" for a flag's value.
+        bool flag = plan::srun_option(one.first)->argument == nullptr;
+        return inherited != nullptr && (flag || one.second == inherited);
+    });
+    return out;
+}
+
 void take_environment_options() {
     plan::add_environment_options(step().options, environment_of_this_process());
+}
+
+void check_image() {
     if (const std::string* image = plan::given(step().options, "container-image")) check_not_a_file(*image);
 }
 

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "spank/beside.hh"
+#include "spank/environment.hh"
 #include "spank/options.hh"
 #include "spank/resolve.hh"
 #include "spank/slurm.hh"
@@ -32,6 +33,7 @@ const unsigned int spank_plugin_version = 1;
 namespace {
 
 using namespace berth::spank;
+namespace plan = berth::plan;
 
 template <typename Action>
 int guarded(Action action) noexcept {
@@ -100,7 +102,10 @@ int slurm_spank_init_post_opt(spank_t spank, int, char**) {
     return guarded([&] {
         if (pyxis_does_the_work(spank)) return;
         if (takes_options() && !in_slurmstepd()) {
+            plan::GivenOptions own = own_options();
             take_environment_options();
+            take_environment_file(own);
+            check_image();
             leave_option_names();
             note_options();
             freeze_image(spank);

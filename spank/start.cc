@@ -15,6 +15,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/messages.hh"
+#include "runtime/request/definition.hh"
 #include "spank/cgroup.hh"
 #include "spank/follow.hh"
 #include "spank/helper.hh"
@@ -350,9 +351,11 @@ void end_processes(spank_t spank, const JobOnNode& job) {
 void prepare_step(spank_t spank) {
     step().own.begin();
     // The extern step has no tasks of the user.
-    bool named = asks_for(spank, "name", "NAME");
-    step().has_container =
-        (named || asks_for(spank, "image", "IMAGE")) && item<uint32_t>(spank, S_JOB_STEPID) != SLURM_EXTERN_CONT;
+    bool environment = asks_for(spank, "environment", "ENVIRONMENT");
+    bool named = asks_for(spank, "name", "NAME") ||
+                 (environment && has_variable(spank, plan::definition_named_variable));
+    step().has_container = (named || environment || asks_for(spank, "image", "IMAGE")) &&
+                           item<uint32_t>(spank, S_JOB_STEPID) != SLURM_EXTERN_CONT;
     step().saves = asks_for(spank, "save", "SAVE");
     if (named) step().watch.spare_others();
     hold_errors([&] {

@@ -1,11 +1,11 @@
 # Completion of berth(1) for bash: commands, options, and the names of images, containers and settings that are there.
 
-_berth_commands="run exec ssh-config ps save rm plan pull import images inspect rmi gc verify login logout config \
-doctor setup migrate stats version"
+_berth_commands="run exec ssh-config ps save rm plan pull import images inspect rmi gc verify login logout environment \
+config doctor setup migrate stats version"
 
 # The first column of a listing, without its head; - stands for no name.
 _berth_names() {
-  berth "$1" 2> /dev/null | awk 'NR > 1 && $1 != "-" { print $1 }'
+  berth "$@" 2> /dev/null | awk 'NR > 1 && $1 != "-" { print $1 }'
 }
 
 # The options of the command $1, one a line, as the program knows them: --json, --job= with a value, --policy=newer
@@ -38,6 +38,10 @@ _berth_arguments() {
   case $1 in
     run | plan | pull | import | inspect | rmi) _berth_names images ;;
     exec | save | rm) _berth_names ps ;;
+    environment)
+      echo 'list show'
+      _berth_names environment list
+      ;;
     config) echo 'show check' ;;
     setup) echo plugstack ;;
   esac

@@ -11,6 +11,7 @@ Command end_step;  ///< removes what a step whose helper was killed has left, st
 Command end_job;  ///< removes the containers of a job that has ended, started by the plugin only
 Command agree;    ///< for srun: where the nodes of a step agree on a digest
 Command resolve;  ///< for srun and sbatch: what a tag means now
+Command define;   ///< for srun, sbatch and salloc: what an environment stands for
 Command run;
 Command exec;
 Command enter;  ///< of exec --job, on the node
@@ -33,6 +34,7 @@ Command setup;
 Command migrate;
 Command stats;
 Command config;
+Command environment;
 Command nvml;          ///< started by berth itself
 Command srun_options;  ///< for scripts/check-consistency
 

@@ -32,6 +32,7 @@ constexpr const char* usage =
     "  verify [--repair]                   check every byte of the store\n"
     "  login [options] REGISTRY            log in to a registry\n"
     "  logout REGISTRY                     remove it\n"
+    "  environment list|show [NAME|FILE]   list environment files, or print what one comes to\n"
     "  config show|check [FILE]            print settings and their origin, or check a file\n"
     "  doctor [--json]                     check whether this node can run containers\n"
     "  setup plugstack --enable|--disable  have Slurm load the plugin, or no longer\n"
@@ -61,6 +62,7 @@ Command* command_of(const char* word) {
                                          {"end-step", cli::end_step}, {"enter", cli::enter},
                                          {"ssh-config", cli::ssh_config},
                                          {"resolve", cli::resolve}, {"agree", cli::agree},
+                                         {"define", cli::define},   {"environment", cli::environment},
                                          {"run", cli::run},         {"exec", cli::exec},
                                          {"ps", cli::ps},           {"save", cli::save},
                                          {"rm", cli::rm},           {"plan", cli::plan},

@@ -68,10 +68,11 @@ int run_in_named(const RunOptions& options, const plan::Site& site, const plan::
     std::vector<std::string> command = command_in(options, used);
     if (options.request.workdir) used.joined.container.workdir = *options.request.workdir;
     ::sigprocmask(SIG_BLOCK, &watched, nullptr);
-    Task task = start_task(
-        used.joined.container, command,
-        changed_environment(environment, changes_but(options.request.env, used.joined.environment, environment)),
-        options.terminal);
+    const plan::Request& request = options.request;
+    auto changes = plan::with_user_variables(changes_but(request.env, used.joined.environment, environment),
+                                             request.variables, request.env, environment);
+    Task task =
+        start_task(used.joined.container, command, changed_environment(environment, changes), options.terminal);
     event.started();
     int code = attend_task(task, watched, used.connection.get());
     task.terminal.reset();

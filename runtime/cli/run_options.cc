@@ -3,14 +3,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <list>
 #include <string_view>
 
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/cli/listing.hh"
 #include "runtime/config/command_line.hh"
 #include "runtime/container/task_process.hh"
+#include "runtime/host/environments.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/plan/plan.hh"
 #include "runtime/request/names.hh"
@@ -82,6 +85,20 @@ void declare_terminal(CommandLine& line, RunOptions& options, bool& interactive)
               "work: without it the command has the caller's terminal itself");
 }
 
+/// Where the environment names the image, what stands in its place is the command.
+void take_environment_file(RunOptions& options) {
+    plan::Request& request = options.request;
+    if (request.environment.empty()) return;
+    plan::ResolvedEnvironment found = read_environment(request.environment, site_of_caller(), caller_of_this_process(),
+                                                       environment_of_this_process());
+    for (const std::string& note : found.notes) std::fprintf(stderr, "berth: %s\n", note.c_str());
+    if (plan::given(found.definition.options, "container-image") != nullptr && !request.image.empty()) {
+        options.command.insert(options.command.begin(), request.image);
+        request.image.clear();
+    }
+    plan::complete(request, found.definition);
+}
+
 bool parse(CommandLine& line, const std::list<TableOption>& table, int argc, char** argv, RunOptions& options,
            int& code) {
     line.ends_with_command(options.command);
@@ -90,6 +107,7 @@ bool parse(CommandLine& line, const std::list<TableOption>& table, int argc, cha
         return false;
     }
     for (const TableOption& option : table) option.take(options);
+    take_environment_file(options);
     return true;
 }
 
@@ -124,7 +142,7 @@ std::vector<std::string> environment_for(const RunOptions& options) {
             const std::vector<std::string>& kept = options.request.env;
             return !options.passes(name) && std::find(kept.begin(), kept.end(), name) == kept.end();
         });
-    return changed_environment(std::move(out), changes);
+    return plan::with_device_variables(changed_environment(std::move(out), changes), options.request);
 }
 
 void take_environment(const std::vector<std::string>& texts, RunOptions& options) {
@@ -149,15 +167,17 @@ bool parse_run_options(const std::string& word, int argc, char** argv, RunOption
     line.flag("-q,--quiet", options.quiet, "show no progress of a pull");
     line.argument("image", options.request.image,
                   "REGISTRY/NAME:TAG, NAME@sha256:..., a path, oci:DIR, oci-archive:FILE, docker-archive:FILE, "
-                  "dockerd://NAME, podman://NAME")
-        .required();
+                  "dockerd://NAME, podman://NAME; left out where --environment has one");
     if (word == "plan") {
         auto json = line.flag("--json", options.json, "print it as JSON");
         line.flag("--cdi", options.cdi,
                   "print what hooks add as a CDI specification with the device nvidia.com/gpu=all")
             .excludes(json);
     }
-    return parse(line, table, argc, argv, options, code);
+    if (!parse(line, table, argc, argv, options, code)) return false;
+    if (!options.request.image.empty()) return true;
+    code = line.missing("image");
+    return false;
 }
 
 namespace {

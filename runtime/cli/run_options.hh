@@ -42,7 +42,8 @@ std::vector<std::string> command_of(const RunOptions& options, const plan::Image
 /// `command` as it is run: `options.fallback` when it is empty, behind `options.wrapper`.
 std::vector<std::string> wrapped(std::vector<std::string> command, const RunOptions& options);
 
-/// What the command's environment is made of: this process's, as far as it passes, with --env.
+/// What the command's environment is made of: this process's, as far as it passes, with --env and the variables of
+/// --environment that may choose devices.
 std::vector<std::string> environment_for(const RunOptions& options);
 
 /// Takes --env texts apart: names whose value outside counts, and what is to be set. Throws Error.

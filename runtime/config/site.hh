@@ -48,6 +48,7 @@ struct SiteSettings {
     std::vector<std::string> environment;  ///< NAME=VALUE, in place of the image's
     std::vector<std::string> environment_defaults;  ///< NAME=VALUE, where the image has none
     std::string enroot_config;                      ///< folder with environ.d and mounts.d; empty: none is read
+    std::string environments = "/etc/berth/environments";  ///< folder of --container-environment; empty: none
     std::vector<FoundMount> found_mounts;           ///< of that folder, once it has been read: no key
 };
 

@@ -372,6 +372,7 @@ const std::map<std::string, Key>& keys() {
          list_key(own(&SiteSettings::environment_defaults), variables_wanted, check_variable)},
         {"site.enroot_config",
          place_key(own(&SiteSettings::enroot_config), "", "an absolute path of a folder or \"\"")},
+        {"site.environments", place_key(own(&SiteSettings::environments), "", "an absolute path of a folder or \"\"")},
         {"registry.auth_path", text_key(logins(&LoginSettings::auth_path))},
         {"registry.auth_commands", locked(flag_key(logins(&LoginSettings::auth_commands)))},
         {"network.connections", number_key(network(&NetworkSettings::connections), 1, 64)},

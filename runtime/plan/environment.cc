@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <map>
 
+#include "runtime/base/environment.hh"
+#include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/job_environment.hh"
 #include "runtime/plan/plan.hh"
+#include "runtime/request/expand.hh"
 
 namespace berth::plan {
 
@@ -54,7 +57,50 @@ std::vector<EnvironmentChange> environment_changes(const EnvironmentRules& rules
         bool same = value ? old != outside.end() && old->second == *value : old == outside.end();
         if (!same) changes.push_back({name, value});
     }
+    return with_user_variables(std::move(changes), rules.user, rules.keep_host, task);
+}
+
+std::vector<EnvironmentChange> with_user_variables(std::vector<EnvironmentChange> changes,
+                                                   const std::vector<std::string>& variables,
+                                                   const std::vector<std::string>& kept,
+                                                   const std::vector<std::string>& task) {
+    if (variables.empty()) return changes;
+    // They do not see each other.
+    const std::vector<EnvironmentChange> before = changes;
+    auto value_of = [&](const std::string& name) -> std::optional<std::string> {
+        for (const EnvironmentChange& change : before)
+            if (change.name == name) return change.value;
+        const char* value = variable(task, name);
+        return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+    };
+    for (const std::string& text : variables) {
+        auto [name, value] = name_and_value(text).value_or(std::pair(text, std::string()));
+        if (contains(kept, name) && variable(task, name) != nullptr) continue;
+        try {
+            value = expanded(value, value_of);
+        } catch (const Error& error) {
+            throw Error(cat("--container-environment: env.", printable(name), ": ", error.what()));
+        }
+        std::erase_if(changes, [&, &name = name](const EnvironmentChange& change) { return change.name == name; });
+        changes.push_back({name, value.empty() ? std::nullopt : std::optional(value)});
+    }
     return changes;
+}
+
+std::vector<std::string> with_device_variables(std::vector<std::string> environment, const Request& request) {
+    auto set = [&](const std::string& name, const std::string& value) {
+        std::erase_if(environment, [&](const std::string& text) { return text.starts_with(name + "="); });
+        if (!value.empty()) environment.push_back(cat(name, "=", value));
+    };
+    for (const std::string& text : request.variables) {
+        auto [name, value] = name_and_value(text).value_or(std::pair(text, std::string()));
+        bool kept = contains(request.env, name) && variable(environment, name) != nullptr;
+        if (!kept && value.find('$') == value.npos) set(name, value);
+    }
+    std::string devices = value_in(environment, "BERTH_DEVICES");
+    for (const std::string& device : request.devices) devices += cat(devices.empty() ? "" : ",", device);
+    if (!request.devices.empty()) set("BERTH_DEVICES", devices);
+    return environment;
 }
 
 std::vector<std::string> site_variables(const Site& site, const std::vector<std::string>& image) {

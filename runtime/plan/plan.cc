@@ -173,6 +173,7 @@ EnvironmentRules environment_rules(const Plan& plan, const Request& request, con
     for (const std::string& text : site_variables(site, image.env))
         if (auto variable = path_for(text, caller, job)) rules.site.push_back(*variable);
     rules.keep_host = request.env;
+    rules.user = request.variables;
     // The host's locale is seldom in the image, and programs complain about that at each start.
     rules.remove = {"LANG", "LANGUAGE", "LC_ALL"};
     bool image_has_home = std::any_of(image.env.begin(), image.env.end(),

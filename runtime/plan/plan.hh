@@ -40,6 +40,8 @@ struct EnvironmentRules {
     std::vector<std::string> set;        ///< NAME=VALUE set by berth last (HOME under remap-root)
     std::string slurm_conf;  ///< what the container has of the configuration that slurmd was handed; empty: nothing
     std::vector<std::string> site = {};  ///< NAME=VALUE of the site, in place of the image's
+    /// NAME=VALUE of the user's environment, in place of both; ${VAR} is theirs, else the task's; empty: removed
+    std::vector<std::string> user = {};
 };
 
 /// What the tasks may not call.
@@ -86,8 +88,21 @@ struct EnvironmentChange {
     bool operator==(const EnvironmentChange&) const = default;
 };
 
-/// The changes that turn `task` (NAME=VALUE) into the environment inside; only real differences.
+/// The changes that turn `task` (NAME=VALUE) into the environment inside; only real differences. Throws Error for a
+/// variable of the user's environment that names one which is not set.
 std::vector<EnvironmentChange> environment_changes(const EnvironmentRules& rules, const std::vector<std::string>& task);
+
+/// The job's `environment` with what the user's --container-environment says that can choose devices: its variables
+/// without ${VAR}, and its CDI devices in BERTH_DEVICES.
+std::vector<std::string> with_device_variables(std::vector<std::string> environment, const Request& request);
+
+/// `changes` of an environment `task`, and after them `variables` (NAME=VALUE) of the user's --container-environment,
+/// but for the names in `kept` that the task has. ${VAR} in a value is looked up in the environment as `changes` leave
+/// it. Throws Error for one that is not set.
+std::vector<EnvironmentChange> with_user_variables(std::vector<EnvironmentChange> changes,
+                                                   const std::vector<std::string>& variables,
+                                                   const std::vector<std::string>& kept,
+                                                   const std::vector<std::string>& task);
 
 /// The content of an account file after `edit` is done to `content`.
 std::string with_account_line(const std::string& content, const AccountLine& edit);

@@ -57,7 +57,7 @@ constexpr EnrootVariable enroot_variables[] = {{"ENROOT_REMAP_ROOT", "container-
                                                {"ENROOT_MOUNT_HOME", "container-mount-home"},
                                                {"ENROOT_ROOTFS_WRITABLE", "container-writable"}};
 
-bool asks(const std::string& option) { return option == "container-image" || option == "container-name"; }
+bool asks(const std::string& option) { return asks_for_container({{option, ""}}); }
 
 bool says_anything(const std::vector<EnvironmentOption>& found, const std::string& option) {
     const char* opposite = opposite_of(option);

@@ -63,6 +63,23 @@ std::vector<std::string> parse_env_names(std::string_view text) {
     return names;
 }
 
+std::string parse_environment_name(std::string_view text) {
+    constexpr size_t longest = 4095;
+    if (text.empty()) throw Error(with_caret("it is empty; write a name or the path of a file", text, 0));
+    if (text.size() > longest || printable(text, longest) != text)
+        throw Error(cat("'", printable(text), "': it is longer than ", longest, " bytes or holds control characters"));
+    if (is_environment_path(text)) return std::string(text);
+    for (const std::string& part : split(text, '/'))
+        if (part.empty() || part == "..")
+            throw Error(cat("'", printable(text), "' is no name of an environment; write the path of a file as ./",
+                            printable(text), ".toml"));
+    return std::string(text);
+}
+
+bool is_environment_path(std::string_view text) {
+    return text.starts_with('.') || text.starts_with('/') || text.ends_with(".toml");
+}
+
 std::string parse_workdir(std::string_view text) {
     auto fail = [&](const char* why) { throw Error(with_caret(why, text, 0)); };
     if (text.empty()) fail("it is empty; write a path in the container");

@@ -27,6 +27,13 @@ void check_container_name(std::string_view name);
 /// NAME[:auto|create|exec|no_exec]; nothing after the colon is auto. Throws Error.
 ContainerName parse_container_name(std::string_view text);
 
+/// NAME or FILE of --container-environment. Throws Error for an empty text, one of more than 4095 bytes or with control
+/// characters, and a name with a component that is empty or "..".
+std::string parse_environment_name(std::string_view text);
+
+/// True for what names the file itself: it starts with . or /, or ends in ".toml", as CSCS' container engine has it.
+bool is_environment_path(std::string_view text);
+
 /// NAME[,NAME...] of --container-env; each name is [A-Za-z_][A-Za-z0-9_]*. Throws Error with a caret.
 std::vector<std::string> parse_env_names(std::string_view text);
 

@@ -113,6 +113,14 @@ constexpr Option table[] = {
      .argument = "[USER@][REGISTRY/]IMAGE[:TAG][@DIGEST]|PATH",
      .usage = "run in a container of this image; a path starts with . or /",
      .set = set_image},
+    {.name = "container-environment",
+     .argument = "NAME|FILE",
+     .usage = "take image, mounts, variables and more from this environment file; options win over it",
+     .set = parsed<&Request::environment, parse_environment_name>,
+     .run = {.names = "--environment",
+             .help = "NAME|FILE: take image, mounts, variables and more from this environment file; options win over "
+                     "it",
+             .completion = Completion::files}},
     {.name = "container-mounts",
      .argument = "SRC[:DST[:FLAG+FLAG]][,...]",
      .usage = "mount files of the node in the container; flags: ro rw exec noexec bind rbind",
@@ -300,14 +308,17 @@ void remove_option(GivenOptions& options, std::string_view name) {
 }
 
 bool asks_for_container(const GivenOptions& options) {
-    return given(options, "container-image") != nullptr || given(options, "container-name") != nullptr;
+    for (const char* name : {"container-image", "container-name", "container-environment"})
+        if (given(options, name) != nullptr) return true;
+    return false;
 }
 
 std::string ignored_note(const GivenOptions& options) {
     if (options.empty() || asks_for_container(options)) return {};
     std::string names;
     for (const auto& [name, value] : options) names += cat(names.empty() ? "" : ", ", "--", name);
-    return cat("ignoring ", names, ": there is neither --container-image nor --container-name");
+    return cat("ignoring ", names,
+               ": there is none of --container-image, --container-name and --container-environment");
 }
 
 Request request_of(const GivenOptions& options) {

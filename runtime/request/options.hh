@@ -97,7 +97,7 @@ void add_option_if_new(GivenOptions& options, std::string_view name, std::string
 /// Takes an option back, if it was given.
 void remove_option(GivenOptions& options, std::string_view name);
 
-/// True when there is an image or a name: without either the other options have no effect.
+/// True when there is an image, a name or an environment: without one the other options have no effect.
 bool asks_for_container(const GivenOptions& options);
 
 /// One line that says which options have no effect because no container is asked for; empty when there is nothing to

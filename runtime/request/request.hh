@@ -40,6 +40,7 @@ inline constexpr NamespaceKind namespace_kinds[] = {{&OwnNamespaces::ipc, "ipc",
 
 /// The options of one start. What is unset is decided by the site.
 struct Request {
+    std::string environment;  ///< the file of the others' defaults, as written: a name or a path; empty: none
     std::string image;  ///< as written
     std::vector<MountRequest> mounts;
     std::vector<std::string> mount_texts;  ///< what `mounts` was made of, as written
@@ -53,6 +54,8 @@ struct Request {
     std::string save;                   ///< file to save the container in after the last task, as written; empty: none
     std::optional<bool> entrypoint;     ///< run the image's before the tasks
     bool entrypoint_log = false;        ///< show what it says
+    std::vector<std::string> variables;  ///< NAME=VALUE of an environment, with ${VAR}; an empty value unsets
+    std::vector<std::string> devices;    ///< of an environment: CDI names, as in BERTH_DEVICES
     bool operator==(const Request&) const = default;
 };
 

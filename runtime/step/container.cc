@@ -99,14 +99,16 @@ std::vector<std::string> entrypoint_environment(const StepStart& start) {
 }
 
 /// Runs the image's entrypoint, if there is one and it is asked for. `changes` are the container's to
-/// entrypoint_environment().
+/// entrypoint_environment(), without what --container-environment sets: that may name variables of the job.
 Changes changes_of_entrypoint(const StepStart& start, const StartedContainer& container,
                               const std::vector<std::string>& words, const Changes& changes) {
     if (words.empty() || !start.wanted.entrypoint.value_or(start.site.defaults.entrypoint)) return {};
     start.event->stage(plan::Cause::entrypoint);
+    const plan::Request& wanted = start.wanted;
+    Changes all = plan::with_user_variables(changes, wanted.variables, wanted.env, start.step.environment);
     EntrypointRun run{container,
                       words,
-                      changed_environment(entrypoint_environment(start), changes),
+                      changed_environment(entrypoint_environment(start), all),
                       {},
                       {},
                       start.watch.descriptor,
@@ -136,7 +138,8 @@ class OwnContainer : public StepContainer {
         start.event->lap("image");
         start.event->stage(plan::Cause::devices);
         std::vector<plan::ContainerEdits> devices = device_edits(
-            opened.image, start.site, start.step.environment, [&](const std::string& line) { start.tasks.note(line); });
+            opened.image, start.site, plan::with_device_variables(start.step.environment, start.wanted),
+            [&](const std::string& line) { start.tasks.note(line); });
         add_image_fstab(devices, opened.image, start.step.environment,
                         [&](const std::string& line) { start.tasks.note(line); });
         start.event->stage(plan::Cause::plan);
@@ -162,9 +165,10 @@ class OwnContainer : public StepContainer {
         start.tasks.watch(container_.server.end.get());
         start.event->laps(container_.phases);
         kept_ = start.wanted.env;
-        entrypoint_ =
-            changes_of_entrypoint(start, container_, plan_.entrypoint,
-                                  plan::environment_changes(plan_.environment, entrypoint_environment(start)));
+        plan::EnvironmentRules rules = plan_.environment;
+        rules.user.clear();
+        entrypoint_ = changes_of_entrypoint(start, container_, plan_.entrypoint,
+                                            plan::environment_changes(rules, entrypoint_environment(start)));
     }
 
     StepTasks::Answer answer(const std::vector<std::string>& environment) override {
@@ -246,7 +250,7 @@ class SharedContainer : public StepContainer {
                         exit_failure, false}),
                     {}};
         const StartedContainer& container = used_.joined.container;
-        Changes changes = changes_but(start_.wanted.env, std::move(joined->environment), environment);
+        Changes changes = own_changes(std::move(joined->environment), environment);
         plan::Ready ready{container.workdir,
                           with_entrypoint(std::move(changes), entrypoint_, start_.wanted.env, environment),
                           container.seccomp_program};
@@ -309,7 +313,8 @@ class SharedContainer : public StepContainer {
         bool of_job = start_.site.defaults.container_scope == plan::ContainerScope::job;
         folder_ = open_container_folder(start_.site, start_.caller, of_job ? job_scope(start_.step.job) : "global");
         if (of_job) mark_job(start_.caller, start_.step.job, folder_->path());
-        used_ = use_container(*folder_, wanted, start_.step.environment);
+        used_ = use_container(*folder_, wanted,
+                              plan::with_device_variables(start_.step.environment, start_.wanted));
     }
 
     /// Of the step, not of the container: each step that asks for it runs it.
@@ -322,6 +327,13 @@ class SharedContainer : public StepContainer {
         if (!joined) throw Error(cat("container ", name(), ": it ended before the image's entrypoint could run"));
         entrypoint_ = changes_of_entrypoint(start_, container, used_.joined.entrypoint,
                                             changes_but(start_.wanted.env, joined->environment, environment));
+    }
+
+    /// The container's changes to `environment` as this step wants them.
+    Changes own_changes(Changes of_container, const std::vector<std::string>& environment) const {
+        const plan::Request& wanted = start_.wanted;
+        return plan::with_user_variables(changes_but(wanted.env, std::move(of_container), environment),
+                                         wanted.variables, wanted.env, environment);
     }
 
     StepStart start_;

@@ -12,6 +12,7 @@
 #include "runtime/host/facts.hh"
 #include "runtime/plan/messages.hh"
 #include "runtime/enroot/settings.hh"
+#include "runtime/request/definition.hh"
 #include "runtime/request/environment_options.hh"
 #include "runtime/request/frozen.hh"
 #include "runtime/request/option_names.hh"
@@ -55,12 +56,27 @@ void take_home(plan::Caller& caller, const std::vector<std::string>& environment
         if (entry.starts_with("HOME=/")) caller.home = entry.substr(5);
 }
 
+/// What the step's options, the job's variables and the environment file ask for; that was read by srun or sbatch.
+plan::Request request_of(const plan::StepRequest& step) {
+    plan::GivenOptions options = step.options;
+    plan::add_environment_options(options, step.environment);
+    const std::string* name = plan::given(options, "container-environment");
+    if (name == nullptr) return plan::request_of(options);
+    std::optional<plan::Definition> definition = plan::definition_in(step.environment, *name);
+    if (!definition)
+        throw Error(cat("--container-environment: ", printable(*name, 1024),
+                        " was not read where the step was asked for; use srun or sbatch of a machine with Berth's "
+                        "plugin"));
+    plan::remove_replaced(options, *definition);
+    plan::Request out = plan::request_of(options);
+    plan::complete(out, *definition);
+    return out;
+}
+
 /// What the options and the variables of the step ask for.
 StepStart start_of(const plan::StepRequest& request, StepTasks& tasks) {
     plan::check_option_names(request.environment);
-    plan::GivenOptions options = request.options;
-    plan::add_environment_options(options, request.environment);
-    StepStart out{request, plan::request_of(options), {}, caller_of_this_process(), load_site(), {}, tasks};
+    StepStart out{request, request_of(request), {}, caller_of_this_process(), load_site(), {}, tasks};
     out.watch = watch_of(out.wanted, tasks);
     if (out.caller.uid != request.uid || out.caller.gid != request.gid)
         throw Error("the container's helper does not run as the owner of the step");
@@ -100,7 +116,15 @@ void serve_failure(StepTasks& tasks, const Error& error) {
 }
 
 void serve_container(StepTasks& tasks, const plan::StepRequest& request, StepContainer& container, StartEvent& event) {
-    auto answer = [&](const plan::TaskRequest& task) { return container.answer(task.environment); };
+    bool shown = false;
+    // What is wrong with one task's variables is told to it; the others may be fine.
+    auto answer = [&](const plan::TaskRequest& task) -> StepTasks::Answer {
+        try {
+            return container.answer(task.environment);
+        } catch (const Error& error) {
+            return {plan::encode(plan::Failure{error.what(), error.exit_code(), std::exchange(shown, true)}), {}};
+        }
+    };
     try {
         while (tasks.serve(answer)) {
             expect_all(tasks);

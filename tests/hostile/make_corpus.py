@@ -85,6 +85,16 @@ def sites():
         "BERTH_STORE_PATH=/x\nBERTH_MOUNT_THREADS=4\nBERTH_DEFAULTS_WRITABLE=yes"]
 
 
+def environment_files():
+    edf = ('base_environment = ["b", "c"]\nimage = "nvcr.io#nvidia/pytorch:24.01-py3"\nworkdir = "${W:-/w}"\n'
+        'mounts = ["${S}:/scratch", "/a:/b:ro"]\nentrypoint = false\nwritable = true\n[env]\nPATH = "${PATH}:/x"\n'
+        '[annotations]\ncom.hooks.cxi.enabled = "true"\n[annotations.com.hooks.ssh]\nenabled = "true"\n')
+    own = 'base = "c"\nname = "d"\nmount_home = true\ndevices = ["nvidia.com/gpu=0", "/dev/fuse"]\nx = true\n'
+    return ["\0".join([edf, own, 'image = "debian"\nmounts = ["/c:/b"]\n']), 'base = "a"', 'image = "x',
+        "ml container-image=debian container-writable= mount=/a:/b variable=A=%20b device=x/y=z "
+        "replaced=container-name"]
+
+
 def options():
     return ["container-image=debian\ncontainer-mounts=/a:/b:ro+noexec,./c,tmpfs:/t,umount:/u\ncontainer-workdir=/w",
         "container-image=./x.sqsh\ncontainer-name=n:auto\ncontainer-env=A,B",
@@ -504,7 +514,7 @@ def main():
         "reference": references(),
         "manifest": [bytes([choice]) + json.dumps(value).encode() for choice, value in manifests()], "http": http(),
         "logins": logins(), "site": sites(),
-        "options": options(), "messages": messages(), "tar": tars(),
+        "environment_file": environment_files(), "options": options(), "messages": messages(), "tar": tars(),
         "tar_differs": differing_tars(), "packed": packed(),
         "archive": [bytes([kind]) + data for kind, data in archives()],
         "squashfs": images + [sif(images[0]), file_with_config], "index": [index],

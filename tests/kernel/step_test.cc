@@ -93,6 +93,33 @@ TEST_CASE("step: what another release's srun asks for and this one does not have
                Catch::Contains("which is no digest that this node's berth knows"));
 }
 
+TEST_CASE("step: an environment is what srun has read of it, and never a file of the node", "[kernel][step][release]") {
+    NEED_CONTAINERS();
+    NamedScene scene;
+    int number = 0;
+    auto answer = [&](const std::string& variable, plan::GivenOptions options) {
+        options.emplace_back("container-environment", "ml");
+        options.emplace_back("container-name", cat("c", ++number));
+        std::vector<std::string> environment = {"A=1"};
+        if (!variable.empty()) environment.push_back("SLURM_BERTH_ENVIRONMENT=" + variable);
+        return as_user([&] { return answer_to_task(scene, options, environment); }).text;
+    };
+    const std::string image = cat(" container-image=", scene.image), unread =
+        "--container-environment: ml was not read where the step was asked for; use srun or sbatch of a machine with "
+        "Berth's plugin";
+    CHECK(answer("ml" + image, {}) == "ready");
+    CHECK(answer("", {}) == unread);
+    CHECK(answer("ml2" + image, {}) == unread);
+    CHECK(answer("ml new=1" + image, {}) ==
+          "the environment ml: the berth of this node does not know 'new' of it, which that of srun does; choose nodes "
+          "of srun's release");
+    // An option of a surrounding job does not count where srun says so.
+    CHECK_THAT(answer("ml" + image, {{"container-image", "./no-such.sqsh"}}), Catch::Contains("no-such.sqsh"));
+    CHECK(answer(cat("ml", image, " replaced=container-image"), {{"container-image", "./no-such.sqsh"}}) == "ready");
+    CHECK_THAT(answer(cat("ml", image, " variable=B=${MISSING}"), {}),
+               Catch::Contains("--container-environment: env.B: the variable MISSING is not set"));
+}
+
 TEST_CASE("step: a plugin of another release is told so, not that its helper died", "[kernel][step][release]") {
     NEED_CONTAINERS();
     NamedScene scene;

@@ -57,6 +57,43 @@ TEST_CASE("environment: the last of two image values counts", "[plan]") {
     CHECK(environment_changes(rules, {}) == Changes{{"A", "2"}});
 }
 
+TEST_CASE("environment: a user's file wins over the image and the site, and sees their values", "[plan][environment]") {
+    EnvironmentRules rules;
+    rules.image = {"PATH=/opt/bin", "A=image", "GONE=image"};
+    rules.set = {"HOME=/root"};
+    rules.user = {"PATH=${PATH}:/custom", "A=file", "B=${A}-${HOST}-$${A}", "GONE=", "HOME=/h", "KEPT=file"};
+    rules.keep_host = {"KEPT"};
+    Changes expected = {{"PATH", "/opt/bin:/custom"}, {"A", "file"},  {"B", "image-h-${A}"},
+                        {"GONE", std::nullopt},       {"HOME", "/h"}};
+    CHECK(environment_changes(rules, {"PATH=/usr/bin", "HOST=h", "HOME=/home/u", "KEPT=host"}) == expected);
+    // Where the task has none, the file's value counts although --container-env names it.
+    expected.push_back({"KEPT", "file"});
+    CHECK(environment_changes(rules, {"PATH=/usr/bin", "HOST=h", "HOME=/home/u"}) == expected);
+}
+
+TEST_CASE("environment: a user's file that names a variable which is not set", "[plan][environment]") {
+    EnvironmentRules rules;
+    rules.user = {"A=${MISSING}"};
+    CHECK_THROWS_WITH(environment_changes(rules, {}), Catch::Equals(
+        "--container-environment: env.A: the variable MISSING is not set; set it, or write ${MISSING:-WORD} for the "
+        "word to take then"));
+    rules.user = {"A=${MISSING:-}", "B=${MISSING:-word}"};
+    CHECK(environment_changes(rules, {"A=x"}) == Changes{{"A", std::nullopt}, {"B", "word"}});
+}
+
+TEST_CASE("environment: a user's file chooses devices as the job does", "[plan][environment]") {
+    Request request;
+    CHECK(with_device_variables({"A=1"}, request) == std::vector<std::string>{"A=1"});
+    request.variables = {"NVIDIA_VISIBLE_DEVICES=0", "PATH=${PATH}:/x", "GONE=", "KEPT=file"};
+    request.env = {"KEPT"};
+    request.devices = {"vendor.com/b=2", "vendor.com/b=3"};
+    CHECK(with_device_variables({"NVIDIA_VISIBLE_DEVICES=all", "PATH=/bin", "GONE=x", "KEPT=job",
+                                 "BERTH_DEVICES=vendor.com/a=1"},
+                                request) ==
+          std::vector<std::string>{"PATH=/bin", "KEPT=job", "NVIDIA_VISIBLE_DEVICES=0",
+                                   "BERTH_DEVICES=vendor.com/a=1,vendor.com/b=2,vendor.com/b=3"});
+}
+
 TEST_CASE("account lines replace those of the same number or name", "[plan]") {
     AccountLine edit{"/etc/passwd", "alice:x:2001:2001::/home/alice:/bin/bash", 2};
     CHECK(with_account_line("", edit) == edit.line + "\n");

@@ -104,6 +104,7 @@ TEST_CASE("options: without an image the others are ignored aloud", "[options]")
     CHECK(ignored_note({}).empty());
     CHECK(ignored_note({{"container-image", "a"}, {"container-env", "A"}}).empty());
     CHECK(ignored_note({{"container-env", "A"}, {"container-readonly", ""}}) ==
-          "ignoring --container-env, --container-readonly: there is neither --container-image nor --container-name");
+          "ignoring --container-env, --container-readonly: there is none of --container-image, "
+          "--container-name and --container-environment");
     CHECK(ignored_note({{"container-name", "a"}, {"container-env", "A"}}).empty());
 }

@@ -31,6 +31,7 @@ plan::Request completed(const ContainerStart& start, const plan::ContainerRecord
     plan::Request out = start.request;
     // What one command wants for itself is no property of the container.
     out.env.clear();
+    out.variables.clear();
     if (!start.inherit) {
         out.workdir.reset();
         return out;
