@@ -206,7 +206,7 @@ entrypoint = true
 [env]
 FLAVOUR = "\${JOB_SAYS}"
 EOF
-  run -0 alice env JOB_SAYS=sweet srun -w n1 --container-environment=ml --container-entrypoint-log printenv FLAVOUR
+  run -0 alice env JOB_SAYS=sweet srun -w n1 --container-environment=ml sh -c 'echo "$FLAVOUR"'
   expect_equal "$(tail -n 1 <<< "$output")" sweet
 }
 
