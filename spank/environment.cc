@@ -22,12 +22,12 @@ namespace {
 
 constexpr const char* option = "container-environment";
 /// Of a file in a home that is mounted first.
-constexpr auto timeout = std::chrono::seconds(20);
+constexpr auto definition_limit = std::chrono::seconds(20);
 constexpr size_t answer_limit = 1 << 20;
 
 /// All that the program prints.
 std::string read_answer(int output, const std::string& name) {
-    auto end = std::chrono::steady_clock::now() + timeout;
+    auto end = std::chrono::steady_clock::now() + definition_limit;
     std::string out;
     for (;;) {
         auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
@@ -38,13 +38,14 @@ std::string read_answer(int output, const std::string& name) {
         ssize_t size = ready > 0 ? read(output, buffer, sizeof buffer) : -1;
         if (size == 0) return out;
         if (size < 0 || out.size() > answer_limit)
-            throw Error(cat("--container-environment: reading ", printable(name, 1024), " took over ", timeout.count(),
+            throw Error(cat("--container-environment: reading ", printable(name, 1024), " took over ",
+                            definition_limit.count(),
                             " s; see whether its file system answers"));
         out.append(buffer, static_cast<size_t>(size));
     }
 }
 
-std::string ask(const std::string& name) {
+std::string definition_of(const std::string& name) {
     try {
         Child program(step().config.helper, {"define", name});
         return read_answer(program.output(), name);
@@ -56,7 +57,7 @@ std::string ask(const std::string& name) {
 
 /// Shows the notes.
 plan::Definition read_definition(const std::string& name) {
-    std::string answer = ask(name);
+    std::string answer = definition_of(name);
     std::string_view rest = answer;
     while (rest.starts_with("note ")) {
         size_t end = rest.find('\n');

@@ -11,12 +11,12 @@
 #include "runtime/base/new_calls.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "spank/cgroup.hh"
 
 namespace berth::spank {
 
 namespace {
 
-constexpr const char* cgroup_folder = "/sys/fs/cgroup";
 constexpr size_t cgroup_file_limit = 64 << 10;
 
 /// A container without this folder, or whose image or user has put a link there, is left as it is.

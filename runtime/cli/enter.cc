@@ -27,7 +27,7 @@ namespace {
 
 constexpr size_t environment_limit = 16 << 20;
 
-struct Entry {
+struct EnterLine {
     plan::JobTarget target;
     std::string workdir;
     std::vector<std::string> kept;         ///< names of --env, whose value outside counts
@@ -38,7 +38,7 @@ struct Entry {
 };
 
 /// The container's changes, and the devices that this step, and not the container's, may open.
-std::vector<std::string> environment_in(const JobContainer& container, const Entry& entry) {
+std::vector<std::string> environment_in(const JobContainer& container, const EnterLine& entry) {
     std::vector<std::string> out = changed_environment(
         entry.environment, changes_but(entry.kept, container.joined.environment, entry.environment));
     std::vector<plan::EnvironmentChange> devices;
@@ -48,7 +48,7 @@ std::vector<std::string> environment_in(const JobContainer& container, const Ent
     return changed_environment(std::move(out), devices);
 }
 
-std::vector<std::string> command_in(const Entry& entry, const std::vector<std::string>& environment) {
+std::vector<std::string> command_in(const EnterLine& entry, const std::vector<std::string>& environment) {
     if (!entry.command.empty()) return entry.command;
     return plan::session_command(value_in(environment, "SHELL"), entry.request);
 }
@@ -81,7 +81,7 @@ class Output {
     std::optional<Relay> relay_;
 };
 
-int enter_container(const Entry& entry) {
+int enter_container(const EnterLine& entry) {
     JobContainer container = find_job_container(entry.target, entry.environment);
     if (!entry.workdir.empty()) container.joined.container.workdir = entry.workdir;
     std::vector<std::string> environment = environment_in(container, entry);
@@ -112,7 +112,7 @@ void take_errors_of(uint32_t server) {
 }
 
 /// What sshd tells the command of a session.
-void take_session(Entry& entry, uint32_t server) {
+void take_session(EnterLine& entry, uint32_t server) {
     std::vector<std::string> of_sshd = environment_of_this_process();
     entry.environment = plan::session_environment(environment_of(server), of_sshd);
     entry.request = value_in(of_sshd, "SSH_ORIGINAL_COMMAND");
@@ -126,7 +126,7 @@ int enter(int argc, char** argv) {
     CommandLine line("Run a command in the container of a step on this node; started by berth exec --job.",
                      "berth enter");
     InheritedDescriptors inherited("");
-    Entry entry;
+    EnterLine entry;
     std::string target;
     bool ssh_server = false;
     uint32_t session_of = 0;
