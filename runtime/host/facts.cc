@@ -4,11 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <climits>
 #include <cstdlib>
 
 #include "runtime/base/access.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/site_file.hh"
@@ -54,12 +56,18 @@ std::string zone_of(std::string_view link) {
     return path == link ? path.substr(folder.size()) : std::string();
 }
 
+/// Whether a file is not there, or not the user's to read. What else may fail is told: the start would be another one.
+bool is_absent(int number) { return number == ENOENT || number == ENOTDIR || number == EACCES; }
+
 void find_time_zone(plan::HostFacts& facts) {
     char link[PATH_MAX];
     ssize_t size = ::readlink("/etc/localtime", link, sizeof link);
+    // EINVAL: no link.
+    if (size < 0 && errno != EINVAL && !is_absent(errno)) throw SysError("reading the link /etc/localtime");
     std::string zone = size > 0 ? zone_of({link, static_cast<size_t>(size)}) : std::string();
     if (zone.empty()) return;
-    Fd file(::open("/etc/localtime", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    Fd file = sys::try_open_at(AT_FDCWD, "/etc/localtime", O_RDONLY | O_NONBLOCK);
+    if (!file && !is_absent(errno)) throw SysError("opening /etc/localtime");
     if (!file) return;
     struct stat st = sys::stat_of(file.get(), "/etc/localtime");
     if (!S_ISREG(st.st_mode) || st.st_size > static_cast<off_t>(zone_limit)) return;

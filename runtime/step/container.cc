@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 
 #include "hooks/devices.hh"
@@ -83,8 +84,8 @@ StepAddress address_of(const StepStart& start, const std::string& step) {
     return {run_directory(start.caller), start.step.node, step};
 }
 
-StepAddress own_address(const StepStart& start) {
-    return address_of(start, cat(start.step.job, ".", start.step.step));
+std::string own_step(const StepStart& start) {
+    return cat(start.step.job, ".", start.step.step);
 }
 
 using Changes = std::vector<plan::EnvironmentChange>;
@@ -131,7 +132,7 @@ bool wants_own_cgroup(const plan::Site& site, const StartedContainer& container)
 /// Served by this process for the step alone; other steps may join it while it runs.
 class OwnContainer : public StepContainer {
   public:
-    explicit OwnContainer(StepStart& start) : address_(own_address(start)) {
+    explicit OwnContainer(StepStart& start) : address_(address_of(start, own_step(start))) {
         start.event->stage(plan::Cause::image);
         OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch, start.tag);
         start.event->opened(text_of(opened.digest));
@@ -217,7 +218,7 @@ class OwnContainer : public StepContainer {
 /// One with a name, or another step's, which somebody else serves: this process is a member of it.
 class SharedContainer : public StepContainer {
   public:
-    explicit SharedContainer(StepStart& start) : start_(std::move(start)), address_(own_address(start_)) {
+    explicit SharedContainer(StepStart& start) : start_(std::move(start)) {
         ContainerStart wanted{*start_.wanted.name, start_.wanted, false,       start_.caller,
                               job_of(start_),      start_.site,   start_.watch};
         wanted.watch.progress = [this](const std::string& line) { start_.tasks.note(line); };
@@ -239,7 +240,7 @@ class SharedContainer : public StepContainer {
         start_.event->in_container(name(), joined, used_.joined.container.phases);
         start_.tasks.watch(used_.connection.get());
         run_entrypoint();
-        start_.tasks.listen(address_.listen());
+        listen();
     }
 
     StepTasks::Answer answer(const std::vector<std::string>& environment) override {
@@ -277,6 +278,13 @@ class SharedContainer : public StepContainer {
 
   private:
     const std::string& name() const { return start_.wanted.name->name; }
+
+    /// Without a folder of the user's in /run there is the container's name alone.
+    void listen() {
+        if (::access(run_directory(start_.caller).c_str(), F_OK) != 0 && errno == ENOENT) return;
+        address_.emplace(run_directory(start_.caller), start_.step.node, own_step(start_));
+        start_.tasks.listen(address_->listen());
+    }
 
     /// Nobody removes the container between its end and the save.
     void leave_and_save(const std::string& path, bool all_entered) {
@@ -337,7 +345,7 @@ class SharedContainer : public StepContainer {
     }
 
     StepStart start_;
-    StepAddress address_;  ///< for those who know the step and not the container's name
+    std::optional<StepAddress> address_;  ///< for those who know the step and not the container's name
     std::optional<ContainerFolder> folder_;
     UsedContainer used_;
     Changes entrypoint_;

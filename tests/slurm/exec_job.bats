@@ -5,7 +5,7 @@ load helper
 setup() {
   cancel_everything
   root rm -rf /home/alice/.ssh /home/alice/.config/berth
-  in_home 'rm -f started in out config'
+  in_home 'rm -f started sent.bytes got.bytes config'
 }
 
 # Terminals of n1 as distributions make them, for the group tty: an sshd without root's rights cannot give them to it.
@@ -26,7 +26,7 @@ teardown() {
   cancel_everything
   as_before
   alice srun -w n1 berth rm --force dev 2> /dev/null || true
-  in_home 'rm -f started in out config'
+  in_home 'rm -f started sent.bytes got.bytes config'
 }
 
 # A step that runs until it is ended, of which $step and $job are the numbers: start_step OPTIONS...
@@ -97,8 +97,8 @@ expect_refused() {
 
 @test "exec --job: bytes pass as they are, and at once" {
   start_in_container
-  in_home 'head -c 3000000 /dev/urandom > in'
-  in_home "berth exec --job $step cat < in > out && cmp in out"
+  in_home 'head -c 3000000 /dev/urandom > sent.bytes'
+  in_home "berth exec --job $step cat < sent.bytes > got.bytes && cmp sent.bytes got.bytes"
   # A prompt without a line end, which is answered: slurmstepd would hold it back.
   in_home "mkfifo $BATS_TEST_NAME.fifo"
   run -0 in_home "exec 5<> $BATS_TEST_NAME.fifo; berth exec --job $step sh -c 'printf ask; read x; printf \"got \$x\"' \
@@ -223,8 +223,8 @@ by_ssh() { alice ssh -F config "$@"; }
   expect_equal "$output" $'first on n1\nlogin'
   # Keys are the user's alone, and stay as they are.
   # shellcheck disable=SC2012
-  run -0 in_home 'cd .config/berth/ssh; stat -c "%a %n" . host_key user_key; sha256sum * > ~/out;
-    berth ssh-config '"$job"' > /dev/null; sha256sum --quiet -c ~/out'
+  run -0 in_home 'cd .config/berth/ssh; stat -c "%a %n" . host_key user_key; sha256sum * > ~/got.bytes;
+    berth ssh-config '"$job"' > /dev/null; sha256sum --quiet -c ~/got.bytes'
   expect_equal "$output" $'700 .\n600 host_key\n600 user_key'
 }
 
@@ -252,11 +252,12 @@ by_ssh() { alice ssh -F config "$@"; }
   # The registry's image with libcrypto; the sftp-server of this machine in place of an image's own.
   start_step -w n1 --container-image="$registry/debian:mpi" \
     --container-mounts=/home/alice,/usr/lib/openssh/sftp-server
-  in_home "berth ssh-config $job > config; head -c 3000000 /dev/urandom > in"
-  in_home "ssh -F config berth-$job 'cat > /tmp/copy; cat /tmp/copy' < in > out && cmp in out"
-  in_home "rm out; scp -q -s -F config in berth-$job:/tmp/by-sftp && \
-    scp -q -s -F config berth-$job:/tmp/by-sftp out && cmp in out"
-  run -0 alice berth exec --job "$job" -- cmp /home/alice/in /tmp/by-sftp
+  in_home "berth ssh-config $job > config; head -c 3000000 /dev/urandom > sent.bytes"
+  in_home "ssh -F config berth-$job 'cat > /tmp/copy; cat /tmp/copy' < sent.bytes > got.bytes"
+  in_home 'cmp sent.bytes got.bytes'
+  in_home "rm got.bytes; scp -q -s -F config sent.bytes berth-$job:/tmp/by-sftp && \
+    scp -q -s -F config berth-$job:/tmp/by-sftp got.bytes && cmp sent.bytes got.bytes"
+  run -0 alice berth exec --job "$job" -- cmp /home/alice/sent.bytes /tmp/by-sftp
   # Into what the container reaches on the node.
   run -0 in_home "printf 'GET /v2/ HTTP/1.0\r\n\r\n' | ssh -F config -W 127.0.0.1:${registry##*:} berth-$job"
   expect_output_like "^HTTP/1.[01] 200"
@@ -264,8 +265,8 @@ by_ssh() { alice ssh -F config "$@"; }
 
 @test "ssh: without an sftp-server in the image, one line says what to do" {
   start_in_container
-  in_home "berth ssh-config $job > config; echo x > in"
-  run in_home "scp -s -F config in berth-$job:/tmp/copy"
+  in_home "berth ssh-config $job > config; echo x > sent.bytes"
+  run in_home "scp -s -F config sent.bytes berth-$job:/tmp/copy"
   expect_failure
   expect_output_like "image has no sftp-server; install openssh-sftp-server"
 }
