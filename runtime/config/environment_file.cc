@@ -147,9 +147,10 @@ class Resolver {
             add_option(definition.options, yes ? option : srun_option_against(option), "");
         for (const FileText& text : all_.devices) add_device(definition, text);
         for (const FileText& text : all_.mounts) add_mount(definition, text);
-        for (const auto& [name_of_variable, text] : all_.variables) {
-            at(text, "env", [&] { check_braces(text.text); });
-            definition.variables.push_back(cat(name_of_variable, "=", text.text));
+        for (const auto& variable : all_.variables) {
+            const FileText& value = variable.second;
+            at(value, "env", [&] { check_braces(value.text); });
+            definition.variables.push_back(cat(variable.first, "=", value.text));
         }
         return std::move(out_);
     }
