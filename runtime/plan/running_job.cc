@@ -72,7 +72,7 @@ std::vector<QueuedJob> parse_queue(std::string_view text) {
 QueuedJob running_job(const std::vector<QueuedJob>& queue, const JobTarget& target, uid_t uid) {
     std::vector<QueuedJob> jobs = meant(queue, target);
     if (jobs.empty()) refuse(target, "Slurm knows none of that number, or not any more; squeue --me lists yours");
-    if (jobs.front().uid != std::to_string(uid))
+    if (std::any_of(jobs.begin(), jobs.end(), [&](const QueuedJob& job) { return job.uid != std::to_string(uid); }))
         refuse(target, "it is another user's; only the owner of a job can enter its containers");
     std::vector<QueuedJob> running;
     std::copy_if(jobs.begin(), jobs.end(), std::back_inserter(running),
