@@ -12,11 +12,6 @@ namespace berth {
 
 namespace {
 
-std::unique_ptr<hooks::Rootfs> rootfs_of(const ContainerImage& image) {
-    if (!image.directory.empty()) return std::make_unique<hooks::DirectoryRootfs>(image.directory);
-    return std::make_unique<hooks::ServedRootfs>(image.index, image.layers);
-}
-
 void check_names(const std::vector<std::string>& disabled) {
     std::string known;
     for (const hooks::DeviceMaker* maker : hooks::device_makers())
@@ -55,7 +50,7 @@ std::vector<plan::ContainerEdits> device_edits(const hooks::Host& host, const Co
     check_names(site.devices.disabled);
     std::vector<plan::ContainerEdits> out;
     std::vector<std::string> image_variables = container_variables(image.index.config().env, site);
-    std::unique_ptr<hooks::Rootfs> rootfs = rootfs_of(image);
+    std::unique_ptr<hooks::Rootfs> rootfs = hooks::rootfs_of(image);
     for (const hooks::DeviceMaker* maker : hooks::device_makers()) {
         if (std::ranges::find(site.devices.disabled, maker->vendor) != site.devices.disabled.end()) continue;
         plan::ContainerEdits made = maker->make({.host = host,

@@ -8,6 +8,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/mount/container_image.hh"
 #include "runtime/squash/index/find.hh"
 #include "runtime/squash/read/data.hh"
 
@@ -66,6 +67,11 @@ std::string DirectoryRootfs::read(const std::string& path, uint64_t offset, size
     ssize_t got = ::pread(file.get(), out.data(), out.size(), static_cast<off_t>(offset));
     out.resize(got < 0 ? 0 : static_cast<size_t>(got));
     return out;
+}
+
+std::unique_ptr<Rootfs> rootfs_of(const ContainerImage& image) {
+    if (!image.directory.empty()) return std::make_unique<DirectoryRootfs>(image.directory);
+    return std::make_unique<ServedRootfs>(image.index, image.layers);
 }
 
 }  // namespace berth::hooks

@@ -2,12 +2,17 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/base/fd.hh"
 #include "runtime/squash/index/find.hh"
+
+namespace berth {
+struct ContainerImage;
+}
 
 namespace berth::hooks {
 
@@ -45,5 +50,8 @@ class DirectoryRootfs : public Rootfs {
   private:
     Fd directory_;
 };
+
+/// The files of an image, which has to outlive them. Throws SysError for a directory that cannot be opened.
+std::unique_ptr<Rootfs> rootfs_of(const ContainerImage& image);
 
 }  // namespace berth::hooks

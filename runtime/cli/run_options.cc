@@ -215,8 +215,7 @@ void take_name(ExecWords& words, RunOptions& options) {
     plan::check_container_name(words.name);
     options.request.name = {words.name, plan::NameMode::automatic};
     uint64_t job = 0;
-    if (!words.job.empty() && !parse_number(words.job, UINT32_MAX, job)) (void)plan::parse_job_target(words.job);
-    if (words.job.find('_') != std::string::npos)
+    if (!words.job.empty() && !parse_number(words.job, UINT32_MAX, job))
         throw Error(cat("--job ", printable(words.job), ": the containers that a job's steps share are by the job's "
                         "number; or write -- before a command for the job's own container"));
     options.job = static_cast<uint32_t>(job);
@@ -245,6 +244,8 @@ bool parse_exec_options(int argc, char** argv, RunOptions& options, JobExec& whe
     words.marked = mark != argv + argc;
     if (words.marked) words.rest.assign(mark + 1, argv + argc);
     if (!parse(line, table, static_cast<int>(mark - argv), argv, options, code)) return false;
+    // Also one that is empty, as a variable that is not set leaves it: another container would be meant.
+    if (job.given()) (void)plan::parse_job_target(words.job);
     bool of_step = words.job.find('.') != std::string::npos;
     bool of_job = !words.job.empty() && words.marked && words.name.empty();
     if (of_step || of_job || node.given() || server.given()) {

@@ -1,6 +1,5 @@
 #include "runtime/images/enroot_image.hh"
 
-#include <memory>
 #include <optional>
 
 #include "hooks/rootfs.hh"
@@ -16,11 +15,6 @@ namespace {
 constexpr size_t fstab_limit = 64 << 10, mounts_limit = 100, warnings_limit = 10;
 /// What ${ENROOT_ROOTFS} stands for here. A line that has it without the variable means the same.
 constexpr std::string_view root_mark = "/.enroot-rootfs";
-
-std::unique_ptr<hooks::Rootfs> rootfs_of(const ContainerImage& image) {
-    if (!image.directory.empty()) return std::make_unique<hooks::DirectoryRootfs>(image.directory);
-    return std::make_unique<hooks::ServedRootfs>(image.index, image.layers);
-}
 
 /// The path below the container's root; nothing for a path of the host.
 std::optional<std::string> path_inside(const std::string& source) {
@@ -115,7 +109,7 @@ void add_image_fstab(std::vector<plan::ContainerEdits>& edits, const ContainerIm
                      const std::vector<std::string>& environment,
                      const std::function<void(const std::string& line)>& warn) {
     if (!image.of_enroot) return;
-    std::string text = rootfs_of(image)->read("/etc/fstab", 0, fstab_limit + 1);
+    std::string text = hooks::rootfs_of(image)->read("/etc/fstab", 0, fstab_limit + 1);
     Reader reader(warn);
     if (text.size() > fstab_limit)
         return reader.note(cat(" is left out: it has more than ", fstab_limit, " bytes"));

@@ -7,11 +7,7 @@
 namespace berth {
 
 void take_shell(plan::Caller& caller, const ContainerImage& image) {
-    std::unique_ptr<hooks::Rootfs> rootfs;
-    if (image.directory.empty())
-        rootfs = std::make_unique<hooks::ServedRootfs>(image.index, image.layers);
-    else
-        rootfs = std::make_unique<hooks::DirectoryRootfs>(image.directory);
+    std::unique_ptr<hooks::Rootfs> rootfs = hooks::rootfs_of(image);
     if (!caller.shell.empty() && rootfs->exists(caller.shell)) return;
     for (const char* shell : {"/bin/bash", "/bin/sh"})
         if (rootfs->exists(shell)) {

@@ -223,7 +223,7 @@ TEST_CASE("command line: berth exec takes the name of a container, or a job", "[
     CHECK_FALSE(taken({"--job", "12", "--ssh-server", "-t"}).where.terminal);
     CHECK(taken({"--job", "12.1", "-t"}).where.terminal);
     for (const Texts& wrong : {Texts{"--job", "12x", "dev"}, {"--job", "12x", "--", "ls"}, {"--job", "12_3", "dev"},
-                               {"--job", "12.", "ls"}, {"a/b"}}) {
+                               {"--job", "12.", "ls"}, {"--job", "", "dev"}, {"--job", "", "--", "ls"}, {"a/b"}}) {
         INFO(wrong[1 % wrong.size()]);
         CHECK_THROWS_AS(taken(wrong), Error);
     }
