@@ -153,8 +153,11 @@ stepd_pid() {
   root pgrep -f 'slurmstepd: \[' | head -n 1
 }
 
-# As root of the box: kill_9 PID...
-kill_9() { root kill -9 "$@"; }
+# As root of the box, all of them: kill_9 PID... What is stopped cannot end by itself as soon as another one is gone.
+kill_9() {
+  root kill -STOP "$@"
+  root kill -9 "$@"
+}
 
 # The FUSE mounts that a namespace of the box still has.
 fuse_mounts() {

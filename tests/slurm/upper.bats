@@ -92,8 +92,6 @@ step_ended() { ! kill -0 "$step" 2> /dev/null; }
   start_writing_step
   mapfile -t helpers < <(berth_processes)
   helpers+=("$(stepd_pid)")
-  # What is stopped cannot end by itself as soon as another one is gone.
-  root kill -STOP "${helpers[@]}"
   kill_9 "${helpers[@]}"
   # Without its slurmstepd a task lives on, as one without a container does.
   root pkill -9 -u alice -x 'sh|sleep' || true
