@@ -1,5 +1,6 @@
 // A site's own hooks: programs of a folder that are asked for changes of a container, each with the request as JSON on
-// its standard input (man/berth-hooks.7). A folder or program that others than root can write to is refused.
+// its standard input (man/berth-hooks.7), or as Enroot runs it. A folder or program that others than root can write to
+// is refused.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -7,6 +8,7 @@
 
 #include "hooks/makers.hh"
 #include "hooks/pull_reader.hh"
+#include "hooks/site/enroot_hook.hh"
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/json_text.hh"
@@ -46,15 +48,32 @@ std::string request_text(const std::vector<std::string>& image_variables, const 
                ",\"environment\":", json_variables(environment), "}\n");
 }
 
-CdiEdits run_hook(const std::string& path, const std::string& request, const plan::Site& site) {
-    ProgramAnswer answer = run_program(path, {}, request, std::chrono::seconds(site.hooks.timeout));
+/// What it prints. Throws Error for one that fails.
+std::string run_hook(const std::string& path, const std::string& request, const plan::Site& site,
+                     const std::vector<std::string>* environment = nullptr) {
+    ProgramAnswer answer = run_program(path, {}, request, std::chrono::seconds(site.hooks.timeout), environment);
     std::string why = answer.complaint.empty() ? "" : ": " + answer.complaint;
     if (answer.code == -1)
         throw Error(cat("hook ", path, ": it took more than ", site.hooks.timeout,
                         " s (hooks.timeout) or wrote too much", why));
     if (answer.code != 0) throw Error(cat("hook ", path, ": it ended with ", answer.code, why));
-    if (trimmed(answer.output).empty()) return {};
-    return read_by_pull({"--edits", path}, answer.output, path);
+    return answer.output;
+}
+
+plan::ContainerEdits edits_of_program(const std::string& path, const std::string& request, const DeviceRequest& asked,
+                                      const plan::Origin& origin) {
+    std::string answer = run_hook(path, request, asked.site);
+    if (trimmed(answer).empty()) return {};
+    return container_edits_of(read_by_pull({"--edits", path}, answer, path), asked.host, asked.image, origin);
+}
+
+plan::ContainerEdits edits_of_enroot_hook(const std::string& path, const DeviceRequest& asked,
+                                          const plan::Origin& origin) {
+    auto run = [&](const std::string& program, const std::vector<std::string>& environment) {
+        (void)run_hook(program, "", asked.site, &environment);
+    };
+    EnrootHookFiles left = run_enroot_hook(path, asked.image_variables, asked.job, run);
+    return enroot_hook_edits(enroot_environ(asked.image_variables), left, asked.site, origin);
 }
 
 void append(plan::ContainerEdits& out, const plan::ContainerEdits& more) {
@@ -79,9 +98,10 @@ plan::ContainerEdits make(const DeviceRequest& asked) {
             (st.st_mode & 0111) == 0)
             continue;
         check_owner(st, path);
+        plan::Origin origin = plan::Origin::of_site("hook " + name);
         if (request.empty()) request = request_text(asked.image_variables, asked.job);
-        append(out, container_edits_of(run_hook(path, request, site), asked.host, asked.image,
-                                       plan::Origin::of_site("hook " + name)));
+        append(out, is_enroot_hook(name) ? edits_of_enroot_hook(path, asked, origin)
+                                         : edits_of_program(path, request, asked, origin));
     }
     return out;
 }

@@ -42,17 +42,22 @@ struct SpawnSettings {
 
 }  // namespace
 
-Child::Child(const std::string& program, const std::vector<std::string>& arguments, int input, int errors) {
+Child::Child(const std::string& program, const std::vector<std::string>& arguments, int input, int errors,
+             const std::vector<std::string>* environment) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw SysError(cat("starting ", program));
     output_ = Fd(ends[0]);
     Fd writing(ends[1]);
-    std::vector<char*> argv{const_cast<char*>(program.c_str())};
+    std::vector<char*> argv{const_cast<char*>(program.c_str())}, variables;
     for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
+    if (environment)
+        for (const std::string& entry : *environment) variables.push_back(const_cast<char*>(entry.c_str()));
+    variables.push_back(nullptr);
     SpawnSettings settings(input, writing.get(), errors);
     pid_t pid = -1;
-    int number = posix_spawn(&pid, program.c_str(), &settings.files, &settings.attributes, argv.data(), environ);
+    int number = posix_spawn(&pid, program.c_str(), &settings.files, &settings.attributes, argv.data(),
+                             environment ? variables.data() : environ);
     if (number != 0) throw SysError(cat("starting ", program), number);
     pid_ = Pid(pid);
 }

@@ -13,10 +13,12 @@ namespace berth {
 /// Owns a running program. Destroying it kills the program and waits for its end.
 class [[nodiscard]] Child {
   public:
-    /// Starts `program` (an absolute path, not searched for) with `arguments` after its name, this process's
-    /// environment, `input` (or, without one, /dev/null) as standard input and a pipe as standard output; standard
-    /// error is `errors` or, without one, shared. Signals are unblocked and at their defaults there. Throws SysError.
-    Child(const std::string& program, const std::vector<std::string>& arguments, int input = -1, int errors = -1);
+    /// Starts `program` (an absolute path, not searched for) with `arguments` after its name, `environment`
+    /// (NAME=VALUE; without one, this process's), `input` (or, without one, /dev/null) as standard input and a pipe as
+    /// standard output; standard error is `errors` or, without one, shared. Signals are unblocked and at their defaults
+    /// there. Throws SysError.
+    Child(const std::string& program, const std::vector<std::string>& arguments, int input = -1, int errors = -1,
+          const std::vector<std::string>* environment = nullptr);
 
     /// Its number; -1 when it has been waited for.
     pid_t pid() const { return pid_.get(); }

@@ -1,4 +1,4 @@
-// `berth migrate`: a berth.conf from the settings of Enroot and Pyxis, and what of them has no place in it.
+// `berth migrate`: a berth.conf and hooks from the settings of Enroot and Pyxis, and what of them has no place in it.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -38,28 +38,43 @@ class Unfinished {
     std::string name_;
 };
 
-void check_absent(const Options& options) {
+void check_absent(const Options& options, const std::string& path) {
     struct stat info {};
-    if (!options.force && !options.dry_run && ::lstat(options.output.c_str(), &info) == 0)
-        throw Error(cat("writing ", printable(options.output, 4096),
+    if (!options.force && !options.dry_run && ::lstat(path.c_str(), &info) == 0)
+        throw Error(cat("writing ", printable(path, 4096),
                         ": it exists already; read what --dry-run prints, then remove it or use --force"));
 }
 
-/// A node reads the settings that were there, or these, and nothing in between.
-void write_conf(const Options& options, const std::string& text) {
-    std::string shown = printable(options.output, 4096);
-    if (std::vector<std::string> mistakes = plan::site_mistakes(text, shown); !mistakes.empty())
-        throw Error(cat("writing ", shown, ": berth.conf would not take it: ", mistakes.front()));
-    // For all to read, as a node's settings have to be.
-    ::umask(022);
-    if (size_t slash = options.output.rfind('/'); slash != std::string::npos && slash > 0)
-        sys::make_directories(options.output.substr(0, slash), 0755);
-    Unfinished unfinished(options.output);
-    Fd file = sys::try_open_at(AT_FDCWD, unfinished.name(), O_WRONLY | O_CREAT | O_EXCL, 0644);
+std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
+
+/// For all to read, as a node's settings have to be. A node reads the file that was there, or this one, and nothing in
+/// between.
+void write_whole(const std::string& path, const std::string& text, mode_t mode) {
+    std::string shown = printable(path, 4096);
+    if (std::string folder = folder_of(path); folder.size() > 1)
+        sys::make_directories(folder.substr(0, folder.size() - 1), 0755);
+    Unfinished unfinished(path);
+    Fd file = sys::try_open_at(AT_FDCWD, unfinished.name(), O_WRONLY | O_CREAT | O_EXCL, mode);
     if (!file) throw SysError(cat("writing ", shown, " (root may)"));
     sys::write_all(file.get(), text, shown);
     if (::fsync(file.get()) != 0) throw SysError("writing " + shown);
-    if (::rename(unfinished.name().c_str(), options.output.c_str()) != 0) throw SysError("writing " + shown);
+    if (::rename(unfinished.name().c_str(), path.c_str()) != 0) throw SysError("writing " + shown);
+}
+
+/// Of a program that came of a hook of Enroot's.
+std::string path_of(const Options& options, const migrate::Hook& hook) {
+    return cat(folder_of(options.output), "hooks.d/", hook.name);
+}
+
+void write_files(const Options& options, const migrate::Migration& migration) {
+    std::vector<std::string> mistakes = plan::site_mistakes(migration.conf, options.output);
+    if (!mistakes.empty())
+        throw Error(cat("writing ", printable(options.output, 4096), ": berth.conf would not take it: ",
+                        mistakes.front()));
+    for (const migrate::Hook& hook : migration.hooks) check_absent(options, path_of(options, hook));
+    ::umask(022);
+    for (const migrate::Hook& hook : migration.hooks) write_whole(path_of(options, hook), hook.text, 0755);
+    write_whole(options.output, migration.conf, 0644);
 }
 
 void print(const migrate::Migration& migration, const Options& options) {
@@ -67,18 +82,22 @@ void print(const migrate::Migration& migration, const Options& options) {
     for (const migrate::Finding& finding : migration.findings) std::printf("%s\n", finding.text().c_str());
     std::printf("%zu looked at: %zu kept, %zu changed, %zu without a place\n", migration.findings.size(),
                 migration.count(Fate::kept), migration.count(Fate::changed), migration.count(Fate::unplaced));
-    std::string output = printable(options.output, 4096);
-    if (options.dry_run)
-        std::printf("%s would be:\n\n%s", output.c_str(), migration.conf.c_str());
-    else
-        std::printf("%s: written\n", output.c_str());
+    auto show = [&](const std::string& path, const std::string& text) {
+        std::string shown = printable(path, 4096);
+        if (options.dry_run)
+            std::printf("%s would be:\n\n%s", shown.c_str(), text.c_str());
+        else
+            std::printf("%s: written\n", shown.c_str());
+    };
+    for (const migrate::Hook& hook : migration.hooks) show(path_of(options, hook), hook.text + "\n");
+    show(options.output, migration.conf);
 }
 
 }  // namespace
 
 int migrate(int argc, char** argv) {
-    CommandLine line("Write a berth.conf from the settings of Enroot and Pyxis, and print what becomes of each. The "
-                     "exit code is 1 when one has no place.",
+    CommandLine line("Write a berth.conf, and hooks, from the settings of Enroot and Pyxis, and print what becomes of "
+                     "each. The exit code is 1 when one has no place.",
                      "berth migrate");
     Options options;
     line.option("--enroot", options.from.enroot, "the folder of enroot.conf, instead of /etc/enroot")
@@ -89,12 +108,12 @@ int migrate(int argc, char** argv) {
         .completed_by(Completion::files);
     line.option("-o,--output", options.output, cat("the file to write, instead of ", site_path))
         .completed_by(Completion::files);
-    line.flag("--dry-run", options.dry_run, "print the file, and write nothing");
+    line.flag("--dry-run", options.dry_run, "print the files, and write nothing");
     line.flag("--force", options.force, "replace a file that is there");
     if (auto code = line.parse(argc, argv)) return *code;
-    check_absent(options);
+    check_absent(options, options.output);
     migrate::Migration migration = migrate::migrated(read_settings(options.from), migrate::site_reader);
-    if (!options.dry_run) write_conf(options, migration.conf);
+    if (!options.dry_run) write_files(options, migration);
     print(migration, options);
     return migration.count(migrate::Fate::unplaced) == 0 ? 0 : 1;
 }

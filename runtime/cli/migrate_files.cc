@@ -49,13 +49,20 @@ void add_file(std::vector<migrate::File>& files, const std::string& path) {
         files.push_back({path, sys::read_all(file.get(), file_limit, path)});
 }
 
+std::string text_of_hook(const std::string& path) {
+    Fd file = sys::open_file(path, O_RDONLY);
+    bool large = sys::stat_of(file.get(), path).st_size > static_cast<off_t>(file_limit);
+    return large ? std::string() : sys::read_all(file.get(), file_limit, path);
+}
+
 migrate::Folders folders_in(const std::string& folder) {
     migrate::Folders out;
     out.environ = files_in(folder + "/environ.d", ".env", out.passed_over);
     out.mounts = files_in(folder + "/mounts.d", ".fstab", out.passed_over);
     for (const std::string& name : names_in(folder + "/hooks.d")) {
         std::string path = cat(folder, "/hooks.d/", name);
-        out.hooks.push_back({path, is_file(path, true)});
+        bool executable = is_file(path, true);
+        out.hooks.push_back({path, executable, executable ? text_of_hook(path) : ""});
     }
     return out;
 }

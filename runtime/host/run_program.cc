@@ -60,10 +60,11 @@ bool read_until_end(int fd, Clock::time_point end, std::string& out) {
 }  // namespace
 
 ProgramAnswer run_program(const std::string& program, const std::vector<std::string>& arguments,
-                          const std::string& input, std::chrono::seconds limit) {
+                          const std::string& input, std::chrono::seconds limit,
+                          const std::vector<std::string>* environment) {
     Fd given = memory_with(input), complaints = memory_with("");
     auto end = Clock::now() + limit;
-    Child child(program, arguments, given.get(), complaints.get());
+    Child child(program, arguments, given.get(), complaints.get(), environment);
     ProgramAnswer out;
     // A program may close its output and stay.
     if (read_until_end(child.output(), end, out.output) && readable(sys::pidfd_open(child.pid()).get(), end))

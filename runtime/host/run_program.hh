@@ -12,9 +12,10 @@ struct ProgramAnswer {
     int code = 0;           ///< exit code, 128 and a signal's number, or -1: it was killed when its time was over
 };
 
-/// Runs `program` with `input` on its standard input and this process's environment. Output beyond 4 MiB counts as an
-/// end by signal. Throws SysError when it cannot be started.
+/// Runs `program` with `input` on its standard input and `environment` (NAME=VALUE; without one, this process's).
+/// Output beyond 4 MiB counts as an end by signal. Throws SysError when it cannot be started.
 ProgramAnswer run_program(const std::string& program, const std::vector<std::string>& arguments,
-                          const std::string& input, std::chrono::seconds limit);
+                          const std::string& input, std::chrono::seconds limit,
+                          const std::vector<std::string>* environment = nullptr);
 
 }  // namespace berth

@@ -27,6 +27,11 @@ struct Finding {
     std::string text() const;
 };
 
+/// A program for hooks.folder.
+struct Hook {
+    std::string name, text;
+};
+
 /// What berth.conf says to a value. other: the draft has another value already. no_key: there is no such key.
 enum class Answer { taken, other, refused, no_key };
 
@@ -50,6 +55,10 @@ class Draft {
     Answer add_item(const std::string& key, const std::string& item, const Place& place);
     /// Adds `word` to a key whose text has words with blanks between them.
     Answer add_word(const std::string& key, const std::string& word, const Place& place);
+
+    /// Adds a program for hooks.folder.
+    void add_hook(const std::string& name, const std::string& text) { hooks_.push_back({name, text}); }
+    const std::vector<Hook>& hooks() const { return hooks_; }
 
     void report(Finding finding) { findings_.push_back(std::move(finding)); }
 
@@ -76,6 +85,7 @@ class Draft {
 
     Reader reader_;
     std::vector<Entry> entries_;
+    std::vector<Hook> hooks_;
     std::vector<Finding> findings_;
 };
 

@@ -43,7 +43,7 @@ constexpr BuiltIn built_in[] = {
 };
 
 /// One of Enroot's own hooks (conf/hooks of 3.0 to 4.1.2), by its name.
-struct Hook {
+struct OwnHook {
     std::string_view name;
     Fate fate = Fate::kept;
     std::string_view note = "built in";
@@ -52,7 +52,7 @@ struct Hook {
 };
 constexpr std::string_view cgroups =
     "a task sees the cgroups of the node, read-only; defaults.unshare = \"cgroup\" gives each task its own alone";
-constexpr Hook hooks[] = {
+constexpr OwnHook own_hooks[] = {
     {"10-aptfix.sh"},
     {"10-cgroup.sh", Fate::changed, cgroups},
     {"10-cgroups.sh", Fate::changed, cgroups},
@@ -143,11 +143,28 @@ void report_built_in(Draft& draft, const Place& place, const FstabLine& line, co
                   sized ? "limits.tmpfs_size has its size" : std::string(one.note)});
 }
 
-void report_hook(Draft& draft, const Place& place, const Hook& hook) {
+void report_own_hook(Draft& draft, const Place& place, const OwnHook& hook) {
     std::string key(hook.key);
     if (!key.empty() && draft.set(key, {text_form(std::string(hook.word))}, place) == Answer::taken)
         return draft.report({Fate::kept, place, draft.shown(key), {}});
     draft.report({hook.fate, place, {}, std::string(hook.note)});
+}
+
+/// Why the hook of a site cannot run as a program of hooks.folder, with the line in `place`; empty when it can.
+std::string hook_refusal(const std::string& text, Place& place) {
+    if (!text.starts_with("#!"))
+        return "it does not begin with #!, or is no script; write a program for hooks.folder that does the same, see "
+               "berth-hooks(7)";
+    size_t number = 0;
+    for (const std::string& line : split(text, '\n')) {
+        ++number;
+        auto has = [&](std::string_view word) { return line.find(word) != line.npos; };
+        if (trimmed(line).starts_with('#') || !has("ENROOT_ROOTFS") || has("enroot-mount") || has("mkdir")) continue;
+        place = {place.file, number, std::string(trimmed(line))};
+        return "it looks at the container's files, which do not exist yet when hooks run; write a program for "
+               "hooks.folder that adds mounts and variables, see berth-hooks(7)";
+    }
+    return {};
 }
 
 /// With ${NAME} as written, for the user's shell.
@@ -196,18 +213,23 @@ void decide_mount(Draft& draft, const FstabLine& line, const std::string& file, 
     report_answer(draft, row, found, draft.add_item(mounts_key, option_form(*mount), place));
 }
 
-void decide_hook(Draft& draft, const std::string& file, bool executable) {
-    std::string name = file.substr(file.rfind('/') + 1);
-    Place place{file, 0, "program"};
-    if (!name.ends_with(".sh") || !executable) {
+void decide_hook(Draft& draft, const HookFile& file, Owner owner) {
+    std::string name = file.path.substr(file.path.rfind('/') + 1);
+    Place place{file.path, 0, "program"};
+    if (!name.ends_with(".sh") || !file.executable) {
         place.what = "file";
         return draft.report({Fate::kept, place, {}, "Enroot does not run it: it is no executable file NAME.sh"});
     }
-    for (const Hook& hook : hooks)
-        if (hook.name == name) return report_hook(draft, {file, 0, "hook of Enroot"}, hook);
-    draft.report({Fate::unplaced, place, {},
-                  "hooks of Enroot are not run; write a program for hooks.folder that does the same, see "
-                  "berth-hooks(7)"});
+    for (const OwnHook& hook : own_hooks)
+        if (hook.name == name) return report_own_hook(draft, {file.path, 0, "hook of Enroot"}, hook);
+    std::string why = owner == Owner::site ? hook_refusal(file.text, place)
+                                           : "users have no hooks; the site may have a program in hooks.folder that "
+                                             "does the same, see berth-hooks(7)";
+    if (!why.empty()) return draft.report({Fate::unplaced, place, {}, why});
+    std::string kept = name.substr(0, name.size() - 3) + ".enroot";
+    draft.add_hook(kept, file.text);
+    draft.report({Fate::changed, place, cat("hooks.d/", printable(kept)),
+                  "it runs before the container has files: what it adds to ENROOT_MOUNTS and ENROOT_ENVIRON counts"});
 }
 
 void decide_login(Draft& draft, const Login& login, const std::string& file) {

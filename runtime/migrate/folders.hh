@@ -16,8 +16,16 @@ void decide_variable(Draft& draft, const Setting& setting, const std::string& fi
 /// A line of mounts.d/*.fstab.
 void decide_mount(Draft& draft, const FstabLine& line, const std::string& file, Owner owner);
 
-/// A file of hooks.d; Enroot runs those that end in .sh and are executable.
-void decide_hook(Draft& draft, const std::string& file, bool executable);
+/// A file of hooks.d.
+struct HookFile {
+    std::string path;
+    bool executable = false;
+    std::string text = {};  ///< empty for one that is too large
+};
+
+/// Enroot runs those that end in .sh and are executable. One that a site has written becomes a program of hooks.folder,
+/// where it can.
+void decide_hook(Draft& draft, const HookFile& file, Owner owner);
 
 /// A line of .credentials.
 void decide_login(Draft& draft, const Login& login, const std::string& file);

@@ -37,7 +37,7 @@ void decide_folders(Draft& draft, const Folders& folders, Owner owner) {
         for (const Setting& setting : parse_environ(file.text)) decide_variable(draft, setting, file.path, owner);
     for (const File& file : folders.mounts)
         for (const FstabLine& line : parse_fstab(file.text)) decide_mount(draft, line, file.path, owner);
-    for (const HookFile& hook : folders.hooks) decide_hook(draft, hook.path, hook.executable);
+    for (const HookFile& hook : folders.hooks) decide_hook(draft, hook, owner);
     for (const File& file : folders.credentials)
         for (const Login& login : parse_credentials(file.text)) decide_login(draft, login, file.path);
     for (const std::string& path : folders.passed_over)
@@ -77,7 +77,7 @@ Migration migrated(const Configuration& from, const Reader& reader) {
     for (const Folders& folders : from.users) decide_folders(draft, folders, Owner::user);
     std::string head = cat("# Written by berth migrate from the settings in ", printable(from.folder, 4096),
                            ". All keys: berth.conf(5).\n");
-    return {head + draft.text(), draft.findings()};
+    return {head + draft.text(), draft.hooks(), draft.findings()};
 }
 
 }  // namespace berth::migrate

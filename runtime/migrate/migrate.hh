@@ -4,17 +4,12 @@
 #include <vector>
 
 #include "runtime/migrate/draft.hh"
+#include "runtime/migrate/folders.hh"
 
 namespace berth::migrate {
 
 struct File {
     std::string path, text;
-};
-
-/// A file of hooks.d; what it does is not looked at.
-struct HookFile {
-    std::string path;
-    bool executable = false;
 };
 
 /// environ.d, mounts.d and hooks.d of the site or of a user. Lists are in the order in which Enroot reads them.
@@ -35,6 +30,7 @@ struct Configuration {
 
 struct Migration {
     std::string conf;  ///< berth.conf
+    std::vector<Hook> hooks;
     std::vector<Finding> findings;  ///< one for each line, in the order of the files
     size_t count(Fate fate) const;
 };

@@ -17,6 +17,9 @@ using Catch::StartsWith;
 
 namespace {
 
+/// Enroot's hooks are written for it.
+const std::string for_bash = "[ -n \"$BASH_VERSION\" ] || exec bash \"$0\"\n";
+
 /// A program that answers with `json`, which has no single quotes in it.
 std::string answering(const std::string& json) { return "echo '" + json + "'\n"; }
 
@@ -188,4 +191,54 @@ TEST_CASE("berth-hooks(7): the request on standard input has the documented memb
     CHECK_THAT(text, StartsWith(R"({"version":1,"uid":0,"gid":0,"user":"root","group":"root","home":"/root",)"
                                 R"("job":"17","imageEnvironment":{},"environment":{)") &&
                          Contains(R"("OF_JOB":"\"x\"")") && Contains(R"("SLURM_JOB_ID":"17")"));
+}
+
+TEST_CASE("berth-hooks(7): a hook of Enroot's adds its mounts and variables, and sees the job's",
+          "[kernel][hooks][enroot]") {
+    NEED_CONTAINERS();
+    HookScene scene;
+    const std::string data = scene.folder / "data", log = scene.folder / "log";
+    std::filesystem::create_directory(data);
+    sys::write_all(sys::open_file(data + "/file", O_WRONLY | O_CREAT, 0644).get(), "of the node", "file");
+    // As sites write them: with Enroot's library, its program for mounts, and what they append to.
+    scene.hooks = {{"50-site.enroot", cat(for_bash, R"(. "${ENROOT_LIBRARY_PATH}/common.sh"
+common::checkcmd grep dirname
+[ -n "${ENROOT_PID}" ] && [ -d "${ENROOT_ROOTFS}" ] || exit 1
+mkdir -p "${ENROOT_ROOTFS}/made/below"
+echo "ENROOT_SECRET=1
+OF_JOB='${KIND-none} of the job'
+OF_HOOK=first
+OF_HOOK=second" >> "${ENROOT_ENVIRON}"
+)", "echo '", data, " /at-once none x-create=dir,bind,ro' | enroot-mount --root \"${ENROOT_ROOTFS}\" -\n",
+                                          "echo '", data, " /later' >> \"${ENROOT_MOUNTS}\"\n",
+                                          "echo '/no/such /nowhere none bind,nofail' >> \"${ENROOT_MOUNTS}\"\n",
+                                          "echo is not shown; dirname \"${ENROOT_ENVIRON}\" > ", log, "\n")}};
+    CHECK(scene.said("echo $OF_JOB, $OF_HOOK, ${ENROOT_SECRET-no secret}; cat /at-once/file; echo; cat /later/file; "
+                     "echo; [ -d /made/below ] && [ ! -e /nowhere ] && ! : 2> /dev/null > /at-once/new && "
+                     ": > /later/new && echo ok",
+                     {"KIND=dark"}, {"--root"}) ==
+          "dark of the job, second, no secret\nof the node\nof the node\nok\n|0");
+    // Nothing of its own stays.
+    CHECK_FALSE(std::filesystem::exists(std::string(trimmed(slurp(log)))));
+}
+
+TEST_CASE("berth-hooks(7): a hook of Enroot's that fails, or wants what a hook cannot do, is one line",
+          "[kernel][hooks][enroot]") {
+    NEED_CONTAINERS();
+    HookScene scene;
+    auto with = [&](const std::string& script) {
+        scene.hooks = {{"a.enroot", for_bash + script}};
+        return scene.said("echo it runs");
+    };
+    auto failed = [](const std::string& why) { return "berth: hook " + why + "\n|125"; };
+    const std::string path = "/etc/berth/hooks.d/a.enroot: ";
+    CHECK(with("exit 0\n") == "it runs\n|0");
+    CHECK(with(". \"$ENROOT_LIBRARY_PATH/common.sh\"; common::err 'no scratch here'\n") ==
+          failed(path + "it ended with 1: no scratch here"));
+    CHECK_THAT(with("echo x > \"$ENROOT_ROOTFS/motd\"\n"),
+               StartsWith("berth: hook " + path + "it writes /motd below ENROOT_ROOTFS") && EndsWith("|125"));
+    CHECK_THAT(with("ln -s /x \"$ENROOT_ROOTFS/link\"\n"), Contains("it writes /link below ENROOT_ROOTFS"));
+    CHECK(with("echo nfs:/x /x nfs >> \"$ENROOT_MOUNTS\"\n") ==
+          failed("a.enroot: line 1 of its ENROOT_MOUNTS: the type nfs is not possible (none for a bind, or tmpfs)"));
+    CHECK_THAT(with("echo /no/such /x >> \"$ENROOT_MOUNTS\"\n"), Contains("mounting /no/such at /x (hook a.enroot)"));
 }

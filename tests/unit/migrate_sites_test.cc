@@ -1,5 +1,6 @@
 // `berth migrate` with the settings of DeepOps, HyperPod, Azure CycleCloud, Google's cluster toolkit and Soperator: the
 // fixtures are in their form. A file `report` is what comes of each with the keys that berth.conf had on the first day.
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -128,7 +129,11 @@ TEST_CASE("migrate: the settings of HyperPod", "[migrate]") {
     CHECK_THAT(migration.conf, Contains("\nrdma = \"auto\"\n"));
     std::string report = report_of(migration);
     CHECK_THAT(lines_with(report, "no place"), Contains("ENROOT_RESTRICT_DEV no -> devices.rdma = \"auto\": "));
-    CHECK_THAT(lines_with(report, "no place"), Contains("97-vulkan-icd.sh: program: hooks of Enroot are not run"));
+    CHECK_THAT(lines_with(report, "changes"),
+               Contains("97-vulkan-icd.sh: program -> hooks.d/97-vulkan-icd.enroot: it runs before the container "));
+    REQUIRE(migration.hooks.size() == 1);
+    CHECK(migration.hooks[0].name == "97-vulkan-icd.enroot");
+    CHECK(migration.hooks[0].text == sys::read_file(fixture("hyperpod") + "/enroot/hooks.d/97-vulkan-icd.sh"));
     for (const char* secret : {"not-a-token", "not-a-key"}) CHECK(report.find(secret) == std::string::npos);
     CHECK(report.find("get-login-password") == std::string::npos);
     Migration later = migrated(cli::read_settings(source("hyperpod")), later_day);
@@ -185,7 +190,8 @@ TEST_CASE("migrate: the program says by its exit code whether all has a place, a
         // As this berth reads it.
         CHECK(run_berth("config check " + output).status == 0);
         // And nothing unfinished beside it.
-        CHECK(std::distance(std::filesystem::directory_iterator(folder / "etc"), {}) == 1);
+        bool hooks = result.output.find("-> hooks.d/") != std::string::npos;
+        CHECK(std::distance(std::filesystem::directory_iterator(folder / "etc"), {}) == (hooks ? 2 : 1));
     }
 }
 
@@ -226,6 +232,38 @@ TEST_CASE("migrate: a file that is there stays, without --force", "[migrate]") {
     CHECK(scene.conf() == "# mine\n");
     CHECK(scene.run("--force").status == 0);
     CHECK(plan::parse_site(scene.conf(), "berth.conf").defaults.mount_home);
+}
+
+TEST_CASE("migrate: a hook of the site's is written as a program, and one that is there stays without --force",
+          "[migrate]") {
+    Scene scene;
+    std::filesystem::create_directory(scene.folder / "enroot/hooks.d");
+    std::string script = "#!/bin/bash\necho /a /b >> \"${ENROOT_MOUNTS}\"\n",
+                path = scene.folder / "enroot/hooks.d/60-site.sh",
+                written = scene.folder / "etc/hooks.d/60-site.enroot";
+    sys::write_all(scene.folder.create("enroot/hooks.d/60-site.sh").get(), script, path);
+    REQUIRE(::chmod(path.c_str(), 0700) == 0);
+    fixtures::CommandResult dry = scene.run("--dry-run");
+    CHECK(dry.status == 0);
+    CHECK_THAT(dry.output, Contains(cat(written, " would be:\n\n", script)));
+    CHECK_FALSE(scene.wrote());
+    mode_t before = ::umask(077);
+    fixtures::CommandResult result = scene.run("");
+    ::umask(before);
+    CHECK(result.status == 0);
+    CHECK_THAT(result.output, Contains(cat(written, ": written\n")));
+    CHECK(sys::read_file(written) == script);
+    struct stat info {};
+    REQUIRE(::stat(written.c_str(), &info) == 0);
+    CHECK((info.st_mode & 07777) == 0755);
+    // The file is new, and the program is not.
+    std::filesystem::remove(scene.folder / "etc/berth.conf");
+    sys::write_all(sys::open_file(written, O_WRONLY | O_TRUNC).get(), "mine", written);
+    CHECK(scene.run("").status == exit_failure);
+    CHECK(sys::read_file(written) == "mine");
+    CHECK_FALSE(std::filesystem::exists(scene.folder / "etc/berth.conf"));
+    CHECK(scene.run("--force").status == 0);
+    CHECK(sys::read_file(written) == script);
 }
 
 TEST_CASE("migrate: what cannot be read is an error of one line, and nothing is written", "[migrate]") {

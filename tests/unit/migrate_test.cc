@@ -232,6 +232,38 @@ TEST_CASE("migrate: keys for a hook of Enroot and for computed passwords", "[mig
     CHECK(finding(migrated(from, without_key("registry.auth_commands")), ".credentials", 1).fate == Fate::unplaced);
 }
 
+TEST_CASE("migrate: a hook of a site's becomes a program, unless it looks at the container's files", "[migrate]") {
+    auto hook = [](const std::string& text, bool executable = true, const std::string& name = "60-site.sh") {
+        Configuration from;
+        from.site.hooks = {{"hooks.d/" + name, executable, text}};
+        return migrated(from, site_reader);
+    };
+    const std::string script = "#!/bin/bash\n# ENROOT_ROOTFS is empty\nmkdir -p \"${ENROOT_ROOTFS}/x\"\n"
+                               "enroot-mount --root \"${ENROOT_ROOTFS}\" - <<< '/x /x'\n";
+    Migration taken = hook(script);
+    REQUIRE(taken.hooks.size() == 1);
+    CHECK((taken.hooks[0].name == "60-site.enroot" && taken.hooks[0].text == script));
+    CHECK(finding(taken, "hooks.d/60-site.sh", 0).fate == Fate::changed);
+    Migration looks = hook(script + "  test -e \"${ENROOT_ROOTFS}/etc/debian_version\"\n");
+    CHECK(looks.hooks.empty());
+    Finding where = finding(looks, "hooks.d/60-site.sh", 5);
+    CHECK(where.fate == Fate::unplaced);
+    CHECK(where.place.what == "test -e \"${ENROOT_ROOTFS}/etc/debian_version\"");
+    for (const char* other : {"", "\x7f""ELF", "echo without a first line"}) {
+        CHECK(hook(other).hooks.empty());
+        CHECK_THAT(finding(hook(other), "hooks.d/60-site.sh", 0).why, Contains("does not begin with #!"));
+    }
+    CHECK(hook(script, false).hooks.empty());
+    CHECK(hook(script, false).findings.back().fate == Fate::kept);
+    // Enroot's own, and users'.
+    CHECK(hook(script, true, "98-nvidia.sh").hooks.empty());
+    Configuration of_user;
+    of_user.users.emplace_back().hooks = {{"u/hooks.d/60-site.sh", true, script}};
+    Migration users = migrated(of_user, site_reader);
+    CHECK(users.hooks.empty());
+    CHECK_THAT(finding(users, "u/hooks.d/60-site.sh", 0).why, Contains("users have no hooks"));
+}
+
 TEST_CASE("migrate: variables and mounts that need no key, and those that none could hold", "[migrate]") {
     CHECK(of_environ("TERM=${TERM}").fate == Fate::kept);
     CHECK(of_environ("ENROOT_X=1").fate == Fate::kept);
@@ -258,7 +290,7 @@ TEST_CASE("migrate: every line of what it prints is printable, and every file it
     from.settings = {{"enroot\n.conf", odd}};
     from.site.mounts = {{"a.fstab", "/a\\012b /c\\134 none bind\n"}};
     from.site.environ = {{"a.env", "A=\x01\nMELLANOX_VISIBLE_DEVICES=\"x\ny\"\n"}};
-    from.site.hooks = {{"hooks.d/a\nb.sh", true}};
+    from.site.hooks = {{"hooks.d/a\nb.sh", true, "#!/bin/sh\n"}, {"hooks.d/c\nd.sh", true}};
     Migration migration = migrated(from, site_reader);
     CHECK(plan::site_mistakes(migration.conf, "berth.conf").empty());
     for (const Finding& one : migration.findings) CHECK(printable(one.text(), 1 << 20) == one.text());
