@@ -99,8 +99,9 @@ class HookFolder {
         for (fs::recursive_directory_iterator at(rootfs, ended), end; at != end; at.increment(ended)) {
             std::string path = at->path().string().substr(rootfs.size());
             if (!at->is_directory() || at->is_symlink())
-                throw Error(cat("hook ", hook, ": it writes ", printable(path, 4096), " below ENROOT_ROOTFS, and hooks "
-                                "run before the container has files; mount a file of the node there, by ENROOT_MOUNTS"));
+                throw Error(cat("hook ", hook, ": it writes ", printable(path, 4096), " below ENROOT_ROOTFS, and "
+                                "hooks run before the container has files; mount a file of the node there, by "
+                                "ENROOT_MOUNTS"));
             out.push_back(path);
         }
         std::sort(out.begin(), out.end());

@@ -31,8 +31,9 @@ plan::ContainerEdits enroot_hook_edits(const std::string& before, const EnrootHo
 /// Runs a program with these variables (NAME=VALUE). Throws Error for one that fails.
 using RunHook = std::function<void(const std::string& path, const std::vector<std::string>& environment)>;
 
-/// Has `run` run the hook at `path` with the caller's variables, those of `job`, and ENROOT_PID, ENROOT_ROOTFS (an empty
-/// folder), ENROOT_ENVIRON and ENROOT_MOUNTS. Throws Error for one that fails or that writes files into the container.
+/// Has `run` run the hook at `path` with the caller's variables, those of `job`, and ENROOT_PID, ENROOT_ROOTFS (an
+/// empty folder), ENROOT_ENVIRON and ENROOT_MOUNTS. Throws Error for one that fails or that writes files into the
+/// container.
 EnrootHookFiles run_enroot_hook(const std::string& path, const std::vector<std::string>& image_variables,
                                 const std::vector<std::string>& job, const RunHook& run);
 

@@ -318,3 +318,22 @@ by_ssh() { alice ssh -F config "$@"; }
   root pkill -9 -x ssh
   wait_until 20 eval '! root pgrep -x sshd'
 }
+
+# bats test_tags=cgroup
+@test "ssh: a connection without a session ends with the step whose container it is for, while the job goes on" {
+  run -0 alice salloc -Q --no-shell -w n1
+  start_in_container --jobid="$(root squeue --noheader --format=%A)"
+  in_home "berth ssh-config $step > config"
+  by_ssh -N -o PermitLocalCommand=yes -o LocalCommand='echo entered' "berth-$step" \
+    > "$BATS_TEST_TMPDIR/second" 2>&1 3>&- &
+  second=$!
+  wait_until 20 grep -qx entered "$BATS_TEST_TMPDIR/second"
+  root scancel "$step"
+  wait_until 20 eval '! kill -0 "$second"'
+  code=0; wait "$second" || code=$?
+  expect_equal "$code" 255
+  wait_until 20 eval '! root pgrep -x sshd'
+  expect_equal "$(root squeue --noheader --format=%T)" RUNNING
+  cancel_everything
+  expect_no_leftovers
+}
