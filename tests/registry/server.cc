@@ -126,23 +126,29 @@ void Server::serve(int connection) {
     ::close(connection);
 }
 
-void Server::send(int connection, const HttpReply& reply, bool head) const {
+bool Server::put_body(int connection, std::string_view bytes) {
+    if (!put(connection, bytes)) return false;
+    sent_ += bytes.size();
+    return true;
+}
+
+void Server::send(int connection, const HttpReply& reply, bool head) {
     uint64_t size = reply.declared_size.value_or(reply.body.size() + reply.endless);
     std::string start = cat("HTTP/1.1 ", reply.status, " Scripted\r\nContent-Length: ", size, "\r\n");
     for (const std::string& header : reply.headers) start += header + "\r\n";
     if (!put(connection, start + "\r\n") || head) return;
     if (reply.trickle_ms == 0) {
-        if (!put(connection, reply.body)) return;
+        if (!put_body(connection, reply.body)) return;
     } else {
         for (char c : reply.body) {
             std::this_thread::sleep_for(std::chrono::milliseconds(reply.trickle_ms));
-            if (stop_ || !put(connection, {&c, 1})) return;
+            if (stop_ || !put_body(connection, {&c, 1})) return;
         }
     }
     std::string filler(64 << 10, '\x1b');
     for (uint64_t left = reply.endless; left > 0 && !stop_;) {
         size_t part = std::min<uint64_t>(left, filler.size());
-        if (!put(connection, std::string_view(filler).substr(0, part))) return;
+        if (!put_body(connection, std::string_view(filler).substr(0, part))) return;
         left -= part;
     }
 }

@@ -50,11 +50,14 @@ class Server {
     /// Those that start with `prefix`.
     size_t count(const std::string& prefix) const;
     std::vector<HttpCall> calls() const;
+    /// Bytes of bodies that clients, and the sockets to them, have taken.
+    uint64_t sent() const { return sent_; }
 
   private:
     void accept_all();
     void serve(int connection);
-    void send(int connection, const HttpReply& reply, bool head) const;
+    void send(int connection, const HttpReply& reply, bool head);
+    bool put_body(int connection, std::string_view bytes);
 
     Handler handler_;
     int listener_ = -1;
@@ -63,6 +66,7 @@ class Server {
     std::vector<HttpCall> calls_;
     std::vector<std::thread> connections_;
     std::atomic<bool> stop_ = false;
+    std::atomic<uint64_t> sent_ = 0;
     std::thread acceptor_;
 };
 

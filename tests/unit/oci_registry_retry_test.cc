@@ -23,7 +23,6 @@ namespace {
 RegistryOptions fast() {
     RegistryOptions out;
     out.limits.connect_seconds = 2;
-    out.limits.slow_seconds = 2;
     out.retry.first = milliseconds(10);
     return out;
 }

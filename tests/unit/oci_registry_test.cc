@@ -23,7 +23,6 @@ const std::string manifest_type = "application/vnd.oci.image.manifest.v1+json";
 RegistryOptions fast() {
     RegistryOptions out;
     out.limits.connect_seconds = 2;
-    out.limits.slow_seconds = 2;
     out.retry.retries = 2;
     out.retry.first = std::chrono::milliseconds(10);
     return out;
@@ -223,12 +222,13 @@ TEST_CASE("hostile row 35: a token server over plain http elsewhere is not asked
 
 TEST_CASE("hostile row 39: one byte a second is given up, and a stop is obeyed within a second", "[image][registry]") {
     Server slow(always({.body = std::string(1000, 'x'), .trickle_ms = 500}));
+    RegistryOptions options = fast();
+    options.limits.slow_seconds = 2;
     auto start = std::chrono::steady_clock::now();
-    CHECK_THROWS_AS(client(slow.host()).get_manifest("1"), Unreachable);
+    CHECK_THROWS_AS(client(slow.host(), options).get_manifest("1"), Unreachable);
     CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(8));
 
     std::atomic<bool> stop = false;
-    RegistryOptions options = fast();
     options.limits.slow_seconds = 30;
     options.stop = &stop;
     std::thread stopper([&] {
@@ -243,11 +243,11 @@ TEST_CASE("hostile row 39: one byte a second is given up, and a stop is obeyed w
 
 TEST_CASE("hostile row 41: of a huge error body 64 KiB are read and control characters escaped", "[image][registry]") {
     Server server(always({.status = 500, .body = "\x1b[2J<html>", .endless = 1ULL << 30}));
-    auto start = std::chrono::steady_clock::now();
     std::string line = get_failure(server);
     CHECK_THAT(line, Contains("\\x1b[2J<html>"));
     CHECK(line.size() < 1500);
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(2));
+    // Each of the three answers may fill the sockets' buffers.
+    CHECK(server.sent() < 3 * (16U << 20));
 }
 
 TEST_CASE("hostile row 42: plain http is spoken on loopback and where configured, nowhere else", "[image][registry]") {
