@@ -142,11 +142,15 @@ void serve_container(StepTasks& tasks, const plan::StepRequest& request, StepCon
     container.end(tasks.entered() >= request.tasks);
 }
 
-/// A step of a batch job inherits the number of the batch script's node; slurmstepd corrects it in the tasks alone.
-void set_node_number(plan::StepRequest& request) {
-    const std::string name = "SLURM_NODEID=";
-    std::erase_if(request.environment, [&](const std::string& entry) { return entry.starts_with(name); });
-    request.environment.push_back(cat(name, request.node_index));
+/// A step of a batch job inherits name and number of the batch script's node; slurmstepd corrects them in the tasks
+/// alone.
+void set_node(plan::StepRequest& request) {
+    auto set = [&](const std::string& name, const std::string& value) {
+        std::erase_if(request.environment, [&](const std::string& entry) { return entry.starts_with(name + "="); });
+        request.environment.push_back(cat(name, "=", value));
+    };
+    set("SLURM_NODEID", cat(request.node_index));
+    set("SLURMD_NODENAME", request.node);
 }
 
 void serve_request(StepTasks& tasks, const plan::StepRequest& request) {
@@ -185,7 +189,7 @@ void serve_step(Fd socket) {
         // While a node is upgraded its plugin and its program are of two releases for a moment.
         return serve_failure(tasks, error);
     }
-    set_node_number(request);
+    set_node(request);
     apply_step_settings(request.environment);
     serve_request(tasks, request);
 }

@@ -241,4 +241,11 @@ TEST_CASE("berth-hooks(7): a hook of Enroot's that fails, or wants what a hook c
     CHECK(with("echo nfs:/x /x nfs >> \"$ENROOT_MOUNTS\"\n") ==
           failed("a.enroot: line 1 of its ENROOT_MOUNTS: the type nfs is not possible (none for a bind, or tmpfs)"));
     CHECK_THAT(with("echo /no/such /x >> \"$ENROOT_MOUNTS\"\n"), Contains("mounting /no/such at /x (hook a.enroot)"));
+    // Nothing stays of one that is killed either.
+    const std::string log = scene.folder / "log";
+    scene.hooks = {{"a.enroot", cat(for_bash, "dirname \"$ENROOT_ENVIRON\" > ", log, "; exec sleep 30\n")}};
+    CHECK_THAT(scene.said("echo it runs", {}, {}, "[hooks]\ntimeout = 1\n"),
+               Contains(path + "it took more than 1 s (hooks.timeout)"));
+    REQUIRE_FALSE(trimmed(slurp(log)).empty());
+    CHECK_FALSE(std::filesystem::exists(std::string(trimmed(slurp(log)))));
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
-# Keys by which a site takes Enroot's place, as a step sees them: defaults.unshare, site.enroot_config, defaults.home,
-# security.root_capabilities.
+# By what a site takes Enroot's place, as a step sees it: defaults.unshare, site.enroot_config, hooks that were written
+# for Enroot, defaults.home, security.root_capabilities.
 load helper
 
 teardown() {
   restore_site
-  root rm -rf /etc/enroot-of-test
+  root rm -rf /etc/enroot-of-test /etc/berth/hooks.d
 }
 
 @test "defaults.unshare = uts: a step has a host name of its own, which begins as the node's" {
@@ -29,6 +29,46 @@ teardown() {
   root rm /etc/enroot-of-test/mounts.d/10-slurm.fstab
   run contained ls /mnt/slurm
   expect_failure
+}
+
+# A hook as sites have them, in hooks.d: enroot_hook NAME < text
+enroot_hook() {
+  # shellcheck disable=SC2016
+  root bash -c 'mkdir -p /etc/berth/hooks.d && cat > "/etc/berth/hooks.d/$1" && chmod 755 "/etc/berth/hooks.d/$1"' \
+    bash "$1"
+}
+
+@test "row 15: a hook written for Enroot runs once for a step and node, and each task has what it adds" {
+  # shellcheck disable=SC2016
+  enroot_hook 50-scratch.enroot <<'END'
+#!/bin/bash
+set -euo pipefail
+source "${ENROOT_LIBRARY_PATH}/common.sh"
+common::checkcmd id mkdir
+[ "$(id -u)" != 0 ] || common::err "it runs as root"
+scratch=/tmp/scratch-${SLURM_JOB_ID}-${SLURMD_NODENAME}
+mkdir "$scratch"
+echo "$SLURMD_NODENAME" > "$scratch/node"
+echo "SCRATCH=/scratch" >> "${ENROOT_ENVIRON}"
+echo "$scratch /scratch none x-create=dir,bind,rw" >> "${ENROOT_MOUNTS}"
+END
+  # As from a batch script, whose variables a step inherits.
+  # shellcheck disable=SC2016
+  run -0 alice env SLURMD_NODENAME=n9 SLURM_NODEID=9 srun -N2 -n4 --container-image="$image" \
+    sh -c 'cat "$SCRATCH/node"'
+  expect_equal "$(sort -u <<< "$output")" $'n1\nn2'
+  root bash -c 'rm -r /tmp/scratch-*'
+  expect_no_leftovers
+  enroot_hook 50-scratch.enroot <<'END'
+#!/bin/bash
+source "${ENROOT_LIBRARY_PATH}/common.sh"
+common::err "no scratch on this node"
+END
+  run contained true
+  expect_failure
+  expect_one_error_line
+  expect_output_like 'hook /etc/berth/hooks.d/50-scratch.enroot: it ended with 1: no scratch on this node'
+  expect_nodes_up
 }
 
 @test "defaults.home = skel: a step's home has the files of the image's /etc/skel" {
