@@ -4,6 +4,7 @@ load helper
 
 setup_file() {
   start_faulty
+  start_podman
 }
 
 teardown() {
@@ -12,6 +13,7 @@ teardown() {
 
 teardown_file() {
   stop_faulty
+  stop_podman
 }
 
 @test "the second run of a tag does one HEAD and gets nothing" {
@@ -124,6 +126,19 @@ teardown_file() {
   run alice env XDG_RUNTIME_DIR=/nowhere srun -w n1 --container-image=podman://x true
   expect_failure
   expect_output_like "podman does not listen at /nowhere/podman/podman.sock on this node"
+}
+
+@test "podman:// and dockerd:// run an image that a service on the node has, and say which one it has not" {
+  run -0 alice env XDG_RUNTIME_DIR="$state/podman" srun -w n1 --container-image=podman://localhost/bare /bare
+  expect_equal "$output" bare
+  run -0 alice env DOCKER_HOST="unix://$podman_socket" \
+    srun -w n1 --container-image=dockerd://localhost/bare:latest /bare
+  expect_equal "$output" bare
+  run alice env XDG_RUNTIME_DIR="$state/podman" srun -w n1 --container-image=podman://localhost/other true
+  expect_failure
+  expect_one_error_line
+  expect_output_like 'podman://localhost/other.*no such image'
+  expect_nodes_up
 }
 
 @test "the registry with faults serves the good image" {

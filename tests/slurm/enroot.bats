@@ -10,6 +10,7 @@ setup_file() {
 
 teardown_file() {
   root rm -f /usr/bin/enroot
+  stop_podman
 }
 
 setup() {
@@ -43,6 +44,14 @@ expect_columns() {
   expect_output_like '^\[ERROR\] --arch sparc64: '
   run ! work "enroot import -o no.sqsh $(uri missing)"
   run -1 work "test -e no.sqsh"
+}
+
+@test "row 2: enroot import dockerd:// and podman:// take an image of a service" {
+  start_podman
+  run -0 work "DOCKER_HOST=unix://$podman_socket enroot import -o of-docker.sqsh dockerd://localhost/bare:latest"
+  run -0 work "XDG_RUNTIME_DIR=$state/podman enroot import podman://localhost/bare"
+  run -0 work 'for file in of-docker.sqsh localhost+bare.sqsh; do berth run ./$file /bare || exit; done'
+  expect_equal "$output" $'bare\nbare'
 }
 
 @test "row 12: enroot create, start --root --rw --mount SRC:DST NAME, and what is written stays" {

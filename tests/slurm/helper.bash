@@ -314,3 +314,24 @@ faulty_count() {
 stop_faulty() {
   kill "$(cat "$BATS_FILE_TMPDIR/faulty.pid")"
 }
+
+# A real podman, which speaks docker's interface too, with the image localhost/bare and a socket that alice may use:
+# $podman_socket. For setup_file and teardown_file.
+podman_socket=$state/podman/podman/podman.sock
+start_podman() {
+  # shellcheck disable=SC2016
+  root bash -euc 'mkdir -p "$1/podman"
+    podman=(podman --root "$1/images" --runroot "$1/run" --storage-driver vfs --cgroup-manager cgroupfs
+      --events-backend none)
+    "${podman[@]}" pull --quiet --tls-verify=false "$2"
+    "${podman[@]}" tag "$2" localhost/bare
+    setsid "${podman[@]}" system service --time=0 "unix://$3" > "$1/log" 2>&1 < /dev/null &' \
+    bash "$state/podman" "$registry/debian:bare" "$podman_socket" 3>&-
+  wait_until 20 root test -S "$podman_socket"
+  root chmod 666 "$podman_socket"
+}
+
+stop_podman() {
+  root pkill -f 'podman .*system service' || true
+  root rm -rf "$state/podman"
+}
