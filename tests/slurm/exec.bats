@@ -117,9 +117,9 @@ go_on_alone() {
   expect_no_leftovers
   run -0 alice srun -w n1 --container-name=exec cat /opt/late
   for how in remove cancel; do
-    in_home 'rm -f started'
+    in_home 'rm -f started second'
     start_first --container-name=exec
-    in_home "rm -f second; srun -w n1 --container-name=exec:no_exec --container-mounts=/home/alice \
+    in_home "srun -w n1 --container-name=exec:no_exec --container-mounts=/home/alice \
       sh -c 'touch /home/alice/second; sleep 600'" \
       > "$BATS_TEST_TMPDIR/second" 2>&1 3>&- &
     wait_until 20 alice test -e second
