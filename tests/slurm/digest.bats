@@ -10,7 +10,7 @@ move_tag() {
   curl -sf -H "Accept: $type" "$url/$1" | curl -sf -X PUT -H "Content-Type: $type" --data-binary @- "$url/moving"
 }
 
-@test "two nodes ask the registry once, and the tasks know what they run, whatever --export lets through" {
+@test "row 14: two nodes ask the registry once, and the tasks know what they run, whatever --export lets through" {
   digest=$(manifest_digest 12)
   mark_log
   run -0 alice srun -N2 --export=NONE --container-image="$image" sh -c 'echo $BERTH_CONTAINER_DIGEST'

@@ -33,7 +33,7 @@ expect_refused_line() {
   expect_refused alice srun --container-image="$image" --container-env=1BAD true
 }
 
-@test "an option given twice: the last one counts, with one line that says so" {
+@test "row 19: an option given twice: the last one counts, with one line that says so" {
   for command in srun "$sbatch_wait"; do
     [[ $command == srun ]] && words=(pwd) || words=(-o out --wrap pwd)
     run -0 alice "$command" -w n1 --container-image="$registry/debian:none" --container-workdir=/tmp \

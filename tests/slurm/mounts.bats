@@ -82,7 +82,7 @@ setup() {
   expect_output_like 'No space left on device.*'$'\n''19$'
 }
 
-@test "what is mounted on the node later appears below a mount, and not below a private one" {
+@test "row 23: what is mounted on the node later appears below a mount, and not below a private one" {
   pid=$(root cat /run/slurmd.n1.pid)
   on_n1() { root nsenter --target "$pid" --mount -- "$@"; }
   in_home 'mkdir -p shared; rm -f ready'

@@ -179,7 +179,7 @@ no_containers_of_jobs() {
   expect_equal "$output" $'stepd\nhelper\nscancel'
 }
 
-@test "names as wide as Pyxis': a+b, a@b, a leading dot, a blank, 200 bytes" {
+@test "row 4: names as wide as Pyxis': a+b, a@b, a leading dot, a blank, 200 bytes" {
   long=$(printf 'n%.0s' {1..200})
   for name in 'a+b' 'user@model=7' .hidden 'with blank' "$long"; do
     run -0 alice srun -w n1 --container-image="$image" --container-name="$name" touch /opt/kept

@@ -71,6 +71,17 @@ END
   expect_nodes_up
 }
 
+@test "row 24: SHELL and the passwd line name a shell that the image has" {
+  shell=$(root getent passwd alice | cut -d: -f7)
+  root usermod -s /usr/bin/no-such-shell alice
+  # shellcheck disable=SC2016
+  run alice env SHELL=/usr/bin/no-such-shell srun -w n1 --container-image="$image" \
+    sh -c 'echo "$SHELL"; grep ^alice: /etc/passwd | cut -d: -f7'
+  root usermod -s "$shell" alice
+  expect_status 0
+  expect_equal "$output" $'/bin/bash\n/bin/bash'
+}
+
 @test "defaults.home = skel: a step's home has the files of the image's /etc/skel" {
   with_site_lines '[defaults]' 'mount_home = false' 'home = "skel"'
   # shellcheck disable=SC2016

@@ -132,7 +132,7 @@ fi
 END
 }
 
-@test "--container-entrypoint runs the /etc/rc of a .sqsh that Enroot made" {
+@test "row 22: --container-entrypoint runs the /etc/rc of a .sqsh that Enroot made" {
   make_enroot_file
   # shellcheck disable=SC2016
   show='echo ${MADE_BY_ENTRY-unset} $IMAGE_VAR; pwd'
@@ -164,4 +164,16 @@ END
   expect_output_like 'berth: n1: warning: /etc/fstab of the image, line 3, is left out: an image mounts nothing'
   [[ $output == *$'tmpfs\nof the image'* && $output == *"cannot access '/stolen'"* ]] || fail "$output"
   alice rm -rf rc-tree rc.sqsh
+}
+
+@test "row 21: .cache/x.sqsh is a path, and the name of a registry may have an underscore" {
+  in_home "mkdir -p .cache; berth import -q -o .cache/x.sqsh $registry/debian:tar"
+  run -0 in_home 'srun -w n1 --container-image=.cache/x.sqsh only-in-image'
+  expect_equal "$output" "only in the image"
+  alice rm -r .cache/x.sqsh
+  with_site_lines '[registry."my_registry.example"]' "mirror = [\"$registry\"]"
+  run alice srun -w n1 --container-image=my_registry.example/debian:tar only-in-image
+  restore_site
+  expect_status 0
+  expect_equal "$output" "only in the image"
 }

@@ -25,6 +25,8 @@ setup() {
 teardown() {
   root rm -f "$folder/pyxis.conf" "$folder/aaa.conf" "$folder/berth.conf.disabled"
   root mv "$folder/berth.conf.kept" "$folder/berth.conf"
+  restore_site
+  root rm -rf /etc/enroot-of-test /etc/berth/hooks.d
   cancel_everything
   alice rm -rf slurm.conf plugstack.conf plugstack.conf.d out
 }
@@ -135,7 +137,7 @@ stands_back='berth: plugstack.conf loads the plugin of Pyxis as well, .* Pyxis d
   expect_output_like "Permission denied"
 }
 
-@test "plugstack words runtime_path= importer= use_squashfuse= use_enroot_load= start, with one line in slurmd's log" {
+@test "row 13: plugstack words runtime_path= importer= use_squashfuse= use_enroot_load= start, with one line in slurmd's log" {
   root bash -c "echo 'required spank_berth.so runtime_path=/run/pyxis importer=/opt/importer.sh use_squashfuse=1 \
 use_enroot_load=yes' > $folder/berth.conf"
   run -0 contained cat /etc/debian_version
@@ -148,4 +150,24 @@ use_enroot_load=yes' > $folder/berth.conf"
     "words of Pyxis without an effect here: runtime_path=/run/pyxis importer=/opt/importer.sh use_squashfuse=1 \
 use_enroot_load=yes"
   expect_nodes_up
+}
+
+@test "row 26: steps run with what berth migrate makes of a site's enroot.conf, environ.d, mounts.d and hooks.d" {
+  # shellcheck disable=SC2016
+  root bash -euc 'mkdir -p /etc/enroot-of-test/{environ.d,mounts.d,hooks.d}; cd /etc/enroot-of-test
+    echo "ENROOT_MOUNT_HOME yes" > enroot.conf
+    echo "OF_SITE=site" > environ.d/10-site.env
+    echo "/etc/slurm /mnt/slurm none x-create=dir,bind,ro" > mounts.d/10-slurm.fstab
+    printf "%s\n" "#!/bin/bash" "echo OF_HOOK=hook >> \$ENROOT_ENVIRON" > hooks.d/50-own.sh
+    chmod 755 hooks.d/50-own.sh'
+  # shellcheck disable=SC2016
+  look='echo "$OF_SITE $OF_HOOK"; ls /mnt/slurm/slurm.conf; test -O "$HOME/.bashrc" && echo home'
+  alice touch .bashrc
+  run contained sh -c "$look"
+  [[ $output != *site* && $output != *home* ]] || fail "$output"
+  # What restore_site brings back.
+  with_site_lines '# as it was'
+  run -0 root berth migrate --enroot /etc/enroot-of-test --force
+  run -0 contained sh -c "$look"
+  expect_equal "$output" $'site hook\n/mnt/slurm/slurm.conf\nhome'
 }

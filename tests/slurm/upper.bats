@@ -53,7 +53,7 @@ parents() {
 
 step_ended() { ! kill -0 "$step" 2> /dev/null; }
 
-@test "what a container without a name writes is on disk, in a folder of its user's, and goes with it" {
+@test "row 18: what a container without a name writes is on disk, in a folder of its user's, and goes with it" {
   run -0 contained sh -c "echo here > /written; cat /written; df --output=source / | tail -n 1"
   [[ ${lines[0]} == here ]] || fail "$output"
   expect_equal "$(root stat -c '%U %a' "$state/upper/berth-2001")" "alice 700"
