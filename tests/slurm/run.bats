@@ -17,10 +17,11 @@ load helper
 @test "row 3: the options of Pyxis together, as scripts write them" {
   in_home 'mkdir -p data; echo of the node > data/x'
   # shellcheck disable=SC2016
-  run -0 alice env OF_JOB=job OF_IMAGE=job srun -w n1 --container-image="$registry#debian:12" --container-name=row3 \
+  run -0 alice env OF_JOB=job srun -w n1 --container-image="$registry#debian:12" --container-name=row3 \
     --container-mounts=/home/alice/data:/data:ro,/tmp:/mnt/tmp --container-workdir=/data --container-env=OF_JOB \
     --container-writable --container-remap-root --no-container-mount-home \
-    sh -c 'pwd; cat x; id -u; echo "$OF_JOB"; touch /opt/row3; ! touch x 2> /dev/null; test ! -e /home/alice'
+    sh -c 'pwd; cat x; id -u; echo "$OF_JOB"
+      touch /opt/row3 && test -d /mnt/tmp && ! touch x 2> /dev/null && test ! -e /home/alice'
   expect_equal "$output" $'/data\nof the node\n0\njob'
   run -0 alice srun -w n1 --container-name=row3 ls /opt/row3
   alice srun -w n1 berth rm row3

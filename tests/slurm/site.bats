@@ -46,7 +46,7 @@ set -euo pipefail
 source "${ENROOT_LIBRARY_PATH}/common.sh"
 common::checkcmd id mkdir
 [ "$(id -u)" != 0 ] || common::err "it runs as root"
-scratch=/tmp/scratch-${SLURM_JOB_ID}-${SLURMD_NODENAME}
+scratch=/home/alice/scratch-${SLURM_JOB_ID}-${SLURMD_NODENAME}
 mkdir "$scratch"
 echo "$SLURMD_NODENAME" > "$scratch/node"
 echo "SCRATCH=/scratch" >> "${ENROOT_ENVIRON}"
@@ -57,7 +57,7 @@ END
   run -0 alice env SLURMD_NODENAME=n9 SLURM_NODEID=9 srun -N2 -n4 --container-image="$image" \
     sh -c 'cat "$SCRATCH/node"'
   expect_equal "$(sort -u <<< "$output")" $'n1\nn2'
-  root bash -c 'rm -r /tmp/scratch-*'
+  in_home 'rm -r scratch-*'
   expect_no_leftovers
   enroot_hook 50-scratch.enroot <<'END'
 #!/bin/bash

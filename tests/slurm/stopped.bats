@@ -17,8 +17,8 @@ teardown() {
 step_ended() { ! kill -0 "$step" 2> /dev/null; }
 
 # Tasks that read the image past the page cache, where the kernel waits for each answer: one or another request is in
-# the hands of the file server most of the time. They rest in between: two processors that do nothing else were seen to
-# leave no other process of the machine a turn for ten and twenty seconds (Linux 6.18).
+# the hands of the file server most of the time. They rest in between: without that two processors did nothing else, and
+# Linux 6.18 gave no other process of the machine a turn for up to twenty seconds.
 # shellcheck disable=SC2016
 reader='use Fcntl; my $folder = "/usr/lib/x86_64-linux-gnu"; opendir(my $all, $folder);
   my @names = grep(/\.so/, readdir($all)); open(my $mark, ">", "/home/alice/reading.$ENV{SLURM_PROCID}");
