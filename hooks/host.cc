@@ -62,6 +62,13 @@ std::optional<std::string> Host::read(const std::string& path) const {
     }
 }
 
+bool Host::begins_with(const std::string& path, std::string_view bytes) const {
+    Fd file = open(path, O_RDONLY);
+    std::string begin(bytes.size(), '\0');
+    return file && ::pread(file.get(), begin.data(), begin.size(), 0) == static_cast<ssize_t>(begin.size()) &&
+           begin == bytes;
+}
+
 std::vector<std::string> Host::list(const std::string& path) const {
     Fd directory = open(path, O_RDONLY | O_DIRECTORY);
     if (!directory) return {};

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/fd.hh"
@@ -35,6 +36,8 @@ class Host {
     bool exists(const std::string& path) const;
     /// The content of a small file (at most 4 MiB); nothing when it is missing or cannot be read.
     std::optional<std::string> read(const std::string& path) const;
+    /// Whether a file's first bytes are these; false when it is missing or cannot be read.
+    bool begins_with(const std::string& path, std::string_view bytes) const;
     /// The names in a directory, sorted; none when it is missing or cannot be read.
     std::vector<std::string> list(const std::string& path) const;
     /// The path of an object with all links followed; nothing when it is missing.

@@ -83,8 +83,8 @@ void add_gpus(Nodes& nodes, const Driver& driver, const Choice& choice) {
         std::string what = cat("MIG device gi", slice.gpu_instance, "/ci", slice.compute_instance, " of GPU ", gpu.bus);
         for (const auto& cap : {slice.gpu_cap, slice.compute_cap}) {
             if (!cap)
-                throw Error(
-                    cat("giving the container ", what, ": /proc/driver/nvidia-caps/mig-minors does not name its node"));
+                throw Error(cat("giving the container ", what,
+                                ": its file access below /proc/driver/nvidia/capabilities names no node"));
             if (added.insert(*cap).second) nodes.need(cap_node(*cap), nodes.number("nvidia-caps", *cap), what);
         }
     }

@@ -35,7 +35,6 @@ class Finder {
         driver.cuda = cuda_of_driver(driver.module_version);
         driver.majors = parse_majors(host_.read("/proc/devices").value_or(""));
         driver.params = host_.read(proc + "/params").value_or("");
-        minors_ = parse_mig_minors(host_.read("/proc/driver/nvidia-caps/mig-minors").value_or(""));
         for (const std::string& bus : host_.list(proc + "/gpus")) add_gpu(driver, bus);
         std::sort(driver.gpus.begin(), driver.gpus.end(),
                   [](const Gpu& one, const Gpu& other) { return one.bus < other.bus; });
@@ -77,9 +76,9 @@ class Finder {
         Slice out;
         out.gpu_instance = gpu_instance;
         out.compute_instance = compute_instance;
-        std::string start = cat("gpu", gpu.minor, "/gi", gpu_instance);
-        out.gpu_cap = minor_of(start + "/access");
-        out.compute_cap = minor_of(cat(start, "/ci", compute_instance, "/access"));
+        std::string folder = cat(proc, "/capabilities/gpu", gpu.minor, "/mig/gi", gpu_instance);
+        out.gpu_cap = parse_cap_minor(host_.read(folder + "/access").value_or(""));
+        out.compute_cap = parse_cap_minor(host_.read(cat(folder, "/ci", compute_instance, "/access")).value_or(""));
         auto open = [&](const std::optional<unsigned>& cap) {
             return !cap || may_read(host_, roots_.devices + cap_node(*cap));
         };
@@ -87,11 +86,6 @@ class Finder {
         // so does one whose GPU's node is missing.
         out.open = gpu.access != Access::denied && open(out.gpu_cap) && open(out.compute_cap);
         return out;
-    }
-
-    std::optional<unsigned> minor_of(const std::string& name) const {
-        auto found = minors_.find(name);
-        return found == minors_.end() ? std::nullopt : std::optional(found->second);
     }
 
     /// In Slurm's order: device files by number, the slices of a GPU in its place.
@@ -110,7 +104,6 @@ class Finder {
 
     const Host& host_;
     const DriverRoots& roots_;
-    std::map<std::string, unsigned> minors_;
 };
 
 }  // namespace

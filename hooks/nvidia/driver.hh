@@ -63,8 +63,10 @@ std::string cap_node(unsigned minor);
 std::string parse_module_version(const std::string& text);
 /// Names and numbers of the character devices in /proc/devices.
 std::map<std::string, unsigned> parse_majors(const std::string& text);
-/// Names ("gpu0/gi7/ci0/access") and numbers in /proc/driver/nvidia-caps/mig-minors.
-std::map<std::string, unsigned> parse_mig_minors(const std::string& text);
+/// The number of the node /dev/nvidia-caps/nvidia-capN that a file "access" below /proc/driver/nvidia/capabilities
+/// names. /proc/driver/nvidia-caps/mig-minors has the same numbers, but for all instances that 32 GPUs could have: 4322
+/// lines, of which the kernel takes 3 ms to write the first.
+std::optional<unsigned> parse_cap_minor(const std::string& text);
 /// The fields of /proc/driver/nvidia/gpus/BUS/information; nothing without a device minor.
 std::optional<Gpu> parse_gpu(const std::string& text);
 /// The newest CUDA that a driver's branch runs ("12.8"), by NVIDIA's release notes; empty for a branch newer than this

@@ -215,12 +215,18 @@ class Search {
                std::find(library.links.begin(), library.links.end(), text) != library.links.end();
     }
 
+    /// Where the driver has a folder of its own, a script in /usr/bin may start its program: one that the container
+    /// could not run. It is taken only where the program itself is nowhere.
     void find_program(const std::string& name) {
-        for (const std::string& folder : program_folders_)
-            if (std::string path = cat(root_, folder, "/", name); host_.exists(path)) {
-                out_.programs.push_back({path, "/usr/bin/" + name});
-                return;
-            }
+        std::string found;
+        for (const std::string& folder : program_folders_) {
+            std::string path = cat(root_, folder, "/", name);
+            if (!host_.exists(path)) continue;
+            bool program = host_.begins_with(path, "\177ELF");
+            if (program || found.empty()) found = path;
+            if (program) break;
+        }
+        if (!found.empty()) out_.programs.push_back({found, "/usr/bin/" + name});
     }
 
     void find_firmware() {

@@ -13,14 +13,14 @@ bool is_version(const std::string& word) {
            word.find('.') != std::string::npos && word.front() != '.' && word.back() != '.';
 }
 
-/// "NAME NUMBER" or "NUMBER NAME" of a line; false for others.
-bool name_and_number(const std::string& line, bool number_first, std::string& name, unsigned& number) {
+/// "NUMBER NAME" of a line; false for others.
+bool number_and_name(const std::string& line, unsigned& number, std::string& name) {
     std::vector<std::string> words;
     for (const std::string& word : split(line, ' '))
         if (!word.empty()) words.push_back(word);
     uint64_t value = 0;
-    if (words.size() != 2 || !parse_number(words[number_first ? 0 : 1], 1 << 20, value)) return false;
-    name = words[number_first ? 1 : 0];
+    if (words.size() != 2 || !parse_number(words[0], 1 << 20, value)) return false;
+    name = words[1];
     number = static_cast<unsigned>(value);
     return true;
 }
@@ -40,19 +40,17 @@ std::map<std::string, unsigned> parse_majors(const std::string& text) {
         if (line.starts_with("Block devices")) break;
         std::string name;
         unsigned number = 0;
-        if (name_and_number(line, true, name, number)) out.emplace(name, number);
+        if (number_and_name(line, number, name)) out.emplace(name, number);
     }
     return out;
 }
 
-std::map<std::string, unsigned> parse_mig_minors(const std::string& text) {
-    std::map<std::string, unsigned> out;
-    for (const std::string& line : split(text, '\n')) {
-        std::string name;
-        unsigned number = 0;
-        if (name_and_number(line, false, name, number)) out.emplace(name, number);
-    }
-    return out;
+std::optional<unsigned> parse_cap_minor(const std::string& text) {
+    const std::string_view key = "DeviceFileMinor: ";
+    for (const std::string& line : split(text, '\n'))
+        if (uint64_t number = 0; line.starts_with(key) && parse_number(line.substr(key.size()), 1 << 20, number))
+            return static_cast<unsigned>(number);
+    return std::nullopt;
 }
 
 std::optional<Gpu> parse_gpu(const std::string& text) {

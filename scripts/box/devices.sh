@@ -5,6 +5,8 @@
 # The GPUs 0, 1 and 3 are whole, 2 has three MIG devices, of the GPU instances 7 to 9.
 fake_nodes() {
   local dev=$1 major=$2 number cap
+  # What is there is of GPUs of this machine.
+  rm -rf "$dev"/nvidia*
   for number in 0 1 2 3; do mknod -m 666 "$dev/nvidia$number" c "$major" "$number"; done
   mknod -m 666 "$dev/nvidiactl" c "$major" 255
   mknod -m 666 "$dev/nvidia-uvm" c "$major" 254
@@ -28,9 +30,9 @@ fake_gpu() { # MINOR BUS UUID
 }
 
 fake_proc() {
-  local major=$1 number
+  local major=$1 number folder
   mount -t tmpfs -o mode=755 berth-box /proc/driver
-  mkdir -p /proc/driver/nvidia/gpus /proc/driver/nvidia-caps
+  mkdir -p /proc/driver/nvidia/gpus
   echo 'NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu Jan  1' > /proc/driver/nvidia/version
   echo 'ModifyDeviceFiles: 1' > /proc/driver/nvidia/params
   fake_gpu 0 0000:1b:00.0 GPU-aaaaaaaa-0000-0000-0000-000000000000
@@ -38,13 +40,12 @@ fake_proc() {
   fake_gpu 2 0000:3b:00.0 GPU-cccccccc-0000-0000-0000-000000000002
   fake_gpu 3 0000:4b:00.0 GPU-eeeeeeee-0000-0000-0000-000000000003
   for number in 7 8 9; do
-    mkdir -p "/proc/driver/nvidia/capabilities/gpu2/mig/gi$number/ci0"
-    touch "/proc/driver/nvidia/capabilities/gpu2/mig/gi$number/access" \
-      "/proc/driver/nvidia/capabilities/gpu2/mig/gi$number/ci0/access"
-    printf 'gpu2/gi%s/access %s\ngpu2/gi%s/ci0/access %s\n' "$number" "$(fake_cap "$number")" "$number" \
-      $(($(fake_cap "$number") + 1))
-  done > /proc/driver/nvidia-caps/mig-minors
-  sed "1a $major nvidia\n$major nvidia-caps" /proc/devices > "$state/proc-devices"
+    folder=/proc/driver/nvidia/capabilities/gpu2/mig/gi$number
+    mkdir -p "$folder/ci0"
+    echo "DeviceFileMinor: $(fake_cap "$number")" > "$folder/access"
+    echo "DeviceFileMinor: $(($(fake_cap "$number") + 1))" > "$folder/ci0/access"
+  done
+  sed "/ nvidia/d; 1a $major nvidia\n$major nvidia-caps" /proc/devices > "$state/proc-devices"
   mount --bind "$state/proc-devices" /proc/devices
 }
 

@@ -18,7 +18,7 @@ void run_proc(std::string_view input) {
     must(hooks::parse_module_version(text).find_first_not_of("0123456789.") == std::string::npos,
          "a version has something else in it");
     hooks::parse_majors(text);
-    hooks::parse_mig_minors(text);
+    hooks::parse_cap_minor(text);
     hooks::parse_gpu(text);
     hooks::cuda_of_driver(text);
     std::string bus = hooks::normal_bus(text);

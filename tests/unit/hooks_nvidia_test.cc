@@ -4,6 +4,7 @@
 #include "tests/catch.hh"
 #include "tests/fixtures/container_edits.hh"
 #include "tests/fixtures/gpu_scenes.hh"
+#include "tests/fixtures/recorded_node.hh"
 
 using namespace berth;
 using namespace berth::hooks;
@@ -87,6 +88,61 @@ TEST_CASE("nvidia: the driver's other files", "[hooks][nvidia]") {
     FakeImage image;
     CHECK(joined(targets_below(asked(host, image, all_gpus, {}), "/lib/firmware")) == "nvidia/570.86.15/gsp_ga10x.bin");
     CHECK(joined(targets_below(asked(host, image, all_gpus, {}), "/etc")) == "OpenCL/vendors/nvidia.icd");
+}
+
+TEST_CASE("nvidia: a script in front of the driver's program is not taken for it", "[hooks][nvidia]") {
+    FakeHost host;
+    eight(host, false);
+    auto source = [&] {
+        FakeImage image;
+        for (const plan::Edit& edit : asked(host, image, all_gpus, {}).edits)
+            if (auto* mount = std::get_if<plan::Mount>(&edit.action); mount && mount->target == "/usr/bin/nvidia-smi")
+                return mount->source.substr(host.path().size());
+        return std::string("none");
+    };
+    host.file("/usr/bin/nvidia-smi", "#!/bin/sh\nexec /usr/local/nvidia/bin/nvidia-smi \"$@\"\n");
+    host.file("/usr/local/nvidia/bin/nvidia-smi", "\177ELF, the program");
+    CHECK(source() == "/usr/local/nvidia/bin/nvidia-smi");
+    host.remove("/usr/local/nvidia/bin");
+    CHECK(source() == "/usr/bin/nvidia-smi");
+}
+
+TEST_CASE("nvidia: a recorded node whose driver has a folder of its own (h100-real)", "[hooks][nvidia]") {
+    FakeHost host;
+    RecordedNode(host, "h100-real");
+    FakeImage image;
+    plan::ContainerEdits made = asked(host, image, {"NVIDIA_VISIBLE_DEVICES=all"}, {"NVIDIA_DRIVER_CAPABILITIES=all"});
+    CHECK(made.warnings.empty());
+    std::set<std::string> libraries, sources, programs;
+    for (const plan::Edit& edit : made.edits) {
+        const auto* mount = std::get_if<plan::Mount>(&edit.action);
+        if (!mount || !mount->source.starts_with(host.path())) continue;
+        std::string source = mount->source.substr(host.path().size());
+        if (mount->target.ends_with(".so.580.159.04")) {
+            libraries.insert(library_stem(mount->target.substr(mount->target.rfind('/') + 1)));
+            sources.insert(source.substr(0, source.rfind('/')));
+        }
+        if (mount->target.starts_with("/usr/bin/")) programs.insert(source);
+    }
+    CHECK(joined(libraries) ==
+          "libEGL_nvidia libGLESv1_CM_nvidia libGLESv2_nvidia libGLX_nvidia libcuda libcudadebugger libnvcuvid "
+          "libnvidia-allocator libnvidia-cfg libnvidia-eglcore libnvidia-encode libnvidia-fbc libnvidia-glcore "
+          "libnvidia-glsi libnvidia-glvkspirv libnvidia-gpucomp libnvidia-ml libnvidia-nvvm libnvidia-opencl "
+          "libnvidia-opticalflow libnvidia-pkcs11-openssl3 libnvidia-ptxjitcompiler libnvidia-rtcore libnvidia-tls "
+          "libnvoptix libvdpau_nvidia");
+    CHECK(joined(sources) == "/usr/local/nvidia/lib64");
+    CHECK(joined(programs) ==
+          "/usr/local/nvidia/bin/nvidia-cuda-mps-control /usr/local/nvidia/bin/nvidia-cuda-mps-server "
+          "/usr/local/nvidia/bin/nvidia-debugdump /usr/local/nvidia/bin/nvidia-persistenced "
+          "/usr/local/nvidia/bin/nvidia-smi");
+    // The other capability (cap1, "config") is root's.
+    CHECK(nodes_text(targets_below(made, "/dev")) == "nvidia0");
+    CHECK(proc_text(targets_below(made, "/proc/driver/nvidia")) == "gpus/0000:00:06.0");
+    CHECK(joined(targets_below(made, "/lib/firmware")) ==
+          "nvidia/580.159.04/gsp_ga10x.bin nvidia/580.159.04/gsp_tu10x.bin");
+    CHECK(joined(targets_below(made, "/usr/share")) ==
+          "glvnd/egl_vendor.d/10_nvidia.json vulkan/icd.d/nvidia_icd.json");
+    CHECK(loaded(made) == "/usr/lib64/libcuda.so.1");
 }
 
 TEST_CASE("nvidia: copies between GPU and host, and the pipe of MPS", "[hooks][nvidia]") {
