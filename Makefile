@@ -125,6 +125,10 @@ kernel_sources := $(sort $(wildcard tests/main.cc tests/kernel/*.cc tests/fixtur
 # On a machine with a GPU (`scripts/test gpu`); nvcc is no need of the build.
 gpu_sources := $(sort $(wildcard tests/gpu/*.cc))
 NVCC ?= $(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin/nvcc))
+cuda_header = $(and $(NVCC),$(wildcard $(realpath $(dir $(NVCC))..)/include/$(1) /usr/include/$(1)))
+cublas := $(call cuda_header,cublas_v2.h)
+nccl := $(call cuda_header,nccl.h)
+gpu_programs := $(if $(NVCC),sum unified ipc $(if $(cublas),blas) $(if $(nccl),nccl))
 
 objects_of = $(patsubst %.cc,$(BUILD)/$(1)/%.o,$(2))
 # With UNITY one source a folder, which includes all others, wherever a list has the whole folder. Not the file with
@@ -146,7 +150,7 @@ tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
   $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel) $(if $(gpu_sources),$(BUILD)/tests/gpu)
 
 .PHONY: all plugin tests check gpu-tests fuzz fuzz-run fuzz-programs \
-  bench-again bench-hooks bench-image bench-io bench-noise bench-srun bench-start soak soak-run \
+  bench-again bench-gpu bench-hooks bench-image bench-io bench-noise bench-srun bench-start soak soak-run \
   install install-files install-enroot deb rpm dist tarball tidy wrap format \
   check-layers check-lint check-messages check-rows check-fuzz check-consistency check-exports clean help
 all: $(programs) $(plugin) compile_commands.json
@@ -269,11 +273,14 @@ $(BUILD)/tests/gpu: $(call objects,$(gpu_sources) $(gpu_support) $(testable_sour
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
 $(BUILD)/tests/gpu: | $(BUILD)/tests/inside $(programs)
-$(BUILD)/obj/tests/gpu/gpu_test.o: CPPFLAGS += $(if $(NVCC),-DBERTH_NVCC)
-$(BUILD)/tests/gpu_sum: tests/gpu/sum.cu
+$(BUILD)/obj/tests/gpu/%.o: CPPFLAGS += $(if $(NVCC),-DBERTH_NVCC) $(if $(cublas),-DBERTH_CUBLAS) \
+  $(if $(nccl),-DBERTH_NCCL)
+$(BUILD)/tests/gpu_blas: cuda_libraries = -lcublas
+$(BUILD)/tests/gpu_nccl: cuda_libraries = -lnccl
+$(BUILD)/tests/gpu_%: tests/gpu/%.cu tests/gpu/cuda.cuh
 	@mkdir -p $(@D)
-	$(NVCC) -cudart static -O2 $< -o $@
-gpu-tests: $(BUILD)/tests/gpu $(if $(NVCC),$(BUILD)/tests/gpu_sum)
+	$(NVCC) -cudart static -O2 $< -o $@ $(cuda_libraries)
+gpu-tests: $(BUILD)/tests/gpu $(gpu_programs:%=$(BUILD)/tests/gpu_%)
 
 # Has what the plugin expects of Slurm among its symbols.
 $(BUILD)/tests/fake_slurmstepd: \
@@ -425,7 +432,8 @@ clean:
 
 help:
 	@echo 'targets: all plugin tests check gpu-tests fuzz fuzz-run'
-	@echo '         bench-again bench-hooks bench-image bench-io bench-noise bench-srun bench-start soak soak-run'
+	@echo '         bench-again bench-gpu bench-hooks bench-image bench-io bench-noise bench-srun bench-start'
+	@echo '         soak soak-run'
 	@echo '         install install-files install-enroot deb rpm dist tarball tidy wrap format'
 	@echo '         check-layers check-lint check-messages check-rows check-fuzz check-consistency clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'

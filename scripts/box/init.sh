@@ -127,23 +127,28 @@ private_slurm() {
   rm -rf /usr/lib/*/slurm-wlm /usr/lib/*/libslurm*
 }
 
-# Majors 240 to 254 are for local use; one that no driver took, or a cgroup rule for it would touch another device.
+# One that no driver took, or a cgroup rule for it would touch another device: of 240 to 254, for local use and for
+# drivers that have none of their own, or of 300 to 383, which the kernel gives to nobody (its devices.txt).
 unused_major() {
   local major
-  for major in $(seq 240 254); do
+  for major in $(seq 240 254) $(seq 300 383); do
     grep -q "^ *$major " /proc/devices || { echo "$major"; return; }
   done
-  die "no free device number for the fake GPUs (majors 240-254 are all taken)"
+  die "no free device number for the fake GPUs (majors 240-254 and 300-383 are all taken)"
 }
+
+has_own_gpus() { [[ " ${sites[*]} " == *' own-gpus '* ]]; }
 
 private_dev() {
   local dev=$state/dev name major
-  major=$(unused_major)
   mount -t tmpfs -o mode=755 berth-box "$dev"
   cp -ax /dev/. "$dev/"
   rm -f "$dev/fuse"
   mknod -m 666 "$dev/fuse" c 10 229
-  fake_nodes "$dev" "$major"
+  if ! has_own_gpus; then
+    major=$(unused_major)
+    fake_nodes "$dev" "$major"
+  fi
   for name in pts mqueue hugepages; do
     ! mountpoint -q "/dev/$name" || mount --bind "/dev/$name" "$dev/$name"
   done
@@ -165,8 +170,10 @@ mount_all() {
   private_slurm
   cp --remove-destination "$(readlink -f /etc/resolv.conf)" /etc/resolv.conf 2>/dev/null || true
   private_dev
-  fake_proc "$(stat -c %Hr /dev/nvidia0)"
-  fake_libraries
+  if ! has_own_gpus; then
+    fake_proc "$(stat -c %Hr /dev/nvidia0)"
+    fake_libraries
+  fi
   mount --bind "$state/home" /home
   # Small, so that a test can fill it.
   mount -t tmpfs -o mode=755,size=64M,nr_inodes=16384 berth-box /run

@@ -12,7 +12,8 @@ constrained() { grep -q '^[0-9]* 1 ' "$state/variant"; }
 
 setup_file() {
   load helper
-  root bash -c 'cd /dev && mkdir -m 755 infiniband box-closed && mknod -m 666 infiniband/uverbs0 c 1 5 &&
+  root bash -c 'cd /dev && rm -rf infiniband && mkdir -m 755 infiniband box-closed &&
+    mknod -m 666 infiniband/uverbs0 c 1 5 &&
     mknod -m 666 infiniband/rdma_cm c 1 5 && mknod -m 600 infiniband/issm0 c 1 5 &&
     mknod -m 600 box-closed/node c 1 5 && mknod -m 666 box-open c 1 5'
   local node
