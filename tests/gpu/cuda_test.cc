@@ -1,7 +1,5 @@
 // Programs of CUDA in containers on a real GPU. As an ordinary user.
 #ifdef BERTH_NVCC
-#include <filesystem>
-
 #include "runtime/base/text.hh"
 #include "tests/gpu/root.hh"
 

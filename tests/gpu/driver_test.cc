@@ -1,5 +1,6 @@
 // What is found of a real driver beside what NVML says and what the driver's folders have, and its programs in
 // containers.
+#include <algorithm>
 #include <filesystem>
 
 #include "hooks/edits.hh"
