@@ -84,7 +84,8 @@ void add_gpus(Nodes& nodes, const Driver& driver, const Choice& choice) {
         for (const auto& cap : {slice.gpu_cap, slice.compute_cap}) {
             if (!cap)
                 throw Error(cat("giving the container ", what,
-                                ": its file access below /proc/driver/nvidia/capabilities names no node"));
+                                ": the driver names no node for it in the file `access` below "
+                                "/proc/driver/nvidia/capabilities; make the MIG device anew"));
             if (added.insert(*cap).second) nodes.need(cap_node(*cap), nodes.number("nvidia-caps", *cap), what);
         }
     }

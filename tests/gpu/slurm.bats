@@ -13,7 +13,6 @@ contained_gpu() {
 
 gpus() { grep -o 'GPU-[0-9a-f-]*' | sort; }
 
-
 setup() {
   shared=$(in_home 'mktemp -d ~/gpu.XXXXXX')
   node_gpus=$(root nvidia-smi -L | gpus)
@@ -43,7 +42,7 @@ teardown() {
 #!/bin/bash
 export NVIDIA_VISIBLE_DEVICES=all
 srun --exact --overlap --gres=gpu:1 --container-image=$image --container-mounts=$programs:/gpu,$shared:/shared \
-  /gpu/gpu_ipc give /shared/handle & 
+  /gpu/gpu_ipc give /shared/handle &
 until [[ -e $shared/handle ]]; do sleep 0.1; done
 srun --exact --overlap --gres=none --container-image=$image --container-mounts=$programs:/gpu /gpu/gpu_sum
 echo \"without: \$?\"
