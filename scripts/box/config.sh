@@ -134,7 +134,9 @@ replace_lines() {
 write_sites() {
   local name file
   for name in "${sites[@]}"; do
-    for file in "$here/sites/$name"/*.conf; do replace_lines "/etc/slurm/${file##*/}" "$file"; done
+    for file in "$here/sites/$name"/*.conf; do
+      [[ ! -e $file ]] || replace_lines "/etc/slurm/${file##*/}" "$file"
+    done
     # shellcheck source=/dev/null
     [[ ! -e $here/sites/$name/config.sh ]] || source "$here/sites/$name/config.sh"
   done
