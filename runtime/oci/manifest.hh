@@ -57,8 +57,14 @@ std::variant<Manifest, ImageIndex> parse_manifest(std::string_view text, std::st
 struct Machine {
     std::string architecture;
     std::vector<std::string> variants;
+
+    bool operator==(const Machine&) const = default;
 };
 Machine this_machine();
+
+/// The machine that a person names: an architecture as the image specification, `uname -m` or Debian write it ("amd64",
+/// "aarch64", "armhf"), and "/VARIANT" where another than the usual one is meant ("arm/v6"). Pure.
+Machine machine_named(std::string_view name);
 
 /// The first entry for linux on `machine`, else the first that names no platform. Throws Error that lists what there
 /// is.

@@ -42,6 +42,26 @@ Machine this_machine() {
     return out;
 }
 
+Machine machine_named(std::string_view name) {
+    struct Known {
+        std::string_view names;  ///< the image specification's first, a blank around each
+        std::string_view variant;
+    };
+    // uname(2)'s and dpkg-architecture(1)'s names; variants are those of containerd's platform package.
+    static constexpr Known machines[] = {{" amd64 x86_64 ", "v1"}, {" arm64 aarch64 ", "v8"},
+                                         {" arm armv7l armhf ", "v7"}, {" 386 i386 i486 i586 i686 ", ""},
+                                         {" ppc64le ppc64el ", ""}};
+    std::string_view architecture = name.substr(0, name.find('/')), variant;
+    if (architecture != name) variant = name.substr(architecture.size() + 1);
+    for (const Known& known : machines)
+        if (known.names.find(cat(" ", architecture, " ")) != known.names.npos) {
+            architecture = known.names.substr(1, known.names.find(' ', 1) - 1);
+            if (variant.empty()) variant = known.variant;
+        }
+    Machine out{std::string(architecture), {std::string(variant)}};
+    return out.architecture == plan::machine_architecture && variant == plan::machine_variant ? this_machine() : out;
+}
+
 const Descriptor& choose_platform(const ImageIndex& index, const Machine& machine, const std::string& what) {
     for (const ImageIndex::Entry& entry : index.entries)
         if (entry.platform && fits(*entry.platform, machine)) return entry.descriptor;

@@ -45,9 +45,9 @@ struct Arguments {
     std::string user;
     std::string login;
     std::string logout;
+    std::string arch;
     bool password_from_input = false;
     bool resolve = false;
-    bool for_this_machine = false;
     bool agree = false;
     pull::OutputOptions output;
     std::vector<std::string> settings;
@@ -108,12 +108,14 @@ int resolve_tag(const Arguments& arguments) {
     pull::Options options = options_of(arguments, reference, site_of(arguments, environment_of_this_process()));
     options.registry.head_retries = 0;
     auto source = oci::make_registry_source(reference, options.registry);
-    if (arguments.for_this_machine) {
-        std::cout << pull::digest_for_this_machine(*source, printable(reference.text(), 1024)).text() << '\n';
+    if (!arguments.arch.empty()) {
+        oci::Machine machine = oci::machine_named(arguments.arch);
+        std::cout << pull::digest_for(machine, *source, printable(reference.text(), 1024)).text() << '\n';
         return 0;
     }
     auto answer = source->resolve();
-    std::cout << (answer ? answer->digest : source->manifest().digest).text() << '\n';
+    Digest digest = answer ? answer->digest : source->manifest().digest;
+    std::cout << digest.text() << '\n';
     return 0;
 }
 
@@ -213,8 +215,8 @@ int main(int argc, char** argv) {
         line.flag("--json", arguments.output.json, "tell what happens as JSON on the standard output").excludes(report);
     line.flag("-q,--quiet", arguments.output.quiet, "print nothing but the digest").excludes(json);
     auto resolve = line.flag("--resolve", arguments.resolve, "only print the digest that a registry's tag has now");
-    line.flag("--for-this-machine", arguments.for_this_machine,
-              "with --resolve: of the manifest for this machine, where the tag means several")
+    line.option("--arch", arguments.arch,
+                "with --resolve: of the manifest for this architecture, where the tag means several")
         .needs(resolve);
     line.flag("--agree", arguments.agree,
               "only agree with the step's other nodes what the tag means; where is read from standard input")

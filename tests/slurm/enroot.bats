@@ -40,8 +40,12 @@ expect_columns() {
   run -0 work "enroot import --output other.sqsh -a \$(uname -m) $(uri 12) && test -s other.sqsh"
   run -1 work "enroot import debian:12"
   expect_output_like 'docker://'
-  run -1 work "enroot import -a sparc64 -o s.sqsh $(uri 12)"
-  expect_output_like '^\[ERROR\] --arch sparc64: '
+  run -0 work "enroot import -a aarch64 -o arm.sqsh $(uri multi) && unsquashfs -cat arm.sqsh platform"
+  [[ ${lines[-1]} == arm64 ]] || fail "$output"
+  run ! work "enroot import -a sparc64 -o s.sqsh $(uri multi)"
+  expect_output_like 'no image for linux/sparc64 in it; there are: linux/arm64, linux/amd64'
+  run -1 work "enroot load -a aarch64 $(uri multi)"
+  expect_output_like '^\[ERROR\] --arch aarch64: a container is made for this node'
   run ! work "enroot import -o no.sqsh $(uri missing)"
   run -1 work "test -e no.sqsh"
 }
@@ -229,6 +233,10 @@ END'
   [[ $output == *"hello from the image"* ]] || fail "$output"
   run -0 work "enroot digest $(uri 12)"
   expect_equal "$output" "$(manifest_digest 12)"
+  local image; image=$(uri multi)
+  run -0 work "enroot digest $image; enroot digest --arch \$(uname -m) $image; enroot digest -a arm64 $image"
+  [[ ${lines[0]} == sha256:* && ${lines[0]} == "${lines[1]}" && ${lines[2]} == sha256:* ]] || fail "$output"
+  [[ ${lines[0]} != "${lines[2]}" ]] || fail "$output"
   run -0 work "ENROOT_DATA_PATH=\$PWD enroot info"
   expect_output_like 'ENROOT_DATA_PATH=/home/alice/work'
 }

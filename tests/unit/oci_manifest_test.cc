@@ -6,6 +6,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/oci/base64.hh"
 #include "runtime/oci/json_strict.hh"
+#include "runtime/plan/platform.hh"
 #include "tests/catch.hh"
 
 using namespace berth::oci;
@@ -191,6 +192,21 @@ TEST_CASE("the first entry of an index that this machine can run is chosen", "[i
     CHECK(chosen(list(for_platform('1', "windows", "amd64") + "," + descriptor(docker_list, digest('2')))) ==
           digest('2'));
     CHECK_FALSE(this_machine().architecture.empty());
+}
+
+TEST_CASE("a machine may be named as the kernel, Debian or the specification name it", "[image][manifest]") {
+    CHECK(machine_named("aarch64") == machine_named("arm64"));
+    CHECK(machine_named("ppc64el").architecture == "ppc64le");
+    CHECK(machine_named("armhf/v6") == Machine{"arm", {"v6"}});
+    CHECK(machine_named("sparc64") == Machine{"sparc64", {""}});
+    CHECK(machine_named("") == Machine{"", {""}});
+    // This machine runs more than the least variant, which only it knows.
+    CHECK(machine_named(berth::plan::machine_architecture) == this_machine());
+    std::string text = list(for_platform('1', "linux", "arm", "v6") + "," + for_platform('2', "linux", "arm", "v7") +
+                            "," + for_platform('3', "linux", "arm64"));
+    CHECK(choose_platform(entries(text), machine_named("armv7l"), "x").digest == digest('2'));
+    CHECK(choose_platform(entries(text), machine_named("arm/v6"), "x").digest == digest('1'));
+    CHECK(choose_platform(entries(text), machine_named("aarch64"), "x").digest == digest('3'));
 }
 
 TEST_CASE("hostile row 30: an image for other platforms only is refused with a list of them", "[image][manifest]") {

@@ -2,6 +2,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
+#include "runtime/plan/platform.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
@@ -46,6 +47,52 @@ TEST_CASE("an image is imported as one squashfs file with its settings", "[pull]
     CHECK(fixtures::run_command(cat(fixtures::built_program("berth-pull"), " import --store ", store,
                                     " -o /dev/full/x ", server.host(), "/a:1"))
               .status == exit_failure);
+}
+
+TEST_CASE("an image is imported for another architecture, and stays unknown as what the tag means here", "[pull]") {
+    fixtures::TempFolder folder;
+    test::Content content;
+    auto image = [&](const std::string& architecture) {
+        return fixtures::serve_image(
+            content, {ServedLayer(TarBuilder().file("platform", architecture).finished())}, "", architecture);
+    };
+    std::string own(plan::machine_architecture), other = own == "arm64" ? "amd64" : "arm64", entries;
+    for (const std::string& architecture : {own, other}) {
+        std::string digest = image(architecture);
+        size_t size = content.answer({"GET", "/v2/a/manifests/" + digest, {}}).body.size();
+        entries += cat(entries.empty() ? "" : ",", R"({"mediaType":"application/vnd.oci.image.manifest.v1+json",)",
+                       R"("digest":")", digest, R"(","size":)", size,
+                       R"(,"platform":{"os":"linux","architecture":")", architecture, R"("}})");
+    }
+    content.tag("1", content.add_manifest("application/vnd.oci.image.index.v1+json",
+                                          cat(R"({"schemaVersion":2,"manifests":[)", entries, "]}")));
+    content.tag("bare", image(own));
+    test::Server server([&](const test::HttpCall& call) { return content.answer(call); });
+    std::string path = folder / "x.sqsh", store = folder / "store";
+    auto import = [&](const std::string& words) {
+        return fixtures::run_command(cat(fixtures::built_program("berth-pull"), " import --force --store ", store,
+                                         " -o ", path, " ", words));
+    };
+    auto result = import(cat("--arch ", other, " ", server.host(), "/a:1"));
+    INFO(result.output);
+    REQUIRE(result.status == 0);
+    CHECK(fixtures::Squashfs(path).content("platform") == other);
+    CHECK(squash::read_config(sys::open_file(path, O_RDONLY).get(), path)->process.architecture == other);
+    CHECK_FALSE(store::Store::open(store).digest_of(plan::parse_reference(server.host() + "/a:1")));
+    REQUIRE(import(server.host() + "/a:1").status == 0);
+    CHECK(fixtures::Squashfs(path).content("platform") == own);
+    REQUIRE(import(cat("--policy missing --arch ", other, " ", server.host(), "/a:1")).status == 0);
+    CHECK(fixtures::Squashfs(path).content("platform") == other);
+
+    for (const char* brought : {"nothing", "the image of this machine"}) {
+        INFO(brought);
+        result = import(cat("--arch ", other, " ", server.host(), "/a:bare"));
+        CHECK(result.status == exit_failure);
+        CHECK_THAT(result.output, Catch::Contains(cat("no image for linux/", other, " in it; it is for linux/", own)));
+        REQUIRE(import(server.host() + "/a:bare").status == 0);
+    }
+    CHECK_THAT(import(cat("--policy never --arch ", other, " ", server.host(), "/a:1")).output,
+               Catch::Contains("the pull policy is never"));
 }
 
 TEST_CASE("the script for Enroot quotes what a shell would read", "[pull]") {

@@ -19,15 +19,15 @@ namespace berth::cli {
 
 namespace {
 
-constexpr const char* arch_help = "architecture of the image: that of this node, by uname -m or as Debian writes it";
+constexpr const char* arch_help = "architecture of the image, by uname -m or as Debian writes it; that of this node";
 constexpr const char* uri_help = "docker://[USER@][REGISTRY#]NAME[:TAG], dockerd://NAME[:TAG] or podman://NAME[:TAG]";
 
-/// Images are brought for the node's own architecture alone.
+/// A container runs here.
 void check_architecture(const std::string& wanted) {
     std::string word = wanted == "x86_64" ? "amd64" : wanted == "aarch64" ? "arm64" : wanted;
     if (wanted.empty() || word == plan::machine_architecture) return;
-    throw Error(cat("--arch ", printable(wanted), ": Berth brings images for this node's architecture alone, which is ",
-                    plan::machine_architecture, "; import it on a node of that architecture"),
+    throw Error(cat("--arch ", printable(wanted), ": a container is made for this node's architecture, which is ",
+                    plan::machine_architecture, "; write a file for the other one by enroot import --arch"),
                 1);
 }
 
@@ -54,12 +54,12 @@ int enroot_import(int argc, char** argv) {
     line.argument("URI", uri, uri_help).required();
     if (auto code = line.parse(argc, argv)) return *code == 0 ? 0 : 1;
     FrontEnd front = front_end();
-    check_architecture(arch);
     plan::Reference image = enroot::image_of(uri);
     if (file.empty()) file = enroot::base_name_of(image) + ".sqsh";
     check_new_file(file, front.settings.force);
     std::vector<std::string> words = transport(front.settings, image);
     if (front.settings.force) words.push_back("--force");
+    if (!arch.empty()) words.insert(words.end(), {"--arch", arch});
     words.insert(words.end(), {"--output", file, uri});
     // Enroot's standard output stays empty.
     ::dup2(STDERR_FILENO, STDOUT_FILENO);
@@ -67,13 +67,12 @@ int enroot_import(int argc, char** argv) {
 }
 
 int enroot_digest(int argc, char** argv) {
-    CommandLine line("Print the digest of an image's manifest for this node's architecture.", "enroot digest");
-    std::string uri, arch;
+    CommandLine line("Print the digest of an image's manifest for one architecture.", "enroot digest");
+    std::string uri, arch(plan::machine_architecture);
     line.option("-a,--arch", arch, arch_help);
     line.argument("URI", uri, "docker://[USER@][REGISTRY#]NAME[:TAG]").required();
     if (auto code = line.parse(argc, argv)) return *code == 0 ? 0 : 1;
     FrontEnd front = front_end();
-    check_architecture(arch);
     plan::Reference image = enroot::image_of(uri);
     if (image.kind != plan::Reference::Kind::registry)
         throw Error(cat(printable(uri, 4096), ": only registries are asked for a digest; write docker://NAME[:TAG]"),
@@ -83,7 +82,7 @@ int enroot_digest(int argc, char** argv) {
         if (registry.plain_http) words.insert(words.end(), {"--plain-http", host});
     for (const std::string& word : transport(front.settings, image)) words.push_back(word);
     if (!image.user.empty()) words.insert(words.end(), {"--user", image.user});
-    words.insert(words.end(), {"--resolve", "--for-this-machine", image.text()});
+    words.insert(words.end(), {"--resolve", "--arch", arch, image.text()});
     exec_pull_program(std::move(words));
 }
 

@@ -19,7 +19,7 @@ namespace berth::pull {
 namespace {
 
 struct ImportArguments {
-    std::string store, site, image, file;
+    std::string store, site, image, file, arch;
     std::string policy = "newer";
     std::vector<std::string> plain_http;
     bool quiet = false;
@@ -33,6 +33,7 @@ void declare(CommandLine& line, ImportArguments& arguments) {
     line.option("--policy", arguments.policy, "newer, missing, always or never")
         .completed_by({"newer", "missing", "always", "never"});
     line.option("-o,--output", arguments.file, "the file to write").required().completed_by(Completion::files);
+    line.option("--arch", arguments.arch, "architecture of the image: arm64, x86_64, arm/v7 ...; that of this machine");
     line.flag("--force", arguments.options.force, "replace an existing file");
     line.flag("-q,--quiet", arguments.quiet, "print nothing but the digest");
     line.flag("--plain", arguments.options.plain, "do not write /etc/environment and /etc/rc for Enroot");
@@ -47,6 +48,9 @@ Options options_of(const ImportArguments& arguments, const plan::Reference& refe
     out.registry = options_for(reference, "", site, environment);
     out.registry.plain_http.insert(arguments.plain_http.begin(), arguments.plain_http.end());
     set_daemon(out, reference, environment);
+    if (oci::Machine machine = oci::machine_named(arguments.arch);
+        !arguments.arch.empty() && machine != oci::this_machine())
+        out.machine = std::move(machine);
     return out;
 }
 

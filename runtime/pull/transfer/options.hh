@@ -1,8 +1,10 @@
 // How a pull is done.
 #pragma once
+#include <optional>
 #include <string>
 
 #include "runtime/config/words.hh"
+#include "runtime/oci/manifest.hh"
 #include "runtime/oci/registry/options.hh"
 #include "runtime/pull/transfer/capacity.hh"
 #include "runtime/store/collect.hh"
@@ -18,6 +20,9 @@ struct Options {
     std::string podman_socket;  ///< empty: where systemd has it for the calling user
     PullLimits limits;
     store::KeepLimits keep;  ///< applied to the store after a pull that brought something
+    /// Another machine than this one, whose image is wanted. The source is asked each time then, since the store
+    /// remembers what tags and image indexes mean for this machine alone.
+    std::optional<oci::Machine> machine = {};
 };
 
 }  // namespace berth::pull

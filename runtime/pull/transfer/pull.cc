@@ -15,7 +15,7 @@ namespace berth::pull {
 
 namespace {
 
-/// The documents from what a tag means down to the manifest of this machine's image.
+/// The documents from what a tag means down to the manifest of the machine's image.
 struct Chain {
     std::vector<Digest> indexes;  ///< the image indexes on the way
     oci::Document document;
@@ -48,6 +48,8 @@ class Pull {
     std::optional<Digest> without_asking() const;
     Digest resolve();
     Digest ask();
+    Digest run_for_other_machine();
+    void check_architecture(const plan::ImageConfig& config) const;
     Digest fall_back(const oci::Unreachable& problem) const;
     Lock wait_for_turn(const Digest& digest) const;
     void fetch(const Digest& digest);
@@ -90,6 +92,7 @@ oci::Source& Pull::source() {
 }
 
 Digest Pull::run() {
+    if (options_.machine) return run_for_other_machine();
     if (auto stored = without_asking()) return *stored;
     Digest digest = resolve();
     // An index that is damaged or of another version is made anew by this.
@@ -100,6 +103,32 @@ Digest Pull::run() {
     }
     remember_tag(digest);
     return digest;
+}
+
+Digest Pull::run_for_other_machine() {
+    if (policy_ == Policy::never)
+        throw Error(cat(what_, " for ", options_.machine->architecture,
+                        ": the store knows images for this machine only by name, and the pull policy is never; use "
+                        "another policy"));
+    Chain chain = find_manifest(ask());
+    const Digest& digest = chain.document.digest;
+    if (!is_complete(store_, digest)) {
+        Lock turn = wait_for_turn(digest);
+        if (!is_complete(store_, digest)) {
+            fetched_ = true;
+            fetch_image(chain);
+        }
+    }
+    check_architecture(describe(store_, digest, what_).config);
+    return digest;
+}
+
+/// Of a bare manifest its config alone says what it is for.
+void Pull::check_architecture(const plan::ImageConfig& config) const {
+    if (!options_.machine || config.architecture.empty() || config.architecture == options_.machine->architecture)
+        return;
+    throw Error(cat(what_, ": no image for linux/", options_.machine->architecture, " in it; it is for linux/",
+                    printable(config.architecture, 64)));
 }
 
 Digest Pull::digest() {
@@ -173,7 +202,8 @@ Chain Pull::find_manifest(const Digest& digest) {
         if (depth == oci::nesting_limit)
             throw Error(cat(what_, ": more than ", oci::nesting_limit, " image indexes inside one another; refused"));
         indexes.push_back(next.digest);
-        next = oci::choose_platform(std::get<oci::ImageIndex>(document), oci::this_machine(), what_);
+        next = oci::choose_platform(std::get<oci::ImageIndex>(document),
+                                    options_.machine ? *options_.machine : oci::this_machine(), what_);
     }
 }
 
@@ -201,6 +231,7 @@ void Pull::fetch_image(const Chain& chain) {
     check_size(chain.manifest);
     std::string config = source().blob(chain.manifest.config);
     oci::ImageDescription image = oci::parse_config(config, chain.manifest.layers.size(), what_);
+    check_architecture(image.config);
     std::vector<MissingLayer> missing;
     for (size_t i = 0; i < image.diff_ids.size(); ++i) {
         const Digest& diff_id = image.diff_ids[i];
@@ -257,13 +288,12 @@ Digest pull(const store::Store& store, const plan::Reference& reference, const O
     return pull(store, reference, options, meter);
 }
 
-Digest digest_for_this_machine(oci::Source& source, const std::string& what) {
+Digest digest_for(const oci::Machine& machine, oci::Source& source, const std::string& what) {
     oci::Document sent = source.manifest();
     for (unsigned depth = 0; depth <= oci::nesting_limit; ++depth) {
         auto document = oci::parse_manifest(sent.bytes, sent.content_type, what);
         if (std::holds_alternative<oci::Manifest>(document)) return sent.digest;
-        sent = source.manifest(
-            oci::choose_platform(std::get<oci::ImageIndex>(document), oci::this_machine(), what).digest);
+        sent = source.manifest(oci::choose_platform(std::get<oci::ImageIndex>(document), machine, what).digest);
     }
     throw Error(cat(what, ": more than ", oci::nesting_limit, " image indexes inside one another; refused"));
 }

@@ -16,7 +16,8 @@ namespace berth::pull {
 using Progress = std::function<void(const std::string&)>;
 
 /// Returns the digest under which the store now has the image: that of the reference, or what its tag means (which may
-/// be an image index). Throws Error, with nothing published but complete layers.
+/// be an image index); with `options.machine` always that of the manifest. Throws Error, with nothing published but
+/// complete layers.
 Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter);
 /// The same with the lines that suit a log.
 Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options,
@@ -26,7 +27,7 @@ Digest pull(const store::Store& store, const plan::Reference& reference, const O
 /// store's where the registry cannot answer, with a warning. Throws Error.
 Digest digest_now(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter);
 
-/// The digest of the manifest for this machine that the image `what` has in `source` now. Throws Error.
-Digest digest_for_this_machine(oci::Source& source, const std::string& what);
+/// The digest of the manifest for `machine` that the image `what` has in `source` now. Throws Error.
+Digest digest_for(const oci::Machine& machine, oci::Source& source, const std::string& what);
 
 }  // namespace berth::pull
