@@ -1,6 +1,9 @@
 // `berth resolve`: run by the plugin in srun and sbatch while an allocation is awaited, to ask once for all nodes what
-// a tag means. `berth agree`: run by srun when that gave no answer, for the nodes to agree on one.
+// a tag means; in a job, once for all its steps. `berth agree`: run by srun when that gave no answer, for the nodes to
+// agree on one.
 #include <unistd.h>
+
+#include <cstdio>
 
 #include "runtime/base/descriptors.hh"
 #include "runtime/base/environment.hh"
@@ -9,6 +12,7 @@
 #include "runtime/cli/listing.hh"
 #include "runtime/config/site_file.hh"
 #include "runtime/host/facts.hh"
+#include "runtime/host/job_answers.hh"
 #include "runtime/host/pull_program.hh"
 #include "runtime/images/open.hh"
 #include "runtime/request/reference.hh"
@@ -23,6 +27,10 @@ bool may_ask(const plan::Reference& reference, const plan::Site& site) {
            (site.store.pull == plan::PullPolicy::newer || site.store.pull == plan::PullPolicy::always);
 }
 
+std::string file_of_answers() {
+    return job_answers_file(environment_of_this_process(), caller_of_this_process().home);
+}
+
 }  // namespace
 
 /// Prints the digest and a line end, or nothing: whoever is not answered leaves it to the nodes, whose errors are
@@ -34,7 +42,14 @@ int resolve(int argc, char** argv) {
     plan::apply_environment(site, environment_of_this_process());
     plan::Reference reference = plan::parse_reference(argv[1]);
     if (!may_ask(reference, site)) return 0;
+    std::string answers = site.store.pull == plan::PullPolicy::always ? std::string() : file_of_answers();
+    if (!answers.empty())
+        if (auto known = JobAnswers(answers).find(reference.text())) {
+            std::printf("%s\n", known->text().c_str());
+            return 0;
+        }
     std::vector<std::string> arguments = site_arguments();
+    if (!answers.empty()) arguments.insert(arguments.end(), {"--job-answers", answers});
     for (const auto& [host, registry] : site.registries)
         if (registry.plain_http) arguments.insert(arguments.end(), {"--plain-http", host});
     if (!reference.user.empty()) arguments.insert(arguments.end(), {"--user", reference.user});

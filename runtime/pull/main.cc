@@ -16,6 +16,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
 #include "runtime/config/site_file.hh"
+#include "runtime/host/job_answers.hh"
 #include "runtime/host/policy_facts.hh"
 #include "runtime/oci/layer/gzip.hh"
 #include "runtime/oci/source/source.hh"
@@ -46,6 +47,7 @@ struct Arguments {
     std::string login;
     std::string logout;
     std::string arch;
+    std::string job_answers;
     bool password_from_input = false;
     bool resolve = false;
     bool agree = false;
@@ -115,6 +117,7 @@ int resolve_tag(const Arguments& arguments) {
     }
     auto answer = source->resolve();
     Digest digest = answer ? answer->digest : source->manifest().digest;
+    if (!arguments.job_answers.empty()) digest = JobAnswers(arguments.job_answers).keep(reference.text(), digest);
     std::cout << digest.text() << '\n';
     return 0;
 }
@@ -217,6 +220,8 @@ int main(int argc, char** argv) {
     auto resolve = line.flag("--resolve", arguments.resolve, "only print the digest that a registry's tag has now");
     line.option("--arch", arguments.arch,
                 "with --resolve: of the manifest for this architecture, where the tag means several")
+        .needs(resolve);
+    line.option("--job-answers", arguments.job_answers, "with --resolve: file that keeps the answer for the job")
         .needs(resolve);
     line.flag("--agree", arguments.agree,
               "only agree with the step's other nodes what the tag means; where is read from standard input")

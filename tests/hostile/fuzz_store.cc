@@ -1,5 +1,5 @@
 // Small files of a store, which other machines and older releases may have written: what a tag and an index mean, who
-// holds a lock or an image. The first byte of an input chooses.
+// holds a lock or an image; and what was answered in a job. The first byte of an input chooses.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +9,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/host/job_answers.hh"
 #include "runtime/store/names.hh"
 #include "runtime/store/store.hh"
 #include "tests/hostile/target.hh"
@@ -62,7 +63,7 @@ void run(std::string_view input) {
     static const Place place;
     static const store::Store store = store::Store::open(place.store());
     const Digest digest("sha256:" + std::string(64, 'a'));
-    unsigned which = hostile::take_byte(input) % 4;
+    unsigned which = hostile::take_byte(input) % 5;
     hostile::refusing([&] {
         if (which == 0) run_tag(place, store, input);
         if (which == 1) {
@@ -77,6 +78,10 @@ void run(std::string_view input) {
         if (which == 3) {
             place.write("locks/" + digest.hex(), input);
             must(hostile::is_plain_line(store.lock_owner(digest)), "an owner has control characters");
+        }
+        if (which == 4) {
+            must(answer_in(cat(input, "\n", digest, " r/a:c\n"), "r/a:c").has_value(),
+                 "an answer that is kept is not found");
         }
     });
 }

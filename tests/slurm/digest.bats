@@ -65,6 +65,48 @@ asked_once() { (( $(count_since HEAD /v2/debian/manifests/moving) == 1 )); }
   [[ $after != "$before" ]]
 }
 
+@test "the steps of a job run what its first one found, and ask the registry once" {
+  # shellcheck disable=SC2016
+  local show='srun -Q -w n1 --container-image='$moving' sh -c "echo \$BERTH_CONTAINER_DIGEST"'
+  move_tag zstd
+  before=$(manifest_digest moving)
+  run -0 --separate-stderr alice salloc -Q -w n1 --no-shell -J answers
+  job=$(alice squeue -h -n answers -o %i)
+  mark_log
+  run -0 --separate-stderr in_home "export SLURM_JOB_ID=$job SLURM_CLUSTER_NAME=box; $show; $show"
+  expect_equal "$output" "$before"$'\n'"$before"
+  expect_equal "$(count_since HEAD /v2/debian/manifests/moving)" 1
+  move_tag tar
+  after=$(manifest_digest moving)
+  [[ $after != "$before" ]]
+  mark_log
+  run -0 --separate-stderr in_home "export SLURM_JOB_ID=$job SLURM_CLUSTER_NAME=box; $show"
+  expect_equal "$output" "$before"
+  expect_equal "$(count_since '(HEAD|GET)' /v2/debian/manifests/)" 0
+  # Who wants to know anew, and another job.
+  run -0 --separate-stderr in_home "export SLURM_JOB_ID=$job SLURM_CLUSTER_NAME=box BERTH_STORE_PULL=always; $show"
+  expect_equal "$output" "$after"
+  alice scancel "$job"
+  run -0 --separate-stderr in_home "$show"
+  expect_equal "$output" "$after"
+}
+
+@test "the steps of a batch script run one image, whatever becomes of the tag between them" {
+  move_tag zstd
+  before=$(manifest_digest moving)
+  in_home "rm -f go seen"
+  # shellcheck disable=SC2016
+  run -0 --separate-stderr alice sbatch --parsable -o steps.out --wrap "
+    show() { srun -n1 --container-image=$moving sh -c 'echo \$BERTH_CONTAINER_DIGEST'; }
+    show; : > seen; while [ ! -e go ]; do sleep 0.1; done; show"
+  wait_until 20 alice test -e seen
+  move_tag tar
+  [[ $(manifest_digest moving) != "$before" ]]
+  alice touch go
+  wait_until 20 no_jobs
+  expect_equal "$(alice cat steps.out)" "$before"$'\n'"$before"
+}
+
 @test "a registry that does not answer: the nodes say so, once for each" {
   run alice srun -N2 --container-image="127.0.0.1:1/debian:12" true
   expect_failure
