@@ -20,8 +20,8 @@ const std::vector<plan::DeviceVariable> task_variables = {
     {"GPU_DEVICE_ORDINAL", plan::DeviceVariable::Form::position},
     {"ZE_AFFINITY_MASK", plan::DeviceVariable::Form::position}};
 
-GpuProperties properties_of(const Driver& driver, const Gpu* gpu) {
-    return {driver.cuda, driver.module_version, gpu ? gpu->arch : "", gpu ? gpu->brand : ""};
+GpuProperties properties_of(const Driver& driver, const Gpu& gpu) {
+    return {driver.cuda, driver.module_version, gpu.arch, gpu.brand};
 }
 
 /// "570.86.15 (CUDA 12.8)", with what is known of the GPU.
@@ -108,11 +108,10 @@ bool check_requirements(const NvidiaRequest& request, const Driver& driver, cons
                         std::vector<std::string>* unknown) {
     std::vector<const Gpu*> gpus;
     for (const Chosen& one : choice.devices) gpus.push_back(&driver.gpus[one.gpu]);
-    if (gpus.empty()) gpus.push_back(nullptr);
     bool open = false;
     for (const Requirement& requirement : request.requirements)
         for (const Gpu* gpu : gpus) {
-            GpuProperties has = properties_of(driver, gpu);
+            GpuProperties has = properties_of(driver, *gpu);
             Verdict verdict = judge(requirement, has);
             std::string name = "NVIDIA_REQUIRE_" + printable(requirement.name);
             if (verdict == Verdict::refused)
@@ -140,7 +139,7 @@ plan::ContainerEdits nvidia_hook(const Host& host, const Rootfs& image, const Nv
         return out;
     }
     LazyNvml lazy(nvml, *driver);
-    if (needs_nvml(*driver, request) || driver->cuda.empty()) lazy.ask();
+    if (needs_nvml(*driver, request)) lazy.ask();
     Choice choice = choose(*driver, request);
     if (check_requirements(request, *driver, choice, nullptr)) {
         lazy.ask();

@@ -30,8 +30,9 @@ struct NvidiaSettings {
 plan::ContainerEdits nvidia_hook(const Host& host, const Rootfs& image, const NvidiaRequest& request,
                                  const NvidiaSettings& settings, const NvmlSource& nvml);
 
-/// Throws Error for the first requirement that the driver or a chosen GPU does not fulfil; the answer to "was NVML
-/// needed" is the result.
+/// Throws Error for the first requirement that the driver and a chosen GPU do not fulfil; the answer to "was NVML
+/// needed" is the result. Without a GPU nothing is asked of the driver: programs that need one find none anyway, and
+/// the same image prepares data on nodes without GPUs.
 bool check_requirements(const NvidiaRequest& request, const Driver& driver, const Choice& choice,
                         std::vector<std::string>* unknown);
 

@@ -173,6 +173,12 @@ others() {
       --container-image=$image true"
   expect_output_like "needs NVIDIA_REQUIRE_CUDA=cuda>=99 and this node has driver 570.86.15, CUDA up to 12.8"
   expect_one_error_line
+  # A step that may open no GPU runs all the same.
+  if constrained; then
+    run -0 in_home \
+      "NVIDIA_VISIBLE_DEVICES=all NVIDIA_REQUIRE_CUDA='cuda>=99' srun -w n1 --container-image=$image echo ran"
+    expect_equal "$output" ran
+  fi
 }
 
 @test "a CDI device, and a program of the site" {

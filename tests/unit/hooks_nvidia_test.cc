@@ -82,6 +82,32 @@ TEST_CASE("nvidia: each scene has exactly its files, or its error", "[hooks][nvi
     }
 }
 
+TEST_CASE("nvidia: NVML is asked for what a given GPU needs, and for nothing else", "[hooks][nvidia]") {
+    auto times = [](const std::function<void(FakeHost&)>& change, const std::vector<std::string>& job) {
+        FakeHost host;
+        eight(host, false);
+        host.driver("700.10", "700.10");
+        change(host);
+        FakeImage image;
+        unsigned asked = 0;
+        auto nvml = [&] {
+            ++asked;
+            auto report = nvml_of(host);
+            report->cuda = "14.0";
+            return report;
+        };
+        NvidiaRequest request = nvidia_request({"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=13"}, job);
+        nvidia_hook(host, image, request, {}, nvml);
+        return asked;
+    };
+    auto nothing = [](FakeHost&) {};
+    // The CUDA of so new a driver is known to NVML only.
+    CHECK(times(nothing, {}) == 1);
+    CHECK(times(nothing, {"NVIDIA_DISABLE_REQUIRE=1"}) == 0);
+    CHECK(times(nothing, {"NVIDIA_VISIBLE_DEVICES=none"}) == 0);
+    CHECK(times([](FakeHost& host) { host.allow_only("/dev/nvidia", {}); }, {}) == 0);
+}
+
 TEST_CASE("nvidia: the driver's other files", "[hooks][nvidia]") {
     FakeHost host;
     eight(host, false);
