@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <thread>
 
 #include "runtime/base/text.hh"
@@ -36,6 +37,18 @@ long call_32(long number, long a) {
     long result;
     asm volatile("int $0x80" : "=a"(result) : "a"(number), "b"(a), "c"(0), "d"(0) : "memory");
     return result;
+}
+
+/// Where the kernel or its virtual machine has no way in for 32-bit programs, the instruction is SIGSEGV.
+bool has_32_bit_calls() {
+    pid_t child = fork();
+    if (child == 0) {
+        std::signal(SIGSEGV, SIG_DFL);
+        _exit(call_32(20, 0) == getpid() ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return !WIFSIGNALED(status);
 }
 #endif
 
@@ -128,6 +141,11 @@ TEST_CASE("seccomp: the 32-bit way in is guarded too", "[kernel][seccomp]") {
         return in_order({cat(call_32(20, 0) == getpid()), cat(call_32(286, 0)), cat(call_32(102, 1)),
                          cat(call_32(359, AF_ALG)), cat(call_32(310, CLONE_NEWUSER))});
     });
+    if (!has_32_bit_calls()) {
+        WARN("this kernel has no 32-bit system calls; a container has none either");
+        CHECK(seen.error == "the child died");
+        return;
+    }
     CHECK(seen.error == "");
     CHECK(seen.text == cat("1 -", EPERM, " -", ENOSYS, " -", EAFNOSUPPORT, " -", EPERM));
 }
