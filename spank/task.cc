@@ -9,6 +9,7 @@
 
 #include "runtime/base/channel.hh"
 #include "runtime/base/command.hh"
+#include "runtime/base/pages.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/messages.hh"
 #include "spank/join.hh"
@@ -19,9 +20,6 @@
 namespace berth::spank {
 
 namespace {
-
-/// The kernel's limit for one string of an environment, its terminator included (MAX_ARG_STRLEN with pages of 4 KiB).
-constexpr size_t string_limit = 128 * 1024;
 
 void print(std::string_view line) {
     // One write, so that the lines of many tasks do not mix.
@@ -129,10 +127,10 @@ void choose_devices(spank_t spank, const std::vector<plan::VisibleDevices>& devi
 
 void check_environment(spank_t spank) {
     for (char** entry = environment(spank); entry != nullptr && *entry != nullptr; ++entry)
-        if (size_t size = std::strlen(*entry) + 1; size > string_limit) {
+        if (size_t size = std::strlen(*entry) + 1; size > longest_string()) {
             std::string_view text = *entry;
             throw Error(cat("the environment variable ", printable(text.substr(0, text.find('='))), " takes ", size,
-                            " bytes; Linux passes at most ", string_limit, " to a program"),
+                            " bytes; Linux passes at most ", longest_string(), " to a program"),
                         exit_not_executable);
         }
 }

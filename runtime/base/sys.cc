@@ -15,6 +15,7 @@
 #include "runtime/base/interrupts.hh"
 #include "runtime/base/new_calls.hh"
 #include "runtime/base/old_lookup.hh"
+#include "runtime/base/pages.hh"
 #include "runtime/base/text.hh"
 
 namespace berth::sys {
@@ -175,7 +176,7 @@ std::pair<Fd, Fd> make_pipe() {
 }
 
 void make_present(std::span<char> memory) {
-    constexpr uintptr_t page = 4096;
+    const uintptr_t page = page_size();
     size_t before = (page - reinterpret_cast<uintptr_t>(memory.data()) % page) % page;
     if (memory.size() < before + page) return;
     // An older kernel says that it cannot, and the faults do it.

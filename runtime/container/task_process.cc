@@ -20,6 +20,7 @@
 #include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/inherited.hh"
+#include "runtime/base/pages.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
@@ -28,7 +29,7 @@ namespace berth {
 namespace {
 
 constexpr int answer_ms = 10'000;
-constexpr size_t child_stack = 256 << 10, page = 4096;
+constexpr size_t child_stack = 256 << 10;
 
 /// What a child needs to become the command.
 struct Launch {
@@ -102,7 +103,7 @@ class ChildStack {
     ChildStack()
         : memory_(
               ::mmap(nullptr, child_stack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0)) {
-        if (memory_ == MAP_FAILED || ::mprotect(memory_, page, PROT_NONE) != 0)
+        if (memory_ == MAP_FAILED || ::mprotect(memory_, page_size(), PROT_NONE) != 0)
             throw SysError("making room for the command's start");
     }
     ~ChildStack() { ::munmap(memory_, child_stack); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/pages.hh"
 #include "runtime/base/text.hh"
 #include "runtime/enroot/mounts.hh"
 #include "runtime/request/options.hh"
@@ -11,8 +12,8 @@ namespace berth::enroot {
 
 namespace {
 
-/// Of one argument (MAX_ARG_STRLEN in the kernel's include/uapi/linux/binfmts.h), with the end of the string.
-constexpr size_t script_limit = (32 << 12) - 1;
+/// Of one argument, without the end of the string.
+size_t script_limit() { return longest_string() - 1; }
 
 /// Reads what a login shell reads, then becomes the command.
 constexpr const char* as_login = "if [ -r /etc/profile ]; then . /etc/profile; fi; exec \"$@\"";
@@ -55,8 +56,8 @@ std::vector<std::string> wrapper_of(const Settings& settings) {
 }
 
 std::vector<std::string> script_command(const std::string& script, const std::vector<std::string>& arguments) {
-    if (script.size() > script_limit)
-        throw Error(cat("--rc: the script has ", script.size(), " bytes, more than ", script_limit,
+    if (script.size() > script_limit())
+        throw Error(cat("--rc: the script has ", script.size(), " bytes, more than ", script_limit(),
                         "; mount it, and write its path as the command"),
                     1);
     if (script.find('\0') != script.npos)

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/pages.hh"
 #include "runtime/base/text.hh"
 #include "runtime/mount/fuse/operations.hh"
 
@@ -65,7 +66,7 @@ bool set_device(fuse_session* session, int device) {
 
 int receive_once(fuse_session* session, fuse_buf& request) {
     // As libfuse has it: a page of headers, and 256 pages of data, FUSE_MAX_MAX_PAGES.
-    static const size_t size = 257 * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    static const size_t size = 257 * page_size();
     if (request.mem == nullptr) request.mem = malloc(size);
     if (request.mem == nullptr) return -ENOMEM;
     ssize_t got = read_channel(request.mem, size);
