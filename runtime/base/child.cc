@@ -62,4 +62,9 @@ Child::Child(const std::string& program, const std::vector<std::string>& argumen
     pid_ = Pid(pid);
 }
 
+void Child::kill_or_leave(std::chrono::milliseconds patience) {
+    pid_.send(SIGKILL);
+    if (pid_ && !pid_.ends_within(patience)) pid_.release();
+}
+
 }  // namespace berth

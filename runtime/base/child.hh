@@ -2,6 +2,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ class [[nodiscard]] Child {
 
     /// Waits for the end; returns the exit code, or 128 and the signal's number.
     int wait() { return pid_.wait(); }
+
+    /// Kills it. One that the kernel does not let end in time, as it waits for a device, is left behind.
+    void kill_or_leave(std::chrono::milliseconds patience);
 
   private:
     Fd output_;

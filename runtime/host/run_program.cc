@@ -16,6 +16,7 @@ namespace berth {
 namespace {
 
 constexpr size_t output_limit = 4 << 20, complaint_limit = 64 << 10;
+constexpr auto patience_after_kill = std::chrono::seconds(1);
 
 Fd memory_with(const std::string& text) {
     Fd memory(::memfd_create("berth-input", MFD_CLOEXEC));
@@ -66,11 +67,12 @@ ProgramAnswer run_program(const std::string& program, const std::vector<std::str
     auto end = Clock::now() + limit;
     Child child(program, arguments, given.get(), complaints.get(), environment);
     ProgramAnswer out;
+    out.code = -1;
     // A program may close its output and stay.
     if (read_until_end(child.output(), end, out.output) && readable(sys::pidfd_open(child.pid()).get(), end))
         out.code = child.wait();
     else
-        out.code = -1;
+        child.kill_or_leave(patience_after_kill);
     out.complaint = last_line(complaints.get());
     return out;
 }
