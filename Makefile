@@ -288,9 +288,9 @@ $(BUILD)/tests/fake_slurmstepd: \
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) -rdynamic $^ -o $@ $(CXXFLAGS) $(LDFLAGS)
 
-$(BUILD)/tests/fake_nvml.so: tests/fixtures/fake_nvml.cc
+$(BUILD)/tests/fake_nvml.so: tests/fixtures/fake_nvml.cc hooks/nvidia/nvml_types.hh
 	@mkdir -p $(@D)
-	$(CXX) -std=c++20 -O2 $(warnings) -shared -fPIC $< -o $@
+	$(CXX) -std=c++20 -O2 $(warnings) -I. -shared -fPIC $< -o $@
 
 # For bench-noise only. Static, since it runs in whatever image there is.
 $(BUILD)/tests/noise: tests/bench/noise.cc

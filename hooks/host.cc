@@ -111,9 +111,14 @@ Access Host::access(const std::string& path, bool read_only) const {
     return errno == ENOENT || errno == ENOTDIR ? Access::missing : Access::denied;
 }
 
-std::optional<std::string> Host::ask(const std::vector<std::string>& words, std::chrono::seconds timeout) const {
+ProgramOutput Host::ask(const std::vector<std::string>& words, std::chrono::seconds timeout) const {
     ProgramAnswer answer = run_program("/proc/self/exe", words, "", timeout);
-    return answer.code == 0 ? std::optional(std::move(answer.output)) : std::nullopt;
+    if (answer.code == 0) return {std::move(answer.output), {}};
+    if (answer.code < 0) return {std::nullopt, cat("it gave no answer within ", timeout.count(), " s")};
+    // Without the program's name before it.
+    const std::string start = "berth: ";
+    if (answer.complaint.starts_with(start)) answer.complaint.erase(0, start.size());
+    return {std::nullopt, answer.complaint.empty() ? cat("it ended with code ", answer.code) : answer.complaint};
 }
 
 }  // namespace berth::hooks

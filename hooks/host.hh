@@ -22,6 +22,12 @@ struct DeviceNumber {
 /// that can initialise a device.
 enum class Access { allowed, denied, missing };
 
+/// What a program has printed, or why there is nothing.
+struct ProgramOutput {
+    std::optional<std::string> text;
+    std::string why;  ///< "it gave no answer within 20 s", or its own line
+};
+
 /// The node's file system below a root directory. Paths are absolute and seen from that root; links are followed
 /// without leaving it.
 class Host {
@@ -50,8 +56,8 @@ class Host {
     /// For reading and writing, or for reading only.
     virtual Access access(const std::string& path, bool read_only = false) const;
     /// What `berth` prints with these words, run as a program of its own: a driver's library may hang, or do to its
-    /// process what it likes. Nothing when it fails or takes longer.
-    virtual std::optional<std::string> ask(const std::vector<std::string>& words, std::chrono::seconds timeout) const;
+    /// process what it likes.
+    virtual ProgramOutput ask(const std::vector<std::string>& words, std::chrono::seconds timeout) const;
 
   private:
     Fd open(const std::string& path, int flags) const;

@@ -19,17 +19,19 @@ class Nodes {
         : edits_(edits), host_(host), root_(settings.roots.devices), driver_(driver) {}
 
     /// A node that must be there and be `expected`; without a known number any device will do.
-    void need(const std::string& path, std::optional<DeviceNumber> expected, const std::string& reason) {
+    /// `remedy` makes it.
+    void need(const std::string& path, std::optional<DeviceNumber> expected, const std::string& reason,
+              const char* remedy = "nvidia-modprobe") {
         auto is = host_.device(root_ + path);
         if (!is)
             throw Error(cat("giving the container ", path, ": ",
                             host_.exists(root_ + path)
                                 ? "it is no device"
-                                : "it does not exist; run nvidia-modprobe on the node (as root)"));
+                                : cat("it does not exist; run ", remedy, " on the node (as root)")));
         if (expected && *is != *expected)
             throw Error(cat("giving the container ", path, ": it is device ", is->major, ":", is->minor,
                             " and should be ", expected->major, ":", expected->minor,
-                            "; remove it and run nvidia-modprobe"));
+                            "; remove it and run ", remedy));
         add(path, reason);
     }
 
@@ -156,7 +158,12 @@ void add_device_edits(std::vector<plan::Edit>& edits, const Host& host, const Nv
          display = request.capabilities.contains(Capability::display);
     nodes.need("/dev/nvidiactl", nodes.gpu_number(control_minor), "the driver's control device");
     if (compute) {
-        nodes.need("/dev/nvidia-uvm", nodes.number("nvidia-uvm", 0), "unified memory, for compute");
+        // Nothing makes it at boot. Without a GPU nothing opens it.
+        const char *uvm = "/dev/nvidia-uvm", *reason = "unified memory, for compute";
+        if (choice.devices.empty())
+            nodes.take(uvm, reason);
+        else
+            nodes.need(uvm, nodes.number("nvidia-uvm", 0), reason, "nvidia-modprobe -u");
         nodes.take("/dev/nvidia-uvm-tools", "unified memory, for compute");
     }
     if (display) nodes.take("/dev/nvidia-modeset", "display");

@@ -1,6 +1,7 @@
 #include "hooks/nvidia/driver.hh"
 
 #include <algorithm>
+#include <climits>
 
 #include "hooks/edits.hh"
 #include "runtime/base/error.hh"
@@ -38,7 +39,9 @@ class Finder {
         for (const std::string& bus : host_.list(proc + "/gpus")) add_gpu(driver, bus);
         std::sort(driver.gpus.begin(), driver.gpus.end(),
                   [](const Gpu& one, const Gpu& other) { return one.bus < other.bus; });
+        add_strays(driver);
         number(driver);
+        for (const StrayNode& stray : driver.strays) driver.constrained |= stray.access == Access::denied;
         for (const Gpu& gpu : driver.gpus) {
             driver.constrained |= gpu.access == Access::denied;
             for (const Slice& slice : gpu.slices) driver.constrained |= !slice.open;
@@ -48,14 +51,32 @@ class Finder {
 
   private:
     void add_gpu(Driver& driver, const std::string& bus) {
-        auto gpu = parse_gpu(host_.read(proc + "/gpus/" + bus + "/information").value_or(""));
-        if (!gpu)
-            throw Error(cat("looking at the NVIDIA driver: ", proc, "/gpus/", printable(bus),
-                            "/information names no device minor"));
+        std::string text = host_.read(proc + "/gpus/" + bus + "/information").value_or("");
+        auto gpu = parse_gpu(text);
+        if (!gpu || gpu->excluded) {
+            driver.unusable.push_back({bus, gpu ? gpu->uuid : "", why_unusable(text, gpu.has_value())});
+            return;
+        }
         gpu->bus = bus;
         gpu->access = host_.access(roots_.devices + gpu_node(*gpu));
         add_slices(*gpu);
         driver.gpus.push_back(std::move(*gpu));
+    }
+
+    /// The driver writes nothing when it cannot wake the GPU.
+    static const char* why_unusable(const std::string& information, bool numbered) {
+        if (numbered) return "the driver leaves it out (GPU Excluded)";
+        return information.empty() ? "the driver cannot reach it; it may have fallen off the bus"
+                                   : "the driver gives it no device minor";
+    }
+
+    void add_strays(Driver& driver) {
+        for (const std::string& name : host_.list(roots_.devices + "/dev")) {
+            auto minor = numbered(name, "nvidia");
+            if (!minor || std::ranges::any_of(driver.gpus, [&](const Gpu& gpu) { return gpu.minor == *minor; }))
+                continue;
+            driver.strays.push_back({*minor, host_.access(roots_.devices + "/dev/" + name), 0});
+        }
     }
 
     void add_slices(Gpu& gpu) {
@@ -92,14 +113,20 @@ class Finder {
     static void number(Driver& driver) {
         std::vector<Gpu*> order;
         for (Gpu& gpu : driver.gpus) order.push_back(&gpu);
-        std::sort(order.begin(), order.end(),
-                  [](const Gpu* one, const Gpu* other) { return one->minor < other->minor; });
+        std::ranges::sort(order, {}, &Gpu::minor);
+        std::ranges::sort(driver.strays, {}, &StrayNode::minor);
         unsigned next = 0;
+        auto stray = driver.strays.begin();
+        auto count_strays = [&](unsigned before) {
+            for (; stray != driver.strays.end() && stray->minor < before; ++stray) stray->position = next++;
+        };
         for (Gpu* gpu : order) {
+            count_strays(gpu->minor);
             gpu->position = next;
             for (Slice& slice : gpu->slices) slice.position = next++;
             if (gpu->slices.empty()) ++next;
         }
+        count_strays(UINT_MAX);
     }
 
     const Host& host_;
@@ -114,11 +141,13 @@ std::optional<Driver> find_driver(const Host& host, const DriverRoots& roots) {
 }
 
 void add_nvml(Driver& driver, const NvmlReport& report) {
+    driver.nvml_trouble = report.trouble;
     if (!report.cuda.empty()) driver.cuda = report.cuda;
     for (Gpu& gpu : driver.gpus)
         for (const NvmlGpu& told : report.gpus) {
             if (told.bus != normal_bus(gpu.bus)) continue;
             if (!told.uuid.empty()) gpu.uuid = told.uuid;
+            gpu.nvml_error = told.error;
             gpu.arch = told.arch;
             gpu.brand = told.brand;
             gpu.mig = told.mig;

@@ -32,6 +32,21 @@ struct Gpu {
     std::vector<Slice> slices;
     unsigned position = 0;
     std::string arch, brand;  ///< NVML
+    bool excluded = false;    ///< a parameter of the driver has it left out
+    int nvml_error = 0;       ///< NVML's answer about it; 0: none, or no error
+};
+
+/// A GPU that the driver knows and no program can use.
+struct UnusableGpu {
+    std::string bus, uuid;  ///< the UUID may be empty
+    std::string why;        ///< a part of a sentence: "the driver ..."
+};
+
+/// A node /dev/nvidiaN without a usable GPU of the driver's: of one of those above, or of one that another driver has.
+struct StrayNode {
+    unsigned minor = 0;
+    Access access = Access::missing;
+    unsigned position = 0;  ///< Slurm counts it
 };
 
 /// Where the parts of the driver lie, when not in their usual places.
@@ -46,7 +61,10 @@ struct Driver {
     std::map<std::string, unsigned> majors;  ///< of /proc/devices: "nvidia", "nvidia-uvm", ...
     std::string params;                 ///< of /proc/driver/nvidia/params; empty: none
     std::vector<Gpu> gpus;              ///< in the order of their addresses, as CUDA counts
+    std::vector<UnusableGpu> unusable;
+    std::vector<StrayNode> strays;
     bool constrained = false;           ///< the step may not open some GPU of the node
+    std::string nvml_trouble;           ///< NVML was asked and has not answered: why
 };
 
 /// Nothing on a node without a driver. Throws Error for a driver whose files make no sense.

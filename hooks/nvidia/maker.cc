@@ -15,14 +15,19 @@ constexpr auto nvml_patience = std::chrono::seconds(20);  // A GPU without persi
 std::string root_of(const std::string& setting) { return setting == "/" ? "" : setting; }
 
 /// Asked for by a program of its own: NVML opens devices and may hang.
-std::optional<NvmlReport> nvml_of(const Host& host, const std::string& driver_root) {
+NvmlReport nvml_of(const Host& host, const std::string& driver_root, const std::vector<std::string>& buses) {
     std::string library = "libnvidia-ml.so.1";
     if (!driver_root.empty()) {
         DriverFiles files = find_driver_files(host, driver_root, "", {Capability::utility});
         if (!files.libraries.empty()) library = files.libraries[0].source;
     }
-    auto answer = host.ask({"nvml", library}, nvml_patience);
-    return answer ? std::optional(parse_nvml(*answer)) : std::nullopt;
+    std::vector<std::string> words{"nvml", library};
+    words.insert(words.end(), buses.begin(), buses.end());
+    ProgramOutput answer = host.ask(words, nvml_patience);
+    if (answer.text) return parse_nvml(*answer.text);
+    NvmlReport nothing;
+    nothing.trouble = answer.why;
+    return nothing;
 }
 
 plan::ContainerEdits make(const DeviceRequest& asked) {
@@ -33,7 +38,9 @@ plan::ContainerEdits make(const DeviceRequest& asked) {
     NvidiaSettings settings{site.devices.nvidia == plan::NvidiaMode::required,
                             {root_of(site.devices.driver_root), root_of(site.devices.device_root)}};
     return nvidia_hook(asked.host, asked.image, request, settings,
-                       [&] { return nvml_of(asked.host, settings.roots.driver); });
+                       [&](const std::vector<std::string>& buses) {
+                           return nvml_of(asked.host, settings.roots.driver, buses);
+                       });
 }
 
 /// The GPUs and slices whose nodes the container gets.

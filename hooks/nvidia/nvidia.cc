@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hooks/edits.hh"
+#include "hooks/nvidia/unusable.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/request/mounts.hh"
@@ -86,14 +87,24 @@ void tell(plan::ContainerEdits& out, const NvidiaSettings& settings, const std::
     out.warnings.push_back(line);
 }
 
-/// NVML's answer, asked for at most once.
+Choice choose_usable(const Host& host, const Driver& driver, const NvidiaRequest& request) {
+    Choice out = choose(driver, request);
+    check_usable(host, driver, request, out);
+    return out;
+}
+
+/// NVML's answer, asked for at most once, about GPUs that the step may open: one of another step's may be one that
+/// makes NVML wait.
 class LazyNvml {
   public:
     LazyNvml(const NvmlSource& source, Driver& driver) : source_(source), driver_(driver) {}
     void ask() {
-        if (asked_) return;
+        if (asked_ || !source_) return;
         asked_ = true;
-        if (auto report = source_ ? source_() : std::nullopt) add_nvml(driver_, *report);
+        std::vector<std::string> buses;
+        for (const Gpu& gpu : driver_.gpus)
+            if (gpu.access != Access::denied) buses.push_back(gpu.bus);
+        if (!buses.empty()) add_nvml(driver_, source_(buses));
     }
 
   private:
@@ -121,7 +132,8 @@ bool check_requirements(const NvidiaRequest& request, const Driver& driver, cons
             open = true;
             if (unknown)
                 unknown->push_back(cat(name, "=", printable(requirement.text),
-                                       " could not be checked: NVML could not be asked about this GPU"));
+                                       " could not be checked: NVML could not be asked about this GPU",
+                                       driver.nvml_trouble.empty() ? "" : ": " + driver.nvml_trouble));
         }
     return open;
 }
@@ -139,13 +151,18 @@ plan::ContainerEdits nvidia_hook(const Host& host, const Rootfs& image, const Nv
         return out;
     }
     LazyNvml lazy(nvml, *driver);
-    if (needs_nvml(*driver, request)) lazy.ask();
-    Choice choice = choose(*driver, request);
+    bool by_nvml = needs_nvml(*driver, request);
+    if (by_nvml) lazy.ask();
+    check_named_gpus(host, *driver, request);
+    Choice choice = choose_usable(host, *driver, request);
     if (check_requirements(request, *driver, choice, nullptr)) {
         lazy.ask();
         // Again, for what NVML says of a GPU may be worth a warning.
-        choice = choose(*driver, request);
+        choice = choose_usable(host, *driver, request);
         check_requirements(request, *driver, choice, &out.warnings);
+    } else if (by_nvml && !driver->nvml_trouble.empty() && !choice.devices.empty()) {
+        out.warnings.push_back(cat("NVML could not be asked about the GPUs of this step: ", driver->nvml_trouble,
+                                   "; where Slurm's CUDA_VISIBLE_DEVICES is wrong, it stays so"));
     }
     out.warnings.insert(out.warnings.end(), choice.warnings.begin(), choice.warnings.end());
     bool driver_only = !request.all && request.devices.empty();

@@ -2,7 +2,6 @@
 // it: to load it takes tens of milliseconds, and it opens devices.
 #pragma once
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,20 +18,26 @@ struct NvmlGpu {
     unsigned minor = 0;
     std::string uuid, arch, brand;
     bool mig = false;  ///< in MIG mode, with or without slices
+    int error = 0;     ///< what NVML answered in place of all but `bus`; 0: nothing
     std::vector<NvmlSlice> slices;
 };
 
 struct NvmlReport {
     std::string driver, cuda;
     std::vector<NvmlGpu> gpus;
+    std::string trouble = {};  ///< why nothing is known: "it gave no answer within 20 s"; empty: it has answered
 };
 
-/// Nothing when NVML cannot be loaded. Called at most once.
-using NvmlSource = std::function<std::optional<NvmlReport>()>;
+/// Asks about the GPUs at these addresses. Called at most once.
+using NvmlSource = std::function<NvmlReport(const std::vector<std::string>& buses)>;
 
 /// Loads libnvidia-ml.so.1 from `library` (a path, or the name for the loader to find) and writes a report, a line a
-/// fact. Throws Error.
-std::string nvml_text(const std::string& library);
+/// fact. Without addresses it is about all GPUs that answer; with them no other GPU is touched. Throws Error.
+std::string nvml_text(const std::string& library, const std::vector<std::string>& buses = {});
+
+/// What to say of a GPU for which NVML answers so; empty when programs may be able to use it all the same, as when NVML
+/// lacks the permission or does not support the question.
+std::string unusable_gpu(int code);
 
 /// Reads such a report. Throws Error.
 NvmlReport parse_nvml(const std::string& text);

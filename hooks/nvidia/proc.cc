@@ -62,6 +62,7 @@ std::optional<Gpu> parse_gpu(const std::string& text) {
         std::string name = line.substr(0, colon), value(trimmed(std::string_view(line).substr(colon + 1)));
         uint64_t minor = 0;
         if (name == "Model") out.model = value;
+        if (name == "GPU Excluded") out.excluded = value == "Yes";
         // A GPU that nothing has used yet shows question marks.
         if (name == "GPU UUID" && value.find('?') == std::string::npos) out.uuid = value;
         if (name == "Device Minor" && parse_number(value, 254, minor)) {

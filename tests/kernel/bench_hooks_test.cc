@@ -54,7 +54,7 @@ TEST_CASE("hooks of a start, 8 GPUs and 8 adapters", "[.][bench-hooks]") {
     config.env = {"NVIDIA_VISIBLE_DEVICES=all", "MELLANOX_VISIBLE_DEVICES=all"};
     ContainerImage image = make_image(std::vector<Fill>{fill_sample}, {}, config);
     // The stand-in for NVML looks through the folder itself, which is no part of what is measured.
-    host.answers = [report = nvml_lines(*nvml_of(host))] { return report; };
+    host.answers = [report = nvml_lines(nvml_of(host))] { return report; };
     std::vector<long> deciding, bare, with;
     plan::ContainerEdits made;
     auto decide = [&] {

@@ -90,10 +90,10 @@ TEST_CASE("nvidia: NVML is asked for what a given GPU needs, and for nothing els
         change(host);
         FakeImage image;
         unsigned asked = 0;
-        auto nvml = [&] {
+        auto nvml = [&](const auto&) {
             ++asked;
-            auto report = nvml_of(host);
-            report->cuda = "14.0";
+            NvmlReport report = nvml_of(host);
+            report.cuda = "14.0";
             return report;
         };
         NvidiaRequest request = nvidia_request({"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=13"}, job);
