@@ -162,7 +162,7 @@ plan::ContainerEdits nvidia_hook(const Host& host, const Rootfs& image, const Nv
         check_requirements(request, *driver, choice, &out.warnings);
     } else if (by_nvml && !driver->nvml_trouble.empty() && !choice.devices.empty()) {
         out.warnings.push_back(cat("NVML could not be asked about the GPUs of this step: ", driver->nvml_trouble,
-                                   "; where Slurm's CUDA_VISIBLE_DEVICES is wrong, it stays so"));
+                                   "; CUDA_VISIBLE_DEVICES is left as it is"));
     }
     out.warnings.insert(out.warnings.end(), choice.warnings.begin(), choice.warnings.end());
     bool driver_only = !request.all && request.devices.empty();

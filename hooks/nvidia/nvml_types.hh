@@ -1,5 +1,5 @@
-// What is used of NVML's interface: names, numbers and sizes as NVIDIA's public header nvml.h has them. A test compares
-// them with that header where a CUDA Toolkit is installed.
+// What is used of NVML's interface: names, numbers and sizes as NVIDIA's public header nvml.h has them. The unit test
+// hooks_nvml_test.cc compares them with that header where a CUDA Toolkit is installed.
 #pragma once
 
 namespace berth::hooks::nvml {
@@ -9,7 +9,6 @@ using Device = void*;
 /// nvmlReturn_t.
 enum Result : int {
     success = 0,
-    uninitialized = 1,
     not_supported = 3,
     no_permission = 4,
     not_found = 6,
@@ -21,7 +20,6 @@ enum Result : int {
     reset_required = 16,
     operating_system = 17,
     version_mismatch = 18,
-    unknown = 999,
 };
 
 /// nvmlPciInfo_t.

@@ -21,7 +21,7 @@ std::string kernel_driver(const Host& host, const std::string& bus) {
     return target.substr(target.rfind('/') + 1);
 }
 
-/// Of NVIDIA's, and another driver's.
+/// An NVIDIA device that another driver than NVIDIA's has.
 bool is_taken(const Host& host, const std::string& bus) {
     std::string driver = kernel_driver(host, bus);
     return !driver.empty() && driver != "nvidia" && host.begins_with(pci(bus) + "/vendor", "0x10de");
@@ -63,7 +63,7 @@ const StrayNode* missing_grant(const Driver& driver, const NvidiaRequest& reques
     return found == driver.strays.end() ? nullptr : &*found;
 }
 
-/// Whose node a stray one is cannot be told when there are several candidates.
+/// When several GPUs are unusable, whose node it is cannot be told: all are named.
 std::string why_stray(const Driver& driver) {
     if (driver.unusable.empty())
         return "the NVIDIA driver has no such GPU: it has fallen off the bus, or another driver has it";

@@ -45,8 +45,7 @@ static_assert(sizeof(ours::Device) == sizeof(nvmlDevice_t) && sizeof(int) == siz
               sizeof(unsigned) == sizeof(nvmlBrandType_t));
 static_assert(ours::text_size >= NVML_DEVICE_UUID_V2_BUFFER_SIZE &&
               ours::text_size >= NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE);
-static_assert(int(ours::uninitialized) == NVML_ERROR_UNINITIALIZED &&
-              int(ours::not_supported) == NVML_ERROR_NOT_SUPPORTED &&
+static_assert(int(ours::not_supported) == NVML_ERROR_NOT_SUPPORTED &&
               int(ours::no_permission) == NVML_ERROR_NO_PERMISSION && int(ours::not_found) == NVML_ERROR_NOT_FOUND);
 static_assert(int(ours::insufficient_power) == NVML_ERROR_INSUFFICIENT_POWER &&
               int(ours::driver_not_loaded) == NVML_ERROR_DRIVER_NOT_LOADED &&
@@ -55,12 +54,14 @@ static_assert(int(ours::insufficient_power) == NVML_ERROR_INSUFFICIENT_POWER &&
 static_assert(int(ours::gpu_is_lost) == NVML_ERROR_GPU_IS_LOST &&
               int(ours::reset_required) == NVML_ERROR_RESET_REQUIRED &&
               int(ours::operating_system) == NVML_ERROR_OPERATING_SYSTEM &&
-              int(ours::version_mismatch) == NVML_ERROR_LIB_RM_VERSION_MISMATCH &&
-              int(ours::unknown) == NVML_ERROR_UNKNOWN);
+              int(ours::version_mismatch) == NVML_ERROR_LIB_RM_VERSION_MISMATCH);
 static_assert(NVML_BRAND_QUADRO == 1 && NVML_BRAND_TESLA == 2 && NVML_BRAND_NVS == 3 && NVML_BRAND_GRID == 4 &&
-              NVML_BRAND_GEFORCE == 5 && NVML_BRAND_TITAN == 6 && NVML_BRAND_QUADRO_RTX == 12 &&
-              NVML_BRAND_NVIDIA_RTX == 13 && NVML_BRAND_NVIDIA == 14 && NVML_BRAND_GEFORCE_RTX == 15 &&
-              NVML_BRAND_TITAN_RTX == 16);
+              NVML_BRAND_GEFORCE == 5 && NVML_BRAND_TITAN == 6);
+// The first releases of NVML 11 have no more.
+#if NVML_API_VERSION >= 12
+static_assert(NVML_BRAND_QUADRO_RTX == 12 && NVML_BRAND_NVIDIA_RTX == 13 && NVML_BRAND_NVIDIA == 14 &&
+              NVML_BRAND_GEFORCE_RTX == 15 && NVML_BRAND_TITAN_RTX == 16);
+#endif
 #endif
 
 std::filesystem::path beside_tests() { return std::filesystem::read_symlink("/proc/self/exe").parent_path(); }
