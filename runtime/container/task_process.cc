@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sched.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
@@ -20,7 +19,6 @@
 #include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/inherited.hh"
-#include "runtime/base/pages.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
@@ -29,7 +27,6 @@ namespace berth {
 namespace {
 
 constexpr int answer_ms = 10'000;
-constexpr size_t child_stack = 256 << 10;
 
 /// What a child needs to become the command.
 struct Launch {
@@ -90,42 +87,9 @@ void tie_to(int parent) {
     _exit(code);
 }
 
-// The sanitizers think that a process has one stack for each of its threads.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool may_borrow = false;
-#else
-constexpr bool may_borrow = true;
-#endif
-
-/// Where a child that borrows this process's memory has its stack.
-class ChildStack {
-  public:
-    ChildStack()
-        : memory_(
-              ::mmap(nullptr, child_stack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0)) {
-        if (memory_ == MAP_FAILED || ::mprotect(memory_, page_size(), PROT_NONE) != 0)
-            throw SysError("making room for the command's start");
-    }
-    ~ChildStack() { ::munmap(memory_, child_stack); }
-    ChildStack(const ChildStack&) = delete;
-    ChildStack& operator=(const ChildStack&) = delete;
-    void* top() const { return static_cast<char*>(memory_) + child_stack; }
-
-  private:
-    void* memory_;
-};
-
-/// A child that becomes the command, as vfork() makes one: it uses this process's memory, which need not be copied, and
-/// this thread waits until it has executed the command or failed. For one that neither waits for this thread nor
-/// changes what belongs to the memory (by joining a user namespace).
-pid_t start_borrowing(Launch& launch) {
-    ChildStack stack;
-    return ::clone([](void* of) -> int { become(*static_cast<const Launch*>(of)); }, stack.top(),
-                   CLONE_VM | CLONE_VFORK | SIGCHLD, &launch);
-}
-
-/// A child with a copy of this process's memory.
-pid_t start_copied(const Launch& launch, Fd& ours) {
+/// The new process. It has a copy of this one's memory: where they shared it, one that is killed while it allocates
+/// would leave the other waiting (docs/adr/0030).
+pid_t start(const Launch& launch, Fd& ours) {
     pid_t child = ::fork();
     if (child != 0) return child;
     ours.reset();
@@ -219,9 +183,7 @@ Task start_task(const StartedContainer& container, const std::vector<std::string
     size_t messages = (launch.forks ? 1 : 0) + (terminal ? 1 : 0);
     Fd ours;
     if (messages > 0) std::tie(ours, launch.channel) = make_channel();
-    bool is_server = bool(container.proc);
-    Pid process(may_borrow && is_server && messages == 0 ? start_borrowing(launch) : start_copied(launch, ours));
-    Task task{std::move(process), nullptr};
+    Task task{Pid(start(launch, ours)), nullptr};
     if (task.process.get() < 0) throw SysError("starting the command");
     launch.channel.reset();
     listen(task, ours.get(), messages);

@@ -187,7 +187,8 @@ size_t sweep(const Subject& subject, const Moment& moment, const std::function<v
     Sweep sweep(subject, moment);
     for (;;) {
         Run run = sweep.next();
-        INFO("at " << (run.at.empty() ? "the end" : run.at) << ": exit code " << run.end.code << "\n" << run.output);
+        INFO("at " << (run.at.empty() ? "the end" : run.at) << ": exit code " << run.end.code << "\n" << run.output
+                   << run.end.who);
         REQUIRE_FALSE(run.end.left);
         REQUIRE(mounts() == mounted);
         if (run.at.empty()) {
@@ -356,6 +357,17 @@ TEST_CASE("a start that is killed at any of its system calls leaves no process, 
     NEED_CONTAINERS();
     kill_unnamed(plain, 5);
     kill_unnamed(own, 29);
+}
+
+// Of two processes with one memory, the other would wait for the lock of malloc() for ever.
+TEST_CASE("whatever process of a start is killed while it asks for memory, the others end", "[kernel][lifecycle]") {
+    NEED_CONTAINERS();
+    Subject subject(plain);
+    undisturbed(subject);
+    auto at_brk = [](const Call& call) {
+        return call.name() == "brk" && !asks_for_break(call) ? fixtures::is_killed : fixtures::goes_on;
+    };
+    CHECK(sweep(subject, {at_brk}, [](const Run& run) { CHECK(run.end.code != 0); }) > 1);
 }
 
 TEST_CASE("a named container whose start is killed at any system call starts again, and goes without a trace",
