@@ -97,7 +97,10 @@ Message encode(const Ready& ready) {
     for (const VisibleDevices& vendor : ready.devices) {
         out.add("devices", vendor.vendor);
         for (const DeviceVariable& variable : vendor.variables)
-            out.add("device-variable", device_variable_text(variable));
+            if (variable.form == DeviceVariable::Form::nested)
+                out.add("nested-variable", variable.name);
+            else
+                out.add("device-variable", device_variable_text(variable));
         for (const VisibleDevice& device : vendor.devices) out.add("device", visible_device_text(device));
     }
     for (const PhaseTime& phase : ready.phases) out.add("phase", cat(phase.name, '=', phase.microseconds));
@@ -128,6 +131,8 @@ Ready decode_ready(const Message& message) {
             out.devices.push_back({value, {}, {}});
         else if (key == "device-variable" && !out.devices.empty())
             out.devices.back().variables.push_back(parse_device_variable(value));
+        else if (key == "nested-variable" && !out.devices.empty())
+            out.devices.back().variables.push_back({value, DeviceVariable::Form::nested});
         else if (key == "device" && !out.devices.empty())
             out.devices.back().devices.push_back(parse_visible_device(value));
         else if (key == "phase" && equals != std::string::npos &&

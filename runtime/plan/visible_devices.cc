@@ -98,6 +98,13 @@ std::optional<std::string> value_of(DeviceVariable::Form form, const std::vector
     return out;
 }
 
+/// "0,1,2"
+std::string first_numbers(size_t count) {
+    std::string out;
+    for (size_t i = 0; i < count; ++i) out += cat(i == 0 ? "" : ",", i);
+    return out;
+}
+
 /// Of one vendor, all its variables.
 std::vector<std::pair<std::string, std::string>> changes_of(const VisibleDevices& vendor, const Accessible& accessible,
                                                             const std::vector<std::string>& environment) {
@@ -108,10 +115,16 @@ std::vector<std::pair<std::string, std::string>> changes_of(const VisibleDevices
     // Slurm's words for none.
     if (value && (*value == '\0' || std::string_view(value) == "NoDevFiles")) return {};
     Choice::Verdict verdict = value ? choice.of(value) : choice.of_nothing();
-    if (verdict.right) return {};
     std::vector<std::pair<std::string, std::string>> changes;
     for (const DeviceVariable& one : vendor.variables) {
-        if (!changes.empty() && !variable(environment, one.name)) continue;
+        const char* present = variable(environment, one.name);
+        if (one.form == DeviceVariable::Form::nested) {
+            std::string text = first_numbers(verdict.wanted.size());
+            if (value && present && std::string_view(present) == value && text != present)
+                changes.emplace_back(one.name, text);
+            continue;
+        }
+        if (verdict.right || (!changes.empty() && !present)) continue;
         auto text = value_of(one.form, vendor.devices, verdict.wanted, choice.open());
         if (!text) return {};
         changes.emplace_back(one.name, *text);

@@ -22,7 +22,9 @@ struct VisibleDevice {
 
 /// A variable by which a vendor's library is told the devices of a task, with commas between them.
 struct DeviceVariable {
-    enum class Form { uuid, position };  ///< positions count the devices that the task can open, from 0
+    /// Positions count the devices that the task can open, from 0; nested ones those that the vendor's own variable has
+    /// left of them.
+    enum class Form { uuid, position, nested };
     std::string name;                    ///< "CUDA_VISIBLE_DEVICES"
     Form form = Form::uuid;
     bool operator==(const DeviceVariable&) const = default;
@@ -32,7 +34,8 @@ struct DeviceVariable {
 struct VisibleDevices {
     std::string vendor;  ///< of the maker: "nvidia"
     /// The first is the vendor's own: in it Slurm says what it has granted, and a task gets it even where Slurm has not
-    /// set it. The others are changed where the task has them.
+    /// set it. The others are changed where the task has them; nested ones only where they have the same text as the
+    /// first: Slurm writes one text into all, and what a user has written is meant to be nested.
     std::vector<DeviceVariable> variables;
     std::vector<VisibleDevice> devices;  ///< in the order in which the vendor's library counts them
     bool operator==(const VisibleDevices&) const = default;
@@ -41,6 +44,7 @@ struct VisibleDevices {
 /// One text for a message, and back. Throws Error for anything that the function beside it does not make.
 std::string visible_device_text(const VisibleDevice& device);
 VisibleDevice parse_visible_device(const std::string& text);
+/// Not of a nested variable, which stands in a record of its own: a release that does not know it passes it over.
 std::string device_variable_text(const DeviceVariable& variable);
 DeviceVariable parse_device_variable(const std::string& text);
 

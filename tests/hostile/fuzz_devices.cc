@@ -1,5 +1,6 @@
 // What hooks read of the node and the job: texts of /proc, NVML's report, requirements and requests; and changes as
 // lines. The first byte of an input chooses.
+#include "hooks/amd/amd.hh"
 #include "hooks/edits.hh"
 #include "hooks/nvidia/driver.hh"
 #include "hooks/nvidia/requirements.hh"
@@ -21,6 +22,10 @@ void run_proc(std::string_view input) {
     hooks::parse_cap_minor(text);
     hooks::parse_gpu(text);
     hooks::cuda_of_driver(text);
+    if (auto properties = hooks::parse_kfd_properties(text)) {
+        must(properties->minor != 0, "a GPU without a render node");
+        must(hooks::normal_bus(properties->bus) == properties->bus, "the kernel's address is not normal");
+    }
     std::string bus = hooks::normal_bus(text);
     must(hooks::normal_bus(bus) == bus, "an address that is normal changes");
     hostile::refusing([&] {
@@ -46,6 +51,19 @@ void run_request(std::string_view input) {
         check_request(hooks::nvidia_request({}, lines));
         for (const hooks::Requirement& requirement : request.requirements)
             hooks::judge(requirement, {"12.8", "570.86.15", "9.0", ""});
+    });
+    hostile::refusing([&] {
+        hooks::AmdNode node;
+        for (unsigned i : {0, 1, 2})
+            node.gpus.push_back({.bus = cat("0000:0", i, ":00.0"),
+                                 .minor = 128 + i,
+                                 .card = "",
+                                 .access = hooks::Access::allowed,
+                                 .kfd_node = 2 - i,
+                                 .unique_id = 7 + i / 2,
+                                 .position = i});
+        hooks::AmdChoice choice = hooks::choose_amd(node, hooks::amd_request(lines, lines));
+        must(hooks::visible_amd_devices(node, choice).size() == choice.gpus.size(), "a GPU got lost");
     });
     hooks::rdma_request(plan::RdmaMode::automatic, lines, lines);
     auto all = [](const std::vector<plan::VisibleDevice>& devices) { return std::vector<bool>(devices.size(), true); };

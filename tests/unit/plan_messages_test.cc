@@ -45,7 +45,9 @@ TEST_CASE("messages: tasks, answers and failures are the same on both ends", "[m
                       {{"CUDA_VISIBLE_DEVICES", DeviceVariable::Form::uuid},
                        {"ROCR_VISIBLE_DEVICES", DeviceVariable::Form::position}},
                       {{"GPU-1", false, true, 2, {"/dev/nvidia1"}}, {"", true, true, 0, {"/dev/nvidia0"}}}},
-                     {"other", {{"OTHER", DeviceVariable::Form::position}}, {{"", false, false, 0, {}}}}};
+                     {"other",
+                      {{"OTHER", DeviceVariable::Form::position}, {"BEHIND_IT", DeviceVariable::Form::nested}},
+                      {{"", false, false, 0, {}}}}};
     CHECK(decode_ready(encode(ready)) == ready);
     ready.phases = {{"namespaces", 310}, {"enter", 0}};
     CHECK(decode_ready(encode(ready)) == ready);

@@ -110,6 +110,23 @@ TEST_CASE("visible devices: of two vendors in a container, each has its own vari
     CHECK(visible_device_changes({nvidia, amd}, every, task) == both);
 }
 
+TEST_CASE("visible devices: nested variables count what the vendor's own has left, where Slurm has set them",
+          "[plan][hooks]") {
+    VisibleDevices vendor{"other",
+                          {{"OWN", Form::position}, {"NESTED", Form::nested}},
+                          {gpu("", 0, false), gpu("", 1, false), gpu("", 2, false)}};
+    auto changes = [&](const Variables& task) { return visible_device_changes({vendor}, every, task); };
+    // Right as it is, but for what counts behind it.
+    CHECK(changes({"OWN=1,2", "NESTED=1,2"}) == Changes{{"NESTED", "0,1"}});
+    CHECK(changes({"OWN=0,1", "NESTED=0,1"}).empty());
+    CHECK(changes({"OWN=1,2", "NESTED=1"}).empty());
+    CHECK(changes({"OWN=1,2"}).empty());
+    CHECK(changes({"NESTED=1,2"}).empty());
+    vendor.devices.erase(vendor.devices.begin());
+    CHECK(changes({"OWN=2", "NESTED=2"}) == Changes{{"OWN", "1"}, {"NESTED", "0"}});
+    CHECK(changes({"OWN=2", "NESTED=0"}) == Changes{{"OWN", "1"}});
+}
+
 TEST_CASE("visible devices: through a message and back", "[plan][hooks]") {
     VisibleDevice device = slice("MIG-1", 7);
     device.nodes = {"/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap75"};
