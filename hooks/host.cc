@@ -1,6 +1,7 @@
 #include "hooks/host.hh"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -109,6 +110,12 @@ std::optional<DeviceNumber> Host::device(const std::string& path) const {
 Access Host::access(const std::string& path, bool read_only) const {
     if (sys::may_access(real(path), read_only ? R_OK : R_OK | W_OK)) return Access::allowed;
     return errno == ENOENT || errno == ENOTDIR ? Access::missing : Access::denied;
+}
+
+uint64_t Host::lockable_memory() const {
+    struct rlimit limit {};
+    static_assert(RLIM_INFINITY == UINT64_MAX);
+    return ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 ? limit.rlim_cur : UINT64_MAX;
 }
 
 ProgramOutput Host::ask(const std::vector<std::string>& words, std::chrono::seconds timeout) const {

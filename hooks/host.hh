@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -55,6 +56,8 @@ class Host {
     virtual std::optional<DeviceNumber> device(const std::string& path) const;
     /// For reading and writing, or for reading only.
     virtual Access access(const std::string& path, bool read_only = false) const;
+    /// RLIMIT_MEMLOCK of this process, in bytes; UINT64_MAX: unlimited.
+    virtual uint64_t lockable_memory() const;
     /// What `berth` prints with these words, run as a program of its own: a driver's library may hang, or do to its
     /// process what it likes.
     virtual ProgramOutput ask(const std::vector<std::string>& words, std::chrono::seconds timeout) const;

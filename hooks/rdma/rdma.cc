@@ -15,8 +15,8 @@ namespace berth::hooks {
 namespace {
 
 const std::string variable_name = "MELLANOX_VISIBLE_DEVICES";
-// libibverbs itself warns of no more than this.
-constexpr uint64_t little_memory = 32 << 10;
+// Above what kernels (8 MiB) and systemd give by default, below what anybody sets for RDMA.
+constexpr uint64_t little_memory = 64 << 20;
 constexpr unsigned cxi_limit = 16;
 
 std::string ibdev_of(const Host& host, const std::string& folder) {
@@ -29,7 +29,22 @@ std::string last_part(const std::string& path) { return path.substr(path.rfind('
     throw Error(cat(variable_name, ": ", printable(word), " ", why));
 }
 
-const Adapter& named(const std::vector<Adapter>& adapters, const std::string& word) {
+/// The addresses of ports that are bonded with the one at `bus`. Their adapter has the address of one of them.
+std::set<std::string> bonded_with(const Host& host, const std::string& bus) {
+    const std::string interfaces = "/sys/class/net/";
+    std::set<std::string> out;
+    for (const std::string& name : host.list(cat("/sys/bus/pci/devices/", bus, "/net"))) {
+        auto bond = host.link_target(interfaces + name + "/master");
+        auto members = bond ? host.read(cat(interfaces, last_part(*bond), "/bonding/slaves")) : std::nullopt;
+        for (const std::string& member : split(members ? std::string(trimmed(*members)) : "", ' '))
+            if (auto device = host.link_target(interfaces + member + "/device"))
+                out.insert(normal_bus(last_part(*device)));
+    }
+    out.erase("");
+    return out;
+}
+
+const Adapter& named(const Host& host, const std::vector<Adapter>& adapters, const std::string& word) {
     uint64_t number = 0;
     if (parse_number(word, 1 << 20, number)) {
         if (number >= adapters.size())
@@ -39,21 +54,24 @@ const Adapter& named(const std::vector<Adapter>& adapters, const std::string& wo
     std::string bus = normal_bus(word);
     for (const Adapter& adapter : adapters)
         if (adapter.name == word || adapter.verbs == word || (!bus.empty() && adapter.bus == bus)) return adapter;
-    refuse(
-        word,
-        "is no adapter of this node (all, an index, a name such as mlx5_0 or uverbs0, or an address on the PCI bus)");
+    if (!bus.empty())
+        for (const std::set<std::string> bonded = bonded_with(host, bus); const Adapter& adapter : adapters)
+            if (bonded.contains(adapter.bus)) return adapter;
+    refuse(word,
+           "is no adapter of this node (all, an index, a name such as mlx5_0, uverbs0 or cxi0, or an address on the "
+           "PCI bus)");
 }
 
-std::vector<Adapter> choose(const std::vector<Adapter>& adapters, const RdmaRequest& request) {
+std::vector<Adapter> choose(const Host& host, const std::vector<Adapter>& adapters, const RdmaRequest& request) {
     std::vector<Adapter> out;
     if (request.all)
         for (const Adapter& adapter : adapters)
             if (adapter.open) out.push_back(adapter);
     std::set<std::string> taken;
     for (const std::string& word : request.devices) {
-        const Adapter& adapter = named(adapters, word);
-        if (!adapter.open) refuse(word, cat("(/dev/infiniband/", adapter.verbs, ") may not be opened by this step"));
-        if (taken.insert(adapter.verbs).second) out.push_back(adapter);
+        const Adapter& adapter = named(host, adapters, word);
+        if (!adapter.open) refuse(word, cat("(", adapter.node(), ") may not be opened by this step"));
+        if (taken.insert(adapter.name).second) out.push_back(adapter);
     }
     return out;
 }
@@ -117,9 +135,11 @@ RdmaRequest rdma_request(plan::RdmaMode mode, const std::vector<std::string>& im
     out.environment = sharp_environment(image, job);
     // Slurm carries the limits of a submitting shell in the environment, and sets them in the tasks alone.
     const char* locked = variable(job, "SLURM_RLIMIT_MEMLOCK");
-    if (uint64_t bytes = 0; locked && parse_number(locked, UINT64_MAX >> 1, bytes)) out.locked_memory = bytes;
+    if (uint64_t bytes = 0; locked && parse_number(locked, UINT64_MAX, bytes)) out.locked_memory = bytes;
     return out;
 }
+
+std::string Adapter::node() const { return verbs.empty() ? "/dev/" + name : "/dev/infiniband/" + verbs; }
 
 std::vector<Adapter> find_adapters(const Host& host) {
     std::vector<Adapter> out;
@@ -131,17 +151,25 @@ std::vector<Adapter> find_adapters(const Host& host) {
         if (adapter.name.empty()) continue;
         if (auto device = host.link_target("/sys/class/infiniband/" + adapter.name + "/device"))
             adapter.bus = normal_bus(last_part(*device));
-        adapter.open = host.access("/dev/infiniband/" + verbs) == Access::allowed;
+        adapter.open = host.access(adapter.node()) == Access::allowed;
         out.push_back(adapter);
     }
     for (const std::string& umad : host.list("/sys/class/infiniband_mad"))
         if (umad.starts_with("umad"))
             for (Adapter& adapter : out)
-                if (adapter.umad.empty() && adapter.name == ibdev_of(host, "/sys/class/infiniband_mad/" + umad))
-                    adapter.umad = umad;
+                if (adapter.name == ibdev_of(host, "/sys/class/infiniband_mad/" + umad)) adapter.umads.push_back(umad);
     std::sort(out.begin(), out.end(), [](const Adapter& one, const Adapter& other) {
         return std::tie(one.bus, one.name) < std::tie(other.bus, other.name);
     });
+    // Numbered from 0; to look for all of them would cost each start of a node without any.
+    for (unsigned i = 0; i < cxi_limit && host.device(cat("/dev/cxi", i)); ++i) {
+        Adapter adapter;
+        adapter.name = cat("cxi", i);
+        if (auto device = host.link_target(cat("/sys/class/cxi/cxi", i, "/device")))
+            adapter.bus = normal_bus(last_part(*device));
+        adapter.open = host.access(adapter.node()) == Access::allowed;
+        out.push_back(adapter);
+    }
     return out;
 }
 
@@ -155,23 +183,21 @@ plan::ContainerEdits rdma_hook(const Host& host, const Rootfs& image, const Rdma
     auto node = [&](const std::string& path, const std::string& reason) {
         return add_open_node(out.edits, host, path, by_rdma, reason);
     };
-    std::vector<Adapter> chosen = choose(find_adapters(host), request);
+    std::vector<Adapter> chosen = choose(host, find_adapters(host), request);
+    if (chosen.empty()) return out;
     for (const Adapter& adapter : chosen) {
-        node("/dev/infiniband/" + adapter.verbs, "adapter " + adapter.name);
-        if (!adapter.umad.empty()) node("/dev/infiniband/" + adapter.umad, "management of adapter " + adapter.name);
+        node(adapter.node(), "adapter " + adapter.name);
+        for (const std::string& umad : adapter.umads)
+            node("/dev/infiniband/" + umad, "management of adapter " + adapter.name);
     }
-    if (!chosen.empty()) node("/dev/infiniband/rdma_cm", "connections by RDMA");
-    bool slingshot = false;
-    // Numbered from 0; to look for all of them would cost each start of a node without any.
-    for (unsigned i = 0; request.all && i < cxi_limit && host.device(cat("/dev/cxi", i)); ++i)
-        slingshot |= node(cat("/dev/cxi", i), "Slingshot adapter");
-    if (chosen.empty() && !slingshot) return out;
+    if (std::ranges::any_of(chosen, [](const Adapter& one) { return !one.verbs.empty(); }))
+        node("/dev/infiniband/rdma_cm", "connections by RDMA");
     for (const char* path : {"/dev/knem", "/dev/xpmem"}) node(path, "copies between processes of this node");
     add_topology(out, host, request);
     out.environment = request.environment;
     auto is_efa = [&](const Adapter& one) { return driver_of(host, one) == "efa"; };
     if (request.userspace) add_userspace(out, host, image, std::any_of(chosen.begin(), chosen.end(), is_efa));
-    if (request.named && request.locked_memory && *request.locked_memory <= little_memory)
+    if ((request.named || request.tells) && request.locked_memory && *request.locked_memory <= little_memory)
         out.warnings.push_back(cat("a task may lock only ", *request.locked_memory,
                                    " bytes of memory, too little for RDMA: raise the limit where slurmd runs "
                                    "(LimitMEMLOCK=infinity) and see --propagate"));
@@ -180,8 +206,11 @@ plan::ContainerEdits rdma_hook(const Host& host, const Rootfs& image, const Rdma
 
 namespace {
 
-constexpr const char* how_to_open =
-    "give users the nodes below /dev/infiniband (udev's rules of rdma-core: mode 0666)";
+const char* how_to_open(const std::vector<Adapter>& adapters) {
+    bool verbs = std::ranges::any_of(adapters, [](const Adapter& adapter) { return !adapter.verbs.empty(); });
+    return verbs ? "give users the nodes below /dev/infiniband (udev's rules of rdma-core: mode 0666)"
+                 : "give users the nodes /dev/cxi* (udev's rules of Slingshot's driver: mode 0666)";
+}
 
 bool some_open(const std::vector<Adapter>& adapters) {
     return std::ranges::any_of(adapters, [](const Adapter& adapter) { return adapter.open; });
@@ -200,7 +229,7 @@ std::string missing_adapters(plan::RdmaMode mode, const std::vector<Adapter>& ad
     std::string start = cat("the container has none of the ", count_of(adapters),
                             " of this node, and MPI and NCCL use TCP between nodes: ");
     if (mode == plan::RdmaMode::off) return start + "devices.rdma of berth.conf is off";
-    if (request.wanted) return cat(start, "this step may open none of them; ", how_to_open);
+    if (request.wanted) return cat(start, "this step may open none of them; ", how_to_open(adapters));
     // Who says none is told nothing.
     if (variable(job, variable_name)) return {};
     return cat(start, "devices.rdma of berth.conf is \"asked\"; set ", variable_name, "=all");
@@ -217,7 +246,8 @@ DeviceStatus rdma_status(const std::vector<Adapter>& adapters, plan::RdmaMode mo
         out = {Level::failure, "RDMA", cat(count_of(adapters), ", and containers get none (devices.rdma is off)"),
                "set devices.rdma = \"auto\" in berth.conf; devices.disabled = \"rdma\" says that none are wanted"};
     } else if (open == 0) {
-        out = {Level::failure, "RDMA", cat(count_of(adapters), ", of which this user may open none"), how_to_open};
+        out = {Level::failure, "RDMA", cat(count_of(adapters), ", of which this user may open none"),
+               how_to_open(adapters)};
     } else if (mode == plan::RdmaMode::asked) {
         out.level = Level::warning;
         out.text = cat(count_of(adapters), ", for containers that ask by ", variable_name, " (devices.rdma)");
@@ -243,8 +273,11 @@ plan::ContainerEdits make(const DeviceRequest& asked) {
     plan::RdmaMode mode = asked.site.devices.rdma;
     RdmaRequest request = rdma_request(mode, asked.image_variables, asked.job);
     request.userspace = asked.site.devices.rdma_userspace;
+    request.tells = tells_for_the_step(asked.job);
+    // What Slurm does not carry over is as where slurmd runs, and so as here.
+    if (!request.locked_memory) request.locked_memory = asked.host.lockable_memory();
     plan::ContainerEdits out = rdma_hook(asked.host, asked.image, request);
-    if (!tells_for_the_step(asked.job)) return out;
+    if (!request.tells) return out;
     if (std::string line = missing_adapters(mode, find_adapters(asked.host), request, asked.job); !line.empty())
         out.warnings.push_back(line);
     return out;

@@ -16,10 +16,11 @@ struct RdmaRequest {
     bool wanted = false;
     bool all = false;
     bool named = false;  ///< by the job or the image; else the site gives what is there
-    /// else these: indices in the order of the PCI bus, "mlx5_0", "uverbs0", addresses on the bus
+    /// else these: indices in the order of find_adapters(), "mlx5_0", "uverbs0", "cxi0", addresses on the PCI bus
     std::vector<std::string> devices;
     bool userspace = false;              ///< the node's libraries in place of the image's
     std::string topology;                ///< the job's NCCL_TOPO_FILE
+    bool tells = false;                     ///< from this node come the lines about the whole step, which has several
     std::optional<uint64_t> locked_memory;  ///< bytes that a task may lock; nothing: not known
     /// NAME=VALUE for reductions in the network (SHARP), of what neither the job nor the image sets
     std::vector<std::string> environment;
@@ -31,16 +32,19 @@ struct RdmaRequest {
 RdmaRequest rdma_request(plan::RdmaMode mode, const std::vector<std::string>& image,
                          const std::vector<std::string>& job);
 
-/// An adapter with a verbs device.
+/// An adapter with a verbs device, or one of Slingshot.
 struct Adapter {
-    std::string name;   ///< "mlx5_0"
-    std::string verbs;  ///< "uverbs2"
-    std::string umad;   ///< "umad1"; empty: none
-    std::string bus;    ///< "0000:1a:00.0"; empty for what is on no PCI bus
-    bool open = false;  ///< the step may open the verbs device
+    std::string name;                ///< "mlx5_0", "cxi0"
+    std::string verbs;               ///< "uverbs2"; empty for Slingshot's
+    std::vector<std::string> umads;  ///< "umad1", one a port that can be managed
+    std::string bus;                 ///< "0000:1a:00.0"; empty for what is on no PCI bus
+    bool open = false;               ///< the step may open its node
+    /// "/dev/infiniband/uverbs2", "/dev/cxi0"
+    std::string node() const;
 };
 
-/// In the order of the PCI bus. The names of sysfs are joined by what sysfs says: uverbs2 may well be mlx5_0.
+/// Those with a verbs device in the order of the PCI bus, then Slingshot's. The names of sysfs are joined by what sysfs
+/// says: uverbs2 may well be mlx5_0.
 std::vector<Adapter> find_adapters(const Host& host);
 
 /// The kernel's driver of an adapter: "mlx5_core", "efa"; empty: not known.

@@ -34,7 +34,7 @@ teardown_file() {
 teardown() { restore_site; }
 
 @test "row 1: RDMA adapters that the step may open are in its containers without asking" {
-  run -0 alice srun -N2 -w n1,n2 --container-image="$image" sh -c "$readable"
+  run -0 --separate-stderr alice srun -N2 -w n1,n2 --container-image="$image" sh -c "$readable"
   expect_equal "$(sort <<< "$output")" $'n1 rdma_cm\nn1 uverbs0\nn2 rdma_cm\nn2 uverbs0'
   run -0 in_home "MELLANOX_VISIBLE_DEVICES=none srun -w n1 --container-image=$image ls /dev"
   run ! grep infiniband <<< "$output"
@@ -57,6 +57,16 @@ set MELLANOX_VISIBLE_DEVICES=all"
   run -0 in_home \
     "sbatch --wait -N2 -w n1,n2 -o out --wrap 'srun -N2 --container-image=$image true' > /dev/null; cat out"
   expect_equal "$(grep -c 'warning: .*none of the 1 RDMA adapter.*devices.rdma of berth.conf is off' <<< "$output")" 1
+}
+
+@test "row 1: a step of several nodes with adapters is told once that it may lock too little memory for them" {
+  local step="ulimit -l 4096; srun -w n1,n2 --container-image=$image"
+  run -0 --separate-stderr alice bash -c "$step -N2 true"
+  # shellcheck disable=SC2154
+  expect_equal "$(without_progress <<< "$stderr")" "berth: n1: warning: a task may lock only 4194304 bytes of memory, \
+too little for RDMA: raise the limit where slurmd runs (LimitMEMLOCK=infinity) and see --propagate"
+  run -0 --separate-stderr alice bash -c "${step/-w n1,n2/-w n1} -N1 true"
+  expect_equal "$(without_progress <<< "$stderr")" ""
 }
 
 @test "row 8: device files and folders of them work in --container-mounts, as far as the user may open them" {
