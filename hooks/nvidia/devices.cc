@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "hooks/edits.hh"
+#include "hooks/nvidia/names.hh"
 #include "hooks/nvidia/nvidia.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -140,13 +141,12 @@ void add_storage_files(std::vector<plan::Edit>& edits, const Host& host) {
         }
 }
 
-/// Nodes beside those of the GPUs, by how their names begin. With compute, as Enroot has them, those that the step may
-/// open: they grant nothing that the GPU itself does not. `asked`: by the variable of this name.
-void add_helpers(Nodes& nodes, const std::vector<std::string>& names, const char* start, const char* variable,
-                 bool asked) {
+/// Nodes beside those of the GPUs. With compute, as Enroot has them, those that the step may open: they grant nothing
+/// that the GPU itself does not.
+void add_helpers(Nodes& nodes, const std::vector<std::string>& names, const HelperNodes& helper, bool asked) {
     for (const std::string& name : names)
-        if (name.starts_with(start))
-            asked ? nodes.take("/dev/" + name, variable) : nodes.take_open("/dev/" + name, "for compute");
+        if (name.starts_with(helper.start))
+            asked ? nodes.take("/dev/" + name, helper.variable) : nodes.take_open("/dev/" + name, "for compute");
 }
 
 }  // namespace
@@ -164,17 +164,16 @@ void add_device_edits(std::vector<plan::Edit>& edits, const Host& host, const Nv
             nodes.take(uvm, reason);
         else
             nodes.need(uvm, nodes.number("nvidia-uvm", 0), reason, "nvidia-modprobe -u");
-        nodes.take("/dev/nvidia-uvm-tools", "unified memory, for compute");
     }
-    if (display) nodes.take("/dev/nvidia-modeset", "display");
+    for (const CapabilityNode& node : capability_nodes())
+        if (request.capabilities.contains(node.capability)) nodes.take(node.path, node.reason);
     add_gpus(nodes, driver, choice);
     if (display || request.capabilities.contains(Capability::graphics)) add_rendering(nodes, host, driver, choice);
     add_channels(nodes, host, request, settings.roots);
     const std::vector<std::string> names = host.list(settings.roots.devices + "/dev");
-    if (request.gdrcopy || compute) add_helpers(nodes, names, "gdrdrv", "NVIDIA_GDRCOPY", request.gdrcopy);
-    if (request.gds || compute) add_helpers(nodes, names, "nvidia-fs", "NVIDIA_GDS", request.gds);
+    for (const HelperNodes& helper : helper_nodes())
+        if (bool asked = request.*helper.asked; asked || compute) add_helpers(nodes, names, helper, asked);
     if (request.gds) add_storage_files(edits, host);
-    if (request.nvswitch || compute) add_helpers(nodes, names, "nvidia-nvswitch", "NVIDIA_NVSWITCH", request.nvswitch);
 }
 
 void add_proc_edits(std::vector<plan::Edit>& edits, const Host& host, const Driver& driver, const Choice& choice) {

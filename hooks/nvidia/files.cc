@@ -1,79 +1,17 @@
 #include "hooks/nvidia/files.hh"
 
 #include <algorithm>
-#include <array>
 
+#include "hooks/nvidia/names.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/loader_cache.hh"
+#include "runtime/request/mounts.hh"
 
 namespace berth::hooks {
 
 namespace {
 
-struct Part {
-    Capability capability;
-    const char* name;
-};
-
-// The names of NVIDIA's driver README, "Installed components".
-constexpr Part libraries[] = {
-    {Capability::utility, "libnvidia-ml"},
-    {Capability::utility, "libnvidia-cfg"},
-    {Capability::utility, "libnvidia-nscq"},
-    {Capability::compute, "libcuda"},
-    {Capability::compute, "libcudadebugger"},
-    {Capability::compute, "libnvidia-opencl"},
-    {Capability::compute, "libnvidia-gpucomp"},
-    {Capability::compute, "libnvidia-ptxjitcompiler"},
-    {Capability::compute, "libnvidia-fatbinaryloader"},
-    {Capability::compute, "libnvidia-allocator"},
-    {Capability::compute, "libnvidia-compiler"},
-    {Capability::compute, "libnvidia-pkcs11"},
-    {Capability::compute, "libnvidia-pkcs11-openssl3"},
-    {Capability::compute, "libnvidia-nvvm"},
-    {Capability::compute, "libnvidia-tileiras"},
-    {Capability::video, "libvdpau_nvidia"},
-    {Capability::video, "libnvidia-encode"},
-    {Capability::video, "libnvidia-opticalflow"},
-    {Capability::video, "libnvcuvid"},
-    {Capability::graphics, "libnvidia-eglcore"},
-    {Capability::graphics, "libnvidia-glcore"},
-    {Capability::graphics, "libnvidia-tls"},
-    {Capability::graphics, "libnvidia-glsi"},
-    {Capability::graphics, "libnvidia-fbc"},
-    {Capability::graphics, "libnvidia-ifr"},
-    {Capability::graphics, "libnvidia-rtcore"},
-    {Capability::graphics, "libnvoptix"},
-    {Capability::graphics, "libGLX_nvidia"},
-    {Capability::graphics, "libEGL_nvidia"},
-    {Capability::graphics, "libGLESv2_nvidia"},
-    {Capability::graphics, "libGLESv1_CM_nvidia"},
-    {Capability::graphics, "libnvidia-glvkspirv"},
-    {Capability::graphics, "libnvidia-cbl"},
-    {Capability::ngx, "libnvidia-ngx"},
-};
-constexpr Part programs[] = {
-    {Capability::utility, "nvidia-smi"},
-    {Capability::utility, "nvidia-debugdump"},
-    {Capability::utility, "nvidia-persistenced"},
-    {Capability::utility, "nv-fabricmanager"},
-    {Capability::compute, "nvidia-cuda-mps-control"},
-    {Capability::compute, "nvidia-cuda-mps-server"},
-};
-constexpr Part sockets[] = {{Capability::utility, "/run/nvidia-persistenced/socket"},
-                            {Capability::utility, "/run/nvidia-fabricmanager/socket"}};
-constexpr Part configurations[] = {
-    {Capability::compute, "/etc/OpenCL/vendors/nvidia.icd"},
-    {Capability::graphics, "/usr/share/glvnd/egl_vendor.d/10_nvidia.json"},
-    {Capability::graphics, "/usr/share/egl/egl_external_platform.d/15_nvidia_gbm.json"},
-    {Capability::graphics, "/usr/share/egl/egl_external_platform.d/10_nvidia_wayland.json"},
-    {Capability::graphics, "/usr/share/nvidia/nvoptix.bin"},
-    {Capability::graphics, "/usr/share/vulkan/icd.d/nvidia_icd.json"},
-    {Capability::graphics, "/etc/vulkan/icd.d/nvidia_icd.json"},
-    {Capability::graphics, "/usr/share/vulkan/implicit_layer.d/nvidia_layers.json"},
-    {Capability::graphics, "/etc/vulkan/implicit_layer.d/nvidia_layers.json"},
-};
 constexpr const char* library_folders[] = {
     "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib",
     "/usr/local/nvidia/lib64",   "/usr/local/nvidia/lib",      "/lib64",
@@ -81,8 +19,7 @@ constexpr const char* library_folders[] = {
 constexpr const char* narrow_folders[] = {"/usr/lib/i386-linux-gnu", "/usr/lib32", "/usr/lib"};
 constexpr const char* program_folders[] = {"/usr/bin", "/usr/sbin", "/bin", "/usr/local/bin", "/usr/local/nvidia/bin",
                                            "/opt/bin"};
-// Of SONAMEs, and the one for linking.
-constexpr const char* link_endings[] = {".1", ".0", ".2", ".4", ""};
+const std::string imex_configuration = "/etc/nvidia-imex/config.cfg";
 
 std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
 std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
@@ -97,36 +34,45 @@ std::string version_of(const std::string& name) {
 
 class Search {
   public:
-    Search(const Host& host, const std::string& root, const std::string& module_version,
+    /// `tree` is the driver's root, out of which no link leads.
+    Search(const Host& node, const Host& tree, const std::string& root, const std::string& module_version,
            const std::set<Capability>& capabilities)
-        : host_(host), root_(root), module_version_(module_version), capabilities_(capabilities) {}
+        : node_(node), tree_(tree), root_(root), module_version_(module_version), capabilities_(capabilities) {}
 
     DriverFiles run() {
         find_folders();
         find_version();
         if (!out_.version.empty()) find_libraries();
-        for (const Part& part : programs)
+        for (const DriverPart& part : driver_programs())
             if (wanted(part)) find_program(part.name);
-        for (const Part& part : sockets)
-            if (wanted(part) && host_.exists(part.name)) out_.sockets.push_back({part.name, part.name});
-        for (const Part& part : configurations)
-            if (wanted(part) && host_.exists(root_ + part.name))
-                out_.configurations.push_back({root_ + part.name, part.name});
+        for (const DriverPart& part : driver_sockets())
+            if (wanted(part)) find_socket(part.name);
+        if (capabilities_.contains(Capability::utility))
+            if (std::string path = imex_socket(); !path.empty()) find_socket(path);
+        for (const DriverPart& part : driver_configurations())
+            if (wanted(part)) find_configuration(part.name);
         find_firmware();
         return std::move(out_);
     }
 
   private:
-    bool wanted(const Part& part) const {
-        return capabilities_.contains(part.capability) ||
-               (part.capability == Capability::graphics && capabilities_.contains(Capability::display));
+    bool wanted(const DriverPart& part) const {
+        auto asked = [&](Capability one) {
+            return capabilities_.contains(one) ||
+                   (one == Capability::graphics && capabilities_.contains(Capability::display));
+        };
+        return asked(part.capability) || asked(part.also);
+    }
+
+    /// Where what the driver's root has at `path` lies on the node. There a link with an absolute path would lead out
+    /// of that root.
+    std::string source_of(const std::string& path) const {
+        return root_.empty() ? path : root_ + tree_.resolved(path).value_or(path);
     }
 
     void add_folder(std::vector<std::string>& folders, const std::string& path) const {
-        auto real = host_.resolved(root_ + path);
-        if (!real || !real->starts_with(root_)) return;
-        std::string folder = real->substr(root_.size());
-        if (std::find(folders.begin(), folders.end(), folder) == folders.end()) folders.push_back(folder);
+        auto folder = tree_.resolved(path);
+        if (folder && std::find(folders.begin(), folders.end(), *folder) == folders.end()) folders.push_back(*folder);
     }
 
     /// The folders of the driver's libraries: where the loader finds them, then the usual ones; and those of its
@@ -134,7 +80,7 @@ class Search {
     void find_folders() {
         plan::LoaderCache cache;
         try {
-            if (auto bytes = host_.read(root_ + "/etc/ld.so.cache"))
+            if (auto bytes = tree_.read("/etc/ld.so.cache"))
                 cache = plan::parse_loader_cache(*bytes, "/etc/ld.so.cache");
         } catch (const Error&) {
         }
@@ -143,8 +89,7 @@ class Search {
             if (!library.name.starts_with("libcuda.so") && !library.name.starts_with("libnvidia-ml.so")) continue;
             auto& folders = library.flags == plan::loader_flags_32bit ? narrow_ : wide_;
             add_folder(folders, folder_of(library.path));
-            if (auto real = host_.resolved(root_ + library.path); real && real->starts_with(root_))
-                add_folder(folders, folder_of(real->substr(root_.size())));
+            if (auto real = tree_.resolved(library.path)) add_folder(folders, folder_of(*real));
         }
         for (const char* folder : library_folders) add_folder(wide_, folder);
         for (const char* folder : program_folders) add_folder(program_folders_, folder);
@@ -156,56 +101,67 @@ class Search {
     void find_version() {
         for (const char* library : {"libcuda", "libnvidia-ml"})
             for (const std::string& folder : wide_) {
-                std::string start = cat(root_, folder, "/", library, ".so.");
-                if (host_.exists(start + module_version_)) {
+                std::string start = cat(folder, "/", library, ".so.");
+                if (tree_.exists(start + module_version_)) {
                     out_.version = module_version_;
                     return;
                 }
-                auto real = host_.resolved(start + "1");
+                auto real = tree_.resolved(start + "1");
                 std::string version = real ? version_of(name_of(*real)) : "";
                 if (!version.empty() && out_.version.empty()) out_.version = version;
             }
     }
 
     void find_libraries() {
-        for (const Part& part : libraries) {
+        bool narrow = capabilities_.contains(Capability::compat32);
+        for (const DriverPart& part : driver_libraries()) {
             if (!wanted(part)) continue;
             find_library(wide_, part.name, false);
-            if (capabilities_.contains(Capability::compat32)) find_library(narrow_, part.name, true);
+            if (narrow) find_library(narrow_, part.name, true);
+        }
+        for (const DriverPart& part : companion_libraries()) {
+            if (!wanted(part)) continue;
+            find_companion(wide_, part.name, false);
+            if (narrow) find_companion(narrow_, part.name, true);
         }
     }
 
     void find_library(const std::vector<std::string>& folders, const std::string& stem, bool narrow) {
-        // Distributions have the one of VDPAU in a folder of its own.
+        // libvdpau looks in a folder of this name alone, wherever the node has the file.
+        std::string place = stem == "libvdpau_nvidia" ? "vdpau" : "";
         std::vector<const char*> places = {""};
-        if (stem == "libvdpau_nvidia") places.push_back("vdpau");
+        if (!place.empty()) places.push_back("vdpau");
         for (const std::string& folder : folders)
             for (const char* below : places) {
-                std::string here = cat(root_, folder, *below ? "/" : "", below, "/"),
+                std::string here = cat(folder, *below ? "/" : "", below, "/"),
                             name = cat(stem, ".so.", out_.version);
-                if (!host_.exists(here + name)) continue;
+                if (!tree_.exists(here + name)) continue;
                 DriverLibrary library{
-                    .source = here + name, .name = name, .folder = below, .narrow = narrow, .links = {}};
-                for (const char* ending : link_endings)
-                    if (std::string link = cat(stem, ".so", ending); has_link(folders, below, link, library))
+                    .source = source_of(here + name), .name = name, .folder = place, .narrow = narrow, .links = {}};
+                // Packages of 590 and newer have one file under its SONAME, and a link with the version.
+                std::string file = tree_.link_target(here + name) ? tree_.resolved(here + name).value_or("") : "";
+                for (const char* ending : library_link_endings())
+                    if (std::string link = cat(stem, ".so", ending); has_link(folders, below, link, library, file))
                         library.links.push_back(link);
                 out_.libraries.push_back(std::move(library));
                 return;
             }
     }
 
-    /// A name in one of the folders that leads to a file of that name.
+    /// A name in one of the folders that leads to a file of that name. `file`: where the library lies when its own name
+    /// is a link.
     bool has_link(const std::vector<std::string>& folders, const std::string& below, const std::string& link,
-                  const DriverLibrary& library) const {
+                  const DriverLibrary& library, const std::string& file) const {
         // What the loader does not know is no SONAME; to look for each in each folder would take a millisecond.
         if (!cached_.empty() && !link.ends_with(".so") && !cached_.contains(link)) return false;
         return std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) {
-            std::string path = cat(root_, folder, below.empty() ? "" : "/", below, "/", link);
-            auto says = host_.link_target(path);
+            std::string path = cat(folder, below.empty() ? "" : "/", below, "/", link);
+            if (path == file) return true;
+            auto says = tree_.link_target(path);
             if (!says) return false;
             if (leads_to(*says, library)) return true;
-            auto real = host_.resolved(path);
-            return real && name_of(*real) == library.name;
+            auto real = tree_.resolved(path);
+            return real && (name_of(*real) == library.name || *real == file);
         });
     }
 
@@ -215,35 +171,71 @@ class Search {
                std::find(library.links.begin(), library.links.end(), text) != library.links.end();
     }
 
+    /// By the SONAME: "libnvidia-egl-gbm.so.1", which leads to libnvidia-egl-gbm.so.1.1.2.
+    void find_companion(const std::vector<std::string>& folders, const std::string& soname, bool narrow) {
+        for (const std::string& folder : folders) {
+            auto real = tree_.resolved(cat(folder, "/", soname));
+            if (!real) continue;
+            std::string name = name_of(*real);
+            // Under another name the loader would not take it for this library.
+            if (!name.starts_with(soname)) name = soname;
+            DriverLibrary library{.source = root_ + *real, .name = name, .folder = "", .narrow = narrow, .links = {}};
+            if (name != soname) library.links.push_back(soname);
+            out_.libraries.push_back(std::move(library));
+            return;
+        }
+    }
+
     /// Where the driver has a folder of its own, a script in /usr/bin may start its program: one that the container
     /// could not run. It is taken only where the program itself is nowhere.
     void find_program(const std::string& name) {
         std::string found;
         for (const std::string& folder : program_folders_) {
-            std::string path = cat(root_, folder, "/", name);
-            if (!host_.exists(path)) continue;
-            bool program = host_.begins_with(path, "\177ELF");
+            std::string path = cat(folder, "/", name);
+            if (!tree_.exists(path)) continue;
+            bool program = tree_.begins_with(path, "\177ELF");
             if (program || found.empty()) found = path;
             if (program) break;
         }
-        if (!found.empty()) out_.programs.push_back({found, "/usr/bin/" + name});
+        if (!found.empty()) out_.programs.push_back({source_of(found), "/usr/bin/" + name, {}});
+    }
+
+    /// The driver's services run in its root, or on the node.
+    void find_socket(const std::string& path) {
+        if (!root_.empty() && tree_.exists(path))
+            out_.sockets.push_back({source_of(path), path, {}});
+        else if (node_.exists(path))
+            out_.sockets.push_back({path, path, {}});
+    }
+
+    std::string imex_socket() const {
+        auto text = tree_.read(imex_configuration);
+        std::string path = text ? parse_imex_socket(*text) : "";
+        return path.empty() || !plan::forbidden_target(path).empty() ? "" : path;
+    }
+
+    void find_configuration(const std::string& path) {
+        if (!tree_.exists(path)) return;
+        DriverFile file{source_of(path), path, {}};
+        if (path.ends_with(".json")) file.names = parse_library_paths(tree_.read(path).value_or(""));
+        out_.configurations.push_back(std::move(file));
     }
 
     void find_firmware() {
-        std::string set = std::string(trimmed(host_.read("/sys/module/firmware_class/parameters/path").value_or("")));
+        std::string set = std::string(trimmed(node_.read("/sys/module/firmware_class/parameters/path").value_or("")));
         std::vector<std::string> places = {"/lib/firmware/updates", "/lib/firmware"};
         if (set.starts_with('/')) places.insert(places.begin(), set);
         for (const std::string& place : places) {
             std::string folder = cat("/nvidia/", module_version_);
-            for (const std::string& name : host_.list(root_ + place + folder))
+            for (const std::string& name : tree_.list(place + folder))
                 if (name.starts_with("gsp") && name.ends_with(".bin"))
-                    out_.firmware.push_back(
-                        {cat(root_, place, folder, "/", name), cat("/lib/firmware", folder, "/", name)});
+                    out_.firmware.push_back({source_of(cat(place, folder, "/", name)),
+                                             cat("/lib/firmware", folder, "/", name), {}});
             if (!out_.firmware.empty()) return;
         }
     }
 
-    const Host& host_;
+    const Host &node_, &tree_;
     const std::string& root_;
     const std::string& module_version_;
     const std::set<Capability>& capabilities_;
@@ -256,7 +248,38 @@ class Search {
 
 DriverFiles find_driver_files(const Host& host, const std::string& root, const std::string& module_version,
                               const std::set<Capability>& capabilities) {
-    return Search(host, root, module_version, capabilities).run();
+    if (root.empty()) return Search(host, host, root, module_version, capabilities).run();
+    try {
+        Host tree(host.real(root));
+        return Search(host, tree, root, module_version, capabilities).run();
+    } catch (const SysError&) {
+        // As good as empty: it is no directory, or not to be entered.
+        return {};
+    }
+}
+
+std::string parse_imex_socket(const std::string& text) {
+    bool enabled = false;
+    std::string path;
+    for (const std::string& line : split(text, '\n')) {
+        size_t equals = line.find('=');
+        if (equals == std::string::npos) continue;
+        std::string key(trimmed(line.substr(0, equals))), value(trimmed(line.substr(equals + 1)));
+        if (key == "IMEX_CMD_ENABLED") enabled = value == "1";
+        if (key == "IMEX_CMD_UNIX_DOMAIN_PATH") path = value;
+    }
+    return enabled && path.starts_with('/') ? plan::normalised(path) : "";
+}
+
+std::vector<std::string> parse_library_paths(const std::string& json) {
+    std::vector<std::string> out;
+    // Every other part stands between quotes.
+    std::vector<std::string> parts = split(json, '"');
+    for (size_t i = 1; i < parts.size(); i += 2)
+        if (parts[i].starts_with('/') && name_of(parts[i]).starts_with("lib") &&
+            parts[i].find('\\') == std::string::npos && plan::normalised(parts[i]) == parts[i])
+            out.push_back(parts[i]);
+    return out;
 }
 
 }  // namespace berth::hooks

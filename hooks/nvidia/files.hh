@@ -22,7 +22,7 @@ struct DriverLibrary {
 struct DriverFile {
     std::string source;
     std::string target;
-    bool directory = false;
+    std::vector<std::string> names;  ///< libraries that a configuration names with their path on the node
 };
 
 struct DriverFiles {
@@ -36,5 +36,11 @@ struct DriverFiles {
 /// read is as good as none.
 DriverFiles find_driver_files(const Host& host, const std::string& root, const std::string& module_version,
                               const std::set<Capability>& capabilities);
+
+/// The socket by which nvidia-imex-ctl speaks to the daemon, of /etc/nvidia-imex/config.cfg; empty: none.
+std::string parse_imex_socket(const std::string& text);
+/// The absolute paths of libraries in a configuration of EGL or Vulkan. Some packages write them, for a node's own
+/// folder of libraries.
+std::vector<std::string> parse_library_paths(const std::string& json);
 
 }  // namespace berth::hooks

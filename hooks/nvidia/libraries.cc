@@ -22,11 +22,18 @@ class LibraryEdits {
         edits_.push_back(
             file_edit(host_, library.source, folder + "/" + library.name, by_nvidia, "a library of the driver"));
         know(library.name, folder, library.narrow);
+        if (library.name.starts_with("libvdpau_nvidia.so.")) link(folder + "/libvdpau_nvidia.so.1", library.name);
         if (!library.narrow) add_fixed_links(library, folder);
         for (const std::string& name : library.links) {
             link(folder + "/" + name, library.name);
             know(name, folder, library.narrow);
         }
+    }
+
+    /// A path by which a configuration of the node names a library, where the container has it elsewhere.
+    void name(const std::string& path) {
+        auto found = found_.find({path.substr(path.rfind('/') + 1), plan::loader_flags()});
+        if (found != found_.end() && found->second != path) link(path, found->second);
     }
 
     /// Libraries of the image that come before the driver's.
@@ -61,6 +68,7 @@ class LibraryEdits {
             }
         if (is("libcuda")) link(folder + "/libcuda.so", "libcuda.so.1");
         if (is("libnvidia-opticalflow")) link(folder + "/libnvidia-opticalflow.so", "libnvidia-opticalflow.so.1");
+        if (is("libnvidia-vulkan-producer")) link(folder + "/libnvidia-vulkan-producer.so", library.name);
         if (is("libGLX_nvidia")) link(folder + "/libGLX_indirect.so.0", library.name);
         if (is("libnvidia-allocator")) link(folder + "/gbm/nvidia-drm_gbm.so", "../libnvidia-allocator.so.1");
     }
@@ -79,6 +87,8 @@ void add_library_edits(std::vector<plan::Edit>& edits, const Host& host, const R
     LibraryPlace place = library_place(image);
     LibraryEdits added(edits, host, place);
     for (const DriverLibrary& library : files.libraries) added.add(library);
+    for (const DriverFile& file : files.configurations)
+        for (const std::string& path : file.names) added.name(path);
     // A name is enough: the loader follows the link. What an image has of other names there is nobody's business.
     if (!compat.empty())
         for (const std::string& name : image.list(compat))

@@ -3,6 +3,7 @@
 #include "hooks/amd/amd.hh"
 #include "hooks/edits.hh"
 #include "hooks/nvidia/driver.hh"
+#include "hooks/nvidia/files.hh"
 #include "hooks/nvidia/requirements.hh"
 #include "hooks/rdma/rdma.hh"
 #include "runtime/base/text.hh"
@@ -22,6 +23,10 @@ void run_proc(std::string_view input) {
     hooks::parse_cap_minor(text);
     hooks::parse_gpu(text);
     hooks::cuda_of_driver(text);
+    std::string socket = hooks::parse_imex_socket(text);
+    must(socket.empty() || socket.starts_with('/'), "a socket without a place");
+    for (const std::string& path : hooks::parse_library_paths(text))
+        must(path.starts_with('/') && path.find("/../") == path.npos, "a library's path leads elsewhere");
     if (auto properties = hooks::parse_kfd_properties(text)) {
         must(properties->minor != 0, "a GPU without a render node");
         must(hooks::normal_bus(properties->bus) == properties->bus, "the kernel's address is not normal");
