@@ -221,10 +221,23 @@ class Search {
         out_.configurations.push_back(std::move(file));
     }
 
+    /// Where the kernel looks, in its order.
+    std::vector<std::string> firmware_places() const {
+        auto setting = [&](const char* path) { return std::string(trimmed(node_.read(path).value_or(""))); };
+        std::string set = setting("/sys/module/firmware_class/parameters/path"),
+                    release = setting("/proc/sys/kernel/osrelease");
+        const std::string usual = "/lib/firmware", updates = usual + "/updates";
+        std::vector<std::string> out;
+        if (set.starts_with('/')) out.push_back(set);
+        for (const std::string& place : {updates, usual}) {
+            if (!release.empty()) out.push_back(cat(place, "/", release));
+            out.push_back(place);
+        }
+        return out;
+    }
+
     void find_firmware() {
-        std::string set = std::string(trimmed(node_.read("/sys/module/firmware_class/parameters/path").value_or("")));
-        std::vector<std::string> places = {"/lib/firmware/updates", "/lib/firmware"};
-        if (set.starts_with('/')) places.insert(places.begin(), set);
+        const std::vector<std::string> places = firmware_places();
         for (const std::string& place : places) {
             std::string folder = cat("/nvidia/", module_version_);
             for (const std::string& name : tree_.list(place + folder))

@@ -227,3 +227,22 @@ TEST_CASE("driver files: the services of a driver with a root of its own run the
     host.file(root + socket, "");
     CHECK(source() == root + socket);
 }
+
+TEST_CASE("driver files: firmware is where the kernel looks for it, in that order", "[hooks][nvidia][driver]") {
+    FakeHost host;
+    DriverManifest driver("535-x86_64");
+    driver.install(host);
+    FakeImage image;
+    const std::string file = cat("/nvidia/", driver.version(), "/gsp_ga10x.bin"), target = "/lib/firmware" + file;
+    CHECK(taken(host, image, "utility").mounts[target] == target);
+    host.file("/proc/sys/kernel/osrelease", "6.8.0-45-generic\n");
+    host.file("/sys/module/firmware_class/parameters/path", "/srv/firmware\n");
+    for (const char* place : {"/lib/firmware/6.8.0-45-generic", "/lib/firmware/updates",
+                              "/lib/firmware/updates/6.8.0-45-generic", "/srv/firmware"}) {
+        INFO(place);
+        host.file(place + file, "firmware");
+        CHECK(taken(host, image, "utility").mounts[target] == place + file);
+    }
+    host.file("/sys/module/firmware_class/parameters/path", "\n");
+    CHECK(taken(host, image, "utility").mounts[target] == "/lib/firmware/updates/6.8.0-45-generic" + file);
+}
