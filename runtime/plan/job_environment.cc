@@ -1,6 +1,7 @@
 #include "runtime/plan/job_environment.hh"
 
 #include <algorithm>
+#include <array>
 
 #include "runtime/base/environment.hh"
 #include "runtime/base/text.hh"
@@ -54,7 +55,8 @@ void add_pytorch(Merged& variables) {
 }  // namespace
 
 bool belongs_to_job(const std::string& name) {
-    return name.starts_with("SLURM_") || name.starts_with("PMI_") || name.starts_with("PMIX_");
+    return std::ranges::any_of(std::array{"SLURM_", "PMI_", "PMIX_", "CUDA_MPS_"},
+                               [&](const char* start) { return name.starts_with(start); });
 }
 
 void add_job_variables(Variables& inside, const std::map<std::string, std::string>& task) {

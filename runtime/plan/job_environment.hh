@@ -15,8 +15,8 @@ namespace berth::plan {
 /// Variables by name; nothing as a value: the variable is not there.
 using Variables = std::map<std::string, std::optional<std::string>>;
 
-/// True for the variables by which Slurm and its MPI plugins talk to a task (SLURM_*, PMI_*, PMIX_*): an image that was
-/// saved inside a job has stale ones.
+/// True for the variables by which Slurm, its MPI plugins and the job's MPS service talk to a task (SLURM_*, PMI_*,
+/// PMIX_*, CUDA_MPS_*): an image that was saved inside a job has stale ones.
 bool belongs_to_job(const std::string& name);
 
 /// Adds to `inside`, which changes `task`, what MPI libraries and PyTorch look for:

@@ -59,6 +59,11 @@ TEST_CASE(
     CHECK(environment_changes(rules, {"SLURM_PROCID=0", "PMIX_RANK=0", "PMI_FD=12", "PMIX_SECURITY_MODE=munge,native",
                                       "PMIX_GDS_MODULE=ds21,hash"}) ==
           Changes{{"PMIX_MCA_gds", "hash"}, {"PMIX_MCA_psec", "munge,native"}});
+    // The share of a GPU that Slurm has given (--gres=mps), and the pipe of the job's service.
+    rules.image = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=100", "CUDA_MPS_PIPE_DIRECTORY=/tmp/images",
+                   "CUDA_MPS_LOG_DIRECTORY=/tmp/log"};
+    CHECK(environment_changes(rules, {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50", "CUDA_MPS_PIPE_DIRECTORY=/tmp/jobs"}) ==
+          Changes{{"CUDA_MPS_LOG_DIRECTORY", "/tmp/log"}});
 }
 
 TEST_CASE("job environment: PMIx does not work for root in a container, said once a step", "[plan]") {
