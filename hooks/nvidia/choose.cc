@@ -20,7 +20,7 @@ class Chooser {
 
     Choice run() {
         find_open();
-        if (request_.in_slurm && !driver_.constrained) keep_granted();
+        driver_.constrained ? keep_granted_of_more() : keep_granted();
         if (open_.empty()) {
             if (!request_.devices.empty()) choose_named_of_none();
             return std::move(choice_);
@@ -49,27 +49,42 @@ class Chooser {
 
     /// Nothing keeps the step from the node's other devices, so what Slurm says counts.
     void keep_granted() {
-        if (request_.granted.empty()) return;
+        if (request_.grant.says == SlurmGrant::Says::nothing) return;
         std::set<Chosen> granted;
-        if (request_.granted != "NoDevFiles")
-            for (const std::string& part : split(request_.granted, ',')) {
-                auto found = granted_device(std::string(trimmed(part)));
-                if (!found) {
-                    choice_.warnings.push_back(cat("CUDA_VISIBLE_DEVICES=", printable(request_.granted), ": '",
-                                                   printable(part),
-                                                   "' is no device of this node; the container has all of them"));
-                    return;
-                }
-                granted.insert(*found);
+        for (const SlurmGrant::Device& device : request_.grant.devices) {
+            auto found = granted_device(device);
+            if (!found) {
+                choice_.warnings.push_back(
+                    cat(printable(request_.grant.source), ": '",
+                        device.uuid.empty() ? cat(device.position.value_or(0)) : printable(device.uuid),
+                        "' is no device of this node; the container has all of them"));
+                return;
             }
+            granted.insert(*found);
+        }
         open_ = granted;
     }
 
-    std::optional<Chosen> granted_device(const std::string& word) const {
-        uint64_t number = 0;
-        bool position = parse_number(word, 1 << 20, number);
+    /// What may be opened here can be the job's where the step has less of it. Slurm's word takes away, and adds
+    /// nothing: where it names what may not be opened, its count is another one than ours.
+    void keep_granted_of_more() {
+        const SlurmGrant& grant = request_.grant;
+        if (grant.says == SlurmGrant::Says::none) open_.clear();
+        if (!grant.whole || grant.devices.size() >= open_.size()) return;
+        std::set<Chosen> granted;
+        for (const SlurmGrant::Device& device : grant.devices) {
+            auto found = granted_device(device);
+            if (!found) return;
+            granted.insert(*found);
+        }
+        open_ = granted;
+    }
+
+    std::optional<Chosen> granted_device(const SlurmGrant::Device& device) const {
         for (const Chosen& one : open_)
-            if (position ? position_of(one) == number : !word.empty() && uuid_of(one) == word) return one;
+            if (!device.uuid.empty() && uuid_of(one) == device.uuid) return one;
+        for (const Chosen& one : open_)
+            if (device.position == position_of(one)) return one;
         return std::nullopt;
     }
 
@@ -198,12 +213,13 @@ bool needs_nvml(const Driver& driver, const NvidiaRequest& request) {
 
 Choice choose(const Driver& driver, const NvidiaRequest& request) { return Chooser(driver, request).run(); }
 
-std::vector<plan::VisibleDevice> visible_devices(const Driver& driver, const Choice& choice) {
+std::vector<plan::VisibleDevice> visible_devices(const Driver& driver, const NvidiaRequest& request,
+                                                 const Choice& choice) {
     std::vector<plan::VisibleDevice> out;
     for (const Chosen& one : choice.devices) {
         const Gpu& gpu = driver.gpus[one.gpu];
         plan::VisibleDevice device;
-        device.constrained = driver.constrained;
+        device.constrained = driver.constrained || request.grant.relative;
         device.nodes = {gpu_node(gpu)};
         device.uuid = gpu.uuid;
         device.position = gpu.position;

@@ -31,6 +31,7 @@ bool needs_nvml(const Driver& driver, const NvidiaRequest& request);
 Choice choose(const Driver& driver, const NvidiaRequest& request);
 
 /// For the tasks: what they choose from.
-std::vector<plan::VisibleDevice> visible_devices(const Driver& driver, const Choice& choice);
+std::vector<plan::VisibleDevice> visible_devices(const Driver& driver, const NvidiaRequest& request,
+                                                 const Choice& choice);
 
 }  // namespace berth::hooks

@@ -187,7 +187,7 @@ plan::ContainerEdits nvidia_hook(const Host& host, const Rootfs& image, const Nv
         add_profile_edits(out.edits, *driver, choice);
     out.cdi_hooks = cdi_hooks_of(out.edits);
     out.variables = task_variables;
-    out.devices = visible_devices(*driver, choice);
+    out.devices = visible_devices(*driver, request, choice);
     return out;
 }
 

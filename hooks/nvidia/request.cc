@@ -140,7 +140,7 @@ NvidiaRequest nvidia_request(const std::vector<std::string>& image, const std::v
     // Paths of the node are for the job to name, never for an image.
     if (const char* mps = variable(job, "CUDA_MPS_PIPE_DIRECTORY")) request.mps_directory = mps;
     request.in_slurm = variable(job, "SLURM_JOB_ID") != nullptr;
-    if (const char* granted = variable(job, "CUDA_VISIBLE_DEVICES")) request.granted = granted;
+    if (request.in_slurm) request.grant = slurm_grant(job, "CUDA_VISIBLE_DEVICES");
     for (const char* name : {"NVIDIA_MIG_CONFIG_DEVICES", "NVIDIA_MIG_MONITOR_DEVICES"})
         if (variables.find(name))
             request.warnings.push_back(cat(name, " has no effect: the node lets only root configure and watch MIG"));

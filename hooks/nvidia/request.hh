@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "hooks/slurm_grant.hh"
+
 namespace berth::hooks {
 
 /// Parts of the driver; the names are those of NVIDIA_DRIVER_CAPABILITIES.
@@ -34,8 +36,8 @@ struct NvidiaRequest {
     std::optional<Numbers> imex_channels;
     bool gdrcopy = false, gds = false, nvswitch = false;
     std::string mps_directory;        ///< of the job's CUDA_MPS_PIPE_DIRECTORY
-    bool in_slurm = false;            ///< a step of Slurm, which says in CUDA_VISIBLE_DEVICES what it has granted
-    std::string granted;              ///< that value; empty when there is none
+    bool in_slurm = false;            ///< a step of Slurm
+    SlurmGrant grant;                 ///< what it has granted; nothing outside of Slurm
     std::vector<std::string> warnings;
 };
 

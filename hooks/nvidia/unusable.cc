@@ -36,7 +36,7 @@ std::string why_unusable(const Host& host, const Gpu& gpu) {
 
 /// Whether Slurm has counted the step's GPUs.
 bool granted(const Driver& driver, const NvidiaRequest& request) {
-    return request.in_slurm && (driver.constrained || !request.granted.empty());
+    return request.in_slurm && (driver.constrained || request.grant.says != SlurmGrant::Says::nothing);
 }
 
 /// What the step may choose from.
@@ -51,13 +51,12 @@ size_t count_open(const Driver& driver) {
 /// The node of a GPU that Slurm has granted and that cannot be used. Where the step may open more than its own, Slurm's
 /// numbers are positions. Where it may not, they only tell how many there are.
 const StrayNode* missing_grant(const Driver& driver, const NvidiaRequest& request) {
-    if (request.granted.empty() || request.granted == "NoDevFiles") return nullptr;
-    std::vector<std::string> words = split(request.granted, ',');
-    bool too_few = words.size() > count_open(driver);
+    bool too_few = request.grant.devices.size() > count_open(driver);
     auto is_granted = [&](const StrayNode& stray) {
         if (driver.constrained) return too_few && stray.access == Access::allowed;
-        return std::ranges::any_of(
-            words, [&](const std::string& word) { return trimmed(word) == std::to_string(stray.position); });
+        return std::ranges::any_of(request.grant.devices, [&](const SlurmGrant::Device& device) {
+            return device.uuid.empty() && device.position == stray.position;
+        });
     };
     auto found = std::ranges::find_if(driver.strays, is_granted);
     return found == driver.strays.end() ? nullptr : &*found;

@@ -59,7 +59,8 @@ class Choice {
         if (!parse_number(word, 1 << 20, number)) return find_uuid(word);
         bool slices =
             std::any_of(devices_.begin(), devices_.end(), [](const VisibleDevice& device) { return device.slice; });
-        if (devices_[open_[0]].constrained) {
+        // A device that this task may not open shows that Slurm keeps it from others, as the helper need not be.
+        if (devices_[open_[0]].constrained || open_.size() < devices_.size()) {
             // Slurm counts what the job has, the library what it can open: the same unless there are slices, whose
             // parents count for the library.
             right &= !slices;

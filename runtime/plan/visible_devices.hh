@@ -13,7 +13,7 @@ namespace berth::plan {
 struct VisibleDevice {
     std::string uuid;                ///< "GPU-..." or "MIG-..."; empty when it is not known
     bool slice = false;              ///< a part of a device, which has no number of its own: a MIG device
-    /// the node keeps the job from devices of other jobs, so that Slurm counts among those of the job
+    /// Slurm counts among the devices of the job or step: it keeps them from those of others
     bool constrained = false;
     unsigned position = 0;           ///< among the node's devices as Slurm lists them (gres.conf), counted from 0
     std::vector<std::string> nodes;  ///< paths that a task must be able to open to use it

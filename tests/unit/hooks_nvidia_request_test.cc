@@ -52,7 +52,7 @@ TEST_CASE("nvidia request: channels, switches, and what only a job may say", "[h
     NvidiaRequest request = nvidia_request(image, {"SLURM_JOB_ID=7"});
     CHECK(request.imex_channels->numbers == std::set<unsigned>{0, 7});
     CHECK((request.gdrcopy && !request.gds && request.in_slurm));
-    CHECK((request.mps_directory.empty() && request.granted.empty()));
+    CHECK((request.mps_directory.empty() && request.grant.says == SlurmGrant::Says::nothing));
     CHECK(nvidia_request(image, {"NVIDIA_IMEX_CHANNELS=all"}).imex_channels->all);
     CHECK_THROWS_WITH(nvidia_request(image, {"NVIDIA_IMEX_CHANNELS=1048576"}),
                       Catch::Contains("'1048576' is no channel (0 to 1048575)"));

@@ -72,6 +72,13 @@ TEST_CASE("visible devices: what Slurm grants and what it says, row by row", "[p
     std::vector<VisibleDevice> open_slices = {slice("MIG-1", 2, false), slice("MIG-2", 3, false)};
     CHECK(after(open_slices, {true, true}, "MIG-2") == "MIG-2");
     CHECK(after({gpu("GPU-0", 0, false), gpu("GPU-1", 1, false)}, {true, true}, "0,1") == "0,1");
+    // The helper sees more than the task: what the task may not open shows that Slurm counts its own.
+    std::vector<VisibleDevice> four = {gpu("GPU-0", 0, false), gpu("GPU-1", 1, false), gpu("GPU-2", 2, false),
+                                       gpu("GPU-3", 3, false)};
+    CHECK(after(four, {false, true, false, true}, "0,1") == "0,1");
+    CHECK(after(four, {false, true, true, false}, "1") == "1");
+    CHECK(after(four, {false, true, true, false}, "2") == "GPU-1,GPU-2");
+    CHECK(after(four, {true, true, true, true}, "2") == "2");
 }
 
 TEST_CASE("visible devices: what names nothing that the task has", "[plan][hooks]") {
