@@ -100,8 +100,11 @@ berth_sources := $(call sources_in,runtime/cli)
 berth_archives := $(call archives_of,$(filter-out oci,$(layers)))
 pull_sources := $(call sources_in,runtime/pull)
 pull_archives := $(call archives_of,$(filter-out migrate doctor step container mount,$(layers)))
+# It may change GPUs as root, and has nothing of what makes containers.
+mig_sources := $(call sources_in,runtime/mig)
+mig_archives := $(call archives_of,plan telemetry config request base)
 # What the tests link of the programs: everything but the files with main.
-testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources))) \
+testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources) $(mig_sources))) \
   $(wildcard $(addprefix spank/,cgroup.cc config.cc device_filter.cc ending.cc follow.cc helper.cc inhabitants.cc \
   job_leaves.cc job_mounts.cc join.cc leaf.cc memory_kills.cc own_cgroup.cc \
   overdue.cc owned_directory.cc own_process.cc run_directory.cc sentinel.cc task_prolog.cc user_folders.cc watch.cc))
@@ -141,6 +144,7 @@ united = $(if $(UNITY),$(filter tests/% %/main.cc,$(1)) $(foreach folder,\
 objects = $(call objects_of,obj,$(call united,$(1)))
 pic_objects = $(call objects_of,pic,$(call united,$(1)))
 all_sources := $(sort $(foreach layer,$(layers),$(sources_$(layer))) $(berth_sources) $(pull_sources) \
+  $(mig_sources) \
   $(plugin_sources) $(plugin_messages) $(unit_sources) $(kernel_sources) $(gpu_sources))
 
 programs := $(if $(berth_sources),$(BUILD)/berth $(BUILD)/enroot) $(if $(pull_sources),$(BUILD)/berth-pull)

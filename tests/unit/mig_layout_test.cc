@@ -1,0 +1,274 @@
+// Where MIG devices go, and in which steps: against rules that are written here once more, and random layouts.
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include "runtime/base/error.hh"
+#include "runtime/mig/layout/arrange.hh"
+#include "runtime/mig/layout/models.hh"
+#include "runtime/mig/layout/steps.hh"
+#include "tests/catch.hh"
+
+using namespace berth;
+using namespace berth::mig;
+
+namespace {
+
+constexpr int random_layouts = 10'000;
+
+using Random = std::mt19937;
+
+unsigned below(Random& random, size_t limit) {
+    return static_cast<unsigned>(std::uniform_int_distribution<size_t>(0, limit - 1)(random));
+}
+
+/// What the driver takes, in other words than the planner's: one bit for each slice of memory.
+class Rules {
+  public:
+    explicit Rules(const Model& model) : model_(model) {}
+
+    bool fits(const std::vector<Instance>& all, const Profile& profile, Placement place) const {
+        unsigned memory = 0, decoders = profile.engines.decoders, flows = profile.engines.optical_flow;
+        unsigned jpeg = profile.engines.jpeg, same = 1;
+        for (const Instance& one : all) {
+            const Profile& other = *model_.numbered(one.profile);
+            memory |= mask(one.place);
+            decoders += other.engines.decoders;
+            jpeg += other.engines.jpeg;
+            flows += other.engines.optical_flow;
+            same += other.id == profile.id;
+        }
+        auto& places = profile.placements;
+        const Engines& whole = std::max_element(model_.profiles.begin(), model_.profiles.end(), fewer)->engines;
+        return std::find(places.begin(), places.end(), place) != places.end() && !(memory & mask(place)) &&
+               decoders <= whole.decoders && jpeg <= whole.jpeg && flows <= whole.optical_flow && same <= profile.most;
+    }
+
+    /// A layout that the driver could have now, of as many instances as chance wants.
+    Layout any_layout(Random& random) const {
+        Layout out{true, {}};
+        for (int tries = 0; tries < 12; ++tries) {
+            const Profile& profile = model_.profiles[below(random, model_.profiles.size())];
+            Placement place = profile.placements[below(random, profile.placements.size())];
+            if (!fits(out.instances, profile, place)) continue;
+            out.instances.push_back({profile.id, place, computes(profile, random)});
+        }
+        return out;
+    }
+
+    /// Whether there is any layout of these profiles: all orders and places are tried.
+    bool possible(std::vector<const Profile*> wanted, std::vector<Instance> placed = {}) const {
+        if (wanted.empty()) return true;
+        const Profile* profile = wanted.back();
+        wanted.pop_back();
+        for (const Placement& place : profile->placements) {
+            if (!fits(placed, *profile, place)) continue;
+            placed.push_back({profile->id, place, {}});
+            if (possible(wanted, placed)) return true;
+            placed.pop_back();
+        }
+        return false;
+    }
+
+    /// What a driver makes of a step; fails the test for one that it would refuse.
+    void apply(Layout& layout, const Step& step) const {
+        auto found = std::find_if(layout.instances.begin(), layout.instances.end(),
+                                  [&](const Instance& one) { return one.same_place(step.instance); });
+        bool there = found != layout.instances.end();
+        switch (step.kind) {
+            case Step::Kind::mode_on:
+                REQUIRE_FALSE(layout.mig);
+                layout.mig = true;
+                return;
+            case Step::Kind::mode_off:
+                REQUIRE(layout.mig);
+                REQUIRE(layout.instances.empty());
+                layout.mig = false;
+                return;
+            case Step::Kind::create_instance:
+                REQUIRE(layout.mig);
+                REQUIRE(fits(layout.instances, *model_.numbered(step.instance.profile), step.instance.place));
+                layout.instances.push_back(step.instance);
+                return;
+            case Step::Kind::destroy_instance:
+                REQUIRE(there);
+                REQUIRE(found->computes.empty());
+                layout.instances.erase(found);
+                return;
+            case Step::Kind::create_compute:
+                REQUIRE(there);
+                found->computes.push_back(step.compute);
+                return;
+            case Step::Kind::destroy_compute:
+                REQUIRE(there);
+                REQUIRE(std::erase(found->computes, step.compute) == 1);
+                return;
+        }
+    }
+
+  private:
+    static bool fewer(const Profile& one, const Profile& other) { return one.slices < other.slices; }
+    static unsigned mask(Placement place) { return ((1U << place.size) - 1) << place.start; }
+
+    /// Whole mostly, sometimes in parts of one slice, or none at all.
+    static std::vector<Compute> computes(const Profile& profile, Random& random) {
+        unsigned chance = below(random, 6);
+        if (chance == 0) return {};
+        if (chance > 1) return {{profile.slices, {0, profile.slices}}};
+        std::vector<Compute> out;
+        for (unsigned i = 0; i < profile.slices; ++i) out.push_back({1, {i, 1}});
+        return out;
+    }
+
+    const Model& model_;
+};
+
+plan::MigRequest request_of(const Layout& layout, const Model& model) {
+    std::map<std::string, unsigned> counts;
+    for (const Instance& one : layout.instances) ++counts[model.numbered(one.profile)->name];
+    plan::MigRequest out;
+    for (const auto& [name, count] : counts) out.push_back({name, count});
+    return out;
+}
+
+std::string problem(const Model& model, const std::string& text) {
+    try {
+        arrange(model, plan::parse_mig(text));
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return {};
+}
+
+}  // namespace
+
+TEST_CASE("MIG: a request of each known GPU fits or is refused with the reason", "[mig]") {
+    Model h100 = *model_of("NVIDIA H100 80GB HBM3");
+    Layout layout = arrange(h100, plan::parse_mig("1g.10gb:4,3g.40gb"));
+    REQUIRE(layout.instances.size() == 5);
+    // The three slices have to be behind: before them is room for four small ones, behind for three.
+    CHECK(layout.instances[0] == Instance{9, {4, 4}, {{3, {0, 3}}}});
+    CHECK(problem(h100, "1g.10gb:3,3g.40gb").empty());
+    CHECK(problem(h100, "1g.10gb:7").empty());
+    CHECK(problem(h100, "4g.40gb,3g.40gb").empty());
+    CHECK(problem(h100, "2g.20gb:3,1g.20gb").empty());
+    CHECK(problem(h100, "7g.80gb,1g.10gb") ==
+          "7g.80gb,1g.10gb does not fit on an H100-80GB; ask for fewer or smaller MIG devices");
+    CHECK(problem(h100, "3g.40gb:2,1g.10gb") ==
+          "3g.40gb:2,1g.10gb does not fit on an H100-80GB; ask for fewer or smaller MIG devices");
+    CHECK(problem(h100, "4g.40gb:2") == "an H100-80GB can have 1 MIG devices 4g.40gb, not 2");
+    CHECK(problem(h100, "1g.5gb") ==
+          "an H100-80GB has no MIG profile 1g.5gb; it has 1g.10gb, 1g.10gb+me, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, "
+          "7g.80gb");
+    CHECK(problem(*model_of("NVIDIA A100-SXM4-40GB"), "1g.5gb:7").empty());
+    CHECK(problem(*model_of("NVIDIA H200"), "1g.18gb:5,1g.35gb").empty());
+    CHECK(problem(*model_of("NVIDIA B200"), "2g.45gb:3,1g.23gb+me").empty());
+    // Each alone would fit, but there is one engine for optical flow.
+    CHECK_FALSE(problem(*model_of("NVIDIA A30"), "1g.6gb+me,2g.12gb+me").empty());
+    CHECK(problem(*model_of("NVIDIA A30"), "1g.6gb+me,1g.6gb,2g.12gb").empty());
+}
+
+TEST_CASE("MIG: the model of a GPU by NVML's name", "[mig]") {
+    auto name = [](const char* gpu) { return model_of(gpu) ? model_of(gpu)->name : "-"; };
+    CHECK(name("NVIDIA A100-SXM4-40GB") == "A100-40GB");
+    CHECK(name("NVIDIA A100 80GB PCIe") == "A100-80GB");
+    CHECK(name("NVIDIA A30") == "A30");
+    CHECK(name("NVIDIA H100 PCIe") == "H100-80GB");
+    CHECK(name("NVIDIA H100 NVL") == "H100-94GB");
+    CHECK(name("NVIDIA H200") == "H200");
+    CHECK(name("NVIDIA H200 NVL") == "H200");
+    CHECK(name("NVIDIA GH200 480GB") == "H100-96GB");
+    CHECK(name("NVIDIA B200") == "B200");
+    CHECK(name("B200") == "B200");
+    // Others of these names may be divided otherwise.
+    CHECK(name("NVIDIA GB200") == "-");
+    CHECK(name("NVIDIA A3000") == "-");
+    CHECK(name("Tesla V100-SXM2-32GB") == "-");
+}
+
+TEST_CASE("MIG: places of one profile do not overlap more than it allows, in every model", "[mig]") {
+    for (const Model& model : known_models()) {
+        INFO(model.name);
+        Rules rules(model);
+        std::set<unsigned> ids;
+        for (const Profile& profile : model.profiles) {
+            INFO(profile.name);
+            CHECK(ids.insert(profile.id).second);
+            CHECK_NOTHROW(plan::parse_mig(profile.name));
+            CHECK_NOTHROW(arrange(model, {{profile.name, profile.most}}));
+            CHECK_FALSE(rules.possible(std::vector<const Profile*>(profile.most + 1, &profile)));
+        }
+    }
+}
+
+TEST_CASE("MIG: random requests find a layout exactly when there is one", "[mig]") {
+    Random random(21);
+    int found = 0;
+    for (int i = 0; i < random_layouts; ++i) {
+        const Model& model = known_models()[below(random, known_models().size())];
+        Rules rules(model);
+        std::map<std::string, unsigned> counts;
+        for (unsigned left = 1 + below(random, 5); left > 0; --left)
+            ++counts[model.profiles[below(random, model.profiles.size())].name];
+        plan::MigRequest request;
+        std::vector<const Profile*> wanted;
+        for (const auto& [name, count] : counts) {
+            request.push_back({name, count});
+            wanted.insert(wanted.end(), count, model.named(name));
+        }
+        INFO(model.name << ' ' << plan::mig_text(request));
+        bool possible = rules.possible(wanted);
+        found += possible;
+        if (!possible) {
+            REQUIRE_THROWS_AS(arrange(model, request), Error);
+            continue;
+        }
+        REQUIRE(request_of(arrange(model, request), model) == request);
+    }
+    CHECK(found > random_layouts / 10);
+    CHECK(found < random_layouts * 9 / 10);
+}
+
+TEST_CASE("MIG: ten thousand random layouts become what is asked for, and what they were, in legal steps", "[mig]") {
+    Random random(7);
+    for (int i = 0; i < random_layouts; ++i) {
+        const Model& model = known_models()[below(random, known_models().size())];
+        Rules rules(model);
+        Layout first = below(random, 3) == 0 ? Layout{} : rules.any_layout(random);
+        Layout seen = rules.any_layout(random);
+        if (seen.instances.empty()) continue;
+        Layout wanted = arrange(model, request_of(seen, model));
+        INFO(model.name << ' ' << plan::mig_text(request_of(seen, model)));
+        Layout now = first;
+        std::vector<Step> steps = steps_between(first, wanted);
+        size_t stop = below(random, steps.size() + 1);
+        Layout stopped = first;
+        for (size_t step = 0; step < steps.size(); ++step) {
+            if (step == stop) stopped = now;
+            rules.apply(now, steps[step]);
+            REQUIRE(is_made_of(now, first, wanted));
+        }
+        if (stop == steps.size()) stopped = now;
+        REQUIRE(same_layout(now, wanted));
+        REQUIRE(steps_between(now, wanted).empty());
+        // Back from wherever it was stopped.
+        for (const Step& step : steps_between(stopped, first)) rules.apply(stopped, step);
+        REQUIRE(same_layout(stopped, first));
+    }
+}
+
+TEST_CASE("MIG: steps between two layouts leave what both have, and are told in words", "[mig]") {
+    Model model = *model_of("H100-80GB");
+    Layout first{true, {{19, {0, 1}, {{1, {0, 1}}}}, {14, {2, 2}, {{1, {0, 1}}, {1, {1, 1}}}}}};
+    Layout wanted{true, {{19, {0, 1}, {{1, {0, 1}}}}, {9, {4, 4}, {{3, {0, 3}}}}}};
+    std::vector<std::string> texts;
+    for (const Step& step : steps_between(first, wanted)) texts.push_back(text_of(step, model));
+    CHECK(texts == std::vector<std::string>{
+                       "destroy compute instance of 2g.20gb at 2:2", "destroy compute instance of 2g.20gb at 2:2",
+                       "destroy 2g.20gb at 2:2", "create 3g.40gb at 4:4", "create compute instance of 3g.40gb at 4:4"});
+    CHECK(text_of(steps_between({}, wanted).front(), model) == "turn MIG mode on");
+    CHECK(text_of(steps_between(wanted, {}).back(), model) == "turn MIG mode off");
+    CHECK(text_of({Step::Kind::create_instance, {77, {1, 1}, {}}, {}}, model) == "create profile 77 at 1:1");
+    CHECK_FALSE(is_made_of({true, {{19, {6, 1}, {}}}}, first, wanted));
+}
