@@ -66,7 +66,7 @@ class Search {
         if (!engines_suffice(profile.engines)) return false;
         for (const Placement& place : profile.placements) {
             if (!is_free(place) || !in_order(at, place)) continue;
-            placed_.push_back({profile.id, place, {{profile.slices, {0, profile.slices}}}});
+            placed_.push_back({profile.id, place, {compute_of(profile.slices)}});
             if (place_from(at + 1)) return true;
             placed_.pop_back();
         }
@@ -81,7 +81,8 @@ class Search {
 
 std::string names_of(const Model& model) {
     std::string out;
-    for (const Profile& profile : model.profiles) out += cat(out.empty() ? "" : ", ", profile.name);
+    for (const Profile& profile : model.profiles)
+        if (!profile.name.empty()) out += cat(out.empty() ? "" : ", ", profile.name);
     return out;
 }
 
@@ -103,7 +104,7 @@ Layout arrange(const Model& model, const plan::MigRequest& request) {
     if (!placed)
         throw Error(cat(printable(plan::mig_text(request)), " does not fit on an ", printable(model.name),
                         "; ask for fewer or smaller MIG devices"));
-    return {true, std::move(*placed)};
+    return std::move(*placed);
 }
 
 }  // namespace berth::mig

@@ -5,7 +5,6 @@
 
 namespace berth::mig {
 
-
 /// A layout with what is asked for and nothing else, each instance at a place of its own that its profile allows.
 /// Throws Error when the GPU has no such profile, and when there is no such layout: no order of making helps then.
 Layout arrange(const Model& model, const plan::MigRequest& request);

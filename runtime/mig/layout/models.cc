@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 
 namespace berth::mig {
@@ -44,7 +45,7 @@ Model seven_slices(std::string name, const Names& names, const Media& decoders, 
 
 Model a30() {
     return {"A30",
-            {{14, "1g.6gb", 1, 4, {0, 0, 0}, at({0, 1, 2, 3}, 1)},
+            {{14, "1g.6gb", 1, 4, {1, 0, 0}, at({0, 1, 2, 3}, 1)},
              {21, "1g.6gb+me", 1, 1, {1, 1, 1}, at({0, 1, 2, 3}, 1)},
              {5, "2g.12gb", 2, 2, {2, 0, 0}, at({0, 2}, 2)},
              {6, "2g.12gb+me", 2, 1, {2, 1, 1}, at({0, 2}, 2)},
@@ -79,9 +80,16 @@ const Profile* Model::numbered(unsigned id) const {
     return found == profiles.end() ? nullptr : &*found;
 }
 
+Compute compute_of(unsigned slices) {
+    // In the order of NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE and the following.
+    static constexpr unsigned sizes[] = {1, 2, 3, 4, 7, 8, 6};
+    auto found = std::find(std::begin(sizes), std::end(sizes), slices);
+    if (found == std::end(sizes)) throw Error(cat("no compute instance has ", slices, " slices"));
+    return {static_cast<unsigned>(found - std::begin(sizes)), {0, slices}};
+}
+
 bool same_layout(const Layout& one, const Layout& other) {
-    return one.mig == other.mig && one.instances.size() == other.instances.size() &&
-           std::is_permutation(one.instances.begin(), one.instances.end(), other.instances.begin());
+    return one.size() == other.size() && std::is_permutation(one.begin(), one.end(), other.begin());
 }
 
 const std::vector<Model>& known_models() {

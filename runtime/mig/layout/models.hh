@@ -1,4 +1,5 @@
-// The GPUs whose division is known without asking their driver, which tells of placements only once MIG mode is on.
+// The GPUs whose division is known without their driver: for plans without a GPU, and for drivers that do not tell the
+// names of profiles.
 #pragma once
 #include <optional>
 #include <string>

@@ -43,10 +43,13 @@ struct Model {
 
 /// A part of a GPU instance that computes.
 struct Compute {
-    unsigned slices = 0;
-    Placement place;  ///< among those of the GPU instance
+    unsigned profile = 0;  ///< NVML_COMPUTE_INSTANCE_PROFILE_*: there are two kinds of some sizes
+    Placement place;       ///< among the slices of the GPU instance that compute
     bool operator==(const Compute&) const = default;
 };
+
+/// The usual one of so many slices, at the start of its GPU instance.
+Compute compute_of(unsigned slices);
 
 /// A GPU instance. One of ours has a single compute instance, which fills it.
 struct Instance {
@@ -57,12 +60,8 @@ struct Instance {
     bool same_place(const Instance& other) const { return profile == other.profile && place == other.place; }
 };
 
-/// What a GPU is divided into.
-struct Layout {
-    bool mig = false;                 ///< MIG mode is on
-    std::vector<Instance> instances;  ///< in the order of the driver's numbers
-    bool operator==(const Layout&) const = default;
-};
+/// What a GPU in MIG mode is divided into.
+using Layout = std::vector<Instance>;
 
 /// True when both have the same instances, whatever their order.
 bool same_layout(const Layout& one, const Layout& other);

@@ -9,8 +9,8 @@ namespace berth::mig {
 
 /// One call of NVML that changes something.
 struct Step {
-    enum class Kind { mode_on, destroy_compute, destroy_instance, create_instance, create_compute, mode_off };
-    Kind kind = Kind::mode_on;
+    enum class Kind { destroy_compute, destroy_instance, create_instance, create_compute };
+    Kind kind = Kind::create_instance;
     Instance instance;  ///< whose it is; its compute instances do not matter
     Compute compute;    ///< of the steps with one
     bool operator==(const Step&) const = default;
@@ -23,8 +23,5 @@ std::vector<Step> steps_between(const Layout& now, const Layout& wanted);
 
 /// "create 3g.40gb at 4:4", for logs.
 std::string text_of(const Step& step, const Model& model);
-
-/// Whether all that `now` has is of one of these layouts: else somebody has changed the GPU by hand.
-bool is_made_of(const Layout& now, const Layout& first, const Layout& wanted);
 
 }  // namespace berth::mig
