@@ -119,6 +119,7 @@ fuzz_sources := tests/hostile/fuzz_main.cc tests/hostile/target.cc $(fuzz_target
 # Parsers in the folders that link more than a parser needs.
 fuzz_parsers := runtime/container/entrypoint_report.cc runtime/doctor/plugin_version.cc runtime/images/file.cc \
   runtime/images/spelling.cc runtime/pull/agreement/agreement.cc runtime/pull/transfer/seal.cc \
+  $(wildcard runtime/mig/layout/*.cc) \
   $(addprefix spank/,cgroup.cc config.cc follow.cc overdue.cc task_prolog.cc)
 unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*.cc tests/fixtures/failing_calls.cc) \
   $(filter-out %/fuzz_main.cc,$(wildcard tests/hostile/*.cc)))
@@ -147,7 +148,8 @@ all_sources := $(sort $(foreach layer,$(layers),$(sources_$(layer))) $(berth_sou
   $(mig_sources) \
   $(plugin_sources) $(plugin_messages) $(unit_sources) $(kernel_sources) $(gpu_sources))
 
-programs := $(if $(berth_sources),$(BUILD)/berth $(BUILD)/enroot) $(if $(pull_sources),$(BUILD)/berth-pull)
+programs := $(if $(berth_sources),$(BUILD)/berth $(BUILD)/enroot) $(if $(pull_sources),$(BUILD)/berth-pull) \
+  $(if $(mig_sources),$(BUILD)/berth-mig)
 plugin_folder := $(BUILD)$(if $(SLURM),/slurm-$(slurm_release))
 plugin := $(if $(wildcard spank/*.cc),$(plugin_folder)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
@@ -234,8 +236,12 @@ $(BUILD)/enroot: | $(BUILD)/berth
 $(BUILD)/berth-pull: $(call objects,$(pull_sources) $(sanitizer_sources)) $(pull_archives)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) $(LDFLAGS)
 
-# The same, looking for its libraries in a folder beside it first, wherever that is: for `make tarball`. (By DT_RPATH:
-# DT_RUNPATH does not hold for the libraries' own libraries.)
+$(BUILD)/berth-mig: $(call objects,$(mig_sources) $(sanitizer_sources)) $(mig_archives)
+	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(if $(SAN),,-static-libstdc++ -static-libgcc) -ldl $(CXXFLAGS) \
+	  $(LDFLAGS)
+
+# berth-pull again, looking for its libraries in a folder beside it first, wherever that is: for `make tarball`. (By
+# DT_RPATH: DT_RUNPATH does not hold for the libraries' own libraries.)
 $(BUILD)/portable/berth-pull: $(call objects,$(pull_sources) $(sanitizer_sources)) $(pull_archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) $(LDFLAGS) \
@@ -292,7 +298,7 @@ $(BUILD)/tests/fake_slurmstepd: \
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) -rdynamic $^ -o $@ $(CXXFLAGS) $(LDFLAGS)
 
-$(BUILD)/tests/fake_nvml.so: tests/fixtures/fake_nvml.cc hooks/nvidia/nvml_types.hh
+$(BUILD)/tests/fake_nvml.so: tests/fixtures/fake_nvml.cc hooks/nvidia/nvml_types.hh runtime/mig/node/nvml_types.hh
 	@mkdir -p $(@D)
 	$(CXX) -std=c++20 -O2 $(warnings) -I. -shared -fPIC $< -o $@
 
@@ -380,7 +386,7 @@ install-files:
 	  install -m 644 conf/berth.conf $(DESTDIR)$(SYSCONFDIR)/berth/berth.conf
 	sed 's|@BINDIR@|$(PREFIX)/bin|' conf/plugstack.conf | \
 	  install -m 644 /dev/stdin $(DESTDIR)$(DATADIR)/berth/plugstack.conf
-	for page in $(filter-out man/enroot.1,$(wildcard man/*.[1-8])); do section=$${page##*.}; \
+	for page in $(filter-out man/enroot.1 man/berth-mig.8,$(wildcard man/*.[1-8])); do section=$${page##*.}; \
 	  install -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$$section/$${page##*/}; done
 	install -m 755 $(wildcard conf/examples/*) $(DESTDIR)$(DATADIR)/doc/berth/examples
 	install -D -m 644 conf/completions/berth.bash $(DESTDIR)$(BASH_COMPLETION_DIR)/berth

@@ -480,6 +480,16 @@ def migrations():
     return ["\n---\n".join((conf, environ, fstab, plugstack, logins)), conf]
 
 
+def mig():
+    """What berth-mig reads, behind two lines: GPUs of a job, and files of gres.conf."""
+    record = "berth-mig 1\ngpu GPU-0b\njob 7\ninstance 19 0 1\ncompute 0 0 1\ninstance 14 2 2\ncompute 0 0 1\n" \
+             "compute 7 1 1\nend\n"
+    scontrol = "JobId=7 JobName=x\n   JOB_GRES=gpu:h100:2\n     Nodes=n1 CPU_IDs=0-3 Mem=0 GRES=gpu:h100:2(IDX:0-1)\n"
+    devices = "0,2\n/dev/nvidia[0-1,3],/dev/nvidia2\n"
+    return [devices + rest for rest in (record, scontrol, "3g.40gb,1g.10gb:4", "1g.6gb+me,2g.12gb",
+        scontrol.replace("gpu", "shard"))] + ["7\n/dev/nvidia[0-7]\n7g.141gb"]
+
+
 def archives():
     """(kind, archive) of one image as docker save, in both of its forms, skopeo and docker export write it."""
     layer = tar([file("f", "x")])[:1536]
@@ -509,7 +519,7 @@ def main():
         "accounts": ["alice\n1000\n" + PASSWD, "root\n0\n" + PASSWD, "users\n100\nroot:x:0:\nusers:x:7:alice\n"],
         "cdi_json": json_specs, "cdi_yaml": yaml_specs, "compat_note": compat_notes(), "follow": said(),
         "http_head": heads(), "plugin_elf": plugin_elfs(), "plugstack": [PLUGSTACK, "run_size=0\nuser_folders="],
-        "migrate": migrations(), "job": JOBS, "task_prolog": [PROLOG],
+        "migrate": migrations(), "mig": mig(), "job": JOBS, "task_prolog": [PROLOG],
         "loader_cache": [cache, b"ld.so-1.7.0\0" + struct.pack("<I12x4x", 1) + cache, b"libc.so.6\nlibc.so.10\nlibc"],
         "reference": references(),
         "manifest": [bytes([choice]) + json.dumps(value).encode() for choice, value in manifests()], "http": http(),

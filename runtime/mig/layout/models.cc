@@ -88,8 +88,14 @@ Compute compute_of(unsigned slices) {
     return {static_cast<unsigned>(found - std::begin(sizes)), {0, slices}};
 }
 
+bool same_instance(const Instance& one, const Instance& other) {
+    return one.same_place(other) && one.computes.size() == other.computes.size() &&
+           std::is_permutation(one.computes.begin(), one.computes.end(), other.computes.begin());
+}
+
 bool same_layout(const Layout& one, const Layout& other) {
-    return one.size() == other.size() && std::is_permutation(one.begin(), one.end(), other.begin());
+    return one.size() == other.size() &&
+           std::is_permutation(one.begin(), one.end(), other.begin(), same_instance);
 }
 
 const std::vector<Model>& known_models() {

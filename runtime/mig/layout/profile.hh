@@ -60,6 +60,9 @@ struct Instance {
     bool same_place(const Instance& other) const { return profile == other.profile && place == other.place; }
 };
 
+/// True when both have the same place and parts, in whatever order the driver tells these.
+bool same_instance(const Instance& one, const Instance& other);
+
 /// What a GPU in MIG mode is divided into.
 using Layout = std::vector<Instance>;
 

@@ -11,7 +11,7 @@ namespace {
 using Kind = Step::Kind;
 
 bool has(const Layout& all, const Instance& one) {
-    return std::find(all.begin(), all.end(), one) != all.end();
+    return std::any_of(all.begin(), all.end(), [&](const Instance& it) { return same_instance(it, one); });
 }
 
 Instance bare(const Instance& one) { return {one.profile, one.place, {}}; }
