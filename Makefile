@@ -157,7 +157,7 @@ tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
 
 .PHONY: all plugin tests check gpu-tests fuzz fuzz-run fuzz-programs \
   bench-again bench-gpu bench-hooks bench-image bench-io bench-noise bench-srun bench-start soak soak-run \
-  install install-files install-enroot deb rpm dist tarball tidy wrap format \
+  install install-files install-enroot install-mig deb rpm dist tarball tidy wrap format \
   check-layers check-lint check-messages check-rows check-fuzz check-consistency check-exports clean help
 all: $(programs) $(plugin) compile_commands.json
 plugin: $(plugin)
@@ -409,6 +409,17 @@ install-enroot:
 	install -D -m 644 conf/completions/_enroot $(DESTDIR)$(ZSH_COMPLETION_DIR)/_enroot
 	install -m 644 LICENSE $(DESTDIR)$(DATADIR)/doc/berth-enroot
 
+# The program that divides GPUs for jobs, for the sites that have Slurm run it.
+install-mig:
+	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(DATADIR)/doc/berth-mig/examples
+	install -m 755 $(BUILD)/berth-mig $(DESTDIR)$(PREFIX)/sbin/berth-mig
+	install -D -m 644 man/berth-mig.8 $(DESTDIR)$(MANDIR)/man8/berth-mig.8
+	install -D -m 644 conf/completions/berth-mig.bash $(DESTDIR)$(BASH_COMPLETION_DIR)/berth-mig
+	install -D -m 644 conf/completions/_berth-mig $(DESTDIR)$(ZSH_COMPLETION_DIR)/_berth-mig
+	for file in $(wildcard conf/mig/*); do sed 's|/usr/sbin|$(PREFIX)/sbin|' $$file | \
+	  install -m 644 /dev/stdin $(DESTDIR)$(DATADIR)/doc/berth-mig/examples/$${file##*/}; done
+	install -m 644 LICENSE $(DESTDIR)$(DATADIR)/doc/berth-mig
+
 include tests/bench/bench.mk
 
 # Debian packages of what is built here, in $(BUILD)/deb.
@@ -444,7 +455,7 @@ help:
 	@echo 'targets: all plugin tests check gpu-tests fuzz fuzz-run'
 	@echo '         bench-again bench-gpu bench-hooks bench-image bench-io bench-noise bench-srun bench-start'
 	@echo '         soak soak-run'
-	@echo '         install install-files install-enroot deb rpm dist tarball tidy wrap format'
+	@echo '         install install-files install-enroot install-mig deb rpm dist tarball tidy wrap format'
 	@echo '         check-layers check-lint check-messages check-rows check-fuzz check-consistency clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM=$(SLURM) SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'

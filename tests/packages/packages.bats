@@ -9,13 +9,15 @@ setup_file() {
   build=$(cd "$repo" && realpath -m "${BUILD:-build}")
   make -s -C "$repo" deb
   make_rpms
-  export berth_deb slurm_deb enroot_deb berth_rpm slurm_rpm enroot_rpm
+  export berth_deb slurm_deb enroot_deb mig_deb berth_rpm slurm_rpm enroot_rpm mig_rpm
   berth_deb=$(echo "$build"/deb/berth_*.deb)
   slurm_deb=$(echo "$build"/deb/berth-slurm_*.deb)
   enroot_deb=$(echo "$build"/deb/berth-enroot_*.deb)
+  mig_deb=$(echo "$build"/deb/berth-mig_*.deb)
   berth_rpm=$(echo "$tmp"/rpm/RPMS/*/berth-[0-9]*.rpm)
   slurm_rpm=$(echo "$tmp"/rpm/RPMS/*/berth-slurm-[0-9]*.rpm)
   enroot_rpm=$(echo "$tmp"/rpm/RPMS/*/berth-enroot-[0-9]*.rpm)
+  mig_rpm=$(echo "$tmp"/rpm/RPMS/*/berth-mig-[0-9]*.rpm)
 }
 
 # Of the files as they lie here, with the programs that are built already.
@@ -67,8 +69,9 @@ contents() {
 }
 
 @test "all that make install installs is in one package, and in one only" {
-  make -s -C "$repo" install-files install-enroot DESTDIR="$tmp/stage" PREFIX=/usr > /dev/null
-  expect_equal "$(for package in berth berth-slurm berth-enroot; do
+  make -s -C "$repo" install-files install-enroot install-mig BUILD="$build" DESTDIR="$tmp/stage" \
+    PREFIX=/usr > /dev/null
+  expect_equal "$(for package in berth berth-slurm berth-enroot berth-mig; do
     "$repo/scripts/package-files" "$tmp/stage" "$package" |
     grep -v '/$'; done | sort)" \
     "$(cd "$tmp/stage" && find . ! -type d -printf '/%P\n' | sort)"
@@ -85,6 +88,16 @@ contents() {
   [[ $(dpkg-deb -f "$enroot_deb" Conflicts) == *enroot* ]] || fail "$(dpkg-deb -I "$enroot_deb")"
   [[ $(dpkg-deb -f "$enroot_deb" Depends) == *"berth (= $(dpkg-deb -f "$berth_deb" Version))"* ]]
   expect_equal "$(rpm -qp --conflicts "$enroot_rpm")" enroot
+}
+
+@test "what divides GPUs is in a package of its own, and nothing of it goes where Slurm or systemd read" {
+  diff <(contents "$mig_deb") <(contents "$mig_rpm")
+  contents "$mig_deb" | grep -q '^-rwxr-xr-x root root /usr/sbin/berth-mig$'
+  for file in "$mig_deb" "$mig_rpm"; do
+    ! contents "$file" | grep -E '/etc/|/systemd/' || fail "$file has something in /etc"
+  done
+  expect_equal "$(dpkg-deb --ctrl-tarfile "$mig_deb" | tar -t | grep -v '/$' | sort | xargs)" "./control ./md5sums"
+  expect_equal "$(rpm -qp --scripts --triggers "$mig_rpm")" ""
 }
 
 @test "packages run nothing when they are installed, and leave the site its settings" {
@@ -119,7 +132,7 @@ contents() {
 }
 
 @test "the distributions' own checks find nothing" {
-  run -0 lintian --allow-root --fail-on error,warning "$berth_deb" "$slurm_deb" "$enroot_deb"
+  run -0 lintian --allow-root --fail-on error,warning "$berth_deb" "$slurm_deb" "$enroot_deb" "$mig_deb"
   expect_equal "$output" ""
   run -0 rpmlint --config "$repo/rpm/rpmlint.toml" "$repo/rpm/berth.spec" "$tmp"/rpm/RPMS/*/*.rpm
   [[ $output == *"0 errors, 0 warnings"* ]] || fail "$output"

@@ -1,0 +1,3 @@
+#!/bin/bash
+# Of Slurm's Epilog, on the same nodes as prolog.sh.
+/usr/sbin/berth-mig restore --job "$SLURM_JOB_ID"
