@@ -5,6 +5,7 @@
 
 #include "spank/beside.hh"
 #include "spank/environment.hh"
+#include "spank/mig.hh"
 #include "spank/options.hh"
 #include "spank/resolve.hh"
 #include "spank/slurm.hh"
@@ -72,7 +73,10 @@ void initialize(spank_t spank, int count, char** words) {
     step().beside_pyxis = pyxis_is_loaded();
     if (step().beside_pyxis && !in_slurmstepd()) return stand_back();
     if (step().beside_pyxis) take_pyxis_variables(spank);
-    if (takes_options()) register_options(spank);
+    if (takes_options()) {
+        register_options(spank);
+        register_mig_options(spank);
+    }
     if (spank_context() == S_CTX_LOCAL) offer_environment_options();
 }
 
@@ -108,6 +112,7 @@ int slurm_spank_init_post_opt(spank_t spank, int, char**) {
             check_image();
             leave_option_names();
             note_options();
+            pass_mig_options(spank);
             freeze_image(spank);
         }
         if (in_slurmstepd()) prepare_step(spank);

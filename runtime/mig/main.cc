@@ -108,7 +108,7 @@ void divide(const Arguments& arguments, const State& state, const Log& log) {
     std::vector<unsigned> minors = minors_of_job(arguments);
     Driver driver(arguments.library);
     apply(driver, state, arguments.job, request, minors, log.manner(std::to_string(arguments.job)));
-    if (!arguments.dry_run) state.tell(arguments.job, "ready");
+    if (!arguments.dry_run) state.tell(arguments.job, cat(plan::mig_ready, plan::mig_text(request)));
     log.write(cat("job ", arguments.job, ": ", plan::mig_text(request), " on each of ", minors.size(), " GPUs"));
 }
 
@@ -203,7 +203,8 @@ int run(int argc, char** argv) {
     line.version("berth-mig " BERTH_VERSION);
     CommandLine apply = line.subcommand("apply", "divide the job's GPUs (in Prolog)");
     apply.option("--job", arguments.job, "the job's number").required();
-    apply.option("--devices", arguments.devices, "File= of gres.conf, as /dev/nvidia[0-7]").required();
+    apply.option("--devices", arguments.devices, "the GPUs' files in the order of slurmd -G, as /dev/nvidia[0-7]")
+        .required();
     apply.option("--request", arguments.request, "PROFILE[:N],...; by default $SPANK_BERTH_MIG");
     apply.option("--scontrol", arguments.scontrol, "Slurm's scontrol");
     declare_common(apply, arguments);

@@ -9,6 +9,7 @@
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/request/mig.hh"
 
 namespace berth::plan {
 
@@ -51,6 +52,14 @@ class Choice {
     Verdict of_nothing() const {
         bool whole = std::none_of(open_.begin(), open_.end(), [&](size_t i) { return devices_[i].slice; });
         return {open_, whole && open_.size() == devices_.size()};
+    }
+
+    /// Of a task whose job had its GPUs divided: Slurm's numbers are of GPUs, not of their MIG devices.
+    Verdict of_divided() const {
+        Verdict verdict{{}, false};
+        for (size_t i : open_)
+            if (devices_[i].slice) verdict.wanted.push_back(i);
+        return verdict.wanted.empty() ? Verdict{open_, true} : verdict;
     }
 
   private:
@@ -106,6 +115,26 @@ std::string first_numbers(size_t count) {
     return out;
 }
 
+bool is_set(const std::vector<std::string>& environment, const char* name) {
+    const char* value = variable(environment, name);
+    return value && *value != '\0';
+}
+
+/// --mig-per-task: of the MIG devices in `verdict` the one that is this task's.
+void take_own(Choice::Verdict& verdict, const std::vector<VisibleDevice>& devices,
+              const std::vector<std::string>& environment) {
+    std::vector<size_t> slices;
+    for (size_t i : verdict.wanted)
+        if (devices[i].slice) slices.push_back(i);
+    if (slices.empty()) return;
+    uint64_t task = 0;
+    if (!parse_number(value_in(environment, "SLURM_LOCALID"), UINT32_MAX, task)) return;
+    if (task >= slices.size())
+        throw Error(cat("--mig-per-task: this is task ", task, " of the node, counted from 0, and the step has ",
+                        slices.size(), " MIG devices there; start fewer tasks on a node"));
+    verdict = {{slices[task]}, false};
+}
+
 /// Of one vendor, all its variables.
 std::vector<std::pair<std::string, std::string>> changes_of(const VisibleDevices& vendor, const Accessible& accessible,
                                                             const std::vector<std::string>& environment) {
@@ -115,7 +144,10 @@ std::vector<std::pair<std::string, std::string>> changes_of(const VisibleDevices
     const char* value = variable(environment, vendor.variables[0].name);
     // Slurm's words for none.
     if (value && (*value == '\0' || std::string_view(value) == "NoDevFiles")) return {};
-    Choice::Verdict verdict = value ? choice.of(value) : choice.of_nothing();
+    Choice::Verdict verdict = is_set(environment, mig_variable) ? choice.of_divided()
+                              : value                           ? choice.of(value)
+                                                                : choice.of_nothing();
+    if (is_set(environment, mig_per_task_variable)) take_own(verdict, vendor.devices, environment);
     std::vector<std::pair<std::string, std::string>> changes;
     for (const DeviceVariable& one : vendor.variables) {
         const char* present = variable(environment, one.name);

@@ -55,7 +55,7 @@ std::vector<bool> accessible_devices(const std::vector<VisibleDevice>& devices);
 /// The variables (NAME, VALUE) that have to be set for a task with `environment`, which can open those devices for
 /// which `accessible` says true. None of a vendor where what Slurm set is right, where the container has no device of
 /// it, and where a device is needed whose UUID nobody tells. A vendor's own variable is changed for its own devices
-/// alone.
+/// alone. Throws Error for a task that --mig-per-task leaves without a MIG device.
 using Accessible = std::function<std::vector<bool>(const std::vector<VisibleDevice>&)>;
 std::vector<std::pair<std::string, std::string>> visible_device_changes(const std::vector<VisibleDevices>& vendors,
                                                                         const Accessible& accessible,

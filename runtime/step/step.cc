@@ -18,6 +18,7 @@
 #include "runtime/request/option_names.hh"
 #include "runtime/request/reference.hh"
 #include "runtime/step/container.hh"
+#include "runtime/step/mig.hh"
 #include "runtime/step/settings.hh"
 #include "runtime/step/tasks.hh"
 
@@ -76,6 +77,7 @@ plan::Request request_of(const plan::StepRequest& step) {
 /// What the options and the variables of the step ask for.
 StepStart start_of(const plan::StepRequest& request, StepTasks& tasks) {
     plan::check_option_names(request.environment);
+    check_mig(request.environment, request.job);
     StepStart out{request, request_of(request), {}, caller_of_this_process(), load_site(), {}, tasks};
     out.watch = watch_of(out.wanted, tasks);
     if (out.caller.uid != request.uid || out.caller.gid != request.gid)

@@ -406,7 +406,7 @@ TEST_CASE("berth-mig: apply divides the job's GPUs and says so, restore brings t
     program.node.divide(1, other);
     REQUIRE(program.run(program.words("apply", {"--job", "7"})) == 0);
     CHECK(program.output.empty());
-    CHECK(program.told() == "ready\n");
+    CHECK(program.told() == "ready 3g.40gb,1g.10gb:3\n");
     CHECK(same_layout(program.node.now(0), arrange(*model_of("H100-80GB"), plan::parse_mig(program.request))));
     // Slurm has it of another job.
     CHECK(same_layout(program.node.now(1), other));
@@ -415,7 +415,7 @@ TEST_CASE("berth-mig: apply divides the job's GPUs and says so, restore brings t
                    Catch::Contains("job 7: 3g.40gb,1g.10gb:3 on each of 1 GPUs\n"));
     // That of another job changes nothing.
     REQUIRE(program.run(program.words("restore", {"--job", "8"})) == 0);
-    CHECK(program.told() == "ready\n");
+    CHECK(program.told() == "ready 3g.40gb,1g.10gb:3\n");
     REQUIRE(program.run(program.words("restore", {"--job", "7"})) == 0);
     CHECK(program.told().empty());
     CHECK(same_layout(program.node.now(0), before_job));
@@ -426,7 +426,7 @@ TEST_CASE("berth-mig: Slurm's numbers count the files of --devices", "[mig]") {
     Program program({"H100-80GB", "H100-80GB"});
     program.devices = program.node.folder / "dev/nvidia[1,0]";
     REQUIRE(program.run(program.words("apply", {"--job", "7"}), "0") == 0);
-    CHECK(program.told() == "ready\n");
+    CHECK(program.told() == "ready 3g.40gb,1g.10gb:3\n");
     CHECK(program.node.now(0).empty());
     CHECK(program.node.now(1).size() == 4);
 }
@@ -446,7 +446,7 @@ TEST_CASE("berth-mig: what cannot be leaves the GPUs, tells the job why and fail
     program.request = "$(reboot)";
     CHECK_THAT(refused(), Catch::StartsWith("'$(reboot)' is no profile of a MIG device"));
     program.request = "7g.80gb";
-    CHECK_THAT(refused("2"), Catch::Contains("write all of File= of gres.conf"));
+    CHECK_THAT(refused("2"), Catch::Contains("write those of all GPUs, in the order of slurmd -G"));
     CHECK_THAT(refused(""), Catch::StartsWith("the job holds no GPU"));
     program.answers("shard:h100:2(IDX:0)");
     CHECK_THAT(refused(), Catch::StartsWith("the job holds a part of a GPU (shard)"));

@@ -50,20 +50,21 @@ TEST_CASE("MIG: files of gres.conf, in its spelling", "[mig]") {
                              "/dev/nvidia[]", "/dev/nvidia0,", "/dev/nvidiactl", "/dev/dri/renderD128",
                              "/dev/nvidia[0-1]x", "/dev/nvidia99999999999999999999"}) {
         INFO(text);
-        CHECK_THAT(problem([&] { device_files(text); }), Catch::Contains("write File= of gres.conf"));
+        CHECK_THAT(problem([&] { device_files(text); }),
+                   Catch::Contains("in the order of slurmd -G, as /dev/nvidia[0-7]"));
     }
 }
 
 TEST_CASE("MIG: SLURM_JOB_GPUS counts files, and a job with MIG devices or none is refused", "[mig]") {
     using Files = std::vector<std::string>;
-    // As on a node whose gres.conf has them in another order than their minors.
+    // As on a node where slurmd lists them in another order than their minors.
     const Files files{"/dev/nvidia2", "/dev/nvidia3", "/dev/nvidia0"};
     CHECK(files_of_job(files, "0,2", "0,2") == Files{"/dev/nvidia2", "/dev/nvidia0"});
     CHECK(files_of_job(files, "1", "GPU-a") == Files{"/dev/nvidia3"});
     CHECK_THAT(problem([&] { files_of_job(files, "", ""); }), Catch::Contains("the job holds no GPU"));
     CHECK_THAT(problem([&] { files_of_job(files, "1", "MIG-a"); }), Catch::Contains("holds MIG devices"));
     for (const char* gpus : {"3", "0,3", "x", "0,", "-1"})
-        CHECK_THAT(problem([&] { files_of_job(files, gpus, "0"); }), Catch::Contains("write all of File="));
+        CHECK_THAT(problem([&] { files_of_job(files, gpus, "0"); }), Catch::Contains("write those of all GPUs"));
 }
 
 // Answers of scontrol 22.05 to 26.05, shortened.

@@ -46,6 +46,31 @@ std::string after(const std::vector<VisibleDevice>& devices, const std::vector<b
 
 }  // namespace
 
+TEST_CASE("visible devices: a job whose GPUs were divided sees all MIG devices, or each task one",
+          "[plan][hooks][mig]") {
+    // Slurm has granted two GPUs, of which the first has two MIG devices and the second one.
+    const std::vector<VisibleDevice> divided = {slice("MIG-1", 0), slice("MIG-2", 1), slice("MIG-3", 2)};
+    auto told = [&](Variables task, const std::vector<VisibleDevice>& devices) {
+        auto changes = visible_device_changes({of_nvidia(devices)}, every, task);
+        return changes.empty() ? "unchanged" : changes[0].second;
+    };
+    const std::string mig = "SLURM_SPANK_BERTH_MIG=1g.10gb", each = "SLURM_BERTH_MIG_PER_TASK=1";
+    CHECK(told({"CUDA_VISIBLE_DEVICES=0,1", mig}, divided) == "MIG-1,MIG-2,MIG-3");
+    CHECK(told({mig}, divided) == "MIG-1,MIG-2,MIG-3");
+    CHECK(told({"CUDA_VISIBLE_DEVICES=0,1", mig, each, "SLURM_LOCALID=0"}, divided) == "MIG-1");
+    CHECK(told({"CUDA_VISIBLE_DEVICES=0,1", mig, each, "SLURM_LOCALID=2"}, divided) == "MIG-3");
+    CHECK_THROWS_WITH(
+        told({mig, each, "SLURM_LOCALID=3"}, divided),
+        "--mig-per-task: this is task 3 of the node, counted from 0, and the step has 3 MIG devices there; "
+        "start fewer tasks on a node");
+    // Those that the site has made, granted by Slurm.
+    CHECK(told({"CUDA_VISIBLE_DEVICES=MIG-2,MIG-3", each, "SLURM_LOCALID=1"}, divided) == "MIG-3");
+    // Neither concerns whole GPUs, nor a step without any.
+    CHECK(told({"CUDA_VISIBLE_DEVICES=0", mig, each, "SLURM_LOCALID=0"}, {gpu("GPU-1", 0)}) == "unchanged");
+    CHECK(told({"CUDA_VISIBLE_DEVICES=", mig, each, "SLURM_LOCALID=0"}, divided) == "unchanged");
+    CHECK(told({"CUDA_VISIBLE_DEVICES=0", "SLURM_SPANK_BERTH_MIG="}, divided) == "MIG-1");
+}
+
 TEST_CASE("visible devices: what Slurm grants and what it says, row by row", "[plan][hooks]") {
     std::vector<VisibleDevice> two = {gpu("GPU-1", 1), gpu("GPU-3", 5)},
                                slices = {slice("MIG-1", 2), slice("MIG-2", 3)},

@@ -12,7 +12,8 @@ namespace {
 constexpr size_t most_files = 256;
 
 [[noreturn]] void refuse_files(std::string_view text) {
-    throw Error(cat("--devices ", printable(text), ": write File= of gres.conf, as /dev/nvidia[0-7]"));
+    throw Error(
+        cat("--devices ", printable(text), ": write the GPUs' files in the order of slurmd -G, as /dev/nvidia[0-7]"));
 }
 
 /// "0-2,5" → 0, 1, 2, 5.
@@ -87,7 +88,7 @@ std::vector<std::string> files_of_job(const std::vector<std::string>& files, con
         uint64_t index = 0;
         if (!parse_number(word, most_files, index) || index >= files.size())
             throw Error(cat("SLURM_JOB_GPUS is ", printable(job_gpus), ", but --devices has ", files.size(),
-                            " files; write all of File= of gres.conf, in its order"));
+                            " files; write those of all GPUs, in the order of slurmd -G"));
         if (std::find(out.begin(), out.end(), files[index]) == out.end()) out.push_back(files[index]);
     }
     return out;

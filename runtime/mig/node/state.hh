@@ -29,7 +29,7 @@ class State {
     void keep(const Record& record) const;
     void drop(const Record& record) const;
 
-    /// What the job's steps are told: "ready", or the reason why not.
+    /// What the job's steps are told: see mig_ready.
     void tell(uint32_t job, const std::string& line) const;
     void forget(uint32_t job) const;
 
