@@ -35,6 +35,22 @@ END
   expect_equal "$(in_home 'sort mig.out')" "$(printf '%s\n%s\n' "$each" "$each" | sort)"
 }
 
+@test "mig: the example: a server for each MIG device, with ports of its own" {
+  alice mkdir -p models
+  cp "$repo/conf/examples/mig-divided.sbatch" "$state/home/alice"
+  alice berth run --root --name standin "$image" bash -c \
+    'printf "#!/bin/sh\necho \"\$@\"\n" > /usr/local/bin/tritonserver; chmod 755 /usr/local/bin/tritonserver'
+  alice berth save --force -o standin.sqsh standin
+  alice berth rm standin
+  # The site of the test has another type of GPU, and driver's files for three MIG devices.
+  in_home 'IMAGE=$PWD/standin.sqsh NVIDIA_VISIBLE_DEVICES=all sbatch -Q -W -w n1 -n3 --gres=gpu:divisible:1 \
+    --mig=1g.10gb:3 -o mig.out mig-divided.sbatch models'
+  expect_equal "$(in_home 'grep -o "serving on .*" mig.out | sort')" \
+    "$(printf 'serving on MIG-cccccccc-0000-0000-0000-000000000002-%s-0\n' 7 8 9)"
+  expect_equal "$(in_home 'grep -o "http-port=[0-9]*" mig.out | sort' | xargs)" \
+    "http-port=8000 http-port=8010 http-port=8020"
+}
+
 @test "mig: a GPU by index: the second MIG device of the first GPU" {
   run -0 --separate-stderr alice srun -w n1 --gres=gpu:divisible:1 --mig=1g.10gb:3 --container-image="$image" \
     --export=ALL,NVIDIA_VISIBLE_DEVICES=0:1 sh -c 'echo "$CUDA_VISIBLE_DEVICES"'

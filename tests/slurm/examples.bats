@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# The scripts of conf/examples, each run as it is, with an image that has stand-ins for the programs of NGC's.
+# The scripts of conf/examples, each run as it is, with an image that has stand-ins for the programs of NGC's. That of
+# mig-divided.sbatch is in tests/sites/mig.bats.
 load helper
 
 standin=/home/alice/standin.sqsh
