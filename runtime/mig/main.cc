@@ -35,6 +35,7 @@ struct Arguments {
     std::string log = "/var/log/berth-mig.log";
     std::string library = "libnvidia-ml.so.1";
     std::string scontrol = "scontrol";
+    uint32_t timeout = 300;  ///< seconds
     bool dry_run = false, all = false;
 };
 
@@ -194,6 +195,7 @@ void declare_common(CommandLine& line, Arguments& arguments) {
     line.option("--state", arguments.state, "folder of the records");
     line.option("--log", arguments.log, "file to which each step is appended");
     line.option("--library", arguments.library, "NVML");
+    line.option("--timeout", arguments.timeout, "seconds after which a driver that hangs is given up");
     line.flag("--dry-run", arguments.dry_run, "print the steps and do none");
 }
 
@@ -217,6 +219,8 @@ int run(int argc, char** argv) {
     plan.argument("REQUEST", arguments.request, "PROFILE[:N],...").required();
     if (auto code = line.parse(argc, argv)) return *code;
     if (plan.chosen()) return plan_command(arguments);
+    // SIGALRM ends it as a kill does: Prolog fails, and the node, which has no driver any more, is drained.
+    ::alarm(arguments.timeout);
     if (restore.chosen())
         return of_job.given() || of_all.given() ? restore_command(arguments) : restore.missing("--job or --all");
     if (arguments.request.empty()) arguments.request = variable("SPANK_BERTH_MIG");

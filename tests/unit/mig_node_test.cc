@@ -166,6 +166,18 @@ TEST_CASE("berth-mig: a driver tells the profiles of each GPU, an old one with t
     }
 }
 
+TEST_CASE("berth-mig: a profile that a driver does not know hides no other", "[mig]") {
+    for (int code : {2, 3}) {
+        Node node({"H100-80GB"});
+        node.with(cat("error nvmlDeviceGetGpuInstanceProfileInfoV ", code, " 0 3"));
+        Driver driver(stand_in());
+        Model model = driver.model(gpu_with(driver, 0));
+        CHECK(model.profiles.size() == 6);
+        CHECK(model.named("3g.40gb") == nullptr);
+        CHECK(model.named("1g.20gb") != nullptr);
+    }
+}
+
 TEST_CASE("berth-mig: ten thousand random requests reach their layout and lead back, or change nothing", "[mig]") {
     Random random(2026);
     int reached = 0, refused = 0;
@@ -480,6 +492,19 @@ TEST_CASE("berth-mig: a GPU that is left changed fails Prolog and Epilog", "[mig
     CHECK(program.told().empty());
     program.node.with("");
     CHECK(program.run(program.words("restore", {"--all"})) == 0);
+    CHECK(same_layout(program.node.now(0), before_job));
+}
+
+TEST_CASE("berth-mig: a driver that hangs is given up, and fails Prolog and Epilog", "[mig]") {
+    Program program({"H100-80GB"});
+    program.node.divide(0, before_job);
+    program.node.with("hang nvmlDeviceCreateGpuInstanceWithPlacement");
+    CHECK(program.run(program.words("apply", {"--job", "7", "--timeout", "1"})) == 128 + SIGALRM);
+    CHECK(records(program.node) == 1);
+    program.node.with("hang nvmlInit_v2");
+    CHECK(program.run(program.words("restore", {"--job", "7", "--timeout", "1"})) == 128 + SIGALRM);
+    program.node.with("");
+    CHECK(program.run(program.words("restore", {"--job", "7"})) == 0);
     CHECK(same_layout(program.node.now(0), before_job));
 }
 

@@ -39,6 +39,10 @@ std::string result_name(int code) {
     throw Error(cat(line, "; nvidia-smi on the node tells more"));
 }
 
+/// Of the number of a profile: this GPU does not have it, or this release does not know it, nor perhaps a few others
+/// in between.
+bool is_unknown(int code) { return code == not_supported || code == invalid_argument; }
+
 std::string text_in(const char* buffer, size_t size) { return {buffer, std::find(buffer, buffer + size, '\0')}; }
 
 /// "MIG 1g.10gb+me" → "1g.10gb+me".
@@ -131,8 +135,7 @@ std::vector<Profile> Driver::profiles(const Gpu& gpu) const {
     for (unsigned number = 0; number < gpu_profiles; ++number) {
         Profile profile;
         int code = read_profile(gpu, number, profile);
-        if (code == invalid_argument) break;  // There is no such number in this release, nor a higher one.
-        if (code == not_supported) continue;
+        if (is_unknown(code)) continue;
         if (code != success) fail("asking for the MIG profiles of", gpu, code);
         out.push_back(std::move(profile));
     }
@@ -163,8 +166,7 @@ std::vector<Driver::Found<Compute>> Driver::computes(const Gpu& gpu, void* insta
         ComputeProfile profile{};
         int code = call<int(GpuInstance, unsigned, unsigned, ComputeProfile*)>(
             "nvmlGpuInstanceGetComputeInstanceProfileInfo", instance, number, 0U, &profile);
-        if (code == invalid_argument) break;
-        if (code == not_supported) continue;
+        if (is_unknown(code)) continue;
         if (code != success) fail(doing, gpu, code);
         std::array<void*, most_of_a_kind> found{};
         unsigned count = most_of_a_kind;
