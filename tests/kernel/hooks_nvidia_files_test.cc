@@ -21,7 +21,9 @@ std::string wrong_files(const plan::ContainerEdits& made, const std::string& roo
             std::string path = mount->source.substr(root.size());
             if (slurp(mount->target).find(path) == std::string::npos) out += mount->target + "\n";
         }
-        if (link && (std::filesystem::read_symlink(link->path) != link->target || ::access(link->path.c_str(), R_OK) != 0))
+        if (!link) continue;
+        bool leads = ::access(link->path.c_str(), R_OK) == 0;
+        if (!leads || std::filesystem::read_symlink(link->path) != link->target)
             out += cat(link->path, " -> ", link->target, "\n");
     }
     return out;

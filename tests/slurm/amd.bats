@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# AMD GPUs in containers of steps. The nodes are of the kernel's own devices, under the names of GPUs; sysfs is a folder.
+# AMD GPUs in containers of steps. The nodes are the kernel's own devices under the names of GPUs; sysfs is a folder.
 load helper
 
 gpus='cd /dev && ls -d kfd dri/* | xargs'

@@ -246,3 +246,18 @@ TEST_CASE("driver files: firmware is where the kernel looks for it, in that orde
     host.file("/sys/module/firmware_class/parameters/path", "\n");
     CHECK(taken(host, image, "utility").mounts[target] == "/lib/firmware/updates/6.8.0-45-generic" + file);
 }
+
+TEST_CASE("driver files: the nodes that each capability brings", "[hooks][nvidia][driver]") {
+    FakeHost host;
+    DriverManifest("550-x86_64").install(host);
+    FakeImage image;
+    auto nodes = [&](const std::string& capability) {
+        NvidiaRequest request =
+            nvidia_request({}, {"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=" + capability});
+        return joined(targets_below(nvidia_hook(host, image, request, {}, {}), "/dev"));
+    };
+    CHECK(nodes("utility") == "nvidia0 nvidiactl");
+    CHECK(nodes("compute") == "nvidia-uvm nvidia-uvm-tools nvidia0 nvidiactl");
+    CHECK(nodes("graphics") == "dri/renderD128 nvidia0 nvidiactl");
+    CHECK(nodes("display") == "dri/renderD128 nvidia-modeset nvidia0 nvidiactl");
+}
