@@ -162,11 +162,11 @@ int restore_command(const Arguments& arguments) {
     std::vector<Record> records = state.records();
     if (!arguments.all) std::erase_if(records, [&](const Record& it) { return it.job != arguments.job; });
     try {
-        if (!arguments.all && !arguments.dry_run) state.forget(arguments.job);
+        if (!arguments.dry_run) arguments.all ? state.forget_all() : state.forget(arguments.job);
         if (records.empty()) return 0;
         Driver driver(arguments.library);
         restore(driver, state, records, log.manner(arguments.all ? "-" : std::to_string(arguments.job)));
-        log.write(cat("restored ", records.size(), " GPUs"));
+        if (!arguments.dry_run) log.write(cat("restored ", records.size(), " GPUs"));
     } catch (const Error& error) {
         log.write(cat("not restored: ", error.what()));
         throw;

@@ -491,8 +491,13 @@ TEST_CASE("berth-mig: a GPU that is left changed fails Prolog and Epilog", "[mig
     CHECK(program.run(program.words("restore", {"--job", "7"})) == 1);
     CHECK(program.told().empty());
     program.node.with("");
+    State(program.node.state, {}).tell(6, "of a job from before a reboot");
+    CHECK(program.run(program.words("restore", {"--all", "--dry-run"})) == 0);
+    CHECK_THAT(program.output, Catch::Contains("job -: GPU GPU-0 (/dev/nvidia0): create 2g.20gb at 0:2"));
+    CHECK(records(program.node) == 1);
     CHECK(program.run(program.words("restore", {"--all"})) == 0);
     CHECK(same_layout(program.node.now(0), before_job));
+    CHECK(State::is_empty(program.node.state));
 }
 
 TEST_CASE("berth-mig: a driver that hangs is given up, and fails Prolog and Epilog", "[mig]") {

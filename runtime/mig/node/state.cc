@@ -102,6 +102,11 @@ void State::tell(uint32_t job, const std::string& line) const {
     put(jobs_.get(), std::to_string(job), line + "\n", cat(path_, "/jobs/", job));
 }
 
+void State::forget_all() const {
+    for (const std::string& name : sys::list_directory(jobs_.get(), path_ + "/jobs"))
+        take_away(jobs_.get(), name, cat(path_, "/jobs/", printable(name)));
+}
+
 void State::forget(uint32_t job) const { take_away(jobs_.get(), std::to_string(job), cat(path_, "/jobs/", job)); }
 
 }  // namespace berth::mig

@@ -32,6 +32,7 @@ class State {
     /// What the job's steps are told: see mig_ready.
     void tell(uint32_t job, const std::string& line) const;
     void forget(uint32_t job) const;
+    void forget_all() const;
 
   private:
     std::string path_;
