@@ -8,7 +8,7 @@ _berth_mig() {
   if (( ${#words[@]} <= 2 )); then
     answers="apply restore plan --help --version"
   elif [[ $word == -* && $command == @(apply|restore|plan) ]]; then
-    answers="$(berth-mig "$command" --list-options 2> /dev/null | sed -n 's/^\(-[^=]*\).*/\1/p') --help"
+    answers=$(berth-mig "$command" --help 2> /dev/null | sed -nE 's/^  (-h,)?(--[a-z-]+).*/\2/p')
   fi
   mapfile -t COMPREPLY < <(compgen -W "$answers" -- "$word")
 }
