@@ -47,6 +47,36 @@ struct DeviceStatus {
     std::string pins_memory = {};  ///< "RDMA adapters": what is here and needs locked memory; empty: nothing
 };
 
+/// Who would start a container, asked what it would get.
+struct DeviceListRequest {
+    const Host& host;
+    const plan::Site& site;
+    const std::vector<std::string>& job;  ///< environment of the caller
+};
+
+/// A device of the node, and what becomes of it.
+struct ListedDevice {
+    std::string name;                ///< as the node has it: "nvidia3", "mlx5_0"
+    std::string what = {};           ///< "NVIDIA H100 80GB HBM3", "MIG device"
+    std::string id = {};             ///< a UUID; empty: not known
+    std::string bus = {};            ///< its address; empty: on no PCI bus, or not known
+    std::vector<std::string> nodes = {};
+    bool open = false;               ///< this process may open all of them
+    bool usable = true;              ///< false: no program of anybody's can use it
+    bool given = false;              ///< a container would get it
+    std::string why = {};            ///< why not; empty when it is given
+};
+
+/// The answer of a family, for `berth devices` and `berth doctor`. What is given is decided by the functions that a
+/// start uses.
+struct DeviceList {
+    std::string about = {};              ///< "driver 570.86.15"; empty: nothing to say
+    std::string asked = {};              ///< what the container is taken to ask for: "NVIDIA_VISIBLE_DEVICES=all"
+    std::vector<ListedDevice> devices = {};
+    std::vector<std::string> notes = {};
+    std::string error = {};              ///< why such a container would not start
+};
+
 struct DeviceMaker {
     const char* vendor;  ///< "nvidia"; devices.disabled of the site names it so
     /// What this family adds. Throws Error for what is asked for and cannot be had.
@@ -56,6 +86,8 @@ struct DeviceMaker {
     std::span<const char* const> keys = {};
     /// What the node has of it, and containers of this user at this site; null: nothing to tell.
     DeviceStatus (*status)(const Host&, const plan::Site&) = nullptr;
+    /// The node's devices of it; null: the list says that this family has none to tell.
+    DeviceList (*list)(const DeviceListRequest&) = nullptr;
     const char* cdi_kind = "";  ///< of its devices in a CDI specification: "nvidia.com/gpu"
     /// Names of hooks in CDI specifications (those of nvidia-ctk) that this maker does.
     std::span<const char* const> cdi_hooks = {};

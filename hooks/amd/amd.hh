@@ -70,6 +70,12 @@ std::vector<plan::VisibleDevice> visible_amd_devices(const AmdNode& node, const 
 /// The whole hook. Throws Error as choose_amd().
 plan::ContainerEdits amd_hook(const Host& host, const AmdRequest& request);
 
+/// As ROCm writes a unique id: "GPU-ef2c1799a1f3e2ed".
+std::string amd_uuid(uint64_t unique_id);
+
+/// The node's GPUs, and what becomes of each in a container.
+DeviceList list_amd(const Host& host, const std::vector<std::string>& job);
+
 /// For `berth doctor`.
 DeviceStatus amd_status(const AmdNode& node);
 

@@ -125,14 +125,13 @@ class Chooser {
     AmdChoice out_;
 };
 
-/// As ROCm writes it.
-std::string uuid_of(uint64_t unique_id) {
+}  // namespace
+
+std::string amd_uuid(uint64_t unique_id) {
     char text[32];
     std::snprintf(text, sizeof text, "GPU-%016llx", static_cast<unsigned long long>(unique_id));
     return text;
 }
-
-}  // namespace
 
 AmdRequest amd_request(const std::vector<std::string>& image, const std::vector<std::string>& job) {
     AmdRequest out;
@@ -164,7 +163,7 @@ std::vector<plan::VisibleDevice> visible_amd_devices(const AmdNode& node, const 
         const AmdGpu& gpu = node.gpus[i];
         // ROCm finds no device by an id that two have.
         auto same = std::ranges::count_if(node.gpus, [&](const AmdGpu& one) { return one.unique_id == gpu.unique_id; });
-        out.push_back({.uuid = gpu.unique_id != 0 && same == 1 ? uuid_of(gpu.unique_id) : "",
+        out.push_back({.uuid = gpu.unique_id != 0 && same == 1 ? amd_uuid(gpu.unique_id) : "",
                        .slice = false,
                        .constrained = node.constrained,
                        .position = gpu.position,

@@ -27,6 +27,8 @@ plan::ContainerEdits make(const DeviceRequest& asked) {
 
 DeviceStatus status(const Host& host, const plan::Site&) { return amd_status(find_amd(host)); }
 
+DeviceList list(const DeviceListRequest& asked) { return list_amd(asked.host, asked.job); }
+
 }  // namespace
 
 plan::ContainerEdits amd_hook(const Host& host, const AmdRequest& request) {
@@ -74,6 +76,7 @@ DeviceStatus amd_status(const AmdNode& node) {
             cat(node.gpus.size(), open == node.gpus.size() ? "" : cat(", of which this user may open ", open))};
 }
 
-extern const DeviceMaker amd_maker{.vendor = "amd", .make = make, .status = status, .cdi_kind = "amd.com/gpu"};
+extern const DeviceMaker amd_maker{.vendor = "amd", .make = make, .status = status, .list = list,
+                                   .cdi_kind = "amd.com/gpu"};
 
 }  // namespace berth::hooks

@@ -12,15 +12,64 @@ namespace {
 
 const std::string asked = "NVIDIA_VISIBLE_DEVICES";
 
+unsigned position_of(const Driver& driver, const Chosen& one) {
+    const Gpu& gpu = driver.gpus[one.gpu];
+    return one.slice ? gpu.slices[*one.slice].position : gpu.position;
+}
+
+const std::string& uuid_of(const Driver& driver, const Chosen& one) {
+    const Gpu& gpu = driver.gpus[one.gpu];
+    return one.slice ? gpu.slices[*one.slice].uuid : gpu.uuid;
+}
+
+std::set<Chosen> open_devices(const Driver& driver) {
+    std::set<Chosen> out;
+    for (size_t i = 0; i < driver.gpus.size(); ++i) {
+        const Gpu& gpu = driver.gpus[i];
+        if (gpu.access == Access::denied) continue;
+        // A node that is missing is told when the GPU is used.
+        if (gpu.slices.empty()) out.insert({i, std::nullopt});
+        for (size_t slice = 0; slice < gpu.slices.size(); ++slice)
+            if (gpu.slices[slice].open) out.insert({i, slice});
+    }
+    return out;
+}
+
+std::optional<Chosen> granted_device(const Driver& driver, const std::set<Chosen>& open,
+                                     const SlurmGrant::Device& device) {
+    for (const Chosen& one : open)
+        if (!device.uuid.empty() && uuid_of(driver, one) == device.uuid) return one;
+    for (const Chosen& one : open)
+        if (device.position == position_of(driver, one)) return one;
+    return std::nullopt;
+}
+
+/// What Slurm has granted; nothing when one of these is not among the devices that are open. Then `missing` is set.
+std::optional<std::set<Chosen>> granted_devices(const Driver& driver, const std::set<Chosen>& open,
+                                                const SlurmGrant& grant, const SlurmGrant::Device** missing) {
+    std::set<Chosen> out;
+    for (const SlurmGrant::Device& device : grant.devices) {
+        auto found = granted_device(driver, open, device);
+        if (!found) {
+            *missing = &device;
+            return std::nullopt;
+        }
+        out.insert(*found);
+    }
+    return out;
+}
+
 bool is_uuid(const std::string& word) { return word.starts_with("GPU-") || word.starts_with("MIG-"); }
 
 class Chooser {
   public:
-    Chooser(const Driver& driver, const NvidiaRequest& request) : driver_(driver), request_(request) {}
+    Chooser(const Driver& driver, const NvidiaRequest& request) : driver_(driver), request_(request) {
+        Reach reach = reach_of(driver, request);
+        open_ = std::move(reach.granted);
+        choice_.warnings = std::move(reach.warnings);
+    }
 
     Choice run() {
-        find_open();
-        driver_.constrained ? keep_granted_of_more() : keep_granted();
         if (open_.empty()) {
             if (!request_.devices.empty()) choose_named_of_none();
             return std::move(choice_);
@@ -36,68 +85,6 @@ class Chooser {
     }
 
   private:
-    void find_open() {
-        for (size_t i = 0; i < driver_.gpus.size(); ++i) {
-            const Gpu& gpu = driver_.gpus[i];
-            if (gpu.access == Access::denied) continue;
-            // A node that is missing is told when the GPU is used.
-            if (gpu.slices.empty()) open_.insert({i, std::nullopt});
-            for (size_t slice = 0; slice < gpu.slices.size(); ++slice)
-                if (gpu.slices[slice].open) open_.insert({i, slice});
-        }
-    }
-
-    /// Nothing keeps the step from the node's other devices, so what Slurm says counts.
-    void keep_granted() {
-        if (request_.grant.says == SlurmGrant::Says::nothing) return;
-        std::set<Chosen> granted;
-        for (const SlurmGrant::Device& device : request_.grant.devices) {
-            auto found = granted_device(device);
-            if (!found) {
-                choice_.warnings.push_back(
-                    cat(printable(request_.grant.source), ": '",
-                        device.uuid.empty() ? cat(device.position.value_or(0)) : printable(device.uuid),
-                        "' is no device of this node; the container has all of them"));
-                return;
-            }
-            granted.insert(*found);
-        }
-        open_ = granted;
-    }
-
-    /// What may be opened here can be the job's where the step has less of it. Slurm's word takes away, and adds
-    /// nothing: where it names what may not be opened, its count is another one than ours.
-    void keep_granted_of_more() {
-        const SlurmGrant& grant = request_.grant;
-        if (grant.says == SlurmGrant::Says::none) open_.clear();
-        if (!grant.whole || grant.devices.size() >= open_.size()) return;
-        std::set<Chosen> granted;
-        for (const SlurmGrant::Device& device : grant.devices) {
-            auto found = granted_device(device);
-            if (!found) return;
-            granted.insert(*found);
-        }
-        open_ = granted;
-    }
-
-    std::optional<Chosen> granted_device(const SlurmGrant::Device& device) const {
-        for (const Chosen& one : open_)
-            if (!device.uuid.empty() && uuid_of(one) == device.uuid) return one;
-        for (const Chosen& one : open_)
-            if (device.position == position_of(one)) return one;
-        return std::nullopt;
-    }
-
-    unsigned position_of(const Chosen& one) const {
-        const Gpu& gpu = driver_.gpus[one.gpu];
-        return one.slice ? gpu.slices[*one.slice].position : gpu.position;
-    }
-
-    const std::string& uuid_of(const Chosen& one) const {
-        const Gpu& gpu = driver_.gpus[one.gpu];
-        return one.slice ? gpu.slices[*one.slice].uuid : gpu.uuid;
-    }
-
     /// A step without GPUs is no mistake when an image's default names some; a UUID is nobody's default.
     void choose_named_of_none() {
         for (const std::string& word : request_.devices)
@@ -167,7 +154,7 @@ class Chooser {
 
     void choose_uuid(const std::string& word) {
         for (const Chosen& one : open_)
-            if (uuid_of(one) == word) {
+            if (uuid_of(driver_, one) == word) {
                 choice_.devices.insert(one);
                 return;
             }
@@ -191,11 +178,31 @@ class Chooser {
 
     const Driver& driver_;
     const NvidiaRequest& request_;
-    std::set<Chosen> open_;
+    std::set<Chosen> open_;  ///< and granted
     Choice choice_;
 };
 
 }  // namespace
+
+Reach reach_of(const Driver& driver, const NvidiaRequest& request) {
+    const SlurmGrant& grant = request.grant;
+    Reach out{open_devices(driver), {}};
+    out.granted = out.open;
+    if (grant.says == SlurmGrant::Says::none) out.granted.clear();
+    if (grant.says != SlurmGrant::Says::devices) return out;
+    // What may be opened here can be the job's where the step has less of it. Slurm's word takes away and adds nothing:
+    // where it names what may not be opened, its count is another one than ours.
+    if (driver.constrained && (!grant.whole || grant.devices.size() >= out.open.size())) return out;
+    const SlurmGrant::Device* missing = nullptr;
+    if (auto granted = granted_devices(driver, out.open, grant, &missing))
+        out.granted = *granted;
+    else if (!driver.constrained)
+        out.warnings.push_back(
+            cat(printable(grant.source), ": '",
+                missing->uuid.empty() ? cat(missing->position.value_or(0)) : printable(missing->uuid),
+                "' is no device of this node; the container has all of them"));
+    return out;
+}
 
 bool needs_nvml(const Driver& driver, const NvidiaRequest& request) {
     bool slices = std::any_of(driver.gpus.begin(), driver.gpus.end(),

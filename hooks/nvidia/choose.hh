@@ -24,6 +24,14 @@ struct Choice {
     std::vector<std::string> warnings;
 };
 
+/// What the step may choose from.
+struct Reach {
+    std::set<Chosen> open;     ///< by the nodes
+    std::set<Chosen> granted;  ///< of these, by what Slurm says as far as it counts
+    std::vector<std::string> warnings = {};
+};
+Reach reach_of(const Driver& driver, const NvidiaRequest& request);
+
 /// True when UUIDs of GPUs or slices, or places of slices, decide something here that only NVML knows.
 bool needs_nvml(const Driver& driver, const NvidiaRequest& request);
 

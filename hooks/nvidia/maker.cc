@@ -4,6 +4,7 @@
 #include "hooks/cdi_edits.hh"
 #include "hooks/makers.hh"
 #include "hooks/nvidia/nvidia.hh"
+#include "runtime/base/environment.hh"
 #include "runtime/base/text.hh"
 
 namespace berth::hooks {
@@ -30,13 +31,35 @@ NvmlReport nvml_of(const Host& host, const std::string& driver_root, const std::
     return nothing;
 }
 
+NvidiaSettings settings_of(const plan::Site& site) {
+    return {site.devices.nvidia == plan::NvidiaMode::required,
+            {root_of(site.devices.driver_root), root_of(site.devices.device_root)}};
+}
+
+/// As an image of CUDA's asks; what the job says counts before it.
+DeviceList list(const DeviceListRequest& asked) {
+    const std::string usual = "NVIDIA_VISIBLE_DEVICES=all";
+    NvidiaSettings settings = settings_of(asked.site);
+    const char* of_job = variable(asked.job, "NVIDIA_VISIBLE_DEVICES");
+    std::string asks = of_job ? cat("NVIDIA_VISIBLE_DEVICES=", printable(of_job)) : usual;
+    NvidiaRequest request = nvidia_request({usual}, asked.job);
+    bool off = asked.site.devices.nvidia == plan::NvidiaMode::off;
+    if (off) request.wanted = false;
+    auto nvml = [&](const std::vector<std::string>& buses) {
+        return nvml_of(asked.host, settings.roots.driver, buses);
+    };
+    DeviceList out = list_nvidia(asked.host, request, settings, nvml,
+                                 off ? "devices.nvidia of berth.conf is \"off\"" : asks + " asks for none");
+    out.asked = asks;
+    return out;
+}
+
 plan::ContainerEdits make(const DeviceRequest& asked) {
     const plan::Site& site = asked.site;
     if (site.devices.nvidia == plan::NvidiaMode::off) return {};
     NvidiaRequest request = nvidia_request(asked.image_variables, asked.job);
     if (!request.wanted) return {};
-    NvidiaSettings settings{site.devices.nvidia == plan::NvidiaMode::required,
-                            {root_of(site.devices.driver_root), root_of(site.devices.device_root)}};
+    NvidiaSettings settings = settings_of(site);
     return nvidia_hook(asked.host, asked.image, request, settings,
                        [&](const std::vector<std::string>& buses) {
                            return nvml_of(asked.host, settings.roots.driver, buses);
@@ -119,6 +142,7 @@ extern const DeviceMaker nvidia_maker{.vendor = "nvidia",
                                       .make = make,
                                       .keys = keys,
                                       .status = status,
+                                      .list = list,
                                       .cdi_kind = "nvidia.com/gpu",
                                       .cdi_hooks = cdi_hooks,
                                       .do_cdi_hooks = do_cdi_hooks};

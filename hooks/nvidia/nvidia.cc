@@ -93,18 +93,14 @@ Choice choose_usable(const Host& host, const Driver& driver, const NvidiaRequest
     return out;
 }
 
-/// NVML's answer, asked for at most once, about GPUs that the step may open: one of another step's may be one that
-/// makes NVML wait.
+/// NVML's answer, asked for at most once.
 class LazyNvml {
   public:
     LazyNvml(const NvmlSource& source, Driver& driver) : source_(source), driver_(driver) {}
     void ask() {
         if (asked_ || !source_) return;
         asked_ = true;
-        std::vector<std::string> buses;
-        for (const Gpu& gpu : driver_.gpus)
-            if (gpu.access != Access::denied) buses.push_back(gpu.bus);
-        if (!buses.empty()) add_nvml(driver_, source_(buses));
+        ask_nvml(driver_, source_);
     }
 
   private:
@@ -114,6 +110,13 @@ class LazyNvml {
 };
 
 }  // namespace
+
+void ask_nvml(Driver& driver, const NvmlSource& nvml) {
+    std::vector<std::string> buses;
+    for (const Gpu& gpu : driver.gpus)
+        if (gpu.access != Access::denied) buses.push_back(gpu.bus);
+    if (!buses.empty()) add_nvml(driver, nvml(buses));
+}
 
 bool check_requirements(const NvidiaRequest& request, const Driver& driver, const Choice& choice,
                         std::vector<std::string>* unknown) {

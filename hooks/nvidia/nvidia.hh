@@ -30,6 +30,14 @@ struct NvidiaSettings {
 plan::ContainerEdits nvidia_hook(const Host& host, const Rootfs& image, const NvidiaRequest& request,
                                  const NvidiaSettings& settings, const NvmlSource& nvml);
 
+/// Adds what NVML says of the GPUs that this process may open: one of another step's may be one that makes it wait.
+void ask_nvml(Driver& driver, const NvmlSource& nvml);
+
+/// The node's GPUs and MIG devices, and what becomes of each in a container with this request. `unwanted` says why a
+/// request that asks for nothing does so.
+DeviceList list_nvidia(const Host& host, const NvidiaRequest& request, const NvidiaSettings& settings,
+                       const NvmlSource& nvml, const std::string& unwanted);
+
 /// Throws Error for the first requirement that the driver and a chosen GPU do not fulfil; the answer to "was NVML
 /// needed" is the result. Without a GPU nothing is asked of the driver: programs that need one find none anyway, and
 /// the same image prepares data on nodes without GPUs.

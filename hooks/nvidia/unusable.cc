@@ -27,13 +27,6 @@ bool is_taken(const Host& host, const std::string& bus) {
     return !driver.empty() && driver != "nvidia" && host.begins_with(pci(bus) + "/vendor", "0x10de");
 }
 
-/// Empty for a GPU of which nothing bad is known. What answers on the bus has a vendor.
-std::string why_unusable(const Host& host, const Gpu& gpu) {
-    if (host.begins_with(pci(normal_bus(gpu.bus)) + "/config", "\xff\xff\xff\xff"))
-        return "it has fallen off the bus (its PCI configuration reads as ones)";
-    return unusable_gpu(gpu.nvml_error);
-}
-
 /// Whether Slurm has counted the step's GPUs.
 bool granted(const Driver& driver, const NvidiaRequest& request) {
     return request.in_slurm && (driver.constrained || request.grant.says != SlurmGrant::Says::nothing);
@@ -73,6 +66,13 @@ std::string why_stray(const Driver& driver) {
 }
 
 }  // namespace
+
+std::string why_unusable(const Host& host, const Gpu& gpu) {
+    // What answers on the bus has a vendor.
+    if (host.begins_with(pci(normal_bus(gpu.bus)) + "/config", "\xff\xff\xff\xff"))
+        return "it has fallen off the bus (its PCI configuration reads as ones)";
+    return unusable_gpu(gpu.nvml_error);
+}
 
 void check_named_gpus(const Host& host, const Driver& driver, const NvidiaRequest& request) {
     bool slices = std::ranges::any_of(driver.gpus, [](const Gpu& gpu) { return !gpu.slices.empty(); });

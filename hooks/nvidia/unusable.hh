@@ -8,6 +8,9 @@
 
 namespace berth::hooks {
 
+/// Why no program can use a GPU that the driver has; empty for one of which nothing bad is known.
+std::string why_unusable(const Host& host, const Gpu& gpu);
+
 /// Throws Error for a GPU that is asked for by its UUID or address and cannot be used, before choose() says that it is
 /// not there.
 void check_named_gpus(const Host& host, const Driver& driver, const NvidiaRequest& request);

@@ -17,7 +17,6 @@ namespace {
 const std::string variable_name = "MELLANOX_VISIBLE_DEVICES";
 // Above what kernels (8 MiB) and systemd give by default, below what anybody sets for RDMA.
 constexpr uint64_t little_memory = 64 << 20;
-constexpr unsigned cxi_limit = 16;
 
 std::string ibdev_of(const Host& host, const std::string& folder) {
     return std::string(trimmed(host.read(folder + "/ibdev").value_or("")));
@@ -62,20 +61,6 @@ const Adapter& named(const Host& host, const std::vector<Adapter>& adapters, con
            "PCI bus)");
 }
 
-std::vector<Adapter> choose(const Host& host, const std::vector<Adapter>& adapters, const RdmaRequest& request) {
-    std::vector<Adapter> out;
-    if (request.all)
-        for (const Adapter& adapter : adapters)
-            if (adapter.open) out.push_back(adapter);
-    std::set<std::string> taken;
-    for (const std::string& word : request.devices) {
-        const Adapter& adapter = named(host, adapters, word);
-        if (!adapter.open) refuse(word, cat("(", adapter.node(), ") may not be opened by this step"));
-        if (taken.insert(adapter.name).second) out.push_back(adapter);
-    }
-    return out;
-}
-
 void add_topology(plan::ContainerEdits& out, const Host& host, const RdmaRequest& request) {
     if (request.topology.empty()) return;
     bool usable =
@@ -110,6 +95,21 @@ std::vector<std::string> sharp_environment(const std::vector<std::string>& image
 }
 
 }  // namespace
+
+std::vector<Adapter> chosen_adapters(const Host& host, const std::vector<Adapter>& adapters,
+                                     const RdmaRequest& request) {
+    std::vector<Adapter> out;
+    if (request.all)
+        for (const Adapter& adapter : adapters)
+            if (adapter.open) out.push_back(adapter);
+    std::set<std::string> taken;
+    for (const std::string& word : request.devices) {
+        const Adapter& adapter = named(host, adapters, word);
+        if (!adapter.open) refuse(word, cat("(", adapter.node(), ") may not be opened by this step"));
+        if (taken.insert(adapter.name).second) out.push_back(adapter);
+    }
+    return out;
+}
 
 RdmaRequest rdma_request(plan::RdmaMode mode, const std::vector<std::string>& image,
                          const std::vector<std::string>& job) {
@@ -183,7 +183,7 @@ plan::ContainerEdits rdma_hook(const Host& host, const Rootfs& image, const Rdma
     auto node = [&](const std::string& path, const std::string& reason) {
         return add_open_node(out.edits, host, path, by_rdma, reason);
     };
-    std::vector<Adapter> chosen = choose(host, find_adapters(host), request);
+    std::vector<Adapter> chosen = chosen_adapters(host, find_adapters(host), request);
     if (chosen.empty()) return out;
     for (const Adapter& adapter : chosen) {
         node(adapter.node(), "adapter " + adapter.name);
@@ -287,8 +287,12 @@ DeviceStatus status(const Host& host, const plan::Site& site) {
     return rdma_status(find_adapters(host), site.devices.rdma);
 }
 
+DeviceList list(const DeviceListRequest& asked) {
+    return list_rdma(asked.host, asked.site.devices.rdma, asked.job);
+}
+
 }  // namespace
 
-extern const DeviceMaker rdma_maker{.vendor = "rdma", .make = make, .status = status};
+extern const DeviceMaker rdma_maker{.vendor = "rdma", .make = make, .status = status, .list = list};
 
 }  // namespace berth::hooks

@@ -50,6 +50,17 @@ std::vector<Adapter> find_adapters(const Host& host);
 /// The kernel's driver of an adapter: "mlx5_core", "efa"; empty: not known.
 std::string driver_of(const Host& host, const Adapter& adapter);
 
+/// Those of `adapters` that a container gets. Throws Error for one that was asked for and is not there or not the
+/// step's.
+std::vector<Adapter> chosen_adapters(const Host& host, const std::vector<Adapter>& adapters,
+                                     const RdmaRequest& request);
+
+/// Nodes /dev/cxiN are looked for up to this number.
+inline constexpr unsigned cxi_limit = 16;
+
+/// The node's adapters, and what becomes of each in a container.
+DeviceList list_rdma(const Host& host, plan::RdmaMode mode, const std::vector<std::string>& job);
+
 /// The whole hook. Throws Error for an adapter that was asked for and is not there or not the step's.
 plan::ContainerEdits rdma_hook(const Host& host, const Rootfs& image, const RdmaRequest& request);
 

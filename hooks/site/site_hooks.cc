@@ -106,10 +106,19 @@ plan::ContainerEdits make(const DeviceRequest& asked) {
     return out;
 }
 
+/// What a program adds it says at a start alone.
+DeviceList list(const DeviceListRequest& asked) {
+    DeviceList out;
+    const std::string& folder = asked.site.hooks.folder;
+    if (!asked.host.list(folder).empty())
+        out.notes.push_back(cat("the programs of ", folder, " may add others; berth plan IMAGE prints them"));
+    return out;
+}
+
 constexpr const char* keys[] = {"hooks.folder"};
 
 }  // namespace
 
-extern const DeviceMaker site_maker{.vendor = "site", .make = make, .keys = keys};
+extern const DeviceMaker site_maker{.vendor = "site", .make = make, .keys = keys, .list = list};
 
 }  // namespace berth::hooks

@@ -29,6 +29,7 @@ Command gc;
 Command verify;
 Command login;
 Command logout;
+Command devices;
 Command doctor;
 Command setup;
 Command migrate;

@@ -34,6 +34,7 @@ constexpr const char* usage =
     "  logout REGISTRY                     remove it\n"
     "  environment list|show [NAME|FILE]   list environment files, or print what one comes to\n"
     "  config show|check [FILE]            print settings and their origin, or check a file\n"
+    "  devices [--json]                    list this node's devices, and which a container gets\n"
     "  doctor [--json]                     check whether this node can run containers\n"
     "  setup plugstack --enable|--disable  have Slurm load the plugin, or no longer\n"
     "  migrate [options]                   write berth.conf from the settings of Enroot and Pyxis\n"
@@ -71,6 +72,7 @@ Command* command_of(const char* word) {
                                          {"gc", cli::gc},           {"import", cli::import},
                                          {"verify", cli::verify},   {"login", cli::login},
                                          {"logout", cli::logout},   {"doctor", cli::doctor},
+                                         {"devices", cli::devices},
                                          {"stats", cli::stats},     {"config", cli::config},
                                          {"nvml", cli::nvml},       {"srun-options", cli::srun_options},
                                          {"setup", cli::setup},     {"migrate", cli::migrate},

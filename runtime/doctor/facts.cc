@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "hooks/list.hh"
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/pid.hh"
@@ -126,18 +127,6 @@ PlaceFacts store_facts(const plan::Site& site) {
     return out;
 }
 
-std::vector<hooks::DeviceStatus> device_statuses(const plan::Site& site) {
-    std::vector<hooks::DeviceStatus> out;
-    for (const hooks::DeviceMaker* maker : hooks::device_makers()) {
-        if (!maker->status) continue;
-        out.push_back(maker->status(hooks::Host(), site));
-        if (std::ranges::find(site.devices.disabled, maker->vendor) != site.devices.disabled.end())
-            out.back() = {hooks::DeviceStatus::Level::note, out.back().subject,
-                          out.back().text + "; no container gets them (devices.disabled)"};
-    }
-    return out;
-}
-
 uint64_t limit_of(__rlimit_resource_t resource) {
     rlimit limit{};
     ::getrlimit(resource, &limit);
@@ -186,7 +175,7 @@ DoctorFacts gather_doctor_facts() {
     out.event_troubles = event_troubles(site, caller_of_this_process());
     out.store = store_facts(site);
     out.slurm = gather_slurm_facts();
-    out.devices = device_statuses(site);
+    out.devices = hooks::device_statuses(hooks::Host(), site, environment_of_this_process());
     return out;
 }
 

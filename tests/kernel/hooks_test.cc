@@ -233,3 +233,29 @@ TEST_CASE("libraries of the driver are there, linked, and known to the loader; p
           "/usr/lib/x86_64-linux-gnu/libcuda.so  smi "
           "Read-only file system ResmanDebugLevel: 4294967295\nModifyDeviceFiles: 0\nDeviceFileUID: 0\n");
 }
+
+TEST_CASE("berth devices lists what a node has, what a container gets, and why not the rest", "[kernel][hooks]") {
+    NEED_CONTAINERS();
+    SiteScene berth;
+    FakeHost host;
+    two_of_eight(host);
+    give_to_user(host);
+    berth.prepare = [&] { show_proc_of(host); };
+    std::string site = cat("[devices]\ndevice_root = \"", host.path(), "\"\n");
+    const std::vector<std::string> second = {"NVIDIA_VISIBLE_DEVICES=1"};
+    Outcome text = berth.berth(site, {"devices"}, second), json = berth.berth(site, {"devices", "--json"}, second);
+    using Catch::Contains;
+    CHECK_THAT(text.text, Catch::StartsWith("FAMILY   DEVICE ") && Catch::EndsWith("|0") &&
+                              Contains("\nnvidia: driver 570.86.15, CUDA up to 12.8\n") &&
+                              Contains("\nnvidia: for a container with NVIDIA_VISIBLE_DEVICES=1\n"));
+    auto row = [](const std::string& end) { return Catch::Matches("(.|\n)*\nnvidia   " + end + "\n(.|\n)*"); };
+    CHECK_THAT(text.text, row("nvidia5 .* 0000:7b:00.0  yes   yes        " + gpu_uuid(5)));
+    CHECK_THAT(text.text, row("nvidia3 .* yes   no         NVIDIA_VISIBLE_DEVICES does not name it"));
+    CHECK_THAT(text.text, row("nvidia0 .* no    no         this process may not open /dev/nvidia0, .*"));
+    CHECK_THAT(json.text, Contains(R"({"name":"nvidia5","what":"NVIDIA H100 80GB HBM3","id":")" + gpu_uuid(5) +
+                                   R"(","bus":"0000:7b:00.0","nodes":["/dev/nvidia5"],"open":true,"usable":true,)"
+                                   R"("container":true,"reason":""})") &&
+                              Contains(R"("open":true,"usable":true,"container":false,)"
+                                       R"("reason":"NVIDIA_VISIBLE_DEVICES does not name it"})") &&
+                              Contains(R"({"family":"cdi","about":"","asked":"","error":"","notes":[)"));
+}
