@@ -110,6 +110,38 @@ others() {
     echo "$gpus"; echo "$gpus"; done)"
 }
 
+@test "two steps of a job at once: each has its own GPUs, also where the job has the whole node" {
+  local start="--exact --container-image=$image sh -c \"\$1; sleep 2\" sh \"\$1\""
+  local one="srun -n1 --gres=gpu:h100:1 $start" two="srun -n1 --gres=gpu:h100:2 $start"
+  local of_one of_two
+  with_steps() { # NODE GRES STEPS
+    run -0 in_home "export NVIDIA_VISIBLE_DEVICES=all; salloc -Q -w $1 -n2 --gres=$2 sh -c '$3' sh '$look'"
+  }
+  if constrained; then
+    of_one="$(line 0 nvidia1 0; line 0 nvidia3 0)" of_two=$(line 0 'nvidia1 nvidia3' 0,1)
+  else
+    of_one="$(line 0 nvidia1 "$gpu1" 0; line 0 nvidia3 "$gpu3" 0)"
+    of_two=$(line 0 'nvidia1 nvidia3' "$gpu1,$gpu3" 0,1)
+  fi
+  with_steps n1 gpu:h100:2 "$one & $one & wait"
+  expect_equal "$(sort <<< "$output")" "$of_one"
+  with_steps n2 gpu:h100:3,gpu:1g.10gb:3 "$one & sleep 1; $two & wait"
+  expect_equal "$(sort <<< "$output")" "$(line 0 nvidia0 0; echo "$of_two")"
+}
+
+@test "berth devices in a step lists what the step's containers get, and why not the rest" {
+  local given='s/.*"name":"\([^"]*\)".*"container":true.*/\1/p' reason="Slurm has not granted it: "
+  run -0 alice srun -w n1 --gres=gpu:h100:2 berth devices --json
+  expect_equal "$(sed -n "$given" <<< "$output" | xargs)" "nvidia1 nvidia3"
+  if constrained; then reason="this process may not open /dev/nvidia0"; fi
+  grep -q "\"name\":\"nvidia0\".*\"reason\":\"$reason" <<< "$output"
+  run -0 alice srun -w n1 --gres=gpu:1g.10gb:1 berth devices --json
+  expect_equal "$(sed -n "$given" <<< "$output" | xargs)" "nvidia2 nvidia2/gi7/ci0"
+  expect_output_like "\"id\":\"$mig7\""
+  run -0 alice srun -w n1 --gres=gpu:h100:1 berth devices
+  expect_output_like "nvidia: driver 570.86.15, CUDA up to 12.8"
+}
+
 @test "the driver's files" {
   local files='ls /proc/driver/nvidia/gpus | xargs; cat /proc/driver/nvidia/params;
     ls /usr/lib/x86_64-linux-gnu/libcuda.so.1; ldconfig -p | grep -c libcuda'
