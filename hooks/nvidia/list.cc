@@ -13,8 +13,10 @@ namespace {
 
 class Lister {
   public:
-    Lister(const Host& host, const Driver& driver, const NvidiaRequest& request, const std::string& unwanted)
-        : host_(host), driver_(driver), request_(request), unwanted_(unwanted), reach_(reach_of(driver, request)) {}
+    Lister(const Host& host, const std::string& root, const Driver& driver, const NvidiaRequest& request,
+           const std::string& unwanted)
+        : host_(host), root_(root), driver_(driver), request_(request), unwanted_(unwanted),
+          reach_(reach_of(driver, request)) {}
 
     DeviceList run() {
         choose_devices();
@@ -89,13 +91,21 @@ class Lister {
         if (!sick.empty()) return sick;
         if (gpu.access == Access::missing)
             return cat(gpu_node(gpu), " does not exist; run nvidia-modprobe on the node (as root)");
-        if (!open) return cat("this process may not open ", nodes.back(), ", by its device cgroup or the node's mode");
+        if (!open) return why_closed(nodes);
         if (!granted)
             return request_.grant.devices.empty() ? "Slurm has granted no GPU to this step"
                                                   : "Slurm has not granted it: " + printable(request_.grant.source);
         if (!out_.error.empty()) return "no container starts";
         if (!request_.wanted) return unwanted_;
         return "NVIDIA_VISIBLE_DEVICES does not name it";
+    }
+
+    /// Nodes of MIG devices can be read by all and written by nobody.
+    std::string why_closed(const std::vector<std::string>& nodes) const {
+        for (const std::string& node : nodes)
+            if (host_.access(root_ + node, node.starts_with("/dev/nvidia-caps/")) != Access::allowed)
+                return cat("this process may not open ", node, ", by its device cgroup or the node's mode");
+        return "only its MIG devices can be used, and this process may open none of them";
     }
 
     void add_unusable(const UnusableGpu& one) {
@@ -115,6 +125,7 @@ class Lister {
     }
 
     const Host& host_;
+    const std::string& root_;  ///< below which the folder dev lies
     const Driver& driver_;
     const NvidiaRequest& request_;
     const std::string& unwanted_;
@@ -131,7 +142,7 @@ DeviceList list_nvidia(const Host& host, const NvidiaRequest& request, const Nvi
     if (!driver) return {};
     auto slices = [](const Gpu& gpu) { return gpu.access == Access::allowed && !gpu.slices.empty(); };
     if (nvml && (needs_nvml(*driver, request) || std::ranges::any_of(driver->gpus, slices))) ask_nvml(*driver, nvml);
-    DeviceList out = Lister(host, *driver, request, unwanted).run();
+    DeviceList out = Lister(host, settings.roots.devices, *driver, request, unwanted).run();
     out.about = cat("driver ", driver->module_version, driver->cuda.empty() ? "" : ", CUDA up to " + driver->cuda);
     return out;
 }

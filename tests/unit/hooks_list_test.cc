@@ -140,12 +140,17 @@ TEST_CASE("list: MIG devices with their UUIDs, and GPUs that no program can use"
     answer_by_nvml(slices);
     DeviceList list = list_of("nvidia", slices, {});
     CHECK_THAT(lines_of(list), Catch::StartsWith("nvidia0 +\nnvidia0/gi7/ci0 - this process may not open "
-                                                 "/dev/nvidia-caps/nvidia-cap67, by its device cgroup") &&
+                                                 "/dev/nvidia-caps/nvidia-cap66, by its device cgroup") &&
                                    Catch::Contains("\nnvidia0/gi8/ci0 +\n"));
     CHECK(list.devices[2].id == mig_uuid(0, 8));
     CHECK(joined({list.devices[2].nodes.begin(), list.devices[2].nodes.end()}) ==
           "/dev/nvidia-caps/nvidia-cap75 /dev/nvidia-caps/nvidia-cap76 /dev/nvidia0");
     CHECK(list.about == "driver 570.86.15, CUDA up to 12.8");
+    for (const char* cap : {"75", "76"}) slices.deny(std::string("/dev/nvidia-caps/nvidia-cap") + cap);
+    CHECK_THAT(lines_of(list_of("nvidia", slices, {})),
+               Catch::StartsWith("nvidia0 o- only its MIG devices can be used, and this process may open none of them\n"
+                                 "nvidia0/gi7/ci0 - this process may not open /dev/nvidia-caps/nvidia-cap66, by") &&
+                   Catch::Contains("\nnvidia1 - this process may not open /dev/nvidia1, by"));
     slices.file("/nvml-trouble", "it gave no answer within 20 s");
     CHECK(list_of("nvidia", slices, {}).notes ==
           std::vector<std::string>{"NVML could not be asked: it gave no answer within 20 s"});
