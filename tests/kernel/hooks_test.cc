@@ -180,6 +180,15 @@ TEST_CASE("berth run with devices of CDI, and with specifications that are refus
     CHECK(berth.shell(cat("[devices]\ncdi_folders = \"", host.path(), "/etc/cdi\"\n"),
                       "echo $FROM_CDI; /usr/bin/head -c 3 /dev/odd | /usr/bin/wc -c", {"BERTH_DEVICES=a.com/b=x"})
               .text == "yes\n3\n|0");
+    auto listed = [&](const std::string& name) {
+        return berth.berth(cat("[devices]\ncdi_folders = \"", host.path(), "/etc/cdi\"\n"), {"devices"},
+                           {"BERTH_DEVICES=" + name}).text;
+    };
+    CHECK_THAT(listed("a.com/b=x"), Catch::Contains("\ncdi      a.com/b=x  CDI device  ") &&
+                                        Catch::Contains("  yes   yes        \n") &&
+                                        Catch::Contains("; specifications: " + host.path() + "/etc/cdi/a.json\n"));
+    CHECK_THAT(listed("a.com/b=y"), Catch::Contains("\ncdi      a.com/b=y  CDI device  ") &&
+                                        Catch::Contains("  no    no         ") && Catch::Contains("a.com/b=y"));
 }
 
 TEST_CASE("berth run with BERTH_PLAN=1 prints what the container is made of, and runs", "[kernel][hooks]") {
