@@ -5,8 +5,8 @@
 
 #include "runtime/base/error.hh"
 #include "tests/catch.hh"
-#include "tests/fixtures/container_edits.hh"
 #include "tests/fixtures/amd_scenes.hh"
+#include "tests/fixtures/container_edits.hh"
 #include "tests/fixtures/rdma_scenes.hh"
 #include "tests/fixtures/step_scenes.hh"
 
