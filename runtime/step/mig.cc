@@ -26,8 +26,7 @@ std::optional<std::string> told_of(uint32_t job, const std::string& folder) {
 std::string mig_problem(const std::string& wanted, const std::optional<std::string>& told) {
     if (!told)
         return "the GPUs of this job were not divided; give --mig to the sbatch, salloc or srun that makes the job, "
-               "and "
-               "see whether the site's Prolog runs berth-mig";
+               "and see whether the site's Prolog runs berth-mig";
     if (!told->starts_with(plan::mig_ready)) return printable(*told, most_bytes);
     std::string made = told->substr(plan::mig_ready.size());
     if (made == wanted) return {};
