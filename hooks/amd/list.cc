@@ -26,7 +26,8 @@ std::string why_not(const ListedDevice& device, bool granted, const AmdRequest& 
     if (!device.usable) return cat(device.nodes[0], " does not exist; see the kernel's log for amdgpu");
     if (!device.open)
         return cat("this process may not open ", device.nodes[0], ", by its device cgroup or the node's mode");
-    if (!granted) return cat("Slurm has not granted it: ROCR_VISIBLE_DEVICES=", printable(request.granted.value_or("")));
+    if (!granted)
+        return cat("Slurm has not granted it: ROCR_VISIBLE_DEVICES=", printable(request.granted.value_or("")));
     if (!list.error.empty()) return "no container starts";
     return request.wanted ? "AMD_VISIBLE_DEVICES does not name it" : "AMD_VISIBLE_DEVICES asks for none";
 }

@@ -216,7 +216,8 @@ TEST_CASE("list: AMD GPUs, and why a container has none of them", "[hooks][list]
     CHECK_THAT(of({"AMD_VISIBLE_DEVICES=2"}),
                Catch::StartsWith("renderD128 o- AMD_VISIBLE_DEVICES does not name it\n") &&
                    Catch::Contains("\nrenderD144 +\n"));
-    CHECK_THAT(of({"AMD_VISIBLE_DEVICES=none"}), Catch::StartsWith("renderD128 o- AMD_VISIBLE_DEVICES asks for none\n"));
+    CHECK_THAT(of({"AMD_VISIBLE_DEVICES=none"}),
+               Catch::StartsWith("renderD128 o- AMD_VISIBLE_DEVICES asks for none\n"));
     CHECK_THAT(of({"AMD_VISIBLE_DEVICES=9"}), Catch::StartsWith("renderD128 o- no container starts\n") &&
                                                   Catch::Contains("error: AMD_VISIBLE_DEVICES: 9 is not allocated"));
     only_amd(host, {136, 152});
