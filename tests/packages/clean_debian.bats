@@ -210,7 +210,7 @@ next_version() {
 # The package as it is made on Ubuntu, of programs that are sooner packed than berth's.
 ubuntu_package() {
   mkdir "$tmp/ubuntu"
-  for program in berth berth-pull spank_berth.so; do cp /bin/true "$tmp/ubuntu/$program"; done
+  for program in berth berth-pull berth-mig spank_berth.so; do cp /bin/true "$tmp/ubuntu/$program"; done
   BERTH_APPARMOR=yes DEB_BUILD_OPTIONS="nostrip noautodbgsym" "$repo/scripts/make-debs" "$tmp/ubuntu" \
     "$(sed -n 's/^VERSION := //p' "$repo/Makefile")" > /dev/null
   cp "$tmp"/ubuntu/deb/berth_*.deb "$root/packages/ubuntu.deb"
