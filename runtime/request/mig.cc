@@ -9,11 +9,11 @@ namespace berth::plan {
 
 namespace {
 
-constexpr std::string_view digits = "0123456789";
+constexpr std::string_view decimal_digits = "0123456789";
 
 /// Takes a number of at most three digits from the start of `text`; false when there is none.
 bool take_number(std::string_view& text) {
-    size_t length = std::min(text.find_first_not_of(digits), text.size());
+    size_t length = std::min(text.find_first_not_of(decimal_digits), text.size());
     if (length == 0 || length > 3 || text[0] == '0') return false;
     text.remove_prefix(length);
     return true;
