@@ -7,6 +7,7 @@
 
 #include "hooks/host.hh"
 #include "hooks/makers.hh"
+#include "hooks/slurm_grant.hh"
 #include "runtime/plan/plan.hh"
 
 namespace berth::hooks {
@@ -18,8 +19,7 @@ struct AmdRequest {
     bool all = true;
     /// else these: indices, ranges of them, unique ids in hexadecimal, addresses on the PCI bus
     std::vector<std::string> devices;
-    bool in_slurm = false;               ///< a step of Slurm, which says in ROCR_VISIBLE_DEVICES what it has granted
-    std::optional<std::string> granted;  ///< that value
+    SlurmGrant grant = {};  ///< of a step of Slurm
 };
 
 /// The job's value counts before the image's.
@@ -65,7 +65,8 @@ struct AmdChoice {
 AmdChoice choose_amd(const AmdNode& node, const AmdRequest& request);
 
 /// For the tasks: what they choose from, in the order in which ROCm counts.
-std::vector<plan::VisibleDevice> visible_amd_devices(const AmdNode& node, const AmdChoice& choice);
+std::vector<plan::VisibleDevice> visible_amd_devices(const AmdNode& node, const AmdRequest& request,
+                                                     const AmdChoice& choice);
 
 /// The whole hook. Throws Error as choose_amd().
 plan::ContainerEdits amd_hook(const Host& host, const AmdRequest& request);

@@ -38,8 +38,7 @@ class Chooser {
     AmdChoice run() {
         for (size_t i = 0; i < node_.gpus.size(); ++i)
             if (node_.gpus[i].access == Access::allowed) open_.push_back(i);
-        // Nothing keeps the step from the node's other GPUs, so what Slurm says counts.
-        if (request_.in_slurm && !node_.constrained && request_.granted) keep_granted(*request_.granted);
+        keep_granted(request_.grant);
         if (open_.empty() && !request_.devices.empty()) of_none();
         if (request_.all) chosen_.insert(open_.begin(), open_.end());
         if (!open_.empty())
@@ -49,28 +48,35 @@ class Chooser {
     }
 
   private:
-    void keep_granted(const std::string& granted) {
+    /// As of NVIDIA's GPUs, Slurm's word takes away and adds nothing (docs/adr/0121).
+    void keep_granted(const SlurmGrant& grant) {
+        if (grant.says == SlurmGrant::Says::none) open_.clear();
+        if (grant.says != SlurmGrant::Says::devices) return;
+        // What may be opened here can be the job's where the step has less of it.
+        if (node_.constrained && (!grant.whole || grant.devices.size() >= open_.size())) return;
         std::set<size_t> kept;
-        // Slurm's words for none.
-        if (!granted.empty() && granted != "NoDevFiles")
-            for (const std::string& part : split(granted, ',')) {
-                auto found = granted_gpu(std::string(trimmed(part)));
-                if (!found) {
-                    out_.warnings.push_back(cat("ROCR_VISIBLE_DEVICES=", printable(granted), ": '", printable(part),
-                                                "' is no AMD GPU of this node; the container has all of them"));
-                    return;
-                }
-                kept.insert(*found);
-            }
+        for (const SlurmGrant::Device& device : grant.devices) {
+            auto found = granted_gpu(device);
+            if (!found) return tell_foreign(grant, device);
+            kept.insert(*found);
+        }
         open_.assign(kept.begin(), kept.end());
     }
 
-    std::optional<size_t> granted_gpu(const std::string& word) const {
-        uint64_t number = 0;
-        bool position = parse_number(word, index_limit, number);
-        auto id = position ? std::nullopt : unique_id_of(word);
+    void tell_foreign(const SlurmGrant& grant, const SlurmGrant::Device& device) {
+        if (node_.constrained) return;
+        out_.warnings.push_back(
+            cat(printable(grant.source), ": '",
+                device.uuid.empty() ? cat(device.position.value_or(0)) : printable(device.uuid),
+                "' is no AMD GPU of this node; the container has all of them"));
+    }
+
+    std::optional<size_t> granted_gpu(const SlurmGrant::Device& device) const {
+        auto id = unique_id_of(device.uuid);
         for (size_t i : open_)
-            if (position ? node_.gpus[i].position == number : id && node_.gpus[i].unique_id == *id) return i;
+            if (id && node_.gpus[i].unique_id == *id) return i;
+        for (size_t i : open_)
+            if (device.position == node_.gpus[i].position) return i;
         return std::nullopt;
     }
 
@@ -148,14 +154,14 @@ AmdRequest amd_request(const std::vector<std::string>& image, const std::vector<
             }
         if (out.all) out.devices.clear();
     }
-    out.in_slurm = variable(job, "SLURM_JOB_ID") != nullptr;
-    if (const char* granted = variable(job, "ROCR_VISIBLE_DEVICES")) out.granted = granted;
+    if (variable(job, "SLURM_JOB_ID")) out.grant = slurm_grant(job, "ROCR_VISIBLE_DEVICES");
     return out;
 }
 
 AmdChoice choose_amd(const AmdNode& node, const AmdRequest& request) { return Chooser(node, request).run(); }
 
-std::vector<plan::VisibleDevice> visible_amd_devices(const AmdNode& node, const AmdChoice& choice) {
+std::vector<plan::VisibleDevice> visible_amd_devices(const AmdNode& node, const AmdRequest& request,
+                                                     const AmdChoice& choice) {
     std::vector<size_t> order = choice.gpus;
     std::ranges::sort(order, {}, [&](size_t i) { return node.gpus[i].kfd_node; });
     std::vector<plan::VisibleDevice> out;
@@ -165,7 +171,7 @@ std::vector<plan::VisibleDevice> visible_amd_devices(const AmdNode& node, const 
         auto same = std::ranges::count_if(node.gpus, [&](const AmdGpu& one) { return one.unique_id == gpu.unique_id; });
         out.push_back({.uuid = gpu.unique_id != 0 && same == 1 ? amd_uuid(gpu.unique_id) : "",
                        .slice = false,
-                       .constrained = node.constrained,
+                       .constrained = node.constrained || request.grant.relative,
                        .position = gpu.position,
                        .nodes = {cat("/dev/dri/renderD", gpu.minor)}});
     }

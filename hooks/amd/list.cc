@@ -27,7 +27,8 @@ std::string why_not(const ListedDevice& device, bool granted, const AmdRequest& 
     if (!device.open)
         return cat("this process may not open ", device.nodes[0], ", by its device cgroup or the node's mode");
     if (!granted)
-        return cat("Slurm has not granted it: ROCR_VISIBLE_DEVICES=", printable(request.granted.value_or("")));
+        return request.grant.devices.empty() ? "Slurm has granted no GPU to this step"
+                                             : "Slurm has not granted it: " + printable(request.grant.source);
     if (!list.error.empty()) return "no container starts";
     return request.wanted ? "AMD_VISIBLE_DEVICES does not name it" : "AMD_VISIBLE_DEVICES asks for none";
 }

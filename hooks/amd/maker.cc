@@ -55,7 +55,7 @@ plan::ContainerEdits amd_hook(const Host& host, const AmdRequest& request) {
                                    node.kfd == Access::missing ? "is missing; see the kernel's log for amdgpu"
                                                                : cat("may not be opened; ", how_to_open)));
     out.variables = task_variables;
-    out.devices = visible_amd_devices(node, choice);
+    out.devices = visible_amd_devices(node, request, choice);
     return out;
 }
 

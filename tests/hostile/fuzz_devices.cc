@@ -67,8 +67,9 @@ void run_request(std::string_view input) {
                                  .kfd_node = 2 - i,
                                  .unique_id = 7 + i / 2,
                                  .position = i});
-        hooks::AmdChoice choice = hooks::choose_amd(node, hooks::amd_request(lines, lines));
-        must(hooks::visible_amd_devices(node, choice).size() == choice.gpus.size(), "a GPU got lost");
+        hooks::AmdRequest request = hooks::amd_request(lines, lines);
+        hooks::AmdChoice choice = hooks::choose_amd(node, request);
+        must(hooks::visible_amd_devices(node, request, choice).size() == choice.gpus.size(), "a GPU got lost");
     });
     hooks::rdma_request(plan::RdmaMode::automatic, lines, lines);
     auto all = [](const std::vector<plan::VisibleDevice>& devices) { return std::vector<bool>(devices.size(), true); };

@@ -62,7 +62,8 @@ TEST_CASE("amd: tasks choose in the order of the kernel's topology, and a shared
         fill(host);
         std::string out;
         AmdNode node = find_amd(host);
-        for (const plan::VisibleDevice& one : visible_amd_devices(node, choose_amd(node, amd_request({}, {}))))
+        const AmdRequest everything = amd_request({}, {});
+        for (const plan::VisibleDevice& one : visible_amd_devices(node, everything, choose_amd(node, everything)))
             out += cat(one.nodes[0], " ", one.uuid, " ", one.position, one.constrained ? " constrained\n" : "\n");
         return out;
     };
