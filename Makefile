@@ -102,7 +102,7 @@ pull_sources := $(call sources_in,runtime/pull)
 pull_archives := $(call archives_of,$(filter-out migrate doctor step container mount,$(layers)))
 # It may change GPUs as root, and has nothing of what makes containers.
 mig_sources := $(call sources_in,runtime/mig)
-mig_archives := $(call archives_of,plan telemetry config request base)
+mig_archives := $(call archives_of,host plan telemetry config request base)
 # What the tests link of the programs: everything but the files with main.
 testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources) $(mig_sources))) \
   $(wildcard $(addprefix spank/,cgroup.cc config.cc device_filter.cc ending.cc follow.cc helper.cc inhabitants.cc \
