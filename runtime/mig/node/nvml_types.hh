@@ -1,5 +1,6 @@
 // What is used of NVML's interface for MIG: names, numbers and sizes as NVIDIA's public header nvml.h has them. The
-// unit test mig_nvml_test.cc compares them with that header where a CUDA Toolkit is installed.
+// unit test mig_node_test.cc compares them with that header where a CUDA Toolkit is installed. hooks/nvidia has what a
+// start uses; neither part may include the other.
 #pragma once
 
 namespace berth::mig::nvml {
