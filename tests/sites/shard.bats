@@ -8,14 +8,10 @@ look='cd /dev; o=; for f in nvidia[0-9]*; do if test -r $f; then o="$o $f"; fi; 
 
 setup_file() {
   site_up --cgroup --with shard
-  # Numbers of a step are not those of the node.
-  bob srun -w n1 --gres=gpu:h100:1 sleep 3600 > /dev/null 2>&1 3>&- &
-  wait_until 20 bash -c "'$box' run -- squeue -h -u bob -t R | grep -q ."
+  occupy_first_gpu
 }
 
 teardown_file() { cancel_everything; }
-
-with_gpus() { in_home "export NVIDIA_VISIBLE_DEVICES=all; $*"; }
 
 @test "shard: a container has the GPU that the shards are of, and Slurm's variables" {
   local bare

@@ -10,6 +10,14 @@ site_up() {
   alice srun -N2 --container-image="$image" true
 }
 
+# The node's first GPU is another user's, so that the numbers of a step are not those of the node.
+occupy_first_gpu() {
+  bob srun -w n1 --gres=gpu:h100:1 sleep 3600 > /dev/null 2>&1 3>&- &
+  wait_until 20 bash -c "'$box' run -- squeue -h -u bob -t R | grep -q ."
+}
+
+with_gpus() { in_home "export NVIDIA_VISIBLE_DEVICES=all; $*"; }
+
 # Slurm's own word for a setting.
 slurm_says() { root scontrol show config | sed -nE "s/^$1 *= *//p"; }
 
