@@ -298,7 +298,8 @@ $(BUILD)/tests/fake_slurmstepd: \
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) -rdynamic $^ -o $@ $(CXXFLAGS) $(LDFLAGS)
 
-$(BUILD)/tests/fake_nvml.so: tests/fixtures/fake_nvml.cc hooks/nvidia/nvml_types.hh runtime/mig/node/nvml_types.hh
+$(BUILD)/tests/fake_nvml.so: tests/fixtures/fake_nvml.cc tests/fixtures/fake_nvml_scene.hh \
+  hooks/nvidia/nvml_types.hh runtime/mig/node/nvml_types.hh
 	@mkdir -p $(@D)
 	$(CXX) -std=c++20 -O2 $(warnings) -I. -shared -fPIC $< -o $@
 
