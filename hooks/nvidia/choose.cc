@@ -12,15 +12,54 @@ namespace {
 
 const std::string asked = "NVIDIA_VISIBLE_DEVICES";
 
-unsigned position_of(const Driver& driver, const Chosen& one) {
-    const Gpu& gpu = driver.gpus[one.gpu];
-    return one.slice ? gpu.slices[*one.slice].position : gpu.position;
-}
-
 const std::string& uuid_of(const Driver& driver, const Chosen& one) {
     const Gpu& gpu = driver.gpus[one.gpu];
     return one.slice ? gpu.slices[*one.slice].uuid : gpu.uuid;
 }
+
+/// Where Slurm counts a GPU that is a single device for it, in MIG devices or not.
+unsigned position_as_one(const Driver& driver, const Gpu& gpu) {
+    unsigned out = gpu.position;
+    for (const Gpu& other : driver.gpus)
+        if (other.position < gpu.position && !other.slices.empty())
+            out -= static_cast<unsigned>(other.slices.size()) - 1;
+    return out;
+}
+
+/// How Slurm knows a device: a GPU that is divided for the job is a single one for it.
+class SlurmsView {
+  public:
+    SlurmsView(const Driver& driver, const NvidiaRequest& request) : driver_(driver), divided_(request.divided) {}
+
+    const std::string& uuid(const Chosen& one) const {
+        return divided_ ? driver_.gpus[one.gpu].uuid : uuid_of(driver_, one);
+    }
+    unsigned position(const Chosen& one) const {
+        const Gpu& gpu = driver_.gpus[one.gpu];
+        if (divided_) return position_as_one(driver_, gpu);
+        return one.slice ? gpu.slices[*one.slice].position : gpu.position;
+    }
+    size_t count(const std::set<Chosen>& all) const {
+        if (!divided_) return all.size();
+        std::set<size_t> gpus;
+        for (const Chosen& one : all) gpus.insert(one.gpu);
+        return gpus.size();
+    }
+    /// Those of `open` that Slurm means: the MIG devices of a divided GPU, else one at most.
+    std::set<Chosen> meant(const std::set<Chosen>& open, const SlurmGrant::Device& device) const {
+        std::set<Chosen> out;
+        for (const Chosen& one : open)
+            if (!device.uuid.empty() && uuid(one) == device.uuid) out.insert(one);
+        if (!out.empty()) return out;
+        for (const Chosen& one : open)
+            if (device.position == position(one)) out.insert(one);
+        return out;
+    }
+
+  private:
+    const Driver& driver_;
+    bool divided_;
+};
 
 std::set<Chosen> open_devices(const Driver& driver) {
     std::set<Chosen> out;
@@ -35,26 +74,17 @@ std::set<Chosen> open_devices(const Driver& driver) {
     return out;
 }
 
-std::optional<Chosen> granted_device(const Driver& driver, const std::set<Chosen>& open,
-                                     const SlurmGrant::Device& device) {
-    for (const Chosen& one : open)
-        if (!device.uuid.empty() && uuid_of(driver, one) == device.uuid) return one;
-    for (const Chosen& one : open)
-        if (device.position == position_of(driver, one)) return one;
-    return std::nullopt;
-}
-
 /// What Slurm has granted; nothing when one of these is not among the devices that are open. Then `missing` is set.
-std::optional<std::set<Chosen>> granted_devices(const Driver& driver, const std::set<Chosen>& open,
+std::optional<std::set<Chosen>> granted_devices(const SlurmsView& slurm, const std::set<Chosen>& open,
                                                 const SlurmGrant& grant, const SlurmGrant::Device** missing) {
     std::set<Chosen> out;
     for (const SlurmGrant::Device& device : grant.devices) {
-        auto found = granted_device(driver, open, device);
-        if (!found) {
+        std::set<Chosen> found = slurm.meant(open, device);
+        if (found.empty()) {
             *missing = &device;
             return std::nullopt;
         }
-        out.insert(*found);
+        out.merge(found);
     }
     return out;
 }
@@ -192,9 +222,10 @@ Reach reach_of(const Driver& driver, const NvidiaRequest& request) {
     if (grant.says != SlurmGrant::Says::devices) return out;
     // What may be opened here can be the job's where the step has less of it. Slurm's word takes away and adds nothing:
     // where it names what may not be opened, its count is another one than ours.
-    if (driver.constrained && (!grant.whole || grant.devices.size() >= out.open.size())) return out;
+    SlurmsView slurm(driver, request);
+    if (driver.constrained && (!grant.whole || grant.devices.size() >= slurm.count(out.open))) return out;
     const SlurmGrant::Device* missing = nullptr;
-    if (auto granted = granted_devices(driver, out.open, grant, &missing))
+    if (auto granted = granted_devices(slurm, out.open, grant, &missing))
         out.granted = *granted;
     else if (!driver.constrained)
         out.warnings.push_back(

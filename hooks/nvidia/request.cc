@@ -5,6 +5,7 @@
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/request/mig.hh"
 
 namespace berth::hooks {
 
@@ -141,6 +142,7 @@ NvidiaRequest nvidia_request(const std::vector<std::string>& image, const std::v
     if (const char* mps = variable(job, "CUDA_MPS_PIPE_DIRECTORY")) request.mps_directory = mps;
     request.in_slurm = variable(job, "SLURM_JOB_ID") != nullptr;
     if (request.in_slurm) request.grant = slurm_grant(job, "CUDA_VISIBLE_DEVICES");
+    request.divided = !value_in(job, plan::mig_variable).empty();
     for (const char* name : {"NVIDIA_MIG_CONFIG_DEVICES", "NVIDIA_MIG_MONITOR_DEVICES"})
         if (variables.find(name))
             request.warnings.push_back(cat(name, " has no effect: the node lets only root configure and watch MIG"));

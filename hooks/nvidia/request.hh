@@ -38,6 +38,7 @@ struct NvidiaRequest {
     std::string mps_directory;        ///< of the job's CUDA_MPS_PIPE_DIRECTORY
     bool in_slurm = false;            ///< a step of Slurm
     SlurmGrant grant;                 ///< what it has granted; nothing outside of Slurm
+    bool divided = false;             ///< the job's GPUs are divided for it (--mig): Slurm counts these as whole ones
     std::vector<std::string> warnings;
 };
 

@@ -54,12 +54,13 @@ class Choice {
         return {open_, whole && open_.size() == devices_.size()};
     }
 
-    /// Of a task whose job had its GPUs divided: Slurm's numbers are of GPUs, not of their MIG devices.
-    Verdict of_divided() const {
+    /// Of a task whose job had its GPUs divided: Slurm's numbers are of GPUs, not of their MIG devices. Nothing where
+    /// there are none.
+    std::optional<Verdict> of_divided() const {
         Verdict verdict{{}, false};
         for (size_t i : open_)
             if (devices_[i].slice) verdict.wanted.push_back(i);
-        return verdict.wanted.empty() ? Verdict{open_, true} : verdict;
+        return verdict.wanted.empty() ? std::nullopt : std::optional(verdict);
     }
 
   private:
@@ -144,9 +145,8 @@ std::vector<std::pair<std::string, std::string>> changes_of(const VisibleDevices
     const char* value = variable(environment, vendor.variables[0].name);
     // Slurm's words for none.
     if (value && (*value == '\0' || std::string_view(value) == "NoDevFiles")) return {};
-    Choice::Verdict verdict = is_set(environment, mig_variable) ? choice.of_divided()
-                              : value                           ? choice.of(value)
-                                                                : choice.of_nothing();
+    auto divided = is_set(environment, mig_variable) ? choice.of_divided() : std::nullopt;
+    Choice::Verdict verdict = divided ? *divided : value ? choice.of(value) : choice.of_nothing();
     if (is_set(environment, mig_per_task_variable)) take_own(verdict, vendor.devices, environment);
     std::vector<std::pair<std::string, std::string>> changes;
     for (const DeviceVariable& one : vendor.variables) {
