@@ -1,6 +1,7 @@
 #include "runtime/cli/open_for_person.hh"
 
 #include <cstdio>
+#include <ctime>
 
 #include "runtime/base/end_signals.hh"
 #include "runtime/base/error.hh"
@@ -30,6 +31,18 @@ auto watched(const RunOptions& options, StartEvent* event, Action action) {
     return action(watch);
 }
 
+/// What the registry has said of the tag, where that is not too long ago to be asked again.
+JobTag last_answer(const std::string& image, const plan::Caller& caller, const plan::Site& site) {
+    plan::Reference reference = plan::parse_reference(image);
+    if (reference.kind != plan::Reference::Kind::registry || reference.digest ||
+        site.store.pull != plan::PullPolicy::newer)
+        return {};
+    auto known = open_store(site, caller).find_tag(reference);
+    // A clock that was set back makes nothing fresh.
+    int64_t age = known ? int64_t{::time(nullptr)} - known->time : -1;
+    return age >= 0 && age < site.store.fresh_for ? JobTag{known->digest, {}} : JobTag{};
+}
+
 }  // namespace
 
 OpenedImage open_for_person(const RunOptions& options, const plan::Caller& caller, const plan::Site& site,
@@ -38,7 +51,7 @@ OpenedImage open_for_person(const RunOptions& options, const plan::Caller& calle
         bool stored = plan::parse_reference(options.request.image).kind != plan::Reference::Kind::path;
         if (std::string note = stored ? note_on_store(site, caller) : ""; !note.empty() && watch.progress)
             watch.progress(note);
-        return open_image(options.request.image, caller, site, watch);
+        return open_image(options.request.image, caller, site, watch, last_answer(options.request.image, caller, site));
     });
 }
 

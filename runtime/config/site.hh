@@ -14,6 +14,7 @@ namespace berth::plan {
 struct StoreSettings {
     std::string path = "/var/lib/berth/%U";  ///< see path_for()
     PullPolicy pull = PullPolicy::newer;
+    unsigned fresh_for = 60;  ///< seconds for which `berth run` takes what a registry has said of a tag
     LayerCodec compression = LayerCodec::zstd;
     unsigned compression_level = 0;  ///< as the codec counts; 0: what suits a pull
 };

@@ -312,6 +312,7 @@ const std::map<std::string, Key>& keys() {
     static const std::map<std::string, Key> all = {
         {"store.path", text_key(store(&StoreSettings::path))},
         {"store.pull", word_key(store(&StoreSettings::pull))},
+        {"store.fresh_for", number_key(store(&StoreSettings::fresh_for), 0, 24 * 3600, " seconds")},
         {"store.compression", word_key(store(&StoreSettings::compression))},
         {"store.compression_level", number_key(store(&StoreSettings::compression_level), 0, 22)},
         {"data.path", text_key(data(&DataSettings::path))},

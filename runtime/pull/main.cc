@@ -69,6 +69,7 @@ pull::Options options_of(const Arguments& arguments, const plan::Reference& refe
     std::vector<std::string> environment = environment_of_this_process();
     pull::Options out;
     out.policy = pull::policy_of(arguments.policy);
+    out.fresh_for = site.store.fresh_for;
     pull::set_daemon(out, reference, environment);
     out.keep = {arguments.keep_bytes, int64_t{24 * 3600} * arguments.keep_days};
     out.limits = pull::pull_limits(site);

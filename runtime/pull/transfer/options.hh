@@ -1,5 +1,6 @@
 // How a pull is done.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -15,6 +16,7 @@ using Policy = plan::PullPolicy;
 
 struct Options {
     Policy policy = Policy::newer;
+    int64_t fresh_for = 0;  ///< seconds that a tag's record may be older than an answer that says the same
     oci::RegistryOptions registry;
     std::string docker_socket = "/var/run/docker.sock";
     std::string podman_socket;  ///< empty: where systemd has it for the calling user

@@ -250,10 +250,11 @@ void Pull::fetch_image(const Chain& chain) {
 void Pull::remember_tag(const Digest& digest) const {
     if (record_.digest || !is_still_true(reference_, record_)) return;
     auto known = store_.find_tag(record_);
-    // A warm start that changes nothing writes nothing.
-    if (known && known->digest == digest) return;
-    store_.put_tag(record_,
-                   {digest, static_cast<int64_t>(::time(nullptr)), etag_, is_local() ? reference_.text() : ""});
+    auto now = static_cast<int64_t>(::time(nullptr));
+    // An answer that changes nothing is written when the last one has become old, not at each start.
+    bool is_old = !is_local() && options_.fresh_for > 0 && known && now - known->time >= options_.fresh_for;
+    if (known && known->digest == digest && !is_old) return;
+    store_.put_tag(record_, {digest, now, etag_, is_local() ? reference_.text() : ""});
 }
 
 }  // namespace
