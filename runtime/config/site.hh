@@ -16,6 +16,8 @@ struct StoreSettings {
     PullPolicy pull = PullPolicy::newer;
     LayerCodec compression = LayerCodec::zstd;
     unsigned compression_level = 0;  ///< as the codec counts; 0: what suits a pull
+    std::vector<std::string> shared;      ///< folders of the stores that the site offers to all users
+    std::string shared_owner = "root";    ///< name or uid of the account whose they are
 };
 
 /// Of named containers.
