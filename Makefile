@@ -396,6 +396,8 @@ install-files:
 	install -d $(DESTDIR)$(DATADIR)/doc/berth/docs/install $(DESTDIR)$(DATADIR)/doc/berth/examples/apparmor
 	install -m 644 $(wildcard docs/*.md) $(DESTDIR)$(DATADIR)/doc/berth/docs
 	install -m 644 $(wildcard docs/install/*.md) $(DESTDIR)$(DATADIR)/doc/berth/docs/install
+	install -d $(DESTDIR)$(DATADIR)/doc/berth/examples/systemd
+	install -m 644 $(wildcard conf/systemd/*) $(DESTDIR)$(DATADIR)/doc/berth/examples/systemd
 	sed 's|@BINDIR@|$(PREFIX)/bin|' conf/apparmor/berth | \
 	  install -m 644 /dev/stdin $(DESTDIR)$(DATADIR)/doc/berth/examples/apparmor/berth
 	install -m 644 LICENSE $(DESTDIR)$(DATADIR)/doc/berth-slurm

@@ -76,6 +76,12 @@ Fd open_beneath(int directory, const std::string& path, int flags, mode_t mode) 
     return fd;
 }
 
+Fd open_beneath_here(int directory, const std::string& path, int flags) {
+    Fd fd(openat2(directory, path, flags, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV));
+    if (!fd) throw SysError(cat("opening ", printable(path, 4096)));
+    return fd;
+}
+
 Fd find_beneath(int directory, const std::string& path, int flags) {
     Fd fd(openat2(directory, path, flags, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS));
     if (!fd && errno != ENOENT && errno != ENOTDIR && errno != ELOOP && errno != EXDEV)

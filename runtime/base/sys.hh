@@ -34,6 +34,9 @@ Fd find_in_root(int root, const std::string& path, int flags);
 /// Opens `path` below `directory` following no symlink at all and never leaving it. Throws SysError.
 Fd open_beneath(int directory, const std::string& path, int flags, mode_t mode = 0);
 
+/// As open_beneath, and crosses no mount (EXDEV). Kernels without openat2 do not tell mounts.
+Fd open_beneath_here(int directory, const std::string& path, int flags);
+
 /// As open_beneath, but an empty Fd when there is nothing, or a symlink on the way.
 Fd find_beneath(int directory, const std::string& path, int flags);
 

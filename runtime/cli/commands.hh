@@ -21,6 +21,7 @@ Command rm;
 Command save;
 Command plan;
 Command pull;
+Command mirror;
 Command import;
 Command images;
 Command inspect;

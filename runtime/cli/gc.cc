@@ -29,6 +29,10 @@ int gc(int argc, char** argv) {
     store::KeepLimits limits{size.empty() ? site.limits.store_size : plan::parse_size(size, "--size"),
                              int64_t{24 * 3600} * days};
     store::Store store = store_of_caller();
+    if (store.is_offered() && !size.empty())
+        throw Error(cat("--size: the store ", printable(store.path(), 4096),
+                        " is one of store.shared, whose readers leave no trace of what they use; give --age, longer "
+                        "than the longest job"));
     auto removed = store::collect(store, limits, dry, false);
     if (!removed) {
         std::fprintf(stderr, "berth: waiting for the pulls into %s to end\n", store.path().c_str());

@@ -12,16 +12,32 @@ namespace berth::cli {
 
 namespace {
 
-void print_json(const store::Inventory& inventory) {
+/// A store of the site, as a value.
+struct SharedInventory {
+    std::string path;
+    store::Inventory inventory;
+};
+
+std::string json_of(const store::Inventory& inventory, const store::StoredImage& image) {
+    return cat(R"(  {"digest":)", json_text(image.digest.text()), R"(,"tags":)", json_list(tag_names(image)),
+               R"(,"pulled":)", json_text(iso_time(image.pulled)), R"(,"used":)", json_text(iso_time(image.used)),
+               R"(,"in_use":)", image.in_use ? "true" : "false", R"(,"bytes":)", inventory.bytes(image),
+               R"(,"shared_bytes":)", inventory.shared_bytes(image), R"(,"layers":)", image.layers.size(), "}");
+}
+
+/// The members of an object, without its braces.
+std::string json_of(const store::Inventory& inventory) {
     std::string out;
     for (const store::StoredImage& image : inventory.images)
-        out += cat(out.empty() ? "\n" : ",\n", R"(  {"digest":)", json_text(image.digest.text()), R"(,"tags":)",
-                   json_list(tag_names(image)), R"(,"pulled":)", json_text(iso_time(image.pulled)), R"(,"used":)",
-                   json_text(iso_time(image.used)), R"(,"in_use":)", image.in_use ? "true" : "false", R"(,"bytes":)",
-                   inventory.bytes(image), R"(,"shared_bytes":)", inventory.shared_bytes(image), R"(,"layers":)",
-                   image.layers.size(), "}");
-    std::printf("{\"bytes\":%llu,\"images\":[%s\n]}\n", static_cast<unsigned long long>(inventory.bytes()),
-                out.c_str());
+        out += cat(out.empty() ? "\n" : ",\n", json_of(inventory, image));
+    return cat(R"("bytes":)", inventory.bytes(), R"(,"images":[)", out, "\n]");
+}
+
+void print_json(const store::Inventory& inventory, const std::vector<SharedInventory>& shared) {
+    std::string stores;
+    for (const SharedInventory& one : shared)
+        stores += cat(stores.empty() ? "" : ",", R"({"path":)", json_text(one.path), ",", json_of(one.inventory), "}");
+    std::printf("{%s,\"shared\":[%s]}\n", json_of(inventory).c_str(), stores.c_str());
 }
 
 void print_line(size_t width, const std::string& name, const std::string& digest, const std::string& pulled,
@@ -30,7 +46,8 @@ void print_line(size_t width, const std::string& name, const std::string& digest
                 pulled.c_str(), used.c_str(), size.c_str(), shared.c_str());
 }
 
-void print_table(const store::Inventory& inventory) {
+/// Who uses an image of a store of the site is not known.
+void print_table(const store::Inventory& inventory, bool uses_known = true) {
     size_t width = 5;
     for (const store::StoredImage& image : inventory.images)
         for (const std::string& name : tag_names(image)) width = std::max(width, name.size());
@@ -40,9 +57,31 @@ void print_table(const store::Inventory& inventory) {
         if (names.empty()) names.emplace_back("-");
         for (const std::string& name : names)
             print_line(width, name, short_digest(image.digest.text()), shown_time(image.pulled),
-                       image.in_use ? "now" : shown_time(image.used), human_bytes(inventory.bytes(image)),
+                       !uses_known    ? "-"
+                       : image.in_use ? "now"
+                                      : shown_time(image.used),
+                       human_bytes(inventory.bytes(image)),
                        human_bytes(inventory.shared_bytes(image)));
     }
+}
+
+void print_tables(const store::Inventory& inventory, const std::vector<SharedInventory>& shared) {
+    print_table(inventory);
+    for (const SharedInventory& one : shared) {
+        std::printf("\nin the shared store %s, which all users read:\n", printable(one.path, 4096).c_str());
+        print_table(one.inventory, false);
+    }
+}
+
+/// One that cannot be listed is told, and the others are listed.
+std::vector<SharedInventory> shared_inventories(const store::Store& store) {
+    std::vector<SharedInventory> out;
+    for (const store::Reader& one : store.shared()) try {
+            out.push_back({one.path(), store::take_inventory(one)});
+        } catch (const Error& error) {
+            std::fprintf(stderr, "berth: %s\n", error.what());
+        }
+    return out;
 }
 
 }  // namespace
@@ -52,8 +91,10 @@ int images(int argc, char** argv) {
     bool json = false;
     line.flag("--json", json, "print JSON");
     if (auto code = line.parse(argc, argv)) return *code;
-    store::Inventory inventory = store::take_inventory(store_of_caller());
-    json ? print_json(inventory) : print_table(inventory);
+    store::Store store = store_of_caller();
+    store::Inventory inventory = store::take_inventory(store);
+    std::vector<SharedInventory> shared = shared_inventories(store);
+    json ? print_json(inventory, shared) : print_tables(inventory, shared);
     return 0;
 }
 

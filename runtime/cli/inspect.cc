@@ -57,11 +57,22 @@ void print_text(const store::Store& store, const store::Inventory& inventory, co
     print_field("used", image.in_use ? "now" : shown_time(image.used));
     print_field("size", cat(human_bytes(inventory.bytes(image)), ", ", human_bytes(inventory.shared_bytes(image)),
                             " of it shared with other images"));
-    squash::Index index =
-        squash::Index::open(store.open_index(image.digest).get(), cat("the index of image ", image.digest));
+    squash::Index index = store.open_image(image.digest).index;
     print_config(index.config());
     print_field("files", cat(index.inode_count()));
     for (const squash::LayerInfo& layer : index.layers()) print_field("layer", layer.name);
+}
+
+/// Of the store that has the image, the user's own one first; `place` becomes the path of a shared one.
+store::Inventory inventory_with(const std::string& text, const store::Store& store, std::string& place) {
+    store::Inventory own = store::take_inventory(store);
+    if (own.find(text) != nullptr) return own;
+    for (const store::Reader& one : store.shared())
+        if (store::Inventory other = store::take_inventory(one); other.find(text) != nullptr) {
+            place = one.path();
+            return other;
+        }
+    return own;
 }
 
 }  // namespace
@@ -74,8 +85,10 @@ int inspect(int argc, char** argv) {
     line.argument("image", text, "REGISTRY/NAME:TAG, NAME@sha256:..., or the start of a digest").required();
     if (auto code = line.parse(argc, argv)) return *code;
     store::Store store = store_of_caller();
-    store::Inventory inventory = store::take_inventory(store);
+    std::string place;
+    store::Inventory inventory = inventory_with(text, store, place);
     const store::StoredImage& image = find_image(inventory, text, store);
+    if (!json) print_field("shared", place);
     json ? print_json(store, inventory, image) : print_text(store, inventory, image);
     return 0;
 }

@@ -25,7 +25,9 @@ store::Store open_callers_store(const plan::Site& site) {
     plan::Caller caller = caller_of_this_process();
     if (std::string note = note_on_store(site, caller); !note.empty())
         std::fprintf(stderr, "berth: %s\n", note.c_str());
-    return open_store(site, caller);
+    store::Store store = open_store(site, caller);
+    for (const std::string& line : store.refused()) std::fprintf(stderr, "berth: %s\n", line.c_str());
+    return store;
 }
 
 store::Store store_of_caller() { return open_callers_store(site_of_caller()); }

@@ -24,6 +24,7 @@ constexpr const char* usage =
     "  rm [--force] NAME ...               remove named containers\n"
     "  plan [options] IMAGE                print what run would do, and why\n"
     "  pull [options] IMAGE                bring an image into the store\n"
+    "  mirror [--prune] FILE               pull the images that a file lists\n"
     "  import -o FILE IMAGE                write an image as one squashfs file\n"
     "  images [--json]                     list the images in the store\n"
     "  inspect [--json] IMAGE              print digest, size, settings and layers of an image\n"
@@ -68,6 +69,7 @@ Command* command_of(const char* word) {
                                          {"ps", cli::ps},           {"save", cli::save},
                                          {"rm", cli::rm},           {"plan", cli::plan},
                                          {"pull", cli::pull},       {"images", cli::images},
+                                         {"mirror", cli::mirror},
                                          {"inspect", cli::inspect}, {"rmi", cli::rmi},
                                          {"gc", cli::gc},           {"import", cli::import},
                                          {"verify", cli::verify},   {"login", cli::login},

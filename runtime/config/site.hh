@@ -17,6 +17,8 @@ struct StoreSettings {
     unsigned fresh_for = 60;  ///< seconds for which `berth run` takes what a registry has said of a tag
     LayerCodec compression = LayerCodec::zstd;
     unsigned compression_level = 0;  ///< as the codec counts; 0: what suits a pull
+    std::vector<std::string> shared;      ///< folders of the stores that the site offers to all users
+    std::string shared_owner = "root";    ///< name or uid of the account whose they are
 };
 
 /// Of named containers.

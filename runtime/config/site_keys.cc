@@ -142,8 +142,8 @@ std::vector<std::string> texts_of(const toml::node& node, const std::string& key
 }
 
 /// A list of texts, each of which `check` may refuse by an Error.
-Key list_key(Field<SiteSettings, std::vector<std::string>> field, const char* what,
-             void (*check)(const std::string& text)) {
+template <typename Section>
+Key list_key(Field<Section, std::vector<std::string>> field, const char* what, void (*check)(const std::string& text)) {
     return {Key::Type::text,
             [=](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
                 std::vector<std::string> texts = texts_of(node, key, name, what);
@@ -163,6 +163,13 @@ void check_site_mount(const std::string& text) {
     for (const MountRequest& wanted : parse_mounts(text))
         if (wanted.kind == MountRequest::Kind::bind && !wanted.source.starts_with('/'))
             throw Error("the source must be an absolute path");
+}
+
+/// As it is compared with store.path, and passed on in a line.
+void check_shared_store(const std::string& text) {
+    if (!text.starts_with('/')) throw Error("it is no absolute path");
+    if (normalised(text) != text) throw Error(cat("write it as ", normalised(text)));
+    if (printable(text, text.size()) != text) throw Error("it has control characters");
 }
 
 void check_variable(const std::string& text) {
@@ -286,6 +293,7 @@ void set_unlocked(Site& site, const toml::node& node, const std::string& key, co
                cat(place(name, node.source()), ": ", key));
 }
 
+constexpr const char* stores_wanted = "a list of folders, such as [\"/srv/berth/images\"]";
 constexpr const char* mounts_wanted = "a list of mounts, such as [\"/scratch:/scratch\"]";
 constexpr const char* variables_wanted = "a list of variables, such as [\"NAME=VALUE\"]";
 
@@ -315,6 +323,8 @@ const std::map<std::string, Key>& keys() {
         {"store.fresh_for", number_key(store(&StoreSettings::fresh_for), 0, 24 * 3600, " seconds")},
         {"store.compression", word_key(store(&StoreSettings::compression))},
         {"store.compression_level", number_key(store(&StoreSettings::compression_level), 0, 22)},
+        {"store.shared", locked(list_key(store(&StoreSettings::shared), stores_wanted, check_shared_store))},
+        {"store.shared_owner", locked(text_key(store(&StoreSettings::shared_owner)))},
         {"data.path", text_key(data(&DataSettings::path))},
         {"defaults.remap_root", flag_key(defaults(&DefaultSettings::remap_root))},
         {"defaults.mount_home", flag_key(defaults(&DefaultSettings::mount_home))},

@@ -122,6 +122,17 @@ Finding store(const DoctorFacts& facts) {
     return {Verdict::ok, "store", text, ""};
 }
 
+Finding shared_store(const SharedStoreFacts& store) {
+    if (!store.here)
+        return {Verdict::note, "shared store", cat(store.path, " is not there"),
+                "mount it, or fill it with berth mirror as store.shared_owner; users' own stores serve until then"};
+    if (!store.problem.empty())
+        return {Verdict::warning, "shared store", store.problem,
+                "what is passed over is pulled by each user; let the owner run berth verify there"};
+    return {Verdict::ok, "shared store",
+            cat(store.path, " on ", store.file_system, ", ", store.images, " images, readable by all"), ""};
+}
+
 /// As Slurm writes it: "24.05.8".
 std::string version_of(uint32_t number) {
     uint32_t minor = number >> 8 & 0xff;
@@ -190,6 +201,7 @@ Finding device(const hooks::DeviceStatus& status) {
 std::vector<Finding> examine(const DoctorFacts& facts) {
     std::vector<Finding> out = {kernel(facts), user_namespaces(facts), overlay(facts),   fuse(facts),  cgroups(facts),
                                 limits(facts), programs(facts),        site_file(facts), store(facts), slurm(facts)};
+    for (const SharedStoreFacts& one : facts.shared_stores) out.push_back(shared_store(one));
     for (const std::string& setting : facts.slurm.settings)
         out.push_back({Verdict::ok, "Slurm's settings", setting, ""});
     for (const hooks::DeviceStatus& status : facts.devices) out.push_back(device(status));

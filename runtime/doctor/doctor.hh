@@ -25,6 +25,15 @@ struct PlaceFacts {
     uint64_t free_inodes = 1;  ///< 1 where the file system does not count them
 };
 
+/// A store that the site offers.
+struct SharedStoreFacts {
+    std::string path;
+    std::string problem = {};  ///< why it, or something in it, is passed over; empty: it is not
+    bool here = true;
+    std::string file_system = {};
+    size_t images = 0;
+};
+
 struct SlurmFacts {
     std::string version;              ///< "22.05.8"; empty: there is no slurmd here, and no configured srun
     std::string plugstack;            ///< the file that loads the plugin; empty: none of those looked at does
@@ -51,6 +60,7 @@ struct DoctorFacts {
     std::string file_server_problem;   ///< why it is not there
     std::vector<std::string> event_troubles;  ///< why events are not written; empty: they are, or none are wanted
     PlaceFacts store;
+    std::vector<SharedStoreFacts> shared_stores;
     SlurmFacts slurm;
     std::vector<hooks::DeviceStatus> devices;
 };

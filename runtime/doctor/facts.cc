@@ -23,12 +23,15 @@
 #include "runtime/base/text.hh"
 #include "runtime/config/site_file.hh"
 #include "runtime/doctor/doctor.hh"
+#include "runtime/host/accounts.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/host/pull_program.hh"
 #include "runtime/images/open.hh"
 #include "runtime/mount/fuse/program_server.hh"
 #include "runtime/mount/fuse/server.hh"
 #include "runtime/mount/rootfs/root.hh"
+#include "runtime/store/inventory.hh"
+#include "runtime/store/shared.hh"
 #include "runtime/telemetry/event_log.hh"
 
 namespace berth {
@@ -127,6 +130,35 @@ PlaceFacts store_facts(const plan::Site& site) {
     return out;
 }
 
+std::string file_system_of(int fd, const std::string& path) {
+    struct statfs at {};
+    if (::fstatfs(fd, &at) != 0) throw SysError(cat("asking for the file system of ", printable(path, 4096)));
+    return file_system_name(static_cast<uint32_t>(at.f_type));
+}
+
+SharedStoreFacts shared_store_facts(const std::string& path, std::optional<uid_t> owner) {
+    SharedStoreFacts out{path};
+    try {
+        auto store = store::open_shared(path, owner);
+        out.here = store.has_value();
+        if (!store) return out;
+        out.file_system = file_system_of(store->root(), path);
+        out.images = store::take_inventory(*store).images.size();
+        out.problem = store::problem_in_shared(*store);
+    } catch (const Error& problem) {
+        out.problem = problem.what();
+    }
+    return out;
+}
+
+std::vector<SharedStoreFacts> shared_facts(const plan::Site& site) {
+    std::vector<SharedStoreFacts> out;
+    if (site.store.shared.empty()) return out;
+    std::optional<uid_t> owner = uid_of_account(site.store.shared_owner);
+    for (const std::string& path : site.store.shared) out.push_back(shared_store_facts(path, owner));
+    return out;
+}
+
 uint64_t limit_of(__rlimit_resource_t resource) {
     rlimit limit{};
     ::getrlimit(resource, &limit);
@@ -174,6 +206,7 @@ DoctorFacts gather_doctor_facts() {
         out.file_server_problem = problem_of([&] { out.file_server = mount::find_program_server(); });
     out.event_troubles = event_troubles(site, caller_of_this_process());
     out.store = store_facts(site);
+    out.shared_stores = shared_facts(site);
     out.slurm = gather_slurm_facts();
     out.devices = hooks::device_statuses(hooks::Host(), site, environment_of_this_process());
     return out;

@@ -4,7 +4,10 @@
 #include <pwd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <vector>
+
+#include "runtime/base/text.hh"
 
 namespace berth {
 
@@ -44,6 +47,19 @@ std::string group_name_of(gid_t gid) {
 }
 
 }  // namespace
+
+std::optional<uid_t> uid_of_account(const std::string& account) {
+    uint64_t number = 0;
+    if (parse_number(account, UINT32_MAX, number)) return static_cast<uid_t>(number);
+    std::optional<uid_t> out;
+    with_buffer([&](char* buffer, size_t size) {
+        passwd entry{}, *found = nullptr;
+        int error = ::getpwnam_r(account.c_str(), &entry, buffer, size, &found);
+        if (found) out = found->pw_uid;
+        return error;
+    });
+    return out;
+}
 
 Account account_of(uid_t uid, gid_t gid) {
     Account out = user_of(uid);

@@ -2,6 +2,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 
 namespace berth {
@@ -13,5 +14,8 @@ struct Account {
 
 /// By the node's name service, see nsswitch.conf(5); empty texts for what it does not know.
 Account account_of(uid_t uid, gid_t gid);
+
+/// The uid of an account by its name, or by its number as it is; nothing for a name that the node does not know.
+std::optional<uid_t> uid_of_account(const std::string& account);
 
 }  // namespace berth

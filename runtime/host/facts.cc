@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <optional>
 
 #include "runtime/base/access.hh"
 #include "runtime/base/error.hh"
@@ -138,7 +139,9 @@ Place place_of_store(const plan::Site& site, const plan::Caller& caller) {
 }  // namespace
 
 store::Store open_store(const plan::Site& site, const plan::Caller& caller) {
-    return store::Store::open(place_of_store(site, caller).path);
+    std::optional<uid_t> owner = site.store.shared.empty() ? std::nullopt : uid_of_account(site.store.shared_owner);
+    return store::Store::open(
+        store::make_location(place_of_store(site, caller).path, ::geteuid(), site.store.shared, owner));
 }
 
 std::string note_on_store(const plan::Site& site, const plan::Caller& caller) {

@@ -118,12 +118,8 @@ std::optional<Digest> known_digest(const plan::Reference& reference, const store
 }
 
 ContainerImage stored_image(const store::Store& store, const Digest& digest) {
-    // First of all: from here on nothing of the image is removed.
-    store::Lease lease = store.lease_image(digest);
-    Fd file = store.open_index(digest);
-    ContainerImage image{squash::Index::open(file.get(), cat("the index of image ", digest)), {}, std::move(lease), {}};
-    image.layers = store.open_layers(image.index);
-    return image;
+    store::Store::OpenedFiles files = store.open_image(digest);
+    return {std::move(files.index), std::move(files.layers), std::move(files.lease), {}};
 }
 
 /// True when an image can be started as it lies in the store; a damaged or older one goes back to berth-pull, which
@@ -145,9 +141,17 @@ std::vector<std::string> arguments_for(const plan::Reference& reference, const p
     return out;
 }
 
+/// The user hears of a store that the site offers and that is passed over: the start takes longer, or fails.
+store::Store open_telling(const plan::Site& site, const plan::Caller& caller, const PullWatch& watch) {
+    store::Store store = open_store(site, caller);
+    if (watch.progress)
+        for (const std::string& line : store.refused()) watch.progress(line);
+    return store;
+}
+
 OpenedImage open_stored_image(const plan::Reference& reference, const plan::Caller& caller, const plan::Site& site,
                               const PullWatch& watch) {
-    store::Store store = open_store(site, caller);
+    store::Store store = open_telling(site, caller, watch);
     if (auto known = known_digest(reference, store, site))
         if (auto image = try_stored_image(store, *known)) return {std::move(*image), known};
     Digest digest = pulled(reference, arguments_for(reference, site, store, watch), store, watch);

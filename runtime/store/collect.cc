@@ -14,7 +14,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/store/extracted.hh"
 #include "runtime/store/names.hh"
-#include "runtime/store/scratch.hh"
+#include "runtime/store/retired.hh"
 
 namespace berth::store {
 
@@ -49,7 +49,11 @@ class Remainder {
 class Remover {
   public:
     Remover(const Store& store, bool dry)
-        : store_(store), dry_(dry), certain_(store.locks_are_certain()), now_(::time(nullptr)) {}
+        : store_(store),
+          dry_(dry),
+          certain_(store.locks_are_certain()),
+          retires_(store.is_offered() && !certain_),
+          now_(::time(nullptr)) {}
 
     /// False when the image is in use.
     bool image(const Inventory& inventory, const StoredImage& image);
@@ -57,6 +61,8 @@ class Remover {
     void strays(const Inventory& inventory);
     void extracted(const Inventory& inventory, int64_t age);
     void lock_files();
+    /// Removes what was retired so many seconds ago.
+    void retired(int64_t age);
     Removed take_result() { return std::move(result_); }
 
   private:
@@ -66,6 +72,7 @@ class Remover {
     const Store& store_;
     bool dry_;
     bool certain_;
+    bool retires_;  ///< other hosts read what is removed, and their open files keep nothing alive
     int64_t now_;
     Removed result_;
 };
@@ -73,17 +80,6 @@ class Remover {
 void remove_file(const Store& store, const std::string& folder, const std::string& name) {
     if (::unlinkat(store.directory(folder).get(), name.c_str(), 0) != 0 && errno != ENOENT)
         throw SysError(cat("removing ", printable(cat(store.path(), "/", folder, "/", name), 4096)));
-}
-
-/// The image is gone at once, by a rename; its files follow, or are swept.
-void remove_directory(const Store& store, const std::string& hex) {
-    Fd tmp = store.directory("tmp"), images = store.directory("images");
-    std::string scratch = scratch_name();
-    if (::renameat(images.get(), hex.c_str(), tmp.get(), scratch.c_str()) != 0) {
-        if (errno == ENOENT) return;
-        throw SysError(cat("removing the image sha256:", hex, " from the store ", printable(store.path())));
-    }
-    remove_scratch(tmp.get(), scratch);
 }
 
 void forget_tag(const Store& store, const StoredTag& tag) {
@@ -104,7 +100,7 @@ bool Remover::image(const Inventory& inventory, const StoredImage& image) {
     if (!claim || !store_.pin_holders(image.digest).empty()) return false;
     if (!dry_) {
         forget(inventory, image);
-        remove_directory(store_, hex);
+        retires_ ? retire(store_, "images", hex) : remove_object(store_, "images", hex);
         remove_extracted(store_, image.digest);
         remove_file(store_, "leases", hex);
     }
@@ -124,8 +120,8 @@ void Remover::forget(const Inventory& inventory, const StoredImage& image) {
 void Remover::layers(const Inventory& inventory, const Remainder& rest) {
     for (size_t i = 0; i < inventory.layers.size(); ++i) {
         const StoredLayer& layer = inventory.layers[i];
-        if (rest.needs(i) || may_be_needed_elsewhere(layer.time)) continue;
-        if (!dry_) remove_file(store_, "layers", layer.file);
+        if (rest.needs(i) || may_be_needed_elsewhere(layer.time) || is_retired(layer.file)) continue;
+        if (!dry_) retires_ ? retire(store_, "layers", layer.file) : remove_file(store_, "layers", layer.file);
         ++result_.layers;
         result_.bytes += layer.bytes;
     }
@@ -139,6 +135,12 @@ void Remover::strays(const Inventory& inventory) {
         if (std::none_of(inventory.images.begin(), inventory.images.end(),
                          [&](const StoredImage& image) { return image.digest == index.image; }))
             remove_file(store_, "lists", index.file);
+}
+
+void Remover::retired(int64_t age) {
+    RetiredObjects removed = remove_retired(store_, age, now_, dry_);
+    result_.layers += removed.layers;
+    result_.bytes += removed.bytes;
 }
 
 /// What image files were extracted to goes when it has not been used for long: the file may have gone or changed. That
@@ -169,6 +171,8 @@ void Remover::lock_files() {
     }
 }
 
+int64_t age_by_tag(const KeepLimits& limits) { return limits.age > 0 ? limits.age : untagged_age; }
+
 }  // namespace
 
 std::vector<size_t> images_to_remove(const Inventory& inventory, const KeepLimits& limits, int64_t now) {
@@ -179,15 +183,17 @@ std::vector<size_t> images_to_remove(const Inventory& inventory, const KeepLimit
         const StoredImage& image = inventory.images[i];
         int64_t age = now - image.used;
         if (image.in_use || !image.pins.empty() || age < fresh_age) continue;
+        if (limits.by_tag && (!image.tags.empty() || age <= age_by_tag(limits))) continue;
         bool too_old = (limits.age > 0 && age > limits.age) || (image.tags.empty() && age > untagged_age);
-        if (!too_old && (limits.bytes == 0 || rest.bytes() <= limits.bytes)) continue;
+        if (!too_old && !limits.by_tag && (limits.bytes == 0 || rest.bytes() <= limits.bytes)) continue;
         rest.remove(image);
         out.push_back(i);
     }
     return out;
 }
 
-std::optional<Removed> collect(const Store& store, const KeepLimits& limits, bool dry, bool wait) {
+std::optional<Removed> collect(const Store& store, const KeepLimits& wanted, bool dry, bool wait) {
+    KeepLimits limits = store.is_offered() ? KeepLimits{0, wanted.age, true} : wanted;
     Lock turn = store.hold_off_pulls(wait);
     if (!turn) return std::nullopt;
     if (!dry) store.sweep();
@@ -197,6 +203,7 @@ std::optional<Removed> collect(const Store& store, const KeepLimits& limits, boo
     for (size_t i : images_to_remove(inventory, limits, ::time(nullptr)))
         if (remover.image(inventory, inventory.images[i])) rest.remove(inventory.images[i]);
     remover.layers(inventory, rest);
+    if (limits.by_tag) remover.retired(age_by_tag(limits));
     remover.strays(inventory);
     remover.extracted(inventory, limits.age > 0 ? limits.age : untagged_age);
     remover.lock_files();
@@ -226,10 +233,12 @@ Removed remove_image(const Store& store, const Digest& digest) {
 
 void remove_tag(const Store& store, const StoredTag& tag) {
     Lock turn = store.hold_off_pulls(true);
+    // From now on the image is without this name: its age counts from here where others read the store.
+    if (store.is_offered() && store.has_image(tag.digest)) Lease named = store.lease_image(tag.digest);
     forget_tag(store, tag);
 }
 
-void discard_image(const Store& store, const Digest& digest) { remove_directory(store, digest.hex()); }
+void discard_image(const Store& store, const Digest& digest) { remove_object(store, "images", digest.hex()); }
 
 void discard_layer(const Store& store, const std::string& file, int fd) {
     struct stat seen = sys::stat_of(fd, file), now {};

@@ -13,6 +13,9 @@ namespace berth::store {
 struct KeepLimits {
     uint64_t bytes = 0;  ///< on disk, of the whole store; 0: no limit
     int64_t age = 0;     ///< seconds since the last use; 0: no limit
+    /// Of a store that others read, who leave no trace: what has a tag stays, and the rest for `age`, or untagged_age,
+    /// after a tag last meant it. `bytes` counts for nothing.
+    bool by_tag = false;
 };
 
 /// An image without a tag (the tag means another one by now, or it was pulled by digest) goes after so many seconds
@@ -34,9 +37,9 @@ struct Removed {
     uint64_t bytes = 0;  ///< on disk
 };
 
-/// Removes the images that the limits say, the layers of no image, tags that mean nothing any more, and what dead
-/// processes left. `dry`: only tells. While pulls go on nothing is removed: the call waits for their end, or gives
-/// nothing when `wait` is false. Throws Error.
+/// Removes the images that the limits say (by_tag, in a store that is offered), the layers of no image, tags that mean
+/// nothing any more, and what dead processes left. `dry`: only tells. While pulls go on nothing is removed: the call
+/// waits for their end, or gives nothing when `wait` is false. Throws Error.
 std::optional<Removed> collect(const Store& store, const KeepLimits& limits, bool dry, bool wait);
 
 /// Removes one image with its tags, and the layers that no other image has. Waits for pulls to end. Throws Error when

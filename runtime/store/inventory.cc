@@ -27,6 +27,11 @@ bool is_hex(std::string_view text) { return !text.empty() && text.find_first_not
 
 uint64_t disk_bytes(const struct stat& st) { return static_cast<uint64_t>(st.st_blocks) * 512; }
 
+/// Empty for what is no layer that can be found: one that was retired.
+std::string digest_in_name(const std::string& file) {
+    return other_layer_file_name(file).empty() ? std::string() : file.substr(0, hex_length);
+}
+
 /// Every digest that a text mentions, as hex.
 std::set<std::string> digests_in(std::string_view text) {
     constexpr std::string_view prefix = "sha256:";
@@ -47,7 +52,8 @@ bool leads_to(const std::vector<StoredImageIndex>& indexes, const Digest& digest
 
 class Taking {
   public:
-    explicit Taking(const Store& store) : store_(store) {}
+    /// `own`: null for a store of others.
+    Taking(const Reader& store, const Store* own) : store_(store), own_(own) {}
     Inventory take();
 
   private:
@@ -55,6 +61,7 @@ class Taking {
     void take_layers();
     void take_images();
     StoredImage image(const Digest& digest) const;
+    std::string read_config(const Digest& digest) const;
     void keep_unread(StoredImage& image) const;
     void add_use(StoredImage& image) const;
     void take_image_indexes();
@@ -62,7 +69,8 @@ class Taking {
     void take_tag(const std::vector<std::string>& path, const std::string& file);
     void place(StoredTag tag);
 
-    const Store& store_;
+    const Reader& store_;
+    const Store* own_;
     Inventory out_;
 };
 
@@ -110,18 +118,26 @@ StoredImage Taking::image(const Digest& digest) const {
             image.own_bytes += disk_bytes(st);
             if (name == "manifest.json") image.pulled = st.st_mtime;
         }
-        std::set<std::string> mentioned = digests_in(store_.read_document(image.digest, "config.json"));
+        std::set<std::string> mentioned = digests_in(read_config(image.digest));
         for (size_t i = 0; i < out_.layers.size(); ++i)
-            if (mentioned.contains(out_.layers[i].file.substr(0, hex_length))) image.layers.push_back(i);
+            if (mentioned.contains(digest_in_name(out_.layers[i].file))) image.layers.push_back(i);
     } catch (const SysError& error) {
         // Gone meanwhile, or damaged: berth verify tells.
         if (error.number() != ENOENT) keep_unread(image);
     } catch (const Error&) {
         // Damaged as well.
     }
-    image.pins = store_.pin_holders(image.digest);
+    image.used = image.pulled;
+    if (own_ == nullptr) return image;
+    image.pins = own_->pin_holders(image.digest);
     add_use(image);
     return image;
+}
+
+std::string Taking::read_config(const Digest& digest) const {
+    Fd file = store_.find_document(digest, "config.json");
+    if (!file) throw SysError(cat("opening the config of image ", digest), ENOENT);
+    return sys::read_all(file.get(), document_limit, cat("config.json of the image ", digest));
 }
 
 /// What cannot be read now may be whole, and have any of the layers.
@@ -132,7 +148,6 @@ void Taking::keep_unread(StoredImage& image) const {
 }
 
 void Taking::add_use(StoredImage& image) const {
-    image.used = image.pulled;
     Fd lease = store_.find("leases/" + image.digest.hex(), O_RDONLY | O_NOFOLLOW);
     if (!lease) return;
     image.used = std::max<int64_t>(image.used, sys::stat_of(lease.get(), "a lease").st_mtime);
@@ -238,6 +253,8 @@ const StoredImage* Inventory::find(const std::string& text) const {
     return nullptr;
 }
 
-Inventory take_inventory(const Store& store) { return Taking(store).take(); }
+Inventory take_inventory(const Store& store) { return Taking(store.own(), &store).take(); }
+
+Inventory take_inventory(const Reader& store) { return Taking(store, nullptr).take(); }
 
 }  // namespace berth::store

@@ -67,5 +67,7 @@ struct Inventory {
 /// Objects that are removed meanwhile may be missing in the result. Layers are matched to images by the digests in the
 /// images' configs: what the text mentions counts as used, so that no damage of an index costs a layer.
 Inventory take_inventory(const Store& store);
+/// Of a shared store, of which nobody knows who uses it: neither uses nor pins.
+Inventory take_inventory(const Reader& store);
 
 }  // namespace berth::store

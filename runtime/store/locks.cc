@@ -69,7 +69,7 @@ Lock Store::try_lock(const Digest& digest) const { return owned_lock(digest, LOC
 Lock Store::lock(const Digest& digest) const { return owned_lock(digest, LOCK_EX); }
 
 std::string Store::lock_owner(const Digest& digest) const {
-    Fd file = sys::open_if_exists(root_.get(), cat("locks/", digest.hex()), O_RDONLY | O_NOFOLLOW);
+    Fd file = sys::open_if_exists(own_.root(), cat("locks/", digest.hex()), O_RDONLY | O_NOFOLLOW);
     std::string owner = file ? sys::read_all(file.get(), 512, "a lock") : std::string();
     size_t dot = owner.rfind('.');
     if (dot == owner.npos) return "another process";
@@ -106,7 +106,7 @@ Lock Store::hold_off_pulls(bool wait) const {
 
 bool Store::locks_are_certain() const {
     struct statfs fs {};
-    if (::fstatfs(root_.get(), &fs) != 0) return false;
+    if (::fstatfs(own_.root(), &fs) != 0) return false;
     if (std::find(network_file_systems.begin(), network_file_systems.end(), static_cast<uint32_t>(fs.f_type)) !=
         network_file_systems.end())
         return false;

@@ -50,7 +50,7 @@ std::vector<Pin> pins_in(int folder, const std::string& path, const std::string&
 void Store::pin(const Digest& digest, const std::string& holder) const {
     try {
         Fd folder = directory("pins");
-        for (const Pin& pin : pins_in(folder.get(), path_, digest.hex() + "."))
+        for (const Pin& pin : pins_in(folder.get(), path(), digest.hex() + "."))
             if (pin.here() && pin.holder == holder) return;
         publish_text(cat(this_host(), "\n", holder), "pins", cat(digest.hex(), ".", scratch_name()));
     } catch (const SysError&) {
@@ -60,20 +60,20 @@ void Store::pin(const Digest& digest, const std::string& holder) const {
 
 void Store::unpin(const Digest& digest, const std::string& holder) const {
     Fd folder = directory("pins");
-    for (const Pin& pin : pins_in(folder.get(), path_, digest.hex() + "."))
+    for (const Pin& pin : pins_in(folder.get(), path(), digest.hex() + "."))
         if (pin.here() && pin.holder == holder) ::unlinkat(folder.get(), pin.file.c_str(), 0);
 }
 
 std::vector<std::string> Store::pin_holders(const Digest& digest) const {
     std::vector<std::string> out;
-    for (const Pin& pin : pins_in(directory("pins").get(), path_, digest.hex() + "."))
+    for (const Pin& pin : pins_in(directory("pins").get(), path(), digest.hex() + "."))
         if (!pin.gone()) out.push_back(pin.here() ? pin.holder : cat(pin.holder, " on ", pin.host));
     return out;
 }
 
 void Store::sweep_pins() const {
     Fd folder = directory("pins");
-    for (const Pin& pin : pins_in(folder.get(), path_, ""))
+    for (const Pin& pin : pins_in(folder.get(), path(), ""))
         if (pin.gone()) ::unlinkat(folder.get(), pin.file.c_str(), 0);
 }
 

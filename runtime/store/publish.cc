@@ -2,6 +2,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <cerrno>
 
 #include "runtime/base/error.hh"
@@ -20,13 +21,33 @@ void make_durable(int fd, const std::string& what) {
     if (!sys::synced(fd)) throw SysError(cat("writing ", what, " to disk"));
 }
 
+/// What users read of a store that is offered to them.
+constexpr mode_t published_file = 0444;
+constexpr std::array read_by_all{"layers", "images", "lists", "refs"};
+constexpr mode_t offered_folder = 0755;
+
 /// `what` is the folder's path for errors.
 void write_file(int directory, const std::string& name, const std::string& what, std::string_view text) {
     std::string path = printable(cat(what, "/", name), 4096);
     Fd file = sys::try_open_at(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0444);
     if (!file) throw SysError(cat("creating ", path));
     sys::write_all(file.get(), text, path);
+    if (::fchmod(file.get(), published_file) != 0) throw SysError(cat("setting the mode of ", path));
     make_durable(file.get(), path);
+}
+
+/// A folder with all that is in it, which has no links.
+void open_to_all(int above, const std::string& name, const std::string& what) {
+    Fd folder = sys::open_beneath(above, name, O_RDONLY | O_DIRECTORY);
+    for (const std::string& entry : sys::list_directory(folder.get(), what)) {
+        std::string shown = cat(what, "/", printable(entry));
+        Fd object = sys::open_beneath(folder.get(), entry, O_RDONLY | O_NONBLOCK);
+        if (S_ISDIR(sys::stat_of(object.get(), shown).st_mode))
+            open_to_all(folder.get(), entry, shown);
+        else if (::fchmod(object.get(), published_file) != 0)
+            throw SysError(cat("setting the mode of ", shown));
+    }
+    if (::fchmod(folder.get(), offered_folder) != 0) throw SysError(cat("setting the mode of ", what));
 }
 
 }  // namespace
@@ -38,7 +59,23 @@ NewFile::~NewFile() {
     if (directory_ && !name_.empty()) ::unlinkat(directory_.get(), name_.c_str(), 0);
 }
 
-Fd Store::directory(const std::string& name) const { return open_object(name, O_RDONLY | O_DIRECTORY); }
+// A folder's own mode comes last: a kill in between is made good by the next opening.
+void Store::offer() const {
+    auto is_open = [](const struct stat& st) { return (st.st_mode & offered_folder) == offered_folder; };
+    for (const char* name : read_by_all) {
+        struct stat st {};
+        if (::fstatat(own_.root(), name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !is_open(st))
+            open_to_all(own_.root(), name, printable(shown(name), 4096));
+    }
+    if (!is_open(sys::stat_of(own_.root(), path())) && ::fchmod(own_.root(), offered_folder) != 0)
+        throw SysError(cat("setting the mode of ", printable(path(), 4096)));
+}
+
+void Store::make_folder(int above, const std::string& name, const std::string& what) const {
+    if (::mkdirat(above, name.c_str(), 0700) != 0 && errno != EEXIST) throw SysError(cat("creating ", what));
+    if (is_offered() && ::fchmodat(above, name.c_str(), offered_folder, 0) != 0)
+        throw SysError(cat("setting the mode of ", what));
+}
 
 NewFile Store::named_file() const {
     Fd tmp = directory("tmp");
@@ -65,7 +102,7 @@ NewFile Store::new_file() const {
 void Store::move_in(NewFile& file, const std::string& folder, const std::string& name) const {
     std::string path = printable(shown(cat(folder, "/", name)), 4096);
     Fd target = directory(folder);
-    if (::fchmod(file.fd(), 0444) != 0) throw SysError(cat("setting the mode of ", path));
+    if (::fchmod(file.fd(), published_file) != 0) throw SysError(cat("setting the mode of ", path));
     make_durable(file.fd(), path);
     if (file.name_.empty()) {
         // A link cannot replace a file, a rename can: the name in between is swept like any other.
@@ -99,6 +136,8 @@ void Store::publish_image(const Digest& digest, const ImageFiles& files) const {
     write_file(scratch.fd(), "manifest.json", shown_scratch, files.manifest);
     write_file(scratch.fd(), "config.json", shown_scratch, files.config);
     write_file(scratch.fd(), "index", shown_scratch, files.index);
+    if (is_offered() && ::fchmod(scratch.fd(), offered_folder) != 0)
+        throw SysError(cat("setting the mode of ", printable(shown_scratch, 4096)));
     make_durable(scratch.fd(), printable(shown_scratch, 4096));
     // Before it is here, so that it never looks unused.
     { Lease used = lease(digest); }
@@ -109,7 +148,7 @@ void Store::publish_image(const Digest& digest, const ImageFiles& files) const {
         return;
     }
     if (errno != ENOTEMPTY && errno != EEXIST)
-        throw SysError(cat("publishing the image ", digest, " in the store ", printable(path_)));
+        throw SysError(cat("publishing the image ", digest, " in the store ", printable(path())));
     replace_index(digest, files.index);
 }
 
@@ -125,10 +164,15 @@ void Store::make_refs_directory(const plan::Reference& reference) const {
     std::string path = "refs";
     for (const std::string& part : split(refs_directory(reference).substr(5), '/')) {
         Fd above = directory(path);
-        if (::mkdirat(above.get(), part.c_str(), 0700) != 0 && errno != EEXIST)
-            throw SysError(cat("creating ", printable(shown(refs_directory(reference)), 4096)));
+        make_folder(above.get(), part, printable(shown(refs_directory(reference)), 4096));
         path += "/" + part;
     }
+}
+
+/// In a store that others read, an image's last use is when a tag last meant it: they leave no lease.
+void Store::note_renaming(const plan::Reference& reference, const Digest& digest) const {
+    auto before = is_offered() ? own_.find_tag(reference) : std::nullopt;
+    if (before && before->digest != digest && has_image(before->digest)) Lease named = lease_image(before->digest);
 }
 
 void Store::put_tag(const plan::Reference& reference, const TagRecord& record) const {
@@ -138,6 +182,7 @@ void Store::put_tag(const plan::Reference& reference, const TagRecord& record) c
         text += cat("etag ", record.etag, "\n");
     if (!record.source.empty() && record.source.find_first_of("\r\n") == record.source.npos)
         text += cat("source ", record.source, "\n");
+    note_renaming(reference, record.digest);
     make_refs_directory(reference);
     publish_text(text, refs_directory(reference), tag_file(reference));
 }

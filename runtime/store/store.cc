@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <map>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/interrupts.hh"
@@ -14,13 +13,11 @@
 #include "runtime/base/text.hh"
 #include "runtime/store/names.hh"
 #include "runtime/store/scratch.hh"
+#include "runtime/store/shared.hh"
 
 namespace berth::store {
 
 namespace {
-
-constexpr size_t record_limit = 4096;
-constexpr size_t document_limit = 4 << 20;
 
 Fd open_root(const std::string& path) {
     Fd root = sys::try_open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
@@ -55,64 +52,74 @@ void check_is_store(int root, const std::string& path) {
                             "; set store.path to a directory of its own"));
 }
 
-void make_folders(int root, const std::string& path) {
-    if (::faccessat(root, folders.back(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) return;
-    check_is_store(root, path);
-    for (const char* name : folders)
-        if (::mkdirat(root, name, 0700) != 0 && errno != EEXIST)
-            throw SysError(cat("creating ", printable(path), "/", name));
-}
+}  // namespace
 
-/// The `KEY VALUE` lines of a file; none when it is not there.
-std::map<std::string, std::string> read_record(const Fd& file, const std::string& path) {
-    std::map<std::string, std::string> out;
-    if (!file) return out;
-    for (const std::string& line : split(sys::read_all(file.get(), record_limit, path), '\n'))
-        if (size_t blank = line.find(' '); blank != line.npos) out[line.substr(0, blank)] = line.substr(blank + 1);
+Store Store::open(const Location& location) {
+    if (location.path.empty()) throw Error("store: its path is empty; set store.path");
+    const std::string& path = location.path;
+    struct stat st {};
+    if (::lstat(path.c_str(), &st) != 0 && errno == ENOENT) sys::make_directories(path, 0700);
+    Store out(location, open_root(path));
+    check_owner(out.own_.root(), path);
+    out.make_folders();
+    if (location.offered) out.offer();
+    out.open_shared_stores();
     return out;
 }
 
-}  // namespace
-
-Store Store::open(const std::string& location) {
-    if (location.empty()) throw Error("store: its path is empty; set store.path");
-    std::string trimmed_path = location;
-    // With a slash at its end the kernel would follow a symlink in spite of O_NOFOLLOW.
-    while (trimmed_path.size() > 1 && trimmed_path.back() == '/') trimmed_path.pop_back();
-    struct stat st {};
-    if (::lstat(trimmed_path.c_str(), &st) != 0 && errno == ENOENT) sys::make_directories(trimmed_path, 0700);
-    Fd root = open_root(trimmed_path);
-    check_owner(root.get(), trimmed_path);
-    make_folders(root.get(), trimmed_path);
-    return Store(trimmed_path, std::move(root));
+void Store::make_folders() const {
+    int root = own_.root();
+    if (::faccessat(root, folders.back(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) return;
+    check_is_store(root, path());
+    for (const char* name : folders)
+        if (::mkdirat(root, name, 0700) != 0 && errno != EEXIST)
+            throw SysError(cat("creating ", printable(shown(name), 4096)));
 }
 
-Fd Store::find(const std::string& path, int flags) const {
-    try {
-        return sys::open_beneath(root_.get(), path, flags);
-    } catch (const SysError& error) {
-        if (error.number() == ENOENT || error.number() == ENOTDIR) return {};
-        throw SysError(cat("opening ", printable(shown(path), 4096)), error.number());
-    }
+void Store::open_shared_stores() {
+    for (const std::string& path : location_.shared) try {
+            if (auto store = store::open_shared(path, location_.shared_owner)) shared_.push_back(std::move(*store));
+        } catch (const Error& error) {
+            refused_.push_back(cat(error.what(), "; it is passed over"));
+        }
 }
 
 Fd Store::open_object(const std::string& path, int flags, mode_t mode) const {
     try {
-        return sys::open_beneath(root_.get(), path, flags, mode);
+        return sys::open_beneath(own_.root(), path, flags, mode);
     } catch (const SysError& error) {
         throw SysError(cat("opening ", printable(shown(path), 4096)), error.number());
     }
 }
 
+namespace {
+
+/// What `look` finds in a store of others; nothing when the store refuses it, or cannot be read just now.
+template <typename Look>
+auto looked_for(const Reader& store, const Look& look) -> decltype(look(store)) {
+    try {
+        return look(store);
+    } catch (const Error&) {
+        return {};
+    }
+}
+
+}  // namespace
+
+/// Of this store, else of the first shared one that has it.
+template <typename Look>
+auto Store::first(const Look& look) const {
+    auto out = look(own_);
+    for (size_t i = 0; !out && i < shared_.size(); ++i) out = looked_for(shared_[i], look);
+    return out;
+}
+
 std::optional<TagRecord> Store::find_tag(const plan::Reference& reference) const {
-    if (reference.tag.empty()) return std::nullopt;
-    std::string path = cat(refs_directory(reference), "/", tag_file(reference));
-    auto record = read_record(find(path, O_RDONLY), path);
-    auto digest = Digest::parse(record["digest"]);
-    if (!digest) return std::nullopt;
-    TagRecord out{*digest, 0, record["etag"], record["source"]};
-    uint64_t time = 0;
-    if (parse_number(record["time"], INT64_MAX, time)) out.time = static_cast<int64_t>(time);
+    auto out = own_.find_tag(reference);
+    for (const Reader& store : shared_) {
+        auto record = looked_for(store, [&](const Reader& one) { return one.find_tag(reference); });
+        if (record && (!out || record->time > out->time)) out = std::move(record);
+    }
     return out;
 }
 
@@ -122,64 +129,122 @@ std::optional<Digest> Store::digest_of(const plan::Reference& reference) const {
     return record ? std::optional(record->digest) : std::nullopt;
 }
 
-std::optional<Digest> Store::find_image_index(const std::string& name) const {
-    std::string path = cat("lists/", name);
-    return Digest::parse(read_record(find(path, O_RDONLY), path)["image"]);
-}
-
 std::optional<Digest> Store::image_of(const Digest& digest) const {
-    auto is_here = [&](const Digest& image) { return bool(find(cat("images/", image.hex()), O_PATH | O_DIRECTORY)); };
-    if (is_here(digest)) return digest;
-    auto image = find_image_index(image_index_file(digest));
-    return image && is_here(*image) ? image : std::nullopt;
+    auto of_manifest = [](const Digest& image) {
+        return [&image](const Reader& store) {
+            return store.has_manifest(image) ? std::optional(image) : std::nullopt;
+        };
+    };
+    if (first(of_manifest(digest))) return digest;
+    auto image = first([&](const Reader& store) { return store.find_image_index(image_index_file(digest)); });
+    return image ? first(of_manifest(*image)) : std::nullopt;
 }
 
-Fd Store::open_document(const Digest& digest, const std::string& file) const {
+std::optional<Store::OpenedFiles> Store::try_shared(const Reader& store, const Digest& image) const try {
+    Fd file = store.find_document(image, "index");
+    if (!file) return std::nullopt;
+    squash::Index index = squash::Index::open(file.get(), cat("the index of image ", image));
+    std::vector<Fd> layers = open_layers(store, index);
+    return OpenedFiles{std::move(index), std::move(layers), {}};
+} catch (const Error&) {
+    // Another release's index, say, or a layer that others could write to: this store has the image, or gets it.
+    return std::nullopt;
+}
+
+Store::OpenedFiles Store::open_image(const Digest& digest) const {
     auto image = image_of(digest);
-    if (!image)
-        throw Error(cat("image ", digest, ": not in the store ", printable(path_),
-                        "; bring it there with berth pull"));
-    std::string path = cat("images/", image->hex(), "/", file);
-    Fd out = find(path, O_RDONLY);
-    if (!out) throw SysError(cat("opening ", printable(shown(path), 4096)), ENOENT);
-    return out;
+    for (const Reader& store : shared_)
+        if (auto files = image ? try_shared(store, *image) : std::nullopt) return std::move(*files);
+    // First of all: from here on nothing of the image is removed.
+    Lease kept = image && own_.has_manifest(*image) ? lease(*image) : Lease();
+    OpenedFiles files = open_own(digest);
+    files.lease = std::move(kept);
+    return files;
 }
 
-Fd Store::open_index(const Digest& digest) const { return open_document(digest, "index"); }
+Store::OpenedFiles Store::open_own(const Digest& digest) const {
+    Fd file = open_index(digest);
+    squash::Index index = squash::Index::open(file.get(), cat("the index of image ", digest));
+    std::vector<Fd> layers = open_layers(own_, index);
+    return {std::move(index), std::move(layers), {}};
+}
 
-std::vector<Fd> Store::open_layers(const squash::Index& index) const {
+bool Store::can_open(const Digest& digest) const try {
+    auto image = image_of(digest);
+    for (const Reader& store : shared_)
+        if (image && try_shared(store, *image)) return true;
+    open_own(digest);
+    return true;
+} catch (const Error&) {
+    return false;
+}
+
+Fd Store::open_index(const Digest& digest) const {
+    auto image = image_of(digest);
+    Fd out = image ? own_.find_document(*image, "index") : Fd();
+    if (out) return out;
+    if (image && own_.has_manifest(*image))
+        throw SysError(cat("opening ", printable(shown(cat("images/", image->hex(), "/index")), 4096)), ENOENT);
+    throw Error(
+        cat("image ", digest, ": not in the store ", printable(path()), "; bring it there with berth pull"));
+}
+
+std::vector<Fd> Store::open_layers(const Reader& store, const squash::Index& index) const {
     std::vector<Fd> out;
     for (const squash::LayerInfo& layer : index.layers()) {
         if (layer.name.empty() || layer.name.find('/') != layer.name.npos)
-            throw Error(cat("store ", printable(path_), ": an index names the layer \"", printable(layer.name),
+            throw Error(cat("store ", printable(store.path()), ": an index names the layer \"", printable(layer.name),
                             "\", which is no name of a layer; run berth verify --repair"));
-        out.push_back(find(cat("layers/", layer.name), O_RDONLY));
-        // An index outlives a layer that is fetched again, and may come to a name that its index does not know.
-        if (std::string other = other_layer_file_name(layer.name); !out.back() && !other.empty())
-            out.back() = find(cat("layers/", other), O_RDONLY);
+        bool elsewhere = !file_of_shared_layer(layer.name).empty();
+        out.push_back(elsewhere ? open_shared_layer(layer.name) : store.find_layer(layer.name));
         if (!out.back())
-            throw Error(cat("layer ", printable(shown("layers/" + layer.name)),
-                            ": missing from the store; pull the image again"));
+            throw Error(cat("layer ", printable(elsewhere ? layer.name : store.shown("layers/" + layer.name)),
+                            ": missing from the ", elsewhere ? "shared stores" : "store", "; pull the image again"));
     }
     return out;
 }
 
-std::string Store::layer_file(const Digest& diff_id) const {
-    std::string name = layer_file_name(diff_id), former = former_layer_file_name(diff_id);
-    auto is_here = [&](const std::string& file) { return bool(find(cat("layers/", file), O_PATH)); };
-    return !is_here(name) && is_here(former) ? former : name;
+Fd Store::open_shared_layer(const std::string& name) const {
+    std::string file = file_of_shared_layer(name);
+    for (const Reader& store : shared_) {
+        Fd out = looked_for(store, [&](const Reader& one) {
+            Fd layer = one.find_layer(file);
+            return layer && shared_layer_name(layer.get(), file) == name ? std::move(layer) : Fd();
+        });
+        if (out) return out;
+    }
+    return {};
 }
 
-Fd Store::open_layer(const Digest& diff_id) const { return find(cat("layers/", layer_file(diff_id)), O_RDONLY); }
+Store::Layer Store::find_layer(const Digest& diff_id) const {
+    std::string file = layer_file(diff_id);
+    if (Fd own = own_.find(cat("layers/", file), O_RDONLY)) return {std::move(own), file};
+    for (const Reader& store : shared_) {
+        Layer out = looked_for(store, [&](const Reader& one) {
+            Layer layer{one.find_layer(file), {}, true};
+            if (layer.file) layer.name = shared_layer_name(layer.file.get(), file);
+            return layer;
+        });
+        if (out.file) return out;
+    }
+    return {{}, file};
+}
 
 void Store::touch_layer(const Digest& diff_id) const {
-    if (Fd layer = open_layer(diff_id)) ::futimens(layer.get(), nullptr);
+    if (Fd layer = own_.find(cat("layers/", layer_file(diff_id)), O_RDONLY)) ::futimens(layer.get(), nullptr);
 }
 
 Lease Store::lease_image(const Digest& digest) const { return lease(image_of(digest).value_or(digest)); }
 
 std::string Store::read_document(const Digest& digest, const std::string& file) const {
-    return sys::read_all(open_document(digest, file).get(), document_limit, cat(file, " of the image ", digest));
+    auto image = image_of(digest);
+    if (!image)
+        throw Error(cat("image ", digest, ": not in the store ", printable(path()),
+                        "; bring it there with berth pull"));
+    Fd found = first([&](const Reader& store) { return store.find_document(*image, file); });
+    if (!found)
+        throw SysError(cat("opening ", printable(shown(cat("images/", image->hex(), "/", file)), 4096)), ENOENT);
+    return sys::read_all(found.get(), document_limit, cat(file, " of the image ", digest));
 }
 
 }  // namespace berth::store

@@ -12,17 +12,10 @@
 #include "runtime/request/reference.hh"
 #include "runtime/squash/index/index.hh"
 #include "runtime/store/lease.hh"
+#include "runtime/store/location.hh"
+#include "runtime/store/reader.hh"
 
 namespace berth::store {
-
-/// What a tag meant when its registry was last asked.
-struct TagRecord {
-    Digest digest;
-    int64_t time = 0;  ///< seconds since 1970 of that answer
-    std::string etag;  ///< as the registry sent it, may be empty
-    /// What the user wrote, for a record of no registry's tag (see file_record.hh); else empty. Without line ends.
-    std::string source = {};
-};
 
 /// The files of one image: manifest and config are the registry's bytes, index is build_index().
 struct ImageFiles {
@@ -57,17 +50,30 @@ class [[nodiscard]] NewFile {
 /// pins/<hex of manifest digest>.<anything>, unpacked/<hex of manifest digest or of another
 /// key>{/rootfs/,.<uid>.<gid>.sqfs}, locks/, tmp/. Objects are opened below
 /// the store's directory without following symlinks.
+/// Beside it the stores that the site offers are read (shared.hh), where nothing is ever written: no lock, no lease, no
+/// pin.
 class Store {
   public:
-    /// Opens the store, making the directory (mode 0700) when it is missing. Throws Error with the remedy when it is a
-    /// symlink, belongs to someone else, or can be written by others.
-    static Store open(const std::string& location);
+    /// Opens the store at what Location::text() gave, or a bare path, making the directory (mode 0700, or 0755 for one
+    /// that the site offers) when it is missing. Throws Error with the remedy when it is a symlink, belongs to someone
+    /// else, or can be written by others. A shared store that cannot be used is passed over: refused() says why.
+    static Store open(const std::string& location) { return open(parse_location(location)); }
+    static Store open(const Location& location);
     /// For people.
-    const std::string& path() const { return path_; }
+    const std::string& path() const { return own_.path(); }
     /// What open() takes to open the same store in another process.
-    const std::string& location() const { return path_; }
+    std::string location() const { return location_.text(); }
+    /// True for a store that all users read: its objects are published for everybody.
+    bool is_offered() const { return location_.offered; }
+    /// What is read of this store alone, and of each that is shared.
+    const Reader& own() const { return own_; }
+    const std::vector<Reader>& shared() const { return shared_; }
+    /// A line for each shared store that is passed over.
+    const std::vector<std::string>& refused() const { return refused_; }
 
-    /// The record of a tag; nothing when there is none or it cannot be understood.
+    // Of all stores. What a shared store refuses, or cannot read, is as if it were not there.
+
+    /// The record of a tag, the last one that a registry gave; nothing when there is none or it cannot be understood.
     std::optional<TagRecord> find_tag(const plan::Reference& reference) const;
     /// The digest that the reference has or that its tag had when last asked. Says nothing about the presence of the
     /// image.
@@ -76,18 +82,35 @@ class Store {
     /// index. Nothing when absent.
     std::optional<Digest> image_of(const Digest& digest) const;
     /// True when the image of `digest` (manifest or image index) is here. A layer may still have been removed by hand:
-    /// open_layers tells.
+    /// open_image tells.
     bool has_image(const Digest& digest) const { return image_of(digest).has_value(); }
-    /// Throws Error when the image is absent.
-    Fd open_index(const Digest& digest) const;
-    /// The layer files in the index's order. Throws Error naming the one that is missing.
-    std::vector<Fd> open_layers(const squash::Index& index) const;
-    /// An empty Fd when the layer is absent.
-    Fd open_layer(const Digest& diff_id) const;
-    /// The name in layers/ of a layer that is here, or that it would get.
-    std::string layer_file(const Digest& diff_id) const;
+    /// An image that can be served: its index, the layer files in the index's order, and what keeps it.
+    struct OpenedFiles;
+    /// Of the shared stores first, whose pages in memory all users have in common. Throws Error when no store has it
+    /// whole.
+    OpenedFiles open_image(const Digest& digest) const;
+    /// False where open_image() would throw. Leaves no lease.
+    bool can_open(const Digest& digest) const;
     /// manifest.json or config.json of an image that is here.
     std::string read_document(const Digest& digest, const std::string& file) const;
+    /// A layer, of this store if it has it.
+    struct Layer {
+        Fd file;            ///< empty when no store has it
+        std::string name;   ///< what an index of this store calls it
+        bool shared = false;
+    };
+    Layer find_layer(const Digest& diff_id) const;
+    /// An empty Fd when no store has the layer.
+    Fd open_layer(const Digest& diff_id) const { return find_layer(diff_id).file; }
+
+    // Of this store; layers of its images may be in shared ones.
+
+    /// Throws Error when the image is absent.
+    Fd open_index(const Digest& digest) const;
+    /// The layer files in the order of an index of this store. Throws Error naming the one that is missing.
+    std::vector<Fd> open_layers(const squash::Index& index) const { return open_layers(own_, index); }
+    /// The name in layers/ of a layer that is here, or that it would get.
+    std::string layer_file(const Digest& diff_id) const { return own_.layer_file(diff_id); }
 
     /// A new empty file for a layer.
     NewFile new_file() const;
@@ -138,30 +161,44 @@ class Store {
     /// Removes what dead processes of this host left in tmp/. Returns the number of objects removed.
     size_t sweep() const;
 
-    /// An object that is here ("layers/NAME"), for reading; empty when it is not. Whatever is read of layers, images
-    /// and tags is found by this alone. Throws SysError.
-    Fd find(const std::string& path, int flags) const;
-    /// One of the folders of the layout, or a folder in it, for what lists and removes.
-    Fd directory(const std::string& name) const;
-    /// What the file `name` of lists/ means on this or another architecture; nothing when it cannot be understood.
-    std::optional<Digest> find_image_index(const std::string& name) const;
+    /// See Reader.
+    Fd find(const std::string& path, int flags) const { return own_.find(path, flags); }
+    Fd directory(const std::string& name) const { return own_.directory(name); }
 
   private:
-    Store(std::string path, Fd root) : path_(std::move(path)), root_(std::move(root)) {}
-    /// Of an image that is here; throws Error when it is not.
-    Fd open_document(const Digest& digest, const std::string& file) const;
+    Store(const Location& location, Fd root) : location_(location), own_(location.path, std::move(root)) {}
     /// As sys::open_beneath; its error has the whole path.
     Fd open_object(const std::string& path, int flags, mode_t mode = 0) const;
+    void open_shared_stores();
+    template <typename Look>
+    auto first(const Look& look) const;
+    std::vector<Fd> open_layers(const Reader& store, const squash::Index& index) const;
+    Fd open_shared_layer(const std::string& name) const;
+    OpenedFiles open_own(const Digest& digest) const;
+    std::optional<OpenedFiles> try_shared(const Reader& store, const Digest& image) const;
+    /// With the mode that the store's folders have, whatever the umask.
+    void make_folder(int above, const std::string& name, const std::string& what) const;
+    void make_folders() const;
+    void offer() const;
+    void note_renaming(const plan::Reference& reference, const Digest& digest) const;
     void make_refs_directory(const plan::Reference& reference) const;
     void publish_text(std::string_view text, const std::string& folder, const std::string& name) const;
     void move_in(NewFile& file, const std::string& folder, const std::string& name) const;
     NewFile named_file() const;
     Fd take_lock(const std::string& path, int operation) const;
     Lock owned_lock(const Digest& digest, int operation) const;
-    std::string shown(const std::string& object) const { return path_ + "/" + object; }
+    std::string shown(const std::string& object) const { return own_.shown(object); }
 
-    std::string path_;
-    Fd root_;
+    Location location_;
+    Reader own_;
+    std::vector<Reader> shared_;
+    std::vector<std::string> refused_;
+};
+
+struct Store::OpenedFiles {
+    squash::Index index;
+    std::vector<Fd> layers;
+    Lease lease;  ///< empty for one of a shared store
 };
 
 }  // namespace berth::store

@@ -178,3 +178,35 @@ TEST_CASE("berth(1): plan --json is the same plan as JSON, and --cdi a specifica
     Said both = scene.berth({"plan", "--json", "--cdi", scene.image(0)});
     CHECK(both.code != 0);
 }
+
+TEST_CASE("berth(1): mirror pulls each image of a list, goes on at failures, and --prune removes other names",
+          "[cli][store][shared]") {
+    Scene scene;
+    std::string list = scene.folder / "images.list";
+    auto write = [&](const std::string& text) { std::ofstream(list) << text; };
+    write(cat("# of the site\n", scene.image(0), "\n", scene.server->host(), "/a:none\n", scene.image(1),
+              "  # two\ndockerd://x\n"));
+    Said seen = scene.berth({"mirror", "--prune", list});
+    CHECK(seen.code == 125);
+    CHECK(scene.stored() == "01");
+    for (unsigned i : {0, 1}) CHECK_THAT(seen.text, Contains(cat(scene.image(i), " ", scene.digests[i], "\n")));
+    CHECK_THAT(seen.text, Contains("images.list:5: dockerd://x: it is no image of a registry\n"));
+    CHECK_THAT(seen.text, Contains("/a:none: "));
+    CHECK_THAT(seen.text, Contains("not every line of it can be read; nothing is removed"));
+
+    write(scene.image(1) + "\n" + scene.image(2) + "\n");
+    CHECK(scene.berth({"mirror", list}).code == 0);
+    CHECK_THAT(scene.berth({"images"}).text, Contains(scene.image(0)));
+    seen = scene.berth({"mirror", "--prune", list});
+    CHECK(seen.code == 0);
+    CHECK_THAT(seen.text, EndsWith(cat("removed the tag ", scene.image(0), "\n")));
+    // Its image stays until it is old.
+    CHECK(scene.stored() == "012");
+    CHECK_THAT(scene.berth({"images"}).text, !Contains(scene.image(0)) && Contains(scene.number(0)));
+
+    write("# nothing\n");
+    seen = scene.berth({"mirror", "--prune", list});
+    CHECK(seen.code == 125);
+    CHECK_THAT(seen.text, Contains("it lists no image; nothing is removed"));
+    CHECK_THAT(scene.berth({"images"}).text, Contains(scene.image(1)));
+}

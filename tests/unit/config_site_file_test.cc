@@ -208,6 +208,20 @@ TEST_CASE("site file: mount.upper is memory or a folder; what decides over right
     CHECK_FALSE(refusal("[registry]\nauth_pth = \"x\"\n").empty());
 }
 
+TEST_CASE("site file: stores that the site offers are absolute paths, which users cannot change", "[plan][shared]") {
+    Site site = parse_site("[store]\nshared = [\"/srv/a\", \"/srv/b\"]\nshared_owner = \"993\"\n", "x");
+    CHECK(site.store.shared == std::vector<std::string>{"/srv/a", "/srv/b"});
+    CHECK(site.store.shared_owner == "993");
+    CHECK(parse_site("", "x").store.shared.empty());
+    for (const char* variable : {"BERTH_STORE_SHARED=/tmp/mine", "BERTH_STORE_SHARED_OWNER=me"})
+        CHECK_THROWS_WITH(apply_environment(site, {variable}), Catch::Contains("policy.unlocked"));
+    CHECK(refusal("[store]\nshared = [\"srv\"]\n") ==
+          "berth.conf:2:10: store.shared: \"srv\": it is no absolute path");
+    CHECK(refusal("[store]\nshared = [\"/srv/../a/\"]\n").find("write it as /a") != std::string::npos);
+    CHECK(refusal("[store]\nshared = [\"/srv/a\\nb\"]\n").find("control characters") != std::string::npos);
+    CHECK(refusal("[store]\nshared = [5]\n").find("a list of folders") != std::string::npos);
+}
+
 TEST_CASE("site file: conf/berth.conf holds every key as a commented default", "[plan]") {
     // The file as shipped changes nothing, and with the comments taken off its keys it parses to the defaults as well.
     std::string shipped = sys::read_file("conf/berth.conf"), uncommented;

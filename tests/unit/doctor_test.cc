@@ -231,3 +231,15 @@ TEST_CASE("doctor: Slurm in a folder of its own has its plugins there", "[doctor
     CHECK(facts.version == "24.11.5");
     CHECK(facts.plugin == prefix + "/lib/slurm/spank_berth.so");
 }
+
+TEST_CASE("doctor: a shared store is ok, not there, or passed over for a reason", "[doctor][shared]") {
+    DoctorFacts facts = healthy();
+    facts.shared_stores = {{.path = "/srv/images", .file_system = "nfs", .images = 7}};
+    CHECK(finding(facts, "shared store").verdict == Verdict::ok);
+    CHECK(finding(facts, "shared store").text == "/srv/images on nfs, 7 images, readable by all");
+    facts.shared_stores[0].problem = "shared store /srv/images/layers/x: can be written by others";
+    CHECK(finding(facts, "shared store").verdict == Verdict::warning);
+    CHECK(finding(facts, "shared store").text == facts.shared_stores[0].problem);
+    facts.shared_stores[0] = {.path = "/srv/images", .here = false};
+    CHECK(finding(facts, "shared store").verdict == Verdict::note);
+}

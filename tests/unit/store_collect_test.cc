@@ -12,6 +12,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/store/file_record.hh"
+#include "runtime/store/retired.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 
@@ -277,4 +278,81 @@ TEST_CASE("an image that a named container is made of stays until the container 
         CHECK(scene.collect({1, 1}).images.empty());
         CHECK_THROWS_WITH(store::remove_image(scene.store, digest('1')), Catch::Contains("/gone/state on elsewhere"));
     }
+}
+
+TEST_CASE("in a store that others read an image stays while it has a tag, and for the age after that",
+          "[store][shared]") {
+    Inventory inventory;
+    plan::Reference tag = parse_reference("r.io/a:1");
+    inventory.images.push_back({.digest = digest('a'), .tags = {{tag, digest('a')}}, .used = 0});
+    inventory.images.push_back({.digest = digest('b'), .used = 91 * day});
+    inventory.images.push_back({.digest = digest('c'), .used = 89 * day});
+    inventory.images.push_back({.digest = digest('d'), .used = 60 * day});
+    using Positions = std::vector<size_t>;
+    CHECK(store::images_to_remove(inventory, {.age = 10 * day, .by_tag = true}, 100 * day) == Positions{3, 2});
+    // Bytes count for nothing, and without an age that of images without a tag does.
+    CHECK(store::images_to_remove(inventory, {.bytes = 1, .by_tag = true}, 100 * day) == Positions{3});
+}
+
+TEST_CASE("the age of an image that others read counts from when a tag last meant it", "[store][shared]") {
+    fixtures::TempFolder folder;
+    std::string path = folder / "store";
+    Store store = Store::open(store::make_location(path, ::geteuid(), {path}, ::geteuid()));
+    REQUIRE(store.is_offered());
+    auto add = [&](char image, const std::string& tag) {
+        auto file = store.new_file();
+        sys::write_all(file.fd(), std::string(100, image), "layer");
+        store.publish_layer(std::move(file), digest(image));
+        store.publish_image(digest(image), {"manifest", cat("\"", digest(image), "\""), "index"});
+        store.put_tag(parse_reference(tag), {digest(image), 1, ""});
+        timespec old[2] = {{1000, 0}, {1000, 0}};
+        for (const std::string& name : {cat("/leases/", digest(image).hex()),
+                                        cat("/images/", digest(image).hex(), "/manifest.json")})
+            REQUIRE(::utimensat(AT_FDCWD, (path + name).c_str(), old, 0) == 0);
+    };
+    add('a', "r.io/moved:1");
+    add('b', "r.io/pruned:1");
+    add('c', "r.io/stays:1");
+    add('d', "r.io/moved:1");
+    store::remove_tag(store, {parse_reference("r.io/pruned:1"), digest('b')});
+    auto collected = [&](int64_t age) { return store::collect(store, {.bytes = 1, .age = age}, false, true)->images; };
+    CHECK(collected(10 * day).empty());
+    // As if that had been long ago.
+    timespec old[2] = {{1000, 0}, {1000, 0}};
+    for (char image : {'a', 'b'})
+        REQUIRE(::utimensat(AT_FDCWD, cat(path, "/leases/", digest(image).hex()).c_str(), old, 0) == 0);
+    CHECK(collected(10 * day).size() == 2);
+    CHECK(store.has_image(digest('c')));
+    CHECK(store.has_image(digest('d')));
+    CHECK_FALSE(store.open_layer(digest('a')));
+    CHECK(store.open_layer(digest('c')));
+}
+
+TEST_CASE("what is retired is found by nobody, stays open where it is, and goes after its age", "[store][shared]") {
+    Scene scene;
+    scene.add_image('a', "a", "r.io/a:1", 20);
+    Fd held = scene.store.open_layer(digest('a'));
+    std::string name = scene.store.layer_file(digest('a'));
+    store::retire(scene.store, "layers", name);
+    store::retire(scene.store, "images", digest('a').hex());
+    CHECK_FALSE(scene.store.open_layer(digest('a')));
+    CHECK_FALSE(scene.store.has_image(digest('a')));
+    CHECK(store::take_inventory(scene.store).images.empty());
+    CHECK(sys::read_all(held.get(), 1 << 20, "layer") == std::string(64 << 10, 'a'));
+
+    // It comes again, whole, and goes again.
+    scene.add_image('a', "a", "r.io/a:1", 20);
+    Inventory inventory = store::take_inventory(scene.store);
+    REQUIRE(inventory.images.size() == 1);
+    CHECK(inventory.images[0].layers.size() == 1);
+    store::retire(scene.store, "layers", name);
+    store::retire(scene.store, "images", digest('a').hex());
+
+    int64_t now = std::time(nullptr);
+    CHECK(store::remove_retired(scene.store, 10 * day, now + 9 * day, false).layers == 0);
+    CHECK(store::remove_retired(scene.store, 10 * day, now + 11 * day, true).layers == 2);
+    CHECK(scene.objects("layers") == 2);
+    CHECK(store::remove_retired(scene.store, 10 * day, now + 11 * day, false).bytes >= 128 << 10);
+    CHECK(scene.objects("layers") == 0);
+    CHECK(scene.objects("images") == 0);
 }

@@ -15,6 +15,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/oci/layer/layer.hh"
 #include "runtime/pull/transfer/seal.hh"
+#include "runtime/pull/transfer/stored.hh"
 #include "runtime/squash/write/compressor_pool.hh"
 
 namespace berth::pull {
@@ -129,7 +130,7 @@ Lock Fetch::wait_for_turn(size_t index) {
 void Fetch::fetch(size_t index) {
     const MissingLayer& layer = layers_[index];
     Lock turn = wait_for_turn(index);
-    if (store_.open_layer(layer.diff_id)) return meter_.set_layer(index, LayerState::present);
+    if (has_own_layer(store_, layer.diff_id)) return meter_.set_layer(index, LayerState::present);
     auto [file, got] = fetched(index);
     refuse_other(layer, "diff_id", got.diff_id, layer.diff_id);
     meter_.set_layer(index, LayerState::saving);

@@ -237,7 +237,7 @@ void Pull::fetch_image(const Chain& chain) {
         const Digest& diff_id = image.diff_ids[i];
         bool known = std::any_of(missing.begin(), missing.end(),
                                  [&](const MissingLayer& layer) { return layer.diff_id == diff_id; });
-        if (store_.open_layer(diff_id))
+        if (has_good_layer(store_, diff_id))
             store_.touch_layer(diff_id);
         else if (!known)
             missing.push_back({chain.manifest.layers[i], diff_id});

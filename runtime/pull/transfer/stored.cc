@@ -4,6 +4,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/oci/sha256.hh"
 #include "runtime/pull/transfer/seal.hh"
 #include "runtime/squash/index/tree.hh"
 #include "runtime/squash/read/read_tree.hh"
@@ -19,24 +20,21 @@ bool has_layers(const store::Store& store, const std::vector<Digest>& diff_ids) 
                        [&](const Digest& diff_id) { return bool(store.open_layer(diff_id)); });
 }
 
-bool has_readable_index(const store::Store& store, const Digest& digest) {
-    try {
-        squash::Index index = squash::Index::open(store.open_index(digest).get(), digest.text());
-        store.open_layers(index);
-        return true;
-    } catch (const Error&) {
-        return false;
-    }
+/// The documents are what their digests say, or an index of them would be of another image.
+bool are_whole(const Digest& digest, const std::string& manifest, const Digest& config_digest,
+               const std::string& config) {
+    return oci::sha256_of(manifest) == digest && oci::sha256_of(config) == config_digest;
 }
 
-/// Makes the index from the stored documents; false when they or the layers are not all there.
+/// Makes the index from the stored documents, in the user's own store; false when they or the layers are not all there.
 bool restore_index(const store::Store& store, const Digest& digest) {
     try {
         std::string bytes = store.read_document(digest, "manifest.json");
         std::string config = store.read_document(digest, "config.json");
         auto manifest = oci::parse_manifest(bytes, "", digest.text());
-        size_t layers = std::get<oci::Manifest>(manifest).layers.size();
-        oci::ImageDescription image = oci::parse_config(config, layers, digest.text());
+        const auto& single = std::get<oci::Manifest>(manifest);
+        if (!are_whole(digest, bytes, single.config.digest, config)) return false;
+        oci::ImageDescription image = oci::parse_config(config, single.layers.size(), digest.text());
         if (!has_layers(store, image.diff_ids)) return false;
         store.publish_image(digest, {bytes, config, make_index(store, image, digest.text())});
         return true;
@@ -47,12 +45,14 @@ bool restore_index(const store::Store& store, const Digest& digest) {
 }
 
 /// The layer is no base for an index when its tables are damaged: it is removed, so that the next pull fetches it.
-std::optional<squash::BlockSums> sums_of(const store::Store& store, const std::string& name, int file) try {
-    return read_seal(file, cat("layer ", name));
+std::optional<squash::BlockSums> sums_of(const store::Store& store, const store::Store::Layer& layer) try {
+    return read_seal(layer.file.get(), cat("layer ", layer.name));
 } catch (const SysError&) {
     throw;
 } catch (const Error& error) {
-    store::discard_layer(store, name, file);
+    // A pull takes another one than that of a shared store, whose owner has to verify it.
+    if (layer.shared) throw;
+    store::discard_layer(store, layer.name, layer.file.get());
     throw Error(cat(error.what(), "; removed, pull the image again"));
 }
 
@@ -60,7 +60,21 @@ std::optional<squash::BlockSums> sums_of(const store::Store& store, const std::s
 
 bool is_complete(const store::Store& store, const Digest& digest) {
     auto image = store.image_of(digest);
-    return image && (has_readable_index(store, *image) || restore_index(store, *image));
+    return image && (store.can_open(*image) || restore_index(store, *image));
+}
+
+bool has_own_layer(const store::Store& store, const Digest& diff_id) {
+    store::Store::Layer layer = store.find_layer(diff_id);
+    return layer.file && !layer.shared;
+}
+
+bool has_good_layer(const store::Store& store, const Digest& diff_id) try {
+    store::Store::Layer layer = store.find_layer(diff_id);
+    if (!layer.file) return false;
+    if (layer.shared) read_seal(layer.file.get(), cat("layer ", layer.name));
+    return true;
+} catch (const Error&) {
+    return false;
 }
 
 oci::ImageDescription describe(const store::Store& store, const Digest& digest, const std::string& what) {
@@ -75,14 +89,14 @@ squash::Tree merged_tree(const store::Store& store, const std::vector<Digest>& d
     std::vector<squash::Tree> trees;
     uint64_t names = 0;
     for (const Digest& diff_id : diff_ids) {
-        Fd file = store.open_layer(diff_id);
-        if (!file)
+        store::Store::Layer layer = store.find_layer(diff_id);
+        if (!layer.file)
             throw Error(
                 cat(what, ": its layer ", diff_id, " has gone from the store ", store.path(), "; pull it again"));
         squash::LayerInfo info;
-        info.name = store.layer_file(diff_id);
-        auto sums = sums_of(store, info.name, file.get());
-        trees.push_back(squash::read_tree(file.get(), info.name, static_cast<uint32_t>(layers.size()), info));
+        info.name = layer.name;
+        auto sums = sums_of(store, layer);
+        trees.push_back(squash::read_tree(layer.file.get(), info.name, static_cast<uint32_t>(layers.size()), info));
         if (sums) squash::add_sums(trees.back(), *sums);
         layers.push_back(info);
         names += trees.back().names();

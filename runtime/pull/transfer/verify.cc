@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <set>
 
 #include "runtime/base/error.hh"
@@ -30,6 +31,7 @@ class Verifier {
     uint64_t size_of(const store::StoredLayer& layer) const;
     void check_layer(const store::StoredLayer& layer);
     void check_image(const store::StoredImage& image);
+    std::string own_document(const Digest& digest, const std::string& file) const;
     oci::ImageDescription check_documents(const Digest& digest) const;
     void check_index(const Digest& digest, const oci::ImageDescription& description);
     void check_tag(const store::StoredTag& tag);
@@ -114,15 +116,21 @@ void Verifier::check_image(const store::StoredImage& image) {
     check_index(image.digest, description);
 }
 
+std::string Verifier::own_document(const Digest& digest, const std::string& file) const {
+    Fd found = store_.own().find_document(digest, file);
+    if (!found) throw SysError(cat("opening ", file, " of the image ", digest), ENOENT);
+    return sys::read_all(found.get(), store::document_limit, cat(file, " of the image ", digest));
+}
+
 /// Throws Error when the documents are not those that their digests say.
 oci::ImageDescription Verifier::check_documents(const Digest& digest) const {
     std::string what = cat("image ", digest);
-    std::string manifest = store_.read_document(digest, "manifest.json");
+    std::string manifest = own_document(digest, "manifest.json");
     if (oci::sha256_of(manifest) != digest) throw Error(cat(what, ": its manifest is damaged"));
     auto parsed = oci::parse_manifest(manifest, "", what);
     auto* single = std::get_if<oci::Manifest>(&parsed);
     if (single == nullptr) throw Error(cat(what, ": its manifest is an image index"));
-    std::string config = store_.read_document(digest, "config.json");
+    std::string config = own_document(digest, "config.json");
     if (oci::sha256_of(config) != single->config.digest) throw Error(cat(what, ": its config is damaged"));
     return oci::parse_config(config, single->layers.size(), what);
 }
