@@ -133,7 +133,8 @@ TEST_CASE("mpi: what berth doctor and berth devices say of the site's list", "[h
 }
 
 TEST_CASE("mpi: what counts as a function that programs call", "[hooks][mpi]") {
-    for (const char* name : {"MPI_Init", "PMPI_Init", "mpi_init_", "pmpi_init__", "_ZN3MPI4InitEv", "_ZNK3MPI4Comm4DupEv"})
+    for (const char* name :
+         {"MPI_Init", "PMPI_Init", "mpi_init_", "pmpi_init__", "_ZN3MPI4InitEv", "_ZNK3MPI4Comm4DupEv"})
         CHECK(is_mpi_function(name));
     for (const char* name : {"MPIX_Query", "MPIR_Err", "MPID_Init", "main", "_ZN4MPIX", "MPII_x"})
         CHECK_FALSE(is_mpi_function(name));
