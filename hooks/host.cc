@@ -63,6 +63,14 @@ std::optional<std::string> Host::read(const std::string& path) const {
     }
 }
 
+std::string Host::read_part(const std::string& path, uint64_t offset, size_t size) const {
+    Fd file = open(path, O_RDONLY);
+    std::string out(file ? size : 0, '\0');
+    ssize_t got = file ? ::pread(file.get(), out.data(), out.size(), static_cast<off_t>(offset)) : 0;
+    out.resize(got < 0 ? 0 : static_cast<size_t>(got));
+    return out;
+}
+
 bool Host::begins_with(const std::string& path, std::string_view bytes) const {
     Fd file = open(path, O_RDONLY);
     std::string begin(bytes.size(), '\0');

@@ -43,6 +43,8 @@ class Host {
     bool exists(const std::string& path) const;
     /// The content of a small file (at most 4 MiB); nothing when it is missing or cannot be read.
     std::optional<std::string> read(const std::string& path) const;
+    /// Up to `size` bytes of any file at `offset`; fewer at the end, none when it is missing or cannot be read.
+    std::string read_part(const std::string& path, uint64_t offset, size_t size) const;
     /// Whether a file's first bytes are these; false when it is missing or cannot be read.
     bool begins_with(const std::string& path, std::string_view bytes) const;
     /// The names in a directory, sorted; none when it is missing or cannot be read.

@@ -28,6 +28,11 @@ Fd open_inside(int root, const std::string& path, int flags) {
 
 Rootfs::~Rootfs() = default;
 
+std::optional<std::string> ServedRootfs::resolved(const std::string& path) const {
+    std::string out;
+    return squash::find_path(index_, path, &out) != 0 ? std::optional(out) : std::nullopt;
+}
+
 std::vector<std::string> ServedRootfs::list(const std::string& path) const {
     std::vector<std::string> out;
     uint32_t directory = squash::find_path(index_, path);
@@ -53,6 +58,13 @@ DirectoryRootfs::DirectoryRootfs(const std::string& path) : directory_(sys::open
 
 bool DirectoryRootfs::exists(const std::string& path) const {
     return bool(open_inside(directory_.get(), path, O_PATH));
+}
+
+std::optional<std::string> DirectoryRootfs::resolved(const std::string& path) const {
+    Fd object = open_inside(directory_.get(), path, O_PATH);
+    if (!object) return std::nullopt;
+    std::string root = sys::opened_path(directory_.get()), found = sys::opened_path(object.get());
+    return found == root ? "/" : found.substr(root == "/" ? 0 : root.size());
 }
 
 std::vector<std::string> DirectoryRootfs::list(const std::string& path) const {

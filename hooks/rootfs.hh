@@ -20,6 +20,8 @@ class Rootfs {
   public:
     virtual ~Rootfs();
     virtual bool exists(const std::string& path) const = 0;
+    /// The path of an object with all links followed; nothing when it is missing.
+    virtual std::optional<std::string> resolved(const std::string& path) const = 0;
     /// The names in a directory, sorted; none when it is missing.
     virtual std::vector<std::string> list(const std::string& path) const = 0;
     /// Up to `size` bytes at `offset`; fewer at the end, none when it cannot be read.
@@ -31,6 +33,7 @@ class ServedRootfs : public Rootfs {
   public:
     ServedRootfs(const squash::Index& index, const std::vector<Fd>& layers) : index_(index), layers_(layers) {}
     bool exists(const std::string& path) const override { return squash::find_path(index_, path) != 0; }
+    std::optional<std::string> resolved(const std::string& path) const override;
     std::vector<std::string> list(const std::string& path) const override;
     std::string read(const std::string& path, uint64_t offset, size_t size) const override;
 
@@ -44,6 +47,7 @@ class DirectoryRootfs : public Rootfs {
   public:
     explicit DirectoryRootfs(const std::string& path);
     bool exists(const std::string& path) const override;
+    std::optional<std::string> resolved(const std::string& path) const override;
     std::vector<std::string> list(const std::string& path) const override;
     std::string read(const std::string& path, uint64_t offset, size_t size) const override;
 

@@ -1,9 +1,7 @@
 // CUDA's forward compatibility: newer libraries that an image brings for an older driver.
-#include <elf.h>
-
 #include <algorithm>
-#include <cstring>
 
+#include "hooks/elf.hh"
 #include "hooks/nvidia/nvidia.hh"
 #include "hooks/nvidia/requirements.hh"
 #include "runtime/base/text.hh"
@@ -14,38 +12,13 @@ namespace {
 
 constexpr const char* compat = "/usr/local/cuda/compat";
 constexpr const char* note_section = ".note.cuda.fwd_compatibility";
-constexpr size_t section_limit = 256, names_limit = 64 << 10, note_limit = 64 << 10;
-
-template <typename Record>
-std::optional<Record> record(const Rootfs& image, const std::string& path, uint64_t offset) {
-    Record out;
-    std::string bytes = image.read(path, offset, sizeof out);
-    if (bytes.size() != sizeof out) return std::nullopt;
-    std::memcpy(&out, bytes.data(), sizeof out);
-    return out;
-}
+constexpr size_t note_limit = 64 << 10;
 
 /// The text in the note section of a 64-bit ELF file; empty when there is none or the file is no such file.
 std::string note_of(const Rootfs& image, const std::string& path) {
-    auto header = record<Elf64_Ehdr>(image, path, 0);
-    if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
-        header->e_shentsize != sizeof(Elf64_Shdr))
-        return {};
-    if (header->e_shnum > section_limit || header->e_shstrndx >= header->e_shnum) return {};
-    std::string table = image.read(path, header->e_shoff, header->e_shnum * sizeof(Elf64_Shdr));
-    if (table.size() != header->e_shnum * sizeof(Elf64_Shdr)) return {};
-    std::vector<Elf64_Shdr> sections(header->e_shnum);
-    std::memcpy(sections.data(), table.data(), table.size());
-    const Elf64_Shdr& texts = sections[header->e_shstrndx];
-    std::string names = image.read(path, texts.sh_offset, std::min<uint64_t>(texts.sh_size, names_limit));
-    for (const Elf64_Shdr& section : sections) {
-        size_t end = section.sh_name < names.size() ? names.find('\0', section.sh_name) : std::string::npos;
-        if (end == std::string::npos ||
-            std::string_view(names).substr(section.sh_name, end - section.sh_name) != note_section)
-            continue;
-        return image.read(path, section.sh_offset, std::min<uint64_t>(section.sh_size, note_limit));
-    }
-    return {};
+    ElfSections file([&](uint64_t offset, size_t size) { return image.read(path, offset, size); });
+    const Elf64_Shdr* note = file ? file.named(note_section) : nullptr;
+    return note ? file.content(*note, note_limit) : std::string();
 }
 
 /// The whole numbers in the list that is the value of `key` in a note's JSON, in quotes or not.

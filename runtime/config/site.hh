@@ -112,6 +112,15 @@ struct DeviceSettings {
     std::vector<std::string> cdi_folders = {"/etc/cdi", "/var/run/cdi"};
 };
 
+/// The node's MPI in place of the image's. Paths are absolute; the last component may be a pattern (glob(7)).
+struct MpiSettings {
+    bool replace = false;
+    MpiCheck check = MpiCheck::interface;
+    std::vector<std::string> libraries;     ///< that take the place of the image's of the same SONAME
+    std::vector<std::string> dependencies;  ///< and what these need of the node
+    std::vector<std::string> mounts;        ///< files and directories of the node that come with them, at the same path
+};
+
 struct EventSettings {
     std::string log;       ///< of starts, pulls and failures: a file (see path_for()), "syslog", or empty: none
     std::string counters;  ///< the folder of the users' files of counters; empty: nothing is counted
@@ -163,6 +172,7 @@ struct Site {
     SlurmSettings slurm;
     SecuritySettings security;
     DeviceSettings devices;
+    MpiSettings mpi;
     EventSettings events;
     HookSettings hooks;
     MountSettings mount;

@@ -55,6 +55,7 @@ constexpr In policy{&Site::policy};
 constexpr In slurm{&Site::slurm};
 constexpr In security{&Site::security};
 constexpr In devices{&Site::devices};
+constexpr In mpi{&Site::mpi};
 constexpr In events{&Site::events};
 constexpr In hooks{&Site::hooks};
 constexpr In mount{&Site::mount};
@@ -143,7 +144,8 @@ std::vector<std::string> texts_of(const toml::node& node, const std::string& key
 
 /// A list of texts, each of which `check` may refuse by an Error.
 template <typename Section>
-Key list_key(Field<Section, std::vector<std::string>> field, const char* what, void (*check)(const std::string& text)) {
+Key list_key(Field<Section, std::vector<std::string>> field, const char* what,
+             void (*check)(const std::string& text)) {
     return {Key::Type::text,
             [=](Site& site, const toml::node& node, const std::string& key, const std::string& name) {
                 std::vector<std::string> texts = texts_of(node, key, name, what);
@@ -170,6 +172,12 @@ void check_shared_store(const std::string& text) {
     if (!text.starts_with('/')) throw Error("it is no absolute path");
     if (normalised(text) != text) throw Error(cat("write it as ", normalised(text)));
     if (printable(text, text.size()) != text) throw Error("it has control characters");
+}
+
+/// What may be mounted in a container at the same path.
+void check_path(const std::string& text) {
+    if (!text.starts_with('/') || normalised(text) != text) throw Error("it is no absolute path, or has . or .. in it");
+    if (std::string why = forbidden_target(text); !why.empty()) throw Error(why);
 }
 
 void check_variable(const std::string& text) {
@@ -295,6 +303,7 @@ void set_unlocked(Site& site, const toml::node& node, const std::string& key, co
 
 constexpr const char* stores_wanted = "a list of folders, such as [\"/srv/berth/images\"]";
 constexpr const char* mounts_wanted = "a list of mounts, such as [\"/scratch:/scratch\"]";
+constexpr const char* paths_wanted = "a list of paths, such as [\"/opt/mpi/lib/libmpi.so.12\"]";
 constexpr const char* variables_wanted = "a list of variables, such as [\"NAME=VALUE\"]";
 
 /// Memory is said by its word: an empty text would be a mistake that fills it.
@@ -367,6 +376,11 @@ const std::map<std::string, Key>& keys() {
         {"devices.disabled", names_key(devices(&DeviceSettings::disabled))},
         {"devices.cdi", names_key(devices(&DeviceSettings::cdi))},
         {"devices.cdi_folders", locked(names_key(devices(&DeviceSettings::cdi_folders)))},
+        {"mpi.replace", flag_key(mpi(&MpiSettings::replace))},
+        {"mpi.check", word_key(mpi(&MpiSettings::check))},
+        {"mpi.libraries", locked(list_key(mpi(&MpiSettings::libraries), paths_wanted, check_path))},
+        {"mpi.dependencies", locked(list_key(mpi(&MpiSettings::dependencies), paths_wanted, check_path))},
+        {"mpi.mounts", locked(list_key(mpi(&MpiSettings::mounts), paths_wanted, check_path))},
         {"events.log", place_key(events(&EventSettings::log), "syslog", "an absolute path, \"syslog\" or \"\"")},
         {"events.counters", place_key(events(&EventSettings::counters), "", "an absolute path of a folder or \"\"")},
         {"hooks.folder", locked(root_key(hooks(&HookSettings::folder)))},

@@ -46,6 +46,12 @@ std::span<const Word<RdmaMode>> words() {
 }
 
 template <>
+std::span<const Word<MpiCheck>> words() {
+    static constexpr Word<MpiCheck> all[] = {{MpiCheck::interface, "interface"}, {MpiCheck::major, "major"}};
+    return all;
+}
+
+template <>
 std::span<const Word<ContainerScope>> words() {
     static constexpr Word<ContainerScope> all[] = {{ContainerScope::global, "global"}, {ContainerScope::job, "job"}};
     return all;

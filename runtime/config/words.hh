@@ -34,6 +34,10 @@ enum class NvidiaMode { automatic, required, off };
 /// those that this variable asks for.
 enum class RdmaMode { automatic, asked, off };
 
+/// What must hold before the node's MPI takes the place of the image's. interface: all that a program of the image may
+/// call is there, by the versions in the files' names or else by the functions; major: the major versions are equal.
+enum class MpiCheck { interface, major };
+
 /// Who shares the name of a container: all jobs of the user on the node, or the steps of one job.
 enum class ContainerScope { global, job };
 
@@ -70,6 +74,8 @@ template <>
 std::span<const Word<NvidiaMode>> words();
 template <>
 std::span<const Word<RdmaMode>> words();
+template <>
+std::span<const Word<MpiCheck>> words();
 template <>
 std::span<const Word<ContainerScope>> words();
 template <>

@@ -24,6 +24,20 @@ def compat_notes():
         b"12.5\n11\n\x7fELF"]
 
 
+def shared_objects():
+    texts = b"\0libmpi.so.12\0libc.so.6\0/opt/lib:/x\0GLIBC_2.34\0MPI_1\0MPI_Init\0_ZN3MPI4InitEv\0"
+    at = {text: texts.index(text + b"\0") for text in texts.split(b"\0") if text}
+    dynamic = b"".join(struct.pack("<QQ", tag, at.get(text, 0)) for tag, text in
+        ((14, b"libmpi.so.12"), (1, b"libc.so.6"), (29, b"/opt/lib:/x"), (0, b"")))
+    wanted = struct.pack("<HHIII", 1, 1, at[b"libc.so.6"], 16, 0) + struct.pack("<IHHII", 0, 0, 2, at[b"GLIBC_2.34"], 0)
+    defined = struct.pack("<HHHHIII", 1, 0, 1, 1, 0, 20, 0) + struct.pack("<II", at[b"MPI_1"], 0)
+    symbols = bytes(24) + b"".join(struct.pack("<IBBHQQ", at[name], 0x12, 0, 5, 0, 0)
+        for name in (b"MPI_Init", b"_ZN3MPI4InitEv"))
+    whole = elf([(".dynstr", 3, 0, texts), (".dynamic", 6, 1, dynamic), (".gnu.version_d", 0x6ffffffd, 1, defined),
+        (".gnu.version_r", 0x6ffffffe, 1, wanted), (".dynsym", 11, 1, symbols)])
+    return [whole, elf([(".dynstr", 3, 0, texts), (".dynamic", 6, 1, dynamic)]), elf([(".text", 1, 0, b"x")])]
+
+
 def plugin_elfs():
     names = b"\0other\0plugin_version\0"
     symbols = bytes(24) + struct.pack("<IBBHQQ", 1, 0, 0, 3, 0, 4)

@@ -15,6 +15,7 @@ class Image : public hooks::Rootfs {
         : name_(cat("libcuda.so.", version)), library_(library) {}
 
     bool exists(const std::string& path) const override { return path == folder; }
+    std::optional<std::string> resolved(const std::string& path) const override { return path; }
     std::vector<std::string> list(const std::string& path) const override {
         return path == folder ? std::vector{name_} : std::vector<std::string>();
     }

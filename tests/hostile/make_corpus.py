@@ -18,7 +18,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from elf_files import compat_notes, plugin_elfs
+from elf_files import compat_notes, plugin_elfs, shared_objects
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "registry"))
 from oci_layout import (  # noqa: E402
@@ -518,7 +518,8 @@ def main():
     everything = {
         "accounts": ["alice\n1000\n" + PASSWD, "root\n0\n" + PASSWD, "users\n100\nroot:x:0:\nusers:x:7:alice\n"],
         "cdi_json": json_specs, "cdi_yaml": yaml_specs, "compat_note": compat_notes(), "follow": said(),
-        "http_head": heads(), "plugin_elf": plugin_elfs(), "plugstack": [PLUGSTACK, "run_size=0\nuser_folders="],
+        "http_head": heads(), "plugin_elf": plugin_elfs(), "shared_object": shared_objects(),
+        "plugstack": [PLUGSTACK, "run_size=0\nuser_folders="],
         "migrate": migrations(), "mig": mig(), "job": JOBS, "task_prolog": [PROLOG],
         "loader_cache": [cache, b"ld.so-1.7.0\0" + struct.pack("<I12x4x", 1) + cache, b"libc.so.6\nlibc.so.10\nlibc"],
         "reference": references(),

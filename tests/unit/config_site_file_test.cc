@@ -193,6 +193,29 @@ TEST_CASE("site file: [site] has lists, which plugstack.conf may set and a user 
     CHECK(refusal("[site]\nenroot_config = \"enroot\"\n").find("an absolute path") != std::string::npos);
 }
 
+TEST_CASE("site file: [mpi] lists files of the node, and a job says whether they are used", "[plan][mpi]") {
+    auto mistake = [](const std::string& text) {
+        try {
+            parse_site(text, "f");
+        } catch (const Error& error) {
+            return std::string(error.what());
+        }
+        return std::string("none");
+    };
+    Site site = parse_site("[mpi]\nlibraries = [\"/opt/my mpi/libmpi.so.12\", \"/opt/b/lib*.so.1\"]\n", "f");
+    CHECK_FALSE(site.mpi.replace);
+    CHECK(site.mpi.libraries == std::vector<std::string>{"/opt/my mpi/libmpi.so.12", "/opt/b/lib*.so.1"});
+    apply_environment(site, {"BERTH_MPI_REPLACE=yes", "BERTH_MPI_CHECK=major"});
+    CHECK((site.mpi.replace && site.mpi.check == MpiCheck::major && site.set_by_user("mpi.replace")));
+    CHECK_THROWS_WITH(apply_environment(site, {"BERTH_MPI_MOUNTS=/x"}),
+                      Catch::StartsWith("BERTH_MPI_MOUNTS: mpi.mounts is locked unless"));
+    CHECK_THAT(mistake("[mpi]\nlibraries = [\"lib/libmpi.so.12\"]"),
+               Catch::StartsWith("f:2:13: mpi.libraries: \"lib/libmpi.so.12\": it is no absolute path"));
+    CHECK_THAT(mistake("[mpi]\nmounts = [\"/a/../proc\"]"), Catch::Contains("has . or .. in it"));
+    CHECK_THAT(mistake("[mpi]\nmounts = [\"/proc\"]"), Catch::Contains("a mount over /proc"));
+    CHECK_THAT(mistake("[mpi]\ncheck = \"minor\""), Catch::Contains("mpi.check must be interface or major"));
+}
+
 TEST_CASE("site file: mount.upper is memory or a folder; what decides over rights is the site's to say", "[plan]") {
     CHECK(parse_site("", "x").mount.upper == "memory");
     CHECK(parse_site("[mount]\nupper = \"/raid/%u/%j\"\n", "x").mount.upper == "/raid/%u/%j");

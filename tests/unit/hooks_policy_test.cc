@@ -90,7 +90,9 @@ TEST_CASE("makers: every key that is locked by default and names a place is know
           "[hooks][plan]") {
     std::set<std::string> known;
     for (const DeviceMaker* maker : device_makers()) known.insert(maker->keys.begin(), maker->keys.end());
-    CHECK(joined(known) == "devices.cdi_folders devices.device_root devices.driver_root hooks.folder");
+    CHECK(joined(known) ==
+          "devices.cdi_folders devices.device_root devices.driver_root hooks.folder mpi.dependencies mpi.libraries "
+          "mpi.mounts");
     for (const std::string& key : known) {
         plan::Site site;
         CHECK_THROWS_WITH(plan::apply_environment(site, {plan::variable_of(key) + "=/x"}),
