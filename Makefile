@@ -122,7 +122,10 @@ fuzz_parsers := runtime/container/entrypoint_report.cc runtime/doctor/plugin_ver
   $(wildcard runtime/mig/layout/*.cc) \
   $(addprefix spank/,cgroup.cc config.cc follow.cc overdue.cc task_prolog.cc)
 unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*.cc tests/fixtures/failing_calls.cc) \
-  $(filter-out %/fuzz_main.cc,$(wildcard tests/hostile/*.cc)))
+  $(filter-out %/fuzz_main.cc,$(wildcard tests/hostile/*.cc)) \
+  $(filter-out %/tables.cc,$(wildcard tests/cluster/model/*.cc)))
+# The model of a cold start on many nodes: a program of its own, and in the unit tests.
+model_sources := $(sort $(wildcard tests/cluster/model/*.cc))
 sanitizer_sources := $(if $(SAN),tests/fixtures/sanitizer_options.cc)
 kernel_sources := $(sort $(wildcard tests/main.cc tests/kernel/*.cc tests/fixtures/failing_calls.cc))
 
@@ -146,16 +149,17 @@ objects = $(call objects_of,obj,$(call united,$(1)))
 pic_objects = $(call objects_of,pic,$(call united,$(1)))
 all_sources := $(sort $(foreach layer,$(layers),$(sources_$(layer))) $(berth_sources) $(pull_sources) \
   $(mig_sources) \
-  $(plugin_sources) $(plugin_messages) $(unit_sources) $(kernel_sources) $(gpu_sources))
+  $(plugin_sources) $(plugin_messages) $(unit_sources) $(model_sources) $(kernel_sources) $(gpu_sources))
 
 programs := $(if $(berth_sources),$(BUILD)/berth $(BUILD)/enroot) $(if $(pull_sources),$(BUILD)/berth-pull) \
   $(if $(mig_sources),$(BUILD)/berth-mig)
 plugin_folder := $(BUILD)$(if $(SLURM),/slurm-$(slurm_release))
 plugin := $(if $(wildcard spank/*.cc),$(plugin_folder)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
-  $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel) $(if $(gpu_sources),$(BUILD)/tests/gpu)
+  $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel) $(if $(gpu_sources),$(BUILD)/tests/gpu) \
+  $(if $(model_sources),$(BUILD)/tests/cluster_model)
 
-.PHONY: all plugin tests check gpu-tests fuzz fuzz-run fuzz-programs \
+.PHONY: all plugin tests check cluster-model gpu-tests fuzz fuzz-run fuzz-programs \
   bench-again bench-gpu bench-hooks bench-image bench-io bench-noise bench-srun bench-start soak soak-run \
   install install-files install-enroot install-mig deb rpm dist tarball tidy wrap format \
   check-layers check-lint check-messages check-rows check-fuzz check-consistency check-exports clean help
@@ -266,6 +270,14 @@ $(BUILD)/tests/unit: $(call objects,$(testable_sources) $(unit_sources)) \
 $(BUILD)/tests/kernel: $(call objects,$(testable_sources) $(kernel_sources) $(sanitizer_sources)) $(archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
+# It calculates for minutes, so that it is optimised as the programs are.
+$(call objects_of,obj,$(model_sources)): test_flags :=
+$(BUILD)/tests/cluster_model: $(call objects,$(model_sources) runtime/pull/share/plan.cc)
+	@mkdir -p $(@D)
+	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(CXXFLAGS) $(LDFLAGS)
+# The tables of docs/cluster.md, or with TABLE=NAME one of them.
+cluster-model: $(BUILD)/tests/cluster_model
+	$< $(TABLE)
 # Some of the tests run the programs.
 $(BUILD)/tests/unit: | $(programs) $(plugin) $(BUILD)/tests/fake_nvml.so
 $(BUILD)/tests/kernel: | $(addprefix $(BUILD)/tests/,inside escape list_tree fake_slurmstepd) $(programs) $(plugin)
@@ -455,7 +467,7 @@ clean:
 	rm -rf build build-* compile_commands.json
 
 help:
-	@echo 'targets: all plugin tests check gpu-tests fuzz fuzz-run'
+	@echo 'targets: all plugin tests check cluster-model gpu-tests fuzz fuzz-run'
 	@echo '         bench-again bench-gpu bench-hooks bench-image bench-io bench-noise bench-srun bench-start'
 	@echo '         soak soak-run'
 	@echo '         install install-files install-enroot install-mig deb rpm dist tarball tidy wrap format'

@@ -1,0 +1,120 @@
+// What the nodes of a step and the tracker beside srun tell one another about an image that several of them lack. Each
+// message is a line of words with a code over them (HMAC-SHA256 by the step's secret, the connection's two nonces, the
+// direction and the number of the message), so that nobody else on the network takes part and nothing can be replayed.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/digest.hh"
+#include "runtime/pull/share/plan.hh"
+
+namespace berth::pull::share {
+
+/// Where a node serves layers.
+struct Peer {
+    std::string node;     ///< its name, for people
+    std::string address;  ///< numeric
+    uint16_t port = 0;
+    std::string key;      ///< "sha256//BASE64" of its public key, as CURLOPT_PINNEDPUBLICKEY takes it
+};
+
+/// A manifest, image index or config, as the registry sent it.
+struct SharedDocument {
+    Digest digest;
+    std::string content_type;  ///< may be empty
+    std::string bytes;
+};
+
+// From a node.
+
+/// The first message. Nodes with the same `image` share.
+struct Hello {
+    Peer self;
+    unsigned rank = 0;      ///< of the node in the step, from 0
+    Digest image;           ///< what the step's tag means: of a manifest or an image index
+    uint64_t release = 0;   ///< of the form of these messages
+};
+/// After Fetch: from what `image` names down to the config.
+struct Documents {
+    std::vector<SharedDocument> documents;
+};
+/// After Documents: sizes in bytes as the registry has the layers, and which are here.
+struct Have {
+    std::vector<uint64_t> sizes;
+    std::vector<bool> has;
+};
+/// From a layer's owner: it is whole and checked. `pieces` is the SHA-256 of the SHA-256 of all pieces, in order.
+struct Sealed {
+    unsigned layer = 0;
+    uint64_t size = 0;  ///< bytes of the file
+    Digest pieces;
+};
+/// From a receiver: it has published the layer and serves all of it.
+struct Done {
+    unsigned layer = 0;
+};
+/// From an owner that cannot bring the layer, or a node that cannot bring the documents (layer: none).
+struct Failed {
+    std::optional<unsigned> layer;
+    std::string reason;  ///< one line
+};
+/// A source did not answer, was slow, or sent wrong bytes; `reason` is a line for people.
+struct Complaint {
+    unsigned peer = 0;  ///< its place in Plan::peers
+    unsigned layer = 0;
+    std::string reason;
+};
+/// Once a second while layers come.
+struct Progress {
+    uint64_t registry = 0;  ///< bytes so far from the registry
+    uint64_t peers = 0;     ///< and from other nodes
+};
+/// Everything is here and published. The node goes on serving until End.
+struct Finished {};
+
+using FromNode = std::variant<Hello, Documents, Have, Sealed, Done, Failed, Complaint, Progress, Finished>;
+
+// To a node.
+
+/// Ask the registry for the documents, and tell them. (`Documents` is the message to all the others.)
+struct Fetch {};
+
+/// What to do about one layer.
+struct LayerRole {
+    bool is_owner = false;  ///< bring it from the registry, or, when it is here, serve it
+    std::array<std::vector<unsigned>, stripe_count> sources = {};  ///< places in Plan::peers, the best first
+};
+/// In answer to Have.
+struct Plan {
+    std::vector<Peer> peers;         ///< those that this node has to do with
+    std::vector<LayerRole> layers;   ///< in the order of Have
+};
+/// Later word about one layer: another owner (perhaps this node), or other sources.
+struct NewRole {
+    unsigned layer = 0;
+    std::vector<Peer> peers;  ///< LayerRole::sources are places in this list
+    LayerRole role;
+};
+/// Pull this layer (none: everything) as if there was nobody else. `reason` is a line for people.
+struct Alone {
+    std::optional<unsigned> layer;
+    std::string reason;
+};
+/// The median of the nodes' rates, bytes a second, in answer to Progress.
+struct Median {
+    uint64_t rate = 0;
+};
+/// Nobody needs anything of this node any more.
+struct End {};
+
+using ToNode = std::variant<Fetch, Documents, Plan, Sealed, NewRole, Alone, Median, End>;
+
+/// Form of the messages: nodes with another one pull alone.
+inline constexpr uint64_t release = 1;
+
+}  // namespace berth::pull::share

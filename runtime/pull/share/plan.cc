@@ -1,0 +1,199 @@
+#include "runtime/pull/share/plan.hh"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <numeric>
+#include <queue>
+#include <utility>
+
+namespace berth::pull::share {
+namespace {
+
+using Nodes = std::vector<unsigned>;
+
+bool has_layer(const PlannedNode& node, unsigned layer) { return layer < node.has.size() && node.has[layer]; }
+
+/// Those of `nodes` that are slow, or those that are not.
+Nodes by_speed(const std::vector<PlannedNode>& nodes, const Nodes& among, bool slow) {
+    Nodes out;
+    std::copy_if(among.begin(), among.end(), std::back_inserter(out),
+                 [&](unsigned node) { return nodes[node].is_slow == slow; });
+    return out;
+}
+
+/// The fast ones, or all when all are slow.
+Nodes preferred(const std::vector<PlannedNode>& nodes, Nodes among) {
+    Nodes fast = by_speed(nodes, among, false);
+    return fast.empty() ? std::move(among) : fast;
+}
+
+/// Begins with another node for each layer. Steps of the golden ratio spread any number of them evenly.
+void rotate_by_layer(Nodes& nodes, unsigned layer) {
+    if (nodes.empty()) return;
+    double turns = layer * 0.6180339887498949;
+    auto start = static_cast<size_t>((turns - static_cast<unsigned>(turns)) * static_cast<double>(nodes.size()));
+    std::rotate(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(start), nodes.end());
+}
+
+Nodes all_of(size_t count) {
+    Nodes out(count);
+    std::iota(out.begin(), out.end(), 0);
+    return out;
+}
+
+/// Who has the layer. Slow ones count only when there are no others.
+Nodes holders(const std::vector<PlannedNode>& nodes, unsigned layer) {
+    Nodes out;
+    for (unsigned node = 0; node < nodes.size(); ++node)
+        if (has_layer(nodes[node], layer)) out.push_back(node);
+    out = preferred(nodes, std::move(out));
+    rotate_by_layer(out, layer);
+    return out;
+}
+
+/// Gives each layer that nobody has to one node.
+void assign_owners(const std::vector<PlannedNode>& nodes, const std::vector<uint64_t>& sizes,
+                   std::vector<LayerPlan>& plans) {
+    Nodes layers = all_of(sizes.size());
+    std::stable_sort(layers.begin(), layers.end(), [&](unsigned a, unsigned b) { return sizes[a] > sizes[b]; });
+    using Load = std::pair<uint64_t, unsigned>;  // bytes to bring, node
+    std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
+    for (unsigned node : preferred(nodes, all_of(nodes.size()))) loads.emplace(0, node);
+    for (unsigned layer : layers) {
+        if (!plans[layer].seeds.empty() || loads.empty()) continue;
+        auto [bytes, node] = loads.top();
+        loads.pop();
+        loads.emplace(bytes + sizes[layer], node);
+        plans[layer].seeds = {node};
+        plans[layer].from_registry = true;
+    }
+}
+
+/// Positions below this are served by seeds, one for each seed: that fills its link, as two children a node do.
+unsigned roots(const LayerPlan& plan, size_t members) {
+    return static_cast<unsigned>(std::min(plan.seeds.size(), members));
+}
+
+/// How many nodes of an order need children. Two each if half of the fast nodes can, so that the others serve the other
+/// tree. Else three each, of which the third is a slow one, and no more nodes than that needs.
+unsigned inner_nodes(unsigned children, unsigned fast) {
+    unsigned half = std::max(1U, fast / 2);
+    return std::min((children + 1) / 2, std::max(half, (children + 2) / 3));
+}
+
+void plan_trees(const std::vector<PlannedNode>& nodes, unsigned layer, LayerPlan& plan) {
+    Nodes lacking;
+    for (unsigned node = 0; node < nodes.size(); ++node)
+        if (!has_layer(nodes[node], layer) && (!plan.from_registry || node != plan.seeds.front()))
+            lacking.push_back(node);
+    Nodes fast = preferred(nodes, lacking);
+    Nodes slow = fast.size() == lacking.size() ? Nodes{} : by_speed(nodes, lacking, true);
+    rotate_by_layer(fast, layer);
+    rotate_by_layer(slow, layer);
+    auto members = static_cast<unsigned>(lacking.size());
+    plan.inner = inner_nodes(members - roots(plan, members), static_cast<unsigned>(fast.size()));
+    for (unsigned stripe = 0; stripe < stripe_count; ++stripe) {
+        Nodes& order = plan.order[stripe];
+        order = fast;
+        auto first = static_cast<std::ptrdiff_t>(stripe * fast.size() / stripe_count);
+        std::rotate(order.begin(), order.begin() + first, order.end());
+        order.insert(order.end(), slow.begin(), slow.end());
+        plan.place[stripe].assign(nodes.size(), no_place);
+        for (unsigned at = 0; at < members; ++at) plan.place[stripe][order[at]] = at;
+    }
+}
+
+/// The position of the parent of a position that is no root. Each inner one has two children; more leaves are third
+/// children of the last inner ones, below which there is nothing else.
+unsigned parent_position(const LayerPlan& plan, unsigned position, unsigned root_count) {
+    unsigned child = position - root_count;
+    return child < 2 * plan.inner ? child / 2 : plan.inner - 1 - (child - 2 * plan.inner);
+}
+
+bool contains(const Nodes& nodes, unsigned node) { return std::find(nodes.begin(), nodes.end(), node) != nodes.end(); }
+
+unsigned place_of(const LayerPlan& plan, unsigned stripe, unsigned node) {
+    const Nodes& places = plan.place[stripe];
+    return node < places.size() ? places[node] : no_place;
+}
+
+/// Whether what stands at `position` comes by way of `above`, or stands there.
+bool is_below(const LayerPlan& plan, unsigned position, unsigned above, unsigned root_count) {
+    while (position > above && position >= root_count) position = parent_position(plan, position, root_count);
+    return position == above;
+}
+
+/// Who sends the stripe to a child of a node that is gone or slow, beside that node's parent. That is the node's parent
+/// in the other tree, for one of the two children: both have what they sent to the node to spare. Not for a child that
+/// is above it. no_place when there is none.
+unsigned stand_in(const LayerPlan& plan, unsigned stripe, unsigned position, unsigned root_count) {
+    if (position < root_count) return no_place;
+    const Nodes& order = plan.order[stripe];
+    unsigned parent = parent_position(plan, position, root_count);
+    unsigned first = root_count + 2 * parent, second = first + 1;
+    if (position > second || second >= order.size()) return no_place;
+    unsigned in_other = plan.place[1 - stripe][order[parent]];
+    if (in_other < root_count) return no_place;
+    unsigned node = plan.order[1 - stripe][parent_position(plan, in_other, root_count)];
+    bool below_second = is_below(plan, plan.place[stripe][node], second, root_count);
+    return (position == second) != below_second ? node : no_place;
+}
+
+/// Spreads neighbours over a range.
+unsigned mixed(unsigned node, unsigned stripe) {
+    uint64_t x = (uint64_t{node} * stripe_count + stripe + 1) * 0x9E3779B97F4A7C15U;
+    return static_cast<unsigned>((x ^ (x >> 29)) >> 16);
+}
+
+/// Adds seeds from the one at `start` on, until there are `limit`.
+void add_seeds(const LayerPlan& plan, unsigned start, const Nodes& avoid, unsigned limit, Nodes& out) {
+    for (size_t i = 0; i < plan.seeds.size() && out.size() < limit; ++i) {
+        unsigned seed = plan.seeds[(start + i) % plan.seeds.size()];
+        if (!contains(avoid, seed)) out.push_back(seed);
+    }
+}
+
+}  // namespace
+
+std::vector<LayerPlan> plan_layers(const std::vector<PlannedNode>& nodes, const std::vector<uint64_t>& sizes) {
+    std::vector<LayerPlan> plans(sizes.size());
+    for (unsigned layer = 0; layer < sizes.size(); ++layer) plans[layer].seeds = holders(nodes, layer);
+    assign_owners(nodes, sizes, plans);
+    for (unsigned layer = 0; layer < sizes.size(); ++layer)
+        if (!plans[layer].seeds.empty()) plan_trees(nodes, layer, plans[layer]);
+    return plans;
+}
+
+std::vector<unsigned> sources_of(const LayerPlan& plan, unsigned stripe, unsigned node, unsigned limit) {
+    Nodes out;
+    unsigned position = place_of(plan, stripe, node);
+    if (position == no_place) return out;
+    const Nodes& order = plan.order[stripe];
+    unsigned root_count = roots(plan, order.size());
+    unsigned second = stand_in(plan, stripe, position, root_count);
+    while (position >= root_count) {
+        position = parent_position(plan, position, root_count);
+        if (out.size() + 1 < limit && order[position] != second) out.push_back(order[position]);
+        if (out.size() == 1 && second != no_place && limit > 2) out.push_back(second);
+    }
+    add_seeds(plan, position, {}, limit, out);
+    return out;
+}
+
+std::vector<unsigned> sources_for_late(const LayerPlan& plan, unsigned stripe, unsigned node,
+                                       const std::vector<unsigned>& avoid, unsigned limit) {
+    Nodes out;
+    unsigned end = std::min(plan.inner, place_of(plan, stripe, node));
+    unsigned start = mixed(node, stripe);
+    // Of the second half: those near the root have the most nodes waiting behind them.
+    unsigned count = end - end / 2;
+    for (unsigned i = 0; i < count && out.size() + 1 < limit; ++i) {
+        unsigned source = plan.order[stripe][end / 2 + (start % count + i) % count];
+        if (source != node && !contains(avoid, source)) out.push_back(source);
+    }
+    if (!contains(plan.seeds, node)) add_seeds(plan, start, avoid, limit, out);
+    return out;
+}
+
+}  // namespace berth::pull::share

@@ -1,0 +1,182 @@
+// Prints the tables of docs/cluster.md: `make cluster-model`. Everything in them is calculated.
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/cluster/model/model.hh"
+
+using namespace berth::cluster_model;
+
+namespace {
+
+/// An image of 7.1 GB as squashfs, in 20 layers of which two have more than half.
+std::vector<uint64_t> image() {
+    std::vector<uint64_t> out = {2'600'000'000, 1'500'000'000, 900'000'000, 700'000'000, 500'000'000, 300'000'000,
+                                 200'000'000,   150'000'000,   100'000'000, 70'000'000,  30'000'000,  20'000'000,
+                                 12'000'000,    8'000'000,     5'000'000,   3'000'000,   1'000'000,   500'000,
+                                 400'000,       100'000};
+    return out;
+}
+
+double total(const std::vector<uint64_t>& layers) {
+    double out = 0;
+    for (uint64_t layer : layers) out += static_cast<double>(layer);
+    return out;
+}
+
+/// Pieces of 1 MiB; with 10,000 nodes of 4 MiB, which makes every hop take four times as long as it does.
+Setting setting(unsigned nodes, Shape shape = Shape::two_trees) {
+    Setting out{.nodes = nodes, .layers = image(), .shape = shape};
+    if (nodes > 2'000 && shape == Shape::two_trees) out.piece = 4U << 20;
+    if (shape == Shape::each_for_itself) out.piece = nodes > 100 ? 64U << 20 : 4U << 20;
+    return out;
+}
+
+double ideal(const Setting& one) { return total(one.layers) / one.link; }
+
+std::string ratios(const Setting& one, const std::vector<double>& done, const std::vector<double>& at = {0.5, 0.99}) {
+    std::string out;
+    for (double share : at) {
+        char text[40];
+        std::snprintf(text, sizeof text, "%s%.2f", out.empty() ? "" : " / ", percentile(done, share) / ideal(one));
+        out += text;
+    }
+    return out;
+}
+
+std::string simulated(const Setting& one) { return ratios(one, simulate(one).done); }
+
+void row(const std::vector<std::string>& cells) {
+    for (const std::string& cell : cells) std::printf("| %s ", cell.c_str());
+    std::printf("|\n");
+    std::fflush(stdout);
+}
+
+void head(const std::string& title, const std::vector<std::string>& cells) {
+    std::printf("\n%s\n\n", title.c_str());
+    row(cells);
+    std::printf("|");
+    for (size_t i = 0; i < cells.size(); ++i) std::printf("---|");
+    std::printf("\n");
+}
+
+const std::vector<unsigned> sizes = {8, 64, 1'000, 10'000};
+
+void shapes() {
+    head("p50 / p99 of the time until a node has everything, as multiples of S/B; all nodes alike",
+         {"nodes", "two trees", "chain", "sbcast's tree", "each for itself"});
+    for (unsigned nodes : sizes) {
+        Setting trees = setting(nodes);
+        row({std::to_string(nodes), simulated(trees), simulated(setting(nodes, Shape::chain)),
+             ratios(trees, sbcast(trees)), simulated(setting(nodes, Shape::each_for_itself))});
+    }
+}
+
+Setting with_slow(Setting one, bool known, Watch watch, Next next) {
+    one.slow = random_slow(one.nodes, 0.01, 1);
+    one.slow_known = known;
+    one.watch = watch;
+    one.next = next;
+    return one;
+}
+
+/// With the 90th and the 98th percentile: the last hundredth are the slow ones themselves, on their own links.
+std::string with_tail(const Setting& one, const std::vector<double>& done) {
+    return ratios(one, done, {0.5, 0.9, 0.98, 0.99});
+}
+
+void slow_nodes() {
+    head("p50 / p90 / p98 / p99 with 1% of the nodes (at least one) at a quarter of the rate",
+         {"nodes", "two trees: known when planned", "found, by node: planned", "ancestors", "spread",
+          "found, by receiver: planned", "ancestors", "spread", "not found", "chain", "sbcast's tree"});
+    for (unsigned nodes : sizes) {
+        Setting trees = setting(nodes);
+        Setting chain = with_slow(setting(nodes, Shape::chain), false, Watch::none, Next::ancestors);
+        std::vector<std::string> cells = {std::to_string(nodes)};
+        auto add = [&](const Setting& one) { cells.push_back(with_tail(one, simulate(one).done)); };
+        add(with_slow(trees, true, Watch::none, Next::planned));
+        for (Watch watch : {Watch::node, Watch::receiver})
+            for (Next next : {Next::planned, Next::ancestors, Next::spread})
+                add(with_slow(trees, false, watch, next));
+        add(with_slow(trees, false, Watch::none, Next::planned));
+        add(chain);
+        cells.push_back(with_tail(trees, sbcast(chain)));
+        row(cells);
+    }
+}
+
+std::string seconds(double value) {
+    char text[40];
+    std::snprintf(text, sizeof text, value < 100 ? "%.1f s" : "%.0f s", value);
+    return text;
+}
+
+std::string downloads(const Outcome& outcome, const Setting& one) {
+    char text[40];
+    std::snprintf(text, sizeof text, "%.2f", static_cast<double>(outcome.from_registry) / total(one.layers));
+    return text;
+}
+
+/// p50, p99, the last one, and how often the registry sent the image.
+void disturbed(const std::string& what, const Setting& one) {
+    Outcome outcome = simulate(one);
+    std::vector<double> done = outcome.done;
+    row({std::to_string(one.nodes), what, ratios(one, done), seconds(percentile(done, 1)), downloads(outcome, one),
+         std::to_string(outcome.moves)});
+}
+
+/// `count` nodes at `when`, among them the owner of the largest layer if `owner`.
+Setting with_lost(Setting one, unsigned count, double when, bool owner) {
+    auto owners = static_cast<unsigned>(one.layers.size());  // the first nodes, one for each layer
+    for (unsigned i = 0; i < count; ++i) one.lost.emplace_back(owners + i * 97 % (one.nodes - owners), when);
+    if (owner) one.lost.front().first = 0;
+    return one;
+}
+
+void disturbances() {
+    head("Nodes that come late and nodes that are lost",
+         {"nodes", "what happens", "p50 / p99", "the last node", "images from the registry", "changes of source"});
+    for (unsigned nodes : {64U, 1'000U}) {
+        Setting one = setting(nodes);
+        disturbed("nothing", one);
+        disturbed("1% (at least 1) are lost after 2 s", with_lost(one, std::max(1U, nodes / 100), 2, false));
+        disturbed("one of them is the owner of the largest layer", with_lost(one, std::max(1U, nodes / 100), 2, true));
+        Setting late = one;
+        for (unsigned i = 0; i < std::max(1U, nodes / 100); ++i) late.late.emplace_back(nodes - 1 - i, 3.0);
+        disturbed("1% (at least 1) come after 3 s", late);
+    }
+}
+
+/// Nodes with `link` and a registry with 10 Gb/s; owners convert 400 MB/s, which is some eight CPUs.
+std::vector<std::string> sized(unsigned nodes, double link) {
+    Setting one = setting(nodes);
+    one.link = link;
+    one.conversion = 400e6;
+    Setting alone = setting(nodes, Shape::each_for_itself);
+    alone.link = link;
+    alone.conversion = 400e6;
+    return {seconds(percentile(simulate(one).done, 0.99)), seconds(percentile(simulate(alone).done, 0.99))};
+}
+
+void sizing() {
+    head("Until 99% of the nodes have 7.1 GB; a registry with 10 Gb/s, 400 MB/s converted by a node",
+         {"nodes", "10 Gb/s a node: shared", "each for itself", "100 Gb/s a node: shared", "each for itself"});
+    for (unsigned nodes : {10U, 100U, 1'000U, 10'000U}) {
+        std::vector<std::string> cells = {std::to_string(nodes)};
+        for (double link : {1.25e9, 12.5e9})
+            for (const std::string& cell : sized(nodes, link)) cells.push_back(cell);
+        row(cells);
+    }
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+    std::string only = count > 1 ? words[1] : "";
+    const std::pair<const char*, void (*)()> tables[] = {
+        {"shapes", shapes}, {"slow", slow_nodes}, {"disturbed", disturbances}, {"sizing", sizing}};
+    for (auto [name, print] : tables)
+        if (only.empty() || only == name) print();
+}
