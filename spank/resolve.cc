@@ -6,10 +6,13 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "runtime/base/environment.hh"
+#include "runtime/base/random_word.hh"
 #include "runtime/base/text.hh"
 #include "runtime/request/frozen.hh"
 #include "runtime/request/options.hh"
 #include "runtime/request/reference.hh"
+#include "spank/listener.hh"
 #include "spank/slurm.hh"
 #include "spank/step.hh"
 
@@ -20,12 +23,17 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto timeout = std::chrono::seconds(5);
 
-/// The image as written, when it is one of a registry and named by tag; else empty.
-std::string image_by_tag() {
+/// The image as written, when it is one of a registry; else empty.
+std::string registry_image() {
     const std::string* image = plan::given(step().options, "container-image");
-    if (image == nullptr) return {};
-    plan::Reference reference = plan::parse_reference(*image);
-    return reference.kind == plan::Reference::Kind::registry && !reference.digest ? *image : std::string();
+    if (image == nullptr || plan::parse_reference(*image).kind != plan::Reference::Kind::registry) return {};
+    return *image;
+}
+
+/// The same, when it is named by tag.
+std::string image_by_tag() {
+    std::string image = registry_image();
+    return image.empty() || plan::parse_reference(image).digest ? std::string() : image;
 }
 
 /// Without the program on this machine, the nodes ask.
@@ -56,19 +64,23 @@ std::string answer_of(int output, Clock::time_point start) {
     return out;
 }
 
-/// Without the program on this machine, each node runs what it finds, as BERTH_CONTAINER_DIGEST then tells.
-void let_nodes_agree(spank_t spank, const std::string& image) {
+/// Without the program on this machine, or a free port, each node runs what it finds, as BERTH_CONTAINER_DIGEST then
+/// tells, and pulls for itself.
+void start_tracker(spank_t spank, const std::string& image, uint32_t nodes) {
     const slurm_conf_t* known = settings(spank);
     const uint16_t* range = known != nullptr ? known->srun_port_range : nullptr;
-    std::vector<std::string> arguments = {"agree", std::to_string(range != nullptr ? range[0] : 0),
-                                          std::to_string(range != nullptr ? range[1] : 0)};
     try {
-        step().agreement = std::make_unique<Child>(step().config.helper, arguments);
-    } catch (const SysError&) {
-        return;
+        Listener listener = listen_in(range != nullptr ? range[0] : 0, range != nullptr ? range[1] : 0);
+        std::string secret = random_word();
+        std::vector<std::string> environment = environment_of_this_process();
+        environment.push_back(cat(plan::secret_variable, "=", secret));
+        step().tracker = std::make_unique<Child>(step().config.helper,
+                                                 std::vector<std::string>{"agree", std::to_string(nodes)},
+                                                 listener.socket.get(), -1, &environment);
+        setenv(plan::agreement_variable, plan::agreement_value(image, cat(listener.port, ' ', secret)).c_str(), 1);
+    } catch (const Error&) {
+        step().tracker.reset();
     }
-    std::string place(trimmed(answer_of(step().agreement->output(), Clock::now())));
-    if (!place.empty()) setenv(plan::agreement_variable, plan::agreement_value(image, place).c_str(), 1);
 }
 
 /// Those of a job around this one are for another image, or another time.
@@ -90,15 +102,14 @@ void start_resolving() {
 }
 
 void finish_resolving(spank_t spank, uint32_t nodes) {
+    unsetenv(plan::agreement_variable);
+    // First, so that it starts while the answer is awaited.
+    if (std::string image = registry_image(); nodes > 1 && !image.empty()) start_tracker(spank, image, nodes);
     if (!step().resolver) return;
     auto digest = Digest::parse(trimmed(answer_of(step().resolver->output(), step().resolver_started)));
     step().resolver.reset();
-    forget_answers();
-    std::string image = image_by_tag();
-    if (digest)
-        setenv(plan::frozen_variable, plan::frozen_value(image, *digest).c_str(), 1);
-    else if (nodes > 1)
-        let_nodes_agree(spank, image);
+    unsetenv(plan::frozen_variable);
+    if (digest) setenv(plan::frozen_variable, plan::frozen_value(image_by_tag(), *digest).c_str(), 1);
 }
 
 void resolve_now(spank_t spank) {

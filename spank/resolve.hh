@@ -11,9 +11,10 @@ namespace berth::spank {
 /// the same image, its answer stands.
 void start_resolving();
 
-/// Takes the answer when it has come, or comes within five seconds of the start, and hands it to the nodes by the
-/// environment. Without one they ask for themselves, and tell what is wrong; more than one node (of `nodes`) agree on
-/// what they found by way of a process that lives as long as srun.
+/// For more than one node (`nodes`) and an image of a registry starts a process that lives as long as srun: the
+/// tracker, by which they share the image. Then takes the answer about the tag when it has come, or comes within five
+/// seconds of the start, and hands it to the nodes by the environment. Without one they ask for themselves, agree by
+/// way of the tracker on what they found, and tell what is wrong.
 void finish_resolving(spank_t spank, uint32_t nodes);
 
 /// Both, for sbatch, which waits for no allocation; says what the tag means.

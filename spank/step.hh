@@ -45,7 +45,7 @@ struct Step {
     Sentinel sentinel;           ///< while it is saved
     std::unique_ptr<Child> resolver;  ///< in srun and sbatch: asks what the image's tag means
     std::chrono::steady_clock::time_point resolver_started;
-    std::unique_ptr<Child> agreement;  ///< in srun: where the nodes agree on that when it was not learnt
+    std::unique_ptr<Child> tracker;  ///< in srun: where the nodes agree on that, and share the image
     bool has_container = false;  ///< in slurmstepd: this step's tasks run in one
     std::string address;         ///< of its helper, by which other steps join it: the socket's name
     uid_t user = 0;              ///< whose step it is, once there is an address

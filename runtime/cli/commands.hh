@@ -9,7 +9,7 @@ using Command = int(int argc, char** argv);
 Command step;  ///< the helper of a Slurm step, started by the plugin only
 Command end_step;  ///< removes what a step whose helper was killed has left, started by the plugin only
 Command end_job;  ///< removes the containers of a job that has ended, started by the plugin only
-Command agree;    ///< for srun: where the nodes of a step agree on a digest
+Command agree;    ///< for srun: where the nodes of a step agree on a digest and share the image
 Command resolve;  ///< for srun and sbatch: what a tag means now
 Command define;   ///< for srun, sbatch and salloc: what an environment stands for
 Command run;

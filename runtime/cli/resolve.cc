@@ -1,8 +1,12 @@
 // `berth resolve`: run by the plugin in srun and sbatch while an allocation is awaited, to ask once for all nodes what
-// a tag means; in a job, once for all its steps. `berth agree`: run by srun when that gave no answer, for the nodes to
-// agree on one.
+// a tag means; in a job, once for all its steps. `berth agree`: run by srun for a step of several nodes, for them to
+// agree on that when srun does not know, and to share the image.
+#include <poll.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 
 #include "runtime/base/descriptors.hh"
@@ -57,9 +61,16 @@ int resolve(int argc, char** argv) {
     exec_pull_program(std::move(arguments));
 }
 
+/// The program that speaks with the nodes is loaded once one of them has something to say: a step of which every node
+/// has the image costs nothing but this wait.
 int agree(int argc, char** argv) {
     std::vector<std::string> arguments(argv, argv + argc);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() == 1) return 0;
     sys::point_at_null({STDERR_FILENO});
+    pollfd listening{STDIN_FILENO, POLLIN, 0};
+    while (::poll(&listening, 1, -1) < 0 && errno == EINTR) {
+    }
     exec_pull_program(std::move(arguments));
 }
 

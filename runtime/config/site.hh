@@ -149,6 +149,14 @@ struct NetworkSettings {
     std::string no_proxy;  ///< hosts that the proxy is not for, with commas
 };
 
+/// The nodes of a step bring an image together.
+struct ShareSettings {
+    bool enabled = false;
+    std::vector<std::string> networks;  ///< in which nodes reach one another, the best first; none: as they reach srun
+    std::string ports;                  ///< "FIRST-LAST" at which a node serves; empty: any
+    uint64_t rate = 0;                  ///< bytes a second that a node sends at most; 0: no limit
+};
+
 struct RegistrySettings {
     bool plain_http = false;
     std::string ca;                    ///< PEM file; empty: the system's
@@ -177,6 +185,7 @@ struct Site {
     HookSettings hooks;
     MountSettings mount;
     NetworkSettings network;
+    ShareSettings share;
     SiteSettings site;
     LoginSettings logins;  ///< registry.auth_path, registry.auth_commands
     std::map<std::string, RegistrySettings> registries;  ///< by host

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "runtime/base/json_text.hh"
+#include "runtime/config/networks.hh"
 #include "runtime/request/mounts.hh"
 #include "runtime/request/size.hh"
 
@@ -60,6 +61,7 @@ constexpr In events{&Site::events};
 constexpr In hooks{&Site::hooks};
 constexpr In mount{&Site::mount};
 constexpr In network{&Site::network};
+constexpr In share{&Site::share};
 constexpr In own{&Site::site};
 constexpr In logins{&Site::logins};
 
@@ -318,6 +320,25 @@ Key upper_key(Field<Section, std::string> field) {
     return out;
 }
 
+/// `check` throws Error for a text that it refuses.
+template <typename Check>
+void checked(const std::string& text, const std::string& where, Check check) try {
+    check(text);
+} catch (const Error& error) {
+    throw Error(cat(where, ": \"", printable(text, 4096), "\": ", error.what()));
+}
+
+void set_networks(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+    names_key(share(&ShareSettings::networks)).set(site, node, key, name);
+    for (const std::string& text : site.share.networks)
+        checked(text, cat(place(name, node.source()), ": ", key), parse_network);
+}
+
+void set_ports(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+    text_key(share(&ShareSettings::ports)).set(site, node, key, name);
+    checked(site.share.ports, cat(place(name, node.source()), ": ", key), parse_port_range);
+}
+
 Key locked(Key key) {
     key.locked = true;
     return key;
@@ -403,6 +424,10 @@ const std::map<std::string, Key>& keys() {
         {"network.connections", number_key(network(&NetworkSettings::connections), 1, 64)},
         {"network.proxy", text_key(network(&NetworkSettings::proxy))},
         {"network.no_proxy", text_key(network(&NetworkSettings::no_proxy))},
+        {"share.enabled", flag_key(share(&ShareSettings::enabled))},
+        {"share.networks", {Key::Type::text, set_networks, shown(share(&ShareSettings::networks))}},
+        {"share.ports", {Key::Type::text, set_ports, shown(share(&ShareSettings::ports))}},
+        {"share.rate", size_key(share(&ShareSettings::rate))},
     };
     return all;
 }

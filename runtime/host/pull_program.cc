@@ -39,6 +39,12 @@ std::vector<std::string> pull_arguments(const plan::Site& site, const std::strin
         arguments.insert(arguments.end(), {"--setting", setting});
     if (!site.logins.auth_path.empty())
         arguments.insert(arguments.end(), {"--setting", cat("BERTH_REGISTRY_AUTH_PATH=", site.logins.auth_path)});
+    std::string networks;
+    for (const std::string& network : site.share.networks) networks += cat(networks.empty() ? "" : " ", network);
+    for (const std::string& setting :
+         {cat("BERTH_SHARE_NETWORKS=", networks), cat("BERTH_SHARE_PORTS=", site.share.ports),
+          cat("BERTH_SHARE_RATE=", site.share.rate)})
+        if (site.share.enabled) arguments.insert(arguments.end(), {"--setting", setting});
     if (site.limits.store_size > 0)
         arguments.insert(arguments.end(), {"--keep-bytes", std::to_string(site.limits.store_size)});
     if (site.limits.store_age > 0)

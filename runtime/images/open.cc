@@ -149,27 +149,36 @@ store::Store open_telling(const plan::Site& site, const plan::Caller& caller, co
     return store;
 }
 
-OpenedImage open_stored_image(const plan::Reference& reference, const plan::Caller& caller, const plan::Site& site,
-                              const PullWatch& watch) {
-    store::Store store = open_telling(site, caller, watch);
-    if (auto known = known_digest(reference, store, site))
-        if (auto image = try_stored_image(store, *known)) return {std::move(*image), known};
-    Digest digest = pulled(reference, arguments_for(reference, site, store, watch), store, watch);
-    return {stored_image(store, digest), digest};
-}
-
-/// What the tag means for all nodes of the step. The secret goes by a pipe, where no list of processes shows it.
-Digest agreed_digest(const plan::Reference& tag, const std::string& agreement, const plan::Caller& caller,
-                          const plan::Site& site, const PullWatch& watch) {
-    store::Store store = open_store(site, caller);
+/// A pull in which the nodes of the step have a part: `word` says which, `agreement` where they meet. The secret goes
+/// by a pipe, where no list of processes shows it.
+Digest pulled_together(const char* word, const std::string& agreement, const plan::Reference& reference,
+                       const plan::Site& site, const store::Store& store, const PullWatch& watch) {
     auto&& [reading, writing] = sys::make_pipe();
     if (std::string line = agreement + '\n';
         ::write(writing.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
         throw SysError("telling berth-pull where nodes agree");
     writing.reset();
-    std::vector<std::string> arguments = arguments_for(tag, site, store, watch);
-    arguments.insert(arguments.begin(), "--agree");
-    return pulled(tag, arguments, store, watch, reading.get());
+    std::vector<std::string> arguments = arguments_for(reference, site, store, watch);
+    arguments.insert(arguments.begin(), word);
+    return pulled(reference, arguments, store, watch, reading.get());
+}
+
+/// `agreement`: where the step's nodes share it; empty: they do not.
+OpenedImage open_stored_image(const plan::Reference& reference, const plan::Caller& caller, const plan::Site& site,
+                              const PullWatch& watch, const std::string& agreement = {}) {
+    store::Store store = open_telling(site, caller, watch);
+    if (auto known = known_digest(reference, store, site))
+        if (auto image = try_stored_image(store, *known)) return {std::move(*image), known};
+    bool share = site.share.enabled && !agreement.empty();
+    Digest digest = share ? pulled_together("--share", agreement, reference, site, store, watch)
+                          : pulled(reference, arguments_for(reference, site, store, watch), store, watch);
+    return {stored_image(store, digest), digest};
+}
+
+/// What the tag means for all nodes of the step.
+Digest agreed_digest(const plan::Reference& tag, const std::string& agreement, const plan::Caller& caller,
+                          const plan::Site& site, const PullWatch& watch) {
+    return pulled_together("--agree", agreement, tag, site, open_store(site, caller), watch);
 }
 
 /// So that a later start finds it when the registry is down.
@@ -197,11 +206,11 @@ OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, cons
     if (reference.kind != plan::Reference::Kind::registry) return open_stored_image(reference, caller, site, watch);
     check_is_no_file(text, caller.cwd);
     if ((!tag.digest && tag.agreement.empty()) || reference.digest)
-        return open_stored_image(reference, caller, site, watch);
+        return open_stored_image(reference, caller, site, watch, tag.agreement);
     plan::Reference exact = reference;
     Digest digest = tag.digest ? *tag.digest : agreed_digest(reference, tag.agreement, caller, site, watch);
     exact.digest = digest;
-    OpenedImage out = open_stored_image(exact, caller, site, watch);
+    OpenedImage out = open_stored_image(exact, caller, site, watch, tag.agreement);
     remember_tag(reference, digest, caller, site);
     return out;
 }

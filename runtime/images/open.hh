@@ -14,7 +14,8 @@ namespace berth {
 /// What is known of the image's tag beyond this node.
 struct JobTag {
     std::optional<Digest> digest = {};  ///< what it means for the whole job
-    /// without a digest: where the step's nodes agree on one (plan/frozen.hh); empty: this node finds out for itself
+    /// where the step's nodes share the image, and without a digest agree on one (request/frozen.hh); empty: this node
+    /// finds out and pulls for itself
     std::string agreement = {};
 };
 

@@ -24,6 +24,7 @@
 #include "runtime/pull/commands/cdi.hh"
 #include "runtime/pull/commands/deadline.hh"
 #include "runtime/pull/commands/output.hh"
+#include "runtime/pull/share/server.hh"
 #include "runtime/pull/transfer/daemons.hh"
 #include "runtime/pull/transfer/flat.hh"
 #include "runtime/pull/transfer/import.hh"
@@ -51,6 +52,7 @@ struct Arguments {
     bool password_from_input = false;
     bool resolve = false;
     bool agree = false;
+    bool share = false;
     pull::OutputOptions output;
     std::vector<std::string> settings;
     unsigned threads = 0;
@@ -79,14 +81,20 @@ pull::Options options_of(const Arguments& arguments, const plan::Reference& refe
     return out;
 }
 
-/// What the tag means for all nodes of the step; where they agree is the first line of the standard input.
-Digest agreed(const store::Store& store, const plan::Reference& reference, const pull::Options& options,
-                   pull::Meter& meter) {
+/// Where the nodes of the step agree and share: the first line of the standard input.
+pull::MeetingPlace meeting_place() {
     std::string place;
     std::getline(std::cin, place);
+    return pull::parse_agreement_address(place);
+}
+
+/// What the tag means for all nodes of the step.
+Digest agreed(const store::Store& store, const plan::Reference& reference, const pull::Options& options,
+                   pull::Meter& meter) {
+    pull::MeetingPlace place = meeting_place();
     Digest mine = pull::digest_now(store, reference, options, meter);
     std::string what = printable(reference.text(), 1024);
-    pull::Agreed result = pull::agree(pull::parse_agreement_address(place), mine, what);
+    pull::Agreed result = pull::agree(place, mine, what);
     if (result.digest != mine)
         meter.warn(cat(what, " is ", mine, " here; this step runs ", result.digest, ", which node ", result.node,
                        " found first"));
@@ -101,6 +109,7 @@ Digest pulled(const Arguments& arguments, pull::Output& output) {
     pull::Deadline deadline(site, output);
     store::Store store = store::Store::open(arguments.store);
     pull::Options options = options_of(arguments, reference, site);
+    if (arguments.share) options.share = meeting_place();
     return arguments.agree ? agreed(store, reference, options, output.meter())
                            : pull::pull(store, reference, options, output.meter());
 }
@@ -195,7 +204,7 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "import") == 0) return run_command(argc, argv, pull::import_command);
     if (argc > 1 && std::strcmp(argv[1], "save") == 0) return run_command(argc, argv, pull::save_command);
     if (argc > 1 && std::strcmp(argv[1], "cdi") == 0) return run_command(argc, argv, pull::cdi_command);
-    if (argc > 1 && std::strcmp(argv[1], "agree") == 0) return run_command(argc, argv, pull::agree_command);
+    if (argc > 1 && std::strcmp(argv[1], "agree") == 0) return run_command(argc, argv, pull::share::agree_command);
     if (argc > 1 && std::strcmp(argv[1], "verify") == 0) return run_command(argc, argv, pull::verify_command);
     if (argc > 1 && std::strcmp(argv[1], "flatten") == 0)
         return run_command(argc, argv, pull::flatten_command, {.report = true});
@@ -224,9 +233,14 @@ int main(int argc, char** argv) {
         .needs(resolve);
     line.option("--job-answers", arguments.job_answers, "with --resolve: file that keeps the answer for the job")
         .needs(resolve);
-    line.flag("--agree", arguments.agree,
-              "only agree with the step's other nodes what the tag means; where is read from standard input")
-        .needs(report);
+    auto agree =
+        line.flag("--agree", arguments.agree,
+                  "only agree with the step's other nodes what the tag means; where is read from standard input")
+            .needs(report);
+    line.flag("--share", arguments.share,
+              "share the image with the step's other nodes; where they meet is read from standard input")
+        .needs(report)
+        .excludes(agree);
     line.option("--user", arguments.user, "whose login to use, or to make");
     auto login = line.option("--login", arguments.login, "registry to log in to, instead of a pull");
     line.flag("--password-stdin", arguments.password_from_input, "with --login: read the password from standard input")

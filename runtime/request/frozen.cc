@@ -7,20 +7,21 @@ namespace berth::plan {
 
 const char* const frozen_variable = "SLURM_BERTH_FROZEN";
 const char* const agreement_variable = "SLURM_BERTH_MEETING";
+const char* const secret_variable = "BERTH_AGREE_SECRET";
 
 std::string frozen_value(std::string_view image, const Digest& digest) { return cat(image, " ", digest); }
 
 std::string agreement_value(std::string_view image, std::string_view place) { return cat(image, " ", place); }
 
 std::string agreement_address(const std::vector<std::string>& environment, std::string_view image,
-                              std::string_view node) {
+                              std::string_view node, unsigned rank) {
     std::string start = cat(agreement_variable, "=", image, " "), host, place;
     for (const std::string& text : environment) {
         if (text.starts_with("SLURM_SRUN_COMM_HOST=")) host = text.substr(text.find('=') + 1);
         if (text.starts_with(start)) place = text.substr(start.size());
     }
     if (host.empty() || place.empty()) return {};
-    return cat(host, ' ', place.substr(0, place.find(' ', place.find(' ') + 1)), ' ', node);
+    return cat(host, ' ', place.substr(0, place.find(' ', place.find(' ') + 1)), ' ', node, ' ', rank);
 }
 
 std::optional<Digest> frozen_digest(const std::vector<std::string>& environment, std::string_view image) {

@@ -21,16 +21,20 @@ std::string frozen_value(std::string_view image, const Digest& digest);
 /// does not know: nodes that asked for themselves could run another image.
 std::optional<Digest> frozen_digest(const std::vector<std::string>& environment, std::string_view image);
 
-/// "SLURM_BERTH_MEETING": where the nodes of a step agree on a digest that srun did not learn.
+/// "SLURM_BERTH_MEETING": where the nodes of a step agree on a digest that srun did not learn, and share the image.
 extern const char* const agreement_variable;
+
+/// "BERTH_AGREE_SECRET": in the environment of srun's process for that, the step's secret, which no list of processes
+/// shows there.
+extern const char* const secret_variable;
 
 /// The variable's value for the image as it was written; `place` is the port of srun's machine and the step's secret.
 std::string agreement_value(std::string_view image, std::string_view place);
 
-/// Where a node asks, as "HOST PORT SECRET NODE" (pull/agreement.hh): the host is srun's by Slurm's own
-/// SLURM_SRUN_COMM_HOST. Words behind the secret are passed over. Empty when the environment has nothing for this
-/// image.
+/// Where a node asks, as "HOST PORT SECRET NODE RANK" (pull/agreement.hh): the host is srun's by Slurm's own
+/// SLURM_SRUN_COMM_HOST, `rank` is the node's in the step. Words behind the secret are passed over. Empty when the
+/// environment has nothing for this image.
 std::string agreement_address(const std::vector<std::string>& environment, std::string_view image,
-                              std::string_view node);
+                              std::string_view node, unsigned rank);
 
 }  // namespace berth::plan

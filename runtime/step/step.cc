@@ -89,7 +89,8 @@ StepStart start_of(const plan::StepRequest& request, StepTasks& tasks) {
     for (const std::string& note : add_enroot_config(out.site, request.environment)) tasks.note("warning: " + note);
     if (out.site.slurm.resolve_tags == plan::TagResolver::submit)
         out.tag.digest = plan::frozen_digest(request.environment, out.wanted.image);
-    out.tag.agreement = plan::agreement_address(request.environment, out.wanted.image, request.node);
+    out.tag.agreement =
+        plan::agreement_address(request.environment, out.wanted.image, request.node, request.node_index);
     // One node's line is enough.
     if (std::string note = enroot::passed_over_in_step_note(request.environment);
         !note.empty() && request.node_index == 0)

@@ -39,7 +39,7 @@ void run_answers(const Texts& environment) {
                  "a digest that is told again is another one");
     });
     hostile::refusing([&] { plan::check_option_names(environment); });
-    plan::agreement_address(environment, image, "n1");
+    plan::agreement_address(environment, image, "n1", 0);
     plan::pmix_note(environment, true);
     for (const plan::JobPath& folder : plan::pmix_folders(environment, "", 1000, "7.0"))
         must(folder.path.starts_with('/') && plan::normalised(folder.path) == folder.path, "a folder is no plain path");

@@ -455,7 +455,18 @@ def entrypoints():
 def agreements():
     """(kind, words)"""
     return [(0, f"berth-agree-1 ask n1 {DIGEST} 00ff"), (1, f"berth-agree-1 run n1 {DIGEST}"),
-        (2, "10.0.0.1 4000 abcdef n1"), (3, f"berth-agree-1 ask n1 {DIGEST} 00ff {'0' * 64}")]
+        (2, "10.0.0.1 4000 abcdef n1 3"), (3, f"berth-agree-1 ask n1 {DIGEST} 00ff {'0' * 64}")]
+
+
+def shares():
+    """(kind, words)"""
+    key, peer = "sha256//" + "a2" * 21 + "s=", "n1 192.0.2.1 4000 "
+    return [(0, f"hello {peer}{key} 3 {DIGEST} 1"), (0, f"documents 1 {DIGEST} YS9i eyJhIjoxfQ=="),
+        (0, "have 3 10 0 77 010"), (0, f"sealed 2 4096 {DIGEST}"), (0, "done 2"), (0, "failed - bm8="),
+        (0, f"complaint {key} 1 c2xvdw=="), (0, "progress 1000 2000"), (0, "finished"), (1, "fetch"),
+        (1, f"plan 1 {peer}{key} 2 own - - take 0 0"), (1, f"role 1 1 {peer}{key} take 0 -"), (1, "alone 4 bm8="),
+        (1, "median 5"), (1, "end"), (2, "berth-share-1 00ff"), (2, "berth-share-2 00ff more"),
+        (3, "berth-share-1 00ff"), (4, f"done 1 {'0' * 64}")]
 
 
 JOBS = ["12\n12|12|RUNNING|2001|n[1-2]\n", "20_2.0\n20|20_1|COMPLETED|2001|n1\n21|20_2|RUNNING|2001|n1\n",
@@ -532,8 +543,8 @@ def main():
     }
     with_kind = {
         "agreement": agreements(), "devices": devices(), "entrypoint": entrypoints(), "environment": environments(),
-        "proc": procs(), "records": container_records(), "seal": seals(), "store": stores(),
-        "tar_header": tar_headers(),
+        "proc": procs(), "records": container_records(), "seal": seals(), "share": shares(),
+        "store": stores(), "tar_header": tar_headers(),
     }
     for target, inputs in with_kind.items():
         everything[target] = [bytes([kind]) + (data.encode() if isinstance(data, str) else data)

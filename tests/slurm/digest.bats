@@ -107,6 +107,36 @@ asked_once() { (( $(count_since HEAD /v2/debian/manifests/moving) == 1 )); }
   expect_equal "$(alice cat steps.out)" "$before"$'\n'"$before"
 }
 
+trackers() { root pgrep -u alice -f 'berth-?[a-z]* agree ' || true; }
+has_tracker() { [[ $(trackers) == "$1" || ( $1 == any && -n $(trackers) ) ]]; }
+
+@test "a step of several nodes has a tracker beside srun: no list of processes shows its secret, and it goes with srun" {
+  # shellcheck disable=SC2016
+  in_home "exec srun -N2 --container-image=$image sh -c 'echo \$SLURM_BERTH_MEETING; sleep 60'" \
+    > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  wait_until 20 has_tracker any
+  tracker=$(trackers)
+  wait_until 20 grep -q "^$image " "$BATS_TEST_TMPDIR/out"
+  read -r _ port secret < "$BATS_TEST_TMPDIR/out"
+  [[ $port =~ ^[0-9]+$ && $secret =~ ^[0-9a-f]{32}$ ]]
+  [[ $(root cat "/proc/$tracker/cmdline" | tr '\0' ' ') == *"/berth agree 2 " ]]
+  [[ $(root ps -eo args) != *"$secret"* ]]
+  # Connections of who does not know it are no reason to end.
+  root bash -c "exec 3<> /dev/tcp/127.0.0.1/$port; echo nonsense >&3; cat <&3"
+  expect_equal "$(trackers)" "$tracker"
+  [[ $(root cat "/proc/$tracker/cmdline" | tr '\0' ' ') == *"berth-pull agree 2 " ]]
+  root pkill -KILL -u alice -x srun
+  wait_until 20 has_tracker ""
+  cancel_everything
+}
+
+@test "a step of one node has no tracker" {
+  run -0 alice srun -N1 --container-image="$image" sh -c 'echo "<$SLURM_BERTH_MEETING>"'
+  expect_equal "$output" "<>"
+  run -0 alice srun -N2 --container-image="$image" sh -c 'echo "<$SLURM_BERTH_MEETING>"'
+  [[ $output != *"<>"* ]]
+}
+
 @test "berth run does not ask again what it was told a minute ago, unless it is to; berth pull asks" {
   # shellcheck disable=SC2016
   local show='berth run -q '$moving' sh -c "echo \$BERTH_CONTAINER_DIGEST"'

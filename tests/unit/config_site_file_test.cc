@@ -137,6 +137,20 @@ TEST_CASE("site file: variables override keys", "[plan]") {
         CHECK_THROWS_AS(apply_environment(site, {bad}), Error);
 }
 
+TEST_CASE("site file: networks and ports at which nodes share are checked", "[plan]") {
+    Site site = parse_site("[share]\nenabled = true\nnetworks = \"10.0.0.0/8, fd00::/8\"\nports = \"4000-4100\"\n"
+                           "rate = \"500M\"\n", "berth.conf");
+    CHECK(site.share.enabled);
+    CHECK(site.share.networks == std::vector<std::string>{"10.0.0.0/8", "fd00::/8"});
+    CHECK(site.share.ports == "4000-4100");
+    CHECK(site.share.rate == 500ULL << 20);
+    CHECK_THAT(refusal("[share]\nnetworks = \"10.0.0.0/8 eth0\"\n"),
+               Catch::StartsWith("berth.conf:2:12: share.networks: \"eth0\": it is no network such as 10.0.0.0/8 or"));
+    CHECK_THAT(refusal("[share]\nports = \"9-1\"\n"),
+               Catch::StartsWith("berth.conf:2:9: share.ports: \"9-1\": it is no range of ports such as 40000-40999"));
+    CHECK_FALSE(Site().share.enabled);
+}
+
 TEST_CASE("site file: sizes", "[plan]") {
     CHECK(parse_size("512", "x") == 512);
     CHECK(parse_size("3K", "x") == 3072);

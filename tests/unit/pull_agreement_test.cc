@@ -1,19 +1,12 @@
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <chrono>
-#include <csignal>
-#include <cstdio>
 #include <thread>
 
 #include "runtime/base/error.hh"
-#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/sha256.hh"
 #include "runtime/pull/agreement/agreement.hh"
 #include "tests/catch.hh"
+#include "tests/unit/pull_tracker_process.hh"
 
 using namespace berth;
 using namespace berth::pull;
@@ -21,50 +14,6 @@ using namespace berth::pull;
 namespace {
 
 const Digest one("sha256:" + std::string(64, '1')), two("sha256:" + std::string(64, '2'));
-
-/// `berth-pull agree` in a process of its own.
-class Running {
-  public:
-    Running() {
-        auto [reading, writing] = sys::make_pipe();
-        // What the test has printed is not to come out of the child.
-        std::fflush(stdout);
-        pid_ = ::fork();
-        if (pid_ == 0) {
-            ::dup2(writing.get(), STDOUT_FILENO);
-            char program[] = "agree", any[] = "0";
-            char* words[] = {program, any, any};
-            try {
-                agree_command(3, words);
-            } catch (const std::exception&) {
-            }
-            ::_exit(1);
-        }
-        writing.reset();
-        char text[128];
-        ssize_t size = ::read(reading.get(), text, sizeof text);
-        std::vector<std::string> words =
-            split(trimmed(std::string_view(text, size > 0 ? static_cast<size_t>(size) : 0)), ' ');
-        REQUIRE(words.size() == 2);
-        port = words[0];
-        secret = words[1];
-    }
-    ~Running() {
-        ::kill(pid_, SIGKILL);
-        ::waitpid(pid_, nullptr, 0);
-    }
-    Running(const Running&) = delete;
-    Running& operator=(const Running&) = delete;
-
-    MeetingPlace place(const std::string& node) const {
-        return parse_agreement_address(cat("127.0.0.1 ", port, " ", secret, " ", node));
-    }
-
-    std::string port, secret;
-
-  private:
-    pid_t pid_;
-};
 
 }  // namespace
 
@@ -137,7 +86,7 @@ TEST_CASE("agreement: another release may say more, and is told what it cannot a
 }
 
 TEST_CASE("agreement: over TCP, with many nodes at once", "[pull]") {
-    Running server;
+    TrackerProcess server(40);
     std::vector<std::string> got(40);
     std::vector<std::thread> nodes;
     for (size_t i = 0; i < got.size(); ++i)
@@ -159,19 +108,9 @@ TEST_CASE("agreement: over TCP, with many nodes at once", "[pull]") {
 }
 
 TEST_CASE("agreement: who connects and says nothing keeps no node from being answered", "[pull]") {
-    Running server;
-    uint64_t port = 0;
-    REQUIRE(parse_number(server.port, 65535, port));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    TrackerProcess server(40);
     std::vector<Fd> silent;
-    for (int i = 0; i < 600; ++i) {
-        silent.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        REQUIRE(silent.back());
-        REQUIRE(::connect(silent.back().get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-    }
+    for (int i = 0; i < 600; ++i) silent.push_back(server.stranger());
     auto before = std::chrono::steady_clock::now();
     CHECK(agree(server.place("n1"), one, "image x").digest == one);
     // They would be given up after ten.
@@ -179,9 +118,12 @@ TEST_CASE("agreement: who connects and says nothing keeps no node from being ans
 }
 
 TEST_CASE("agreement: a place where nobody listens, and what is no place", "[pull]") {
-    MeetingPlace nowhere{"127.0.0.1", "1", "s", "n1"};
+    MeetingPlace nowhere{"127.0.0.1", "1", "s", "n1", 0};
     CHECK_THROWS_WITH(agree(nowhere, one, "image x"),
                       Catch::Contains("127.0.0.1 port 1: Connection refused; name the image by digest"));
-    for (const char* bad : {"", "a b c", "a b c d e", "a b c d;e", "a b  d"})
+    for (const char* bad : {"", "a b c", "a b c d", "a b c d e", "a b c d;e 1", "a b  d 1", "a b c d -1",
+                            "a b c d 1 1"})
         CHECK_THROWS_AS(parse_agreement_address(bad), Error);
+    MeetingPlace place = parse_agreement_address("h 1 s n1 7");
+    CHECK((place.host == "h" && place.port == "1" && place.secret == "s" && place.node == "n1" && place.rank == 7));
 }

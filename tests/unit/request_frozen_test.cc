@@ -28,11 +28,11 @@ TEST_CASE("frozen: where nodes agree is told for the image that was asked for, b
     std::vector<std::string> environment = {
         std::string(agreement_variable) + "=" + agreement_value("r.example/x:1", "4711 secret"),
         "SLURM_SRUN_COMM_HOST=192.0.2.7"};
-    CHECK(agreement_address(environment, "r.example/x:1", "n1") == "192.0.2.7 4711 secret n1");
-    CHECK(agreement_address(environment, "r.example/x", "n1").empty());
+    CHECK(agreement_address(environment, "r.example/x:1", "n1", 3) == "192.0.2.7 4711 secret n1 3");
+    CHECK(agreement_address(environment, "r.example/x", "n1", 3).empty());
     std::vector<std::string> newer = environment;
     newer[0] += " new words";
-    CHECK(agreement_address(newer, "r.example/x:1", "n1") == "192.0.2.7 4711 secret n1");
+    CHECK(agreement_address(newer, "r.example/x:1", "n1", 3) == "192.0.2.7 4711 secret n1 3");
     environment.pop_back();
-    CHECK(agreement_address(environment, "r.example/x:1", "n1").empty());
+    CHECK(agreement_address(environment, "r.example/x:1", "n1", 3).empty());
 }

@@ -1,6 +1,6 @@
 #include "runtime/pull/agreement/agreement.hh"
 
-#include <sys/random.h>
+#include <algorithm>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -33,13 +33,13 @@ std::vector<std::string> unsealed(const std::string& secret, std::string_view li
 
 bool is_greeting(const std::string& word) { return word.starts_with("berth-agree-"); }
 
+}  // namespace
+
 bool is_word(const std::string& text) {
     return !text.empty() && text.size() <= 255 &&
            text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:") ==
                std::string::npos;
 }
-
-}  // namespace
 
 std::string agreement_question(const std::string& secret, const std::string& node, const Digest& digest,
                                const std::string& nonce) {
@@ -67,19 +67,15 @@ std::optional<Agreed> read_agreement(const std::string& secret, const std::strin
     return digest ? std::optional(Agreed{*digest, words[2]}) : std::nullopt;
 }
 
-std::string random_word() {
-    unsigned char bytes[16];
-    if (::getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes)) throw SysError("making a secret");
-    return hex_text(bytes);
-}
-
 MeetingPlace parse_agreement_address(const std::string& text) {
     std::vector<std::string> words = split(text, ' ');
-    if (words.size() != 4 || !is_word(words[0]) || !is_word(words[1]) || !is_word(words[2]) || !is_word(words[3]))
+    uint64_t rank = 0;
+    if (words.size() != 5 || !std::all_of(words.begin(), words.end(), is_word) ||
+        !parse_number(words[4], UINT32_MAX, rank))
         throw Error(
-            "agreeing on an image's digest: where to ask is not HOST PORT SECRET NODE; srun's and the node's berth are "
-            "of different releases: name the image by digest, or choose nodes of srun's release");
-    return {words[0], words[1], words[2], words[3]};
+            "agreeing on an image's digest: where to ask is not HOST PORT SECRET NODE RANK; srun's and the node's "
+            "berth are of different releases: name the image by digest, or choose nodes of srun's release");
+    return {words[0], words[1], words[2], words[3], static_cast<unsigned>(rank)};
 }
 
 }  // namespace berth::pull

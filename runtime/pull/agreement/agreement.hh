@@ -44,16 +44,13 @@ class Agreement {
 
 inline constexpr size_t agreement_line_limit = 1024;  ///< bytes
 
-/// 32 hex digits that nobody can guess. Throws SysError.
-std::string random_word();
+/// Whether the text can be a word of a message: a name, an address, a number.
+bool is_word(const std::string& text);
 
-/// For main(): `berth-pull agree FIRST-PORT LAST-PORT` (0 0: any) prints "PORT SECRET" for the nodes and answers them
-/// until it is killed. Throws Error.
-int agree_command(int argc, char** argv);
-
-/// Where to ask, as the node's helper hands it over: "HOST PORT SECRET NODE".
+/// Where to ask, as the node's helper hands it over: "HOST PORT SECRET NODE RANK".
 struct MeetingPlace {
     std::string host, port, secret, node;
+    unsigned rank = 0;  ///< of the node in the step, from 0
 };
 /// Throws Error when it is not that.
 MeetingPlace parse_agreement_address(const std::string& text);

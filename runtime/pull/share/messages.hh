@@ -65,7 +65,7 @@ struct Failed {
 };
 /// A source did not answer, was slow, or sent wrong bytes; `reason` is a line for people.
 struct Complaint {
-    unsigned peer = 0;  ///< its place in Plan::peers
+    std::string key;  ///< Peer::key of the source
     unsigned layer = 0;
     std::string reason;
 };
@@ -86,7 +86,9 @@ struct Fetch {};
 
 /// What to do about one layer.
 struct LayerRole {
-    bool is_owner = false;  ///< bring it from the registry, or, when it is here, serve it
+    /// To bring it from the registry, or, when it is here, to serve it (of those that have it, whoever somebody needs);
+    /// it says Sealed either way.
+    bool is_owner = false;
     std::array<std::vector<unsigned>, stripe_count> sources = {};  ///< places in Plan::peers, the best first
 };
 /// In answer to Have.
@@ -100,7 +102,8 @@ struct NewRole {
     std::vector<Peer> peers;  ///< LayerRole::sources are places in this list
     LayerRole role;
 };
-/// Pull this layer (none: everything) as if there was nobody else. `reason` is a line for people.
+/// Pull this layer (none: everything) as if there was nobody else. `reason` is a line for people; empty where nothing
+/// is wrong.
 struct Alone {
     std::optional<unsigned> layer;
     std::string reason;
@@ -116,5 +119,17 @@ using ToNode = std::variant<Fetch, Documents, Plan, Sealed, NewRole, Alone, Medi
 
 /// Form of the messages: nodes with another one pull alone.
 inline constexpr uint64_t release = 1;
+
+inline constexpr size_t line_limit = 16 << 20;  ///< bytes of a message, with its code
+inline constexpr size_t layer_limit = 4096;     ///< layers of an image that is shared
+inline constexpr size_t reason_limit = 4096;    ///< bytes of a reason; a longer one is cut
+
+/// A message as words, without a code.
+std::string words_of(const FromNode& message);
+std::string words_of(const ToNode& message);
+
+/// What the words say; nothing for anything that words_of() does not write.
+std::optional<FromNode> read_from_node(std::string_view words);
+std::optional<ToNode> read_to_node(std::string_view words);
 
 }  // namespace berth::pull::share

@@ -4,21 +4,15 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <string>
-#include <utility>
+#include <set>
+#include <unordered_map>
 #include <vector>
 
-#include "runtime/pull/share/messages.hh"
+#include "runtime/pull/share/outgoing.hh"
 
 namespace berth::pull::share {
 
-using Connection = uint64_t;  ///< a number never used twice
-
-/// One message to one node.
-struct Outgoing {
-    Connection to;
-    ToNode message;
-};
+class Swarm;  // the nodes that share one image
 
 class Tracker {
   public:
@@ -31,12 +25,17 @@ class Tracker {
     /// What is to be sent after a message of a node, or after its connection has ended.
     std::vector<Outgoing> take(Connection from, const FromNode& message, Time now);
     std::vector<Outgoing> lost(Connection node, Time now);
-    /// To be called at least every 100 ms while there are connections.
+    /// To be called at least every 100 ms while there are connections, and again at once when it returned something:
+    /// the plans of thousands of nodes are not made at once.
     std::vector<Outgoing> tick(Time now);
 
   private:
-    struct Swarm;  // the nodes that share one image
+    /// How many of the step's nodes have not come yet.
+    unsigned missing() const;
+
     unsigned nodes_;
+    std::set<unsigned> ranks_;                       ///< that have come
+    std::unordered_map<Connection, Digest> images_;  ///< of those that are connected
     std::map<Digest, std::unique_ptr<Swarm>> swarms_;
 };
 

@@ -7,6 +7,7 @@
 #include "runtime/config/words.hh"
 #include "runtime/oci/manifest.hh"
 #include "runtime/oci/registry/options.hh"
+#include "runtime/pull/agreement/agreement.hh"
 #include "runtime/pull/transfer/capacity.hh"
 #include "runtime/store/collect.hh"
 
@@ -25,6 +26,7 @@ struct Options {
     /// Another machine than this one, whose image is wanted. The source is asked each time then, since the store
     /// remembers what tags and image indexes mean for this machine alone.
     std::optional<oci::Machine> machine = {};
+    std::optional<MeetingPlace> share = {};  ///< where the step's nodes meet; none: this node pulls for itself
 };
 
 }  // namespace berth::pull

@@ -1,0 +1,45 @@
+#include "runtime/host/addresses.hh"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include <memory>
+
+#include "runtime/base/error.hh"
+
+namespace berth {
+
+namespace {
+
+struct Free {
+    void operator()(ifaddrs* list) const { ::freeifaddrs(list); }
+};
+
+/// Empty for another family, and for a link-local address.
+std::string text_of(const sockaddr* address) {
+    char out[INET6_ADDRSTRLEN] = "";
+    if (address == nullptr) return {};
+    if (address->sa_family == AF_INET)
+        ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, out, sizeof out);
+    if (address->sa_family != AF_INET6) return out;
+    const in6_addr& six = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+    if (!IN6_IS_ADDR_LINKLOCAL(&six)) ::inet_ntop(AF_INET6, &six, out, sizeof out);
+    return out;
+}
+
+}  // namespace
+
+std::vector<std::string> addresses_of_this_machine() {
+    ifaddrs* found = nullptr;
+    if (::getifaddrs(&found) != 0) throw SysError("listing this machine's addresses");
+    std::unique_ptr<ifaddrs, Free> list(found);
+    std::vector<std::string> out;
+    for (const ifaddrs* one = list.get(); one != nullptr; one = one->ifa_next)
+        if (std::string text = text_of(one->ifa_addr); (one->ifa_flags & IFF_UP) != 0 && !text.empty())
+            out.push_back(text);
+    return out;
+}
+
+}  // namespace berth

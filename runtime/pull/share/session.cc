@@ -1,0 +1,71 @@
+#include "runtime/pull/share/session.hh"
+
+#include <vector>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/oci/sha256.hh"
+#include "runtime/pull/agreement/agreement.hh"
+#include "runtime/pull/share/messages.hh"
+
+namespace berth::pull::share {
+
+namespace {
+
+constexpr const char* version = "berth-share-1";
+
+std::string sealed(const std::string& secret, const std::string& words, const std::string& context) {
+    return cat(words, ' ', oci::hmac_sha256(secret, cat(words, '\n', context)));
+}
+
+/// The words but for the code; nothing when it is wrong.
+std::optional<std::string_view> unsealed(const std::string& secret, std::string_view line, const std::string& context) {
+    size_t space = line.rfind(' ');
+    if (space == std::string_view::npos) return std::nullopt;
+    std::string_view words = line.substr(0, space);
+    if (!oci::same_code(oci::hmac_sha256(secret, cat(words, '\n', context)), line.substr(space + 1)))
+        return std::nullopt;
+    return words;
+}
+
+}  // namespace
+
+Session::Session(End end, std::string secret, std::string nonce)
+    : end_(end), secret_(std::move(secret)), own_nonce_(std::move(nonce)) {}
+
+bool Session::is_greeting(std::string_view line) { return line.starts_with("berth-share-"); }
+
+std::string Session::context(End from, uint64_t number) const {
+    bool is_node = end_ == End::node;
+    return cat(from == End::node ? "node " : "srun ", is_node ? own_nonce_ : other_nonce_, ' ',
+               is_node ? other_nonce_ : own_nonce_, ' ', number);
+}
+
+std::string Session::greeting() const {
+    std::string words = cat(version, ' ', is_other_release_ ? "other" : own_nonce_);
+    return sealed(secret_, words, end_ == End::node ? "node" : cat("srun ", other_nonce_));
+}
+
+bool Session::take_greeting(std::string_view line) {
+    if (line.size() > greeting_limit || !is_greeting(line)) return false;
+    auto opened = unsealed(secret_, line, end_ == End::node ? cat("srun ", own_nonce_) : "node");
+    if (!opened) return false;
+    std::vector<std::string> words = split(*opened, ' ');
+    if (words.size() < 2 || !is_word(words[1])) return false;
+    other_nonce_ = words[1];
+    is_other_release_ = words[0] != version || (end_ == End::node && words[1] == "other");
+    if (is_other_release_ && end_ == End::node)
+        throw Error("srun's berth is of another release, with which this node's cannot share");
+    return true;
+}
+
+std::string Session::seal(const std::string& words) { return sealed(secret_, words, context(end_, sent_++)); }
+
+std::optional<std::string_view> Session::open(std::string_view line) {
+    if (line.size() > line_limit) return std::nullopt;
+    auto words = unsealed(secret_, line, context(end_ == End::node ? End::tracker : End::node, received_));
+    if (words) ++received_;
+    return words;
+}
+
+}  // namespace berth::pull::share

@@ -1,0 +1,380 @@
+#include "runtime/pull/share/swarm.hh"
+
+#include <algorithm>
+
+#include "runtime/base/text.hh"
+
+namespace berth::pull::share {
+
+void Swarm::send(unsigned place, ToNode message) {
+    out_->push_back({members_[place].connection, std::move(message)});
+}
+
+void Swarm::move(unsigned place, Stage stage) {
+    --counts_[static_cast<size_t>(members_[place].stage)];
+    members_[place].stage = stage;
+    ++counts_[static_cast<size_t>(stage)];
+}
+
+size_t Swarm::count(std::initializer_list<Stage> wanted) const {
+    size_t out = 0;
+    for (Stage stage : wanted) out += counts_[static_cast<size_t>(stage)];
+    return out;
+}
+
+/// It is to have it, and has had its plan.
+bool Swarm::lacks(unsigned place, unsigned layer) const {
+    const Member& member = members_[place];
+    return member.stage == Stage::planned && (member.layers[layer] & (has | by_self)) == 0;
+}
+
+void Swarm::take(Connection from, const FromNode& message, Time now, unsigned missing, std::vector<Outgoing>& out) {
+    out_ = &out;
+    last_message_ = now;
+    if (const auto* hello = std::get_if<Hello>(&message)) {
+        if (!places_.contains(from)) add(from, *hello, now);
+    } else if (auto known = places_.find(from); known != places_.end()) {
+        dispatch(known->second, message, now);
+    }
+    settle(now, missing);
+}
+
+void Swarm::dispatch(unsigned place, const FromNode& message, Time now) {
+    Stage stage = members_[place].stage;
+    // They have been told what they need.
+    if (stage >= Stage::alone) return;
+    if (const auto* it = std::get_if<Documents>(&message)) return take_documents(place, *it);
+    if (const auto* it = std::get_if<Have>(&message)) return take_have(place, *it, now);
+    if (const auto* it = std::get_if<Failed>(&message)) return take_failed(place, *it);
+    if (stage != Stage::planned && stage != Stage::finished) return;
+    if (const auto* it = std::get_if<Sealed>(&message)) take_sealed(place, *it);
+    if (const auto* it = std::get_if<Done>(&message)) take_done(place, it->layer);
+    if (const auto* it = std::get_if<Complaint>(&message)) take_complaint(place, *it);
+    if (const auto* it = std::get_if<Progress>(&message)) take_progress(place, *it, now);
+    if (std::holds_alternative<Finished>(message)) take_finished(place);
+}
+
+void Swarm::lost(Connection from, Time now, unsigned missing, std::vector<Outgoing>& out) {
+    auto known = places_.find(from);
+    if (known == places_.end()) return;
+    out_ = &out;
+    last_message_ = now;
+    unsigned place = known->second;
+    places_.erase(known);
+    leave(place);
+    settle(now, missing);
+}
+
+void Swarm::tick(Time now, unsigned missing, std::vector<Outgoing>& out) {
+    out_ = &out;
+    if (!documents_ && count({Stage::asked}) > 0 && count({Stage::waiting}) > 0 && now - asked_ >= patience_.fetch) {
+        asked_ = now;
+        ask_next();
+    }
+    settle(now, missing);
+}
+
+void Swarm::settle(Time now, unsigned missing) {
+    if (is_time_to_plan(now, missing)) make_plan();
+    send_documents();
+    if (is_planned_) send_plans();
+    bool unfinished = count({Stage::waiting, Stage::asked, Stage::told, Stage::ready, Stage::planned}) > 0;
+    bool are_there = count({Stage::finished, Stage::alone}) > 0;
+    if (are_there && !unfinished && (missing == 0 || now - last_message_ >= patience_.end)) end();
+}
+
+void Swarm::add(Connection from, const Hello& hello, Time now) {
+    last_arrival_ = now;
+    if (count({Stage::gone}) == members_.size()) restart();
+    auto place = static_cast<unsigned>(members_.size());
+    Member member;
+    member.connection = from;
+    member.self = hello.self;
+    members_.push_back(std::move(member));
+    ++counts_[static_cast<size_t>(Stage::waiting)];
+    places_[from] = place;
+    if (hello.release != release) return leave_alone(place, "srun's berth is of another release");
+    if (!hopeless_.empty()) return leave_alone(place, hopeless_);
+    if (documents_)
+        to_tell_.push_back(place);
+    else if (count({Stage::asked}) == 0) {
+        asked_ = now;
+        ask_for_documents(place);
+    }
+}
+
+/// Nobody who was here serves any more: what follows begins anew, but for the documents.
+void Swarm::restart() {
+    members_.clear();
+    places_.clear();
+    counts_ = {};
+    to_tell_.clear();
+    to_plan_.clear();
+    numbered_.clear();
+    plan_.clear();
+    layers_.clear();
+    failed_fetches_ = 0;
+    is_planned_ = false;
+    first_have_ = {};
+}
+
+void Swarm::leave(unsigned place) {
+    bool was_asked = members_[place].stage == Stage::asked;
+    bool is_released = members_[place].stage == Stage::gone;
+    move(place, Stage::gone);
+    if (is_released) return;
+    if (was_asked && !documents_) ask_next();
+    for (unsigned layer = 0; layer < layers_.size(); ++layer)
+        if (layers_[layer].owner == place) replace_owner(layer);
+}
+
+void Swarm::ask_for_documents(unsigned place) {
+    members_[place].was_asked = true;
+    move(place, Stage::asked);
+    send(place, Fetch{});
+}
+
+/// Another node is to bring the documents; where there is none, those who wait do not wait any longer.
+void Swarm::ask_next() {
+    for (unsigned place = 0; place < members_.size(); ++place)
+        if (members_[place].stage == Stage::waiting && !members_[place].was_asked) return ask_for_documents(place);
+    if (count({Stage::asked}) > 0) return;
+    for (unsigned place = 0; place < members_.size(); ++place)
+        if (members_[place].stage == Stage::waiting) leave_alone(place, "no other node has the image's manifest");
+}
+
+void Swarm::take_documents(unsigned place, const Documents& documents) {
+    if (documents_ || members_[place].stage != Stage::asked) return;
+    documents_ = documents;
+    for (unsigned other = 0; other < members_.size(); ++other) {
+        if (members_[other].stage > Stage::asked) continue;
+        if (other == place)
+            move(other, Stage::told);
+        else
+            to_tell_.push_back(other);
+    }
+}
+
+void Swarm::documents_failed(unsigned place, const std::string& reason) {
+    move(place, Stage::waiting);
+    if (++failed_fetches_ < 2) return ask_next();
+    hopeless_ = cat("two nodes could not bring the image's manifest: ", reason);
+    for (unsigned other = 0; other < members_.size(); ++other)
+        if (members_[other].stage <= Stage::asked) leave_alone(other, hopeless_);
+}
+
+void Swarm::take_have(unsigned place, const Have& have, Time now) {
+    if (members_[place].stage != Stage::told || have.has.size() != have.sizes.size()) return;
+    if (first_have_ == Time{}) {
+        first_have_ = now;
+        layers_.resize(have.sizes.size());
+        for (size_t i = 0; i < layers_.size(); ++i) layers_[i].size = have.sizes[i];
+    }
+    last_arrival_ = now;
+    bool is_same = std::equal(have.sizes.begin(), have.sizes.end(), layers_.begin(), layers_.end(),
+                              [](uint64_t size, const Layer& layer) { return size == layer.size; });
+    if (!is_same) return leave_alone(place, "the image's layers are others here (a machine of another kind)");
+    for (bool is_here : have.has) members_[place].layers.push_back(is_here ? uint8_t{has} : uint8_t{0});
+    move(place, Stage::ready);
+    if (is_planned_) to_plan_.push_back(place);
+}
+
+bool Swarm::is_time_to_plan(Time now, unsigned missing) const {
+    size_t ready = count({Stage::ready});
+    if (is_planned_ || ready == 0) return false;
+    if (now - first_have_ >= patience_.longest) return true;
+    size_t outstanding = count({Stage::waiting, Stage::asked, Stage::told});
+    if (outstanding > 0) return false;
+    return missing == 0 || now - last_arrival_ >= (ready == 1 ? patience_.alone : patience_.quiet);
+}
+
+void Swarm::make_plan() {
+    is_planned_ = true;
+    std::vector<PlannedNode> nodes;
+    std::vector<uint64_t> sizes;
+    for (const Layer& layer : layers_) sizes.push_back(layer.size);
+    for (unsigned place = 0; place < members_.size(); ++place) {
+        if (members_[place].stage != Stage::ready) continue;
+        members_[place].number = static_cast<unsigned>(nodes.size());
+        numbered_.push_back(place);
+        PlannedNode node;
+        for (uint8_t flags : members_[place].layers) node.has.push_back((flags & has) != 0);
+        bool lacks_any = std::find(node.has.begin(), node.has.end(), false) != node.has.end();
+        // Those that only serve come last, so that their plan says for whom.
+        if (lacks_any)
+            to_plan_.push_front(place);
+        else
+            to_plan_.push_back(place);
+        nodes.push_back(std::move(node));
+    }
+    plan_ = plan_layers(nodes, sizes);
+    for (unsigned layer = 0; layer < layers_.size(); ++layer) {
+        const LayerPlan& plan = plan_[layer];
+        bool is_needed = plan.from_registry || !plan.order[0].empty();
+        if (is_needed && !plan.seeds.empty()) layers_[layer].owner = numbered_[plan.seeds[0]];
+    }
+}
+
+void Swarm::take_sealed(unsigned place, const Sealed& sealed) {
+    if (sealed.layer >= layers_.size()) return;
+    Layer& layer = layers_[sealed.layer];
+    members_[place].layers[sealed.layer] |= has | serves;
+    if (layer.sealed) {
+        if (layer.sealed->pieces == sealed.pieces) return;
+        // Its file is another one than that of the first, with which it must not be mixed.
+        members_[place].layers[sealed.layer] |= failed;
+        return layer.owner == place ? replace_owner(sealed.layer) : tell_roles(sealed.layer);
+    }
+    layer.sealed = sealed;
+    for (unsigned other = 0; other < members_.size(); ++other)
+        if (other != place && lacks(other, sealed.layer)) send(other, sealed);
+}
+
+void Swarm::take_done(unsigned place, unsigned layer) {
+    if (layer < layers_.size()) members_[place].layers[layer] |= has | serves;
+}
+
+void Swarm::take_finished(unsigned place) {
+    if (members_[place].stage != Stage::planned) return;
+    for (uint8_t& flags : members_[place].layers) flags |= has;
+    move(place, Stage::finished);
+}
+
+void Swarm::take_failed(unsigned place, const Failed& message) {
+    Stage stage = members_[place].stage;
+    if (!message.layer && stage == Stage::asked && !documents_) return documents_failed(place, message.reason);
+    if (!message.layer) {
+        leave(place);
+        return leave_alone(place, message.reason);
+    }
+    if (stage == Stage::planned && *message.layer < layers_.size()) layer_failed(place, *message.layer, message.reason);
+}
+
+void Swarm::layer_failed(unsigned place, unsigned number, const std::string& reason) {
+    Layer& layer = layers_[number];
+    bool had = (members_[place].layers[number] & has) != 0;
+    if (layer.owner != place) {
+        bool owner_is_bad = layer.owner && members_[*layer.owner].is_distrusted;
+        if (!owner_is_bad) return leave_alone(place, number, reason);
+        return replace_owner(number);
+    }
+    members_[place].layers[number] = static_cast<uint8_t>((members_[place].layers[number] & ~has) | failed);
+    layer.reason = reason;
+    if (!had && ++layer.failures >= 2) return give_up(number);
+    replace_owner(number);
+}
+
+void Swarm::take_complaint(unsigned place, const Complaint& complaint) {
+    if (complaint.layer >= layers_.size()) return;
+    for (unsigned other = 0; other < members_.size(); ++other) {
+        if (members_[other].self.key != complaint.key || other == place) continue;
+        std::set<unsigned>& who = layers_[complaint.layer].complaints[other];
+        who.insert(place);
+        if (who.size() >= 2) members_[other].is_distrusted = true;
+    }
+}
+
+void Swarm::take_progress(unsigned place, const Progress& progress, Time now) {
+    Member& member = members_[place];
+    uint64_t bytes = progress.registry + progress.peers;
+    double seconds = std::chrono::duration<double>(now - member.measured).count();
+    if (member.measured != Time{} && seconds > 0 && bytes >= member.bytes)
+        member.rate = static_cast<uint64_t>(static_cast<double>(bytes - member.bytes) / seconds);
+    member.measured = now;
+    member.bytes = bytes;
+    send(place, Median{median(now)});
+}
+
+/// Of those that receive. Made anew five times a second at most.
+uint64_t Swarm::median(Time now) {
+    if (median_made_ != Time{} && now - median_made_ < std::chrono::milliseconds(200)) return median_;
+    std::vector<uint64_t> rates;
+    for (const Member& member : members_)
+        if (member.stage == Stage::planned && member.rate > 0) rates.push_back(member.rate);
+    auto middle = rates.begin() + static_cast<ptrdiff_t>(rates.size() / 2);
+    std::nth_element(rates.begin(), middle, rates.end());
+    median_ = rates.empty() ? 0 : *middle;
+    median_made_ = now;
+    return median_;
+}
+
+/// Another one who has it, else one who brings it again.
+void Swarm::replace_owner(unsigned number) {
+    Layer& layer = layers_[number];
+    std::optional<unsigned> before = layer.owner;
+    layer.owner = holder(number);
+    if (!layer.owner) {
+        layer.sealed.reset();
+        layer.owner = next_owner(number);
+    }
+    if (layer.owner && layer.owner != before) {
+        members_[*layer.owner].layers[number] |= serves;
+        // Who is still to have its plan reads it there.
+        if (members_[*layer.owner].stage != Stage::ready) send(*layer.owner, NewRole{number, {}, {true, {}}});
+    }
+    // Those that are left have failed, if there are any.
+    if (!layer.owner) return give_up(number);
+    tell_roles(number);
+}
+
+std::optional<unsigned> Swarm::holder(unsigned layer) const {
+    for (bool also_distrusted : {false, true})
+        for (unsigned place = 0; place < members_.size(); ++place) {
+            const Member& member = members_[place];
+            bool is_there = member.stage >= Stage::ready && member.stage <= Stage::finished;
+            if (is_there && (member.layers[layer] & (has | failed)) == has && place != layers_[layer].owner &&
+                (also_distrusted || !member.is_distrusted))
+                return place;
+        }
+    return std::nullopt;
+}
+
+/// Among those that lack the layer: who has the least to bring, and is neither slow nor distrusted if that can be.
+std::optional<unsigned> Swarm::next_owner(unsigned number) const {
+    std::map<unsigned, uint64_t> load;
+    for (const Layer& layer : layers_)
+        if (layer.owner && !layer.sealed) load[*layer.owner] += layer.size;
+    std::optional<unsigned> best;
+    auto worth = [&](unsigned place) {
+        const Member& member = members_[place];
+        bool is_slow = member.rate > 0 && member.rate < median_ / 2;
+        auto found = load.find(place);
+        return std::pair(member.is_distrusted || is_slow, found == load.end() ? 0 : found->second);
+    };
+    for (unsigned place = 0; place < members_.size(); ++place)
+        if (lacks(place, number) && (members_[place].layers[number] & failed) == 0 && place != layers_[number].owner &&
+            (!best || worth(place) < worth(*best)))
+            best = place;
+    return best;
+}
+
+void Swarm::give_up(unsigned number) {
+    Layer& layer = layers_[number];
+    layer.owner.reset();
+    if (layer.reason.empty()) layer.reason = "no other node can bring it";
+    for (unsigned place = 0; place < members_.size(); ++place)
+        if (lacks(place, number)) {
+            leave_alone(place, number, layer.reason);
+            layer.is_given_up = true;
+        }
+}
+
+void Swarm::leave_alone(unsigned place, const std::string& reason) {
+    send(place, Alone{std::nullopt, reason});
+    move(place, Stage::alone);
+}
+
+void Swarm::leave_alone(unsigned place, unsigned layer, const std::string& reason) {
+    members_[place].layers[layer] |= by_self;
+    send(place, Alone{layer, reason});
+}
+
+void Swarm::end() {
+    for (unsigned place = 0; place < members_.size(); ++place)
+        if (members_[place].stage == Stage::finished || members_[place].stage == Stage::alone) {
+            send(place, End{});
+            move(place, Stage::gone);
+        }
+}
+
+}  // namespace berth::pull::share

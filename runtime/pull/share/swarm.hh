@@ -1,0 +1,151 @@
+// The nodes of a step that share one image: who they are, what each has, who brings each layer. Pure: the tracker hands
+// it messages and the time.
+#pragma once
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/pull/share/outgoing.hh"
+
+namespace berth::pull::share {
+
+/// How long what is awaited.
+struct Patience {
+    std::chrono::milliseconds quiet{500};   ///< after the last Hello or Have, before the plan is made
+    std::chrono::milliseconds alone{150};   ///< the same, when only one node has come
+    std::chrono::milliseconds longest{3000};  ///< after the first Have
+    std::chrono::milliseconds fetch{15'000};  ///< for the documents, before another node is asked too
+    std::chrono::milliseconds end{2000};      ///< after the last message, for nodes that have not come yet
+};
+
+class Swarm {
+  public:
+    using Time = std::chrono::steady_clock::time_point;
+
+    /// `missing` is how many of the step's nodes have not said Hello to anybody yet. What is to be sent goes to `out`.
+    void take(Connection from, const FromNode& message, Time now, unsigned missing, std::vector<Outgoing>& out);
+    void lost(Connection from, Time now, unsigned missing, std::vector<Outgoing>& out);
+    void tick(Time now, unsigned missing, std::vector<Outgoing>& out);
+
+    /// Nobody is connected.
+    bool is_empty() const { return places_.empty(); }
+
+  private:
+    enum class Stage : uint8_t {
+        waiting,   ///< has said Hello
+        asked,     ///< is to bring the documents
+        told,      ///< has the documents, and is to say what it has
+        ready,     ///< has said so
+        planned,   ///< has its plan
+        finished,  ///< has everything, and serves
+        alone,     ///< pulls everything by itself
+        gone,      ///< connection lost, or released at the end
+    };
+    static constexpr size_t stages = 8;
+    enum Flag : uint8_t {
+        has = 1,      ///< all of the layer
+        serves = 2,   ///< has been told to, or does so anyway as it receives
+        failed = 4,   ///< could not bring it
+        by_self = 8,  ///< pulls it as if there was nobody else
+    };
+    struct Member {
+        Connection connection = 0;
+        Peer self;
+        Stage stage = Stage::waiting;
+        bool was_asked = false;          ///< for the documents
+        bool is_distrusted = false;      ///< two nodes complained
+        std::vector<uint8_t> layers;     ///< flags
+        std::optional<unsigned> number;  ///< in the plan
+        Time measured{};                 ///< when `bytes` were
+        uint64_t bytes = 0, rate = 0;    ///< received; a second
+    };
+    struct Layer {
+        uint64_t size = 0;
+        std::optional<unsigned> owner;  ///< its place
+        std::optional<Sealed> sealed;
+        unsigned failures = 0;
+        bool is_given_up = false;  ///< everybody pulls it alone
+        std::string reason;
+        std::map<unsigned, std::set<unsigned>> complaints;  ///< by place of the source: who
+    };
+    /// A node's sources, as places of members.
+    using Sources = std::array<std::vector<unsigned>, stripe_count>;
+
+    // Members.
+    void move(unsigned place, Stage stage);
+    size_t count(std::initializer_list<Stage> wanted) const;
+    bool is_present(const Member& member) const { return member.stage < Stage::alone; }
+    bool lacks(unsigned place, unsigned layer) const;
+    void add(Connection from, const Hello& hello, Time now);
+    void leave(unsigned place);
+    void restart();
+
+    // Until the plan.
+    void ask_for_documents(unsigned place);
+    void ask_next();
+    void take_documents(unsigned place, const Documents& documents);
+    void documents_failed(unsigned place, const std::string& reason);
+    void take_have(unsigned place, const Have& have, Time now);
+    bool is_time_to_plan(Time now, unsigned missing) const;
+    void make_plan();
+
+    // The plan.
+    void send_documents();
+    void send_plans();
+    void send_plan(unsigned place);
+    void own_what_nobody_has(unsigned place);
+    Sources sources(unsigned layer, unsigned place) const;
+    std::vector<unsigned> stripe_sources(unsigned layer, unsigned stripe, unsigned place) const;
+    bool is_source(unsigned layer, unsigned source, unsigned place) const;
+    LayerRole role(unsigned layer, unsigned place, std::vector<Peer>& peers, std::map<unsigned, unsigned>& known);
+    void make_serve(unsigned layer, unsigned place);
+
+    // Afterwards.
+    void take_sealed(unsigned place, const Sealed& sealed);
+    void take_done(unsigned place, unsigned layer);
+    void take_failed(unsigned place, const Failed& message);
+    void layer_failed(unsigned place, unsigned layer, const std::string& reason);
+    void take_complaint(unsigned place, const Complaint& complaint);
+    void take_progress(unsigned place, const Progress& progress, Time now);
+    void take_finished(unsigned place);
+    void replace_owner(unsigned layer);
+    std::optional<unsigned> holder(unsigned layer) const;
+    std::optional<unsigned> next_owner(unsigned layer) const;
+    void tell_roles(unsigned layer);
+    void give_up(unsigned layer);
+    void leave_alone(unsigned place, const std::string& reason);
+    void leave_alone(unsigned place, unsigned layer, const std::string& reason);
+    uint64_t median(Time now);
+    void settle(Time now, unsigned missing);
+    void end();
+
+    void send(unsigned place, ToNode message);
+    void dispatch(unsigned place, const FromNode& message, Time now);
+
+    Patience patience_;
+    std::vector<Outgoing>* out_ = nullptr;  ///< during a call
+    std::vector<Member> members_;
+    std::unordered_map<Connection, unsigned> places_;  ///< of those that are connected
+    std::array<size_t, stages> counts_{};
+    std::optional<Documents> documents_;
+    unsigned failed_fetches_ = 0;
+    std::string hopeless_;  ///< why everybody pulls alone; empty: they need not
+    Time asked_{}, first_have_{}, last_arrival_{}, last_message_{};
+    bool is_planned_ = false;
+    std::deque<unsigned> to_tell_, to_plan_;  ///< who is owed the documents, and a plan
+    std::vector<unsigned> numbered_;  ///< places of the plan's numbers
+    std::vector<LayerPlan> plan_;
+    std::vector<Layer> layers_;
+    uint64_t median_ = 0;
+    Time median_made_{};
+};
+
+}  // namespace berth::pull::share

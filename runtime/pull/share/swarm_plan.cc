@@ -1,0 +1,134 @@
+// What each node of a swarm is told to do.
+#include <algorithm>
+
+#include "runtime/pull/share/swarm.hh"
+
+namespace berth::pull::share {
+
+namespace {
+
+/// Large messages made in one call: those of 10,000 nodes at once would take gigabytes.
+constexpr size_t at_once = 128;
+constexpr size_t most_sources = 6;
+
+}  // namespace
+
+void Swarm::send_documents() {
+    for (size_t sent = 0; sent < at_once && !to_tell_.empty(); ++sent) {
+        unsigned place = to_tell_.front();
+        to_tell_.pop_front();
+        if (members_[place].stage > Stage::asked) continue;
+        send(place, *documents_);
+        move(place, Stage::told);
+    }
+}
+
+void Swarm::send_plans() {
+    for (size_t sent = 0; sent < at_once && !to_plan_.empty(); ++sent) {
+        unsigned place = to_plan_.front();
+        to_plan_.pop_front();
+        if (members_[place].stage == Stage::ready) send_plan(place);
+    }
+}
+
+void Swarm::send_plan(unsigned place) {
+    move(place, Stage::planned);
+    own_what_nobody_has(place);
+    Plan out;
+    std::map<unsigned, unsigned> known;
+    for (unsigned layer = 0; layer < layers_.size(); ++layer)
+        out.layers.push_back(role(layer, place, out.peers, known));
+    send(place, std::move(out));
+    for (unsigned layer = 0; layer < layers_.size(); ++layer) {
+        if (!lacks(place, layer)) continue;
+        if (layers_[layer].is_given_up)
+            leave_alone(place, layer, layers_[layer].reason);
+        else if (layers_[layer].sealed && layers_[layer].owner != place)
+            send(place, *layers_[layer].sealed);
+    }
+}
+
+/// A node that comes late may lack what the others had, all of whom have gone since.
+void Swarm::own_what_nobody_has(unsigned place) {
+    for (unsigned number = 0; number < layers_.size(); ++number) {
+        Layer& layer = layers_[number];
+        if (layer.owner || layer.is_given_up || !lacks(place, number)) continue;
+        layer.owner = holder(number);
+        if (layer.owner) continue;
+        layer.sealed.reset();
+        layer.owner = place;
+    }
+}
+
+/// What `place` is to do about the layer. Its sources are added to `peers`, where `known` has their places.
+LayerRole Swarm::role(unsigned layer, unsigned place, std::vector<Peer>& peers, std::map<unsigned, unsigned>& known) {
+    LayerRole out;
+    uint8_t& flags = members_[place].layers[layer];
+    out.is_owner = layers_[layer].owner == place || (flags & (has | serves)) == (has | serves);
+    if (out.is_owner || (flags & has) == 0) flags |= serves;
+    if (out.is_owner || !lacks(place, layer) || layers_[layer].is_given_up) return out;
+    Sources all = sources(layer, place);
+    for (unsigned stripe = 0; stripe < stripe_count; ++stripe)
+        for (unsigned source : all[stripe]) {
+            auto [entry, is_new] = known.emplace(source, static_cast<unsigned>(peers.size()));
+            if (is_new) peers.push_back(members_[source].self);
+            out.sources[stripe].push_back(entry->second);
+            make_serve(layer, source);
+        }
+    return out;
+}
+
+/// A node that has had the layer all along serves it only when somebody needs that.
+void Swarm::make_serve(unsigned layer, unsigned place) {
+    uint8_t& flags = members_[place].layers[layer];
+    if ((flags & serves) != 0) return;
+    flags |= serves;
+    // Who is still to have its plan reads it there.
+    if (members_[place].stage != Stage::ready) send(place, NewRole{layer, {}, {true, {}}});
+}
+
+Swarm::Sources Swarm::sources(unsigned layer, unsigned place) const {
+    Sources out;
+    for (unsigned stripe = 0; stripe < stripe_count; ++stripe) out[stripe] = stripe_sources(layer, stripe, place);
+    return out;
+}
+
+bool Swarm::is_source(unsigned layer, unsigned source, unsigned place) const {
+    const Member& member = members_[source];
+    if (source == place || !is_present(member) || member.is_distrusted) return false;
+    // Who pulls it alone serves nothing before it is whole.
+    uint8_t flags = member.layers[layer];
+    return (flags & failed) == 0 && ((flags & by_self) == 0 || (flags & has) != 0);
+}
+
+std::vector<unsigned> Swarm::stripe_sources(unsigned layer, unsigned stripe, unsigned place) const {
+    std::vector<unsigned> numbers, avoid, out;
+    std::optional<unsigned> own = members_[place].number, owner = layers_[layer].owner;
+    if (own) {
+        numbers = sources_of(plan_[layer], stripe, *own);
+    } else {
+        for (unsigned number = 0; number < numbered_.size(); ++number)
+            if (!is_source(layer, numbered_[number], place)) avoid.push_back(number);
+        // No number of the plan's.
+        numbers = sources_for_late(plan_[layer], stripe, static_cast<unsigned>(numbered_.size()) + place, avoid);
+    }
+    for (unsigned number : numbers)
+        if (unsigned source = numbered_[number]; is_source(layer, source, place) && out.size() < most_sources)
+            out.push_back(source);
+    // The last resort, also where it is not as good as others.
+    if (owner && owner != place && std::find(out.begin(), out.end(), *owner) == out.end()) out.push_back(*owner);
+    return out;
+}
+
+/// To all that lack the layer, after its owner has changed.
+void Swarm::tell_roles(unsigned layer) {
+    for (unsigned place = 0; place < members_.size(); ++place) {
+        if (!lacks(place, layer) || place == layers_[layer].owner) continue;
+        NewRole out{layer, {}, {}};
+        std::map<unsigned, unsigned> known;
+        out.role = role(layer, place, out.peers, known);
+        send(place, std::move(out));
+    }
+}
+
+}  // namespace berth::pull::share

@@ -1,0 +1,171 @@
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/oci/base64.hh"
+#include "runtime/oci/sha256.hh"
+#include "runtime/pull/share/messages.hh"
+#include "runtime/pull/share/session.hh"
+#include "tests/catch.hh"
+
+using namespace berth;
+using namespace berth::pull::share;
+
+namespace {
+
+const Digest one("sha256:" + std::string(64, '1')), two("sha256:" + std::string(64, '2'));
+const std::string key = "sha256//" + oci::encode_base64(std::string(32, 'k'));
+const Peer n1{"n1", "192.0.2.1", 4000, key}, n2{"n2", "2001:db8::2", 65535, key};
+
+std::vector<FromNode> from_nodes() {
+    return {Hello{n1, 7, one, release},
+            Hello{n2, 0, two, 99},
+            Documents{},
+            Documents{{{one, "application/vnd.oci.image.index.v1+json", "{}\n"}, {two, "", std::string("\0\xff", 2)}}},
+            Have{},
+            Have{{0, UINT64_MAX, 3}, {true, false, true}},
+            Sealed{4095, 1ULL << 40, one},
+            Done{0},
+            Failed{std::nullopt, "the registry: 401"},
+            Failed{3, ""},
+            Complaint{key, 2, "it sent wrong bytes"},
+            Progress{1, UINT64_MAX},
+            Finished{}};
+}
+
+std::vector<ToNode> to_nodes() {
+    LayerRole owner{true, {}}, taker{false, {{{0, 1}, {1}}}};
+    return {Fetch{},
+            Documents{{{one, "a/b", "x"}}},
+            Plan{},
+            Plan{{n1, n2}, {owner, taker, {}}},
+            Sealed{1, 2, two},
+            NewRole{5, {n2}, {false, {{{0}, {}}}}},
+            NewRole{0, {}, owner},
+            Alone{std::nullopt, "nobody else"},
+            Alone{9, ""},
+            Median{123},
+            End{}};
+}
+
+/// Lines of nodes that say nothing that this release takes.
+std::vector<std::string> bad_lines() {
+    std::string hello = words_of(FromNode(Hello{n1, 7, one, 1}));
+    return {"", " ", "hello", "nonsense", hello + " ", hello + " more", " " + hello, cat("hello  ", hello.substr(6)),
+            cat("hello n1 192.0.2.1 65536 ", key, " 0 ", one, " 1"),
+            cat("hello n1 192.0.2.1 080 ", key, " 0 ", one, " 1"),
+            cat("hello n/1 192.0.2.1 80 ", key, " 0 ", one, " 1"),
+            cat("hello n1 192.0.2.1 80 sha256//AAAA 0 ", one, " 1"),
+            cat("hello n1 192.0.2.1 80 ", key.substr(1), " 0 ", one, " 1"), "documents 1", "documents 9",
+            cat("documents 1 ", one, " - "), cat("documents 1 ", one, " - QQ="), cat("documents 1 ", one, " - QR=="),
+            cat("documents 1 ", one, " Cg== QQ=="), "documents 1 sha256:0 - -", "have 1 5", "have 1 5 2", "have 1 5 01",
+            "have 2 5 01", "have 0", "have 0 0", "have 4097 -", cat("sealed 4096 1 ", one), "sealed 1 1 1",
+            cat("sealed -1 1 ", one), "done", "done x", "done 4096", "failed", "failed 1", "failed 1 Cg==",
+            "progress 1", "progress 1 18446744073709551616", "finished 1", "fetch", "end", "median 3"};
+}
+
+}  // namespace
+
+TEST_CASE("share: every message is what was written", "[share]") {
+    for (const FromNode& message : from_nodes()) {
+        std::string words = words_of(message);
+        auto again = read_from_node(words);
+        INFO(words);
+        REQUIRE(again);
+        CHECK(again->index() == message.index());
+        CHECK(words_of(*again) == words);
+    }
+    for (const ToNode& message : to_nodes()) {
+        std::string words = words_of(message);
+        auto again = read_to_node(words);
+        INFO(words);
+        REQUIRE(again);
+        CHECK(again->index() == message.index());
+        CHECK(words_of(*again) == words);
+    }
+    auto plan = std::get<Plan>(*read_to_node(words_of(ToNode(Plan{{n1, n2}, {{true, {}}, {false, {{{0, 1}, {1}}}}}}))));
+    CHECK((plan.peers.size() == 2 && plan.peers[1].address == "2001:db8::2" && plan.peers[1].port == 65535));
+    CHECK((plan.layers[0].is_owner && plan.layers[0].sources[0].empty()));
+    CHECK((!plan.layers[1].is_owner && plan.layers[1].sources[0] == std::vector<unsigned>{0, 1}));
+    auto have = std::get<Have>(*read_from_node("have 2 7 8 01"));
+    CHECK((have.sizes == std::vector<uint64_t>{7, 8} && have.has == std::vector<bool>{false, true}));
+}
+
+TEST_CASE("share: what is no message is nothing", "[share]") {
+    for (const std::string& line : bad_lines()) {
+        INFO(line.substr(0, 200));
+        CHECK_FALSE(read_from_node(line));
+    }
+    std::string peer = cat("n1 192.0.2.1 80 ", key);
+    for (const std::string& line :
+         {std::string("plan 0"), std::string("plan 1 0"), cat("plan 1 ", peer, " 1 take 1 -"),
+          cat("plan 1 ", peer, " 1 take 0"), cat("plan 1 ", peer, " 1 both 0 0"), cat("plan 1 ", peer, " 1 take 0,  0"),
+          cat("plan 1 ", peer, " 1 take ,0 0"), cat("plan 0 1 take 0 -"), std::string("plan 16777216 0"),
+          std::string("role 0 0 own -"), std::string("role 4096 0 own - -"), std::string("alone 1"),
+          std::string("hello"), std::string("finished"), std::string("median -1")}) {
+        INFO(line);
+        CHECK_FALSE(read_to_node(line));
+    }
+    std::string many = "plan 1 " + peer + " 1 take 0";
+    for (int i = 0; i < 64; ++i) many += ",0";
+    CHECK_FALSE(read_to_node(many + " -"));
+    CHECK_FALSE(read_from_node("done 1" + std::string(line_limit, '0')));
+}
+
+TEST_CASE("share: a reason is one printable line of a limited length, whatever was thrown", "[share]") {
+    std::string wild = "a\nb\x1b[31m\xff" + std::string(100'000, '\x01');
+    auto again = read_from_node(words_of(FromNode(Failed{1, wild})));
+    REQUIRE(again);
+    const std::string& reason = std::get<Failed>(*again).reason;
+    CHECK(reason.starts_with("a\\x0ab\\x1b[31m\\xff"));
+    CHECK(reason.size() <= reason_limit);
+}
+
+TEST_CASE("share: two ends that know the secret hear one another, in order", "[share]") {
+    Session node(Session::End::node, "s", "n-nonce"), tracker(Session::End::tracker, "s", "t-nonce");
+    CHECK(Session::is_greeting(node.greeting()));
+    REQUIRE(tracker.take_greeting(node.greeting()));
+    REQUIRE(node.take_greeting(tracker.greeting()));
+    std::string first = node.seal("one"), second = node.seal("two");
+    CHECK_FALSE(tracker.open(second));
+    CHECK(tracker.open(first) == "one");
+    CHECK_FALSE(tracker.open(first));
+    CHECK(tracker.open(second) == "two");
+    std::string back = tracker.seal("one");
+    CHECK_FALSE(tracker.open(back));
+    CHECK(node.open(back) == "one");
+}
+
+TEST_CASE("share: nothing of another connection, direction or secret is heard", "[share]") {
+    Session node(Session::End::node, "s", "n"), tracker(Session::End::tracker, "s", "t");
+    Session again(Session::End::tracker, "s", "t2"), stranger(Session::End::node, "guess", "n");
+    CHECK_FALSE(tracker.take_greeting(stranger.greeting()));
+    std::string greeting = node.greeting();
+    for (size_t i = 0; i < greeting.size(); ++i) {
+        std::string damaged = greeting;
+        damaged[i] = damaged[i] == 'x' ? 'y' : 'x';
+        CHECK_FALSE(tracker.take_greeting(damaged));
+    }
+    CHECK_FALSE(node.take_greeting(node.greeting()));
+    REQUIRE(tracker.take_greeting(greeting));
+    REQUIRE(again.take_greeting(greeting));
+    REQUIRE(node.take_greeting(tracker.greeting()));
+    // A recorded conversation means nothing to a tracker with another nonce.
+    std::string message = node.seal("done 1");
+    CHECK_FALSE(again.open(message));
+    CHECK_FALSE(tracker.open(message + "0"));
+    CHECK(tracker.open(message));
+}
+
+TEST_CASE("share: nodes of another release are told so, and may say more in their first line", "[share][release]") {
+    auto sealed = [](const std::string& words, const std::string& context) {
+        return cat(words, ' ', oci::hmac_sha256("s", cat(words, '\n', context)));
+    };
+    Session tracker(Session::End::tracker, "s", "t"), node(Session::End::node, "s", "n");
+    REQUIRE(tracker.take_greeting(sealed("berth-share-1 n new words", "node")));
+    CHECK_FALSE(tracker.is_other_release());
+    REQUIRE(tracker.take_greeting(sealed("berth-share-2 n new words", "node")));
+    CHECK(tracker.is_other_release());
+    CHECK(tracker.greeting() == sealed("berth-share-1 other", "srun n"));
+    for (const std::string& line : {tracker.greeting(), sealed("berth-share-2 what ever", "srun n")})
+        CHECK_THROWS_WITH(node.take_greeting(line), Catch::Contains("srun's berth is of another release"));
+    CHECK_FALSE(node.take_greeting("berth-share-1 other " + std::string(64, '0')));
+}
