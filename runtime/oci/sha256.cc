@@ -50,6 +50,12 @@ Digest sha256_of(std::string_view data) {
     return hash.finish();
 }
 
+std::array<uint8_t, 32> sha256_bytes(std::string_view data) {
+    std::array<uint8_t, 32> out;
+    check(EVP_Digest(data.data(), data.size(), out.data(), nullptr, EVP_sha256(), nullptr));
+    return out;
+}
+
 std::string hmac_sha256(std::string_view key, std::string_view data) {
     unsigned char code[EVP_MAX_MD_SIZE];
     unsigned length = 0;

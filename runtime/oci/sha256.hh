@@ -1,5 +1,7 @@
 // SHA-256 of a stream, in the form that manifests use.
 #pragma once
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,6 +31,8 @@ class Sha256 {
 
 /// The digest of `data`.
 Digest sha256_of(std::string_view data);
+/// The same as bytes.
+std::array<uint8_t, 32> sha256_bytes(std::string_view data);
 
 /// HMAC (RFC 2104) with SHA-256, as 64 lowercase hex digits. Throws as Sha256 does.
 std::string hmac_sha256(std::string_view key, std::string_view data);

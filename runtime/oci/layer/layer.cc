@@ -120,7 +120,7 @@ struct LayerConverter::Impl {
     Impl(int squash_fd, std::string what_layer, const ConvertOptions& convert_options)
         : what(std::move(what_layer)),
           options(convert_options),
-          writer(squash_fd, options.pool),
+          writer(squash_fd, options.pool, options.on_final),
           unpacker(writer, options.limits, queue) {
         block.reserve(block_size);
         worker = std::thread([this] { work(); });

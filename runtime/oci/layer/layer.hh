@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,7 +15,8 @@ namespace berth::oci {
 
 struct ConvertOptions {
     LayerLimits limits;
-    squash::CompressorPool* pool = nullptr;  ///< see LayerWriter
+    squash::CompressorPool* pool = nullptr;          ///< see LayerWriter
+    std::function<void(uint64_t)> on_final = {};     ///< see LayerWriter
 };
 
 struct ConvertedLayer {

@@ -133,6 +133,7 @@ void BlockWriter::write(Item& item) {
         case Item::Kind::fragment: break;
     }
     StoredBlock block = put(item);
+    note_final();
     std::lock_guard lock(mutex_);
     fragments_.push_back(block);
 }
@@ -147,11 +148,19 @@ StoredBlock BlockWriter::put(const Item& item) {
 
 void BlockWriter::write_block(const Item& item) {
     StoredBlock block = put(item);
-    if (run_size_ == 0) item.file->start = block.start;
+    if (run_size_ == 0) {
+        item.file->start = run_start_ = block.start;
+        first_hash_ = mixed(item.hash, block.size);
+        may_be_known_ = first_blocks_.contains(first_hash_);
+    }
     item.file->blocks.push_back(block.size);
     run_hash_ = mixed(mixed(run_hash_, item.hash), block.size);
     run_size_ += item.size;
+    note_final();
 }
+
+/// What is not yet final is a file that may turn out to be one that is stored already.
+void BlockWriter::note_final() { file_.note_final(run_size_ > 0 && may_be_known_ ? run_start_ : position_); }
 
 void BlockWriter::write_end(StoredFile& file) {
     if (run_size_ > 0) {
@@ -162,6 +171,7 @@ void BlockWriter::write_end(StoredFile& file) {
             while (!sums_.empty() && sums_.back().start >= position_) sums_.pop_back();
             file.start = known->second->start;
         }
+        first_blocks_.insert(first_hash_);
     }
     run_hash_ = run_size_ = 0;
 }

@@ -8,6 +8,7 @@
 #include <exception>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "runtime/squash/index/block_sums.hh"
@@ -76,6 +77,7 @@ class BlockWriter {
     void write_block(const Item& item);
     void write_end(StoredFile& file);
     bool is_stored_at(const StoredFile& one, const StoredFile& other, uint64_t size);
+    void note_final();
     StoredBlock put(const Item& item);
     void fail(std::exception_ptr failure) noexcept;
     void check();
@@ -96,7 +98,11 @@ class BlockWriter {
     uint64_t position_;
     uint64_t run_hash_ = 0;  ///< of the stored blocks of the file that is being written
     uint64_t run_size_ = 0;  ///< their bytes
+    uint64_t run_start_ = 0;
+    uint64_t first_hash_ = 0;      ///< of the first of them
+    bool may_be_known_ = false;    ///< an earlier file began with the same block, so that this one may give way to it
     std::unordered_map<uint64_t, const StoredFile*> runs_;
+    std::unordered_set<uint64_t> first_blocks_;  ///< of the files in runs_
     BlockSums sums_;
 };
 

@@ -97,6 +97,11 @@ int DirectWriter::flush() {
     return flush_piece();
 }
 
+uint64_t DirectWriter::flushed_below() {
+    std::lock_guard lock(mutex_);
+    return is_dirty_ ? start_ : start_ + filled_;
+}
+
 int DirectWriter::resize(uint64_t size) {
     std::lock_guard lock(mutex_);
     if (int error = flush_piece()) return error;

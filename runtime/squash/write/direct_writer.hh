@@ -32,6 +32,8 @@ class DirectWriter {
     int flush();
     /// Flushes first.
     int resize(uint64_t size);
+    /// All that was written below this offset is in the file.
+    uint64_t flushed_below();
 
   private:
     struct Free {

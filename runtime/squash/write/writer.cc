@@ -33,7 +33,7 @@ SqfsPtr<T> owned(T* object) {
 }  // namespace
 
 struct LayerWriter::Impl {
-    Impl(int fd, CompressorPool* shared)
+    Impl(int fd, CompressorPool* shared, std::function<void(uint64_t)> on_final)
         : own(shared != nullptr ? nullptr : std::make_unique<CompressorPool>(Compression{}, PoolLimits{})),
           pool(shared != nullptr ? *shared : *own),
           file(fd),
@@ -48,6 +48,7 @@ struct LayerWriter::Impl {
         file.check(std::min(written, 0));
         if (written > 0) super.flags |= SQFS_FLAG_COMPRESSOR_OPTIONS;
         file.write_directly();
+        file.on_final(std::move(on_final));
         cutter.emplace(file, pool);
     }
 
@@ -98,7 +99,8 @@ struct LayerWriter::Impl {
     std::optional<FileCutter> cutter;  // after all that it writes to
 };
 
-LayerWriter::LayerWriter(int fd, CompressorPool* pool) : impl_(std::make_unique<Impl>(fd, pool)) {}
+LayerWriter::LayerWriter(int fd, CompressorPool* pool, std::function<void(uint64_t)> on_final)
+    : impl_(std::make_unique<Impl>(fd, pool, std::move(on_final))) {}
 
 LayerWriter::~LayerWriter() = default;
 

@@ -1,6 +1,7 @@
 // Writes one squashfs file from a stream of entries, without anything on disk but the result.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -37,8 +38,10 @@ class LayerWriter {
   public:
     /// Writes to the empty regular file `fd`, opened for reading (to find duplicates) and writing, which the caller
     /// owns and closes after finish(). Codec and block size are those of `pool`, which must outlive it; many writers
-    /// may share one. Null: one of its own with one thread and what is usual for the rest. Throws Error.
-    LayerWriter(int fd, CompressorPool* pool);
+    /// may share one. Null: one of its own with one thread and what is usual for the rest. `on_final` is told, by any
+    /// thread, how many bytes from the start of the file stay as they are (but for the superblock, in the first
+    /// hundred) and can be read by others. Throws Error.
+    LayerWriter(int fd, CompressorPool* pool, std::function<void(uint64_t)> on_final = {});
     ~LayerWriter();
     LayerWriter(const LayerWriter&) = delete;
     LayerWriter& operator=(const LayerWriter&) = delete;

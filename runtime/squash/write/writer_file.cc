@@ -63,6 +63,11 @@ void OutputFile::flush() {
     if (int number = direct_->flush()) fail(number);
 }
 
+void OutputFile::note_final(uint64_t offset) {
+    if (!told_ || error_ != 0) return;
+    told_(direct_ != nullptr ? std::min(offset, direct_->flushed_below()) : offset);
+}
+
 int OutputFile::read(uint64_t offset, void* buffer, size_t size) {
     auto* out = static_cast<char*>(buffer);
     if (direct_ != nullptr && error_ == 0) {

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -30,6 +31,11 @@ class OutputFile : public sqfs_file_t {
     /// From now on writes round the page cache where that is worth it; nobody else may write to the descriptor until
     /// flush().
     void write_directly() { direct_ = DirectWriter::over(fd_); }
+    /// Told how many bytes from the start of the file will stay as they are, and can be read through another
+    /// descriptor; never fewer than before. `told` may be called by any thread that writes.
+    void on_final(std::function<void(uint64_t)> told) { told_ = std::move(told); }
+    /// What is below `offset` is not written to again (but for the superblock).
+    void note_final(uint64_t offset);
     /// To be followed by check().
     void flush();
     OutputFile(const OutputFile&) = delete;
@@ -50,6 +56,7 @@ class OutputFile : public sqfs_file_t {
     int fd_;
     std::string what_;
     std::unique_ptr<DirectWriter> direct_;
+    std::function<void(uint64_t)> told_;
     uint64_t size_ = 0;
     std::atomic<int> error_ = 0;
 };
