@@ -51,8 +51,8 @@ base_ldflags := -pthread -Wl,--as-needed -Wl,-z,relro,-z,now $(if $(SAN),-fsanit
 # Where ISA-L is not there, zlib unpacks gzip, in twice the time.
 ISAL ?= $(if $(shell pkg-config --exists libisal 2> /dev/null && echo yes),yes,no)
 isal := $(filter yes,$(ISAL))
-packages := fuse3 libarchive libcurl libcrypto libzstd liblz4 liblzma zlib libseccomp $(isal:yes=libisal) \
-  libsquashfs1 yaml-cpp
+packages := fuse3 libarchive libcurl libcrypto libmicrohttpd libzstd liblz4 liblzma zlib libseccomp \
+  $(isal:yes=libisal) libsquashfs1 yaml-cpp
 package_flags := $(shell pkg-config --cflags $(packages) 2>/dev/null)
 start_libraries := $(shell pkg-config --libs fuse3 libzstd liblz4 liblzma zlib libseccomp 2>/dev/null) -llzo2 -ldl
 # To load these takes a quarter of a millisecond at every start, so berth itself has them linked in where there are
@@ -65,7 +65,10 @@ linked_in := $(if $(and $(STATIC),$(if $(SAN),,1)),\
 program_libraries := $(if $(linked_in),-Wl$(comma)-Bstatic $(linked_in) -Wl$(comma)-Bdynamic) \
   $(filter-out $(linked_in),$(start_libraries))
 pull_packages := libarchive libcurl libcrypto $(isal:yes=libisal) libsquashfs1 yaml-cpp libzstd liblz4 liblzma zlib
-pull_libraries := $(shell pkg-config --libs $(pull_packages) 2>/dev/null) -llzo2 -ldl
+# Few nodes have it, and where libcurl is there is GnuTLS.
+microhttpd := $(if $(and $(STATIC),$(if $(SAN),,1),$(call has_archive,microhttpd)),\
+  -Wl$(comma)-Bstatic -lmicrohttpd -Wl$(comma)-Bdynamic -lgnutls,-lmicrohttpd)
+pull_libraries := $(microhttpd) $(shell pkg-config --libs $(pull_packages) 2>/dev/null) -llzo2 -ldl
 
 # A test's time goes into compiling it, not into running it.
 test_flags := -O0 -U_FORTIFY_SOURCE

@@ -45,6 +45,7 @@ void flatten(const OpenedImage& opened, const store::Store& store, const store::
         if (words[0] == "progress" && words.size() == 3 && parse_number(words[1], UINT64_MAX, done) &&
             parse_number(words[2], UINT64_MAX, total))
             reporter(done, total);
+        return true;
     });
     int code = child.wait();
     if (!error.empty()) throw Error(cat(work, ": ", error));

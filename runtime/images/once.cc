@@ -40,7 +40,7 @@ void make_once(const store::Store& store, const Digest& key, const std::string& 
     if (!find()) make();
 }
 
-void read_lines(const Child& child, const PullWatch& watch, const std::function<void(const std::string& line)>& take) {
+void read_lines(const Child& child, const PullWatch& watch, const std::function<bool(const std::string& line)>& take) {
     std::string pending;
     pollfd waiting[2] = {{child.output(), POLLIN, 0}, {watch.descriptor, POLLIN, 0}};
     for (;;) {
@@ -53,7 +53,7 @@ void read_lines(const Child& child, const PullWatch& watch, const std::function<
         if (got == 0) return;
         if (got > 0) pending.append(buffer, static_cast<size_t>(got));
         for (size_t end; (end = pending.find('\n')) != std::string::npos; pending.erase(0, end + 1))
-            take(pending.substr(0, end));
+            if (!take(pending.substr(0, end))) return;
     }
 }
 

@@ -28,8 +28,10 @@ class Reporter {
 void make_once(const store::Store& store, const Digest& key, const std::string& work, const PullWatch& watch,
                const std::function<bool()>& find, const std::function<void()>& make);
 
-/// Reads what the program prints until its end, a line at a time, while looking after the watch's descriptor.
-void read_lines(const Child& child, const PullWatch& watch, const std::function<void(const std::string& line)>& take);
+/// Reads what the program prints until its end, or until `take` returns false, a line at a time, while looking after
+/// the watch's descriptor.
+void read_lines(const Child& child, const PullWatch& watch,
+                const std::function<bool(const std::string& line)>& take);
 
 /// The key of an image in the store: of its manifest, or of the image file that `opened` is.
 Digest key_in_store(const OpenedImage& opened, const store::Store& store);

@@ -32,7 +32,8 @@ class Report {
   public:
     explicit Report(const PullWatch& watch) : watch_(watch) {}
 
-    void take(const std::string& text) {
+    /// False when nothing more is to come.
+    bool take(const std::string& text) {
         size_t space = text.find(' ');
         std::string word = text.substr(0, space), rest = space == std::string::npos ? "" : text.substr(space + 1);
         if (word == "image") digest_ = Digest::parse(rest);
@@ -46,7 +47,12 @@ class Report {
                 parse_number(rest.substr(0, after), 255, code) && code != 0 ? static_cast<int>(code) : exit_failure;
             error_ = after == std::string::npos ? "the pull failed" : printable(rest.substr(after + 1), 8192);
         }
+        if (word == "serving") goes_on_ = true;
+        return !goes_on_;
     }
+
+    /// The image is here, and the pull serves it to other nodes.
+    bool goes_on() const { return goes_on_; }
 
     /// The digest; throws the error that was reported.
     Digest result(int exit_code, const std::string& reference) const {
@@ -75,14 +81,18 @@ class Report {
     std::optional<Fetched> fetched_;
     plan::Cause cause_ = plan::Cause::image;
     std::optional<Digest> digest_;
+    bool goes_on_ = false;
     std::string error_;
     int error_code_ = exit_failure;
 };
 
 Digest reported(Child& child, const plan::Reference& reference, const PullWatch& watch) {
     Report report(watch);
-    read_lines(child, watch, [&](const std::string& line) { report.take(line); });
-    return report.result(child.wait(), reference.text());
+    read_lines(child, watch, [&](const std::string& line) { return report.take(line); });
+    if (!report.goes_on()) return report.result(child.wait(), reference.text());
+    Digest digest = report.result(0, reference.text());
+    watch.keep(std::move(child));
+    return digest;
 }
 
 Digest pulled(const plan::Reference& reference, const std::vector<std::string>& arguments,
@@ -169,7 +179,7 @@ OpenedImage open_stored_image(const plan::Reference& reference, const plan::Call
     store::Store store = open_telling(site, caller, watch);
     if (auto known = known_digest(reference, store, site))
         if (auto image = try_stored_image(store, *known)) return {std::move(*image), known};
-    bool share = site.share.enabled && !agreement.empty();
+    bool share = site.share.enabled && !agreement.empty() && watch.keep;
     Digest digest = share ? pulled_together("--share", agreement, reference, site, store, watch)
                           : pulled(reference, arguments_for(reference, site, store, watch), store, watch);
     return {stored_image(store, digest), digest};

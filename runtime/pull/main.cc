@@ -15,7 +15,9 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
+#include "runtime/config/networks.hh"
 #include "runtime/config/site_file.hh"
+#include "runtime/host/addresses.hh"
 #include "runtime/host/job_answers.hh"
 #include "runtime/host/policy_facts.hh"
 #include "runtime/oci/layer/gzip.hh"
@@ -101,7 +103,15 @@ Digest agreed(const store::Store& store, const plan::Reference& reference, const
     return result.digest;
 }
 
-Digest pulled(const Arguments& arguments, pull::Output& output) {
+pull::ShareLimits share_limits(const plan::Site& site) {
+    plan::PortRange ports = plan::parse_port_range(site.share.ports);
+    return {.address = plan::address_in(site.share.networks, addresses_of_this_machine()).value_or(""),
+            .first_port = ports.first,
+            .last_port = ports.last,
+            .rate = site.share.rate};
+}
+
+Digest pulled(const Arguments& arguments, pull::Output& output, std::unique_ptr<pull::share::Member>& member) {
     plan::Reference reference =
         plan::with_absolute_path(plan::parse_reference(arguments.reference), std::filesystem::current_path());
     plan::Site site = site_of(arguments, environment_of_this_process());
@@ -109,9 +119,20 @@ Digest pulled(const Arguments& arguments, pull::Output& output) {
     pull::Deadline deadline(site, output);
     store::Store store = store::Store::open(arguments.store);
     pull::Options options = options_of(arguments, reference, site);
-    if (arguments.share) options.share = meeting_place();
+    if (arguments.share) {
+        options.share = meeting_place();
+        options.share_limits = share_limits(site);
+    }
     return arguments.agree ? agreed(store, reference, options, output.meter())
-                           : pull::pull(store, reference, options, output.meter());
+                           : pull::pull(store, reference, options, output.meter(), member);
+}
+
+/// What the other nodes of the step lack they get from here, with what this node's tasks leave of its CPUs.
+void serve_other_nodes(pull::share::Member& member, const pull::Output& output) {
+    if (!member.is_shared()) return;
+    output.serving();
+    ::setpriority(PRIO_PROCESS, 0, 10);
+    member.serve_to_the_end();
 }
 
 /// Prints what the tag means now. One try: the nodes can ask as well.
@@ -158,9 +179,11 @@ int pull_image(const Arguments& arguments) {
         if (!arguments.output.report)
             event.emplace(pull::site_of(arguments.site, environment_of_this_process()), plan::Event::Kind::pull,
                           arguments.reference, output.meter());
-        std::string digest = pulled(arguments, output).text();
+        std::unique_ptr<pull::share::Member> member;
+        std::string digest = pulled(arguments, output, member).text();
         output.done(digest);
         if (event) event->pulled(digest);
+        if (member) serve_other_nodes(*member, output);
         return 0;
     } catch (const Error& problem) {
         output.failed(problem, pull::cause_of_pull(problem));

@@ -54,6 +54,10 @@ void Output::done(const std::string& digest) {
                                      : cat(options_.report ? "image " : "", digest, "\n"));
 }
 
+void Output::serving() const {
+    if (options_.report) put(STDOUT_FILENO, "serving\n");
+}
+
 void Output::failed(const Error& error, plan::Cause cause) {
     display_->stop();
     print_error(error, cause);

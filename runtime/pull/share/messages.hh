@@ -30,6 +30,8 @@ struct SharedDocument {
     std::string bytes;
 };
 
+using DocumentList = std::vector<SharedDocument>;
+
 // From a node.
 
 /// The first message. Nodes with the same `image` share.

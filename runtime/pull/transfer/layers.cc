@@ -59,7 +59,8 @@ class Sources {
 class Fetch {
   public:
     Fetch(const store::Store& store, Sources& sources, const std::vector<MissingLayer>& layers,
-          squash::CompressorPool& pool, std::atomic<bool>& stop, std::string what, Meter& meter)
+          squash::CompressorPool& pool, std::atomic<bool>& stop, std::string what, Meter& meter,
+          share::Member* member)
         : store_(store),
           sources_(sources),
           layers_(layers),
@@ -67,11 +68,15 @@ class Fetch {
           stop_(stop),
           what_(std::move(what)),
           meter_(meter),
+          member_(member),
           order_(layers.size()) {
         // The largest first: a large one that comes last would be alone at its end, and unpacks in one thread.
         std::iota(order_.begin(), order_.end(), size_t{0});
         std::stable_sort(order_.begin(), order_.end(),
                          [&](size_t a, size_t b) { return layers[a].blob.size > layers[b].blob.size; });
+        // What other nodes wait for goes before what this one waits for: else two could wait for each other.
+        std::stable_partition(order_.begin(), order_.end(),
+                              [&](size_t i) { return role_of(layers[i]) != share::Member::Role::receive; });
     }
 
     /// Runs in a worker until no layer is left, or something failed.
@@ -81,10 +86,22 @@ class Fetch {
     }
 
   private:
+    struct Brought {
+        store::NewFile file;
+        oci::ConvertedLayer layer;
+        std::unique_ptr<share::PiecePump> pump;  ///< for the other nodes; null where they do not ask
+    };
+
     void fetch(size_t index);
-    std::pair<store::NewFile, oci::ConvertedLayer> fetched(size_t index);
+    bool receive(size_t index);
+    void bring(size_t index);
+    Brought fetched(size_t index);
+    std::unique_ptr<share::PiecePump> pump_for(const MissingLayer& layer, int file) const;
+    share::Member::Role role_of(const MissingLayer& layer) const {
+        return member_ != nullptr ? member_->role(layer.diff_id) : share::Member::Role::alone;
+    }
     void refuse_other(const MissingLayer& layer, const char* kind, const Digest& is, const Digest& wanted) const;
-    oci::ConvertedLayer convert(oci::Source& source, size_t index, int fd, uint64_t& taken);
+    oci::ConvertedLayer convert(oci::Source& source, size_t index, int fd, share::PiecePump* pump, uint64_t& taken);
     std::string name_of(const MissingLayer& layer) const { return cat(what_, ", layer ", layer.blob.digest); }
     Lock wait_for_turn(size_t index);
     void fail(std::exception_ptr failure);
@@ -96,6 +113,7 @@ class Fetch {
     std::atomic<bool>& stop_;
     std::string what_;
     Meter& meter_;
+    share::Member* member_;
     std::vector<size_t> order_;  ///< in which the layers are fetched
     std::atomic<size_t> next_ = 0;
     std::mutex mutex_;
@@ -131,26 +149,80 @@ void Fetch::fetch(size_t index) {
     const MissingLayer& layer = layers_[index];
     Lock turn = wait_for_turn(index);
     if (has_own_layer(store_, layer.diff_id)) return meter_.set_layer(index, LayerState::present);
-    auto [file, got] = fetched(index);
+    if (receive(index)) return;
+    try {
+        bring(index);
+    } catch (const std::exception& problem) {
+        if (member_ != nullptr) member_->tell_failed(layer.diff_id, problem.what());
+        throw;
+    }
+}
+
+void Fetch::bring(size_t index) {
+    const MissingLayer& layer = layers_[index];
+    auto [file, got, pump] = fetched(index);
     refuse_other(layer, "diff_id", got.diff_id, layer.diff_id);
     meter_.set_layer(index, LayerState::saving);
     seal_layer(file.fd(), got.sums, name_of(layer));
+    if (pump) {
+        pump->finish();
+        member_->tell_sealed(layer.diff_id);
+    }
     store_.publish_layer(std::move(file), layer.diff_id);
     meter_.set_layer(index, LayerState::done);
 }
 
+/// True when other nodes of the step have sent the layer, and it is published.
+bool Fetch::receive(size_t index) {
+    const MissingLayer& layer = layers_[index];
+    if (role_of(layer) != share::Member::Role::receive) return false;
+    meter_.set_layer(index, LayerState::pulling);
+    store::NewFile file = store_.new_file();
+    std::atomic<uint64_t> taken = 0;
+    // The squashfs file is not as large as the blob, of which people have been told.
+    auto take = [&](uint64_t bytes) {
+        uint64_t before = taken.fetch_add(bytes), total = layer.blob.size;
+        meter_.advance_layer(index, std::min(before + bytes, total) - std::min(before, total));
+    };
+    try {
+        member_->receive(layer.diff_id, file.fd(), take);
+        read_seal(file.fd(), name_of(layer));
+    } catch (const SysError&) {
+        throw;  // of this machine's disk
+    } catch (const Error& problem) {
+        meter_.take_back(index, std::min(taken.load(), layer.blob.size));
+        member_->layer(layer.diff_id).give_up();
+        if (stop_) throw;
+        if (role_of(layer) == share::Member::Role::receive)
+            meter_.warn(cat(name_of(layer), " is pulled, since other nodes do not send it: ", problem.what()));
+        return false;
+    }
+    meter_.set_layer(index, LayerState::saving);
+    store_.publish_layer(std::move(file), layer.diff_id);
+    member_->tell_done(layer.diff_id);
+    meter_.set_layer(index, LayerState::done);
+    return true;
+}
+
+std::unique_ptr<share::PiecePump> Fetch::pump_for(const MissingLayer& layer, int file) const {
+    if (role_of(layer) != share::Member::Role::owner) return nullptr;
+    std::string what = name_of(layer);
+    return std::make_unique<share::PiecePump>(member_->layer(layer.diff_id), share::descriptor_of(file, what), what);
+}
+
 /// The layer, converted from the bytes that its digest names. What a mirror sent wrong is asked of the next host, and
 /// in the end of the registry itself.
-std::pair<store::NewFile, oci::ConvertedLayer> Fetch::fetched(size_t index) {
+Fetch::Brought Fetch::fetched(size_t index) {
     const MissingLayer& layer = layers_[index];
     auto source = sources_.take();
     for (;;) {
         store::NewFile file = store_.new_file();
         uint64_t taken = 0;
         try {
-            oci::ConvertedLayer got = convert(*source, index, file.fd(), taken);
+            auto pump = pump_for(layer, file.fd());
+            oci::ConvertedLayer got = convert(*source, index, file.fd(), pump.get(), taken);
             refuse_other(layer, "digest", got.digest, layer.blob.digest);
-            return {std::move(file), std::move(got)};
+            return {std::move(file), std::move(got), std::move(pump)};
         } catch (const SysError&) {
             throw;  // of this machine's disk or memory
         } catch (const oci::Unreachable&) {
@@ -164,15 +236,18 @@ std::pair<store::NewFile, oci::ConvertedLayer> Fetch::fetched(size_t index) {
     }
 }
 
-oci::ConvertedLayer Fetch::convert(oci::Source& source, size_t index, int fd, uint64_t& taken) {
+oci::ConvertedLayer Fetch::convert(oci::Source& source, size_t index, int fd, share::PiecePump* pump,
+                                   uint64_t& taken) {
     const MissingLayer& layer = layers_[index];
     meter_.set_layer(index, LayerState::pulling);
     oci::ConvertOptions options;
     options.pool = &pool_;
+    if (pump != nullptr) options.on_final = [pump](uint64_t bytes) { pump->note(bytes); };
     oci::LayerConverter converter(fd, name_of(layer), options);
     auto take = [&](std::string_view data) {
         converter.write(data);
         meter_.advance_layer(index, data.size());
+        if (member_ != nullptr) member_->count_registry(data.size());
         taken += data.size();
     };
     if (layer.blob.data)
@@ -187,24 +262,34 @@ void Fetch::refuse_other(const MissingLayer& layer, const char* kind, const Dige
     if (is != wanted) throw Error(cat(name_of(layer), ": its ", kind, " is ", is, " instead of ", wanted, "; refused"));
 }
 
+/// How many come from other nodes: they wait for these, and keep no CPU busy.
+size_t received_layers(const std::vector<MissingLayer>& layers, const share::Member* member) {
+    constexpr size_t limit = 64;
+    auto is_received = [&](const MissingLayer& layer) {
+        return member != nullptr && member->role(layer.diff_id) == share::Member::Role::receive;
+    };
+    return std::min<size_t>(limit, static_cast<size_t>(std::count_if(layers.begin(), layers.end(), is_received)));
+}
+
 }  // namespace
 
 void fetch_layers(const store::Store& store, oci::Source& source, const std::vector<MissingLayer>& layers,
-                  const PullLimits& limits, std::atomic<bool>& stop, const std::string& what, Meter& meter) {
+                  const PullLimits& limits, std::atomic<bool>& stop, const std::string& what, Meter& meter,
+                  share::Member* member) {
     if (layers.empty()) return;
     std::vector<LayerStatus> shown;
     for (const MissingLayer& layer : layers) shown.push_back({layer.blob.digest.text(), layer.blob.size});
     meter.begin_layers(cat("pulling ", what), shown);
     Capacity capacity = capacity_for(limits, usable_cpus());
     // Twice as many workers as connections: the others are at the end of a layer, or wait.
-    auto workers = static_cast<unsigned>(std::min<size_t>(2 * capacity.layers, layers.size()));
+    size_t workers = std::min<size_t>(2 * capacity.layers + received_layers(layers, member), layers.size());
     Sources sources(source, std::min<size_t>(capacity.layers, layers.size()));
     squash::CompressorPool pool(limits.compression, capacity.pool);
-    Fetch fetch(store, sources, layers, pool, stop, what, meter);
+    Fetch fetch(store, sources, layers, pool, stop, what, meter, member);
     {
         // Joined at the end of the block.
         std::vector<std::jthread> threads;
-        for (unsigned i = 0; i < workers; ++i) threads.emplace_back(&Fetch::work, &fetch);
+        for (size_t i = 0; i < workers; ++i) threads.emplace_back(&Fetch::work, &fetch);
     }
     fetch.rethrow();
 }

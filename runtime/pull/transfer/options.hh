@@ -15,6 +15,14 @@ namespace berth::pull {
 
 using Policy = plan::PullPolicy;
 
+/// What a site says about the nodes of a step that share a pull.
+struct ShareLimits {
+    std::string address;      ///< by which other nodes reach this one; empty: that of the way to srun
+    uint16_t first_port = 0;  ///< to serve at; 0: any
+    uint16_t last_port = 0;
+    uint64_t rate = 0;        ///< bytes a second that are sent at most; 0: no limit
+};
+
 struct Options {
     Policy policy = Policy::newer;
     int64_t fresh_for = 0;  ///< seconds that a tag's record may be older than an answer that says the same
@@ -26,7 +34,9 @@ struct Options {
     /// Another machine than this one, whose image is wanted. The source is asked each time then, since the store
     /// remembers what tags and image indexes mean for this machine alone.
     std::optional<oci::Machine> machine = {};
-    std::optional<MeetingPlace> share = {};  ///< where the step's nodes meet; none: this node pulls for itself
+    /// Where the nodes of this step share what they pull; nothing outside of steps, and where sites do not want it.
+    std::optional<MeetingPlace> share = {};
+    ShareLimits share_limits = {};
 };
 
 }  // namespace berth::pull

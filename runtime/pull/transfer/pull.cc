@@ -6,6 +6,8 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/pull/progress/display.hh"
+#include "runtime/pull/share/documents.hh"
+#include "runtime/pull/share/member.hh"
 #include "runtime/pull/transfer/layers.hh"
 #include "runtime/pull/transfer/open_source.hh"
 #include "runtime/pull/transfer/stored.hh"
@@ -40,6 +42,8 @@ class Pull {
     Digest digest();
     /// True when run() has brought something.
     bool has_fetched() const { return fetched_; }
+    /// In which other nodes may still need what is here; null when there is none.
+    std::unique_ptr<share::Member> take_member() { return std::move(member_); }
 
   private:
     bool is_local() const { return reference_.kind != plan::Reference::Kind::registry; }
@@ -53,6 +57,10 @@ class Pull {
     Digest fall_back(const oci::Unreachable& problem) const;
     Lock wait_for_turn(const Digest& digest) const;
     void fetch(const Digest& digest);
+    Chain fetch_documents(const Digest& digest);
+    share::SharedSource* begin_sharing(const Digest& digest);
+    std::unique_ptr<share::Member> join_sharing(const Digest& digest);
+    void share_layers(const oci::ImageDescription& image, const oci::Manifest& manifest);
     Chain find_manifest(const Digest& digest);
     void check_size(const oci::Manifest& manifest) const;
     void fetch_image(const Chain& chain);
@@ -69,6 +77,7 @@ class Pull {
     std::string etag_;
     plan::Reference record_;  ///< what the store remembers the answer under
     std::unique_ptr<oci::Source> source_;
+    std::unique_ptr<share::Member> member_;
 };
 
 void Pull::prepare_options() {
@@ -210,10 +219,69 @@ Chain Pull::find_manifest(const Digest& digest) {
 void Pull::fetch(const Digest& digest) {
     fetched_ = true;
     if (!is_local()) meter_.begin(Phase::asking, cat("asking ", reference_.registry, " for the manifest of ", what_));
-    Chain chain = find_manifest(digest);
+    Chain chain = fetch_documents(digest);
     // Another index, or a tag of the bare manifest, may have brought it already.
     if (!is_complete(store_, chain.document.digest)) fetch_image(chain);
     for (const Digest& index : chain.indexes) store_.put_image_index(index, chain.document.digest);
+}
+
+/// With the step's other nodes, one of them asks the registry for all.
+Chain Pull::fetch_documents(const Digest& digest) {
+    share::SharedSource* shared = begin_sharing(digest);
+    if (shared == nullptr) return find_manifest(digest);
+    try {
+        Chain chain = find_manifest(digest);
+        shared->blob(chain.manifest.config);
+        member_->tell_documents(shared->documents());
+        return chain;
+    } catch (const Error& problem) {
+        member_->fail_documents(problem.what());
+        throw;
+    }
+}
+
+/// Null where this node is alone. Whatever is wrong with sharing, the image is pulled.
+share::SharedSource* Pull::begin_sharing(const Digest& digest) try {
+    if (!options_.share || is_local() || options_.machine) return nullptr;
+    meter_.begin(Phase::asking, cat("asking the other nodes of the step for ", what_));
+    member_ = join_sharing(digest);
+    auto known = member_->documents();
+    source();
+    auto shared = std::make_unique<share::SharedSource>(std::move(source_), known.value_or(share::DocumentList()));
+    share::SharedSource* out = shared.get();
+    source_ = std::move(shared);
+    return known ? nullptr : out;
+} catch (const Error& problem) {
+    meter_.note(cat(what_, " is not shared with the other nodes of the step: ", problem.what()));
+    member_.reset();
+    return nullptr;
+}
+
+std::unique_ptr<share::Member> Pull::join_sharing(const Digest& digest) {
+    const ShareLimits& limits = options_.share_limits;
+    return std::make_unique<share::Member>(share::MemberSettings{
+        .place = *options_.share,
+        .image = digest,
+        .address = limits.address,
+        .first_port = limits.first_port,
+        .last_port = limits.last_port,
+        .rate = limits.rate,
+        .stop = options_.registry.stop,
+        // It lives longer than this object.
+        .notice = [&meter = meter_, what = what_](const std::string& line) { meter.note(cat(what, ": ", line)); }});
+}
+
+void Pull::share_layers(const oci::ImageDescription& image, const oci::Manifest& manifest) {
+    if (!member_) return;
+    std::vector<share::SharedLayer> layers;
+    for (size_t i = 0; i < image.diff_ids.size(); ++i) {
+        bool known = std::any_of(layers.begin(), layers.end(), [&](const share::SharedLayer& layer) {
+            return layer.diff_id == image.diff_ids[i];
+        });
+        if (known) continue;
+        layers.push_back({image.diff_ids[i], manifest.layers[i].size, store_.open_layer(image.diff_ids[i])});
+    }
+    member_->join(std::move(layers));
 }
 
 /// Packed, since that is what a manifest tells beforehand.
@@ -232,6 +300,7 @@ void Pull::fetch_image(const Chain& chain) {
     std::string config = source().blob(chain.manifest.config);
     oci::ImageDescription image = oci::parse_config(config, chain.manifest.layers.size(), what_);
     check_architecture(image.config);
+    share_layers(image, chain.manifest);
     std::vector<MissingLayer> missing;
     for (size_t i = 0; i < image.diff_ids.size(); ++i) {
         const Digest& diff_id = image.diff_ids[i];
@@ -242,7 +311,7 @@ void Pull::fetch_image(const Chain& chain) {
         else if (!known)
             missing.push_back({chain.manifest.layers[i], diff_id});
     }
-    fetch_layers(store_, source(), missing, options_.limits, stop_, what_, meter_);
+    fetch_layers(store_, source(), missing, options_.limits, stop_, what_, meter_, member_.get());
     meter_.begin(Phase::merging, cat("merging the ", image.diff_ids.size(), " layers of ", what_));
     store_.publish_image(chain.document.digest, {chain.document.bytes, config, make_index(store_, image, what_)});
 }
@@ -259,7 +328,8 @@ void Pull::remember_tag(const Digest& digest) const {
 
 }  // namespace
 
-Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter) {
+Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter,
+            std::unique_ptr<share::Member>& member) {
     if (reference.kind == plan::Reference::Kind::path)
         throw Error(cat("image ", printable(reference.text()), ": a file, which needs no pull"));
     meter.begin(Phase::opening, cat("opening the store ", printable(store.path(), 4096)));
@@ -269,12 +339,18 @@ Digest pull(const store::Store& store, const plan::Reference& reference, const O
     Lock no_removals = store.hold_off_removals();
     Pull pull(store, reference, options, meter);
     Digest digest = pull.run();
+    member = pull.take_member();
     no_removals.unlock();
     // Another pull that goes on does it at its end.
     if (!pull.has_fetched() || (options.keep.bytes == 0 && options.keep.age == 0)) return digest;
     meter.begin(Phase::removing, cat("removing what the store ", printable(store.path(), 4096), " need not keep"));
     store::collect(store, options.keep, false, false);
     return digest;
+}
+
+Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter) {
+    std::unique_ptr<share::Member> member;
+    return pull(store, reference, options, meter, member);
 }
 
 Digest digest_now(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter) {

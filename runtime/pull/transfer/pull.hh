@@ -2,10 +2,12 @@
 // whole.
 #pragma once
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "runtime/oci/source/source.hh"
 #include "runtime/pull/progress/progress.hh"
+#include "runtime/pull/share/member.hh"
 #include "runtime/pull/transfer/options.hh"
 #include "runtime/request/reference.hh"
 #include "runtime/store/store.hh"
@@ -19,6 +21,10 @@ using Progress = std::function<void(const std::string&)>;
 /// be an image index); with `options.machine` always that of the manifest. Throws Error, with nothing published but
 /// complete layers.
 Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter);
+/// The same; where `options.share` says so, together with the other nodes of the step, in `member`, which is then to
+/// serve them until it ends.
+Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter,
+            std::unique_ptr<share::Member>& member);
 /// The same with the lines that suit a log.
 Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options,
                  const Progress& progress);

@@ -1,0 +1,397 @@
+#include "runtime/pull/share/member.hh"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/pull/share/identity.hh"
+#include "runtime/pull/share/serve.hh"
+#include "runtime/pull/share/tracker_client.hh"
+
+namespace berth::pull::share {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+/// How long the tracker may take for a plan, and one node for the documents, before this node goes on alone.
+constexpr auto documents_patience = std::chrono::seconds(60);
+constexpr auto plan_patience = std::chrono::seconds(10);
+
+template <typename... Takes>
+struct Overloaded : Takes... {
+    using Takes::operator()...;
+};
+template <typename... Takes>
+Overloaded(Takes...) -> Overloaded<Takes...>;
+
+struct KnownLayer {
+    std::shared_ptr<GrowingLayer> growing;
+    uint64_t size = 0;
+    Fd file;                             ///< where it was here from the start
+    Member::Role role = Member::Role::receive;
+    std::shared_ptr<SourceList> sources = std::make_shared<SourceList>();
+    bool is_seed = false;                ///< is served from `file`
+    enum class Coming { no, waits, yes } coming = Coming::no;
+    std::chrono::steady_clock::time_point fed = {};  ///< when the last piece came
+};
+
+/// So many layers that bytes come of are received at a time. Those of which none come, since they are being made, do
+/// not count.
+constexpr unsigned coming_limit = 3;
+constexpr auto fed_lately = milliseconds(300);
+
+/// Whether the layer `index` may begin to come: of those that wait the largest is the first, at all nodes alike.
+bool is_its_turn(const std::vector<KnownLayer>& layers, unsigned index, std::chrono::steady_clock::time_point now) {
+    unsigned coming = 0;
+    for (unsigned i = 0; i < layers.size(); ++i) {
+        const KnownLayer& other = layers[i];
+        bool is_before = other.size > layers[index].size || (other.size == layers[index].size && i < index);
+        if (other.coming == KnownLayer::Coming::waits && i != index && is_before) return false;
+        if (other.coming == KnownLayer::Coming::yes && now - other.fed < fed_lately) ++coming;
+    }
+    return coming < coming_limit;
+}
+
+SourceList::Lists sources_in(const LayerRole& role, const std::vector<Peer>& peers) {
+    SourceList::Lists out;
+    for (unsigned stripe = 0; stripe < stripe_count; ++stripe)
+        for (unsigned place : role.sources[stripe])
+            if (place < peers.size()) out[stripe].push_back({place, peers[place]});
+    return out;
+}
+
+}  // namespace
+
+struct Member::Impl {
+    explicit Impl(MemberSettings its);
+    ~Impl();
+
+    void listen();
+    void take(ToNode& message);
+    void take_plan(Plan& plan);
+    void take_role(unsigned index, const LayerRole& role, const std::vector<Peer>& peers);
+    void take_alone(const Alone& alone);
+    void take_sealed(const Sealed& sealed);
+    void be_alone(const std::string& reason);
+    void serve_stored();
+    void serve_stored(const Digest& diff_id, int file);
+    void send(const FromNode& message);
+    void wait_for_turn(unsigned index);
+    void set_coming(unsigned index, KnownLayer::Coming coming);
+    void report_progress();
+    unsigned index_of(const Digest& diff_id) const { return places.at(diff_id); }
+    KnownLayer& known(const Digest& diff_id) { return layers[index_of(diff_id)]; }
+
+    MemberSettings settings;
+    std::string token;
+    TrackerClient tracker;
+    std::unique_ptr<LayerServer> server;
+    std::atomic<uint64_t> registry_bytes = 0, received_bytes = 0, median = 0;
+    std::atomic<unsigned> receiving = 0;  ///< stripes
+
+    mutable std::mutex mutex;  ///< of what follows
+    std::condition_variable changed;
+    bool is_alone = false, has_plan = false, is_ended = false, must_fetch = false;
+    std::optional<std::vector<SharedDocument>> documents;
+    std::vector<KnownLayer> layers;  ///< not changed after join() but for roles
+    std::map<Digest, unsigned> places;
+    std::deque<unsigned> to_serve;   ///< stored layers whose pieces are to be made
+    std::thread listener, seeder;
+};
+
+Member::Impl::Impl(MemberSettings its)
+    : settings(std::move(its)), token(client_token(settings.place.secret)), tracker(settings.place) {
+    Identity identity = make_identity();
+    server = std::make_unique<LayerServer>(ServerSettings{
+        .identity = identity, .token = token, .first_port = settings.first_port, .last_port = settings.last_port,
+        .rate = settings.rate});
+    std::string address = settings.address.empty() ? tracker.own_address() : settings.address;
+    tracker.send(Hello{{settings.place.node, address, server->port(), identity.pin}, settings.place.rank,
+                       settings.image, release});
+    listener = std::thread([this] { listen(); });
+    seeder = std::thread([this] { serve_stored(); });
+}
+
+Member::Impl::~Impl() {
+    {
+        std::lock_guard lock(mutex);
+        is_ended = true;
+        for (KnownLayer& layer : layers)
+            if (layer.growing) layer.growing->give_up();
+        changed.notify_all();
+    }
+    tracker.shut_down();
+    listener.join();
+    seeder.join();
+}
+
+void Member::Impl::send(const FromNode& message) {
+    try {
+        tracker.send(message);
+    } catch (const Error& error) {
+        be_alone(error.what());
+    }
+}
+
+void Member::Impl::be_alone(const std::string& reason) {
+    std::lock_guard lock(mutex);
+    if (!is_alone && !is_ended && !reason.empty() && settings.notice) settings.notice(reason);
+    is_alone = is_ended = true;
+    changed.notify_all();
+}
+
+void Member::Impl::report_progress() {
+    send(Progress{registry_bytes, received_bytes});
+}
+
+void Member::Impl::listen() {
+    auto next_report = std::chrono::steady_clock::now();
+    try {
+        for (;;) {
+            auto message = tracker.receive(milliseconds(250));
+            if (message) take(*message);
+            bool is_working = false;
+            {
+                std::lock_guard lock(mutex);
+                if (is_ended) return;
+                is_working = has_plan;
+            }
+            if (!is_working || std::chrono::steady_clock::now() < next_report) continue;
+            report_progress();
+            next_report = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+        }
+    } catch (const Error& error) {
+        be_alone(error.what());
+    }
+}
+
+void Member::Impl::take(ToNode& message) {
+    std::visit(Overloaded{
+                   [&](Fetch&) {
+                       std::lock_guard lock(mutex);
+                       must_fetch = true;
+                       changed.notify_all();
+                   },
+                   [&](Documents& told) {
+                       std::lock_guard lock(mutex);
+                       documents = std::move(told.documents);
+                       changed.notify_all();
+                   },
+                   [&](Plan& plan) { take_plan(plan); },
+                   [&](Sealed& sealed) { take_sealed(sealed); },
+                   [&](NewRole& changed_role) {
+                       std::lock_guard lock(mutex);
+                       if (changed_role.layer < layers.size())
+                           take_role(changed_role.layer, changed_role.role, changed_role.peers);
+                   },
+                   [&](Alone& alone) { take_alone(alone); },
+                   [&](Median& rate) { median = rate.rate; },
+                   [&](End&) {
+                       std::lock_guard lock(mutex);
+                       is_ended = true;
+                       changed.notify_all();
+                   },
+               },
+               message);
+}
+
+void Member::Impl::take_plan(Plan& plan) {
+    std::lock_guard lock(mutex);
+    for (unsigned i = 0; i < layers.size() && i < plan.layers.size(); ++i) take_role(i, plan.layers[i], plan.peers);
+    has_plan = true;
+    changed.notify_all();
+}
+
+/// With the mutex.
+void Member::Impl::take_role(unsigned index, const LayerRole& role, const std::vector<Peer>& peers) {
+    KnownLayer& layer = layers[index];
+    if (layer.file) {
+        if (role.is_owner && !layer.is_seed) layer.is_seed = true, to_serve.push_back(index);
+    } else {
+        layer.role = role.is_owner ? Role::owner : Role::receive;
+        layer.sources->set(sources_in(role, peers));
+    }
+    changed.notify_all();
+}
+
+void Member::Impl::take_alone(const Alone& alone) {
+    if (!alone.layer) return be_alone(alone.reason);
+    std::lock_guard lock(mutex);
+    if (*alone.layer < layers.size()) layers[*alone.layer].role = Role::alone;
+}
+
+void Member::Impl::take_sealed(const Sealed& sealed) {
+    std::lock_guard lock(mutex);
+    if (sealed.layer >= layers.size()) return;
+    KnownLayer& layer = layers[sealed.layer];
+    // An owner knows better.
+    if (layer.role == Role::receive && !layer.file) layer.growing->seal(sealed.size, sealed.pieces);
+}
+
+/// In a thread: the pieces of layers that were here, one layer after the other.
+void Member::Impl::serve_stored() {
+    for (std::unique_lock lock(mutex);;) {
+        changed.wait(lock, [&] { return is_ended || !to_serve.empty(); });
+        if (is_ended) return;
+        KnownLayer& layer = layers[to_serve.front()];
+        to_serve.pop_front();
+        lock.unlock();
+        serve_stored(layer.growing->diff_id(), layer.file.get());
+        lock.lock();
+    }
+}
+
+void Member::Impl::serve_stored(const Digest& diff_id, int file) {
+    std::string what = cat("layer ", diff_id);
+    KnownLayer& layer = known(diff_id);
+    try {
+        PiecePump pump(*layer.growing, descriptor_of(file, what), what);
+        pump.finish();
+        auto sealed = layer.growing->sealed();
+        send(Sealed{index_of(diff_id), sealed->size, sealed->pieces});
+    } catch (const Error& error) {
+        send(Failed{index_of(diff_id), error.what()});
+    }
+}
+
+void Member::Impl::set_coming(unsigned index, KnownLayer::Coming coming) {
+    std::lock_guard lock(mutex);
+    layers[index].coming = coming;
+    layers[index].fed = std::chrono::steady_clock::now();
+    changed.notify_all();
+}
+
+void Member::Impl::wait_for_turn(unsigned index) {
+    set_coming(index, KnownLayer::Coming::waits);
+    std::unique_lock lock(mutex);
+    while (!is_its_turn(layers, index, std::chrono::steady_clock::now()) && !is_ended &&
+           layers[index].role == Member::Role::receive && !(settings.stop != nullptr && *settings.stop))
+        changed.wait_for(lock, milliseconds(100));
+    lock.unlock();
+    set_coming(index, KnownLayer::Coming::yes);
+}
+
+Member::Member(MemberSettings settings) : impl_(std::make_unique<Impl>(std::move(settings))) {}
+Member::~Member() = default;
+
+std::optional<std::vector<SharedDocument>> Member::documents() {
+    std::unique_lock lock(impl_->mutex);
+    bool has_word = impl_->changed.wait_for(lock, documents_patience, [&] {
+        return impl_->documents || impl_->must_fetch || impl_->is_alone ||
+               (impl_->settings.stop != nullptr && *impl_->settings.stop);
+    });
+    if (impl_->documents) return impl_->documents;
+    lock.unlock();
+    if (!has_word) impl_->be_alone("no node of the step has told the image's manifest");
+    return std::nullopt;
+}
+
+void Member::tell_documents(std::vector<SharedDocument> documents) { impl_->send(Documents{std::move(documents)}); }
+void Member::fail_documents(const std::string& reason) { impl_->send(Failed{std::nullopt, reason}); }
+
+void Member::join(std::vector<SharedLayer> layers) {
+    Have have;
+    std::unique_lock lock(impl_->mutex);
+    for (SharedLayer& layer : layers) {
+        have.sizes.push_back(layer.size);
+        have.has.push_back(bool(layer.file));
+        impl_->places.emplace(layer.diff_id, static_cast<unsigned>(impl_->layers.size()));
+        KnownLayer known{std::make_shared<GrowingLayer>(layer.diff_id), layer.size, std::move(layer.file)};
+        impl_->server->offer(known.growing);
+        impl_->layers.push_back(std::move(known));
+    }
+    if (impl_->is_alone) return;
+    lock.unlock();
+    impl_->send(have);
+    lock.lock();
+    bool planned =
+        impl_->changed.wait_for(lock, plan_patience, [&] { return impl_->has_plan || impl_->is_alone; });
+    lock.unlock();
+    if (!planned) impl_->be_alone("srun's berth has made no plan");
+}
+
+Member::Role Member::role(const Digest& layer) const {
+    std::lock_guard lock(impl_->mutex);
+    auto place = impl_->places.find(layer);
+    return impl_->is_alone || place == impl_->places.end() ? Role::alone : impl_->layers[place->second].role;
+}
+
+GrowingLayer& Member::layer(const Digest& layer) const { return *impl_->known(layer).growing; }
+
+void Member::receive(const Digest& diff_id, int file, const std::function<void(uint64_t)>& received) {
+    Impl& impl = *impl_;
+    KnownLayer& layer = impl.known(diff_id);
+    unsigned index = impl.index_of(diff_id);
+    ReceiveSettings settings{
+        .token = impl.token,
+        .stop = impl.settings.stop,
+        .complain =
+            [&](const SourcePeer& source, const std::string& reason) {
+                if (impl.settings.notice)
+                    impl.settings.notice(cat("node ", printable(source.peer.node), " passed over as a source: ",
+                                             reason));
+                impl.send(Complaint{source.peer.key, index, reason});
+            },
+        .received =
+            [&](uint64_t bytes) {
+                impl.received_bytes += bytes;
+                {
+                    std::lock_guard lock(impl.mutex);
+                    layer.fed = std::chrono::steady_clock::now();
+                }
+                received(bytes);
+            },
+        // Half of what a stripe of a node gets at the median.
+        .least_rate = [&]() -> uint64_t {
+            unsigned stripes = impl.receiving;
+            return stripes == 0 ? 0 : impl.median / 2 / stripes;
+        },
+        .is_over = [&] { return role(diff_id) != Role::receive; }};
+    impl.wait_for_turn(index);
+    impl.receiving += stripe_count;
+    try {
+        receive_layer(*layer.growing, file, *layer.sources, settings);
+    } catch (...) {
+        impl.receiving -= stripe_count;
+        impl.set_coming(index, KnownLayer::Coming::no);
+        throw;
+    }
+    impl.receiving -= stripe_count;
+    impl.set_coming(index, KnownLayer::Coming::no);
+}
+
+void Member::tell_sealed(const Digest& layer) {
+    auto sealed = impl_->known(layer).growing->sealed();
+    if (role(layer) != Role::alone && sealed) impl_->send(Sealed{impl_->index_of(layer), sealed->size, sealed->pieces});
+}
+
+void Member::tell_done(const Digest& layer) {
+    if (role(layer) != Role::alone) impl_->send(Done{impl_->index_of(layer)});
+}
+
+void Member::tell_failed(const Digest& layer, const std::string& reason) {
+    if (role(layer) == Role::owner) impl_->send(Failed{impl_->index_of(layer), reason});
+}
+
+void Member::count_registry(uint64_t bytes) { impl_->registry_bytes += bytes; }
+
+void Member::serve_to_the_end() {
+    impl_->send(Finished{});
+    std::unique_lock lock(impl_->mutex);
+    impl_->changed.wait(lock, [&] { return impl_->is_ended; });
+}
+
+bool Member::is_shared() const {
+    std::lock_guard lock(impl_->mutex);
+    return impl_->has_plan && !impl_->is_ended;
+}
+
+Member::Counts Member::counts() const {
+    return {impl_->registry_bytes, impl_->received_bytes, impl_->server->sent()};
+}
+
+}  // namespace berth::pull::share

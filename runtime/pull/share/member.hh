@@ -1,0 +1,94 @@
+// A node's part in a step whose nodes share what they pull: what the tracker says, the server for the other nodes, and
+// the layers that come from them.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/digest.hh"
+#include "runtime/base/fd.hh"
+#include "runtime/pull/agreement/agreement.hh"
+#include "runtime/pull/share/messages.hh"
+#include "runtime/pull/share/pieces.hh"
+#include "runtime/pull/share/receive.hh"
+
+namespace berth::pull::share {
+
+struct MemberSettings {
+    MeetingPlace place;             ///< of the tracker, and who this node is
+    Digest image;                   ///< of the manifest or image index that the step runs
+    std::string address;            ///< by which other nodes reach this one; empty: that of the way to the tracker
+    uint16_t first_port = 0;        ///< to serve at; 0: any
+    uint16_t last_port = 0;
+    uint64_t rate = 0;              ///< bytes a second that are sent at most; 0: no limit
+    const std::atomic<bool>* stop = nullptr;
+    std::function<void(const std::string&)> notice;  ///< takes a line for people; any thread
+};
+
+/// A layer of the image, each once.
+struct SharedLayer {
+    Digest diff_id;
+    uint64_t size = 0;  ///< bytes as the registry has it
+    Fd file = {};       ///< where it is here already
+};
+
+/// Sharing is a gain and never a need: whatever goes wrong, role() says `alone` from then on.
+class Member {
+  public:
+    enum class Role {
+        owner,    ///< brings it from the registry, and tells the others
+        receive,  ///< from other nodes
+        alone,    ///< brings it from the registry, for itself
+    };
+
+    /// Joins. Throws Error when the tracker or a port cannot be had.
+    explicit Member(MemberSettings settings);
+    /// Ends the server and the conversation.
+    ~Member();
+    Member(const Member&) = delete;
+    Member& operator=(const Member&) = delete;
+
+    /// The image's documents as another node got them from the registry. Nothing when this node is to get them: then
+    /// tell_documents() or fail_documents() has to follow, unless everybody is alone.
+    std::optional<std::vector<SharedDocument>> documents();
+    void tell_documents(std::vector<SharedDocument> documents);
+    void fail_documents(const std::string& reason);
+
+    /// Says what is here and waits for the plan. Once.
+    void join(std::vector<SharedLayer> layers);
+
+    Role role(const Digest& layer) const;
+    /// To make pieces in, for a layer whose role is not `alone`.
+    GrowingLayer& layer(const Digest& layer) const;
+    /// See receive_layer(); `received` is told of bytes. Waits until few other layers come: one that comes alone is
+    /// passed on sooner than one of many.
+    void receive(const Digest& layer, int file, const std::function<void(uint64_t)>& received);
+    /// The layer that this node has brought is sealed.
+    void tell_sealed(const Digest& layer);
+    /// It has been received and published.
+    void tell_done(const Digest& layer);
+    /// It cannot be brought.
+    void tell_failed(const Digest& layer, const std::string& reason);
+    /// Bytes that came from the registry.
+    void count_registry(uint64_t bytes);
+
+    /// Everything is here. Returns when no node needs this one any more, or srun has gone.
+    void serve_to_the_end();
+    /// Whether others may still need this node.
+    bool is_shared() const;
+
+    struct Counts {
+        uint64_t registry, received, sent;  ///< bytes
+    };
+    Counts counts() const;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace berth::pull::share

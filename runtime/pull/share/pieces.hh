@@ -1,0 +1,138 @@
+// A layer file while it comes into being: which of its pieces are here, so that others can have them before it is
+// whole.
+#pragma once
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/digest.hh"
+#include "runtime/base/fd.hh"
+#include "runtime/pull/share/plan.hh"
+
+namespace berth::pull::share {
+
+/// Bytes of a piece; the last one of a file may be shorter. A node sends on what it has whole: the larger a piece, the
+/// later the last nodes begin.
+inline constexpr uint32_t piece_size = 256 << 10;
+
+/// SHA-256 of a piece, made by the layer's owner and passed on unchanged: whoever receives other bytes knows at once.
+using PieceSum = std::array<uint8_t, 32>;
+PieceSum sum_of_piece(std::string_view bytes);
+
+/// What stands before each piece on its way, 40 bytes, numbers little-endian.
+struct PieceHead {
+    /// In place of an index, without bytes: nothing yet; nothing more of this stripe; the layer will not come from
+    /// here.
+    static constexpr uint32_t waiting = 0xffffffff, complete = 0xfffffffe, gone = 0xfffffffd;
+    static constexpr size_t wire_size = 40;
+
+    uint32_t index = 0;
+    uint32_t size = 0;  ///< bytes that follow
+    PieceSum sum = {};
+};
+std::array<char, PieceHead::wire_size> encode(const PieceHead& head);
+/// `bytes` are PieceHead::wire_size. Nothing for what cannot be one.
+std::optional<PieceHead> parse_piece_head(std::string_view bytes);
+
+/// The piece that stands at `place` of a stripe, in a file with `pieces` of them; nothing behind the last. Odd pieces
+/// are one stripe, even ones the other; piece 0 comes last, since the superblock in it is written last.
+std::optional<uint32_t> piece_at(unsigned stripe, uint32_t place, uint32_t pieces);
+/// The same while the file's size is not known: piece 0 has no place then.
+uint32_t piece_at(unsigned stripe, uint32_t place);
+
+inline uint32_t pieces_in(uint64_t size) { return static_cast<uint32_t>((size + piece_size - 1) / piece_size); }
+
+/// Safe to use from all threads. Pieces of a stripe come in its order.
+class GrowingLayer {
+  public:
+    explicit GrowingLayer(Digest diff_id) : diff_id_(std::move(diff_id)) {}
+
+    const Digest& diff_id() const { return diff_id_; }
+
+    /// From now on the pieces lie in `file`, a descriptor of this object's own. Forgets those of another file.
+    void lie_in(Fd file);
+    /// The piece is in the file.
+    void add(uint32_t index, uint32_t size, const PieceSum& sum);
+    /// By the owner, who has all pieces but 0 added: adds that one too. By a receiver, when the owner has told it.
+    void seal(uint64_t size, const Digest& pieces);
+    /// It will not come any more: who waits for it is told.
+    void give_up();
+    bool is_given_up() const;
+
+    struct SealedAs {
+        uint64_t size;
+        Digest pieces;
+    };
+    std::optional<SealedAs> sealed() const;
+    /// So many pieces of the stripe are here.
+    uint32_t count(unsigned stripe) const;
+    /// It is sealed, and all pieces of the stripe are here.
+    bool has_stripe(unsigned stripe) const;
+    /// Waits for the seal; false when the layer was given up, or after `patience`.
+    bool wait_for_seal(std::chrono::milliseconds patience) const;
+    /// The SHA-256 over the sums of all pieces, which are here.
+    Digest sum_of_sums() const;
+
+    /// The head of what stands at `place` of the stripe; `waiting` after `patience`.
+    PieceHead wait_for(unsigned stripe, uint32_t place, std::chrono::milliseconds patience) const;
+    /// Bytes of a piece that is here. Throws SysError.
+    size_t read(const PieceHead& head, uint32_t offset, char* out, size_t size) const;
+
+  private:
+    std::optional<PieceHead> head_at(unsigned stripe, uint32_t place) const;
+
+    const Digest diff_id_;
+    mutable std::mutex mutex_;
+    mutable std::condition_variable changed_;
+    std::shared_ptr<Fd> file_;
+    std::vector<std::optional<PieceHead>> heads_;  ///< by index
+    std::array<uint32_t, stripe_count> counts_ = {};
+    std::optional<SealedAs> sealed_;
+    bool given_up_ = false;
+};
+
+/// Another descriptor of an open file. Throws SysError naming `what`.
+Fd descriptor_of(int file, const std::string& what);
+
+/// Makes the pieces of a file that somebody else writes from its start to its end. Keeps a thread.
+class PiecePump {
+  public:
+    /// `file` is a descriptor of the pump's own. `what` names it in errors.
+    PiecePump(GrowingLayer& layer, Fd file, std::string what);
+    /// Ends the thread, and gives the layer up unless finish() has ended well.
+    ~PiecePump();
+    PiecePump(const PiecePump&) = delete;
+    PiecePump& operator=(const PiecePump&) = delete;
+
+    /// So many bytes are final, but for piece 0. Any thread.
+    void note(uint64_t final_bytes);
+    /// All is final: makes the rest and piece 0, and seals the layer. Throws what the thread met.
+    void finish();
+
+  private:
+    void work();
+    void make(uint32_t index, uint64_t end);
+
+    GrowingLayer& layer_;
+    Fd file_;
+    std::string what_;
+    std::vector<char> buffer_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    uint64_t final_ = 0;
+    bool ended_ = false, is_done_ = false;
+    std::exception_ptr failure_;
+    uint32_t next_ = 1;
+    std::thread thread_;
+};
+
+}  // namespace berth::pull::share

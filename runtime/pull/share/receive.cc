@@ -1,0 +1,298 @@
+#include "runtime/pull/share/receive.hh"
+
+#include <curl/curl.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::pull::share {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr long connect_ms = 2000;
+/// A source that has nothing says so every quarter of a second.
+constexpr auto source_silence = seconds(2);
+/// Without a single piece from anybody the layer is pulled.
+constexpr auto pieces_patience = seconds(20);
+/// Over which a source is measured.
+constexpr auto measured_time = seconds(2);
+/// A source may have nothing while others have, since its own source has failed: it gets so long to find another.
+constexpr auto starving_time = seconds(5);
+constexpr auto seal_patience = seconds(10);
+
+void write_piece(int file, const PieceHead& head, const char* bytes) {
+    uint64_t at = uint64_t{head.index} * piece_size;
+    for (size_t done = 0; done < head.size;) {
+        ssize_t n = ::pwrite(file, bytes + done, head.size - done, static_cast<off_t>(at + done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) throw SysError("writing a layer that another node sends", n < 0 ? errno : EIO);
+        done += static_cast<size_t>(n);
+    }
+}
+
+/// One stripe of one layer, from one source after the other. For one thread.
+class StripeReceiver {
+  public:
+    StripeReceiver(GrowingLayer& layer, unsigned stripe, int file, SourceList& sources,
+                   const ReceiveSettings& settings)
+        : layer_(layer), stripe_(stripe), file_(file), sources_(sources), settings_(settings), piece_(piece_size) {
+        curl_ = curl_easy_init();
+        if (curl_ == nullptr) throw Error("starting libcurl: out of memory");
+    }
+    ~StripeReceiver() { curl_easy_cleanup(curl_); }
+    StripeReceiver(const StripeReceiver&) = delete;
+    StripeReceiver& operator=(const StripeReceiver&) = delete;
+
+    void run();
+
+  private:
+    /// Empty when the source has sent all that it has to; else why it is left.
+    std::string take_from(const SourcePeer& source);
+    void prepare(const SourcePeer& source, curl_slist* headers);
+    bool take(std::string_view data);
+    bool take_piece();
+    bool should_leave();
+    bool is_over() const { return (settings_.stop != nullptr && *settings_.stop) || settings_.is_over(); }
+    void check_over() const;
+    void await_seal() const;
+
+    static size_t on_body(char* data, size_t one, size_t count, void* its) {
+        auto& self = *static_cast<StripeReceiver*>(its);
+        try {
+            return self.take({data, one * count}) ? one * count : 0;
+        } catch (...) {
+            self.failure_ = std::current_exception();
+            return 0;
+        }
+    }
+    static int on_progress(void* its, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+        return static_cast<StripeReceiver*>(its)->should_leave() ? 1 : 0;
+    }
+
+    GrowingLayer& layer_;
+    const unsigned stripe_;
+    const int file_;
+    SourceList& sources_;
+    const ReceiveSettings& settings_;
+    CURL* curl_;
+    std::vector<char> piece_;
+    std::string head_bytes_;
+    std::optional<PieceHead> head_;
+    size_t filled_ = 0;
+    std::string problem_;   ///< of the source
+    bool is_complete_ = false;
+    std::exception_ptr failure_;
+    Clock::time_point heard_, measured_;
+    uint64_t bytes_ = 0;         ///< since measured_
+    bool had_nothing_ = false;   ///< the source has said so since then
+    Clock::time_point fed_;      ///< when the last byte of a piece came
+};
+
+void StripeReceiver::check_over() const {
+    if (settings_.stop != nullptr && *settings_.stop)
+        throw Error(cat("receiving layer ", layer_.diff_id(), ": stopped"));
+    if (settings_.is_over()) throw NotShared("the layer is not to be received any more");
+}
+
+void StripeReceiver::await_seal() const {
+    for (auto end = Clock::now() + seal_patience; !layer_.wait_for_seal(milliseconds(100));) {
+        check_over();
+        if (Clock::now() > end) throw NotShared("nobody says how large the layer is");
+    }
+}
+
+void StripeReceiver::run() {
+    for (auto last_piece = Clock::now(); !layer_.has_stripe(stripe_);) {
+        check_over();
+        if (Clock::now() - last_piece > pieces_patience) throw NotShared("no other node sends it");
+        auto source = sources_.current(stripe_);
+        if (!source) {
+            std::this_thread::sleep_for(milliseconds(50));
+            continue;
+        }
+        uint32_t before = layer_.count(stripe_);
+        std::string problem = take_from(*source);
+        if (failure_) std::rethrow_exception(failure_);
+        if (layer_.count(stripe_) > before) last_piece = Clock::now();
+        if (problem.empty()) {
+            await_seal();
+            if (layer_.has_stripe(stripe_)) return;
+            problem = "it has fewer pieces than the layer";
+        }
+        if (is_over()) continue;
+        settings_.complain(*source, problem);
+        sources_.pass_over(stripe_, *source);
+        // Whoever has just failed is not asked again at once where there is nobody else.
+        if (layer_.count(stripe_) == before) std::this_thread::sleep_for(milliseconds(50));
+    }
+}
+
+void StripeReceiver::prepare(const SourcePeer& source, curl_slist* headers) {
+    const Peer& peer = source.peer;
+    std::string host = peer.address.find(':') == std::string::npos ? peer.address : cat('[', peer.address, ']');
+    std::string url = cat("https://", host, ':', peer.port, '/', layer_.diff_id().hex(), '/', stripe_, '/',
+                          layer_.count(stripe_));
+    curl_easy_setopt(curl_, CURLOPT_URL, url.c_str());
+    curl_easy_setopt(curl_, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(curl_, CURLOPT_PROXY, "");
+    curl_easy_setopt(curl_, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl_, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
+    curl_easy_setopt(curl_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+    curl_easy_setopt(curl_, CURLOPT_FAILONERROR, 1L);
+    curl_easy_setopt(curl_, CURLOPT_CONNECTTIMEOUT_MS, connect_ms);
+    curl_easy_setopt(curl_, CURLOPT_BUFFERSIZE, 64L << 10);
+    // The key is compared; a certificate that somebody signed there is none.
+    curl_easy_setopt(curl_, CURLOPT_SSL_VERIFYPEER, 0L);
+    curl_easy_setopt(curl_, CURLOPT_SSL_VERIFYHOST, 0L);
+    curl_easy_setopt(curl_, CURLOPT_PINNEDPUBLICKEY, peer.key.c_str());
+    curl_easy_setopt(curl_, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(curl_, CURLOPT_WRITEDATA, this);
+    curl_easy_setopt(curl_, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(curl_, CURLOPT_XFERINFODATA, this);
+    curl_easy_setopt(curl_, CURLOPT_NOPROGRESS, 0L);
+}
+
+std::string StripeReceiver::take_from(const SourcePeer& source) {
+    if (!source.peer.key.starts_with("sha256//")) return "it has told no key";
+    problem_.clear(), head_bytes_.clear(), head_.reset();
+    filled_ = 0, bytes_ = 0, is_complete_ = false, had_nothing_ = false;
+    heard_ = measured_ = fed_ = Clock::now();
+    std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(
+        curl_slist_append(nullptr, cat("Authorization: Bearer ", settings_.token).c_str()), curl_slist_free_all);
+    prepare(source, headers.get());
+    CURLcode code = curl_easy_perform(curl_);
+    if (is_complete_) return {};
+    if (!problem_.empty()) return problem_;
+    return code == CURLE_OK ? "it ended in the middle" : curl_easy_strerror(code);
+}
+
+/// False to leave the source.
+bool StripeReceiver::take(std::string_view data) {
+    heard_ = Clock::now();
+    while (!data.empty()) {
+        if (head_) {
+            size_t part = std::min<size_t>(data.size(), head_->size - filled_);
+            std::memcpy(piece_.data() + filled_, data.data(), part);
+            filled_ += part;
+            bytes_ += part;
+            fed_ = heard_;
+            data.remove_prefix(part);
+            if (filled_ == head_->size && !take_piece()) return false;
+            continue;
+        }
+        size_t part = std::min(data.size(), PieceHead::wire_size - head_bytes_.size());
+        head_bytes_.append(data.substr(0, part));
+        data.remove_prefix(part);
+        if (head_bytes_.size() < PieceHead::wire_size) break;
+        auto head = parse_piece_head(head_bytes_);
+        head_bytes_.clear();
+        if (!head) return problem_ = "it sends what is no piece", false;
+        if (head->index == PieceHead::complete) return is_complete_ = true;
+        if (head->index == PieceHead::gone) return problem_ = "it will not get the layer", false;
+        if (head->index == PieceHead::waiting)
+            had_nothing_ = true;
+        else
+            head_ = head, filled_ = 0;
+    }
+    return true;
+}
+
+bool StripeReceiver::take_piece() {
+    PieceHead head = *head_;
+    head_.reset();
+    uint32_t place = layer_.count(stripe_), wanted = piece_at(stripe_, place);
+    // Piece 0 comes last, in a place that only the size tells.
+    if (head.index == 0 && stripe_ == 0) {
+        await_seal();
+        wanted = piece_at(stripe_, place, pieces_in(layer_.sealed()->size)).value_or(UINT32_MAX);
+    }
+    if (head.index != wanted) return problem_ = "it sends pieces in a wrong order", false;
+    if (sum_of_piece({piece_.data(), head.size}) != head.sum) return problem_ = "it sent wrong bytes", false;
+    write_piece(file_, head, piece_.data());
+    layer_.add(head.index, head.size, head.sum);
+    settings_.received(head.size);
+    return true;
+}
+
+bool StripeReceiver::should_leave() {
+    auto now = Clock::now();
+    if (is_over()) return true;
+    if (now - heard_ > source_silence) return problem_ = "it fell silent", true;
+    // While the layer is being made, nobody can have more than the owner.
+    if (layer_.sealed() && now - fed_ > starving_time && sources_.size(stripe_) > 1)
+        return problem_ = "it has nothing to send", true;
+    if (now - measured_ < measured_time) return false;
+    auto rate = static_cast<uint64_t>(static_cast<double>(bytes_) /
+                                      std::chrono::duration<double>(now - measured_).count());
+    uint64_t least = settings_.least_rate();
+    // One that has nothing is not slow: whoever it takes from may be.
+    bool is_slow = least != 0 && rate < least && !had_nothing_ && sources_.size(stripe_) > 1;
+    measured_ = now, bytes_ = 0, had_nothing_ = false;
+    if (is_slow) problem_ = cat("it is slow: ", human_bytes(rate), "/s, where ", human_bytes(least), "/s are little");
+    return is_slow;
+}
+
+}  // namespace
+
+void SourceList::set(Lists lists) {
+    std::lock_guard lock(mutex_);
+    lists_ = std::move(lists);
+    turns_ = {};
+}
+
+std::optional<SourcePeer> SourceList::current(unsigned stripe) const {
+    std::lock_guard lock(mutex_);
+    const auto& list = lists_[stripe];
+    return list.empty() ? std::nullopt : std::optional(list[turns_[stripe] % list.size()]);
+}
+
+void SourceList::pass_over(unsigned stripe, const SourcePeer& source) {
+    std::lock_guard lock(mutex_);
+    const auto& list = lists_[stripe];
+    if (!list.empty() && list[turns_[stripe] % list.size()].peer.key == source.peer.key) ++turns_[stripe];
+}
+
+size_t SourceList::size(unsigned stripe) const {
+    std::lock_guard lock(mutex_);
+    return lists_[stripe].size();
+}
+
+void receive_layer(GrowingLayer& layer, int file, SourceList& sources, const ReceiveSettings& settings) {
+    layer.lie_in(descriptor_of(file, cat("layer ", layer.diff_id())));
+    // When one stripe fails, the other one is of no use.
+    std::atomic<bool> has_failed = false;
+    ReceiveSettings both = settings;
+    both.is_over = [&] { return has_failed || settings.is_over(); };
+    std::array<std::exception_ptr, stripe_count> failures;
+    auto receive = [&](unsigned stripe) {
+        try {
+            StripeReceiver(layer, stripe, file, sources, both).run();
+        } catch (...) {
+            if (!has_failed.exchange(true)) failures[stripe] = std::current_exception();
+        }
+    };
+    {
+        std::jthread second(receive, 1);
+        receive(0);
+    }
+    for (const std::exception_ptr& failure : failures)
+        if (failure) std::rethrow_exception(failure);
+    auto sealed = layer.sealed();
+    if (!sealed || layer.sum_of_sums() != sealed->pieces)
+        throw NotShared("what other nodes sent is not what the layer's owner has");
+}
+
+}  // namespace berth::pull::share

@@ -1,0 +1,64 @@
+// Takes a layer from other nodes of the step: two stripes at a time, each from its own source, and from the next one
+// when that one fails.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/error.hh"
+#include "runtime/pull/share/messages.hh"
+#include "runtime/pull/share/pieces.hh"
+
+namespace berth::pull::share {
+
+struct SourcePeer {
+    unsigned place = 0;  ///< in Plan::peers
+    Peer peer;
+};
+
+/// From whom the stripes of one layer are taken; the tracker may change that while they come. Any thread.
+class SourceList {
+  public:
+    using Lists = std::array<std::vector<SourcePeer>, stripe_count>;
+    void set(Lists lists);
+    /// The one to ask now; nothing when there is none.
+    std::optional<SourcePeer> current(unsigned stripe) const;
+    /// The next one's turn, unless the list has changed since `source` was the current one. Behind the last one comes
+    /// the first.
+    void pass_over(unsigned stripe, const SourcePeer& source);
+    size_t size(unsigned stripe) const;
+
+  private:
+    mutable std::mutex mutex_;
+    Lists lists_;
+    std::array<size_t, stripe_count> turns_ = {};
+};
+
+/// Why a layer does not come from other nodes: it is to be pulled.
+class NotShared : public Error {
+  public:
+    using Error::Error;
+};
+
+struct ReceiveSettings {
+    std::string token;                          ///< see client_token()
+    const std::atomic<bool>* stop = nullptr;    ///< ends everything
+    /// Told of a source that is passed over, and why; any thread.
+    std::function<void(const SourcePeer&, const std::string& reason)> complain;
+    /// Told of bytes that came and were right; any thread.
+    std::function<void(uint64_t)> received;
+    /// Bytes a second below which a stripe's source is too slow; 0: none is. Any thread.
+    std::function<uint64_t()> least_rate;
+    /// True when the layer is not to be received any more (this node is to bring it, or to pull it alone).
+    std::function<bool()> is_over;
+};
+
+/// Receives the layer into `file`, an empty file open for reading and writing. Returns when it is whole and as its
+/// owner has it. Throws NotShared, or SysError of this node's disk; "stopped" as Error.
+void receive_layer(GrowingLayer& layer, int file, SourceList& sources, const ReceiveSettings& settings);
+
+}  // namespace berth::pull::share

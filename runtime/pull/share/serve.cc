@@ -1,0 +1,242 @@
+#include "runtime/pull/share/serve.hh"
+
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/oci/sha256.hh"
+
+namespace berth::pull::share {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// How long a connection says nothing before it says that there is nothing.
+constexpr auto idle_time = std::chrono::milliseconds(250);
+/// What libmicrohttpd asks for at once, and the memory that a connection takes for it.
+constexpr size_t block_size = 128 << 10;
+
+/// Lets all connections together take so many bytes a second.
+class Throttle {
+  public:
+    explicit Throttle(uint64_t rate) : rate_(rate) {}
+    void wait(size_t bytes) {
+        if (rate_ == 0) return;
+        std::unique_lock lock(mutex_);
+        auto now = Clock::now();
+        next_ = std::max(next_, now);
+        auto turn = next_;
+        next_ += std::chrono::nanoseconds(bytes * 1'000'000'000 / rate_);
+        lock.unlock();
+        std::this_thread::sleep_until(turn);
+    }
+
+  private:
+    const uint64_t rate_;
+    std::mutex mutex_;
+    Clock::time_point next_ = {};
+};
+
+struct Request {
+    std::string layer;  ///< hex of the diff_id
+    unsigned stripe = 0;
+    uint32_t place = 0;
+};
+
+std::optional<Request> parse_path(std::string_view path) {
+    std::vector<std::string> words = split(std::string(path), '/');
+    uint64_t stripe = 0, place = 0;
+    if (words.size() != 4 || !words[0].empty() || !parse_number(words[2], stripe_count - 1, stripe) ||
+        !parse_number(words[3], UINT32_MAX, place))
+        return std::nullopt;
+    return Request{words[1], static_cast<unsigned>(stripe), static_cast<uint32_t>(place)};
+}
+
+int socket_on(uint16_t port) {
+    int out = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool six = out >= 0;
+    if (!six) out = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (out < 0) throw SysError("making the socket at which this node serves layers");
+    int off = 0;
+    if (six) ::setsockopt(out, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    sockaddr_in6 any6{};
+    any6.sin6_family = AF_INET6;
+    any6.sin6_port = htons(port);
+    sockaddr_in any4{};
+    any4.sin_family = AF_INET;
+    any4.sin_port = any6.sin6_port;
+    int bound = six ? ::bind(out, reinterpret_cast<sockaddr*>(&any6), sizeof any6)
+                    : ::bind(out, reinterpret_cast<sockaddr*>(&any4), sizeof any4);
+    if (bound == 0 && ::listen(out, 64) == 0) return out;
+    ::close(out);
+    return -1;
+}
+
+int listening_socket(const ServerSettings& settings) {
+    for (unsigned port = settings.first_port; port <= settings.last_port; ++port)
+        if (int out = socket_on(static_cast<uint16_t>(port)); out >= 0) return out;
+    throw Error(cat("opening a port at which this node serves layers to the others of its step: none of ",
+                    settings.first_port, " to ", settings.last_port, " is free; see share.ports in berth.conf"));
+}
+
+}  // namespace
+
+struct LayerServer::Impl {
+    explicit Impl(ServerSettings its) : settings(std::move(its)), throttle(settings.rate) {}
+
+    /// One answer under way.
+    struct Stream {
+        Impl* server;
+        std::shared_ptr<GrowingLayer> layer;
+        unsigned stripe;
+        uint32_t place;
+        PieceHead head = {};
+        uint32_t sent = 0;         ///< bytes of the piece
+        bool in_piece = false;
+        bool is_last = false;      ///< the head that says the end is out
+    };
+
+    MHD_Result answer(MHD_Connection* connection, const char* path, const char* method);
+    std::shared_ptr<GrowingLayer> find(const std::string& hex) {
+        std::lock_guard lock(mutex);
+        auto found = layers.find(hex);
+        return found == layers.end() ? nullptr : found->second;
+    }
+    bool is_allowed(MHD_Connection* connection) const;
+    static MHD_Result reply(MHD_Connection* connection, unsigned status);
+    static ssize_t fill(void* stream, uint64_t, char* out, size_t size);
+    ssize_t next(Stream& stream, char* out, size_t size);
+    ssize_t begin_piece(Stream& stream, char* out);
+
+    ServerSettings settings;
+    Throttle throttle;
+    MHD_Daemon* daemon = nullptr;
+    std::mutex mutex;
+    std::map<std::string, std::shared_ptr<GrowingLayer>> layers;
+    std::atomic<uint64_t> sent = 0;
+    std::atomic<unsigned> active = 0;
+    std::atomic<bool> is_ending = false;
+};
+
+bool LayerServer::Impl::is_allowed(MHD_Connection* connection) const {
+    const char* said = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+    return said != nullptr && oci::same_code(said, cat("Bearer ", settings.token));
+}
+
+MHD_Result LayerServer::Impl::reply(MHD_Connection* connection, unsigned status) {
+    MHD_Response* empty = MHD_create_response_from_buffer(0, nullptr, MHD_RESPMEM_PERSISTENT);
+    MHD_Result out = MHD_queue_response(connection, status, empty);
+    MHD_destroy_response(empty);
+    return out;
+}
+
+MHD_Result LayerServer::Impl::answer(MHD_Connection* connection, const char* path, const char* method) {
+    if (!is_allowed(connection)) return reply(connection, MHD_HTTP_FORBIDDEN);
+    auto request = parse_path(path);
+    auto layer = request ? find(request->layer) : nullptr;
+    if (std::strcmp(method, MHD_HTTP_METHOD_GET) != 0 || !layer) return reply(connection, MHD_HTTP_NOT_FOUND);
+    auto* stream = new Stream{this, layer, request->stripe, request->place};
+    ++active;
+    auto end = [](void* its) {
+        auto* ended = static_cast<Stream*>(its);
+        --ended->server->active;
+        delete ended;
+    };
+    MHD_Response* response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, block_size, fill, stream, end);
+    MHD_Result out = MHD_queue_response(connection, MHD_HTTP_OK, response);
+    MHD_destroy_response(response);
+    return out;
+}
+
+ssize_t LayerServer::Impl::fill(void* its, uint64_t, char* out, size_t size) {
+    auto& stream = *static_cast<Stream*>(its);
+    try {
+        return stream.server->next(stream, out, size);
+    } catch (const std::exception&) {
+        return MHD_CONTENT_READER_END_WITH_ERROR;  // the file cannot be read: the peer asks another node
+    }
+}
+
+ssize_t LayerServer::Impl::begin_piece(Stream& stream, char* out) {
+    stream.head = stream.layer->wait_for(stream.stripe, stream.place, idle_time);
+    if (is_ending) return MHD_CONTENT_READER_END_WITH_ERROR;
+    stream.is_last = stream.head.index == PieceHead::complete || stream.head.index == PieceHead::gone;
+    stream.in_piece = stream.head.size > 0;
+    stream.sent = 0;
+    std::array<char, PieceHead::wire_size> bytes = encode(stream.head);
+    std::copy(bytes.begin(), bytes.end(), out);
+    return static_cast<ssize_t>(bytes.size());
+}
+
+ssize_t LayerServer::Impl::next(Stream& stream, char* out, size_t size) {
+    if (is_ending) return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (stream.is_last) return MHD_CONTENT_READER_END_OF_STREAM;
+    // The buffer is larger than a head, whatever chunk libmicrohttpd wants.
+    if (!stream.in_piece) return size < PieceHead::wire_size ? 0 : begin_piece(stream, out);
+    size_t part = stream.layer->read(stream.head, stream.sent, out, size);
+    throttle.wait(part);
+    sent += part;
+    stream.sent += static_cast<uint32_t>(part);
+    if (stream.sent == stream.head.size) stream.in_piece = false, ++stream.place;
+    return static_cast<ssize_t>(part);
+}
+
+LayerServer::LayerServer(ServerSettings settings) : impl_(std::make_unique<Impl>(std::move(settings))) {
+    Impl& impl = *impl_;
+    int socket = listening_socket(impl.settings);
+    auto answer = [](void* its, MHD_Connection* connection, const char* path, const char* method, const char*,
+                     const char*, size_t*, void**) -> MHD_Result {
+        try {
+            return static_cast<Impl*>(its)->answer(connection, path, method);
+        } catch (const std::exception&) {
+            return MHD_NO;
+        }
+    };
+    impl.daemon = MHD_start_daemon(
+        MHD_USE_TLS | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC, 0,
+        nullptr, nullptr, answer, impl_.get(), MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_HTTPS_MEM_KEY,
+        impl.settings.identity.key.c_str(), MHD_OPTION_HTTPS_MEM_CERT, impl.settings.identity.certificate.c_str(),
+        MHD_OPTION_CONNECTION_LIMIT, impl.settings.connections, MHD_OPTION_CONNECTION_TIMEOUT, 30U,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, size_t{2 * block_size}, MHD_OPTION_THREAD_STACK_SIZE, size_t{256 << 10},
+        MHD_OPTION_HTTPS_PRIORITIES, "NORMAL:-VERS-ALL:+VERS-TLS1.3:-CIPHER-ALL:+AES-128-GCM:+CHACHA20-POLY1305",
+        MHD_OPTION_END);
+    if (impl.daemon == nullptr) {
+        ::close(socket);
+        throw Error(
+            "serving layers to the other nodes of the step: libmicrohttpd cannot start (was it built with TLS?)");
+    }
+}
+
+LayerServer::~LayerServer() {
+    impl_->is_ending = true;
+    MHD_stop_daemon(impl_->daemon);
+}
+
+uint16_t LayerServer::port() const {
+    const MHD_DaemonInfo* info = MHD_get_daemon_info(impl_->daemon, MHD_DAEMON_INFO_LISTEN_FD);
+    sockaddr_in6 address{};
+    socklen_t size = sizeof address;
+    if (info == nullptr || ::getsockname(info->listen_fd, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+        throw SysError("asking for the port at which this node serves layers");
+    // The port is at the same place in both kinds of address.
+    return ntohs(address.sin6_port);
+}
+
+void LayerServer::offer(std::shared_ptr<GrowingLayer> layer) {
+    std::lock_guard lock(impl_->mutex);
+    std::string hex(layer->diff_id().hex());
+    impl_->layers[hex] = std::move(layer);
+}
+
+uint64_t LayerServer::sent() const { return impl_->sent; }
+unsigned LayerServer::active() const { return impl_->active; }
+
+}  // namespace berth::pull::share

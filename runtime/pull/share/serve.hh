@@ -1,0 +1,48 @@
+// Serves layers to the other nodes of a step, also while they are being written, over HTTPS by libmicrohttpd.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "runtime/pull/share/identity.hh"
+#include "runtime/pull/share/pieces.hh"
+
+namespace berth::pull::share {
+
+struct ServerSettings {
+    Identity identity;
+    std::string token;         ///< see client_token()
+    uint16_t first_port = 0;   ///< 0: any that is free
+    uint16_t last_port = 0;
+    uint64_t rate = 0;         ///< bytes a second, of all connections together; 0: no limit
+    unsigned connections = 64;
+};
+
+/// What `GET /DIFF-ID-IN-HEX/STRIPE/PLACE` with the token answers: the pieces of the stripe from that place on, each
+/// after its head, as they come; `waiting` heads meanwhile, so that silence means a node that is gone.
+class LayerServer {
+  public:
+    /// Listens on all addresses. Throws Error when no port of the range is free.
+    explicit LayerServer(ServerSettings settings);
+    /// Ends all connections, and the threads with them.
+    ~LayerServer();
+    LayerServer(const LayerServer&) = delete;
+    LayerServer& operator=(const LayerServer&) = delete;
+
+    uint16_t port() const;
+    void offer(std::shared_ptr<GrowingLayer> layer);
+    /// Bytes of pieces that were sent.
+    uint64_t sent() const;
+    /// Connections that are being served now.
+    unsigned active() const;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace berth::pull::share

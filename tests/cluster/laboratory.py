@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+"""A cluster in network namespaces: N nodes with a link of their own each, a registry behind one as well, and a real
+berth-pull on each node that shares what it pulls with the others.
+
+    laboratory.py --nodes 16 --rate 80 --megabytes 64 [--alone] [--kill N] [--slow N] [--json]
+
+Prints how long the nodes took, as ratios to S/B (the image's stored bytes by the rate of a link), how often the
+registry was asked for each blob, and the CPU seconds. To be run as root; everything it makes is in namespaces of its
+own and in one temporary folder. Exit code 1: a node did not get the image, or a store is damaged; 2: the machine was
+the bottleneck (CPU over 70%), so that the times say nothing."""
+
+import argparse
+import json
+import os
+import random
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "registry"))
+from oci_layout import Layout, file as tar_file, tar  # noqa: E402
+
+USER = 2100
+REGISTRY = "10.77.0.2"
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build", help="folder with berth-pull")
+    parser.add_argument("--nodes", type=int, default=8)
+    parser.add_argument("--rate", type=float, default=80, help="Mbit/s of each link, in each direction")
+    parser.add_argument("--registry-rate", type=float, help="Mbit/s of the registry's link (as --rate)")
+    parser.add_argument("--megabytes", type=int, default=32, help="of the image, in all layers")
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--alone", action="store_true", help="each node pulls for itself")
+    parser.add_argument("--slow", type=int, default=0, help="nodes with a quarter of the rate")
+    parser.add_argument("--kill", type=int, default=0, help="nodes that are killed while they pull")
+    parser.add_argument("--late", type=int, default=0, help="nodes that come two seconds later")
+    parser.add_argument("--closed", type=int, default=0, help="nodes whose ports nobody reaches")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--show", action="store_true", help="what the nodes have said, too")
+    parser.add_argument("--inside", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def run(*words, **options):
+    return subprocess.run([str(word) for word in words], check=True, **options)
+
+
+class Link:
+    """A network namespace on the bridge, whose link has a rate in each direction."""
+
+    def __init__(self, name, number, rate):
+        self.name = name
+        self.address = f"10.77.{number // 250}.{number % 250 + 2}"
+        run("ip", "netns", "add", name)
+        run("ip", "link", "add", f"v{number}", "type", "veth", "peer", "name", "eth0", "netns", name)
+        run("ip", "link", "set", f"v{number}", "master", "lab", "up")
+        for words in (["link", "set", "lo", "up"], ["address", "add", f"{self.address}/16", "dev", "eth0"],
+                      ["link", "set", "eth0", "up"]):
+            run("ip", "-n", name, *words)
+        burst = max(65536, int(rate * 1e6 / 8 / 50))
+        shape = ["root", "tbf", "rate", f"{rate}mbit", "burst", burst, "latency", "100ms"]
+        run("tc", "qdisc", "add", "dev", f"v{number}", *shape)
+        run("tc", "-n", name, "qdisc", "add", "dev", "eth0", *shape)
+
+    def start(self, words, **options):
+        return subprocess.Popen(["ip", "netns", "exec", self.name, *[str(word) for word in words]], **options)
+
+
+def make_image(folder, megabytes, layers, seed):
+    """Bytes that do not compress, in files of a few sizes, as layers of different size."""
+    random.seed(seed)
+    weights = [2 ** -i for i in range(layers)]
+    tars = []
+    for number, weight in enumerate(weights):
+        left, entries = int(megabytes * 2**20 * weight / sum(weights)), []
+        while left > 0:
+            size = min(left, random.choice([3_000, 200_000, 1_000_000, 9_000_000]))
+            entries.append(tar_file(f"layer{number}/file{len(entries)}", random.randbytes(size)))
+            left -= size
+        tars.append(tar(entries))
+    layout = Layout(folder / "layout")
+    manifest = layout.image(tars, {"Cmd": ["true"]}, compression="+zstd")
+    layout.publish(manifest)
+    return manifest["digest"]
+
+
+def start_registry(link, folder):
+    config = folder / "registry.yml"
+    config.write_text(
+        "version: 0.1\nlog: {level: info}\n"
+        f"storage: {{filesystem: {{rootdirectory: {folder}/registry}}}}\n"
+        "http: {addr: ':5000'}\n")
+    log = open(folder / "registry.log", "w")
+    process = link.start(["docker-registry", "serve", config], stdout=log, stderr=log)
+    for _ in range(100):
+        try:
+            socket.create_connection((link.address, 5000), 1).close()
+            return process
+        except OSError:
+            time.sleep(0.1)
+    raise SystemExit("the registry does not answer")
+
+
+def blob_requests(folder):
+    counts = {}
+    for line in open(folder / "registry.log"):
+        found = re.search(r'"GET /v2/\S*/blobs/(sha256:[0-9a-f]{64}) HTTP/1.1" 20[06] ', line)
+        if found:
+            digest = found.group(1)
+            counts[digest] = counts.get(digest, 0) + 1
+    return counts
+
+
+class Tracker:
+    def __init__(self, build, nodes):
+        self.secret = secrets.token_hex(16)
+        listening = socket.socket(socket.AF_INET)
+        listening.bind(("10.77.255.254", 0))
+        listening.listen(512)
+        self.port = listening.getsockname()[1]
+        self.process = subprocess.Popen([build / "berth-pull", "agree", str(nodes)], stdin=listening.fileno(),
+                                        env={"BERTH_AGREE_SECRET": self.secret, "PATH": os.environ["PATH"]})
+
+    def place(self, node, rank):
+        return f"10.77.255.254 {self.port} {self.secret} {node} {rank}\n"
+
+
+class Node:
+    def __init__(self, number, link, folder):
+        self.number, self.link = number, link
+        self.home = folder / f"node{number}"
+        self.home.mkdir()
+        os.chown(self.home, USER, USER)
+        self.process, self.seconds, self.text, self.cpu = None, None, "", 0.0
+        self.killed = False
+
+    def start(self, options, image, tracker):
+        words = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "env", "-i", f"HOME={self.home}",
+                 f"TMPDIR={self.home}", options.build / "berth-pull", "--plain-http", f"{REGISTRY}:5000", "--store",
+                 self.home / "store", "--report"]
+        words += [] if options.alone else ["--share"]
+        self.start_time = time.monotonic()
+        self.output = open(self.home / "report", "w+")
+        self.process = self.link.start(words + [image], stdin=subprocess.PIPE, stdout=self.output)
+        if not options.alone:
+            self.process.stdin.write(tracker.place(f"node{self.number}", self.number).encode())
+        self.process.stdin.close()
+
+    def look(self):
+        """Notes when the image is here."""
+        if self.seconds is None:
+            self.output.seek(0)
+            self.text = self.output.read()
+            if "\nimage sha256:" in "\n" + self.text:
+                self.seconds = time.monotonic() - self.start_time
+        if self.process.returncode is None:
+            pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
+            if pid:
+                self.process.returncode = os.waitstatus_to_exitcode(status)
+                self.cpu = usage.ru_utime + usage.ru_stime
+        return self.process.returncode is not None
+
+
+def busy():
+    fields = [int(word) for word in open("/proc/stat").readline().split()[1:]]
+    return sum(fields) - fields[3] - fields[4], sum(fields)
+
+
+def verify(options, node):
+    return subprocess.run(
+        ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups", options.build / "berth-pull",
+         "verify", "--store", node.home / "store"], env={"HOME": str(node.home)}, capture_output=True, text=True)
+
+
+def inside(options):
+    folder = Path(options.inside)
+    options.build = Path(options.build).resolve()
+    run("mount", "-t", "tmpfs", "tmpfs", "/run")
+    run("ip", "link", "set", "lo", "up")
+    run("ip", "link", "add", "lab", "type", "bridge")
+    run("ip", "address", "add", "10.77.255.254/16", "dev", "lab")
+    run("ip", "link", "set", "lab", "up")
+    registry_link = Link("registry", 0, options.registry_rate or options.rate)
+    registry = start_registry(registry_link, folder)
+    digest = make_image(folder, options.megabytes, options.layers, options.seed)
+    # By the registry's own end of the link, which has no limit.
+    run("ip", "netns", "exec", "registry", "skopeo", "copy", "--quiet", "--preserve-digests", "--dest-tls-verify=false",
+        f"oci:{folder}/layout", "docker://127.0.0.1:5000/lab:1")
+    stored = sum(blob.stat().st_size for blob in (folder / "layout/blobs/sha256").iterdir())
+    slow = set(range(1, 1 + options.slow))
+    nodes = []
+    for number in range(options.nodes):
+        rate = options.rate / (4 if number in slow else 1)
+        nodes.append(Node(number, Link(f"n{number}", number + 1, rate), folder))
+    for node in random.sample(nodes, options.closed):
+        run("ip", "netns", "exec", node.link.name, "nft", "add table inet lab; add chain inet lab in { type filter "
+            "hook input priority 0; policy accept; }; add rule inet lab in ct state new tcp dport 1024-65535 drop")
+    tracker = None if options.alone else Tracker(options.build, options.nodes)
+    image = f"{REGISTRY}:5000/lab@{digest}"
+    before = busy()
+    start = time.monotonic()
+    late = set(random.sample(range(options.nodes), options.late))
+    for node in nodes:
+        if node.number not in late:
+            node.start(options, image, tracker)
+    ideal = stored / (options.rate * 1e6 / 8)
+    kill_at = sorted(random.uniform(0.05, 1.0) * ideal for _ in range(options.kill))
+    done = []
+    limit = 60 + 20 * ideal * (options.nodes if options.alone else 1)
+    while len(done) < len(nodes):
+        now = time.monotonic() - start
+        if late and now > 2:
+            for number in sorted(late):
+                nodes[number].start(options, image, tracker)
+            late = set()
+        while kill_at and now > kill_at[0]:
+            kill_at.pop(0)
+            alive = [node for node in nodes if node.process and node.process.returncode is None and not node.killed]
+            if alive:
+                victim = random.choice(alive)
+                victim.killed = True
+                victim.process.send_signal(signal.SIGKILL)
+        done = [node for node in nodes if node.process and node.look()]
+        if now > limit:
+            break
+        time.sleep(0.02)
+    used, all_time = (after - start for after, start in zip(busy(), before))
+    result = report(options, nodes, stored, ideal, blob_requests(folder), used / all_time, digest)
+    if tracker:
+        tracker.process.kill()
+    registry.kill()
+    return result
+
+
+def report(options, nodes, stored, ideal, requests, cpu_share, digest):
+    survivors = [node for node in nodes if not node.killed]
+    times = sorted(node.seconds for node in survivors if node.seconds is not None)
+    failed = [node for node in survivors if node.seconds is None or node.process.returncode not in (0,)]
+    damaged = [node for node in survivors if node.seconds is not None and verify(options, node).returncode != 0]
+    at = lambda part: times[min(len(times) - 1, int(part * len(times)))] if times else float("nan")  # noqa: E731
+    result = {
+        "nodes": options.nodes, "stored_bytes": stored, "ideal_seconds": round(ideal, 2),
+        "p50": round(at(0.5) / ideal, 3), "p99": round(at(0.99) / ideal, 3), "killed": options.kill,
+        "most_requests_a_blob": max(requests.values(), default=0), "blob_requests": sum(requests.values()),
+        "blobs": len(requests), "cpu_seconds_a_node": round(sum(node.cpu for node in survivors) / len(survivors), 2),
+        "cpu": round(cpu_share, 2), "failed": [node.number for node in failed],
+        "damaged": [node.number for node in damaged],
+    }
+    if options.json:
+        print(json.dumps(result))
+    else:
+        for name, value in result.items():
+            print(f"{name:24}{value}")
+    for node in nodes if options.show else []:
+        print(f"== node {node.number}, {node.seconds} s\n{node.text}")
+    for node in failed:
+        print(f"node {node.number}: exit code {node.process.returncode}: {node.text[-600:]}", file=sys.stderr)
+    if failed or damaged:
+        return 1
+    return 2 if cpu_share > 0.7 else 0
+
+
+def main():
+    options = arguments()
+    if options.inside:
+        raise SystemExit(inside(options))
+    folder = tempfile.mkdtemp(prefix="berth-laboratory-")
+    os.chmod(folder, 0o755)
+    try:
+        run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", folder)
+        command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+                   # The first process of the namespace is not to be the parent of any other.
+                   "sh", "-c", '"$@"; exit $?', "sh", sys.executable, __file__, "--inside", folder, *sys.argv[1:]]
+        raise SystemExit(subprocess.run(command, check=False).returncode)
+    finally:
+        subprocess.run(["umount", "-l", folder], check=False)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

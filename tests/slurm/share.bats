@@ -1,0 +1,88 @@
+#!/usr/bin/env bats
+# The nodes of a step share what they pull (share.enabled): one of them asks the registry for each layer, and the others
+# take it from their neighbours while it comes.
+load helper
+
+setup() {
+  with_site_lines '[share]' 'enabled = true'
+  forget_images
+  mark_log
+}
+
+teardown() { restore_site; }
+
+# A step of two nodes whose tasks wait for each other: a node that has ended gives nothing to the other one.
+both() {
+  in_home "rm -f at.0 at.1"
+  # shellcheck disable=SC2016
+  alice srun -N2 --container-image="$image" --container-mount-home sh -c \
+    'cd && : > at.$SLURM_NODEID; until [ -e at.0 ] && [ -e at.1 ]; do sleep 0.1; done; cat /srv/hello'
+}
+
+# Processes of pulls, on all nodes.
+pulls() {
+  local pid
+  for pid in $(berth_processes); do readlink "$(box_proc)/$pid/exe" | grep berth-pull; done | grep .
+}
+no_pulls() { ! pulls; }
+
+# How often the registry was asked for the blob that it was asked for most, and for manifests.
+most_requests() {
+  log_since GET /v2/debian/blobs/ | grep -o 'blobs/sha256:[0-9a-f]*' | sort | uniq -c | sort -rn |
+    awk 'NR == 1 { print $1 }'
+}
+
+@test "two nodes that lack an image ask the registry once for each blob, and for its manifest" {
+  run -0 --separate-stderr both
+  expect_equal "$output" "hello from the image"$'\n'"hello from the image"
+  expect_equal "$(most_requests)" 1
+  expect_equal "$(count_since GET /v2/debian/manifests/)" 1
+  wait_until 10 no_pulls
+  expect_equal "$(temporary_files)" ""
+  for node in n1 n2; do run -0 alice srun -w "$node" berth verify; done
+}
+
+@test "a node that has some of the layers gives them, and the registry is asked for the others alone" {
+  run -0 alice srun -w n1 --container-image="$image" true
+  # shellcheck disable=SC2016
+  root bash -c 'cd "$(dirname "$1"/*/layers)" && rm -r images/* refs/* && rm "layers/$(ls -S layers | tail -n 1)"' \
+    bash "$state/nodes/n1/store"
+  mark_log
+  run -0 both
+  # The config and one layer.
+  expect_equal "$(count_since GET /v2/debian/blobs/)" 2
+}
+
+@test "without a port to serve at, each node pulls for itself, and says why" {
+  run -0 alice env BERTH_SHARE_PORTS=1-1 srun -N2 --container-image="$image" true
+  expect_output_like "is not shared with the other nodes of the step: .*none of 1 to 1 is free; see share.ports"
+  expect_equal "$(most_requests)" 2
+}
+
+@test "a node whose task has ended takes its pull with it, and the other one still gets the image" {
+  # shellcheck disable=SC2016
+  run -0 --separate-stderr alice srun -N2 --container-image="$image" \
+    sh -c '[ "$SLURM_NODEID" = 0 ] || sleep 1; echo here'
+  expect_equal "$output" here$'\n'here
+  wait_until 10 no_pulls
+}
+
+@test "scancel ends a step whose nodes are still sharing, and leaves nothing" {
+  alice srun -J shared -N2 --container-image="$image" sleep 60 > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  wait_until 20 pulls
+  alice scancel -n shared
+  wait_until 15 no_jobs
+  wait $! || true
+  wait_until 10 no_pulls
+  expect_equal "$(temporary_files)" ""
+  run -0 alice srun -N2 --container-image="$image" true
+}
+
+@test "one node alone, and a site that does not want it, pull as ever" {
+  run -0 alice srun -N1 --container-image="$image" true
+  expect_equal "$(most_requests)" 1
+  forget_images
+  mark_log
+  run -0 alice env BERTH_SHARE_ENABLED=false srun -N2 --container-image="$image" true
+  expect_equal "$(most_requests)" 2
+}

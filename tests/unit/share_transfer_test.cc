@@ -1,0 +1,215 @@
+// A server of layers and its receivers in one process, over real TLS on loopback.
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/oci/sha256.hh"
+#include "runtime/pull/share/receive.hh"
+#include "runtime/pull/share/serve.hh"
+#include "tests/catch.hh"
+#include "tests/fixtures/squash_tools.hh"
+#include "tests/unit/squash_support.hh"
+
+using namespace berth;
+using namespace berth::pull::share;
+using fixtures::TempFolder;
+using std::chrono::milliseconds;
+
+namespace {
+
+const std::string token = client_token("the step's secret");
+
+Digest layer_digest() { return oci::sha256_of("a layer"); }
+
+std::string content_of(int file) {
+    std::string out(static_cast<size_t>(sys::stat_of(file, "a file").st_size), 0);
+    REQUIRE(sys::pread_exact(file, out, 0, "a file"));
+    return out;
+}
+
+/// A node that serves one layer.
+struct Node {
+    explicit Node(const std::string& its_token = token)
+        : identity(make_identity()),
+          layer(std::make_shared<GrowingLayer>(layer_digest())),
+          server({.identity = identity, .token = its_token}) {
+        server.offer(layer);
+    }
+    SourcePeer peer(unsigned place = 0) const { return {place, {"node", "127.0.0.1", server.port(), identity.pin}}; }
+
+    Identity identity;
+    std::shared_ptr<GrowingLayer> layer;
+    LayerServer server;
+};
+
+/// A node that has a whole file from the start.
+void fill(Node& node, const TempFolder& folder, const std::string& name, const std::string& content) {
+    Fd file = folder.create(name);
+    sys::write_all(file.get(), content, "a layer");
+    PiecePump pump(*node.layer, std::move(file), "a layer");
+    pump.finish();
+}
+
+struct Receiver {
+    explicit Receiver(const TempFolder& folder, const std::string& name = "received") : file(folder.create(name)) {
+        settings.token = token;
+        settings.complain = [this](const SourcePeer& source, const std::string& reason) {
+            std::lock_guard lock(mutex);
+            complaints.push_back(cat(source.place, ": ", reason));
+        };
+        settings.received = [this](uint64_t bytes) { received += bytes; };
+        settings.least_rate = [this]() -> uint64_t { return least_rate; };
+        settings.is_over = [this] { return is_over.load(); };
+    }
+    void receive(std::vector<SourcePeer> peers) {
+        sources.set({peers, peers});
+        receive_layer(layer, file.get(), sources, settings);
+    }
+
+    Fd file;
+    GrowingLayer layer{layer_digest()};
+    SourceList sources;
+    ReceiveSettings settings;
+    std::mutex mutex;
+    std::vector<std::string> complaints;
+    std::atomic<uint64_t> received = 0, least_rate = 0;
+    std::atomic<bool> is_over = false;
+};
+
+void seal_like(GrowingLayer& layer, const GrowingLayer& owner) {
+    layer.seal(owner.sealed()->size, owner.sealed()->pieces);
+}
+
+}  // namespace
+
+TEST_CASE("a layer comes from another node as it is there", "[share]") {
+    TempFolder folder;
+    Node node;
+    std::string content = squash::test::noise(GENERATE(size_t{1000}, size_t{2'500'000}, size_t{9 << 20}), 3);
+    fill(node, folder, "served", content);
+    Receiver receiver(folder);
+    seal_like(receiver.layer, *node.layer);
+    receiver.receive({node.peer()});
+    CHECK((content_of(receiver.file.get()) == content));
+    CHECK(receiver.received == content.size());
+    CHECK(receiver.complaints.empty());
+}
+
+TEST_CASE("a layer goes on to the next node while it comes, before anybody has all of it", "[share]") {
+    TempFolder folder;
+    Node owner, middle;
+    std::string content = squash::test::noise(10 << 20, 4);
+    Fd file = folder.create("served");
+    auto pump = std::make_unique<PiecePump>(*owner.layer, descriptor_of(file.get(), "a layer"), "a layer");
+    Receiver first(folder, "first"), last(folder, "last");
+    std::thread to_first([&] {
+        first.sources.set({std::vector{owner.peer()}, std::vector{owner.peer()}});
+        receive_layer(*middle.layer, first.file.get(), first.sources, first.settings);
+    });
+    std::thread to_last([&] { last.receive({middle.peer()}); });
+    sys::write_all(file.get(), content.substr(0, 6 << 20), "a layer");
+    pump->note(6 << 20);
+    // Pieces 1 to 5; two of them are even.
+    while (last.layer.count(0) < 2 || last.layer.count(1) < 3) std::this_thread::sleep_for(milliseconds(5));
+    CHECK_FALSE(owner.layer->sealed());
+    sys::write_all(file.get(), content.substr(6 << 20), "a layer");
+    pump->finish();
+    for (GrowingLayer* layer : {middle.layer.get(), &last.layer}) seal_like(*layer, *owner.layer);
+    to_first.join();
+    to_last.join();
+    CHECK((content_of(last.file.get()) == content));
+}
+
+TEST_CASE("a source that is gone, knows no such layer, takes no such token or has another key is passed over",
+          "[share]") {
+    TempFolder folder;
+    Node good, other_token("another step's"), without, other_key;
+    without.layer->give_up();
+    std::string content = squash::test::noise(3 << 20, 6);
+    fill(good, folder, "served", content);
+    fill(other_token, folder, "served too", content);
+    fill(other_key, folder, "served as well", content);
+    SourcePeer closed{0, {"node", "127.0.0.1", 1, good.identity.pin}};
+    SourcePeer stranger = other_key.peer(3);
+    stranger.peer.key = good.identity.pin;
+    Receiver receiver(folder);
+    seal_like(receiver.layer, *good.layer);
+    receiver.receive({closed, other_token.peer(1), without.peer(2), stranger, good.peer(4)});
+    CHECK((content_of(receiver.file.get()) == content));
+    for (const char* place : {"0: ", "1: ", "2: ", "3: "})
+        CHECK(std::any_of(receiver.complaints.begin(), receiver.complaints.end(),
+                          [&](const std::string& line) { return line.starts_with(place); }));
+    CHECK(std::none_of(receiver.complaints.begin(), receiver.complaints.end(),
+                       [](const std::string& line) { return line.starts_with("4: "); }));
+}
+
+TEST_CASE("wrong bytes are known at once, and come from another source", "[share]") {
+    TempFolder folder;
+    Node bad, good;
+    std::string content = squash::test::noise(6 << 20, 7);
+    fill(good, folder, "good", content);
+    fill(bad, folder, "bad", content);
+    // Its disk has changed them since.
+    Fd file = sys::open_file(folder / "bad", 2);
+    REQUIRE(::pwrite(file.get(), "x", 1, (3 << 20) + 5) == 1);
+    Receiver receiver(folder);
+    seal_like(receiver.layer, *good.layer);
+    receiver.receive({bad.peer(0), good.peer(1)});
+    CHECK((content_of(receiver.file.get()) == content));
+    REQUIRE(receiver.complaints.size() == 1);
+    CHECK(receiver.complaints[0] == "0: it sent wrong bytes");
+}
+
+TEST_CASE("what is whole, but not what the owner has, is not the layer", "[share]") {
+    TempFolder folder;
+    Node node, owner;
+    fill(node, folder, "served", squash::test::noise(3 << 20, 8));
+    fill(owner, folder, "owner's", squash::test::noise(3 << 20, 9));
+    Receiver receiver(folder);
+    seal_like(receiver.layer, *owner.layer);
+    CHECK_THROWS_AS(receiver.receive({node.peer()}), NotShared);
+}
+
+TEST_CASE("a source that falls silent or is slow gives way", "[share]") {
+    TempFolder folder;
+    std::string content = squash::test::noise(12 << 20, 10);
+    Node good;
+    fill(good, folder, "good", content);
+    auto slow = std::make_unique<LayerServer>(
+        ServerSettings{.identity = make_identity(), .token = token, .rate = 300'000});
+    slow->offer(good.layer);
+    Receiver receiver(folder);
+    seal_like(receiver.layer, *good.layer);
+    receiver.least_rate = 1 << 20;
+    SourcePeer slow_peer{0, {"slow", "127.0.0.1", slow->port(), ""}};
+    SECTION("slow") {
+        Identity identity = make_identity();
+        slow = std::make_unique<LayerServer>(ServerSettings{.identity = identity, .token = token, .rate = 300'000});
+        slow->offer(good.layer);
+        slow_peer.peer = {"slow", "127.0.0.1", slow->port(), identity.pin};
+        receiver.receive({slow_peer, good.peer(1)});
+        CHECK(std::any_of(receiver.complaints.begin(), receiver.complaints.end(), [](const std::string& line) {
+            return line.starts_with("0: it is slow: ");
+        }));
+    }
+    SECTION("no key") {
+        receiver.receive({slow_peer, good.peer(1)});
+        CHECK(receiver.complaints[0] == "0: it has told no key");
+    }
+    CHECK((content_of(receiver.file.get()) == content));
+}
+
+TEST_CASE("receiving ends when the layer is not to be received any more", "[share]") {
+    TempFolder folder;
+    Node node;
+    Receiver receiver(folder);
+    std::thread later([&] {
+        std::this_thread::sleep_for(milliseconds(300));
+        receiver.is_over = true;
+    });
+    CHECK_THROWS_AS(receiver.receive({node.peer()}), NotShared);
+    later.join();
+}
