@@ -65,6 +65,8 @@ int resolve(int argc, char** argv) {
 /// has the image costs nothing but this wait.
 int agree(int argc, char** argv) {
     std::vector<std::string> arguments(argv, argv + argc);
+    // The step's secret, in the environment, is for no other process of the user.
+    ::prctl(PR_SET_DUMPABLE, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() == 1) return 0;
     sys::point_at_null({STDERR_FILENO});

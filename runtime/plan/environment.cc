@@ -7,6 +7,7 @@
 #include "runtime/plan/job_environment.hh"
 #include "runtime/plan/plan.hh"
 #include "runtime/request/expand.hh"
+#include "runtime/request/frozen.hh"
 
 namespace berth::plan {
 
@@ -48,6 +49,9 @@ std::vector<EnvironmentChange> environment_changes(const EnvironmentRules& rules
     if (auto conf = outside.find("SLURM_CONF"); !rules.slurm_conf.empty() && conf != outside.end() &&
                                                 conf->second.ends_with("/conf-cache/slurm.conf"))
         wanted["SLURM_CONF"] = rules.slurm_conf;
+
+    // Who knows the step's secret could send layers of its own making to nodes that still pull.
+    wanted[agreement_variable] = std::nullopt;
 
     add_job_variables(wanted, outside);
 

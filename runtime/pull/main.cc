@@ -83,8 +83,10 @@ pull::Options options_of(const Arguments& arguments, const plan::Reference& refe
     return out;
 }
 
-/// Where the nodes of the step agree and share: the first line of the standard input.
+/// Where the nodes of the step agree and share: the first line of the standard input. The secret in it is for no other
+/// process of the user, among which those of an image may be.
 pull::MeetingPlace meeting_place() {
+    ::prctl(PR_SET_DUMPABLE, 0);
     std::string place;
     std::getline(std::cin, place);
     return pull::parse_agreement_address(place);

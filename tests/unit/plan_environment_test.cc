@@ -1,5 +1,8 @@
 #include "runtime/plan/plan.hh"
 
+#include <algorithm>
+
+#include "runtime/base/text.hh"
 #include "tests/catch.hh"
 
 using namespace berth::plan;
@@ -14,6 +17,17 @@ TEST_CASE("what slurmd was handed of Slurm's configuration is found in the conta
     // One that the user names is the user's affair.
     CHECK(environment_changes(rules, {"SLURM_CONF=/home/alice/slurm.conf"}).empty());
     CHECK(environment_changes(rules, {}).empty());
+}
+
+TEST_CASE("environment: no task learns the secret by which the step's nodes share its image", "[plan][share]") {
+    EnvironmentRules rules;
+    for (const char* name : {"SLURM_BERTH_MEETING", "SLURM_BERTH_FROZEN"}) {
+        auto changes = environment_changes(rules, {berth::cat(name, "=debian:12 4000 abcdef"), "SLURM_JOB_ID=7"});
+        bool is_removed = std::any_of(changes.begin(), changes.end(), [&](const EnvironmentChange& change) {
+            return change.name == name && !change.value;
+        });
+        CHECK(is_removed == (name == std::string("SLURM_BERTH_MEETING")));
+    }
 }
 
 TEST_CASE("environment: the image wins, --container-env reverses", "[plan]") {

@@ -119,6 +119,8 @@ int agree_command(int argc, char** argv) {
     Fd listening = listening_input();
     if (argc != 2 || !parse_number(argv[1], UINT32_MAX, nodes) || secret == nullptr || !listening)
         throw Error("berth agree NODES is for srun, which gives it a socket and a secret");
+    // The secret is for no other process of the user, among which those of an image may be.
+    ::prctl(PR_SET_DUMPABLE, 0);
     // It is srun's, whatever becomes of that.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() == 1) return 0;
