@@ -69,6 +69,8 @@ int agree(int argc, char** argv) {
     ::prctl(PR_SET_DUMPABLE, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() == 1) return 0;
+    // srun has sockets that it lets programs inherit.
+    sys::close_descriptors_except({});
     sys::point_at_null({STDERR_FILENO});
     pollfd listening{STDIN_FILENO, POLLIN, 0};
     while (::poll(&listening, 1, -1) < 0 && errno == EINTR) {
