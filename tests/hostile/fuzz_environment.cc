@@ -55,7 +55,9 @@ void run_task(const Texts& all) {
     Texts task(all.begin() + half, all.end());
     for (const auto& [name, value] : plan::environment_changes(rules, task)) {
         must(!name.empty() && name.find('=') == name.npos, "a change has no name that is one");
-        must(value || name == "LANG", "a variable goes that may stay");
+        bool is_secret = name == plan::agreement_variable;
+        must(value || name == "LANG" || is_secret, "a variable goes that may stay");
+        must(!value || !is_secret, "the step's secret stays");
         auto is_kept = [&](const std::string& text) { return text.starts_with("KEPT="); };
         must(name != "KEPT" || std::none_of(task.begin(), task.end(), is_kept), "a variable of the task's is lost");
     }

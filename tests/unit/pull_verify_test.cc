@@ -13,6 +13,7 @@
 #include "runtime/store/collect.hh"
 #include "runtime/store/names.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/folder_state.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
 
@@ -59,16 +60,6 @@ struct Scene {
     }
 };
 
-/// Flips one bit of a file, whatever its mode.
-void damage(const std::string& path, uint64_t at) {
-    ::chmod(path.c_str(), 0600);
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(at));
-    char byte = static_cast<char>(file.get());
-    file.seekp(static_cast<std::streamoff>(at));
-    file.put(static_cast<char>(byte ^ 1));
-}
-
 }  // namespace
 
 TEST_CASE("a whole store verifies, and a layer file is a squashfs all the same", "[pull]") {
@@ -108,7 +99,7 @@ TEST_CASE("hostile row 47: a flipped bit anywhere in a stored object is found an
     std::mt19937 random(1);
     for (int i = 0; i < 6; ++i) {
         uint64_t size = fs::file_size(path);
-        damage(path, i == 0 ? size - 1 : random() % size);
+        fixtures::flip_bit(path, i == 0 ? size - 1 : random() % size);
         pull::Verified verified = scene.verify();
         INFO((verified.problems.empty() ? "" : verified.problems[0]));
         CHECK(verified.problems.size() == problems);
@@ -122,13 +113,13 @@ TEST_CASE("hostile row 47: a flipped bit anywhere in a stored object is found an
 TEST_CASE("damage without a registry is an exit code, a line, and no harm to the rest", "[pull]") {
     Scene scene;
     scene.server.reset();
-    damage(scene.layer(0), 200);
+    fixtures::flip_bit(scene.layer(0), 200);
     CHECK(scene.command("--repair") == 1);
     CHECK_FALSE(fs::exists(scene.layer(0)));
     CHECK(fs::exists(scene.layer(1)));
     CHECK(scene.command() == 1);
     CHECK_THAT(scene.verify().problems.at(0), Contains("is not in the store"));
-    damage(scene.image("manifest.json"), 5);
+    fixtures::flip_bit(scene.image("manifest.json"), 5);
     CHECK(scene.command() == 1);
     CHECK_THAT(scene.verify().problems.at(0), Contains("tag ") && Contains("/a:1: its image"));
 }
@@ -150,9 +141,9 @@ TEST_CASE("a seal is of its file alone", "[pull]") {
                         uint64_t{600'003}, uint64_t{1'600'000}, uint64_t{2'999'999}, uint64_t{3'000'000},
                         uint64_t{3'000'070}, size - 128, size - 100, size - 1}) {
         CAPTURE(at);
-        damage(folder / "layer", at);
+        fixtures::flip_bit(folder / "layer", at);
         CHECK(pull::seal_of(file.get(), "layer") == pull::Seal::broken);
-        damage(folder / "layer", at);
+        fixtures::flip_bit(folder / "layer", at);
         CHECK(pull::seal_of(file.get(), "layer") == pull::Seal::good);
     }
     REQUIRE(::ftruncate(file.get(), static_cast<off_t>(size - 1)) == 0);

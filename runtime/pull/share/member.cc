@@ -374,7 +374,7 @@ void Member::tell_done(const Digest& layer) {
 }
 
 void Member::tell_failed(const Digest& layer, const std::string& reason) {
-    if (role(layer) == Role::owner) impl_->send(Failed{impl_->index_of(layer), reason});
+    if (role(layer) != Role::alone) impl_->send(Failed{impl_->index_of(layer), reason});
 }
 
 void Member::count_registry(uint64_t bytes) { impl_->registry_bytes += bytes; }

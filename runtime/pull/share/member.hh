@@ -71,7 +71,7 @@ class Member {
     void tell_sealed(const Digest& layer);
     /// It has been received and published.
     void tell_done(const Digest& layer);
-    /// It cannot be brought.
+    /// It cannot be brought, or other nodes do not send it.
     void tell_failed(const Digest& layer, const std::string& reason);
     /// Bytes that came from the registry.
     void count_registry(uint64_t bytes);

@@ -33,12 +33,12 @@ constexpr auto measured_time = seconds(2);
 constexpr auto starving_time = seconds(5);
 constexpr auto seal_patience = seconds(10);
 
-void write_piece(int file, const PieceHead& head, const char* bytes) {
+void write_piece(int file, const PieceHead& head, const char* bytes, const Digest& layer) {
     uint64_t at = uint64_t{head.index} * piece_size;
     for (size_t done = 0; done < head.size;) {
         ssize_t n = ::pwrite(file, bytes + done, head.size - done, static_cast<off_t>(at + done));
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) throw SysError("writing a layer that another node sends", n < 0 ? errno : EIO);
+        if (n <= 0) throw SysError(cat("writing layer ", layer, ", which another node sends"), n < 0 ? errno : EIO);
         done += static_cast<size_t>(n);
     }
 }
@@ -221,7 +221,7 @@ bool StripeReceiver::take_piece() {
     }
     if (head.index != wanted) return problem_ = "it sends pieces in a wrong order", false;
     if (sum_of_piece({piece_.data(), head.size}) != head.sum) return problem_ = "it sent wrong bytes", false;
-    write_piece(file_, head, piece_.data());
+    write_piece(file_, head, piece_.data(), layer_.diff_id());
     layer_.add(head.index, head.size, head.sum);
     settings_.received(head.size);
     return true;

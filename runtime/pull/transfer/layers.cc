@@ -193,8 +193,11 @@ bool Fetch::receive(size_t index) {
         meter_.take_back(index, std::min(taken.load(), layer.blob.size));
         member_->layer(layer.diff_id).give_up();
         if (stop_) throw;
-        if (role_of(layer) == share::Member::Role::receive)
+        // Else the tracker has decided so.
+        if (role_of(layer) == share::Member::Role::receive) {
             meter_.warn(cat(name_of(layer), " is pulled, since other nodes do not send it: ", problem.what()));
+            member_->tell_failed(layer.diff_id, problem.what());
+        }
         return false;
     }
     meter_.set_layer(index, LayerState::saving);
