@@ -48,6 +48,9 @@ def arguments():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--show", action="store_true", help="what the nodes have said, too")
+    parser.add_argument("--curl", action="store_true",
+                        help="compare a node's CPU seconds with curl over TLS, sha256sum and a file of the same bytes")
+    parser.add_argument("--trace", action="store_true", help="how busy the links were in each second")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -63,15 +66,38 @@ class Link:
         self.name = name
         self.address = f"10.77.{number // 250}.{number % 250 + 2}"
         run("ip", "netns", "add", name)
-        run("ip", "link", "add", f"v{number}", "type", "veth", "peer", "name", "eth0", "netns", name)
+        self.mac = f"02:00:00:00:{number // 256:02x}:{number % 256:02x}"
+        run("ip", "link", "add", f"v{number}", "type", "veth", "peer", "name", "eth0", "address", self.mac, "netns",
+            name)
         run("ip", "link", "set", f"v{number}", "master", "lab", "up")
         for words in (["link", "set", "lo", "up"], ["address", "add", f"{self.address}/16", "dev", "eth0"],
                       ["link", "set", "eth0", "up"]):
             run("ip", "-n", name, *words)
-        burst = max(65536, int(rate * 1e6 / 8 / 50))
-        shape = ["root", "tbf", "rate", f"{rate}mbit", "burst", burst, "latency", "100ms"]
-        run("tc", "qdisc", "add", "dev", f"v{number}", *shape)
-        run("tc", "-n", name, "qdisc", "add", "dev", "eth0", *shape)
+        self.shape(number, rate)
+
+    def shape(self, number, rate):
+        """The switch's port is a queue. A node's acknowledgements do not wait behind what it sends, as on hosts with
+        fq_codel, which is not in every kernel."""
+        bytes_a_second = rate * 1e6 / 8
+        # Twenty milliseconds, but room for two hundred packets: less, and many connections lose them all the time.
+        packets = max(200, int(bytes_a_second / 50 / 1500))
+        run("tc", "qdisc", "add", "dev", f"v{number}", "root", "tbf", "rate", f"{rate}mbit", "burst",
+            max(65536, int(bytes_a_second / 50)), "limit", packets * 1500)
+        tc = ["tc", "-n", self.name]
+        run(*tc, "qdisc", "add", "dev", "eth0", "root", "handle", "1:", "htb", "default", "20")
+        run(*tc, "class", "add", "dev", "eth0", "parent", "1:", "classid", "1:1", "htb", "rate", f"{rate}mbit",
+            "quantum", 3000)
+        for number, share, order in ((10, 0.1, 0), (20, 0.9, 1)):
+            run(*tc, "class", "add", "dev", "eth0", "parent", "1:1", "classid", f"1:{number}", "htb", "rate",
+                f"{rate * share}mbit", "ceil", f"{rate}mbit", "prio", order, "quantum", 3000)
+            run(*tc, "qdisc", "add", "dev", "eth0", "parent", f"1:{number}", "pfifo", "limit", packets)
+        run("ip", "netns", "exec", self.name, "nft", "add table inet acks; add chain inet acks out { type filter hook "
+            "postrouting priority 0; policy accept; }; add rule inet acks out meta length < 100 meta priority set 1:10")
+
+    def meet(self, others):
+        """Neighbours for good: the kernel keeps a thousand of those that it asked for, in all namespaces together."""
+        lines = [f"neigh replace {other.address} lladdr {other.mac} nud permanent dev eth0\n" for other in others]
+        run("ip", "-n", self.name, "-batch", "-", input="".join(lines).encode())
 
     def start(self, words, **options):
         return subprocess.Popen(["ip", "netns", "exec", self.name, *[str(word) for word in words]], **options)
@@ -177,6 +203,61 @@ def busy():
     return sum(fields) - fields[3] - fields[4], sum(fields)
 
 
+class Trace:
+    """Bytes on the links, once a second."""
+
+    def __init__(self, nodes):
+        self.names = ["v0"] + [f"v{node.number + 1}" for node in nodes]
+        self.before, self.last, self.rows = self.read(), time.monotonic(), []
+
+    def read(self):
+        lines = (line.split(":") for line in open("/proc/self/net/dev") if ":" in line)
+        numbers = {name.strip(): words.split() for name, words in lines}
+        # What the host's end receives, its node has sent.
+        return {name: [int(numbers[name][0]), int(numbers[name][8])] for name in self.names}
+
+    def look(self):
+        now = time.monotonic()
+        if now - self.last < 1:
+            return
+        read = self.read()
+        sent, got = ([(read[name][way] - self.before[name][way]) / (now - self.last) / 1e6 for name in self.names]
+                     for way in (0, 1))
+        mean_sent, mean_got = (sum(rates[1:]) / len(rates[1:]) for rates in (sent, got))
+        self.rows.append(f"registry {sent[0]:6.2f} MB/s; nodes send {mean_sent:6.2f} (most {max(sent[1:]):.2f}), "
+                         f"get {mean_got:6.2f} (least {min(got[1:]):.2f})")
+        self.before, self.last = read, now
+
+
+def cpu_of(link, words):
+    """CPU seconds of a command on a node."""
+    pid, status, usage = os.wait4(link.start(words, stdout=subprocess.DEVNULL).pid, 0)
+    if status != 0:
+        raise SystemExit(f"{words[0]} failed")
+    return usage.ru_utime + usage.ru_stime
+
+
+def curl_cpu(registry, link, folder):
+    """CPU seconds of a node that gets the image's bytes by curl over TLS 1.3 into a file, and of their SHA-256."""
+    served = folder / "served"
+    served.mkdir()
+    with open(served / "bytes", "wb") as out:
+        for blob in (folder / "layout/blobs/sha256").iterdir():
+            out.write(blob.read_bytes())
+    run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=lab",
+        "-keyout", folder / "key.pem", "-out", folder / "cert.pem", stderr=subprocess.DEVNULL)
+    server = registry.start(["openssl", "s_server", "-quiet", "-WWW", "-tls1_3", "-ciphersuites",
+                             "TLS_AES_128_GCM_SHA256", "-accept", "5443", "-cert", folder / "cert.pem", "-key",
+                             folder / "key.pem"], cwd=served, stderr=subprocess.DEVNULL)
+    time.sleep(1)
+    got = folder / "got"
+    address = f"https://{registry.address}:5443/bytes"
+    used = cpu_of(link, ["curl", "--silent", "--insecure", "--fail", "-o", got, address])
+    used += cpu_of(link, ["sha256sum", got])
+    server.kill()
+    return used
+
+
 def verify(options, node):
     return subprocess.run(
         ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups", options.build / "berth-pull",
@@ -198,11 +279,15 @@ def inside(options):
     run("ip", "netns", "exec", "registry", "skopeo", "copy", "--quiet", "--preserve-digests", "--dest-tls-verify=false",
         f"oci:{folder}/layout", "docker://127.0.0.1:5000/lab:1")
     stored = sum(blob.stat().st_size for blob in (folder / "layout/blobs/sha256").iterdir())
-    slow = set(range(1, 1 + options.slow))
+    # Not the first ones to come, which bring layers.
+    slow = set(range(options.nodes - options.slow, options.nodes))
     nodes = []
     for number in range(options.nodes):
         rate = options.rate / (4 if number in slow else 1)
         nodes.append(Node(number, Link(f"n{number}", number + 1, rate), folder))
+    links = [registry_link] + [node.link for node in nodes]
+    for link in links:
+        link.meet(links)
     for node in random.sample(nodes, options.closed):
         run("ip", "netns", "exec", node.link.name, "nft", "add table inet lab; add chain inet lab in { type filter "
             "hook input priority 0; policy accept; }; add rule inet lab in ct state new tcp dport 1024-65535 drop")
@@ -215,6 +300,7 @@ def inside(options):
         if node.number not in late:
             node.start(options, image, tracker)
     ideal = stored / (options.rate * 1e6 / 8)
+    trace = Trace(nodes)
     kill_at = sorted(random.uniform(0.05, 1.0) * ideal for _ in range(options.kill))
     done = []
     limit = 60 + 20 * ideal * (options.nodes if options.alone else 1)
@@ -232,18 +318,22 @@ def inside(options):
                 victim.killed = True
                 victim.process.send_signal(signal.SIGKILL)
         done = [node for node in nodes if node.process and node.look()]
+        trace.look()
         if now > limit:
             break
         time.sleep(0.02)
     used, all_time = (after - start for after, start in zip(busy(), before))
-    result = report(options, nodes, stored, ideal, blob_requests(folder), used / all_time, digest)
+    for second, row in enumerate(trace.rows if options.trace else [], 1):
+        print(f"{second:4} s: {row}")
     if tracker:
         tracker.process.kill()
+    curl = curl_cpu(registry_link, nodes[-1].link, folder) if options.curl else None
+    result = report(options, nodes, stored, ideal, blob_requests(folder), used / all_time, curl)
     registry.kill()
     return result
 
 
-def report(options, nodes, stored, ideal, requests, cpu_share, digest):
+def report(options, nodes, stored, ideal, requests, cpu_share, curl):
     survivors = [node for node in nodes if not node.killed]
     times = sorted(node.seconds for node in survivors if node.seconds is not None)
     failed = [node for node in survivors if node.seconds is None or node.process.returncode not in (0,)]
@@ -257,6 +347,9 @@ def report(options, nodes, stored, ideal, requests, cpu_share, digest):
         "cpu": round(cpu_share, 2), "failed": [node.number for node in failed],
         "damaged": [node.number for node in damaged],
     }
+    if curl:
+        result["curl_cpu_seconds"] = round(curl, 2)
+        result["cpu_ratio"] = round(result["cpu_seconds_a_node"] / curl, 2)
     if options.json:
         print(json.dumps(result))
     else:
@@ -278,7 +371,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="berth-laboratory-")
     os.chmod(folder, 0o755)
     try:
-        run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", folder)
+        run("mount", "-t", "tmpfs", "-o", "mode=755,size=90%", "tmpfs", folder)
         command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
                    # The first process of the namespace is not to be the parent of any other.
                    "sh", "-c", '"$@"; exit $?', "sh", sys.executable, __file__, "--inside", folder, *sys.argv[1:]]

@@ -463,9 +463,9 @@ def shares():
     key, peer = "sha256//" + "a2" * 21 + "s=", "n1 192.0.2.1 4000 "
     return [(0, f"hello {peer}{key} 3 {DIGEST} 1"), (0, f"documents 1 {DIGEST} YS9i eyJhIjoxfQ=="),
         (0, "have 3 10 0 77 010"), (0, f"sealed 2 4096 {DIGEST}"), (0, "done 2"), (0, "failed - bm8="),
-        (0, f"complaint {key} 1 c2xvdw=="), (0, "progress 1000 2000"), (0, "finished"), (1, "fetch"),
+        (0, f"complaint {key} 1 c2xvdw=="), (0, "progress 1000 2000 3000"), (0, "finished"), (1, "fetch"),
         (1, f"plan 1 {peer}{key} 2 own - - take 0 0"), (1, f"role 1 1 {peer}{key} take 0 -"), (1, "alone 4 bm8="),
-        (1, "median 5"), (1, "end"), (2, "berth-share-1 00ff"), (2, "berth-share-2 00ff more"),
+        (1, "status 8 3 1 2 3 4 n7 5 6 1"), (1, "end"), (2, "berth-share-1 00ff"), (2, "berth-share-2 00ff more"),
         (3, "berth-share-1 00ff"), (4, f"done 1 {'0' * 64}")]
 
 

@@ -27,7 +27,7 @@ std::vector<FromNode> from_nodes() {
             Failed{std::nullopt, "the registry: 401"},
             Failed{3, ""},
             Complaint{key, 2, "it sent wrong bytes"},
-            Progress{1, UINT64_MAX},
+            Progress{1, UINT64_MAX, 2},
             Finished{}};
 }
 
@@ -42,7 +42,8 @@ std::vector<ToNode> to_nodes() {
             NewRole{0, {}, owner},
             Alone{std::nullopt, "nobody else"},
             Alone{9, ""},
-            Median{123},
+            StepStatus{8, 3, 1, 2, 3, 4, "n7", 5, 6, true},
+            StepStatus{},
             End{}};
 }
 
@@ -59,7 +60,8 @@ std::vector<std::string> bad_lines() {
             cat("documents 1 ", one, " Cg== QQ=="), "documents 1 sha256:0 - -", "have 1 5", "have 1 5 2", "have 1 5 01",
             "have 2 5 01", "have 0", "have 0 0", "have 4097 -", cat("sealed 4096 1 ", one), "sealed 1 1 1",
             cat("sealed -1 1 ", one), "done", "done x", "done 4096", "failed", "failed 1", "failed 1 Cg==",
-            "progress 1", "progress 1 18446744073709551616", "finished 1", "fetch", "end", "median 3"};
+            "progress 1 2", "progress 1 2 18446744073709551616", "finished 1", "fetch", "end",
+            "status 1 1 1 1 1 1 - 1 1 0"};
 }
 
 }  // namespace
@@ -100,7 +102,8 @@ TEST_CASE("share: what is no message is nothing", "[share]") {
           cat("plan 1 ", peer, " 1 take 0"), cat("plan 1 ", peer, " 1 both 0 0"), cat("plan 1 ", peer, " 1 take 0,  0"),
           cat("plan 1 ", peer, " 1 take ,0 0"), cat("plan 0 1 take 0 -"), std::string("plan 16777216 0"),
           std::string("role 0 0 own -"), std::string("role 4096 0 own - -"), std::string("alone 1"),
-          std::string("hello"), std::string("finished"), std::string("median -1")}) {
+          std::string("hello"), std::string("finished"), std::string("status 1 1 1 1 1 1 - 1 1 2"),
+          std::string("status 1 1 1 1 1 1 n/1 1 1 0")}) {
         INFO(line);
         CHECK_FALSE(read_to_node(line));
     }

@@ -363,6 +363,34 @@ TEST_CASE("tracker: layers of two nodes that differ are not mixed", "[share]") {
     }
 }
 
+TEST_CASE("tracker: a slow node loses its children, and one that only waits for it does not", "[share]") {
+    Scene scene(12);
+    scene.all_come(std::vector<std::string>(12, "0"));
+    auto first_source = [&](unsigned node, unsigned stripe) {
+        std::string sources = scene.role(node, 0, stripe);
+        return sources.substr(0, sources.find(' '));
+    };
+    // A node with children, and one of these.
+    unsigned slow = 0, child = 0;
+    for (unsigned node = 1; node <= 12 && slow == 0; ++node)
+        for (unsigned other = 1; other <= 12; ++other)
+            if (first_source(other, 0) == cat("n", node) && scene.role(node, 0) != "own") slow = node, child = other;
+    REQUIRE(slow != 0);
+    for (uint64_t second = 1; second <= 4; ++second) {
+        scene.pass(1000);
+        for (unsigned node = 1; node <= 12; ++node) {
+            bool is_held_up = node == slow || node == child;
+            scene.say(node, Progress{0, second * (is_held_up ? 10 : 100) * mega,
+                                     node == slow ? second * 200 * mega : 0});
+        }
+        // A report alone does not make it slow. (The rate is known with the second one.)
+        if (second == 2) CHECK(first_source(child, 0) == cat("n", slow));
+    }
+    for (unsigned node = 1; node <= 12; ++node)
+        for (unsigned stripe : {0, 1}) CHECK(first_source(node, stripe) != cat("n", slow));
+    CHECK(scene.count<NewRole>(child) == 1);
+}
+
 TEST_CASE("tracker: a slow node does not follow a lost owner", "[share]") {
     Scene scene(4);
     scene.all_come({"0", "0", "0", "0"});
@@ -376,9 +404,42 @@ TEST_CASE("tracker: a slow node does not follow a lost owner", "[share]") {
         scene.say(others[1], Progress{0, second * 100 * mega});
         scene.say(others[2], Progress{0, second * 100 * mega});
     }
-    CHECK(scene.all<Median>(others[1]).back().rate == Approx(100 * mega).epsilon(0.05));
+    CHECK(scene.all<StepStatus>(others[1]).back().median == Approx(100 * mega).epsilon(0.05));
     scene.lost(owner);
     CHECK(scene.role(others[0], 0) != "own");
+}
+
+TEST_CASE("tracker: each node learns how far all are, and one of those that still pull tells people", "[share]") {
+    Scene scene(4);
+    // One layer of 1 MiB, one of 2.
+    scene.all_come({"00", "00", "01", "11"});
+    scene.say(4, Finished{});
+    for (uint64_t second = 1; second <= 2; ++second) {
+        scene.pass(1000);
+        scene.say(1, Progress{second * mega, second * mega / 2});
+        scene.say(2, Progress{0, second * mega});
+        scene.say(3, Progress{0, second * mega / 4});
+    }
+    scene.pass(1000);
+    scene.say(2, Progress{0, 2 * mega});
+    StepStatus status = scene.all<StepStatus>(2).back();
+    CHECK(status.nodes == 4);
+    CHECK(status.ready == 1);
+    CHECK(status.registry == 2 * mega);
+    CHECK(status.peers == 3 * mega + mega / 2);
+    // Node 3 has got less, but node 2 lacks more.
+    CHECK(status.last == "n2");
+    CHECK(status.last_bytes == 2 * mega);
+    CHECK(status.last_total == 3 * mega);
+    CHECK_FALSE(status.is_told_here);
+    CHECK(scene.all<StepStatus>(1).back().is_told_here);
+    scene.say(1, Finished{});
+    scene.pass(1000);
+    scene.say(3, Progress{0, mega / 2});
+    CHECK_FALSE(scene.all<StepStatus>(3).back().is_told_here);
+    scene.say(2, Progress{0, 2 * mega});
+    CHECK(scene.all<StepStatus>(2).back().is_told_here);
+    CHECK(scene.all<StepStatus>(2).back().ready == 2);
 }
 
 TEST_CASE("tracker: nodes of another image are another swarm, and are not waited for", "[share]") {

@@ -39,7 +39,7 @@ TEST_CASE("each piece of a file has one place in one stripe, piece 0 the last", 
 }
 
 TEST_CASE("the head of a piece is read as it was written, and nothing else is one", "[share]") {
-    PieceHead head{7, 1234, sum_of_piece("bytes")};
+    PieceHead head{7, 1234, sum_of_piece("bytes"), 5};
     auto bytes = encode(head);
     auto read = parse_piece_head({bytes.data(), bytes.size()});
     REQUIRE(read);

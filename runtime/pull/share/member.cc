@@ -37,6 +37,7 @@ struct KnownLayer {
     bool is_seed = false;                ///< is served from `file`
     enum class Coming { no, waits, yes } coming = Coming::no;
     std::chrono::steady_clock::time_point fed = {};  ///< when the last piece came
+    std::array<uint64_t, stripe_count> behind = {};  ///< bytes that the sources have and this node does not
 };
 
 /// So many layers that bytes come of are received at a time. Those of which none come, since they are being made, do
@@ -90,8 +91,7 @@ struct Member::Impl {
     std::string token;
     TrackerClient tracker;
     std::unique_ptr<LayerServer> server;
-    std::atomic<uint64_t> registry_bytes = 0, received_bytes = 0, median = 0;
-    std::atomic<unsigned> receiving = 0;  ///< stripes
+    std::atomic<uint64_t> registry_bytes = 0, received_bytes = 0;
 
     mutable std::mutex mutex;  ///< of what follows
     std::condition_variable changed;
@@ -140,12 +140,19 @@ void Member::Impl::send(const FromNode& message) {
 void Member::Impl::be_alone(const std::string& reason) {
     std::lock_guard lock(mutex);
     if (!is_alone && !is_ended && !reason.empty() && settings.notice) settings.notice(reason);
+    if (!is_ended && settings.status) settings.status(std::nullopt);
     is_alone = is_ended = true;
     changed.notify_all();
 }
 
 void Member::Impl::report_progress() {
-    send(Progress{registry_bytes, received_bytes});
+    Progress progress{registry_bytes, received_bytes, 0};
+    {
+        std::lock_guard lock(mutex);
+        for (const KnownLayer& layer : layers)
+            for (uint64_t bytes : layer.behind) progress.behind += bytes;
+    }
+    send(progress);
 }
 
 void Member::Impl::listen() {
@@ -189,7 +196,9 @@ void Member::Impl::take(ToNode& message) {
                            take_role(changed_role.layer, changed_role.role, changed_role.peers);
                    },
                    [&](Alone& alone) { take_alone(alone); },
-                   [&](Median& rate) { median = rate.rate; },
+                   [&](StepStatus& status) {
+                       if (settings.status) settings.status(status);
+                   },
                    [&](End&) {
                        std::lock_guard lock(mutex);
                        is_ended = true;
@@ -261,6 +270,7 @@ void Member::Impl::serve_stored(const Digest& diff_id, int file) {
 void Member::Impl::set_coming(unsigned index, KnownLayer::Coming coming) {
     std::lock_guard lock(mutex);
     layers[index].coming = coming;
+    layers[index].behind = {};
     layers[index].fed = std::chrono::steady_clock::now();
     changed.notify_all();
 }
@@ -345,22 +355,19 @@ void Member::receive(const Digest& diff_id, int file, const std::function<void(u
                 }
                 received(bytes);
             },
-        // Half of what a stripe of a node gets at the median.
-        .least_rate = [&]() -> uint64_t {
-            unsigned stripes = impl.receiving;
-            return stripes == 0 ? 0 : impl.median / 2 / stripes;
-        },
+        .behind =
+            [&](unsigned stripe, uint64_t bytes) {
+                std::lock_guard lock(impl.mutex);
+                layer.behind[stripe] = bytes;
+            },
         .is_over = [&] { return role(diff_id) != Role::receive; }};
     impl.wait_for_turn(index);
-    impl.receiving += stripe_count;
     try {
         receive_layer(*layer.growing, file, *layer.sources, settings);
     } catch (...) {
-        impl.receiving -= stripe_count;
         impl.set_coming(index, KnownLayer::Coming::no);
         throw;
     }
-    impl.receiving -= stripe_count;
     impl.set_coming(index, KnownLayer::Coming::no);
 }
 

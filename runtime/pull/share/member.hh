@@ -27,6 +27,8 @@ struct MemberSettings {
     uint64_t rate = 0;              ///< bytes a second that are sent at most; 0: no limit
     const std::atomic<bool>* stop = nullptr;
     std::function<void(const std::string&)> notice;  ///< takes a line for people; any thread
+    /// Takes how far the nodes are, once a second; nothing when this node is alone; any thread.
+    std::function<void(const std::optional<StepStatus>&)> status;
 };
 
 /// A layer of the image, each once.

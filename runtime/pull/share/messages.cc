@@ -70,7 +70,9 @@ struct Writer {
     std::string operator()(const Complaint& it) const {
         return cat("complaint ", it.key, ' ', it.layer, ' ', reason_word(it.reason));
     }
-    std::string operator()(const Progress& it) const { return cat("progress ", it.registry, ' ', it.peers); }
+    std::string operator()(const Progress& it) const {
+        return cat("progress ", it.registry, ' ', it.peers, ' ', it.behind);
+    }
     std::string operator()(const Finished&) const { return "finished"; }
     std::string operator()(const Fetch&) const { return "fetch"; }
     std::string operator()(const Plan& it) const {
@@ -84,7 +86,11 @@ struct Writer {
     std::string operator()(const Alone& it) const {
         return cat("alone ", layer_word(it.layer), ' ', reason_word(it.reason));
     }
-    std::string operator()(const Median& it) const { return cat("median ", it.rate); }
+    std::string operator()(const StepStatus& it) const {
+        return cat("status ", it.nodes, ' ', it.ready, ' ', it.registry, ' ', it.peers, ' ', it.rate, ' ', it.median,
+                   ' ', it.last.empty() ? none : it.last, ' ', it.last_bytes, ' ', it.last_total, ' ',
+                   it.is_told_here ? 1 : 0);
+    }
     std::string operator()(const End&) const { return "end"; }
 };
 
@@ -242,8 +248,22 @@ Complaint read_complaint(Words& words) {
 }
 
 Progress read_progress(Words& words) {
-    uint64_t registry = words.number();
-    return {registry, words.number()};
+    Progress out;
+    for (uint64_t* number : {&out.registry, &out.peers, &out.behind}) *number = words.number();
+    return out;
+}
+
+StepStatus read_status(Words& words) {
+    StepStatus out;
+    out.nodes = words.place(UINT32_MAX);
+    out.ready = words.place(UINT32_MAX);
+    for (uint64_t* number : {&out.registry, &out.peers, &out.rate, &out.median}) *number = words.number();
+    out.last = words.name();
+    if (out.last == none) out.last.clear();
+    out.last_bytes = words.number();
+    out.last_total = words.number();
+    out.is_told_here = words.number(1) == 1;
+    return out;
 }
 
 Plan read_plan(Words& words) {
@@ -289,7 +309,7 @@ ToNode to_node(std::string_view kind, Words& words) {
     if (kind == "sealed") return read_sealed(words);
     if (kind == "role") return read_new_role(words);
     if (kind == "alone") return read_about_layer<Alone>(words);
-    if (kind == "median") return Median{words.number()};
+    if (kind == "status") return read_status(words);
     need(kind == "end");
     return End{};
 }

@@ -75,6 +75,7 @@ struct Complaint {
 struct Progress {
     uint64_t registry = 0;  ///< bytes so far from the registry
     uint64_t peers = 0;     ///< and from other nodes
+    uint64_t behind = 0;    ///< that its sources had at the last word, and it had not
 };
 /// Everything is here and published. The node goes on serving until End.
 struct Finished {};
@@ -110,14 +111,19 @@ struct Alone {
     std::optional<unsigned> layer;
     std::string reason;
 };
-/// The median of the nodes' rates, bytes a second, in answer to Progress.
-struct Median {
-    uint64_t rate = 0;
+/// In answer to Progress: how far the nodes that share the image are.
+struct StepStatus {
+    unsigned nodes = 0, ready = 0;     ///< of them; of those, who have everything
+    uint64_t registry = 0, peers = 0;  ///< bytes so far from the registry, and from other nodes, of all together
+    uint64_t rate = 0, median = 0;     ///< bytes a second: of all together, and of the one in the middle
+    std::string last;                  ///< the node that lacks most; empty: all have everything
+    uint64_t last_bytes = 0, last_total = 0;  ///< that it has got, and is to get
+    bool is_told_here = false;         ///< this node tells people of it, and no other does
 };
 /// Nobody needs anything of this node any more.
 struct End {};
 
-using ToNode = std::variant<Fetch, Documents, Plan, Sealed, NewRole, Alone, Median, End>;
+using ToNode = std::variant<Fetch, Documents, Plan, Sealed, NewRole, Alone, StepStatus, End>;
 
 /// Form of the messages: nodes with another one pull alone.
 inline constexpr uint64_t release = 1;

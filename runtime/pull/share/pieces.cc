@@ -32,6 +32,7 @@ std::array<char, PieceHead::wire_size> encode(const PieceHead& head) {
     std::memcpy(out.data(), &head.index, 4);
     std::memcpy(out.data() + 4, &head.size, 4);
     std::memcpy(out.data() + 8, head.sum.data(), head.sum.size());
+    std::memcpy(out.data() + 40, &head.ahead, 4);
     return out;
 }
 
@@ -41,6 +42,7 @@ std::optional<PieceHead> parse_piece_head(std::string_view bytes) {
     std::memcpy(&head.index, bytes.data(), 4);
     std::memcpy(&head.size, bytes.data() + 4, 4);
     std::memcpy(head.sum.data(), bytes.data() + 8, head.sum.size());
+    std::memcpy(&head.ahead, bytes.data() + 40, 4);
     bool is_word = head.index >= PieceHead::gone;
     if (is_word ? head.size != 0 : head.size == 0 || head.size > piece_size) return std::nullopt;
     return head;
@@ -134,7 +136,9 @@ PieceHead GrowingLayer::wait_for(unsigned stripe, uint32_t place, std::chrono::m
     std::unique_lock lock(mutex_);
     std::optional<PieceHead> head;
     changed_.wait_for(lock, patience, [&] { return (head = head_at(stripe, place)).has_value(); });
-    return head.value_or(PieceHead{PieceHead::waiting});
+    if (!head) return {PieceHead::waiting};
+    if (counts_[stripe] > place + 1) head->ahead = counts_[stripe] - place - 1;
+    return *head;
 }
 
 size_t GrowingLayer::read(const PieceHead& head, uint32_t offset, char* out, size_t size) const {

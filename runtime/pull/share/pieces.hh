@@ -22,22 +22,23 @@ namespace berth::pull::share {
 
 /// Bytes of a piece; the last one of a file may be shorter. A node sends on what it has whole: the larger a piece, the
 /// later the last nodes begin.
-inline constexpr uint32_t piece_size = 256 << 10;
+inline constexpr uint32_t piece_size = 64 << 10;  // 0143 has what others cost
 
 /// SHA-256 of a piece, made by the layer's owner and passed on unchanged: whoever receives other bytes knows at once.
 using PieceSum = std::array<uint8_t, 32>;
 PieceSum sum_of_piece(std::string_view bytes);
 
-/// What stands before each piece on its way, 40 bytes, numbers little-endian.
+/// What stands before each piece on its way, 44 bytes, numbers little-endian.
 struct PieceHead {
     /// In place of an index, without bytes: nothing yet; nothing more of this stripe; the layer will not come from
     /// here.
     static constexpr uint32_t waiting = 0xffffffff, complete = 0xfffffffe, gone = 0xfffffffd;
-    static constexpr size_t wire_size = 40;
+    static constexpr size_t wire_size = 44;
 
     uint32_t index = 0;
     uint32_t size = 0;  ///< bytes that follow
     PieceSum sum = {};
+    uint32_t ahead = 0;  ///< so many pieces of the stripe, behind this one, the sender has already
 };
 std::array<char, PieceHead::wire_size> encode(const PieceHead& head);
 /// `bytes` are PieceHead::wire_size. Nothing for what cannot be one.

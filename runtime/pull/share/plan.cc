@@ -181,6 +181,18 @@ std::vector<unsigned> sources_of(const LayerPlan& plan, unsigned stripe, unsigne
     return out;
 }
 
+std::vector<unsigned> children_of(const LayerPlan& plan, unsigned stripe, unsigned node) {
+    Nodes out;
+    unsigned position = place_of(plan, stripe, node);
+    if (position == no_place || position >= plan.inner) return out;
+    const Nodes& order = plan.order[stripe];
+    unsigned root_count = roots(plan, order.size()), most = 2 * plan.inner;
+    // The third one is that of parent_position().
+    for (unsigned child : {2 * position, 2 * position + 1, most + plan.inner - 1 - position})
+        if (root_count + child < order.size()) out.push_back(order[root_count + child]);
+    return out;
+}
+
 std::vector<unsigned> sources_for_late(const LayerPlan& plan, unsigned stripe, unsigned node,
                                        const std::vector<unsigned>& avoid, unsigned limit) {
     Nodes out;

@@ -39,6 +39,9 @@ std::vector<LayerPlan> plan_layers(const std::vector<PlannedNode>& nodes, const 
 /// more), of which the last is a seed. Empty for a seed, and for a node that is not in the plan.
 std::vector<unsigned> sources_of(const LayerPlan& plan, unsigned stripe, unsigned node, unsigned limit = 4);
 
+/// Who has `node` as its parent in the stripe's tree.
+std::vector<unsigned> children_of(const LayerPlan& plan, unsigned stripe, unsigned node);
+
 /// For a node that came after the plan was made, or whose sources are gone: nodes that have children anyway, and the
 /// seeds, spread by `node` so that not all ask the same. None of `avoid`. A node of the plan is only given nodes that
 /// stand before it in the order, so that it does not wait for itself.

@@ -24,13 +24,9 @@ using std::chrono::seconds;
 
 constexpr long connect_ms = 2000;
 /// A source that has nothing says so every quarter of a second.
-constexpr auto source_silence = seconds(2);
-/// Without a single piece from anybody the layer is pulled.
-constexpr auto pieces_patience = seconds(20);
-/// Over which a source is measured.
-constexpr auto measured_time = seconds(2);
+constexpr auto source_silence = seconds(5);
 /// A source may have nothing while others have, since its own source has failed: it gets so long to find another.
-constexpr auto starving_time = seconds(5);
+constexpr auto starving_time = seconds(20);
 constexpr auto seal_patience = seconds(10);
 
 void write_piece(int file, const PieceHead& head, const char* bytes, const Digest& layer) {
@@ -65,6 +61,7 @@ class StripeReceiver {
     bool take(std::string_view data);
     bool take_piece();
     bool should_leave();
+    bool has_other_source();
     bool is_over() const { return (settings_.stop != nullptr && *settings_.stop) || settings_.is_over(); }
     void check_over() const;
     void await_seal() const;
@@ -93,12 +90,13 @@ class StripeReceiver {
     std::optional<PieceHead> head_;
     size_t filled_ = 0;
     std::string problem_;   ///< of the source
+    std::string key_;       ///< of the source
+    unsigned version_ = 0;  ///< of the list in which it is the current one
+    bool is_moved_ = false; ///< the tracker has named another source
     bool is_complete_ = false;
     std::exception_ptr failure_;
-    Clock::time_point heard_, measured_;
-    uint64_t bytes_ = 0;         ///< since measured_
-    bool had_nothing_ = false;   ///< the source has said so since then
-    Clock::time_point fed_;      ///< when the last byte of a piece came
+    Clock::time_point heard_;  ///< when the last byte came
+    Clock::time_point fed_;    ///< when the last byte of a piece came
 };
 
 void StripeReceiver::check_over() const {
@@ -117,7 +115,7 @@ void StripeReceiver::await_seal() const {
 void StripeReceiver::run() {
     for (auto last_piece = Clock::now(); !layer_.has_stripe(stripe_);) {
         check_over();
-        if (Clock::now() - last_piece > pieces_patience) throw NotShared("no other node sends it");
+        if (Clock::now() - last_piece > settings_.patience) throw NotShared("no other node sends it");
         auto source = sources_.current(stripe_);
         if (!source) {
             std::this_thread::sleep_for(milliseconds(50));
@@ -127,6 +125,7 @@ void StripeReceiver::run() {
         std::string problem = take_from(*source);
         if (failure_) std::rethrow_exception(failure_);
         if (layer_.count(stripe_) > before) last_piece = Clock::now();
+        if (is_moved_) continue;
         if (problem.empty()) {
             await_seal();
             if (layer_.has_stripe(stripe_)) return;
@@ -168,14 +167,18 @@ void StripeReceiver::prepare(const SourcePeer& source, curl_slist* headers) {
 std::string StripeReceiver::take_from(const SourcePeer& source) {
     if (!source.peer.key.starts_with("sha256//")) return "it has told no key";
     problem_.clear(), head_bytes_.clear(), head_.reset();
-    filled_ = 0, bytes_ = 0, is_complete_ = false, had_nothing_ = false;
-    heard_ = measured_ = fed_ = Clock::now();
+    filled_ = 0, is_complete_ = false, is_moved_ = false;
+    key_ = source.peer.key;
+    heard_ = fed_ = Clock::now();
     std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(
         curl_slist_append(nullptr, cat("Authorization: Bearer ", settings_.token).c_str()), curl_slist_free_all);
     prepare(source, headers.get());
     CURLcode code = curl_easy_perform(curl_);
     if (is_complete_) return {};
     if (!problem_.empty()) return problem_;
+    long status = 0;
+    curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &status);
+    if (code == CURLE_HTTP_RETURNED_ERROR) return cat("it answers with ", status);
     return code == CURLE_OK ? "it ended in the middle" : curl_easy_strerror(code);
 }
 
@@ -187,7 +190,6 @@ bool StripeReceiver::take(std::string_view data) {
             size_t part = std::min<size_t>(data.size(), head_->size - filled_);
             std::memcpy(piece_.data() + filled_, data.data(), part);
             filled_ += part;
-            bytes_ += part;
             fed_ = heard_;
             data.remove_prefix(part);
             if (filled_ == head_->size && !take_piece()) return false;
@@ -202,10 +204,8 @@ bool StripeReceiver::take(std::string_view data) {
         if (!head) return problem_ = "it sends what is no piece", false;
         if (head->index == PieceHead::complete) return is_complete_ = true;
         if (head->index == PieceHead::gone) return problem_ = "it will not get the layer", false;
-        if (head->index == PieceHead::waiting)
-            had_nothing_ = true;
-        else
-            head_ = head, filled_ = 0;
+        settings_.behind(stripe_, uint64_t{head->ahead} * piece_size);
+        if (head->index != PieceHead::waiting) head_ = head, filled_ = 0;
     }
     return true;
 }
@@ -227,22 +227,23 @@ bool StripeReceiver::take_piece() {
     return true;
 }
 
+bool StripeReceiver::has_other_source() {
+    unsigned version = sources_.version();
+    if (version == version_) return false;
+    version_ = version;
+    auto source = sources_.current(stripe_);
+    return source && source->peer.key != key_;
+}
+
 bool StripeReceiver::should_leave() {
     auto now = Clock::now();
     if (is_over()) return true;
+    if (has_other_source()) return is_moved_ = true;
     if (now - heard_ > source_silence) return problem_ = "it fell silent", true;
     // While the layer is being made, nobody can have more than the owner.
     if (layer_.sealed() && now - fed_ > starving_time && sources_.size(stripe_) > 1)
         return problem_ = "it has nothing to send", true;
-    if (now - measured_ < measured_time) return false;
-    auto rate = static_cast<uint64_t>(static_cast<double>(bytes_) /
-                                      std::chrono::duration<double>(now - measured_).count());
-    uint64_t least = settings_.least_rate();
-    // One that has nothing is not slow: whoever it takes from may be.
-    bool is_slow = least != 0 && rate < least && !had_nothing_ && sources_.size(stripe_) > 1;
-    measured_ = now, bytes_ = 0, had_nothing_ = false;
-    if (is_slow) problem_ = cat("it is slow: ", human_bytes(rate), "/s, where ", human_bytes(least), "/s are little");
-    return is_slow;
+    return false;
 }
 
 }  // namespace
@@ -251,6 +252,7 @@ void SourceList::set(Lists lists) {
     std::lock_guard lock(mutex_);
     lists_ = std::move(lists);
     turns_ = {};
+    ++version_;
 }
 
 std::optional<SourcePeer> SourceList::current(unsigned stripe) const {

@@ -2,6 +2,7 @@
 // when that one fails.
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -31,11 +32,14 @@ class SourceList {
     /// the first.
     void pass_over(unsigned stripe, const SourcePeer& source);
     size_t size(unsigned stripe) const;
+    /// Another number after each set().
+    unsigned version() const { return version_; }
 
   private:
     mutable std::mutex mutex_;
     Lists lists_;
     std::array<size_t, stripe_count> turns_ = {};
+    std::atomic<unsigned> version_ = 0;
 };
 
 /// Why a layer does not come from other nodes: it is to be pulled.
@@ -47,12 +51,13 @@ class NotShared : public Error {
 struct ReceiveSettings {
     std::string token;                          ///< see client_token()
     const std::atomic<bool>* stop = nullptr;    ///< ends everything
+    std::chrono::milliseconds patience{60'000};  ///< without a single piece of a stripe from anybody
     /// Told of a source that is passed over, and why; any thread.
     std::function<void(const SourcePeer&, const std::string& reason)> complain;
     /// Told of bytes that came and were right; any thread.
     std::function<void(uint64_t)> received;
-    /// Bytes a second below which a stripe's source is too slow; 0: none is. Any thread.
-    std::function<uint64_t()> least_rate;
+    /// Told how many bytes of the stripe the source has that are not here yet; any thread.
+    std::function<void(unsigned stripe, uint64_t bytes)> behind;
     /// True when the layer is not to be received any more (this node is to bring it, or to pull it alone).
     std::function<bool()> is_over;
 };

@@ -19,7 +19,7 @@ struct ServerSettings {
     uint16_t first_port = 0;   ///< 0: any that is free
     uint16_t last_port = 0;
     uint64_t rate = 0;         ///< bytes a second, of all connections together; 0: no limit
-    unsigned connections = 64;
+    unsigned connections = 512;
 };
 
 /// What `GET /DIFF-ID-IN-HEX/STRIPE/PLACE` with the token answers: the pieces of the stripe from that place on, each

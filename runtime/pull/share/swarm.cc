@@ -114,6 +114,7 @@ void Swarm::restart() {
     plan_.clear();
     layers_.clear();
     failed_fetches_ = 0;
+    finished_ = 0;
     is_planned_ = false;
     first_have_ = {};
 }
@@ -174,7 +175,10 @@ void Swarm::take_have(unsigned place, const Have& have, Time now) {
     bool is_same = std::equal(have.sizes.begin(), have.sizes.end(), layers_.begin(), layers_.end(),
                               [](uint64_t size, const Layer& layer) { return size == layer.size; });
     if (!is_same) return leave_alone(place, "the image's layers are others here (a machine of another kind)");
-    for (bool is_here : have.has) members_[place].layers.push_back(is_here ? uint8_t{has} : uint8_t{0});
+    for (size_t i = 0; i < layers_.size(); ++i) {
+        members_[place].layers.push_back(have.has[i] ? uint8_t{has} : uint8_t{0});
+        if (!have.has[i]) members_[place].total += layers_[i].size;
+    }
     move(place, Stage::ready);
     if (is_planned_) to_plan_.push_back(place);
 }
@@ -238,6 +242,7 @@ void Swarm::take_finished(unsigned place) {
     if (members_[place].stage != Stage::planned) return;
     for (uint8_t& flags : members_[place].layers) flags |= has;
     move(place, Stage::finished);
+    ++finished_;
 }
 
 void Swarm::take_failed(unsigned place, const Failed& message) {
@@ -272,30 +277,6 @@ void Swarm::take_complaint(unsigned place, const Complaint& complaint) {
         who.insert(place);
         if (who.size() >= 2) members_[other].is_distrusted = true;
     }
-}
-
-void Swarm::take_progress(unsigned place, const Progress& progress, Time now) {
-    Member& member = members_[place];
-    uint64_t bytes = progress.registry + progress.peers;
-    double seconds = std::chrono::duration<double>(now - member.measured).count();
-    if (member.measured != Time{} && seconds > 0 && bytes >= member.bytes)
-        member.rate = static_cast<uint64_t>(static_cast<double>(bytes - member.bytes) / seconds);
-    member.measured = now;
-    member.bytes = bytes;
-    send(place, Median{median(now)});
-}
-
-/// Of those that receive. Made anew five times a second at most.
-uint64_t Swarm::median(Time now) {
-    if (median_made_ != Time{} && now - median_made_ < std::chrono::milliseconds(200)) return median_;
-    std::vector<uint64_t> rates;
-    for (const Member& member : members_)
-        if (member.stage == Stage::planned && member.rate > 0) rates.push_back(member.rate);
-    auto middle = rates.begin() + static_cast<ptrdiff_t>(rates.size() / 2);
-    std::nth_element(rates.begin(), middle, rates.end());
-    median_ = rates.empty() ? 0 : *middle;
-    median_made_ = now;
-    return median_;
 }
 
 /// Another one who has it, else one who brings it again.
@@ -337,7 +318,7 @@ std::optional<unsigned> Swarm::next_owner(unsigned number) const {
     std::optional<unsigned> best;
     auto worth = [&](unsigned place) {
         const Member& member = members_[place];
-        bool is_slow = member.rate > 0 && member.rate < median_ / 2;
+        bool is_slow = member.rate > 0 && member.rate < status_.median / 2;
         auto found = load.find(place);
         return std::pair(member.is_distrusted || is_slow, found == load.end() ? 0 : found->second);
     };

@@ -62,10 +62,14 @@ class Swarm {
         Stage stage = Stage::waiting;
         bool was_asked = false;          ///< for the documents
         bool is_distrusted = false;      ///< two nodes complained
+        bool is_slow = false;            ///< nobody takes from it who need not
+        unsigned slow_reports = 0;       ///< in a row
         std::vector<uint8_t> layers;     ///< flags
         std::optional<unsigned> number;  ///< in the plan
-        Time measured{};                 ///< when `bytes` were
-        uint64_t bytes = 0, rate = 0;    ///< received; a second
+        Time measured{};                 ///< when `progress` was
+        Progress progress;
+        uint64_t rate = 0;               ///< bytes a second, from wherever
+        uint64_t total = 0;              ///< bytes of the layers that it lacked at first, as the registry has them
     };
     struct Layer {
         uint64_t size = 0;
@@ -120,10 +124,13 @@ class Swarm {
     std::optional<unsigned> holder(unsigned layer) const;
     std::optional<unsigned> next_owner(unsigned layer) const;
     void tell_roles(unsigned layer);
+    void tell_role(unsigned layer, unsigned place);
     void give_up(unsigned layer);
     void leave_alone(unsigned place, const std::string& reason);
     void leave_alone(unsigned place, unsigned layer, const std::string& reason);
-    uint64_t median(Time now);
+    void look_around(Time now);
+    void judge_speed(unsigned place);
+    void take_children(unsigned place);
     void settle(Time now, unsigned missing);
     void end();
 
@@ -144,8 +151,10 @@ class Swarm {
     std::vector<unsigned> numbered_;  ///< places of the plan's numbers
     std::vector<LayerPlan> plan_;
     std::vector<Layer> layers_;
-    uint64_t median_ = 0;
-    Time median_made_{};
+    unsigned finished_ = 0;  ///< some may be gone since
+    StepStatus status_;
+    std::optional<unsigned> teller_;  ///< who tells people of it
+    Time looked_{};
 };
 
 }  // namespace berth::pull::share

@@ -95,7 +95,7 @@ Swarm::Sources Swarm::sources(unsigned layer, unsigned place) const {
 
 bool Swarm::is_source(unsigned layer, unsigned source, unsigned place) const {
     const Member& member = members_[source];
-    if (source == place || !is_present(member) || member.is_distrusted) return false;
+    if (source == place || !is_present(member) || member.is_distrusted || member.is_slow) return false;
     // Who pulls it alone serves nothing before it is whole.
     uint8_t flags = member.layers[layer];
     return (flags & failed) == 0 && ((flags & by_self) == 0 || (flags & has) != 0);
@@ -122,13 +122,15 @@ std::vector<unsigned> Swarm::stripe_sources(unsigned layer, unsigned stripe, uns
 
 /// To all that lack the layer, after its owner has changed.
 void Swarm::tell_roles(unsigned layer) {
-    for (unsigned place = 0; place < members_.size(); ++place) {
-        if (!lacks(place, layer) || place == layers_[layer].owner) continue;
-        NewRole out{layer, {}, {}};
-        std::map<unsigned, unsigned> known;
-        out.role = role(layer, place, out.peers, known);
-        send(place, std::move(out));
-    }
+    for (unsigned place = 0; place < members_.size(); ++place) tell_role(layer, place);
+}
+
+void Swarm::tell_role(unsigned layer, unsigned place) {
+    if (!lacks(place, layer) || place == layers_[layer].owner) return;
+    NewRole out{layer, {}, {}};
+    std::map<unsigned, unsigned> known;
+    out.role = role(layer, place, out.peers, known);
+    send(place, std::move(out));
 }
 
 }  // namespace berth::pull::share
