@@ -39,10 +39,12 @@ void StartEvent::opened(const std::string& digest) {
 void StartEvent::pulled(const PullResult& result) {
     event_.from = plan::ImageFrom::pull;
     event_.bytes += result.bytes;
+    event_.peer_bytes += result.peer_bytes;
     plan::Event pull = event_;
     pull.kind = plan::Event::Kind::pull;
     pull.digest = result.digest.text();
     pull.bytes = result.bytes;
+    pull.peer_bytes = result.peer_bytes;
     pull.phases = result.phases;
     for (const plan::PhaseTime& phase : result.phases) pull.total += phase.microseconds;
     pull.time = event_time();

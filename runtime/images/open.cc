@@ -40,6 +40,7 @@ class Report {
         if (word == "progress" && watch_.progress) watch_.progress(rest);
         if (word == "cause") cause_ = plan::cause_of(rest);
         if (word == "fetched") take_fetched(rest);
+        if (word == "peers") parse_number(rest, UINT64_MAX, peer_bytes_);
         if (word == "error") {
             uint64_t code = 0;
             size_t after = rest.find(' ');
@@ -60,7 +61,7 @@ class Report {
         if (exit_code != 0 || !digest_)
             throw Error(cat("pulling ", reference, ": berth-pull ended with code ", exit_code,
                             " without a message; run berth pull by hand to see more"));
-        if (fetched_ && watch_.fetched) watch_.fetched({*digest_, fetched_->bytes, fetched_->phases});
+        if (fetched_ && watch_.fetched) watch_.fetched({*digest_, fetched_->bytes, peer_bytes_, fetched_->phases});
         return *digest_;
     }
 
@@ -79,6 +80,7 @@ class Report {
 
     const PullWatch& watch_;
     std::optional<Fetched> fetched_;
+    uint64_t peer_bytes_ = 0;
     plan::Cause cause_ = plan::Cause::image;
     std::optional<Digest> digest_;
     bool goes_on_ = false;

@@ -17,6 +17,7 @@ namespace berth {
 struct PullResult {
     Digest digest;
     uint64_t bytes = 0;  ///< of layers, fetched
+    uint64_t peer_bytes = 0;  ///< those of them that came from other nodes of the step
     std::vector<plan::PhaseTime> phases;
 };
 

@@ -10,7 +10,7 @@ namespace berth::plan {
 
 namespace {
 
-constexpr std::string_view heading = "berth counters 2\n";
+constexpr std::string_view heading = "berth counters 3\n";
 constexpr size_t digits = 16;
 // Ten thousand files of such numbers can be summed. As microseconds it is thirty years, as bytes a petabyte.
 constexpr uint64_t limit = 1'000'000'000'000'000;
@@ -24,6 +24,7 @@ void for_each(AnyCounters& counters, const Action& action) {
     for (auto& number : counters.failed_imports) action(number);
     action(counters.pulls);
     action(counters.pull_bytes);
+    action(counters.peer_bytes);
     action(counters.imports);
     for (auto* histogram : {&counters.start, &counters.image, &counters.plan, &counters.container, &counters.entrypoint,
                             &counters.pull, &counters.import}) {
@@ -78,6 +79,7 @@ void Counters::count(const Event& event) {
         case Event::Kind::pull:
             ++pulls;
             pull_bytes += event.bytes;
+            peer_bytes += event.peer_bytes;
             return pull.add(event.total);
         case Event::Kind::import:
             // What it fetched is in the event of its pull.

@@ -29,6 +29,7 @@ struct Counters {
     std::array<uint64_t, cause_count> failed_imports = {};
     uint64_t pulls = 0;
     uint64_t pull_bytes = 0;
+    uint64_t peer_bytes = 0;  ///< those of them that came from other nodes
     uint64_t imports = 0;
     Histogram start, image, plan, container, entrypoint, pull, import;
 

@@ -59,7 +59,8 @@ struct Event {
     std::string digest;   ///< of the manifest; empty when not known, and for files
     std::string container;  ///< name of a named container
     ImageFrom from = ImageFrom::store;  ///< of a start
-    uint64_t bytes = 0;   ///< fetched
+    uint64_t bytes = 0;   ///< fetched, of layers as the registry has them
+    uint64_t peer_bytes = 0;  ///< those of them that came from other nodes of the step
     uint64_t total = 0;   ///< microseconds from the beginning
     std::vector<PhaseTime> phases = {};
     std::string file;      ///< of an import: the one that was written

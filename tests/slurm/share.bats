@@ -3,8 +3,11 @@
 # take it from their neighbours while it comes.
 load helper
 
+events=$state/events
+
 setup() {
-  with_site_lines '[share]' 'enabled = true'
+  root bash -c "rm -rf $events && mkdir -m 1777 $events"
+  with_site_lines '[share]' 'enabled = true' '[events]' "log = \"$events/%u.jsonl\""
   forget_images
   mark_log
 }
@@ -40,6 +43,9 @@ most_requests() {
   wait_until 10 no_pulls
   expect_equal "$(temporary_files)" ""
   for node in n1 n2; do run -0 alice srun -w "$node" berth verify; done
+  # What both have fetched together came from the registry once, and once from the other node.
+  expect_equal "$(jq -s '[.[]|select(.kind=="pull")]|length == 2 and ([.[].bytes]|add) == 2 * ([.[].peer_bytes]|add)' \
+    "$events/alice.jsonl")" true
 }
 
 @test "a node that has some of the layers gives them, and the registry is asked for the others alone" {

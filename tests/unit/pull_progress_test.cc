@@ -180,6 +180,32 @@ TEST_CASE("progress: a log gets a line after a second and then every five, and w
     CHECK_THAT(lines[4], Contains("process 12 on n1"));
 }
 
+TEST_CASE("progress: of nodes that share, one tells of all, and another one once it is done", "[progress]") {
+    std::vector<std::string> lines;
+    LineView view([&](const std::string& line) { lines.push_back(line); });
+    Status status = pulling();
+    status.title = "pulling image a";
+    status.step = share::StepStatus{.nodes = 8, .ready = 5, .registry = 7'100'000'000, .peers = 38'000'000'000,
+                                    .rate = 6'100'000'000, .last = "n7", .last_bytes = 1'200'000'000,
+                                    .last_total = 7'100'000'000};
+    status.elapsed = 1;
+    view.tick(status);
+    CHECK(lines.empty());
+    CHECK(view.due() == 2);
+    status.elapsed = 2;
+    status.step->is_told_here = true;
+    view.tick(status);
+    CHECK(lines == std::vector<std::string>{
+                       "pulling image a: 5 of 8 nodes have it, n7 is last with 1.2 GB of 7.1 GB (16%); 7.1 GB from "
+                       "the registry, 38.0 GB from node to node, 6.1 GB/s"});
+    CHECK(view.due() == 7);
+    status.elapsed = 7;
+    status.step.reset();
+    view.tick(status);
+    CHECK(lines.back() == line_of(status));
+    CHECK_THAT(lines.back(), Contains("2 of 6 layers done"));
+}
+
 TEST_CASE("progress: JSON is an object a line, whatever bytes a name has", "[progress]") {
     JsonHead head{json_time(1'795'246'800'123), "oci:/a\xff\"\n"};
     CHECK(head.time == "2026-11-21T07:40:00.123Z");

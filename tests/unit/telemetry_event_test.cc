@@ -35,19 +35,21 @@ TEST_CASE("event: a line is JSON of the documented members, whatever the texts h
     start.digest = "sha256:ab";
     start.from = ImageFrom::pull;
     start.bytes = 77;
+    start.peer_bytes = 70;
     auto line = nlohmann::ordered_json::parse(json_line(start));
     CHECK(
         line.dump() ==
         R"({"time":"2023-11-14T22:13:20.000001Z","kind":"start","uid":1000,"user":"alice","node":"n1",)"
         R"("job":"12.0","image":"reg/a:1","digest":"sha256:ab",)"
-        R"("from":"pull","bytes":77,"us":5000,"phases":{"image":4000,"plan":100,"namespaces":300,"overlay":600}})");
+        R"("from":"pull","bytes":77,"peer_bytes":70,"us":5000,)"
+        R"("phases":{"image":4000,"plan":100,"namespaces":300,"overlay":600}})");
     Event import = start_of(6000);
     import.kind = Event::Kind::import;
     import.file = "a.sqsh";
     CHECK(
         json_line(import).find(
-            R"("kind":"import","uid":1000,"user":"alice","image":"reg/a:1","file":"a.sqsh","bytes":0,"us":6000,)"
-            R"("phases":{"image")") !=
+            R"("kind":"import","uid":1000,"user":"alice","image":"reg/a:1","file":"a.sqsh","bytes":0,"peer_bytes":0,)"
+            R"("us":6000,"phases":{"image")") !=
         std::string::npos);
     Event bad = failure_of(Cause::not_found, Event::Kind::pull);
     bad.image = std::string(100'000, '\x01');
@@ -81,6 +83,7 @@ TEST_CASE("counters: each event counts once, at its place", "[plan]") {
     Event pull = start_of(400'000'000);
     pull.kind = Event::Kind::pull;
     pull.bytes = 1000;
+    pull.peer_bytes = 600;
     counters.count(pull);
     Event import = start_of(6000);
     import.kind = Event::Kind::import;
@@ -101,6 +104,7 @@ TEST_CASE("counters: each event counts once, at its place", "[plan]") {
     CHECK(counters.import.buckets[1] == 1);
     CHECK(counters.pulls == 1);
     CHECK(counters.pull_bytes == 1000);
+    CHECK(counters.peer_bytes == 600);
     CHECK(counters.pull.buckets.back() == 1);
 }
 

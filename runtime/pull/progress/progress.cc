@@ -93,6 +93,21 @@ void Meter::retry(std::chrono::milliseconds delay, const std::string& reason) {
     push({.kind = Event::Kind::retry, .text = reason, .seconds = std::chrono::duration<double>(delay).count()});
 }
 
+void Meter::set_step(const std::optional<share::StepStatus>& step) {
+    std::lock_guard lock(mutex_);
+    step_ = step;
+}
+
+void Meter::note_from_peers(size_t layer) {
+    std::lock_guard lock(mutex_);
+    from_peers_ += layers_[layer].known.total;
+}
+
+uint64_t Meter::from_peers() const {
+    std::lock_guard lock(mutex_);
+    return from_peers_;
+}
+
 uint64_t Meter::fetched_now() const {
     uint64_t out = 0;
     for (const Layer& layer : layers_)
@@ -142,6 +157,7 @@ Status Meter::status() const {
             out.received += out.layers.back().received;
     }
     if (retry_at_ && *retry_at_ > now) out.retry_in = seconds(*retry_at_ - now);
+    out.step = step_;
     return out;
 }
 

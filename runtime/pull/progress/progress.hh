@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
+#include "runtime/pull/share/messages.hh"
 #include "runtime/telemetry/event.hh"
 
 namespace berth::pull {
@@ -64,6 +65,7 @@ struct Status {
     std::optional<double> eta = {};
     std::vector<LayerStatus> layers = {};  ///< in the phase pulling
     std::optional<double> retry_in = {};   ///< until the last request that failed is tried again
+    std::optional<share::StepStatus> step = {};  ///< where the nodes of the step share what they pull
 };
 
 /// What is reported when it happens, not at the next display.
@@ -93,6 +95,10 @@ class Meter {
     void take_back(size_t layer, uint64_t bytes) { layers_[layer].received -= bytes; }
     void set_layer(size_t layer, LayerState state, const std::string& owner = {});
     void retry(std::chrono::milliseconds delay, const std::string& reason);
+    /// How far the step's nodes are; nothing where this node pulls for itself.
+    void set_step(const std::optional<share::StepStatus>& step);
+    /// All of the layer has come from other nodes.
+    void note_from_peers(size_t layer);
     /// Prints no line twice: the threads of a pull meet the same errors.
     void note(const std::string& line) { tell(Event::Kind::note, line); }
     void warn(const std::string& line) { tell(Event::Kind::warning, line); }
@@ -100,6 +106,9 @@ class Meter {
     const std::string& image() const { return image_; }
     /// Bytes of layers that were fetched since the beginning, in all phases.
     uint64_t fetched() const;
+
+    /// Those of them that other nodes have sent, as the registry has them.
+    uint64_t from_peers() const;
 
     /// How long each kind of phase took, those that came to nothing left out; the present one until now.
     std::vector<plan::PhaseTime> phase_times() const;
@@ -140,6 +149,8 @@ class Meter {
     uint64_t fetched_before_ = 0;
     std::deque<Layer> layers_;
     std::optional<Clock::time_point> retry_at_;
+    std::optional<share::StepStatus> step_;
+    uint64_t from_peers_ = 0;
     std::set<std::string> told_;
     std::vector<Event> events_;
 };

@@ -75,6 +75,16 @@ std::string of_layers(const Status& status) {
     return out;
 }
 
+/// Of all nodes that share what they pull.
+std::string of_step(const share::StepStatus& step) {
+    std::string out = cat(step.ready, " of ", step.nodes, " nodes have it");
+    if (!step.last.empty())
+        out += cat(", ", step.last, " is last with ", human_bytes(step.last_bytes), " of ",
+                   human_bytes(step.last_total), " (", percent(step.last_bytes, step.last_total), "%)");
+    return cat(out, "; ", human_bytes(step.registry), " from the registry, ", human_bytes(step.peers),
+               " from node to node, ", human_bytes(step.rate), "/s");
+}
+
 /// `label`, a bar and `numbers` for `part` of a whole, as far as they fit.
 std::string bar_line(const std::string& label, double part, const std::string& numbers,
                      const std::string& short_numbers, unsigned columns) {
@@ -156,7 +166,8 @@ std::string human_seconds(double seconds) {
 }
 
 std::string line_of(const Status& status) {
-    std::string out = cat(status.title, ": ", amounts(status), of_layers(status));
+    std::string out =
+        cat(status.title, ": ", status.step ? of_step(*status.step) : amounts(status) + of_layers(status));
     if (status.retry_in) out += cat("; trying again in ", human_seconds(*status.retry_in));
     return out;
 }

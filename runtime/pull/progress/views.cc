@@ -9,7 +9,7 @@ namespace berth::pull {
 
 namespace {
 
-constexpr double first_line = 1, line_interval = 5;
+constexpr double first_line = 1, line_interval = 5, look_interval = 1;
 constexpr double json_interval = 1;
 constexpr double frame_interval = 0.2;
 
@@ -44,8 +44,10 @@ void LineView::event(const Event& event, const Status& status) {
 void LineView::tick(const Status& status) {
     for (const std::string& note : notes_) put_(note);
     notes_.clear();
-    put_(line_of(status));
-    due_ = status.elapsed + line_interval;
+    // One node tells people of all. Should it be done before the others, another one's turn comes.
+    bool is_told_elsewhere = status.step && !status.step->is_told_here;
+    if (!is_told_elsewhere) put_(line_of(status));
+    due_ = status.elapsed + (is_told_elsewhere ? look_interval : line_interval);
 }
 
 JsonView::JsonView(Put put, std::function<JsonHead()> head) : put_(std::move(put)), head_(std::move(head)) {

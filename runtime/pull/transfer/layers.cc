@@ -203,6 +203,7 @@ bool Fetch::receive(size_t index) {
     meter_.set_layer(index, LayerState::saving);
     store_.publish_layer(std::move(file), layer.diff_id);
     member_->tell_done(layer.diff_id);
+    meter_.note_from_peers(index);
     meter_.set_layer(index, LayerState::done);
     return true;
 }

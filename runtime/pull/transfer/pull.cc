@@ -268,7 +268,8 @@ std::unique_ptr<share::Member> Pull::join_sharing(const Digest& digest) {
         .rate = limits.rate,
         .stop = options_.registry.stop,
         // It lives longer than this object.
-        .notice = [&meter = meter_, what = what_](const std::string& line) { meter.note(cat(what, ": ", line)); }});
+        .notice = [&meter = meter_, what = what_](const std::string& line) { meter.note(cat(what, ": ", line)); },
+        .status = [&meter = meter_](const std::optional<share::StepStatus>& step) { meter.set_step(step); }});
 }
 
 void Pull::share_layers(const oci::ImageDescription& image, const oci::Manifest& manifest) {

@@ -51,6 +51,7 @@ void PullEvent::write(plan::Event::Kind kind) {
     event_.kind = kind;
     event_.time = event_time();
     event_.bytes = meter_.fetched();
+    event_.peer_bytes = meter_.from_peers();
     event_.phases = meter_.phase_times();
     event_.total = 0;
     for (const plan::PhaseTime& phase : event_.phases) event_.total += phase.microseconds;
