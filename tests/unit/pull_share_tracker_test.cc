@@ -391,6 +391,31 @@ TEST_CASE("tracker: a slow node loses its children, and one that only waits for 
     CHECK(scene.count<NewRole>(child) == 1);
 }
 
+TEST_CASE("tracker: a node's list goes up its tree; only when its parent is gone, somebody stands in", "[share]") {
+    Scene scene(12);
+    scene.all_come(std::vector<std::string>(12, "0"));
+    auto sources = [&](unsigned node, unsigned stripe) { return split(scene.role(node, 0, stripe), ' '); };
+    // What the second source of a node is, is the first one of its first.
+    unsigned moved = 0;
+    for (unsigned node = 1; node <= 12; ++node)
+        for (unsigned stripe : {0, 1}) {
+            std::vector<std::string> own = sources(node, stripe);
+            if (own.size() < 2) continue;
+            unsigned parent = static_cast<unsigned>(std::stoul(own[0].substr(1)));
+            CHECK(sources(parent, stripe)[0] == own[1]);
+            if (moved == 0) moved = node;
+        }
+    REQUIRE(moved != 0);
+    std::vector<std::string> before = sources(moved, 0);
+    if (before.size() < 2) before = sources(moved, 1);
+    auto parent = static_cast<unsigned>(std::stoul(before[0].substr(1)));
+    scene.lost(parent);
+    CHECK(scene.count<NewRole>(moved) == 1);
+    for (unsigned node = 1; node <= 12; ++node)
+        for (unsigned stripe : {0, 1})
+            if (node != parent) CHECK(sources(node, stripe)[0] != cat("n", parent));
+}
+
 TEST_CASE("tracker: a slow node does not follow a lost owner", "[share]") {
     Scene scene(4);
     scene.all_come({"0", "0", "0", "0"});

@@ -165,13 +165,14 @@ std::vector<LayerPlan> plan_layers(const std::vector<PlannedNode>& nodes, const 
     return plans;
 }
 
-std::vector<unsigned> sources_of(const LayerPlan& plan, unsigned stripe, unsigned node, unsigned limit) {
+std::vector<unsigned> sources_of(const LayerPlan& plan, unsigned stripe, unsigned node, unsigned limit,
+                                 StandIn with) {
     Nodes out;
     unsigned position = place_of(plan, stripe, node);
     if (position == no_place) return out;
     const Nodes& order = plan.order[stripe];
     unsigned root_count = roots(plan, order.size());
-    unsigned second = stand_in(plan, stripe, position, root_count);
+    unsigned second = with == StandIn::yes ? stand_in(plan, stripe, position, root_count) : no_place;
     while (position >= root_count) {
         position = parent_position(plan, position, root_count);
         if (out.size() + 1 < limit && order[position] != second) out.push_back(order[position]);

@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr long connect_ms = 2000;
+constexpr long connect_ms = 5000;
 /// A source that has nothing says so every quarter of a second.
 constexpr auto source_silence = seconds(5);
 /// A source may have nothing while others have, since its own source has failed: it gets so long to find another.

@@ -127,6 +127,7 @@ void Swarm::leave(unsigned place) {
     if (was_asked && !documents_) ask_next();
     for (unsigned layer = 0; layer < layers_.size(); ++layer)
         if (layers_[layer].owner == place) replace_owner(layer);
+    if (is_planned_) take_children(place);
 }
 
 void Swarm::ask_for_documents(unsigned place) {
@@ -275,7 +276,9 @@ void Swarm::take_complaint(unsigned place, const Complaint& complaint) {
         if (members_[other].self.key != complaint.key || other == place) continue;
         std::set<unsigned>& who = layers_[complaint.layer].complaints[other];
         who.insert(place);
-        if (who.size() >= 2) members_[other].is_distrusted = true;
+        if (who.size() < 2 || members_[other].is_distrusted) continue;
+        members_[other].is_distrusted = true;
+        take_children(other);
     }
 }
 
