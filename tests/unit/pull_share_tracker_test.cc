@@ -391,7 +391,7 @@ TEST_CASE("tracker: a slow node loses its children, and one that only waits for 
     CHECK(scene.count<NewRole>(child) == 1);
 }
 
-TEST_CASE("tracker: a node's list goes up its tree; only when its parent is gone, somebody stands in", "[share]") {
+TEST_CASE("tracker: a node's list goes up its tree, also when its parent is gone", "[share]") {
     Scene scene(12);
     scene.all_come(std::vector<std::string>(12, "0"));
     auto sources = [&](unsigned node, unsigned stripe) { return split(scene.role(node, 0, stripe), ' '); };
@@ -411,6 +411,8 @@ TEST_CASE("tracker: a node's list goes up its tree; only when its parent is gone
     auto parent = static_cast<unsigned>(std::stoul(before[0].substr(1)));
     scene.lost(parent);
     CHECK(scene.count<NewRole>(moved) == 1);
+    bool goes_up = sources(moved, 0)[0] == before[1] || sources(moved, 1)[0] == before[1];
+    CHECK(goes_up);
     for (unsigned node = 1; node <= 12; ++node)
         for (unsigned stripe : {0, 1})
             if (node != parent) CHECK(sources(node, stripe)[0] != cat("n", parent));

@@ -25,8 +25,8 @@ using std::chrono::seconds;
 constexpr long connect_ms = 5000;
 /// A source that has nothing says so every quarter of a second.
 constexpr auto source_silence = seconds(5);
-/// A source may have nothing while others have, since its own source has failed: it gets so long to find another.
-constexpr auto starving_time = seconds(20);
+/// After so long without a piece the next source may have some. That is no fault of the one that is left.
+constexpr auto starving_time = seconds(30);
 constexpr auto seal_patience = seconds(10);
 
 void write_piece(int file, const PieceHead& head, const char* bytes, const Digest& layer) {
@@ -93,10 +93,12 @@ class StripeReceiver {
     std::string key_;       ///< of the source
     unsigned version_ = 0;  ///< of the list in which it is the current one
     bool is_moved_ = false; ///< the tracker has named another source
+    bool is_starved_ = false;
     bool is_complete_ = false;
     std::exception_ptr failure_;
-    Clock::time_point heard_;  ///< when the last byte came
-    Clock::time_point fed_;    ///< when the last byte of a piece came
+    Clock::time_point heard_;  ///< when the last byte came, or the source was asked
+    bool has_heard_ = false;   ///< of the source
+    Clock::time_point fed_;    ///< when the last byte of a piece came, or the source was asked
 };
 
 void StripeReceiver::check_over() const {
@@ -113,9 +115,9 @@ void StripeReceiver::await_seal() const {
 }
 
 void StripeReceiver::run() {
-    for (auto last_piece = Clock::now(); !layer_.has_stripe(stripe_);) {
+    for (auto last_word = Clock::now(); !layer_.has_stripe(stripe_);) {
         check_over();
-        if (Clock::now() - last_piece > settings_.patience) throw NotShared("no other node sends it");
+        if (Clock::now() - last_word > settings_.patience) throw NotShared("no other node answers");
         auto source = sources_.current(stripe_);
         if (!source) {
             std::this_thread::sleep_for(milliseconds(50));
@@ -124,7 +126,7 @@ void StripeReceiver::run() {
         uint32_t before = layer_.count(stripe_);
         std::string problem = take_from(*source);
         if (failure_) std::rethrow_exception(failure_);
-        if (layer_.count(stripe_) > before) last_piece = Clock::now();
+        if (has_heard_) last_word = heard_;
         if (is_moved_) continue;
         if (problem.empty()) {
             await_seal();
@@ -132,7 +134,7 @@ void StripeReceiver::run() {
             problem = "it has fewer pieces than the layer";
         }
         if (is_over()) continue;
-        settings_.complain(*source, problem);
+        if (!is_starved_) settings_.complain(*source, problem);
         sources_.pass_over(stripe_, *source);
         // Whoever has just failed is not asked again at once where there is nobody else.
         if (layer_.count(stripe_) == before) std::this_thread::sleep_for(milliseconds(50));
@@ -167,9 +169,9 @@ void StripeReceiver::prepare(const SourcePeer& source, curl_slist* headers) {
 std::string StripeReceiver::take_from(const SourcePeer& source) {
     if (!source.peer.key.starts_with("sha256//")) return "it has told no key";
     problem_.clear(), head_bytes_.clear(), head_.reset();
-    filled_ = 0, is_complete_ = false, is_moved_ = false;
+    filled_ = 0, is_complete_ = false, is_moved_ = false, is_starved_ = false;
     key_ = source.peer.key;
-    heard_ = fed_ = Clock::now();
+    heard_ = fed_ = Clock::now(), has_heard_ = false;
     std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(
         curl_slist_append(nullptr, cat("Authorization: Bearer ", settings_.token).c_str()), curl_slist_free_all);
     prepare(source, headers.get());
@@ -184,7 +186,7 @@ std::string StripeReceiver::take_from(const SourcePeer& source) {
 
 /// False to leave the source.
 bool StripeReceiver::take(std::string_view data) {
-    heard_ = Clock::now();
+    heard_ = Clock::now(), has_heard_ = true;
     while (!data.empty()) {
         if (head_) {
             size_t part = std::min<size_t>(data.size(), head_->size - filled_);
@@ -240,10 +242,8 @@ bool StripeReceiver::should_leave() {
     if (is_over()) return true;
     if (has_other_source()) return is_moved_ = true;
     if (now - heard_ > source_silence) return problem_ = "it fell silent", true;
-    // While the layer is being made, nobody can have more than the owner.
-    if (layer_.sealed() && now - fed_ > starving_time && sources_.size(stripe_) > 1)
-        return problem_ = "it has nothing to send", true;
-    return false;
+    // One that has nothing mostly waits for another node, and finds a better one itself.
+    return is_starved_ = now - fed_ > starving_time;
 }
 
 }  // namespace
@@ -265,11 +265,6 @@ void SourceList::pass_over(unsigned stripe, const SourcePeer& source) {
     std::lock_guard lock(mutex_);
     const auto& list = lists_[stripe];
     if (!list.empty() && list[turns_[stripe] % list.size()].peer.key == source.peer.key) ++turns_[stripe];
-}
-
-size_t SourceList::size(unsigned stripe) const {
-    std::lock_guard lock(mutex_);
-    return lists_[stripe].size();
 }
 
 void receive_layer(GrowingLayer& layer, int file, SourceList& sources, const ReceiveSettings& settings) {

@@ -31,7 +31,6 @@ class SourceList {
     /// The next one's turn, unless the list has changed since `source` was the current one. Behind the last one comes
     /// the first.
     void pass_over(unsigned stripe, const SourcePeer& source);
-    size_t size(unsigned stripe) const;
     /// Another number after each set().
     unsigned version() const { return version_; }
 
@@ -51,7 +50,7 @@ class NotShared : public Error {
 struct ReceiveSettings {
     std::string token;                          ///< see client_token()
     const std::atomic<bool>* stop = nullptr;    ///< ends everything
-    std::chrono::milliseconds patience{60'000};  ///< without a single piece of a stripe from anybody
+    std::chrono::milliseconds patience{20'000};  ///< without a word from any source
     /// Told of a source that is passed over, and why; any thread.
     std::function<void(const SourcePeer&, const std::string& reason)> complain;
     /// Told of bytes that came and were right; any thread.

@@ -105,11 +105,8 @@ std::vector<unsigned> Swarm::stripe_sources(unsigned layer, unsigned stripe, uns
     std::vector<unsigned> numbers, avoid, out;
     std::optional<unsigned> own = members_[place].number, owner = layers_[layer].owner;
     if (own) {
-        // A node that leaves its parent by itself goes up its tree, so that none waits for another one that waits for
-        // it. Where the tracker knows that the parent is of no use, it names who has its link to spare.
+        // Up its tree only: where two nodes are gone, their children's stand-ins can wait for one another.
         numbers = sources_of(plan_[layer], stripe, *own, 4, StandIn::no);
-        if (!numbers.empty() && !is_source(layer, numbered_[numbers[0]], place))
-            numbers = sources_of(plan_[layer], stripe, *own);
     } else {
         for (unsigned number = 0; number < numbered_.size(); ++number)
             if (!is_source(layer, numbered_[number], place)) avoid.push_back(number);

@@ -56,6 +56,9 @@ class Sources {
     std::deque<oci::Source*> free_;
 };
 
+/// How long the nodes of a step wait for one that has to wait for another pull.
+constexpr auto owners_patience = std::chrono::seconds(20);
+
 class Fetch {
   public:
     Fetch(const store::Store& store, Sources& sources, const std::vector<MissingLayer>& layers,
@@ -92,6 +95,7 @@ class Fetch {
         std::unique_ptr<share::PiecePump> pump;  ///< for the other nodes; null where they do not ask
     };
 
+    void leave_to_others(const MissingLayer& layer, const char* reason);
     void fetch(size_t index);
     bool receive(size_t index);
     void bring(size_t index);
@@ -135,11 +139,23 @@ void Fetch::work() noexcept {
     }
 }
 
-/// Another image that is being pulled may have the same layer; its pull may also die.
+/// This node does not send the layer to others: they are to take it from somebody else.
+void Fetch::leave_to_others(const MissingLayer& layer, const char* reason) {
+    if (role_of(layer) == share::Member::Role::alone) return;
+    member_->layer(layer.diff_id).give_up();
+    member_->tell_failed(layer.diff_id, reason);
+}
+
+/// Another image that is being pulled may have the same layer; its pull may also die, or wait for another node that
+/// waits for this one.
 Lock Fetch::wait_for_turn(size_t index) {
+    auto since = std::chrono::steady_clock::now();
     for (const Digest& diff_id = layers_[index].diff_id;;) {
         if (Lock turn = store_.try_lock(diff_id)) return turn;
         if (stop_) throw Error(cat(what_, ": stopped"));
+        if (role_of(layers_[index]) == share::Member::Role::owner &&
+            std::chrono::steady_clock::now() - since > owners_patience)
+            leave_to_others(layers_[index], "another pull on this node holds it");
         meter_.set_layer(index, LayerState::waiting, store_.lock_owner(diff_id));
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
@@ -148,8 +164,13 @@ Lock Fetch::wait_for_turn(size_t index) {
 void Fetch::fetch(size_t index) {
     const MissingLayer& layer = layers_[index];
     Lock turn = wait_for_turn(index);
-    if (has_own_layer(store_, layer.diff_id)) return meter_.set_layer(index, LayerState::present);
+    if (has_own_layer(store_, layer.diff_id)) {
+        leave_to_others(layer, "another pull on this node has brought it");
+        return meter_.set_layer(index, LayerState::present);
+    }
     if (receive(index)) return;
+    // Who has been told to take it from here is not to wait.
+    if (member_ != nullptr && role_of(layer) == share::Member::Role::alone) member_->layer(layer.diff_id).give_up();
     try {
         bring(index);
     } catch (const std::exception& problem) {
