@@ -22,6 +22,13 @@ size_t Swarm::count(std::initializer_list<Stage> wanted) const {
     return out;
 }
 
+/// Somebody still lacks it.
+bool Swarm::needs(unsigned layer) const {
+    for (unsigned place = 0; place < members_.size(); ++place)
+        if (lacks(place, layer) && layers_[layer].owner != place) return true;
+    return false;
+}
+
 /// It is to have it, and has had its plan.
 bool Swarm::lacks(unsigned place, unsigned layer) const {
     const Member& member = members_[place];
@@ -279,6 +286,9 @@ void Swarm::take_complaint(unsigned place, const Complaint& complaint) {
         if (who.size() < 2 || members_[other].is_distrusted) continue;
         members_[other].is_distrusted = true;
         take_children(other);
+        // Nobody gets what it brings.
+        for (unsigned layer = 0; layer < layers_.size(); ++layer)
+            if (layers_[layer].owner == other && needs(layer)) replace_owner(layer);
     }
 }
 

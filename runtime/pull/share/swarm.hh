@@ -88,6 +88,7 @@ class Swarm {
     size_t count(std::initializer_list<Stage> wanted) const;
     bool is_present(const Member& member) const { return member.stage < Stage::alone; }
     bool lacks(unsigned place, unsigned layer) const;
+    bool needs(unsigned layer) const;
     void add(Connection from, const Hello& hello, Time now);
     void leave(unsigned place);
     void restart();
