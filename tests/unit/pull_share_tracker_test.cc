@@ -418,6 +418,22 @@ TEST_CASE("tracker: a node's list goes up its tree, also when its parent is gone
             if (node != parent) CHECK(sources(node, stripe)[0] != cat("n", parent));
 }
 
+TEST_CASE("tracker: nodes are released though one of the step never came, while they tell their progress", "[share]") {
+    Scene scene(3);
+    scene.hello(1);
+    scene.documents(1);
+    scene.have(1, "0");
+    scene.hello(2);
+    scene.have(2, "0");
+    scene.pass(3500);
+    for (unsigned node : {1, 2}) scene.say(node, Finished{});
+    for (unsigned second = 0; second < 4; ++second) {
+        scene.pass(1000);
+        for (unsigned node : {1, 2}) scene.say(node, Progress{mega, 0});
+    }
+    for (unsigned node : {1, 2}) CHECK(scene.count<End>(node) == 1);
+}
+
 TEST_CASE("tracker: a slow node does not follow a lost owner", "[share]") {
     Scene scene(4);
     scene.all_come({"0", "0", "0", "0"});

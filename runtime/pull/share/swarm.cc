@@ -37,7 +37,8 @@ bool Swarm::lacks(unsigned place, unsigned layer) const {
 
 void Swarm::take(Connection from, const FromNode& message, Time now, unsigned missing, std::vector<Outgoing>& out) {
     out_ = &out;
-    last_message_ = now;
+    // Those that only serve go on telling their progress.
+    if (!std::holds_alternative<Progress>(message)) last_message_ = now;
     if (const auto* hello = std::get_if<Hello>(&message)) {
         if (!places_.contains(from)) add(from, *hello, now);
     } else if (auto known = places_.find(from); known != places_.end()) {
