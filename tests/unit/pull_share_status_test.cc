@@ -1,0 +1,130 @@
+// How far nodes are, by their own word, and what the tracker does about slow and lost ones.
+#include "tests/catch.hh"
+#include "tests/unit/pull_share_tracker.hh"
+
+using namespace berth;
+using namespace berth::pull::share;
+
+using Nodes = std::vector<unsigned>;
+
+TEST_CASE("tracker: a slow node loses its children, and one that only waits for it does not", "[share]") {
+    Scene scene(12);
+    scene.all_come(std::vector<std::string>(12, "0"));
+    auto first_source = [&](unsigned node, unsigned stripe) {
+        std::string sources = scene.role(node, 0, stripe);
+        return sources.substr(0, sources.find(' '));
+    };
+    // A node with children, and one of these.
+    unsigned slow = 0, child = 0;
+    for (unsigned node = 1; node <= 12 && slow == 0; ++node)
+        for (unsigned other = 1; other <= 12; ++other)
+            if (first_source(other, 0) == cat("n", node) && scene.role(node, 0) != "own") slow = node, child = other;
+    REQUIRE(slow != 0);
+    for (uint64_t second = 1; second <= 4; ++second) {
+        scene.pass(1000);
+        for (unsigned node = 1; node <= 12; ++node) {
+            bool is_held_up = node == slow || node == child;
+            scene.say(node, Progress{0, second * (is_held_up ? 10 : 100) * mega,
+                                     node == slow ? second * 200 * mega : 0});
+        }
+        // A report alone does not make it slow. (The rate is known with the second one.)
+        if (second == 2) CHECK(first_source(child, 0) == cat("n", slow));
+    }
+    for (unsigned node = 1; node <= 12; ++node)
+        for (unsigned stripe : {0, 1}) CHECK(first_source(node, stripe) != cat("n", slow));
+    CHECK(scene.count<NewRole>(child) == 1);
+}
+
+TEST_CASE("tracker: a node's list goes up its tree, also when its parent is gone", "[share]") {
+    Scene scene(12);
+    scene.all_come(std::vector<std::string>(12, "0"));
+    auto sources = [&](unsigned node, unsigned stripe) { return split(scene.role(node, 0, stripe), ' '); };
+    // The second source of a node is the first source of its first one.
+    unsigned moved = 0;
+    for (unsigned node = 1; node <= 12; ++node)
+        for (unsigned stripe : {0, 1}) {
+            std::vector<std::string> own = sources(node, stripe);
+            if (own.size() < 2) continue;
+            unsigned parent = static_cast<unsigned>(std::stoul(own[0].substr(1)));
+            CHECK(sources(parent, stripe)[0] == own[1]);
+            if (moved == 0) moved = node;
+        }
+    REQUIRE(moved != 0);
+    std::vector<std::string> before = sources(moved, 0);
+    if (before.size() < 2) before = sources(moved, 1);
+    auto parent = static_cast<unsigned>(std::stoul(before[0].substr(1)));
+    scene.lost(parent);
+    CHECK(scene.count<NewRole>(moved) == 1);
+    bool goes_up = sources(moved, 0)[0] == before[1] || sources(moved, 1)[0] == before[1];
+    CHECK(goes_up);
+    for (unsigned node = 1; node <= 12; ++node)
+        for (unsigned stripe : {0, 1})
+            if (node != parent) CHECK(sources(node, stripe)[0] != cat("n", parent));
+}
+
+TEST_CASE("tracker: nodes are released though one of the step never came, while they tell their progress", "[share]") {
+    Scene scene(3);
+    scene.hello(1);
+    scene.documents(1);
+    scene.have(1, "0");
+    scene.hello(2);
+    scene.have(2, "0");
+    scene.pass(3500);
+    for (unsigned node : {1, 2}) scene.say(node, Finished{});
+    for (unsigned second = 0; second < 4; ++second) {
+        scene.pass(1000);
+        for (unsigned node : {1, 2}) scene.say(node, Progress{mega, 0});
+    }
+    for (unsigned node : {1, 2}) CHECK(scene.count<End>(node) == 1);
+}
+
+TEST_CASE("tracker: a slow node does not follow a lost owner", "[share]") {
+    Scene scene(4);
+    scene.all_come({"0", "0", "0", "0"});
+    unsigned owner = scene.owners(0, 4).at(0);
+    Nodes others;
+    for (unsigned node = 1; node <= 4; ++node)
+        if (node != owner) others.push_back(node);
+    for (uint64_t second = 0; second < 3; ++second) {
+        scene.pass(1000);
+        scene.say(others[0], Progress{0, second * 10 * mega});
+        scene.say(others[1], Progress{0, second * 100 * mega});
+        scene.say(others[2], Progress{0, second * 100 * mega});
+    }
+    CHECK(scene.all<StepStatus>(others[1]).back().median == Approx(100 * mega).epsilon(0.05));
+    scene.lost(owner);
+    CHECK(scene.role(others[0], 0) != "own");
+}
+
+TEST_CASE("tracker: each node learns how far all are, and one of those that still pull tells people", "[share]") {
+    Scene scene(4);
+    // One layer of 1 MiB, one of 2.
+    scene.all_come({"00", "00", "01", "11"});
+    scene.say(4, Finished{});
+    for (uint64_t second = 1; second <= 2; ++second) {
+        scene.pass(1000);
+        scene.say(1, Progress{second * mega, second * mega / 2});
+        scene.say(2, Progress{0, second * mega});
+        scene.say(3, Progress{0, second * mega / 4});
+    }
+    scene.pass(1000);
+    scene.say(2, Progress{0, 2 * mega});
+    StepStatus status = scene.all<StepStatus>(2).back();
+    CHECK(status.nodes == 4);
+    CHECK(status.ready == 1);
+    CHECK(status.registry == 2 * mega);
+    CHECK(status.peers == 3 * mega + mega / 2);
+    // Node 3 has got less, but node 2 lacks more.
+    CHECK(status.last == "n2");
+    CHECK(status.last_bytes == 2 * mega);
+    CHECK(status.last_total == 3 * mega);
+    CHECK_FALSE(status.is_told_here);
+    CHECK(scene.all<StepStatus>(1).back().is_told_here);
+    scene.say(1, Finished{});
+    scene.pass(1000);
+    scene.say(3, Progress{0, mega / 2});
+    CHECK_FALSE(scene.all<StepStatus>(3).back().is_told_here);
+    scene.say(2, Progress{0, 2 * mega});
+    CHECK(scene.all<StepStatus>(2).back().is_told_here);
+    CHECK(scene.all<StepStatus>(2).back().ready == 2);
+}
