@@ -35,8 +35,8 @@ by() {
   local release=$1
   shift
   # shellcheck disable=SC2016
-  root env BERTH_BOX_DIR="$state" BERTH_BOX_PORT="${BERTH_BOX_PORT:-16817}" unshare --mount --propagation private \
-    bash -c 'mount --bind "$1/lib/$2" /etc/berth-release; exec "$1/lib/enter.sh" alice "" "${@:3}"' \
+  root unshare --mount --propagation private \
+    bash -c 'mount --bind "$1/lib/$2" /etc/berth-release; exec "$1/lib/enter_box" login-here "$1" alice "" "${@:3}"' \
     bash "$state" "$release" "$@"
 }
 
