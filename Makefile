@@ -74,12 +74,13 @@ pull_libraries := $(microhttpd) $(shell pkg-config --libs $(pull_packages) 2>/de
 test_flags := -O0 -U_FORTIFY_SOURCE
 # PCH=1 reads Catch2 once for all tests instead of once for each, a second a file.
 PCH ?=
-# UNITY=1 compiles a folder of the programs or the plugin as one file, in a third of the time. That hides a missing
-# #include, so that it is for builds beside the usual one (scripts/demo, scripts/test fuzz, sanitize).
+# UNITY=1 compiles a folder of the programs or the plugin as one file, in a third of the time (scripts/test,
+# scripts/demo, fuzz). That hides a missing #include, which `make` and `make check-includes` find.
 UNITY ?=
 # A program uses parts of some folders. What it does not is thrown away again, so that nothing is missed that only this
 # calls.
-base_flags += $(if $(UNITY),-ffunction-sections -fdata-sections)
+base_flags += $(if $(UNITY),-ffunction-sections -fdata-sections -Wno-shadow \
+  $(if $(findstring clang,$(CXX)),,-Wno-subobject-linkage))
 base_ldflags += $(if $(UNITY),-Wl$(comma)--gc-sections)
 
 all_flags = $(base_flags) $(package_flags) $(CPPFLAGS) $(CXXFLAGS)
@@ -143,11 +144,17 @@ gpu_programs := $(if $(NVCC),sum unified ipc $(if $(cublas),blas) $(if $(nccl),n
 
 objects_of = $(patsubst %.cc,$(BUILD)/$(1)/%.o,$(2))
 # With UNITY one source a folder, which includes all others, wherever a list has the whole folder. Not the file with
-# main(), which tests do without, and no tests, whose time goes into Catch2.
+# main(), which tests do without. Of tests so many in one (scripts/unite-tests), by the number of the first.
+tests_at_once := 14
+can_unite_tests := tests/unit/%_test.cc tests/kernel/%_test.cc $(fuzz_targets:%=tests/hostile/fuzz_%.cc)
+united_tests = $(foreach first,$(shell seq 1 $(tests_at_once) $(words $(1))),\
+  $(BUILD)/unity/$(dir $(firstword $(1)))$(first).cc)
 folder_sources = $(filter-out %/main.cc $(if $(isal),,%/gzip_isal.cc),$(wildcard $(1)*.cc))
 united_folder = $(if $(filter-out $(2),$(call folder_sources,$(1))),$(filter $(call folder_sources,$(1)),$(2)),\
   $(BUILD)/unity/$(1)all.cc)
-united = $(if $(UNITY),$(filter tests/% %/main.cc,$(1)) $(foreach folder,\
+united = $(if $(UNITY),$(filter-out $(can_unite_tests),$(filter tests/% %/main.cc,$(1))) \
+  $(foreach folder,tests/unit/ tests/kernel/ tests/hostile/,\
+  $(call united_tests,$(filter $(folder)%,$(filter $(can_unite_tests),$(1))))) $(foreach folder,\
   $(sort $(dir $(filter-out tests/% %/main.cc,$(1)))),$(call united_folder,$(folder),$(1))),$(1))
 objects = $(call objects_of,obj,$(call united,$(1)))
 pic_objects = $(call objects_of,pic,$(call united,$(1)))
@@ -166,7 +173,7 @@ tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
 .PHONY: all plugin tests check cluster-model gpu-tests fuzz fuzz-run fuzz-programs \
   bench-again bench-gpu bench-hooks bench-image bench-io bench-noise bench-srun bench-start soak soak-run \
   install install-files install-enroot install-mig deb rpm dist tarball tidy wrap format \
-  check-layers check-lint check-messages check-rows check-fuzz check-consistency check-exports clean help
+  check-layers check-lint check-messages check-rows check-fuzz check-includes check-consistency check-exports clean help
 all: $(programs) $(plugin) compile_commands.json
 plugin: $(plugin)
 tests: $(tests)
@@ -190,16 +197,22 @@ $(with_catch): test_flags += -include $(BUILD)/pch/catch.hh
 endif
 
 # Kept, else each build would make them and compile them anew.
-.PRECIOUS: $(BUILD)/unity/%all.cc
+.PRECIOUS: $(BUILD)/unity/%all.cc $(BUILD)/unity/tests/%.cc
 $(BUILD)/unity/%all.cc: FORCE
 	@mkdir -p $(@D)
 	@printf '#include "%s"\n' $(call folder_sources,$*) > $@.new
 	@cmp -s $@.new $@ || mv $@.new $@
 
+$(BUILD)/unity/tests/%.cc: FORCE
+	@mkdir -p $(@D)
+	@scripts/unite-tests $(wordlist $(notdir $*),$(shell expr $(notdir $*) + $(tests_at_once) - 1),\
+	  $(filter $(can_unite_tests),$(sort $(wildcard tests/$(dir $*)*.cc)))) > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
 $(BUILD)/obj/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CCACHE) $(CXX) $(base_flags) $(if $(filter tests/%,$<),$(test_flags)) $(package_flags) $(CPPFLAGS) \
-	  -MMD -MP -c $< -o $@ $(CXXFLAGS)
+	$(CCACHE) $(CXX) $(base_flags) $(if $(filter tests/% $(BUILD)/unity/tests/%,$<),$(test_flags)) $(package_flags) \
+	  $(CPPFLAGS) -MMD -MP -c $< -o $@ $(CXXFLAGS)
 
 $(call objects_of,obj,runtime/oci/layer/gzip_engine.cc $(BUILD)/unity/runtime/oci/layer/all.cc): \
   CPPFLAGS += $(if $(isal),-DBERTH_ISAL)
@@ -343,7 +356,7 @@ fuzz-programs: $(BUILD)/fuzz-parsers
 	@mkdir -p $(BUILD)/fuzz
 	@for target in $(fuzz_targets); do ln -s ../fuzz-parsers $(BUILD)/fuzz/$$target || exit; done
 fuzz_archives := $(call archives_of,migrate hooks host store oci squash plan telemetry config request base)
-$(BUILD)/fuzz-parsers: $(call objects_of,obj,$(fuzz_sources) $(fuzz_parsers)) $(fuzz_archives)
+$(BUILD)/fuzz-parsers: $(call objects,$(fuzz_sources) $(fuzz_parsers)) $(fuzz_archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) -fsanitize=fuzzer $(LDFLAGS)
 
@@ -357,6 +370,12 @@ check: all tests check-lint check-layers check-rows check-fuzz check-messages ch
 
 check-layers check-lint check-messages check-rows check-fuzz:
 	scripts/$@
+
+# Each source of the programs and the plugin by itself, with BASE=REVISION those that have changed since: what a build
+# with UNITY hides.
+check-includes:
+	@printf '%s\n' $(tidy_sources) | xargs -r -n 1 -P $$(nproc) $(CXX) $(filter-out -O% -g%,$(base_flags)) \
+	  -U_FORTIFY_SOURCE -fsyntax-only $(package_flags) $(CPPFLAGS) $(if $(isal),-DBERTH_ISAL)
 
 check-consistency: $(programs)
 	scripts/check-consistency $(BUILD)
@@ -475,7 +494,8 @@ help:
 	@echo '         bench-again bench-gpu bench-hooks bench-image bench-io bench-noise bench-srun bench-start'
 	@echo '         soak soak-run'
 	@echo '         install install-files install-enroot install-mig deb rpm dist tarball tidy wrap format'
-	@echo '         check-layers check-lint check-messages check-rows check-fuzz check-consistency clean help'
+	@echo '         check-layers check-lint check-messages check-rows check-fuzz check-includes check-consistency'
+	@echo '         clean help'
 	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
 	@echo '          SLURM=$(SLURM) SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'
 	@echo '          BASH_COMPLETION_DIR=$(BASH_COMPLETION_DIR) ZSH_COMPLETION_DIR=$(ZSH_COMPLETION_DIR)'
