@@ -133,6 +133,32 @@ Finding shared_store(const SharedStoreFacts& store) {
             cat(store.path, " on ", store.file_system, ", ", store.images, " images, readable by all"), ""};
 }
 
+std::string ports_text(const SharingFacts& facts) {
+    if (facts.ports.first == 0) return "any port, which the nodes' firewalls must let through";
+    return cat("ports ", facts.ports.first, " to ", facts.ports.last, ", ", facts.free_ports, " of ",
+               facts.ports.last - facts.ports.first + 1, " free");
+}
+
+/// Whether other nodes reach this one is seen in a step alone: docs/cluster.md.
+Finding sharing(const SharingFacts& facts) {
+    std::vector<std::string> texts;
+    for (const LocalAddress& one : facts.addresses) texts.push_back(one.address);
+    auto chosen = plan::address_in(facts.networks, texts);
+    if (!facts.networks.empty() && !chosen)
+        return {Verdict::warning, "sharing",
+                cat("no address of this node is in share.networks (", facts.networks[0],
+                    facts.networks.size() > 1 ? ", ..." : "", "); others reach it at the one by which it reaches srun"),
+                "name a network there that all nodes are in"};
+    if (facts.ports.first != 0 && facts.free_ports == 0)
+        return {Verdict::warning, "sharing", cat(ports_text(facts), ": nodes without one pull for themselves"),
+                "widen share.ports: a step takes one on each of its nodes while it pulls and until its tasks end"};
+    if (!chosen)
+        return {Verdict::ok, "sharing", cat("at the address by which a node reaches srun, ", ports_text(facts)), ""};
+    const LocalAddress& at = facts.addresses[static_cast<size_t>(std::ranges::find(texts, *chosen) - texts.begin())];
+    return {Verdict::ok, "sharing",
+            cat("at ", at.address, " (", at.interface, ", MTU ", at.mtu, "), ", ports_text(facts)), ""};
+}
+
 /// As Slurm writes it: "24.05.8".
 std::string version_of(uint32_t number) {
     uint32_t minor = number >> 8 & 0xff;
@@ -202,6 +228,7 @@ std::vector<Finding> examine(const DoctorFacts& facts) {
     std::vector<Finding> out = {kernel(facts), user_namespaces(facts), overlay(facts),   fuse(facts),  cgroups(facts),
                                 limits(facts), programs(facts),        site_file(facts), store(facts), slurm(facts)};
     for (const SharedStoreFacts& one : facts.shared_stores) out.push_back(shared_store(one));
+    if (facts.sharing.enabled) out.push_back(sharing(facts.sharing));
     for (const std::string& setting : facts.slurm.settings)
         out.push_back({Verdict::ok, "Slurm's settings", setting, ""});
     for (const hooks::DeviceStatus& status : facts.devices) out.push_back(device(status));

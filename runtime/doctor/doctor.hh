@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "hooks/makers.hh"
+#include "runtime/config/networks.hh"
+#include "runtime/host/addresses.hh"
 #include "runtime/sandbox/user_namespace.hh"
 
 namespace berth {
@@ -32,6 +34,15 @@ struct SharedStoreFacts {
     bool here = true;
     std::string file_system = {};
     size_t images = 0;
+};
+
+/// How nodes of a step share an image, where the site wants that (share.enabled).
+struct SharingFacts {
+    bool enabled = false;
+    std::vector<std::string> networks;    ///< share.networks
+    std::vector<LocalAddress> addresses;  ///< of this node
+    plan::PortRange ports;                ///< share.ports; both 0: any
+    unsigned free_ports = 0;              ///< of `ports`, just now
 };
 
 struct SlurmFacts {
@@ -61,6 +72,7 @@ struct DoctorFacts {
     std::vector<std::string> event_troubles;  ///< why events are not written; empty: they are, or none are wanted
     PlaceFacts store;
     std::vector<SharedStoreFacts> shared_stores;
+    SharingFacts sharing;
     SlurmFacts slurm;
     std::vector<hooks::DeviceStatus> devices;
 };

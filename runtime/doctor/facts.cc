@@ -26,6 +26,7 @@
 #include "runtime/host/accounts.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/host/pull_program.hh"
+#include "runtime/host/tcp_port.hh"
 #include "runtime/images/open.hh"
 #include "runtime/mount/fuse/program_server.hh"
 #include "runtime/mount/fuse/server.hh"
@@ -159,6 +160,16 @@ std::vector<SharedStoreFacts> shared_facts(const plan::Site& site) {
     return out;
 }
 
+SharingFacts sharing_facts(const plan::Site& site) {
+    SharingFacts out{.enabled = site.share.enabled, .networks = site.share.networks, .addresses = {}, .ports = {}};
+    if (!out.enabled) return out;
+    out.addresses = local_addresses();
+    out.ports = plan::parse_port_range(site.share.ports);
+    for (unsigned port = out.ports.first; port != 0 && port <= out.ports.last; ++port)
+        out.free_ports += listen_at(static_cast<uint16_t>(port)) ? 1 : 0;
+    return out;
+}
+
 uint64_t limit_of(__rlimit_resource_t resource) {
     rlimit limit{};
     ::getrlimit(resource, &limit);
@@ -207,6 +218,7 @@ DoctorFacts gather_doctor_facts() {
     out.event_troubles = event_troubles(site, caller_of_this_process());
     out.store = store_facts(site);
     out.shared_stores = shared_facts(site);
+    out.sharing = sharing_facts(site);
     out.slurm = gather_slurm_facts();
     out.devices = hooks::device_statuses(hooks::Host(), site, environment_of_this_process());
     return out;

@@ -5,6 +5,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
+#include <fstream>
 #include <memory>
 
 #include "runtime/base/error.hh"
@@ -29,16 +30,28 @@ std::string text_of(const sockaddr* address) {
     return out;
 }
 
+unsigned mtu_of(const std::string& interface) {
+    unsigned out = 0;
+    std::ifstream("/sys/class/net/" + interface + "/mtu") >> out;
+    return out;
+}
+
 }  // namespace
 
-std::vector<std::string> addresses_of_this_machine() {
+std::vector<LocalAddress> local_addresses() {
     ifaddrs* found = nullptr;
     if (::getifaddrs(&found) != 0) throw SysError("listing this machine's addresses");
     std::unique_ptr<ifaddrs, Free> list(found);
-    std::vector<std::string> out;
+    std::vector<LocalAddress> out;
     for (const ifaddrs* one = list.get(); one != nullptr; one = one->ifa_next)
         if (std::string text = text_of(one->ifa_addr); (one->ifa_flags & IFF_UP) != 0 && !text.empty())
-            out.push_back(text);
+            out.push_back({one->ifa_name, text, mtu_of(one->ifa_name)});
+    return out;
+}
+
+std::vector<std::string> addresses_of_this_machine() {
+    std::vector<std::string> out;
+    for (const LocalAddress& one : local_addresses()) out.push_back(one.address);
     return out;
 }
 

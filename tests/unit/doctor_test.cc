@@ -74,6 +74,30 @@ TEST_CASE("doctor: the plugin of Pyxis beside Berth's is a warning", "[doctor]")
     CHECK_FALSE(found.advice.empty());
 }
 
+TEST_CASE("doctor: where nodes share, it says at which address and ports, and what is wrong there",
+          "[doctor][share]") {
+    DoctorFacts facts = healthy();
+    facts.sharing.addresses = {{"eth0", "192.0.2.7", 1500}, {"ib0", "10.3.0.7", 2044}};
+    for (const Finding& one : examine(facts)) CHECK(one.subject != "sharing");
+    facts.sharing.enabled = true;
+    Finding plain = finding(facts, "sharing");
+    CHECK(plain.verdict == Verdict::ok);
+    CHECK_THAT(plain.text, Catch::Contains("by which a node reaches srun") && Catch::Contains("any port"));
+    facts.sharing.networks = {"10.3.0.0/16"};
+    facts.sharing.ports = {40000, 40009};
+    facts.sharing.free_ports = 9;
+    Finding chosen = finding(facts, "sharing");
+    CHECK(chosen.verdict == Verdict::ok);
+    CHECK(chosen.text == "at 10.3.0.7 (ib0, MTU 2044), ports 40000 to 40009, 9 of 10 free");
+    facts.sharing.free_ports = 0;
+    CHECK(finding(facts, "sharing").verdict == Verdict::warning);
+    CHECK_THAT(finding(facts, "sharing").advice, Catch::Contains("share.ports"));
+    facts.sharing.networks = {"172.16.0.0/12", "fd00::/8"};
+    Finding outside = finding(facts, "sharing");
+    CHECK(outside.verdict == Verdict::warning);
+    CHECK_THAT(outside.text, Catch::Contains("no address of this node is in share.networks (172.16.0.0/12, ...)"));
+}
+
 TEST_CASE("doctor: what fails is a failure with its reason and an advice", "[doctor]") {
     using Break = void (*)(DoctorFacts&);
     auto [subject, reason, broken] = GENERATE(table<std::string, std::string, Break>({

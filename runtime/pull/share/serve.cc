@@ -11,6 +11,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/host/tcp_port.hh"
 #include "runtime/oci/sha256.hh"
 
 namespace berth::pull::share {
@@ -65,29 +66,9 @@ std::optional<Request> parse_path(std::string_view path) {
     return Request{words[1], static_cast<unsigned>(stripe), static_cast<uint32_t>(place)};
 }
 
-int socket_on(uint16_t port) {
-    int out = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool six = out >= 0;
-    if (!six) out = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (out < 0) throw SysError("making the socket at which this node serves layers");
-    int off = 0;
-    if (six) ::setsockopt(out, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    sockaddr_in6 any6{};
-    any6.sin6_family = AF_INET6;
-    any6.sin6_port = htons(port);
-    sockaddr_in any4{};
-    any4.sin_family = AF_INET;
-    any4.sin_port = any6.sin6_port;
-    int bound = six ? ::bind(out, reinterpret_cast<sockaddr*>(&any6), sizeof any6)
-                    : ::bind(out, reinterpret_cast<sockaddr*>(&any4), sizeof any4);
-    if (bound == 0 && ::listen(out, 64) == 0) return out;
-    ::close(out);
-    return -1;
-}
-
-int listening_socket(const ServerSettings& settings) {
+Fd listening_socket(const ServerSettings& settings) {
     for (unsigned port = settings.first_port; port <= settings.last_port; ++port)
-        if (int out = socket_on(static_cast<uint16_t>(port)); out >= 0) return out;
+        if (Fd out = listen_at(static_cast<uint16_t>(port))) return out;
     throw Error(cat("opening a port at which this node serves layers to the others of its step: none of ",
                     settings.first_port, " to ", settings.last_port, " is free; see share.ports in berth.conf"));
 }
@@ -202,7 +183,7 @@ ssize_t LayerServer::Impl::next(Stream& stream, char* out, size_t size) {
 
 LayerServer::LayerServer(ServerSettings settings) : impl_(std::make_unique<Impl>(std::move(settings))) {
     Impl& impl = *impl_;
-    int socket = listening_socket(impl.settings);
+    Fd socket = listening_socket(impl.settings);
     auto answer = [](void* its, MHD_Connection* connection, const char* path, const char* method, const char*,
                      const char*, size_t*, void**) -> MHD_Result {
         try {
@@ -213,17 +194,17 @@ LayerServer::LayerServer(ServerSettings settings) : impl_(std::make_unique<Impl>
     };
     impl.daemon = MHD_start_daemon(
         MHD_USE_TLS | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC, 0,
-        nullptr, nullptr, answer, impl_.get(), MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_HTTPS_MEM_KEY,
+        nullptr, nullptr, answer, impl_.get(), MHD_OPTION_LISTEN_SOCKET, socket.get(), MHD_OPTION_HTTPS_MEM_KEY,
         impl.settings.identity.key.c_str(), MHD_OPTION_HTTPS_MEM_CERT, impl.settings.identity.certificate.c_str(),
         MHD_OPTION_CONNECTION_LIMIT, impl.settings.connections, MHD_OPTION_CONNECTION_TIMEOUT, 30U,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, size_t{2 * block_size}, MHD_OPTION_THREAD_STACK_SIZE, size_t{256 << 10},
         MHD_OPTION_HTTPS_PRIORITIES, tls_priorities,
         MHD_OPTION_END);
-    if (impl.daemon == nullptr) {
-        ::close(socket);
+    if (impl.daemon == nullptr)
         throw Error(
             "serving layers to the other nodes of the step: libmicrohttpd cannot start (was it built with TLS?)");
-    }
+    // Its daemon's now.
+    socket.release();
 }
 
 LayerServer::~LayerServer() {
