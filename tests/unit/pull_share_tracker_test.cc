@@ -336,6 +336,27 @@ TEST_CASE("tracker: an owner that nobody reaches is replaced by one that lacks t
     CHECK(is_one != is_two);
 }
 
+TEST_CASE("tracker: two owners that nobody reaches are followed by a third, though both have the layer", "[share]") {
+    Scene scene(5);
+    scene.all_come({"0", "0", "0", "0", "0"});
+    std::vector<unsigned> others{1, 2, 3, 4, 5};
+    auto take_owner = [&] {
+        auto owns = [&](unsigned node) { return scene.role(node, 0) == "own"; };
+        auto found = std::find_if(others.begin(), others.end(), owns);
+        REQUIRE(found != others.end());
+        unsigned owner = *found;
+        others.erase(found);
+        return owner;
+    };
+    for (int round = 0; round < 2; ++round) {
+        unsigned owner = take_owner();
+        scene.sealed(owner, 0);
+        for (unsigned node : {others[0], others[1]}) scene.say(node, Complaint{key_of(owner), 0, "no answer"});
+    }
+    unsigned last = take_owner();
+    for (unsigned node : others) CHECK(scene.role(node, 0) == cat("n", last));
+}
+
 TEST_CASE("tracker: a receiver that none of its sources serves pulls that layer alone", "[share]") {
     Scene scene(3);
     scene.all_come({"00", "00", "00"});

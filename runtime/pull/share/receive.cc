@@ -25,6 +25,9 @@ using std::chrono::seconds;
 constexpr long connect_ms = 5000;
 /// A source that has nothing says so every quarter of a second.
 constexpr auto source_silence = seconds(5);
+/// A source that has sent pieces is asked so many times more when a connection fails. On a busy link packets are lost
+/// again and again, until a connection waits for seconds, and a new one does not.
+constexpr unsigned more_tries = 2;
 /// After so long without a piece the next source may have some. That is no fault of the one that is left.
 constexpr auto starving_time = seconds(30);
 constexpr auto seal_patience = seconds(10);
@@ -61,6 +64,7 @@ class StripeReceiver {
     bool take(std::string_view data);
     bool take_piece();
     bool should_leave();
+    bool should_try_again();
     bool has_other_source();
     bool is_over() const { return (settings_.stop != nullptr && *settings_.stop) || settings_.is_over(); }
     void check_over() const;
@@ -91,6 +95,10 @@ class StripeReceiver {
     size_t filled_ = 0;
     std::string problem_;   ///< of the source
     std::string key_;       ///< of the source
+    std::string proven_;    ///< key of the last one that has sent a piece
+    unsigned tries_ = 0;    ///< of that one, since its last piece
+    bool is_lost_ = false;  ///< the connection failed, and nothing is wrong with what came
+    bool is_gone_ = false;  ///< the source has said that it will not get the layer
     unsigned version_ = 0;  ///< of the list in which it is the current one
     bool is_moved_ = false; ///< the tracker has named another source
     bool is_starved_ = false;
@@ -133,12 +141,18 @@ void StripeReceiver::run() {
             if (layer_.has_stripe(stripe_)) return;
             problem = "it has fewer pieces than the layer";
         }
-        if (is_over()) continue;
-        if (!is_starved_) settings_.complain(*source, problem);
+        if (is_over() || should_try_again()) continue;
+        if (!is_starved_ && !is_gone_) settings_.complain(*source, problem);
         sources_.pass_over(stripe_, *source);
         // Whoever has just failed is not asked again at once where there is nobody else.
         if (layer_.count(stripe_) == before) std::this_thread::sleep_for(milliseconds(50));
     }
+}
+
+bool StripeReceiver::should_try_again() {
+    if (!is_lost_ || key_ != proven_ || ++tries_ > more_tries) return false;
+    std::this_thread::sleep_for(milliseconds(50));
+    return true;
 }
 
 void StripeReceiver::prepare(const SourcePeer& source, curl_slist* headers) {
@@ -169,7 +183,7 @@ void StripeReceiver::prepare(const SourcePeer& source, curl_slist* headers) {
 std::string StripeReceiver::take_from(const SourcePeer& source) {
     if (!source.peer.key.starts_with("sha256//")) return "it has told no key";
     problem_.clear(), head_bytes_.clear(), head_.reset();
-    filled_ = 0, is_complete_ = false, is_moved_ = false, is_starved_ = false;
+    filled_ = 0, is_complete_ = false, is_moved_ = false, is_starved_ = false, is_lost_ = false, is_gone_ = false;
     key_ = source.peer.key;
     heard_ = fed_ = Clock::now(), has_heard_ = false;
     std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(
@@ -181,6 +195,7 @@ std::string StripeReceiver::take_from(const SourcePeer& source) {
     long status = 0;
     curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &status);
     if (code == CURLE_HTTP_RETURNED_ERROR) return cat("it answers with ", status);
+    is_lost_ = true;
     return code == CURLE_OK ? "it ended in the middle" : curl_easy_strerror(code);
 }
 
@@ -205,7 +220,7 @@ bool StripeReceiver::take(std::string_view data) {
         head_bytes_.clear();
         if (!head) return problem_ = "it sends what is no piece", false;
         if (head->index == PieceHead::complete) return is_complete_ = true;
-        if (head->index == PieceHead::gone) return problem_ = "it will not get the layer", false;
+        if (head->index == PieceHead::gone) return is_gone_ = true, problem_ = "it will not get the layer", false;
         settings_.behind(stripe_, uint64_t{head->ahead} * piece_size);
         if (head->index != PieceHead::waiting) head_ = head, filled_ = 0;
     }
@@ -225,6 +240,7 @@ bool StripeReceiver::take_piece() {
     if (sum_of_piece({piece_.data(), head.size}) != head.sum) return problem_ = "it sent wrong bytes", false;
     write_piece(file_, head, piece_.data(), layer_.diff_id());
     layer_.add(head.index, head.size, head.sum);
+    proven_ = key_, tries_ = 0;
     settings_.received(head.size);
     return true;
 }
@@ -241,7 +257,7 @@ bool StripeReceiver::should_leave() {
     auto now = Clock::now();
     if (is_over()) return true;
     if (has_other_source()) return is_moved_ = true;
-    if (now - heard_ > source_silence) return problem_ = "it fell silent", true;
+    if (now - heard_ > source_silence) return is_lost_ = true, problem_ = "it fell silent", true;
     // One that has nothing mostly waits for another node, and finds a better one itself.
     return is_starved_ = now - fed_ > starving_time;
 }

@@ -6,6 +6,13 @@
 
 namespace berth::pull::share {
 
+namespace {
+
+/// So long a complaint counts. On busy links each node loses a connection once in some minutes.
+constexpr auto complaint_time = std::chrono::seconds(30);
+
+}  // namespace
+
 void Swarm::send(unsigned place, ToNode message) {
     out_->push_back({members_[place].connection, std::move(message)});
 }
@@ -57,7 +64,7 @@ void Swarm::dispatch(unsigned place, const FromNode& message, Time now) {
     if (stage != Stage::planned && stage != Stage::finished) return;
     if (const auto* it = std::get_if<Sealed>(&message)) take_sealed(place, *it);
     if (const auto* it = std::get_if<Done>(&message)) take_done(place, it->layer);
-    if (const auto* it = std::get_if<Complaint>(&message)) take_complaint(place, *it);
+    if (const auto* it = std::get_if<Complaint>(&message)) take_complaint(place, *it, now);
     if (const auto* it = std::get_if<Progress>(&message)) take_progress(place, *it, now);
     if (std::holds_alternative<Finished>(message)) take_finished(place);
 }
@@ -269,8 +276,11 @@ void Swarm::layer_failed(unsigned place, unsigned number, const std::string& rea
     bool had = (members_[place].layers[number] & has) != 0;
     if (layer.owner != place) {
         bool owner_is_bad = layer.owner && members_[*layer.owner].is_distrusted;
-        if (!owner_is_bad) return leave_alone(place, number, reason);
-        return replace_owner(number);
+        if (owner_is_bad) return replace_owner(number);
+        leave_alone(place, number, reason);
+        // It serves nothing of it before it has it whole.
+        for (unsigned child : children(number, place)) tell_role(number, child);
+        return;
     }
     members_[place].layers[number] = static_cast<uint8_t>((members_[place].layers[number] & ~has) | failed);
     layer.reason = reason;
@@ -278,30 +288,33 @@ void Swarm::layer_failed(unsigned place, unsigned number, const std::string& rea
     replace_owner(number);
 }
 
-void Swarm::take_complaint(unsigned place, const Complaint& complaint) {
+void Swarm::take_complaint(unsigned place, const Complaint& complaint, Time now) {
     if (complaint.layer >= layers_.size()) return;
     for (unsigned other = 0; other < members_.size(); ++other) {
         if (members_[other].self.key != complaint.key || other == place) continue;
-        std::set<unsigned>& who = layers_[complaint.layer].complaints[other];
-        who.insert(place);
-        if (who.size() < 2 || members_[other].is_distrusted) continue;
-        members_[other].is_distrusted = true;
-        take_children(other);
-        // Nobody gets what it brings.
-        for (unsigned layer = 0; layer < layers_.size(); ++layer)
-            if (layers_[layer].owner == other && needs(layer)) replace_owner(layer);
+        std::map<unsigned, Time>& who = layers_[complaint.layer].complaints[other];
+        who[place] = now;
+        auto counts = [&](const auto& one) { return now - one.second <= complaint_time; };
+        if (std::ranges::count_if(who, counts) >= 2 && !members_[other].is_distrusted) distrust(other);
     }
 }
 
-/// Another one who has it, else one who brings it again.
+/// Nobody gets what it brings.
+void Swarm::distrust(unsigned place) {
+    members_[place].is_distrusted = true;
+    take_children(place);
+    for (unsigned layer = 0; layer < layers_.size(); ++layer)
+        if (layers_[layer].owner == place && needs(layer)) replace_owner(layer);
+}
+
+/// Another one who has it, else one who brings it again. One that nobody reaches comes behind those who can bring it.
 void Swarm::replace_owner(unsigned number) {
     Layer& layer = layers_[number];
-    std::optional<unsigned> before = layer.owner;
-    layer.owner = holder(number);
-    if (!layer.owner) {
-        layer.sealed.reset();
-        layer.owner = next_owner(number);
-    }
+    std::optional<unsigned> before = layer.owner, has_it = holder(number), can_bring = next_owner(number);
+    auto is_trusted = [&](std::optional<unsigned> place) { return place && !members_[*place].is_distrusted; };
+    bool is_brought = can_bring && !is_trusted(has_it) && (is_trusted(can_bring) || !has_it);
+    layer.owner = is_brought ? can_bring : has_it;
+    if (is_brought) layer.sealed.reset();
     if (layer.owner && layer.owner != before) {
         members_[*layer.owner].layers[number] |= serves;
         // Who is still to have its plan reads it there.

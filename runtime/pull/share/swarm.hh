@@ -78,7 +78,7 @@ class Swarm {
         unsigned failures = 0;
         bool is_given_up = false;  ///< everybody pulls it alone
         std::string reason;
-        std::map<unsigned, std::set<unsigned>> complaints;  ///< by place of the source: who
+        std::map<unsigned, std::map<unsigned, Time>> complaints;  ///< by place of the source: who, and when last
     };
     /// A node's sources, as places of members.
     using Sources = std::array<std::vector<unsigned>, stripe_count>;
@@ -118,7 +118,8 @@ class Swarm {
     void take_done(unsigned place, unsigned layer);
     void take_failed(unsigned place, const Failed& message);
     void layer_failed(unsigned place, unsigned layer, const std::string& reason);
-    void take_complaint(unsigned place, const Complaint& complaint);
+    void take_complaint(unsigned place, const Complaint& complaint, Time now);
+    void distrust(unsigned place);
     void take_progress(unsigned place, const Progress& progress, Time now);
     void take_finished(unsigned place);
     void replace_owner(unsigned layer);
@@ -132,6 +133,7 @@ class Swarm {
     void look_around(Time now);
     void judge_speed(unsigned place);
     void take_children(unsigned place);
+    std::set<unsigned> children(unsigned layer, unsigned place) const;
     void settle(Time now, unsigned missing);
     void end();
 

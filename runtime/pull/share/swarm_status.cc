@@ -79,16 +79,19 @@ void Swarm::judge_speed(unsigned place) {
     take_children(place);
 }
 
-/// Those below the node in the trees get other sources.
-void Swarm::take_children(unsigned place) {
+/// Those below the node in the layer's trees.
+std::set<unsigned> Swarm::children(unsigned layer, unsigned place) const {
+    std::set<unsigned> out;
     std::optional<unsigned> number = members_[place].number;
-    if (!number) return;
-    for (unsigned layer = 0; layer < layers_.size(); ++layer) {
-        std::set<unsigned> children;
-        for (unsigned stripe = 0; stripe < stripe_count; ++stripe)
-            for (unsigned child : children_of(plan_[layer], stripe, *number)) children.insert(numbered_[child]);
-        for (unsigned child : children) tell_role(layer, child);
-    }
+    for (unsigned stripe = 0; number && stripe < stripe_count; ++stripe)
+        for (unsigned child : children_of(plan_[layer], stripe, *number)) out.insert(numbered_[child]);
+    return out;
+}
+
+/// Those below the node get other sources.
+void Swarm::take_children(unsigned place) {
+    for (unsigned layer = 0; layer < layers_.size(); ++layer)
+        for (unsigned child : children(layer, place)) tell_role(layer, child);
 }
 
 }  // namespace berth::pull::share
