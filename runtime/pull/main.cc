@@ -36,6 +36,7 @@
 #include "runtime/pull/transfer/pull_event.hh"
 #include "runtime/pull/transfer/save.hh"
 #include "runtime/pull/transfer/settings.hh"
+#include "runtime/pull/transfer/sign.hh"
 #include "runtime/pull/transfer/verify.hh"
 
 namespace {
@@ -229,6 +230,7 @@ int run_command(int argc, char** argv, int (*command)(int, char**), const pull::
 
 int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "admit") == 0) return run_command(argc, argv, pull::admit_command);
+    if (argc > 1 && std::strcmp(argv[1], "sign") == 0) return run_command(argc, argv, pull::sign_command);
     if (argc > 1 && std::strcmp(argv[1], "import") == 0) return run_command(argc, argv, pull::import_command);
     if (argc > 1 && std::strcmp(argv[1], "save") == 0) return run_command(argc, argv, pull::save_command);
     if (argc > 1 && std::strcmp(argv[1], "cdi") == 0) return run_command(argc, argv, pull::cdi_command);
