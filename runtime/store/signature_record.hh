@@ -1,5 +1,5 @@
-// What the store remembers of an image's signatures, so that a start needs neither network nor cryptography: under which
-// names a policy has let the image run, by whose signature, and which files the policy was read from. Pure.
+// What the store remembers of an image's signatures, so that a start needs neither network nor cryptography: under
+// which names a policy has let the image run, by whose signature, and which files the policy was read from. Pure.
 #pragma once
 #include <functional>
 #include <string>

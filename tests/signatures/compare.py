@@ -2,9 +2,10 @@
 """Compares the verdicts of policies.json with skopeo's on the same files: compare.py [--only NAME] [--skopeo COMMAND]
 [--berth-pull PROGRAM].
 
-Needs skopeo, docker-registry, gpg and openssl. An image, its signatures (cosign's attachments and GPG's in a lookaside
-folder) and the keys are made here; each case is a `skopeo copy` under its policy. Prints the cases that differ, and fails
-when there is one. COMMAND runs another skopeo, such as one in a root of another Debian that sees the same /tmp.
+Needs skopeo, docker-registry, gpg and openssl. An image, its signatures (cosign's attachments and GPG's in a
+lookaside folder) and the keys are made here; each case is a `skopeo copy` under its policy. Prints the cases that
+differ, and fails when there is one. COMMAND runs another skopeo, such as one in a root of another Debian that sees
+the same /tmp.
 """
 import argparse
 import base64
@@ -39,8 +40,8 @@ class Registry:
             free.bind(("127.0.0.1", 0))
             self.host = "127.0.0.1:%d" % free.getsockname()[1]
         config = folder / "registry.yml"
-        config.write_text(f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {folder}/data}},"
-            f" delete: {{enabled: true}}}}\nhttp: {{addr: '{self.host}'}}\n")
+        config.write_text(f"version: 0.1\nlog: {{level: error}}\nhttp: {{addr: '{self.host}'}}\n"
+            f"storage: {{filesystem: {{rootdirectory: {folder}/data}}, delete: {{enabled: true}}}}\n")
         self.process = subprocess.Popen(["docker-registry", "serve", str(config)], stderr=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL)
         for _ in range(100):
@@ -144,9 +145,10 @@ class Scene:
         for one in signatures:
             if one["kind"] != "gpg":
                 data = self.payload(one)
+                signature = base64.b64encode(self.signed(one["key"], data)).decode()
                 layers.append(dict(self.registry.blob("team/app", data),
-                    mediaType="application/vnd.dev.cosign.simplesigning.v1+json", annotations={
-                        "dev.cosignproject.cosign/signature": base64.b64encode(self.signed(one["key"], data)).decode()}))
+                    mediaType="application/vnd.dev.cosign.simplesigning.v1+json",
+                    annotations={"dev.cosignproject.cosign/signature": signature}))
         tag = self.digest.replace(":", "-") + ".sig"
         config = self.registry.blob("team/app", b"{}")
         # An attachment without layers is one without signatures.

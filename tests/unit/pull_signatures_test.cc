@@ -71,17 +71,18 @@ struct SignedScene : PullScene {
                                 R"(","digest":{"sha256":")" + Digest(digest).hex() +
                                 R"("}}],"predicateType":"https://sigstore.dev/cosign/sign/v1","predicate":{}})";
         std::string signature = key.sign(trust::pre_authentication("application/vnd.in-toto+json", statement));
-        std::string bundle =
-            cat(R"({"mediaType":")", trust::bundle_type, R"(","verificationMaterial":{"publicKey":{}},)",
-                R"("dsseEnvelope":{"payloadType":"application/vnd.in-toto+json","payload":")",
-                oci::encode_base64(statement), R"(","signatures":[{"sig":")", oci::encode_base64(signature), R"("}]}})");
+        std::string bundle = cat(
+            R"({"mediaType":")", trust::bundle_type, R"(","verificationMaterial":{"publicKey":{}},)",
+            R"("dsseEnvelope":{"payloadType":"application/vnd.in-toto+json","payload":")",
+            oci::encode_base64(statement), R"(","signatures":[{"sig":")", oci::encode_base64(signature), R"("}]}})");
         return content.add_manifest(oci_manifest,
                                     cat(R"({"schemaVersion":2,"artifactType":")", trust::bundle_type, R"(","layers":[)",
                                         descriptor(trust::bundle_type, content.add_blob(bundle), bundle.size()), "]}"));
     }
     std::string index_of(const std::string& manifest) {
         return cat(R"({"schemaVersion":2,"manifests":[)",
-                   descriptor(oci_manifest, manifest, 500, cat(R"(,"artifactType":")", trust::bundle_type, "\"")), "]}");
+                   descriptor(oci_manifest, manifest, 500, cat(R"(,"artifactType":")", trust::bundle_type, "\"")),
+                   "]}");
     }
     std::string record() const { return open().find_document(Digest(digest), store::signature_record_file).value(); }
 };
@@ -284,7 +285,8 @@ TEST_CASE("GPG signatures of a lookaside folder are checked by gpgv", "[trust][p
 TEST_CASE("a mistake in the policy is named with its file", "[trust][pull]") {
     SignedScene scene;
     scene.set_policy(R"({"type":"reject","x":1})");
-    CHECK_THAT(failure_of([&] { scene.pull(); }), Contains(scene.signatures.policy + ": policy.default[0]: the key \"x\" is unknown"));
+    CHECK_THAT(failure_of([&] { scene.pull(); }),
+               Contains(scene.signatures.policy + ": policy.default[0]: the key \"x\" is unknown"));
 }
 
 TEST_CASE("what is remembered of signatures comes back", "[trust][store]") {

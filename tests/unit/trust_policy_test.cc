@@ -141,13 +141,15 @@ TEST_CASE("what the format does not have is an error with its place", "[trust]")
     CHECK_THAT(failure(R"({"default":[{"type":"reject"}],"x":1})"), Contains("the key \"x\" is unknown"));
     CHECK_THAT(failure(R"({"default":[{"type":"reject"}],"default":[{"type":"reject"}]})"), Contains("twice"));
     CHECK_THAT(failure(R"({"default":[{"type":"reject"}],"transports":null})"), Contains("is not an object"));
-    CHECK_THAT(failure_of(R"({"type":"reject","a":1})"), Contains("p.json: policy.default[0]: the key \"a\" is unknown"));
+    CHECK_THAT(failure_of(R"({"type":"reject","a":1})"),
+               Contains("p.json: policy.default[0]: the key \"a\" is unknown"));
     CHECK_THAT(failure_of(R"({"type":"Reject"})"), Contains("\"Reject\" is none of a requirement"));
     CHECK_THAT(failure_of(R"({"Type":"reject"})"), Contains("\"type\" is missing"));
     CHECK_THAT(failure_of(R"({"type":"sigstoreSigned"})"), Contains("exactly one of"));
     CHECK_THAT(failure_of(R"({"type":"sigstoreSigned","keyPath":"/a","keyPaths":["/a"]})"), Contains("exactly one of"));
     CHECK_THAT(failure_of(R"({"type":"sigstoreSigned","keyPath":"/a","keyData":""})"), Contains("exactly one of"));
-    CHECK_THAT(failure_of(R"({"type":"sigstoreSigned","keyPaths":[]})"), Contains("keyPaths: is no list with something"));
+    CHECK_THAT(failure_of(R"({"type":"sigstoreSigned","keyPaths":[]})"),
+               Contains("keyPaths: is no list with something"));
     CHECK_THAT(failure_of(R"({"type":"sigstoreSigned","keyData":"*"})"), Contains("is not base64"));
     CHECK_THAT(failure_of(R"({"type":"sigstoreSigned","keyPath":1})"), Contains("keyPath: is not a string"));
     CHECK_THAT(failure_of(R"({"type":"signedBy","keyPath":"/a"})"), Contains("\"keyType\" is missing"));
@@ -171,7 +173,9 @@ TEST_CASE("what the format does not have is an error with its place", "[trust]")
 }
 
 TEST_CASE("scopes are as each transport has them", "[trust]") {
-    auto takes = [](const char* transport, const std::string& scope) { return scope_mistake(transport, scope).empty(); };
+    auto takes = [](const char* transport, const std::string& scope) {
+        return scope_mistake(transport, scope).empty();
+    };
     for (const char* transport : {"docker", "dir", "oci", "docker-archive", "whatever"}) CHECK(takes(transport, ""));
     CHECK(takes("docker", "*.example.com"));
     CHECK(takes("whatever", "??"));

@@ -148,10 +148,13 @@ TEST_CASE("a signature for the manifest and the name lets an image run", "[trust
     REQUIRE(good.signers.size() == 1);
     CHECK(good.signers[0].key == key.public_key().fingerprint());
     CHECK(good.signers[0].name == "h.x/a:1");
-    CHECK(verdict(by_key(key), {signed_payload(stranger, manifest, "h.x/a:1"), signed_payload(key, manifest, "h.x/a:1")})
-              .allowed);
-    CHECK_THAT(verdict(by_key(key), {}).reason, Contains("and the image has none; berth sign --key KEY IMAGE makes one"));
-    CHECK_THAT(verdict(by_key(key), {signed_payload(stranger, manifest, "h.x/a:1")}).reason, Contains("by another key"));
+    CHECK(
+        verdict(by_key(key), {signed_payload(stranger, manifest, "h.x/a:1"), signed_payload(key, manifest, "h.x/a:1")})
+            .allowed);
+    CHECK_THAT(verdict(by_key(key), {}).reason,
+               Contains("and the image has none; berth sign --key KEY IMAGE makes one"));
+    CHECK_THAT(verdict(by_key(key), {signed_payload(stranger, manifest, "h.x/a:1")}).reason,
+               Contains("by another key"));
     CHECK_THAT(verdict(by_key(key), {signed_payload(key, other, "h.x/a:1")}).reason, Contains("another manifest"));
     CHECK_THAT(verdict(by_key(key), {signed_payload(key, manifest, "h.x/a:2")}).reason,
                Contains("matchExact takes no such for h.x/a:1"));
@@ -292,7 +295,9 @@ TEST_CASE("registries.d says where GPG signatures lie", "[trust]") {
                                       {"b.yaml",
                                        "docker:\n  h.x/a:\n    lookaside: https://l.x/sigs\n  h.x:\n    sigstore: "
                                        "file:///old\n  h.x/w:\n    lookaside-staging: file:///w\n"}});
-    auto address = [&](const char* name) { return lookaside_of(both, subject_of(*parse_image_name(name)), "file:///b"); };
+    auto address = [&](const char* name) {
+        return lookaside_of(both, subject_of(*parse_image_name(name)), "file:///b");
+    };
     CHECK(address("h.x/a:1") == "https://l.x/sigs/a");
     CHECK(address("h.x/a/b:1") == "https://l.x/sigs/a/b");
     CHECK(address("h.x/c:1") == "file:///old/c");

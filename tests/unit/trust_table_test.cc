@@ -63,11 +63,12 @@ std::string filled(std::string text, const Keys& keys) {
 
 std::string payload_of(const json& signature) {
     bool gpg = signature.at("kind") == "gpg";
-    json out{{"critical",
-              {{"type", signature.value("type", gpg ? "atomic container signature" : "cosign container image signature")},
-               {"image", {{"docker-manifest-digest", signature.at("of") == "image" ? manifest.text() : other.text()}}},
-               {"identity", {{"docker-reference", signature.at("name")}}}}},
-             {"optional", signature.contains("optional") ? signature.at("optional") : json::object()}};
+    json out{
+        {"critical",
+         {{"type", signature.value("type", gpg ? "atomic container signature" : "cosign container image signature")},
+          {"image", {{"docker-manifest-digest", signature.at("of") == "image" ? manifest.text() : other.text()}}},
+          {"identity", {{"docker-reference", signature.at("name")}}}}},
+        {"optional", signature.contains("optional") ? signature.at("optional") : json::object()}};
     if (signature.contains("extra")) out["extra"] = true;
     return out.dump();
 }

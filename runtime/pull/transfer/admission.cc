@@ -51,7 +51,8 @@ std::string transport_of(const std::string& path) {
     Fd file = sys::open_file(path, O_RDONLY | O_NONBLOCK);
     std::string start(magic.size(), '\0');
     bool is_file = S_ISREG(sys::stat_of(file.get(), printable(path, 4096)).st_mode);
-    return is_file && sys::pread_exact(file.get(), start, magic_at, printable(path, 4096)) && start == magic ? "sif" : "dir";
+    return is_file && sys::pread_exact(file.get(), start, magic_at, printable(path, 4096)) && start == magic ? "sif"
+                                                                                                             : "dir";
 }
 
 trust::Policy read_policy(const std::string& file, const std::string& text) {

@@ -1,5 +1,5 @@
-// Signatures of an image from where they are kept: the store, the image's registry, the site's lookaside folders. All of
-// them are bounded in number and size, and nothing in them is trusted.
+// Signatures of an image from where they are kept: the store, the image's registry, the site's lookaside folders. All
+// of them are bounded in number and size, and nothing in them is trusted.
 #pragma once
 #include <functional>
 #include <string>
@@ -19,7 +19,8 @@ using Problem = std::function<void(const std::string&)>;
 std::vector<trust::Signature> remembered_signatures(const store::Store& store, const Digest& manifest);
 
 /// At the tag sha256-HEX.sig. What is damaged there is a problem; Unreachable is thrown.
-std::vector<trust::Signature> tagged_signatures(oci::Registry& registry, const Digest& manifest, const Problem& problem);
+std::vector<trust::Signature> tagged_signatures(oci::Registry& registry, const Digest& manifest,
+                                                const Problem& problem);
 /// Among the referrers, by the API or the tag that stands in for it. The same.
 std::vector<trust::Signature> referring_signatures(oci::Registry& registry, const Digest& manifest,
                                                    const Problem& problem);

@@ -23,7 +23,8 @@ bool all_of(std::string_view text, const Test& test) {
 
 /// Between two letters or digits: one of . _ __ and any number of -.
 bool is_separator(std::string_view text) {
-    return text == "." || text == "_" || text == "__" || (!text.empty() && all_of(text, [](char c) { return c == '-'; }));
+    return text == "." || text == "_" || text == "__" ||
+           (!text.empty() && all_of(text, [](char c) { return c == '-'; }));
 }
 
 bool is_component(std::string_view text) {

@@ -49,7 +49,8 @@ struct Rule {
 
 const std::map<std::string, Rule>& rules() {
     static const Rule path{is_clean_path, "is no absolute path in its plain form (for all of them there is \"\")"};
-    static const Rule none{[](const std::string&) { return false; }, "is no scope of this transport, which has \"\" only"};
+    static const Rule none{[](const std::string&) { return false; },
+                           "is no scope of this transport, which has \"\" only"};
     static const std::map<std::string, Rule> out{
         {"dir", path},
         {"oci", path},
@@ -57,7 +58,8 @@ const std::map<std::string, Rule>& rules() {
         {"sif", path},
         {"docker-archive", none},
         {"tarball", none},
-        {"docker-daemon", {[](const std::string& scope) { return !is_digest(scope); }, "is a digest, which has no names"}},
+        {"docker-daemon",
+         {[](const std::string& scope) { return !is_digest(scope); }, "is a digest, which has no names"}},
         {"containers-storage", {is_storage, "is not [DRIVER@ROOT]NAME"}},
     };
     return out;

@@ -1,5 +1,5 @@
-// How signatures are attached to images in registries: cosign's manifest at the tag sha256-HEX.sig, and the referrers of
-// the distribution specification. Pure.
+// How signatures are attached to images in registries: cosign's manifest at the tag sha256-HEX.sig, and the referrers
+// of the distribution specification. Pure.
 #pragma once
 #include <optional>
 #include <string>

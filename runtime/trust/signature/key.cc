@@ -4,6 +4,7 @@
 #include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/objects.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
@@ -64,18 +65,22 @@ KeyOwner decoded(const Block& block) {
     return key;
 }
 
+/// P-256 or one of its larger kin; OpenSSL 1.1 has no name for it.
 bool has_named_curve(EVP_PKEY* key) {
+#if OPENSSL_VERSION_NUMBER >= 0x30000000L
     char name[64];
     size_t size = 0;
-    if (EVP_PKEY_get_group_name(key, name, sizeof name, &size) != 1) return false;
-    std::string_view curve(name, size);
-    return curve == "prime256v1" || curve == "secp384r1" || curve == "secp521r1";
+    int curve = EVP_PKEY_get_group_name(key, name, sizeof name, &size) == 1 ? OBJ_txt2nid(name) : NID_undef;
+#else
+    int curve = EC_GROUP_get_curve_name(EC_KEY_get0_group(EVP_PKEY_get0_EC_KEY(key)));
+#endif
+    return curve == NID_X9_62_prime256v1 || curve == NID_secp384r1 || curve == NID_secp521r1;
 }
 
 void check_kind(EVP_PKEY* key, const std::string& what) {
-    int kind = EVP_PKEY_get_base_id(key);
-    if (kind == EVP_PKEY_RSA && EVP_PKEY_get_bits(key) < rsa_bits_least)
-        throw Error(cat(what, ": an RSA key of ", EVP_PKEY_get_bits(key), " bits; ", rsa_bits_least,
+    int kind = EVP_PKEY_base_id(key);
+    if (kind == EVP_PKEY_RSA && EVP_PKEY_bits(key) < rsa_bits_least)
+        throw Error(cat(what, ": an RSA key of ", EVP_PKEY_bits(key), " bits; ", rsa_bits_least,
                         " are the least that is taken"));
     if (kind == EVP_PKEY_RSA || kind == EVP_PKEY_ED25519 || (kind == EVP_PKEY_EC && has_named_curve(key))) return;
     throw Error(cat(what, ": neither ECDSA (P-256, P-384, P-521) nor RSA nor Ed25519"));
@@ -83,7 +88,7 @@ void check_kind(EVP_PKEY* key, const std::string& what) {
 
 /// Ed25519 hashes by itself.
 const EVP_MD* hash_for(EVP_PKEY* key) {
-    return EVP_PKEY_get_base_id(key) == EVP_PKEY_ED25519 ? nullptr : EVP_sha256();
+    return EVP_PKEY_base_id(key) == EVP_PKEY_ED25519 ? nullptr : EVP_sha256();
 }
 
 Context new_context() {

@@ -43,7 +43,8 @@ Claim parse_payload(std::string_view text, PayloadKind kind, const std::string& 
     JsonPlace critical = root.at("critical");
     critical.allow({"type", "image", "identity"});
     std::string type = critical.text("type");
-    if (type != type_of(kind)) critical.fail(cat("the type is \"", printable(type, 64), "\", not \"", type_of(kind), "\""));
+    if (type != type_of(kind))
+        critical.fail(cat("the type is \"", printable(type, 64), "\", not \"", type_of(kind), "\""));
     std::string digest = only_member(critical.at("image"), "docker-manifest-digest").text();
     auto manifest = Digest::parse(digest);
     if (!manifest) critical.fail(cat("\"", printable(digest), "\" is no sha256 digest"));
