@@ -87,8 +87,8 @@ all_flags = $(base_flags) $(package_flags) $(CPPFLAGS) $(CXXFLAGS)
 
 # A folder is a layer and becomes one archive; the order is the link order, from the top down (scripts/check-layers has
 # it from the bottom up).
-layers := migrate doctor step container images hooks sandbox mount host store oci squash enroot plan telemetry config \
-  request base
+layers := migrate doctor step container images hooks sandbox mount trust host store oci squash enroot plan \
+  telemetry config request base
 folder_hooks := hooks
 $(foreach layer,$(filter-out hooks,$(layers)),$(eval folder_$(layer) := runtime/$(layer)))
 sources_in = $(sort $(wildcard $(1)/*.cc $(1)/*/*.cc))
@@ -101,7 +101,7 @@ archives := $(call archives_of,$(layers))
 # A program is its own folder and the layers below it. What talks to registries is not in `berth`, and what makes
 # containers not in `berth-pull`.
 berth_sources := $(call sources_in,runtime/cli)
-berth_archives := $(call archives_of,$(filter-out oci,$(layers)))
+berth_archives := $(call archives_of,$(filter-out oci trust,$(layers)))
 pull_sources := $(call sources_in,runtime/pull)
 pull_archives := $(call archives_of,$(filter-out migrate doctor step container mount,$(layers)))
 # It may change GPUs as root, and has nothing of what makes containers.
@@ -355,7 +355,7 @@ fuzz-programs: $(BUILD)/fuzz-parsers
 	@rm -rf $(BUILD)/fuzz
 	@mkdir -p $(BUILD)/fuzz
 	@for target in $(fuzz_targets); do ln -s ../fuzz-parsers $(BUILD)/fuzz/$$target || exit; done
-fuzz_archives := $(call archives_of,migrate hooks host store oci squash plan telemetry config request base)
+fuzz_archives := $(call archives_of,migrate hooks trust host store oci squash plan telemetry config request base)
 $(BUILD)/fuzz-parsers: $(call objects,$(fuzz_sources) $(fuzz_parsers)) $(fuzz_archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) -fsanitize=fuzzer $(LDFLAGS)

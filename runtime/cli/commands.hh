@@ -28,6 +28,7 @@ Command inspect;
 Command rmi;
 Command gc;
 Command verify;
+Command sign;
 Command login;
 Command logout;
 Command devices;

@@ -7,6 +7,7 @@
 #include "runtime/cli/listing.hh"
 #include "runtime/config/command_line.hh"
 #include "runtime/squash/index/index.hh"
+#include "runtime/store/signature_record.hh"
 
 namespace berth::cli {
 
@@ -18,6 +19,24 @@ std::vector<std::string> layer_files(const store::Inventory& inventory, const st
     return out;
 }
 
+std::vector<store::SignatureRecord::Admitted> admitted(const store::Store& store, const store::StoredImage& image) {
+    auto text = store.find_document(image.digest, store::signature_record_file);
+    return text ? store::parse_signatures(*text).admitted : std::vector<store::SignatureRecord::Admitted>{};
+}
+
+std::string json_signatures(const store::Store& store, const store::StoredImage& image) {
+    std::string out;
+    for (const auto& one : admitted(store, image)) {
+        std::string signers;
+        for (const auto& signer : one.signers)
+            signers += cat(signers.empty() ? "" : ",", R"({"key":)", json_text(signer.key), R"(,"from":)",
+                           json_text(signer.from), R"(,"name":)", json_text(signer.name), "}");
+        out += cat(out.empty() ? "" : ",", R"({"image":)", json_text(one.name), R"(,"rule":)", json_text(one.rule),
+                   R"(,"signers":[)", signers, "]}");
+    }
+    return "[" + out + "]";
+}
+
 /// The registry's own documents are JSON already, and were checked when they came.
 void print_json(const store::Store& store, const store::Inventory& inventory, const store::StoredImage& image) {
     std::string manifest = store.read_document(image.digest, "manifest.json"),
@@ -27,7 +46,8 @@ void print_json(const store::Store& store, const store::Inventory& inventory, co
             R"(,"pulled":)", json_text(iso_time(image.pulled)), R"(,"used":)", json_text(iso_time(image.used)),
             R"(,"in_use":)", image.in_use ? "true" : "false", R"(,"bytes":)", inventory.bytes(image),
             R"(,"shared_bytes":)", inventory.shared_bytes(image), R"(,"files":)",
-            json_list(layer_files(inventory, image)), R"(,"manifest":)", manifest, R"(,"config":)", config, "}\n");
+            json_list(layer_files(inventory, image)), R"(,"signatures":)", json_signatures(store, image),
+            R"(,"manifest":)", manifest, R"(,"config":)", config, "}\n");
     std::fputs(out.c_str(), stdout);
 }
 
@@ -58,6 +78,9 @@ void print_text(const store::Store& store, const store::Inventory& inventory, co
     print_field("size", cat(human_bytes(inventory.bytes(image)), ", ", human_bytes(inventory.shared_bytes(image)),
                             " of it shared with other images"));
     squash::Index index = store.open_image(image.digest).index;
+    for (const auto& one : admitted(store, image))
+        print_field("signature", cat(one.signers.empty() ? "none wanted" : store::signers_text(one), ", as ", one.name,
+                                     " by ", one.rule));
     print_config(index.config());
     print_field("files", cat(index.inode_count()));
     for (const squash::LayerInfo& layer : index.layers()) print_field("layer", layer.name);

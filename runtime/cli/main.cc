@@ -31,6 +31,7 @@ constexpr const char* usage =
     "  rmi IMAGE ...                       remove images from the store\n"
     "  gc [options]                        remove old and unneeded images and layers\n"
     "  verify [--repair]                   check every byte of the store\n"
+    "  sign --key KEY IMAGE                sign an image in its registry\n"
     "  login [options] REGISTRY            log in to a registry\n"
     "  logout REGISTRY                     remove it\n"
     "  environment list|show [NAME|FILE]   list environment files, or print what one comes to\n"
@@ -69,7 +70,7 @@ Command* command_of(const char* word) {
                                          {"ps", cli::ps},           {"save", cli::save},
                                          {"rm", cli::rm},           {"plan", cli::plan},
                                          {"pull", cli::pull},       {"images", cli::images},
-                                         {"mirror", cli::mirror},
+                                         {"mirror", cli::mirror},     {"sign", cli::sign},
                                          {"inspect", cli::inspect}, {"rmi", cli::rmi},
                                          {"gc", cli::gc},           {"import", cli::import},
                                          {"verify", cli::verify},   {"login", cli::login},

@@ -79,6 +79,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     event.stage(plan::Cause::image);
     OpenedImage opened = open_for_person(options, caller, site, &event);
     event.opened(text_of(opened.digest));
+    event.admitted(opened.signer, opened.rule);
     event.lap("image");
     event.stage(plan::Cause::plan);
     take_shell(caller, opened.image);

@@ -76,6 +76,8 @@ struct PolicySettings {
     std::vector<std::string> registries_allowed = {"*"};
     std::vector<std::string> registries_denied;
     bool digest_required = false;
+    std::string signatures;           ///< file of the form of containers-policy.json(5); empty: none is wanted
+    bool signatures_unnamed = false;  ///< sigstore bundles that name no image count for the one that was asked for
     std::vector<std::string> mount_sources = {"*"};
     std::vector<std::string> image_paths = {"*"};
     std::vector<std::string> remap_root = {"*"};  ///< users, and groups as "@GROUP"

@@ -373,6 +373,8 @@ const std::map<std::string, Key>& keys() {
         {"policy.registries_allowed", names_key(policy(&PolicySettings::registries_allowed))},
         {"policy.registries_denied", names_key(policy(&PolicySettings::registries_denied))},
         {"policy.digest_required", flag_key(policy(&PolicySettings::digest_required))},
+        {"policy.signatures", place_key(policy(&PolicySettings::signatures), "", "an absolute path of a file or \"\"")},
+        {"policy.signatures_unnamed", flag_key(policy(&PolicySettings::signatures_unnamed))},
         {"policy.mount_sources", folders_key(policy(&PolicySettings::mount_sources))},
         {"policy.image_paths", folders_key(policy(&PolicySettings::image_paths))},
         {"policy.remap_root", names_key(policy(&PolicySettings::remap_root))},

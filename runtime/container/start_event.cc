@@ -36,6 +36,11 @@ void StartEvent::opened(const std::string& digest) {
     if (digest.empty()) event_.from = plan::ImageFrom::file;
 }
 
+void StartEvent::admitted(const std::string& signer, const std::string& rule) {
+    event_.signer = signer;
+    event_.rule = rule;
+}
+
 void StartEvent::pulled(const PullResult& result) {
     event_.from = plan::ImageFrom::pull;
     event_.bytes += result.bytes;

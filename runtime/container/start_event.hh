@@ -23,6 +23,8 @@ class StartEvent {
     /// Of a container that stays: it was joined, or its helper has started it in `phases`.
     void in_container(const std::string& name, bool joined, const std::vector<plan::PhaseTime>& phases);
     void opened(const std::string& digest);
+    /// By whose signature the image may run, and by which rule; empty where no policy is.
+    void admitted(const std::string& signer, const std::string& rule);
     /// For PullWatch::fetched: what was pulled is an event of its own.
     void pulled(const PullResult& result);
 

@@ -16,6 +16,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/host/policy_facts.hh"
+#include "runtime/images/admitted.hh"
 #include "runtime/images/extracted.hh"
 #include "runtime/images/file.hh"
 #include "runtime/images/once.hh"
@@ -175,16 +176,26 @@ Digest pulled_together(const char* word, const std::string& agreement, const pla
     return pulled(reference, arguments, store, watch, reading.get());
 }
 
+OpenedImage with_signers(OpenedImage opened, const store::Store& store, const plan::Reference& reference,
+                         const plan::Site& site) {
+    if (site.policy.signatures.empty()) return opened;
+    store::SignatureRecord::Admitted admitted = admission_of(store, *opened.digest, reference);
+    opened.signer = signers_text(admitted);
+    opened.rule = admitted.rule;
+    return opened;
+}
+
 /// `agreement`: where the step's nodes share it; empty: they do not.
 OpenedImage open_stored_image(const plan::Reference& reference, const plan::Caller& caller, const plan::Site& site,
                               const PullWatch& watch, const std::string& agreement = {}) {
     store::Store store = open_telling(site, caller, watch);
-    if (auto known = known_digest(reference, store, site))
-        if (auto image = try_stored_image(store, *known)) return {std::move(*image), known};
+    if (auto known = known_digest(reference, store, site); known && is_admitted(store, *known, reference, site))
+        if (auto image = try_stored_image(store, *known))
+            return with_signers({std::move(*image), known}, store, reference, site);
     bool share = site.share.enabled && !agreement.empty() && watch.keep;
     Digest digest = share ? pulled_together("--share", agreement, reference, site, store, watch)
                           : pulled(reference, arguments_for(reference, site, store, watch), store, watch);
-    return {stored_image(store, digest), digest};
+    return with_signers({stored_image(store, digest), digest}, store, reference, site);
 }
 
 /// What the tag means for all nodes of the step.
@@ -209,12 +220,18 @@ OpenedImage for_engine(OpenedImage opened, const std::string& text, const plan::
     return opened;
 }
 
+/// What was opened is where it lies now, whatever its path meant before.
+void check_opened_file(const plan::Site& site, const plan::Reference& reference, int file) {
+    check_opened_image(site, reference, file);
+    admit_file(site, sys::opened_path(file));
+}
+
 OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, const plan::Site& site,
                        const PullWatch& watch, const JobTag& tag) {
     plan::Reference reference = plan::with_absolute_path(plan::parse_reference(text), caller.cwd);
     check_image_here(site, reference);
     if (reference.kind == plan::Reference::Kind::path)
-        return {open_image_file(reference.path, [&](int file) { check_opened_image(site, reference, file); }), {}};
+        return {open_image_file(reference.path, [&](int file) { check_opened_file(site, reference, file); }), {}};
     if (reference.kind != plan::Reference::Kind::registry) return open_stored_image(reference, caller, site, watch);
     check_is_no_file(text, caller.cwd);
     if ((!tag.digest && tag.agreement.empty()) || reference.digest)
@@ -235,7 +252,7 @@ OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Call
     check_image_here(site, made_of);
     std::string path = printable(record.image_file, 4096);
     if (!record.image_file.empty()) {
-        OpenedImage out{open_image_file(record.image_file, [&](int file) { check_opened_image(site, made_of, file); }),
+        OpenedImage out{open_image_file(record.image_file, [&](int file) { check_opened_file(site, made_of, file); }),
                         {}};
         if (file_identity(record.image_file) != record.identity)
             throw Error(cat("opening the image ", path,
@@ -245,14 +262,16 @@ OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Call
     }
     store::Store store = open_store(site, caller);
     Digest digest(record.digest);
-    if (auto image = try_stored_image(store, digest)) return {std::move(*image), digest};
+    bool admitted = is_admitted(store, digest, made_of, site);
+    if (auto image = admitted ? try_stored_image(store, digest) : std::nullopt) return {std::move(*image), digest};
     plan::Reference reference = plan::parse_reference(record.image);
     if (reference.kind != plan::Reference::Kind::registry)
         throw Error(cat("opening the image ", record.digest, " of the container: it is no longer in the store ",
                         printable(store.path(), 4096), "; bring it back with berth pull ",
                         printable(record.image, 4096)));
     // Just these bytes, whatever the tag means by now.
-    reference.tag.clear();
+    // A signature policy looks at the tag as well.
+    if (site.policy.signatures.empty()) reference.tag.clear();
     reference.digest = digest;
     return open_stored_image(reference, caller, site, watch);
 }

@@ -44,6 +44,8 @@ struct PullWatch {
 struct OpenedImage {
     ContainerImage image;
     std::optional<Digest> digest;  ///< of the manifest; none for a file
+    std::string signer = {};       ///< by whose signature it may run, where a site has a signature policy
+    std::string rule = {};         ///< and by which rule of the policy
 };
 
 }  // namespace berth

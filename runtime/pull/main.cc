@@ -27,6 +27,7 @@
 #include "runtime/pull/commands/deadline.hh"
 #include "runtime/pull/commands/output.hh"
 #include "runtime/pull/share/server.hh"
+#include "runtime/pull/transfer/admission.hh"
 #include "runtime/pull/transfer/daemons.hh"
 #include "runtime/pull/transfer/flat.hh"
 #include "runtime/pull/transfer/import.hh"
@@ -35,6 +36,7 @@
 #include "runtime/pull/transfer/pull_event.hh"
 #include "runtime/pull/transfer/save.hh"
 #include "runtime/pull/transfer/settings.hh"
+#include "runtime/pull/transfer/sign.hh"
 #include "runtime/pull/transfer/verify.hh"
 
 namespace {
@@ -74,6 +76,7 @@ pull::Options options_of(const Arguments& arguments, const plan::Reference& refe
     pull::Options out;
     out.policy = pull::policy_of(arguments.policy);
     out.fresh_for = site.store.fresh_for;
+    out.signatures = pull::signature_rules(site);
     pull::set_daemon(out, reference, environment);
     out.keep = {arguments.keep_bytes, int64_t{24 * 3600} * arguments.keep_days};
     out.limits = pull::pull_limits(site);
@@ -226,6 +229,8 @@ int run_command(int argc, char** argv, int (*command)(int, char**), const pull::
 }  // namespace
 
 int main(int argc, char** argv) {
+    if (argc > 1 && std::strcmp(argv[1], "admit") == 0) return run_command(argc, argv, pull::admit_command);
+    if (argc > 1 && std::strcmp(argv[1], "sign") == 0) return run_command(argc, argv, pull::sign_command);
     if (argc > 1 && std::strcmp(argv[1], "import") == 0) return run_command(argc, argv, pull::import_command);
     if (argc > 1 && std::strcmp(argv[1], "save") == 0) return run_command(argc, argv, pull::save_command);
     if (argc > 1 && std::strcmp(argv[1], "cdi") == 0) return run_command(argc, argv, pull::cdi_command);

@@ -136,6 +136,7 @@ class OwnContainer : public StepContainer {
         start.event->stage(plan::Cause::image);
         OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch, start.tag);
         start.event->opened(text_of(opened.digest));
+        start.event->admitted(opened.signer, opened.rule);
         start.event->lap("image");
         start.event->stage(plan::Cause::devices);
         std::vector<plan::ContainerEdits> devices = device_edits(

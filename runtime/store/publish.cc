@@ -153,7 +153,11 @@ void Store::publish_image(const Digest& digest, const ImageFiles& files) const {
 }
 
 void Store::replace_index(const Digest& digest, std::string_view index) const {
-    publish_text(index, cat("images/", digest.hex()), "index");
+    put_document(digest, "index", index);
+}
+
+void Store::put_document(const Digest& digest, const std::string& file, std::string_view text) const {
+    publish_text(text, cat("images/", digest.hex()), file);
 }
 
 void Store::put_image_index(const Digest& index, const Digest& digest) const {

@@ -247,4 +247,11 @@ std::string Store::read_document(const Digest& digest, const std::string& file) 
     return sys::read_all(found.get(), document_limit, cat(file, " of the image ", digest));
 }
 
+std::optional<std::string> Store::find_document(const Digest& digest, const std::string& file, size_t limit) const {
+    auto image = image_of(digest);
+    Fd found = image ? first([&](const Reader& store) { return store.find_document(*image, file); }) : Fd();
+    if (!found) return std::nullopt;
+    return sys::read_all(found.get(), limit, cat(file, " of the image ", digest));
+}
+
 }  // namespace berth::store

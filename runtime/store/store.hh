@@ -45,7 +45,8 @@ class [[nodiscard]] NewFile {
 };
 
 /// Layout: layers/<hex of diff_id>.sqfs (older ones: .zstd.sqfs, whatever the codec),
-/// images/<hex of manifest digest>/{manifest.json,config.json,index},
+/// images/<hex of manifest digest>/{manifest.json,config.json,index,signatures,signatures.json} (the last two under a
+/// signature policy),
 /// lists/<hex of image index digest>.<architecture>, refs/<registry>/<name>/:<tag>, leases/<hex of manifest digest>,
 /// pins/<hex of manifest digest>.<anything>, unpacked/<hex of manifest digest or of another
 /// key>{/rootfs/,.<uid>.<gid>.sqfs}, locks/, tmp/. Objects are opened below
@@ -93,6 +94,9 @@ class Store {
     bool can_open(const Digest& digest) const;
     /// manifest.json or config.json of an image that is here.
     std::string read_document(const Digest& digest, const std::string& file) const;
+    /// The same of another file in the image's folder; nothing when none is there.
+    std::optional<std::string> find_document(const Digest& digest, const std::string& file,
+                                             size_t limit = document_limit) const;
     /// A layer, of this store if it has it.
     struct Layer {
         Fd file;            ///< empty when no store has it
@@ -119,6 +123,8 @@ class Store {
     /// Publishes an image whose layers are here. An image that is there already only gets the new index.
     void publish_image(const Digest& digest, const ImageFiles& files) const;
     void replace_index(const Digest& digest, std::string_view index) const;
+    /// Adds a file to an image of this store, or replaces it.
+    void put_document(const Digest& digest, const std::string& file, std::string_view text) const;
     /// Records that the image index `index` means the image `digest` on this machine's architecture.
     void put_image_index(const Digest& index, const Digest& digest) const;
     void put_tag(const plan::Reference& reference, const TagRecord& record) const;

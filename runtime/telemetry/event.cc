@@ -94,7 +94,8 @@ std::string json_line(const Event& event) {
     return cat("{\"time\":\"", iso_time(event.time), "\",\"kind\":\"", name_of(event.kind), "\",\"uid\":", event.uid,
                member("user", event.user, 64), member("node", event.node, 64), member("job", event.job, 64),
                member("image", event.image, 512), member("digest", event.digest, 80),
-               member("container", event.container, 64), members_of(event), "}\n");
+               member("container", event.container, 64), member("signer", event.signer, 512),
+               member("rule", event.rule, 256), members_of(event), "}\n");
 }
 
 }  // namespace berth::plan

@@ -58,6 +58,8 @@ struct Event {
     std::string image;    ///< as it was asked for
     std::string digest;   ///< of the manifest; empty when not known, and for files
     std::string container;  ///< name of a named container
+    std::string signer = {};  ///< by whose signature the image may run, where a site has a signature policy
+    std::string rule = {};    ///< and by which rule
     ImageFrom from = ImageFrom::store;  ///< of a start
     uint64_t bytes = 0;   ///< fetched, of layers as the registry has them
     uint64_t peer_bytes = 0;  ///< those of them that came from other nodes of the step

@@ -5,6 +5,7 @@ What long runs have added is named by its hash: some forty a target of the set c
 (-set_cover_merge=1).
 """
 
+import base64
 import bz2
 import gzip
 import io
@@ -501,6 +502,56 @@ def mig():
         scontrol.replace("gpu", "shard"))] + ["7\n/dev/nvidia[0-7]\n7g.141gb"]
 
 
+def policies():
+    """(choice, a name of an image and the document in lines of their own): policy.json, registries.d."""
+    keys = {"type": "sigstoreSigned", "keyPath": "/etc/keys/a.pub",
+        "signedIdentity": {"type": "remapIdentity", "prefix": "mirror.example:5000/v", "signedPrefix": "docker.io"}}
+    gpg = {"type": "signedBy", "keyType": "GPGKeys", "keyPaths": ["/a.gpg", "/b.gpg"],
+        "signedIdentity": {"type": "exactReference", "dockerReference": "docker.io/library/debian:12"}}
+    fulcio = {"type": "sigstoreSigned", "fulcio": {"caPath": "/ca", "oidcIssuer": "https://x", "subjectEmail": "a@b"},
+        "rekorPublicKeyData": "YQ=="}
+    policy = {"default": [{"type": "reject"}], "transports": {
+        "docker": {"": [{"type": "insecureAcceptAnything"}], "docker.io/library": [keys, gpg], "*.example": [fulcio]},
+        "dir": {"/images": [{"type": "insecureAcceptAnything"}]}, "docker-daemon": {"": [{"type": "reject"}]}}}
+    lookaside = "default-docker:\n  lookaside: file:///var/lib/sigs\n" \
+                "docker:\n  docker.io/library:\n    sigstore: https://sigs.example\n"
+    return [(0, "debian:12\n" + json.dumps(policy)), (1, f"h.example:5000/a/b@{DIGEST}\n" + lookaside)]
+
+
+def signatures():
+    """(choice, a document of one of the forms in which signatures are attached)"""
+    def payload(kind):
+        return json.dumps({"critical": {"type": kind, "image": {"docker-manifest-digest": DIGEST},
+            "identity": {"docker-reference": "h.example/a:1"}}, "optional": {"creator": "x", "timestamp": 1700000000}})
+    statement = json.dumps({"_type": "https://in-toto.io/Statement/v1",
+        "subject": [{"name": "h.example/a:1", "digest": {"sha256": DIGEST[7:]}}],
+        "predicateType": "https://sigstore.dev/cosign/sign/v1", "predicate": {}})
+    bundle = {"mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
+        "verificationMaterial": {"publicKey": {"hint": "x"}},
+        "dsseEnvelope": {"payloadType": "application/vnd.in-toto+json", "signatures": [{"sig": "c2ln"}],
+            "payload": base64.b64encode(statement.encode()).decode()}}
+    message = dict(bundle, messageSignature={"messageDigest": {"algorithm": "SHA2_256",
+        "digest": base64.b64encode(bytes(32)).decode()}, "signature": "c2ln"})
+    del message["dsseEnvelope"]
+    layer = descriptor("application/vnd.dev.cosign.simplesigning.v1+json",
+        annotations={"dev.cosignproject.cosign/signature": "c2ln"})
+    attached = {"schemaVersion": 2, "config": descriptor(OCI + "config.v1+json"),
+        "layers": [layer, descriptor(bundle["mediaType"])]}
+    referrers = {"schemaVersion": 2,
+        "manifests": [descriptor(OCI + "manifest.v1+json", artifactType=bundle["mediaType"])]}
+    armor = "-----BEGIN PGP PUBLIC KEY BLOCK-----\nVersion: x\n\nYWJj\n=abcd\n-----END PGP PUBLIC KEY BLOCK-----\n"
+    status = "[GNUPG:] NEWSIG\n[GNUPG:] GOODSIG AB x\n" \
+             f"[GNUPG:] VALIDSIG {'A' * 40} 2026-01-01 1 0 4 0 1 10 00 {'B' * 40}\n"
+    key = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n" \
+          "-----END PUBLIC KEY-----\n"
+    record = "berth-signatures 1\nadmitted h.example/a:1\tdefault\nsigner sha256:ab\t/k.pub\th.example/a:1\n" \
+             "source 00ff\t/etc/containers/policy.json\n"
+    kept = json.dumps({"signatures": [{"kind": "payload", "content": "e30=", "signature": "c2ln", "source": "a tag"}]})
+    return [(0, payload("cosign container image signature")), (1, payload("atomic container signature")),
+        (2, json.dumps(bundle)), (2, json.dumps(message)), (3, statement), (4, json.dumps(attached)),
+        (5, json.dumps(referrers)), (6, armor), (7, status), (8, kept), (9, record), (10, key)]
+
+
 def archives():
     """(kind, archive) of one image as docker save, in both of its forms, skopeo and docker export write it."""
     layer = tar([file("f", "x")])[:1536]
@@ -543,8 +594,8 @@ def main():
     }
     with_kind = {
         "agreement": agreements(), "devices": devices(), "entrypoint": entrypoints(), "environment": environments(),
-        "proc": procs(), "records": container_records(), "seal": seals(), "share": shares(),
-        "store": stores(), "tar_header": tar_headers(),
+        "policy": policies(), "proc": procs(), "records": container_records(), "seal": seals(), "share": shares(),
+        "signature": signatures(), "store": stores(), "tar_header": tar_headers(),
     }
     for target, inputs in with_kind.items():
         everything[target] = [bytes([kind]) + (data.encode() if isinstance(data, str) else data)

@@ -173,6 +173,9 @@ HttpReply Content::answer(const HttpCall& call) const {
                    ? HttpReply{.status = 404}
                    : HttpReply{.headers = {"Content-Type: application/octet-stream"}, .body = blob->second};
     }
+    auto list = referrers_.find(last);
+    if (list != referrers_.end() && call.target.find("/referrers/") != std::string::npos)
+        return {.headers = {"Content-Type: application/vnd.oci.image.index.v1+json"}, .body = list->second};
     if (auto tag = tags_.find(last); tag != tags_.end()) last = tag->second;
     auto manifest = manifests_.find(last);
     if (manifest == manifests_.end() || call.target.find("/manifests/") == std::string::npos)

@@ -82,6 +82,8 @@ class Content {
     std::string add_blob(const std::string& bytes);
     std::string add_manifest(const std::string& type, const std::string& bytes);
     void tag(const std::string& name, const std::string& digest) { tags_[name] = digest; }
+    /// Has the referrers API, by which `index` is what is attached to the manifest.
+    void refer(const std::string& digest, const std::string& index) { referrers_[digest] = index; }
     /// Makes the digest lead to other bytes.
     void replace_blob(const std::string& digest, const std::string& bytes) { blobs_[digest] = bytes; }
 
@@ -91,6 +93,7 @@ class Content {
     std::map<std::string, Object> manifests_;
     std::map<std::string, std::string> blobs_;
     std::map<std::string, std::string> tags_;
+    std::map<std::string, std::string> referrers_;
 };
 
 }  // namespace berth::test

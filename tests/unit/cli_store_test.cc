@@ -6,6 +6,8 @@
 #include <sstream>
 
 #include "runtime/base/sys.hh"
+#include "runtime/store/signature_record.hh"
+#include "runtime/store/store.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/store_scene.hh"
 
@@ -121,6 +123,23 @@ TEST_CASE("berth(1): inspect prints digest, names, size, process settings and la
     Said absent = scene.berth({"inspect", scene.image(2)});
     CHECK_THAT(absent.text, StartsWith("berth: image ") && Contains("not in the store"));
     CHECK(absent.code != 0);
+}
+
+TEST_CASE("berth(1): inspect shows by whose signature an image may run", "[cli][store][trust]") {
+    Scene scene;
+    scene.pull(1);
+    CHECK(scene.berth({"inspect", scene.image(0)}).text.find("signature") == std::string::npos);
+    store::SignatureRecord record;
+    record.put({scene.image(0), "default", {{"sha256:ab", "/k.pub", scene.image(0)}}, {{"00", "/p"}}});
+    store::Store::open(scene.store)
+        .put_document(Digest(scene.digests[0]), store::signature_record_file, store::format_signatures(record));
+    CHECK_THAT(scene.berth({"inspect", scene.image(0)}).text,
+               Contains(cat("signature   sha256:ab (/k.pub) for ", scene.image(0), ", as ", scene.image(0),
+                            " by default\n")));
+    json seen = json::parse(scene.berth({"inspect", "--json", scene.image(0)}).text)["signatures"];
+    CHECK(seen == json::parse(cat(R"([{"image":")", scene.image(0),
+                                  R"(","rule":"default","signers":[{"key":"sha256:ab","from":"/k.pub","name":")",
+                                  scene.image(0), R"("}]}])")));
 }
 
 TEST_CASE("berth(1): inspect --json adds the image's manifest and config", "[cli][store]") {

@@ -43,6 +43,11 @@ TEST_CASE("event: a line is JSON of the documented members, whatever the texts h
         R"("job":"12.0","image":"reg/a:1","digest":"sha256:ab",)"
         R"("from":"pull","bytes":77,"peer_bytes":70,"us":5000,)"
         R"("phases":{"image":4000,"plan":100,"namespaces":300,"overlay":600}})");
+    start.signer = "sha256:cd (/k.pub) for reg/a:1";
+    start.rule = "default";
+    CHECK(json_line(start).find(
+              R"("digest":"sha256:ab","signer":"sha256:cd (/k.pub) for reg/a:1","rule":"default","from":)") !=
+          std::string::npos);
     Event import = start_of(6000);
     import.kind = Event::Kind::import;
     import.file = "a.sqsh";

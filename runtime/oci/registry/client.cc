@@ -6,6 +6,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/oci/base64.hh"
 #include "runtime/oci/registry/error.hh"
+#include "runtime/oci/sha256.hh"
 
 namespace berth::oci {
 
@@ -129,7 +130,8 @@ std::string RegistryClient::login_explanation() {
 std::string RegistryClient::bearer_token(const Challenge& challenge, const Credentials& login, const Ask& ask) {
     if (!login.registry_token.empty()) return login.registry_token;
     HttpRequest request;
-    std::string scope = reference_.name.empty() ? "" : cat("repository:", reference_.name, ":pull");
+    const char* rights = ask.method.empty() ? ":pull" : ":pull,push";
+    std::string scope = reference_.name.empty() ? "" : cat("repository:", reference_.name, rights);
     try {
         request.url = token_url(challenge, origin_, scope, [&](const Origin& realm) { return plain_allowed(realm); });
     } catch (const Error& problem) {
@@ -176,7 +178,10 @@ bool RegistryClient::authenticate(const HttpAnswer& answer, const std::string& r
 
 HttpAnswer RegistryClient::get_once(const Ask& ask, bool by_range) {
     HttpRequest request;
-    request.url = base_ + ask.path;
+    request.url = ask.url.empty() ? base_ + ask.path : ask.url;
+    request.method = ask.method;
+    request.body = ask.body;
+    if (!ask.method.empty()) request.headers.push_back("Content-Type: " + ask.type);
     request.head = ask.head;
     request.from = ask.received != nullptr ? *ask.received : 0;
     request.by_range = by_range;
@@ -224,6 +229,20 @@ HttpAnswer RegistryClient::get(const Ask& ask, const RetryRules& rules) {
             pause(*delay);
         }
     }
+}
+
+void RegistryClient::put_blob(const std::string& bytes, const std::string& what, const RetryRules& rules) {
+    constexpr const char* type = "application/octet-stream";
+    std::string digest = sha256_of(bytes).text();
+    if (get({.path = "blobs/" + digest, .what = what, .head = true}, rules).status == 200) return;
+    std::string path = "blobs/uploads/";
+    HttpAnswer begun = get({.path = path, .what = what, .method = "POST", .type = type}, rules);
+    if (begun.status != 202) refuse_answer(begun, what);
+    std::string place = next_hop(base_ + path, begun.header("location"), what);
+    place += cat(place.find('?') == place.npos ? "?" : "&", "digest=", digest);
+    HttpAnswer done =
+        get({.path = path, .what = what, .method = "PUT", .body = bytes, .type = type, .url = place}, rules);
+    if (done.status != 201) refuse_answer(done, what);
 }
 
 void RegistryClient::refuse_answer(const HttpAnswer& answer, const std::string& what) {

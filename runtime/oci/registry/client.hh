@@ -34,7 +34,7 @@ struct Session {
 /// One thread at a time.
 class RegistryClient {
   public:
-    /// A GET or HEAD below /v2/NAME/.
+    /// A request below /v2/NAME/.
     struct Ask {
         std::string path;
         std::string what;  ///< in front of an error
@@ -43,6 +43,10 @@ class RegistryClient {
         size_t limit = 0;  ///< bytes of a body without a sink
         Sink sink = {};
         const uint64_t* received = nullptr;  ///< bytes the sink has had, where a retry goes on
+        std::string method = {};             ///< "PUT" or "POST"; empty: GET, or HEAD
+        std::string body = {};               ///< of those
+        std::string type = {};               ///< its Content-Type
+        std::string url = {};                ///< in place of the path, as the registry has given it
     };
 
     RegistryClient(const plan::Reference& reference, const std::string& host, const RegistryOptions& options,
@@ -51,6 +55,8 @@ class RegistryClient {
     /// The answer, of whatever status but those that pass: they are retried by `rules`, and so is a broken transfer.
     /// Throws Unreachable in the end.
     HttpAnswer get(const Ask& ask, const RetryRules& rules);
+    /// Brings a small blob there, in one piece. Throws Error.
+    void put_blob(const std::string& bytes, const std::string& what, const RetryRules& rules);
     /// Throws what an answer other than 200 means.
     [[noreturn]] void refuse_answer(const HttpAnswer& answer, const std::string& what);
 

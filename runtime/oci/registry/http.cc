@@ -163,6 +163,11 @@ void Http::Impl::set_request(const HttpRequest& request, curl_slist* headers) {
         curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.form->size()));
         curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.form->c_str());
     }
+    if (!request.method.empty()) {
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.body.data());
+        curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+    }
     const std::string& ca = request.ca.empty() ? authorities_here() : request.ca;
     if (!ca.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, ca.c_str());
 }

@@ -60,6 +60,8 @@ struct HttpRequest {
     std::string proxy;                 ///< for what is not on loopback; empty: the one of the usual variables, or none
     std::string no_proxy;              ///< hosts that `proxy` is not for
     std::optional<std::string> form;   ///< sent by POST, urlencoded
+    std::string method;                ///< "PUT" or "POST", with `body`; empty: what the rest says
+    std::string body;
     uint64_t from = 0;                 ///< the sink wants the body from this byte on ...
     bool by_range = true;              ///< ... and the server is asked for nothing else
 };

@@ -41,6 +41,8 @@ struct Registry::Impl {
     template <typename Operation>
     auto at_first(const Operation& operation, const bool& final = false, unsigned retries = UINT_MAX);
     bool pass_over(RegistryClient& mirror, const Error& problem, bool unreachable) const;
+    Document verified(HttpAnswer answer, const std::string& tag_or_digest) const;
+    std::optional<HttpAnswer> find(const std::string& path, const std::string& about);
     void stream_from(RegistryClient& host, const RetryRules& rules, const Descriptor& blob, const Sink& sink,
                      const uint64_t& received) const;
 };
@@ -100,6 +102,18 @@ std::optional<Resolution> Registry::head_manifest(const std::string& tag_or_dige
     return impl_->at_first(head, false, impl_->options.head_retries);
 }
 
+/// The document of an answer, whose digest is what was asked for and what the registry tells.
+Document Registry::Impl::verified(HttpAnswer answer, const std::string& tag_or_digest) const {
+    Digest digest = sha256_of(answer.body);
+    std::string told = answer.header("docker-content-digest");
+    std::string wanted = Digest::parse(tag_or_digest) ? tag_or_digest : told;
+    for (const std::string& other : {told, wanted})
+        if (!other.empty() && digest != other)
+            throw Error(cat(what(), ": the registry sent a manifest with the digest ", digest, " instead of ",
+                            printable(other), "; refused"));
+    return Document{std::move(answer.body), answer.header("content-type"), digest, answer.header("etag")};
+}
+
 Document Registry::get_manifest(const std::string& tag_or_digest) {
     return impl_->at_first([&](RegistryClient& host, const RetryRules& rules) {
         HttpAnswer answer = host.get({.path = "manifests/" + tag_or_digest,
@@ -108,15 +122,50 @@ Document Registry::get_manifest(const std::string& tag_or_digest) {
                                       .limit = document_limit},
                                      rules);
         if (answer.status != 200) host.refuse_answer(answer, impl_->what());
-        Digest digest = sha256_of(answer.body);
-        std::string told = answer.header("docker-content-digest");
-        std::string wanted = Digest::parse(tag_or_digest) ? tag_or_digest : told;
-        for (const std::string& other : {told, wanted})
-            if (!other.empty() && digest != other)
-                throw Error(cat(impl_->what(), ": the registry sent a manifest with the digest ", digest,
-                                " instead of ", printable(other), "; refused"));
-        return Document{std::move(answer.body), answer.header("content-type"), digest, answer.header("etag")};
+        return impl_->verified(std::move(answer), tag_or_digest);
     });
+}
+
+/// Nothing for "there is none", in the words of those registries that have no such interface too.
+std::optional<HttpAnswer> Registry::Impl::find(const std::string& path, const std::string& about) {
+    return at_first([&](RegistryClient& host, const RetryRules& rules) -> std::optional<HttpAnswer> {
+        std::string object = cat(what(), ", ", about);
+        HttpAnswer answer = host.get({.path = path,
+                                      .what = object,
+                                      .accept = "application/vnd.oci.image.manifest.v1+json, "
+                                                "application/vnd.oci.image.index.v1+json",
+                                      .limit = document_limit},
+                                     rules);
+        bool nothing = answer.status == 404 || answer.status == 400 || answer.status == 405 || answer.status == 501;
+        if (nothing && &host == hosts.back().get()) return std::nullopt;
+        if (answer.status != 200) host.refuse_answer(answer, object);
+        return answer;
+    });
+}
+
+std::optional<Document> Registry::find_attached(const std::string& tag_or_digest) {
+    auto answer = impl_->find("manifests/" + tag_or_digest, "signatures at " + tag_or_digest);
+    if (!answer) return std::nullopt;
+    return impl_->verified(std::move(*answer), tag_or_digest);
+}
+
+std::optional<std::string> Registry::find_referrers(const Digest& manifest) {
+    auto answer = impl_->find("referrers/" + manifest.text(), "referrers of " + manifest.text());
+    // A registry without that API may answer with a page for people.
+    if (!answer || answer->header("content-type").find("image.index") == std::string::npos) return std::nullopt;
+    return std::move(answer->body);
+}
+
+void Registry::put_blob(const std::string& bytes) {
+    impl_->hosts.back()->put_blob(bytes, impl_->what(), impl_->options.retry);
+}
+
+void Registry::put_manifest(const std::string& tag, const std::string& type, const std::string& bytes) {
+    RegistryClient& host = *impl_->hosts.back();
+    HttpAnswer answer = host.get(
+        {.path = "manifests/" + tag, .what = impl_->what(), .method = "PUT", .body = bytes, .type = type},
+        impl_->options.retry);
+    if (answer.status != 201) host.refuse_answer(answer, impl_->what());
 }
 
 void Registry::Impl::stream_from(RegistryClient& host, const RetryRules& rules, const Descriptor& blob,

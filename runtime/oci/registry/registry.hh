@@ -42,12 +42,21 @@ class Registry {
     std::optional<Resolution> head_manifest(const std::string& tag_or_digest);
     /// Verified against Docker-Content-Digest, and against the digest when asked by one. At most document_limit bytes.
     Document get_manifest(const std::string& tag_or_digest);
+    /// A manifest of any kind that is no image's: what is attached to images. Nothing when there is none. At most
+    /// document_limit bytes; verified as get_manifest() does.
+    std::optional<Document> find_attached(const std::string& tag_or_digest);
+    /// The list of what is attached to a manifest, by the referrers API. Nothing where the registry has no such thing.
+    std::optional<std::string> find_referrers(const Digest& manifest);
     /// A whole small blob, taken from the descriptor's inline data when it is there; size and digest are verified, and
     /// what a mirror sends wrong is asked of the next host.
     std::string get_blob(const Descriptor& blob);
     /// Streams a blob and verifies its size; the digest is left to the caller, who hashes it anyway. A transfer that
     /// breaks goes on at the byte it had reached, perhaps from another host: the sink gets each byte once.
     void stream_blob(const Descriptor& blob, const Sink& sink);
+    /// Bring something to the registry itself, whatever its mirrors: a small blob, and a manifest of the type under a
+    /// tag.
+    void put_blob(const std::string& bytes);
+    void put_manifest(const std::string& tag, const std::string& type, const std::string& bytes);
     /// To be called when the bytes of the last stream_blob() were wrong: see Source::pass_over_senders.
     std::string pass_over_senders();
 

@@ -27,6 +27,7 @@ void repair_image(const store::Store& store, const plan::Reference& reference, c
     Options options;
     options.policy = Policy::missing;
     options.limits = pull_limits(site);
+    options.signatures = signature_rules(site);
     options.registry = options_for(reference, "", site, environment);
     set_daemon(options, reference, environment);
     Output output({.quiet = quiet}, reference.text());

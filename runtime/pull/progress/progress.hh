@@ -104,6 +104,13 @@ class Meter {
     void warn(const std::string& line) { tell(Event::Kind::warning, line); }
 
     const std::string& image() const { return image_; }
+    /// By whose signature the image may run, and by which rule; of the thread that pulls alone.
+    void set_signer(std::string signer, std::string rule) {
+        signer_ = std::move(signer);
+        rule_ = std::move(rule);
+    }
+    const std::string& signer() const { return signer_; }
+    const std::string& rule() const { return rule_; }
     /// Bytes of layers that were fetched since the beginning, in all phases.
     uint64_t fetched() const;
 
@@ -136,6 +143,7 @@ class Meter {
     uint64_t fetched_now() const;
 
     const std::string image_;
+    std::string signer_, rule_;
     const Clock::time_point start_ = Clock::now();
     Fd wake_;
     std::atomic<uint64_t> received_ = 0;

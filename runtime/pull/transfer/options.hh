@@ -23,6 +23,13 @@ struct ShareLimits {
     uint64_t rate = 0;        ///< bytes a second that are sent at most; 0: no limit
 };
 
+/// Whose signatures a site wants.
+struct SignatureRules {
+    std::string policy;    ///< file of the form of containers-policy.json(5); empty: no signature is wanted
+    bool unnamed = false;  ///< bundles that name no image count
+    std::string origin;    ///< of the setting, for messages
+};
+
 struct Options {
     Policy policy = Policy::newer;
     int64_t fresh_for = 0;  ///< seconds that a tag's record may be older than an answer that says the same
@@ -37,6 +44,7 @@ struct Options {
     /// Where the nodes of this step share what they pull; nothing outside of steps, and where sites do not want it.
     std::optional<MeetingPlace> share = {};
     ShareLimits share_limits = {};
+    SignatureRules signatures = {};
 };
 
 }  // namespace berth::pull

@@ -8,6 +8,7 @@
 #include "runtime/pull/progress/display.hh"
 #include "runtime/pull/share/documents.hh"
 #include "runtime/pull/share/member.hh"
+#include "runtime/pull/transfer/admission.hh"
 #include "runtime/pull/transfer/layers.hh"
 #include "runtime/pull/transfer/open_source.hh"
 #include "runtime/pull/transfer/stored.hh"
@@ -33,7 +34,8 @@ class Pull {
           policy_(options.policy),
           meter_(meter),
           what_(cat("image ", printable(reference.text(), 1024))),
-          record_(record_of(reference, options, meter)) {
+          record_(record_of(reference, options, meter)),
+          admission_(store, reference, options_, meter) {
         prepare_options();
     }
 
@@ -62,6 +64,7 @@ class Pull {
     std::unique_ptr<share::Member> join_sharing(const Digest& digest);
     void share_layers(const oci::ImageDescription& image, const oci::Manifest& manifest);
     Chain find_manifest(const Digest& digest);
+    void admit_stored(const Digest& digest);
     void check_size(const oci::Manifest& manifest) const;
     void fetch_image(const Chain& chain);
     void remember_tag(const Digest& digest) const;
@@ -78,6 +81,7 @@ class Pull {
     plan::Reference record_;  ///< what the store remembers the answer under
     std::unique_ptr<oci::Source> source_;
     std::unique_ptr<share::Member> member_;
+    Admission admission_;
 };
 
 void Pull::prepare_options() {
@@ -102,7 +106,10 @@ oci::Source& Pull::source() {
 
 Digest Pull::run() {
     if (options_.machine) return run_for_other_machine();
-    if (auto stored = without_asking()) return *stored;
+    if (auto stored = without_asking()) {
+        admit_stored(*stored);
+        return *stored;
+    }
     Digest digest = resolve();
     // An index that is damaged or of another version is made anew by this.
     meter_.begin(Phase::opening, cat("opening ", what_, " in the store"));
@@ -110,8 +117,18 @@ Digest Pull::run() {
         Lock turn = wait_for_turn(digest);
         if (!is_complete(store_, digest)) fetch(digest);
     }
+    admit_stored(digest);
     remember_tag(digest);
     return digest;
+}
+
+/// One that is here already, or has just come: it may have come before the policy, or under another name.
+void Pull::admit_stored(const Digest& digest) {
+    if (options_.signatures.policy.empty()) return;
+    Digest manifest = store_.image_of(digest).value_or(digest);
+    admission_.check(manifest, store_.read_document(manifest, "manifest.json"));
+    admission_.remember(manifest);
+    if (const auto& admitted = admission_.admitted()) meter_.set_signer(store::signers_text(*admitted), admitted->rule);
 }
 
 Digest Pull::run_for_other_machine() {
@@ -129,6 +146,7 @@ Digest Pull::run_for_other_machine() {
         }
     }
     check_architecture(describe(store_, digest, what_).config);
+    admit_stored(digest);
     return digest;
 }
 
@@ -298,6 +316,7 @@ void Pull::check_size(const oci::Manifest& manifest) const {
 
 void Pull::fetch_image(const Chain& chain) {
     check_size(chain.manifest);
+    admission_.check(chain.document.digest, chain.document.bytes);
     std::string config = source().blob(chain.manifest.config);
     oci::ImageDescription image = oci::parse_config(config, chain.manifest.layers.size(), what_);
     check_architecture(image.config);

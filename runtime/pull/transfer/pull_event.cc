@@ -50,6 +50,8 @@ void PullEvent::failed(const Error& problem) {
 void PullEvent::write(plan::Event::Kind kind) {
     event_.kind = kind;
     event_.time = event_time();
+    event_.signer = meter_.signer();
+    event_.rule = meter_.rule();
     event_.bytes = meter_.fetched();
     event_.peer_bytes = meter_.from_peers();
     event_.phases = meter_.phase_times();

@@ -39,6 +39,12 @@ PullLimits pull_limits(const plan::Site& site) {
     return out;
 }
 
+SignatureRules signature_rules(const plan::Site& site) {
+    auto origin = site.origins.find("policy.signatures");
+    return {site.policy.signatures, site.policy.signatures_unnamed,
+            cat(origin == site.origins.end() ? "" : origin->second.text() + ": ", "policy.signatures")};
+}
+
 namespace {
 
 /// The site's folder of logins for this user: ~ and $HOME are the home, as sites have it from Enroot.

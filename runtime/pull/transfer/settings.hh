@@ -15,6 +15,9 @@ oci::RegistryOptions registry_options(const plan::Site& site, const std::string&
 /// Pure. Codec, connections and memory. Throws Error for a level that the codec does not have.
 PullLimits pull_limits(const plan::Site& site);
 
+/// Pure. Whose signatures images need.
+SignatureRules signature_rules(const plan::Site& site);
+
 /// Pure. Where logins lie, by the variables among `environment` (NAME=VALUE).
 oci::CredentialPlaces credential_places(const std::vector<std::string>& environment, const plan::Site& site);
 
