@@ -6,8 +6,8 @@
 
 namespace berth {
 
-/// A TCP socket that listens at the port on all addresses of this node, of IPv6 and IPv4 where there are both; port 0 is
-/// any that is free. Nothing is held when another program has the port. Throws SysError when there can be no socket.
+/// A TCP socket that listens at the port on all addresses of this node, of IPv6 and IPv4 where there are both. Port 0
+/// is any that is free. Holds nothing when another program has the port. Throws SysError when there can be no socket.
 Fd listen_at(uint16_t port);
 
 }  // namespace berth
