@@ -89,6 +89,22 @@ remove_signatures() {
   run -0 in_home "$missing true"
 }
 
+@test "signatures: of two nodes that share, one asks the registry for them, and both check them" {
+  run -0 alice berth sign --quiet --key "$folder/key.pem" "$image"
+  with_site_lines '[share]' 'enabled = true'
+  mark_log
+  # shellcheck disable=SC2016
+  run -0 in_home "rm -f at.*; srun -N2 --container-image=$image --container-mount-home sh -c \
+    'cd && : > at.\$SLURM_NODEID; until [ -e at.0 ] && [ -e at.1 ]; do sleep 0.1; done'"
+  expect_equal "$(count_since GET '/v2/debian/manifests/sha256-[0-9a-f]*.sig')" 1
+  expect_equal "$(jq -s '[.[]|select(.kind=="pull" and (.signer // "") != "")]|length' "$folder/alice.jsonl")" 2
+  want other
+  forget_images
+  run alice srun -N2 --container-image="$image" true
+  expect_failure
+  expect_output_like "is by another key"
+}
+
 @test "signatures: image files fall under the scopes of dir" {
   root bash -c "rm -f $folder/policy.json"
   root bash -c "echo '{\"default\":[{\"type\":\"insecureAcceptAnything\"}]}' > $folder/policy.json"

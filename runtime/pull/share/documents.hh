@@ -8,6 +8,10 @@
 
 namespace berth::pull::share {
 
+/// Of what is no document of the image's registry: the signatures that a node has found, as stores keep them. Their
+/// digest is that of the bytes.
+inline constexpr const char* signatures_type = "application/vnd.berth.signatures";
+
 /// A source that has some documents at hand and asks `registry` for everything else. It remembers manifests and configs
 /// that went through it.
 class SharedSource : public oci::Source {

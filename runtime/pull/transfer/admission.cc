@@ -123,7 +123,11 @@ void Admission::judge_with(const Digest& manifest, const std::string& document) 
         return verdict.allowed;
     };
     signatures_ = remembered_signatures(store_, manifest);
-    if (!enough() && !trust::refuses_all(*rule.requirements)) fetch(*rule.requirements, image, enough);
+    if (!enough() && !offered_.empty()) {
+        signatures_ = offered_;
+        enough();
+    }
+    if (!verdict.allowed && !trust::refuses_all(*rule.requirements)) fetch(*rule.requirements, image, enough);
     if (!verdict.allowed)
         throw_refusal(reference_.text(), options_.signatures, verdict, problems_.empty() ? "" : problems_.front());
     admitted_ = admitted_by(reference_, verdict, sources_of(file, text, *rule.requirements));

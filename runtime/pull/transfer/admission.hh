@@ -19,6 +19,11 @@ class Admission {
     /// Throws Error, one line with the rule that refuses and what would satisfy it, unless the manifest may run under
     /// the reference's name. `document` is the manifest. Does no request where the store remembers enough.
     void check(const Digest& manifest, const std::string& document);
+    /// Signatures that another node of the step has found. They are looked at before any place is asked, and are worth
+    /// what their keys make them.
+    void offer(std::vector<trust::Signature> signatures) { offered_ = std::move(signatures); }
+    /// What check() has looked at last.
+    const std::vector<trust::Signature>& signatures() const { return signatures_; }
     /// Writes what check() found into the image's folder, once the image is published.
     void remember(const Digest& manifest) const;
     /// Who has signed, and the rule; nothing before check(), and where no policy is.
@@ -35,7 +40,7 @@ class Admission {
     const plan::Reference& reference_;
     const Options& options_;
     Meter& meter_;
-    std::vector<trust::Signature> signatures_;
+    std::vector<trust::Signature> signatures_, offered_;
     std::vector<std::string> problems_;
     std::optional<store::SignatureRecord::Admitted> admitted_;
     bool is_new_ = false;  ///< the store does not have it yet

@@ -5,6 +5,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/oci/sha256.hh"
 #include "runtime/pull/progress/display.hh"
 #include "runtime/pull/share/documents.hh"
 #include "runtime/pull/share/member.hh"
@@ -13,6 +14,7 @@
 #include "runtime/pull/transfer/open_source.hh"
 #include "runtime/pull/transfer/stored.hh"
 #include "runtime/store/collect.hh"
+#include "runtime/trust/remembered.hh"
 
 namespace berth::pull {
 
@@ -61,6 +63,8 @@ class Pull {
     void fetch(const Digest& digest);
     Chain fetch_documents(const Digest& digest);
     share::SharedSource* begin_sharing(const Digest& digest);
+    share::DocumentList documents_for_others(const share::SharedSource& shared) const;
+    void take_signatures(const share::DocumentList& known);
     std::unique_ptr<share::Member> join_sharing(const Digest& digest);
     void share_layers(const oci::ImageDescription& image, const oci::Manifest& manifest);
     Chain find_manifest(const Digest& digest);
@@ -250,12 +254,31 @@ Chain Pull::fetch_documents(const Digest& digest) {
     try {
         Chain chain = find_manifest(digest);
         shared->blob(chain.manifest.config);
-        member_->tell_documents(shared->documents());
+        admission_.check(chain.document.digest, chain.document.bytes);
+        member_->tell_documents(documents_for_others(*shared));
         return chain;
     } catch (const Error& problem) {
         member_->fail_documents(problem.what());
         throw;
     }
+}
+
+/// With the signatures, so that not every node asks for them.
+share::DocumentList Pull::documents_for_others(const share::SharedSource& shared) const {
+    constexpr size_t signatures_limit = 256 << 10;
+    share::DocumentList out = shared.documents();
+    std::string signatures = trust::format_remembered(admission_.signatures());
+    if (!admission_.signatures().empty() && signatures.size() <= signatures_limit)
+        out.push_back({oci::sha256_of(signatures), share::signatures_type, signatures});
+    return out;
+}
+
+void Pull::take_signatures(const share::DocumentList& known) try {
+    for (const share::SharedDocument& document : known)
+        if (document.content_type == share::signatures_type)
+            admission_.offer(trust::parse_remembered(document.bytes, "the signatures that another node tells"));
+} catch (const Error& problem) {
+    meter_.note(problem.what());
 }
 
 /// Null where this node is alone. Whatever is wrong with sharing, the image is pulled.
@@ -264,6 +287,7 @@ share::SharedSource* Pull::begin_sharing(const Digest& digest) try {
     meter_.begin(Phase::asking, cat("asking the other nodes of the step for ", what_));
     member_ = join_sharing(digest);
     auto known = member_->documents();
+    if (known) take_signatures(*known);
     source();
     auto shared = std::make_unique<share::SharedSource>(std::move(source_), known.value_or(share::DocumentList()));
     share::SharedSource* out = shared.get();
