@@ -1,9 +1,11 @@
 // Pulls under a signature policy, from a registry that has signatures, lacks them, or is hostile.
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <tuple>
 
+#include "runtime/base/sys.hh"
 #include "runtime/oci/base64.hh"
 #include "runtime/oci/sha256.hh"
 #include "runtime/pull/transfer/admission.hh"
@@ -280,6 +282,31 @@ TEST_CASE("GPG signatures of a lookaside folder are checked by gpgv", "[trust][p
     sign(gpg_payload(scene.digest, scene.name()));
     CHECK(scene.pull() == scene.digest);
     CHECK(store::parse_signatures(scene.record()).admitted.at(0).signers.at(0).key.size() == 40);
+}
+
+TEST_CASE("GPG signatures come from a lookaside server; one that fails is no image without a signature",
+          "[trust][pull]") {
+    SignedScene scene;
+    Gpg gpg(scene.folder / "gnupg");
+    write(scene.folder / "text", gpg_payload(scene.digest, scene.name()));
+    gpg.run(cat("--output ", scene.folder / "signed", " --sign ", scene.folder / "text"));
+    gpg.run(cat("--output ", scene.folder / "signer.gpg", " --export signer@example.org"));
+    std::string place = cat("/sigs/a/b@sha256=", Digest(scene.digest).hex(), "/signature-");
+    std::atomic<long> status = 500;
+    test::Server lookaside([&](const HttpCall& call) {
+        if (call.target != place + "1") return HttpReply{.status = 404};
+        return HttpReply{.status = status, .body = sys::read_file(scene.folder / "signed")};
+    });
+    std::filesystem::create_directory(scene.folder / "registries.d");
+    write(scene.folder / "registries.d" + "/a.yaml",
+          cat("docker:\n  \"", scene.host, "/a\":\n    lookaside: http://", lookaside.host(), "/sigs\n"));
+    scene.set_policy(R"({"type":"signedBy","keyType":"GPGKeys","keyPath":")" + (scene.folder / "signer.gpg") + "\"}");
+    CHECK_THAT(scene.failure(), Contains("status 500") && !Contains("has none"));
+    status = 404;
+    CHECK_THAT(scene.failure(), Contains("the image has none"));
+    status = 200;
+    CHECK(scene.pull() == scene.digest);
+    CHECK(lookaside.count("GET " + place + "2") == 1);
 }
 
 TEST_CASE("a mistake in the policy is named with its file", "[trust][pull]") {
