@@ -87,11 +87,13 @@ look='echo "${FROM_ENTRYPOINT-none} ${IMAGE_VAR-gone} ${PATH%%:*}"; ! test -e /e
   expect_equal "$output" $'nothing\ninput'
 }
 
+hang_runs() { [[ -n $(root squeue --noheader --name=hang --states=RUNNING) ]]; }
+
 # bats test_tags=cgroup
 @test "one that never returns: the step can be cancelled, and nothing stays" {
   in_home "ENTRY_DO=hang srun -w n1 -J hang $entry --container-env=ENTRY_DO true" > /dev/null 2>&1 \
     3>&- &
-  wait_until 20 sh -c "$(declare -f root); box=$box; root squeue -h -n hang -t R | grep -q ."
+  wait_until 20 hang_runs
   sleep 1
   root scancel -n hang
   wait "$!" || true
