@@ -200,9 +200,11 @@ END
   run -0 contained true
 }
 
+# Ten times each mistake; BERTH_TEST_MISTAKES is another number of steps (scripts/test soak).
 # shellcheck disable=SC2016
-@test "five hundred steps with mistakes, eight at a time: each fails, and no node is drained" {
+@test "many steps with mistakes, eight at a time: each fails, and no node is drained" {
   before=$(published)
+  local mistakes=${BERTH_TEST_MISTAKES:-100}
   in_home 'echo no image > bad.sqsh; head -c 200000 /dev/urandom > random.sqsh; cat > mistakes.sh' <<'END'
 #!/bin/bash
 # The N-th mistake; prints the exit code of its step.
@@ -223,9 +225,9 @@ END
   run -0 in_home \
     "chmod 755 mistakes.sh; export SLURM_OVERLAP=1 IMAGE=$image; salloc -Q -N2 --ntasks-per-node=1 bash -c \
       'unset SLURM_NTASKS_PER_NODE SLURM_NTASKS SLURM_NPROCS
-    seq 500 | xargs -P 8 -n 1 ./mistakes.sh' | sort | uniq -c"
+    seq $mistakes | xargs -P 8 -n 1 ./mistakes.sh' | sort | uniq -c"
   expect_equal "$(grep -cE '^ +[0-9]+ 0$' <<< "$output" || true)" 0
-  expect_equal "$(awk '{ sum += $1 } END { print sum }' <<< "$output")" 500
+  expect_equal "$(awk '{ sum += $1 } END { print sum }' <<< "$output")" "$mistakes"
   wait_until 30 "$box" status
   run -0 alice srun -N2 --container-image="$image" true
   expect_equal "$(published)" "$before"
