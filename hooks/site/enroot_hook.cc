@@ -10,7 +10,7 @@
 
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
-#include "runtime/base/remove_tree.hh"
+#include "runtime/base/private_folder.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/enroot_files.hh"
@@ -58,29 +58,17 @@ common::getgrent() { getent group $(id -g); }
 /// A folder of the hook's own, which goes with this object.
 class HookFolder {
   public:
-    HookFolder() {
-        const char* parent = ::getenv("TMPDIR");
-        std::string name = cat(parent && parent[0] == '/' ? parent : "/tmp", "/berth-hook.XXXXXX");
-        if (::mkdtemp(name.data()) == nullptr) throw SysError(cat("making ", name, " for hooks of Enroot"));
-        path_ = name;
-        for (const char* folder : {"/rootfs", "/bin", "/runtime"})
-            if (::mkdir((path_ + folder).c_str(), 0755) != 0) throw SysError("making " + path_ + folder);
+    HookFolder() : folder_(start(), "for hooks of Enroot") {
+        for (const char* folder : {"rootfs", "bin", "runtime"})
+            if (::mkdir((*this / folder).c_str(), 0755) != 0) throw SysError("making " + *this / folder);
         write("environ", "");
         write("mounts", "");
         write("common.sh", library);
         write("bin/enroot-mount", mount_program, 0755);
     }
-    ~HookFolder() {
-        try {
-            sys::remove_tree(AT_FDCWD, path_, path_);
-        } catch (const Error&) {  // the hook has taken the rights; nothing of it is used again
-        }
-    }
-    HookFolder(const HookFolder&) = delete;
-    HookFolder& operator=(const HookFolder&) = delete;
 
-    const std::string& path() const { return path_; }
-    std::string operator/(std::string_view name) const { return cat(path_, "/", name); }
+    const std::string& path() const { return folder_.path(); }
+    std::string operator/(std::string_view name) const { return folder_ / name; }
 
     void write(std::string_view name, std::string_view text, mode_t mode = 0644) const {
         std::string path = *this / name;
@@ -109,7 +97,12 @@ class HookFolder {
     }
 
   private:
-    std::string path_;
+    static std::string start() {
+        const char* parent = ::getenv("TMPDIR");
+        return cat(parent && parent[0] == '/' ? parent : "/tmp", "/berth-hook");
+    }
+
+    PrivateFolder folder_;
 };
 
 std::vector<std::string> environment_for(const HookFolder& folder, const std::vector<std::string>& job) {

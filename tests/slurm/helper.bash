@@ -16,7 +16,7 @@ slowness=${BERTH_TEST_SLOWNESS:-1}
 # As `sbatch --wait`, and sooner; in the box.
 sbatch_wait=$state/lib/sbatch_wait.sh
 
-# As `slurm-in-a-box run -u USER`, which takes ten times as long.
+# As `slurm-in-a-box run -u USER`, which takes four times as long.
 alice() { "$state/lib/enter_box" login "$state" alice '' "$@"; }
 bob() { "$state/lib/enter_box" login "$state" bob '' "$@"; }
 root() { "$state/lib/enter_box" login "$state" root '' "$@"; }
