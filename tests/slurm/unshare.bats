@@ -98,7 +98,10 @@ spaces='for name in net ipc uts; do readlink /proc/self/ns/$name; done'
   run -0 contained --container-name=own-cgroup sh -c "$script"
   expect_equal "$output" /
   alice srun -w n1 berth rm --force own-cgroup
-  run -0 contained -n2 readlink /proc/self/ns/cgroup
+  # Each stays until both have read: the number of a namespace that has gone is soon that of another.
+  # shellcheck disable=SC2016
+  run -0 contained -n2 sh -c 'readlink /proc/self/ns/cgroup; : > "/tmp/read.$SLURM_PROCID"
+    until [ -e /tmp/read.0 ] && [ -e /tmp/read.1 ]; do sleep 0.1; done'
   expect_equal "$(sort -u <<< "$output" | wc -l)" 2
 }
 
