@@ -2,9 +2,10 @@
 
 good, truncated (a layer ends early), flipped (a bit of a layer differs), size (a layer is a byte longer than said),
 diffid (the config names another tar), config (a bit of the config differs), manifest (not what its digest says),
-garbage (bytes after the gzip's end), short-gzip (the gzip ends early but matches its digest), slow (takes three seconds
-for the layer), crawling (takes two minutes for it), broken (the first four requests for the layer end early), uppercase
-and traversal (bad digests in the manifest), count (a diff_id too many). Prints the first line of each request.
+garbage (bytes after the gzip's end), short-gzip (the gzip ends early but matches its digest), slow and slower
+(three and eight seconds for the layer), crawling (two minutes for it), broken (the first four requests for the layer
+end early), uppercase and traversal (bad digests in the manifest), count (a diff_id too many). Prints the first line of
+each request.
 """
 
 import gzip
@@ -71,7 +72,7 @@ class Handler(BaseHTTPRequestHandler):
         if is_layer and with_body and fault == "broken" and Handler.broken > 0:
             Handler.broken -= 1
             ends_early = True
-        seconds = {"slow": 3, "crawling": 120}.get(fault, 0) if is_layer else 0
+        seconds = {"slow": 3, "slower": 8, "crawling": 120}.get(fault, 0) if is_layer else 0
         self.send(blobs[name], with_body, ends_early=ends_early, seconds=seconds)
 
     def send(self, body, with_body, media_type="application/octet-stream", named=None, ends_early=False, seconds=0):
