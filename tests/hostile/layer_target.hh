@@ -10,6 +10,7 @@
 #include "runtime/oci/layer/unpack.hh"
 #include "runtime/squash/index/tree.hh"
 #include "runtime/squash/read/read_tree.hh"
+#include "runtime/squash/write/writer.hh"
 #include "tests/hostile/target.hh"
 
 namespace berth::hostile {

@@ -4,6 +4,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/layer/unpack.hh"
+#include "runtime/squash/write/writer.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/fixtures/tar_builder.hh"

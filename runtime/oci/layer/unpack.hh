@@ -6,7 +6,7 @@
 
 #include "runtime/oci/layer/tar.hh"
 #include "runtime/oci/limits.hh"
-#include "runtime/squash/write/writer.hh"
+#include "runtime/squash/write/layer_sink.hh"
 
 namespace berth::oci {
 
@@ -25,7 +25,7 @@ enum class NameKind {
 /// whiteout.
 NameKind kind_of_name(std::string_view path);
 
-/// Feeds a LayerWriter. Nothing of an archive ever touches the file system, so no name can escape to it; what names
+/// Feeds a LayerSink. Nothing of an archive ever touches the file system, so no name can escape to it; what names
 /// mean is settled here:
 /// - A parent that is a symlink of the same layer is followed inside the layer's tree when it leads to a directory
 ///   there, as a tar that unpacks in a chroot does; otherwise it becomes a directory. Docker and umoci also follow
@@ -38,7 +38,7 @@ NameKind kind_of_name(std::string_view path);
 /// - Of the xattrs only user.* is kept, and not user.overlay.*, which would steer the overlay mounted over the image.
 class Unpacker : public TarSink {
   public:
-    Unpacker(squash::LayerWriter& writer, const LayerLimits& limits) : writer_(writer), limits_(limits) {}
+    Unpacker(squash::LayerSink& writer, const LayerLimits& limits) : writer_(writer), limits_(limits) {}
 
     void entry(const TarEntry& entry) override;
     void data(std::string_view bytes) override;
@@ -53,7 +53,7 @@ class Unpacker : public TarSink {
     squash::Attributes attributes(const TarEntry& entry);
     std::string placed(const TarEntry& entry, const std::string& path) const;
 
-    squash::LayerWriter& writer_;
+    squash::LayerSink& writer_;
     LayerLimits limits_;
     bool in_file_ = false;  // the entry's bytes are wanted
     uint64_t entries_ = 0, file_bytes_ = 0, xattr_bytes_ = 0, skipped_devices_ = 0;

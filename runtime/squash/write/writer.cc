@@ -6,13 +6,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <limits>
 #include <new>
 #include <optional>
-#include <stdexcept>
 
-#include "runtime/base/error.hh"
-#include "runtime/base/text.hh"
 #include "runtime/squash/write/compression.hh"
 #include "runtime/squash/write/compressor_pool.hh"
 #include "runtime/squash/write/file_cutter.hh"
@@ -53,13 +49,7 @@ struct LayerWriter::Impl {
     }
 
     void set(NewInode& inode, const Attributes& attributes) {
-        inode.mode = (inode.mode & S_IFMT) | (attributes.mode & 07777);
-        inode.uid = attributes.uid;
-        inode.gid = attributes.gid;
-        inode.mtime =
-            static_cast<uint32_t>(std::clamp<int64_t>(attributes.mtime, 0, std::numeric_limits<uint32_t>::max()));
-        inode.xattr = xattr_index(attributes);
-        inode.implied = false;
+        set_attributes(inode, attributes, xattr_index(attributes));
     }
 
     uint32_t xattr_index(const Attributes& attributes) {
@@ -74,10 +64,8 @@ struct LayerWriter::Impl {
     }
 
     NewInode& add(std::string_view path, const Attributes& attributes, uint32_t type) {
-        if (path.empty()) throw std::logic_error("the root of a squashfs file is a directory");
-        NewInode& inode = tree.make(type);
+        NewInode& inode = add_entry(tree, path, type);
         set(inode, attributes);
-        tree.put(path, inode);
         return inode;
     }
 
@@ -143,19 +131,11 @@ void LayerWriter::add_symlink(std::string_view path, const Attributes& attribute
 }
 
 void LayerWriter::add_special(std::string_view path, const Attributes& attributes, uint32_t type) {
-    if (!S_ISFIFO(type) && !S_ISSOCK(type))
-        throw std::logic_error("only FIFOs and sockets are special files of a layer");
-    impl_->add(path, attributes, type & S_IFMT);
+    impl_->add(path, attributes, checked_special(type));
 }
 
 void LayerWriter::add_hardlink(std::string_view path, std::string_view existing) {
-    NewInode* inode = impl_->tree.find(existing);
-    auto refuse = [&](const char* why) {
-        throw Error(cat("making the hard link ", printable(path), " to ", printable(existing), ": ", why));
-    };
-    if (inode == nullptr) refuse("no such file in this layer");
-    if (inode->is_directory() || path.empty()) refuse("a directory cannot be a hard link");
-    impl_->tree.put(path, *inode);
+    link_entry(impl_->tree, path, existing);
 }
 
 void LayerWriter::begin_file(std::string_view path, const Attributes& attributes, uint64_t size) {

@@ -2,9 +2,14 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <vector>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
 
 namespace berth::squash {
 
@@ -189,6 +194,39 @@ std::string EntryTree::resolved(std::string_view path) const {
         out += name;
     }
     return out;
+}
+
+void set_attributes(NewInode& inode, const Attributes& attributes, uint32_t xattr) {
+    inode.mode = (inode.mode & S_IFMT) | (attributes.mode & 07777);
+    inode.uid = attributes.uid;
+    inode.gid = attributes.gid;
+    inode.mtime =
+        static_cast<uint32_t>(std::clamp<int64_t>(attributes.mtime, 0, std::numeric_limits<uint32_t>::max()));
+    inode.xattr = xattr;
+    inode.implied = false;
+}
+
+NewInode& add_entry(EntryTree& tree, std::string_view path, uint32_t type) {
+    if (path.empty()) throw std::logic_error("the root of a squashfs file is a directory");
+    NewInode& inode = tree.make(type);
+    tree.put(path, inode);
+    return inode;
+}
+
+void link_entry(EntryTree& tree, std::string_view path, std::string_view existing) {
+    NewInode* inode = tree.find(existing);
+    auto refuse = [&](const char* why) {
+        throw Error(cat("making the hard link ", printable(path), " to ", printable(existing), ": ", why));
+    };
+    if (inode == nullptr) refuse("no such file in this layer");
+    if (inode->is_directory() || path.empty()) refuse("a directory cannot be a hard link");
+    tree.put(path, *inode);
+}
+
+uint32_t checked_special(uint32_t type) {
+    if (!S_ISFIFO(type) && !S_ISSOCK(type))
+        throw std::logic_error("only FIFOs and sockets are special files of a layer");
+    return type & S_IFMT;
 }
 
 }  // namespace berth::squash

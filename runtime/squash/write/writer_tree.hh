@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/squash/write/layer_sink.hh"
 #include "runtime/squash/write/stored_file.hh"
 
 namespace berth::squash {
@@ -73,5 +74,14 @@ class EntryTree {
     uint64_t size_ = 1;
     uint64_t bytes_ = 0;
 };
+
+// What a LayerSink does to its tree, as its functions say.
+
+/// `xattr` is the index of the attributes' set.
+void set_attributes(NewInode& inode, const Attributes& attributes, uint32_t xattr);
+/// Puts a new inode of the type in place.
+NewInode& add_entry(EntryTree& tree, std::string_view path, uint32_t type);
+void link_entry(EntryTree& tree, std::string_view path, std::string_view existing);
+uint32_t checked_special(uint32_t type);
 
 }  // namespace berth::squash
