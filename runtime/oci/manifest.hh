@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/digest.hh"
+#include "runtime/oci/descriptor.hh"
 #include "runtime/plan/image_config.hh"
 
 namespace berth::oci {
@@ -24,14 +25,6 @@ struct Platform {
 
     /// "linux/arm64/v8"
     std::string text() const;
-};
-
-/// A reference to a blob or document.
-struct Descriptor {
-    std::string media_type;
-    Digest digest;
-    uint64_t size = 0;
-    std::optional<std::string> data = {};  ///< the content itself, decoded but not verified
 };
 
 struct Manifest {

@@ -414,6 +414,17 @@ def seals():
         (1, image + struct.pack("<3Q", 0, 100, 7) + line.replace(b"3 0", b"3 1"))]
 
 
+def remainders():
+    """(kind, records, remainder, artifact or tar)"""
+    blob = {"digest": DIGEST, "size": 3, "annotations": {"vnd.berth.diff-id": DIGEST}}
+    artifact = {"schemaVersion": 2, "artifactType": "application/vnd.berth.image.v1",
+        "subject": {"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": DIGEST, "size": 5},
+        "layers": [blob | {"mediaType": "application/vnd.berth.layer.v1.squashfs"},
+            blob | {"mediaType": "application/vnd.berth.remainder.v1+zstd"}]}
+    return [(0, b"\x06abc\x15\x00\x01f\x00"), (0, b"\x0f\x03\x01f\x00"), (0, b"\x15\x00\xff\xff\xff\x7f"),
+        (1, b"\x28\xb5\x2f\xfd\x20\x01\x09\x00\x00\x00"), (2, json.dumps(artifact))] + [(3, tar[1:]) for tar in tars()]
+
+
 def stores():
     """(kind, text)"""
     return [(0, f"digest {DIGEST}\ntime 1700000000\netag \"abc\"\nsource mirror.example\n"), (0, f"digest {DIGEST}\n"),
@@ -594,7 +605,8 @@ def main():
     }
     with_kind = {
         "agreement": agreements(), "devices": devices(), "entrypoint": entrypoints(), "environment": environments(),
-        "policy": policies(), "proc": procs(), "records": container_records(), "seal": seals(), "share": shares(),
+        "policy": policies(), "proc": procs(), "records": container_records(), "remainder": remainders(),
+        "seal": seals(), "share": shares(),
         "signature": signatures(), "store": stores(), "tar_header": tar_headers(),
     }
     for target, inputs in with_kind.items():

@@ -54,7 +54,12 @@ void TarParser::refuse(const std::string& why) const {
 }
 
 void TarParser::feed(std::string_view data) {
-    while (!data.empty()) data.remove_prefix(step(data));
+    while (!data.empty()) {
+        bool is_of_file = state_ == State::data;
+        size_t part = step(data);
+        if (!is_of_file) sink_.raw(data.substr(0, part));
+        data.remove_prefix(part);
+    }
 }
 
 /// Handles what the state wants of the next bytes; how many that were (at least one).

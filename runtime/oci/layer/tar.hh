@@ -34,6 +34,9 @@ class TarSink {
     virtual void data(std::string_view bytes) = 0;
     virtual void zeros(uint64_t size) = 0;
     virtual void end_entry() = 0;
+    /// Bytes of the archive that are no file's: headers, what extends them, padding, the archive's end, and what
+    /// follows it. These and the bytes of data(), in the order of the calls, are the archive.
+    virtual void raw(std::string_view) {}
 };
 
 /// Reads V7, ustar, PAX and GNU archives, sparse files of all four kinds included. What follows the end of the archive

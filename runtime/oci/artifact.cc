@@ -1,0 +1,87 @@
+#include "runtime/oci/artifact.hh"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/oci/descriptor.hh"
+#include "runtime/oci/json_strict.hh"
+#include "runtime/oci/media_type.hh"
+#include "runtime/oci/sha256.hh"
+
+namespace berth::oci {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* empty_type = "application/vnd.oci.empty.v1+json";
+
+json blob_json(const Descriptor& blob, const Digest& diff_id) {
+    json out = descriptor_json(blob);
+    out["annotations"] = {{diff_id_annotation, diff_id.text()}};
+    return out;
+}
+
+std::optional<Digest> diff_id_of(const json& blob, const std::string& what) {
+    const json* annotations = object_member(blob, "annotations", what);
+    return annotations == nullptr ? std::nullopt
+                                  : Digest::parse(string_member(*annotations, diff_id_annotation, what).value_or(""));
+}
+
+/// Both halves of each layer that a blob of the artifact belongs to.
+void take_blob(Artifact& out, const json& blob, const std::string& what) {
+    Descriptor descriptor = parse_descriptor(blob, what);
+    bool is_layer = descriptor.media_type == published_layer_type;
+    if (!is_layer && descriptor.media_type != remainder_type) return;
+    auto diff_id = diff_id_of(blob, what);
+    if (!diff_id) throw Error(cat(what, ": ", descriptor.digest, " does not say which layer it belongs to"));
+    auto layer = std::ranges::find(out.layers, *diff_id, &PublishedLayer::diff_id);
+    if (layer == out.layers.end()) layer = out.layers.insert(layer, {*diff_id, {"", *diff_id}, {"", *diff_id}});
+    Descriptor& half = is_layer ? layer->squashfs : layer->remainder;
+    if (!half.media_type.empty()) throw Error(cat(what, ": the layer ", *diff_id, " is there twice"));
+    half = std::move(descriptor);
+}
+
+}  // namespace
+
+const PublishedLayer* Artifact::find(const Digest& diff_id) const {
+    auto found = std::ranges::find(layers, diff_id, &PublishedLayer::diff_id);
+    return found == layers.end() ? nullptr : &*found;
+}
+
+std::string artifact_tag(const Digest& manifest) { return cat("sha256-", manifest.hex(), ".berth"); }
+
+std::string make_artifact(const Artifact& artifact) {
+    json blobs = json::array();
+    for (const PublishedLayer& layer : artifact.layers) {
+        blobs.push_back(blob_json(layer.squashfs, layer.diff_id));
+        blobs.push_back(blob_json(layer.remainder, layer.diff_id));
+    }
+    return json{{"schemaVersion", 2},
+                {"mediaType", media_type(MediaKind::manifest)},
+                {"artifactType", artifact_type},
+                {"config", descriptor_json({empty_type, sha256_of(empty_config), empty_config.size()})},
+                {"layers", blobs},
+                {"subject", descriptor_json(artifact.subject)}}
+        .dump();
+}
+
+Artifact parse_artifact(std::string_view text, const std::string& what) {
+    json document = parse_json(text, what);
+    if (!document.is_object() || string_member(document, "artifactType", what).value_or("") != artifact_type)
+        throw Error(cat(what, ": it is no ", artifact_type));
+    const json* subject = object_member(document, "subject", what);
+    const json* blobs = array_member(document, "layers", what);
+    if (subject == nullptr || blobs == nullptr) throw Error(cat(what, ": it has no subject, or no layers"));
+    if (blobs->size() > 2 * layer_limit) throw Error(cat(what, ": more than ", layer_limit, " layers"));
+    Artifact out{parse_descriptor(*subject, what), {}};
+    for (const json& blob : *blobs) take_blob(out, blob, what);
+    std::erase_if(out.layers, [](const PublishedLayer& layer) {
+        return layer.squashfs.media_type.empty() || layer.remainder.media_type.empty();
+    });
+    return out;
+}
+
+}  // namespace berth::oci

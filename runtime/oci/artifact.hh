@@ -1,0 +1,45 @@
+// Layers that are published beside an image in the form in which Berth runs them: an artifact of the OCI image
+// specification whose subject is the image's manifest. Pure.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/oci/manifest.hh"
+
+namespace berth::oci {
+
+inline constexpr const char* artifact_type = "application/vnd.berth.image.v1";
+/// A squashfs 4.0 file with the seal of runtime/pull/transfer/seal.hh behind it.
+inline constexpr const char* published_layer_type = "application/vnd.berth.layer.v1.squashfs";
+/// See runtime/oci/remainder.
+inline constexpr const char* remainder_type = "application/vnd.berth.remainder.v1+zstd";
+/// Of both: the layer that they belong to.
+inline constexpr const char* diff_id_annotation = "vnd.berth.diff-id";
+
+struct PublishedLayer {
+    Digest diff_id;
+    Descriptor squashfs;
+    Descriptor remainder;
+};
+
+struct Artifact {
+    Descriptor subject;                 ///< the image's manifest
+    std::vector<PublishedLayer> layers;  ///< not always all of the image's
+
+    /// Null when the layer is not among them.
+    const PublishedLayer* find(const Digest& diff_id) const;
+};
+
+/// "sha256-HEX.berth": where an artifact of the manifest is, so that one request finds it at any registry.
+std::string artifact_tag(const Digest& manifest);
+
+/// The content of the artifact's config, which says nothing.
+inline constexpr std::string_view empty_config = "{}";
+std::string make_artifact(const Artifact& artifact);
+
+/// Layers of types that this release does not know, and those that lack a half, are left out. Throws Error naming
+/// `what` for what is no artifact of ours.
+Artifact parse_artifact(std::string_view text, const std::string& what);
+
+}  // namespace berth::oci
