@@ -181,6 +181,7 @@ HttpAnswer RegistryClient::get_once(const Ask& ask, bool by_range) {
     request.url = ask.url.empty() ? base_ + ask.path : ask.url;
     request.method = ask.method;
     request.body = ask.body;
+    request.file = ask.file;
     if (!ask.method.empty()) request.headers.push_back("Content-Type: " + ask.type);
     request.head = ask.head;
     request.from = ask.received != nullptr ? *ask.received : 0;
@@ -231,18 +232,19 @@ HttpAnswer RegistryClient::get(const Ask& ask, const RetryRules& rules) {
     }
 }
 
-void RegistryClient::put_blob(const std::string& bytes, const std::string& what, const RetryRules& rules) {
+bool RegistryClient::put_blob(const Digest& digest, const std::string& bytes, const FileBody& file,
+                              const std::string& what, const RetryRules& rules) {
     constexpr const char* type = "application/octet-stream";
-    std::string digest = sha256_of(bytes).text();
-    if (get({.path = "blobs/" + digest, .what = what, .head = true}, rules).status == 200) return;
+    if (get({.path = cat("blobs/", digest), .what = what, .head = true}, rules).status == 200) return false;
     std::string path = "blobs/uploads/";
     HttpAnswer begun = get({.path = path, .what = what, .method = "POST", .type = type}, rules);
     if (begun.status != 202) refuse_answer(begun, what);
     std::string place = next_hop(base_ + path, begun.header("location"), what);
     place += cat(place.find('?') == place.npos ? "?" : "&", "digest=", digest);
-    HttpAnswer done =
-        get({.path = path, .what = what, .method = "PUT", .body = bytes, .type = type, .url = place}, rules);
+    HttpAnswer done = get(
+        {.path = path, .what = what, .method = "PUT", .body = bytes, .file = file, .type = type, .url = place}, rules);
     if (done.status != 201) refuse_answer(done, what);
+    return true;
 }
 
 void RegistryClient::refuse_answer(const HttpAnswer& answer, const std::string& what) {

@@ -45,6 +45,7 @@ class RegistryClient {
         const uint64_t* received = nullptr;  ///< bytes the sink has had, where a retry goes on
         std::string method = {};             ///< "PUT" or "POST"; empty: GET, or HEAD
         std::string body = {};               ///< of those
+        FileBody file = {};                  ///< in place of `body`, of a PUT
         std::string type = {};               ///< its Content-Type
         std::string url = {};                ///< in place of the path, as the registry has given it
     };
@@ -55,8 +56,9 @@ class RegistryClient {
     /// The answer, of whatever status but those that pass: they are retried by `rules`, and so is a broken transfer.
     /// Throws Unreachable in the end.
     HttpAnswer get(const Ask& ask, const RetryRules& rules);
-    /// Brings a small blob there, in one piece. Throws Error.
-    void put_blob(const std::string& bytes, const std::string& what, const RetryRules& rules);
+    /// Brings a blob there, in one piece, unless it is there. True when it was brought. Throws Error.
+    bool put_blob(const Digest& digest, const std::string& bytes, const FileBody& file, const std::string& what,
+                  const RetryRules& rules);
     /// Throws what an answer other than 200 means.
     [[noreturn]] void refuse_answer(const HttpAnswer& answer, const std::string& what);
 

@@ -1,7 +1,10 @@
 #include "runtime/oci/registry/http.hh"
 
 #include <curl/curl.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <exception>
 #include <mutex>
 
@@ -33,6 +36,8 @@ struct Exchange {
     uint64_t from = 0;
     size_t header_bytes = 0;
     bool body_full = false;
+    const FileBody* file = nullptr;
+    uint64_t file_offset = 0;
     std::optional<uint64_t> skip = {};  ///< bytes still to drop before the sink's first; unknown until the body starts
     HttpAnswer answer = {};
     std::exception_ptr failure = {};
@@ -95,6 +100,30 @@ size_t take_header(char* data, size_t one, size_t count, void* user) {
     }
 }
 
+size_t send_body(char* out, size_t one, size_t count, void* user) {
+    auto& exchange = *static_cast<Exchange*>(user);
+    const FileBody& file = *exchange.file;
+    size_t wanted = std::min<uint64_t>(one * count, file.size - exchange.file_offset);
+    ssize_t got = ::pread(file.fd, out, wanted, static_cast<off_t>(exchange.file_offset));
+    try {
+        if (got < 0 || (got == 0 && wanted > 0))
+            throw SysError("reading what is sent to a registry", got < 0 ? errno : EIO);
+        exchange.file_offset += static_cast<uint64_t>(got);
+        if (file.sent) file.sent(static_cast<uint64_t>(got));
+        return static_cast<size_t>(got);
+    } catch (...) {
+        exchange.failure = std::current_exception();
+        return CURL_READFUNC_ABORT;
+    }
+}
+
+/// libcurl begins again on a connection that the server has closed meanwhile.
+int rewind_body(void* user, curl_off_t offset, int origin) {
+    if (origin != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK;
+    static_cast<Exchange*>(user)->file_offset = static_cast<uint64_t>(offset);
+    return CURL_SEEKFUNC_OK;
+}
+
 int check_stop(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
     const auto& exchange = *static_cast<Exchange*>(user);
     return exchange.stop != nullptr && exchange.stop->load() ? 1 : 0;
@@ -110,6 +139,7 @@ struct Http::Impl {
 
     void set_common(Exchange& exchange);
     void set_request(const HttpRequest& request, curl_slist* headers);
+    void set_body(const HttpRequest& request, Exchange& exchange);
 };
 
 Http::Http(const HttpLimits& limits, const std::atomic<bool>* stop) : impl_(std::make_unique<Impl>()) {
@@ -163,13 +193,26 @@ void Http::Impl::set_request(const HttpRequest& request, curl_slist* headers) {
         curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.form->size()));
         curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.form->c_str());
     }
-    if (!request.method.empty()) {
-        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
-        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.body.data());
-        curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
-    }
     const std::string& ca = request.ca.empty() ? authorities_here() : request.ca;
     if (!ca.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, ca.c_str());
+}
+
+void Http::Impl::set_body(const HttpRequest& request, Exchange& exchange) {
+    if (request.method.empty()) return;
+    if (request.file.fd < 0) {
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.body.data());
+    } else {
+        exchange.file = &request.file;
+        curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
+        curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.file.size));
+        curl_easy_setopt(curl, CURLOPT_READFUNCTION, send_body);
+        curl_easy_setopt(curl, CURLOPT_READDATA, &exchange);
+        curl_easy_setopt(curl, CURLOPT_SEEKFUNCTION, rewind_body);
+        curl_easy_setopt(curl, CURLOPT_SEEKDATA, &exchange);
+        curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, 1L << 20);
+    }
+    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
 }
 
 HttpAnswer Http::exchange(const HttpRequest& request, size_t body_limit, const Sink& sink) {
@@ -185,7 +228,10 @@ HttpAnswer Http::exchange(const HttpRequest& request, size_t body_limit, const S
     for (const std::string& header : request.headers) headers = curl_slist_append(headers, header.c_str());
     if (request.from > 0 && request.by_range)
         headers = curl_slist_append(headers, cat("Range: bytes=", request.from, "-").c_str());
+    // Without it libcurl waits a second for servers that do not know "Expect: 100-continue".
+    if (request.file.fd >= 0) headers = curl_slist_append(headers, "Expect:");
     impl_->set_request(request, headers);
+    impl_->set_body(request, exchange);
     CURLcode code = curl_easy_perform(impl_->curl);
     exchange.answer.status = status_of(impl_->curl);
     curl_slist_free_all(headers);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -52,6 +53,13 @@ struct HttpLimits {
     size_t body_bytes = 64 << 10;  ///< read of an answer that is an error
 };
 
+/// A body that is too large for memory: the first `size` bytes of a file, which stays its owner's.
+struct FileBody {
+    int fd = -1;  ///< -1: there is none
+    uint64_t size = 0;
+    std::function<void(uint64_t)> sent = {};  ///< told how many more bytes have been read from it
+};
+
 struct HttpRequest {
     std::string url;
     bool head = false;
@@ -62,6 +70,7 @@ struct HttpRequest {
     std::optional<std::string> form;   ///< sent by POST, urlencoded
     std::string method;                ///< "PUT" or "POST", with `body`; empty: what the rest says
     std::string body;
+    FileBody file = {};                ///< in place of `body`, of a PUT
     uint64_t from = 0;                 ///< the sink wants the body from this byte on ...
     bool by_range = true;              ///< ... and the server is asked for nothing else
 };

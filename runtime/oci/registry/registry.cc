@@ -143,8 +143,8 @@ std::optional<HttpAnswer> Registry::Impl::find(const std::string& path, const st
     });
 }
 
-std::optional<Document> Registry::find_attached(const std::string& tag_or_digest) {
-    auto answer = impl_->find("manifests/" + tag_or_digest, "signatures at " + tag_or_digest);
+std::optional<Document> Registry::find_attached(const std::string& tag_or_digest, const std::string& kind) {
+    auto answer = impl_->find("manifests/" + tag_or_digest, cat(kind, " at ", tag_or_digest));
     if (!answer) return std::nullopt;
     return impl_->verified(std::move(*answer), tag_or_digest);
 }
@@ -157,7 +157,11 @@ std::optional<std::string> Registry::find_referrers(const Digest& manifest) {
 }
 
 void Registry::put_blob(const std::string& bytes) {
-    impl_->hosts.back()->put_blob(bytes, impl_->what(), impl_->options.retry);
+    impl_->hosts.back()->put_blob(sha256_of(bytes), bytes, {}, impl_->what(), impl_->options.retry);
+}
+
+bool Registry::put_blob(const Digest& digest, const FileBody& file) {
+    return impl_->hosts.back()->put_blob(digest, "", file, impl_->what(), impl_->options.retry);
 }
 
 void Registry::put_manifest(const std::string& tag, const std::string& type, const std::string& bytes) {

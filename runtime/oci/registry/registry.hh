@@ -42,9 +42,9 @@ class Registry {
     std::optional<Resolution> head_manifest(const std::string& tag_or_digest);
     /// Verified against Docker-Content-Digest, and against the digest when asked by one. At most document_limit bytes.
     Document get_manifest(const std::string& tag_or_digest);
-    /// A manifest of any kind that is no image's: what is attached to images. Nothing when there is none. At most
-    /// document_limit bytes; verified as get_manifest() does.
-    std::optional<Document> find_attached(const std::string& tag_or_digest);
+    /// A manifest of any kind that is no image's: what is attached to images, `kind` for people. Nothing when there is
+    /// none. At most document_limit bytes; verified as get_manifest() does.
+    std::optional<Document> find_attached(const std::string& tag_or_digest, const std::string& kind = "signatures");
     /// The list of what is attached to a manifest, by the referrers API. Nothing where the registry has no such thing.
     std::optional<std::string> find_referrers(const Digest& manifest);
     /// A whole small blob, taken from the descriptor's inline data when it is there; size and digest are verified, and
@@ -53,9 +53,10 @@ class Registry {
     /// Streams a blob and verifies its size; the digest is left to the caller, who hashes it anyway. A transfer that
     /// breaks goes on at the byte it had reached, perhaps from another host: the sink gets each byte once.
     void stream_blob(const Descriptor& blob, const Sink& sink);
-    /// Bring something to the registry itself, whatever its mirrors: a small blob, and a manifest of the type under a
-    /// tag.
+    /// Bring something to the registry itself, whatever its mirrors: a small blob; a large one, which is `file` (false
+    /// when it is there already); and a manifest of the type under a tag.
     void put_blob(const std::string& bytes);
+    bool put_blob(const Digest& digest, const FileBody& file);
     void put_manifest(const std::string& tag, const std::string& type, const std::string& bytes);
     /// To be called when the bytes of the last stream_blob() were wrong: see Source::pass_over_senders.
     std::string pass_over_senders();
