@@ -29,6 +29,7 @@ Command rmi;
 Command gc;
 Command verify;
 Command sign;
+Command publish;
 Command login;
 Command logout;
 Command devices;

@@ -80,14 +80,19 @@ void exec_pull_program(std::vector<std::string> arguments) {
     throw SysError("starting " + program);
 }
 
-void become_pull_program(const std::string& word, const std::vector<std::string>& arguments) {
-    plan::Site site = site_of_caller();
-    std::vector<std::string> words{word, "--store", open_callers_store(site).location()};
+std::vector<std::string> pull_program_words(const std::string& word, const plan::Site& site, const store::Store& store,
+                                            const std::vector<std::string>& arguments) {
+    std::vector<std::string> words{word, "--store", store.location()};
     for (const std::string& one : site_arguments()) words.push_back(one);
     for (const auto& [host, registry] : site.registries)
         if (registry.plain_http) words.insert(words.end(), {"--plain-http", host});
     words.insert(words.end(), arguments.begin(), arguments.end());
-    exec_pull_program(std::move(words));
+    return words;
+}
+
+void become_pull_program(const std::string& word, const std::vector<std::string>& arguments) {
+    plan::Site site = site_of_caller();
+    exec_pull_program(pull_program_words(word, site, open_callers_store(site), arguments));
 }
 
 }  // namespace berth::cli

@@ -41,7 +41,11 @@ const store::StoredImage& find_image(const store::Inventory& inventory, const st
 /// Replaces this process by berth-pull with these arguments.
 [[noreturn]] void exec_pull_program(std::vector<std::string> arguments);
 
-/// Replaces this process by `berth-pull WORD --store ... ARGUMENTS`: for what needs more than `berth` is linked with.
+/// The words of `berth-pull WORD --store ... ARGUMENTS`: for what needs more than `berth` is linked with.
+std::vector<std::string> pull_program_words(const std::string& word, const plan::Site& site, const store::Store& store,
+                                            const std::vector<std::string>& arguments);
+
+/// Replaces this process by that.
 [[noreturn]] void become_pull_program(const std::string& word, const std::vector<std::string>& arguments);
 
 }  // namespace berth::cli

@@ -24,7 +24,7 @@ constexpr const char* usage =
     "  rm [--force] NAME ...               remove named containers\n"
     "  plan [options] IMAGE                print what run would do, and why\n"
     "  pull [options] IMAGE                bring an image into the store\n"
-    "  mirror [--prune] FILE               pull the images that a file lists\n"
+    "  mirror [--publish] [--prune] FILE   pull the images that a file lists\n"
     "  import -o FILE IMAGE                write an image as one squashfs file\n"
     "  images [--json]                     list the images in the store\n"
     "  inspect [--json] IMAGE              print digest, size, settings and layers of an image\n"
@@ -32,6 +32,7 @@ constexpr const char* usage =
     "  gc [options]                        remove old and unneeded images and layers\n"
     "  verify [--repair]                   check every byte of the store\n"
     "  sign --key KEY IMAGE                sign an image in its registry\n"
+    "  publish [--to REGISTRY/NAME] IMAGE  publish an image's layers as Berth runs them\n"
     "  login [options] REGISTRY            log in to a registry\n"
     "  logout REGISTRY                     remove it\n"
     "  environment list|show [NAME|FILE]   list environment files, or print what one comes to\n"
@@ -71,6 +72,7 @@ Command* command_of(const char* word) {
                                          {"rm", cli::rm},           {"plan", cli::plan},
                                          {"pull", cli::pull},       {"images", cli::images},
                                          {"mirror", cli::mirror},     {"sign", cli::sign},
+                                         {"publish", cli::publish},
                                          {"inspect", cli::inspect}, {"rmi", cli::rmi},
                                          {"gc", cli::gc},           {"import", cli::import},
                                          {"verify", cli::verify},   {"login", cli::login},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "runtime/base/child.hh"
 #include "runtime/base/error.hh"
@@ -35,19 +36,29 @@ std::vector<std::string> arguments_for(const plan::Site& from, const store::Stor
     return out;
 }
 
-/// False when it failed, which berth-pull has said in a line.
-bool pull_one(const plan::ImageList::Line& line, std::vector<std::string> arguments, const store::Store& store) {
+/// Nothing when it failed, which berth-pull has said in a line.
+std::optional<Digest> pull_one(const plan::ImageList::Line& line, std::vector<std::string> arguments,
+                               const store::Store& store) {
     arguments.push_back(line.text);
     Child child(pull_program(), arguments);
     std::string output = sys::read_all(child.output(), digest_limit, "what berth-pull prints");
-    if (child.wait() != 0) return false;
+    if (child.wait() != 0) return std::nullopt;
     auto digest = Digest::parse(std::string(trimmed(output)));
     if (!digest) throw Error(cat("pulling ", printable(line.text, 1024), ": berth-pull gives no digest"));
     // Listed is named: an image without a tag stays as long as this goes on.
     store::Lease named = store.lease_image(*digest);
     std::printf("%s %s\n", printable(line.reference.text(), 1024).c_str(), digest->text().c_str());
     std::fflush(stdout);
-    return true;
+    return digest;
+}
+
+/// Brings the layers of what has just been pulled to share.artifacts. False when it failed, as above.
+bool publish_one(const plan::ImageList::Line& line, const Digest& digest, const plan::Site& site,
+                 const store::Store& store) {
+    plan::Reference pulled = line.reference;
+    pulled.digest = digest;
+    Child child(pull_program(), pull_program_words("publish", site, store, {"--quiet", pulled.text()}));
+    return child.wait() == 0;
 }
 
 bool is_listed(const plan::ImageList& list, const store::StoredTag& tag) {
@@ -70,19 +81,30 @@ void prune(const plan::ImageList& list, const store::Store& store) {
     }
 }
 
-int mirror_list(const plan::ImageList& list, bool prunes, const std::string& file) {
+struct MirrorOptions {
+    bool prunes = false;
+    bool publishes = false;
+};
+
+/// False when something failed.
+bool mirror_one(const plan::ImageList::Line& line, const MirrorOptions& options, const plan::Site& site,
+                const store::Store& store) {
+    auto digest = pull_one(line, arguments_for(site, store), store);
+    return digest && (!options.publishes || publish_one(line, *digest, site, store));
+}
+
+int mirror_list(const plan::ImageList& list, const MirrorOptions& options, const std::string& file) {
     for (const std::string& mistake : list.mistakes) std::fprintf(stderr, "berth: %s\n", mistake.c_str());
     plan::Site site = site_of_caller();
     store::Store store = open_callers_store(site);
-    std::vector<std::string> arguments = arguments_for(site, store);
     size_t failed = list.mistakes.size();
-    for (const plan::ImageList::Line& line : list.lines) failed += pull_one(line, arguments, store) ? 0 : 1;
+    for (const plan::ImageList::Line& line : list.lines) failed += mirror_one(line, options, site, store) ? 0 : 1;
     // A line that cannot be read may be any image's, and a list without one is a list that was not written.
-    if (prunes && (!list.mistakes.empty() || list.lines.empty()))
+    if (options.prunes && (!list.mistakes.empty() || list.lines.empty()))
         throw Error(cat("removing the tags that ", printable(file, 4096), " does not list: ",
                         list.lines.empty() ? "it lists no image" : "not every line of it can be read",
                         "; nothing is removed, correct the list"));
-    if (prunes) prune(list, store);
+    if (options.prunes) prune(list, store);
     return failed == 0 ? 0 : exit_failure;
 }
 
@@ -91,11 +113,12 @@ int mirror_list(const plan::ImageList& list, bool prunes, const std::string& fil
 int mirror(int argc, char** argv) {
     CommandLine line("Pull each image that a file lists, and go on when one fails.", "berth mirror");
     std::string file;
-    bool prunes = false;
-    line.flag("--prune", prunes, "then remove the tags that the file does not list; berth gc removes their images");
+    MirrorOptions options;
+    line.flag("--publish", options.publishes, "bring the layers of each to share.artifacts, as berth publish does");
+    line.flag("--prune", options.prunes, "then remove the tags that the file does not list; berth gc removes their images");
     line.argument("file", file, "one image of a registry a line; # starts a comment").required();
     if (auto code = line.parse(argc, argv)) return *code;
-    return mirror_list(read_list(file), prunes, file);
+    return mirror_list(read_list(file), options, file);
 }
 
 }  // namespace berth::cli

@@ -152,11 +152,15 @@ struct NetworkSettings {
 };
 
 /// The nodes of a step bring an image together.
+/// share.artifacts for layers that are published where each image is.
+inline constexpr const char* artifacts_beside_images = "referrers";
+
 struct ShareSettings {
     bool enabled = false;
     std::vector<std::string> networks;  ///< in which nodes reach one another, the best first; none: as they reach srun
     std::string ports;                  ///< "FIRST-LAST" at which a node serves; empty: any
     uint64_t rate = 0;                  ///< bytes a second that a node sends at most; 0: no limit
+    std::string artifacts;              ///< repository of published layers, or artifacts_beside_images; empty: none
 };
 
 struct RegistrySettings {

@@ -5,6 +5,7 @@
 
 #include "runtime/base/json_text.hh"
 #include "runtime/config/networks.hh"
+#include "runtime/request/reference.hh"
 #include "runtime/request/mounts.hh"
 #include "runtime/request/size.hh"
 
@@ -339,6 +340,19 @@ void set_ports(Site& site, const toml::node& node, const std::string& key, const
     checked(site.share.ports, cat(place(name, node.source()), ": ", key), parse_port_range);
 }
 
+void check_repository(const std::string& text) {
+    if (text.empty() || text == artifacts_beside_images) return;
+    Reference repository = parse_reference(text);
+    bool is_bare = repository.kind == Reference::Kind::registry && !repository.digest && repository.tag == "latest" &&
+                   !text.ends_with(":latest") && repository.user.empty();
+    if (!is_bare) throw Error(cat("it is no REGISTRY/NAME, nor \"", artifacts_beside_images, "\""));
+}
+
+void set_artifacts(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+    text_key(share(&ShareSettings::artifacts)).set(site, node, key, name);
+    checked(site.share.artifacts, cat(place(name, node.source()), ": ", key), check_repository);
+}
+
 Key locked(Key key) {
     key.locked = true;
     return key;
@@ -430,6 +444,7 @@ const std::map<std::string, Key>& keys() {
         {"share.networks", {Key::Type::text, set_networks, shown(share(&ShareSettings::networks))}},
         {"share.ports", {Key::Type::text, set_ports, shown(share(&ShareSettings::ports))}},
         {"share.rate", size_key(share(&ShareSettings::rate))},
+        {"share.artifacts", {Key::Type::text, set_artifacts, shown(share(&ShareSettings::artifacts))}},
     };
     return all;
 }

@@ -36,6 +36,7 @@
 #include "runtime/pull/transfer/pull_event.hh"
 #include "runtime/pull/transfer/save.hh"
 #include "runtime/pull/transfer/settings.hh"
+#include "runtime/pull/transfer/publish.hh"
 #include "runtime/pull/transfer/sign.hh"
 #include "runtime/pull/transfer/verify.hh"
 
@@ -77,6 +78,7 @@ pull::Options options_of(const Arguments& arguments, const plan::Reference& refe
     out.policy = pull::policy_of(arguments.policy);
     out.fresh_for = site.store.fresh_for;
     out.signatures = pull::signature_rules(site);
+    out.artifacts = pull::artifact_rules(site, environment);
     pull::set_daemon(out, reference, environment);
     out.keep = {arguments.keep_bytes, int64_t{24 * 3600} * arguments.keep_days};
     out.limits = pull::pull_limits(site);
@@ -230,6 +232,7 @@ int run_command(int argc, char** argv, int (*command)(int, char**), const pull::
 
 int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "admit") == 0) return run_command(argc, argv, pull::admit_command);
+    if (argc > 1 && std::strcmp(argv[1], "publish") == 0) return run_command(argc, argv, pull::publish_command);
     if (argc > 1 && std::strcmp(argv[1], "sign") == 0) return run_command(argc, argv, pull::sign_command);
     if (argc > 1 && std::strcmp(argv[1], "import") == 0) return run_command(argc, argv, pull::import_command);
     if (argc > 1 && std::strcmp(argv[1], "save") == 0) return run_command(argc, argv, pull::save_command);

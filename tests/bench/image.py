@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 import ngc_image
 
@@ -119,6 +120,33 @@ def berth_rows(pull, registry, work):
     return rows
 
 
+def published_rows(pull, registry, work):
+    """`berth publish`, a pull of what it brought, and what no such pull can avoid: its bytes by curl, hashed, in a
+    file."""
+    site = f"{work}/published.conf"
+    with open(site, "w", encoding="ascii") as file:
+        file.write('[share]\nartifacts = "referrers"\n')
+    name = f"{registry}/ngc:base"
+    rows = {"berth, publish": with_memory([pull, "publish", "--store", f"{work}/store", "--quiet", name])}
+    shutil.rmtree(f"{work}/store")
+    rows["berth, published"] = with_memory([pull, "--store", f"{work}/store", "--site", site, name])
+    blobs = published_blobs(registry)
+    script = "set -e; for blob; do curl -sf -o $0 http://{0}/v2/ngc/blobs/$blob; sha256sum $0; done".format(registry)
+    rows["curl, sha256sum"] = with_memory(["sh", "-c", script, f"{work}/blob", *blobs])
+    return rows
+
+
+def published_blobs(registry):
+    def manifest(reference):
+        request = urllib.request.Request(f"http://{registry}/v2/ngc/manifests/{reference}",
+            headers={"Accept": "application/vnd.oci.image.manifest.v1+json"})
+        with urllib.request.urlopen(request) as answer:
+            return answer.headers["Docker-Content-Digest"], json.load(answer)
+    digest, _ = manifest("base")
+    _, artifact = manifest(digest.replace(":", "-") + ".berth")
+    return [blob["digest"] for blob in artifact["layers"]]
+
+
 def unpacked_rows(registry, work):
     """The usual two steps of a script: unpack by skopeo and umoci, then one squashfs out of the tree."""
     bundle = f"{work}/bundle"
@@ -208,7 +236,7 @@ def main():
             push(layout, f"{registry}/ngc:derived")
             floor = parts(layout, layers, work)
             rows = {"the parts, alone": floor, **berth_rows(os.path.abspath(options.pull), registry, work),
-                **peer_rows(registry, tls_registry, work)}
+                **published_rows(os.path.abspath(options.pull), registry, work), **peer_rows(registry, tls_registry, work)}
     show(rows, floor["cpu"])
     if options.json:
         with open(options.json, "w", encoding="ascii") as file:

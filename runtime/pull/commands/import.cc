@@ -46,6 +46,7 @@ Options options_of(const ImportArguments& arguments, const plan::Reference& refe
     out.policy = policy_of(arguments.policy);
     out.limits = pull_limits(site);
     out.signatures = signature_rules(site);
+    out.artifacts = artifact_rules(site, environment);
     out.registry = options_for(reference, "", site, environment);
     out.registry.plain_http.insert(arguments.plain_http.begin(), arguments.plain_http.end());
     set_daemon(out, reference, environment);

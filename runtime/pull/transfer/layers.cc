@@ -61,17 +61,18 @@ constexpr auto owners_patience = std::chrono::seconds(20);
 
 class Fetch {
   public:
-    Fetch(const store::Store& store, Sources& sources, const std::vector<MissingLayer>& layers,
-          squash::CompressorPool& pool, std::atomic<bool>& stop, std::string what, Meter& meter,
-          share::Member* member)
+    Fetch(const store::Store& store, Sources& sources, Sources* ready_made, const std::vector<MissingLayer>& layers,
+          squash::CompressorPool& pool, const FetchSettings& settings, Meter& meter, const OtherSources& others)
         : store_(store),
           sources_(sources),
+          ready_made_(ready_made),
           layers_(layers),
           pool_(pool),
-          stop_(stop),
-          what_(std::move(what)),
+          stop_(settings.stop),
+          what_(settings.what),
           meter_(meter),
-          member_(member),
+          member_(others.member),
+          published_(others.published),
           order_(layers.size()) {
         // The largest first: a large one that comes last would be alone at its end, and unpacks in one thread.
         std::iota(order_.begin(), order_.end(), size_t{0});
@@ -100,6 +101,8 @@ class Fetch {
     bool receive(size_t index);
     void bring(size_t index);
     Brought fetched(size_t index);
+    bool bring_published(size_t index);
+    std::function<void(uint64_t)> counter(size_t index, std::atomic<uint64_t>& taken) const;
     std::unique_ptr<share::PiecePump> pump_for(const MissingLayer& layer, int file) const;
     share::Member::Role role_of(const MissingLayer& layer) const {
         return member_ != nullptr ? member_->role(layer.diff_id) : share::Member::Role::alone;
@@ -112,12 +115,14 @@ class Fetch {
 
     const store::Store& store_;
     Sources& sources_;
+    Sources* ready_made_;  ///< of published layers; null where there are none
     const std::vector<MissingLayer>& layers_;
     squash::CompressorPool& pool_;
     std::atomic<bool>& stop_;
     std::string what_;
     Meter& meter_;
     share::Member* member_;
+    const Published* published_;
     std::vector<size_t> order_;  ///< in which the layers are fetched
     std::atomic<size_t> next_ = 0;
     std::mutex mutex_;
@@ -172,7 +177,7 @@ void Fetch::fetch(size_t index) {
     // Who has been told to take it from here is not to wait.
     if (member_ != nullptr && role_of(layer) == share::Member::Role::alone) member_->layer(layer.diff_id).give_up();
     try {
-        bring(index);
+        if (!bring_published(index)) bring(index);
     } catch (const std::exception& problem) {
         if (member_ != nullptr) member_->tell_failed(layer.diff_id, problem.what());
         throw;
@@ -193,6 +198,49 @@ void Fetch::bring(size_t index) {
     meter_.set_layer(index, LayerState::done);
 }
 
+/// Counts bytes of another form of the layer than the blob, whose size people have been told.
+std::function<void(uint64_t)> Fetch::counter(size_t index, std::atomic<uint64_t>& taken) const {
+    return [this, index, &taken](uint64_t bytes) {
+        uint64_t before = taken.fetch_add(bytes), total = layers_[index].blob.size;
+        meter_.advance_layer(index, std::min(before + bytes, total) - std::min(before, total));
+    };
+}
+
+/// True when the layer has come ready-made, and is published here. Whatever is wrong with it, it can be converted.
+bool Fetch::bring_published(size_t index) {
+    const MissingLayer& layer = layers_[index];
+    const oci::PublishedLayer* ready = published_ != nullptr ? published_->artifact.find(layer.diff_id) : nullptr;
+    if (ready == nullptr) return false;
+    meter_.set_layer(index, LayerState::pulling);
+    store::NewFile file = store_.new_file();
+    std::atomic<uint64_t> taken = 0;
+    auto count = counter(index, taken);
+    auto take = [&](uint64_t bytes) {
+        if (stop_) throw Error(cat(what_, ": stopped"));
+        count(bytes);
+        if (member_ != nullptr) member_->count_registry(bytes);
+    };
+    try {
+        fetch_published(*ready_made_->take(), *ready, file.fd(), name_of(layer), take);
+    } catch (const SysError&) {
+        throw;  // of this machine's disk or memory
+    } catch (const Error& problem) {
+        if (stop_) throw;
+        meter_.take_back(index, std::min(taken.load(), layer.blob.size));
+        meter_.warn(cat(name_of(layer), " is converted here, since what is published of it does not do: ",
+                        problem.what()));
+        return false;
+    }
+    meter_.set_layer(index, LayerState::saving);
+    if (auto pump = pump_for(layer, file.fd())) {
+        pump->finish();
+        member_->tell_sealed(layer.diff_id);
+    }
+    store_.publish_layer(std::move(file), layer.diff_id);
+    meter_.set_layer(index, LayerState::done);
+    return true;
+}
+
 /// True when other nodes of the step have sent the layer, and it is published.
 bool Fetch::receive(size_t index) {
     const MissingLayer& layer = layers_[index];
@@ -200,13 +248,8 @@ bool Fetch::receive(size_t index) {
     meter_.set_layer(index, LayerState::pulling);
     store::NewFile file = store_.new_file();
     std::atomic<uint64_t> taken = 0;
-    // The squashfs file is not as large as the blob, of which people have been told.
-    auto take = [&](uint64_t bytes) {
-        uint64_t before = taken.fetch_add(bytes), total = layer.blob.size;
-        meter_.advance_layer(index, std::min(before + bytes, total) - std::min(before, total));
-    };
     try {
-        member_->receive(layer.diff_id, file.fd(), take);
+        member_->receive(layer.diff_id, file.fd(), counter(index, taken));
         read_seal(file.fd(), name_of(layer));
     } catch (const SysError&) {
         throw;  // of this machine's disk
@@ -299,18 +342,21 @@ size_t received_layers(const std::vector<MissingLayer>& layers, const share::Mem
 }  // namespace
 
 void fetch_layers(const store::Store& store, oci::Source& source, const std::vector<MissingLayer>& layers,
-                  const PullLimits& limits, std::atomic<bool>& stop, const std::string& what, Meter& meter,
-                  share::Member* member) {
+                  const FetchSettings& settings, Meter& meter, const OtherSources& others) {
     if (layers.empty()) return;
+    const std::string& what = settings.what;
     std::vector<LayerStatus> shown;
     for (const MissingLayer& layer : layers) shown.push_back({layer.blob.digest.text(), layer.blob.size});
     meter.begin_layers(cat("pulling ", what), shown);
-    Capacity capacity = capacity_for(limits, usable_cpus());
+    Capacity capacity = capacity_for(settings.limits, usable_cpus());
     // Twice as many workers as connections: the others are at the end of a layer, or wait.
-    size_t workers = std::min<size_t>(2 * capacity.layers + received_layers(layers, member), layers.size());
-    Sources sources(source, std::min<size_t>(capacity.layers, layers.size()));
-    squash::CompressorPool pool(limits.compression, capacity.pool);
-    Fetch fetch(store, sources, layers, pool, stop, what, meter, member);
+    size_t workers = std::min<size_t>(2 * capacity.layers + received_layers(layers, others.member), layers.size());
+    size_t connections = std::min<size_t>(capacity.layers, layers.size());
+    Sources sources(source, connections);
+    std::optional<Sources> ready_made;
+    if (others.published != nullptr) ready_made.emplace(*others.published->source, connections);
+    squash::CompressorPool pool(settings.limits.compression, capacity.pool);
+    Fetch fetch(store, sources, ready_made ? &*ready_made : nullptr, layers, pool, settings, meter, others);
     {
         // Joined at the end of the block.
         std::vector<std::jthread> threads;

@@ -9,6 +9,7 @@
 #include "runtime/pull/progress/progress.hh"
 #include "runtime/pull/share/member.hh"
 #include "runtime/pull/transfer/capacity.hh"
+#include "runtime/pull/transfer/published.hh"
 #include "runtime/store/store.hh"
 
 namespace berth::pull {
@@ -18,12 +19,21 @@ struct MissingLayer {
     Digest diff_id;
 };
 
+struct FetchSettings {
+    const PullLimits& limits;
+    std::atomic<bool>& stop;  ///< the flag that a registry's options point to
+    std::string what;         ///< the image, in messages
+};
+
+/// Where layers come from beside the registry; null where there is no such thing.
+struct OtherSources {
+    share::Member* member = nullptr;        ///< the other nodes of the step, and theirs from here
+    const Published* published = nullptr;   ///< layers that need no converting
+};
+
 /// Every layer is verified (size, digest, diff_id) before it is published. The first failure stops the others and is
-/// thrown. `source` and its siblings are used, each with a connection that it keeps from layer to layer. `stop` is the
-/// flag that a registry's options point to. With `member` layers come from the other nodes of the step as well, and
-/// theirs from here.
+/// thrown. `source` and its siblings are used, each with a connection that it keeps from layer to layer.
 void fetch_layers(const store::Store& store, oci::Source& source, const std::vector<MissingLayer>& layers,
-                  const PullLimits& limits, std::atomic<bool>& stop, const std::string& what, Meter& meter,
-                  share::Member* member = nullptr);
+                  const FetchSettings& settings, Meter& meter, const OtherSources& others = {});
 
 }  // namespace berth::pull

@@ -1,6 +1,7 @@
 // How a pull is done.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -9,6 +10,7 @@
 #include "runtime/oci/registry/options.hh"
 #include "runtime/pull/agreement/agreement.hh"
 #include "runtime/pull/transfer/capacity.hh"
+#include "runtime/request/reference.hh"
 #include "runtime/store/collect.hh"
 
 namespace berth::pull {
@@ -30,6 +32,13 @@ struct SignatureRules {
     std::string origin;    ///< of the setting, for messages
 };
 
+/// Where layers are found in the form in which Berth runs them.
+struct ArtifactRules {
+    std::string repository;  ///< REGISTRY/NAME, or plan::artifacts_beside_images; empty: nowhere
+    /// The options for a repository, its login among them.
+    std::function<oci::RegistryOptions(const plan::Reference& repository)> registry = {};
+};
+
 struct Options {
     Policy policy = Policy::newer;
     int64_t fresh_for = 0;  ///< seconds that a tag's record may be older than an answer that says the same
@@ -45,6 +54,7 @@ struct Options {
     std::optional<MeetingPlace> share = {};
     ShareLimits share_limits = {};
     SignatureRules signatures = {};
+    ArtifactRules artifacts = {};
 };
 
 }  // namespace berth::pull

@@ -12,6 +12,7 @@
 #include "runtime/pull/transfer/admission.hh"
 #include "runtime/pull/transfer/layers.hh"
 #include "runtime/pull/transfer/open_source.hh"
+#include "runtime/pull/transfer/published.hh"
 #include "runtime/pull/transfer/stored.hh"
 #include "runtime/store/collect.hh"
 #include "runtime/trust/remembered.hh"
@@ -71,6 +72,7 @@ class Pull {
     void admit_stored(const Digest& digest);
     void check_size(const oci::Manifest& manifest) const;
     void fetch_image(const Chain& chain);
+    bool brings_any(const std::vector<MissingLayer>& missing) const;
     void remember_tag(const Digest& digest) const;
 
     const store::Store& store_;
@@ -338,6 +340,13 @@ void Pull::check_size(const oci::Manifest& manifest) const {
                         human_bytes(limits.image_size), " of ", limits.image_size_rule));
 }
 
+/// Whether any of the layers is not for other nodes to bring.
+bool Pull::brings_any(const std::vector<MissingLayer>& missing) const {
+    return std::any_of(missing.begin(), missing.end(), [&](const MissingLayer& layer) {
+        return !member_ || member_->role(layer.diff_id) != share::Member::Role::receive;
+    });
+}
+
 void Pull::fetch_image(const Chain& chain) {
     check_size(chain.manifest);
     admission_.check(chain.document.digest, chain.document.bytes);
@@ -355,7 +364,10 @@ void Pull::fetch_image(const Chain& chain) {
         else if (!known)
             missing.push_back({chain.manifest.layers[i], diff_id});
     }
-    fetch_layers(store_, source(), missing, options_.limits, stop_, what_, meter_, member_.get());
+    std::optional<Published> published;
+    if (brings_any(missing)) published = find_published(reference_, chain.document.digest, options_, meter_);
+    fetch_layers(store_, source(), missing, {options_.limits, stop_, what_}, meter_,
+                 {member_.get(), published ? &*published : nullptr});
     meter_.begin(Phase::merging, cat("merging the ", image.diff_ids.size(), " layers of ", what_));
     store_.publish_image(chain.document.digest, {chain.document.bytes, config, make_index(store_, image, what_)});
 }

@@ -101,4 +101,10 @@ oci::RegistryOptions options_for(const plan::Reference& reference, const std::st
     return out;
 }
 
+ArtifactRules artifact_rules(const plan::Site& site, const std::vector<std::string>& environment) {
+    return {site.share.artifacts, [site, environment](const plan::Reference& repository) {
+                return options_for(repository, "", site, environment);
+            }};
+}
+
 }  // namespace berth::pull

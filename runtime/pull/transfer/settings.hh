@@ -18,6 +18,9 @@ PullLimits pull_limits(const plan::Site& site);
 /// Pure. Whose signatures images need.
 SignatureRules signature_rules(const plan::Site& site);
 
+/// Where layers are found ready-made.
+ArtifactRules artifact_rules(const plan::Site& site, const std::vector<std::string>& environment);
+
 /// Pure. Where logins lie, by the variables among `environment` (NAME=VALUE).
 oci::CredentialPlaces credential_places(const std::vector<std::string>& environment, const plan::Site& site);
 

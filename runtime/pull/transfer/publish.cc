@@ -1,0 +1,187 @@
+#include "runtime/pull/transfer/publish.hh"
+
+#include <unistd.h>
+
+#include <array>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/oci/artifact.hh"
+#include "runtime/oci/layer/decompress.hh"
+#include "runtime/oci/media_type.hh"
+#include "runtime/oci/remainder/proof.hh"
+#include "runtime/oci/remainder/split.hh"
+#include "runtime/oci/sha256.hh"
+#include "runtime/pull/transfer/pull.hh"
+#include "runtime/pull/transfer/seal.hh"
+#include "runtime/pull/transfer/stored.hh"
+
+namespace berth::pull {
+
+namespace {
+
+constexpr size_t read_size = 1 << 20;
+
+/// The bytes of a file from its start to its end.
+void read_through(int fd, const std::string& what, const oci::Sink& sink) {
+    std::vector<char> buffer(read_size);
+    auto size = static_cast<uint64_t>(sys::stat_of(fd, what).st_size);
+    for (uint64_t at = 0; at < size; at += buffer.size()) {
+        std::span<char> part = std::span(buffer).first(std::min<uint64_t>(read_size, size - at));
+        if (!sys::pread_exact(fd, part, at, what)) throw SysError(cat("reading ", what), EIO);
+        sink({part.data(), part.size()});
+    }
+}
+
+oci::Descriptor descriptor_of(int fd, const char* type, const std::string& what) {
+    oci::Sha256 hash;
+    read_through(fd, what, [&](std::string_view bytes) { hash.update(bytes); });
+    return {type, hash.finish(), static_cast<uint64_t>(sys::stat_of(fd, what).st_size)};
+}
+
+class Publication {
+  public:
+    Publication(const store::Store& store, const plan::Reference& image, const Options& options,
+                const plan::Reference& repository, Meter& meter)
+        : store_(store),
+          options_(options),
+          meter_(meter),
+          what_(cat("image ", printable(image.text(), 1024))),
+          source_(oci::make_registry_source(image, options.registry)),
+          target_(repository, options.artifacts.registry(repository)),
+          place_(cat(repository.registry, "/", repository.name)) {}
+
+    PublishedImage run(const Digest& manifest);
+
+  private:
+    bool is_there(const Digest& manifest, const oci::ImageDescription& description);
+    void add_layer(oci::Artifact& artifact, const oci::Descriptor& blob, const Digest& diff_id);
+    oci::PublishedLayer publish_layer(const oci::Descriptor& blob, const Digest& diff_id);
+    void split(const oci::Descriptor& blob, const Digest& diff_id, squash::LayerFiles& files, int remainder);
+    void prove(int remainder, const Digest& diff_id, squash::LayerFiles& files);
+    void bring(int fd, const oci::Descriptor& blob, const char* kind);
+
+    const store::Store& store_;
+    const Options& options_;
+    Meter& meter_;
+    std::string what_;
+    std::unique_ptr<oci::Source> source_;
+    oci::Registry target_;
+    std::string place_;
+    std::string layer_;  ///< the present one, in messages
+    PublishedImage out_{Digest::from_hex(std::string(64, '0')).value()};
+};
+
+/// Whether an earlier publication has every layer.
+bool Publication::is_there(const Digest& manifest, const oci::ImageDescription& description) {
+    auto found = target_.find_attached(oci::artifact_tag(manifest), "published layers");
+    if (!found) return false;
+    try {
+        oci::Artifact artifact = oci::parse_artifact(found->bytes, what_);
+        return std::all_of(description.diff_ids.begin(), description.diff_ids.end(),
+                           [&](const Digest& diff_id) { return artifact.find(diff_id) != nullptr; });
+    } catch (const Error&) {
+        return false;  // it is replaced
+    }
+}
+
+PublishedImage Publication::run(const Digest& manifest) {
+    out_.manifest = manifest;
+    oci::ImageDescription description = describe(store_, manifest, what_);
+    std::string document = store_.read_document(manifest, "manifest.json");
+    auto parsed = std::get<oci::Manifest>(oci::parse_manifest(document, "", what_));
+    meter_.begin(Phase::asking, cat("asking ", place_, " what is published of ", what_));
+    out_.layers = description.diff_ids.size();
+    out_.was_there = is_there(manifest, description);
+    if (out_.was_there) return out_;
+    oci::Artifact artifact{{std::string(oci::media_type(oci::MediaKind::manifest)), manifest, document.size()}, {}};
+    for (size_t i = 0; i < parsed.layers.size(); ++i) {
+        layer_ = cat("layer ", i + 1, " of ", parsed.layers.size(), " of ", what_);
+        if (artifact.find(description.diff_ids[i]) == nullptr)
+            add_layer(artifact, parsed.layers[i], description.diff_ids[i]);
+    }
+    meter_.begin(Phase::writing, cat("bringing what is published of ", what_, " to ", place_));
+    target_.put_blob(std::string(oci::empty_config));
+    target_.put_manifest(oci::artifact_tag(manifest), std::string(oci::media_type(oci::MediaKind::manifest)),
+                         oci::make_artifact(artifact));
+    out_.layers = artifact.layers.size();
+    return out_;
+}
+
+/// A layer that does not come out as it was is left out, which costs those who pull no more than before.
+void Publication::add_layer(oci::Artifact& artifact, const oci::Descriptor& blob, const Digest& diff_id) try {
+    artifact.layers.push_back(publish_layer(blob, diff_id));
+} catch (const oci::Unreachable&) {
+    throw;
+} catch (const SysError&) {
+    throw;
+} catch (const squash::LayerDiffers& problem) {
+    ++out_.left_out;
+    meter_.warn(cat(layer_, " is not published: ", problem.what()));
+}
+
+oci::PublishedLayer Publication::publish_layer(const oci::Descriptor& blob, const Digest& diff_id) {
+    store::Store::Layer stored = store_.find_layer(diff_id);
+    if (!stored.file) throw Error(cat(layer_, " has gone from the store ", store_.path(), "; pull the image again"));
+    auto sums = read_seal(stored.file.get(), layer_);
+    if (!sums) throw squash::LayerDiffers("an older release has stored it; remove the image and pull it again");
+    squash::LayerFiles files(stored.file.get(), layer_, *sums);
+    store::NewFile remainder = store_.new_file();
+    split(blob, diff_id, files, remainder.fd());
+    prove(remainder.fd(), diff_id, files);
+    oci::PublishedLayer out{diff_id, descriptor_of(stored.file.get(), oci::published_layer_type, layer_),
+                            descriptor_of(remainder.fd(), oci::remainder_type, layer_)};
+    bring(stored.file.get(), out.squashfs, "");
+    bring(remainder.fd(), out.remainder, "the remainder of ");
+    return out;
+}
+
+/// Writes what the layer file lacks of the tar stream that the registry sends.
+void Publication::split(const oci::Descriptor& blob, const Digest& diff_id, squash::LayerFiles& files, int remainder) {
+    meter_.begin(Phase::reading, cat("reading ", layer_), blob.size);
+    oci::Sha256 packed, unpacked;
+    oci::TarSplitter splitter(files, [&](std::string_view bytes) { sys::write_all(remainder, bytes, layer_); });
+    auto unpacker = oci::make_decompressor([&](std::string_view tar) {
+        unpacked.update(tar);
+        splitter.feed(tar);
+    });
+    source_->stream(blob, [&](std::string_view bytes) {
+        packed.update(bytes);
+        unpacker->feed(bytes);
+        meter_.advance(bytes.size());
+    });
+    unpacker->finish();
+    splitter.finish();
+    if (packed.finish() != blob.digest || unpacked.finish() != diff_id)
+        throw Error(cat(layer_, ": the registry has sent other bytes than those of ", blob.digest, "; refused"));
+}
+
+void Publication::prove(int remainder, const Digest& diff_id, squash::LayerFiles& files) {
+    meter_.begin(Phase::verifying, cat("proving that ", layer_, " can be made again"));
+    oci::LayerProof proof(files, {});
+    read_through(remainder, layer_, [&](std::string_view bytes) { proof.feed(bytes); });
+    if (proof.finish() != diff_id) throw squash::LayerDiffers("its tar stream does not come out as it was");
+}
+
+void Publication::bring(int fd, const oci::Descriptor& blob, const char* kind) {
+    meter_.begin(Phase::writing, cat("bringing ", kind, layer_, " to ", place_), blob.size);
+    target_.put_blob(blob.digest, {fd, blob.size, [&](uint64_t bytes) { meter_.advance(bytes); }});
+}
+
+}  // namespace
+
+PublishedImage publish_image(const store::Store& store, const plan::Reference& image, const Options& options,
+                             const plan::Reference& repository, Meter& meter) {
+    if (image.kind != plan::Reference::Kind::registry)
+        throw Error(cat("image ", printable(image.text(), 1024),
+                        ": only layers of images in registries are published; push it to one"));
+    std::unique_ptr<share::Member> member;
+    Digest digest = pull(store, image, options, meter, member);
+    Digest manifest = store.image_of(digest).value_or(digest);
+    // Nothing is removed meanwhile.
+    store::Lease lease = store.lease(manifest);
+    return Publication(store, image, options, repository, meter).run(manifest);
+}
+
+}  // namespace berth::pull
