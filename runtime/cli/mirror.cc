@@ -115,7 +115,8 @@ int mirror(int argc, char** argv) {
     std::string file;
     MirrorOptions options;
     line.flag("--publish", options.publishes, "bring the layers of each to share.artifacts, as berth publish does");
-    line.flag("--prune", options.prunes, "then remove the tags that the file does not list; berth gc removes their images");
+    line.flag("--prune", options.prunes,
+              "then remove the tags that the file does not list; berth gc removes their images");
     line.argument("file", file, "one image of a registry a line; # starts a comment").required();
     if (auto code = line.parse(argc, argv)) return *code;
     return mirror_list(read_list(file), options, file);

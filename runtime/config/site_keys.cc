@@ -445,6 +445,7 @@ const std::map<std::string, Key>& keys() {
         {"share.ports", {Key::Type::text, set_ports, shown(share(&ShareSettings::ports))}},
         {"share.rate", size_key(share(&ShareSettings::rate))},
         {"share.artifacts", {Key::Type::text, set_artifacts, shown(share(&ShareSettings::artifacts))}},
+        {"share.rendezvous", text_key(share(&ShareSettings::rendezvous))},
     };
     return all;
 }

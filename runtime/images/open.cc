@@ -193,8 +193,11 @@ OpenedImage open_stored_image(const plan::Reference& reference, const plan::Call
         if (auto image = try_stored_image(store, *known))
             return with_signers({std::move(*image), known}, store, reference, site);
     bool share = site.share.enabled && !agreement.empty() && watch.keep;
+    bool meet = site.share.enabled && !share && !site.share.rendezvous.empty() && watch.keep;
+    std::vector<std::string> arguments = arguments_for(reference, site, store, watch);
+    if (meet) arguments.insert(arguments.begin(), "--meet");
     Digest digest = share ? pulled_together("--share", agreement, reference, site, store, watch)
-                          : pulled(reference, arguments_for(reference, site, store, watch), store, watch);
+                          : pulled(reference, arguments, store, watch);
     return with_signers({stored_image(store, digest), digest}, store, reference, site);
 }
 

@@ -18,6 +18,7 @@
 #include "runtime/config/networks.hh"
 #include "runtime/config/site_file.hh"
 #include "runtime/host/addresses.hh"
+#include "runtime/host/facts.hh"
 #include "runtime/host/job_answers.hh"
 #include "runtime/host/policy_facts.hh"
 #include "runtime/oci/layer/gzip.hh"
@@ -58,6 +59,7 @@ struct Arguments {
     bool resolve = false;
     bool agree = false;
     bool share = false;
+    bool meet = false;
     pull::OutputOptions output;
     std::vector<std::string> settings;
     unsigned threads = 0;
@@ -115,7 +117,14 @@ pull::ShareLimits share_limits(const plan::Site& site) {
     return {.address = plan::address_in(site.share.networks, addresses_of_this_machine()).value_or(""),
             .first_port = ports.first,
             .last_port = ports.last,
-            .rate = site.share.rate};
+            .rate = site.share.rate,
+            .rendezvous = {}};
+}
+
+/// The secret that is to be read there is for no other process of the user either.
+std::string rendezvous_of(const plan::Site& site) {
+    ::prctl(PR_SET_DUMPABLE, 0);
+    return plan::path_for(site.share.rendezvous, caller_of_this_process());
 }
 
 Digest pulled(const Arguments& arguments, pull::Output& output, std::unique_ptr<pull::share::Member>& member) {
@@ -126,10 +135,9 @@ Digest pulled(const Arguments& arguments, pull::Output& output, std::unique_ptr<
     pull::Deadline deadline(site, output);
     store::Store store = store::Store::open(arguments.store);
     pull::Options options = options_of(arguments, reference, site);
-    if (arguments.share) {
-        options.share = meeting_place();
-        options.share_limits = share_limits(site);
-    }
+    if (arguments.share || arguments.meet) options.share_limits = share_limits(site);
+    if (arguments.share) options.share = meeting_place();
+    if (arguments.meet) options.share_limits.rendezvous = rendezvous_of(site);
     return arguments.agree ? agreed(store, reference, options, output.meter())
                            : pull::pull(store, reference, options, output.meter(), member);
 }
@@ -270,10 +278,13 @@ int main(int argc, char** argv) {
         line.flag("--agree", arguments.agree,
                   "only agree with the step's other nodes what the tag means; where is read from standard input")
             .needs(report);
-    line.flag("--share", arguments.share,
+    auto share = line.flag("--share", arguments.share,
               "share the image with the step's other nodes; where they meet is read from standard input")
         .needs(report)
         .excludes(agree);
+    line.flag("--meet", arguments.meet, "share the image with other pulls, at share.rendezvous")
+        .needs(report)
+        .excludes(share);
     line.option("--user", arguments.user, "whose login to use, or to make");
     auto login = line.option("--login", arguments.login, "registry to log in to, instead of a pull");
     line.flag("--password-stdin", arguments.password_from_input, "with --login: read the password from standard input")

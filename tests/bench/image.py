@@ -131,8 +131,8 @@ def published_rows(pull, registry, work):
     shutil.rmtree(f"{work}/store")
     rows["berth, published"] = with_memory([pull, "--store", f"{work}/store", "--site", site, name])
     blobs = published_blobs(registry)
-    script = "set -e; for blob; do curl -sf -o $0 http://{0}/v2/ngc/blobs/$blob; sha256sum $0; done".format(registry)
-    rows["curl, sha256sum"] = with_memory(["sh", "-c", script, f"{work}/blob", *blobs])
+    script = f"set -e; for blob; do curl -sf -o $0 http://{registry}/v2/ngc/blobs/$blob; openssl dgst -sha256 $0; done"
+    rows["curl, openssl"] = with_memory(["sh", "-c", script, f"{work}/blob", *blobs])
     return rows
 
 
@@ -236,7 +236,8 @@ def main():
             push(layout, f"{registry}/ngc:derived")
             floor = parts(layout, layers, work)
             rows = {"the parts, alone": floor, **berth_rows(os.path.abspath(options.pull), registry, work),
-                **published_rows(os.path.abspath(options.pull), registry, work), **peer_rows(registry, tls_registry, work)}
+                **published_rows(os.path.abspath(options.pull), registry, work),
+                **peer_rows(registry, tls_registry, work)}
     show(rows, floor["cpu"])
     if options.json:
         with open(options.json, "w", encoding="ascii") as file:

@@ -152,7 +152,8 @@ TEST_CASE("published: what is not there, or cannot be read, costs a line and no 
     }
     SECTION("a form of later releases") {
         std::string document = oci::make_artifact(scene.artifact());
-        for (size_t at; (at = document.find("layer.v1.squashfs")) != document.npos;) document.replace(at, 8, "layer.v2");
+        for (size_t at; (at = document.find("layer.v1.squashfs")) != document.npos;)
+            document.replace(at, 8, "layer.v2");
         scene.publish(document);
         scene.pull();
         CHECK_THAT(scene.told(), !Contains("converted here"));

@@ -26,6 +26,7 @@ struct MemberSettings {
     uint16_t last_port = 0;
     uint64_t rate = 0;              ///< bytes a second that are sent at most; 0: no limit
     const std::atomic<bool>* stop = nullptr;
+    std::shared_ptr<const void> companion = {};  ///< what is to live as long as this node has a part
     std::function<void(const std::string&)> notice;  ///< takes a line for people; any thread
     /// Takes how far the nodes are, once a second; nothing when this node is alone; any thread.
     std::function<void(const std::optional<StepStatus>&)> status;

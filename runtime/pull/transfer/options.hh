@@ -23,6 +23,7 @@ struct ShareLimits {
     uint16_t first_port = 0;  ///< to serve at; 0: any
     uint16_t last_port = 0;
     uint64_t rate = 0;        ///< bytes a second that are sent at most; 0: no limit
+    std::string rendezvous;   ///< folder where pulls meet that have no srun in common; empty: they do not
 };
 
 /// Whose signatures a site wants.

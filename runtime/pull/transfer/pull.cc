@@ -3,18 +3,22 @@
 #include <algorithm>
 #include <ctime>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/host/addresses.hh"
 #include "runtime/oci/sha256.hh"
 #include "runtime/pull/progress/display.hh"
 #include "runtime/pull/share/documents.hh"
 #include "runtime/pull/share/member.hh"
+#include "runtime/pull/share/rendezvous.hh"
 #include "runtime/pull/transfer/admission.hh"
 #include "runtime/pull/transfer/layers.hh"
 #include "runtime/pull/transfer/open_source.hh"
 #include "runtime/pull/transfer/published.hh"
 #include "runtime/pull/transfer/stored.hh"
 #include "runtime/store/collect.hh"
+#include "runtime/telemetry/event_cause.hh"
 #include "runtime/trust/remembered.hh"
 
 namespace berth::pull {
@@ -27,6 +31,19 @@ struct Chain {
     oci::Document document;
     oci::Manifest manifest;
 };
+
+/// The address that others reach this node at: of share.networks, else the first that is not the loopback's.
+std::string address_of_this_node(const ShareLimits& limits) {
+    if (!limits.address.empty()) return limits.address;
+    for (const std::string& address : addresses_of_this_machine())
+        if (!address.starts_with("127.") && address != "::1") return address;
+    throw Error("this node has no address at which others reach it; see share.networks");
+}
+
+share::RendezvousSettings rendezvous_settings(const ShareLimits& limits, const Digest& image) {
+    std::string node = value_in(environment_of_this_process(), "SLURMD_NODENAME");
+    return {limits.rendezvous, image, address_of_this_node(limits), node.empty() ? host_name() : node};
+}
 
 class Pull {
   public:
@@ -285,7 +302,8 @@ void Pull::take_signatures(const share::DocumentList& known) try {
 
 /// Null where this node is alone. Whatever is wrong with sharing, the image is pulled.
 share::SharedSource* Pull::begin_sharing(const Digest& digest) try {
-    if (!options_.share || is_local() || options_.machine) return nullptr;
+    bool can_meet = options_.share || !options_.share_limits.rendezvous.empty();
+    if (!can_meet || is_local() || options_.machine) return nullptr;
     meter_.begin(Phase::asking, cat("asking the other nodes of the step for ", what_));
     member_ = join_sharing(digest);
     auto known = member_->documents();
@@ -303,14 +321,17 @@ share::SharedSource* Pull::begin_sharing(const Digest& digest) try {
 
 std::unique_ptr<share::Member> Pull::join_sharing(const Digest& digest) {
     const ShareLimits& limits = options_.share_limits;
+    std::shared_ptr<share::Rendezvous> meeting;
+    if (!options_.share) meeting = std::make_shared<share::Rendezvous>(rendezvous_settings(limits, digest));
     return std::make_unique<share::Member>(share::MemberSettings{
-        .place = *options_.share,
+        .place = meeting ? meeting->place() : *options_.share,
         .image = digest,
         .address = limits.address,
         .first_port = limits.first_port,
         .last_port = limits.last_port,
         .rate = limits.rate,
         .stop = options_.registry.stop,
+        .companion = meeting,
         // It lives longer than this object.
         .notice = [&meter = meter_, what = what_](const std::string& line) { meter.note(cat(what, ": ", line)); },
         .status = [&meter = meter_](const std::optional<share::StepStatus>& step) { meter.set_step(step); }});
