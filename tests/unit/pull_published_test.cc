@@ -184,7 +184,7 @@ TEST_CASE("published: one layer of two is fetched, the other converted", "[pull]
 
 TEST_CASE("published: a layer file that shows something else is never taken", "[pull][published]") {
     PublishedScene scene;
-    // Of another image, whose tool is not this one's. The remainder still makes the right stream.
+    // Of another image, whose tool is not this one's.
     std::string evil = tar_of({{"etc/.wh.gone", ""}, {"bin/", ""}, {"bin/tool", "#!evil\n"}});
     PullScene other;
     TwoLayers image;
@@ -194,13 +194,20 @@ TEST_CASE("published: a layer file that shows something else is never taken", "[
     other.pull();
     Fd file = other.open().open_layer(image.layers[0].diff_id);
     squash::LayerFiles files(file.get(), "layer", *pull::read_seal(file.get(), "layer"));
-    scene.halves[1] = {file_bytes(file.get()), split(scene.tars[1], files)};
+    std::string why;
+    SECTION("with a remainder that still makes the right stream") {
+        scene.halves[1] = {file_bytes(file.get()), split(scene.tars[1], files)};
+        why = "/bin/tool has other bytes";
+    }
+    SECTION("with the remainder of its own stream") {
+        scene.halves[1] = {file_bytes(file.get()), split(evil, files)};
+        why = cat("its diff_id is ", image.layers[0].diff_id, " instead of ", scene.image.layers[1].diff_id);
+    }
     scene.publish();
     scene.pull();
     scene.check_image();
     CHECK(scene.conversions() == 1);
-    CHECK_THAT(scene.told(), Contains("is converted here, since what is published of it does not do") &&
-                                 Contains("/bin/tool has other bytes"));
+    CHECK_THAT(scene.told(), Contains("is converted here, since what is published of it does not do") && Contains(why));
 }
 
 TEST_CASE("published: halves that do not belong together are never taken", "[pull][published]") {
