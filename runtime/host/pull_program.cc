@@ -37,6 +37,8 @@ std::vector<std::string> pull_arguments(const plan::Site& site, const std::strin
                                        cat("BERTH_LIMITS_IMAGE_SIZE=", site.limits.image_size),
                                        cat("BERTH_LIMITS_PULL_TIME=", site.limits.pull_time)})
         arguments.insert(arguments.end(), {"--setting", setting});
+    if (!site.share.artifacts.empty())
+        arguments.insert(arguments.end(), {"--setting", cat("BERTH_SHARE_ARTIFACTS=", site.share.artifacts)});
     if (!site.logins.auth_path.empty())
         arguments.insert(arguments.end(), {"--setting", cat("BERTH_REGISTRY_AUTH_PATH=", site.logins.auth_path)});
     std::string networks;
