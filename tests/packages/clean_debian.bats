@@ -102,7 +102,7 @@ completed() {
     gzip -t "$root/usr/share/man/$page.gz"
   done
   as_user bash -ec '. /usr/share/bash-completion/completions/berth; complete -p berth'
-  expect_equal "$(completed 'berth pu')" pull
+  expect_equal "$(completed 'berth pul')" pull
   expect_equal "$(completed 'berth run --na')" --name
   expect_equal "$(completed 'berth pull --policy ')" "newer missing always never"
   zsh -n "$root/usr/share/zsh/vendor-completions/_berth"
