@@ -51,7 +51,21 @@ const PublishedLayer* Artifact::find(const Digest& diff_id) const {
     return found == layers.end() ? nullptr : &*found;
 }
 
-std::string artifact_tag(const Digest& manifest) { return cat("sha256-", manifest.hex(), ".berth"); }
+std::string referrers_tag(const Digest& manifest) { return "sha256-" + manifest.hex(); }
+std::string artifact_tag(const Digest& manifest) { return referrers_tag(manifest) + ".berth"; }
+
+std::string with_referrer(std::string_view old, const Descriptor& artifact, const std::string& what) {
+    json document = old.empty() ? json::object() : parse_json(old, what);
+    if (!document.is_object()) throw Error(cat(what, ": it is no list of manifests"));
+    json manifests = json::array();
+    if (const json* known = array_member(document, "manifests", what))
+        for (const json& one : *known)
+            if (string_member(one, "artifactType", what).value_or("") != artifact_type) manifests.push_back(one);
+    json mine = descriptor_json(artifact);
+    mine["artifactType"] = artifact_type;
+    manifests.push_back(std::move(mine));
+    return json{{"schemaVersion", 2}, {"mediaType", media_type(MediaKind::index)}, {"manifests", manifests}}.dump();
+}
 
 std::string make_artifact(const Artifact& artifact) {
     json blobs = json::array();

@@ -38,6 +38,13 @@ std::string artifact_tag(const Digest& manifest);
 inline constexpr std::string_view empty_config = "{}";
 std::string make_artifact(const Artifact& artifact);
 
+/// "sha256-HEX": where a registry without the referrers API has the list of what refers to a manifest (distribution
+/// specification, referrers tag schema).
+std::string referrers_tag(const Digest& manifest);
+/// That list with our artifact, in place of one of ours before. `old` is the list so far, or empty. Throws Error naming
+/// `what` when it is none.
+std::string with_referrer(std::string_view old, const Descriptor& artifact, const std::string& what);
+
 /// Layers of types that this release does not know, and those that lack a half, are left out. Throws Error naming
 /// `what` for what is no artifact of ours.
 Artifact parse_artifact(std::string_view text, const std::string& what);

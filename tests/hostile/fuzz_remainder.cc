@@ -77,6 +77,10 @@ void run_remainder(std::string_view remainder) {
 
 void run_artifact(std::string_view text) {
     hostile::refusing([&] {
+        std::string list = oci::with_referrer(text, {"m", oci::sha256_of(text), text.size()}, "referrers");
+        must(list.find(oci::artifact_type) != list.npos, "a list of referrers lacks what was added");
+    });
+    hostile::refusing([&] {
         oci::Artifact artifact = oci::parse_artifact(text, "artifact");
         oci::Artifact again = oci::parse_artifact(oci::make_artifact(artifact), "artifact");
         must(again.layers.size() == artifact.layers.size(), "an artifact that was read is written otherwise");

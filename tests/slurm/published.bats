@@ -26,6 +26,11 @@ artifact_tag() { echo "$(manifest_digest 12 | tr : -).berth"; }
   expect_output_like "published $(manifest_digest 12): 3 layers in referrers"
   run -0 alice berth publish "$image"
   expect_output_like "was published $(manifest_digest 12)"
+  # Where a registry has no referrers API, as this one, other tools find it in a list.
+  run -0 bash -c "curl -sf -H 'Accept: application/vnd.oci.image.index.v1+json' \
+    http://$registry/v2/debian/manifests/$(manifest_digest 12 | tr : -) |
+    jq -r '[.manifests[]|select(.artifactType==\"application/vnd.berth.image.v1\")]|length'"
+  expect_equal "$output" 1
   # shellcheck disable=SC2016
   script='find / -xdev \( -type f -o -type l \) -not -path "/proc/*" -not -path "/etc/*" -printf "%p %m %s %l\n" | sort
     find /usr /srv -xdev -type f -exec sha256sum {} + | sort'
@@ -47,6 +52,12 @@ artifact_tag() { echo "$(manifest_digest 12 | tr : -).berth"; }
   forget_images
   mark_log
   run -0 contained cat /srv/hello
+  expect_equal "$(converted_layers)" 0
+  # A user's variable counts in a step too.
+  restore_site
+  forget_images
+  mark_log
+  run -0 in_home "BERTH_SHARE_ARTIFACTS=$registry/site/layers srun -w n1 --container-image=$image true"
   expect_equal "$(converted_layers)" 0
   restore_site
   with_site_lines '[share]' "artifacts = \"$registry/site/nothing\""

@@ -4,6 +4,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/oci/artifact.hh"
 #include "runtime/oci/layer/layer.hh"
 #include "runtime/oci/remainder/proof.hh"
 #include "runtime/oci/remainder/split.hh"
@@ -220,6 +221,18 @@ TEST_CASE("remainder: what is changed in it is an error or another diff_id, but 
     for (size_t size = 0; size < whole.size(); ++size)
         CHECK_FALSE(failure([&] { proved(files, whole.substr(0, size)); }).empty());
     CHECK_FALSE(failure([&] { proved(files, whole + "x"); }).empty());
+}
+
+TEST_CASE("artifact: a list of referrers has ours once, and what others have put there", "[layer][remainder]") {
+    Descriptor one{"application/vnd.oci.image.manifest.v1+json", sha256_of("1"), 1},
+        two{one.media_type, sha256_of("2"), 2};
+    std::string list = with_referrer("", one, "list");
+    CHECK_THAT(list, Contains(one.digest.text()) && Contains(artifact_type));
+    std::string other =
+        R"({"schemaVersion":2,"manifests":[{"mediaType":"m","digest":"d","size":1,"artifactType":"x"}]})";
+    list = with_referrer(with_referrer(other, one, "list"), two, "list");
+    CHECK_THAT(list, Contains(R"("artifactType":"x")") && Contains(two.digest.text()) && !Contains(one.digest.text()));
+    CHECK_THROWS_WITH(with_referrer("[]", one, "list"), Contains("list: it is no list of manifests"));
 }
 
 TEST_CASE("remainder: what no honest one says is refused", "[layer][remainder]") {

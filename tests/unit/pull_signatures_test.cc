@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "runtime/base/sys.hh"
+#include "runtime/oci/artifact.hh"
 #include "runtime/oci/base64.hh"
 #include "runtime/oci/sha256.hh"
 #include "runtime/pull/transfer/admission.hh"
@@ -176,7 +177,7 @@ TEST_CASE("bundles are found by the referrers API, and by the tag in its place",
     if (GENERATE(true, false))
         scene.content.refer(scene.digest, scene.index_of(manifest));
     else
-        scene.content.tag(trust::referrers_tag(Digest(scene.digest)),
+        scene.content.tag(oci::referrers_tag(Digest(scene.digest)),
                           scene.content.add_manifest(oci_index, scene.index_of(manifest)));
     CHECK(scene.pull() == scene.digest);
     CHECK(store::parse_signatures(scene.record()).admitted.at(0).signers.size() == 1);

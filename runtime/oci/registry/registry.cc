@@ -164,12 +164,13 @@ bool Registry::put_blob(const Digest& digest, const FileBody& file) {
     return impl_->hosts.back()->put_blob(digest, "", file, impl_->what(), impl_->options.retry);
 }
 
-void Registry::put_manifest(const std::string& tag, const std::string& type, const std::string& bytes) {
+bool Registry::put_manifest(const std::string& tag, const std::string& type, const std::string& bytes) {
     RegistryClient& host = *impl_->hosts.back();
     HttpAnswer answer = host.get(
         {.path = "manifests/" + tag, .what = impl_->what(), .method = "PUT", .body = bytes, .type = type},
         impl_->options.retry);
     if (answer.status != 201) host.refuse_answer(answer, impl_->what());
+    return !answer.header("oci-subject").empty();
 }
 
 void Registry::Impl::stream_from(RegistryClient& host, const RetryRules& rules, const Descriptor& blob,

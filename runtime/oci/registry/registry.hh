@@ -57,7 +57,8 @@ class Registry {
     /// when it is there already); and a manifest of the type under a tag.
     void put_blob(const std::string& bytes);
     bool put_blob(const Digest& digest, const FileBody& file);
-    void put_manifest(const std::string& tag, const std::string& type, const std::string& bytes);
+    /// True when the registry lists the manifest among the referrers of its subject (OCI-Subject).
+    bool put_manifest(const std::string& tag, const std::string& type, const std::string& bytes);
     /// To be called when the bytes of the last stream_blob() were wrong: see Source::pass_over_senders.
     std::string pass_over_senders();
 

@@ -40,6 +40,8 @@ oci::Descriptor descriptor_of(int fd, const char* type, const std::string& what)
     return {type, hash.finish(), static_cast<uint64_t>(sys::stat_of(fd, what).st_size)};
 }
 
+std::string type_of(oci::MediaKind kind) { return std::string(oci::media_type(kind)); }
+
 class Publication {
   public:
     Publication(const store::Store& store, const plan::Reference& image, const Options& options,
@@ -56,6 +58,7 @@ class Publication {
 
   private:
     bool is_there(const Digest& manifest, const oci::ImageDescription& description);
+    void list(const Digest& manifest, const std::string& artifact);
     void add_layer(oci::Artifact& artifact, const oci::Descriptor& blob, const Digest& diff_id);
     oci::PublishedLayer publish_layer(const oci::Descriptor& blob, const Digest& diff_id);
     void split(const oci::Descriptor& blob, const Digest& diff_id, squash::LayerFiles& files, int remainder);
@@ -95,7 +98,7 @@ PublishedImage Publication::run(const Digest& manifest) {
     out_.layers = description.diff_ids.size();
     out_.was_there = is_there(manifest, description);
     if (out_.was_there) return out_;
-    oci::Artifact artifact{{std::string(oci::media_type(oci::MediaKind::manifest)), manifest, document.size()}, {}};
+    oci::Artifact artifact{{type_of(oci::MediaKind::manifest), manifest, document.size()}, {}};
     for (size_t i = 0; i < parsed.layers.size(); ++i) {
         layer_ = cat("layer ", i + 1, " of ", parsed.layers.size(), " of ", what_);
         if (artifact.find(description.diff_ids[i]) == nullptr)
@@ -103,10 +106,19 @@ PublishedImage Publication::run(const Digest& manifest) {
     }
     meter_.begin(Phase::writing, cat("bringing what is published of ", what_, " to ", place_));
     target_.put_blob(std::string(oci::empty_config));
-    target_.put_manifest(oci::artifact_tag(manifest), std::string(oci::media_type(oci::MediaKind::manifest)),
-                         oci::make_artifact(artifact));
+    std::string text = oci::make_artifact(artifact);
+    bool is_listed = target_.put_manifest(oci::artifact_tag(manifest), type_of(oci::MediaKind::manifest), text);
+    if (!is_listed) list(manifest, text);
     out_.layers = artifact.layers.size();
     return out_;
+}
+
+/// For other tools: a registry without the referrers API has the list at a tag.
+void Publication::list(const Digest& manifest, const std::string& artifact) {
+    auto old = target_.find_attached(oci::referrers_tag(manifest), "referrers");
+    oci::Descriptor mine{type_of(oci::MediaKind::manifest), oci::sha256_of(artifact), artifact.size()};
+    target_.put_manifest(oci::referrers_tag(manifest), type_of(oci::MediaKind::index),
+                         oci::with_referrer(old ? old->bytes : "", mine, cat("the referrers of ", what_)));
 }
 
 /// A layer that does not come out as it was is left out, which costs those who pull no more than before.

@@ -5,6 +5,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/oci/artifact.hh"
 #include "runtime/store/signature_record.hh"
 #include "runtime/trust/remembered.hh"
 #include "runtime/trust/signature/attachment.hh"
@@ -43,7 +44,7 @@ void take_attachments(oci::Registry& registry, const std::string& manifest, cons
 
 std::string list_of_referrers(oci::Registry& registry, const Digest& manifest) {
     if (auto list = registry.find_referrers(manifest)) return *list;
-    auto stand_in = registry.find_attached(trust::referrers_tag(manifest));
+    auto stand_in = registry.find_attached(oci::referrers_tag(manifest));
     return stand_in ? stand_in->bytes : "";
 }
 

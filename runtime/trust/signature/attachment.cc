@@ -2,6 +2,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/oci/artifact.hh"
 #include "runtime/oci/base64.hh"
 #include "runtime/oci/json_strict.hh"
 #include "runtime/oci/sha256.hh"
@@ -62,8 +63,7 @@ json descriptor(const std::string& type, const std::string& bytes) {
 
 }  // namespace
 
-std::string signature_tag(const Digest& manifest) { return cat(referrers_tag(manifest), ".sig"); }
-std::string referrers_tag(const Digest& manifest) { return "sha256-" + manifest.hex(); }
+std::string signature_tag(const Digest& manifest) { return cat(oci::referrers_tag(manifest), ".sig"); }
 
 std::vector<Attachment> parse_attachments(std::string_view manifest, const std::string& what) {
     json document = oci::parse_json(manifest, what);

@@ -23,8 +23,6 @@ struct Attachment {
 
 /// "sha256-HEX.sig"
 std::string signature_tag(const Digest& manifest);
-/// "sha256-HEX", where a registry without the referrers API has the list.
-std::string referrers_tag(const Digest& manifest);
 
 /// The signatures among the layers of cosign's manifest, or of a referrer that has bundles. Other layers are passed
 /// over. Throws Error naming `what` for what is no manifest, and for more than attachment_limit layers.
