@@ -14,9 +14,12 @@ namespace {
 
 constexpr size_t cache_bytes = 8 << 20;  // files are read in the order in which they lie there
 
+/// Anybody may have made the file. Far above what a conversion lets a layer have (oci::LayerLimits::tree_bytes).
+constexpr TreeLimits limits{.inodes = 5'000'000, .depth = 1024, .metadata_bytes = 1ULL << 30};
+
 Index index_of(int fd, const std::string& what, const BlockSums& sums) {
     std::vector<LayerInfo> layers(1);
-    Tree tree = read_tree(fd, what, 0, layers[0]);
+    Tree tree = read_tree(fd, what, 0, layers[0], limits);
     add_sums(tree, sums);
     return Index::from_bytes(build_index(tree, layers, {}));
 }
