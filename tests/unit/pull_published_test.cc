@@ -207,7 +207,8 @@ TEST_CASE("published: a layer file that shows something else is never taken", "[
     scene.pull();
     scene.check_image();
     CHECK(scene.conversions() == 1);
-    CHECK_THAT(scene.told(), Contains("is converted here, since what is published of it does not do") && Contains(why));
+    CHECK_THAT(scene.told(),
+               Contains("is converted here, since what is published of it cannot be used") && Contains(why));
 }
 
 TEST_CASE("published: halves that do not belong together are never taken", "[pull][published]") {

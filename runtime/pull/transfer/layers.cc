@@ -227,7 +227,7 @@ bool Fetch::bring_published(size_t index) {
     } catch (const Error& problem) {
         if (stop_) throw;
         meter_.take_back(index, std::min(taken.load(), layer.blob.size));
-        meter_.warn(cat(name_of(layer), " is converted here, since what is published of it does not do: ",
+        meter_.warn(cat(name_of(layer), " is converted here, since what is published of it cannot be used: ",
                         problem.what()));
         return false;
     }
