@@ -234,6 +234,9 @@ TEST_CASE("a bundle over the manifest's bytes names nothing", "[trust]") {
 TEST_CASE("attachments are found in cosign's manifest, and one is added to it", "[trust]") {
     NewAttachment first = with_signature("", "{}", "sig", "m");
     NewAttachment both = with_signature(first.manifest, "{\"a\":1}", "other", "m");
+    CHECK_THROWS_WITH(
+        with_signature(R"({"schemaVersion":2,"layers":[{"mediaType":"other","size":7}]})", "{}", "x", "m"),
+        Catch::StartsWith("m: the digest"));
     auto found = parse_attachments(both.manifest, "m");
     REQUIRE(found.size() == 2);
     CHECK(found[0].blob.digest == berth::oci::sha256_of("{}"));

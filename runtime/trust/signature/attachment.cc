@@ -4,6 +4,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/oci/artifact.hh"
 #include "runtime/oci/base64.hh"
+#include "runtime/oci/descriptor.hh"
 #include "runtime/oci/json_strict.hh"
 #include "runtime/oci/sha256.hh"
 #include "runtime/trust/policy/strict_json.hh"
@@ -58,7 +59,7 @@ JsonPlace list_of(const JsonPlace& root, const char* key, size_t limit) {
 }
 
 json descriptor(const std::string& type, const std::string& bytes) {
-    return {{"mediaType", type}, {"digest", oci::sha256_of(bytes).text()}, {"size", bytes.size()}};
+    return oci::descriptor_json({type, oci::sha256_of(bytes), bytes.size()});
 }
 
 }  // namespace
@@ -101,7 +102,7 @@ NewAttachment with_signature(std::string_view old, const std::string& payload, c
     layer["annotations"] = {{signature_annotation, oci::encode_base64(signature)}};
     layers.push_back(std::move(layer));
     json diff_ids = json::array();
-    for (const json& one : layers) diff_ids.push_back(one.at("digest"));
+    for (const json& one : layers) diff_ids.push_back(oci::parse_descriptor(one, what).digest.text());
     std::string config = json{{"architecture", ""}, {"os", ""}, {"config", json::object()},
                               {"rootfs", {{"type", "layers"}, {"diff_ids", diff_ids}}}}
                              .dump();
