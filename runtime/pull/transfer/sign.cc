@@ -1,10 +1,14 @@
 #include "runtime/pull/transfer/sign.hh"
 
+#include <algorithm>
 #include <ctime>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/oci/base64.hh"
+#include "runtime/oci/media_type.hh"
 #include "runtime/oci/registry/registry.hh"
+#include "runtime/pull/transfer/signature_sources.hh"
 #include "runtime/trust/policy/image_name.hh"
 #include "runtime/trust/signature/attachment.hh"
 #include "runtime/trust/signature/payload.hh"
@@ -17,10 +21,25 @@ constexpr const char* manifest_type = "application/vnd.oci.image.manifest.v1+jso
 
 std::vector<Digest> manifests_of(const oci::Document& document, const std::string& what) {
     std::vector<Digest> out{document.digest};
+    // An artifact's, such as that of published layers, is signed like an image's.
+    if (oci::kind_of(document.content_type) == oci::MediaKind::manifest) return out;
     auto parsed = oci::parse_manifest(document.bytes, document.content_type, what);
     if (const auto* index = std::get_if<oci::ImageIndex>(&parsed))
         for (const oci::ImageIndex::Entry& entry : index->entries) out.push_back(entry.descriptor.digest);
     return out;
+}
+
+/// Each signature stays at the image's tag: a list of images that is signed every night must not make more of them.
+bool has_signed(oci::Registry& registry, const trust::Claim& claim, const trust::PublicKey& key) {
+    auto is_ours = [&](const trust::Signature& one) {
+        auto signature = oci::decode_base64(one.signature);
+        if (one.kind != trust::Signature::Kind::payload || !signature || !key.verifies(one.content, *signature))
+            return false;
+        trust::Claim said = trust::parse_payload(one.content, trust::PayloadKind::cosign, "a signature of this key");
+        return said.manifest == claim.manifest && said.name == claim.name;
+    };
+    std::vector<trust::Signature> all = tagged_signatures(registry, claim.manifest, [](const std::string&) {});
+    return std::any_of(all.begin(), all.end(), is_ours);
 }
 
 void attach(oci::Registry& registry, const trust::Claim& claim, const trust::PrivateKey& key, const std::string& what) {
@@ -45,7 +64,8 @@ std::vector<Digest> sign_image(const plan::Reference& reference, const trust::Pr
     oci::Document document = registry.get_manifest(reference.digest ? reference.digest->text() : reference.tag);
     std::vector<Digest> signed_ones = manifests_of(document, what);
     std::string name = trust::name_of(reference).text();
-    for (const Digest& digest : signed_ones) attach(registry, {digest, name}, key, what);
+    for (const Digest& digest : signed_ones)
+        if (!has_signed(registry, {digest, name}, key.public_key())) attach(registry, {digest, name}, key, what);
     return signed_ones;
 }
 

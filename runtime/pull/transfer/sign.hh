@@ -9,8 +9,8 @@
 
 namespace berth::pull {
 
-/// The digests that were signed: what the reference means and, where that is an image index, each manifest in it, since
-/// that is what podman and berth look at. Throws Error.
+/// The digests that are signed, some of them perhaps since an earlier call with the same key: what the reference means
+/// and, where that is an image index, each manifest in it, since that is what podman and berth look at. Throws Error.
 std::vector<Digest> sign_image(const plan::Reference& reference, const trust::PrivateKey& key,
                                const oci::RegistryOptions& options);
 
