@@ -49,11 +49,11 @@ class Report {
                 parse_number(rest.substr(0, after), 255, code) && code != 0 ? static_cast<int>(code) : exit_failure;
             error_ = after == std::string::npos ? "the pull failed" : printable(rest.substr(after + 1), 8192);
         }
-        if (word == "serving") goes_on_ = true;
+        if (word == "continues") goes_on_ = true;
         return !goes_on_;
     }
 
-    /// The image is here, and the pull serves it to other nodes.
+    /// The image is here, and the pull goes on: it serves it to other nodes, or proves what it is.
     bool goes_on() const { return goes_on_; }
 
     /// The digest; throws the error that was reported.
@@ -150,6 +150,7 @@ std::vector<std::string> arguments_for(const plan::Reference& reference, const p
     if (!reference.user.empty()) out.insert(out.end(), {"--user", reference.user});
     if (watch.bars) out.emplace_back("--bars");
     if (!watch.progress) out.emplace_back("--quiet");
+    if (watch.keep && !site.share.artifacts.empty()) out.emplace_back("--prove-later");
     out.insert(out.end(), {"--report", reference.text()});
     return out;
 }

@@ -34,8 +34,8 @@ struct PullWatch {
     std::function<void()> ready = {};
     /// What stands before the error of a pull that failed.
     std::string failure = {};
-    /// Takes a pull that has brought its image and goes on to serve the other nodes of its step. Without it, pulls do
-    /// not.
+    /// Takes a pull that has brought its image and goes on to serve the other nodes of its step, or to prove layers.
+    /// Without it, pulls do not.
     std::function<void(Child pull)> keep = {};
     /// Called after a pull that brought an image into the store.
     std::function<void(const PullResult& result)> fetched = {};

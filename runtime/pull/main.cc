@@ -10,6 +10,7 @@
 #include <functional>
 #include <iostream>
 #include <optional>
+#include <thread>
 
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
@@ -60,6 +61,7 @@ struct Arguments {
     bool agree = false;
     bool share = false;
     bool meet = false;
+    bool prove_later = false;
     pull::OutputOptions output;
     std::vector<std::string> settings;
     unsigned threads = 0;
@@ -127,7 +129,7 @@ std::string rendezvous_of(const plan::Site& site) {
     return plan::path_for(site.share.rendezvous, caller_of_this_process());
 }
 
-Digest pulled(const Arguments& arguments, pull::Output& output, std::unique_ptr<pull::share::Member>& member) {
+Digest pulled(const Arguments& arguments, pull::Output& output, pull::Afterwards& afterwards) {
     plan::Reference reference =
         plan::with_absolute_path(plan::parse_reference(arguments.reference), std::filesystem::current_path());
     plan::Site site = site_of(arguments, environment_of_this_process());
@@ -138,16 +140,40 @@ Digest pulled(const Arguments& arguments, pull::Output& output, std::unique_ptr<
     if (arguments.share || arguments.meet) options.share_limits = share_limits(site);
     if (arguments.share) options.share = meeting_place();
     if (arguments.meet) options.share_limits.rendezvous = rendezvous_of(site);
+    options.prove_later = arguments.prove_later;
     return arguments.agree ? agreed(store, reference, options, output.meter())
-                           : pull::pull(store, reference, options, output.meter(), member);
+                           : pull::pull(store, reference, options, output.meter(), afterwards);
 }
 
-/// What the other nodes of the step lack they get from here, with what this node's tasks leave of its CPUs.
-void serve_other_nodes(pull::share::Member& member, const pull::Output& output) {
-    if (!member.is_shared()) return;
-    output.serving();
-    ::setpriority(PRIO_PROCESS, 0, 10);
-    member.serve_to_the_end();
+/// The kernel keeps a priority for each thread. Those that are made later have their maker's.
+void leave_cpus_to_tasks() {
+    std::error_code none;
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", none))
+        ::setpriority(PRIO_PROCESS, static_cast<id_t>(std::stoul(thread.path().filename())), 10);
+}
+
+/// A layer that is not what its publisher said is an event of the site's; whoever started the pull listens no more.
+void prove_layers(const Arguments& arguments, const pull::Unproved& unproved, pull::Output& output) try {
+    ::setpriority(PRIO_PROCESS, 0, 19);
+    for (const std::string& problem : pull::prove(store::Store::open(arguments.store), unproved))
+        pull::PullEvent(site_of(arguments, environment_of_this_process()), plan::Event::Kind::pull,
+                        arguments.reference, output.meter())
+            .failed(Error(problem));
+} catch (const std::exception&) {
+    // They stay noted as unproved.
+}
+
+/// What the other nodes of the step lack they get from here, and what has not been proved is; with what this node's
+/// tasks leave of its CPUs.
+void go_on(const Arguments& arguments, pull::Afterwards& afterwards, pull::Output& output) {
+    bool is_shared = afterwards.member && afterwards.member->is_shared();
+    if (!is_shared && !afterwards.unproved) return;
+    output.goes_on();
+    leave_cpus_to_tasks();
+    std::jthread prover;  // joined at the end
+    if (afterwards.unproved)
+        prover = std::jthread([&] { prove_layers(arguments, *afterwards.unproved, output); });
+    if (is_shared) afterwards.member->serve_to_the_end();
 }
 
 /// Prints what the tag means now. One try: the nodes can ask as well.
@@ -194,11 +220,11 @@ int pull_image(const Arguments& arguments) {
         if (!arguments.output.report)
             event.emplace(pull::site_of(arguments.site, environment_of_this_process()), plan::Event::Kind::pull,
                           arguments.reference, output.meter());
-        std::unique_ptr<pull::share::Member> member;
-        std::string digest = pulled(arguments, output, member).text();
+        pull::Afterwards afterwards;
+        std::string digest = pulled(arguments, output, afterwards).text();
         output.done(digest);
         if (event) event->pulled(digest);
-        if (member) serve_other_nodes(*member, output);
+        go_on(arguments, afterwards, output);
         return 0;
     } catch (const Error& problem) {
         output.failed(problem, pull::cause_of_pull(problem));
@@ -285,6 +311,9 @@ int main(int argc, char** argv) {
     line.flag("--meet", arguments.meet, "share the image with other pulls, at share.rendezvous")
         .needs(report)
         .excludes(share);
+    line.flag("--prove-later", arguments.prove_later,
+              "use published layers that a key of the site's has signed, and prove them when the image is here")
+        .needs(report);
     line.option("--user", arguments.user, "whose login to use, or to make");
     auto login = line.option("--login", arguments.login, "registry to log in to, instead of a pull");
     line.flag("--password-stdin", arguments.password_from_input, "with --login: read the password from standard input")

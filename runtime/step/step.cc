@@ -157,15 +157,15 @@ void set_node(plan::StepRequest& request) {
 }
 
 void serve_request(StepTasks& tasks, const plan::StepRequest& request) {
-    // A pull that serves the image's layers to the step's other nodes ends with the step.
-    std::optional<Child> serving_pull;
+    // A pull that serves the image's layers to the step's other nodes, or proves them, ends with the step.
+    std::optional<Child> pull_that_goes_on;
     std::unique_ptr<StepContainer> container;
     std::optional<StartEvent> event;
     std::optional<Error> failure;
     try {
         StepStart start = start_of(request, tasks);
         note_event(start, event);
-        start.watch.keep = [&serving_pull](Child pull) { serving_pull.emplace(std::move(pull)); };
+        start.watch.keep = [&pull_that_goes_on](Child pull) { pull_that_goes_on.emplace(std::move(pull)); };
         container = start_step_container(std::move(start));
     } catch (const StepOver&) {
         if (event) event->failed(plan::Cause::killed, "starting the container: the step ended meanwhile");

@@ -120,30 +120,65 @@ def berth_rows(pull, registry, work):
     return rows
 
 
+def published_site(registry, work):
+    """A site that trusts one key about layers; their images may be anybody's."""
+    key = f"{work}/signer.pem"
+    subprocess.run(["openssl", "genpkey", "-quiet", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out",
+        key], check=True)
+    subprocess.run(["openssl", "pkey", "-in", key, "-pubout", "-out", f"{work}/signer.pub"], check=True)
+    signed = {"type": "sigstoreSigned", "keyPath": f"{work}/signer.pub", "signedIdentity": {"type": "matchRepository"}}
+    with open(f"{work}/policy.json", "w", encoding="ascii") as file:
+        json.dump({"default": [{"type": "insecureAcceptAnything"}],
+            "transports": {"docker": {f"{registry}/layers": [signed]}}}, file)
+    with open(f"{work}/published.conf", "w", encoding="ascii") as file:
+        file.write(f'[share]\nartifacts = "{registry}/layers"\n[policy]\nsignatures = "{work}/policy.json"\n')
+    return f"{work}/published.conf", key
+
+
+def until_usable(command):
+    """Wall and CPU seconds until a pull of a start says that the image can be used, and the CPU seconds until the
+    program ends, which proves then what it has brought."""
+    start = time.perf_counter()
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+        while not (line := process.stdout.readline()).startswith("image "):
+            if not line or line.startswith("error "):
+                sys.exit(f"{command}: {line}")
+        wall = time.perf_counter() - start
+        with open(f"/proc/{process.pid}/stat", encoding="ascii") as file:
+            fields = file.read().rpartition(")")[2].split()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    ticks = os.sysconf("SC_CLK_TCK")
+    usable = {"wall": wall, "cpu": (int(fields[11]) + int(fields[12])) / ticks}
+    return usable, {"wall": time.perf_counter() - start, "cpu": usage.ru_utime + usage.ru_stime}
+
+
 def published_rows(pull, registry, work):
-    """`berth publish`, a pull of what it brought, and what no such pull can avoid: its bytes by curl, hashed, in a
-    file."""
-    site = f"{work}/published.conf"
-    with open(site, "w", encoding="ascii") as file:
-        file.write('[share]\nartifacts = "referrers"\n')
+    """`berth publish`, pulls of what it brought, proved before it is used and afterwards, and what no such pull can
+    avoid: its bytes by curl, hashed, in a file that is written round the page cache."""
+    site, key = published_site(registry, work)
+    place = ["--store", f"{work}/store", "--site", site]
     name = f"{registry}/ngc:base"
-    rows = {"berth, publish": with_memory([pull, "publish", "--store", f"{work}/store", "--quiet", name])}
+    rows = {"berth, publish": with_memory([pull, "publish", *place, "--quiet", "--sign", key, name])}
     shutil.rmtree(f"{work}/store")
-    rows["berth, published"] = with_memory([pull, "--store", f"{work}/store", "--site", site, name])
-    blobs = published_blobs(registry)
-    script = f"set -e; for blob; do curl -sf -o $0 http://{registry}/v2/ngc/blobs/$blob; openssl dgst -sha256 $0; done"
-    rows["curl, openssl"] = with_memory(["sh", "-c", script, f"{work}/blob", *blobs])
+    rows["berth, published"] = with_memory([pull, *place, name])
+    shutil.rmtree(f"{work}/store")
+    rows["berth, signed"], rows["and proved"] = until_usable([pull, *place, "--report", "--prove-later", name])
+    script = (f"set -e -o pipefail; for blob; do curl -sf http://{registry}/v2/layers/blobs/$blob | "
+              "tee >(openssl dgst -sha256) | dd of=$0 bs=1M iflag=fullblock oflag=direct status=none; done")
+    rows["curl, openssl, dd"] = with_memory(["bash", "-c", script, f"{work}/blob", *published_blobs(registry)])
+    os.unlink(f"{work}/blob")
     return rows
 
 
 def published_blobs(registry):
-    def manifest(reference):
-        request = urllib.request.Request(f"http://{registry}/v2/ngc/manifests/{reference}",
+    def manifest(repository, reference):
+        request = urllib.request.Request(f"http://{registry}/v2/{repository}/manifests/{reference}",
             headers={"Accept": "application/vnd.oci.image.manifest.v1+json"})
         with urllib.request.urlopen(request) as answer:
             return answer.headers["Docker-Content-Digest"], json.load(answer)
-    digest, _ = manifest("base")
-    _, artifact = manifest(digest.replace(":", "-") + ".berth")
+    digest, _ = manifest("ngc", "base")
+    _, artifact = manifest("layers", digest.replace(":", "-") + ".berth")
     return [blob["digest"] for blob in artifact["layers"]]
 
 

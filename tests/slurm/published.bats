@@ -2,6 +2,14 @@
 # berth publish, and steps that fetch layers in the form in which they run (share.artifacts).
 load helper
 
+folder=$state/published
+
+setup_file() {
+  root bash -c "rm -rf $folder && mkdir -m 0755 $folder && cd $folder &&
+    openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key.pem &&
+    openssl pkey -in key.pem -pubout -out key.pub && chmod 0644 *"
+}
+
 setup() {
   forget_images
   mark_log
@@ -18,6 +26,46 @@ converted_layers() {
   for layer in $(layer_digests 12); do sum=$((sum + $(count_since GET "/v2/debian/blobs/$layer"))); done
   echo "$sum"
 }
+
+# How many signatures there are of what is published in the repository NAME: signatures NAME.
+signatures() {
+  local type=application/vnd.oci.image.manifest.v1+json digest
+  digest=$(curl -sf -H "Accept: $type" "http://$registry/v2/$1/manifests/$(artifact_tag)" | sha256sum)
+  curl -sf -H "Accept: $type" "http://$registry/v2/$1/manifests/sha256-${digest%% *}.sig" | jq '.layers | length'
+}
+
+# A site that trusts one key about what is in the repository NAME; images may be anybody's: trust NAME [LINE of share].
+trust() {
+  root tee "$folder/policy.json" > /dev/null <<END
+{"default": [{"type": "insecureAcceptAnything"}], "transports": {"docker": {"$registry/$1": [
+  {"type": "sigstoreSigned", "keyPath": "$folder/key.pub", "signedIdentity": {"type": "matchRepository"}}]}}}
+END
+  root bash -c "install -m 0666 /dev/null $folder/alice.jsonl"
+  with_site_lines '[share]' "artifacts = \"$registry/$1\"" "${@:2}" '[policy]' "signatures = \"$folder/policy.json\"" \
+    '[events]' "log = \"$folder/%u.jsonl\""
+}
+
+# Of the image on a node: the layers that have still to be proved; fails where none had to be.
+unproved() { root bash -c "cat $state/nodes/n1/store/*/images/$(manifest_digest 12 | cut -d : -f 2)/unproved"; }
+all_is_proved() {
+  local left
+  left=$(unproved) && [ -z "$left" ]
+}
+
+# A start on signed layers of the repository NAME that lasts until CMD... succeeds: start_until NAME CMD...
+start_until() {
+  trust "$1"
+  forget_images
+  mark_log
+  in_home "rm -f go; srun -w n1 --container-image=$image --container-mount-home sh -c \
+    'cd && until [ -e go ]; do sleep 0.1; done'" 3>&- &
+  wait_until 20 "${@:2}"
+  in_home "touch go"
+  wait "$!"
+}
+
+failures() { jq -rs '[.[]|select(.kind=="failure")|.error]|join("\n")' "$folder/alice.jsonl"; }
+has_failed() { failures | grep -q "$1"; }
 
 artifact_tag() { echo "$(manifest_digest 12 | tr : -).berth"; }
 
@@ -91,4 +139,51 @@ artifact_tag() { echo "$(manifest_digest 12 | tr : -).berth"; }
   run -0 contained true
   expect_equal "$(converted_layers)" 0
   expect_equal "$(count_since GET "/v2/site/mirrored/manifests/$(artifact_tag)")" 1
+}
+
+@test "published: a step starts on layers that the site's key has signed, which are proved while it runs" {
+  run -0 alice berth publish --to "$registry/site/signed" --sign "$folder/key.pem" "$image"
+  # Once more makes no second signature.
+  local before
+  before=$(signatures site/signed)
+  run -0 alice berth publish --to "$registry/site/signed" --sign "$folder/key.pem" "$image"
+  expect_equal "$(signatures site/signed)" "$before"
+  start_until site/signed all_is_proved
+  expect_equal "$(converted_layers)" 0
+  expect_equal "$(failures)" ""
+  run -0 contained cat /srv/hello
+  expect_equal "$output" "hello from the image"
+}
+
+@test "published: signed layers that are not the image's go from the store, and the site is told" {
+  # What is there already would not be published again.
+  local wrong=site/wrong-$$
+  run -0 alice berth publish --to "$registry/$wrong" "$image"
+  # Each of two layers as the other one, signed by the site's key.
+  local type=application/vnd.oci.image.manifest.v1+json
+  place=http://$registry/v2/$wrong/manifests/$(artifact_tag)
+  curl -sf -H "Accept: $type" "$place" | jq -c '[.layers[].annotations] as $old |
+    .layers[0].annotations = $old[2] | .layers[2].annotations = $old[0]' |
+    curl -sf -X PUT -H "Content-Type: $type" --data-binary @- "$place"
+  run -0 alice berth sign --key "$folder/key.pem" "$registry/$wrong:$(artifact_tag)"
+  start_until "$wrong" has_failed "has run on its publisher's signature and is not what the image has"
+  expect_equal "$(converted_layers)" 0
+  wait_until 5 has_failed "removed from the store, the next start converts it"
+  mark_log
+  run -0 --separate-stderr contained cat /srv/hello
+  expect_equal "$output" "hello from the image"
+  expect_equal "$(converted_layers)" 2
+  run -0 alice srun -w n1 berth verify
+}
+
+@test "published: nodes that share prove signed layers before they send them" {
+  run -0 alice berth publish --to "$registry/site/signed" --sign "$folder/key.pem" "$image"
+  trust site/signed 'enabled = true'
+  forget_images
+  # shellcheck disable=SC2016
+  run -0 in_home "rm -f at.*; srun -N2 --container-image=$image --container-mount-home sh -c \
+    'cd && : > at.\$SLURM_NODEID; until [ -e at.0 ] && [ -e at.1 ]; do sleep 0.1; done'"
+  expect_equal "$(converted_layers)" 0
+  run unproved
+  expect_failure
 }

@@ -2,105 +2,13 @@
 #include <cstdlib>
 #include <random>
 
-#include "runtime/base/sys.hh"
-#include "runtime/config/site.hh"
-#include "runtime/oci/artifact.hh"
-#include "runtime/oci/remainder/split.hh"
-#include "runtime/oci/sha256.hh"
 #include "runtime/pull/transfer/published.hh"
-#include "runtime/pull/transfer/seal.hh"
 #include "tests/catch.hh"
-#include "tests/fixtures/pull_scene.hh"
+#include "tests/fixtures/published_scene.hh"
 
 using namespace berth;
 using namespace berth::fixtures;
 using Catch::Contains;
-
-namespace {
-
-/// Both halves of a layer, as `berth publish` makes them.
-struct Halves {
-    std::string squashfs, remainder;
-};
-
-std::string file_bytes(int fd) { return sys::read_file(cat("/proc/self/fd/", fd)); }
-
-std::string split(const std::string& tar, squash::LayerFiles& files) {
-    std::string out;
-    oci::TarSplitter splitter(files, [&](std::string_view packed) { out += packed; });
-    splitter.feed(tar);
-    splitter.finish();
-    return out;
-}
-
-Halves halves_of(const store::Store& store, const Digest& diff_id, const std::string& tar) {
-    Fd file = store.open_layer(diff_id);
-    squash::LayerFiles files(file.get(), "layer", *pull::read_seal(file.get(), "layer"));
-    return {file_bytes(file.get()), split(tar, files)};
-}
-
-/// An image that a first pull has converted, and whose layers can be published beside it.
-struct PublishedScene : PullScene {
-    std::vector<std::string> tars{tar_of({{"etc/", ""}, {"etc/os", "base\n"}, {"etc/gone", "x"},
-                                          {"big", std::string(300'000, 'b')}}),
-                                  tar_of({{"etc/.wh.gone", ""}, {"bin/", ""}, {"bin/tool", "#!tool\n"}})};
-    TwoLayers image;
-    std::string digest;
-    std::vector<Halves> halves;
-
-    PublishedScene() {
-        image.layers = {ServedLayer(tars[0]), ServedLayer(tars[1])};
-        image.make_config();
-        digest = image.add_to(content);
-        content.tag("1", digest);
-        store = "publisher";
-        pull();
-        for (size_t i = 0; i < tars.size(); ++i)
-            halves.push_back(halves_of(open(), image.layers[i].diff_id, tars[i]));
-        store = "store";
-        artifacts = {plan::artifacts_beside_images, [](const plan::Reference&) {
-                         oci::RegistryOptions out;
-                         out.retry.first = std::chrono::milliseconds(10);
-                         return out;
-                     }};
-    }
-
-    oci::Artifact artifact() {
-        oci::Artifact out{{oci_manifest, Digest(digest), image.manifest.size()}, {}};
-        for (size_t i = 0; i < halves.size(); ++i)
-            out.layers.push_back({image.layers[i].diff_id,
-                                  blob(oci::published_layer_type, halves[i].squashfs),
-                                  blob(oci::remainder_type, halves[i].remainder)});
-        return out;
-    }
-    oci::Descriptor blob(const char* type, const std::string& bytes) {
-        return {type, Digest(content.add_blob(bytes)), bytes.size()};
-    }
-    void publish(const std::string& document) {
-        content.tag(oci::artifact_tag(Digest(digest)), content.add_manifest(oci_manifest, document));
-    }
-    void publish() { publish(oci::make_artifact(artifact())); }
-
-    /// How often the layer was asked for in the form that has to be converted.
-    size_t conversions() const {
-        size_t out = 0;
-        for (const ServedLayer& layer : image.layers) out += server->count("GET /v2/a/b/blobs/" + layer.digest());
-        return out - image.layers.size();  // those of the first pull
-    }
-    std::string told() const {
-        std::string out;
-        for (const std::string& line : progress) out += line + "\n";
-        return out;
-    }
-    void check_image() {
-        CHECK(reads(open(), digest, "etc", "os") == "base\n");
-        CHECK(reads(open(), digest, "bin", "tool") == "#!tool\n");
-        CHECK(reads(open(), digest, "", "big") == std::string(300'000, 'b'));
-        CHECK(reads(open(), digest, "etc", "gone") == "(absent)");
-    }
-};
-
-}  // namespace
 
 TEST_CASE("published: layers come as they run, and none is converted", "[pull][published]") {
     PublishedScene scene;
@@ -184,24 +92,14 @@ TEST_CASE("published: one layer of two is fetched, the other converted", "[pull]
 
 TEST_CASE("published: a layer file that shows something else is never taken", "[pull][published]") {
     PublishedScene scene;
-    // Of another image, whose tool is not this one's.
-    std::string evil = tar_of({{"etc/.wh.gone", ""}, {"bin/", ""}, {"bin/tool", "#!evil\n"}});
-    PullScene other;
-    TwoLayers image;
-    image.layers = {ServedLayer(evil)};
-    image.make_config();
-    other.content.tag("1", image.add_to(other.content));
-    other.pull();
-    Fd file = other.open().open_layer(image.layers[0].diff_id);
-    squash::LayerFiles files(file.get(), "layer", *pull::read_seal(file.get(), "layer"));
     std::string why;
     SECTION("with a remainder that still makes the right stream") {
-        scene.halves[1] = {file_bytes(file.get()), split(scene.tars[1], files)};
+        scene.halves[1] = evil_halves(scene.tars[1]);
         why = "/bin/tool has other bytes";
     }
     SECTION("with the remainder of its own stream") {
-        scene.halves[1] = {file_bytes(file.get()), split(evil, files)};
-        why = cat("its diff_id is ", image.layers[0].diff_id, " instead of ", scene.image.layers[1].diff_id);
+        scene.halves[1] = evil_halves(evil_tar);
+        why = cat("its diff_id is ", oci::sha256_of(evil_tar), " instead of ", scene.image.layers[1].diff_id);
     }
     scene.publish();
     scene.pull();
@@ -266,8 +164,9 @@ TEST_CASE("published: whatever byte is changed by who publishes, the image is ri
         oci::Descriptor remainder = add("remainder", bad.remainder);
         source.blobs.emplace(squashfs.digest.text(), kept);
         try {
-            pull::fetch_published(source, {scene.image.layers[0].diff_id, squashfs, remainder}, file.get(), "layer x",
-                                  [](uint64_t) {});
+            oci::PublishedLayer layer{scene.image.layers[0].diff_id, squashfs, remainder};
+            pull::fetch_published(source, layer, file.get(), "layer x", [](uint64_t) {});
+            pull::prove_published(source, layer, file.get(), "layer x", [] {});
         } catch (const Error&) {
             continue;
         }

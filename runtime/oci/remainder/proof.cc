@@ -4,25 +4,44 @@
 
 namespace berth::oci {
 
-LayerProof::LayerProof(squash::LayerFiles& layer, const LayerLimits& limits, std::function<void()> watch)
-    : watch_(std::move(watch)),
-      rebuilder_(layer, [this](std::string_view tar) { take(tar); }, limits.unpacked_bytes),
-      check_(layer, [this]() -> const squash::Origin& { return rebuilder_.origin(); }),
-      unpacker_(check_, limits),
-      parser_(unpacker_) {}
+namespace {
 
-void LayerProof::take(std::string_view tar) {
-    if (watch_) watch_();
+const squash::Origin& from_elsewhere() {
+    static const squash::Origin none;
+    return none;
+}
+
+}  // namespace
+
+StreamProof::StreamProof(squash::LayerFiles& layer, const LayerLimits& limits,
+                         std::function<const squash::Origin&()> origin)
+    : check_(layer, origin ? std::move(origin) : from_elsewhere), unpacker_(check_, limits), parser_(unpacker_) {}
+
+void StreamProof::feed(std::string_view tar) {
     hash_.update(tar);
     parser_.feed(tar);
 }
 
-Digest LayerProof::finish() {
-    rebuilder_.finish();
+Digest StreamProof::finish() {
     parser_.finish();
     check_.mark_implied_directories(squash::implied_directory_marker);
     check_.finish();
     return hash_.finish();
+}
+
+LayerProof::LayerProof(squash::LayerFiles& layer, const LayerLimits& limits, std::function<void()> watch)
+    : watch_(std::move(watch)),
+      rebuilder_(layer, [this](std::string_view tar) { take(tar); }, limits.unpacked_bytes),
+      stream_(layer, limits, [this]() -> const squash::Origin& { return rebuilder_.origin(); }) {}
+
+void LayerProof::take(std::string_view tar) {
+    if (watch_) watch_();
+    stream_.feed(tar);
+}
+
+Digest LayerProof::finish() {
+    rebuilder_.finish();
+    return stream_.finish();
 }
 
 }  // namespace berth::oci

@@ -17,7 +17,30 @@
 
 namespace berth::oci {
 
-/// One thread at a time.
+/// Of a layer file and a tar stream that is at hand. One thread at a time.
+class StreamProof {
+  public:
+    /// `layer` has to live as long as this object. A stream past the limits is refused. `origin`: see LayerCheck; null
+    /// where the stream was not made from the layer.
+    StreamProof(squash::LayerFiles& layer, const LayerLimits& limits,
+                std::function<const squash::Origin&()> origin = {});
+    StreamProof(const StreamProof&) = delete;
+    StreamProof& operator=(const StreamProof&) = delete;
+
+    /// Takes the next bytes of the stream. Throws Error.
+    void feed(std::string_view tar);
+    /// To be called once, at the end. The diff_id of the stream; throws LayerDiffers when the file is not what would be
+    /// made of it.
+    Digest finish();
+
+  private:
+    Sha256 hash_;
+    squash::LayerCheck check_;
+    Unpacker unpacker_;
+    TarParser parser_;
+};
+
+/// Of a layer file and the remainder of its tar stream. One thread at a time.
 class LayerProof {
   public:
     /// `layer` has to live as long as this object. A stream past the limits is refused. `watch` is called for every MiB
@@ -36,11 +59,8 @@ class LayerProof {
     void take(std::string_view tar);
 
     std::function<void()> watch_;
-    Sha256 hash_;
     TarRebuilder rebuilder_;
-    squash::LayerCheck check_;
-    Unpacker unpacker_;
-    TarParser parser_;
+    StreamProof stream_;
 };
 
 }  // namespace berth::oci

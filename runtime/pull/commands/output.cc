@@ -55,8 +55,8 @@ void Output::done(const std::string& digest) {
                                      : cat(options_.report ? "image " : "", digest, "\n"));
 }
 
-void Output::serving() const {
-    if (options_.report) put(STDOUT_FILENO, "serving\n");
+void Output::goes_on() const {
+    if (options_.report) put(STDOUT_FILENO, "continues\n");
 }
 
 void Output::failed(const Error& error, plan::Cause cause) {

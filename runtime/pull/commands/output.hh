@@ -14,7 +14,7 @@ struct OutputOptions {
     bool quiet = false;   ///< nothing but the result
     bool json = false;    ///< objects on standard output, the result among them
     bool report = false;  ///< lines for the runtime on standard output: `progress TEXT`, `fetched BYTES PHASE=US ...`,
-                          ///< `image DIGEST`, `serving` (the image is here, and goes to other nodes from here),
+                          ///< `image DIGEST`, `continues` (the image is here; the program goes on until the step ends),
                           ///< `cause WORD`, `error CODE TEXT`
     bool bars = false;    ///< with report: bars on standard error in place of the progress lines, when it is a terminal
 };
@@ -29,8 +29,8 @@ class Output {
     /// Each of the three ends the display. `digest` is the image that was brought; an error's text is one line but in a
     /// person's mistakes.
     void done(const std::string& digest);
-    /// After done(), in a report: the program goes on.
-    void serving() const;
+    /// After done(): in a report, that the program goes on.
+    void goes_on() const;
     void failed(const Error& error, plan::Cause cause = plan::Cause::image);
     /// Ends the display alone: the result is somebody else's to print.
     void stop() { display_->stop(); }

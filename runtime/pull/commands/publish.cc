@@ -3,19 +3,21 @@
 
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
 #include "runtime/pull/commands/output.hh"
 #include "runtime/pull/transfer/publish.hh"
 #include "runtime/pull/transfer/published.hh"
 #include "runtime/pull/transfer/settings.hh"
+#include "runtime/pull/transfer/sign.hh"
 
 namespace berth::pull {
 
 namespace {
 
 struct PublishArguments {
-    std::string store, site, image, to;
+    std::string store, site, image, to, key;
     std::vector<std::string> plain_http;
     bool quiet = false;
 };
@@ -34,6 +36,14 @@ Options options_of(const PublishArguments& arguments, const plan::Reference& ref
     return out;
 }
 
+/// Under the artifact's own name, which a policy's scope for the repository finds.
+void sign(plan::Reference artifact, const PublishedImage& published, const std::string& key, const Options& options) {
+    artifact.tag = oci::artifact_tag(published.manifest);
+    artifact.digest.reset();
+    sign_image(artifact, trust::PrivateKey(sys::read_file(key), printable(key, 4096)),
+               options.artifacts.registry(artifact));
+}
+
 void print(const PublishedImage& published, const std::string& place) {
     std::printf("%s %s: %zu layers in %s%s\n", published.was_there ? "was published" : "published",
                 published.manifest.text().c_str(), published.layers, place.c_str(),
@@ -45,11 +55,11 @@ int publish(const PublishArguments& arguments) {
     plan::Site site = site_of(arguments.site, environment_of_this_process());
     for (const std::string& host : arguments.plain_http) site.registries[host].plain_http = true;
     Options options = options_of(arguments, reference, site);
-    auto repository = artifact_repository(options.artifacts, reference);
+    plan::Reference repository = artifact_repository(options.artifacts, reference).value_or(reference);
     Output output({.quiet = arguments.quiet}, reference.text());
     store::Store store = store::Store::open(arguments.store);
-    PublishedImage published =
-        publish_image(store, reference, options, repository.value_or(reference), output.meter());
+    PublishedImage published = publish_image(store, reference, options, repository, output.meter());
+    if (!arguments.key.empty()) sign(repository, published, arguments.key, options);
     output.stop();
     if (!arguments.quiet) print(published, options.artifacts.repository);
     return 0;
@@ -64,6 +74,7 @@ int publish_command(int argc, char** argv) {
     line.option("--site", arguments.site, "site file, for the settings of registries").hidden();
     line.option("--plain-http", arguments.plain_http, "registry without TLS").hidden();
     line.option("--to", arguments.to, "REGISTRY/NAME where the layers go; share.artifacts, else beside the image");
+    line.option("--sign", arguments.key, "private key in PEM that signs what is published");
     line.flag("-q,--quiet", arguments.quiet, "print nothing");
     line.argument("image", arguments.image, "REGISTRY/NAME:TAG or NAME@sha256:...").required();
     if (auto code = line.parse(argc, argv)) return *code;

@@ -88,6 +88,8 @@ class Fetch {
     void rethrow() const {
         if (failure_) std::rethrow_exception(failure_);
     }
+    /// To be called when all workers have ended.
+    std::vector<Digest> take_unproved() { return std::move(unproved_); }
 
   private:
     struct Brought {
@@ -102,6 +104,8 @@ class Fetch {
     void bring(size_t index);
     Brought fetched(size_t index);
     bool bring_published(size_t index);
+    void fetch_ready(size_t index, const oci::PublishedLayer& ready, int fd,
+                     const std::function<void(uint64_t)>& take);
     std::function<void(uint64_t)> counter(size_t index, std::atomic<uint64_t>& taken) const;
     std::unique_ptr<share::PiecePump> pump_for(const MissingLayer& layer, int file) const;
     share::Member::Role role_of(const MissingLayer& layer) const {
@@ -127,6 +131,7 @@ class Fetch {
     std::atomic<size_t> next_ = 0;
     std::mutex mutex_;
     std::exception_ptr failure_;
+    std::vector<Digest> unproved_;
 };
 
 void Fetch::fail(std::exception_ptr failure) {
@@ -206,6 +211,20 @@ std::function<void(uint64_t)> Fetch::counter(size_t index, std::atomic<uint64_t>
     };
 }
 
+/// Other nodes get only what is proved: they could not take it back.
+void Fetch::fetch_ready(size_t index, const oci::PublishedLayer& ready, int fd,
+                        const std::function<void(uint64_t)>& take) {
+    const MissingLayer& layer = layers_[index];
+    std::string what = name_of(layer);
+    bool later = published_->is_trusted && role_of(layer) == share::Member::Role::alone;
+    auto source = ready_made_->take();
+    fetch_published(*source, ready, fd, what, take);
+    if (!later) return prove_published(*source, ready, fd, what, [&] { take(0); });
+    check_published(fd, what);
+    std::lock_guard lock(mutex_);
+    unproved_.push_back(ready.diff_id);
+}
+
 /// True when the layer has come ready-made, and is published here. Whatever is wrong with it, it can be converted.
 bool Fetch::bring_published(size_t index) {
     const MissingLayer& layer = layers_[index];
@@ -221,7 +240,7 @@ bool Fetch::bring_published(size_t index) {
         if (member_ != nullptr) member_->count_registry(bytes);
     };
     try {
-        fetch_published(*ready_made_->take(), *ready, file.fd(), name_of(layer), take);
+        fetch_ready(index, *ready, file.fd(), take);
     } catch (const SysError&) {
         throw;  // of this machine's disk or memory
     } catch (const Error& problem) {
@@ -341,9 +360,10 @@ size_t received_layers(const std::vector<MissingLayer>& layers, const share::Mem
 
 }  // namespace
 
-void fetch_layers(const store::Store& store, oci::Source& source, const std::vector<MissingLayer>& layers,
-                  const FetchSettings& settings, Meter& meter, const OtherSources& others) {
-    if (layers.empty()) return;
+std::vector<Digest> fetch_layers(const store::Store& store, oci::Source& source,
+                                 const std::vector<MissingLayer>& layers, const FetchSettings& settings, Meter& meter,
+                                 const OtherSources& others) {
+    if (layers.empty()) return {};
     const std::string& what = settings.what;
     std::vector<LayerStatus> shown;
     for (const MissingLayer& layer : layers) shown.push_back({layer.blob.digest.text(), layer.blob.size});
@@ -363,6 +383,7 @@ void fetch_layers(const store::Store& store, oci::Source& source, const std::vec
         for (size_t i = 0; i < workers; ++i) threads.emplace_back(&Fetch::work, &fetch);
     }
     fetch.rethrow();
+    return fetch.take_unproved();
 }
 
 }  // namespace berth::pull

@@ -31,9 +31,11 @@ struct OtherSources {
     const Published* published = nullptr;   ///< layers that need no converting
 };
 
-/// Every layer is verified (size, digest, diff_id) before it is published. The first failure stops the others and is
-/// thrown. `source` and its siblings are used, each with a connection that it keeps from layer to layer.
-void fetch_layers(const store::Store& store, oci::Source& source, const std::vector<MissingLayer>& layers,
-                  const FetchSettings& settings, Meter& meter, const OtherSources& others = {});
+/// Every layer is verified (size, digest, diff_id) before it is published, but for those that are returned: published
+/// ones that the site trusts, which have to be proved afterwards. The first failure stops the others and is thrown.
+/// `source` and its siblings are used, each with a connection that it keeps from layer to layer.
+std::vector<Digest> fetch_layers(const store::Store& store, oci::Source& source,
+                                 const std::vector<MissingLayer>& layers, const FetchSettings& settings, Meter& meter,
+                                 const OtherSources& others = {});
 
 }  // namespace berth::pull

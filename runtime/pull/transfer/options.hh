@@ -56,6 +56,9 @@ struct Options {
     ShareLimits share_limits = {};
     SignatureRules signatures = {};
     ArtifactRules artifacts = {};
+    /// Published layers may be used before they are proved, where a key of the site's policy has signed them. Whoever
+    /// sets it calls prove() afterwards.
+    bool prove_later = false;
 };
 
 }  // namespace berth::pull

@@ -188,8 +188,7 @@ PublishedImage publish_image(const store::Store& store, const plan::Reference& i
     if (image.kind != plan::Reference::Kind::registry)
         throw Error(cat("image ", printable(image.text(), 1024),
                         ": only layers of images in registries are published; push it to one"));
-    std::unique_ptr<share::Member> member;
-    Digest digest = pull(store, image, options, meter, member);
+    Digest digest = pull(store, image, options, meter);
     Digest manifest = store.image_of(digest).value_or(digest);
     // Nothing is removed meanwhile.
     store::Lease lease = store.lease(manifest);

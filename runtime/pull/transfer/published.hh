@@ -10,28 +10,37 @@
 #include "runtime/pull/progress/progress.hh"
 #include "runtime/pull/transfer/options.hh"
 #include "runtime/request/reference.hh"
+#include "runtime/store/store.hh"
 
 namespace berth::pull {
 
 /// What is published of an image, and where it comes from.
 struct Published {
     oci::Artifact artifact;
+    plan::Reference place;
     std::unique_ptr<oci::Source> source;
+    bool is_trusted = false;  ///< a key of the site's has signed it: layers may be used before they are proved
 };
 
 /// The repository in which layers of the image are published: share.artifacts, where "referrers" stands for the
 /// image's own. Nothing when the site has none, and for images that come from no registry.
 std::optional<plan::Reference> artifact_repository(const ArtifactRules& rules, const plan::Reference& image);
 
-/// One request. Nothing when nothing is published of the manifest; what cannot be asked or read is a warning, since
-/// the image can be converted.
-std::optional<Published> find_published(const plan::Reference& image, const Digest& manifest, const Options& options,
-                                        Meter& meter);
+/// One request, and those for signatures where they count. Nothing when nothing is published of the manifest; what
+/// cannot be asked or read is a warning, since the image can be converted.
+std::optional<Published> find_published(const store::Store& store, const plan::Reference& image,
+                                        const Digest& manifest, const Options& options, Meter& meter);
 
-/// Writes the layer to the empty file `fd` and proves that it is what converting would make of the layer with this
-/// diff_id; see runtime/oci/remainder/proof.hh. `taken` is told of bytes as they come, and throws to stop. Throws Error
-/// naming `what`.
+/// Writes the bytes that the artifact names to the empty file `fd`. What they are has still to be proved. `taken` is
+/// told of bytes as they come, and throws to stop. Throws Error naming `what`.
 void fetch_published(oci::Source& source, const oci::PublishedLayer& layer, int fd, const std::string& what,
                      const std::function<void(uint64_t)>& taken);
+/// Throws Error unless the file can be read as a layer, with the sums of its blocks.
+void check_published(int fd, const std::string& what);
+/// Proves that the file is what converting would make of the layer with this diff_id; see
+/// runtime/oci/remainder/proof.hh. `watch` is called now and then, and throws to stop. Throws squash::LayerDiffers when
+/// it is something else, other Errors when that cannot be known.
+void prove_published(oci::Source& source, const oci::PublishedLayer& layer, int fd, const std::string& what,
+                     const std::function<void()>& watch);
 
 }  // namespace berth::pull

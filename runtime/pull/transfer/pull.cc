@@ -64,8 +64,7 @@ class Pull {
     Digest digest();
     /// True when run() has brought something.
     bool has_fetched() const { return fetched_; }
-    /// In which other nodes may still need what is here; null when there is none.
-    std::unique_ptr<share::Member> take_member() { return std::move(member_); }
+    Afterwards take_afterwards() { return {std::move(member_), std::move(unproved_)}; }
 
   private:
     bool is_local() const { return reference_.kind != plan::Reference::Kind::registry; }
@@ -104,6 +103,7 @@ class Pull {
     plan::Reference record_;  ///< what the store remembers the answer under
     std::unique_ptr<oci::Source> source_;
     std::unique_ptr<share::Member> member_;
+    std::optional<Unproved> unproved_;
     Admission admission_;
 };
 
@@ -386,11 +386,18 @@ void Pull::fetch_image(const Chain& chain) {
             missing.push_back({chain.manifest.layers[i], diff_id});
     }
     std::optional<Published> published;
-    if (brings_any(missing)) published = find_published(reference_, chain.document.digest, options_, meter_);
-    fetch_layers(store_, source(), missing, {options_.limits, stop_, what_}, meter_,
-                 {member_.get(), published ? &*published : nullptr});
+    const Digest& manifest = chain.document.digest;
+    options_.prove_later = options_.prove_later && !has_unproved(store_, manifest);
+    if (brings_any(missing)) published = find_published(store_, reference_, manifest, options_, meter_);
+    std::vector<Digest> unproved = fetch_layers(store_, source(), missing, {options_.limits, stop_, what_}, meter_,
+                                                {member_.get(), published ? &*published : nullptr});
     meter_.begin(Phase::merging, cat("merging the ", image.diff_ids.size(), " layers of ", what_));
-    store_.publish_image(chain.document.digest, {chain.document.bytes, config, make_index(store_, image, what_)});
+    store_.publish_image(manifest, {chain.document.bytes, config, make_index(store_, image, what_)});
+    if (unproved.empty()) return;
+    note_unproved(store_, manifest, unproved);
+    // The source's options would lead to this object, which ends before.
+    auto again = oci::make_registry_source(published->place, options_.artifacts.registry(published->place));
+    unproved_ = Unproved{manifest, what_, std::move(published->artifact), std::move(again), std::move(unproved)};
 }
 
 void Pull::remember_tag(const Digest& digest) const {
@@ -406,7 +413,7 @@ void Pull::remember_tag(const Digest& digest) const {
 }  // namespace
 
 Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter,
-            std::unique_ptr<share::Member>& member) {
+            Afterwards& afterwards) {
     if (reference.kind == plan::Reference::Kind::path)
         throw Error(cat("image ", printable(reference.text()), ": a file, which needs no pull"));
     meter.begin(Phase::opening, cat("opening the store ", printable(store.path(), 4096)));
@@ -416,7 +423,7 @@ Digest pull(const store::Store& store, const plan::Reference& reference, const O
     Lock no_removals = store.hold_off_removals();
     Pull pull(store, reference, options, meter);
     Digest digest = pull.run();
-    member = pull.take_member();
+    afterwards = pull.take_afterwards();
     no_removals.unlock();
     // Another pull that goes on does it at its end.
     if (!pull.has_fetched() || (options.keep.bytes == 0 && options.keep.age == 0)) return digest;
@@ -426,8 +433,8 @@ Digest pull(const store::Store& store, const plan::Reference& reference, const O
 }
 
 Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter) {
-    std::unique_ptr<share::Member> member;
-    return pull(store, reference, options, meter, member);
+    Afterwards none;
+    return pull(store, reference, options, meter, none);
 }
 
 Digest digest_now(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter) {

@@ -3,12 +3,14 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "runtime/oci/source/source.hh"
 #include "runtime/pull/progress/progress.hh"
 #include "runtime/pull/share/member.hh"
 #include "runtime/pull/transfer/options.hh"
+#include "runtime/pull/transfer/unproved.hh"
 #include "runtime/request/reference.hh"
 #include "runtime/store/store.hh"
 
@@ -21,10 +23,15 @@ using Progress = std::function<void(const std::string&)>;
 /// be an image index); with `options.machine` always that of the manifest. Throws Error, with nothing published but
 /// complete layers.
 Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter);
-/// The same; where `options.share` says so, together with the other nodes of the step, in `member`, which is then to
-/// serve them until it ends.
+/// What goes on when the image is here and starts.
+struct Afterwards {
+    std::unique_ptr<share::Member> member;  ///< serves the other nodes of the step until it ends; null where none are
+    std::optional<Unproved> unproved;       ///< for prove()
+};
+
+/// The same, together with the other nodes of the step where `options.share` says so, and with `options.prove_later`.
 Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter,
-            std::unique_ptr<share::Member>& member);
+            Afterwards& afterwards);
 /// The same with the lines that suit a log.
 Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options,
                  const Progress& progress);

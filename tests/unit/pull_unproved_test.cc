@@ -1,0 +1,188 @@
+// Published layers that a key of the site's has signed: used before they are proved, and proved afterwards.
+#include <filesystem>
+#include <fstream>
+
+#include "runtime/pull/transfer/unproved.hh"
+#include "runtime/trust/signature/attachment.hh"
+#include "runtime/trust/signature/payload.hh"
+#include "tests/catch.hh"
+#include "tests/fixtures/published_scene.hh"
+#include "tests/unit/trust_keys.hh"
+
+using namespace berth;
+using namespace berth::fixtures;
+using Catch::Contains;
+
+namespace {
+
+void write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+/// Image and artifact are signed by a key of the policy.
+struct TrustedScene : PublishedScene {
+    trust::PrivateKey key = test::make_key("P-256");
+    pull::Meter meter{"x"};
+
+    TrustedScene() {
+        signatures = {folder / "policy.json", false, "berth.conf:3: policy.signatures"};
+        write(folder / "key.pub", key.public_key().pem());
+        write(signatures.policy, R"({"default":[{"type":"sigstoreSigned","keyPath":")" + (folder / "key.pub") +
+                                     R"(","signedIdentity":{"type":"matchRepository"}}]})");
+        attach(Digest(digest), host + "/a/b:1");
+    }
+    void attach(const Digest& manifest, const std::string& name) {
+        std::string payload = trust::make_payload({manifest, name}, 1700000000);
+        trust::NewAttachment made = trust::with_signature("", payload, key.sign(payload), "m");
+        content.add_blob(payload);
+        content.tag(trust::signature_tag(manifest), content.add_manifest(oci_manifest, made.manifest));
+    }
+    /// Under the name of the repository `name`.
+    void publish_signed(const std::string& name = "/a/b") {
+        std::string document = oci::make_artifact(artifact());
+        publish(document);
+        attach(oci::sha256_of(document), host + name + ":" + oci::artifact_tag(Digest(digest)));
+    }
+    /// What is left to be proved.
+    std::optional<pull::Unproved> pull_early() { return pull_early(open()); }
+    std::optional<pull::Unproved> pull_early(const store::Store& into) {
+        pull::Options wanted = options();
+        wanted.prove_later = true;
+        pull::Afterwards out;
+        pull::pull(into, plan::parse_reference(host + "/a/b:1"), wanted, meter, out);
+        return std::move(out.unproved);
+    }
+    size_t remainders_fetched() const {
+        size_t out = 0;
+        for (const Halves& one : halves)
+            out += server->count("GET /v2/a/b/blobs/" + oci::sha256_of(one.remainder).text());
+        return out;
+    }
+    bool is_unproved() const { return pull::has_unproved(open(), Digest(digest)); }
+};
+
+}  // namespace
+
+TEST_CASE("unproved: what a key of the site has signed runs before it is proved", "[pull][published]") {
+    TrustedScene scene;
+    scene.publish_signed();
+    auto unproved = scene.pull_early();
+    scene.check_image();
+    CHECK(scene.conversions() == 0);
+    REQUIRE(unproved);
+    CHECK(unproved->layers.size() == 2);
+    CHECK(scene.remainders_fetched() == 0);
+    CHECK(scene.is_unproved());
+    CHECK(pull::prove(scene.open(), *unproved).empty());
+    CHECK(scene.remainders_fetched() == 2);
+    CHECK(!scene.is_unproved());
+    scene.check_image();
+}
+
+TEST_CASE("unproved: without the right signature layers are proved before they are used", "[pull][published]") {
+    TrustedScene scene;
+    SECTION("none") { scene.publish(); }
+    SECTION("for another name") { scene.publish_signed("/other/place"); }
+    SECTION("by another key") {
+        trust::PrivateKey other = test::make_key("P-256");
+        std::swap(scene.key, other);
+        scene.publish_signed();
+    }
+    SECTION("of another artifact") {
+        scene.publish_signed();
+        oci::Artifact artifact = scene.artifact();
+        std::swap(artifact.layers[0], artifact.layers[1]);
+        scene.publish(oci::make_artifact(artifact));
+    }
+    SECTION("by a policy that lets anything run") {
+        scene.publish_signed();
+        write(scene.signatures.policy, R"({"default":[{"type":"insecureAcceptAnything"}]})");
+    }
+    SECTION("without a policy") {
+        scene.publish_signed();
+        scene.signatures = {};
+    }
+    CHECK(!scene.pull_early());
+    scene.check_image();
+    CHECK(scene.conversions() == 0);
+    CHECK(scene.remainders_fetched() == 2);
+    CHECK(!scene.is_unproved());
+}
+
+TEST_CASE("unproved: nobody waits for a start, so that the proof comes first", "[pull][published]") {
+    TrustedScene scene;
+    scene.publish_signed();
+    scene.pull();
+    CHECK(scene.remainders_fetched() == 2);
+}
+
+TEST_CASE("unproved: what other users read is proved first", "[pull][published]") {
+    TrustedScene scene;
+    scene.publish_signed();
+    store::Location offered{scene.folder / scene.store};
+    offered.offered = true;
+    CHECK(!scene.pull_early(store::Store::open(offered)));
+    CHECK(scene.remainders_fetched() == 2);
+}
+
+TEST_CASE("unproved: a signed layer that is not the image's goes, and is not trusted again", "[pull][published]") {
+    TrustedScene scene;
+    std::string why;
+    SECTION("another file") {
+        scene.halves[1] = evil_halves(scene.tars[1]);
+        why = "/bin/tool has other bytes";
+    }
+    SECTION("a remainder that is none") {
+        scene.halves[1].remainder = "nothing";
+        why = "the zstd data is damaged";
+    }
+    scene.publish_signed();
+    auto unproved = scene.pull_early();
+    REQUIRE(unproved);
+    std::vector<std::string> problems = pull::prove(scene.open(), *unproved);
+    REQUIRE(problems.size() == 1);
+    CHECK_THAT(problems[0], Contains(scene.image.layers[1].diff_id.text()) && Contains(why) &&
+                                Contains("removed from the store"));
+    CHECK(!scene.open().open_layer(scene.image.layers[1].diff_id));
+    CHECK(scene.is_unproved());
+    CHECK(!scene.pull_early());
+    CHECK(scene.conversions() == 1);
+    scene.check_image();
+}
+
+TEST_CASE("unproved: what the registry does not say is no fault of the layer", "[pull][published]") {
+    TrustedScene scene;
+    scene.publish_signed();
+    auto unproved = scene.pull_early();
+    REQUIRE(unproved);
+    SECTION("it is gone") {
+        scene.fault = [](const test::HttpCall&) { return test::HttpReply{.status = 404}; };
+    }
+    SECTION("it sends other bytes than it named") {
+        for (const Halves& one : scene.halves)
+            scene.content.replace_blob(oci::sha256_of(one.remainder).text(), std::string(one.remainder.size(), 'x'));
+    }
+    CHECK(pull::prove(scene.open(), *unproved).empty());
+    CHECK(scene.is_unproved());
+    scene.check_image();
+}
+
+TEST_CASE("unproved: a signed file that cannot be read as a layer is never used", "[pull][published]") {
+    TrustedScene scene;
+    scene.halves[1].squashfs[scene.halves[1].squashfs.size() - 200] ^= 1;  // in the sums of its blocks
+    scene.publish_signed();
+    auto unproved = scene.pull_early();
+    REQUIRE(unproved);
+    CHECK(unproved->layers.size() == 1);
+    CHECK(scene.conversions() == 1);
+    scene.check_image();
+}
+
+TEST_CASE("unproved: a layer that was removed meanwhile needs no proof", "[pull][published]") {
+    TrustedScene scene;
+    scene.publish_signed();
+    auto unproved = scene.pull_early();
+    REQUIRE(unproved);
+    std::filesystem::remove_all(scene.folder / "store/images");
+    std::filesystem::remove_all(scene.folder / "store/layers");
+    CHECK(pull::prove(scene.open(), *unproved).empty());
+    CHECK(scene.objects("images") == 0);
+}
