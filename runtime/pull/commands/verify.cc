@@ -9,6 +9,7 @@
 #include "runtime/pull/transfer/daemons.hh"
 #include "runtime/pull/transfer/settings.hh"
 #include "runtime/pull/transfer/verify.hh"
+#include "runtime/pull/transfer/verify_deep.hh"
 
 namespace berth::pull {
 
@@ -18,26 +19,39 @@ struct VerifyArguments {
     std::string store;
     std::string site;
     std::vector<std::string> plain_http;
+    std::vector<std::string> images;
+    bool deep = false;
     bool repair = false;
     bool quiet = false;
 };
 
-void repair_image(const store::Store& store, const plan::Reference& reference, const plan::Site& site, bool quiet) {
+plan::Site site_for(const VerifyArguments& arguments) {
+    plan::Site site = site_of(arguments.site, environment_of_this_process());
+    for (const std::string& host : arguments.plain_http) site.registries[host].plain_http = true;
+    return site;
+}
+
+Options options_of(const plan::Reference& reference, const plan::Site& site) {
     std::vector<std::string> environment = environment_of_this_process();
     Options options;
     options.policy = Policy::missing;
     options.limits = pull_limits(site);
     options.signatures = signature_rules(site);
+    options.artifacts = artifact_rules(site, environment);
     options.registry = options_for(reference, "", site, environment);
     set_daemon(options, reference, environment);
+    return options;
+}
+
+void repair_image(const store::Store& store, const plan::Reference& reference, const plan::Site& site, bool quiet) {
+    Options options = options_of(reference, site);
     Output output({.quiet = quiet}, reference.text());
     pull(store, reference, options, output.meter());
 }
 
 /// Fetches what is missing of the images; returns the number of those that stay incomplete.
 size_t repair(const store::Store& store, const Verified& verified, const VerifyArguments& arguments) {
-    plan::Site site = site_of(arguments.site, environment_of_this_process());
-    for (const std::string& host : arguments.plain_http) site.registries[host].plain_http = true;
+    plan::Site site = site_for(arguments);
     size_t left = 0;
     for (const plan::Reference& reference : verified.incomplete) try {
             if (reference.kind == plan::Reference::Kind::registry && reference.registry.empty())
@@ -52,22 +66,39 @@ size_t repair(const store::Store& store, const Verified& verified, const VerifyA
     return left;
 }
 
-Verified checked(const store::Store& store, bool quiet) {
-    Output output({.quiet = quiet}, "");
-    return verify(store, output.meter());
+Verified checked(const store::Store& store, const VerifyArguments& arguments) {
+    Output output({.quiet = arguments.quiet}, "");
+    Verified out = verify(store, output.meter());
+    if (!arguments.deep) return out;
+    plan::Site site = site_for(arguments);
+    auto options = [&](const plan::Reference& image) { return options_of(image, site); };
+    verify_deep(store, arguments.images, options, output.meter(), out);
+    return out;
+}
+
+void print_summary(const Verified& verified, const VerifyArguments& arguments, const char* repaired) {
+    std::string proved = arguments.deep ? cat(", ", verified.proved, " layers proved") : "";
+    std::printf("%zu images and %zu layers checked%s, %zu problems%s\n", verified.images, verified.layers,
+                proved.c_str(), verified.problems.size(), repaired);
+}
+
+void print_unchecked(const Verified& verified, bool deep) {
+    for (const std::string& line : verified.unchecked) std::printf("%s\n", line.c_str());
+    if (deep) return;
+    for (const Digest& image : verified.unproved)
+        std::printf(
+            "image %s: layers of it run on their publisher's signature so far; berth verify --deep proves them\n",
+            image.text().c_str());
 }
 
 int work(const VerifyArguments& arguments) {
     store::Store store = store::Store::open(arguments.store);
-    Verified verified = checked(store, arguments.quiet);
+    Verified verified = checked(store, arguments);
     for (const std::string& problem : verified.problems) std::printf("%s\n", problem.c_str());
-    if (!arguments.quiet)
-        for (const std::string& line : verified.unchecked) std::printf("%s\n", line.c_str());
+    if (!arguments.quiet) print_unchecked(verified, arguments.deep);
     size_t left = arguments.repair ? repair(store, verified, arguments) : verified.problems.size();
     const char* repaired = arguments.repair && !verified.problems.empty() && left == 0 ? ", all repaired" : "";
-    if (!arguments.quiet)
-        std::printf("%zu images and %zu layers checked, %zu problems%s\n", verified.images, verified.layers,
-                    verified.problems.size(), repaired);
+    if (!arguments.quiet) print_summary(verified, arguments, repaired);
     return left == 0 ? 0 : 1;
 }
 
@@ -79,8 +110,10 @@ int verify_command(int argc, char** argv) {
     line.option("--store", arguments.store, "directory of the store").required().hidden();
     line.option("--site", arguments.site, "site file, for the settings of registries").hidden();
     line.option("--plain-http", arguments.plain_http, "registry without TLS").hidden();
+    auto deep = line.flag("--deep", arguments.deep, "also prove that the layers are those of their images");
     line.flag("--repair", arguments.repair, "fetch again what is damaged or missing");
     line.flag("-q,--quiet", arguments.quiet, "print nothing but problems");
+    line.argument("image", arguments.images, "with --deep: of which the layers are proved; all").needs(deep);
     if (auto code = line.parse(argc, argv)) return *code;
     return work(arguments);
 }

@@ -7,6 +7,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/site.hh"
+#include "runtime/oci/layer/decompress.hh"
 #include "runtime/oci/remainder/proof.hh"
 #include "runtime/oci/sha256.hh"
 #include "runtime/pull/transfer/admission.hh"
@@ -20,10 +21,11 @@ namespace {
 /// Streams a blob, which has to be what its digest says.
 void stream_checked(oci::Source& source, const oci::Descriptor& blob, const oci::Sink& sink) {
     oci::Sha256 hash;
-    source.stream(blob, [&](std::string_view bytes) {
+    auto take = [&](std::string_view bytes) {
         hash.update(bytes);
         sink(bytes);
-    });
+    };
+    blob.data ? take(*blob.data) : source.stream(blob, take);
     Digest is = hash.finish();
     if (is != blob.digest) throw Error(cat("the blob ", blob.digest, " has the digest ", is));
 }
@@ -49,6 +51,33 @@ std::unique_ptr<squash::LayerFiles> open_layer(int fd, const std::string& what) 
     auto sums = read_seal(fd, what);
     if (!sums) throw Error(cat(what, ": it has no seal that this release knows"));
     return std::make_unique<squash::LayerFiles>(fd, what, *sums);
+}
+
+/// What a stream says of a layer file: held against it only when all of the stream is known to be what its digest says.
+class Finding {
+  public:
+    /// Runs the step, unless one before has failed.
+    template <typename Step>
+    void unless_wrong(const Step& step) {
+        if (wrong_.empty()) try {
+                step();
+            } catch (const SysError&) {
+                throw;
+            } catch (const Error& problem) {
+                wrong_ = problem.what();
+            }
+    }
+    /// Throws LayerDiffers when something was wrong.
+    void tell() const {
+        if (!wrong_.empty()) throw squash::LayerDiffers(wrong_);
+    }
+
+  private:
+    std::string wrong_;
+};
+
+void check_diff_id(const Digest& is, const Digest& wanted, const std::string& what) {
+    if (is != wanted) throw Error(cat(what, ": its diff_id is ", is, " instead of ", wanted));
 }
 
 /// Whether a key that the site's policy names has signed the artifact, under the artifact's own name. A policy that
@@ -107,33 +136,41 @@ void check_published(int fd, const std::string& what) { open_layer(fd, what); }
 
 void prove_published(oci::Source& source, const oci::PublishedLayer& layer, int fd, const std::string& what,
                      const std::function<void()>& watch) {
-    // What the remainder leads to is held against the layer only when all of it is known to be the publisher's.
-    std::string wrong;
-    auto unless_wrong = [&](const auto& step) {
-        if (wrong.empty()) try {
-                step();
-            } catch (const SysError&) {
-                throw;
-            } catch (const Error& problem) {
-                wrong = problem.what();
-            }
-    };
+    Finding finding;
     std::unique_ptr<squash::LayerFiles> files;
     std::optional<oci::LayerProof> proof;
-    unless_wrong([&] {
+    finding.unless_wrong([&] {
         files = open_layer(fd, what);
         proof.emplace(*files, oci::LayerLimits(), watch);
     });
     stream_checked(source, layer.remainder, [&](std::string_view bytes) {
         watch();
-        unless_wrong([&] { proof->feed(bytes); });
+        finding.unless_wrong([&] { proof->feed(bytes); });
     });
-    unless_wrong([&] {
-        Digest diff_id = proof->finish();
-        if (diff_id != layer.diff_id)
-            throw Error(cat(what, ": its diff_id is ", diff_id, " instead of ", layer.diff_id));
+    finding.unless_wrong([&] { check_diff_id(proof->finish(), layer.diff_id, what); });
+    finding.tell();
+}
+
+void prove_by_blob(oci::Source& source, const oci::Descriptor& blob, const Digest& diff_id, int fd,
+                   const std::string& what, const std::function<void(uint64_t)>& read) {
+    Finding finding;
+    std::unique_ptr<squash::LayerFiles> files;
+    std::optional<oci::StreamProof> proof;
+    std::unique_ptr<oci::Decompressor> unpacker;
+    finding.unless_wrong([&] {
+        files = open_layer(fd, what);
+        proof.emplace(*files, oci::LayerLimits());
+        unpacker = oci::make_decompressor([&](std::string_view tar) { proof->feed(tar); });
     });
-    if (!wrong.empty()) throw squash::LayerDiffers(wrong);
+    stream_checked(source, blob, [&](std::string_view bytes) {
+        read(bytes.size());
+        finding.unless_wrong([&] { unpacker->feed(bytes); });
+    });
+    finding.unless_wrong([&] {
+        unpacker->finish();
+        check_diff_id(proof->finish(), diff_id, what);
+    });
+    finding.tell();
 }
 
 }  // namespace berth::pull

@@ -42,5 +42,9 @@ void check_published(int fd, const std::string& what);
 /// it is something else, other Errors when that cannot be known.
 void prove_published(oci::Source& source, const oci::PublishedLayer& layer, int fd, const std::string& what,
                      const std::function<void()>& watch);
+/// The same, by the layer itself as the image's manifest names it: `source` is the image's. `read` is told of its bytes
+/// as they come.
+void prove_by_blob(oci::Source& source, const oci::Descriptor& blob, const Digest& diff_id, int fd,
+                   const std::string& what, const std::function<void(uint64_t)>& read);
 
 }  // namespace berth::pull
