@@ -30,7 +30,7 @@ constexpr const char* usage =
     "  inspect [--json] IMAGE              print digest, size, settings and layers of an image\n"
     "  rmi IMAGE ...                       remove images from the store\n"
     "  gc [options]                        remove old and unneeded images and layers\n"
-    "  verify [--repair]                   check every byte of the store\n"
+    "  verify [--deep] [--repair]          check every byte of the store\n"
     "  sign --key KEY IMAGE                sign an image in its registry\n"
     "  publish [--to REGISTRY/NAME] IMAGE  publish an image's layers as Berth runs them\n"
     "  login [options] REGISTRY            log in to a registry\n"

@@ -16,6 +16,7 @@ using nlohmann::json;
 
 namespace {
 
+constexpr std::string_view artifact_tag_end = ".berth";
 constexpr const char* empty_type = "application/vnd.oci.empty.v1+json";
 
 json blob_json(const Descriptor& blob, const Digest& diff_id) {
@@ -44,6 +45,25 @@ void take_blob(Artifact& out, const json& blob, const std::string& what) {
     half = std::move(descriptor);
 }
 
+/// The entries of a list of referrers that are not ours.
+json others_referrers(const json& document, const std::string& what) {
+    if (!document.is_object()) throw Error(cat(what, ": it is no list of manifests"));
+    json out = json::array();
+    if (const json* known = array_member(document, "manifests", what))
+        for (const json& one : *known)
+            if (string_member(one, "artifactType", what).value_or("") != artifact_type) out.push_back(one);
+    return out;
+}
+
+std::string referrers_list(const json& manifests) {
+    return json{{"schemaVersion", 2}, {"mediaType", media_type(MediaKind::index)}, {"manifests", manifests}}.dump();
+}
+
+std::string image_of(const json& document, const std::string& what) {
+    const json* annotations = object_member(document, "annotations", what);
+    return annotations == nullptr ? "" : string_member(*annotations, image_annotation, what).value_or("");
+}
+
 }  // namespace
 
 const PublishedLayer* Artifact::find(const Digest& diff_id) const {
@@ -52,19 +72,29 @@ const PublishedLayer* Artifact::find(const Digest& diff_id) const {
 }
 
 std::string referrers_tag(const Digest& manifest) { return "sha256-" + manifest.hex(); }
-std::string artifact_tag(const Digest& manifest) { return referrers_tag(manifest) + ".berth"; }
+std::string artifact_tag(const Digest& manifest) { return cat(referrers_tag(manifest), artifact_tag_end); }
+
+bool is_artifact_tag(std::string_view tag) {
+    constexpr std::string_view start = "sha256-";
+    if (!tag.starts_with(start) || !tag.ends_with(artifact_tag_end)) return false;
+    tag.remove_prefix(start.size()), tag.remove_suffix(artifact_tag_end.size());
+    return Digest::from_hex(std::string(tag)).has_value();
+}
 
 std::string with_referrer(std::string_view old, const Descriptor& artifact, const std::string& what) {
-    json document = old.empty() ? json::object() : parse_json(old, what);
-    if (!document.is_object()) throw Error(cat(what, ": it is no list of manifests"));
-    json manifests = json::array();
-    if (const json* known = array_member(document, "manifests", what))
-        for (const json& one : *known)
-            if (string_member(one, "artifactType", what).value_or("") != artifact_type) manifests.push_back(one);
+    json manifests = old.empty() ? json::array() : others_referrers(parse_json(old, what), what);
     json mine = descriptor_json(artifact);
     mine["artifactType"] = artifact_type;
     manifests.push_back(std::move(mine));
-    return json{{"schemaVersion", 2}, {"mediaType", media_type(MediaKind::index)}, {"manifests", manifests}}.dump();
+    return referrers_list(manifests);
+}
+
+std::string without_referrer(const std::string& old, const std::string& what) {
+    json document = parse_json(old, what);
+    json manifests = others_referrers(document, what);
+    const json* all = array_member(document, "manifests", what);
+    if (all != nullptr && all->size() == manifests.size()) return old;
+    return manifests.empty() ? "" : referrers_list(manifests);
 }
 
 std::string make_artifact(const Artifact& artifact) {
@@ -73,13 +103,14 @@ std::string make_artifact(const Artifact& artifact) {
         blobs.push_back(blob_json(layer.squashfs, layer.diff_id));
         blobs.push_back(blob_json(layer.remainder, layer.diff_id));
     }
-    return json{{"schemaVersion", 2},
-                {"mediaType", media_type(MediaKind::manifest)},
-                {"artifactType", artifact_type},
-                {"config", descriptor_json({empty_type, sha256_of(empty_config), empty_config.size()})},
-                {"layers", blobs},
-                {"subject", descriptor_json(artifact.subject)}}
-        .dump();
+    json out{{"schemaVersion", 2},
+             {"mediaType", media_type(MediaKind::manifest)},
+             {"artifactType", artifact_type},
+             {"config", descriptor_json({empty_type, sha256_of(empty_config), empty_config.size()})},
+             {"layers", blobs},
+             {"subject", descriptor_json(artifact.subject)}};
+    if (!artifact.image.empty()) out["annotations"] = {{image_annotation, artifact.image}};
+    return out.dump();
 }
 
 Artifact parse_artifact(std::string_view text, const std::string& what) {
@@ -90,7 +121,7 @@ Artifact parse_artifact(std::string_view text, const std::string& what) {
     const json* blobs = array_member(document, "layers", what);
     if (subject == nullptr || blobs == nullptr) throw Error(cat(what, ": it has no subject, or no layers"));
     if (blobs->size() > 2 * layer_limit) throw Error(cat(what, ": more than ", layer_limit, " layers"));
-    Artifact out{parse_descriptor(*subject, what), {}};
+    Artifact out{parse_descriptor(*subject, what), image_of(document, what), {}};
     for (const json& blob : *blobs) take_blob(out, blob, what);
     std::erase_if(out.layers, [](const PublishedLayer& layer) {
         return layer.squashfs.media_type.empty() || layer.remainder.media_type.empty();

@@ -16,6 +16,8 @@ inline constexpr const char* published_layer_type = "application/vnd.berth.layer
 inline constexpr const char* remainder_type = "application/vnd.berth.remainder.v1+zstd";
 /// Of both: the layer that they belong to.
 inline constexpr const char* diff_id_annotation = "vnd.berth.diff-id";
+/// Of the artifact: the repository of its image.
+inline constexpr const char* image_annotation = "vnd.berth.image";
 
 struct PublishedLayer {
     Digest diff_id;
@@ -24,7 +26,8 @@ struct PublishedLayer {
 };
 
 struct Artifact {
-    Descriptor subject;                 ///< the image's manifest
+    Descriptor subject;                  ///< the image's manifest
+    std::string image;                   ///< its REGISTRY/NAME; empty when the artifact does not say
     std::vector<PublishedLayer> layers;  ///< not always all of the image's
 
     /// Null when the layer is not among them.
@@ -33,6 +36,7 @@ struct Artifact {
 
 /// "sha256-HEX.berth": where an artifact of the manifest is, so that one request finds it at any registry.
 std::string artifact_tag(const Digest& manifest);
+bool is_artifact_tag(std::string_view tag);
 
 /// The content of the artifact's config, which says nothing.
 inline constexpr std::string_view empty_config = "{}";
@@ -44,6 +48,8 @@ std::string referrers_tag(const Digest& manifest);
 /// That list with our artifact, in place of one of ours before. `old` is the list so far, or empty. Throws Error naming
 /// `what` when it is none.
 std::string with_referrer(std::string_view old, const Descriptor& artifact, const std::string& what);
+/// The list without any of ours: `old` where none is in it, and empty where nothing else is. Throws Error.
+std::string without_referrer(const std::string& old, const std::string& what);
 
 /// Layers of types that this release does not know, and those that lack a half, are left out. Throws Error naming
 /// `what` for what is no artifact of ours.

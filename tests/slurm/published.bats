@@ -187,3 +187,36 @@ artifact_tag() { echo "$(manifest_digest 12 | tr : -).berth"; }
   run unproved
   expect_failure
 }
+
+# What is at a tag of the repository NAME; fails where nothing is: at_tag NAME TAG.
+at_tag() {
+  curl -sfI -H 'Accept: application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json' \
+    "http://$registry/v2/$1/manifests/$2" | tr -d '\r' | sed -n 's/^docker-content-digest: //Ip' | grep .
+}
+
+@test "published: what belongs to images that have gone is removed, and nothing else" {
+  local old=team/old-$$ layers=site/pruned-$$ gone list
+  skopeo copy -q --src-tls-verify=false --dest-tls-verify=false "docker://$image" "docker://$registry/$old:1"
+  gone=$(at_tag "$old" 1)
+  run -0 alice berth publish --quiet --to "$registry/$layers" "$image"
+  # The same manifest, which is published there already; the artifact is then one of this repository's.
+  run -0 alice berth publish --force --to "$registry/$layers" --sign "$folder/key.pem" "$registry/$old:1"
+  expect_output_like "^published $gone"
+  run -0 alice berth publish --prune --to "$registry/$layers"
+  expect_equal "$output" "0 removed, 1 kept"
+  curl -sf -X DELETE "http://$registry/v2/$old/manifests/$gone"
+  run -0 alice berth publish --prune --dry-run --to "$registry/$layers"
+  expect_output_like "would be removed: ${gone/:/-}.berth"
+  list=$(at_tag "$layers" "${gone/:/-}")
+  [ "$list" ]
+  run -0 at_tag "$layers" "${gone/:/-}.berth"
+  local artifact=$output
+  run -0 at_tag "$layers" "${artifact/:/-}.sig"
+  run -0 alice berth publish --prune --to "$registry/$layers"
+  expect_output_like "^removed: ${gone/:/-}.berth
+1 removed, 0 kept$"
+  for tag in "${gone/:/-}.berth" "${gone/:/-}" "${artifact/:/-}.sig"; do
+    run at_tag "$layers" "$tag"
+    expect_failure
+  done
+}

@@ -1,6 +1,10 @@
 #include "runtime/oci/registry/registry.hh"
 
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/oci/json_strict.hh"
 #include "runtime/oci/media_type.hh"
 #include "runtime/oci/sha256.hh"
 #include "runtime/oci/registry/client.hh"
@@ -171,6 +175,37 @@ bool Registry::put_manifest(const std::string& tag, const std::string& type, con
         impl_->options.retry);
     if (answer.status != 201) host.refuse_answer(answer, impl_->what());
     return !answer.header("oci-subject").empty();
+}
+
+std::vector<std::string> Registry::list_tags() {
+    constexpr size_t tags_limit = 100'000;
+    RegistryClient& host = *impl_->hosts.back();
+    std::string object = cat("the tags of ", impl_->reference.registry, "/", impl_->reference.name);
+    std::vector<std::string> out;
+    for (std::string path = "tags/list?n=1000"; !path.empty();) {
+        HttpAnswer answer = host.get({.path = path, .what = object, .limit = document_limit}, impl_->options.retry);
+        if (answer.status != 200) host.refuse_answer(answer, object);
+        nlohmann::json page = parse_json(answer.body, object);
+        std::vector<std::string> tags =
+            page.is_object() ? strings_member(page, "tags", object) : std::vector<std::string>();
+        out.insert(out.end(), tags.begin(), tags.end());
+        if (out.size() > tags_limit) throw Error(cat(object, ": more than ", tags_limit, " of them; refused"));
+        // Registries that send all at once have no next page; the address of one is not followed, only asked for.
+        bool has_more = !tags.empty() && answer.header("link").find("next") != std::string::npos;
+        path = has_more ? cat("tags/list?n=1000&last=", tags.back()) : "";
+    }
+    return out;
+}
+
+void Registry::delete_manifest(const Digest& digest) {
+    RegistryClient& host = *impl_->hosts.back();
+    std::string object = cat("removing ", digest, " from ", impl_->reference.registry, "/", impl_->reference.name);
+    HttpAnswer answer =
+        host.get({.path = "manifests/" + digest.text(), .what = object, .method = "DELETE"}, impl_->options.retry);
+    if (answer.status == 405)
+        throw Error(cat(object, ": the registry lets nothing be removed; see its settings (storage.delete.enabled in "
+                                "docker-registry's)"));
+    if (answer.status != 202 && answer.status != 200 && answer.status != 404) host.refuse_answer(answer, object);
 }
 
 void Registry::Impl::stream_from(RegistryClient& host, const RetryRules& rules, const Descriptor& blob,

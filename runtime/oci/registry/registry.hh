@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/oci/manifest.hh"
 #include "runtime/oci/registry/http.hh"
@@ -59,6 +60,10 @@ class Registry {
     bool put_blob(const Digest& digest, const FileBody& file);
     /// True when the registry lists the manifest among the referrers of its subject (OCI-Subject).
     bool put_manifest(const std::string& tag, const std::string& type, const std::string& bytes);
+    /// All tags of the repository. Throws Error, also for more than 100,000 of them.
+    std::vector<std::string> list_tags();
+    /// Removes a manifest and its tags from the registry itself, if it is there. Throws Error.
+    void delete_manifest(const Digest& digest);
     /// To be called when the bytes of the last stream_blob() were wrong: see Source::pass_over_senders.
     std::string pass_over_senders();
 

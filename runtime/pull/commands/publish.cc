@@ -7,6 +7,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
 #include "runtime/pull/commands/output.hh"
+#include "runtime/pull/transfer/prune.hh"
 #include "runtime/pull/transfer/publish.hh"
 #include "runtime/pull/transfer/published.hh"
 #include "runtime/pull/transfer/settings.hh"
@@ -19,8 +20,17 @@ namespace {
 struct PublishArguments {
     std::string store, site, image, to, key;
     std::vector<std::string> plain_http;
+    bool anew = false;
+    bool prune = false;
+    bool dry = false;
     bool quiet = false;
 };
+
+plan::Site site_for(const PublishArguments& arguments) {
+    plan::Site site = site_of(arguments.site, environment_of_this_process());
+    for (const std::string& host : arguments.plain_http) site.registries[host].plain_http = true;
+    return site;
+}
 
 Options options_of(const PublishArguments& arguments, const plan::Reference& reference, const plan::Site& site) {
     std::vector<std::string> environment = environment_of_this_process();
@@ -52,16 +62,38 @@ void print(const PublishedImage& published, const std::string& place) {
 
 int publish(const PublishArguments& arguments) {
     plan::Reference reference = plan::parse_reference(arguments.image);
-    plan::Site site = site_of(arguments.site, environment_of_this_process());
-    for (const std::string& host : arguments.plain_http) site.registries[host].plain_http = true;
+    plan::Site site = site_for(arguments);
     Options options = options_of(arguments, reference, site);
     plan::Reference repository = artifact_repository(options.artifacts, reference).value_or(reference);
     Output output({.quiet = arguments.quiet}, reference.text());
     store::Store store = store::Store::open(arguments.store);
-    PublishedImage published = publish_image(store, reference, options, repository, output.meter());
+    PublishedImage published = publish_image(store, reference, options, repository, arguments.anew, output.meter());
     if (!arguments.key.empty()) sign(repository, published, arguments.key, options);
     output.stop();
     if (!arguments.quiet) print(published, options.artifacts.repository);
+    return 0;
+}
+
+/// Without an image, whose own repository would be meant.
+plan::Reference repository_to_prune(const PublishArguments& arguments, const plan::Site& site) {
+    std::string place = arguments.to.empty() ? site.share.artifacts : arguments.to;
+    if (place.empty() || place == plan::artifacts_beside_images)
+        throw Error("berth publish --prune: say which repository is meant, by --to REGISTRY/NAME");
+    return plan::parse_reference(place);
+}
+
+int prune(const PublishArguments& arguments) {
+    plan::Site site = site_for(arguments);
+    plan::Reference repository = repository_to_prune(arguments, site);
+    ArtifactRules rules = artifact_rules(site, environment_of_this_process());
+    Output output({.quiet = arguments.quiet}, repository.text());
+    Pruned pruned = prune_published(repository, rules.registry, arguments.dry, output.meter());
+    output.stop();
+    for (const std::string& line : pruned.left) std::fprintf(stderr, "berth: %s\n", line.c_str());
+    if (arguments.quiet) return 0;
+    const char* done = arguments.dry ? "would be removed" : "removed";
+    for (const std::string& tag : pruned.removed) std::printf("%s: %s\n", done, tag.c_str());
+    std::printf("%zu %s, %zu kept\n", pruned.removed.size(), done, pruned.kept + pruned.left.size());
     return 0;
 }
 
@@ -75,10 +107,14 @@ int publish_command(int argc, char** argv) {
     line.option("--plain-http", arguments.plain_http, "registry without TLS").hidden();
     line.option("--to", arguments.to, "REGISTRY/NAME where the layers go; share.artifacts, else beside the image");
     line.option("--sign", arguments.key, "private key in PEM that signs what is published");
+    line.flag("--force", arguments.anew, "publish also what is there already");
+    auto prune_flag = line.flag("--prune", arguments.prune, "remove what is published of images that have gone");
+    line.flag("--dry-run", arguments.dry, "with --prune: only tell").needs(prune_flag);
     line.flag("-q,--quiet", arguments.quiet, "print nothing");
-    line.argument("image", arguments.image, "REGISTRY/NAME:TAG or NAME@sha256:...").required();
+    auto image = line.argument("image", arguments.image, "REGISTRY/NAME:TAG or NAME@sha256:...").excludes(prune_flag);
     if (auto code = line.parse(argc, argv)) return *code;
-    return publish(arguments);
+    if (!arguments.prune && !image.given()) return line.missing("the image");
+    return arguments.prune ? prune(arguments) : publish(arguments);
 }
 
 }  // namespace berth::pull

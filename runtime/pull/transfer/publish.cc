@@ -50,11 +50,12 @@ class Publication {
           options_(options),
           meter_(meter),
           what_(cat("image ", printable(image.text(), 1024))),
+          image_(cat(image.registry, "/", image.name)),
           source_(oci::make_registry_source(image, options.registry)),
           target_(repository, options.artifacts.registry(repository)),
           place_(cat(repository.registry, "/", repository.name)) {}
 
-    PublishedImage run(const Digest& manifest);
+    PublishedImage run(const Digest& manifest, bool anew);
 
   private:
     bool is_there(const Digest& manifest, const oci::ImageDescription& description);
@@ -69,6 +70,7 @@ class Publication {
     const Options& options_;
     Meter& meter_;
     std::string what_;
+    std::string image_;  ///< REGISTRY/NAME
     std::unique_ptr<oci::Source> source_;
     oci::Registry target_;
     std::string place_;
@@ -89,16 +91,16 @@ bool Publication::is_there(const Digest& manifest, const oci::ImageDescription& 
     }
 }
 
-PublishedImage Publication::run(const Digest& manifest) {
+PublishedImage Publication::run(const Digest& manifest, bool anew) {
     out_.manifest = manifest;
     oci::ImageDescription description = describe(store_, manifest, what_);
     std::string document = store_.read_document(manifest, "manifest.json");
     auto parsed = std::get<oci::Manifest>(oci::parse_manifest(document, "", what_));
     meter_.begin(Phase::asking, cat("asking ", place_, " what is published of ", what_));
     out_.layers = description.diff_ids.size();
-    out_.was_there = is_there(manifest, description);
+    out_.was_there = !anew && is_there(manifest, description);
     if (out_.was_there) return out_;
-    oci::Artifact artifact{{type_of(oci::MediaKind::manifest), manifest, document.size()}, {}};
+    oci::Artifact artifact{{type_of(oci::MediaKind::manifest), manifest, document.size()}, image_, {}};
     for (size_t i = 0; i < parsed.layers.size(); ++i) {
         layer_ = cat("layer ", i + 1, " of ", parsed.layers.size(), " of ", what_);
         if (artifact.find(description.diff_ids[i]) == nullptr)
@@ -184,7 +186,7 @@ void Publication::bring(int fd, const oci::Descriptor& blob, const char* kind) {
 }  // namespace
 
 PublishedImage publish_image(const store::Store& store, const plan::Reference& image, const Options& options,
-                             const plan::Reference& repository, Meter& meter) {
+                             const plan::Reference& repository, bool anew, Meter& meter) {
     if (image.kind != plan::Reference::Kind::registry)
         throw Error(cat("image ", printable(image.text(), 1024),
                         ": only layers of images in registries are published; push it to one"));
@@ -192,7 +194,7 @@ PublishedImage publish_image(const store::Store& store, const plan::Reference& i
     Digest manifest = store.image_of(digest).value_or(digest);
     // Nothing is removed meanwhile.
     store::Lease lease = store.lease(manifest);
-    return Publication(store, image, options, repository, meter).run(manifest);
+    return Publication(store, image, options, repository, meter).run(manifest, anew);
 }
 
 }  // namespace berth::pull

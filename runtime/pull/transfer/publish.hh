@@ -18,10 +18,10 @@ struct PublishedImage {
 };
 
 /// Pulls the image if it is not in the store, makes the remainder of each layer from what the registry sends, proves
-/// that both halves are the layer, and brings them to `repository`: at the end the artifact, under its tag. Throws
-/// Error.
+/// that both halves are the layer, and brings them to `repository`: at the end the artifact, under its tag. What is
+/// published already stays as it is, unless `anew`. Throws Error.
 PublishedImage publish_image(const store::Store& store, const plan::Reference& image, const Options& options,
-                             const plan::Reference& repository, Meter& meter);
+                             const plan::Reference& repository, bool anew, Meter& meter);
 
 /// `berth publish`.
 int publish_command(int argc, char** argv);
