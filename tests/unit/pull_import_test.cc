@@ -2,10 +2,13 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/oci/sha256.hh"
 #include "runtime/plan/platform.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
+#include "tests/fixtures/store_scene.hh"
 
 using namespace berth;
 using fixtures::ServedLayer;
@@ -47,6 +50,39 @@ TEST_CASE("an image is imported as one squashfs file with its settings", "[pull]
     CHECK(fixtures::run_command(cat(fixtures::built_program("berth-pull"), " import --store ", store,
                                     " -o /dev/full/x ", server.host(), "/a:1"))
               .status == exit_failure);
+}
+
+TEST_CASE("an import shares its data with the layers where the file system can do that", "[pull]") {
+    fixtures::TempFolder folder;
+    test::Content content;
+    constexpr size_t size = 20'000'000;
+    std::string image = fixtures::serve_image(
+        content, {ServedLayer(TarBuilder().file("one", fixtures::noise_of(size, 1)).finished()),
+                  ServedLayer(TarBuilder().file("two", fixtures::noise_of(size, 2)).finished())});
+    content.tag("1", image);
+    test::Server server([&](const test::HttpCall& call) { return content.answer(call); });
+    std::string command = fixtures::built_program("berth-pull"), name = server.host() + "/a:1";
+    // The store is on the file system that the import is written to.
+    std::string script =
+        "mkdir mounted; truncate -s 400M disk; mkfs.xfs -q disk; mount -o loop disk mounted; cd mounted; "
+        "$0 --quiet --store $PWD/store $1 >&2; sync .; stat -f -c %f .; "
+        "$0 import --quiet --store $PWD/store -o x.sqsh $1 >&2; sync .; stat -f -c %f .; stat -c %s x.sqsh; "
+        "unsquashfs -cat x.sqsh one two | sha256sum";
+    auto result = fixtures::run_command(cat("cd ", folder.path(), "; unshare --mount --propagation private ",
+                                            "sh -ec '", script, "' ", command, " ", name, " 2> told || cat told"));
+    if (result.output.find("mount: ") != result.output.npos) {
+        if (std::getenv("BERTH_MUST_RUN") != nullptr) FAIL(result.output);
+        WARN("not tested: it needs root, loop devices and xfs: " << result.output);
+        return;
+    }
+    INFO(result.output);
+    std::vector<std::string> lines = split(result.output, '\n');
+    REQUIRE(lines.size() >= 4);
+    uint64_t block = 4096, before = std::stoull(lines[0]), after = std::stoull(lines[1]);
+    CHECK(std::stoull(lines[2]) > 2 * size);
+    CHECK((before - after) * block < size / 4);
+    CHECK(lines[3].starts_with(
+        oci::sha256_of(fixtures::noise_of(size, 1) + fixtures::noise_of(size, 2)).hex()));
 }
 
 TEST_CASE("an image is imported for another architecture, and stays unknown as what the tag means here", "[pull]") {

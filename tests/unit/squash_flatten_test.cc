@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/squash/flatten/flatten_blocks.hh"
 #include "runtime/squash/format/file_config.hh"
 #include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/compressor_pool.hh"
@@ -145,6 +147,27 @@ TEST_CASE("a flattened image is the same tree for the kernel", "[squash]") {
         return;
     }
     CHECK(result.output == tree_of(out));
+}
+
+TEST_CASE("copied blocks lie in the blocks of a file system as they did in their layers", "[squash]") {
+    TempFolder folder;
+    std::string bytes = test::noise(100'000, 9);
+    Fd layer = folder.create("layer"), flat = folder.create("flat");
+    sys::write_all(layer.get(), bytes, "layer");
+    std::vector<std::pair<uint64_t, uint64_t>> wanted{{96, 5'000}, {9'000, 1}, {12'288, 8'192}, {30'000, 69'999}};
+    BlockRanges ranges;
+    for (auto [start, size] : wanted) ranges.add(start, size);
+    uint64_t position = GENERATE(0, 96, 4'096, 5'000), total = ranges.join();
+    CHECK(total == 5'000 + 1 + 8'192 + 69'999);
+    uint64_t told = 0;
+    ranges.copy(layer.get(), flat.get(), position, "flat", [&](uint64_t copied) { told += copied; });
+    CHECK(told == total);
+    std::string copied = test::read_file(folder / "flat");
+    for (auto [start, size] : wanted) {
+        uint64_t moved = ranges.moved(start);
+        CHECK(moved % 4'096 == start % 4'096);
+        CHECK((copied.substr(moved, size) == bytes.substr(start, size)));
+    }
 }
 
 TEST_CASE("files are added to a flattened image, but not below what is no directory", "[squash]") {

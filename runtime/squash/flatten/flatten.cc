@@ -135,13 +135,14 @@ void Flattener::start() {
 }
 
 void Flattener::copy_blocks() {
-    uint64_t total = 0, start = position_;
+    uint64_t total = 0, done = 0;
     for (size_t i = 0; i < layers_.size(); ++i)
         if (is_copied(i)) total += ranges_[i].join();
-    auto advance = [&](uint64_t position) {
-        if (copied_) copied_(position - start, total);
+    auto advance = [&](uint64_t bytes) {
+        done += bytes;
+        if (copied_) copied_(done, total);
     };
-    advance(start);
+    advance(0);
     for (size_t i = 0; i < layers_.size(); ++i)
         if (is_copied(i)) ranges_[i].copy(layers_[i].get(), fd_, position_, what_, advance);
     file_.check(file_.truncate(&file_, position_));

@@ -23,13 +23,19 @@ ssize_t copy_through_memory(int from, off_t source, int to, off_t target, uint64
 
 /// So much at a time can be told, and interrupted, within a second on slow disks.
 constexpr uint64_t part = 32 << 20;
+/// Of the file systems that let two files share extents (xfs, btrfs): copy_file_range() shares what begins at the same
+/// place of a block in both files, and is whole blocks.
+constexpr uint64_t shared_block = 4096;
+static_assert(part % shared_block == 0);
 
 void copy_range(int from, uint64_t source, int to, uint64_t target, uint64_t bytes, const std::string& what,
                 const std::function<void(uint64_t)>& advance) {
     bool by_kernel = true;
     while (bytes > 0) {
         off_t in = static_cast<off_t>(source), out = static_cast<off_t>(target);
-        ssize_t copied = by_kernel ? ::copy_file_range(from, &in, to, &out, std::min(bytes, part), 0)
+        // First what is left of a block, so that the rest begins with one.
+        uint64_t size = std::min(bytes, source % shared_block == 0 ? part : shared_block - source % shared_block);
+        ssize_t copied = by_kernel ? ::copy_file_range(from, &in, to, &out, size, 0)
                                    : copy_through_memory(from, in, to, out, bytes);
         if (copied < 0 && errno == EINTR) continue;
         if (copied < 0 && by_kernel && (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
@@ -42,7 +48,7 @@ void copy_range(int from, uint64_t source, int to, uint64_t target, uint64_t byt
                 cat("writing ", what, ": a layer is shorter than its metadata says; run berth verify --repair"));
         source += static_cast<uint64_t>(copied), target += static_cast<uint64_t>(copied),
             bytes -= static_cast<uint64_t>(copied);
-        advance(target);
+        advance(static_cast<uint64_t>(copied));
     }
 }
 
@@ -64,8 +70,9 @@ uint64_t BlockRanges::join() {
 }
 
 void BlockRanges::copy(int from, int to, uint64_t& position, const std::string& what,
-                       const std::function<void(uint64_t position)>& advance) {
+                       const std::function<void(uint64_t bytes)>& advance) {
     for (Range& range : ranges_) {
+        position += (range.start - position) % shared_block;
         range.target = position;
         copy_range(from, range.start, to, position, range.bytes, what, advance);
         position += range.bytes;
