@@ -1,4 +1,5 @@
 // Published layers that a key of the site's has signed: used before they are proved, and proved afterwards.
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -146,6 +147,25 @@ TEST_CASE("unproved: a signed layer that is not the image's goes, and is not tru
     CHECK(!scene.pull_early());
     CHECK(scene.conversions() == 1);
     scene.check_image();
+}
+
+TEST_CASE("unproved: whatever byte of a signed artifact is changed, the image is right", "[pull][published]") {
+    TrustedScene scene;
+    scene.publish_signed();
+    std::string good = oci::make_artifact(scene.artifact());
+    size_t step = std::getenv("BERTH_TEST_FLIPS") != nullptr ? 1 : 61;
+    unsigned early = 0;
+    for (size_t at = 0; at < good.size(); at += step) {
+        INFO("byte " << at);
+        std::string bad = good;
+        bad[at] = static_cast<char>(bad[at] ^ 1);
+        scene.publish(bad);
+        scene.store = cat("store", at);
+        if (scene.pull_early()) ++early;
+        scene.check_image();
+        std::filesystem::remove_all(scene.folder / scene.store);
+    }
+    CHECK(early == 0);
 }
 
 TEST_CASE("unproved: what the registry does not say is no fault of the layer", "[pull][published]") {

@@ -63,8 +63,9 @@ TEST_CASE("verify --deep: a layer that is another one is removed, however whole"
     pull::Verified verified = scene.verify();
     CHECK(verified.proved == 1);
     REQUIRE(verified.problems.size() == 1);
-    CHECK_THAT(verified.problems[0], Contains("layer 2 of 2 of image " + scene.host + "/a/b:1: not what the image has") &&
-                                         Contains("; removed"));
+    CHECK_THAT(verified.problems[0],
+               Contains("layer 2 of 2 of image " + scene.host + "/a/b:1: not what the image has") &&
+                   Contains("; removed"));
     REQUIRE(verified.incomplete.size() == 1);
     CHECK(verified.incomplete[0].digest == Digest(scene.digest));
     CHECK(!scene.open().open_layer(scene.image.layers[1].diff_id));
