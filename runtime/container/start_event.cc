@@ -45,11 +45,14 @@ void StartEvent::pulled(const PullResult& result) {
     event_.from = plan::ImageFrom::pull;
     event_.bytes += result.bytes;
     event_.peer_bytes += result.peer_bytes;
+    event_.published_bytes += result.published_bytes;
+    event_.refused = result.refused;
     plan::Event pull = event_;
     pull.kind = plan::Event::Kind::pull;
-    pull.digest = result.digest.text();
+    pull.digest = text_of(result.digest);
     pull.bytes = result.bytes;
     pull.peer_bytes = result.peer_bytes;
+    pull.published_bytes = result.published_bytes;
     pull.phases = result.phases;
     for (const plan::PhaseTime& phase : result.phases) pull.total += phase.microseconds;
     pull.time = event_time();

@@ -37,11 +37,13 @@ class Report {
     bool take(const std::string& text) {
         size_t space = text.find(' ');
         std::string word = text.substr(0, space), rest = space == std::string::npos ? "" : text.substr(space + 1);
-        if (word == "image") digest_ = Digest::parse(rest);
+        if (word == "image") result_.digest = Digest::parse(rest);
         if (word == "progress" && watch_.progress) watch_.progress(rest);
         if (word == "cause") cause_ = plan::cause_of(rest);
         if (word == "fetched") take_fetched(rest);
-        if (word == "peers") parse_number(rest, UINT64_MAX, peer_bytes_);
+        if (word == "peers") parse_number(rest, UINT64_MAX, result_.peer_bytes);
+        if (word == "published") parse_number(rest, UINT64_MAX, result_.published_bytes);
+        if (word == "refused") result_.refused = printable(rest, 1024);
         if (word == "error") {
             uint64_t code = 0;
             size_t after = rest.find(' ');
@@ -59,31 +61,24 @@ class Report {
     /// The digest; throws the error that was reported.
     Digest result(int exit_code, const std::string& reference) const {
         if (!error_.empty()) throw PullError(watch_.failure + error_, error_code_, cause_);
-        if (exit_code != 0 || !digest_)
+        if (exit_code != 0 || !result_.digest)
             throw Error(cat("pulling ", reference, ": berth-pull ended with code ", exit_code,
                             " without a message; run berth pull by hand to see more"));
-        if (fetched_ && watch_.fetched) watch_.fetched({*digest_, fetched_->bytes, peer_bytes_, fetched_->phases});
-        return *digest_;
+        if (has_fetched_ && watch_.fetched) watch_.fetched(result_);
+        return *result_.digest;
     }
 
   private:
     /// BYTES PHASE=MICROSECONDS ...
     void take_fetched(const std::string& text) {
-        uint64_t bytes = 0;
-        if (parse_number(text.substr(0, text.find(' ')), UINT64_MAX, bytes))
-            fetched_ = Fetched{bytes, plan::parse_phases(text)};
+        has_fetched_ = parse_number(text.substr(0, text.find(' ')), UINT64_MAX, result_.bytes);
+        result_.phases = plan::parse_phases(text);
     }
 
-    struct Fetched {
-        uint64_t bytes;
-        std::vector<plan::PhaseTime> phases;
-    };
-
     const PullWatch& watch_;
-    std::optional<Fetched> fetched_;
-    uint64_t peer_bytes_ = 0;
+    PullResult result_;
+    bool has_fetched_ = false;
     plan::Cause cause_ = plan::Cause::image;
-    std::optional<Digest> digest_;
     bool goes_on_ = false;
     std::string error_;
     int error_code_ = exit_failure;

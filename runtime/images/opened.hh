@@ -15,9 +15,11 @@ namespace berth {
 
 /// What a pull brought.
 struct PullResult {
-    Digest digest;
+    std::optional<Digest> digest;
     uint64_t bytes = 0;  ///< of layers, fetched
     uint64_t peer_bytes = 0;  ///< those of them that came from other nodes of the step
+    uint64_t published_bytes = 0;  ///< those of layers that were not converted
+    std::string refused;           ///< why one was that need not have been
     std::vector<plan::PhaseTime> phases;
 };
 

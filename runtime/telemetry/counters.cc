@@ -10,7 +10,7 @@ namespace berth::plan {
 
 namespace {
 
-constexpr std::string_view heading = "berth counters 3\n";
+constexpr std::string_view heading = "berth counters 4\n";
 constexpr size_t digits = 16;
 // Ten thousand files of such numbers can be summed. As microseconds it is thirty years, as bytes a petabyte.
 constexpr uint64_t limit = 1'000'000'000'000'000;
@@ -25,6 +25,8 @@ void for_each(AnyCounters& counters, const Action& action) {
     action(counters.pulls);
     action(counters.pull_bytes);
     action(counters.peer_bytes);
+    action(counters.published_bytes);
+    action(counters.refused_pulls);
     action(counters.imports);
     for (auto* histogram : {&counters.start, &counters.image, &counters.plan, &counters.container, &counters.entrypoint,
                             &counters.pull, &counters.import}) {
@@ -80,6 +82,8 @@ void Counters::count(const Event& event) {
             ++pulls;
             pull_bytes += event.bytes;
             peer_bytes += event.peer_bytes;
+            published_bytes += event.published_bytes;
+            refused_pulls += event.refused.empty() ? 0 : 1;
             return pull.add(event.total);
         case Event::Kind::import:
             // What it fetched is in the event of its pull.

@@ -30,6 +30,8 @@ struct Counters {
     uint64_t pulls = 0;
     uint64_t pull_bytes = 0;
     uint64_t peer_bytes = 0;  ///< those of them that came from other nodes
+    uint64_t published_bytes = 0;  ///< those of them that needed no converting
+    uint64_t refused_pulls = 0;    ///< pulls that could not use what is published of a layer
     uint64_t imports = 0;
     Histogram start, image, plan, container, entrypoint, pull, import;
 

@@ -106,6 +106,12 @@ std::string prometheus_text(const Counters& counters, size_t files, size_t refus
     out += cat(family("berth_pull_peer_bytes_total", "counter",
                       "Those of them that came from other nodes of the step, not from a registry."),
                "berth_pull_peer_bytes_total ", counters.peer_bytes, "\n");
+    out += cat(family("berth_pull_published_bytes_total", "counter",
+                      "Those of them of layers that came as they run, and needed no converting."),
+               "berth_pull_published_bytes_total ", counters.published_bytes, "\n");
+    out += cat(family("berth_pulls_refusing_published_total", "counter",
+                      "Pulls that could not use what is published of a layer."),
+               "berth_pulls_refusing_published_total ", counters.refused_pulls, "\n");
     out += cat(family("berth_imports_total", "counter", "Images that were written as one file."),
                "berth_imports_total ", counters.imports, "\n");
     out += family("berth_start_seconds", "histogram", "Time from a start's request to its container.") +
@@ -131,6 +137,7 @@ std::string counters_json(const Counters& counters, size_t files, size_t refused
                ",\"failed_pulls\":", failures_json(counters.failed_pulls),
                ",\"failed_imports\":", failures_json(counters.failed_imports), ",\"pulls\":", counters.pulls,
                ",\"pull_bytes\":", counters.pull_bytes, ",\"peer_bytes\":", counters.peer_bytes,
+               ",\"published_bytes\":", counters.published_bytes, ",\"refused_pulls\":", counters.refused_pulls,
                ",\"imports\":", counters.imports, ",\"times\":{", time_json("start", counters.start));
     for (const NamedHistogram& phase : phases) out += "," + time_json(phase.name, counters.*phase.member);
     return out + cat(",", time_json("pull", counters.pull), ",", time_json("import", counters.import),
@@ -147,6 +154,7 @@ std::string counters_table(const Counters& counters) {
                 out += row(cat("failed ", of.name, "s, ", name_of(static_cast<Cause>(i))), std::to_string(failures));
     out += row("pulls", std::to_string(counters.pulls)) + row("pulled", human_bytes(counters.pull_bytes)) +
            row("  from other nodes", human_bytes(counters.peer_bytes)) +
+           row("  without converting", human_bytes(counters.published_bytes)) +
            row("imports", std::to_string(counters.imports));
     out += row("mean time of a start", mean_text(counters.start));
     for (const NamedHistogram& phase : phases)

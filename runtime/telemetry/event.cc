@@ -49,8 +49,9 @@ std::string members_of(const Event& event) {
                    member("error", event.error, 1024));
     std::string out = member("file", event.file, 512);
     if (event.kind == Event::Kind::start) out = cat(",\"from\":\"", name_of(event.from), "\"");
-    out += cat(",\"bytes\":", event.bytes, ",\"peer_bytes\":", event.peer_bytes, ",\"us\":", event.total,
-               ",\"phases\":{");
+    out += cat(",\"bytes\":", event.bytes, ",\"peer_bytes\":", event.peer_bytes,
+               ",\"published_bytes\":", event.published_bytes, member("refused", event.refused, 256),
+               ",\"us\":", event.total, ",\"phases\":{");
     for (const PhaseTime& phase : event.phases)
         out += cat(&phase == &event.phases.front() ? "" : ",", json_text(phase.name.substr(0, 32)), ":",
                    phase.microseconds);

@@ -63,6 +63,8 @@ struct Event {
     ImageFrom from = ImageFrom::store;  ///< of a start
     uint64_t bytes = 0;   ///< fetched, of layers as the registry has them
     uint64_t peer_bytes = 0;  ///< those of them that came from other nodes of the step
+    uint64_t published_bytes = 0;  ///< those of layers that came as they run (share.artifacts), and were not converted
+    std::string refused = {};      ///< why a layer that is published so was converted all the same; the first one's
     uint64_t total = 0;   ///< microseconds from the beginning
     std::vector<PhaseTime> phases = {};
     std::string file;      ///< of an import: the one that was written

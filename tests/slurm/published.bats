@@ -64,6 +64,7 @@ start_until() {
   wait "$!"
 }
 
+last_pull() { jq -s "last(.[]|select(.kind==\"pull\"))|$1" "$folder/alice.jsonl"; }
 failures() { jq -rs '[.[]|select(.kind=="failure")|.error]|join("\n")' "$folder/alice.jsonl"; }
 has_failed() { failures | grep -q "$1"; }
 
@@ -151,6 +152,7 @@ artifact_tag() { echo "$(manifest_digest 12 | tr : -).berth"; }
   start_until site/signed all_is_proved
   expect_equal "$(converted_layers)" 0
   expect_equal "$(failures)" ""
+  expect_equal "$(last_pull '.bytes > 0 and .published_bytes == .bytes and .refused == null')" true
   run -0 contained cat /srv/hello
   expect_equal "$output" "hello from the image"
 }
@@ -173,6 +175,7 @@ artifact_tag() { echo "$(manifest_digest 12 | tr : -).berth"; }
   run -0 --separate-stderr contained cat /srv/hello
   expect_equal "$output" "hello from the image"
   expect_equal "$(converted_layers)" 2
+  expect_equal "$(last_pull '.published_bytes == 0 and (.refused | contains("is converted here"))')" true
   run -0 alice srun -w n1 berth verify
 }
 
@@ -202,6 +205,8 @@ at_tag() {
   # The same manifest, which is published there already; the artifact is then one of this repository's.
   run -0 alice berth publish --force --to "$registry/$layers" --sign "$folder/key.pem" "$registry/$old:1"
   expect_output_like "^published $gone"
+  # Other tests take images from this store by their one name.
+  alice berth rmi "$registry/$old:1"
   run -0 alice berth publish --prune --to "$registry/$layers"
   expect_equal "$output" "0 removed, 1 kept"
   curl -sf -X DELETE "http://$registry/v2/$old/manifests/$gone"

@@ -36,17 +36,21 @@ TEST_CASE("event: a line is JSON of the documented members, whatever the texts h
     start.from = ImageFrom::pull;
     start.bytes = 77;
     start.peer_bytes = 70;
+    start.published_bytes = 7;
     auto line = nlohmann::ordered_json::parse(json_line(start));
     CHECK(
         line.dump() ==
         R"({"time":"2023-11-14T22:13:20.000001Z","kind":"start","uid":1000,"user":"alice","node":"n1",)"
         R"("job":"12.0","image":"reg/a:1","digest":"sha256:ab",)"
-        R"("from":"pull","bytes":77,"peer_bytes":70,"us":5000,)"
+        R"("from":"pull","bytes":77,"peer_bytes":70,"published_bytes":7,"us":5000,)"
         R"("phases":{"image":4000,"plan":100,"namespaces":300,"overlay":600}})");
     start.signer = "sha256:cd (/k.pub) for reg/a:1";
     start.rule = "default";
     CHECK(json_line(start).find(
               R"("digest":"sha256:ab","signer":"sha256:cd (/k.pub) for reg/a:1","rule":"default","from":)") !=
+          std::string::npos);
+    start.refused = "its diff_id is another";
+    CHECK(json_line(start).find(R"("published_bytes":7,"refused":"its diff_id is another","us":)") !=
           std::string::npos);
     Event import = start_of(6000);
     import.kind = Event::Kind::import;
@@ -54,7 +58,7 @@ TEST_CASE("event: a line is JSON of the documented members, whatever the texts h
     CHECK(
         json_line(import).find(
             R"("kind":"import","uid":1000,"user":"alice","image":"reg/a:1","file":"a.sqsh","bytes":0,"peer_bytes":0,)"
-            R"("us":6000,"phases":{"image")") !=
+            R"("published_bytes":0,"us":6000,"phases":{"image")") !=
         std::string::npos);
     Event bad = failure_of(Cause::not_found, Event::Kind::pull);
     bad.image = std::string(100'000, '\x01');
@@ -89,6 +93,8 @@ TEST_CASE("counters: each event counts once, at its place", "[plan]") {
     pull.kind = Event::Kind::pull;
     pull.bytes = 1000;
     pull.peer_bytes = 600;
+    pull.published_bytes = 300;
+    pull.refused = "x";
     counters.count(pull);
     Event import = start_of(6000);
     import.kind = Event::Kind::import;
@@ -110,6 +116,8 @@ TEST_CASE("counters: each event counts once, at its place", "[plan]") {
     CHECK(counters.pulls == 1);
     CHECK(counters.pull_bytes == 1000);
     CHECK(counters.peer_bytes == 600);
+    CHECK(counters.published_bytes == 300);
+    CHECK(counters.refused_pulls == 1);
     CHECK(counters.pull.buckets.back() == 1);
 }
 

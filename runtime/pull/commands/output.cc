@@ -48,9 +48,12 @@ JsonHead Output::head() const {
 
 void Output::done(const std::string& digest) {
     display_->stop();
-    if (options_.report && meter_.has_merged())
-        put(STDOUT_FILENO, cat("peers ", meter_.from_peers(), "\nfetched ", meter_.fetched(), " ",
-                               plan::phases_text(meter_.phase_times()), "\n"));
+    if (options_.report && meter_.has_merged()) {
+        std::string refused = meter_.refused();
+        put(STDOUT_FILENO, cat("peers ", meter_.from_peers(), "\npublished ", meter_.published(), "\n",
+                               refused.empty() ? "" : cat("refused ", refused, "\n"), "fetched ", meter_.fetched(),
+                               " ", plan::phases_text(meter_.phase_times()), "\n"));
+    }
     put(STDOUT_FILENO, options_.json ? json_done(head(), digest, meter_.fetched())
                                      : cat(options_.report ? "image " : "", digest, "\n"));
 }

@@ -108,6 +108,26 @@ uint64_t Meter::from_peers() const {
     return from_peers_;
 }
 
+void Meter::note_published(size_t layer) {
+    std::lock_guard lock(mutex_);
+    published_ += layers_[layer].known.total;
+}
+
+void Meter::note_refused(const std::string& line) {
+    std::lock_guard lock(mutex_);
+    if (refused_.empty()) refused_ = line;
+}
+
+uint64_t Meter::published() const {
+    std::lock_guard lock(mutex_);
+    return published_;
+}
+
+std::string Meter::refused() const {
+    std::lock_guard lock(mutex_);
+    return refused_;
+}
+
 uint64_t Meter::fetched_now() const {
     uint64_t out = 0;
     for (const Layer& layer : layers_)

@@ -99,6 +99,9 @@ class Meter {
     void set_step(const std::optional<share::StepStatus>& step);
     /// All of the layer has come from other nodes.
     void note_from_peers(size_t layer);
+    /// The layer has come in the form in which it runs; or it could not be used so, for the reason in the line.
+    void note_published(size_t layer);
+    void note_refused(const std::string& line);
     /// Prints no line twice: the threads of a pull meet the same errors.
     void note(const std::string& line) { tell(Event::Kind::note, line); }
     void warn(const std::string& line) { tell(Event::Kind::warning, line); }
@@ -116,6 +119,9 @@ class Meter {
 
     /// Those of them that other nodes have sent, as the registry has them.
     uint64_t from_peers() const;
+    /// And those of layers that needed no converting; why the first one that did was refused, or nothing.
+    uint64_t published() const;
+    std::string refused() const;
 
     /// How long each kind of phase took, those that came to nothing left out; the present one until now.
     std::vector<plan::PhaseTime> phase_times() const;
@@ -159,6 +165,8 @@ class Meter {
     std::optional<Clock::time_point> retry_at_;
     std::optional<share::StepStatus> step_;
     uint64_t from_peers_ = 0;
+    uint64_t published_ = 0;
+    std::string refused_;
     std::set<std::string> told_;
     std::vector<Event> events_;
 };

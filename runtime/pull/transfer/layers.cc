@@ -246,8 +246,10 @@ bool Fetch::bring_published(size_t index) {
     } catch (const Error& problem) {
         if (stop_) throw;
         meter_.take_back(index, std::min(taken.load(), layer.blob.size));
-        meter_.warn(cat(name_of(layer), " is converted here, since what is published of it cannot be used: ",
-                        problem.what()));
+        std::string line = cat(name_of(layer), " is converted here, since what is published of it cannot be used: ",
+                               problem.what());
+        meter_.warn(line);
+        meter_.note_refused(line);
         return false;
     }
     meter_.set_layer(index, LayerState::saving);
@@ -256,6 +258,7 @@ bool Fetch::bring_published(size_t index) {
         member_->tell_sealed(layer.diff_id);
     }
     store_.publish_layer(std::move(file), layer.diff_id);
+    meter_.note_published(index);
     meter_.set_layer(index, LayerState::done);
     return true;
 }

@@ -123,7 +123,9 @@ std::optional<Published> find_published(const store::Store& store, const plan::R
     return Published{std::move(artifact), *repository, oci::make_registry_source(*repository, there.registry),
                      is_trusted};
 } catch (const Error& problem) {
-    meter.warn(cat("layers are converted here: ", problem.what()));
+    std::string line = cat("layers are converted here: ", problem.what());
+    meter.warn(line);
+    meter.note_refused(line);
     return std::nullopt;
 }
 

@@ -54,6 +54,8 @@ void PullEvent::write(plan::Event::Kind kind) {
     event_.rule = meter_.rule();
     event_.bytes = meter_.fetched();
     event_.peer_bytes = meter_.from_peers();
+    event_.published_bytes = meter_.published();
+    event_.refused = meter_.refused();
     event_.phases = meter_.phase_times();
     event_.total = 0;
     for (const plan::PhaseTime& phase : event_.phases) event_.total += phase.microseconds;
