@@ -1,5 +1,6 @@
 #include "runtime/pull/share/identity.hh"
 
+#include <openssl/ec.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
@@ -17,6 +18,7 @@ namespace {
 
 struct Free {
     void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+    void operator()(EVP_PKEY_CTX* context) const { EVP_PKEY_CTX_free(context); }
     void operator()(X509* certificate) const { X509_free(certificate); }
     void operator()(BIO* memory) const { BIO_free(memory); }
 };
@@ -34,6 +36,17 @@ std::string pem_of(Write write) {
     char* text = nullptr;
     long size = BIO_get_mem_data(memory.get(), &text);
     return {text, static_cast<size_t>(size)};
+}
+
+/// By functions that OpenSSL 1.1 has, too.
+Owned<EVP_PKEY> new_key() {
+    Owned<EVP_PKEY_CTX> context(EVP_PKEY_CTX_new_id(EVP_PKEY_EC, nullptr));
+    EVP_PKEY* key = nullptr;
+    check(context && EVP_PKEY_keygen_init(context.get()) == 1 &&
+          EVP_PKEY_CTX_set_ec_paramgen_curve_nid(context.get(), NID_X9_62_prime256v1) == 1 &&
+          EVP_PKEY_CTX_set_ec_param_enc(context.get(), OPENSSL_EC_NAMED_CURVE) == 1 &&
+          EVP_PKEY_keygen(context.get(), &key) == 1);
+    return Owned<EVP_PKEY>(key);
 }
 
 Owned<X509> certificate_of(EVP_PKEY* key) {
@@ -64,8 +77,7 @@ std::string pin_of(EVP_PKEY* key) {
 }  // namespace
 
 Identity make_identity() {
-    Owned<EVP_PKEY> key(EVP_EC_gen("P-256"));
-    check(key != nullptr);
+    Owned<EVP_PKEY> key = new_key();
     Owned<X509> certificate = certificate_of(key.get());
     return {pem_of([&](BIO* out) {
                 return PEM_write_bio_PrivateKey(out, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
