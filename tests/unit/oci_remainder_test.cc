@@ -189,10 +189,20 @@ TEST_CASE("remainder: a layer file that shows something else is refused, though 
     CHECK_THAT(difference(tar, base().item({.name = "usr/", .type = '5', .mode = 0755, .mtime = 7}).finished()),
                Contains("/usr has another time"));
     CHECK_THAT(difference(tar, base().symlink("lib", "usr/lib64").finished()), Contains("/lib leads elsewhere"));
-    CHECK_THAT(difference(tar, base().file("usr/again", "some text\n").finished()), Contains("/usr/again"));
+    CHECK_THAT(difference(tar, base().file("usr/again", "some text\n").finished()),
+               Contains("/usr/text is another hard link"));
     CHECK_THAT(difference(TarBuilder().file("a", "x").file("b", "x").finished(),
                           TarBuilder().file("a", "x").hardlink("b", "a").finished()),
                Contains("another hard link"));
+    // What only the hard link has kept is looked at too.
+    auto kept = [](const std::string& bytes) {
+        return TarBuilder().file("a", bytes).hardlink("b", "a").file("a", pattern(200'000, 2)).finished();
+    };
+    CHECK(difference(kept(pattern(200'000, 1)), kept(pattern(200'000, 1))).empty());
+    for (const std::string& bytes : {pattern(200'000, 3), pattern(199'999, 1), pattern(200'000, 2), std::string()}) {
+        CHECK_THAT(difference(kept(pattern(200'000, 1)), kept(bytes)), Contains("/b has other bytes"));
+        CHECK_THAT(difference(kept(bytes), kept(pattern(200'000, 1))), Contains("/b has other bytes"));
+    }
     CHECK_THAT(difference(TarBuilder().file("a", "x").finished(),
                           TarBuilder().pax({{"SCHILY.xattr.user.a", "1"}}).file("a", "x").finished()),
                Contains("/a has other extended attributes"));

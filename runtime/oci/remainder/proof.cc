@@ -11,11 +11,22 @@ const squash::Origin& from_elsewhere() {
     return none;
 }
 
+class ContentHash : public squash::ContentHash {
+  public:
+    void update(std::string_view bytes) override { hash_.update(bytes); }
+    Digest finish() override { return hash_.finish(); }
+
+  private:
+    Sha256 hash_;
+};
+
 }  // namespace
 
 StreamProof::StreamProof(squash::LayerFiles& layer, const LayerLimits& limits,
                          std::function<const squash::Origin&()> origin)
-    : check_(layer, origin ? std::move(origin) : from_elsewhere), unpacker_(check_, limits), parser_(unpacker_) {}
+    : check_(layer, origin ? std::move(origin) : from_elsewhere, [] { return std::make_unique<ContentHash>(); }),
+      unpacker_(check_, limits),
+      parser_(unpacker_) {}
 
 void StreamProof::feed(std::string_view tar) {
     hash_.update(tar);

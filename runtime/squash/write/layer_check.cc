@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint32_t root = 1;
 constexpr size_t zeros_at_once = 1 << 20;
+constexpr size_t read_at_once = 1 << 20;
 
 using Xattrs = std::map<std::string, std::string>;
 
@@ -30,16 +31,18 @@ std::string below(const std::string& folder, std::string_view name) {
 
 /// Which file of the layer has had all bytes of an entry so far.
 struct Content {
-    uint32_t inode = 0;  ///< of the layer; 0: none has
+    uint32_t inode = 0;  ///< of the layer; 0: the one of the entry's name has others
     uint64_t size = 0;
 };
+
+/// Whether a file of the layer has the bytes of one of the tree.
+using HasBytes = std::function<bool(const NewInode& wanted, uint32_t inode)>;
 
 /// Whether the layer shows the tree.
 class Comparison {
   public:
-    Comparison(const Index& index, const std::vector<Xattrs>& xattrs,
-               const std::unordered_map<const NewInode*, Content>& contents)
-        : index_(index), xattrs_(xattrs), contents_(contents) {}
+    Comparison(const Index& index, const std::vector<Xattrs>& xattrs, HasBytes has_bytes)
+        : index_(index), xattrs_(xattrs), has_bytes_(std::move(has_bytes)) {}
 
     void run(const NewInode& tree_root) {
         meet(tree_root, root, "");
@@ -90,10 +93,7 @@ class Comparison {
         if (attributes_of(number) != xattrs_[wanted.xattr == no_xattrs ? 0 : wanted.xattr])
             refuse(path, "has other extended attributes");
         if (S_ISLNK(wanted.mode) && index_.symlink_target(number) != wanted.target) refuse(path, "leads elsewhere");
-        if (!S_ISREG(wanted.mode)) return;
-        const Content& content = contents_.at(&wanted);
-        bool same = content.size == 0 || content.inode == number;
-        if (inode->size != content.size || !same) refuse(path, "has other bytes");
+        if (S_ISREG(wanted.mode) && !has_bytes_(wanted, number)) refuse(path, "has other bytes");
     }
 
     Xattrs attributes_of(uint32_t number) const {
@@ -105,7 +105,7 @@ class Comparison {
 
     const Index& index_;
     const std::vector<Xattrs>& xattrs_;
-    const std::unordered_map<const NewInode*, Content>& contents_;
+    HasBytes has_bytes_;
     std::vector<Pair> pending_;
     std::unordered_map<const NewInode*, uint32_t> met_;
     std::vector<bool> taken_;
@@ -114,7 +114,8 @@ class Comparison {
 }  // namespace
 
 struct LayerCheck::Impl {
-    Impl(LayerFiles& files, std::function<const Origin&()> where) : layer(files), origin(std::move(where)) {}
+    Impl(LayerFiles& files, std::function<const Origin&()> where, MakeContentHash make)
+        : layer(files), origin(std::move(where)), make_hash(std::move(make)) {}
 
     void set(NewInode& inode, const Attributes& attributes) {
         uint32_t index = no_xattrs;
@@ -135,6 +136,7 @@ struct LayerCheck::Impl {
         file = layer.find(std::string(path));
         content = &contents[&inode];
         content->inode = file ? file->inode : 0;
+        if (!file) hash = make_hash();
     }
 
     /// The bytes were read where the layer's file is to have them.
@@ -151,24 +153,64 @@ struct LayerCheck::Impl {
     }
 
     void take(std::string_view bytes) {
-        if (content->inode != 0 && !come_from_there(bytes) && !has(bytes)) content->inode = 0;
+        if (content->inode != 0 && !come_from_there(bytes) && !has(bytes)) leave_file();
+        if (hash) hash->update(bytes);
         content->size += bytes.size();
+    }
+
+    /// A later entry has replaced what the layer has under this name. A hard link may have kept the bytes of this one.
+    void leave_file() {
+        hash = hash_of(content->inode, content->size);
+        content->inode = 0;
+    }
+
+    /// Of the first bytes of a file of the layer.
+    std::unique_ptr<ContentHash> hash_of(uint32_t inode, uint64_t size) {
+        auto out = make_hash();
+        auto data = layer.index().file(inode);
+        std::string bytes;
+        for (uint64_t at = 0; at < size; at += bytes.size()) {
+            bytes.resize(std::min<uint64_t>(read_at_once, size - at));
+            if (!data || !layer.read(*data, at, bytes))
+                throw LayerDiffers("the layer file differs from its tar stream: bytes of a file cannot be read");
+            out->update(bytes);
+        }
+        return out;
+    }
+
+    void end() {
+        if (hash && content->size > 0) digests.emplace(content, hash->finish());
+        hash.reset();
+        content = nullptr;
+    }
+
+    bool has_bytes(const NewInode& wanted, uint32_t number) {
+        const Content& was = contents.at(&wanted);
+        auto inode = layer.index().inode(number);
+        if (!inode || inode->size != was.size) return false;
+        if (was.size == 0 || was.inode == number) return true;
+        auto digest = digests.find(&was);
+        Digest expected = digest != digests.end() ? digest->second : hash_of(was.inode, was.size)->finish();
+        return hash_of(number, was.size)->finish() == expected;
     }
 
     LayerFiles& layer;
     std::function<const Origin&()> origin;
+    MakeContentHash make_hash;
     EntryTree tree;
     std::vector<Xattrs> xattrs = std::vector<Xattrs>(1);  ///< the first is of those that have none
     std::unordered_map<const NewInode*, Content> contents;
+    std::unordered_map<const Content*, Digest> digests;  ///< of those that the layer has not under their name
     uint64_t target_bytes = 0;  // of symlinks
     // of the file that is being taken
     std::optional<LayerFiles::File> file;
     Content* content = nullptr;
+    std::unique_ptr<ContentHash> hash;  ///< of the bytes so far, once no file of that name has them
     std::string buffer;
 };
 
-LayerCheck::LayerCheck(LayerFiles& layer, std::function<const Origin&()> origin)
-    : impl_(std::make_unique<Impl>(layer, std::move(origin))) {}
+LayerCheck::LayerCheck(LayerFiles& layer, std::function<const Origin&()> origin, MakeContentHash make_hash)
+    : impl_(std::make_unique<Impl>(layer, std::move(origin), std::move(make_hash))) {}
 
 LayerCheck::~LayerCheck() = default;
 
@@ -209,7 +251,7 @@ void LayerCheck::append_zeros(uint64_t size) {
     }
 }
 
-void LayerCheck::end_file() { impl_->content = nullptr; }
+void LayerCheck::end_file() { impl_->end(); }
 
 void LayerCheck::mark_implied_directories(std::string_view marker) {
     std::vector<NewInode*> directories = impl_->tree.implied_directories();
@@ -221,7 +263,8 @@ void LayerCheck::mark_implied_directories(std::string_view marker) {
 }
 
 void LayerCheck::finish() {
-    Comparison(impl_->layer.index(), impl_->xattrs, impl_->contents).run(impl_->tree.root());
+    auto has_bytes = [this](const NewInode& wanted, uint32_t inode) { return impl_->has_bytes(wanted, inode); };
+    Comparison(impl_->layer.index(), impl_->xattrs, has_bytes).run(impl_->tree.root());
 }
 
 }  // namespace berth::squash

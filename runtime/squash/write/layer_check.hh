@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/digest.hh"
 #include "runtime/base/error.hh"
 #include "runtime/squash/read/layer_files.hh"
 #include "runtime/squash/write/layer_sink.hh"
@@ -17,13 +18,23 @@ class LayerDiffers : public Error {
     using Error::Error;
 };
 
+/// Hashes bytes of a file. SHA-256 comes from outside, since `berth`, which has this folder, has no library for it.
+class ContentHash {
+  public:
+    virtual ~ContentHash() = default;
+    virtual void update(std::string_view bytes) = 0;
+    virtual Digest finish() = 0;
+};
+using MakeContentHash = std::function<std::unique_ptr<ContentHash>()>;
+
 /// Takes the entries as LayerWriter does. In the end the layer file has to show the same tree as the file that a
 /// LayerWriter makes of them: names, kinds, attributes, targets, which names are one file, and every byte.
 class LayerCheck : public LayerSink {
   public:
     /// `layer` has to live as long as this object. `origin` tells where the bytes of the present append() come from:
-    /// those of the file's own place in `layer` are not read again.
-    LayerCheck(LayerFiles& layer, std::function<const Origin&()> origin);
+    /// those of the file's own place in `layer` are not read again. `make_hash` is for the few files that the layer
+    /// does not have under the name of their entry.
+    LayerCheck(LayerFiles& layer, std::function<const Origin&()> origin, MakeContentHash make_hash);
     ~LayerCheck() override;
 
     std::string resolved(std::string_view path) const override;
