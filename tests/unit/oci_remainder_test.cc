@@ -164,6 +164,13 @@ TEST_CASE("remainder: bytes of files are not in it", "[layer][remainder]") {
     Stored stored(tar.finished());
     squash::LayerFiles files = stored.files();
     CHECK(remainder_of(tar.finished(), files).size() < 2'000);
+    std::string sparse = TarBuilder()
+                             .pax({{"GNU.sparse.map", "512,50000,200000,50000"}, {"GNU.sparse.size", "300000"}})
+                             .file("sparse", noise(100'000, 1))
+                             .finished();
+    Stored holes(sparse);
+    squash::LayerFiles with_holes = holes.files();
+    CHECK(remainder_of(sparse, with_holes).size() < 2'000);
     std::string twice = TarBuilder().file("a", noise(50'000, 1)).file("a", "b").finished();
     Stored replaced(twice);
     squash::LayerFiles other = replaced.files();
