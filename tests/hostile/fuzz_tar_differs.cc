@@ -175,6 +175,7 @@ constexpr Known refused_by_us[] = {
 
 /// What libarchive refuses and we read.
 constexpr Known refused_by_libarchive[] = {
+    {"Truncated input file", "an archive that ends in the padding behind an entry: ours, as Go, misses nothing"},
     {"Unrecognized archive format", "an archive with nothing in it, or a first header with a field that nobody reads"},
     {"malformed pax", "two PAX headers before one entry, which libarchive keeps in one place"},
     {"Damaged tar archive", "a checksum with something else than digits behind its end"},

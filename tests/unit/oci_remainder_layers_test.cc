@@ -138,8 +138,6 @@ const Refusals not_pulled{
     {"end/behind-one-block", "goes on after a zero block"},
     {"end/in-a-file", "is cut off"},
     {"end/in-a-header", "is cut off"},
-    {"end/in-padding", "is cut off"},
-    {"end/of-umoci-insert", "is cut off"},
     {"global/path", "sets path for all entries"},
     {"gnu/holes-out-of-order", "out of order"},
     {"gnu-tar/incremental", "its type 'D' is not supported"},
