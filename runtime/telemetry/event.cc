@@ -31,11 +31,18 @@ std::string iso_time(int64_t microseconds) {
     return text;
 }
 
-/// ,"name":"text" unless the text is empty. Control characters become longer, quotes too, so that the limit is one of
-/// what goes in.
+/// ,"name":"text" unless the text is empty. At most `limit` bytes of text: control characters and quotes become longer
+/// in JSON.
 std::string member(const char* name, const std::string& text, size_t limit) {
+    constexpr size_t quotes = 2;
     if (text.empty()) return {};
-    return cat(",\"", name, "\":", json_text(std::string_view(text).substr(0, limit)));
+    std::string_view shown = std::string_view(text).substr(0, limit);
+    std::string value = json_text(shown);
+    while (value.size() > limit + quotes) {
+        shown = shown.substr(0, shown.size() * limit / value.size());
+        value = json_text(shown);
+    }
+    return cat(",\"", name, "\":", value);
 }
 
 const char* name_of(Event::Kind kind) {

@@ -73,6 +73,21 @@ TEST_CASE("event: a line is JSON of the documented members, whatever the texts h
     CHECK_FALSE(failure.contains("phases"));
 }
 
+TEST_CASE("event: a line stays short, whatever its texts hold", "[plan]") {
+    for (const char* text : {"\x01", "\"", "\xff", "\xc3\xa9", "x"}) {
+        std::string all;
+        for (int i = 0; i < 5'000; ++i) all += text;
+        Event event = start_of(5000);
+        event.kind = GENERATE(Event::Kind::start, Event::Kind::import, Event::Kind::failure);
+        for (std::string* member : {&event.user, &event.node, &event.job, &event.image, &event.digest, &event.container,
+                                    &event.signer, &event.rule, &event.refused, &event.file, &event.error})
+            *member = all;
+        std::string line = json_line(event);
+        CHECK(line.size() < 8192);
+        CHECK(nlohmann::json::accept(line));
+    }
+}
+
 TEST_CASE("event: words and phases go there and back", "[plan]") {
     for (size_t i = 0; i < cause_count; ++i) CHECK(cause_of(name_of(static_cast<Cause>(i))) == static_cast<Cause>(i));
     CHECK(cause_of("disk on fire") == Cause::other);
