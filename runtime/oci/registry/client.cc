@@ -130,7 +130,7 @@ std::string RegistryClient::login_explanation() {
 std::string RegistryClient::bearer_token(const Challenge& challenge, const Credentials& login, const Ask& ask) {
     if (!login.registry_token.empty()) return login.registry_token;
     HttpRequest request;
-    const char* rights = ask.method.empty() ? ":pull" : ask.method == "DELETE" ? ":delete" : ":pull,push";
+    const char* rights = ask.method.empty() ? ":pull" : ask.method == "DELETE" ? ":pull,push,delete" : ":pull,push";
     std::string scope = reference_.name.empty() ? "" : cat("repository:", reference_.name, rights);
     try {
         request.url = token_url(challenge, origin_, scope, [&](const Origin& realm) { return plain_allowed(realm); });
