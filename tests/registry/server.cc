@@ -42,6 +42,15 @@ HttpCall parse(const std::string& head) {
     return out;
 }
 
+std::string read_body(int connection, size_t size) {
+    std::string out(size, '\0');
+    size_t done = 0;
+    for (ssize_t got = 1; done < size && got > 0; done += static_cast<size_t>(std::max<ssize_t>(got, 0)))
+        got = ::read(connection, out.data() + done, size - done);
+    out.resize(done);
+    return out;
+}
+
 bool put(int connection, std::string_view bytes) {
     while (!bytes.empty()) {
         ssize_t sent = ::send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -112,6 +121,8 @@ void Server::serve(int connection) {
         std::string head = read_head(connection, stop_);
         if (head.empty()) break;
         HttpCall call = parse(head);
+        if (auto size = call.headers.find("content-length"); size != call.headers.end())
+            call.body = read_body(connection, std::stoull(size->second));
         {
             std::lock_guard lock(mutex_);
             calls_.push_back(call);

@@ -17,6 +17,7 @@ struct HttpCall {
     std::string method;
     std::string target;                          ///< path and query
     std::map<std::string, std::string> headers;  ///< names in lower case
+    std::string body = {};
 };
 
 struct HttpReply {
