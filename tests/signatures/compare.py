@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compares the verdicts of policies.json with skopeo's on the same files: compare.py [--only NAME] [--skopeo COMMAND]
-[--berth-pull PROGRAM].
+"""Compares the verdicts of policies.json with skopeo's on the same files, or podman's: compare.py [--only NAME]
+[--skopeo COMMAND] [--podman COMMAND] [--berth-pull PROGRAM].
 
 Needs skopeo, docker-registry, gpg and openssl. An image, its signatures (cosign's attachments and GPG's in a
-lookaside folder) and the keys are made here; each case is a `skopeo copy` under its policy. Prints the cases that
-differ, and fails when there is one. COMMAND runs another skopeo, such as one in a root of another Debian that sees
-the same /tmp.
+lookaside folder) and the keys are made here; each case is a `skopeo copy`, or a `podman pull`, under its policy. Prints
+the cases that differ, and fails when there is one. COMMAND runs another skopeo or podman, such as one in a root of
+another Debian that sees the same /tmp.
 """
 import argparse
 import base64
@@ -80,8 +80,8 @@ class Registry:
 class Scene:
     """The keys, an image and its surroundings in one folder."""
 
-    def __init__(self, folder, skopeo):
-        self.folder, self.keys, self.skopeo = folder, folder / "keys", skopeo
+    def __init__(self, folder, skopeo, podman):
+        self.folder, self.keys, self.skopeo, self.podman = folder, folder / "keys", skopeo, podman
         for name in ("keys", "gnupg", "registries.d", "lookaside"):
             (folder / name).mkdir(mode=0o700)
         self.registry = Registry(folder)
@@ -90,6 +90,9 @@ class Scene:
         self.other = self.registry.image("team/app", "other", "other")
         (folder / "registries.d/all.yaml").write_text(
             f"default-docker:\n  lookaside: file://{folder}/lookaside\n  use-sigstore-attachments: true\n")
+        # Where podman, which is not told, looks.
+        (folder / ".config/containers").mkdir(parents=True)
+        (folder / ".config/containers/registries.d").symlink_to(folder / "registries.d")
 
     def make_keys(self):
         for name, kind in KINDS.items():
@@ -164,13 +167,20 @@ class Scene:
         policy = self.folder / "policy.json"
         policy.write_text(self.filled(case["text"] if "text" in case else json.dumps(case["policy"])))
         with tempfile.TemporaryDirectory() as out:
-            answer = subprocess.run([*self.skopeo, "--policy", str(policy), "--registries.d",
-                str(self.folder / "registries.d"), "copy", "--src-tls-verify=false", "-q", "--remove-signatures",
-                "docker://" + self.filled(case["image"]), f"dir:{out}"], capture_output=True, text=True, check=False)
+            answer = subprocess.run(self.command(str(policy), "docker://" + self.filled(case["image"]), out),
+                capture_output=True, text=True, check=False)
         if answer.returncode == 0:
             return "accept", ""
         invalid = "invalid policy in" in answer.stderr or "Error loading trust policy" in answer.stderr
         return "invalid" if invalid else "refuse", answer.stderr.strip()[-300:]
+
+
+    def command(self, policy, image, out):
+        if self.podman:
+            return [*self.podman, "--root", f"{out}/root", "--runroot", f"{out}/run", "--storage-driver", "vfs", "pull",
+                "-q", "--signature-policy", policy, "--tls-verify=false", image]
+        return [*self.skopeo, "--policy", policy, "--registries.d", str(self.folder / "registries.d"), "copy",
+            "--src-tls-verify=false", "-q", "--remove-signatures", image, f"dir:{out}"]
 
 
 def exchange(scene, program):
@@ -212,15 +222,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only")
     parser.add_argument("--skopeo", default="skopeo")
+    parser.add_argument("--podman", default="", help="judges in place of skopeo")
     parser.add_argument("--berth-pull", help="program that signs and pulls, too")
     arguments = parser.parse_args()
-    only, skopeo = arguments.only, arguments.skopeo.split()
+    only, skopeo, podman = arguments.only, arguments.skopeo.split(), arguments.podman.split()
     cases = json.loads((pathlib.Path(__file__).parent / "policies.json").read_text())
-    print(run(*skopeo, "--version", text=True).strip())
+    print(run(*(podman or skopeo), "--version", text=True).strip())
     different = 0
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HOME"] = folder
-        scene = Scene(pathlib.Path(folder), skopeo)
+        scene = Scene(pathlib.Path(folder), skopeo, podman)
         try:
             chosen = [case for case in cases if only in (None, case["name"])]
             for case in chosen:
