@@ -52,12 +52,15 @@ std::optional<Digest> pull_one(const plan::ImageList::Line& line, std::vector<st
     return digest;
 }
 
-/// Brings the layers of what has just been pulled to share.artifacts. False when it failed, as above.
-bool publish_one(const plan::ImageList::Line& line, const Digest& digest, const plan::Site& site,
-                 const store::Store& store) {
+/// Brings the layers of what has just been pulled to share.artifacts, signed unless `key` is empty. False when it
+/// failed, as above.
+bool publish_one(const plan::ImageList::Line& line, const Digest& digest, const std::string& key,
+                 const plan::Site& site, const store::Store& store) {
     plan::Reference pulled = line.reference;
     pulled.digest = digest;
-    Child child(pull_program(), pull_program_words("publish", site, store, {"--quiet", pulled.text()}));
+    std::vector<std::string> words{"--quiet", pulled.text()};
+    if (!key.empty()) words.insert(words.begin(), {"--sign", key});
+    Child child(pull_program(), pull_program_words("publish", site, store, words));
     return child.wait() == 0;
 }
 
@@ -84,13 +87,14 @@ void prune(const plan::ImageList& list, const store::Store& store) {
 struct MirrorOptions {
     bool prunes = false;
     bool publishes = false;
+    std::string key;  ///< file of the one that signs what is published; empty: none does
 };
 
 /// False when something failed.
 bool mirror_one(const plan::ImageList::Line& line, const MirrorOptions& options, const plan::Site& site,
                 const store::Store& store) {
     auto digest = pull_one(line, arguments_for(site, store), store);
-    return digest && (!options.publishes || publish_one(line, *digest, site, store));
+    return digest && (!options.publishes || publish_one(line, *digest, options.key, site, store));
 }
 
 int mirror_list(const plan::ImageList& list, const MirrorOptions& options, const std::string& file) {
@@ -114,7 +118,10 @@ int mirror(int argc, char** argv) {
     CommandLine line("Pull each image that a file lists, and go on when one fails.", "berth mirror");
     std::string file;
     MirrorOptions options;
-    line.flag("--publish", options.publishes, "bring the layers of each to share.artifacts, as berth publish does");
+    auto publish = line.flag("--publish", options.publishes,
+                             "bring the layers of each to share.artifacts, as berth publish does");
+    line.option("--sign", options.key, "with --publish: private key in PEM that signs what is published")
+        .needs(publish);
     line.flag("--prune", options.prunes,
               "then remove the tags that the file does not list; berth gc removes their images");
     line.argument("file", file, "one image of a registry a line; # starts a comment").required();

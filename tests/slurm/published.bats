@@ -134,13 +134,14 @@ artifact_tag() { echo "$(manifest_digest 12 | tr : -).berth"; }
 @test "published: berth mirror brings what it pulls" {
   with_site_lines '[share]' "artifacts = \"$registry/site/mirrored\""
   in_home "echo $registry/debian:12 > images.list"
-  run -0 alice berth mirror --publish images.list
+  run -0 alice berth mirror --publish --sign "$folder/key.pem" images.list
   expect_equal "$output" "$registry/debian:12 $(manifest_digest 12)"
   forget_images
   mark_log
   run -0 contained true
   expect_equal "$(converted_layers)" 0
   expect_equal "$(count_since GET "/v2/site/mirrored/manifests/$(artifact_tag)")" 1
+  [ "$(signatures site/mirrored)" -ge 1 ]
 }
 
 @test "published: a step starts on layers that the site's key has signed, which are proved while it runs" {

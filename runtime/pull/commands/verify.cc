@@ -113,7 +113,7 @@ int verify_command(int argc, char** argv) {
     auto deep = line.flag("--deep", arguments.deep, "also prove that the layers are those of their images");
     line.flag("--repair", arguments.repair, "fetch again what is damaged or missing");
     line.flag("-q,--quiet", arguments.quiet, "print nothing but problems");
-    line.argument("image", arguments.images, "with --deep: of which the layers are proved; all").needs(deep);
+    line.argument("image", arguments.images, "with --deep: prove the layers of these alone").needs(deep);
     if (auto code = line.parse(argc, argv)) return *code;
     return work(arguments);
 }
