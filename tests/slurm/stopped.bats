@@ -31,9 +31,11 @@ readers_run() { [[ $(in_home 'ls reading.* 2> /dev/null | wc -l') == 4 ]]; }
 readers_hang() { root ps -C perl -o stat= | grep -q '^D'; }
 
 # A step is cancelled whose file server was stopped with reads in flight: stop_and_cancel OPTIONS...
+# Only a request that the server has taken, and not answered, holds its reader. A fast machine has bursts of a few
+# milliseconds between rests of twenty, so that it takes some tries to stop the server in one.
 stop_and_cancel() {
   local servers
-  for _ in $(seq 8); do
+  for _ in $(seq 30); do
     in_home 'rm -f reading.*'
     alice srun -w n1 -n4 --container-image="$image" --container-mounts=/home/alice "$@" > "$BATS_TEST_TMPDIR/out" \
       2>&1 3>&- &
