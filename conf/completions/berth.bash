@@ -1,7 +1,7 @@
 # Completion of berth(1) for bash: commands, options, and the names of images, containers and settings that are there.
 
 _berth_commands="run exec ssh-config ps save rm plan pull mirror import images inspect rmi gc verify sign publish \
-login logout environment config devices doctor setup migrate stats version"
+login logout environment config devices doctor setup migrate stats report version"
 
 # The first column of a listing, without its head; - stands for no name.
 _berth_names() {

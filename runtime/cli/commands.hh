@@ -37,6 +37,7 @@ Command doctor;
 Command setup;
 Command migrate;
 Command stats;
+Command report;
 Command config;
 Command environment;
 Command nvml;          ///< started by berth itself

@@ -42,6 +42,7 @@ constexpr const char* usage =
     "  setup plugstack --enable|--disable  have Slurm load the plugin, or no longer\n"
     "  migrate [options]                   write berth.conf from the settings of Enroot and Pyxis\n"
     "  stats [--json|--prometheus]         print counts of starts and pulls on this node\n"
+    "  report [--job JOB] [--html FILE]    show what starts took, from events.log\n"
     "  version                             print the version\n"
     "\n"
     "berth COMMAND --help lists the options of a command; see also berth(1).\n";
@@ -79,6 +80,7 @@ Command* command_of(const char* word) {
                                          {"logout", cli::logout},   {"doctor", cli::doctor},
                                          {"devices", cli::devices},
                                          {"stats", cli::stats},     {"config", cli::config},
+                                         {"report", cli::report},
                                          {"nvml", cli::nvml},       {"srun-options", cli::srun_options},
                                          {"setup", cli::setup},     {"migrate", cli::migrate},
                                          {"version", version},      {"--version", version},

@@ -28,6 +28,7 @@
 #include "runtime/pull/commands/cdi.hh"
 #include "runtime/pull/commands/deadline.hh"
 #include "runtime/pull/commands/output.hh"
+#include "runtime/pull/report/report.hh"
 #include "runtime/pull/share/server.hh"
 #include "runtime/pull/transfer/admission.hh"
 #include "runtime/pull/transfer/daemons.hh"
@@ -268,6 +269,7 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "admit") == 0) return run_command(argc, argv, pull::admit_command);
     if (argc > 1 && std::strcmp(argv[1], "publish") == 0) return run_command(argc, argv, pull::publish_command);
     if (argc > 1 && std::strcmp(argv[1], "sign") == 0) return run_command(argc, argv, pull::sign_command);
+    if (argc > 1 && std::strcmp(argv[1], "report") == 0) return run_command(argc, argv, pull::report_command);
     if (argc > 1 && std::strcmp(argv[1], "import") == 0) return run_command(argc, argv, pull::import_command);
     if (argc > 1 && std::strcmp(argv[1], "save") == 0) return run_command(argc, argv, pull::save_command);
     if (argc > 1 && std::strcmp(argv[1], "cdi") == 0) return run_command(argc, argv, pull::cdi_command);

@@ -172,3 +172,19 @@ END
   wait $!
   [[ $(cat "$events/syslog") =~ ^\<14\>berth\[[0-9]+\]:\ \{\"time\".*\"kind\":\"start\" ]]
 }
+
+@test "berth report: a job's nodes and phases, and a page of all starts" {
+  run -0 in_home "sbatch --parsable --wait -N2 -o out --wrap 'srun --container-image=$image true'"
+  local job=${lines[0]}
+  run -0 alice berth report --job "$job"
+  expect_output_like "^step $job.0: $image on 2 nodes, all ready after "
+  expect_output_like "longest: .* on n[12], "
+  expect_output_like "  n1 +[0-9]"
+  expect_output_like "  n2 +[0-9]"
+  run -0 alice berth report --html starts.html
+  run -0 in_home 'cat starts.html'
+  expect_output_like '<svg viewBox='
+  # Root has all users' events.
+  run -0 root berth report
+  expect_output_like 'starts by hour'
+}

@@ -1,0 +1,78 @@
+// The command line of `berth report`.
+#include "runtime/pull/report/report.hh"
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/config/command_line.hh"
+#include "runtime/pull/report/model.hh"
+#include "runtime/pull/report/read_events.hh"
+#include "runtime/pull/report/text.hh"
+#include "runtime/pull/transfer/output_file.hh"
+
+namespace berth::pull {
+
+namespace {
+
+struct ReportArguments {
+    std::string html, job;
+    std::vector<std::string> site_logs, logs;
+};
+
+std::vector<plan::Event> all_events(const std::vector<std::string>& files) {
+    std::vector<plan::Event> out;
+    for (const std::string& file : files) {
+        report::EventFile read = report::read_events(file);
+        out.insert(out.end(), std::make_move_iterator(read.events.begin()), std::make_move_iterator(read.events.end()));
+        if (read.unread > 0)
+            std::fprintf(stderr, "berth: %s: %s left out, since %s\n", printable(file, 4096).c_str(),
+                         report::counted(read.unread, "line").c_str(), "they are no events");
+    }
+    return out;
+}
+
+void write_page(const std::string& path, const std::string& page) {
+    OutputFile file(path);
+    sys::write_all(file.fd(), page, cat("writing ", printable(path, 4096)));
+    file.publish(true);
+}
+
+template <typename Report>
+void show(const Report& what, const std::string& html) {
+    if (html.empty())
+        std::fputs(report::text_of(what).c_str(), stdout);
+    else
+        write_page(html, report::page_of(what));
+}
+
+void show_report(const ReportArguments& arguments) {
+    const std::vector<std::string>& files = arguments.logs.empty() ? arguments.site_logs : arguments.logs;
+    if (files.empty())
+        throw Error("reading events: there is no log of them; set events.log in /etc/berth/berth.conf to a file, or "
+                    "name files");
+    std::vector<plan::Event> events = all_events(files);
+    if (arguments.job.empty())
+        show(report::report_of_site(events), arguments.html);
+    else
+        show(report::report_of_job(events, arguments.job), arguments.html);
+}
+
+}  // namespace
+
+int report_command(int argc, char** argv) {
+    ReportArguments arguments;
+    CommandLine line("Show what starts of containers took, from the events of a site.", "berth report");
+    line.option("--html", arguments.html, "file to write a page to, with pictures; else text is printed");
+    line.option("--job", arguments.job, "JOB or JOB.STEP: each node of its steps; else all starts, by hour and image");
+    line.option("--site-log", arguments.site_logs, "").hidden();
+    line.argument("file", arguments.logs, "files of events; the log of events.log");
+    if (auto code = line.parse(argc, argv)) return *code;
+    show_report(arguments);
+    return 0;
+}
+
+}  // namespace berth::pull

@@ -1,0 +1,214 @@
+// Reports as pages: HTML with pictures in SVG.
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "runtime/base/text.hh"
+#include "runtime/pull/report/text.hh"
+
+namespace berth::pull::report {
+
+namespace {
+
+// Units of the pictures, which are as wide as the page.
+constexpr double picture_width = 1000, label_width = 190, time_width = 80, row_height = 22, bar_height = 14;
+constexpr double bars_width = picture_width - label_width - time_width;
+constexpr double text_drop = 11;  ///< of a text's line below the top of its bar
+/// Letters of a label: more would run into the bars.
+constexpr size_t label_letters = 24;
+constexpr const char* colours[] = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#edc948",
+                                   "#76b7b2", "#9c755f", "#ff9da7", "#7f7f7f", "#86bcb6"};
+constexpr const char* failed_colour = "#c0392b";
+
+constexpr const char* head = R"(<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+body { font: 15px/1.45 system-ui, sans-serif; color: #222; max-width: 1100px; margin: 2em auto; padding: 0 1em }
+h1 { font-size: 1.4em } h2 { font-size: 1.1em; margin-top: 2em; overflow-wrap: anywhere }
+svg { width: 100%; height: auto; display: block } svg text { font: 12px ui-monospace, monospace; fill: #222 }
+table { border-collapse: collapse } td, th { text-align: left; padding: .15em 1em .15em 0; vertical-align: top }
+td { overflow-wrap: anywhere } td.number { text-align: right; white-space: nowrap }
+.key { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 1em }
+@media print { body { margin: 0 } svg { break-inside: avoid } }
+</style>
+)";
+
+/// As text of HTML, whatever it is.
+std::string escaped(const std::string& text, size_t limit = 1024) {
+    std::string out;
+    for (char c : printable(text, limit)) {
+        switch (c) {
+            case '&': out += "&amp;"; break;
+            case '<': out += "&lt;"; break;
+            case '>': out += "&gt;"; break;
+            case '"': out += "&quot;"; break;
+            case '\'': out += "&#39;"; break;
+            default: out += c;
+        }
+    }
+    return out;
+}
+
+std::string number(double value) {
+    char text[48];
+    std::snprintf(text, sizeof text, "%.1f", value);
+    return text;
+}
+
+std::string text_at(double x, double y, const std::string& text, const char* anchor = "start") {
+    return cat("<text x=\"", number(x), "\" y=\"", number(y), "\" text-anchor=\"", anchor, "\">", escaped(text),
+               "</text>\n");
+}
+
+std::string rectangle(double x, double y, double width, const std::string& colour, const std::string& title) {
+    return cat("<rect x=\"", number(x), "\" y=\"", number(y), "\" width=\"", number(std::max(width, 0.5)),
+               "\" height=\"", number(bar_height), "\" fill=\"", colour, "\"><title>", escaped(title),
+               "</title></rect>\n");
+}
+
+std::string picture(double height, const std::string& content, const std::string& label) {
+    return cat("<svg viewBox=\"0 0 ", number(picture_width), " ", number(height), "\" role=\"img\" aria-label=\"",
+               escaped(label), "\">\n", content, "</svg>\n");
+}
+
+std::string label_of(const std::string& text) {
+    std::string shown = printable(text);
+    return shown.size() <= label_letters ? shown : shown.substr(0, label_letters - 3) + "...";
+}
+
+/// A colour for each phase, in the order in which they are met.
+class Palette {
+  public:
+    std::string of(const std::string& phase) {
+        auto found = std::find(names_.begin(), names_.end(), phase);
+        size_t at = static_cast<size_t>(found - names_.begin());
+        if (found == names_.end()) names_.push_back(phase);
+        return colours[at % std::size(colours)];
+    }
+    std::string legend() {
+        std::string out;
+        for (const std::string& name : names_)
+            out += cat("<span class=\"key\" style=\"background:", of(name), "\"></span>", escaped(name), "\n");
+        return out.empty() ? "" : cat("<p>", out, "</p>\n");
+    }
+
+  private:
+    std::vector<std::string> names_;
+};
+
+/// The row's phases, one behind the other, from the moment at which it began.
+std::string row_picture(const Row& row, const StepReport& step, double y, Palette& palette) {
+    double scale = step.total == 0 ? 0 : bars_width / static_cast<double>(step.total);
+    double x = label_width + static_cast<double>(row.begin - step.begin) * scale;
+    std::string out = text_at(0, y + text_drop, label_of(row.node));
+    out += text_at(picture_width, y + text_drop, row.error.empty() ? time_text(row.total) : "failed", "end");
+    if (!row.error.empty())
+        return row.total == 0 ? out
+                              : out + rectangle(x, y, static_cast<double>(row.total) * scale, failed_colour, row.error);
+    for (const plan::PhaseTime& phase : row.phases) {
+        double width = static_cast<double>(phase.microseconds) * scale;
+        // What is thinner than a line of the picture would only be its edge.
+        if (width >= 0.5)
+            out += rectangle(x, y, width, palette.of(phase.name), cat(phase.name, ", ", time_text(phase.microseconds)));
+        x += width;
+    }
+    return out;
+}
+
+std::string step_page(const StepReport& step) {
+    size_t shown = std::min(step.rows.size(), nodes_shown);
+    std::string out = cat("<h2>Step ", escaped(step.step), ": ", escaped(step.rows.front().image), "</h2>\n<p>",
+                          counted(step.rows.size(), "node"), ", ", readiness(step), ".");
+    if (step.pole)
+        out += cat(" The longest pole is <b>", escaped(step.pole->phase), "</b> on ", escaped(step.pole->node), ": ",
+                   time_text(step.pole->microseconds), " of ", time_text(step.pole->of), ".");
+    std::string rows;
+    Palette palette;
+    for (size_t i = 0; i < shown; ++i)
+        rows += row_picture(step.rows[i], step, static_cast<double>(i) * row_height, palette);
+    out += cat("</p>\n", palette.legend(),
+               picture(static_cast<double>(shown) * row_height, rows, "the phases of each node, slowest first"));
+    if (shown < step.rows.size())
+        out += cat("<p>And ", counted(step.rows.size() - shown, "node"), " more, each after at most ",
+                   time_text(step.rows[shown].total), ".</p>\n");
+    for (const Row& row : step.rows)
+        if (!row.error.empty()) out += cat("<p>", escaped(row.node), ": ", escaped(row.error), "</p>\n");
+    return out;
+}
+
+std::string hours_picture(const SiteReport& report) {
+    uint64_t most = 1;
+    for (const Hour& hour : report.hours) most = std::max(most, hour.warm + hour.cold + hour.failed);
+    double scale = bars_width / static_cast<double>(most), y = 0;
+    std::string rows;
+    for (const Hour& hour : report.hours) {
+        double x = label_width;
+        rows += text_at(0, y + text_drop, hour_text(hour.begin));
+        auto add = [&](uint64_t count, const char* colour, const char* name) {
+            double width = static_cast<double>(count) * scale;
+            if (count > 0) rows += rectangle(x, y, width, colour, cat(count, " ", name));
+            x += width;
+        };
+        add(hour.warm, colours[0], "warm");
+        add(hour.cold, colours[1], "cold");
+        add(hour.failed, failed_colour, "failed");
+        rows += text_at(picture_width, y + text_drop, cat(hour.warm + hour.cold), "end");
+        y += row_height;
+    }
+    return picture(y, rows, "starts by hour");
+}
+
+std::string key(const char* colour, const char* name) {
+    return cat("<span class=\"key\" style=\"background:", colour, "\"></span>", name, "\n");
+}
+
+std::string images_table(const SiteReport& report) {
+    std::string out =
+        "<table><tr><th>image</th><th>starts</th><th>cold</th><th>mean</th><th>slowest</th></tr>\n";
+    for (const ImageRow& image : report.images)
+        out += cat("<tr><td>", escaped(image.image), "</td><td class=\"number\">", image.starts,
+                   "</td><td class=\"number\">", image.cold, "</td><td class=\"number\">", time_text(image.mean),
+                   "</td><td class=\"number\">", time_text(image.worst), "</td></tr>\n");
+    return out + "</table>\n";
+}
+
+std::string failures_table(const SiteReport& report) {
+    std::string out = "<table><tr><th>cause</th><th>failures</th></tr>\n";
+    for (const auto& [cause, count] : report.failures)
+        out += cat("<tr><td>", plan::name_of(cause), "</td><td class=\"number\">", count, "</td></tr>\n");
+    return out + "</table>\n";
+}
+
+std::string page(const std::string& title, const std::string& body) {
+    return cat(head, "<title>", escaped(title), "</title></head>\n<body>\n<h1>", escaped(title), "</h1>\n", body,
+               "</body></html>\n");
+}
+
+}  // namespace
+
+std::string page_of(const JobReport& report) {
+    std::string body;
+    for (const StepReport& step : report.steps) body += step_page(step);
+    if (body.empty()) body = "<p>No start of a container in these events.</p>\n";
+    return page(cat("Container starts of job ", report.job), body);
+}
+
+std::string page_of(const SiteReport& report) {
+    if (report.end == 0) return page("Container starts", "<p>No events.</p>\n");
+    std::string body = cat(
+        "<p>From ", hour_text(report.begin / 1'000'000), " to ", hour_text(report.end / 1'000'000), " UTC: ",
+        counted(report.warm, "warm start"), ", ", report.cold, " cold, ", counted(report.pulls, "pull"), ", ",
+        counted(report.imports, "import"), ". Pulled were ", human_bytes(report.bytes), ": ",
+        human_bytes(report.peer_bytes), " of it from other nodes, ", human_bytes(report.published_bytes),
+        " without converting.</p>\n");
+    if (!report.hours.empty())
+        body += cat("<h2>Starts by hour</h2>\n<p>", key(colours[0], "warm"), key(colours[1], "cold"),
+                    key(failed_colour, "failed"), "</p>\n", hours_picture(report));
+    if (!report.images.empty()) body += "<h2>Slowest images, by the mean of their starts</h2>\n" + images_table(report);
+    if (!report.failures.empty()) body += "<h2>Failures by cause</h2>\n" + failures_table(report);
+    return page("Container starts", body);
+}
+
+}  // namespace berth::pull::report
