@@ -185,6 +185,7 @@ artifact_tag() { echo "$(manifest_digest 12 | tr : -).berth"; }
   run -0 alice berth publish --to "$registry/site/signed" --sign "$folder/key.pem" "$image"
   trust site/signed 'enabled = true'
   forget_images
+  mark_log
   # shellcheck disable=SC2016
   run -0 in_home "rm -f at.*; srun -N2 --container-image=$image --container-mount-home sh -c \
     'cd && : > at.\$SLURM_NODEID; until [ -e at.0 ] && [ -e at.1 ]; do sleep 0.1; done'"
@@ -226,4 +227,33 @@ at_tag() {
     run at_tag "$layers" "$tag"
     expect_failure
   done
+}
+
+# Another image of the same layers, whose config differs: IMAGE TAG.
+push_sibling() {
+  local api=http://$registry/v2/debian type=application/vnd.oci.image.manifest.v1+json manifest config place
+  manifest=$(curl -sf -H "Accept: $type" "$api/manifests/12")
+  config=$(curl -sf "$api/blobs/$(jq -r .config.digest <<< "$manifest")" | jq -c '.config.Env += ["SIBLING=1"]')
+  local digest
+  digest=sha256:$(printf %s "$config" | sha256sum | cut -d ' ' -f 1)
+  place=$(curl -sfi -X POST "$api/blobs/uploads/" | tr -d '\r' | sed -n 's/^Location: //Ip')
+  printf %s "$config" | curl -sf -X PUT -H 'Content-Type: application/octet-stream' --data-binary @- \
+    "$place$([[ $place == *\?* ]] && echo '&' || echo '?')digest=$digest"
+  jq -c ".config.digest = \"$digest\" | .config.size = ${#config}" <<< "$manifest" |
+    curl -sf -X PUT -H "Content-Type: $type" --data-binary @- "$api/manifests/$1"
+}
+
+@test "published: a layer that has still to be proved is not sent to other nodes" {
+  push_sibling sibling
+  run -0 contained true
+  # As a step leaves it that ended before the proof did.
+  root bash -c "jq -r '.rootfs.diff_ids[]' $state/nodes/n1/store/*/images/*/config.json > $folder/unproved &&
+    cp $folder/unproved $state/nodes/n1/store/*/images/*/"
+  with_site_lines '[share]' 'enabled = true'
+  mark_log
+  # shellcheck disable=SC2016
+  run -0 in_home "rm -f at.*; srun -N2 --container-image=$registry/debian:sibling --container-mount-home sh -c \
+    'cd && : > at.\$SLURM_NODEID; until [ -e at.0 ] && [ -e at.1 ]; do sleep 0.1; done; echo \$SIBLING'"
+  expect_equal "$output" $'1\n1'
+  expect_equal "$(converted_layers)" "$(layer_digests 12 | wc -l)"
 }

@@ -72,9 +72,11 @@ TEST_CASE("unproved: what a key of the site has signed runs before it is proved"
     CHECK(unproved->layers.size() == 2);
     CHECK(scene.remainders_fetched() == 0);
     CHECK(scene.is_unproved());
+    CHECK(pull::unproved_layers(scene.open()).size() == 2);
     CHECK(pull::prove(scene.open(), *unproved).empty());
     CHECK(scene.remainders_fetched() == 2);
     CHECK(!scene.is_unproved());
+    CHECK(pull::unproved_layers(scene.open()).empty());
     scene.check_image();
 }
 

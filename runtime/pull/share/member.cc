@@ -384,6 +384,12 @@ void Member::tell_failed(const Digest& layer, const std::string& reason) {
     if (role(layer) != Role::alone) impl_->send(Failed{impl_->index_of(layer), reason});
 }
 
+void Member::leave_to_others(const Digest& layer, const std::string& reason) {
+    if (role(layer) == Role::alone) return;
+    impl_->known(layer).growing->give_up();
+    tell_failed(layer, reason);
+}
+
 void Member::count_registry(uint64_t bytes) { impl_->registry_bytes += bytes; }
 
 void Member::serve_to_the_end() {

@@ -74,6 +74,8 @@ class Member {
     void tell_sealed(const Digest& layer);
     /// It has been received and published.
     void tell_done(const Digest& layer);
+    /// This node does not send it to others: they are to take it from somebody else.
+    void leave_to_others(const Digest& layer, const std::string& reason);
     /// It cannot be brought, or other nodes do not send it.
     void tell_failed(const Digest& layer, const std::string& reason);
     /// Bytes that came from the registry.

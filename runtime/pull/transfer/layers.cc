@@ -151,9 +151,7 @@ void Fetch::work() noexcept {
 
 /// This node does not send the layer to others: they are to take it from somebody else.
 void Fetch::leave_to_others(const MissingLayer& layer, const char* reason) {
-    if (role_of(layer) == share::Member::Role::alone) return;
-    member_->layer(layer.diff_id).give_up();
-    member_->tell_failed(layer.diff_id, reason);
+    if (member_ != nullptr) member_->leave_to_others(layer.diff_id, reason);
 }
 
 /// Another image that is being pulled may have the same layer; its pull may also die, or wait for another node that

@@ -337,17 +337,25 @@ std::unique_ptr<share::Member> Pull::join_sharing(const Digest& digest) {
         .status = [&meter = meter_](const std::optional<share::StepStatus>& step) { meter.set_step(step); }});
 }
 
+/// Layers that run on their publisher's signature so far are nothing to send: they could not be taken back.
 void Pull::share_layers(const oci::ImageDescription& image, const oci::Manifest& manifest) {
     if (!member_) return;
+    std::vector<Digest> withheld = unproved_layers(store_);
+    std::erase_if(withheld, [&](const Digest& layer) {
+        return std::find(image.diff_ids.begin(), image.diff_ids.end(), layer) == image.diff_ids.end();
+    });
     std::vector<share::SharedLayer> layers;
     for (size_t i = 0; i < image.diff_ids.size(); ++i) {
         bool known = std::any_of(layers.begin(), layers.end(), [&](const share::SharedLayer& layer) {
             return layer.diff_id == image.diff_ids[i];
         });
         if (known) continue;
-        layers.push_back({image.diff_ids[i], manifest.layers[i].size, store_.open_layer(image.diff_ids[i])});
+        bool is_withheld = std::find(withheld.begin(), withheld.end(), image.diff_ids[i]) != withheld.end();
+        layers.push_back({image.diff_ids[i], manifest.layers[i].size,
+                          is_withheld ? Fd() : store_.open_layer(image.diff_ids[i])});
     }
     member_->join(std::move(layers));
+    for (const Digest& layer : withheld) member_->leave_to_others(layer, "it has still to be proved here");
 }
 
 /// Packed, since that is what a manifest tells beforehand.

@@ -1,6 +1,7 @@
 #include "runtime/pull/transfer/unproved.hh"
 
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/pull/transfer/published.hh"
 #include "runtime/squash/write/layer_check.hh"
@@ -33,6 +34,18 @@ std::string disproof(const store::Store& store, const Unproved& unproved, const 
 
 bool has_unproved(const store::Store& store, const Digest& image) {
     return !store.find_document(image, unproved_file).value_or("").empty();
+}
+
+std::vector<Digest> unproved_layers(const store::Store& store) {
+    std::vector<Digest> out;
+    std::string folder = cat(printable(store.path(), 4096), "/images");
+    for (const std::string& hex : sys::list_directory(store.directory("images").get(), folder)) {
+        auto image = Digest::from_hex(hex);
+        if (!image) continue;
+        for (const std::string& line : split(store.find_document(*image, unproved_file).value_or(""), '\n'))
+            if (auto layer = Digest::parse(line)) out.push_back(*layer);
+    }
+    return out;
 }
 
 void note_unproved(const store::Store& store, const Digest& image, const std::vector<Digest>& layers) {

@@ -22,6 +22,8 @@ struct Unproved {
 /// True when layers of the image have still to be proved, or were not what they should be: then a signature is no
 /// reason to use what is published of it.
 bool has_unproved(const store::Store& store, const Digest& image);
+/// Of all images of the store itself: other nodes get no such layer from here.
+std::vector<Digest> unproved_layers(const store::Store& store);
 /// Keeps in the image's folder which layers have to be proved; none: all are.
 void note_unproved(const store::Store& store, const Digest& image, const std::vector<Digest>& layers);
 
