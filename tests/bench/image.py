@@ -130,6 +130,8 @@ def shared_extents_row(pull, registry, work):
     subprocess.run(["mount", "-o", "loop", f"{work}/xfs.img", f"{work}/xfs"], check=True)
     try:
         subprocess.run(["cp", "-a", f"{work}/store", f"{work}/xfs/store"], check=True)
+        # Else the import would wait for the copy's bytes.
+        subprocess.run(["sync", "-f", f"{work}/xfs"], check=True)
         row = with_memory([pull, "import", "--store", f"{work}/xfs/store", "-o", f"{work}/xfs/flat.sqsh",
             f"{registry}/ngc:base"])
         row["stored"] = os.path.getsize(f"{work}/xfs/flat.sqsh") / 1e6
