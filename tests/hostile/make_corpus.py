@@ -20,6 +20,7 @@ import tempfile
 from pathlib import Path
 
 from elf_files import compat_notes, plugin_elfs, shared_objects
+from layer_writers import pax_record
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "registry"))
 from oci_layout import (  # noqa: E402
@@ -208,14 +209,6 @@ def extended(kind, records):
     """An extended header: the records of PAX, or the name of GNU."""
     body = b"".join(pax_record(*record) for record in records) if isinstance(records, list) else records + b"\0"
     return info(kind, size=len(body)) + body.ljust((len(body) + 511) // 512 * 512, b"\0")
-
-
-def pax_record(key, value):
-    rest = b" " + key + b"=" + value + b"\n"
-    length = len(rest) + 1
-    while len(str(length)) + len(rest) != length:
-        length += 1
-    return str(length).encode() + rest
 
 
 def differing_tars():

@@ -91,6 +91,23 @@ TEST_CASE("verify --deep: what cannot be known is told, and costs no layer", "[p
     scene.check_image();
 }
 
+TEST_CASE("verify --deep: a layer of two images that cannot be known is known of neither", "[pull][published]") {
+    DeepScene scene;
+    TwoLayers other = scene.image;
+    other.config.insert(other.config.rfind('}'), R"(,"variant":"v1")");
+    std::string second = other.add_to(scene.content);
+    scene.content.tag("2", second);
+    scene.pull(":2");
+    for (const std::string& image : {scene.digest, second})
+        pull::note_unproved(scene.open(), Digest(image), {scene.image.layers[0].diff_id});
+    scene.fault = [](const test::HttpCall&) { return test::HttpReply{.status = 404}; };
+    CHECK(scene.verify().unchecked.size() == 4);
+    for (const std::string& image : {scene.digest, second}) CHECK(pull::has_unproved(scene.open(), Digest(image)));
+    scene.fault = nullptr;
+    CHECK(scene.verify().proved == 2);
+    for (const std::string& image : {scene.digest, second}) CHECK(!pull::has_unproved(scene.open(), Digest(image)));
+}
+
 TEST_CASE("verify --deep: images by their names, and one without a tag", "[pull][published]") {
     DeepScene scene;
     CHECK(scene.verify({scene.host + "/a/b:1"}).proved == 2);

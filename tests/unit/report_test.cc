@@ -101,6 +101,33 @@ TEST_CASE("report: what is no event is left out, and counted", "[report]") {
     CHECK_THROWS_WITH(read_events(folder / "none"), Contains("none: No such file"));
 }
 
+TEST_CASE("report: what a user makes of his log costs others nothing", "[report]") {
+    fixtures::TempFolder folder;
+    std::string good = plan::json_line(start_on("n1", 1, 300));
+    std::ofstream(folder / "good") << good;
+    std::ofstream(folder / "long") << std::string(5'000'000, 'x') << "\n" << good;
+    CHECK(read_events_of_users(folder / "good").events.size() == 1);
+    EventFile file = read_events_of_users(folder / "long");
+    CHECK(file.events.size() == 1);
+    CHECK(file.unread == 1);
+    fixtures::run_command(cat("cd ", folder.path(), " && ln -s good link && mkfifo pipe && ln -s /dev/zero zero"));
+    for (const char* name : {"link", "pipe", "zero"}) CHECK_THROWS_AS(read_events_of_users(folder / name), Error);
+    std::string all;
+    for (const char* name : {"link", "pipe", "good", "zero"}) all += cat(" --site-log ", folder / name);
+    auto result = fixtures::run_command(cat(fixtures::built_program("berth-pull"), " report", all));
+    CHECK(result.status == 0);
+    CHECK_THAT(result.output, Contains("1 warm start") && Contains("pipe: no regular file; left out"));
+}
+
+TEST_CASE("report: numbers beyond all measure are no times", "[report]") {
+    auto event = parse_event(R"({"time":"2025-11-26T12:00:00.000000Z","kind":"start","job":"7.0","us":9223372036854775808,)"
+                             R"("bytes":18446744073709551615,"phases":{"image":18446744073709551615}})");
+    REQUIRE(event);
+    CHECK(event->total == 1'000'000'000'000'000);
+    CHECK(event->phases[0].microseconds == event->total);
+    CHECK_THAT(page_of(report_of_job({*event, *event}, "7")), Contains("<svg"));
+}
+
 TEST_CASE("report: a step's nodes, the slowest first, and what it waited for longest", "[report]") {
     JobReport report = report_of_job(cold_step(), "7");
     REQUIRE(report.steps.size() == 1);

@@ -23,15 +23,28 @@ struct ReportArguments {
     std::vector<std::string> site_logs, logs;
 };
 
-std::vector<plan::Event> all_events(const std::vector<std::string>& files) {
+void add(std::vector<plan::Event>& out, report::EventFile read, const std::string& file) {
+    out.insert(out.end(), std::make_move_iterator(read.events.begin()), std::make_move_iterator(read.events.end()));
+    if (read.unread > 0)
+        std::fprintf(stderr, "berth: %s: %s left out, since they are no events\n", printable(file, 4096).c_str(),
+                     report::counted(read.unread, "line").c_str());
+}
+
+/// What one user has made of his file keeps nobody's from being read.
+std::vector<plan::Event> events_of_site(const std::vector<std::string>& files) {
     std::vector<plan::Event> out;
-    for (const std::string& file : files) {
-        report::EventFile read = report::read_events(file);
-        out.insert(out.end(), std::make_move_iterator(read.events.begin()), std::make_move_iterator(read.events.end()));
-        if (read.unread > 0)
-            std::fprintf(stderr, "berth: %s: %s left out, since %s\n", printable(file, 4096).c_str(),
-                         report::counted(read.unread, "line").c_str(), "they are no events");
-    }
+    for (const std::string& file : files) try {
+            add(out, report::read_events_of_users(file), file);
+        } catch (const Error& problem) {
+            std::fprintf(stderr, "berth: %s; left out\n", problem.what());
+        }
+    return out;
+}
+
+std::vector<plan::Event> all_events(const ReportArguments& arguments) {
+    if (arguments.logs.empty()) return events_of_site(arguments.site_logs);
+    std::vector<plan::Event> out;
+    for (const std::string& file : arguments.logs) add(out, report::read_events(file), file);
     return out;
 }
 
@@ -50,11 +63,10 @@ void show(const Report& what, const std::string& html) {
 }
 
 void show_report(const ReportArguments& arguments) {
-    const std::vector<std::string>& files = arguments.logs.empty() ? arguments.site_logs : arguments.logs;
-    if (files.empty())
+    if (arguments.logs.empty() && arguments.site_logs.empty())
         throw Error("reading events: there is no log of them; set events.log in /etc/berth/berth.conf to a file, or "
                     "name files");
-    std::vector<plan::Event> events = all_events(files);
+    std::vector<plan::Event> events = all_events(arguments);
     if (arguments.job.empty())
         show(report::report_of_site(events), arguments.html);
     else

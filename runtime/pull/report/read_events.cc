@@ -1,8 +1,10 @@
 #include "runtime/pull/report/read_events.hh"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
@@ -42,9 +44,16 @@ std::string text_at(const json& document, const char* name) {
     return oci::string_member(document, name, what).value_or("");
 }
 
+/// Of microseconds or bytes; so many that sums of them stay numbers.
+template <typename Value>
+uint64_t amount(const Value& value) {
+    constexpr uint64_t most = 1'000'000'000'000'000;
+    return value.is_number_unsigned() ? std::min(value.template get<uint64_t>(), most) : 0;
+}
+
 uint64_t number_at(const json& document, const char* name) {
     auto found = document.find(name);
-    return found != document.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
+    return found != document.end() ? amount(*found) : 0;
 }
 
 std::optional<plan::Event::Kind> kind_of(const std::string& word) {
@@ -68,7 +77,7 @@ std::vector<plan::PhaseTime> phases_of(std::string_view line) {
     auto phases = document.find("phases");
     if (phases == document.end() || !phases->is_object()) return out;
     for (const auto& [name, time] : phases->items())
-        if (out.size() < phases_limit && time.is_number_unsigned()) out.push_back({name, time.get<uint64_t>()});
+        if (out.size() < phases_limit && time.is_number_unsigned()) out.push_back({name, amount(time)});
     return out;
 }
 
@@ -105,6 +114,30 @@ void take_line(EventFile& out, std::string_view line) {
         ++out.unread;
 }
 
+std::string name_of(const std::string& path) { return cat("reading the events of ", printable(path, 4096)); }
+
+EventFile read_all_events(int file, const std::string& name) {
+    EventFile out;
+    std::string rest;
+    std::vector<char> buffer(read_size);
+    for (uint64_t size = 0;;) {
+        ssize_t got = sys::uninterrupted([&] { return ::read(file, buffer.data(), buffer.size()); });
+        if (got < 0) throw SysError(name);
+        if (got == 0) break;
+        if ((size += static_cast<uint64_t>(got)) > file_limit)
+            throw Error(cat(name, ": more than 1 GiB; name a part of it"));
+        rest.append(buffer.data(), static_cast<size_t>(got));
+        size_t start = 0;
+        for (size_t end; (end = rest.find('\n', start)) != rest.npos; start = end + 1)
+            take_line(out, std::string_view(rest).substr(start, end - start));
+        rest.erase(0, start);
+        // So much says that it is too long.
+        rest.resize(std::min(rest.size(), line_limit + 1));
+    }
+    take_line(out, rest);
+    return out;
+}
+
 }  // namespace
 
 std::optional<plan::Event> parse_event(std::string_view line) try {
@@ -115,25 +148,13 @@ std::optional<plan::Event> parse_event(std::string_view line) try {
 }
 
 EventFile read_events(const std::string& path) {
-    std::string name = cat("reading the events of ", printable(path, 4096));
-    Fd file = sys::open_file(path, O_RDONLY);
-    if (static_cast<uint64_t>(sys::stat_of(file.get(), name).st_size) > file_limit)
-        throw Error(cat(name, ": more than 1 GiB; name a part of it"));
-    EventFile out;
-    std::string rest;
-    std::vector<char> buffer(read_size);
-    for (;;) {
-        ssize_t got = sys::uninterrupted([&] { return ::read(file.get(), buffer.data(), buffer.size()); });
-        if (got < 0) throw SysError(name);
-        if (got == 0) break;
-        rest.append(buffer.data(), static_cast<size_t>(got));
-        size_t start = 0;
-        for (size_t end; (end = rest.find('\n', start)) != rest.npos; start = end + 1)
-            take_line(out, std::string_view(rest).substr(start, end - start));
-        rest.erase(0, start);
-    }
-    take_line(out, rest);
-    return out;
+    return read_all_events(sys::open_file(path, O_RDONLY).get(), name_of(path));
+}
+
+EventFile read_events_of_users(const std::string& path) {
+    Fd file = sys::open_file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    if (!S_ISREG(sys::stat_of(file.get(), name_of(path)).st_mode)) throw Error(cat(name_of(path), ": no regular file"));
+    return read_all_events(file.get(), name_of(path));
 }
 
 }  // namespace berth::pull::report

@@ -18,7 +18,9 @@ struct EventFile {
     size_t unread = 0;                ///< lines that are no events
 };
 
-/// Throws Error when the file cannot be read, or is larger than 1 GiB.
+/// Throws Error when the file cannot be read, or has more than 1 GiB.
 EventFile read_events(const std::string& path);
+/// The same of a file that any user may have put there: only of a regular one, by no link.
+EventFile read_events_of_users(const std::string& path);
 
 }  // namespace berth::pull::report

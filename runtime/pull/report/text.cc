@@ -93,6 +93,7 @@ std::string counted(uint64_t number, const std::string& one) {
 std::string readiness(const StepReport& step) {
     auto failed = static_cast<size_t>(std::count_if(step.rows.begin(), step.rows.end(),
                                                     [](const Row& row) { return !row.error.empty(); }));
+    if (failed == step.rows.size()) return "none of them ready";
     std::string who = failed == 0 ? "all" : cat(step.rows.size() - failed, " of them");
     return cat(who, " ready after ", time_text(step.total));
 }

@@ -43,7 +43,7 @@ class DeepVerifier {
     const OptionsFor& options_for_;
     Meter& meter_;
     Verified& out_;
-    std::set<std::string> done_;  ///< diff_ids of layers that were proved, or cannot be
+    std::set<std::string> proved_;  ///< diff_ids
 };
 
 /// Throws Error where nobody can be asked.
@@ -91,10 +91,11 @@ bool DeepVerifier::check_layer(const Origin& origin, size_t index) {
     const Digest& diff_id = origin.description.diff_ids[index];
     store::Store::Layer layer = store_.find_layer(diff_id);
     // A store of the site's is its owner's to verify.
-    if (!layer.file || layer.shared || !done_.insert(diff_id.hex()).second) return true;
+    if (!layer.file || layer.shared || proved_.contains(diff_id.hex())) return true;
     std::string what = cat("layer ", index + 1, " of ", origin.description.diff_ids.size(), " of ", origin.what);
     try {
         prove(origin, index, layer.file.get(), what);
+        proved_.insert(diff_id.hex());
         ++out_.proved;
         return true;
     } catch (const squash::LayerDiffers& problem) {
