@@ -152,6 +152,22 @@ void Store::publish_image(const Digest& digest, const ImageFiles& files) const {
     replace_index(digest, files.index);
 }
 
+void Store::clear_unproved(const Digest& diff_id) const {
+    if (::unlinkat(directory("unproved").get(), diff_id.hex().c_str(), 0) != 0 && errno != ENOENT)
+        throw SysError(cat("removing ", printable(shown(cat("unproved/", diff_id.hex())), 4096)));
+}
+
+bool Store::is_unproved(const Digest& diff_id) const {
+    return static_cast<bool>(sys::open_if_exists(directory("unproved").get(), diff_id.hex(), O_PATH | O_NOFOLLOW));
+}
+
+std::vector<Digest> Store::unproved() const {
+    std::vector<Digest> out;
+    for (const std::string& name : sys::list_directory(directory("unproved").get(), printable(shown("unproved"), 4096)))
+        if (auto diff_id = Digest::from_hex(name)) out.push_back(*diff_id);
+    return out;
+}
+
 void Store::replace_index(const Digest& digest, std::string_view index) const {
     put_document(digest, "index", index);
 }

@@ -49,7 +49,7 @@ class [[nodiscard]] NewFile {
 /// signature policy),
 /// lists/<hex of image index digest>.<architecture>, refs/<registry>/<name>/:<tag>, leases/<hex of manifest digest>,
 /// pins/<hex of manifest digest>.<anything>, unpacked/<hex of manifest digest or of another
-/// key>{/rootfs/,.<uid>.<gid>.sqfs}, locks/, tmp/. Objects are opened below
+/// key>{/rootfs/,.<uid>.<gid>.sqfs}, unproved/<hex of diff_id>, locks/, tmp/. Objects are opened below
 /// the store's directory without following symlinks.
 /// Beside it the stores that the site offers are read (shared.hh), where nothing is ever written: no lock, no lease, no
 /// pin.
@@ -120,6 +120,12 @@ class Store {
     NewFile new_file() const;
     /// Makes the file durable and visible as the layer `diff_id`, replacing one of the same name.
     void publish_layer(NewFile file, const Digest& diff_id) const;
+    /// Says of a layer, before it is published, that it has still to be proved to be the image's (pull/transfer/
+    /// unproved.hh); takes that back; tells it. A layer that was not what it should be keeps the mark when it has gone.
+    void mark_unproved(const Digest& diff_id) const { publish_text("", "unproved", diff_id.hex()); }
+    void clear_unproved(const Digest& diff_id) const;
+    bool is_unproved(const Digest& diff_id) const;
+    std::vector<Digest> unproved() const;
     /// Publishes an image whose layers are here. An image that is there already only gets the new index.
     void publish_image(const Digest& digest, const ImageFiles& files) const;
     void replace_index(const Digest& digest, std::string_view index) const;

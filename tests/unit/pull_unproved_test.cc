@@ -57,7 +57,7 @@ struct TrustedScene : PublishedScene {
             out += server->count("GET /v2/a/b/blobs/" + oci::sha256_of(one.remainder).text());
         return out;
     }
-    bool is_unproved() const { return pull::has_unproved(open(), Digest(digest)); }
+    bool is_unproved() const { return !open().unproved().empty(); }
 };
 
 }  // namespace
@@ -72,11 +72,10 @@ TEST_CASE("unproved: what a key of the site has signed runs before it is proved"
     CHECK(unproved->layers.size() == 2);
     CHECK(scene.remainders_fetched() == 0);
     CHECK(scene.is_unproved());
-    CHECK(pull::unproved_layers(scene.open()).size() == 2);
+    CHECK(scene.open().unproved().size() == 2);
     CHECK(pull::prove(scene.open(), *unproved).empty());
     CHECK(scene.remainders_fetched() == 2);
     CHECK(!scene.is_unproved());
-    CHECK(pull::unproved_layers(scene.open()).empty());
     scene.check_image();
 }
 
@@ -149,6 +148,8 @@ TEST_CASE("unproved: a signed layer that is not the image's goes, and is not tru
     CHECK(!scene.pull_early());
     CHECK(scene.conversions() == 1);
     scene.check_image();
+    // What was converted is no longer in doubt.
+    CHECK(!scene.is_unproved());
 }
 
 TEST_CASE("unproved: whatever byte of a signed artifact is changed, the image is right", "[pull][published]") {
@@ -168,6 +169,22 @@ TEST_CASE("unproved: whatever byte of a signed artifact is changed, the image is
         std::filesystem::remove_all(scene.folder / scene.store);
     }
     CHECK(early == 0);
+}
+
+TEST_CASE("unproved: a pull that ends before its image is there leaves no layer without its mark", "[pull][published]") {
+    TrustedScene scene;
+    scene.publish_signed();
+    scene.fault = [&](const test::HttpCall& call) -> std::optional<test::HttpReply> {
+        bool is_small = call.target.ends_with(oci::sha256_of(scene.halves[1].squashfs).text());
+        bool is_blob = call.target.ends_with(scene.image.layers[1].digest());
+        return is_small || is_blob ? std::optional(test::HttpReply{.status = 404}) : std::nullopt;
+    };
+    CHECK_THROWS_AS(scene.pull_early(), Error);
+    store::Store store = scene.open();
+    for (size_t i : {0U, 1U}) {
+        const Digest& layer = scene.image.layers[i].diff_id;
+        CHECK(static_cast<bool>(store.open_layer(layer)) == store.is_unproved(layer));
+    }
 }
 
 TEST_CASE("unproved: what the registry does not say is no fault of the layer", "[pull][published]") {

@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include "runtime/pull/transfer/unproved.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/published_scene.hh"
 #include "tests/fixtures/squash_tools.hh"
@@ -48,10 +47,10 @@ TEST_CASE("verify --deep: layers are proved by what is published of them", "[pul
     DeepScene scene;
     size_t before = scene.conversions();
     scene.publish();
-    pull::note_unproved(scene.open(), Digest(scene.digest), {scene.image.layers[0].diff_id});
+    scene.open().mark_unproved(scene.image.layers[0].diff_id);
     CHECK(scene.verify().proved == 2);
     CHECK(scene.conversions() == before);
-    CHECK(!pull::has_unproved(scene.open(), Digest(scene.digest)));
+    CHECK(scene.open().unproved().empty());
 }
 
 TEST_CASE("verify --deep: a layer that is another one is removed, however whole", "[pull][published]") {
@@ -75,7 +74,7 @@ TEST_CASE("verify --deep: a layer that is another one is removed, however whole"
 
 TEST_CASE("verify --deep: what cannot be known is told, and costs no layer", "[pull][published]") {
     DeepScene scene;
-    pull::note_unproved(scene.open(), Digest(scene.digest), {scene.image.layers[0].diff_id});
+    scene.open().mark_unproved(scene.image.layers[0].diff_id);
     SECTION("a registry that is gone") {
         scene.fault = [](const test::HttpCall&) { return test::HttpReply{.status = 404}; };
     }
@@ -87,7 +86,7 @@ TEST_CASE("verify --deep: what cannot be known is told, and costs no layer", "[p
     CHECK(verified.proved == 0);
     CHECK(verified.problems.empty());
     CHECK(verified.unchecked.size() == 2);
-    CHECK(pull::has_unproved(scene.open(), Digest(scene.digest)));
+    CHECK(!scene.open().unproved().empty());
     scene.check_image();
 }
 
@@ -98,14 +97,13 @@ TEST_CASE("verify --deep: a layer of two images that cannot be known is known of
     std::string second = other.add_to(scene.content);
     scene.content.tag("2", second);
     scene.pull(":2");
-    for (const std::string& image : {scene.digest, second})
-        pull::note_unproved(scene.open(), Digest(image), {scene.image.layers[0].diff_id});
+    scene.open().mark_unproved(scene.image.layers[0].diff_id);
     scene.fault = [](const test::HttpCall&) { return test::HttpReply{.status = 404}; };
     CHECK(scene.verify().unchecked.size() == 4);
-    for (const std::string& image : {scene.digest, second}) CHECK(pull::has_unproved(scene.open(), Digest(image)));
+    CHECK(!scene.open().unproved().empty());
     scene.fault = nullptr;
     CHECK(scene.verify().proved == 2);
-    for (const std::string& image : {scene.digest, second}) CHECK(!pull::has_unproved(scene.open(), Digest(image)));
+    CHECK(scene.open().unproved().empty());
 }
 
 TEST_CASE("verify --deep: images by their names, and one without a tag", "[pull][published]") {
@@ -126,7 +124,7 @@ TEST_CASE("verify --deep: the command says how many layers it has proved", "[pul
     CHECK(result.status == 0);
     CHECK_THAT(result.output, Contains("1 images and 2 layers checked, 2 layers proved, 0 problems"));
     CHECK_THAT(run_command(verify).output, !Contains("proved"));
-    pull::note_unproved(scene.open(), Digest(scene.digest), {scene.image.layers[0].diff_id});
+    scene.open().mark_unproved(scene.image.layers[0].diff_id);
     CHECK_THAT(run_command(verify).output, Contains("on their publisher's signature so far; berth verify --deep"));
     scene.plant(evil_halves(evil_tar).squashfs);
     CHECK(run_command(verify + " --deep --repair").status == 0);

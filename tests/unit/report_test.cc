@@ -121,7 +121,8 @@ TEST_CASE("report: what a user makes of his log costs others nothing", "[report]
 
 TEST_CASE("report: numbers beyond all measure are no times", "[report]") {
     auto event = parse_event(R"({"time":"2025-11-26T12:00:00.000000Z","kind":"start","job":"7.0",)"
-                             R"("us":9223372036854775808,"bytes":18446744073709551615,"phases":{"image":18446744073709551615}})");
+                             R"("us":9223372036854775808,"bytes":18446744073709551615,)"
+                             R"("phases":{"image":18446744073709551615}})");
     REQUIRE(event);
     CHECK(event->total == 1'000'000'000'000'000);
     CHECK(event->phases[0].microseconds == event->total);

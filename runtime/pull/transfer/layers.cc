@@ -104,8 +104,9 @@ class Fetch {
     void bring(size_t index);
     Brought fetched(size_t index);
     bool bring_published(size_t index);
-    void fetch_ready(size_t index, const oci::PublishedLayer& ready, int fd,
+    bool fetch_ready(size_t index, const oci::PublishedLayer& ready, int fd,
                      const std::function<void(uint64_t)>& take);
+    void publish_proved(store::NewFile file, const Digest& diff_id) const;
     std::function<void(uint64_t)> counter(size_t index, std::atomic<uint64_t>& taken) const;
     std::unique_ptr<share::PiecePump> pump_for(const MissingLayer& layer, int file) const;
     share::Member::Role role_of(const MissingLayer& layer) const {
@@ -197,7 +198,7 @@ void Fetch::bring(size_t index) {
         pump->finish();
         member_->tell_sealed(layer.diff_id);
     }
-    store_.publish_layer(std::move(file), layer.diff_id);
+    publish_proved(std::move(file), layer.diff_id);
     meter_.set_layer(index, LayerState::done);
 }
 
@@ -209,18 +210,31 @@ std::function<void(uint64_t)> Fetch::counter(size_t index, std::atomic<uint64_t>
     };
 }
 
-/// Other nodes get only what is proved: they could not take it back.
-void Fetch::fetch_ready(size_t index, const oci::PublishedLayer& ready, int fd,
+/// False when the layer has still to be proved: it is marked. Other nodes get only what is proved: they could not take
+/// it back.
+bool Fetch::fetch_ready(size_t index, const oci::PublishedLayer& ready, int fd,
                         const std::function<void(uint64_t)>& take) {
     const MissingLayer& layer = layers_[index];
     std::string what = name_of(layer);
-    bool later = published_->is_trusted && role_of(layer) == share::Member::Role::alone;
+    bool later = published_->is_trusted && role_of(layer) == share::Member::Role::alone &&
+                 !store_.is_unproved(layer.diff_id);
     auto source = ready_made_->take();
     fetch_published(*source, ready, fd, what, take);
-    if (!later) return prove_published(*source, ready, fd, what, [&] { take(0); });
+    if (!later) {
+        prove_published(*source, ready, fd, what, [&] { take(0); });
+        return true;
+    }
     check_published(fd, what);
+    store_.mark_unproved(layer.diff_id);
     std::lock_guard lock(mutex_);
     unproved_.push_back(ready.diff_id);
+    return false;
+}
+
+/// One that was here before may have been another.
+void Fetch::publish_proved(store::NewFile file, const Digest& diff_id) const {
+    store_.publish_layer(std::move(file), diff_id);
+    store_.clear_unproved(diff_id);
 }
 
 /// True when the layer has come ready-made, and is published here. Whatever is wrong with it, it can be converted.
@@ -237,8 +251,9 @@ bool Fetch::bring_published(size_t index) {
         count(bytes);
         if (member_ != nullptr) member_->count_registry(bytes);
     };
+    bool is_proved = false;
     try {
-        fetch_ready(index, *ready, file.fd(), take);
+        is_proved = fetch_ready(index, *ready, file.fd(), take);
     } catch (const SysError&) {
         throw;  // of this machine's disk or memory
     } catch (const Error& problem) {
@@ -255,7 +270,10 @@ bool Fetch::bring_published(size_t index) {
         pump->finish();
         member_->tell_sealed(layer.diff_id);
     }
-    store_.publish_layer(std::move(file), layer.diff_id);
+    if (is_proved)
+        publish_proved(std::move(file), layer.diff_id);
+    else
+        store_.publish_layer(std::move(file), layer.diff_id);
     meter_.note_published(index);
     meter_.set_layer(index, LayerState::done);
     return true;
@@ -285,7 +303,7 @@ bool Fetch::receive(size_t index) {
         return false;
     }
     meter_.set_layer(index, LayerState::saving);
-    store_.publish_layer(std::move(file), layer.diff_id);
+    publish_proved(std::move(file), layer.diff_id);
     member_->tell_done(layer.diff_id);
     meter_.note_from_peers(index);
     meter_.set_layer(index, LayerState::done);

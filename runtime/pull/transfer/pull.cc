@@ -340,9 +340,10 @@ std::unique_ptr<share::Member> Pull::join_sharing(const Digest& digest) {
 /// Layers that run on their publisher's signature so far are nothing to send: they could not be taken back.
 void Pull::share_layers(const oci::ImageDescription& image, const oci::Manifest& manifest) {
     if (!member_) return;
-    std::vector<Digest> withheld = unproved_layers(store_);
+    std::vector<Digest> withheld = store_.unproved();
     std::erase_if(withheld, [&](const Digest& layer) {
-        return std::find(image.diff_ids.begin(), image.diff_ids.end(), layer) == image.diff_ids.end();
+        bool is_of_image = std::find(image.diff_ids.begin(), image.diff_ids.end(), layer) != image.diff_ids.end();
+        return !is_of_image || !has_own_layer(store_, layer);
     });
     std::vector<share::SharedLayer> layers;
     for (size_t i = 0; i < image.diff_ids.size(); ++i) {
@@ -395,17 +396,15 @@ void Pull::fetch_image(const Chain& chain) {
     }
     std::optional<Published> published;
     const Digest& manifest = chain.document.digest;
-    options_.prove_later = options_.prove_later && !has_unproved(store_, manifest);
     if (brings_any(missing)) published = find_published(store_, reference_, manifest, options_, meter_);
     std::vector<Digest> unproved = fetch_layers(store_, source(), missing, {options_.limits, stop_, what_}, meter_,
                                                 {member_.get(), published ? &*published : nullptr});
     meter_.begin(Phase::merging, cat("merging the ", image.diff_ids.size(), " layers of ", what_));
     store_.publish_image(manifest, {chain.document.bytes, config, make_index(store_, image, what_)});
     if (unproved.empty()) return;
-    note_unproved(store_, manifest, unproved);
     // The source's options would lead to this object, which ends before.
     auto again = oci::make_registry_source(published->place, options_.artifacts.registry(published->place));
-    unproved_ = Unproved{manifest, what_, std::move(published->artifact), std::move(again), std::move(unproved)};
+    unproved_ = Unproved{what_, std::move(published->artifact), std::move(again), std::move(unproved)};
 }
 
 void Pull::remember_tag(const Digest& digest) const {

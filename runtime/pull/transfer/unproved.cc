@@ -1,7 +1,6 @@
 #include "runtime/pull/transfer/unproved.hh"
 
 #include "runtime/base/error.hh"
-#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/pull/transfer/published.hh"
 #include "runtime/squash/write/layer_check.hh"
@@ -10,9 +9,6 @@
 namespace berth::pull {
 
 namespace {
-
-/// In the image's folder: a diff_id a line.
-constexpr const char* unproved_file = "unproved";
 
 /// The line that says what is wrong; empty when the layer is proved, or has gone. Throws Error when it cannot be known.
 std::string disproof(const store::Store& store, const Unproved& unproved, const Digest& diff_id) {
@@ -32,44 +28,16 @@ std::string disproof(const store::Store& store, const Unproved& unproved, const 
 
 }  // namespace
 
-bool has_unproved(const store::Store& store, const Digest& image) {
-    return !store.find_document(image, unproved_file).value_or("").empty();
-}
-
-std::vector<Digest> unproved_layers(const store::Store& store) {
-    std::vector<Digest> out;
-    std::string folder = cat(printable(store.path(), 4096), "/images");
-    for (const std::string& hex : sys::list_directory(store.directory("images").get(), folder)) {
-        auto image = Digest::from_hex(hex);
-        if (!image) continue;
-        for (const std::string& line : split(store.find_document(*image, unproved_file).value_or(""), '\n'))
-            if (auto layer = Digest::parse(line)) out.push_back(*layer);
-    }
-    return out;
-}
-
-void note_unproved(const store::Store& store, const Digest& image, const std::vector<Digest>& layers) {
-    std::string text;
-    for (const Digest& layer : layers) text += cat(layer, '\n');
-    store.put_document(image, unproved_file, text);
-}
-
 std::vector<std::string> prove(const store::Store& store, const Unproved& unproved) {
     std::vector<std::string> problems;
-    std::vector<Digest> left;
-    for (const Digest& diff_id : unproved.layers) {
-        std::string problem;
-        bool is_known = false;
-        try {
-            problem = disproof(store, unproved, diff_id);
-            is_known = true;
+    for (const Digest& diff_id : unproved.layers) try {
+            std::string problem = disproof(store, unproved, diff_id);
+            problem.empty() ? store.clear_unproved(diff_id) : problems.push_back(problem);
+        } catch (const SysError&) {
+            throw;
         } catch (const Error&) {
-            // berth verify --deep finds out.
+            // Not known now: berth verify --deep finds out.
         }
-        if (!problem.empty()) problems.push_back(problem);
-        if (!problem.empty() || !is_known) left.push_back(diff_id);
-    }
-    if (store.own().has_manifest(unproved.image)) note_unproved(store, unproved.image, left);
     return problems;
 }
 

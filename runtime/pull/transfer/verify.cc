@@ -13,7 +13,6 @@
 #include "runtime/oci/sha256.hh"
 #include "runtime/pull/transfer/seal.hh"
 #include "runtime/pull/transfer/stored.hh"
-#include "runtime/pull/transfer/unproved.hh"
 #include "runtime/store/collect.hh"
 #include "runtime/store/inventory.hh"
 
@@ -105,7 +104,9 @@ void Verifier::check_image(const store::StoredImage& image) {
         store::discard_image(store_, image.digest);
         return add_incomplete(image);
     }
-    if (has_unproved(store_, image.digest)) out_.unproved.push_back(image.digest);
+    if (std::any_of(description.diff_ids.begin(), description.diff_ids.end(),
+                    [&](const Digest& diff_id) { return store_.is_unproved(diff_id); }))
+        out_.unproved.push_back(image.digest);
     for (const Digest& diff_id : description.diff_ids)
         if (!store_.open_layer(diff_id)) {
             problem(cat("image ", image.digest, ": its layer ", diff_id, " is not in the store"));

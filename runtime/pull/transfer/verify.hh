@@ -14,7 +14,7 @@ struct Verified {
     size_t proved = 0;                  ///< layers whose diff_id was made again
     std::vector<std::string> problems;  ///< a line each
     std::vector<std::string> unchecked;  ///< a line for each layer that cannot be checked here or now
-    std::vector<Digest> unproved;  ///< images that run on their publisher's signature so far; see unproved.hh
+    std::vector<Digest> unproved;  ///< images that run on their publisher's signature so far; see Store::mark_unproved
     /// The images that cannot be started any more, as references that bring them back; without a registry when no tag
     /// says where they came from.
     std::vector<plan::Reference> incomplete;

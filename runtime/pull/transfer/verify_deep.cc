@@ -8,7 +8,6 @@
 #include "runtime/base/text.hh"
 #include "runtime/pull/transfer/published.hh"
 #include "runtime/pull/transfer/stored.hh"
-#include "runtime/pull/transfer/unproved.hh"
 #include "runtime/squash/write/layer_check.hh"
 #include "runtime/store/collect.hh"
 #include "runtime/store/inventory.hh"
@@ -69,16 +68,14 @@ DeepVerifier::Origin DeepVerifier::origin_of(const store::StoredImage& image) co
 void DeepVerifier::check(const store::StoredImage& image) try {
     store::Lease lease = store_.lease(image.digest);
     Origin origin = origin_of(image);
-    bool all = true, whole = true;
+    bool whole = true;
     for (size_t i = 0; i < origin.description.diff_ids.size(); ++i) try {
             whole = check_layer(origin, i) && whole;
         } catch (const SysError&) {
             throw;
         } catch (const Error& problem) {
             out_.unchecked.push_back(problem.what());
-            all = false;
         }
-    if (all && whole && has_unproved(store_, image.digest)) note_unproved(store_, image.digest, {});
     if (!whole) out_.incomplete.push_back(origin.reference);
 } catch (const SysError&) {
     throw;
@@ -95,6 +92,7 @@ bool DeepVerifier::check_layer(const Origin& origin, size_t index) {
     std::string what = cat("layer ", index + 1, " of ", origin.description.diff_ids.size(), " of ", origin.what);
     try {
         prove(origin, index, layer.file.get(), what);
+        store_.clear_unproved(diff_id);
         proved_.insert(diff_id.hex());
         ++out_.proved;
         return true;
