@@ -171,7 +171,7 @@ TEST_CASE("unproved: whatever byte of a signed artifact is changed, the image is
     CHECK(early == 0);
 }
 
-TEST_CASE("unproved: a pull that ends before its image is there leaves no layer without its mark", "[pull][published]") {
+TEST_CASE("unproved: a pull that ends before its image is there leaves each layer marked", "[pull][published]") {
     TrustedScene scene;
     scene.publish_signed();
     scene.fault = [&](const test::HttpCall& call) -> std::optional<test::HttpReply> {
