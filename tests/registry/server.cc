@@ -176,13 +176,31 @@ std::string Content::add_manifest(const std::string& type, const std::string& by
     return digest;
 }
 
+namespace {
+
+/// The part that "bytes=FIRST-LAST" asks for, LAST being there or not; the whole for everything else.
+HttpReply part_of(const std::string& bytes, const HttpCall& call) {
+    unsigned long long first = 0, last = bytes.size() - 1;
+    auto range = call.headers.find("range");
+    if (range == call.headers.end() || std::sscanf(range->second.c_str(), "bytes=%llu-%llu", &first, &last) < 1)
+        return {.body = bytes};
+    if (first >= bytes.size() || last < first) return {.status = 416};
+    last = std::min<unsigned long long>(last, bytes.size() - 1);
+    return {.status = 206,
+            .headers = {cat("Content-Range: bytes ", first, "-", last, "/", bytes.size())},
+            .body = bytes.substr(first, last - first + 1)};
+}
+
+}  // namespace
+
 HttpReply Content::answer(const HttpCall& call) const {
     std::string last = call.target.substr(call.target.rfind('/') + 1);
     if (call.target.find("/blobs/") != std::string::npos) {
         auto blob = blobs_.find(last);
-        return blob == blobs_.end()
-                   ? HttpReply{.status = 404}
-                   : HttpReply{.headers = {"Content-Type: application/octet-stream"}, .body = blob->second};
+        if (blob == blobs_.end()) return {.status = 404};
+        HttpReply reply = sends_parts ? part_of(blob->second, call) : HttpReply{.body = blob->second};
+        reply.headers.emplace_back("Content-Type: application/octet-stream");
+        return reply;
     }
     auto list = referrers_.find(last);
     if (list != referrers_.end() && call.target.find("/referrers/") != std::string::npos)

@@ -90,6 +90,8 @@ class Content {
 
     HttpReply answer(const HttpCall& call) const;
 
+    bool sends_parts = false;  ///< of blobs, where a part is asked for
+
   private:
     std::map<std::string, Object> manifests_;
     std::map<std::string, std::string> blobs_;

@@ -186,6 +186,7 @@ HttpAnswer RegistryClient::get_once(const Ask& ask, bool by_range) {
     request.head = ask.head;
     request.from = ask.received != nullptr ? *ask.received : 0;
     request.by_range = by_range;
+    request.until = ask.until;
     if (!ask.accept.empty()) request.headers.push_back("Accept: " + ask.accept);
     Origin last;
     std::string authorization;
@@ -213,8 +214,9 @@ HttpAnswer RegistryClient::get(const Ask& ask, const RetryRules& rules) {
         try {
             HttpAnswer answer = get_once(ask, by_range);
             if (is_passing(answer.status)) refuse_answer(answer, ask.what);
+            bool may_ask_for_all = start > 0 && by_range && ask.until == 0;
             bool other_range =
-                start > 0 && by_range && (answer.status == 416 || (answer.status == 206 && *ask.received == start));
+                may_ask_for_all && (answer.status == 416 || (answer.status == 206 && *ask.received == start));
             if (!other_range) return answer;
             by_range = false;
         } catch (const Unreachable& problem) {

@@ -43,6 +43,7 @@ class RegistryClient {
         size_t limit = 0;  ///< bytes of a body without a sink
         Sink sink = {};
         const uint64_t* received = nullptr;  ///< bytes the sink has had, where a retry goes on
+        uint64_t until = 0;                  ///< see HttpRequest; `received` counts from the start of the blob
         std::string method = {};             ///< "PUT", "POST" or "DELETE"; empty: GET, or HEAD
         std::string body = {};               ///< of those
         FileBody file = {};                  ///< in place of `body`, of a PUT

@@ -34,6 +34,7 @@ struct Exchange {
     size_t body_limit = 0;
     size_t error_limit = 0;
     uint64_t from = 0;
+    bool is_range = false;  ///< nothing but a part is wanted
     size_t header_bytes = 0;
     bool body_full = false;
     const FileBody* file = nullptr;
@@ -60,9 +61,9 @@ void feed(Exchange& exchange, std::string_view data, bool partial) {
 
 /// True for a 206 that holds the byte that is wanted, or what comes before it.
 bool is_usable_part(const Exchange& exchange) {
-    if (exchange.from == 0 || status_of(exchange.curl) != 206) return false;
+    if ((exchange.from == 0 && !exchange.is_range) || status_of(exchange.curl) != 206) return false;
     auto start = range_start(exchange.answer.header("content-range"));
-    return start && *start <= exchange.from;
+    return start && (exchange.is_range ? *start == exchange.from : *start <= exchange.from);
 }
 
 size_t take_body(char* data, size_t one, size_t count, void* user) {
@@ -71,6 +72,8 @@ size_t take_body(char* data, size_t one, size_t count, void* user) {
     bool good = status_of(exchange.curl) == 200;
     try {
         bool partial = is_usable_part(exchange);
+        if (exchange.is_range && !partial && (good || status_of(exchange.curl) == 206))
+            throw NoRanges("the server sends no parts of blobs");
         if ((good || partial) && *exchange.sink) {
             feed(exchange, {data, size}, partial);
             return size;
@@ -221,13 +224,15 @@ HttpAnswer Http::exchange(const HttpRequest& request, size_t body_limit, const S
                       .stop = impl_->stop,
                       .body_limit = body_limit,
                       .error_limit = impl_->limits.body_bytes,
-                      .from = request.from};
+                      .from = request.from,
+                      .is_range = request.until > 0};
     impl_->reason[0] = '\0';
     impl_->set_common(exchange);
     curl_slist* headers = nullptr;
     for (const std::string& header : request.headers) headers = curl_slist_append(headers, header.c_str());
-    if (request.from > 0 && request.by_range)
-        headers = curl_slist_append(headers, cat("Range: bytes=", request.from, "-").c_str());
+    std::string last = request.until > 0 ? cat(request.until - 1) : "";
+    if ((request.from > 0 && request.by_range) || request.until > 0)
+        headers = curl_slist_append(headers, cat("Range: bytes=", request.from, "-", last).c_str());
     // Without it libcurl waits a second for servers that do not know "Expect: 100-continue".
     if (request.file.fd >= 0) headers = curl_slist_append(headers, "Expect:");
     impl_->set_request(request, headers);

@@ -40,6 +40,12 @@ class NotConnected : public Unreachable {
     using Unreachable::Unreachable;
 };
 
+/// A server sends a blob from its start alone, whatever part of it is asked for.
+class NoRanges : public Error {
+  public:
+    using Error::Error;
+};
+
 /// A body went past the limit it was asked with.
 class TooLarge : public Error {
   public:
@@ -71,6 +77,8 @@ struct HttpRequest {
     std::string method;                ///< "PUT" or "POST", with `body`; empty: what the rest says
     std::string body;
     FileBody file = {};                ///< in place of `body`, of a PUT
+    uint64_t until = 0;                ///< the sink wants nothing but the bytes from `from` to before this one; 0: to
+                                       ///< the end
     uint64_t from = 0;                 ///< the sink wants the body from this byte on ...
     bool by_range = true;              ///< ... and the server is asked for nothing else
 };
@@ -103,7 +111,8 @@ class Http {
     /// Does one request, following no redirect and reading no netrc. The body of a 200 goes to `sink`; without one, and
     /// for other statuses, up to `body_limit` (limits.body_bytes for other statuses) is kept and the rest not read.
     /// Throws Unreachable, or TooLarge for a 200 past its limit. With `from`, the sink gets what a 206 or a 200 has
-    /// from that byte on; a 206 of a range that starts later comes back without its body.
+    /// from that byte on; a 206 of a range that starts later comes back without its body. With `until`, throws NoRanges
+    /// for an answer that is not of just that range.
     HttpAnswer exchange(const HttpRequest& request, size_t body_limit, const Sink& sink = {});
 
   private:

@@ -48,7 +48,8 @@ struct Registry::Impl {
     Document verified(HttpAnswer answer, const std::string& tag_or_digest) const;
     std::optional<HttpAnswer> find(const std::string& path, const std::string& about);
     void stream_from(RegistryClient& host, const RetryRules& rules, const Descriptor& blob, const Sink& sink,
-                     const uint64_t& received) const;
+                     const uint64_t& received, uint64_t until = 0) const;
+    void stream(const Descriptor& blob, uint64_t from, uint64_t until, const Sink& sink);
 };
 
 /// Does it at the first host that can; what the registry itself says is the last word. `final` is looked at after a
@@ -209,44 +210,54 @@ void Registry::delete_manifest(const Digest& digest) {
 }
 
 void Registry::Impl::stream_from(RegistryClient& host, const RetryRules& rules, const Descriptor& blob,
-                                 const Sink& sink, const uint64_t& received) const {
+                                 const Sink& sink, const uint64_t& received, uint64_t until) const {
+    uint64_t end = until > 0 ? until : blob.size;
     // A transfer can break after its last byte.
-    if (received == blob.size && blob.size > 0) return;
+    if (received == end && end > 0) return;
     std::string object = cat(what(), ", blob ", blob.digest);
     uint64_t before = 0;
     HttpAnswer answer;
     do {
         before = received;
         answer = host.get(
-            {.path = "blobs/" + blob.digest.text(), .what = object, .sink = sink, .received = &received}, rules);
+            {.path = "blobs/" + blob.digest.text(), .what = object, .sink = sink, .received = &received,
+             .until = until},
+            rules);
         // A part may be sent that is shorter than what was asked for.
-    } while (answer.status == 206 && received < blob.size && received > before);
+    } while (answer.status == 206 && received < end && received > before);
     if (answer.status != 200 && answer.status != 206) host.refuse_answer(answer, object);
-    if (received != blob.size)
-        throw Error(cat(what(), ": the registry sent ", received, " bytes of ", blob.digest, " instead of ", blob.size,
+    if (received != end)
+        throw Error(cat(what(), ": the registry sent ", received, " bytes of ", blob.digest, " instead of ", end,
                         "; refused"));
 }
 
-void Registry::stream_blob(const Descriptor& blob, const Sink& sink) {
-    uint64_t received = 0;
+/// `until` is 0 for the whole of a blob.
+void Registry::Impl::stream(const Descriptor& blob, uint64_t from, uint64_t until, const Sink& sink) {
+    uint64_t received = from, end = until > 0 ? until : blob.size;
     bool sink_failed = false;
     RegistryClient* sender = nullptr;
-    impl_->senders.clear();
+    senders.clear();
     auto take = [&](std::string_view data) {
-        impl_->senders.insert(sender);
+        senders.insert(sender);
         sink_failed = true;
-        if (data.size() > blob.size - received)
-            throw Error(cat(impl_->what(), ": the registry sent ", received + data.size(), " or more bytes of ",
-                            blob.digest, " instead of ", blob.size, "; refused"));
+        if (data.size() > end - received)
+            throw Error(cat(what(), ": the registry sent ", received + data.size(), " or more bytes of ", blob.digest,
+                            " instead of ", end, "; refused"));
         sink(data);
         received += data.size();
         sink_failed = false;
     };
-    auto stream = [&](RegistryClient& host, const RetryRules& rules) {
+    auto bring = [&](RegistryClient& host, const RetryRules& rules) {
         sender = &host;
-        impl_->stream_from(host, rules, blob, take, received);
+        stream_from(host, rules, blob, take, received, until);
     };
-    impl_->at_first(stream, sink_failed);
+    at_first(bring, sink_failed);
+}
+
+void Registry::stream_blob(const Descriptor& blob, const Sink& sink) { impl_->stream(blob, 0, 0, sink); }
+
+void Registry::read_range(const Descriptor& blob, uint64_t from, uint64_t size, const Sink& sink) {
+    if (size > 0) impl_->stream(blob, from, from + size, sink);
 }
 
 std::string Registry::pass_over_senders() {

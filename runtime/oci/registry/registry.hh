@@ -54,6 +54,9 @@ class Registry {
     /// Streams a blob and verifies its size; the digest is left to the caller, who hashes it anyway. A transfer that
     /// breaks goes on at the byte it had reached, perhaps from another host: the sink gets each byte once.
     void stream_blob(const Descriptor& blob, const Sink& sink);
+    /// The same of `size` bytes of a blob from byte `from` on. Throws NoRanges where the last host sends whole blobs
+    /// alone.
+    void read_range(const Descriptor& blob, uint64_t from, uint64_t size, const Sink& sink);
     /// Bring something to the registry itself, whatever its mirrors: a small blob; a large one, which is `file` (false
     /// when it is there already); and a manifest of the type under a tag.
     void put_blob(const std::string& bytes);

@@ -1,5 +1,7 @@
 #include "runtime/oci/source/source.hh"
 
+#include "runtime/base/text.hh"
+
 namespace berth::oci {
 
 namespace {
@@ -14,6 +16,9 @@ class RegistrySource : public Source {
     }
     std::string blob(const Descriptor& blob) override { return registry_.get_blob(blob); }
     void stream(const Descriptor& blob, const Sink& sink) override { registry_.stream_blob(blob, sink); }
+    void read_range(const Descriptor& blob, uint64_t from, uint64_t size, const Sink& sink) override {
+        registry_.read_range(blob, from, size, sink);
+    }
     std::string pass_over_senders() override { return registry_.pass_over_senders(); }
     std::unique_ptr<Source> sibling() const override {
         return std::make_unique<RegistrySource>(registry_.sibling(), asked_);
@@ -25,6 +30,10 @@ class RegistrySource : public Source {
 };
 
 }  // namespace
+
+void Source::read_range(const Descriptor& blob, uint64_t, uint64_t, const Sink&) {
+    throw NoRanges(cat("reading a part of ", blob.digest, ": its source sends whole blobs alone"));
+}
 
 std::unique_ptr<Source> make_registry_source(const plan::Reference& reference, const RegistryOptions& options) {
     return std::make_unique<RegistrySource>(Registry(reference, options),

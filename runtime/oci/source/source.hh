@@ -30,6 +30,8 @@ class Source {
     virtual std::string blob(const Descriptor& blob) = 0;
     /// Streams a layer and verifies its size; the digest is left to the caller, who hashes it anyway.
     virtual void stream(const Descriptor& blob, const Sink& sink) = 0;
+    /// The same of `size` bytes of a blob from byte `from` on; sources that are no registry's throw NoRanges.
+    virtual void read_range(const Descriptor& blob, uint64_t from, uint64_t size, const Sink& sink);
     /// After a stream() whose bytes were not the layer's: the mirrors that sent any of them are asked for nothing more,
     /// by the siblings neither. Returns their names; empty when no mirror had a part in it, so that asking again would
     /// bring the same.
