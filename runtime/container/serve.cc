@@ -53,13 +53,13 @@ mount::ProgramServer start_other_server(const plan::Plan& plan, const FlatImage&
 }
 
 /// Reads files of the image before it is mounted.
-squash::DataReader reader_of(const squash::Index& index, const std::vector<Fd>& layers) {
+squash::DataReader reader_of(const ContainerImage& image) {
     std::vector<Fd> files;
-    for (const Fd& layer : layers) {
+    for (const Fd& layer : image.layers) {
         files.emplace_back(::fcntl(layer.get(), F_DUPFD_CLOEXEC, 0));
         if (!files.back()) throw SysError("opening a layer once more");
     }
-    return squash::DataReader(std::move(files), index.layers(), 1 << 20);
+    return squash::DataReader(std::move(files), image.index.layers(), 1 << 20, image.coming);
 }
 
 std::string content_of(squash::DataReader& reader, const squash::FileData& data, const std::string& path) {
@@ -73,7 +73,7 @@ std::string content_of(squash::DataReader& reader, const squash::FileData& data,
 
 std::set<size_t> prepare_upper(const ContainerImage& image, int upper, const std::vector<plan::Edit>& edits,
                                const std::vector<mount::Source>& sources, bool saved) {
-    squash::DataReader reader = reader_of(image.index, image.layers);
+    squash::DataReader reader = reader_of(image);
     mount::UpperFacts facts{image.index, sources, saved, [&](const squash::FileData& data, const std::string& path) {
                                 return content_of(reader, data, path);
                             }};
@@ -85,8 +85,10 @@ std::set<size_t> prepare_upper(const ContainerImage& image, int upper, const std
 mount::ProgramServer serve_image(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site,
                                  const std::string& filter, int staging) {
     if (image.flat.file) return start_other_server(plan, image.flat, filter, staging);
-    mount::start_server(std::make_shared<const squash::Index>(std::move(image.index)), image.layers,
-                        server_options(plan, site), mount::staging_directory(staging, "lower").get());
+    mount::ServerOptions options = server_options(plan, site);
+    options.coming = std::move(image.coming);
+    mount::start_server(std::make_shared<const squash::Index>(std::move(image.index)), image.layers, options,
+                        mount::staging_directory(staging, "lower").get());
     return {};
 }
 

@@ -7,6 +7,7 @@
 
 #include "runtime/base/fd.hh"
 #include "runtime/squash/index/index.hh"
+#include "runtime/squash/read/data.hh"
 #include "runtime/store/lease.hh"
 
 namespace berth {
@@ -31,6 +32,7 @@ struct ContainerImage {
     /// container
     Fd root = Fd();
     FlatImage flat = {};
+    squash::ComingLayers coming = {};  ///< where the image's layers have still to come
     bool of_enroot = false;  ///< its config is what Enroot left in its files, with ${NAME} for the caller's variables
 };
 

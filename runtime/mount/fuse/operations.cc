@@ -11,6 +11,8 @@
 #include <string>
 
 #include "runtime/base/sys.hh"
+#include "runtime/mount/fuse/channel.hh"
+#include "runtime/mount/fuse/late_reads.hh"
 
 namespace berth::mount {
 
@@ -141,6 +143,19 @@ std::span<char> thread_buffer(size_t size) {
     return {kept_buffer.get(), size};
 }
 
+}  // namespace
+
+void reply_with_bytes(Served& at, const ReadRequest& read, const std::function<bool()>& interrupted) {
+    std::span<char> buffer = thread_buffer(read.size);
+    long got = at.data.read(read.file, read.offset, buffer, interrupted);
+    if (got < 0)
+        fuse_reply_err(read.request, static_cast<int>(-got));
+    else
+        fuse_reply_buf(read.request, buffer.data(), static_cast<size_t>(got));
+}
+
+namespace {
+
 void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
     answer(request, ino, [&](Served& at, uint32_t number) {
         auto file = at.index.file(number, static_cast<uint64_t>(offset), size);
@@ -149,12 +164,10 @@ void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_fi
             return;
         }
         at.listing.has_read();
-        std::span<char> buffer = thread_buffer(size);
-        long got = at.data.read(*file, static_cast<uint64_t>(offset), buffer);
-        if (got < 0)
-            fuse_reply_err(request, static_cast<int>(-got));
+        if (at.late != nullptr && !at.data.is_here(*file, static_cast<uint64_t>(offset), size))
+            at.late->add({request, *file, static_cast<uint64_t>(offset), size, channel_in_use()});
         else
-            fuse_reply_buf(request, buffer.data(), static_cast<size_t>(got));
+            reply_with_bytes(at, {request, *file, static_cast<uint64_t>(offset), size}, {});
     });
 }
 

@@ -8,6 +8,8 @@
 
 namespace berth::mount {
 
+class LateReads;
+
 /// Shared by all threads of the server; but for `listing` it never changes.
 struct Served {
     const squash::Index& index;
@@ -15,6 +17,7 @@ struct Served {
     uid_t uid;  ///< owner of everything, as the mounting user namespace numbers it
     gid_t gid;
     mutable Listing listing = {};
+    LateReads* late = nullptr;  ///< for reads of what has still to come; null: all is here
 };
 
 }  // namespace berth::mount

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <future>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "runtime/base/cpus.hh"
@@ -22,7 +23,9 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/mount/fuse/busy_poll.hh"
+#include "runtime/mount/fuse/channel.hh"
 #include "runtime/mount/fuse/fuse_mount.hh"
+#include "runtime/mount/fuse/late_reads.hh"
 #include "runtime/mount/fuse/session.hh"
 #include "runtime/mount/fuse/worker_pool.hh"
 
@@ -119,13 +122,14 @@ void serve(ThreadStart& start) {
     std::vector<Fd> layers;
     std::vector<int> kept = shared;
     if (start.index->descriptor() >= 0) kept.push_back(start.index->descriptor());
+    if (start.options.coming.arrivals) kept.push_back(start.options.coming.arrivals->lifeline());
     leave_descriptor_table(kept);
     for (int fd : shared) layers.push_back(apart(Fd(fd)));
     Fd mount_point = std::move(layers.back());
     layers.pop_back();
     std::vector<squash::LayerInfo> about = start.index->layers();
     Served served{*start.index,
-                  squash::DataReader(std::move(layers), about, start.options.cache_bytes),
+                  squash::DataReader(std::move(layers), about, start.options.cache_bytes, start.options.coming),
                   start.options.uid,
                   start.options.gid};
 
@@ -139,6 +143,8 @@ void serve(ThreadStart& start) {
     for (unsigned i = 1; i < server_threads(start.options.threads, cpus); ++i)
         clones.push_back(clone_device(first));
     if (start.options.confine) start.options.confine();
+    std::optional<LateReads> late;
+    if (start.options.coming.arrivals) served.late = &late.emplace(session.get(), served);
 
     WorkerPool others(clones.size(), [first] { return request_waits(first); },
                       [&](WorkerPool& workers, size_t number) { work(session.get(), clones[number].get(), workers); });

@@ -10,6 +10,7 @@
 
 #include "runtime/base/fd.hh"
 #include "runtime/squash/index/index.hh"
+#include "runtime/squash/read/data.hh"
 
 namespace berth::mount {
 
@@ -20,6 +21,7 @@ struct ServerOptions {
     /// see busy_poll.hh; 0: a thread always sleeps until the next request comes
     std::chrono::microseconds busy_poll{100};
     size_t cache_bytes = 0;  ///< decompressed blocks kept
+    squash::ComingLayers coming = {};  ///< reads of what has still to come wait, and others do not
     /// Called in the thread of the server when the mount is made, before its other threads start: gives up the
     /// privileges that only the mount needed.
     std::function<void()> confine;

@@ -1,6 +1,7 @@
 #include "runtime/squash/read/data.hh"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -102,6 +103,7 @@ uint64_t block_offset(const FileData& file, uint32_t number) {
 
 struct DataReader::Impl {
     std::vector<Layer> layers;
+    ComingLayers coming;
     BlockCache cache;
     CheckedBlocks checked;
 
@@ -114,6 +116,8 @@ struct DataReader::Impl {
         return block.hash == 0 || checked.has({block.layer, block.start}, seconds_now());
     }
     int read_plain_part(const Stored& block, uint32_t from, std::span<char> out);
+    std::array<Arrivals::Pieces, 2> pieces_of(const FileData& file, uint64_t offset, uint64_t size) const;
+    int wait(const FileData& file, uint64_t offset, uint64_t size, const std::function<bool()>& interrupted) const;
     int read_run(const FileData& file, Position& at);
     int read_blocks(const FileData& file, Position& at);
     int read_tail(const FileData& file, uint64_t offset, std::span<char> out);
@@ -254,10 +258,44 @@ int DataReader::Impl::read_tail(const FileData& file, uint64_t offset, std::span
     return read_part(block, static_cast<uint32_t>(from), out);
 }
 
-DataReader::DataReader(std::vector<Fd> layer_files, const std::vector<LayerInfo>& layers, size_t cache_bytes) {
+/// Those that a read needs: of the file's own blocks, and of the fragment block.
+std::array<Arrivals::Pieces, 2> DataReader::Impl::pieces_of(const FileData& file, uint64_t offset,
+                                                           uint64_t size) const {
+    auto between = [&](uint64_t from, uint64_t bytes) {
+        auto first = static_cast<uint32_t>(from / Arrivals::piece_size);
+        auto last = static_cast<uint32_t>((from + std::max<uint64_t>(bytes, 1) - 1) / Arrivals::piece_size);
+        return Arrivals::Pieces{coming.first[file.layer] + first, last - first + 1};
+    };
+    std::array<Arrivals::Pieces, 2> out{};
+    uint32_t block_size = layers[file.layer].block_size;
+    uint64_t end = std::min(file.size, offset + size);
+    if (offset >= end) return out;
+    auto number = static_cast<uint32_t>(std::min<uint64_t>(offset / block_size, file.block_count));
+    auto behind = static_cast<uint32_t>(std::min<uint64_t>((end + block_size - 1) / block_size, file.block_count));
+    uint64_t bytes = 0;
+    for (uint32_t block = number; block < behind; ++block) bytes += file.blocks[block] & block_size_mask;
+    if (bytes > 0) out[0] = between(file.start + block_offset(file, number), bytes);
+    bool reads_tail = file.has_fragment && end > uint64_t{file.block_count} * block_size;
+    if (reads_tail) out[1] = between(file.fragment_start, file.fragment_size & block_size_mask);
+    return out;
+}
+
+int DataReader::Impl::wait(const FileData& file, uint64_t offset, uint64_t size,
+                           const std::function<bool()>& interrupted) const {
+    for (const Arrivals::Pieces& pieces : pieces_of(file, offset, size)) {
+        if (coming.log) coming.log->add(pieces);
+        if (int problem = coming.arrivals ? coming.arrivals->wait(pieces, interrupted) : 0) return problem;
+    }
+    return 0;
+}
+
+DataReader::DataReader(std::vector<Fd> layer_files, const std::vector<LayerInfo>& layers, size_t cache_bytes,
+                       ComingLayers coming) {
     uint32_t largest = 0;
     for (const LayerInfo& layer : layers) largest = std::max(largest, layer.block_size);
     impl_ = std::make_unique<Impl>(cache_bytes, largest);
+    impl_->coming = std::move(coming);
+    impl_->coming.first.resize(layers.size());
     for (size_t i = 0; i < std::min(layer_files.size(), layers.size()); ++i)
         impl_->layers.push_back(
             {std::move(layer_files[i]), layers[i].codec, std::min(layers[i].block_size, largest_block)});
@@ -265,10 +303,21 @@ DataReader::DataReader(std::vector<Fd> layer_files, const std::vector<LayerInfo>
 
 DataReader::~DataReader() = default;
 
-long DataReader::read(const FileData& file, uint64_t offset, std::span<char> out) {
+bool DataReader::is_here(const FileData& file, uint64_t offset, uint64_t size) const {
+    if (!impl_->coming.arrivals || file.layer >= impl_->layers.size() || impl_->layers[file.layer].block_size == 0)
+        return true;
+    auto pieces = impl_->pieces_of(file, offset, size);
+    return std::all_of(pieces.begin(), pieces.end(),
+                       [&](const Arrivals::Pieces& part) { return impl_->coming.arrivals->are_here(part); });
+}
+
+long DataReader::read(const FileData& file, uint64_t offset, std::span<char> out,
+                      const std::function<bool()>& interrupted) {
     if (file.layer >= impl_->layers.size() || impl_->layers[file.layer].block_size == 0) return -EIO;
     if (offset >= file.size) return 0;
     out = out.first(std::min<uint64_t>(out.size(), file.size - offset));
+    if (impl_->coming)
+        if (int problem = impl_->wait(file, offset, out.size(), interrupted)) return problem;
     auto number =
         static_cast<uint32_t>(std::min<uint64_t>(offset / impl_->layers[file.layer].block_size, file.block_count));
     // There are sums for blocks only: not for a place behind the last one.

@@ -1,26 +1,42 @@
 // Reads the bytes of files out of layer files: blocks and fragments, decompressed with a cache that has a byte limit.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "runtime/base/arrivals.hh"
 #include "runtime/base/fd.hh"
 #include "runtime/squash/index/index.hh"
+#include "runtime/squash/read/piece_log.hh"
 
 namespace berth::squash {
+
+/// Layer files that come while they are read, or reads of which are noted.
+struct ComingLayers {
+    std::shared_ptr<Arrivals> arrivals = {};  ///< null: all of them are here
+    std::vector<uint32_t> first = {};         ///< for each layer file, the number of its first piece
+    std::shared_ptr<PieceLog> log = {};       ///< of what is read; null: none
+    explicit operator bool() const { return arrivals || log; }
+};
 
 /// Safe to use from many threads. Corrupt or truncated layer files give EIO, never a crash.
 class DataReader {
   public:
     /// Takes the layer files in the order of Index::layers(). `cache_bytes` bounds the decompressed blocks kept
     /// (fragments, partial blocks).
-    DataReader(std::vector<Fd> layer_files, const std::vector<LayerInfo>& layers, size_t cache_bytes);
+    DataReader(std::vector<Fd> layer_files, const std::vector<LayerInfo>& layers, size_t cache_bytes,
+               ComingLayers coming = {});
     ~DataReader();
 
     /// Fills `out` with the bytes of `file` at `offset`. Returns the number of bytes read (short only at the end of the
-    /// file), or -errno.
-    long read(const FileData& file, uint64_t offset, std::span<char> out);
+    /// file), or -errno. Waits for bytes that have still to come, see Arrivals::wait().
+    long read(const FileData& file, uint64_t offset, std::span<char> out,
+              const std::function<bool()>& interrupted = {});
+
+    /// False when read() would wait.
+    bool is_here(const FileData& file, uint64_t offset, uint64_t size) const;
 
   private:
     struct Impl;

@@ -1,0 +1,88 @@
+// Which pieces of an image's layer files have come: a small file that the process that brings them and those that read
+// the files meanwhile have mapped.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/digest.hh"
+
+namespace berth {
+
+/// Safe to use from many threads and processes. A piece is here once its bytes are written: whoever sees that may read
+/// them. Nothing is kept over a start of the machine, after which the bytes of a piece may be lost.
+class Arrivals {
+  public:
+    static constexpr uint64_t piece_size = 1 << 20;  ///< bytes; the last piece of a file is shorter
+    /// Pieces of a file of so many bytes.
+    static constexpr uint64_t pieces_of(uint64_t bytes) { return (bytes + piece_size - 1) / piece_size; }
+    /// Pieces of an image at most: 4 TiB.
+    static constexpr uint64_t piece_limit = 1 << 22;
+
+    /// Fills the empty file `fd`, of which the caller keeps the descriptor: `count` pieces of what `of` names, none of
+    /// which is here. Throws SysError.
+    static std::shared_ptr<Arrivals> create(int fd, uint32_t count, const Digest& of);
+    /// What create() has put into a file; null when it is not of so many pieces of `of`, or of an earlier start of the
+    /// machine.
+    static std::shared_ptr<Arrivals> open(int fd, uint32_t count, const Digest& of);
+    ~Arrivals();
+    Arrivals(const Arrivals&) = delete;
+    Arrivals& operator=(const Arrivals&) = delete;
+
+    struct Pieces {
+        uint32_t first = 0, count = 0;
+    };
+    uint32_t count() const { return count_; }
+    bool is_here(uint32_t piece) const { return state(piece) == State::here; }
+    bool are_here(Pieces pieces) const;
+    uint32_t here() const;  ///< how many
+
+    // For those that read.
+
+    /// Asks for the pieces and waits until they are here: 0, or -errno. -EIO: one of them cannot be had, nobody brings
+    /// them any more, or none has come for as long as set_patience() says. -EINTR: `interrupted`, which is asked some
+    /// times a second, has said so.
+    int wait(Pieces pieces, const std::function<bool()>& interrupted = {});
+    /// A pipe of the one that brings them, which the threads that wait have open as well: its end means that nobody
+    /// brings anything any more.
+    void set_lifeline(int descriptor) { lifeline_ = descriptor; }
+    int lifeline() const { return lifeline_; }
+    void set_patience(std::chrono::seconds patience) { patience_ = patience; }
+
+    // For the one that brings them.
+
+    /// The pieces that somebody waits for, in the order of their numbers.
+    std::vector<uint32_t> wanted() const;
+    void set_here(uint32_t piece) { settle(piece, State::here); }
+    /// Those that wait for the piece have an error; whoever asks for it later waits anew.
+    void set_failed(uint32_t piece) { settle(piece, State::failed); }
+    /// Returns when somebody asks for something, at once if that has happened since the call before, or after `limit`.
+    void wait_for_wish(std::chrono::milliseconds limit);
+
+  private:
+    enum class State : uint8_t { missing, wanted, here, failed };
+    struct Header;
+    Arrivals(void* memory, size_t size, uint32_t count);
+    static std::shared_ptr<Arrivals> map(int fd, uint32_t count);
+    std::atomic_ref<uint8_t> at(uint32_t piece) const { return std::atomic_ref(states_[piece]); }
+    State state(uint32_t piece) const { return static_cast<State>(at(piece).load(std::memory_order_acquire)); }
+    bool is_abandoned() const;
+    void ask(uint32_t piece);
+    int wait_for(uint32_t piece, const std::function<bool()>& interrupted);
+    void settle(uint32_t piece, State state);
+
+    Header* header_;
+    uint8_t* states_;
+    size_t size_;
+    uint32_t count_;
+    uint32_t wishes_ = 0;  ///< that wait_for_wish() has told
+    int lifeline_ = -1;
+    std::chrono::seconds patience_{600};
+};
+
+}  // namespace berth
