@@ -14,6 +14,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/store/extracted.hh"
 #include "runtime/store/names.hh"
+#include "runtime/store/partial.hh"
 #include "runtime/store/retired.hh"
 
 namespace berth::store {
@@ -21,6 +22,7 @@ namespace berth::store {
 namespace {
 
 constexpr int64_t lock_file_age = 24 * 3600;
+constexpr int64_t partial_age = 24 * 3600;
 
 /// What would be left when images go one after the other.
 class Remainder {
@@ -61,6 +63,7 @@ class Remover {
     void strays(const Inventory& inventory);
     void extracted(const Inventory& inventory, int64_t age);
     void lock_files();
+    void partial();
     /// Removes what was retired so many seconds ago.
     void retired(int64_t age);
     Removed take_result() { return std::move(result_); }
@@ -171,6 +174,17 @@ void Remover::lock_files() {
     }
 }
 
+/// What started before it was here, and has stopped coming: a later start goes on with it for a day.
+void Remover::partial() {
+    if (dry_) return;
+    for (const Digest& manifest : partials(store_)) {
+        Fd folder = store_.find(cat("partial/", manifest.hex()), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+        if (folder && (store_.own().has_manifest(manifest) ||
+                       now_ - sys::stat_of(folder.get(), "an image that comes").st_mtime > partial_age))
+            remove_partial(store_, manifest);
+    }
+}
+
 int64_t age_by_tag(const KeepLimits& limits) { return limits.age > 0 ? limits.age : untagged_age; }
 
 }  // namespace
@@ -206,6 +220,7 @@ std::optional<Removed> collect(const Store& store, const KeepLimits& wanted, boo
     if (limits.by_tag) remover.retired(age_by_tag(limits));
     remover.strays(inventory);
     remover.extracted(inventory, limits.age > 0 ? limits.age : untagged_age);
+    remover.partial();
     remover.lock_files();
     return remover.take_result();
 }

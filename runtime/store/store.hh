@@ -11,6 +11,7 @@
 #include "runtime/base/lock.hh"
 #include "runtime/request/reference.hh"
 #include "runtime/squash/index/index.hh"
+#include "runtime/squash/read/data.hh"
 #include "runtime/store/lease.hh"
 #include "runtime/store/location.hh"
 #include "runtime/store/reader.hh"
@@ -49,8 +50,8 @@ class [[nodiscard]] NewFile {
 /// signature policy),
 /// lists/<hex of image index digest>.<architecture>, refs/<registry>/<name>/:<tag>, leases/<hex of manifest digest>,
 /// pins/<hex of manifest digest>.<anything>, unpacked/<hex of manifest digest or of another
-/// key>{/rootfs/,.<uid>.<gid>.sqfs}, unproved/<hex of diff_id>, locks/, tmp/. Objects are opened below
-/// the store's directory without following symlinks.
+/// key>{/rootfs/,.<uid>.<gid>.sqfs}, unproved/<hex of diff_id>, partial/<hex of manifest digest>/ (partial.hh), locks/,
+/// tmp/. Objects are opened below the store's directory without following symlinks.
 /// Beside it the stores that the site offers are read (shared.hh), where nothing is ever written: no lock, no lease, no
 /// pin.
 class Store {
@@ -211,6 +212,7 @@ struct Store::OpenedFiles {
     squash::Index index;
     std::vector<Fd> layers;
     Lease lease;  ///< empty for one of a shared store
+    squash::ComingLayers coming = {};
 };
 
 }  // namespace berth::store
