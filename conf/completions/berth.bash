@@ -1,7 +1,7 @@
 # Completion of berth(1) for bash: commands, options, and the names of images, containers and settings that are there.
 
 _berth_commands="run exec ssh-config ps save rm plan pull mirror import images inspect rmi gc verify sign publish \
-login logout environment config devices doctor setup migrate stats report version"
+profile login logout environment config devices doctor setup migrate stats report version"
 
 # The first column of a listing, without its head; - stands for no name.
 _berth_names() {
@@ -36,7 +36,7 @@ _berth_value() {
 # The words that an argument of the command $1 may be.
 _berth_arguments() {
   case $1 in
-    run | plan | pull | import | inspect | rmi | sign | publish) _berth_names images ;;
+    run | plan | pull | import | inspect | rmi | sign | publish | profile) _berth_names images ;;
     exec | save | rm) _berth_names ps ;;
     environment)
       echo 'list show'

@@ -30,6 +30,7 @@ Command gc;
 Command verify;
 Command sign;
 Command publish;
+Command profile;
 Command login;
 Command logout;
 Command devices;

@@ -33,6 +33,7 @@ constexpr const char* usage =
     "  verify [--deep] [--repair]          check every byte of the store\n"
     "  sign --key KEY IMAGE                sign an image in its registry\n"
     "  publish [--to REGISTRY/NAME] IMAGE  publish an image's layers as Berth runs them\n"
+    "  profile IMAGE [command ...]         run a command, and keep what it reads of the image\n"
     "  login [options] REGISTRY            log in to a registry\n"
     "  logout REGISTRY                     remove it\n"
     "  environment list|show [NAME|FILE]   list environment files, or print what one comes to\n"
@@ -73,7 +74,7 @@ Command* command_of(const char* word) {
                                          {"rm", cli::rm},           {"plan", cli::plan},
                                          {"pull", cli::pull},       {"images", cli::images},
                                          {"mirror", cli::mirror},     {"sign", cli::sign},
-                                         {"publish", cli::publish},
+                                         {"publish", cli::publish}, {"profile", cli::profile},
                                          {"inspect", cli::inspect}, {"rmi", cli::rmi},
                                          {"gc", cli::gc},           {"import", cli::import},
                                          {"verify", cli::verify},   {"login", cli::login},
@@ -104,7 +105,8 @@ int main(int argc, char** argv) {
     }
     try {
         // What executes an image's commands.
-        if (command == berth::cli::run || command == berth::cli::exec || command == berth::cli::enter)
+        namespace cli = berth::cli;
+        if (command == cli::run || command == cli::profile || command == cli::exec || command == cli::enter)
             berth::leave_own_file(argv);
         return command(argc - 1, argv + 1);
     } catch (const berth::Error& error) {

@@ -46,8 +46,10 @@ JobTag last_answer(const std::string& image, const plan::Caller& caller, const p
 }  // namespace
 
 OpenedImage open_for_person(const RunOptions& options, const plan::Caller& caller, const plan::Site& site,
-                            StartEvent* event) {
-    return watched(options, event, [&](const PullWatch& watch) {
+                            StartEvent* event, std::optional<Child>* pull) {
+    return watched(options, event, [&](PullWatch& watch) {
+        watch.early = pull != nullptr && site.store.start == plan::StartPolicy::early && !options.record;
+        if (watch.early) watch.keep = [pull](Child child) { pull->emplace(std::move(child)); };
         bool stored = plan::parse_reference(options.request.image).kind != plan::Reference::Kind::path;
         if (std::string note = stored ? note_on_store(site, caller) : ""; !note.empty() && watch.progress)
             watch.progress(note);

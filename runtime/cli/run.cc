@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "hooks/devices.hh"
 #include "runtime/base/inherited.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
 #include "runtime/cli/open_for_person.hh"
+#include "runtime/cli/profile_record.hh"
 #include "runtime/cli/run_named.hh"
 #include "runtime/cli/run_new.hh"
 #include "runtime/cli/run_options.hh"
@@ -77,7 +79,8 @@ int run_command(StartedContainer& container, const plan::Plan& plan, const RunOp
 /// The table of contents of a run.
 int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& caller, StartEvent& event) {
     event.stage(plan::Cause::image);
-    OpenedImage opened = open_for_person(options, caller, site, &event);
+    std::optional<Child> pull;
+    OpenedImage opened = open_for_person(options, caller, site, &event, &pull);
     event.opened(text_of(opened.digest));
     event.admitted(opened.signer, opened.rule);
     event.lap("image");
@@ -96,6 +99,8 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
 
     sigset_t watched = forwarded_signals();
     ::sigprocmask(SIG_BLOCK, &watched, nullptr);
+    std::optional<ProfileRecord> record;
+    if (options.record) record.emplace(opened, open_store(site, caller), options.request.image);
     std::unique_ptr<Saver> saver = make_saver(options, opened, caller, site);
     DiskUpper upper(decided.writable ? upper_folder(site, caller, {}) : "");
     ContainerStorage storage = upper.storage();
@@ -107,6 +112,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     event.lap("command");
     end_container(container);
     event.lap("end");
+    if (record) record->keep();
     if (saver) code = save_after(*saver, container.upper.get(), code, options.request.save);
     upper.remove();
     return code;

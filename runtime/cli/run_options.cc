@@ -157,8 +157,10 @@ void take_environment(const std::vector<std::string>& texts, RunOptions& options
 }
 
 bool parse_run_options(const std::string& word, int argc, char** argv, RunOptions& options, int& code) {
-    CommandLine line(word == "run" ? "Run a command in a container."
-                                   : "Print what `berth run` would do with the same options, and why.",
+    CommandLine line(word == "run"       ? "Run a command in a container."
+                     : word == "profile" ? "Run a command in a container, and keep in the store what it reads of the "
+                                           "image: berth publish tells others."
+                                         : "Print what `berth run` would do with the same options, and why.",
                      "berth " + word);
     bool interactive = false;
     std::list<TableOption> table = declare_table(line, false);

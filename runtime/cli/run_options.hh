@@ -23,6 +23,7 @@ struct RunOptions {
     bool terminal = false;             ///< the command gets one of the container's
     bool verbose = false;
     bool quiet = false;
+    bool record = false;               ///< of profile: what the command reads of the image is kept in the store
     bool json = false;                 ///< of plan: for programs
     bool cdi = false;                  ///< of plan: the devices as a CDI specification
 

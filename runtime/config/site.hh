@@ -14,6 +14,7 @@ namespace berth::plan {
 struct StoreSettings {
     std::string path = "/var/lib/berth/%U";  ///< see path_for()
     PullPolicy pull = PullPolicy::newer;
+    StartPolicy start = StartPolicy::complete;
     unsigned fresh_for = 60;  ///< seconds for which `berth run` takes what a registry has said of a tag
     LayerCodec compression = LayerCodec::zstd;
     unsigned compression_level = 0;  ///< as the codec counts; 0: what suits a pull
@@ -64,6 +65,7 @@ struct LoginSettings {
 /// Sizes are in bytes. Where 0 is no limit of the kernel's, it is none.
 struct LimitSettings {
     uint64_t tmpfs_size = 0;              ///< of the writable layer; 0: the kernel's default, half of memory
+    unsigned stall_time = 600;            ///< seconds that a read waits for a part of an image that does not come
     uint64_t store_size = 0;              ///< that the store may keep after a pull
     unsigned store_age = 0;               ///< days without use after which an image is removed; 0: never
     uint64_t pull_memory = 128ULL << 20;  ///< that a pull may take

@@ -364,6 +364,7 @@ const std::map<std::string, Key>& keys() {
     static const std::map<std::string, Key> all = {
         {"store.path", text_key(store(&StoreSettings::path))},
         {"store.pull", word_key(store(&StoreSettings::pull))},
+        {"store.start", word_key(store(&StoreSettings::start))},
         {"store.fresh_for", number_key(store(&StoreSettings::fresh_for), 0, 24 * 3600, " seconds")},
         {"store.compression", word_key(store(&StoreSettings::compression))},
         {"store.compression_level", number_key(store(&StoreSettings::compression_level), 0, 22)},
@@ -379,6 +380,7 @@ const std::map<std::string, Key>& keys() {
         {"defaults.home", word_key(defaults(&DefaultSettings::home))},
         {"defaults.mount_propagation", word_key(defaults(&DefaultSettings::mount_propagation))},
         {"limits.tmpfs_size", size_key(limits(&LimitSettings::tmpfs_size))},
+        {"limits.stall_time", number_key(limits(&LimitSettings::stall_time), 1, 24 * 3600, " seconds")},
         {"limits.store_size", size_key(limits(&LimitSettings::store_size))},
         {"limits.store_age", number_key(limits(&LimitSettings::store_age), 0, 36500, " days")},
         {"limits.pull_memory", {Key::Type::text, set_pull_memory, shown_size(limits(&LimitSettings::pull_memory))}},

@@ -19,6 +19,12 @@ std::span<const Word<LayerCodec>> words() {
 }
 
 template <>
+std::span<const Word<StartPolicy>> words() {
+    static constexpr Word<StartPolicy> all[] = {{StartPolicy::complete, "complete"}, {StartPolicy::early, "early"}};
+    return all;
+}
+
+template <>
 std::span<const Word<MountEngine>> words() {
     static constexpr Word<MountEngine> all[] = {
         {MountEngine::berth, "berth"}, {MountEngine::squashfuse, "squashfuse"}, {MountEngine::extract, "unpack"}};

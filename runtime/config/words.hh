@@ -20,6 +20,9 @@ enum class PullPolicy { newer, missing, always, never };
 /// How the blocks of layers are packed in the store.
 enum class LayerCodec { zstd, lz4, gzip, none };
 
+/// Whether a container starts when its image is here, or as soon as a signed list of it is.
+enum class StartPolicy { complete, early };
+
 /// How an image's files come into a container: by berth's file server, from a folder that they are extracted to, or by
 /// the program squashfuse_ll.
 enum class MountEngine { berth, extract, squashfuse };
@@ -64,6 +67,8 @@ template <typename Setting>
 std::span<const Word<Setting>> words();
 template <>
 std::span<const Word<PullPolicy>> words();
+template <>
+std::span<const Word<StartPolicy>> words();
 template <>
 std::span<const Word<LayerCodec>> words();
 template <>

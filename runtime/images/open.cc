@@ -22,6 +22,7 @@
 #include "runtime/images/once.hh"
 #include "runtime/images/spelling.hh"
 #include "runtime/store/file_record.hh"
+#include "runtime/store/partial.hh"
 #include "runtime/telemetry/event_cause.hh"
 
 namespace berth {
@@ -43,6 +44,9 @@ class Report {
         if (word == "fetched") take_fetched(rest);
         if (word == "peers") parse_number(rest, UINT64_MAX, result_.peer_bytes);
         if (word == "published") parse_number(rest, UINT64_MAX, result_.published_bytes);
+        if (word == "early") result_.early = Digest::parse(rest);
+        if (word == "signer") result_.signer = printable(rest, 1024);
+        if (word == "rule") result_.rule = printable(rest, 1024);
         if (word == "refused") result_.refused = printable(rest, 1024);
         if (word == "error") {
             uint64_t code = 0;
@@ -58,14 +62,14 @@ class Report {
     /// The image is here, and the pull goes on: it serves it to other nodes, or proves what it is.
     bool goes_on() const { return goes_on_; }
 
-    /// The digest; throws the error that was reported.
-    Digest result(int exit_code, const std::string& reference) const {
+    /// Throws the error that was reported.
+    const PullResult& result(int exit_code, const std::string& reference) const {
         if (!error_.empty()) throw PullError(watch_.failure + error_, error_code_, cause_);
         if (exit_code != 0 || !result_.digest)
             throw Error(cat("pulling ", reference, ": berth-pull ended with code ", exit_code,
                             " without a message; run berth pull by hand to see more"));
         if (has_fetched_ && watch_.fetched) watch_.fetched(result_);
-        return *result_.digest;
+        return result_;
     }
 
   private:
@@ -84,16 +88,17 @@ class Report {
     int error_code_ = exit_failure;
 };
 
-Digest reported(Child& child, const plan::Reference& reference, const PullWatch& watch) {
+PullResult reported(Child& child, const plan::Reference& reference, const PullWatch& watch) {
     Report report(watch);
     read_lines(child, watch, [&](const std::string& line) { return report.take(line); });
     if (!report.goes_on()) return report.result(child.wait(), reference.text());
-    Digest digest = report.result(0, reference.text());
+    PullResult result = report.result(0, reference.text());
+    result.lifeline = child.output();
     watch.keep(std::move(child));
-    return digest;
+    return result;
 }
 
-Digest pulled(const plan::Reference& reference, const std::vector<std::string>& arguments,
+PullResult pulled(const plan::Reference& reference, const std::vector<std::string>& arguments,
                    const store::Store& store, const PullWatch& watch, int input = -1) {
     Child child(pull_program(), arguments, input);
     try {
@@ -130,12 +135,30 @@ ContainerImage stored_image(const store::Store& store, const Digest& digest) {
     return {std::move(files.index), std::move(files.layers), std::move(files.lease), {}};
 }
 
+/// One whose layers are to come. Nothing when it has come meanwhile, all of it.
+std::optional<ContainerImage> early_image(const store::Store& store, const PullResult& pull, const plan::Site& site) {
+    auto files = store::open_partial(store, *pull.early);
+    if (!files) return std::nullopt;
+    ContainerImage out{std::move(files->index), std::move(files->layers), std::move(files->lease), {}};
+    out.coming = std::move(files->coming);
+    out.coming.arrivals->set_lifeline(pull.lifeline);
+    // Who brings them gives up first, and says why.
+    out.coming.arrivals->set_patience(std::chrono::seconds(site.limits.stall_time) + std::chrono::seconds(30));
+    return out;
+}
+
 /// True when an image can be started as it lies in the store; a damaged or older one goes back to berth-pull, which
 /// mends it.
 std::optional<ContainerImage> try_stored_image(const store::Store& store, const Digest& digest) try {
     return stored_image(store, digest);
 } catch (const Error&) {
     return std::nullopt;
+}
+
+/// Only this file server can wait, and only what is published of an image and signed can be read in parts.
+bool starts_early(const plan::Site& site, const PullWatch& watch) {
+    return watch.early && watch.keep && site.store.start == plan::StartPolicy::early && !site.share.artifacts.empty() &&
+           !site.policy.signatures.empty() && site.mount.engine == plan::MountEngine::berth;
 }
 
 std::vector<std::string> arguments_for(const plan::Reference& reference, const plan::Site& site,
@@ -146,6 +169,7 @@ std::vector<std::string> arguments_for(const plan::Reference& reference, const p
     if (watch.bars) out.emplace_back("--bars");
     if (!watch.progress) out.emplace_back("--quiet");
     if (watch.keep && !site.share.artifacts.empty()) out.emplace_back("--prove-later");
+    if (starts_early(site, watch)) out.emplace_back("--early");
     out.insert(out.end(), {"--report", reference.text()});
     return out;
 }
@@ -160,7 +184,7 @@ store::Store open_telling(const plan::Site& site, const plan::Caller& caller, co
 
 /// A pull in which the nodes of the step have a part: `word` says which, `agreement` where they meet. The secret goes
 /// by a pipe, where no list of processes shows it.
-Digest pulled_together(const char* word, const std::string& agreement, const plan::Reference& reference,
+PullResult pulled_together(const char* word, const std::string& agreement, const plan::Reference& reference,
                        const plan::Site& site, const store::Store& store, const PullWatch& watch) {
     auto&& [reading, writing] = sys::make_pipe();
     if (std::string line = agreement + '\n';
@@ -192,15 +216,19 @@ OpenedImage open_stored_image(const plan::Reference& reference, const plan::Call
     bool meet = site.share.enabled && !share && !site.share.rendezvous.empty() && watch.keep;
     std::vector<std::string> arguments = arguments_for(reference, site, store, watch);
     if (meet) arguments.insert(arguments.begin(), "--meet");
-    Digest digest = share ? pulled_together("--share", agreement, reference, site, store, watch)
-                          : pulled(reference, arguments, store, watch);
+    PullResult got = share ? pulled_together("--share", agreement, reference, site, store, watch)
+                           : pulled(reference, arguments, store, watch);
+    Digest digest = *got.digest;
+    if (got.early)
+        if (auto image = early_image(store, got, site))
+            return {std::move(*image), digest, std::move(got.signer), std::move(got.rule)};
     return with_signers({stored_image(store, digest), digest}, store, reference, site);
 }
 
 /// What the tag means for all nodes of the step.
 Digest agreed_digest(const plan::Reference& tag, const std::string& agreement, const plan::Caller& caller,
                           const plan::Site& site, const PullWatch& watch) {
-    return pulled_together("--agree", agreement, tag, site, open_store(site, caller), watch);
+    return *pulled_together("--agree", agreement, tag, site, open_store(site, caller), watch).digest;
 }
 
 /// So that a later start finds it when the registry is down.

@@ -20,6 +20,9 @@ struct PullResult {
     uint64_t peer_bytes = 0;  ///< those of them that came from other nodes of the step
     uint64_t published_bytes = 0;  ///< those of layers that were not converted
     std::string refused;           ///< why one was that need not have been
+    std::optional<Digest> early;   ///< the manifest of an image whose layers are to come
+    std::string signer, rule;      ///< of that
+    int lifeline = -1;             ///< of the pull that brings them, which PullWatch::keep has; see Arrivals
     std::vector<plan::PhaseTime> phases;
 };
 
@@ -39,6 +42,8 @@ struct PullWatch {
     /// Takes a pull that has brought its image and goes on to serve the other nodes of its step, or to prove layers.
     /// Without it, pulls do not.
     std::function<void(Child pull)> keep = {};
+    /// The image may start before its layers are here, by store.start; the pull that `keep` takes brings them.
+    bool early = false;
     /// Called after a pull that brought an image into the store.
     std::function<void(const PullResult& result)> fetched = {};
 };

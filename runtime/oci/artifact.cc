@@ -31,9 +31,21 @@ std::optional<Digest> diff_id_of(const json& blob, const std::string& what) {
                                   : Digest::parse(string_member(*annotations, diff_id_annotation, what).value_or(""));
 }
 
-/// Both halves of each layer that a blob of the artifact belongs to.
+/// The blob of which an artifact has one of this type; null for other types.
+std::optional<Descriptor>* single_blob(Artifact& artifact, const std::string& type) {
+    if (type == index_type) return &artifact.index;
+    if (type == sums_type) return &artifact.sums;
+    return type == profile_type ? &artifact.profile : nullptr;
+}
+
+/// Both halves of each layer that a blob of the artifact belongs to, and what there is once.
 void take_blob(Artifact& out, const json& blob, const std::string& what) {
     Descriptor descriptor = parse_descriptor(blob, what);
+    if (auto* single = single_blob(out, descriptor.media_type)) {
+        if (*single) throw Error(cat(what, ": ", descriptor.media_type, " is there twice"));
+        *single = std::move(descriptor);
+        return;
+    }
     bool is_layer = descriptor.media_type == published_layer_type;
     if (!is_layer && descriptor.media_type != remainder_type) return;
     auto diff_id = diff_id_of(blob, what);
@@ -103,6 +115,8 @@ std::string make_artifact(const Artifact& artifact) {
         blobs.push_back(blob_json(layer.squashfs, layer.diff_id));
         blobs.push_back(blob_json(layer.remainder, layer.diff_id));
     }
+    for (const auto& single : {artifact.index, artifact.sums, artifact.profile})
+        if (single) blobs.push_back(descriptor_json(*single));
     json out{{"schemaVersion", 2},
              {"mediaType", media_type(MediaKind::manifest)},
              {"artifactType", artifact_type},
@@ -120,8 +134,8 @@ Artifact parse_artifact(std::string_view text, const std::string& what) {
     const json* subject = object_member(document, "subject", what);
     const json* blobs = array_member(document, "layers", what);
     if (subject == nullptr || blobs == nullptr) throw Error(cat(what, ": it has no subject, or no layers"));
-    if (blobs->size() > 2 * layer_limit) throw Error(cat(what, ": more than ", layer_limit, " layers"));
-    Artifact out{parse_descriptor(*subject, what), image_of(document, what), {}};
+    if (blobs->size() > 2 * layer_limit + 3) throw Error(cat(what, ": more than ", layer_limit, " layers"));
+    Artifact out{parse_descriptor(*subject, what), image_of(document, what), {}, {}, {}, {}};
     for (const json& blob : *blobs) take_blob(out, blob, what);
     std::erase_if(out.layers, [](const PublishedLayer& layer) {
         return layer.squashfs.media_type.empty() || layer.remainder.media_type.empty();

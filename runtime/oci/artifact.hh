@@ -1,6 +1,7 @@
 // Layers that are published beside an image in the form in which Berth runs them: an artifact of the OCI image
 // specification whose subject is the image's manifest. Pure.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +15,14 @@ inline constexpr const char* artifact_type = "application/vnd.berth.image.v1";
 inline constexpr const char* published_layer_type = "application/vnd.berth.layer.v1.squashfs";
 /// See runtime/oci/remainder.
 inline constexpr const char* remainder_type = "application/vnd.berth.remainder.v1+zstd";
-/// Of both: the layer that they belong to.
+/// What a start needs that does not wait for its layers (ADR 0151), once an artifact: the index of all layers, laid
+/// over one another, as runtime/squash/index makes it, of the release that has published it;
+inline constexpr const char* index_type = "application/vnd.berth.index.v1+zstd";
+/// the SHA-256 of each MiB of each layer file, 32 bytes each, in the order in which the index has the layers;
+inline constexpr const char* sums_type = "application/vnd.berth.sums.v1";
+/// and numbers of such MiBs, 4 bytes each, little-endian, in the order in which a start reads them.
+inline constexpr const char* profile_type = "application/vnd.berth.profile.v1";
+/// Of both halves of a layer: which layer they belong to.
 inline constexpr const char* diff_id_annotation = "vnd.berth.diff-id";
 /// Of the artifact: the repository of its image.
 inline constexpr const char* image_annotation = "vnd.berth.image";
@@ -29,6 +37,8 @@ struct Artifact {
     Descriptor subject;                  ///< the image's manifest
     std::string image;                   ///< its REGISTRY/NAME; empty when the artifact does not say
     std::vector<PublishedLayer> layers;  ///< not always all of the image's
+    /// Only where all layers are there.
+    std::optional<Descriptor> index = {}, sums = {}, profile = {};
 
     /// Null when the layer is not among them.
     const PublishedLayer* find(const Digest& diff_id) const;

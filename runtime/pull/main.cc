@@ -2,8 +2,10 @@
 // that a start that needs no pull loads no libcurl and no OpenSSL.
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -32,6 +34,7 @@
 #include "runtime/pull/share/server.hh"
 #include "runtime/pull/transfer/admission.hh"
 #include "runtime/pull/transfer/daemons.hh"
+#include "runtime/pull/transfer/early.hh"
 #include "runtime/pull/transfer/flat.hh"
 #include "runtime/pull/transfer/import.hh"
 #include "runtime/pull/transfer/login.hh"
@@ -42,6 +45,7 @@
 #include "runtime/pull/transfer/publish.hh"
 #include "runtime/pull/transfer/sign.hh"
 #include "runtime/pull/transfer/verify.hh"
+#include "runtime/store/partial.hh"
 
 namespace {
 
@@ -63,6 +67,7 @@ struct Arguments {
     bool share = false;
     bool meet = false;
     bool prove_later = false;
+    bool early = false;
     pull::OutputOptions output;
     std::vector<std::string> settings;
     unsigned threads = 0;
@@ -82,6 +87,7 @@ pull::Options options_of(const Arguments& arguments, const plan::Reference& refe
     pull::Options out;
     out.policy = pull::policy_of(arguments.policy);
     out.fresh_for = site.store.fresh_for;
+    out.stall_time = std::chrono::seconds(site.limits.stall_time);
     out.signatures = pull::signature_rules(site);
     out.artifacts = pull::artifact_rules(site, environment);
     pull::set_daemon(out, reference, environment);
@@ -142,6 +148,7 @@ Digest pulled(const Arguments& arguments, pull::Output& output, pull::Afterwards
     if (arguments.share) options.share = meeting_place();
     if (arguments.meet) options.share_limits.rendezvous = rendezvous_of(site);
     options.prove_later = arguments.prove_later;
+    options.early = arguments.early;
     return arguments.agree ? agreed(store, reference, options, output.meter())
                            : pull::pull(store, reference, options, output.meter(), afterwards);
 }
@@ -164,13 +171,66 @@ void prove_layers(const Arguments& arguments, const pull::Unproved& unproved, pu
     // They stay noted as unproved.
 }
 
+/// The layers of an image that has started come, and it becomes one of the store. Returns what has to be proved.
+std::optional<pull::Unproved> complete(const Arguments& arguments, const pull::Afterwards& afterwards,
+                                       const Digest& digest, pull::Output& output) {
+    plan::Reference reference = plan::parse_reference(arguments.reference);
+    plan::Site site = site_of(arguments, environment_of_this_process());
+    store::Store store = store::Store::open(arguments.store);
+    pull::PullEvent event(site, plan::Event::Kind::pull, arguments.reference, output.meter());
+    try {
+        reference.digest = digest;
+        pull::Options options = options_of(arguments, reference, site);
+        options.policy = plan::PullPolicy::missing;
+        options.prove_later = true;
+        auto unproved = pull::complete_early(store, reference, *afterwards.early, options, output.meter());
+        pull::Afterwards rest;
+        pull::pull(store, reference, options, output.meter(), rest);
+        store::remove_partial(store, *afterwards.early);
+        event.pulled(digest.text());
+        return unproved ? std::move(unproved) : std::move(rest.unproved);
+    } catch (const Error& problem) {
+        event.failed(problem);
+        throw;
+    }
+}
+
+/// The exit code. The proof comes last, and nothing waits for it.
+int complete_here(const Arguments& arguments, const pull::Afterwards& afterwards, const Digest& digest,
+                  pull::Output& output) try {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (auto unproved = complete(arguments, afterwards, digest, output)) prove_layers(arguments, *unproved, output);
+    return 0;
+} catch (const std::exception&) {
+    return exit_failure;
+}
+
+/// The end of a start that did not wait for its layers, in a process of its own, which is made again when it is killed:
+/// what has come by then need not come again. Throws Error when it has failed.
+void complete_for_sure(const Arguments& arguments, const pull::Afterwards& afterwards, const Digest& digest,
+                       pull::Output& output) {
+    constexpr unsigned tries = 4;
+    for (unsigned i = 0; i < tries; ++i) {
+        pid_t worker = ::fork();
+        if (worker < 0) throw SysError("starting the process that brings the image's layers");
+        if (worker == 0) ::_exit(complete_here(arguments, afterwards, digest, output));
+        int status = 0;
+        while (::waitpid(worker, &status, 0) < 0 && errno == EINTR) {
+        }
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+        if (WIFEXITED(status)) throw Error("bringing the image's layers: the process that does has failed");
+    }
+    throw Error("bringing the image's layers: the process that does was killed again and again");
+}
+
 /// What the other nodes of the step lack they get from here, and what has not been proved is; with what this node's
 /// tasks leave of its CPUs.
-void go_on(const Arguments& arguments, pull::Afterwards& afterwards, pull::Output& output) {
+void go_on(const Arguments& arguments, pull::Afterwards& afterwards, const Digest& digest, pull::Output& output) {
     bool is_shared = afterwards.member && afterwards.member->is_shared();
-    if (!is_shared && !afterwards.unproved) return;
+    if (!is_shared && !afterwards.unproved && !afterwards.early) return;
     output.goes_on();
     leave_cpus_to_tasks();
+    if (afterwards.early) return complete_for_sure(arguments, afterwards, digest, output);
     std::jthread prover;  // joined at the end
     if (afterwards.unproved)
         prover = std::jthread([&] { prove_layers(arguments, *afterwards.unproved, output); });
@@ -222,10 +282,11 @@ int pull_image(const Arguments& arguments) {
             event.emplace(pull::site_of(arguments.site, environment_of_this_process()), plan::Event::Kind::pull,
                           arguments.reference, output.meter());
         pull::Afterwards afterwards;
-        std::string digest = pulled(arguments, output, afterwards).text();
-        output.done(digest);
-        if (event) event->pulled(digest);
-        go_on(arguments, afterwards, output);
+        Digest digest = pulled(arguments, output, afterwards);
+        if (afterwards.early) output.early(*afterwards.early, afterwards.admitted);
+        output.done(digest.text());
+        if (event) event->pulled(digest.text());
+        go_on(arguments, afterwards, digest, output);
         return 0;
     } catch (const Error& problem) {
         output.failed(problem, pull::cause_of_pull(problem));
@@ -315,6 +376,9 @@ int main(int argc, char** argv) {
         .excludes(share);
     line.flag("--prove-later", arguments.prove_later,
               "use published layers that a key of the site's has signed, and prove them when the image is here")
+        .needs(report);
+    line.flag("--early", arguments.early,
+              "let the image start before its layers are here, where a key of the site's has signed them")
         .needs(report);
     line.option("--user", arguments.user, "whose login to use, or to make");
     auto login = line.option("--login", arguments.login, "registry to log in to, instead of a pull");

@@ -134,6 +134,8 @@ class OwnContainer : public StepContainer {
   public:
     explicit OwnContainer(StepStart& start) : address_(address_of(start, own_step(start))) {
         start.event->stage(plan::Cause::image);
+        // The pull ends with the step, as this container does.
+        start.watch.early = true;
         OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch, start.tag);
         start.event->opened(text_of(opened.digest));
         start.event->admitted(opened.signer, opened.rule);

@@ -58,6 +58,13 @@ void Output::done(const std::string& digest) {
                                      : cat(options_.report ? "image " : "", digest, "\n"));
 }
 
+void Output::early(const Digest& manifest, const std::optional<store::SignatureRecord::Admitted>& admitted) {
+    display_->stop();
+    if (!options_.report) return;
+    put(STDOUT_FILENO, cat("early ", manifest, "\n"));
+    if (admitted) put(STDOUT_FILENO, cat("signer ", store::signers_text(*admitted), "\nrule ", admitted->rule, "\n"));
+}
+
 void Output::goes_on() const {
     if (options_.report) put(STDOUT_FILENO, "continues\n");
 }

@@ -6,6 +6,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/pull/progress/display.hh"
+#include "runtime/store/signature_record.hh"
 
 namespace berth::pull {
 
@@ -14,8 +15,9 @@ struct OutputOptions {
     bool quiet = false;   ///< nothing but the result
     bool json = false;    ///< objects on standard output, the result among them
     bool report = false;  ///< lines for the runtime on standard output: `progress TEXT`, `fetched BYTES PHASE=US ...`,
-                          ///< `image DIGEST`, `continues` (the image is here; the program goes on until the step ends),
-                          ///< `cause WORD`, `error CODE TEXT`
+                          ///< `early MANIFEST`, `signer NAME`, `rule TEXT`, `image DIGEST`, `continues` (the image is
+                          ///< here, or can start; the program goes on until the step ends), `cause WORD`,
+                          ///< `error CODE TEXT`
     bool bars = false;    ///< with report: bars on standard error in place of the progress lines, when it is a terminal
 };
 
@@ -29,6 +31,8 @@ class Output {
     /// Each of the three ends the display. `digest` is the image that was brought; an error's text is one line but in a
     /// person's mistakes.
     void done(const std::string& digest);
+    /// Before done(): in a report, that the image of this manifest is in the store's partial/, and who has signed it.
+    void early(const Digest& manifest, const std::optional<store::SignatureRecord::Admitted>& admitted);
     /// After done(): in a report, that the program goes on.
     void goes_on() const;
     void failed(const Error& error, plan::Cause cause = plan::Cause::image);

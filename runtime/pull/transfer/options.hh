@@ -1,5 +1,6 @@
 // How a pull is done.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -59,6 +60,10 @@ struct Options {
     /// Published layers may be used before they are proved, where a key of the site's policy has signed them. Whoever
     /// sets it calls prove() afterwards.
     bool prove_later = false;
+    /// With it, the image need not be here when it starts, see early.hh. Whoever sets it calls complete_early()
+    /// afterwards.
+    bool early = false;
+    std::chrono::seconds stall_time{600};  ///< how long what comes later may stand still
 };
 
 }  // namespace berth::pull

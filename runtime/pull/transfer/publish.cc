@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 
 #include "runtime/base/error.hh"
@@ -13,9 +14,11 @@
 #include "runtime/oci/remainder/proof.hh"
 #include "runtime/oci/remainder/split.hh"
 #include "runtime/oci/sha256.hh"
+#include "runtime/pull/transfer/early_parts.hh"
 #include "runtime/pull/transfer/pull.hh"
 #include "runtime/pull/transfer/seal.hh"
 #include "runtime/pull/transfer/stored.hh"
+#include "runtime/store/profile.hh"
 
 namespace berth::pull {
 
@@ -42,6 +45,11 @@ oci::Descriptor descriptor_of(int fd, const char* type, const std::string& what)
 
 std::string type_of(oci::MediaKind kind) { return std::string(oci::media_type(kind)); }
 
+bool has_all(const oci::Artifact& artifact, const oci::ImageDescription& description) {
+    return std::ranges::all_of(description.diff_ids,
+                               [&](const Digest& diff_id) { return artifact.find(diff_id) != nullptr; });
+}
+
 class Publication {
   public:
     Publication(const store::Store& store, const plan::Reference& image, const Options& options,
@@ -59,6 +67,8 @@ class Publication {
 
   private:
     bool is_there(const Digest& manifest, const oci::ImageDescription& description);
+    void add_early_parts(oci::Artifact& artifact, const oci::ImageDescription& description);
+    oci::Descriptor bring(const std::string& bytes, const char* type);
     void list(const Digest& manifest, const std::string& artifact);
     void add_layer(oci::Artifact& artifact, const oci::Descriptor& blob, const Digest& diff_id);
     oci::PublishedLayer publish_layer(const oci::Descriptor& blob, const Digest& diff_id);
@@ -84,8 +94,7 @@ bool Publication::is_there(const Digest& manifest, const oci::ImageDescription& 
     if (!found) return false;
     try {
         oci::Artifact artifact = oci::parse_artifact(found->bytes, what_);
-        return std::all_of(description.diff_ids.begin(), description.diff_ids.end(),
-                           [&](const Digest& diff_id) { return artifact.find(diff_id) != nullptr; });
+        return artifact.index && has_all(artifact, description);
     } catch (const Error&) {
         return false;  // it is replaced
     }
@@ -107,12 +116,27 @@ PublishedImage Publication::run(const Digest& manifest, bool anew) {
             add_layer(artifact, parsed.layers[i], description.diff_ids[i]);
     }
     meter_.begin(Phase::writing, cat("bringing what is published of ", what_, " to ", place_));
+    if (has_all(artifact, description)) add_early_parts(artifact, description);
     target_.put_blob(std::string(oci::empty_config));
     std::string text = oci::make_artifact(artifact);
     bool is_listed = target_.put_manifest(oci::artifact_tag(manifest), type_of(oci::MediaKind::manifest), text);
     if (!is_listed) list(manifest, text);
     out_.layers = artifact.layers.size();
     return out_;
+}
+
+/// What a start needs that does not wait for the layers.
+void Publication::add_early_parts(oci::Artifact& artifact, const oci::ImageDescription& description) {
+    EarlyParts parts = make_early_parts(store_, description, what_);
+    artifact.index = bring(parts.index, oci::index_type);
+    artifact.sums = bring(parts.sums, oci::sums_type);
+    if (auto profile = store_.find_document(out_.manifest, store::profile_file))
+        artifact.profile = bring(*profile, oci::profile_type);
+}
+
+oci::Descriptor Publication::bring(const std::string& bytes, const char* type) {
+    target_.put_blob(bytes);
+    return {type, oci::sha256_of(bytes), bytes.size()};
 }
 
 /// For other tools: a registry without the referrers API has the list at a tag.

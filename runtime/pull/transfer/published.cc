@@ -102,6 +102,14 @@ std::optional<plan::Reference> artifact_repository(const ArtifactRules& rules, c
     return plan::parse_reference(rules.repository);
 }
 
+Options options_there(const Options& options, const plan::Reference& repository) {
+    Options out = options;
+    out.registry = options.artifacts.registry(repository);
+    out.registry.stop = options.registry.stop;
+    out.registry.retrying = options.registry.retrying;
+    return out;
+}
+
 std::optional<Published> find_published(const store::Store& store, const plan::Reference& image,
                                         const Digest& manifest, const Options& options, Meter& meter) try {
     auto repository = artifact_repository(options.artifacts, image);
@@ -110,11 +118,8 @@ std::optional<Published> find_published(const store::Store& store, const plan::R
     repository->digest.reset();
     std::string what = cat("published layers of image ", printable(image.text(), 1024));
     meter.begin(Phase::asking, cat("asking ", repository->registry, " for ", what));
-    Options there = options;
-    there.registry = options.artifacts.registry(*repository);
-    there.registry.stop = options.registry.stop;
+    Options there = options_there(options, *repository);
     there.registry.retry.retries = std::min(there.registry.retry.retries, 1U);
-    there.registry.retrying = options.registry.retrying;
     auto found = oci::Registry(*repository, there.registry).find_attached(repository->tag, "published layers");
     if (!found) return std::nullopt;
     oci::Artifact artifact = oci::parse_artifact(found->bytes, what);

@@ -26,6 +26,9 @@ struct Published {
 /// image's own. Nothing when the site has none, and for images that come from no registry.
 std::optional<plan::Reference> artifact_repository(const ArtifactRules& rules, const plan::Reference& image);
 
+/// The options for the artifact's repository, with what the caller's say of retries and stopping.
+Options options_there(const Options& options, const plan::Reference& repository);
+
 /// One request, and those for signatures where they count. Nothing when nothing is published of the manifest; what
 /// cannot be asked or read is a warning, since the image can be converted.
 std::optional<Published> find_published(const store::Store& store, const plan::Reference& image,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
@@ -13,11 +14,13 @@
 #include "runtime/pull/share/member.hh"
 #include "runtime/pull/share/rendezvous.hh"
 #include "runtime/pull/transfer/admission.hh"
+#include "runtime/pull/transfer/early.hh"
 #include "runtime/pull/transfer/layers.hh"
 #include "runtime/pull/transfer/open_source.hh"
 #include "runtime/pull/transfer/published.hh"
 #include "runtime/pull/transfer/stored.hh"
 #include "runtime/store/collect.hh"
+#include "runtime/store/partial.hh"
 #include "runtime/telemetry/event_cause.hh"
 #include "runtime/trust/remembered.hh"
 
@@ -64,7 +67,9 @@ class Pull {
     Digest digest();
     /// True when run() has brought something.
     bool has_fetched() const { return fetched_; }
-    Afterwards take_afterwards() { return {std::move(member_), std::move(unproved_)}; }
+    Afterwards take_afterwards() {
+        return {std::move(member_), std::move(unproved_), early_, {}, admission_.admitted()};
+    }
 
   private:
     bool is_local() const { return reference_.kind != plan::Reference::Kind::registry; }
@@ -77,6 +82,7 @@ class Pull {
     void check_architecture(const plan::ImageConfig& config) const;
     Digest fall_back(const oci::Unreachable& problem) const;
     Lock wait_for_turn(const Digest& digest) const;
+    bool start_early(const Digest& digest);
     void fetch(const Digest& digest);
     Chain fetch_documents(const Digest& digest);
     share::SharedSource* begin_sharing(const Digest& digest);
@@ -104,6 +110,9 @@ class Pull {
     std::unique_ptr<oci::Source> source_;
     std::unique_ptr<share::Member> member_;
     std::optional<Unproved> unproved_;
+    std::optional<Digest> early_;         ///< the manifest of an image that starts before it is here
+    std::optional<Chain> chain_;          ///< what has been asked for already
+    std::optional<Published> published_;
     Admission admission_;
 };
 
@@ -137,12 +146,37 @@ Digest Pull::run() {
     // An index that is damaged or of another version is made anew by this.
     meter_.begin(Phase::opening, cat("opening ", what_, " in the store"));
     if (!is_complete(store_, digest)) {
+        if (start_early(digest)) return digest;
         Lock turn = wait_for_turn(digest);
         if (!is_complete(store_, digest)) fetch(digest);
     }
     admit_stored(digest);
     remember_tag(digest);
     return digest;
+}
+
+/// True when the image can be started without its layers: another step of this node may have prepared that.
+bool Pull::start_early(const Digest& digest) {
+    // With other nodes of the step, each layer has one that fetches it.
+    bool can_meet = options_.share || !options_.share_limits.rendezvous.empty();
+    bool may_be = options_.early && !is_local() && !store_.is_offered() && !options_.signatures.policy.empty();
+    if (!may_be || can_meet) return false;
+    meter_.begin(Phase::asking, cat("asking ", reference_.registry, " for the manifest of ", what_));
+    chain_ = find_manifest(digest);
+    const Digest& manifest = chain_->document.digest;
+    admission_.check(manifest, chain_->document.bytes);
+    // One prepares, others find that.
+    Lock turn = store_.lock(oci::sha256_of(cat("preparing ", manifest)));
+    if (!store::find_partial(store_, manifest, store::Access::read)) {
+        check_size(chain_->manifest);
+        oci::ImageDescription image =
+            oci::parse_config(source().blob(chain_->manifest.config), chain_->manifest.layers.size(), what_);
+        published_ = find_published(store_, reference_, manifest, options_, meter_);
+        if (!published_ || !prepare_early(store_, *published_, manifest, image.diff_ids, meter_)) return false;
+    }
+    early_ = manifest;
+    remember_tag(digest);
+    return true;
 }
 
 /// One that is here already, or has just come: it may have come before the policy, or under another name.
@@ -260,7 +294,7 @@ Chain Pull::find_manifest(const Digest& digest) {
 void Pull::fetch(const Digest& digest) {
     fetched_ = true;
     if (!is_local()) meter_.begin(Phase::asking, cat("asking ", reference_.registry, " for the manifest of ", what_));
-    Chain chain = fetch_documents(digest);
+    Chain chain = chain_ ? std::move(*std::exchange(chain_, {})) : fetch_documents(digest);
     // Another index, or a tag of the bare manifest, may have brought it already.
     if (!is_complete(store_, chain.document.digest)) fetch_image(chain);
     for (const Digest& index : chain.indexes) store_.put_image_index(index, chain.document.digest);
@@ -394,9 +428,9 @@ void Pull::fetch_image(const Chain& chain) {
         else if (!known)
             missing.push_back({chain.manifest.layers[i], diff_id});
     }
-    std::optional<Published> published;
+    std::optional<Published> published = std::move(published_);
     const Digest& manifest = chain.document.digest;
-    if (brings_any(missing)) published = find_published(store_, reference_, manifest, options_, meter_);
+    if (brings_any(missing) && !published) published = find_published(store_, reference_, manifest, options_, meter_);
     std::vector<Digest> unproved = fetch_layers(store_, source(), missing, {options_.limits, stop_, what_}, meter_,
                                                 {member_.get(), published ? &*published : nullptr});
     meter_.begin(Phase::merging, cat("merging the ", image.diff_ids.size(), " layers of ", what_));
@@ -431,6 +465,10 @@ Digest pull(const store::Store& store, const plan::Reference& reference, const O
     Pull pull(store, reference, options, meter);
     Digest digest = pull.run();
     afterwards = pull.take_afterwards();
+    if (afterwards.early) {
+        afterwards.no_removals = std::move(no_removals);
+        return digest;
+    }
     no_removals.unlock();
     // Another pull that goes on does it at its end.
     if (!pull.has_fetched() || (options.keep.bytes == 0 && options.keep.age == 0)) return digest;

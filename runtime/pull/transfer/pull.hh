@@ -12,6 +12,7 @@
 #include "runtime/pull/transfer/options.hh"
 #include "runtime/pull/transfer/unproved.hh"
 #include "runtime/request/reference.hh"
+#include "runtime/store/signature_record.hh"
 #include "runtime/store/store.hh"
 
 namespace berth::pull {
@@ -27,6 +28,12 @@ Digest pull(const store::Store& store, const plan::Reference& reference, const O
 struct Afterwards {
     std::unique_ptr<share::Member> member;  ///< serves the other nodes of the step until it ends; null where none are
     std::optional<Unproved> unproved;       ///< for prove()
+    /// The manifest of an image that can be started, but whose layers are to come: for complete_early(), and a further
+    /// pull() then.
+    std::optional<Digest> early = {};
+    Lock no_removals = {};                  ///< meanwhile
+    /// By whose signature it may run, and by which rule of the policy.
+    std::optional<store::SignatureRecord::Admitted> admitted = {};
 };
 
 /// The same, together with the other nodes of the step where `options.share` says so, and with `options.prove_later`.

@@ -5,7 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <thread>
+#include <utility>
 
 #include "runtime/base/cpus.hh"
 #include "runtime/base/error.hh"
@@ -20,6 +23,7 @@
 #include "runtime/squash/write/compressor_pool.hh"
 #include "runtime/squash/write/directory_layer.hh"
 #include "runtime/squash/write/writer.hh"
+#include "runtime/store/partial.hh"
 
 namespace berth::pull {
 
@@ -58,8 +62,34 @@ void add_directory(Layers& layers, int directory, bool overlay, const OutputFile
     add_file(layers, std::move(file), what);
 }
 
+uint64_t pieces_here(const store::Store& store) {
+    uint64_t out = 0;
+    for (const Digest& manifest : store::partials(store))
+        if (auto partial = store::find_partial(store, manifest, store::Access::read)) out += partial->arrivals->here();
+    return out;
+}
+
+/// A container can end before all of its image is here (store.start): it comes as long as the container's process
+/// lives, which waits for this.
+void wait_for_image(const store::Store& store, const Digest& digest, const std::string& name) {
+    using Clock = std::chrono::steady_clock;
+    constexpr auto patience = std::chrono::seconds(60), told_after = std::chrono::seconds(1);
+    auto since = Clock::now(), last_growth = since;
+    uint64_t here = 0;
+    bool told = false;
+    while (!store.has_image(digest) && !store::partials(store).empty()) {
+        if (uint64_t now = pieces_here(store); now != here) here = now, last_growth = Clock::now();
+        if (Clock::now() - last_growth > patience) return;
+        if (bool is_long = Clock::now() - since > told_after; is_long && !std::exchange(told, true))
+            std::fprintf(stderr, "berth: saving the container %s: waiting for the rest of its image\n",
+                         printable(name).c_str());
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+}
+
 Layers layers_of_stored(const SaveRequest& request, const Digest& digest) {
     store::Store store = store::Store::open(request.store);
+    wait_for_image(store, digest, request.name);
     Layers out;
     out.lease = store.lease_image(digest);
     std::string what = cat("image ", digest);

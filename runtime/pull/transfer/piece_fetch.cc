@@ -1,0 +1,246 @@
+#include "runtime/pull/transfer/piece_fetch.hh"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <thread>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+
+namespace berth::pull {
+
+PieceOrder::PieceOrder(std::vector<uint32_t> ends, std::vector<uint32_t> profile)
+    : ends_(std::move(ends)), profile_(std::move(profile)), left_(ends_.empty() ? 0 : ends_.back()) {
+    in_profile_.resize(left_);
+    taken_.resize(left_);
+    here_.resize(left_);
+    for (uint32_t piece : profile_) in_profile_[piece] = true;
+}
+
+void PieceOrder::set_here(uint32_t piece) {
+    if (!here_[piece]) --left_;
+    here_[piece] = taken_[piece] = true;
+}
+
+/// From `first`, which is free, to before the next that is not.
+PieceRun PieceOrder::run_at(uint32_t first, uint32_t limit, bool of_profile) {
+    auto layer = static_cast<size_t>(std::ranges::upper_bound(ends_, first) - ends_.begin());
+    uint32_t behind = first;
+    while (behind < ends_[layer] && behind - first < limit && !taken_[behind] && (!of_profile || in_profile_[behind]))
+        taken_[behind++] = true;
+    return {layer, {first, behind - first}, false};
+}
+
+std::optional<PieceRun> PieceOrder::next(const std::vector<uint32_t>& wanted, bool only_wanted) {
+    for (uint32_t piece : wanted)
+        if (!taken_[piece]) {
+            PieceRun out = run_at(piece, urgent_pieces, false);
+            out.urgent = true;
+            return out;
+        }
+    if (only_wanted) return std::nullopt;
+    for (; next_of_profile_ < profile_.size(); ++next_of_profile_)
+        if (!taken_[profile_[next_of_profile_]]) return run_at(profile_[next_of_profile_], pieces_a_run, true);
+    for (; next_of_rest_ < taken_.size(); ++next_of_rest_)
+        if (!taken_[next_of_rest_]) return run_at(next_of_rest_, pieces_a_run, false);
+    return std::nullopt;
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// One is kept for what is waited for.
+constexpr size_t connections = 4;
+constexpr auto look_again = std::chrono::milliseconds(200);
+/// A transfer that waits for longer would look like one that has broken.
+constexpr auto longest_pause = std::chrono::seconds(2);
+constexpr unsigned wrong_limit = 3;
+
+std::vector<uint32_t> ends_of(const store::Partial& partial) {
+    std::vector<uint32_t> out;
+    for (const store::PartialLayer& layer : partial.layers) out.push_back(layer.first + layer.pieces());
+    return out;
+}
+
+void write_at(int fd, std::string_view bytes, uint64_t at, const std::string& what) {
+    while (!bytes.empty()) {
+        ssize_t put = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) throw SysError(cat("writing ", what));
+        bytes.remove_prefix(static_cast<size_t>(put));
+        at += static_cast<uint64_t>(put);
+    }
+}
+
+class PieceFetch {
+  public:
+    PieceFetch(const store::Partial& partial, const oci::Artifact& artifact, const PieceSums& sums,
+               const std::vector<uint32_t>& profile, const PieceFetchSettings& settings)
+        : partial_(partial),
+          artifact_(artifact),
+          sums_(sums),
+          settings_(settings),
+          arrivals_(*partial.arrivals),
+          order_(ends_of(partial), profile),
+          last_progress_(Clock::now()) {
+        for (uint32_t piece = 0; piece < arrivals_.count(); ++piece)
+            if (arrivals_.is_here(piece)) order_.set_here(piece);
+    }
+
+    void run(oci::Source& source);
+
+  private:
+    void work(oci::Source& source, bool only_wanted) noexcept;
+    std::optional<PieceRun> next(bool only_wanted);
+    void fetch(oci::Source& source, PieceRun run);
+    void read(oci::Source& source, PieceRun& run);
+    void take_piece(const PieceRun& run, uint32_t piece, std::string_view bytes);
+    void leave_room(const PieceRun& run);
+    bool is_wanted(const PieceRun& run) const;
+    bool stopped() const { return failed_ || (settings_.stop != nullptr && *settings_.stop); }
+    void fail(std::exception_ptr failure);
+
+    const store::Partial& partial_;
+    const oci::Artifact& artifact_;
+    const PieceSums& sums_;
+    const PieceFetchSettings& settings_;
+    Arrivals& arrivals_;
+    std::mutex mutex_;  ///< of what follows
+    PieceOrder order_;
+    Clock::time_point last_progress_;
+    std::exception_ptr failure_;
+    std::atomic<bool> failed_ = false;
+    std::atomic<unsigned> urgent_ = 0;  ///< requests for what is waited for
+};
+
+void PieceFetch::run(oci::Source& source) {
+    std::vector<std::unique_ptr<oci::Source>> siblings;
+    for (size_t i = 1; i < connections; ++i) siblings.push_back(source.sibling());
+    {
+        // Joined at the end of the block.
+        std::vector<std::jthread> threads;
+        for (auto& sibling : siblings) threads.emplace_back(&PieceFetch::work, this, std::ref(*sibling), false);
+        work(source, true);
+    }
+    if (!failure_) return;
+    for (uint32_t piece : arrivals_.wanted()) arrivals_.set_failed(piece);
+    std::rethrow_exception(failure_);
+}
+
+void PieceFetch::fail(std::exception_ptr failure) {
+    std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::move(failure);
+    failed_ = true;
+}
+
+/// Ends when all is here, or being fetched.
+std::optional<PieceRun> PieceFetch::next(bool only_wanted) {
+    for (;;) {
+        {
+            std::lock_guard lock(mutex_);
+            if (order_.is_complete()) return std::nullopt;
+            if (auto run = order_.next(arrivals_.wanted(), only_wanted)) return run;
+        }
+        if (stopped()) throw Error(cat(settings_.what, ": stopped"));
+        // Others have the rest in hand, and may give it back.
+        only_wanted ? arrivals_.wait_for_wish(look_again) : std::this_thread::sleep_for(look_again / 4);
+    }
+}
+
+void PieceFetch::work(oci::Source& source, bool only_wanted) noexcept {
+    try {
+        while (auto run = next(only_wanted)) fetch(source, *run);
+    } catch (...) {
+        fail(std::current_exception());
+    }
+}
+
+bool PieceFetch::is_wanted(const PieceRun& run) const {
+    std::vector<uint32_t> wanted = arrivals_.wanted();
+    auto first = std::ranges::lower_bound(wanted, run.pieces.first);
+    return first != wanted.end() && *first < run.pieces.first + run.pieces.count;
+}
+
+/// What is waited for has the link to itself: the server is kept from sending more of this.
+void PieceFetch::leave_room(const PieceRun& run) {
+    auto since = Clock::now();
+    while (!run.urgent && urgent_ > 0 && !stopped() && Clock::now() - since < longest_pause && !is_wanted(run))
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+void PieceFetch::take_piece(const PieceRun& run, uint32_t piece, std::string_view bytes) {
+    const store::PartialLayer& layer = partial_.layers[run.layer];
+    if (!sums_.match(piece, bytes))
+        throw Error(
+            cat(settings_.what, ", layer ", layer.diff_id, ": the registry sent other bytes than were published"));
+    uint64_t at = uint64_t{piece - layer.first} * Arrivals::piece_size;
+    write_at(layer.file.get(), bytes, at, cat(settings_.what, ", layer ", layer.diff_id));
+    arrivals_.set_here(piece);
+    std::lock_guard lock(mutex_);
+    order_.set_here(piece);
+    last_progress_ = Clock::now();
+    if (settings_.taken) settings_.taken(run.layer, bytes.size());
+}
+
+/// `run` is shortened by what has come.
+void PieceFetch::read(oci::Source& source, PieceRun& run) {
+    const store::PartialLayer& layer = partial_.layers[run.layer];
+    const oci::PublishedLayer* published = artifact_.find(layer.diff_id);
+    uint64_t from = uint64_t{run.pieces.first - layer.first} * Arrivals::piece_size;
+    uint64_t size = std::min(layer.size - from, run.pieces.count * Arrivals::piece_size);
+    std::string piece;
+    uint64_t left = size;
+    source.read_range(published->squashfs, from, size, [&](std::string_view bytes) {
+        leave_room(run);
+        while (!bytes.empty()) {
+            size_t wanted = std::min<uint64_t>(left, Arrivals::piece_size) - piece.size();
+            std::string_view part = bytes.substr(0, wanted);
+            piece += part;
+            bytes.remove_prefix(part.size());
+            if (part.size() < wanted) return;
+            take_piece(run, run.pieces.first, piece);
+            left -= piece.size();
+            piece.clear();
+            ++run.pieces.first, --run.pieces.count;
+        }
+    });
+}
+
+/// One that breaks is begun again where it was, for as long as there is patience with a source that sends nothing.
+void PieceFetch::fetch(oci::Source& source, PieceRun run) {
+    struct Urgent {
+        explicit Urgent(std::atomic<unsigned>* count) : count_(count) { if (count_ != nullptr) ++*count_; }
+        ~Urgent() { if (count_ != nullptr) --*count_; }
+        std::atomic<unsigned>* count_;
+    } urgent(run.urgent ? &urgent_ : nullptr);
+    for (unsigned wrong = 0; run.pieces.count > 0;) try {
+            read(source, run);
+        } catch (const SysError&) {
+            throw;  // of this machine's disk
+        } catch (const oci::NoRanges&) {
+            throw;
+        } catch (const Error& problem) {
+            if (stopped()) throw;
+            bool passes = dynamic_cast<const oci::Unreachable*>(&problem) != nullptr;
+            if (!passes && source.pass_over_senders().empty() && ++wrong == wrong_limit) throw;
+            {
+                std::lock_guard lock(mutex_);
+                if (Clock::now() - last_progress_ > settings_.patience) throw;
+            }
+            std::this_thread::sleep_for(look_again);
+        }
+}
+
+}  // namespace
+
+void fetch_pieces(const store::Partial& partial, const oci::Artifact& artifact, const PieceSums& sums,
+                  const std::vector<uint32_t>& profile, oci::Source& source, const PieceFetchSettings& settings) {
+    PieceFetch(partial, artifact, sums, profile, settings).run(source);
+}
+
+}  // namespace berth::pull

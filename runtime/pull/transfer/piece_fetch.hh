@@ -1,0 +1,64 @@
+// Brings the pieces of an image's layer files while the image is read: what is waited for, then what starts read
+// (the profile), then the rest.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "runtime/oci/artifact.hh"
+#include "runtime/oci/source/source.hh"
+#include "runtime/pull/transfer/early_parts.hh"
+#include "runtime/store/partial.hh"
+
+namespace berth::pull {
+
+/// Pieces of one layer file, one behind the other: one request.
+struct PieceRun {
+    size_t layer = 0;
+    Arrivals::Pieces pieces;
+    bool urgent = false;  ///< somebody waits for the first one
+};
+
+/// Decides what is fetched next. Pure. One thread at a time.
+class PieceOrder {
+  public:
+    /// `ends`: for each layer, the number behind its last piece.
+    PieceOrder(std::vector<uint32_t> ends, std::vector<uint32_t> profile);
+
+    void set_here(uint32_t piece);
+    /// What to fetch now, of which nothing is fetched by anybody else: of `wanted` first, and nothing else with
+    /// `only_wanted`. Nothing when there is nothing to do.
+    std::optional<PieceRun> next(const std::vector<uint32_t>& wanted, bool only_wanted);
+    bool is_complete() const { return left_ == 0; }
+
+    static constexpr uint32_t urgent_pieces = 4;   ///< in a request for what is waited for
+    static constexpr uint32_t pieces_a_run = 16;
+
+  private:
+    PieceRun run_at(uint32_t first, uint32_t limit, bool of_profile);
+
+    std::vector<uint32_t> ends_;
+    std::vector<uint32_t> profile_;
+    std::vector<bool> in_profile_;
+    std::vector<bool> taken_;  ///< here, or being fetched, by somebody who goes on until it is here
+    std::vector<bool> here_;
+    size_t next_of_profile_ = 0;
+    uint32_t next_of_rest_ = 0;
+    uint32_t left_;
+};
+
+struct PieceFetchSettings {
+    std::string what;                       ///< the image, in messages
+    std::chrono::seconds patience{600};     ///< with a source that sends nothing
+    const std::atomic<bool>* stop = nullptr;
+    std::function<void(size_t layer, uint64_t bytes)> taken;
+};
+
+/// Returns when all pieces are here. Throws Error when one cannot be had; those that wait have been told.
+void fetch_pieces(const store::Partial& partial, const oci::Artifact& artifact, const PieceSums& sums,
+                  const std::vector<uint32_t>& profile, oci::Source& source, const PieceFetchSettings& settings);
+
+}  // namespace berth::pull
