@@ -1,0 +1,179 @@
+#!/usr/bin/env bats
+# Steps that start before the layers of their image are here (store.start = "early").
+load helper
+
+folder=$state/early
+# A registry that keeps blobs back: each digest that is a line of this file.
+held=$folder/held
+artifacts=$faulty/site/early
+
+setup_file() {
+  root bash -c "rm -rf $folder && mkdir -m 0777 $folder && cd $folder &&
+    openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key.pem &&
+    openssl pkey -in key.pem -pubout -out key.pub && chmod 0644 *"
+  python3 -B "$repo/tests/registry/held.py" "${faulty##*:}" "$registry" "$held" 3>&- > "$folder/log" 2>&1 &
+  echo $! > "$BATS_FILE_TMPDIR/pid"
+  # shellcheck disable=SC2016
+  wait_until 10 curl -s -o /dev/null "http://$faulty/v2/"
+  root tee "$folder/policy.json" > /dev/null <<END
+{"default": [{"type": "insecureAcceptAnything"}], "transports": {"docker": {"$artifacts": [
+  {"type": "sigstoreSigned", "keyPath": "$folder/key.pub", "signedIdentity": {"type": "matchRepository"}}]}}}
+END
+  alice berth profile "$image" cat /srv/hello
+  alice berth publish --to "$artifacts" --sign "$folder/key.pem" "$image"
+}
+
+teardown_file() {
+  kill "$(cat "$BATS_FILE_TMPDIR/pid")"
+}
+
+setup() {
+  forget_images
+  rm -f "$held"
+  root bash -c "install -m 0666 /dev/null $folder/alice.jsonl"
+  early_site
+  mark_log
+}
+
+teardown() {
+  rm -f "$held"
+  restore_site
+  cancel_everything
+  forget_images
+}
+
+# The sites's settings: early_site [LINE of limits].
+early_site() {
+  # The site's file ends with [store].
+  with_site_lines 'start = "early"' '[share]' "artifacts = \"$artifacts\"" \
+    '[policy]' "signatures = \"$folder/policy.json\"" '[events]' "log = \"$folder/%u.jsonl\"" "${@:+[limits]}" "$@"
+}
+
+# The blob of the layer number N as it is published.
+published_layer() {
+  local tag
+  tag=$(manifest_digest 12 | tr : -).berth
+  curl -sf -H 'Accept: application/vnd.oci.image.manifest.v1+json' "http://$registry/v2/site/early/manifests/$tag" |
+    jq -r "[.layers[] | select(.mediaType | endswith(\"squashfs\"))][$1].digest"
+}
+hold() { published_layer "$1" >> "$held"; }
+
+partial() { root bash -c "ls $state/nodes/n1/store/*/partial"; }
+image_is_here() { [ -z "$(partial)" ] && published | grep -q /images/; }
+# Whether the step has asked for a part of the layer number N.
+asked_for() { grep -q "GET .*$(published_layer "$1")" "$folder/log"; }
+forget_requests() { : > "$folder/log"; }
+last_event() { jq -s "last(.[]|select(.kind==\"$1\"))|$2" "$folder/alice.jsonl"; }
+
+# A step in the background whose output is in $BATS_TEST_TMPDIR/out: step CMD...
+step() {
+  forget_requests
+  contained "$@" > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  job=$!
+}
+
+@test "early: a step starts before its layers are here, waits for what it reads, and the image comes whole" {
+  hold 1
+  step sh -c 'cat /usr/lib/os-release > /dev/null && cat /srv/hello'
+  wait_until 60 asked_for 1
+  wait_until 60 a_task_lives
+  [ "$(partial)" ]
+  expect_equal "$(published | grep -c /images/.)" 0
+  rm "$held"
+  wait "$job"
+  expect_equal "$(cat "$BATS_TEST_TMPDIR/out")" "hello from the image"
+  # A step that lasts until all of it is here; a shorter one leaves the rest to the next.
+  in_home "rm -f go"
+  step --container-mount-home sh -c 'cd && until [ -e go ]; do sleep 0.1; done'
+  wait_until 60 image_is_here
+  in_home "touch go"
+  wait "$job"
+  expect_equal "$(log_since GET /v2/debian/blobs/ | grep -c "$(layer_digests 12 | head -n 1)")" 0
+  run -0 alice srun -w n1 berth verify
+  # From now on it is an image like any other.
+  forget_requests
+  run -0 contained cat /srv/hello
+  expect_equal "$output" "hello from the image"
+  expect_equal "$(grep -c GET "$folder/log" || true)" 0
+}
+
+@test "early: a killed process that fetches is made again, and all of them are an error for who reads" {
+  hold 1
+  step cat /srv/hello
+  wait_until 60 asked_for 1
+  local fetching
+  fetching=$(root pgrep -n -x berth-pull)
+  root kill -9 "$fetching"
+  rm "$held"
+  wait "$job"
+  expect_equal "$(cat "$BATS_TEST_TMPDIR/out")" "hello from the image"
+  forget_images
+  hold 1
+  step cat /srv/hello
+  wait_until 60 asked_for 1
+  wait_until 60 a_task_lives
+  # shellcheck disable=SC2046
+  kill_9 $(root pgrep -x berth-pull)
+  local code=0
+  wait "$job" || code=$?
+  expect_equal "$code" 1
+  run cat "$BATS_TEST_TMPDIR/out"
+  expect_output_like "Input/output error"
+  expect_nodes_up
+}
+
+@test "early: a registry that has gone is an I/O error after limits.stall_time, and what is here can be read" {
+  restore_site
+  early_site 'stall_time = 3'
+  hold 1
+  step sh -c 'cat /srv/hello; cat /usr/lib/os-release'
+  wait_until 60 asked_for 1
+  wait_until 60 a_task_lives
+  echo gone > "$held"
+  wait "$job"
+  run cat "$BATS_TEST_TMPDIR/out"
+  expect_output_like "/srv/hello: Input/output error"
+  expect_output_like "NAME=\"Debian"
+  expect_equal "$(last_event failure '.error | contains("no")')" true
+  # The next step goes on where this one was.
+  rm "$held"
+  run -0 contained cat /srv/hello
+  expect_equal "$output" "hello from the image"
+}
+
+@test "early: a kill ends a task that waits for what has still to come, and the step with it" {
+  hold 1
+  step cat /srv/hello
+  wait_until 60 asked_for 1
+  wait_until 60 a_task_lives
+  cancel_everything
+  wait "$job" || true
+  within 30 no_jobs
+  expect_no_leftovers
+  expect_nodes_up
+}
+
+@test "early: two steps of a node share what comes" {
+  hold 1
+  step cat /srv/hello
+  wait_until 60 asked_for 1
+  local first=$job
+  contained --overlap --jobid="$(alice squeue -h -o %A | head -n 1)" cat /srv/hello \
+    > "$BATS_TEST_TMPDIR/second" 2>&1 3>&- &
+  local second=$!
+  sleep 1
+  rm "$held"
+  wait "$first"
+  wait "$second"
+  expect_equal "$(cat "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/second")" $'hello from the image\nhello from the image'
+}
+
+@test "early: a container that is saved is whole" {
+  hold 1
+  step --container-save="$folder/saved.sqsh" sh -c 'echo more > /srv/more'
+  wait_until 60 asked_for 1
+  rm "$held"
+  wait "$job"
+  run -0 alice srun -w n1 --container-image="$folder/saved.sqsh" cat /srv/hello /srv/more
+  expect_equal "$output" $'hello from the image\nmore'
+}
