@@ -32,6 +32,14 @@ SCALE ?= 1
 bench-image: all
 	python3 tests/bench/image.py $(BUILD)/berth-pull --scale $(SCALE) --json $(BUILD)/bench-image.json
 
+# Starts of such an image over a shaped link until a program is ready: complete first, early, and with a profile. As
+# root.
+RATE ?= 1000
+DELAY ?= 20
+bench-early: all
+	python3 tests/bench/early.py $(BUILD)/berth --scale $(SCALE) --rate $(RATE) --delay $(DELAY) \
+	  --json $(BUILD)/bench-early.json
+
 # Reading inside an image beside an unpacked directory, the kernel's squashfs and squashfuse_ll. As root, who drops to
 # an ordinary user for all but the kernel's mount.
 bench-io: all $(BUILD)/tests/serve
