@@ -251,6 +251,30 @@ TEST_CASE("early: a registry that has gone is an error after a while, and only f
     CHECK(reading.read("b") == second_file);
 }
 
+TEST_CASE("early: a mirror sends what the registry no longer does, and the registry what a mirror does not",
+          "[pull][early]") {
+    EarlyScene scene;
+    scene.publish_signed(scene.early_artifact());
+    std::atomic<bool> mirror_is_gone = false, registry_is_gone = false;
+    auto answer = [&](const test::HttpCall& call, bool gone) {
+        bool of_blob = call.target.find("/blobs/") != call.target.npos;
+        return gone && of_blob ? test::HttpReply{.hang_up = true} : scene.content.answer(call);
+    };
+    test::Server mirror([&](const test::HttpCall& call) { return answer(call, mirror_is_gone); });
+    scene.fault = [&](const test::HttpCall& call) { return std::optional(answer(call, registry_is_gone)); };
+    scene.artifacts.registry = [&](const plan::Reference&) {
+        oci::RegistryOptions out;
+        out.retry.first = std::chrono::milliseconds(10);
+        out.mirrors = {mirror.host()};
+        return out;
+    };
+    REQUIRE(scene.start());
+    SECTION("the registry") { registry_is_gone = true; }
+    SECTION("the mirror") { mirror_is_gone = true; }
+    CHECK(scene.complete()->layers.size() == 2);
+    CHECK(Reading(scene.open(), Digest(scene.digest)).read("b") == second_file);
+}
+
 TEST_CASE("early: a read can be interrupted, and ends when nobody brings anything", "[pull][early]") {
     EarlyScene scene;
     scene.publish_signed(scene.early_artifact());
@@ -419,8 +443,9 @@ TEST_CASE("early: what stopped coming is removed after a day", "[pull][early][st
     CHECK(scene.objects("partial") == 0);
 }
 
-TEST_CASE("early: what is waited for comes first, then what starts read, then the rest", "[pull][early]") {
-    pull::PieceOrder order({10, 30}, {12, 13, 25, 3});
+TEST_CASE("early: what is waited for comes first, then what starts read, then what lies behind it, then the rest",
+          "[pull][early]") {
+    pull::PieceOrder order({10, 100}, {12, 13, 25, 3});
     auto taken = [&](const std::vector<uint32_t>& wanted, bool only_wanted = false) {
         auto run = order.next(wanted, only_wanted);
         return run ? cat(run->layer, ":", run->pieces.first, "+", run->pieces.count, run->urgent ? "!" : "") : "";
@@ -429,17 +454,25 @@ TEST_CASE("early: what is waited for comes first, then what starts read, then th
     CHECK(taken({8}) == "0:8+2!");
     CHECK(taken({8, 9}) == "1:12+2");
     CHECK(taken({20, 27}, true) == "1:20+4!");
-    CHECK(taken({20, 27}, true) == "1:27+3!");
+    CHECK(taken({20, 27}, true) == "1:27+4!");
     CHECK(taken({}) == "1:25+1");
     CHECK(taken({}) == "0:3+1");
+    // Sixty-four behind the last one.
+    CHECK(taken({}) == "1:31+16");
+    CHECK(taken({}) == "1:47+16");
+    CHECK(taken({}) == "1:63+16");
+    CHECK(taken({}) == "1:79+16");
     CHECK(taken({}) == "0:0+3");
     CHECK(taken({}) == "0:4+4");
+    // Behind the end of a layer is nothing.
+    CHECK(taken({98}) == "1:98+2!");
     CHECK(taken({}) == "1:10+2");
     CHECK(taken({}) == "1:14+6");
     CHECK(taken({}) == "1:24+1");
     CHECK(taken({}) == "1:26+1");
+    CHECK(taken({}) == "1:95+3");
     CHECK(taken({26}).empty());
-    for (uint32_t piece = 0; piece < 30; ++piece) order.set_here(piece), order.set_here(piece);
+    for (uint32_t piece = 0; piece < 100; ++piece) order.set_here(piece), order.set_here(piece);
     CHECK(order.is_complete());
 }
 

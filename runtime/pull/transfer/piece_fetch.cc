@@ -40,11 +40,15 @@ std::optional<PieceRun> PieceOrder::next(const std::vector<uint32_t>& wanted, bo
         if (!taken_[piece]) {
             PieceRun out = run_at(piece, urgent_pieces, false);
             out.urgent = true;
+            uint32_t behind = out.pieces.first + out.pieces.count;
+            behind_ = {behind, std::min(pieces_behind, ends_[out.layer] - behind)};
             return out;
         }
     if (only_wanted) return std::nullopt;
     for (; next_of_profile_ < profile_.size(); ++next_of_profile_)
         if (!taken_[profile_[next_of_profile_]]) return run_at(profile_[next_of_profile_], pieces_a_run, true);
+    for (; behind_.count > 0; ++behind_.first, --behind_.count)
+        if (!taken_[behind_.first]) return run_at(behind_.first, std::min(pieces_a_run, behind_.count), false);
     for (; next_of_rest_ < taken_.size(); ++next_of_rest_)
         if (!taken_[next_of_rest_]) return run_at(next_of_rest_, pieces_a_run, false);
     return std::nullopt;
@@ -76,6 +80,19 @@ void write_at(int fd, std::string_view bytes, uint64_t at, const std::string& wh
         at += static_cast<uint64_t>(put);
     }
 }
+
+/// One more of a number for as long as it lives.
+class Counted {
+  public:
+    Counted(std::atomic<unsigned>& number, bool counts) : number_(number), by_(counts ? 1 : 0) { number_ += by_; }
+    ~Counted() { number_ -= by_; }
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+
+  private:
+    std::atomic<unsigned>& number_;
+    unsigned by_;
+};
 
 class PieceFetch {
   public:
@@ -213,11 +230,7 @@ void PieceFetch::read(oci::Source& source, PieceRun& run) {
 
 /// One that breaks is begun again where it was, for as long as there is patience with a source that sends nothing.
 void PieceFetch::fetch(oci::Source& source, PieceRun run) {
-    struct Urgent {
-        explicit Urgent(std::atomic<unsigned>* count) : count_(count) { if (count_ != nullptr) ++*count_; }
-        ~Urgent() { if (count_ != nullptr) --*count_; }
-        std::atomic<unsigned>* count_;
-    } urgent(run.urgent ? &urgent_ : nullptr);
+    Counted counted(urgent_, run.urgent);
     for (unsigned wrong = 0; run.pieces.count > 0;) try {
             read(source, run);
         } catch (const SysError&) {

@@ -1,5 +1,5 @@
 // Brings the pieces of an image's layer files while the image is read: what is waited for, then what starts read
-// (the profile), then the rest.
+// (the profile), then what lies behind what was waited for last, then the rest.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -34,8 +34,10 @@ class PieceOrder {
     std::optional<PieceRun> next(const std::vector<uint32_t>& wanted, bool only_wanted);
     bool is_complete() const { return left_ == 0; }
 
-    static constexpr uint32_t urgent_pieces = 4;   ///< in a request for what is waited for
+    static constexpr uint32_t urgent_pieces = 4;  ///< in a request for what is waited for
     static constexpr uint32_t pieces_a_run = 16;
+    /// Of a layer behind what was waited for, before the rest: a program's files lie close to one another.
+    static constexpr uint32_t pieces_behind = 64;
 
   private:
     PieceRun run_at(uint32_t first, uint32_t limit, bool of_profile);
@@ -46,6 +48,7 @@ class PieceOrder {
     std::vector<bool> taken_;  ///< here, or being fetched, by somebody who goes on until it is here
     std::vector<bool> here_;
     size_t next_of_profile_ = 0;
+    Arrivals::Pieces behind_;  ///< see pieces_behind
     uint32_t next_of_rest_ = 0;
     uint32_t left_;
 };
