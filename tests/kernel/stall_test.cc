@@ -1,11 +1,15 @@
-// A layer on a file system whose server does not answer.
+// Reads that have to wait: of a layer on a file system whose server does not answer, and of what has still to come.
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <thread>
 
+#include "runtime/base/arrivals.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
@@ -14,6 +18,7 @@
 #include "runtime/mount/fuse/server.hh"
 #include "runtime/mount/rootfs/root.hh"
 #include "runtime/sandbox/user_namespace.hh"
+#include "runtime/squash/index/tree_data.hh"
 #include "tests/kernel/support.hh"
 
 using namespace berth;
@@ -89,4 +94,81 @@ TEST_CASE("hostile: a read that hangs holds up nobody but who asked, also on one
     CHECK(seen.error == "");
     CHECK_FALSE(seen.hung);
     CHECK(seen.text == cat(names, " of ", names));
+}
+
+namespace {
+
+constexpr int late_files = 40;
+
+/// A child that reads a whole file and ends with 0 when it is `wanted`.
+pid_t reader_of(int root, const std::string& name, const std::string& wanted) {
+    pid_t child = ::fork();
+    if (child != 0) return child;
+    Fd file(::openat(root, name.c_str(), O_RDONLY | O_CLOEXEC));
+    std::string got(wanted.size(), '\0');
+    ssize_t size = ::pread(file.get(), got.data(), got.size(), 0);
+    ::_exit(size == static_cast<ssize_t>(got.size()) && got == wanted ? 0 : 1);
+}
+
+/// The end of a child as waitpid() tells it; -1 when it goes on after some seconds.
+int end_of(pid_t child) {
+    for (int tries = 0; tries < 500; ++tries) {
+        int status = 0;
+        if (::waitpid(child, &status, WNOHANG) == child) return status;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return -1;
+}
+
+/// All that a file of the first layer needs is here.
+void set_file_here(Arrivals& arrivals, const squash::Index& index, const std::string& name) {
+    auto file = index.file(index.lookup(1, name));
+    uint64_t size = 0;
+    for (uint32_t block = 0; block < file->block_count; ++block) size += file->blocks[block] & squash::block_size_mask;
+    for (uint64_t at = file->start; at < file->start + size; at += 4096)
+        arrivals.set_here(static_cast<uint32_t>(at / Arrivals::piece_size));
+    if (file->has_fragment) arrivals.set_here(static_cast<uint32_t>(file->fragment_start / Arrivals::piece_size));
+}
+
+}  // namespace
+
+TEST_CASE("early: reads of what has still to come hold up nobody else, and a kill ends them", "[kernel][lifecycle]") {
+    NEED_CONTAINERS();
+    const std::string late = noise(1 << 20), here = "is here";
+    ContainerImage image = make_image([&](squash::LayerWriter& writer) {
+        for (int number = 0; number < late_files; ++number) add_file(writer, cat("late", number), late);
+        add_file(writer, "here", here);
+    });
+    Fd pieces(::memfd_create("pieces", MFD_CLOEXEC));
+    auto size = static_cast<uint64_t>(sys::stat_of(image.layers[0].get(), "layer").st_size);
+    auto count = static_cast<uint32_t>(Arrivals::pieces_of(size));
+    auto arrivals = Arrivals::create(pieces.get(), count, Digest("sha256:" + std::string(64, '0')));
+    set_file_here(*arrivals, image.index, "here");
+    Outcome seen = as_user([&] {
+        sandbox::enter_user_namespace({test_uid(), test_uid(), test_gid(), test_gid()});
+        sys::make_mounts_private();
+        Fd staging = mount::make_staging(0);
+        mount::ServerOptions options{
+            .uid = test_uid(), .gid = test_gid(), .threads = 2, .cache_bytes = 1 << 20, .confine = {}};
+        options.coming = {arrivals, {0}, {}};
+        mount::start_server(std::make_shared<const squash::Index>(std::move(image.index)), image.layers, options,
+                            mount::staging_directory(staging.get(), "lower").get());
+        Fd root = mount::staging_directory(staging.get(), "lower");
+        std::vector<pid_t> readers;
+        for (int number = 0; number < late_files; ++number)
+            readers.push_back(reader_of(root.get(), cat("late", number), late));
+        for (int tries = 0; tries < 500 && arrivals->wanted().size() < late_files; ++tries)
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        std::string text = end_of(reader_of(root.get(), "here", here)) == 0 ? "read" : "not read";
+        ::kill(readers.back(), SIGKILL);
+        text += end_of(readers.back()) == SIGKILL ? ", killed" : ", not killed";
+        readers.pop_back();
+        for (uint32_t piece = 0; piece < count; ++piece) arrivals->set_here(piece);
+        int right = 0;
+        for (pid_t reader : readers) right += end_of(reader) == 0;
+        return cat(text, ", ", right, " right");
+    }, std::chrono::seconds(60));
+    CHECK(seen.error == "");
+    CHECK_FALSE(seen.hung);
+    CHECK(seen.text == cat("read, killed, ", late_files - 1, " right"));
 }
