@@ -82,6 +82,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     std::optional<Child> pull;
     OpenedImage opened = open_for_person(options, caller, site, &event, &pull);
     event.opened(text_of(opened.digest));
+    if (opened.image.coming.arrivals) event.early();
     event.admitted(opened.signer, opened.rule);
     event.lap("image");
     event.stage(plan::Cause::plan);

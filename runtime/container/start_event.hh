@@ -22,6 +22,8 @@ class StartEvent {
     void of_image(const std::string& text) { event_.image = text; }
     /// Of a container that stays: it was joined, or its helper has started it in `phases`.
     void in_container(const std::string& name, bool joined, const std::vector<plan::PhaseTime>& phases);
+    /// The image starts before it is here (store.start): its pull is an event of its own, later.
+    void early() { event_.from = plan::ImageFrom::pull; }
     void opened(const std::string& digest);
     /// By whose signature the image may run, and by which rule; empty where no policy is.
     void admitted(const std::string& signer, const std::string& rule);

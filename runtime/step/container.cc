@@ -138,6 +138,7 @@ class OwnContainer : public StepContainer {
         start.watch.early = true;
         OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch, start.tag);
         start.event->opened(text_of(opened.digest));
+        if (opened.image.coming.arrivals) start.event->early();
         start.event->admitted(opened.signer, opened.rule);
         start.event->lap("image");
         start.event->stage(plan::Cause::devices);

@@ -21,7 +21,7 @@ namespace {
 // Beside what runtime/store/partial.hh has in an image's folder.
 constexpr const char* artifact_file = "artifact.json";
 constexpr const char* sums_file = "sums";
-constexpr uint64_t index_limit = 4ULL << 30;     ///< bytes, unpacked
+constexpr uint64_t early_index_limit = 4ULL << 30;     ///< bytes, unpacked
 constexpr size_t sums_limit = Arrivals::piece_limit * PieceSums::size;
 constexpr size_t profile_limit = Arrivals::piece_limit * 4;
 
@@ -72,7 +72,8 @@ squash::Index Preparation::fetch_index(int fd) {
     uint64_t size = 0;
     auto unpacker = oci::make_zstd_decompressor([&](std::string_view bytes) {
         size += bytes.size();
-        if (size > index_limit) throw Error(cat(what_, ": their index has more than ", human_bytes(index_limit)));
+        if (size > early_index_limit)
+            throw Error(cat(what_, ": their index has more than ", human_bytes(early_index_limit)));
         sys::write_all(fd, bytes, cat("the index of ", what_));
     });
     published_.source->read_range(wanted, 0, wanted.size, [&](std::string_view bytes) {
@@ -156,6 +157,14 @@ void publish_layers(const store::Store& store, const Digest& manifest, const sto
     }
 }
 
+uint64_t missing_bytes(const store::PartialLayer& layer, const Arrivals& arrivals) {
+    uint64_t out = 0;
+    for (uint32_t piece = 0; piece < layer.pieces(); ++piece)
+        if (!arrivals.is_here(layer.first + piece))
+            out += std::min(Arrivals::piece_size, layer.size - piece * Arrivals::piece_size);
+    return out;
+}
+
 /// Also of those that somebody has published who was killed before the image was there.
 std::vector<Digest> unproved_layers(const store::Store& store, const store::Partial& partial) {
     std::vector<Digest> out;
@@ -196,13 +205,15 @@ std::optional<Unproved> complete_early(const store::Store& store, const plan::Re
     if (artifact.profile && artifact.profile->size <= profile_limit)
         profile = store::parse_profile(source->blob(*artifact.profile), partial->arrivals->count());
     std::vector<LayerStatus> shown;
-    for (const store::PartialLayer& layer : partial->layers) shown.push_back({layer.diff_id.text(), layer.size});
+    for (const store::PartialLayer& layer : partial->layers)
+        shown.push_back({layer.diff_id.text(), missing_bytes(layer, *partial->arrivals)});
     meter.begin_layers(cat("pulling ", what), shown);
     fetch_pieces(*partial, artifact, PieceSums(*sums, partial->arrivals->count(), what), profile, *source,
                  {.what = what,
                   .patience = options.stall_time,
                   .stop = options.registry.stop,
                   .taken = [&](size_t layer, uint64_t bytes) { meter.advance_layer(layer, bytes); }});
+    for (size_t i = 0; i < partial->layers.size(); ++i) meter.note_published(i);
     publish_layers(store, manifest, *partial, what, meter);
     auto again = oci::make_registry_source(*place, options.artifacts.registry(*place));
     return Unproved{what, std::move(artifact), std::move(again),
