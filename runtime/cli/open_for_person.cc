@@ -1,5 +1,7 @@
 #include "runtime/cli/open_for_person.hh"
 
+#include <signal.h>
+
 #include <cstdio>
 #include <ctime>
 
@@ -13,6 +15,15 @@
 namespace berth::cli {
 
 namespace {
+
+/// While a container is made these signals are blocked.
+bool end_signal_waits() {
+    sigset_t pending;
+    ::sigpending(&pending);
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
+        if (::sigismember(&pending, signal) == 1) return true;
+    return false;
+}
 
 /// Calls `action` with a watch that shows what goes on, and that a signal ends.
 template <typename Action>
@@ -50,6 +61,7 @@ OpenedImage open_for_person(const RunOptions& options, const plan::Caller& calle
     return watched(options, event, [&](PullWatch& watch) {
         watch.early = pull != nullptr && site.store.start == plan::StartPolicy::early && !options.record;
         if (watch.early) watch.keep = [pull](Child child) { pull->emplace(std::move(child)); };
+        watch.over = end_signal_waits;
         bool stored = plan::parse_reference(options.request.image).kind != plan::Reference::Kind::path;
         if (std::string note = stored ? note_on_store(site, caller) : ""; !note.empty() && watch.progress)
             watch.progress(note);

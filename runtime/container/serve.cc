@@ -87,6 +87,8 @@ mount::ProgramServer serve_image(ContainerImage&& image, const plan::Plan& plan,
     if (image.flat.file) return start_other_server(plan, image.flat, filter, staging);
     mount::ServerOptions options = server_options(plan, site);
     options.coming = std::move(image.coming);
+    // That is for the start alone, and looks at what the server's threads do not have open.
+    options.coming.interrupted = {};
     mount::start_server(std::make_shared<const squash::Index>(std::move(image.index)), image.layers, options,
                         mount::staging_directory(staging, "lower").get());
     return {};

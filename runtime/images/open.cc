@@ -136,11 +136,13 @@ ContainerImage stored_image(const store::Store& store, const Digest& digest) {
 }
 
 /// One whose layers are to come. Nothing when it has come meanwhile, all of it.
-std::optional<ContainerImage> early_image(const store::Store& store, const PullResult& pull, const plan::Site& site) {
+std::optional<ContainerImage> early_image(const store::Store& store, const PullResult& pull, const plan::Site& site,
+                                          const PullWatch& watch) {
     auto files = store::open_partial(store, *pull.early);
     if (!files) return std::nullopt;
     ContainerImage out{std::move(files->index), std::move(files->layers), std::move(files->lease), {}};
     out.coming = std::move(files->coming);
+    out.coming.interrupted = watch.over;
     out.coming.arrivals->set_lifeline(pull.lifeline);
     // Who brings them gives up first, and says why.
     out.coming.arrivals->set_patience(std::chrono::seconds(site.limits.stall_time) + std::chrono::seconds(30));
@@ -220,7 +222,7 @@ OpenedImage open_stored_image(const plan::Reference& reference, const plan::Call
                            : pulled(reference, arguments, store, watch);
     Digest digest = *got.digest;
     if (got.early)
-        if (auto image = early_image(store, got, site))
+        if (auto image = early_image(store, got, site, watch))
             return {std::move(*image), digest, std::move(got.signer), std::move(got.rule)};
     return with_signers({stored_image(store, digest), digest}, store, reference, site);
 }

@@ -44,6 +44,8 @@ struct PullWatch {
     std::function<void(Child pull)> keep = {};
     /// The image may start before its layers are here, by store.start; the pull that `keep` takes brings them.
     bool early = false;
+    /// Whether nobody needs the container any more, for its start that waits for something of such an image.
+    std::function<bool()> over = {};
     /// Called after a pull that brought an image into the store.
     std::function<void(const PullResult& result)> fetched = {};
 };

@@ -1,5 +1,7 @@
 #include "runtime/step/step.hh"
 
+#include <poll.h>
+
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -45,6 +47,10 @@ PullWatch watch_of(const plan::Request& wanted, StepTasks& tasks) {
         expect_all(tasks);
     };
     watch.descriptor = tasks.socket();
+    watch.over = [socket = tasks.socket()] {
+        pollfd step{socket, 0, 0};
+        return ::poll(&step, 1, 0) > 0 && (step.revents & (POLLHUP | POLLERR)) != 0;
+    };
     watch.ready = [&tasks] {
         if (!tasks.accept()) throw StepOver{};
     };

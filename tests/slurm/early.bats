@@ -155,6 +155,18 @@ step() {
   expect_nodes_up
 }
 
+@test "early: a step that is cancelled while its start waits for the image leaves nothing" {
+  hold 0
+  hold 1
+  step cat /srv/hello
+  wait_until 60 asked_for 0
+  cancel_everything
+  wait "$job" || true
+  within 30 no_jobs
+  expect_no_leftovers
+  expect_nodes_up
+}
+
 @test "early: two steps of a node share what comes" {
   hold 1
   step cat /srv/hello

@@ -122,7 +122,8 @@ void serve(ThreadStart& start) {
     std::vector<Fd> layers;
     std::vector<int> kept = shared;
     if (start.index->descriptor() >= 0) kept.push_back(start.index->descriptor());
-    if (start.options.coming.arrivals) kept.push_back(start.options.coming.arrivals->lifeline());
+    if (const auto& arrivals = start.options.coming.arrivals; arrivals && arrivals->lifeline() >= 0)
+        kept.push_back(arrivals->lifeline());
     leave_descriptor_table(kept);
     for (int fd : shared) layers.push_back(apart(Fd(fd)));
     Fd mount_point = std::move(layers.back());

@@ -317,7 +317,8 @@ long DataReader::read(const FileData& file, uint64_t offset, std::span<char> out
     if (offset >= file.size) return 0;
     out = out.first(std::min<uint64_t>(out.size(), file.size - offset));
     if (impl_->coming)
-        if (int problem = impl_->wait(file, offset, out.size(), interrupted)) return problem;
+        if (int problem = impl_->wait(file, offset, out.size(), interrupted ? interrupted : impl_->coming.interrupted))
+            return problem;
     auto number =
         static_cast<uint32_t>(std::min<uint64_t>(offset / impl_->layers[file.layer].block_size, file.block_count));
     // There are sums for blocks only: not for a place behind the last one.

@@ -18,6 +18,7 @@ struct ComingLayers {
     std::shared_ptr<Arrivals> arrivals = {};  ///< null: all of them are here
     std::vector<uint32_t> first = {};         ///< for each layer file, the number of its first piece
     std::shared_ptr<PieceLog> log = {};       ///< of what is read; null: none
+    std::function<bool()> interrupted = {};   ///< for reads that do not say what interrupts them
     explicit operator bool() const { return arrivals || log; }
 };
 
