@@ -58,6 +58,7 @@ class Arrivals {
 
     /// The pieces that somebody waits for, in the order of their numbers.
     std::vector<uint32_t> wanted() const;
+    bool is_wanted(uint32_t piece) const { return state(piece) == State::wanted; }
     void set_here(uint32_t piece) { settle(piece, State::here); }
     /// Those that wait for the piece have an error; whoever asks for it later waits anew.
     void set_failed(uint32_t piece) { settle(piece, State::failed); }

@@ -64,6 +64,7 @@ struct Event {
     uint64_t bytes = 0;   ///< fetched, of layers as the registry has them
     uint64_t peer_bytes = 0;  ///< those of them that came from other nodes of the step
     uint64_t published_bytes = 0;  ///< those of layers that came as they run (share.artifacts), and were not converted
+    uint64_t waited_bytes = 0;     ///< those of them that a container waited for (store.start), which ran already
     std::string refused = {};      ///< why a layer that is published so was converted all the same; the first one's
     uint64_t total = 0;   ///< microseconds from the beginning
     std::vector<PhaseTime> phases = {};

@@ -111,6 +111,7 @@ TEST_CASE("early: a start needs the index and the sums, and no layer", "[pull][e
     CHECK(!reading.is_here("a"));
     std::string os, c, a;
     std::jthread reader([&] { a = reading.read("a", 4 << 20, 1000), c = reading.read("c"); });
+    while (reading.files.coming.arrivals->wanted().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     auto unproved = scene.complete();
     reader.join();
     CHECK(a == first_file.substr(4 << 20, 1000));
@@ -118,6 +119,9 @@ TEST_CASE("early: a start needs the index and the sums, and no layer", "[pull][e
     CHECK((reading.read("a") == first_file && reading.read("b") == second_file));
     REQUIRE(unproved);
     CHECK(unproved->layers.size() == 2);
+    CHECK(scene.meter.waited() > 0);
+    CHECK(scene.meter.waited() < scene.meter.fetched());
+    CHECK(scene.meter.fetched() == scene.halves[0].squashfs.size() + scene.halves[1].squashfs.size());
     CHECK(scene.open().unproved().size() == 2);
     CHECK(pull::prove(scene.open(), *unproved).empty());
     // What came is a layer like any other, and the image follows without another request for it.

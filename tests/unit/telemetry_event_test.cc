@@ -49,6 +49,9 @@ TEST_CASE("event: a line is JSON of the documented members, whatever the texts h
     CHECK(json_line(start).find(
               R"("digest":"sha256:ab","signer":"sha256:cd (/k.pub) for reg/a:1","rule":"default","from":)") !=
           std::string::npos);
+    start.waited_bytes = 5;
+    CHECK(json_line(start).find(R"("published_bytes":7,"waited_bytes":5,"us":)") != std::string::npos);
+    start.waited_bytes = 0;
     start.refused = "its diff_id is another";
     CHECK(json_line(start).find(R"("published_bytes":7,"refused":"its diff_id is another","us":)") !=
           std::string::npos);

@@ -102,6 +102,9 @@ class Meter {
     /// The layer has come in the form in which it runs; or it could not be used so, for the reason in the line.
     void note_published(size_t layer);
     void note_refused(const std::string& line);
+    /// Somebody waited for these bytes of a layer, and reads them while the rest comes.
+    void note_waited(uint64_t bytes) { waited_ += bytes; }
+    uint64_t waited() const { return waited_; }
     /// Prints no line twice: the threads of a pull meet the same errors.
     void note(const std::string& line) { tell(Event::Kind::note, line); }
     void warn(const std::string& line) { tell(Event::Kind::warning, line); }
@@ -153,6 +156,7 @@ class Meter {
     const Clock::time_point start_ = Clock::now();
     Fd wake_;
     std::atomic<uint64_t> received_ = 0;
+    std::atomic<uint64_t> waited_ = 0;
     mutable std::mutex mutex_;  ///< of what follows, but for the counters of the layers
     Phase phase_ = Phase::opening;
     unsigned phase_number_ = 0;

@@ -212,7 +212,8 @@ std::optional<Unproved> complete_early(const store::Store& store, const plan::Re
                  {.what = what,
                   .patience = options.stall_time,
                   .stop = options.registry.stop,
-                  .taken = [&](size_t layer, uint64_t bytes) { meter.advance_layer(layer, bytes); }});
+                  .taken = [&](size_t layer, uint64_t bytes) { meter.advance_layer(layer, bytes); },
+                  .waited = [&](uint64_t bytes) { meter.note_waited(bytes); }});
     for (size_t i = 0; i < partial->layers.size(); ++i) meter.note_published(i);
     publish_layers(store, manifest, *partial, what, meter);
     auto again = oci::make_registry_source(*place, options.artifacts.registry(*place));

@@ -197,11 +197,13 @@ void PieceFetch::take_piece(const PieceRun& run, uint32_t piece, std::string_vie
             cat(settings_.what, ", layer ", layer.diff_id, ": the registry sent other bytes than were published"));
     uint64_t at = uint64_t{piece - layer.first} * Arrivals::piece_size;
     write_at(layer.file.get(), bytes, at, cat(settings_.what, ", layer ", layer.diff_id));
+    bool was_wanted = arrivals_.is_wanted(piece);
     arrivals_.set_here(piece);
     std::lock_guard lock(mutex_);
     order_.set_here(piece);
     last_progress_ = Clock::now();
     if (settings_.taken) settings_.taken(run.layer, bytes.size());
+    if (settings_.waited && was_wanted) settings_.waited(bytes.size());
 }
 
 /// `run` is shortened by what has come.

@@ -58,6 +58,7 @@ struct PieceFetchSettings {
     std::chrono::seconds patience{600};     ///< with a source that sends nothing
     const std::atomic<bool>* stop = nullptr;
     std::function<void(size_t layer, uint64_t bytes)> taken;
+    std::function<void(uint64_t bytes)> waited;  ///< told of those bytes that somebody waited for, too
 };
 
 /// Returns when all pieces are here. Throws Error when one cannot be had; those that wait have been told.

@@ -55,6 +55,7 @@ void PullEvent::write(plan::Event::Kind kind) {
     event_.bytes = meter_.fetched();
     event_.peer_bytes = meter_.from_peers();
     event_.published_bytes = meter_.published();
+    event_.waited_bytes = meter_.waited();
     event_.refused = meter_.refused();
     event_.phases = meter_.phase_times();
     event_.total = 0;
