@@ -172,6 +172,7 @@ std::vector<std::string> arguments_for(const plan::Reference& reference, const p
     if (!watch.progress) out.emplace_back("--quiet");
     if (watch.keep && !site.share.artifacts.empty()) out.emplace_back("--prove-later");
     if (starts_early(site, watch)) out.emplace_back("--early");
+    if (!watch.job.empty()) out.insert(out.end(), {"--job", watch.job});
     out.insert(out.end(), {"--report", reference.text()});
     return out;
 }

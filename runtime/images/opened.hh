@@ -46,6 +46,8 @@ struct PullWatch {
     bool early = false;
     /// Whether nobody needs the container any more, for its start that waits for something of such an image.
     std::function<bool()> over = {};
+    /// "JOB.STEP", for the events of a pull that goes on; empty outside of steps.
+    std::string job = {};
     /// Called after a pull that brought an image into the store.
     std::function<void(const PullResult& result)> fetched = {};
 };

@@ -61,6 +61,7 @@ struct Arguments {
     std::string logout;
     std::string arch;
     std::string job_answers;
+    std::string job;
     bool password_from_input = false;
     bool resolve = false;
     bool agree = false;
@@ -163,10 +164,12 @@ void leave_cpus_to_tasks() {
 /// A layer that is not what its publisher said is an event of the site's; whoever started the pull listens no more.
 void prove_layers(const Arguments& arguments, const pull::Unproved& unproved, pull::Output& output) try {
     ::setpriority(PRIO_PROCESS, 0, 19);
-    for (const std::string& problem : pull::prove(store::Store::open(arguments.store), unproved))
-        pull::PullEvent(site_of(arguments, environment_of_this_process()), plan::Event::Kind::pull,
-                        arguments.reference, output.meter())
-            .failed(Error(problem));
+    for (const std::string& problem : pull::prove(store::Store::open(arguments.store), unproved)) {
+        pull::PullEvent event(site_of(arguments, environment_of_this_process()), plan::Event::Kind::pull,
+                              arguments.reference, output.meter());
+        event.of_job(arguments.job);
+        event.failed(Error(problem));
+    }
 } catch (const std::exception&) {
     // They stay noted as unproved.
 }
@@ -178,6 +181,7 @@ std::optional<pull::Unproved> complete(const Arguments& arguments, const pull::A
     plan::Site site = site_of(arguments, environment_of_this_process());
     store::Store store = store::Store::open(arguments.store);
     pull::PullEvent event(site, plan::Event::Kind::pull, arguments.reference, output.meter());
+    event.of_job(arguments.job);
     try {
         reference.digest = digest;
         pull::Options options = options_of(arguments, reference, site);
@@ -379,6 +383,8 @@ int main(int argc, char** argv) {
         .needs(report);
     line.flag("--early", arguments.early,
               "let the image start before its layers are here, where a key of the site's has signed them")
+        .needs(report);
+    line.option("--job", arguments.job, "JOB.STEP, for the events of what goes on when the image can start")
         .needs(report);
     line.option("--user", arguments.user, "whose login to use, or to make");
     auto login = line.option("--login", arguments.login, "registry to log in to, instead of a pull");

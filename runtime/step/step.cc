@@ -108,6 +108,7 @@ StepStart start_of(const plan::StepRequest& request, StepTasks& tasks) {
 void note_event(StepStart& start, std::optional<StartEvent>& event) {
     event.emplace(start.site, start.caller, cat(start.step.job, ".", start.step.step), start.step.node);
     event->of_image(start.wanted.image);
+    start.watch.job = cat(start.step.job, ".", start.step.step);
     start.event = &*event;
     start.watch.fetched = [&event](const PullResult& result) { event->pulled(result); };
 }

@@ -56,9 +56,9 @@ std::string members_of(const Event& event) {
                    member("error", event.error, 1024));
     std::string out = member("file", event.file, 512);
     if (event.kind == Event::Kind::start) out = cat(",\"from\":\"", name_of(event.from), "\"");
+    std::string waited = event.waited_bytes == 0 ? "" : cat(",\"waited_bytes\":", event.waited_bytes);
     out += cat(",\"bytes\":", event.bytes, ",\"peer_bytes\":", event.peer_bytes,
-               ",\"published_bytes\":", event.published_bytes,
-               event.waited_bytes == 0 ? "" : cat(",\"waited_bytes\":", event.waited_bytes), member("refused", event.refused, 256),
+               ",\"published_bytes\":", event.published_bytes, waited, member("refused", event.refused, 256),
                ",\"us\":", event.total, ",\"phases\":{");
     for (const PhaseTime& phase : event.phases)
         out += cat(&phase == &event.phases.front() ? "" : ",", json_text(phase.name.substr(0, 32)), ":",

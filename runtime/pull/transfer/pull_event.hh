@@ -20,6 +20,10 @@ class PullEvent {
     /// work feeds.
     PullEvent(const plan::Site& site, plan::Event::Kind of, const std::string& image, const Meter& meter);
 
+    /// "JOB.STEP", where the environment does not have it.
+    void of_job(const std::string& job) {
+        if (!job.empty()) event_.job = job;
+    }
     /// Nothing is reported where the store had the image already.
     void pulled(const std::string& digest);
     /// `file` is the one that was written.
