@@ -80,11 +80,19 @@ struct Reading {
 
     explicit Reading(const store::Store& store, const Digest& manifest)
         : files(opened(store, manifest)),
-          reader(std::move(files.layers), files.index.layers(), 1 << 20, files.coming) {}
+          reader(std::move(files.layers), files.index.layers(), 1 << 20, files.coming) {
+        // Less than what a test may take.
+        files.coming.arrivals->set_patience(std::chrono::seconds(60));
+    }
     static store::Store::OpenedFiles opened(const store::Store& store, const Digest& manifest) {
         auto out = store::open_partial(store, manifest);
         REQUIRE(out);
         return std::move(*out);
+    }
+    /// Until so many pieces are waited for.
+    void wait_for_wishes(size_t count) const {
+        for (int tries = 0; tries < 60'000 && files.coming.arrivals->wanted().size() < count; ++tries)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     squash::FileData file(const std::string& name) const { return *files.index.file(files.index.lookup(1, name)); }
     bool is_here(const std::string& name) const { return reader.is_here(file(name), 0, file(name).size); }
@@ -111,7 +119,7 @@ TEST_CASE("early: a start needs the index and the sums, and no layer", "[pull][e
     CHECK(!reading.is_here("a"));
     std::string os, c, a;
     std::jthread reader([&] { a = reading.read("a", 4 << 20, 1000), c = reading.read("c"); });
-    while (reading.files.coming.arrivals->wanted().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    reading.wait_for_wishes(1);
     auto unproved = scene.complete();
     reader.join();
     CHECK(a == first_file.substr(4 << 20, 1000));
@@ -224,6 +232,7 @@ TEST_CASE("early: wrong bytes are never read", "[pull][early]") {
     Reading reading(scene.open(), Digest(scene.digest));
     std::string a;
     std::jthread reader([&] { a = reading.read("a", 2 << 20, 1 << 20); });
+    reading.wait_for_wishes(1);
     CHECK_THROWS_WITH(scene.complete(), Contains("the registry sent other bytes than were published"));
     reader.join();
     CHECK(a == cat(-EIO));
@@ -246,6 +255,8 @@ TEST_CASE("early: a registry that has gone is an error after a while, and only f
     Reading reading(scene.open(), Digest(scene.digest));
     std::string a, b;
     std::jthread one([&] { a = reading.read("a"); }), two([&] { b = reading.read("b"); });
+    // Of five MiB and of three.
+    reading.wait_for_wishes(8);
     CHECK_THROWS_AS(scene.complete(), Error);
     one.join(), two.join();
     CHECK(a == first_file);
@@ -306,8 +317,9 @@ TEST_CASE("early: what a process that was killed has left is taken up", "[pull][
     Reading reading(scene.open(), Digest(scene.digest));
     std::atomic<bool> stop = false;
     scene.fault = [&](const test::HttpCall& call) -> std::optional<test::HttpReply> {
-        if (call.target.find(oci::sha256_of(scene.halves[1].squashfs).text()) != call.target.npos) stop = true;
-        return std::nullopt;
+        if (call.target.find(oci::sha256_of(scene.halves[1].squashfs).text()) == call.target.npos) return std::nullopt;
+        stop = true;
+        return test::HttpReply{.hang_up = true};
     };
     pull::Options options = scene.early_options();
     options.registry.stop = &stop;
@@ -315,6 +327,7 @@ TEST_CASE("early: what a process that was killed has left is taken up", "[pull][
                     Error);
     uint32_t here = reading.files.coming.arrivals->here();
     CHECK(here < reading.files.coming.arrivals->count());
+    scene.fault = {};
     // A second step of the node finds it.
     size_t asked = scene.server->count("GET /v2/a/b/blobs/" + scene.early_artifact().index->digest.text());
     REQUIRE(scene.start());
