@@ -170,9 +170,13 @@ TEST_CASE("a change of any byte of a payload or a signature refuses it", "[trust
         one.content[i] = static_cast<char>(one.content[i] ^ 0x10);
         CHECK_FALSE(verdict(requirement, {one}).allowed);
     }
-    for (size_t i = 0; i < whole.signature.size(); ++i) {
+    // Of its bytes: the last character of their base64 has bits that belong to none.
+    const std::string bytes = berth::oci::decode_base64(whole.signature).value();
+    for (size_t i = 0; i < bytes.size(); ++i) {
         Signature one = whole;
-        one.signature[i] = one.signature[i] == 'A' ? 'B' : 'A';
+        std::string changed = bytes;
+        changed[i] = static_cast<char>(changed[i] ^ 0x10);
+        one.signature = berth::oci::encode_base64(changed);
         CHECK_FALSE(verdict(requirement, {one}).allowed);
     }
 }
