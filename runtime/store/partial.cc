@@ -111,10 +111,15 @@ void NewPartial::publish(uint32_t pieces, const std::vector<Arrivals::Pieces>& h
     scratch_.published();
 }
 
-void publish_partial_layer(const Store& store, const Digest& manifest, const Digest& diff_id) {
-    Fd folder = store.directory(folder_of(manifest));
-    Fd file = sys::open_at(folder.get(), diff_id.hex(), O_RDWR | O_NOFOLLOW);
-    store.publish_layer(NewFile(std::move(folder), diff_id.hex(), std::move(file)), diff_id);
+bool publish_partial_layer(const Store& store, const Digest& manifest, const PartialLayer& layer) {
+    Fd folder = sys::open_if_exists(store.directory("partial").get(), manifest.hex(), O_RDONLY | O_DIRECTORY);
+    Fd file = folder ? sys::open_if_exists(folder.get(), layer.diff_id.hex(), O_RDWR | O_NOFOLLOW) : Fd();
+    if (!file) return false;
+    struct stat there = sys::stat_of(file.get(), layer.diff_id.text());
+    struct stat come = sys::stat_of(layer.file.get(), layer.diff_id.text());
+    if (there.st_ino != come.st_ino || there.st_dev != come.st_dev) return false;
+    store.publish_layer(NewFile(std::move(folder), layer.diff_id.hex(), std::move(file)), layer.diff_id);
+    return true;
 }
 
 void remove_partial(const Store& store, const Digest& manifest) {

@@ -61,8 +61,9 @@ class NewPartial {
     Scratch scratch_;
 };
 
-/// A layer whose pieces are all here becomes one of the store, which reads of it do not see. Throws SysError.
-void publish_partial_layer(const Store& store, const Digest& manifest, const Digest& diff_id);
+/// A layer whose pieces are all here becomes one of the store, which reads of it do not see. False, with nothing done,
+/// when the folder has been made anew meanwhile: what lies there is not what has come. Throws SysError.
+bool publish_partial_layer(const Store& store, const Digest& manifest, const PartialLayer& layer);
 /// Nobody needs the folder: the image is complete. Who has files of it open keeps them.
 void remove_partial(const Store& store, const Digest& manifest);
 /// The images that are there.

@@ -342,6 +342,37 @@ TEST_CASE("early: what a process that was killed has left is taken up", "[pull][
     CHECK(reading.read("a") == first_file);
 }
 
+TEST_CASE("early: a folder that was made anew is not taken for what has come", "[pull][early]") {
+    EarlyScene scene;
+    scene.publish_signed(scene.early_artifact());
+    REQUIRE(scene.start());
+    auto come = store::find_partial(scene.open(), Digest(scene.digest), store::Access::write);
+    REQUIRE(come);
+    store::remove_partial(scene.open(), Digest(scene.digest));
+    CHECK(!store::publish_partial_layer(scene.open(), Digest(scene.digest), come->layers[0]));
+    REQUIRE(scene.start());
+    CHECK(!store::publish_partial_layer(scene.open(), Digest(scene.digest), come->layers[0]));
+    CHECK(scene.objects("layers") == 0);
+    CHECK(scene.complete()->layers.size() == 2);
+}
+
+TEST_CASE("early: a profile that cannot be had costs its order alone", "[pull][early]") {
+    EarlyScene scene;
+    oci::Artifact artifact = scene.early_artifact();
+    artifact.profile = scene.blob(oci::profile_type, store::format_profile({2, 1}));
+    scene.publish_signed(artifact);
+    REQUIRE(scene.start());
+    SECTION("it is gone") {
+        scene.fault = [&](const test::HttpCall& call) -> std::optional<test::HttpReply> {
+            if (call.target.find(artifact.profile->digest.text()) == call.target.npos) return std::nullopt;
+            return test::HttpReply{.status = 404};
+        };
+    }
+    SECTION("it is another") { scene.content.replace_blob(artifact.profile->digest.text(), "x"); }
+    CHECK(scene.complete()->layers.size() == 2);
+    CHECK(scene.server->count("GET /v2/a/b/blobs/" + artifact.profile->digest.text()) >= 1);
+}
+
 TEST_CASE("early: pieces of before the machine's last start are not believed", "[pull][early]") {
     EarlyScene scene;
     scene.publish_signed(scene.early_artifact());

@@ -153,7 +153,7 @@ void publish_layers(const store::Store& store, const Digest& manifest, const sto
             continue;
         }
         store.mark_unproved(layer.diff_id);
-        store::publish_partial_layer(store, manifest, layer.diff_id);
+        if (!store::publish_partial_layer(store, manifest, layer)) store.clear_unproved(layer.diff_id);
     }
 }
 
@@ -163,6 +163,16 @@ uint64_t missing_bytes(const store::PartialLayer& layer, const Arrivals& arrival
         if (!arrivals.is_here(layer.first + piece))
             out += std::min(Arrivals::piece_size, layer.size - piece * Arrivals::piece_size);
     return out;
+}
+
+/// Only an order: without it everything comes as well.
+std::vector<uint32_t> fetch_profile(oci::Source& source, const oci::Artifact& artifact, uint32_t pieces,
+                                    Meter& meter) try {
+    if (!artifact.profile || artifact.profile->size > profile_limit) return {};
+    return store::parse_profile(source.blob(*artifact.profile), pieces);
+} catch (const Error& problem) {
+    meter.note(problem.what());
+    return {};
 }
 
 /// Also of those that somebody has published who was killed before the image was there.
@@ -201,9 +211,7 @@ std::optional<Unproved> complete_early(const store::Store& store, const plan::Re
     place->digest.reset();
     oci::Artifact artifact = oci::parse_artifact(*document, what);
     auto source = oci::make_registry_source(*place, options_there(options, *place).registry);
-    std::vector<uint32_t> profile;
-    if (artifact.profile && artifact.profile->size <= profile_limit)
-        profile = store::parse_profile(source->blob(*artifact.profile), partial->arrivals->count());
+    std::vector<uint32_t> profile = fetch_profile(*source, artifact, partial->arrivals->count(), meter);
     std::vector<LayerStatus> shown;
     for (const store::PartialLayer& layer : partial->layers)
         shown.push_back({layer.diff_id.text(), missing_bytes(layer, *partial->arrivals)});

@@ -60,7 +60,7 @@ EarlyParts make_early_parts(const store::Store& store, const oci::ImageDescripti
 
 PieceSums::PieceSums(std::string bytes, uint64_t count, const std::string& what) : bytes_(std::move(bytes)) {
     if (bytes_.size() != count * size)
-        throw Error(cat(what, ": it has ", bytes_.size() / size, " sums of parts of layers instead of ", count));
+        throw Error(cat(what, ": there are ", bytes_.size() / size, " sums of parts of layers instead of ", count));
 }
 
 bool PieceSums::match(uint32_t piece, std::string_view bytes) const {

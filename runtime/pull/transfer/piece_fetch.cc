@@ -155,7 +155,7 @@ void PieceFetch::fail(std::exception_ptr failure) {
     failed_ = true;
 }
 
-/// Ends when all is here, or being fetched.
+/// Waits for something to do. Nothing when all is here.
 std::optional<PieceRun> PieceFetch::next(bool only_wanted) {
     for (;;) {
         {
@@ -164,7 +164,7 @@ std::optional<PieceRun> PieceFetch::next(bool only_wanted) {
             if (auto run = order_.next(arrivals_.wanted(), only_wanted)) return run;
         }
         if (stopped()) throw Error(cat(settings_.what, ": stopped"));
-        // Others have the rest in hand, and may give it back.
+        // Others have the rest in hand.
         only_wanted ? arrivals_.wait_for_wish(look_again) : std::this_thread::sleep_for(look_again / 4);
     }
 }

@@ -159,7 +159,9 @@ Digest Pull::run() {
 bool Pull::start_early(const Digest& digest) {
     // With other nodes of the step, each layer has one that fetches it.
     bool can_meet = options_.share || !options_.share_limits.rendezvous.empty();
-    bool may_be = options_.early && !is_local() && !store_.is_offered() && !options_.signatures.policy.empty();
+    bool may_be = options_.early && !is_local() && !store_.is_offered() && !options_.signatures.policy.empty() &&
+                  // Processes of other nodes would not see which parts are here.
+                  store_.locks_are_certain();
     if (!may_be || can_meet) return false;
     meter_.begin(Phase::asking, cat("asking ", reference_.registry, " for the manifest of ", what_));
     chain_ = find_manifest(digest);
