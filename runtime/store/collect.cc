@@ -178,10 +178,16 @@ void Remover::lock_files() {
 void Remover::partial() {
     if (dry_) return;
     for (const Digest& manifest : partials(store_)) {
-        Fd folder = store_.find(cat("partial/", manifest.hex()), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-        if (folder && (store_.own().has_manifest(manifest) ||
-                       now_ - sys::stat_of(folder.get(), "an image that comes").st_mtime > partial_age))
+        if (store_.own().has_manifest(manifest)) {
             remove_partial(store_, manifest);
+            continue;
+        }
+        Fd folder = store_.find(cat("partial/", manifest.hex()), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+        if (!folder || now_ - sys::stat_of(folder.get(), "an image that comes").st_mtime <= partial_age) continue;
+        Lock claim = store_.claim(manifest);
+        if (!claim) continue;
+        remove_partial(store_, manifest);
+        remove_file(store_, "leases", manifest.hex());
     }
 }
 
