@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <random>
 #include <set>
 
 #include "runtime/base/text.hh"
 #include "runtime/images/file.hh"
+#include "tests/fixtures/random_bytes.hh"
 #include "tests/kernel/support.hh"
 
 using namespace berth;
@@ -17,13 +17,6 @@ using namespace berth::kernel_test;
 namespace {
 
 std::string lister() { return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "list_tree"; }
-
-std::string noise(size_t size, unsigned seed) {
-    std::mt19937 random(seed);
-    std::string out(size, '\0');
-    for (char& byte : out) byte = static_cast<char>(random());
-    return out;
-}
 
 std::string words(size_t size) {
     std::string out;
@@ -38,7 +31,7 @@ void fill(const Folder& folder) {
     unsigned seed = 0;
     for (size_t size : {0, 1, 4095, 4096, 131071, 131072, 131073, 400000}) {
         folder.file(cat("tree/words", size), words(size));
-        folder.file(cat("tree/noise", size), noise(size, ++seed));
+        folder.file(cat("tree/noise", size), fixtures::random_bytes(size, ++seed));
     }
     for (unsigned i = 0; i < 700; ++i) folder.file(cat("tree/many/file", i), words(i % 90));
     folder.file("tree/usr/bin/program", "\177ELF" + words(200000));

@@ -1,6 +1,5 @@
 // The remainder of a tar stream, and the proof that a layer file with one is the layer.
 #include <map>
-#include <random>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -11,6 +10,7 @@
 #include "runtime/oci/sha256.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/pack.hh"
+#include "tests/fixtures/random_bytes.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/fixtures/tar_builder.hh"
 
@@ -25,13 +25,6 @@ namespace {
 std::string pattern(size_t size, unsigned seed) {
     std::string out(size, '\0');
     for (size_t i = 0; i < size; ++i) out[i] = static_cast<char>((i * 7 + i / 251 + seed) % 61);
-    return out;
-}
-
-std::string noise(size_t size, unsigned seed) {
-    std::mt19937 random(seed);
-    std::string out(size, '\0');
-    for (char& c : out) c = static_cast<char>(random());
     return out;
 }
 
@@ -160,18 +153,18 @@ TEST_CASE("remainder: with the layer file it is the tar stream, whatever that is
 
 TEST_CASE("remainder: bytes of files are not in it", "[layer][remainder]") {
     TarBuilder tar;
-    for (unsigned i = 0; i < 20; ++i) tar.file(cat("f", i), noise(100'000, i));
+    for (unsigned i = 0; i < 20; ++i) tar.file(cat("f", i), fixtures::random_bytes(100'000, i));
     Stored stored(tar.finished());
     squash::LayerFiles files = stored.files();
     CHECK(remainder_of(tar.finished(), files).size() < 2'000);
     std::string sparse = TarBuilder()
                              .pax({{"GNU.sparse.map", "512,50000,200000,50000"}, {"GNU.sparse.size", "300000"}})
-                             .file("sparse", noise(100'000, 1))
+                             .file("sparse", fixtures::random_bytes(100'000, 1))
                              .finished();
     Stored holes(sparse);
     squash::LayerFiles with_holes = holes.files();
     CHECK(remainder_of(sparse, with_holes).size() < 2'000);
-    std::string twice = TarBuilder().file("a", noise(50'000, 1)).file("a", "b").finished();
+    std::string twice = TarBuilder().file("a", fixtures::random_bytes(50'000, 1)).file("a", "b").finished();
     Stored replaced(twice);
     squash::LayerFiles other = replaced.files();
     CHECK(remainder_of(twice, other).size() > 50'000);

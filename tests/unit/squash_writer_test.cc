@@ -2,13 +2,13 @@
 #include <sys/xattr.h>
 
 #include <functional>
-#include <random>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/squash/write/compressor_pool.hh"
 #include "runtime/squash/write/writer.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/random_bytes.hh"
 #include "tests/fixtures/squash_tools.hh"
 
 using namespace berth;
@@ -17,13 +17,6 @@ using fixtures::Squashfs;
 using fixtures::TempFolder;
 
 namespace {
-
-std::string noise(size_t size, unsigned seed) {
-    std::mt19937 random(seed);
-    std::string out(size, '\0');
-    for (char& c : out) c = static_cast<char>(random());
-    return out;
-}
 
 void add_file(LayerWriter& writer, std::string_view path, std::string_view content,
               const Attributes& attributes = {.mode = 0644}) {
@@ -55,7 +48,7 @@ TEST_CASE("an empty layer is a squashfs file with a root", "[squash]") {
 
 TEST_CASE("every kind of entry keeps its attributes and content", "[squash]") {
     TempFolder folder;
-    std::string big = noise(300'000, 1);
+    std::string big = fixtures::random_bytes(300'000, 1);
     Squashfs made = write_squashfs(folder, "a", [&](LayerWriter& w) {
         add_file(w, "usr/bin/tool", big, {.mode = 04755, .uid = 0, .gid = 12, .mtime = 86400});
         add_file(w, "empty", "");
@@ -92,7 +85,8 @@ TEST_CASE("the same calls give the same bytes, whatever the number of threads", 
     TempFolder folder;
     auto fill = [](LayerWriter& w) {
         for (unsigned i = 0; i < 60; ++i)
-            add_file(w, cat("d", i % 7, "/f", i), noise(i * 9001, i % 20), {.uid = i, .xattrs = {{"user.n", cat(i)}}});
+            add_file(w, cat("d", i % 7, "/f", i), fixtures::random_bytes(i * 9001, i % 20),
+                     {.uid = i, .xattrs = {{"user.n", cat(i)}}});
     };
     std::string first = write_squashfs(folder, "a", fill).bytes();
     CHECK((first == write_squashfs(folder, "b", fill).bytes()));

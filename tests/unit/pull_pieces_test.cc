@@ -1,0 +1,46 @@
+// In which order the pieces of an image come that has started already.
+#include "runtime/base/text.hh"
+#include "runtime/pull/transfer/piece_fetch.hh"
+#include "runtime/store/profile.hh"
+#include "tests/catch.hh"
+
+using namespace berth;
+
+TEST_CASE("early: what is waited for comes first, then what starts read, then what lies behind it, then the rest",
+          "[pull][early]") {
+    pull::PieceOrder order({10, 100}, {12, 13, 25, 3});
+    auto taken = [&](const std::vector<uint32_t>& wanted, bool only_wanted = false) {
+        auto run = order.next(wanted, only_wanted);
+        return run ? cat(run->layer, ":", run->pieces.first, "+", run->pieces.count, run->urgent ? "!" : "") : "";
+    };
+    CHECK(taken({}, true).empty());
+    CHECK(taken({8}) == "0:8+2!");
+    CHECK(taken({8, 9}) == "1:12+2");
+    CHECK(taken({20, 27}, true) == "1:20+4!");
+    CHECK(taken({20, 27}, true) == "1:27+4!");
+    CHECK(taken({}) == "1:25+1");
+    CHECK(taken({}) == "0:3+1");
+    // Sixty-four behind the last one.
+    CHECK(taken({}) == "1:31+16");
+    CHECK(taken({}) == "1:47+16");
+    CHECK(taken({}) == "1:63+16");
+    CHECK(taken({}) == "1:79+16");
+    CHECK(taken({}) == "0:0+3");
+    CHECK(taken({}) == "0:4+4");
+    // Behind the end of a layer is nothing.
+    CHECK(taken({98}) == "1:98+2!");
+    CHECK(taken({}) == "1:10+2");
+    CHECK(taken({}) == "1:14+6");
+    CHECK(taken({}) == "1:24+1");
+    CHECK(taken({}) == "1:26+1");
+    CHECK(taken({}) == "1:95+3");
+    CHECK(taken({26}).empty());
+    for (uint32_t piece = 0; piece < 100; ++piece) order.set_here(piece), order.set_here(piece);
+    CHECK(order.is_complete());
+}
+
+TEST_CASE("early: a profile is a list of pieces, whatever its bytes", "[pull][early]") {
+    CHECK(store::parse_profile(store::format_profile({3, 1, 70'000}), 70'001) == std::vector<uint32_t>{3, 1, 70'000});
+    CHECK(store::parse_profile(store::format_profile({3, 1, 3, 9}) + "x", 4) == std::vector<uint32_t>{3, 1});
+    CHECK(store::parse_profile("", 4).empty());
+}
