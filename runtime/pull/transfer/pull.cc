@@ -4,18 +4,16 @@
 #include <ctime>
 #include <utility>
 
-#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/host/addresses.hh"
 #include "runtime/oci/sha256.hh"
 #include "runtime/pull/progress/display.hh"
 #include "runtime/pull/share/documents.hh"
 #include "runtime/pull/share/member.hh"
-#include "runtime/pull/share/rendezvous.hh"
 #include "runtime/pull/transfer/admission.hh"
 #include "runtime/pull/transfer/early.hh"
 #include "runtime/pull/transfer/layers.hh"
+#include "runtime/pull/transfer/meeting.hh"
 #include "runtime/pull/transfer/open_source.hh"
 #include "runtime/pull/transfer/published.hh"
 #include "runtime/pull/transfer/stored.hh"
@@ -34,19 +32,6 @@ struct Chain {
     oci::Document document;
     oci::Manifest manifest;
 };
-
-/// The address that others reach this node at: of share.networks, else the first that is not the loopback's.
-std::string address_of_this_node(const ShareLimits& limits) {
-    if (!limits.address.empty()) return limits.address;
-    for (const std::string& address : addresses_of_this_machine())
-        if (!address.starts_with("127.") && address != "::1") return address;
-    throw Error("this node has no address at which others reach it; see share.networks");
-}
-
-share::RendezvousSettings rendezvous_settings(const ShareLimits& limits, const Digest& image) {
-    std::string node = value_in(environment_of_this_process(), "SLURMD_NODENAME");
-    return {limits.rendezvous, image, address_of_this_node(limits), node.empty() ? host_name() : node};
-}
 
 class Pull {
   public:
@@ -88,7 +73,6 @@ class Pull {
     share::SharedSource* begin_sharing(const Digest& digest);
     share::DocumentList documents_for_others(const share::SharedSource& shared) const;
     void take_signatures(const share::DocumentList& known);
-    std::unique_ptr<share::Member> join_sharing(const Digest& digest);
     void share_layers(const oci::ImageDescription& image, const oci::Manifest& manifest);
     Chain find_manifest(const Digest& digest);
     void admit_stored(const Digest& digest);
@@ -158,11 +142,10 @@ Digest Pull::run() {
 /// True when the image can be started without its layers: another step of this node may have prepared that.
 bool Pull::start_early(const Digest& digest) {
     // With other nodes of the step, each layer has one that fetches it.
-    bool can_meet = options_.share || !options_.share_limits.rendezvous.empty();
     bool may_be = options_.early && !is_local() && !store_.is_offered() && !options_.signatures.policy.empty() &&
                   // Processes of other nodes would not see which parts are here.
                   store_.locks_are_certain();
-    if (!may_be || can_meet) return false;
+    if (!may_be || can_meet(options_)) return false;
     meter_.begin(Phase::asking, cat("asking ", reference_.registry, " for the manifest of ", what_));
     chain_ = find_manifest(digest);
     const Digest& manifest = chain_->document.digest;
@@ -338,10 +321,9 @@ void Pull::take_signatures(const share::DocumentList& known) try {
 
 /// Null where this node is alone. Whatever is wrong with sharing, the image is pulled.
 share::SharedSource* Pull::begin_sharing(const Digest& digest) try {
-    bool can_meet = options_.share || !options_.share_limits.rendezvous.empty();
-    if (!can_meet || is_local() || options_.machine) return nullptr;
+    if (!can_meet(options_) || is_local() || options_.machine) return nullptr;
     meter_.begin(Phase::asking, cat("asking the other nodes of the step for ", what_));
-    member_ = join_sharing(digest);
+    member_ = meet_others(options_, digest, what_, meter_);
     auto known = member_->documents();
     if (known) take_signatures(*known);
     source();
@@ -353,24 +335,6 @@ share::SharedSource* Pull::begin_sharing(const Digest& digest) try {
     meter_.note(cat(what_, " is not shared with the other nodes of the step: ", problem.what()));
     member_.reset();
     return nullptr;
-}
-
-std::unique_ptr<share::Member> Pull::join_sharing(const Digest& digest) {
-    const ShareLimits& limits = options_.share_limits;
-    std::shared_ptr<share::Rendezvous> meeting;
-    if (!options_.share) meeting = std::make_shared<share::Rendezvous>(rendezvous_settings(limits, digest));
-    return std::make_unique<share::Member>(share::MemberSettings{
-        .place = meeting ? meeting->place() : *options_.share,
-        .image = digest,
-        .address = limits.address,
-        .first_port = limits.first_port,
-        .last_port = limits.last_port,
-        .rate = limits.rate,
-        .stop = options_.registry.stop,
-        .companion = meeting,
-        // It lives longer than this object.
-        .notice = [&meter = meter_, what = what_](const std::string& line) { meter.note(cat(what, ": ", line)); },
-        .status = [&meter = meter_](const std::optional<share::StepStatus>& step) { meter.set_step(step); }});
 }
 
 /// Layers that run on their publisher's signature so far are nothing to send: they could not be taken back.
