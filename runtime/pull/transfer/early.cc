@@ -21,7 +21,7 @@ namespace {
 // Beside what runtime/store/partial.hh has in an image's folder.
 constexpr const char* artifact_file = "artifact.json";
 constexpr const char* sums_file = "sums";
-constexpr uint64_t early_index_limit = 4ULL << 30;     ///< bytes, unpacked
+constexpr uint64_t early_index_limit = 4ULL << 30;  ///< bytes, unpacked
 constexpr size_t sums_limit = Arrivals::piece_limit * PieceSums::size;
 constexpr size_t profile_limit = Arrivals::piece_limit * 4;
 
@@ -225,8 +225,7 @@ std::optional<Unproved> complete_early(const store::Store& store, const plan::Re
     for (size_t i = 0; i < partial->layers.size(); ++i) meter.note_published(i);
     publish_layers(store, manifest, *partial, what, meter);
     auto again = oci::make_registry_source(*place, options.artifacts.registry(*place));
-    return Unproved{what, std::move(artifact), std::move(again),
-                    unproved_layers(store, *partial)};
+    return Unproved{what, std::move(artifact), std::move(again), unproved_layers(store, *partial)};
 }
 
 }  // namespace berth::pull
