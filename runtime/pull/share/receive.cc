@@ -1,6 +1,5 @@
 #include "runtime/pull/share/receive.hh"
 
-#include <curl/curl.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/pull/share/peer_request.hh"
 
 namespace berth::pull::share {
 
@@ -22,7 +22,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr long connect_ms = 5000;
 /// A source that has nothing says so every quarter of a second.
 constexpr auto source_silence = seconds(5);
 /// A source that has sent pieces is asked so many times more when a connection fails. On a busy link packets are lost
@@ -47,20 +46,13 @@ class StripeReceiver {
   public:
     StripeReceiver(GrowingLayer& layer, unsigned stripe, int file, SourceList& sources,
                    const ReceiveSettings& settings)
-        : layer_(layer), stripe_(stripe), file_(file), sources_(sources), settings_(settings), piece_(piece_size) {
-        curl_ = curl_easy_init();
-        if (curl_ == nullptr) throw Error("starting libcurl: out of memory");
-    }
-    ~StripeReceiver() { curl_easy_cleanup(curl_); }
-    StripeReceiver(const StripeReceiver&) = delete;
-    StripeReceiver& operator=(const StripeReceiver&) = delete;
+        : layer_(layer), stripe_(stripe), file_(file), sources_(sources), settings_(settings), piece_(piece_size) {}
 
     void run();
 
   private:
     /// Empty when the source has sent all that it has to; else why it is left.
     std::string take_from(const SourcePeer& source);
-    void prepare(const SourcePeer& source, curl_slist* headers);
     bool take(std::string_view data);
     bool take_piece();
     bool should_leave();
@@ -70,25 +62,12 @@ class StripeReceiver {
     void check_over() const;
     void await_seal() const;
 
-    static size_t on_body(char* data, size_t one, size_t count, void* its) {
-        auto& self = *static_cast<StripeReceiver*>(its);
-        try {
-            return self.take({data, one * count}) ? one * count : 0;
-        } catch (...) {
-            self.failure_ = std::current_exception();
-            return 0;
-        }
-    }
-    static int on_progress(void* its, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-        return static_cast<StripeReceiver*>(its)->should_leave() ? 1 : 0;
-    }
-
     GrowingLayer& layer_;
     const unsigned stripe_;
     const int file_;
     SourceList& sources_;
     const ReceiveSettings& settings_;
-    CURL* curl_;
+    PeerRequests requests_;
     std::vector<char> piece_;
     std::string head_bytes_;
     std::optional<PieceHead> head_;
@@ -103,7 +82,6 @@ class StripeReceiver {
     bool is_moved_ = false; ///< the tracker has named another source
     bool is_starved_ = false;
     bool is_complete_ = false;
-    std::exception_ptr failure_;
     Clock::time_point heard_;  ///< when the last byte came, or the source was asked
     bool has_heard_ = false;   ///< of the source
     Clock::time_point fed_;    ///< when the last byte of a piece came, or the source was asked
@@ -133,7 +111,6 @@ void StripeReceiver::run() {
         }
         uint32_t before = layer_.count(stripe_);
         std::string problem = take_from(*source);
-        if (failure_) std::rethrow_exception(failure_);
         if (has_heard_) last_word = heard_;
         if (is_moved_) continue;
         if (problem.empty()) {
@@ -155,48 +132,21 @@ bool StripeReceiver::should_try_again() {
     return true;
 }
 
-void StripeReceiver::prepare(const SourcePeer& source, curl_slist* headers) {
-    const Peer& peer = source.peer;
-    std::string host = peer.address.find(':') == std::string::npos ? peer.address : cat('[', peer.address, ']');
-    std::string url = cat("https://", host, ':', peer.port, '/', layer_.diff_id().hex(), '/', stripe_, '/',
-                          layer_.count(stripe_));
-    curl_easy_setopt(curl_, CURLOPT_URL, url.c_str());
-    curl_easy_setopt(curl_, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(curl_, CURLOPT_PROXY, "");
-    curl_easy_setopt(curl_, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl_, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
-    curl_easy_setopt(curl_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
-    curl_easy_setopt(curl_, CURLOPT_FAILONERROR, 1L);
-    curl_easy_setopt(curl_, CURLOPT_CONNECTTIMEOUT_MS, connect_ms);
-    curl_easy_setopt(curl_, CURLOPT_BUFFERSIZE, 64L << 10);
-    // The key is compared; a certificate that somebody signed there is none.
-    curl_easy_setopt(curl_, CURLOPT_SSL_VERIFYPEER, 0L);
-    curl_easy_setopt(curl_, CURLOPT_SSL_VERIFYHOST, 0L);
-    curl_easy_setopt(curl_, CURLOPT_PINNEDPUBLICKEY, peer.key.c_str());
-    curl_easy_setopt(curl_, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(curl_, CURLOPT_WRITEDATA, this);
-    curl_easy_setopt(curl_, CURLOPT_XFERINFOFUNCTION, on_progress);
-    curl_easy_setopt(curl_, CURLOPT_XFERINFODATA, this);
-    curl_easy_setopt(curl_, CURLOPT_NOPROGRESS, 0L);
-}
-
 std::string StripeReceiver::take_from(const SourcePeer& source) {
-    if (!source.peer.key.starts_with("sha256//")) return "it has told no key";
     problem_.clear(), head_bytes_.clear(), head_.reset();
     filled_ = 0, is_complete_ = false, is_moved_ = false, is_starved_ = false, is_lost_ = false, is_gone_ = false;
     key_ = source.peer.key;
     heard_ = fed_ = Clock::now(), has_heard_ = false;
-    std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(
-        curl_slist_append(nullptr, cat("Authorization: Bearer ", settings_.token).c_str()), curl_slist_free_all);
-    prepare(source, headers.get());
-    CURLcode code = curl_easy_perform(curl_);
+    PeerRequests::Answer answer = requests_.get(
+        {.peer = source.peer,
+         .path = cat('/', layer_.diff_id().hex(), '/', stripe_, '/', layer_.count(stripe_)),
+         .token = settings_.token,
+         .take = [this](std::string_view data) { return take(data); },
+         .should_leave = [this] { return should_leave(); }});
     if (is_complete_) return {};
     if (!problem_.empty()) return problem_;
-    long status = 0;
-    curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &status);
-    if (code == CURLE_HTTP_RETURNED_ERROR) return cat("it answers with ", status);
-    is_lost_ = true;
-    return code == CURLE_OK ? "it ended in the middle" : curl_easy_strerror(code);
+    is_lost_ = !answer.is_refused;
+    return answer.problem.empty() ? "it ended in the middle" : answer.problem;
 }
 
 /// False to leave the source.
