@@ -25,6 +25,11 @@ std::string json_of(const store::Inventory& inventory, const store::StoredImage&
                R"(,"shared_bytes":)", inventory.shared_bytes(image), R"(,"layers":)", image.layers.size(), "}");
 }
 
+std::string json_of(const store::ComingImage& image) {
+    return cat(R"(  {"digest":)", json_text(image.digest.text()), R"(,"tags":)", json_list(tag_names(image)),
+               R"(,"bytes":)", image.bytes, R"(,"here_bytes":)", image.here_bytes, "}");
+}
+
 /// The members of an object, without its braces.
 std::string json_of(const store::Inventory& inventory) {
     std::string out;
@@ -37,7 +42,10 @@ void print_json(const store::Inventory& inventory, const std::vector<SharedInven
     std::string stores;
     for (const SharedInventory& one : shared)
         stores += cat(stores.empty() ? "" : ",", R"({"path":)", json_text(one.path), ",", json_of(one.inventory), "}");
-    std::printf("{%s,\"shared\":[%s]}\n", json_of(inventory).c_str(), stores.c_str());
+    std::string coming;
+    for (const store::ComingImage& image : inventory.coming)
+        coming += cat(coming.empty() ? "\n" : ",\n", json_of(image));
+    std::printf("{%s,\"coming\":[%s],\"shared\":[%s]}\n", json_of(inventory).c_str(), coming.c_str(), stores.c_str());
 }
 
 void print_line(size_t width, const std::string& name, const std::string& digest, const std::string& pulled,
@@ -65,8 +73,21 @@ void print_table(const store::Inventory& inventory, bool uses_known = true) {
     }
 }
 
+void print_coming(const std::vector<store::ComingImage>& images) {
+    if (images.empty()) return;
+    std::printf("\nstarted, and coming while they run:\n");
+    for (const store::ComingImage& image : images) {
+        std::vector<std::string> names = tag_names(image);
+        if (names.empty()) names.emplace_back("-");
+        for (const std::string& name : names)
+            std::printf("%s  %s  %s of %s\n", name.c_str(), short_digest(image.digest.text()).c_str(),
+                        human_bytes(image.here_bytes).c_str(), human_bytes(image.bytes).c_str());
+    }
+}
+
 void print_tables(const store::Inventory& inventory, const std::vector<SharedInventory>& shared) {
     print_table(inventory);
+    print_coming(inventory.coming);
     for (const SharedInventory& one : shared) {
         std::printf("\nin the shared store %s, which all users read:\n", printable(one.path, 4096).c_str());
         print_table(one.inventory, false);

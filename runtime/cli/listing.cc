@@ -34,11 +34,18 @@ store::Store store_of_caller() { return open_callers_store(site_of_caller()); }
 
 std::string short_digest(const std::string& digest) { return digest.substr(7, 12); }
 
-std::vector<std::string> tag_names(const store::StoredImage& image) {
+namespace {
+
+std::vector<std::string> names_of(const std::vector<store::StoredTag>& tags) {
     std::vector<std::string> out;
-    for (const store::StoredTag& tag : image.tags) out.push_back(printable(tag.text(), 1024));
+    for (const store::StoredTag& tag : tags) out.push_back(printable(tag.text(), 1024));
     return out;
 }
+
+}  // namespace
+
+std::vector<std::string> tag_names(const store::StoredImage& image) { return names_of(image.tags); }
+std::vector<std::string> tag_names(const store::ComingImage& image) { return names_of(image.tags); }
 
 std::string shown_time(int64_t seconds) {
     std::time_t time = seconds;

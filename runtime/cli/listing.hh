@@ -25,6 +25,7 @@ std::string short_digest(const std::string& digest);
 
 /// "REGISTRY/NAME:TAG" of each tag.
 std::vector<std::string> tag_names(const store::StoredImage& image);
+std::vector<std::string> tag_names(const store::ComingImage& image);
 
 /// "2026-11-21 06:30" in local time; as ISO 8601 in UTC for programs.
 std::string shown_time(int64_t seconds);

@@ -14,6 +14,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/store/names.hh"
+#include "runtime/store/partial.hh"
 #include "runtime/store/scratch.hh"
 
 namespace berth::store {
@@ -64,6 +65,7 @@ class Taking {
     std::string read_config(const Digest& digest) const;
     void keep_unread(StoredImage& image) const;
     void add_use(StoredImage& image) const;
+    void take_coming();
     void take_image_indexes();
     void take_tags();
     void take_tag(const std::vector<std::string>& path, const std::string& file);
@@ -77,6 +79,7 @@ class Taking {
 Inventory Taking::take() {
     take_layers();
     take_images();
+    take_coming();
     take_image_indexes();
     take_tags();
     return std::move(out_);
@@ -154,6 +157,23 @@ void Taking::add_use(StoredImage& image) const {
     image.in_use |= ::flock(lease.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
+void Taking::take_coming() {
+    if (own_ == nullptr) return;
+    for (const Digest& digest : partials(*own_)) try {
+            auto partial = find_partial(*own_, digest, Access::read);
+            if (!partial) continue;
+            ComingImage image{digest};
+            for (const PartialLayer& layer : partial->layers) {
+                image.bytes += layer.size;
+                image.here_bytes += here_bytes(layer, *partial->arrivals);
+                if (layer.is_coming) image.disk_bytes += disk_bytes(sys::stat_of(layer.file.get(), "a layer"));
+            }
+            out_.coming.push_back(std::move(image));
+        } catch (const Error&) {
+            // Gone meanwhile, or damaged, which the next start mends.
+        }
+}
+
 void Taking::take_image_indexes() {
     for (const std::string& name : names_in("lists")) {
         auto index = Digest::from_hex(name.substr(0, name.find('.')));
@@ -206,6 +226,8 @@ void Taking::place(StoredTag tag) {
         if (here) (tag.is_record() ? image.records : image.tags).push_back(tag);
         placed |= here;
     }
+    for (ComingImage& image : out_.coming)
+        if (!tag.is_record() && tag.digest == image.digest) image.tags.push_back(tag);
     if (!placed) out_.stray_tags.push_back(std::move(tag));
 }
 
@@ -228,6 +250,7 @@ uint64_t Inventory::bytes() const {
     uint64_t sum = 0;
     for (const StoredImage& image : images) sum += image.own_bytes;
     for (const StoredLayer& layer : layers) sum += layer.bytes;
+    for (const ComingImage& image : coming) sum += image.disk_bytes;
     return sum;
 }
 

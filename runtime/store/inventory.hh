@@ -41,6 +41,15 @@ struct StoredImage {
     std::vector<std::string> pins = {};  ///< see Store::pin_holders
 };
 
+/// An image that has started before it is here (partial.hh).
+struct ComingImage {
+    Digest digest;  ///< of the manifest
+    std::vector<StoredTag> tags = {};
+    uint64_t bytes = 0;       ///< of all its layer files
+    uint64_t here_bytes = 0;  ///< of them that have come, or were here before
+    uint64_t disk_bytes = 0;  ///< on disk, without layers that are the store's
+};
+
 /// A file of lists/: an image index that means an image on one architecture.
 struct StoredImageIndex {
     std::string file;
@@ -51,6 +60,7 @@ struct StoredImageIndex {
 struct Inventory {
     std::vector<StoredImage> images;  ///< the last used first
     std::vector<StoredLayer> layers;
+    std::vector<ComingImage> coming;
     std::vector<StoredImageIndex> image_indexes;
     std::vector<StoredTag> stray_tags;  ///< whose image is not here
 

@@ -36,6 +36,14 @@ PartialLayer open_layer(const Store& store, const Digest& manifest, const Digest
 
 }  // namespace
 
+uint64_t here_bytes(const PartialLayer& layer, const Arrivals& arrivals) {
+    uint64_t out = 0;
+    for (uint32_t piece = 0; piece < layer.pieces(); ++piece)
+        if (arrivals.is_here(layer.first + piece))
+            out += std::min(Arrivals::piece_size, layer.size - piece * Arrivals::piece_size);
+    return out;
+}
+
 std::vector<Digest> layers_of(const squash::Index& index, const std::string& what) {
     std::vector<Digest> out;
     for (const squash::LayerInfo& layer : index.layers()) {

@@ -22,6 +22,9 @@ struct PartialLayer {
     uint32_t pieces() const { return static_cast<uint32_t>(Arrivals::pieces_of(size)); }
 };
 
+/// Bytes of the layer that are here.
+uint64_t here_bytes(const PartialLayer& layer, const Arrivals& arrivals);
+
 /// One that is there, opened.
 struct Partial {
     squash::Index index;
