@@ -106,7 +106,7 @@ uint32_t Arrivals::here() const {
     return out;
 }
 
-void Arrivals::ask(uint32_t piece) {
+void Arrivals::ask_for(uint32_t piece) {
     State now = state(piece);
     auto before = static_cast<uint8_t>(now);
     if (now != State::missing && now != State::failed) return;
@@ -115,11 +115,15 @@ void Arrivals::ask(uint32_t piece) {
     futex_wake(header_->wishes);
 }
 
+void Arrivals::ask(Pieces pieces) {
+    for (uint32_t piece = pieces.first; piece < pieces.first + pieces.count; ++piece) ask_for(piece);
+}
+
 int Arrivals::wait(Pieces pieces, const std::function<bool()>& interrupted) {
     if (pieces.count > count_ || pieces.first > count_ - pieces.count) return -EIO;
     if (are_here(pieces)) return 0;
     // All at once, so that one request of a neighbourhood does.
-    for (uint32_t piece = pieces.first; piece < pieces.first + pieces.count; ++piece) ask(piece);
+    ask(pieces);
     for (uint32_t piece = pieces.first; piece < pieces.first + pieces.count; ++piece)
         if (int problem = wait_for(piece, interrupted)) return problem;
     return 0;
@@ -133,7 +137,7 @@ bool Arrivals::is_abandoned() const {
 int Arrivals::wait_for(uint32_t piece, const std::function<bool()>& interrupted) {
     auto since = Clock::now();
     for (uint32_t before = 0;;) {
-        uint32_t changes = std::atomic_ref(header_->changes).load(std::memory_order_acquire);
+        uint32_t changes = this->changes();
         if (std::exchange(before, changes) != changes) since = Clock::now();
         State now = state(piece);
         if (now == State::here) return 0;
@@ -141,8 +145,14 @@ int Arrivals::wait_for(uint32_t piece, const std::function<bool()>& interrupted)
         // What came last may have come before the end.
         if (is_abandoned()) return is_here(piece) ? 0 : -EIO;
         if (interrupted && interrupted()) return -EINTR;
-        futex_wait(header_->changes, changes, slice);
+        wait_for_change(changes, slice);
     }
+}
+
+uint32_t Arrivals::changes() const { return std::atomic_ref(header_->changes).load(std::memory_order_acquire); }
+
+void Arrivals::wait_for_change(uint32_t seen, std::chrono::milliseconds limit) {
+    futex_wait(header_->changes, seen, limit);
 }
 
 std::vector<uint32_t> Arrivals::wanted() const {

@@ -44,6 +44,9 @@ class Arrivals {
 
     // For those that read.
 
+    /// Somebody wants these soon.
+    void ask(Pieces pieces);
+
     /// Asks for the pieces and waits until they are here: 0, or -errno. -EIO: one of them cannot be had, nobody brings
     /// them any more, or none has come for as long as set_patience() says. -EINTR: `interrupted`, which is asked some
     /// times a second, has said so.
@@ -53,6 +56,11 @@ class Arrivals {
     void set_lifeline(int descriptor) { lifeline_ = descriptor; }
     int lifeline() const { return lifeline_; }
     void set_patience(std::chrono::seconds patience) { patience_ = patience; }
+
+    /// Grows with each piece that is here, or failed.
+    uint32_t changes() const;
+    /// Returns when changes() is no longer `seen`, or after `limit`.
+    void wait_for_change(uint32_t seen, std::chrono::milliseconds limit);
 
     // For the one that brings them.
 
@@ -73,7 +81,7 @@ class Arrivals {
     std::atomic_ref<uint8_t> at(uint32_t piece) const { return std::atomic_ref(states_[piece]); }
     State state(uint32_t piece) const { return static_cast<State>(at(piece).load(std::memory_order_acquire)); }
     bool is_abandoned() const;
-    void ask(uint32_t piece);
+    void ask_for(uint32_t piece);
     int wait_for(uint32_t piece, const std::function<bool()>& interrupted);
     void settle(uint32_t piece, State state);
 

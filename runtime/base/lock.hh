@@ -1,5 +1,7 @@
 // Owner of a lock on a file.
 #pragma once
+#include <sys/file.h>
+
 #include <utility>
 
 #include "runtime/base/fd.hh"
@@ -16,6 +18,11 @@ class [[nodiscard]] Lock {
     explicit operator bool() const { return static_cast<bool>(file_); }
 
     void unlock() { file_.reset(); }
+    /// Also where other processes have a copy of the descriptor.
+    void unlock_for_all() {
+        if (file_) ::flock(file_.get(), LOCK_UN);
+        file_.reset();
+    }
 
     /// The file that is locked, for what its holder writes into it.
     int fd() const { return file_.get(); }

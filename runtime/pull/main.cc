@@ -163,6 +163,7 @@ void leave_cpus_to_tasks() {
 
 /// A layer that is not what its publisher said is an event of the site's; whoever started the pull listens no more.
 void prove_layers(const Arguments& arguments, const pull::Unproved& unproved, pull::Output& output) try {
+    if (unproved.layers.empty()) return;
     ::setpriority(PRIO_PROCESS, 0, 19);
     for (const std::string& problem : pull::prove(store::Store::open(arguments.store), unproved)) {
         pull::PullEvent event(site_of(arguments, environment_of_this_process()), plan::Event::Kind::pull,
@@ -174,8 +175,8 @@ void prove_layers(const Arguments& arguments, const pull::Unproved& unproved, pu
     // They stay noted as unproved.
 }
 
-/// The layers of an image that has started come, and it becomes one of the store. Returns what has to be proved.
-std::optional<pull::Unproved> complete(const Arguments& arguments, const pull::Afterwards& afterwards,
+/// The layers of an image that has started come, and it becomes one of the store.
+pull::Completed complete(const Arguments& arguments, const pull::Afterwards& afterwards,
                                        const Digest& digest, pull::Output& output) {
     plan::Reference reference = plan::parse_reference(arguments.reference);
     plan::Site site = site_of(arguments, environment_of_this_process());
@@ -187,23 +188,31 @@ std::optional<pull::Unproved> complete(const Arguments& arguments, const pull::A
         pull::Options options = options_of(arguments, reference, site);
         options.policy = plan::PullPolicy::missing;
         options.prove_later = true;
-        auto unproved = pull::complete_early(store, reference, *afterwards.early, options, output.meter());
+        options.share = afterwards.place;
+        if (options.share) options.share_limits = share_limits(site);
+        pull::Completed out = pull::complete_early(store, reference, *afterwards.early, options, output.meter());
+        options.share.reset();
         pull::Afterwards rest;
         pull::pull(store, reference, options, output.meter(), rest);
         store::remove_partial(store, *afterwards.early);
         event.pulled(digest.text());
-        return unproved ? std::move(unproved) : std::move(rest.unproved);
+        if (!out.unproved) out.unproved = std::move(rest.unproved);
+        return out;
     } catch (const Error& problem) {
         event.failed(problem);
         throw;
     }
 }
 
-/// The exit code. The proof comes last, and nothing waits for it.
-int complete_here(const Arguments& arguments, const pull::Afterwards& afterwards, const Digest& digest,
+/// The exit code. The proofs come last, and nothing waits for them.
+int complete_here(const Arguments& arguments, pull::Afterwards& afterwards, const Digest& digest,
                   pull::Output& output) try {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (auto unproved = complete(arguments, afterwards, digest, output)) prove_layers(arguments, *unproved, output);
+    pull::Completed completed = complete(arguments, afterwards, digest, output);
+    // The image is there. Other nodes may need this one for long.
+    afterwards.no_removals.unlock_for_all();
+    pull::prove_together(store::Store::open(arguments.store), completed,
+                         [&](const pull::Unproved& unproved) { prove_layers(arguments, unproved, output); });
     return 0;
 } catch (const std::exception&) {
     return exit_failure;
@@ -211,7 +220,7 @@ int complete_here(const Arguments& arguments, const pull::Afterwards& afterwards
 
 /// The end of a start that did not wait for its layers, in a process of its own, which is made again when it is killed:
 /// what has come by then need not come again. Throws Error when it has failed.
-void complete_for_sure(const Arguments& arguments, const pull::Afterwards& afterwards, const Digest& digest,
+void complete_for_sure(const Arguments& arguments, pull::Afterwards& afterwards, const Digest& digest,
                        pull::Output& output) {
     constexpr unsigned tries = 4;
     for (unsigned i = 0; i < tries; ++i) {

@@ -471,7 +471,8 @@ def shares():
         (0, f"complaint {key} 1 c2xvdw=="), (0, "progress 1000 2000 3000"), (0, "finished"), (1, "fetch"),
         (1, f"plan 1 {peer}{key} 2 own - - take 0 0"), (1, f"role 1 1 {peer}{key} take 0 -"), (1, "alone 4 bm8="),
         (1, "status 8 3 1 2 3 4 n7 5 6 1"), (1, "end"), (2, "berth-share-1 00ff"), (2, "berth-share-2 00ff more"),
-        (3, "berth-share-1 00ff"), (4, f"done 1 {'0' * 64}")]
+        (3, "berth-share-1 00ff"), (4, f"done 1 {'0' * 64}"), (0, f"enter {peer}{key} 3 {DIGEST} 1"),
+        (0, "proved 3"), (1, f"roster 0 1 {peer}{key}"), (1, "proved 3")]
 
 
 JOBS = ["12\n12|12|RUNNING|2001|n[1-2]\n", "20_2.0\n20|20_1|COMPLETED|2001|n1\n21|20_2|RUNNING|2001|n1\n",

@@ -42,10 +42,11 @@ teardown() {
   forget_images
 }
 
-# The sites's settings: early_site [LINE of limits].
+# The sites's settings: early_site [LINE of limits]; what is in `share_lines` is of [share].
+share_lines=()
 early_site() {
   # The site's file ends with [store].
-  with_site_lines 'start = "early"' '[share]' "artifacts = \"$artifacts\"" \
+  with_site_lines 'start = "early"' '[share]' "artifacts = \"$artifacts\"" "${share_lines[@]}" \
     '[policy]' "signatures = \"$folder/policy.json\"" '[events]' "log = \"$folder/%u.jsonl\"" "${@:+[limits]}" "$@"
 }
 
@@ -72,6 +73,9 @@ step() {
   job=$!
 }
 
+# What it has printed. On a slow machine its start takes so long that it tells its progress.
+told() { without_progress < "$BATS_TEST_TMPDIR/out"; }
+
 @test "early: a step starts before its layers are here, waits for what it reads, and the image comes whole" {
   hold 1
   step sh -c 'cat /usr/lib/os-release > /dev/null && cat /srv/hello'
@@ -79,9 +83,13 @@ step() {
   wait_until 60 a_task_lives
   [ "$(partial)" ]
   expect_equal "$(published | grep -c /images/.)" 0
+  run -0 alice srun --overlap -w n1 berth images
+  expect_output_like "$image  [0-9a-f]{12}  [0-9.]+ MB of [0-9.]+ MB"
+  expect_equal "$(alice srun --overlap -w n1 berth images --json |
+    jq '.coming[0] | .tags != [] and .here_bytes < .bytes')" true
   rm "$held"
   wait "$job"
-  expect_equal "$(cat "$BATS_TEST_TMPDIR/out")" "hello from the image"
+  expect_equal "$(told)" "hello from the image"
   # A step that lasts until all of it is here; a shorter one leaves the rest to the next.
   in_home "rm -f go"
   step --container-mount-home sh -c 'cd && until [ -e go ]; do sleep 0.1; done'
@@ -109,7 +117,7 @@ step() {
   root kill -9 "$fetching"
   rm "$held"
   wait "$job"
-  expect_equal "$(cat "$BATS_TEST_TMPDIR/out")" "hello from the image"
+  expect_equal "$(told)" "hello from the image"
   forget_images
   hold 1
   step cat /srv/hello
@@ -142,6 +150,27 @@ step() {
   rm "$held"
   run -0 contained cat /srv/hello
   expect_equal "$output" "hello from the image"
+}
+
+@test "early: a mirror goes after the start, and the registry sends the rest" {
+  local port pid gone=$folder/mirror-held
+  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  published_layer 1 > "$gone"
+  python3 -B "$repo/tests/registry/held.py" "$port" "$registry" "$gone" 3>&- > "$folder/mirror-log" 2>&1 &
+  pid=$!
+  wait_until 10 curl -s -o /dev/null "http://127.0.0.1:$port/v2/"
+  restore_site
+  share_lines=("[registry.\"$faulty\"]" "mirror = [\"127.0.0.1:$port\"]")
+  early_site
+  step cat /srv/hello
+  wait_until 60 grep -q "GET .*$(published_layer 1)" "$folder/mirror-log"
+  wait_until 60 a_task_lives
+  expect_equal "$(grep -c GET "$folder/log" || true)" 0
+  echo gone > "$gone"
+  wait "$job"
+  kill "$pid"
+  expect_equal "$(told)" "hello from the image"
+  asked_for 1
 }
 
 @test "early: a kill ends a task that waits for what has still to come, and the step with it" {
@@ -180,7 +209,7 @@ step() {
   rm "$held"
   wait "$first"
   wait "$second"
-  expect_equal "$(cat "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/second")" $'hello from the image\nhello from the image'
+  expect_equal "$(cat "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/second" | without_progress)" $'hello from the image\nhello from the image'
 }
 
 @test "early: a container that is saved is whole" {
@@ -191,4 +220,52 @@ step() {
   wait "$job"
   run -0 alice srun -w n1 --container-image="$folder/saved.sqsh" cat /srv/hello /srv/more
   expect_equal "$output" $'hello from the image\nmore'
+}
+
+# The parts of a step of two nodes, whose tasks live until the file "go" is there.
+together() {
+  restore_site
+  share_lines=('enabled = true')
+  early_site
+  in_home "rm -f go"
+  forget_requests
+  alice srun -N2 --container-image="$image" --container-mount-home sh -c \
+    'cat /srv/hello && cd && until [ -e go ]; do sleep 0.1; done' > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  job=$!
+}
+partials() { root bash -c "ls -d $state/nodes/n[12]/store/*/partial/*" 2> /dev/null; }
+all_is_here() { [ -z "$(partials)" ]; }
+pull_events() { jq -s "[.[]|select(.kind==\"pull\")]|$1" "$folder/alice.jsonl"; }
+one_has_pulled() { [ "$(pull_events length)" = 1 ]; }
+both_have_pulled() { [ "$(pull_events length)" = 2 ]; }
+
+@test "early: the nodes of a step start at once and ask the registry for each part once" {
+  together
+  wait_until 60 both_have_pulled
+  in_home "touch go"
+  wait "$job"
+  expect_equal "$(told)" $'hello from the image\nhello from the image'
+  expect_equal "$(jq -s '[.[]|select(.kind=="start")|.from]' -c "$folder/alice.jsonl")" '["pull","pull"]'
+  all_is_here
+  # What both have fetched came from the registry once, and once from the other node.
+  expect_equal "$(pull_events '([.[].bytes]|add) == 2 * ([.[].peer_bytes]|add)')" true
+  expect_equal "$(grep -c 'GET .*/manifests/.*[.]berth ' "$folder/log")" 1
+  run -0 alice srun -N2 berth verify
+}
+
+@test "early: what a node was to bring that has gone comes from the registry" {
+  hold 1
+  together
+  wait_until 60 asked_for 1
+  wait_until 60 a_task_lives
+  # shellcheck disable=SC2016,SC2046
+  kill_9 $(root bash -c 'for pid in $(pgrep -x berth-pull); do
+    [[ ! /proc/$pid/root/var/lib/berth -ef $1 ]] || echo "$pid"; done' bash "$state/nodes/n2/store")
+  rm "$held"
+  wait_until 60 one_has_pulled
+  in_home "touch go"
+  wait "$job" || true
+  run cat "$BATS_TEST_TMPDIR/out"
+  expect_output_like "hello from the image"
+  expect_nodes_up
 }

@@ -3,103 +3,15 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <map>
-#include <mutex>
-#include <random>
 #include <thread>
 
-#include "runtime/pull/transfer/early.hh"
-#include "runtime/pull/transfer/early_parts.hh"
-#include "runtime/pull/transfer/stored.hh"
 #include "runtime/store/collect.hh"
-#include "runtime/store/partial.hh"
 #include "runtime/store/profile.hh"
-#include "tests/catch.hh"
-#include "tests/fixtures/random_bytes.hh"
-#include "tests/unit/trusted_scene.hh"
+#include "tests/unit/early_scene.hh"
 
 using namespace berth;
 using namespace berth::fixtures;
 using Catch::Contains;
-
-namespace {
-
-const std::string first_file = random_bytes(5 << 20, 1), second_file = random_bytes(3 << 20, 2),
-                  small_file = random_bytes(900, 3);
-
-/// Two layers of some pieces each, published with what an early start needs.
-struct EarlyScene : TrustedScene {
-    pull::EarlyParts parts;
-
-    EarlyScene()
-        : TrustedScene({tar_of({{"a", first_file}, {"etc/", ""}, {"etc/os", "base\n"}}),
-                        tar_of({{"b", second_file}, {"c", small_file}})}) {
-        content.sends_parts = true;
-        store = "publisher";
-        parts = pull::make_early_parts(open(), pull::describe(open(), Digest(digest), "x"), "x");
-        store = "store";
-    }
-    oci::Artifact early_artifact() {
-        oci::Artifact out = artifact();
-        out.index = blob(oci::index_type, parts.index);
-        out.sums = blob(oci::sums_type, parts.sums);
-        return out;
-    }
-    pull::Options early_options() const {
-        pull::Options out = options();
-        out.prove_later = out.early = true;
-        out.stall_time = std::chrono::seconds(2);
-        return out;
-    }
-    plan::Reference reference() const { return plan::parse_reference(host + "/a/b:1"); }
-    /// The manifest of what can start; nothing when the pull has brought the whole image.
-    std::optional<Digest> start() {
-        pull::Afterwards out;
-        CHECK(pull::pull(open(), reference(), early_options(), meter, out) == digest);
-        return out.early;
-    }
-    std::optional<pull::Unproved> complete() {
-        return pull::complete_early(open(), reference(), Digest(digest), early_options(), meter);
-    }
-    size_t ranges_of(size_t layer) const {
-        return server->count("GET /v2/a/b/blobs/" + oci::sha256_of(halves[layer].squashfs).text());
-    }
-};
-
-/// A container of the image, as far as it reads.
-struct Reading {
-    store::Store::OpenedFiles files;
-    squash::DataReader reader;
-
-    explicit Reading(const store::Store& store, const Digest& manifest)
-        : files(opened(store, manifest)),
-          reader(std::move(files.layers), files.index.layers(), 1 << 20, files.coming) {
-        // Less than what a test may take.
-        files.coming.arrivals->set_patience(std::chrono::seconds(60));
-    }
-    static store::Store::OpenedFiles opened(const store::Store& store, const Digest& manifest) {
-        auto out = store::open_partial(store, manifest);
-        REQUIRE(out);
-        return std::move(*out);
-    }
-    /// Until so many pieces are waited for.
-    void wait_for_wishes(size_t count) const {
-        for (int tries = 0; tries < 60'000 && files.coming.arrivals->wanted().size() < count; ++tries)
-            std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    squash::FileData file(const std::string& name) const { return *files.index.file(files.index.lookup(1, name)); }
-    bool is_here(const std::string& name) const { return reader.is_here(file(name), 0, file(name).size); }
-    /// The bytes, or the error as a number.
-    std::string read(const std::string& name, uint64_t offset = 0, size_t size = SIZE_MAX,
-                     const std::function<bool()>& interrupted = {}) {
-        squash::FileData data = file(name);
-        std::string out(std::min<uint64_t>(size, data.size - offset), '\0');
-        long got = reader.read(data, offset, out, interrupted);
-        return got == static_cast<long>(out.size()) ? out : cat(got);
-    }
-};
-
-}  // namespace
 
 TEST_CASE("early: a start needs the index and the sums, and no layer", "[pull][early]") {
     EarlyScene scene;
@@ -108,6 +20,12 @@ TEST_CASE("early: a start needs the index and the sums, and no layer", "[pull][e
     CHECK(scene.ranges_of(0) + scene.ranges_of(1) == 0);
     CHECK(scene.conversions() == 0);
     CHECK(!scene.open().has_image(Digest(scene.digest)));
+    store::Inventory inventory = store::take_inventory(scene.open());
+    REQUIRE(inventory.coming.size() == 1);
+    CHECK(inventory.coming[0].digest == Digest(scene.digest));
+    CHECK(inventory.coming[0].tags.size() == 1);
+    CHECK(inventory.coming[0].here_bytes == 0);
+    CHECK(inventory.coming[0].bytes == scene.halves[0].squashfs.size() + scene.halves[1].squashfs.size());
     Reading reading(scene.open(), Digest(scene.digest));
     CHECK(!reading.is_here("a"));
     std::string os, c, a;
@@ -125,6 +43,11 @@ TEST_CASE("early: a start needs the index and the sums, and no layer", "[pull][e
     CHECK(scene.meter.fetched() == scene.halves[0].squashfs.size() + scene.halves[1].squashfs.size());
     CHECK(scene.open().unproved().size() == 2);
     CHECK(pull::prove(scene.open(), *unproved).empty());
+    inventory = store::take_inventory(scene.open());
+    CHECK(inventory.coming[0].here_bytes == inventory.coming[0].bytes);
+    // The store's layers are no more of it.
+    CHECK(inventory.coming[0].disk_bytes == 0);
+    CHECK(inventory.bytes() >= inventory.coming[0].bytes);
     // What came is a layer like any other, and the image follows without another request for it.
     size_t ranges = scene.ranges_of(0) + scene.ranges_of(1);
     CHECK(scene.pull() == scene.digest);
@@ -383,93 +306,50 @@ TEST_CASE("early: pieces of before the machine's last start are not believed", "
 TEST_CASE("early: whatever goes wrong in whatever order, what is read is right", "[pull][early]") {
     EarlyScene scene;
     scene.publish_signed(scene.early_artifact());
-    const char* wanted = std::getenv("BERTH_TEST_SCHEDULES");
-    unsigned schedules = wanted != nullptr ? static_cast<unsigned>(std::atoi(wanted)) : 25;
-    const std::map<std::string, std::string> files{{"a", first_file}, {"b", second_file}, {"c", small_file}};
-    std::atomic<size_t> read_right = 0, errors = 0, interrupted = 0;
+    unsigned schedules = schedules_wanted(25);
+    ReadCounts counts;
     size_t stopped = 0;
     for (unsigned schedule = 0; schedule < schedules; ++schedule) {
         INFO("schedule " << schedule);
         scene.store = cat("store-", schedule);
         scene.fault = {};
         REQUIRE(scene.start());
-        std::mutex mutex;
-        std::mt19937 random(schedule);
-        auto below = [&](unsigned limit) {
-            std::lock_guard lock(mutex);
-            return static_cast<unsigned>(random() % limit);
-        };
-        std::atomic<unsigned> faults = below(6);
-        scene.fault = [&](const test::HttpCall& call) -> std::optional<test::HttpReply> {
-            if (call.target.find("/blobs/") == call.target.npos || faults == 0 || below(3) != 0) return std::nullopt;
-            --faults;
-            test::HttpReply reply = scene.content.answer(call);
-            if (below(4) == 0) return test::HttpReply{.status = 503};
-            if (below(3) == 0) return test::HttpReply{.hang_up = true};
-            if (reply.body.empty()) return reply;
-            size_t place = below(static_cast<unsigned>(reply.body.size()));
-            if (below(2) == 0)
-                reply.body[place] ^= 1;
-            else
-                reply.declared_size = reply.body.size(), reply.body.resize(place);
-            return reply;
-        };
+        Chance chance(schedule);
+        std::atomic<unsigned> faults = chance.below(6);
+        add_faults(scene, chance, faults);
         Reading reading(scene.open(), Digest(scene.digest));
         std::atomic<bool> over = false;
-        auto read_some = [&] {
-            while (!over) {
-                auto file = std::next(files.begin(), below(3));
-                auto offset = below(static_cast<unsigned>(file->second.size())), size = below(2 << 20);
-                bool ends = below(20) == 0;
-                std::string got = reading.read(file->first, offset, size, [&] { return over || ends; });
-                if (got == file->second.substr(offset, size))
-                    ++read_right;
-                else if (got == cat(-EINTR))
-                    ++interrupted;
-                else
-                    got == cat(-EIO) ? ++errors : throw Error(cat("wrong bytes of ", file->first, " at ", offset));
-            }
-        };
-        std::atomic<bool> wrong = false;
-        auto guarded = [&] {
-            try {
-                read_some();
-            } catch (const Error&) {
-                wrong = true;
-            }
-        };
+        auto read = [&] { read_by_chance(reading, chance, over, counts); };
         {
-            std::jthread one(guarded), two(guarded);
+            std::jthread one(read), two(read);
             for (bool done = false; !done;) {
-                std::atomic<bool> stop = false;
-                std::jthread killer([&] {
-                    for (unsigned left = below(60); left > 0 && !stop; --left)
-                        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-                    stop = below(2) == 0 || stop;
-                });
+                std::atomic<bool> stop = false, ended = false;
+                std::jthread killer([&] { stop_by_chance(chance, stop, ended); });
                 pull::Options options = scene.early_options();
                 options.registry.stop = &stop;
                 try {
                     done = pull::complete_early(scene.open(), scene.reference(), Digest(scene.digest), options,
                                                 scene.meter)
-                               .has_value();
+                               .unproved.has_value();
                 } catch (const Error&) {
                     ++stopped;
                 }
-                stop = true;
+                ended = true;
             }
             over = true;
         }
-        REQUIRE(!wrong);
-        for (const auto& [name, bytes] : files) REQUIRE(reading.read(name) == bytes);
+        REQUIRE(counts.wrong == 0);
+        CHECK((reading.read("a") == first_file && reading.read("b") == second_file && reading.read("c") == small_file));
         for (const ServedLayer& layer : scene.image.layers)
             REQUIRE(pull::seal_of(scene.open().open_layer(layer.diff_id).get(), "layer") == pull::Seal::good);
         std::filesystem::remove_all(scene.folder / scene.store);
     }
-    CHECK(read_right > schedules);
-    INFO(read_right << " right, " << errors << " errors, " << interrupted << " interrupted, " << stopped << " stopped");
-    if (wanted != nullptr) WARN(read_right << " right, " << errors << " errors, " << interrupted << " interrupted, "
-                                           << stopped << " stopped");
+    CHECK(counts.right > schedules);
+    std::string line =
+        cat(counts.right.load(), " right, ", counts.errors.load(), " errors, ", counts.interrupted.load(),
+            " interrupted, ", stopped, " stopped");
+    INFO(line);
+    if (schedules > 25) WARN(line);
 }
 
 TEST_CASE("early: what stopped coming is removed after a day", "[pull][early][store]") {

@@ -28,7 +28,9 @@ std::vector<FromNode> from_nodes() {
             Failed{3, ""},
             Complaint{key, 2, "it sent wrong bytes"},
             Progress{1, UINT64_MAX, 2},
-            Finished{}};
+            Finished{},
+            Enter{n2, 3, two, release},
+            Proved{0}};
 }
 
 std::vector<ToNode> to_nodes() {
@@ -44,7 +46,11 @@ std::vector<ToNode> to_nodes() {
             Alone{9, ""},
             StepStatus{8, 3, 1, 2, 3, 4, "n7", 5, 6, true},
             StepStatus{},
-            End{}};
+            End{},
+            Roster{},
+            Roster{1, {n1, n2}},
+            Roster{std::nullopt, {n1}},
+            Proved{4095}};
 }
 
 /// Lines of nodes that say nothing that this release takes.

@@ -276,8 +276,9 @@ TEST_CASE("tracker: late nodes that lack what nobody has any more bring it, once
     scene.lost(1);
     scene.lost(2);
     scene.hello(3);
-    CHECK(scene.count<Fetch>(3) == 1);
-    scene.documents(3);
+    // The documents are there still.
+    CHECK(scene.count<Fetch>(3) == 0);
+    CHECK(scene.count<Documents>(3) == 1);
     scene.have(3, "0");
     scene.pass(200);
     CHECK(scene.role(3, 0) == "own");

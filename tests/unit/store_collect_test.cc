@@ -222,6 +222,28 @@ TEST_CASE("nothing is removed while a pull relies on it", "[store]") {
     CHECK(scene.collect({}).layers == 1);
 }
 
+TEST_CASE("a lock that a child has as well ends for both when it says so", "[store]") {
+    Scene scene;
+    scene.add_layer('1');
+    Lock pull = scene.store.hold_off_removals();
+    pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        pull.unlock();
+        ::_exit(0);
+    }
+    ::waitpid(child, nullptr, 0);
+    CHECK_FALSE(store::collect(scene.store, {}, false, false));
+    child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        pull.unlock_for_all();
+        ::_exit(0);
+    }
+    ::waitpid(child, nullptr, 0);
+    CHECK(scene.collect({}).layers == 1);
+}
+
 TEST_CASE("a lease is a use, and a lease of an image that was removed in between is a new one", "[store]") {
     Scene scene;
     scene.add_image('a', "1", "r.io/a:1", 20);

@@ -103,6 +103,11 @@ void Meter::note_from_peers(size_t layer) {
     from_peers_ += layers_[layer].known.total;
 }
 
+void Meter::add_from_peers(uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    from_peers_ += bytes;
+}
+
 uint64_t Meter::from_peers() const {
     std::lock_guard lock(mutex_);
     return from_peers_;

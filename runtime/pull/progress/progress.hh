@@ -99,6 +99,8 @@ class Meter {
     void set_step(const std::optional<share::StepStatus>& step);
     /// All of the layer has come from other nodes.
     void note_from_peers(size_t layer);
+    /// So many bytes of layers have.
+    void add_from_peers(uint64_t bytes);
     /// The layer has come in the form in which it runs; or it could not be used so, for the reason in the line.
     void note_published(size_t layer);
     void note_refused(const std::string& line);

@@ -199,6 +199,8 @@ void Member::Impl::take(ToNode& message) {
                    [&](StepStatus& status) {
                        if (settings.status) settings.status(status);
                    },
+                   // Of images that have started, in which a member has no part.
+                   [&](Roster&) {}, [&](Proved&) {},
                    [&](End&) {
                        std::lock_guard lock(mutex);
                        is_ended = true;

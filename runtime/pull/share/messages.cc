@@ -8,7 +8,7 @@ namespace berth::pull::share {
 
 namespace {
 
-constexpr size_t document_limit = 8;
+constexpr size_t document_limit = 16;
 constexpr size_t source_limit = 64;  // of a stripe
 constexpr const char* none = "-";
 constexpr const char* key_start = "sha256//";
@@ -74,6 +74,10 @@ struct Writer {
         return cat("progress ", it.registry, ' ', it.peers, ' ', it.behind);
     }
     std::string operator()(const Finished&) const { return "finished"; }
+    std::string operator()(const Enter& it) const {
+        return cat("enter ", peer_words(it.self), ' ', it.rank, ' ', it.image, ' ', it.release);
+    }
+    std::string operator()(const Proved& it) const { return cat("proved ", it.layer); }
     std::string operator()(const Fetch&) const { return "fetch"; }
     std::string operator()(const Plan& it) const {
         std::string out = cat("plan ", peers_words(it.peers), ' ', it.layers.size());
@@ -92,6 +96,9 @@ struct Writer {
                    it.is_told_here ? 1 : 0);
     }
     std::string operator()(const End&) const { return "end"; }
+    std::string operator()(const Roster& it) const {
+        return cat("roster ", it.own ? std::to_string(*it.own) : none, ' ', peers_words(it.peers));
+    }
 };
 
 // Reading.
@@ -204,11 +211,22 @@ LayerRole read_role(Words& words, size_t peers) {
     return out;
 }
 
-Hello read_hello(Words& words) {
+/// Hello and Enter.
+template <typename Message>
+Message read_greeting(Words& words) {
     Peer self = read_peer(words);
     unsigned rank = words.place(UINT32_MAX);
     Digest image = words.digest();
     return {self, rank, image, words.number()};
+}
+
+Roster read_roster(Words& words) {
+    Roster out;
+    std::string_view own = words.next();
+    if (own != none) out.own = static_cast<unsigned>(Words::number_of(own, UINT32_MAX));
+    out.peers = read_peers(words);
+    need(!out.own || *out.own < out.peers.size());
+    return out;
 }
 
 Documents read_documents(Words& words) {
@@ -290,7 +308,8 @@ Message read_about_layer(Words& words) {
 }
 
 FromNode from_node(std::string_view kind, Words& words) {
-    if (kind == "hello") return read_hello(words);
+    if (kind == "hello") return read_greeting<Hello>(words);
+    if (kind == "enter") return read_greeting<Enter>(words);
     if (kind == "documents") return read_documents(words);
     if (kind == "have") return read_have(words);
     if (kind == "sealed") return read_sealed(words);
@@ -298,6 +317,7 @@ FromNode from_node(std::string_view kind, Words& words) {
     if (kind == "failed") return read_about_layer<Failed>(words);
     if (kind == "complaint") return read_complaint(words);
     if (kind == "progress") return read_progress(words);
+    if (kind == "proved") return Proved{words.layer()};
     need(kind == "finished");
     return Finished{};
 }
@@ -310,6 +330,8 @@ ToNode to_node(std::string_view kind, Words& words) {
     if (kind == "role") return read_new_role(words);
     if (kind == "alone") return read_about_layer<Alone>(words);
     if (kind == "status") return read_status(words);
+    if (kind == "roster") return read_roster(words);
+    if (kind == "proved") return Proved{words.layer()};
     need(kind == "end");
     return End{};
 }

@@ -79,8 +79,21 @@ struct Progress {
 };
 /// Everything is here and published. The node goes on serving until End.
 struct Finished {};
+/// The first message of a node whose image has started already, see gathering.hh. Nodes with the same `image` exchange
+/// its pieces.
+struct Enter {
+    Peer self;
+    unsigned rank = 0;     ///< of the node in the step, from 0
+    Digest image;          ///< of the manifest
+    uint64_t release = 0;  ///< of the form of these messages
+};
+/// The layer with this number in the image's index is what the image has. Also to the others.
+struct Proved {
+    unsigned layer = 0;
+};
 
-using FromNode = std::variant<Hello, Documents, Have, Sealed, Done, Failed, Complaint, Progress, Finished>;
+using FromNode =
+    std::variant<Hello, Documents, Have, Sealed, Done, Failed, Complaint, Progress, Finished, Enter, Proved>;
 
 // To a node.
 
@@ -123,7 +136,13 @@ struct StepStatus {
 /// Nobody needs anything of this node any more.
 struct End {};
 
-using ToNode = std::variant<Fetch, Documents, Plan, Sealed, NewRole, Alone, StepStatus, End>;
+/// In answer to Enter, once the others have come as well.
+struct Roster {
+    std::optional<unsigned> own;  ///< this node's place; nothing for one that came later
+    std::vector<Peer> peers;
+};
+
+using ToNode = std::variant<Fetch, Documents, Plan, Sealed, NewRole, Alone, StepStatus, End, Roster, Proved>;
 
 /// Form of the messages: nodes with another one pull alone.
 inline constexpr uint64_t release = 1;

@@ -89,7 +89,16 @@ struct LayerServer::Impl {
         bool in_piece = false;
         bool is_last = false;      ///< the head that says the end is out
     };
+    /// One of an image that has started.
+    struct ComingStream {
+        Impl* server;
+        ComingImage::Answer answer;
+    };
 
+    template <typename Its>
+    MHD_Result stream(MHD_Connection* connection, Its* its, ssize_t (*filler)(void*, uint64_t, char*, size_t));
+    MHD_Result answer_coming(MHD_Connection* connection, const char* path);
+    static ssize_t fill_coming(void* stream, uint64_t, char* out, size_t size);
     MHD_Result answer(MHD_Connection* connection, const char* path, const char* method);
     std::shared_ptr<GrowingLayer> find(const std::string& hex) {
         std::lock_guard lock(mutex);
@@ -107,6 +116,7 @@ struct LayerServer::Impl {
     MHD_Daemon* daemon = nullptr;
     std::mutex mutex;
     std::map<std::string, std::shared_ptr<GrowingLayer>> layers;
+    std::shared_ptr<ComingImage> coming;
     std::atomic<uint64_t> sent = 0;
     std::atomic<unsigned> active = 0;
     std::atomic<bool> is_ending = false;
@@ -124,22 +134,53 @@ MHD_Result LayerServer::Impl::reply(MHD_Connection* connection, unsigned status)
     return out;
 }
 
-MHD_Result LayerServer::Impl::answer(MHD_Connection* connection, const char* path, const char* method) {
-    if (!is_allowed(connection)) return reply(connection, MHD_HTTP_FORBIDDEN);
-    auto request = parse_path(path);
-    auto layer = request ? find(request->layer) : nullptr;
-    if (std::strcmp(method, MHD_HTTP_METHOD_GET) != 0 || !layer) return reply(connection, MHD_HTTP_NOT_FOUND);
-    auto* stream = new Stream{this, layer, request->stripe, request->place};
+/// `its` is deleted at the end of the answer.
+template <typename Its>
+MHD_Result LayerServer::Impl::stream(MHD_Connection* connection, Its* its,
+                                     ssize_t (*filler)(void*, uint64_t, char*, size_t)) {
     ++active;
-    auto end = [](void* its) {
-        auto* ended = static_cast<Stream*>(its);
-        --ended->server->active;
-        delete ended;
+    auto end = [](void* ended) {
+        --static_cast<Its*>(ended)->server->active;
+        delete static_cast<Its*>(ended);
     };
-    MHD_Response* response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, block_size, fill, stream, end);
+    MHD_Response* response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, block_size, filler, its, end);
     MHD_Result out = MHD_queue_response(connection, MHD_HTTP_OK, response);
     MHD_destroy_response(response);
     return out;
+}
+
+MHD_Result LayerServer::Impl::answer_coming(MHD_Connection* connection, const char* path) {
+    std::unique_lock lock(mutex);
+    std::shared_ptr<ComingImage> image = coming;
+    lock.unlock();
+    const char* here = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, ComingImage::here_header);
+    auto answer = image ? image->answer(path, here == nullptr ? "" : here) : std::nullopt;
+    if (!answer) return reply(connection, MHD_HTTP_NOT_FOUND);
+    return stream(connection, new ComingStream{this, std::move(*answer)}, fill_coming);
+}
+
+ssize_t LayerServer::Impl::fill_coming(void* its, uint64_t, char* out, size_t size) {
+    auto& stream = *static_cast<ComingStream*>(its);
+    try {
+        if (stream.server->is_ending) return MHD_CONTENT_READER_END_WITH_ERROR;
+        size_t part = stream.answer.fill(out, size);
+        if (part == 0) return MHD_CONTENT_READER_END_OF_STREAM;
+        stream.server->throttle.wait(part);
+        stream.server->sent += part;
+        return static_cast<ssize_t>(part);
+    } catch (const std::exception&) {
+        return MHD_CONTENT_READER_END_WITH_ERROR;  // the file cannot be read: the peer asks another node
+    }
+}
+
+MHD_Result LayerServer::Impl::answer(MHD_Connection* connection, const char* path, const char* method) {
+    if (!is_allowed(connection)) return reply(connection, MHD_HTTP_FORBIDDEN);
+    bool is_get = std::strcmp(method, MHD_HTTP_METHOD_GET) == 0;
+    if (is_get && std::string_view(path).starts_with(ComingImage::path_start)) return answer_coming(connection, path);
+    auto request = parse_path(path);
+    auto layer = request ? find(request->layer) : nullptr;
+    if (!is_get || !layer) return reply(connection, MHD_HTTP_NOT_FOUND);
+    return stream(connection, new Stream{this, layer, request->stripe, request->place}, fill);
 }
 
 ssize_t LayerServer::Impl::fill(void* its, uint64_t, char* out, size_t size) {
@@ -226,6 +267,11 @@ void LayerServer::offer(std::shared_ptr<GrowingLayer> layer) {
     std::lock_guard lock(impl_->mutex);
     std::string hex(layer->diff_id().hex());
     impl_->layers[hex] = std::move(layer);
+}
+
+void LayerServer::offer(std::shared_ptr<ComingImage> image) {
+    std::lock_guard lock(impl_->mutex);
+    impl_->coming = std::move(image);
 }
 
 uint64_t LayerServer::sent() const { return impl_->sent; }

@@ -1,4 +1,5 @@
-// Serves layers to the other nodes of a step, also while they are being written, over HTTPS by libmicrohttpd.
+// Serves layers to the other nodes of a step, also while they are being written, and pieces of images that have started
+// already, over HTTPS by libmicrohttpd.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include "runtime/pull/share/coming_image.hh"
 #include "runtime/pull/share/identity.hh"
 #include "runtime/pull/share/pieces.hh"
 
@@ -23,7 +25,8 @@ struct ServerSettings {
 };
 
 /// What `GET /DIFF-ID-IN-HEX/STRIPE/PLACE` with the token answers: the pieces of the stripe from that place on, each
-/// after its head, as they come; `waiting` heads meanwhile, so that silence means a node that is gone.
+/// after its head, as they come; `waiting` heads meanwhile, so that silence means a node that is gone. And `GET
+/// /coming/MANIFEST-IN-HEX/...`: see ComingImage.
 class LayerServer {
   public:
     /// Listens on all addresses. Throws Error when no port of the range is free.
@@ -35,6 +38,7 @@ class LayerServer {
 
     uint16_t port() const;
     void offer(std::shared_ptr<GrowingLayer> layer);
+    void offer(std::shared_ptr<ComingImage> image);
     /// Bytes of pieces that were sent.
     uint64_t sent() const;
     /// Connections that are being served now.

@@ -37,6 +37,8 @@ class Swarm {
 
     /// Nobody is connected.
     bool is_empty() const { return places_.empty(); }
+    /// Those that come later need not ask the registry for them.
+    bool has_documents() const { return documents_.has_value(); }
 
   private:
     enum class Stage : uint8_t {

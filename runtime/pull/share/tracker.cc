@@ -11,8 +11,19 @@ Tracker::~Tracker() = default;
 
 unsigned Tracker::missing() const { return nodes_ - std::min(nodes_, static_cast<unsigned>(ranks_.size())); }
 
+Gathering::Step Tracker::step() const { return {static_cast<unsigned>(ranks_.size()), missing()}; }
+
 std::vector<Outgoing> Tracker::take(Connection from, const FromNode& message, Time now) {
     std::vector<Outgoing> out;
+    if (const auto* enter = std::get_if<Enter>(&message); enter != nullptr && !images_.contains(from)) {
+        ranks_.insert(enter->rank);
+        gathered_.try_emplace(from, enter->image);
+        gatherings_[enter->image];
+    }
+    if (auto image = gathered_.find(from); image != gathered_.end()) {
+        gatherings_[image->second].take(from, message, now, step(), out);
+        return out;
+    }
     if (const auto* hello = std::get_if<Hello>(&message); hello != nullptr && !images_.contains(from)) {
         ranks_.insert(hello->rank);
         images_.emplace(from, hello->image);
@@ -26,11 +37,17 @@ std::vector<Outgoing> Tracker::take(Connection from, const FromNode& message, Ti
 
 std::vector<Outgoing> Tracker::lost(Connection node, Time now) {
     std::vector<Outgoing> out;
+    if (auto image = gathered_.find(node); image != gathered_.end()) {
+        Gathering& gathering = gatherings_[image->second];
+        gathering.lost(node, now, step(), out);
+        if (gathering.is_empty()) gatherings_.erase(image->second);
+        gathered_.erase(image);
+    }
     auto image = images_.find(node);
     if (image == images_.end()) return out;
     Swarm& swarm = *swarms_[image->second];
     swarm.lost(node, now, missing(), out);
-    if (swarm.is_empty()) swarms_.erase(image->second);
+    if (swarm.is_empty() && !swarm.has_documents()) swarms_.erase(image->second);
     images_.erase(image);
     return out;
 }
@@ -38,6 +55,7 @@ std::vector<Outgoing> Tracker::lost(Connection node, Time now) {
 std::vector<Outgoing> Tracker::tick(Time now) {
     std::vector<Outgoing> out;
     for (auto& [image, swarm] : swarms_) swarm->tick(now, missing(), out);
+    for (auto& [image, gathering] : gatherings_) gathering.tick(now, step(), out);
     return out;
 }
 

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/pull/share/gathering.hh"
 #include "runtime/pull/share/outgoing.hh"
 
 namespace berth::pull::share {
@@ -32,11 +33,14 @@ class Tracker {
   private:
     /// How many of the step's nodes have not come yet.
     unsigned missing() const;
+    Gathering::Step step() const;
 
     unsigned nodes_;
     std::set<unsigned> ranks_;                       ///< that have come
     std::unordered_map<Connection, Digest> images_;  ///< of those that are connected
     std::map<Digest, std::unique_ptr<Swarm>> swarms_;
+    std::unordered_map<Connection, Digest> gathered_;  ///< the images of those that exchange pieces
+    std::map<Digest, Gathering> gatherings_;
 };
 
 }  // namespace berth::pull::share

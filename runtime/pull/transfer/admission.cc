@@ -96,6 +96,13 @@ trust::Subject policy_subject(const plan::Reference& reference) {
 Admission::Admission(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter)
     : store_(store), reference_(reference), options_(options), meter_(meter) {}
 
+void Admission::offer(const share::DocumentList& told, std::string_view type) try {
+    const share::SharedDocument* found = share::find_type(told, type);
+    if (found != nullptr) offered_ = trust::parse_remembered(found->bytes, "the signatures that another node tells");
+} catch (const Error& problem) {
+    meter_.note(problem.what());
+}
+
 void Admission::check(const Digest& manifest, const std::string& document) {
     if (options_.signatures.policy.empty() || admitted_) return;
     if (!is_remembered(manifest)) judge_with(manifest, document);

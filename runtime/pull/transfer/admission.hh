@@ -4,6 +4,7 @@
 #include <string>
 
 #include "runtime/pull/progress/progress.hh"
+#include "runtime/pull/share/documents.hh"
 #include "runtime/pull/transfer/options.hh"
 #include "runtime/request/reference.hh"
 #include "runtime/store/signature_record.hh"
@@ -19,9 +20,9 @@ class Admission {
     /// Throws Error, one line with the rule that refuses and what would satisfy it, unless the manifest may run under
     /// the reference's name. `document` is the manifest. Does no request where the store remembers enough.
     void check(const Digest& manifest, const std::string& document);
-    /// Signatures that another node of the step has found. They are looked at before any place is asked, and are worth
-    /// what their keys make them.
-    void offer(std::vector<trust::Signature> signatures) { offered_ = std::move(signatures); }
+    /// Signatures of this type that another node of the step has told. They are looked at before any place is asked,
+    /// and are worth what their keys make them. A note when they cannot be read.
+    void offer(const share::DocumentList& told, std::string_view type);
     /// What check() has looked at last.
     const std::vector<trust::Signature>& signatures() const { return signatures_; }
     /// Writes what check() found into the image's folder, once the image is published.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
@@ -9,6 +10,7 @@
 #include "runtime/oci/layer/decompress.hh"
 #include "runtime/oci/limits.hh"
 #include "runtime/pull/transfer/early_parts.hh"
+#include "runtime/pull/transfer/meeting.hh"
 #include "runtime/pull/transfer/piece_fetch.hh"
 #include "runtime/pull/transfer/stored.hh"
 #include "runtime/store/partial.hh"
@@ -32,13 +34,14 @@ class Preparation {
           what_(cat("published layers of image ", printable(published.place.text(), 1024))) {}
 
     /// Throws Error with the reason why a start has to wait for the layers.
-    void run(const std::vector<Digest>& diff_ids);
+    void run(const std::vector<Digest>& diff_ids, bool with_profile);
 
   private:
     void check_artifact(const std::vector<Digest>& diff_ids) const;
     squash::Index fetch_index(int fd);
     uint32_t add_layers(const store::NewPartial& folder, const std::vector<Digest>& layers, const PieceSums& sums);
     std::string blob(const oci::Descriptor& blob, size_t limit);
+    void add_profile(const store::NewPartial& folder);
     void put(const store::NewPartial& folder, const char* file, std::string_view bytes) const {
         sys::write_all(folder.add(file).get(), bytes, cat(file, " of ", what_));
     }
@@ -110,7 +113,16 @@ uint32_t Preparation::add_layers(const store::NewPartial& folder, const std::vec
     return first;
 }
 
-void Preparation::run(const std::vector<Digest>& diff_ids) {
+/// Only an order: without it everything comes as well.
+void Preparation::add_profile(const store::NewPartial& folder) try {
+    if (artifact_.profile) put(folder, store::profile_file, blob(*artifact_.profile, profile_limit));
+} catch (const SysError&) {
+    throw;
+} catch (const Error& problem) {
+    meter_.note(problem.what());
+}
+
+void Preparation::run(const std::vector<Digest>& diff_ids, bool with_profile) {
     check_artifact(diff_ids);
     meter_.begin(Phase::reading, cat("reading the index of ", what_), artifact_.index->size);
     store::NewPartial folder(store_, manifest_);
@@ -133,6 +145,7 @@ void Preparation::run(const std::vector<Digest>& diff_ids) {
     uint32_t count = add_layers(folder, layers, checked);
     put(folder, sums_file, sums);
     put(folder, artifact_file, oci::make_artifact(artifact_));
+    if (with_profile) add_profile(folder);
     folder.publish(count, here_);
 }
 
@@ -157,17 +170,11 @@ void publish_layers(const store::Store& store, const Digest& manifest, const sto
     }
 }
 
-uint64_t missing_bytes(const store::PartialLayer& layer, const Arrivals& arrivals) {
-    uint64_t out = 0;
-    for (uint32_t piece = 0; piece < layer.pieces(); ++piece)
-        if (!arrivals.is_here(layer.first + piece))
-            out += std::min(Arrivals::piece_size, layer.size - piece * Arrivals::piece_size);
-    return out;
-}
-
 /// Only an order: without it everything comes as well.
-std::vector<uint32_t> fetch_profile(oci::Source& source, const oci::Artifact& artifact, uint32_t pieces,
-                                    Meter& meter) try {
+std::vector<uint32_t> find_profile(const store::Store& store, const Digest& manifest, oci::Source& source,
+                                   const oci::Artifact& artifact, uint32_t pieces, Meter& meter) try {
+    if (auto here = store::read_partial(store, manifest, store::profile_file, profile_limit))
+        return store::parse_profile(*here, pieces);
     if (!artifact.profile || artifact.profile->size > profile_limit) return {};
     return store::parse_profile(source.blob(*artifact.profile), pieces);
 } catch (const Error& problem) {
@@ -186,9 +193,9 @@ std::vector<Digest> unproved_layers(const store::Store& store, const store::Part
 }  // namespace
 
 bool prepare_early(const store::Store& store, Published& published, const Digest& manifest,
-                   const std::vector<Digest>& diff_ids, Meter& meter) try {
+                   const std::vector<Digest>& diff_ids, bool with_profile, Meter& meter) try {
     if (!published.is_trusted) return false;
-    Preparation(store, published, manifest, meter).run(diff_ids);
+    Preparation(store, published, manifest, meter).run(diff_ids, with_profile);
     return true;
 } catch (const SysError&) {
     throw;
@@ -197,35 +204,79 @@ bool prepare_early(const store::Store& store, Published& published, const Digest
     return false;
 }
 
-std::optional<Unproved> complete_early(const store::Store& store, const plan::Reference& image,
-                                       const Digest& manifest, const Options& options, Meter& meter) {
+void read_early_parts(Published& published) {
+    const oci::Artifact& artifact = published.artifact;
+    if (!published.is_trusted || !artifact.index || !artifact.sums) return;
+    for (const auto& part : {artifact.sums, artifact.profile})
+        if (part) published.source->blob(*part);
+    published.source->read_range(*artifact.index, 0, artifact.index->size, [](std::string_view) {});
+}
+
+Completed complete_early(const store::Store& store, const plan::Reference& image, const Digest& manifest,
+                         const Options& options, Meter& meter) {
     std::string what = cat("image ", printable(image.text(), 1024));
     // Of a name that no image and no layer has: pulls of these wait for one another elsewhere.
     Lock turn = store.lock(oci::sha256_of(cat("partial ", manifest)));
-    auto partial = store::find_partial(store, manifest, store::Access::write);
+    auto found = store::find_partial(store, manifest, store::Access::write);
     auto document = store::read_partial(store, manifest, artifact_file, oci::document_limit);
     auto sums = store::read_partial(store, manifest, sums_file, sums_limit);
     auto place = artifact_repository(options.artifacts, image);
-    if (!partial || !document || !sums || !place) return std::nullopt;
+    if (!found || !document || !sums || !place) return {};
+    auto partial = std::make_shared<const store::Partial>(std::move(*found));
     place->tag = oci::artifact_tag(manifest);
     place->digest.reset();
     oci::Artifact artifact = oci::parse_artifact(*document, what);
     auto source = oci::make_registry_source(*place, options_there(options, *place).registry);
-    std::vector<uint32_t> profile = fetch_profile(*source, artifact, partial->arrivals->count(), meter);
+    std::vector<uint32_t> profile =
+        find_profile(store, manifest, *source, artifact, partial->arrivals->count(), meter);
+    Completed out;
+    out.exchange = meet_for_pieces(options, partial, manifest, profile, what, meter);
     std::vector<LayerStatus> shown;
     for (const store::PartialLayer& layer : partial->layers)
-        shown.push_back({layer.diff_id.text(), missing_bytes(layer, *partial->arrivals)});
+        shown.push_back({layer.diff_id.text(), layer.size - store::here_bytes(layer, *partial->arrivals)});
     meter.begin_layers(cat("pulling ", what), shown);
     fetch_pieces(*partial, artifact, PieceSums(*sums, partial->arrivals->count(), what), profile, *source,
                  {.what = what,
                   .patience = options.stall_time,
                   .stop = options.registry.stop,
                   .taken = [&](size_t layer, uint64_t bytes) { meter.advance_layer(layer, bytes); },
-                  .waited = [&](uint64_t bytes) { meter.note_waited(bytes); }});
+                  .waited = [&](uint64_t bytes) { meter.note_waited(bytes); },
+                  .from_nodes = [&](uint64_t bytes) { meter.add_from_peers(bytes); },
+                  .exchange = out.exchange.get()});
     for (size_t i = 0; i < partial->layers.size(); ++i) meter.note_published(i);
     publish_layers(store, manifest, *partial, what, meter);
     auto again = oci::make_registry_source(*place, options.artifacts.registry(*place));
-    return Unproved{what, std::move(artifact), std::move(again), unproved_layers(store, *partial)};
+    out.unproved = Unproved{what, std::move(artifact), std::move(again), unproved_layers(store, *partial)};
+    for (const store::PartialLayer& layer : partial->layers) out.layers.push_back(layer.diff_id);
+    return out;
+}
+
+void prove_together(const store::Store& store, Completed& completed, const std::function<void(Unproved&)>& prove) {
+    share::PieceExchange* exchange = completed.exchange.get();
+    if (!completed.unproved) return;
+    Unproved& unproved = *completed.unproved;
+    if (exchange == nullptr) return prove(unproved);
+    auto number_of = [&](const Digest& layer) {
+        return static_cast<unsigned>(std::ranges::find(completed.layers, layer) - completed.layers.begin());
+    };
+    std::vector<Digest> rest = std::exchange(unproved.layers, {}), own;
+    std::erase_if(rest, [&](const Digest& layer) {
+        bool is_own = exchange->is_to_prove(number_of(layer));
+        if (is_own) own.push_back(layer);
+        return is_own;
+    });
+    unproved.layers = own;
+    prove(unproved);
+    for (const Digest& layer : own)
+        if (!store.is_unproved(layer)) exchange->tell_proved(number_of(layer));
+    exchange->serve_to_the_end();
+    std::erase_if(rest, [&](const Digest& layer) {
+        bool is_proved = exchange->is_proved(number_of(layer));
+        if (is_proved) store.clear_unproved(layer);
+        return is_proved;
+    });
+    unproved.layers = rest;
+    prove(unproved);
 }
 
 }  // namespace berth::pull

@@ -4,8 +4,12 @@
 #include <string>
 
 #include "runtime/pull/progress/progress.hh"
+#include "runtime/pull/share/documents.hh"
 #include "runtime/pull/share/member.hh"
+#include "runtime/pull/share/piece_exchange.hh"
 #include "runtime/pull/transfer/options.hh"
+#include "runtime/pull/transfer/published.hh"
+#include "runtime/trust/judge.hh"
 
 namespace berth::pull {
 
@@ -18,5 +22,23 @@ inline bool can_meet(const Options& options) {
 /// longer than what is returned. Throws Error when the others cannot be met.
 std::unique_ptr<share::Member> meet_others(const Options& options, const Digest& digest, const std::string& what,
                                            Meter& meter);
+
+/// What one node of a step tells the others of an image.
+struct Told {
+    const share::SharedSource* image = nullptr;  ///< which has asked for its manifest and config
+    const std::vector<trust::Signature>& signatures;
+    const Published* published = nullptr;        ///< null: nothing of it
+    /// Which has asked for what a start needs of that.
+    const share::SharedSource* published_source = nullptr;
+};
+/// With the signatures, so that not every node asks for them. What would make a message too long is left out.
+share::DocumentList documents_to_tell(const Told& told);
+
+/// This node's part in the exchange of the pieces of an image that has started already. Null where this node is alone,
+/// with a note when that was to be otherwise.
+std::unique_ptr<share::PieceExchange> meet_for_pieces(const Options& options,
+                                                      const std::shared_ptr<const store::Partial>& partial,
+                                                      const Digest& manifest, const std::vector<uint32_t>& profile,
+                                                      const std::string& what, Meter& meter);
 
 }  // namespace berth::pull

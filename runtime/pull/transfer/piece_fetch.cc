@@ -13,26 +13,33 @@
 
 namespace berth::pull {
 
-PieceOrder::PieceOrder(std::vector<uint32_t> ends, std::vector<uint32_t> profile)
-    : ends_(std::move(ends)), profile_(std::move(profile)), left_(ends_.empty() ? 0 : ends_.back()) {
+PieceOrder::PieceOrder(std::vector<uint32_t> ends, std::vector<uint32_t> profile, Source source)
+    : ends_(std::move(ends)),
+      profile_(std::move(profile)),
+      source_(std::move(source)),
+      left_(ends_.empty() ? 0 : ends_.back()) {
     in_profile_.resize(left_);
     taken_.resize(left_);
     here_.resize(left_);
     for (uint32_t piece : profile_) in_profile_[piece] = true;
 }
 
-void PieceOrder::set_here(uint32_t piece) {
-    if (!here_[piece]) --left_;
+bool PieceOrder::set_here(uint32_t piece) {
+    bool is_new = !here_[piece];
+    if (is_new) --left_;
     here_[piece] = taken_[piece] = true;
+    return is_new;
 }
 
-/// From `first`, which is free, to before the next that is not.
+/// From `first`, which nobody brings, to before the next that somebody does, or that comes from elsewhere.
 PieceRun PieceOrder::run_at(uint32_t first, uint32_t limit, bool of_profile) {
     auto layer = static_cast<size_t>(std::ranges::upper_bound(ends_, first) - ends_.begin());
     uint32_t behind = first;
-    while (behind < ends_[layer] && behind - first < limit && !taken_[behind] && (!of_profile || in_profile_[behind]))
+    std::optional<unsigned> from = source(first);
+    while (behind < ends_[layer] && behind - first < limit && !taken_[behind] &&
+           (!of_profile || in_profile_[behind]) && source(behind) == from)
         taken_[behind++] = true;
-    return {layer, {first, behind - first}, false};
+    return {layer, {first, behind - first}, false, from};
 }
 
 std::optional<PieceRun> PieceOrder::next(const std::vector<uint32_t>& wanted, bool only_wanted) {
@@ -45,12 +52,19 @@ std::optional<PieceRun> PieceOrder::next(const std::vector<uint32_t>& wanted, bo
             return out;
         }
     if (only_wanted) return std::nullopt;
+    if (auto out = next_of_rest()) return out;
+    // What was to come from another node may have become this one's.
+    if (source_) next_of_profile_ = next_of_rest_ = 0;
+    return std::nullopt;
+}
+
+std::optional<PieceRun> PieceOrder::next_of_rest() {
     for (; next_of_profile_ < profile_.size(); ++next_of_profile_)
-        if (!taken_[profile_[next_of_profile_]]) return run_at(profile_[next_of_profile_], pieces_a_run, true);
+        if (is_free(profile_[next_of_profile_])) return run_at(profile_[next_of_profile_], pieces_a_run, true);
     for (; behind_.count > 0; ++behind_.first, --behind_.count)
-        if (!taken_[behind_.first]) return run_at(behind_.first, std::min(pieces_a_run, behind_.count), false);
+        if (is_free(behind_.first)) return run_at(behind_.first, std::min(pieces_a_run, behind_.count), false);
     for (; next_of_rest_ < taken_.size(); ++next_of_rest_)
-        if (!taken_[next_of_rest_]) return run_at(next_of_rest_, pieces_a_run, false);
+        if (is_free(next_of_rest_)) return run_at(next_of_rest_, pieces_a_run, false);
     return std::nullopt;
 }
 
@@ -64,6 +78,11 @@ constexpr auto look_again = std::chrono::milliseconds(200);
 /// A transfer that waits for longer would look like one that has broken.
 constexpr auto longest_pause = std::chrono::seconds(2);
 constexpr unsigned wrong_limit = 3;
+
+PieceOrder::Source source_of(const share::PieceExchange* exchange) {
+    if (exchange == nullptr) return {};
+    return [exchange](uint32_t piece) { return exchange->source(piece); };
+}
 
 std::vector<uint32_t> ends_of(const store::Partial& partial) {
     std::vector<uint32_t> out;
@@ -102,8 +121,9 @@ class PieceFetch {
           artifact_(artifact),
           sums_(sums),
           settings_(settings),
+          ends_(ends_of(partial)),
           arrivals_(*partial.arrivals),
-          order_(ends_of(partial), profile),
+          order_(ends_, profile, source_of(settings.exchange)),
           last_progress_(Clock::now()) {
         for (uint32_t piece = 0; piece < arrivals_.count(); ++piece)
             if (arrivals_.is_here(piece)) order_.set_here(piece);
@@ -114,11 +134,15 @@ class PieceFetch {
   private:
     void work(oci::Source& source, bool only_wanted) noexcept;
     std::optional<PieceRun> next(bool only_wanted);
-    void fetch(oci::Source& source, PieceRun run);
+    void fetch(oci::Source& source, share::PeerRequests& requests, PieceRun run);
     void read(oci::Source& source, PieceRun& run);
-    void take_piece(const PieceRun& run, uint32_t piece, std::string_view bytes);
-    void leave_room(const PieceRun& run);
-    bool is_wanted(const PieceRun& run) const;
+    void read_from_node(share::PeerRequests& requests, PieceRun& run);
+    void listen_to(unsigned node) noexcept;
+    void take_from_node(uint32_t piece, std::string_view bytes);
+    bool take_piece(size_t layer, uint32_t piece, std::string_view bytes, const char* sender);
+    void leave_room(bool is_urgent, Arrivals::Pieces pieces);
+    bool is_wanted(Arrivals::Pieces pieces) const;
+    bool is_over();
     bool stopped() const { return failed_ || (settings_.stop != nullptr && *settings_.stop); }
     void fail(std::exception_ptr failure);
 
@@ -126,6 +150,7 @@ class PieceFetch {
     const oci::Artifact& artifact_;
     const PieceSums& sums_;
     const PieceFetchSettings& settings_;
+    const std::vector<uint32_t> ends_;
     Arrivals& arrivals_;
     std::mutex mutex_;  ///< of what follows
     PieceOrder order_;
@@ -142,6 +167,9 @@ void PieceFetch::run(oci::Source& source) {
         // Joined at the end of the block.
         std::vector<std::jthread> threads;
         for (auto& sibling : siblings) threads.emplace_back(&PieceFetch::work, this, std::ref(*sibling), false);
+        if (settings_.exchange != nullptr)
+            for (unsigned node : settings_.exchange->neighbours())
+                threads.emplace_back(&PieceFetch::listen_to, this, node);
         work(source, true);
     }
     if (!failure_) return;
@@ -171,39 +199,70 @@ std::optional<PieceRun> PieceFetch::next(bool only_wanted) {
 
 void PieceFetch::work(oci::Source& source, bool only_wanted) noexcept {
     try {
-        while (auto run = next(only_wanted)) fetch(source, *run);
+        share::PeerRequests requests;
+        while (auto run = next(only_wanted)) fetch(source, requests, *run);
     } catch (...) {
         fail(std::current_exception());
     }
 }
 
-bool PieceFetch::is_wanted(const PieceRun& run) const {
+/// All that comes from a neighbour of its own accord.
+void PieceFetch::listen_to(unsigned node) noexcept {
+    try {
+        share::PeerRequests requests;
+        settings_.exchange->take_all(
+            requests, node,
+            [&](uint32_t piece, std::string_view bytes) {
+                leave_room(false, {piece, 1});
+                take_from_node(piece, bytes);
+            },
+            [&] { return is_over(); });
+    } catch (...) {
+        fail(std::current_exception());
+    }
+}
+
+bool PieceFetch::is_over() {
+    std::lock_guard lock(mutex_);
+    return stopped() || order_.is_complete();
+}
+
+bool PieceFetch::is_wanted(Arrivals::Pieces pieces) const {
     std::vector<uint32_t> wanted = arrivals_.wanted();
-    auto first = std::ranges::lower_bound(wanted, run.pieces.first);
-    return first != wanted.end() && *first < run.pieces.first + run.pieces.count;
+    auto first = std::ranges::lower_bound(wanted, pieces.first);
+    return first != wanted.end() && *first < pieces.first + pieces.count;
 }
 
 /// What is waited for has the link to itself: the server is kept from sending more of this.
-void PieceFetch::leave_room(const PieceRun& run) {
+void PieceFetch::leave_room(bool is_urgent, Arrivals::Pieces pieces) {
     auto since = Clock::now();
-    while (!run.urgent && urgent_ > 0 && !stopped() && Clock::now() - since < longest_pause && !is_wanted(run))
+    while (!is_urgent && urgent_ > 0 && !stopped() && Clock::now() - since < longest_pause && !is_wanted(pieces))
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
-void PieceFetch::take_piece(const PieceRun& run, uint32_t piece, std::string_view bytes) {
-    const store::PartialLayer& layer = partial_.layers[run.layer];
+void PieceFetch::take_from_node(uint32_t piece, std::string_view bytes) {
+    if (arrivals_.is_here(piece)) return;
+    auto layer = static_cast<size_t>(std::ranges::upper_bound(ends_, piece) - ends_.begin());
+    bool is_new = take_piece(layer, piece, bytes, "another node");
+    if (is_new && settings_.from_nodes) settings_.from_nodes(bytes.size());
+}
+
+/// False when another one was faster.
+bool PieceFetch::take_piece(size_t number, uint32_t piece, std::string_view bytes, const char* sender) {
+    const store::PartialLayer& layer = partial_.layers[number];
     if (!sums_.match(piece, bytes))
-        throw Error(
-            cat(settings_.what, ", layer ", layer.diff_id, ": the registry sent other bytes than were published"));
+        throw Error(cat(settings_.what, ", layer ", layer.diff_id, ": ", sender,
+                        " sent other bytes than were published"));
     uint64_t at = uint64_t{piece - layer.first} * Arrivals::piece_size;
     write_at(layer.file.get(), bytes, at, cat(settings_.what, ", layer ", layer.diff_id));
     bool was_wanted = arrivals_.is_wanted(piece);
     arrivals_.set_here(piece);
     std::lock_guard lock(mutex_);
-    order_.set_here(piece);
     last_progress_ = Clock::now();
-    if (settings_.taken) settings_.taken(run.layer, bytes.size());
+    if (!order_.set_here(piece)) return false;
+    if (settings_.taken) settings_.taken(number, bytes.size());
     if (settings_.waited && was_wanted) settings_.waited(bytes.size());
+    return true;
 }
 
 /// `run` is shortened by what has come.
@@ -215,14 +274,14 @@ void PieceFetch::read(oci::Source& source, PieceRun& run) {
     std::string piece;
     uint64_t left = size;
     source.read_range(published->squashfs, from, size, [&](std::string_view bytes) {
-        leave_room(run);
+        leave_room(run.urgent, run.pieces);
         while (!bytes.empty()) {
             size_t wanted = std::min<uint64_t>(left, Arrivals::piece_size) - piece.size();
             std::string_view part = bytes.substr(0, wanted);
             piece += part;
             bytes.remove_prefix(part.size());
             if (part.size() < wanted) return;
-            take_piece(run, run.pieces.first, piece);
+            take_piece(run.layer, run.pieces.first, piece, "the registry");
             left -= piece.size();
             piece.clear();
             ++run.pieces.first, --run.pieces.count;
@@ -230,9 +289,23 @@ void PieceFetch::read(oci::Source& source, PieceRun& run) {
     });
 }
 
+/// `run` is shortened by what has come.
+void PieceFetch::read_from_node(share::PeerRequests& requests, PieceRun& run) {
+    settings_.exchange->take(
+        requests, *run.from, run.pieces,
+        [&](uint32_t piece, std::string_view bytes) {
+            if (piece != run.pieces.first || run.pieces.count == 0) throw Error("it sends pieces in a wrong order");
+            take_from_node(piece, bytes);
+            ++run.pieces.first, --run.pieces.count;
+        },
+        [&] { return stopped(); });
+}
+
 /// One that breaks is begun again where it was, for as long as there is patience with a source that sends nothing.
-void PieceFetch::fetch(oci::Source& source, PieceRun run) {
+void PieceFetch::fetch(oci::Source& source, share::PeerRequests& requests, PieceRun run) {
     Counted counted(urgent_, run.urgent);
+    // What does not come from there is the registry's.
+    if (run.from) read_from_node(requests, run);
     for (unsigned wrong = 0; run.pieces.count > 0;) try {
             read(source, run);
         } catch (const SysError&) {

@@ -1,5 +1,6 @@
 // Brings the pieces of an image's layer files while the image is read: what is waited for, then what starts read
-// (the profile), then what lies behind what was waited for last, then the rest.
+// (the profile), then what lies behind what was waited for last, then the rest. With other nodes of the step, these are
+// the pieces that this one is to ask for; the others come from them.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -10,6 +11,7 @@
 
 #include "runtime/oci/artifact.hh"
 #include "runtime/oci/source/source.hh"
+#include "runtime/pull/share/piece_exchange.hh"
 #include "runtime/pull/transfer/early_parts.hh"
 #include "runtime/store/partial.hh"
 
@@ -20,15 +22,19 @@ struct PieceRun {
     size_t layer = 0;
     Arrivals::Pieces pieces;
     bool urgent = false;  ///< somebody waits for the first one
+    std::optional<unsigned> from = {};  ///< the node that has them; nothing: the registry
 };
 
 /// Decides what is fetched next. Pure. One thread at a time.
 class PieceOrder {
   public:
     /// `ends`: for each layer, the number behind its last piece.
-    PieceOrder(std::vector<uint32_t> ends, std::vector<uint32_t> profile);
+    /// `source`: which node a piece comes from of its own accord; nothing for those to ask the registry for.
+    using Source = std::function<std::optional<unsigned>(uint32_t piece)>;
+    PieceOrder(std::vector<uint32_t> ends, std::vector<uint32_t> profile, Source source = {});
 
-    void set_here(uint32_t piece);
+    /// False when it was here before.
+    bool set_here(uint32_t piece);
     /// What to fetch now, of which nothing is fetched by anybody else: of `wanted` first, and nothing else with
     /// `only_wanted`. Nothing when there is nothing to do.
     std::optional<PieceRun> next(const std::vector<uint32_t>& wanted, bool only_wanted);
@@ -40,11 +46,15 @@ class PieceOrder {
     static constexpr uint32_t pieces_behind = 64;
 
   private:
+    std::optional<unsigned> source(uint32_t piece) const { return source_ ? source_(piece) : std::nullopt; }
+    bool is_free(uint32_t piece) const { return !taken_[piece] && !source(piece); }
+    std::optional<PieceRun> next_of_rest();
     PieceRun run_at(uint32_t first, uint32_t limit, bool of_profile);
 
     std::vector<uint32_t> ends_;
     std::vector<uint32_t> profile_;
     std::vector<bool> in_profile_;
+    Source source_;
     std::vector<bool> taken_;  ///< here, or being fetched, by somebody who goes on until it is here
     std::vector<bool> here_;
     size_t next_of_profile_ = 0;
@@ -59,6 +69,8 @@ struct PieceFetchSettings {
     const std::atomic<bool>* stop = nullptr;
     std::function<void(size_t layer, uint64_t bytes)> taken;
     std::function<void(uint64_t bytes)> waited;  ///< told of those bytes that somebody waited for, too
+    std::function<void(uint64_t bytes)> from_nodes = {};  ///< and of those that other nodes sent
+    share::PieceExchange* exchange = nullptr;             ///< with the other nodes of the step
 };
 
 /// Returns when all pieces are here. Throws Error when one cannot be had; those that wait have been told.

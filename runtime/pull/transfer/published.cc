@@ -82,16 +82,28 @@ void check_diff_id(const Digest& is, const Digest& wanted, const std::string& wh
 
 /// Whether a key that the site's policy names has signed the artifact, under the artifact's own name. A policy that
 /// lets anything run there says nothing of it.
-bool is_signed(const store::Store& store, const plan::Reference& artifact, const oci::Document& document,
-               const Options& options, Meter& meter) try {
+bool is_signed(const store::Store& store, Published& published, const Options& options,
+               const share::DocumentList* known, Meter& meter) try {
     // What other users read is proved first.
     if (!options.prove_later || options.signatures.policy.empty() || store.is_offered()) return false;
-    Admission admission(store, artifact, options, meter);
-    admission.check(document.digest, document.bytes);
+    Admission admission(store, published.place, options, meter);
+    if (known != nullptr) admission.offer(*known, share::published_signatures_type);
+    admission.check(oci::sha256_of(published.document), published.document);
+    published.signatures = admission.signatures();
     return !admission.admitted()->signers.empty();
 } catch (const Error& problem) {
     meter.note(cat("published layers are proved before they are used: ", problem.what()));
     return false;
+}
+
+std::optional<std::string> ask_for_artifact(const plan::Reference& repository, const Options& there) {
+    auto found = oci::Registry(repository, there.registry).find_attached(repository.tag, "published layers");
+    return found ? std::optional(std::move(found->bytes)) : std::nullopt;
+}
+
+std::optional<std::string> told_artifact(const share::DocumentList& known) {
+    const share::SharedDocument* found = share::find_type(known, share::published_type);
+    return found != nullptr ? std::optional(found->bytes) : std::nullopt;
 }
 
 }  // namespace
@@ -111,7 +123,8 @@ Options options_there(const Options& options, const plan::Reference& repository)
 }
 
 std::optional<Published> find_published(const store::Store& store, const plan::Reference& image,
-                                        const Digest& manifest, const Options& options, Meter& meter) try {
+                                        const Digest& manifest, const Options& options, Meter& meter,
+                                        const share::DocumentList* known) try {
     auto repository = artifact_repository(options.artifacts, image);
     if (!repository) return std::nullopt;
     repository->tag = oci::artifact_tag(manifest);
@@ -120,13 +133,16 @@ std::optional<Published> find_published(const store::Store& store, const plan::R
     meter.begin(Phase::asking, cat("asking ", repository->registry, " for ", what));
     Options there = options_there(options, *repository);
     there.registry.retry.retries = std::min(there.registry.retry.retries, 1U);
-    auto found = oci::Registry(*repository, there.registry).find_attached(repository->tag, "published layers");
+    auto found = known != nullptr ? told_artifact(*known) : ask_for_artifact(*repository, there);
     if (!found) return std::nullopt;
-    oci::Artifact artifact = oci::parse_artifact(found->bytes, what);
+    oci::Artifact artifact = oci::parse_artifact(*found, what);
     if (artifact.subject.digest != manifest) throw Error(cat(what, ": they are of ", artifact.subject.digest));
-    bool is_trusted = is_signed(store, *repository, *found, there, meter);
-    return Published{std::move(artifact), *repository, oci::make_registry_source(*repository, there.registry),
-                     is_trusted};
+    Published out{.artifact = std::move(artifact),
+                  .place = *repository,
+                  .source = oci::make_registry_source(*repository, there.registry),
+                  .document = std::move(*found)};
+    out.is_trusted = is_signed(store, out, there, known, meter);
+    return out;
 } catch (const Error& problem) {
     std::string line = cat("layers are converted here: ", problem.what());
     meter.warn(line);

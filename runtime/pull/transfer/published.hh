@@ -8,9 +8,11 @@
 #include "runtime/oci/artifact.hh"
 #include "runtime/oci/source/source.hh"
 #include "runtime/pull/progress/progress.hh"
+#include "runtime/pull/share/documents.hh"
 #include "runtime/pull/transfer/options.hh"
 #include "runtime/request/reference.hh"
 #include "runtime/store/store.hh"
+#include "runtime/trust/judge.hh"
 
 namespace berth::pull {
 
@@ -20,6 +22,8 @@ struct Published {
     plan::Reference place;
     std::unique_ptr<oci::Source> source;
     bool is_trusted = false;  ///< a key of the site's has signed it: layers may be used before they are proved
+    std::string document = {};                        ///< the artifact's manifest
+    std::vector<trust::Signature> signatures = {};    ///< that were found of it
 };
 
 /// The repository in which layers of the image are published: share.artifacts, where "referrers" stands for the
@@ -30,9 +34,11 @@ std::optional<plan::Reference> artifact_repository(const ArtifactRules& rules, c
 Options options_there(const Options& options, const plan::Reference& repository);
 
 /// One request, and those for signatures where they count. Nothing when nothing is published of the manifest; what
-/// cannot be asked or read is a warning, since the image can be converted.
+/// cannot be asked or read is a warning, since the image can be converted. `known`: what another node has told of the
+/// image; without the artifact in it, nothing is published.
 std::optional<Published> find_published(const store::Store& store, const plan::Reference& image,
-                                        const Digest& manifest, const Options& options, Meter& meter);
+                                        const Digest& manifest, const Options& options, Meter& meter,
+                                        const share::DocumentList* known = nullptr);
 
 /// Writes the bytes that the artifact names to the empty file `fd`. What they are has still to be proved. `taken` is
 /// told of bytes as they come, and throws to stop. Throws Error naming `what`.

@@ -53,7 +53,11 @@ class Pull {
     /// True when run() has brought something.
     bool has_fetched() const { return fetched_; }
     Afterwards take_afterwards() {
-        return {std::move(member_), std::move(unproved_), early_, {}, admission_.admitted()};
+        Afterwards out{std::move(member_), std::move(unproved_), early_};
+        // Its pieces come with the nodes in a conversation of their own.
+        if (early_) out.member.reset(), out.place = options_.share;
+        out.admitted = admission_.admitted();
+        return out;
     }
 
   private:
@@ -67,12 +71,14 @@ class Pull {
     void check_architecture(const plan::ImageConfig& config) const;
     Digest fall_back(const oci::Unreachable& problem) const;
     Lock wait_for_turn(const Digest& digest) const;
+    bool may_start_early() const;
     bool start_early(const Digest& digest);
+    bool prepare_start();
+    void find_published_layers();
     void fetch(const Digest& digest);
     Chain fetch_documents(const Digest& digest);
-    share::SharedSource* begin_sharing(const Digest& digest);
-    share::DocumentList documents_for_others(const share::SharedSource& shared) const;
-    void take_signatures(const share::DocumentList& known);
+    void begin_sharing(const Digest& digest);
+    void telling_documents(const std::function<void()>& work);
     void share_layers(const oci::ImageDescription& image, const oci::Manifest& manifest);
     Chain find_manifest(const Digest& digest);
     void admit_stored(const Digest& digest);
@@ -97,6 +103,9 @@ class Pull {
     std::optional<Digest> early_;         ///< the manifest of an image that starts before it is here
     std::optional<Chain> chain_;          ///< what has been asked for already
     std::optional<Published> published_;
+    const share::SharedSource* shared_ = nullptr;            ///< what `source_` is with the step's other nodes
+    const share::SharedSource* shared_published_ = nullptr;  ///< the same of `published_`
+    std::optional<share::DocumentList> known_;               ///< what another node has told; nothing: this one is to
     Admission admission_;
 };
 
@@ -139,29 +148,57 @@ Digest Pull::run() {
     return digest;
 }
 
-/// True when the image can be started without its layers: another step of this node may have prepared that.
+bool Pull::may_start_early() const {
+    // Pulls that meet in a folder have no srun that outlives them: each layer has one that fetches it.
+    bool meet_in_folder = can_meet(options_) && !options_.share;
+    return options_.early && !meet_in_folder && !is_local() && !store_.is_offered() &&
+           !options_.signatures.policy.empty() &&
+           // Processes of other nodes would not see which parts are here.
+           store_.locks_are_certain();
+}
+
+/// True when the image can be started without its layers.
 bool Pull::start_early(const Digest& digest) {
-    // With other nodes of the step, each layer has one that fetches it.
-    bool may_be = options_.early && !is_local() && !store_.is_offered() && !options_.signatures.policy.empty() &&
-                  // Processes of other nodes would not see which parts are here.
-                  store_.locks_are_certain();
-    if (!may_be || can_meet(options_)) return false;
+    if (!may_start_early()) return false;
+    begin_sharing(digest);
     meter_.begin(Phase::asking, cat("asking ", reference_.registry, " for the manifest of ", what_));
-    chain_ = find_manifest(digest);
-    const Digest& manifest = chain_->document.digest;
-    admission_.check(manifest, chain_->document.bytes);
-    // One prepares, others find that.
-    Lock turn = store_.lock(oci::sha256_of(cat("preparing ", manifest)));
-    if (!store::find_partial(store_, manifest, store::Access::read)) {
-        check_size(chain_->manifest);
-        oci::ImageDescription image =
-            oci::parse_config(source().blob(chain_->manifest.config), chain_->manifest.layers.size(), what_);
-        published_ = find_published(store_, reference_, manifest, options_, meter_);
-        if (!published_ || !prepare_early(store_, *published_, manifest, image.diff_ids, meter_)) return false;
-    }
-    early_ = manifest;
+    bool can_start = false;
+    telling_documents([&] {
+        chain_ = find_manifest(digest);
+        admission_.check(chain_->document.digest, chain_->document.bytes);
+        can_start = prepare_start();
+    });
+    if (!can_start) return false;
+    early_ = chain_->document.digest;
     remember_tag(digest);
     return true;
+}
+
+/// One step of this node prepares, and the others find that.
+bool Pull::prepare_start() {
+    const Digest& manifest = chain_->document.digest;
+    Lock turn = store_.lock(oci::sha256_of(cat("preparing ", manifest)));
+    bool is_prepared = store::find_partial(store_, manifest, store::Access::read).has_value();
+    bool is_teller = shared_ != nullptr && !known_;
+    if (is_prepared && !is_teller) return true;
+    check_size(chain_->manifest);
+    oci::ImageDescription image =
+        oci::parse_config(source().blob(chain_->manifest.config), chain_->manifest.layers.size(), what_);
+    find_published_layers();
+    if (is_prepared && published_) read_early_parts(*published_);
+    return is_prepared || (published_ && prepare_early(store_, *published_, manifest, image.diff_ids,
+                                                       shared_ != nullptr, meter_));
+}
+
+/// With the step's other nodes, one of them asks for what describes these layers.
+void Pull::find_published_layers() {
+    const share::DocumentList* known = known_ ? &*known_ : nullptr;
+    published_ = find_published(store_, reference_, chain_->document.digest, options_, meter_, known);
+    if (!published_ || shared_ == nullptr) return;
+    auto shared = std::make_unique<share::SharedSource>(std::move(published_->source),
+                                                        known_.value_or(share::DocumentList()));
+    shared_published_ = shared.get();
+    published_->source = std::move(shared);
 }
 
 /// One that is here already, or has just come: it may have come before the policy, or under another name.
@@ -287,54 +324,44 @@ void Pull::fetch(const Digest& digest) {
 
 /// With the step's other nodes, one of them asks the registry for all.
 Chain Pull::fetch_documents(const Digest& digest) {
-    share::SharedSource* shared = begin_sharing(digest);
-    if (shared == nullptr) return find_manifest(digest);
+    begin_sharing(digest);
+    std::optional<Chain> out;
+    telling_documents([&] {
+        out = find_manifest(digest);
+        if (shared_ == nullptr || known_) return;
+        source().blob(out->manifest.config);
+        admission_.check(out->document.digest, out->document.bytes);
+    });
+    return std::move(*out);
+}
+
+/// `work` brings the documents where this node is to tell them.
+void Pull::telling_documents(const std::function<void()>& work) {
+    if (shared_ == nullptr || known_) return work();
     try {
-        Chain chain = find_manifest(digest);
-        shared->blob(chain.manifest.config);
-        admission_.check(chain.document.digest, chain.document.bytes);
-        member_->tell_documents(documents_for_others(*shared));
-        return chain;
+        work();
+        member_->tell_documents(documents_to_tell({shared_, admission_.signatures(),
+                                                   published_ ? &*published_ : nullptr, shared_published_}));
     } catch (const Error& problem) {
         member_->fail_documents(problem.what());
         throw;
     }
 }
 
-/// With the signatures, so that not every node asks for them.
-share::DocumentList Pull::documents_for_others(const share::SharedSource& shared) const {
-    constexpr size_t signatures_limit = 256 << 10;
-    share::DocumentList out = shared.documents();
-    std::string signatures = trust::format_remembered(admission_.signatures());
-    if (!admission_.signatures().empty() && signatures.size() <= signatures_limit)
-        out.push_back({oci::sha256_of(signatures), share::signatures_type, signatures});
-    return out;
-}
-
-void Pull::take_signatures(const share::DocumentList& known) try {
-    for (const share::SharedDocument& document : known)
-        if (document.content_type == share::signatures_type)
-            admission_.offer(trust::parse_remembered(document.bytes, "the signatures that another node tells"));
-} catch (const Error& problem) {
-    meter_.note(problem.what());
-}
-
-/// Null where this node is alone. Whatever is wrong with sharing, the image is pulled.
-share::SharedSource* Pull::begin_sharing(const Digest& digest) try {
-    if (!can_meet(options_) || is_local() || options_.machine) return nullptr;
+/// Not where this node is alone. Whatever is wrong with sharing, the image is pulled.
+void Pull::begin_sharing(const Digest& digest) try {
+    if (!can_meet(options_) || is_local() || options_.machine) return;
     meter_.begin(Phase::asking, cat("asking the other nodes of the step for ", what_));
     member_ = meet_others(options_, digest, what_, meter_);
-    auto known = member_->documents();
-    if (known) take_signatures(*known);
+    known_ = member_->documents();
+    if (known_) admission_.offer(*known_, share::signatures_type);
     source();
-    auto shared = std::make_unique<share::SharedSource>(std::move(source_), known.value_or(share::DocumentList()));
-    share::SharedSource* out = shared.get();
+    auto shared = std::make_unique<share::SharedSource>(std::move(source_), known_.value_or(share::DocumentList()));
+    shared_ = shared.get();
     source_ = std::move(shared);
-    return known ? nullptr : out;
 } catch (const Error& problem) {
     meter_.note(cat(what_, " is not shared with the other nodes of the step: ", problem.what()));
     member_.reset();
-    return nullptr;
 }
 
 /// Layers that run on their publisher's signature so far are nothing to send: they could not be taken back.

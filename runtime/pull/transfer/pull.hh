@@ -32,6 +32,7 @@ struct Afterwards {
     /// pull() then.
     std::optional<Digest> early = {};
     Lock no_removals = {};                  ///< meanwhile
+    std::optional<MeetingPlace> place = {};  ///< where the step's nodes meet to bring it together
     /// By whose signature it may run, and by which rule of the policy.
     std::optional<store::SignatureRecord::Admitted> admitted = {};
 };

@@ -1,0 +1,193 @@
+#include "runtime/pull/share/coming_image.hh"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/oci/base64.hh"
+
+namespace berth::pull::share {
+
+static_assert(std::endian::native == std::endian::little, "heads of pieces are written as they lie in memory");
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// How long a connection says nothing before it says that there is nothing.
+constexpr auto saying_time = std::chrono::milliseconds(250);
+/// Of a header; what libmicrohttpd has for all of a request is more.
+constexpr size_t here_word_limit = 64 << 10;
+constexpr uint32_t asked_limit = 64;
+
+bool has_bit(std::string_view bits, uint32_t number) {
+    return number / 8 < bits.size() && (static_cast<unsigned char>(bits[number / 8]) >> number % 8 & 1) != 0;
+}
+
+}  // namespace
+
+std::array<char, ComingHead::wire_size> encode(const ComingHead& head) {
+    std::array<char, ComingHead::wire_size> out;
+    std::memcpy(out.data(), &head.piece, 4);
+    std::memcpy(out.data() + 4, &head.size, 4);
+    return out;
+}
+
+std::optional<ComingHead> parse_coming_head(std::string_view bytes) {
+    ComingHead head;
+    if (bytes.size() != ComingHead::wire_size) return std::nullopt;
+    std::memcpy(&head.piece, bytes.data(), 4);
+    std::memcpy(&head.size, bytes.data() + 4, 4);
+    bool is_word = head.piece >= ComingHead::failed;
+    if (is_word ? head.size != 0 : head.size == 0 || head.size > Arrivals::piece_size) return std::nullopt;
+    return head;
+}
+
+std::string word_of(const Arrivals& arrivals) {
+    std::string bits((arrivals.count() + 7) / 8, '\0');
+    for (uint32_t piece = 0; piece < arrivals.count(); ++piece)
+        if (arrivals.is_here(piece)) bits[piece / 8] = static_cast<char>(bits[piece / 8] | 1 << piece % 8);
+    std::string out = oci::encode_base64(bits);
+    return out.size() <= here_word_limit ? out : "";
+}
+
+ComingImage::ComingImage(std::shared_ptr<const store::Partial> partial, const Digest& manifest)
+    : partial_(std::move(partial)), name_(manifest.hex()) {
+    for (const store::PartialLayer& layer : partial_->layers) ends_.push_back(layer.first + layer.pieces());
+}
+
+void ComingImage::set_owners(std::shared_ptr<const PieceOwners> owners, std::optional<unsigned> own) {
+    std::lock_guard lock(mutex_);
+    owners_ = std::move(owners);
+    own_ = own;
+}
+
+std::string ComingImage::path(Arrivals::Pieces pieces) const {
+    return cat(path_start, name_, '/', pieces.first, '/', pieces.count);
+}
+
+std::string ComingImage::path_of_all(std::optional<unsigned> node) const {
+    return cat(path_start, name_, "/all/", node ? std::to_string(*node) : "-");
+}
+
+std::optional<ComingImage::Answer> ComingImage::answer(std::string_view path, std::string_view here) const {
+    std::vector<std::string> words = split(std::string(path), '/');
+    if (words.size() != 5 || words[2] != name_) return std::nullopt;
+    uint64_t first = 0, count = 0;
+    if (words[3] == "all") {
+        auto bits = oci::decode_base64(here);
+        bool is_late = words[4] == "-";
+        if (!bits || (!is_late && !parse_number(words[4], UINT32_MAX, first))) return std::nullopt;
+        auto node = is_late ? std::nullopt : std::optional(static_cast<unsigned>(first));
+        return Answer(*this, {}, std::move(*bits), node, true);
+    }
+    uint32_t pieces = partial_->arrivals->count();
+    bool is_asked = parse_number(words[3], pieces, first) && parse_number(words[4], asked_limit, count) && count > 0 &&
+                    first + count <= pieces;
+    if (!is_asked) return std::nullopt;
+    std::vector<uint32_t> asked;
+    for (uint64_t i = 0; i < count; ++i) asked.push_back(static_cast<uint32_t>(first + i));
+    return Answer(*this, std::move(asked), "", std::nullopt, false);
+}
+
+ComingImage::Place ComingImage::place(uint32_t piece) const {
+    const store::PartialLayer& layer =
+        partial_->layers[static_cast<size_t>(std::ranges::upper_bound(ends_, piece) - ends_.begin())];
+    return {&layer, uint64_t{piece - layer.first} * Arrivals::piece_size};
+}
+
+uint32_t ComingImage::size(uint32_t piece) const {
+    Place where = place(piece);
+    return static_cast<uint32_t>(std::min(Arrivals::piece_size, where.layer->size - where.at));
+}
+
+size_t ComingImage::read(uint32_t piece, uint32_t offset, char* out, size_t size) const {
+    Place where = place(piece);
+    for (;;) {
+        ssize_t got = ::pread(where.layer->file.get(), out, size, static_cast<off_t>(where.at + offset));
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0)
+            throw SysError(cat("reading layer ", where.layer->diff_id, " for another node"), got < 0 ? errno : EIO);
+        return static_cast<size_t>(got);
+    }
+}
+
+ComingImage::Answer::Answer(const ComingImage& image, std::vector<uint32_t> asked, std::string here,
+                            std::optional<unsigned> node, bool is_all)
+    : image_(&image), is_all_(is_all), node_(node), here_(std::move(here)), left_(std::move(asked)) {}
+
+size_t ComingImage::Answer::fill(char* out, size_t size) {
+    size_t done = 0;
+    // Head and bytes go together: a head of its own would be a packet of its own.
+    if (!in_piece_) {
+        if (is_over_) return 0;
+        head_ = next();
+        is_over_ = head_.piece == ComingHead::complete || head_.piece == ComingHead::failed;
+        in_piece_ = head_.size > 0;
+        sent_ = 0;
+        std::array<char, ComingHead::wire_size> bytes = encode(head_);
+        std::copy(bytes.begin(), bytes.end(), out);
+        done = bytes.size();
+        if (!in_piece_ || done == size) return done;
+    }
+    size_t part = image_->read(head_.piece, sent_, out + done, std::min<size_t>(size - done, head_.size - sent_));
+    sent_ += static_cast<uint32_t>(part);
+    if (sent_ == head_.size) in_piece_ = false;
+    return done + part;
+}
+
+ComingHead ComingImage::Answer::next() { return is_all_ ? next_of_all() : next_asked(); }
+
+/// Asks for it as somebody of this node would: it comes before what nobody waits for.
+ComingHead ComingImage::Answer::next_asked() {
+    if (next_asked_ == left_.size()) return {ComingHead::complete};
+    Arrivals& arrivals = *image_->partial_->arrivals;
+    auto end = Clock::now() + saying_time;
+    // All at once, so that one request does.
+    if (next_asked_ == 0) arrivals.ask({left_.front(), static_cast<uint32_t>(left_.size())});
+    int problem = arrivals.wait({left_[next_asked_], 1}, [&] { return Clock::now() >= end; });
+    if (problem == -EINTR) return {ComingHead::waiting};
+    if (problem != 0) return {ComingHead::failed};
+    uint32_t piece = left_[next_asked_++];
+    return {piece, image_->size(piece)};
+}
+
+bool ComingImage::Answer::find_all() {
+    if (is_known_) return true;
+    std::unique_lock lock(image_->mutex_);
+    auto owners = image_->owners_;
+    auto own = image_->own_;
+    lock.unlock();
+    if (!owners) return false;
+    for (uint32_t piece = 0; own && piece < image_->partial_->arrivals->count(); ++piece)
+        if (owners->source(piece, node_) == *own && !has_bit(here_, piece)) left_.push_back(piece);
+    return is_known_ = true;
+}
+
+/// Whatever of it is here, in any order.
+ComingHead ComingImage::Answer::next_of_all() {
+    Arrivals& arrivals = *image_->partial_->arrivals;
+    for (auto end = Clock::now() + saying_time;;) {
+        uint32_t changes = arrivals.changes();
+        if (find_all()) {
+            if (left_.empty()) return {ComingHead::complete};
+            auto found = std::ranges::find_if(left_, [&](uint32_t piece) { return arrivals.is_here(piece); });
+            if (found != left_.end()) {
+                uint32_t piece = *found;
+                left_.erase(found);
+                return {piece, image_->size(piece)};
+            }
+        }
+        auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+        if (left.count() <= 0) return {ComingHead::waiting};
+        arrivals.wait_for_change(changes, std::min(left, std::chrono::milliseconds(50)));
+    }
+}
+
+}  // namespace berth::pull::share

@@ -1,0 +1,103 @@
+// The pieces of an image that has started before it is here, for the other nodes of the step: what is on its way among
+// them, and a node's side that sends.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/pull/share/piece_owners.hh"
+#include "runtime/store/partial.hh"
+
+namespace berth::pull::share {
+
+/// What stands before each piece, 8 bytes, numbers little-endian. Nothing says what the bytes have to be: whoever
+/// receives them has that from the image's publisher.
+struct ComingHead {
+    /// In place of a number, without bytes: nothing yet; that was all; a piece that was asked for cannot be had.
+    static constexpr uint32_t waiting = 0xffffffff, complete = 0xfffffffe, failed = 0xfffffffd;
+    static constexpr size_t wire_size = 8;
+
+    uint32_t piece = 0;
+    uint32_t size = 0;  ///< bytes that follow
+};
+std::array<char, ComingHead::wire_size> encode(const ComingHead& head);
+/// `bytes` are ComingHead::wire_size. Nothing for what cannot be one.
+std::optional<ComingHead> parse_coming_head(std::string_view bytes);
+
+/// A word for a set of pieces, for ComingImage::here_header; empty when it would be too long for a header.
+std::string word_of(const Arrivals& arrivals);
+
+/// Safe to use from all threads.
+class ComingImage {
+  public:
+    static constexpr const char* path_start = "/coming/";
+    /// Of a request for all pieces: those that the asking node has, see word_of().
+    static constexpr const char* here_header = "Berth-Here";
+
+    ComingImage(std::shared_ptr<const store::Partial> partial, const Digest& manifest);
+
+    /// Who asks whom, and this node's place. Until then nobody is sent what was not asked for by number.
+    void set_owners(std::shared_ptr<const PieceOwners> owners, std::optional<unsigned> own);
+
+    /// One answer, as it is sent. For one thread at a time.
+    class Answer {
+      public:
+        /// Writes what comes next, at most `size` bytes (at least ComingHead::wire_size). Returns how many; 0 at the
+        /// end. Says every quarter of a second that there is nothing, so that silence means a node that is gone. Throws
+        /// SysError.
+        size_t fill(char* out, size_t size);
+
+      private:
+        friend ComingImage;
+        Answer(const ComingImage& image, std::vector<uint32_t> asked, std::string here, std::optional<unsigned> node,
+               bool is_all);
+        ComingHead next();
+        ComingHead next_asked();
+        ComingHead next_of_all();
+        bool find_all();
+
+        const ComingImage* image_;
+        bool is_all_;
+        std::optional<unsigned> node_;  ///< who asks for all
+        std::string here_;              ///< what it has then
+        bool is_known_ = false;         ///< `left_` has all
+        std::vector<uint32_t> left_;    ///< to send
+        size_t next_asked_ = 0;
+        ComingHead head_;
+        uint32_t sent_ = 0;             ///< bytes of the piece
+        bool in_piece_ = false, is_over_ = false;
+    };
+
+    /// What a GET of `path` answers; nothing when there is no such thing. The answer does not outlive this object.
+    ///
+    ///     /coming/MANIFEST/FIRST/COUNT    these pieces, in this order, for somebody who waits for them
+    ///     /coming/MANIFEST/all/NODE       all that the node takes from this one, in any order; NODE: its place, or "-"
+    std::optional<Answer> answer(std::string_view path, std::string_view here) const;
+
+    std::string path(Arrivals::Pieces pieces) const;
+    std::string path_of_all(std::optional<unsigned> node) const;
+    /// Bytes of a piece.
+    uint32_t size(uint32_t piece) const;
+
+  private:
+    struct Place {
+        const store::PartialLayer* layer;
+        uint64_t at;
+    };
+    Place place(uint32_t piece) const;
+    size_t read(uint32_t piece, uint32_t offset, char* out, size_t size) const;
+
+    std::shared_ptr<const store::Partial> partial_;
+    std::string name_;
+    std::vector<uint32_t> ends_;
+    mutable std::mutex mutex_;
+    std::shared_ptr<const PieceOwners> owners_;
+    std::optional<unsigned> own_;
+};
+
+}  // namespace berth::pull::share

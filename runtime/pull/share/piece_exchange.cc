@@ -1,0 +1,316 @@
+#include "runtime/pull/share/piece_exchange.hh"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/pull/share/identity.hh"
+#include "runtime/pull/share/serve.hh"
+#include "runtime/pull/share/tracker_client.hh"
+
+namespace berth::pull::share {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr auto roster_patience = seconds(10);
+/// A neighbour that has nothing says so every quarter of a second.
+constexpr auto neighbour_silence = seconds(5);
+/// After so long without a piece the registry is asked as well: the neighbour may not reach it.
+constexpr auto starved_after = seconds(20);
+/// Tries of a neighbour that sends nothing, one after the other.
+constexpr unsigned neighbour_tries = 3;
+constexpr auto between_neighbour_tries = milliseconds(500);
+
+/// What a neighbour sends, piece by piece. For one answer.
+class ComingReader {
+  public:
+    ComingReader(const ComingImage& image, uint32_t count, const PieceExchange::Sink& sink)
+        : image_(image), count_(count), sink_(sink) {}
+
+    /// False to leave the neighbour; throws what the sink throws.
+    bool take(std::string_view data) {
+        heard_ = Clock::now();
+        while (!data.empty()) {
+            std::string& to = head_ ? piece_ : head_bytes_;
+            size_t wanted = (head_ ? head_->size : ComingHead::wire_size) - to.size();
+            to += data.substr(0, wanted);
+            if (data.size() < wanted) return true;
+            data.remove_prefix(wanted);
+            if (head_ ? !take_piece() : !take_head()) return false;
+        }
+        return true;
+    }
+    bool is_complete() const { return is_complete_; }
+    const std::string& problem() const { return problem_; }
+    Clock::time_point heard() const { return heard_; }
+    Clock::time_point fed() const { return fed_; }
+    uint32_t pieces() const { return pieces_; }
+
+  private:
+    bool take_head() {
+        auto head = parse_coming_head(head_bytes_);
+        head_bytes_.clear();
+        if (!head || (head->size > 0 && (head->piece >= count_ || head->size != image_.size(head->piece))))
+            return problem_ = "it sends what is no piece", false;
+        if (head->piece == ComingHead::complete) return is_complete_ = true;
+        if (head->piece == ComingHead::failed) return problem_ = "it cannot get a piece", false;
+        if (head->piece != ComingHead::waiting) head_ = head;
+        return true;
+    }
+    bool take_piece() {
+        sink_(head_->piece, piece_);
+        fed_ = Clock::now();
+        ++pieces_;
+        piece_.clear(), head_.reset();
+        return true;
+    }
+
+    const ComingImage& image_;
+    uint32_t count_;
+    const PieceExchange::Sink& sink_;
+    std::string head_bytes_, piece_, problem_;
+    std::optional<ComingHead> head_;
+    bool is_complete_ = false;
+    uint32_t pieces_ = 0;
+    Clock::time_point heard_ = Clock::now(), fed_ = heard_;
+};
+
+}  // namespace
+
+struct PieceExchange::Impl {
+    Impl(ExchangeSettings its, std::shared_ptr<const store::Partial> its_partial, const std::vector<uint32_t>& profile);
+    ~Impl();
+
+    void enter();
+    void listen();
+    void take(const ToNode& message);
+    Roster wait_for_roster();
+    void share_out(const std::vector<uint32_t>& profile);
+    void leave(unsigned neighbour, const std::string& reason);
+    std::string ask(PeerRequests& requests, unsigned neighbour, const std::string& path, const std::string& here,
+                    ComingReader& reader, const std::function<bool(const ComingReader&)>& is_over);
+
+    ExchangeSettings settings;
+    std::shared_ptr<const store::Partial> partial;
+    std::string token;
+    std::shared_ptr<ComingImage> image;
+    TrackerClient tracker;
+    std::unique_ptr<LayerServer> server;
+    Roster roster;
+    std::shared_ptr<const PieceOwners> owners;
+    std::vector<unsigned> neighbours;
+    /// Of a node: pieces come from it; none at the moment; none is taken from it any more.
+    enum class Gives : uint8_t { yes, not_now, no };
+    std::vector<std::atomic<Gives>> gives;
+
+    mutable std::mutex mutex;  ///< of what follows
+    std::condition_variable changed;
+    std::optional<Roster> told;
+    std::string alone;  ///< why the tracker is of no use
+    std::set<unsigned> proved;
+    bool is_ended = false;
+    std::thread listener;
+};
+
+PieceExchange::Impl::Impl(ExchangeSettings its, std::shared_ptr<const store::Partial> its_partial,
+                          const std::vector<uint32_t>& profile)
+    : settings(std::move(its)),
+      partial(std::move(its_partial)),
+      token(client_token(settings.place.secret)),
+      image(std::make_shared<ComingImage>(partial, settings.image)),
+      tracker(settings.place) {
+    enter();
+    listener = std::thread([this] { listen(); });
+    try {
+        roster = wait_for_roster();
+        share_out(profile);
+    } catch (...) {
+        tracker.shut_down();
+        listener.join();
+        throw;
+    }
+}
+
+PieceExchange::Impl::~Impl() {
+    {
+        std::lock_guard lock(mutex);
+        is_ended = true;
+        changed.notify_all();
+    }
+    tracker.shut_down();
+    listener.join();
+}
+
+void PieceExchange::Impl::enter() {
+    Identity identity = make_identity();
+    server = std::make_unique<LayerServer>(ServerSettings{.identity = identity,
+                                                          .token = token,
+                                                          .first_port = settings.first_port,
+                                                          .last_port = settings.last_port,
+                                                          .rate = settings.rate});
+    server->offer(image);
+    std::string address = settings.address.empty() ? tracker.own_address() : settings.address;
+    tracker.send(Enter{{settings.place.node, address, server->port(), identity.pin}, settings.place.rank,
+                       settings.image, release});
+}
+
+void PieceExchange::Impl::listen() {
+    try {
+        for (;;) {
+            if (auto message = tracker.receive(milliseconds(250))) take(*message);
+            std::lock_guard lock(mutex);
+            if (is_ended) return;
+        }
+    } catch (const Error& problem) {
+        std::lock_guard lock(mutex);
+        if (alone.empty()) alone = problem.what();
+        is_ended = true;
+        changed.notify_all();
+    }
+}
+
+void PieceExchange::Impl::take(const ToNode& message) {
+    std::lock_guard lock(mutex);
+    if (const auto* it = std::get_if<Roster>(&message)) told = *it;
+    if (const auto* it = std::get_if<Proved>(&message)) proved.insert(it->layer);
+    if (const auto* it = std::get_if<Alone>(&message)) alone = it->reason;
+    if (std::holds_alternative<End>(message)) is_ended = true;
+    changed.notify_all();
+}
+
+Roster PieceExchange::Impl::wait_for_roster() {
+    std::unique_lock lock(mutex);
+    changed.wait_for(lock, roster_patience, [&] { return told || !alone.empty() || is_ended; });
+    if (!told) throw Error(alone.empty() ? "srun's berth does not say which nodes take part" : alone);
+    return *told;
+}
+
+void PieceExchange::Impl::share_out(const std::vector<uint32_t>& profile) {
+    std::vector<uint32_t> ends;
+    for (const store::PartialLayer& layer : partial->layers) ends.push_back(layer.first + layer.pieces());
+    auto count = static_cast<unsigned>(roster.peers.size());
+    if (count == 0) throw Error("srun's berth says that no node takes part");
+    owners = std::make_shared<PieceOwners>(count, ends, profile);
+    neighbours = owners->sources(roster.own);
+    gives = std::vector<std::atomic<Gives>>(count);
+    for (unsigned node = 0; node < count; ++node)
+        gives[node] = std::ranges::find(neighbours, node) == neighbours.end() ? Gives::no : Gives::yes;
+    image->set_owners(owners, roster.own);
+}
+
+void PieceExchange::Impl::leave(unsigned neighbour, const std::string& reason) {
+    if (gives[neighbour].exchange(Gives::no) != Gives::no && settings.notice)
+        settings.notice(cat("node ", printable(roster.peers[neighbour].node),
+                            " sends no parts of the image: ", reason, "; the registry is asked for them"));
+}
+
+/// Why the answer has not come whole; empty: it has.
+std::string PieceExchange::Impl::ask(PeerRequests& requests, unsigned neighbour, const std::string& path,
+                                     const std::string& here, ComingReader& reader,
+                                     const std::function<bool(const ComingReader&)>& is_over) try {
+    PeerRequests::Request request{.peer = roster.peers[neighbour], .path = path, .token = token};
+    if (!here.empty()) request.headers.push_back(cat(ComingImage::here_header, ": ", here));
+    request.take = [&](std::string_view data) { return reader.take(data); };
+    request.should_leave = [&] { return Clock::now() - reader.heard() > neighbour_silence || is_over(reader); };
+    PeerRequests::Answer answer = requests.get(request);
+    if (reader.is_complete()) return {};
+    if (!reader.problem().empty()) return reader.problem();
+    return answer.problem.empty() ? "it ended in the middle" : answer.problem;
+} catch (const SysError&) {
+    throw;
+} catch (const Error& problem) {
+    // The sink's.
+    leave(neighbour, problem.what());
+    return problem.what();
+}
+
+PieceExchange::PieceExchange(ExchangeSettings settings, std::shared_ptr<const store::Partial> partial,
+                             const std::vector<uint32_t>& profile)
+    : impl_(std::make_unique<Impl>(std::move(settings), std::move(partial), profile)) {}
+PieceExchange::~PieceExchange() = default;
+
+unsigned PieceExchange::nodes() const { return static_cast<unsigned>(impl_->roster.peers.size()); }
+const std::vector<unsigned>& PieceExchange::neighbours() const { return impl_->neighbours; }
+
+std::optional<unsigned> PieceExchange::source(uint32_t piece) const {
+    unsigned out = impl_->owners->source(piece, impl_->roster.own);
+    return impl_->gives[out] == Impl::Gives::yes ? std::optional(out) : std::nullopt;
+}
+
+bool PieceExchange::take(PeerRequests& requests, unsigned neighbour, Arrivals::Pieces pieces, const Sink& sink,
+                         const std::function<bool()>& is_over) {
+    ComingReader reader(*impl_->image, impl_->partial->arrivals->count(), sink);
+    std::string problem = impl_->ask(requests, neighbour, impl_->image->path(pieces), "", reader,
+                                     [&](const ComingReader& its) {
+                                         return is_over() || Clock::now() - its.fed() > starved_after;
+                                     });
+    if (problem.empty()) return true;
+    // Until something comes from it again.
+    auto yes = Impl::Gives::yes;
+    if (reader.pieces() == 0 && !is_over()) impl_->gives[neighbour].compare_exchange_strong(yes, Impl::Gives::not_now);
+    return false;
+}
+
+void PieceExchange::take_all(PeerRequests& requests, unsigned neighbour, const Sink& sink,
+                             const std::function<bool()>& is_over) {
+    std::atomic<Impl::Gives>& gives = impl_->gives[neighbour];
+    auto fed = Clock::now();
+    for (unsigned failed = 0; failed < neighbour_tries && !is_over();) {
+        ComingReader reader(*impl_->image, impl_->partial->arrivals->count(), sink);
+        auto watch = [&](const ComingReader& its) {
+            // It may have some later, and is listened to.
+            bool is_starving = Clock::now() - std::max(fed, its.pieces() > 0 ? its.fed() : fed) > starved_after;
+            auto now = is_starving ? Impl::Gives::not_now : Impl::Gives::yes;
+            auto before = is_starving ? Impl::Gives::yes : Impl::Gives::not_now;
+            if (its.pieces() > 0 || is_starving) gives.compare_exchange_strong(before, now);
+            return is_over();
+        };
+        std::string problem = impl_->ask(requests, neighbour, impl_->image->path_of_all(impl_->roster.own),
+                                         word_of(*impl_->partial->arrivals), reader, watch);
+        if (problem.empty()) return;
+        if (reader.pieces() > 0) failed = 0, fed = reader.fed();
+        // After wrong bytes nothing is taken any more.
+        if (++failed == neighbour_tries || gives == Impl::Gives::no) return impl_->leave(neighbour, problem);
+        std::this_thread::sleep_for(between_neighbour_tries);
+    }
+}
+
+bool PieceExchange::is_to_prove(unsigned layer) const {
+    return impl_->roster.own && layer % nodes() == *impl_->roster.own;
+}
+
+void PieceExchange::tell_proved(unsigned layer) {
+    try {
+        impl_->tracker.send(Proved{layer});
+    } catch (const Error&) {
+        // The others prove it themselves.
+    }
+}
+
+bool PieceExchange::is_proved(unsigned layer) const {
+    std::lock_guard lock(impl_->mutex);
+    return impl_->proved.contains(layer);
+}
+
+void PieceExchange::serve_to_the_end() {
+    try {
+        impl_->tracker.send(Finished{});
+    } catch (const Error&) {
+        return;
+    }
+    std::unique_lock lock(impl_->mutex);
+    impl_->changed.wait(lock, [&] { return impl_->is_ended; });
+}
+
+uint64_t PieceExchange::sent() const { return impl_->server->sent(); }
+
+}  // namespace berth::pull::share

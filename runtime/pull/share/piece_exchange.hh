@@ -1,0 +1,72 @@
+// A node's part in a step whose nodes exchange the pieces of an image that has started already: each asks the registry
+// for some, and gets the others from its neighbours (PieceOwners says which).
+#pragma once
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/digest.hh"
+#include "runtime/pull/agreement/agreement.hh"
+#include "runtime/pull/share/peer_request.hh"
+#include "runtime/store/partial.hh"
+
+namespace berth::pull::share {
+
+struct ExchangeSettings {
+    MeetingPlace place;       ///< of the tracker, and who this node is
+    Digest image;             ///< of the manifest
+    std::string address = {};  ///< by which other nodes reach this one; empty: that of the way to the tracker
+    uint16_t first_port = 0;  ///< to serve at; 0: any
+    uint16_t last_port = 0;
+    uint64_t rate = 0;        ///< bytes a second that are sent at most; 0: no limit
+    std::function<void(const std::string&)> notice = {};  ///< takes a line for people; any thread
+};
+
+/// Exchanging is a gain and never a need: what does not come from a neighbour, source() leaves to the registry.
+class PieceExchange {
+  public:
+    /// Enters, and waits until the others have as well, for some seconds at most. Throws Error when the tracker, a port
+    /// or an answer cannot be had. `profile` is what a start reads first.
+    PieceExchange(ExchangeSettings settings, std::shared_ptr<const store::Partial> partial,
+                  const std::vector<uint32_t>& profile);
+    /// Ends the server and the conversation.
+    ~PieceExchange();
+    PieceExchange(const PieceExchange&) = delete;
+    PieceExchange& operator=(const PieceExchange&) = delete;
+
+    unsigned nodes() const;
+    /// Those that send pieces to this one.
+    const std::vector<unsigned>& neighbours() const;
+    /// The neighbour that the piece comes from; nothing for one that the registry is to be asked for. Any thread.
+    std::optional<unsigned> source(uint32_t piece) const;
+
+    /// Takes the bytes of a whole piece, and throws Error when they are wrong.
+    using Sink = std::function<void(uint32_t piece, std::string_view bytes)>;
+    /// Takes these pieces, one behind the other, from a neighbour, which brings them before what nobody waits for.
+    /// False when it has not sent all of them. Throws SysError that `sink` throws.
+    bool take(PeerRequests& requests, unsigned neighbour, Arrivals::Pieces pieces, const Sink& sink,
+              const std::function<bool()>& is_over);
+    /// Takes all that comes from a neighbour, until that is all, or is left to the registry. Throws as take() does.
+    void take_all(PeerRequests& requests, unsigned neighbour, const Sink& sink, const std::function<bool()>& is_over);
+
+    /// Of the layers (by number, in the order of the image's index): is it for this node to prove?
+    bool is_to_prove(unsigned layer) const;
+    /// This node has proved the layer, or another one has.
+    void tell_proved(unsigned layer);
+    bool is_proved(unsigned layer) const;
+    /// Everything is here, and proved where it is for this node to do. Returns when no node needs this one any more, or
+    /// srun has gone.
+    void serve_to_the_end();
+
+    uint64_t sent() const;  ///< bytes
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace berth::pull::share

@@ -1,0 +1,78 @@
+#include "runtime/pull/share/piece_owners.hh"
+
+#include <algorithm>
+#include <set>
+
+namespace berth::pull::share {
+
+namespace {
+
+constexpr unsigned nobody = ~0U;
+
+unsigned columns_for(unsigned nodes) {
+    if (nodes <= PieceOwners::row_limit) return nodes;
+    unsigned out = 1;
+    while (out * out < nodes) ++out;
+    return out;
+}
+
+/// Where the piece's layer ends.
+uint32_t end_of_layer(const std::vector<uint32_t>& ends, uint32_t piece) {
+    return *std::ranges::upper_bound(ends, piece);
+}
+
+/// Gives runs of neighbours to one node after the other.
+class Dealer {
+  public:
+    Dealer(unsigned nodes, const std::vector<uint32_t>& ends, std::vector<unsigned>& owners)
+        : nodes_(nodes), ends_(ends), owners_(owners) {}
+
+    /// The run that begins with `first`, of those for which `is_in` holds.
+    template <typename IsIn>
+    void deal(uint32_t first, uint32_t limit, const IsIn& is_in) {
+        if (owners_[first] != nobody) return;
+        uint32_t end = std::min(first + limit, end_of_layer(ends_, first));
+        for (uint32_t piece = first; piece < end && owners_[piece] == nobody && is_in(piece); ++piece)
+            owners_[piece] = next_;
+        next_ = (next_ + 1) % nodes_;
+    }
+
+  private:
+    unsigned nodes_;
+    const std::vector<uint32_t>& ends_;
+    std::vector<unsigned>& owners_;
+    unsigned next_ = 0;
+};
+
+}  // namespace
+
+PieceOwners::PieceOwners(unsigned nodes, const std::vector<uint32_t>& ends, const std::vector<uint32_t>& profile)
+    : nodes_(nodes), columns_(columns_for(nodes)), owners_(ends.empty() ? 0 : ends.back(), nobody) {
+    std::vector<bool> is_in_profile(owners_.size());
+    for (uint32_t piece : profile)
+        if (piece < owners_.size()) is_in_profile[piece] = true;
+    Dealer dealer(nodes, ends, owners_);
+    for (uint32_t piece : profile)
+        if (piece < owners_.size())
+            dealer.deal(piece, profile_pieces_a_run, [&](uint32_t next) { return is_in_profile[next]; });
+    for (uint32_t piece = 0; piece < owners_.size(); ++piece)
+        dealer.deal(piece, pieces_a_run, [&](uint32_t next) { return !is_in_profile[next]; });
+}
+
+unsigned PieceOwners::source(uint32_t piece, std::optional<unsigned> node) const {
+    unsigned owner = owners_[piece];
+    if (!node || *node / columns_ == owner / columns_) return owner;
+    unsigned in_own_row = *node / columns_ * columns_ + owner % columns_;
+    // The last row may be shorter than the others.
+    if (in_own_row >= nodes_) return in_own_row - columns_;
+    return in_own_row == *node ? owner : in_own_row;
+}
+
+std::vector<unsigned> PieceOwners::sources(std::optional<unsigned> node) const {
+    std::set<unsigned> out;
+    for (uint32_t piece = 0; piece < owners_.size(); ++piece) out.insert(source(piece, node));
+    if (node) out.erase(*node);
+    return {out.begin(), out.end()};
+}
+
+}  // namespace berth::pull::share

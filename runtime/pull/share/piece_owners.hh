@@ -1,0 +1,36 @@
+// Which node of a step asks the registry for which piece of an image that has started already, and whom the others ask
+// for it. Pure: all nodes come to the same.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace berth::pull::share {
+
+/// Up to `row_limit` nodes ask one another. More stand in a square: a node asks those of its own row, each of which
+/// asks the owners in its column. So a node has to do with twice the square root of their number, and sends little more
+/// than it receives.
+class PieceOwners {
+  public:
+    /// `ends`: for each layer, the number behind its last piece. The profile (pieces, what a start reads first) is
+    /// spread over the nodes in its order, the rest in runs. `nodes` is at least 1.
+    PieceOwners(unsigned nodes, const std::vector<uint32_t>& ends, const std::vector<uint32_t>& profile);
+
+    unsigned owner(uint32_t piece) const { return owners_[piece]; }
+    /// Whom the node asks: itself for what it asks the registry for. A node without a number, which came later than the
+    /// others, asks the owner.
+    unsigned source(uint32_t piece, std::optional<unsigned> node) const;
+    /// All whom the node asks, but for itself.
+    std::vector<unsigned> sources(std::optional<unsigned> node) const;
+
+    static constexpr unsigned row_limit = 16;
+    static constexpr uint32_t pieces_a_run = 16;         ///< that one node owns, of the rest of a layer
+    static constexpr uint32_t profile_pieces_a_run = 4;  ///< the same of the profile
+
+  private:
+    unsigned nodes_;
+    unsigned columns_;
+    std::vector<unsigned> owners_;  ///< by piece
+};
+
+}  // namespace berth::pull::share

@@ -1,0 +1,460 @@
+// The nodes of a step that start an image early bring its pieces together.
+#include <filesystem>
+#include <future>
+#include <set>
+
+#include "runtime/pull/share/gathering.hh"
+#include "runtime/pull/share/piece_owners.hh"
+#include "tests/unit/early_scene.hh"
+#include "tests/unit/pull_tracker_process.hh"
+
+using namespace berth;
+using namespace berth::fixtures;
+using namespace berth::pull::share;
+using Catch::Contains;
+using std::chrono::milliseconds;
+
+namespace {
+
+/// A node of a step, with a store of its own.
+struct ExchangeNode {
+    EarlyScene& scene;
+    pull::MeetingPlace place;
+    pull::Meter meter{"x"};
+    std::atomic<bool> stop = false;
+
+    ExchangeNode(EarlyScene& its_scene, const pull::TrackerProcess& tracker, unsigned rank)
+        : scene(its_scene), place(tracker.place(cat("n", rank), rank)) {}
+
+    store::Store open() const { return store::Store::open(scene.folder / place.node); }
+    pull::Options options() {
+        pull::Options out = scene.early_options();
+        out.share = place;
+        out.registry.stop = &stop;
+        return out;
+    }
+    std::optional<Digest> start() {
+        pull::Afterwards out;
+        pull::pull(open(), scene.reference(), options(), meter, out);
+        return out.early;
+    }
+    pull::Completed complete() {
+        return pull::complete_early(open(), scene.reference(), Digest(scene.digest), options(), meter);
+    }
+    /// Until everybody has everything. Returns the layers that this node has proved.
+    size_t complete_and_prove() {
+        pull::Completed completed = complete();
+        size_t proved = 0;
+        pull::prove_together(open(), completed, [&](const pull::Unproved& unproved) {
+            proved += unproved.layers.size();
+            // No assertion of Catch, which has them from one thread alone.
+            if (!pull::prove(open(), unproved).empty()) throw Error("a layer is not proved");
+        });
+        return proved;
+    }
+    std::shared_ptr<const store::Partial> partial() const {
+        auto out = store::find_partial(open(), Digest(scene.digest), store::Access::write);
+        REQUIRE(out);
+        return std::make_shared<const store::Partial>(std::move(*out));
+    }
+    /// The piece comes from the registry, so to say.
+    void bring(const store::Partial& to, uint32_t piece) const {
+        for (size_t i = 0; i < to.layers.size(); ++i) {
+            const store::PartialLayer& layer = to.layers[i];
+            if (piece < layer.first || piece >= layer.first + layer.pieces()) continue;
+            std::string bytes = scene.piece(layer, piece);
+            off_t at = static_cast<off_t>((piece - layer.first) * Arrivals::piece_size);
+            REQUIRE(::pwrite(layer.file.get(), bytes.data(), bytes.size(), at) == static_cast<ssize_t>(bytes.size()));
+        }
+        to.arrivals->set_here(piece);
+    }
+};
+
+/// Published with a profile, so that both nodes of two have something to bring.
+struct ExchangeScene : EarlyScene {
+    static constexpr uint32_t count = 10;  ///< pieces
+    static std::vector<uint32_t> profile() { return {1, 0, 2, 3, 4, 7, 8}; }
+
+    ExchangeScene() {
+        oci::Artifact artifact = early_artifact();
+        artifact.profile = blob(oci::profile_type, store::format_profile(profile()));
+        publish_signed(artifact);
+    }
+    size_t blobs() const { return server->count("GET /v2/a/b/blobs/"); }
+    size_t manifests() const { return server->count("GET /v2/a/b/manifests/"); }
+};
+
+/// What several threads return, in their order.
+template <typename Work>
+auto together(std::vector<std::unique_ptr<ExchangeNode>>& nodes, const Work& work) {
+    std::vector<std::future<decltype(work(*nodes[0]))>> running;
+    for (auto& node : nodes) running.push_back(std::async(std::launch::async, [&] { return work(*node); }));
+    std::vector<decltype(work(*nodes[0]))> out;
+    for (auto& one : running) out.push_back(one.get());
+    return out;
+}
+
+std::vector<std::unique_ptr<ExchangeNode>> nodes_of(EarlyScene& scene, const pull::TrackerProcess& tracker,
+                                                    unsigned count) {
+    std::vector<std::unique_ptr<ExchangeNode>> out;
+    for (unsigned i = 0; i < count; ++i) out.push_back(std::make_unique<ExchangeNode>(scene, tracker, i));
+    return out;
+}
+
+/// The messages as "CONNECTION:WORDS", without those of the roster's peers but their names.
+std::string told(const std::vector<Outgoing>& messages) {
+    std::string out;
+    for (const Outgoing& message : messages) {
+        out += cat(out.empty() ? "" : "; ", message.to, ":");
+        if (const auto* roster = std::get_if<Roster>(&message.message)) {
+            out += cat("roster ", roster->own ? std::to_string(*roster->own) : "-");
+            for (const Peer& peer : roster->peers) out += cat(" ", peer.node);
+        } else {
+            out += words_of(message.message);
+        }
+    }
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("exchange: every piece has an owner, to whom all who ask lead within two steps", "[pull][exchange]") {
+    std::vector<uint32_t> ends{1000, 1001, 3000}, profile;
+    for (uint32_t piece = 0; piece < 3000; piece += 7) profile.push_back(2999 - piece);
+    for (unsigned nodes : {1U, 2U, 3U, 16U, 17U, 23U, 64U, 100U, 1000U}) {
+        INFO(nodes);
+        PieceOwners owners(nodes, ends, profile);
+        std::vector<unsigned> owned(nodes);
+        for (uint32_t piece = 0; piece < 3000; ++piece) {
+            unsigned owner = owners.owner(piece);
+            REQUIRE(owner < nodes);
+            ++owned[owner];
+            REQUIRE(owners.source(piece, owner) == owner);
+            REQUIRE(owners.source(piece, std::nullopt) == owner);
+        }
+        size_t most = 0;
+        for (unsigned node = 0; node < nodes; node += 1 + nodes / 40) {
+            std::vector<unsigned> sources = owners.sources(node);
+            most = std::max(most, sources.size());
+            for (uint32_t piece = 0; piece < 3000; piece += 3) {
+                unsigned source = owners.source(piece, node);
+                bool asks_registry = source == node;
+                REQUIRE(asks_registry == (owners.owner(piece) == node));
+                if (asks_registry) continue;
+                REQUIRE(std::ranges::count(sources, source) == 1);
+                // Whom it asks has it from its owner.
+                unsigned next = owners.source(piece, source);
+                REQUIRE((next == source || next == owners.owner(piece)));
+            }
+        }
+        CHECK(most <= (nodes <= PieceOwners::row_limit ? nodes - 1 : 2 * std::sqrt(nodes) + 2));
+        if (nodes <= 64) CHECK(*std::ranges::min_element(owned) > 0);
+    }
+    // The first pieces of a profile have several owners.
+    PieceOwners owners(4, {100}, {40, 41, 42, 43, 44, 9});
+    CHECK(owners.owner(40) == owners.owner(43));
+    CHECK(owners.owner(44) != owners.owner(43));
+    CHECK(owners.owner(9) != owners.owner(44));
+}
+
+TEST_CASE("exchange: who takes part is told when all have come, or some time after", "[pull][exchange]") {
+    Gathering gathering;
+    Gathering::Time now{};
+    Digest image = oci::sha256_of("image");
+    std::vector<Outgoing> out;
+    auto enter = [&](Connection from, unsigned rank, Gathering::Step step) {
+        out.clear();
+        gathering.take(from, Enter{{cat("n", rank), "192.0.2.1", 1, "k"}, rank, image, release}, now, step, out);
+        return told(out);
+    };
+    auto tick = [&](Gathering::Step step) {
+        out.clear();
+        gathering.tick(now, step, out);
+        return told(out);
+    };
+    CHECK(enter(10, 1, {3, 0}).empty());
+    CHECK(enter(11, 2, {3, 0}).empty());
+    SECTION("all") {
+        CHECK(enter(12, 0, {3, 0}) == "12:roster 0 n0 n1 n2; 10:roster 1 n0 n1 n2; 11:roster 2 n0 n1 n2");
+    }
+    SECTION("one that does not come") {
+        now += milliseconds(200);
+        CHECK(tick({3, 1}).empty());
+        now += milliseconds(200);
+        CHECK(tick({3, 1}) == "10:roster 0 n1 n2; 11:roster 1 n1 n2");
+        // And comes later.
+        CHECK(enter(12, 0, {3, 0}) == "12:roster - n1 n2");
+    }
+    SECTION("one that has gone before") {
+        out.clear();
+        gathering.lost(10, now, {3, 0}, out);
+        CHECK(enter(12, 0, {3, 0}).empty());
+        now += milliseconds(400);
+        CHECK(tick({3, 0}) == "12:roster 0 n0 n2; 11:roster 1 n0 n2");
+    }
+    SECTION("another release") {
+        out.clear();
+        gathering.take(20, Enter{{"n9", "192.0.2.1", 1, "k"}, 9, image, release + 1}, now, {3, 0}, out);
+        CHECK_THAT(told(out), Contains("20:alone"));
+    }
+    SECTION("nobody goes before everybody has everything, and who has gone is not waited for") {
+        enter(12, 0, {3, 0});
+        out.clear();
+        gathering.take(10, Proved{3}, now, {3, 0}, out);
+        CHECK(told(out) == "12:proved 3; 11:proved 3");
+        CHECK(enter(13, 5, {4, 0}) == "13:roster - n0 n1 n2; 13:proved 3");
+        out.clear();
+        for (Connection from : {10, 11, 13}) gathering.take(from, Finished{}, now, {4, 0}, out);
+        CHECK(out.empty());
+        gathering.lost(12, now, {4, 0}, out);
+        CHECK(told(out) == "10:end; 11:end; 13:end");
+        CHECK(gathering.is_empty());
+        // Who comes now has nobody to ask.
+        CHECK(enter(14, 6, {5, 0}).empty());
+        now += milliseconds(400);
+        CHECK(tick({5, 0}) == "14:roster 0 n6");
+    }
+}
+
+TEST_CASE("exchange: the nodes of a step ask the registry once for everything", "[pull][exchange]") {
+    ExchangeScene scene;
+    pull::TrackerProcess tracker(3);
+    auto nodes = nodes_of(scene, tracker, 3);
+    size_t manifests = scene.manifests(), blobs = scene.blobs();
+    std::vector<std::optional<Digest>> started = together(nodes, [](ExchangeNode& node) { return node.start(); });
+    for (const auto& one : started) CHECK(one == Digest(scene.digest));
+    // The image's and its signature, the artifact's and its; and config, payloads, index, sums and profile.
+    CHECK(scene.manifests() - manifests == 4);
+    CHECK(scene.blobs() - blobs == 6);
+    Reading reading(nodes[2]->open(), Digest(scene.digest));
+    std::string b;
+    std::jthread reader([&] { b = reading.read("b", 2 << 20, 1000); });
+    reading.wait_for_wishes(1);
+    size_t remainders = scene.remainders_fetched();
+    std::vector<size_t> proved = together(nodes, [](ExchangeNode& node) { return node.complete_and_prove(); });
+    reader.join();
+    CHECK(b == second_file.substr(2 << 20, 1000));
+    size_t size = scene.halves[0].squashfs.size() + scene.halves[1].squashfs.size(), from_registry = 0;
+    for (auto& node : nodes) {
+        CHECK(node->meter.fetched() == size);
+        from_registry += node->meter.fetched() - node->meter.from_peers();
+        CHECK(node->open().unproved().empty());
+        Reading whole(node->open(), Digest(scene.digest));
+        CHECK((whole.read("a") == first_file && whole.read("b") == second_file));
+    }
+    CHECK(from_registry == size);
+    CHECK(proved == std::vector<size_t>{1, 1, 0});
+    CHECK(scene.remainders_fetched() - remainders == 2);
+}
+
+TEST_CASE("exchange: what a node that has gone was to bring comes from the registry", "[pull][exchange]") {
+    ExchangeScene scene;
+    pull::TrackerProcess tracker(3);
+    auto nodes = nodes_of(scene, tracker, 3);
+    together(nodes, [](ExchangeNode& node) { return node.start(); });
+    // It brings nothing, and ends when the others have begun.
+    std::atomic<bool> held = true;
+    scene.fault = [&](const test::HttpCall&) -> std::optional<test::HttpReply> {
+        for (int tries = 0; held && tries < 20'000; ++tries) std::this_thread::sleep_for(milliseconds(1));
+        return std::nullopt;
+    };
+    auto gone = std::async(std::launch::async, [&] {
+        try {
+            nodes[0]->complete();
+            return false;
+        } catch (const Error&) {
+            return true;
+        }
+    });
+    std::vector<std::future<size_t>> others;
+    for (size_t i : {1, 2})
+        others.push_back(std::async(std::launch::async, [&, i] { return nodes[i]->complete_and_prove(); }));
+    std::this_thread::sleep_for(milliseconds(500));
+    nodes[0]->stop = true;
+    held = false;
+    CHECK(gone.get());
+    for (auto& one : others) one.get();
+    for (size_t i : {1, 2}) {
+        Reading whole(nodes[i]->open(), Digest(scene.digest));
+        CHECK((whole.read("a") == first_file && whole.read("b") == second_file));
+        CHECK(nodes[i]->open().unproved().empty());
+    }
+}
+
+TEST_CASE("exchange: wrong bytes of another node are never read", "[pull][exchange]") {
+    ExchangeScene scene;
+    pull::TrackerProcess tracker(2);
+    auto nodes = nodes_of(scene, tracker, 2);
+    together(nodes, [](ExchangeNode& node) { return node.start(); });
+    std::shared_ptr<const store::Partial> wrong = nodes[0]->partial();
+    for (const store::PartialLayer& layer : wrong->layers) {
+        std::string bytes(layer.size, 'x');
+        REQUIRE(::pwrite(layer.file.get(), bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
+    }
+    for (uint32_t piece = 0; piece < ExchangeScene::count; ++piece) wrong->arrivals->set_here(piece);
+    auto liar = std::async(std::launch::async, [&] {
+        return std::make_unique<PieceExchange>(
+            ExchangeSettings{.place = nodes[0]->place, .image = Digest(scene.digest)}, wrong,
+            ExchangeScene::profile());
+    });
+    Reading reading(nodes[1]->open(), Digest(scene.digest));
+    std::string a;
+    std::jthread reader([&] { a = reading.read("a"); });
+    reading.wait_for_wishes(1);
+    pull::Completed completed = nodes[1]->complete();
+    reader.join();
+    CHECK((a == first_file && reading.read("b") == second_file));
+    CHECK(completed.exchange);
+    CHECK(nodes[1]->meter.from_peers() == 0);
+    CHECK(liar.get()->sent() > 0);
+}
+
+TEST_CASE("exchange: pieces go from node to node as they come, and those that somebody waits for at once",
+          "[pull][exchange]") {
+    ExchangeScene scene;
+    pull::TrackerProcess tracker(2);
+    auto nodes = nodes_of(scene, tracker, 2);
+    together(nodes, [](ExchangeNode& node) { return node.start(); });
+    std::vector<std::shared_ptr<const store::Partial>> partials{nodes[0]->partial(), nodes[1]->partial()};
+    REQUIRE(partials[0]->arrivals->count() == ExchangeScene::count);
+    std::mutex mutex;
+    std::vector<std::string> notices;
+    auto exchanges = together(nodes, [&](ExchangeNode& node) {
+        unsigned rank = node.place.rank;
+        return std::make_unique<PieceExchange>(
+            ExchangeSettings{.place = node.place,
+                             .image = Digest(scene.digest),
+                             .notice =
+                                 [&](const std::string& line) {
+                                     std::lock_guard lock(mutex);
+                                     notices.push_back(line);
+                                 }},
+            partials[rank], ExchangeScene::profile());
+    });
+    CHECK(exchanges[1]->nodes() == 2);
+    CHECK(exchanges[1]->neighbours() == std::vector<unsigned>{0});
+    PieceOwners owners(2, {partials[0]->layers[0].pieces(), ExchangeScene::count}, ExchangeScene::profile());
+    std::vector<uint32_t> of_first;
+    for (uint32_t piece = 0; piece < ExchangeScene::count; ++piece)
+        if (owners.owner(piece) == 0) of_first.push_back(piece);
+    REQUIRE(of_first.size() >= 3);
+    CHECK(exchanges[1]->source(of_first[0]) == 0);
+
+    SECTION("of their own accord") {
+        nodes[0]->bring(*partials[0], of_first[1]);
+        std::atomic<size_t> came = 0, wrong = 0;
+        std::jthread listener([&] {
+            PeerRequests requests;
+            exchanges[1]->take_all(
+                requests, 0,
+                [&](uint32_t piece, std::string_view bytes) {
+                    if (bytes != scene.piece(partials[0]->layers[piece < 6 ? 0 : 1], piece)) ++wrong;
+                    ++came;
+                },
+                [] { return false; });
+        });
+        for (int tries = 0; tries < 20'000 && came < 1; ++tries) std::this_thread::sleep_for(milliseconds(1));
+        CHECK(came == 1);
+        CHECK(partials[0]->arrivals->wanted().empty());
+        for (uint32_t piece : of_first) nodes[0]->bring(*partials[0], piece);
+        listener.join();
+        CHECK(came == of_first.size());
+        CHECK(wrong == 0);
+        CHECK(exchanges[1]->source(of_first[0]) == 0);
+    }
+    SECTION("at once") {
+        std::string got;
+        bool is_whole = false;
+        std::jthread taker([&] {
+            PeerRequests requests;
+            is_whole = exchanges[1]->take(
+                requests, 0, {of_first[0], 1}, [&](uint32_t, std::string_view bytes) { got = bytes; },
+                [] { return false; });
+        });
+        for (int tries = 0; tries < 20'000 && partials[0]->arrivals->wanted().empty(); ++tries)
+            std::this_thread::sleep_for(milliseconds(1));
+        CHECK(partials[0]->arrivals->wanted() == std::vector<uint32_t>{of_first[0]});
+        nodes[0]->bring(*partials[0], of_first[0]);
+        taker.join();
+        CHECK(is_whole);
+        CHECK(got == scene.piece(partials[0]->layers[of_first[0] < 6 ? 0 : 1], of_first[0]));
+    }
+    SECTION("wrong bytes are not asked for twice") {
+        for (uint32_t piece : of_first) nodes[0]->bring(*partials[0], piece);
+        PeerRequests requests;
+        exchanges[1]->take_all(
+            requests, 0, [](uint32_t, std::string_view) { throw Error("other bytes"); }, [] { return false; });
+        CHECK(exchanges[1]->source(of_first[0]) == std::nullopt);
+        REQUIRE(notices.size() == 1);
+        CHECK_THAT(notices[0], Contains("node n0 sends no parts of the image: other bytes"));
+    }
+    SECTION("a node that has gone is left to the registry") {
+        exchanges[0].reset();
+        PeerRequests requests;
+        exchanges[1]->take_all(requests, 0, [](uint32_t, std::string_view) {}, [] { return false; });
+        CHECK(exchanges[1]->source(of_first[0]) == std::nullopt);
+        CHECK_FALSE(exchanges[1]->take(requests, 0, {of_first[0], 1}, [](uint32_t, std::string_view) {},
+                                       [] { return false; }));
+    }
+    SECTION("one that cannot get a piece says so") {
+        std::jthread failing([&] {
+            for (int tries = 0; tries < 20'000 && partials[0]->arrivals->wanted().empty(); ++tries)
+                std::this_thread::sleep_for(milliseconds(1));
+            partials[0]->arrivals->set_failed(of_first[0]);
+        });
+        PeerRequests requests;
+        CHECK_FALSE(exchanges[1]->take(requests, 0, {of_first[0], 1}, [](uint32_t, std::string_view) {},
+                                       [] { return false; }));
+        CHECK(exchanges[1]->source(of_first[0]) == std::nullopt);
+    }
+}
+
+TEST_CASE("exchange: whatever goes wrong in whatever order, what is read is right on all nodes", "[pull][exchange]") {
+    ExchangeScene scene;
+    unsigned schedules = schedules_wanted(4);
+    ReadCounts counts;
+    std::atomic<size_t> stopped = 0;
+    for (unsigned schedule = 0; schedule < schedules; ++schedule) {
+        INFO("schedule " << schedule);
+        Chance chance(schedule);
+        pull::TrackerProcess tracker(3);
+        scene.fault = {};
+        auto nodes = nodes_of(scene, tracker, 3);
+        for (const auto& one : together(nodes, [](ExchangeNode& node) { return node.start(); })) REQUIRE(one);
+        std::vector<std::unique_ptr<Reading>> readings;
+        for (auto& node : nodes) readings.push_back(std::make_unique<Reading>(node->open(), Digest(scene.digest)));
+        std::atomic<unsigned> faults = chance.below(8);
+        add_faults(scene, chance, faults);
+        std::vector<bool> right = together(nodes, [&](ExchangeNode& node) {
+            Reading& reading = *readings[node.place.rank];
+            std::atomic<bool> over = false;
+            {
+                std::jthread reader([&] { read_by_chance(reading, chance, over, counts); });
+                for (bool done = false; !done;) {
+                    std::atomic<bool> ended = false;
+                    node.stop = false;
+                    std::jthread killer([&] { stop_by_chance(chance, node.stop, ended); });
+                    try {
+                        node.complete_and_prove();
+                        done = true;
+                    } catch (const Error&) {
+                        ++stopped;
+                    }
+                    ended = true;
+                }
+                over = true;
+            }
+            return reading.read("a") == first_file && reading.read("b") == second_file &&
+                   reading.read("c") == small_file;
+        });
+        CHECK(right == std::vector<bool>(3, true));
+        REQUIRE(counts.wrong == 0);
+        for (auto& node : nodes) std::filesystem::remove_all(scene.folder / node->place.node);
+    }
+    std::string line =
+        cat(counts.right.load(), " right, ", counts.errors.load(), " errors, ", counts.interrupted.load(),
+            " interrupted, ", stopped.load(), " stopped");
+    INFO(line);
+    CHECK(counts.right > schedules);
+    if (schedules > 4) WARN(line);
+}
