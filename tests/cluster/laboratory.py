@@ -2,12 +2,15 @@
 """A cluster in network namespaces: N nodes with a link of their own each, a registry behind one as well, and a real
 berth-pull on each node that shares what it pulls with the others.
 
-    laboratory.py --nodes 16 --rate 80 --megabytes 64 [--alone] [--kill N] [--slow N] [--json]
+    laboratory.py --nodes 16 --rate 80 --megabytes 64 [--alone] [--early] [--kill N] [--slow N] [--json]
 
 Prints how long the nodes took, as ratios to S/B (the image's stored bytes by the rate of a link), how often the
 registry was asked for each blob, and the CPU seconds. To be run as root; everything it makes is in namespaces of its
 own and in one temporary folder. Exit code 1: a node did not get the image, or a store is damaged; 2: the machine was
-the bottleneck (CPU over 70%), so that the times say nothing."""
+the bottleneck (CPU over 70%), so that the times say nothing.
+
+With --early the image is published and signed, and starts before it is here: a node is ready when all parts of the
+image's profile are there, which are 6% of it in runs of three MiB (--part)."""
 
 import argparse
 import json
@@ -18,6 +21,7 @@ import secrets
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -41,6 +45,8 @@ def arguments():
     parser.add_argument("--megabytes", type=int, default=32, help="of the image, in all layers")
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--alone", action="store_true", help="each node pulls for itself")
+    parser.add_argument("--early", action="store_true", help="starts come before the image")
+    parser.add_argument("--part", type=float, default=0.06, help="of the image that a start reads, with --early")
     parser.add_argument("--slow", type=int, default=0, help="nodes with a quarter of the rate")
     parser.add_argument("--kill", type=int, default=0, help="nodes that are killed while they pull")
     parser.add_argument("--late", type=int, default=0, help="nodes that come two seconds later")
@@ -138,14 +144,43 @@ def start_registry(link, folder):
     raise SystemExit("the registry does not answer")
 
 
-def blob_requests(folder):
+def blob_requests(folder, log_start):
     counts = {}
-    for line in open(folder / "registry.log"):
+    log = open(folder / "registry.log")
+    log.seek(log_start)
+    for line in log:
         found = re.search(r'"GET /v2/\S*/blobs/(sha256:[0-9a-f]{64}) HTTP/1.1" 20[06] ', line)
         if found:
             digest = found.group(1)
             counts[digest] = counts.get(digest, 0) + 1
     return counts
+
+
+def publish(options, folder, digest):
+    """Publishes the image's layers signed, with a profile: the site's file, the profile, the bytes of all layers."""
+    name, layers = f"{REGISTRY}:5000/lab@{digest}", f"{REGISTRY}:5000/layers"
+    run("openssl", "genpkey", "-quiet", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out",
+        folder / "signer.pem")
+    run("openssl", "pkey", "-in", folder / "signer.pem", "-pubout", "-out", folder / "signer.pub")
+    signed = {"type": "sigstoreSigned", "keyPath": f"{folder}/signer.pub",
+              "signedIdentity": {"type": "matchRepository"}}
+    (folder / "policy.json").write_text(json.dumps(
+        {"default": [{"type": "insecureAcceptAnything"}], "transports": {"docker": {layers: [signed]}}}))
+    site = folder / "berth.conf"
+    site.write_text(f'[share]\nartifacts = "{layers}"\n[policy]\nsignatures = "{folder}/policy.json"\n'
+                    f'[registry."{REGISTRY}:5000"]\nplain_http = true\n')
+    store = folder / "publisher"
+    at_registry = ["ip", "netns", "exec", "registry"]
+    run(*at_registry, options.build / "berth-pull", "--site", site, "--store", store, "--quiet", name,
+        stdout=subprocess.DEVNULL)
+    sizes = [layer.stat().st_size for layer in (store / "layers").iterdir()]
+    count = sum(-(-size // 2**20) for size in sizes)
+    runs = random.sample(range(count // 3), max(1, int(options.part * count / 3)))
+    profile = [3 * one + piece for one in runs for piece in range(3)]
+    (store / "images" / digest[7:] / "profile").write_bytes(struct.pack(f"<{len(profile)}I", *profile))
+    run(*at_registry, options.build / "berth-pull", "publish", "--site", site, "--store", store, "--quiet", "--sign",
+        folder / "signer.pem", name, stdout=subprocess.DEVNULL)
+    return site, profile, sum(sizes)
 
 
 class Tracker:
@@ -169,13 +204,15 @@ class Node:
         self.home.mkdir()
         os.chown(self.home, USER, USER)
         self.process, self.seconds, self.text, self.cpu = None, None, "", 0.0
-        self.killed = False
+        self.killed, self.whole = False, None
 
     def start(self, options, image, tracker):
         words = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "env", "-i", f"HOME={self.home}",
                  f"TMPDIR={self.home}", options.build / "berth-pull", "--plain-http", f"{REGISTRY}:5000", "--store",
                  self.home / "store", "--report"]
         words += [] if options.alone else ["--share"]
+        if options.early:
+            words += ["--early", "--prove-later", "--site", options.site]
         self.start_time = time.monotonic()
         self.output = open(self.home / "report", "w+")
         self.process = self.link.start(words + [image], stdin=subprocess.PIPE, stdout=self.output)
@@ -183,9 +220,21 @@ class Node:
             self.process.stdin.write(tracker.place(f"node{self.number}", self.number).encode())
         self.process.stdin.close()
 
-    def look(self):
-        """Notes when the image is here."""
-        if self.seconds is None and os.fstat(self.output.fileno()).st_size > len(self.text):
+    def look_for_profile(self, options):
+        """Notes when all parts of the profile are here, by the map of what is (runtime/base/arrivals)."""
+        for pieces in self.home.glob("store/partial/*/pieces"):
+            states = pieces.read_bytes()[256:]
+            if all(states[piece] == 2 for piece in options.profile):
+                self.seconds = time.monotonic() - self.start_time
+
+    def look(self, options):
+        """Notes when the image is here, or what its start reads."""
+        if options.early:
+            if self.seconds is None:
+                self.look_for_profile(options)
+            if self.whole is None and list(self.home.glob("store/images/*")):
+                self.whole = time.monotonic() - self.start_time
+        elif self.seconds is None and os.fstat(self.output.fileno()).st_size > len(self.text):
             self.output.seek(0)
             self.text = self.output.read()
             if "\nimage sha256:" in "\n" + self.text:
@@ -279,6 +328,10 @@ def inside(options):
     run("ip", "netns", "exec", "registry", "skopeo", "copy", "--quiet", "--preserve-digests", "--dest-tls-verify=false",
         f"oci:{folder}/layout", "docker://127.0.0.1:5000/lab:1")
     stored = sum(blob.stat().st_size for blob in (folder / "layout/blobs/sha256").iterdir())
+    if options.early:
+        options.site, options.profile, stored = publish(options, folder, digest)
+    time.sleep(1)
+    log_start = (folder / "registry.log").stat().st_size
     # Not the first ones to come, which bring layers.
     slow = set(range(options.nodes - options.slow, options.nodes))
     nodes = []
@@ -317,7 +370,7 @@ def inside(options):
                 victim = random.choice(alive)
                 victim.killed = True
                 victim.process.send_signal(signal.SIGKILL)
-        done = [node for node in nodes if node.process and node.look()]
+        done = [node for node in nodes if node.process and node.look(options)]
         trace.look()
         if now > limit:
             break
@@ -329,7 +382,7 @@ def inside(options):
     if tracker:
         tracker.process.kill()
     curl = curl_cpu(registry_link, nodes[-1].link, folder) if options.curl else None
-    result = report(options, nodes, stored, ideal, blob_requests(folder), used / all_time, curl)
+    result = report(options, nodes, stored, ideal, blob_requests(folder, log_start), used / all_time, curl)
     registry.kill()
     return result
 
@@ -348,6 +401,10 @@ def report(options, nodes, stored, ideal, requests, cpu_share, curl):
         "cpu": round(cpu_share, 2), "failed": [node.number for node in failed],
         "damaged": [node.number for node in damaged],
     }
+    if options.early:
+        wholes = sorted(node.whole for node in survivors if node.whole is not None)
+        result["p50_seconds"], result["p99_seconds"] = round(at(0.5), 2), round(at(0.99), 2)
+        result["whole_seconds"] = round(wholes[len(wholes) // 2], 2) if wholes else None
     if curl:
         result["curl_cpu_seconds"] = round(curl, 2)
         result["cpu_ratio"] = round(result["cpu_seconds_a_node"] / curl, 2)
