@@ -66,6 +66,7 @@ struct LoginSettings {
 struct LimitSettings {
     uint64_t tmpfs_size = 0;              ///< of the writable layer; 0: the kernel's default, half of memory
     unsigned stall_time = 600;            ///< seconds that a read waits for a part of an image that does not come
+    uint64_t fetch_rate = 0;              ///< a second, of an image that has started; not of what is waited for
     uint64_t store_size = 0;              ///< that the store may keep after a pull
     unsigned store_age = 0;               ///< days without use after which an image is removed; 0: never
     uint64_t pull_memory = 128ULL << 20;  ///< that a pull may take

@@ -381,6 +381,7 @@ const std::map<std::string, Key>& keys() {
         {"defaults.mount_propagation", word_key(defaults(&DefaultSettings::mount_propagation))},
         {"limits.tmpfs_size", size_key(limits(&LimitSettings::tmpfs_size))},
         {"limits.stall_time", number_key(limits(&LimitSettings::stall_time), 1, 24 * 3600, " seconds")},
+        {"limits.fetch_rate", size_key(limits(&LimitSettings::fetch_rate))},
         {"limits.store_size", size_key(limits(&LimitSettings::store_size))},
         {"limits.store_age", number_key(limits(&LimitSettings::store_age), 0, 36500, " days")},
         {"limits.pull_memory", {Key::Type::text, set_pull_memory, shown_size(limits(&LimitSettings::pull_memory))}},

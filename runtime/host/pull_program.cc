@@ -36,7 +36,8 @@ std::vector<std::string> pull_arguments(const plan::Site& site, const std::strin
                                        cat("BERTH_LIMITS_PULL_MEMORY=", site.limits.pull_memory),
                                        cat("BERTH_LIMITS_IMAGE_SIZE=", site.limits.image_size),
                                        cat("BERTH_LIMITS_PULL_TIME=", site.limits.pull_time),
-                                       cat("BERTH_LIMITS_STALL_TIME=", site.limits.stall_time)})
+                                       cat("BERTH_LIMITS_STALL_TIME=", site.limits.stall_time),
+                                       cat("BERTH_LIMITS_FETCH_RATE=", site.limits.fetch_rate)})
         arguments.insert(arguments.end(), {"--setting", setting});
     if (!site.share.artifacts.empty())
         arguments.insert(arguments.end(), {"--setting", cat("BERTH_SHARE_ARTIFACTS=", site.share.artifacts)});

@@ -89,6 +89,7 @@ pull::Options options_of(const Arguments& arguments, const plan::Reference& refe
     out.policy = pull::policy_of(arguments.policy);
     out.fresh_for = site.store.fresh_for;
     out.stall_time = std::chrono::seconds(site.limits.stall_time);
+    out.fetch_rate = site.limits.fetch_rate;
     out.signatures = pull::signature_rules(site);
     out.artifacts = pull::artifact_rules(site, environment);
     pull::set_daemon(out, reference, environment);

@@ -138,6 +138,31 @@ TEST_CASE("early: other conversions of a layer in the store do not mix with what
     }
 }
 
+TEST_CASE("early: a rate bounds what nobody waits for, and no read", "[pull][early]") {
+    EarlyScene scene;
+    scene.publish_signed(scene.early_artifact());
+    REQUIRE(scene.start());
+    Reading reading(scene.open(), Digest(scene.digest));
+    std::atomic<bool> stop = false;
+    pull::Options options = scene.early_options();
+    options.fetch_rate = 16 << 10;  // ten minutes for all of it
+    options.registry.stop = &stop;
+    std::string problem;
+    std::jthread fetching([&] {
+        try {
+            pull::complete_early(scene.open(), scene.reference(), Digest(scene.digest), options, scene.meter);
+        } catch (const Error& error) {
+            problem = error.what();
+        }
+    });
+    CHECK(reading.read("c") == small_file);
+    CHECK((reading.read("a", 3 << 20, 1 << 20) == first_file.substr(3 << 20, 1 << 20)));
+    CHECK(reading.files.coming.arrivals->here() < reading.files.coming.arrivals->count());
+    stop = true;
+    fetching.join();
+    CHECK_THAT(problem, Contains("stopped"));
+}
+
 TEST_CASE("early: wrong bytes are never read", "[pull][early]") {
     EarlyScene scene;
     scene.publish_signed(scene.early_artifact());

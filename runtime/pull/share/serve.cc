@@ -11,14 +11,13 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/base/throttle.hh"
 #include "runtime/host/tcp_port.hh"
 #include "runtime/oci/sha256.hh"
 
 namespace berth::pull::share {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// How long a connection says nothing before it says that there is nothing.
 constexpr auto idle_time = std::chrono::milliseconds(250);
@@ -29,27 +28,6 @@ constexpr size_t block_size = piece_size + 4096;
 /// node's CPU time.
 constexpr const char* tls_priorities =
     "NORMAL:-VERS-ALL:+VERS-TLS1.3:%SERVER_PRECEDENCE:-CIPHER-ALL:+AES-128-GCM:+CHACHA20-POLY1305";
-
-/// Lets all connections together take so many bytes a second.
-class Throttle {
-  public:
-    explicit Throttle(uint64_t rate) : rate_(rate) {}
-    void wait(size_t bytes) {
-        if (rate_ == 0) return;
-        std::unique_lock lock(mutex_);
-        auto now = Clock::now();
-        next_ = std::max(next_, now);
-        auto turn = next_;
-        next_ += std::chrono::nanoseconds(bytes * 1'000'000'000 / rate_);
-        lock.unlock();
-        std::this_thread::sleep_until(turn);
-    }
-
-  private:
-    const uint64_t rate_;
-    std::mutex mutex_;
-    Clock::time_point next_ = {};
-};
 
 struct Request {
     std::string layer;  ///< hex of the diff_id
@@ -165,7 +143,7 @@ ssize_t LayerServer::Impl::fill_coming(void* its, uint64_t, char* out, size_t si
         if (stream.server->is_ending) return MHD_CONTENT_READER_END_WITH_ERROR;
         size_t part = stream.answer.fill(out, size);
         if (part == 0) return MHD_CONTENT_READER_END_OF_STREAM;
-        stream.server->throttle.wait(part);
+        std::this_thread::sleep_until(stream.server->throttle.turn(part));
         stream.server->sent += part;
         return static_cast<ssize_t>(part);
     } catch (const std::exception&) {
@@ -215,7 +193,7 @@ ssize_t LayerServer::Impl::next(Stream& stream, char* out, size_t size) {
         if (!stream.in_piece || size == head) return static_cast<ssize_t>(head);
     }
     size_t part = stream.layer->read(stream.head, stream.sent, out + head, size - head);
-    throttle.wait(part);
+    std::this_thread::sleep_until(throttle.turn(part));
     sent += part;
     stream.sent += static_cast<uint32_t>(part);
     if (stream.sent == stream.head.size) stream.in_piece = false, ++stream.place;

@@ -238,6 +238,7 @@ Completed complete_early(const store::Store& store, const plan::Reference& image
     fetch_pieces(*partial, artifact, PieceSums(*sums, partial->arrivals->count(), what), profile, *source,
                  {.what = what,
                   .patience = options.stall_time,
+                  .rate = options.fetch_rate,
                   .stop = options.registry.stop,
                   .taken = [&](size_t layer, uint64_t bytes) { meter.advance_layer(layer, bytes); },
                   .waited = [&](uint64_t bytes) { meter.note_waited(bytes); },

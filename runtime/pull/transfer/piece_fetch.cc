@@ -10,6 +10,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/base/throttle.hh"
 
 namespace berth::pull {
 
@@ -124,6 +125,7 @@ class PieceFetch {
           ends_(ends_of(partial)),
           arrivals_(*partial.arrivals),
           order_(ends_, profile, source_of(settings.exchange)),
+          throttle_(settings.rate),
           last_progress_(Clock::now()) {
         for (uint32_t piece = 0; piece < arrivals_.count(); ++piece)
             if (arrivals_.is_here(piece)) order_.set_here(piece);
@@ -140,7 +142,8 @@ class PieceFetch {
     void listen_to(unsigned node) noexcept;
     void take_from_node(uint32_t piece, std::string_view bytes);
     bool take_piece(size_t layer, uint32_t piece, std::string_view bytes, const char* sender);
-    void leave_room(bool is_urgent, Arrivals::Pieces pieces);
+    void wait_for_turn(bool is_urgent, Arrivals::Pieces pieces, size_t bytes);
+    void leave_room(Arrivals::Pieces pieces);
     bool is_wanted(Arrivals::Pieces pieces) const;
     bool is_over();
     bool stopped() const { return failed_ || (settings_.stop != nullptr && *settings_.stop); }
@@ -154,6 +157,7 @@ class PieceFetch {
     Arrivals& arrivals_;
     std::mutex mutex_;  ///< of what follows
     PieceOrder order_;
+    Throttle throttle_;  ///< of what nobody waits for
     Clock::time_point last_progress_;
     std::exception_ptr failure_;
     std::atomic<bool> failed_ = false;
@@ -213,7 +217,7 @@ void PieceFetch::listen_to(unsigned node) noexcept {
         settings_.exchange->take_all(
             requests, node,
             [&](uint32_t piece, std::string_view bytes) {
-                leave_room(false, {piece, 1});
+                wait_for_turn(false, {piece, 1}, bytes.size());
                 take_from_node(piece, bytes);
             },
             [&] { return is_over(); });
@@ -233,10 +237,19 @@ bool PieceFetch::is_wanted(Arrivals::Pieces pieces) const {
     return first != wanted.end() && *first < pieces.first + pieces.count;
 }
 
+/// Before bytes that somebody may wait for by now.
+void PieceFetch::wait_for_turn(bool is_urgent, Arrivals::Pieces pieces, size_t bytes) {
+    if (is_urgent) return;
+    leave_room(pieces);
+    auto turn = throttle_.turn(bytes);
+    while (Clock::now() < turn && !stopped() && !is_wanted(pieces))
+        std::this_thread::sleep_until(std::min(turn, Clock::now() + std::chrono::milliseconds(20)));
+}
+
 /// What is waited for has the link to itself: the server is kept from sending more of this.
-void PieceFetch::leave_room(bool is_urgent, Arrivals::Pieces pieces) {
+void PieceFetch::leave_room(Arrivals::Pieces pieces) {
     auto since = Clock::now();
-    while (!is_urgent && urgent_ > 0 && !stopped() && Clock::now() - since < longest_pause && !is_wanted(pieces))
+    while (urgent_ > 0 && !stopped() && Clock::now() - since < longest_pause && !is_wanted(pieces))
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
@@ -274,7 +287,7 @@ void PieceFetch::read(oci::Source& source, PieceRun& run) {
     std::string piece;
     uint64_t left = size;
     source.read_range(published->squashfs, from, size, [&](std::string_view bytes) {
-        leave_room(run.urgent, run.pieces);
+        wait_for_turn(run.urgent, run.pieces, bytes.size());
         while (!bytes.empty()) {
             size_t wanted = std::min<uint64_t>(left, Arrivals::piece_size) - piece.size();
             std::string_view part = bytes.substr(0, wanted);

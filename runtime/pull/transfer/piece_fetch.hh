@@ -66,6 +66,7 @@ class PieceOrder {
 struct PieceFetchSettings {
     std::string what;                       ///< the image, in messages
     std::chrono::seconds patience{600};     ///< with a source that sends nothing
+    uint64_t rate = 0;                      ///< bytes a second of what nobody waits for; 0: no limit
     const std::atomic<bool>* stop = nullptr;
     std::function<void(size_t layer, uint64_t bytes)> taken;
     std::function<void(uint64_t bytes)> waited;  ///< told of those bytes that somebody waited for, too
