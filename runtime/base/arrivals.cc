@@ -168,10 +168,12 @@ void Arrivals::settle(uint32_t piece, State state) {
     futex_wake(header_->changes);
 }
 
+uint32_t Arrivals::wishes() const { return std::atomic_ref(header_->wishes).load(std::memory_order_acquire); }
+
 void Arrivals::wait_for_wish(std::chrono::milliseconds limit) {
-    uint32_t wishes = std::atomic_ref(header_->wishes).load(std::memory_order_acquire);
-    if (wishes == wishes_) futex_wait(header_->wishes, wishes, limit);
-    wishes_ = std::atomic_ref(header_->wishes).load(std::memory_order_acquire);
+    uint32_t now = wishes();
+    if (now == wishes_) futex_wait(header_->wishes, now, limit);
+    wishes_ = wishes();
 }
 
 }  // namespace berth

@@ -70,6 +70,8 @@ class Arrivals {
     void set_here(uint32_t piece) { settle(piece, State::here); }
     /// Those that wait for the piece have an error; whoever asks for it later waits anew.
     void set_failed(uint32_t piece) { settle(piece, State::failed); }
+    /// Grows with each piece that is asked for.
+    uint32_t wishes() const;
     /// Returns when somebody asks for something, at once if that has happened since the call before, or after `limit`.
     void wait_for_wish(std::chrono::milliseconds limit);
 

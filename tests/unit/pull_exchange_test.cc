@@ -152,9 +152,16 @@ TEST_CASE("exchange: every piece has an owner, to whom all who ask lead within t
     }
     // The first pieces of a profile have several owners.
     PieceOwners owners(4, {100}, {40, 41, 42, 43, 44, 9});
-    CHECK(owners.owner(40) == owners.owner(43));
-    CHECK(owners.owner(44) != owners.owner(43));
+    CHECK(owners.owner(40) == owners.owner(41));
+    CHECK(owners.owner(42) != owners.owner(41));
     CHECK(owners.owner(9) != owners.owner(44));
+    // Nobody has much more than the others.
+    for (unsigned nodes : {2U, 5U, 16U, 40U}) {
+        PieceOwners even(nodes, {2000}, {});
+        std::vector<unsigned> counts(nodes);
+        for (uint32_t piece = 0; piece < 2000; ++piece) ++counts[even.owner(piece)];
+        CHECK(*std::ranges::max_element(counts) <= 2000 / nodes + PieceOwners::pieces_a_run / 2 + 1);
+    }
 }
 
 TEST_CASE("exchange: who takes part is told when all have come, or some time after", "[pull][exchange]") {

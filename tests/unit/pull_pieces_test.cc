@@ -10,7 +10,7 @@ TEST_CASE("early: what is waited for comes first, then what starts read, then wh
           "[pull][early]") {
     pull::PieceOrder order({10, 100}, {12, 13, 25, 3});
     auto taken = [&](const std::vector<uint32_t>& wanted, bool only_wanted = false) {
-        auto run = order.next(wanted, only_wanted);
+        auto run = order.next(wanted, only_wanted ? pull::PieceOrder::UpTo::wanted : pull::PieceOrder::UpTo::rest);
         return run ? cat(run->layer, ":", run->pieces.first, "+", run->pieces.count, run->urgent ? "!" : "") : "";
     };
     CHECK(taken({}, true).empty());
@@ -37,6 +37,39 @@ TEST_CASE("early: what is waited for comes first, then what starts read, then wh
     CHECK(taken({26}).empty());
     for (uint32_t piece = 0; piece < 100; ++piece) order.set_here(piece), order.set_here(piece);
     CHECK(order.is_complete());
+}
+
+TEST_CASE("early: with other nodes what they bring comes from them, and the profile before any of the rest",
+          "[pull][early]") {
+    using UpTo = pull::PieceOrder::UpTo;
+    bool is_gone = false;
+    auto source = [&](uint32_t piece) {
+        return piece % 8 < 4 && !is_gone ? std::optional<unsigned>(1) : std::nullopt;
+    };
+    pull::PieceOrder order({20}, {2, 3, 5}, source);
+    auto taken = [&](const std::vector<uint32_t>& wanted, UpTo up_to = UpTo::rest) {
+        auto run = order.next(wanted, up_to);
+        return run ? cat(run->pieces.first, "+", run->pieces.count, run->from ? "<" : "") : "";
+    };
+    CHECK(taken({}, UpTo::wanted).empty());
+    // Whatever somebody waits for, from whom it is to come.
+    CHECK(taken({1}, UpTo::wanted) == "1+3<");
+    CHECK(taken({}) == "5+1");
+    CHECK(taken({}).empty());
+    for (uint32_t piece : {2, 5}) CHECK(order.set_here(piece));
+    CHECK_FALSE(order.set_here(5));
+    CHECK(taken({}).empty());
+    order.set_here(3);
+    CHECK(taken({}, UpTo::profile).empty());
+    CHECK(taken({}) == "4+1");
+    CHECK(taken({}) == "6+2");
+    CHECK(taken({}) == "12+4");
+    CHECK(taken({}).empty());
+    is_gone = true;
+    CHECK(taken({}) == "0+1");
+    CHECK(taken({}) == "8+4");
+    CHECK(taken({}) == "16+4");
+    CHECK(taken({}).empty());
 }
 
 TEST_CASE("early: a profile is a list of pieces, whatever its bytes", "[pull][early]") {

@@ -16,6 +16,13 @@ unsigned columns_for(unsigned nodes) {
     return out;
 }
 
+/// At most `most`, so that all nodes get about as many pieces.
+uint32_t run_length(size_t pieces, unsigned nodes, uint32_t most) {
+    auto divided = [](size_t number, size_t by) { return (number + by - 1) / by; };
+    size_t rounds = std::max<size_t>(divided(pieces, size_t{most} * nodes), 1);
+    return static_cast<uint32_t>(std::max<size_t>(divided(pieces, rounds * nodes), 1));
+}
+
 /// Where the piece's layer ends.
 uint32_t end_of_layer(const std::vector<uint32_t>& ends, uint32_t piece) {
     return *std::ranges::upper_bound(ends, piece);
@@ -51,12 +58,15 @@ PieceOwners::PieceOwners(unsigned nodes, const std::vector<uint32_t>& ends, cons
     std::vector<bool> is_in_profile(owners_.size());
     for (uint32_t piece : profile)
         if (piece < owners_.size()) is_in_profile[piece] = true;
+    size_t of_profile = static_cast<size_t>(std::ranges::count(is_in_profile, true));
+    uint32_t profile_run = run_length(of_profile, nodes, profile_pieces_a_run);
+    uint32_t run = run_length(owners_.size() - of_profile, nodes, pieces_a_run);
     Dealer dealer(nodes, ends, owners_);
     for (uint32_t piece : profile)
         if (piece < owners_.size())
-            dealer.deal(piece, profile_pieces_a_run, [&](uint32_t next) { return is_in_profile[next]; });
+            dealer.deal(piece, profile_run, [&](uint32_t next) { return is_in_profile[next]; });
     for (uint32_t piece = 0; piece < owners_.size(); ++piece)
-        dealer.deal(piece, pieces_a_run, [&](uint32_t next) { return !is_in_profile[next]; });
+        dealer.deal(piece, run, [&](uint32_t next) { return !is_in_profile[next]; });
 }
 
 unsigned PieceOwners::source(uint32_t piece, std::optional<unsigned> node) const {

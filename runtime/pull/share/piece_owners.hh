@@ -23,8 +23,8 @@ class PieceOwners {
     /// All whom the node asks, but for itself.
     std::vector<unsigned> sources(std::optional<unsigned> node) const;
 
-    static constexpr unsigned row_limit = 16;
-    static constexpr uint32_t pieces_a_run = 16;         ///< that one node owns, of the rest of a layer
+    static constexpr unsigned row_limit = 4;
+    static constexpr uint32_t pieces_a_run = 16;         ///< at most, that one node owns, of the rest of a layer
     static constexpr uint32_t profile_pieces_a_run = 4;  ///< the same of the profile
 
   private:

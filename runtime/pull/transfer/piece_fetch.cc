@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <exception>
 #include <thread>
+#include <utility>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
@@ -22,12 +23,16 @@ PieceOrder::PieceOrder(std::vector<uint32_t> ends, std::vector<uint32_t> profile
     in_profile_.resize(left_);
     taken_.resize(left_);
     here_.resize(left_);
-    for (uint32_t piece : profile_) in_profile_[piece] = true;
+    for (uint32_t piece : profile_) {
+        if (!in_profile_[piece]) ++profile_left_;
+        in_profile_[piece] = true;
+    }
 }
 
 bool PieceOrder::set_here(uint32_t piece) {
     bool is_new = !here_[piece];
     if (is_new) --left_;
+    if (is_new && in_profile_[piece]) --profile_left_;
     here_[piece] = taken_[piece] = true;
     return is_new;
 }
@@ -43,7 +48,7 @@ PieceRun PieceOrder::run_at(uint32_t first, uint32_t limit, bool of_profile) {
     return {layer, {first, behind - first}, false, from};
 }
 
-std::optional<PieceRun> PieceOrder::next(const std::vector<uint32_t>& wanted, bool only_wanted) {
+std::optional<PieceRun> PieceOrder::next(const std::vector<uint32_t>& wanted, UpTo up_to) {
     for (uint32_t piece : wanted)
         if (!taken_[piece]) {
             PieceRun out = run_at(piece, urgent_pieces, false);
@@ -52,16 +57,23 @@ std::optional<PieceRun> PieceOrder::next(const std::vector<uint32_t>& wanted, bo
             behind_ = {behind, std::min(pieces_behind, ends_[out.layer] - behind)};
             return out;
         }
-    if (only_wanted) return std::nullopt;
-    if (auto out = next_of_rest()) return out;
+    if (up_to == UpTo::wanted) return std::nullopt;
+    if (auto out = next_of_profile()) return out;
     // What was to come from another node may have become this one's.
-    if (source_) next_of_profile_ = next_of_rest_ = 0;
+    if (source_) next_of_profile_ = 0;
+    if (up_to == UpTo::profile || (source_ && profile_left_ > 0)) return std::nullopt;
+    auto out = next_of_rest();
+    if (!out && source_) next_of_rest_ = 0;
+    return out;
+}
+
+std::optional<PieceRun> PieceOrder::next_of_profile() {
+    for (; next_of_profile_ < profile_.size(); ++next_of_profile_)
+        if (is_free(profile_[next_of_profile_])) return run_at(profile_[next_of_profile_], pieces_a_run, true);
     return std::nullopt;
 }
 
 std::optional<PieceRun> PieceOrder::next_of_rest() {
-    for (; next_of_profile_ < profile_.size(); ++next_of_profile_)
-        if (is_free(profile_[next_of_profile_])) return run_at(profile_[next_of_profile_], pieces_a_run, true);
     for (; behind_.count > 0; ++behind_.first, --behind_.count)
         if (is_free(behind_.first)) return run_at(behind_.first, std::min(pieces_a_run, behind_.count), false);
     for (; next_of_rest_ < taken_.size(); ++next_of_rest_)
@@ -73,12 +85,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// One is kept for what is waited for.
-constexpr size_t connections = 4;
+/// One is kept for what is waited for. Nodes that bring an image together have fewer each: what one of them brings it
+/// brings piece by piece, so that the others can have the first of it soon.
+constexpr unsigned connections = 4;
+unsigned connections_of(const share::PieceExchange* exchange) {
+    return exchange == nullptr ? connections : 1 + std::max(1U, connections / std::max(exchange->nodes(), 1U));
+}
 constexpr auto look_again = std::chrono::milliseconds(200);
 /// A transfer that waits for longer would look like one that has broken.
 constexpr auto longest_pause = std::chrono::seconds(2);
 constexpr unsigned wrong_limit = 3;
+/// After the last wish, before the rest is asked for where other nodes do that as well.
+constexpr auto calm_time = std::chrono::milliseconds(500);
 
 PieceOrder::Source source_of(const share::PieceExchange* exchange) {
     if (exchange == nullptr) return {};
@@ -136,6 +154,7 @@ class PieceFetch {
   private:
     void work(oci::Source& source, bool only_wanted) noexcept;
     std::optional<PieceRun> next(bool only_wanted);
+    PieceOrder::UpTo up_to();
     void fetch(oci::Source& source, share::PeerRequests& requests, PieceRun run);
     void read(oci::Source& source, PieceRun& run);
     void read_from_node(share::PeerRequests& requests, PieceRun& run);
@@ -159,6 +178,8 @@ class PieceFetch {
     PieceOrder order_;
     Throttle throttle_;  ///< of what nobody waits for
     Clock::time_point last_progress_;
+    uint32_t wishes_ = 0;                         ///< so many were there
+    Clock::time_point last_wish_ = Clock::now();  ///< when there was another one, or all began
     std::exception_ptr failure_;
     std::atomic<bool> failed_ = false;
     std::atomic<unsigned> urgent_ = 0;  ///< requests for what is waited for
@@ -166,7 +187,7 @@ class PieceFetch {
 
 void PieceFetch::run(oci::Source& source) {
     std::vector<std::unique_ptr<oci::Source>> siblings;
-    for (size_t i = 1; i < connections; ++i) siblings.push_back(source.sibling());
+    for (unsigned i = 1; i < connections_of(settings_.exchange); ++i) siblings.push_back(source.sibling());
     {
         // Joined at the end of the block.
         std::vector<std::jthread> threads;
@@ -187,13 +208,23 @@ void PieceFetch::fail(std::exception_ptr failure) {
     failed_ = true;
 }
 
+/// While a start goes on, its nodes leave the registry to what they wait for: each knows of its own readers alone, but
+/// all run the same program.
+PieceOrder::UpTo PieceFetch::up_to() {
+    if (settings_.exchange == nullptr) return PieceOrder::UpTo::rest;
+    uint32_t wishes = arrivals_.wishes();
+    if (std::exchange(wishes_, wishes) != wishes) last_wish_ = Clock::now();
+    return Clock::now() - last_wish_ < calm_time ? PieceOrder::UpTo::profile : PieceOrder::UpTo::rest;
+}
+
 /// Waits for something to do. Nothing when all is here.
 std::optional<PieceRun> PieceFetch::next(bool only_wanted) {
     for (;;) {
         {
             std::lock_guard lock(mutex_);
             if (order_.is_complete()) return std::nullopt;
-            if (auto run = order_.next(arrivals_.wanted(), only_wanted)) return run;
+            auto far = only_wanted ? PieceOrder::UpTo::wanted : up_to();
+            if (auto run = order_.next(arrivals_.wanted(), far)) return run;
         }
         if (stopped()) throw Error(cat(settings_.what, ": stopped"));
         // Others have the rest in hand.

@@ -35,9 +35,11 @@ class PieceOrder {
 
     /// False when it was here before.
     bool set_here(uint32_t piece);
-    /// What to fetch now, of which nothing is fetched by anybody else: of `wanted` first, and nothing else with
-    /// `only_wanted`. Nothing when there is nothing to do.
-    std::optional<PieceRun> next(const std::vector<uint32_t>& wanted, bool only_wanted);
+    enum class UpTo { wanted, profile, rest };
+    /// What to fetch now, of which nothing is fetched by anybody else: of `wanted` first, and nothing behind `up_to`.
+    /// With other nodes, nothing of the rest before all of the profile is here: what they bring of it has the registry
+    /// to itself. Nothing when there is nothing to do.
+    std::optional<PieceRun> next(const std::vector<uint32_t>& wanted, UpTo up_to);
     bool is_complete() const { return left_ == 0; }
 
     static constexpr uint32_t urgent_pieces = 4;  ///< in a request for what is waited for
@@ -48,6 +50,7 @@ class PieceOrder {
   private:
     std::optional<unsigned> source(uint32_t piece) const { return source_ ? source_(piece) : std::nullopt; }
     bool is_free(uint32_t piece) const { return !taken_[piece] && !source(piece); }
+    std::optional<PieceRun> next_of_profile();
     std::optional<PieceRun> next_of_rest();
     PieceRun run_at(uint32_t first, uint32_t limit, bool of_profile);
 
@@ -61,6 +64,7 @@ class PieceOrder {
     Arrivals::Pieces behind_;  ///< see pieces_behind
     uint32_t next_of_rest_ = 0;
     uint32_t left_;
+    uint32_t profile_left_ = 0;  ///< of the profile, that are not here
 };
 
 struct PieceFetchSettings {
