@@ -141,8 +141,8 @@ void DiskUpper::remove() {
     if (!life_) return;
     // A process of the container's that hangs may have this end open too.
     ::shutdown(life_.get(), SHUT_RDWR);
-    remover_.wait();
     life_.reset();
+    remover_.wait();
     held_.reset();
 }
 

@@ -416,6 +416,17 @@ TEST_CASE("an answer of the file server that cannot be sent at once is sent agai
     CHECK(met > 0);
 }
 
+TEST_CASE("a step ends when what removes its files cannot be told", "[kernel][lifecycle]") {
+    NEED_CONTAINERS();
+    Subject subject(plain);
+    std::string expected = undisturbed(subject);
+    size_t met = sweep(subject, failing("shutdown"), [&](const Run& run) {
+        CHECK(run.end.code == 0);
+        CHECK(comparable(run.output) == expected);
+    });
+    CHECK(met > 0);
+}
+
 TEST_CASE("a call that a signal interrupts in a start is made again", "[kernel][lifecycle]") {
     NEED_CONTAINERS();
     interrupt(plain, interrupted_at(1, 1));
