@@ -416,15 +416,22 @@ TEST_CASE("an answer of the file server that cannot be sent at once is sent agai
     CHECK(met > 0);
 }
 
-TEST_CASE("a step ends when what removes its files cannot be told", "[kernel][lifecycle]") {
+// They are told by shutting a connection down: the helper of a container with a name, and what removes written files.
+TEST_CASE("a container ends where a process of its own cannot be told so", "[kernel][lifecycle]") {
     NEED_CONTAINERS();
-    Subject subject(plain);
-    std::string expected = undisturbed(subject);
-    size_t met = sweep(subject, failing("shutdown"), [&](const Run& run) {
-        CHECK(run.end.code == 0);
-        CHECK(comparable(run.output) == expected);
-    });
-    CHECK(met > 0);
+    for (const Words& words : {plain, named}) {
+        Subject subject(words);
+        subject.environment.push_back("BERTH_MOUNT_UPPER=" + subject.scene.folder / "upper");
+        std::string expected = undisturbed(subject);
+        auto tidy = [&] { return words == plain || subject.scene.program("berth", {"rm", "c"}) == "|0"; };
+        CHECK(tidy());
+        size_t met = sweep(subject, failing("shutdown"), [&](const Run& run) {
+            CHECK(run.end.code == 0);
+            CHECK(comparable(run.output) == expected);
+            CHECK(tidy());
+        });
+        CHECK(met > 0);
+    }
 }
 
 TEST_CASE("a call that a signal interrupts in a start is made again", "[kernel][lifecycle]") {

@@ -61,7 +61,8 @@ std::optional<JoinedContainer> ask_to_join(int connection, const std::vector<std
 }
 
 void leave(Fd connection) {
-    ::shutdown(connection.get(), SHUT_WR);
+    // Where it cannot be told, the end of the connection says the same, and nothing is waited for.
+    if (::shutdown(connection.get(), SHUT_WR) != 0) return;
     try {
         receive_message(connection.get());
     } catch (const Error&) {

@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 /// How long a connection says nothing before it says that there is nothing.
 constexpr auto saying_time = std::chrono::milliseconds(250);
 /// Of a header; what libmicrohttpd has for all of a request is more.
-constexpr size_t here_word_limit = 64 << 10;
+constexpr size_t here_word_limit = 32 << 10;
 constexpr uint32_t asked_limit = 64;
 
 bool has_bit(std::string_view bits, uint32_t number) {
