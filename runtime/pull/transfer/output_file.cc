@@ -90,10 +90,11 @@ void OutputFile::refuse_existing() const {
 
 void OutputFile::publish(bool force) {
     if (!sys::synced(file_.get())) fail();
-    if (!force) {
-        // A link, unlike a rename, never replaces anything.
-        if (!link_as(name_)) errno == EEXIST ? refuse() : fail();
-    } else {
+    // A link, unlike a rename, never replaces anything. Where nothing is to be replaced it leaves no other name,
+    // whenever this process is killed.
+    bool is_linked = (!force || temporary_.empty()) && link_as(name_);
+    if (!is_linked && !force) errno == EEXIST ? refuse() : fail();
+    if (!is_linked) {
         if (temporary_.empty()) {
             name_temporarily(temporary_name());
             if (::linkat(AT_FDCWD, file_path().c_str(), folder_.get(), temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0)
