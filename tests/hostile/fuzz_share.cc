@@ -1,9 +1,10 @@
 // What the nodes of a step and the tracker beside srun say to one another about an image. The first byte of an input
 // chooses who reads it: the tracker, a node; or a session, as a first line or a later one, with the code of one who
-// knows the secret or without.
+// knows the secret or without; or what stands before a piece that another node sends.
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/sha256.hh"
+#include "runtime/pull/share/coming_head.hh"
 #include "runtime/pull/share/messages.hh"
 #include "runtime/pull/share/session.hh"
 #include "tests/hostile/target.hh"
@@ -39,13 +40,22 @@ void run_later(std::string_view line) {
     must(!tracker.open(line), "a message of one who does not know the secret");
 }
 
+void run_coming_head(std::string_view bytes) {
+    auto head = parse_coming_head(bytes);
+    if (!head) return;
+    std::array<char, ComingHead::wire_size> again = encode(*head);
+    must(bytes == std::string_view(again.data(), again.size()), "what stands before a piece is something else");
+    must((head->size > 0) == (head->piece < ComingHead::failed), "a piece without bytes, or a word with some");
+}
+
 void run(std::string_view input) {
-    switch (hostile::take_byte(input) % 5) {
+    switch (hostile::take_byte(input) % 6) {
     case 0: return run_from_node(input);
     case 1: return run_to_node(input);
     case 2: return run_greeting(input, "secret");
     case 3: return run_greeting(input, "another");
-    default: return run_later(input);
+    case 4: return run_later(input);
+    default: return run_coming_head(input);
     }
 }
 

@@ -3,25 +3,20 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/base64.hh"
+#include "runtime/pull/share/peer_request.hh"
 
 namespace berth::pull::share {
-
-static_assert(std::endian::native == std::endian::little, "heads of pieces are written as they lie in memory");
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long a connection says nothing before it says that there is nothing.
-constexpr auto saying_time = std::chrono::milliseconds(250);
 /// Of a header; what libmicrohttpd has for all of a request is more.
 constexpr size_t here_word_limit = 32 << 10;
 constexpr uint32_t asked_limit = 64;
@@ -31,23 +26,6 @@ bool has_bit(std::string_view bits, uint32_t number) {
 }
 
 }  // namespace
-
-std::array<char, ComingHead::wire_size> encode(const ComingHead& head) {
-    std::array<char, ComingHead::wire_size> out;
-    std::memcpy(out.data(), &head.piece, 4);
-    std::memcpy(out.data() + 4, &head.size, 4);
-    return out;
-}
-
-std::optional<ComingHead> parse_coming_head(std::string_view bytes) {
-    ComingHead head;
-    if (bytes.size() != ComingHead::wire_size) return std::nullopt;
-    std::memcpy(&head.piece, bytes.data(), 4);
-    std::memcpy(&head.size, bytes.data() + 4, 4);
-    bool is_word = head.piece >= ComingHead::failed;
-    if (is_word ? head.size != 0 : head.size == 0 || head.size > Arrivals::piece_size) return std::nullopt;
-    return head;
-}
 
 std::string word_of(const Arrivals& arrivals) {
     std::string bits((arrivals.count() + 7) / 8, '\0');
@@ -148,7 +126,7 @@ ComingHead ComingImage::Answer::next() { return is_all_ ? next_of_all() : next_a
 ComingHead ComingImage::Answer::next_asked() {
     if (next_asked_ == left_.size()) return {ComingHead::complete};
     Arrivals& arrivals = *image_->partial_->arrivals;
-    auto end = Clock::now() + saying_time;
+    auto end = Clock::now() + word_time;
     // All at once, so that one request does.
     if (next_asked_ == 0) arrivals.ask({left_.front(), static_cast<uint32_t>(left_.size())});
     int problem = arrivals.wait({left_[next_asked_], 1}, [&] { return Clock::now() >= end; });
@@ -173,7 +151,7 @@ bool ComingImage::Answer::find_all() {
 /// Whatever of it is here, in any order.
 ComingHead ComingImage::Answer::next_of_all() {
     Arrivals& arrivals = *image_->partial_->arrivals;
-    for (auto end = Clock::now() + saying_time;;) {
+    for (auto end = Clock::now() + word_time;;) {
         uint32_t changes = arrivals.changes();
         if (find_all()) {
             if (left_.empty()) return {ComingHead::complete};

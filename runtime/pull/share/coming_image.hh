@@ -1,7 +1,6 @@
 // The pieces of an image that has started before it is here, for the other nodes of the step: what is on its way among
 // them, and a node's side that sends.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -10,24 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/pull/share/coming_head.hh"
 #include "runtime/pull/share/piece_owners.hh"
 #include "runtime/store/partial.hh"
 
 namespace berth::pull::share {
-
-/// What stands before each piece, 8 bytes, numbers little-endian. Nothing says what the bytes have to be: whoever
-/// receives them has that from the image's publisher.
-struct ComingHead {
-    /// In place of a number, without bytes: nothing yet; that was all; a piece that was asked for cannot be had.
-    static constexpr uint32_t waiting = 0xffffffff, complete = 0xfffffffe, failed = 0xfffffffd;
-    static constexpr size_t wire_size = 8;
-
-    uint32_t piece = 0;
-    uint32_t size = 0;  ///< bytes that follow
-};
-std::array<char, ComingHead::wire_size> encode(const ComingHead& head);
-/// `bytes` are ComingHead::wire_size. Nothing for what cannot be one.
-std::optional<ComingHead> parse_coming_head(std::string_view bytes);
 
 /// A word for a set of pieces, for ComingImage::here_header; empty when it would be too long for a header.
 std::string word_of(const Arrivals& arrivals);

@@ -22,8 +22,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr auto roster_patience = seconds(10);
-/// A neighbour that has nothing says so every quarter of a second.
-constexpr auto neighbour_silence = seconds(5);
 /// After so long without a piece the registry is asked as well: the neighbour may not reach it.
 constexpr auto starved_after = seconds(20);
 /// Tries of a neighbour that sends nothing, one after the other.
@@ -220,7 +218,7 @@ std::string PieceExchange::Impl::ask(PeerRequests& requests, unsigned neighbour,
     PeerRequests::Request request{.peer = roster.peers[neighbour], .path = path, .token = token};
     if (!here.empty()) request.headers.push_back(cat(ComingImage::here_header, ": ", here));
     request.take = [&](std::string_view data) { return reader.take(data); };
-    request.should_leave = [&] { return Clock::now() - reader.heard() > neighbour_silence || is_over(reader); };
+    request.should_leave = [&] { return Clock::now() - reader.heard() > longest_silence || is_over(reader); };
     PeerRequests::Answer answer = requests.get(request);
     if (reader.is_complete()) return {};
     if (!reader.problem().empty()) return reader.problem();

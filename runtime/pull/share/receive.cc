@@ -22,8 +22,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// A source that has nothing says so every quarter of a second.
-constexpr auto source_silence = seconds(5);
 /// A source that has sent pieces is asked so many times more when a connection fails. On a busy link packets are lost
 /// again and again, until a connection waits for seconds, and a new one does not.
 constexpr unsigned more_tries = 2;
@@ -207,7 +205,7 @@ bool StripeReceiver::should_leave() {
     auto now = Clock::now();
     if (is_over()) return true;
     if (has_other_source()) return is_moved_ = true;
-    if (now - heard_ > source_silence) return is_lost_ = true, problem_ = "it fell silent", true;
+    if (now - heard_ > longest_silence) return is_lost_ = true, problem_ = "it fell silent", true;
     // One that has nothing mostly waits for another node, and finds a better one itself.
     return is_starved_ = now - fed_ > starving_time;
 }

@@ -14,13 +14,12 @@
 #include "runtime/base/throttle.hh"
 #include "runtime/host/tcp_port.hh"
 #include "runtime/oci/sha256.hh"
+#include "runtime/pull/share/peer_request.hh"
 
 namespace berth::pull::share {
 
 namespace {
 
-/// How long a connection says nothing before it says that there is nothing.
-constexpr auto idle_time = std::chrono::milliseconds(250);
 /// What libmicrohttpd asks for at once, and the memory that a connection takes for it: a piece with its head.
 constexpr size_t block_size = piece_size + 4096;
 
@@ -172,7 +171,7 @@ ssize_t LayerServer::Impl::fill(void* its, uint64_t, char* out, size_t size) {
 
 /// Writes the head of what comes next.
 void LayerServer::Impl::begin_piece(Stream& stream, char* out) {
-    stream.head = stream.layer->wait_for(stream.stripe, stream.place, idle_time);
+    stream.head = stream.layer->wait_for(stream.stripe, stream.place, word_time);
     stream.is_last = stream.head.index == PieceHead::complete || stream.head.index == PieceHead::gone;
     stream.in_piece = stream.head.size > 0;
     stream.sent = 0;
