@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+
 namespace berth::pull {
 
 namespace {
@@ -33,6 +36,16 @@ Capacity capacity_for(const PullLimits& limits, unsigned cpus) {
     out.pool.threads = static_cast<unsigned>(std::clamp<uint64_t>(room / thread, 1, std::max(wanted, 1U)));
     out.pool.buffers = blocks_per_layer * out.layers + blocks_per_thread * out.pool.threads + 1;
     return out;
+}
+
+/// Packed, since that is what a manifest tells beforehand.
+void check_size(const oci::Manifest& manifest, const PullLimits& limits, const std::string& what) {
+    uint64_t size = 0;
+    for (const oci::Descriptor& layer : manifest.layers)
+        size = layer.size > UINT64_MAX - size ? UINT64_MAX : size + layer.size;
+    if (limits.image_size != 0 && size > limits.image_size)
+        throw Error(cat(what, ": its layers have ", human_bytes(size), ", more than the ",
+                        human_bytes(limits.image_size), " of ", limits.image_size_rule));
 }
 
 }  // namespace berth::pull

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "runtime/oci/manifest.hh"
 #include "runtime/squash/write/compressor_pool.hh"
 
 namespace berth::pull {
@@ -26,6 +27,9 @@ struct Capacity {
 /// files of the layers being converted, about 300 bytes each, and the window of a zstd layer, which is 8 MiB for what
 /// builders write by default.
 Capacity capacity_for(const PullLimits& limits, unsigned cpus);
+
+/// Throws Error naming `what` when the image's layers are larger, packed, than the limits say.
+void check_size(const oci::Manifest& manifest, const PullLimits& limits, const std::string& what);
 
 /// Bytes that one layer and one thread need, whatever the codec.
 inline constexpr uint64_t least_memory = 48ULL << 20;

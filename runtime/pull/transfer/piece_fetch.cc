@@ -89,7 +89,8 @@ using Clock = std::chrono::steady_clock;
 /// brings piece by piece, so that the others can have the first of it soon.
 constexpr unsigned connections = 4;
 unsigned connections_of(const share::PieceExchange* exchange) {
-    return exchange == nullptr ? connections : 1 + std::max(1U, connections / std::max(exchange->nodes(), 1U));
+    unsigned nodes = exchange == nullptr ? 1 : exchange->nodes(), others = connections - 1;
+    return 1 + (others + nodes - 1) / nodes;
 }
 constexpr auto look_again = std::chrono::milliseconds(200);
 /// A transfer that waits for longer would look like one that has broken.
@@ -211,7 +212,7 @@ void PieceFetch::fail(std::exception_ptr failure) {
 /// While a start goes on, its nodes leave the registry to what they wait for: each knows of its own readers alone, but
 /// all run the same program.
 PieceOrder::UpTo PieceFetch::up_to() {
-    if (settings_.exchange == nullptr) return PieceOrder::UpTo::rest;
+    if (settings_.exchange == nullptr || settings_.exchange->neighbours().empty()) return PieceOrder::UpTo::rest;
     uint32_t wishes = arrivals_.wishes();
     if (std::exchange(wishes_, wishes) != wishes) last_wish_ = Clock::now();
     return Clock::now() - last_wish_ < calm_time ? PieceOrder::UpTo::profile : PieceOrder::UpTo::rest;

@@ -82,7 +82,6 @@ class Pull {
     void share_layers(const oci::ImageDescription& image, const oci::Manifest& manifest);
     Chain find_manifest(const Digest& digest);
     void admit_stored(const Digest& digest);
-    void check_size(const oci::Manifest& manifest) const;
     void fetch_image(const Chain& chain);
     bool brings_any(const std::vector<MissingLayer>& missing) const;
     void remember_tag(const Digest& digest) const;
@@ -103,6 +102,7 @@ class Pull {
     std::optional<Digest> early_;         ///< the manifest of an image that starts before it is here
     std::optional<Chain> chain_;          ///< what has been asked for already
     std::optional<Published> published_;
+    bool is_published_known_ = false;     ///< `published_` says what there is, or that there is nothing
     const share::SharedSource* shared_ = nullptr;            ///< what `source_` is with the step's other nodes
     const share::SharedSource* shared_published_ = nullptr;  ///< the same of `published_`
     std::optional<share::DocumentList> known_;               ///< what another node has told; nothing: this one is to
@@ -181,7 +181,7 @@ bool Pull::prepare_start() {
     bool is_prepared = store::find_partial(store_, manifest, store::Access::read).has_value();
     bool is_teller = shared_ != nullptr && !known_;
     if (is_prepared && !is_teller) return true;
-    check_size(chain_->manifest);
+    check_size(chain_->manifest, options_.limits, what_);
     oci::ImageDescription image =
         oci::parse_config(source().blob(chain_->manifest.config), chain_->manifest.layers.size(), what_);
     find_published_layers();
@@ -194,6 +194,7 @@ bool Pull::prepare_start() {
 void Pull::find_published_layers() {
     const share::DocumentList* known = known_ ? &*known_ : nullptr;
     published_ = find_published(store_, reference_, chain_->document.digest, options_, meter_, known);
+    is_published_known_ = true;
     if (!published_ || shared_ == nullptr) return;
     auto shared = std::make_unique<share::SharedSource>(std::move(published_->source),
                                                         known_.value_or(share::DocumentList()));
@@ -386,17 +387,6 @@ void Pull::share_layers(const oci::ImageDescription& image, const oci::Manifest&
     for (const Digest& layer : withheld) member_->leave_to_others(layer, "it has still to be proved here");
 }
 
-/// Packed, since that is what a manifest tells beforehand.
-void Pull::check_size(const oci::Manifest& manifest) const {
-    uint64_t size = 0;
-    for (const oci::Descriptor& layer : manifest.layers)
-        size = layer.size > UINT64_MAX - size ? UINT64_MAX : size + layer.size;
-    const PullLimits& limits = options_.limits;
-    if (limits.image_size != 0 && size > limits.image_size)
-        throw Error(cat(what_, ": its layers have ", human_bytes(size), ", more than the ",
-                        human_bytes(limits.image_size), " of ", limits.image_size_rule));
-}
-
 /// Whether any of the layers is not for other nodes to bring.
 bool Pull::brings_any(const std::vector<MissingLayer>& missing) const {
     return std::any_of(missing.begin(), missing.end(), [&](const MissingLayer& layer) {
@@ -405,7 +395,7 @@ bool Pull::brings_any(const std::vector<MissingLayer>& missing) const {
 }
 
 void Pull::fetch_image(const Chain& chain) {
-    check_size(chain.manifest);
+    check_size(chain.manifest, options_.limits, what_);
     admission_.check(chain.document.digest, chain.document.bytes);
     std::string config = source().blob(chain.manifest.config);
     oci::ImageDescription image = oci::parse_config(config, chain.manifest.layers.size(), what_);
@@ -423,7 +413,8 @@ void Pull::fetch_image(const Chain& chain) {
     }
     std::optional<Published> published = std::move(published_);
     const Digest& manifest = chain.document.digest;
-    if (brings_any(missing) && !published) published = find_published(store_, reference_, manifest, options_, meter_);
+    if (brings_any(missing) && !is_published_known_)
+        published = find_published(store_, reference_, manifest, options_, meter_);
     std::vector<Digest> unproved = fetch_layers(store_, source(), missing, {options_.limits, stop_, what_}, meter_,
                                                 {member_.get(), published ? &*published : nullptr});
     meter_.begin(Phase::merging, cat("merging the ", image.diff_ids.size(), " layers of ", what_));
