@@ -140,7 +140,13 @@ NVCC ?= $(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin
 cuda_header = $(and $(NVCC),$(wildcard $(realpath $(dir $(NVCC))..)/include/$(1) /usr/include/$(1)))
 cublas := $(call cuda_header,cublas_v2.h)
 nccl := $(call cuda_header,nccl.h)
-gpu_programs := $(if $(NVCC),sum unified ipc $(if $(cublas),blas) $(if $(nccl),nccl))
+gpu_programs := $(if $(NVCC),sum jit unified ipc $(if $(cublas),blas) $(if $(nccl),nccl))
+# And of other interfaces, each where its headers are.
+egl := $(and $(wildcard /usr/include/EGL/eglext.h),$(wildcard /usr/include/GLES3/gl3.h))
+vulkan := $(and $(egl),$(wildcard /usr/include/vulkan/vulkan.h),$(shell command -v glslangValidator 2>/dev/null))
+opencl := $(wildcard /usr/include/CL/cl.h)
+video := $(wildcard /usr/include/ffnvcodec/dynlink_loader.h)
+gpu_programs += $(if $(egl),egl) $(if $(vulkan),vulkan) $(if $(opencl),opencl) $(if $(video),video)
 
 objects_of = $(patsubst %.cc,$(BUILD)/$(1)/%.o,$(2))
 # With UNITY one source a folder, which includes all others, wherever a list has the whole folder. Not the file with
@@ -313,12 +319,27 @@ $(BUILD)/tests/gpu: $(call objects,$(gpu_sources) $(gpu_support) $(testable_sour
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
 $(BUILD)/tests/gpu: | $(BUILD)/tests/inside $(programs)
 $(BUILD)/obj/tests/gpu/%.o: CPPFLAGS += $(if $(NVCC),-DBERTH_NVCC) $(if $(cublas),-DBERTH_CUBLAS) \
-  $(if $(nccl),-DBERTH_NCCL)
+  $(if $(nccl),-DBERTH_NCCL) $(if $(egl),-DBERTH_EGL) $(if $(vulkan),-DBERTH_VULKAN) \
+  $(if $(opencl),-DBERTH_OPENCL) $(if $(video),-DBERTH_VIDEO)
 $(BUILD)/tests/gpu_blas: cuda_libraries = -lcublas
 $(BUILD)/tests/gpu_nccl: cuda_libraries = -lnccl
 $(BUILD)/tests/gpu_%: tests/gpu/%.cu tests/gpu/cuda.cuh
 	@mkdir -p $(@D)
 	$(NVCC) -cudart static -O2 $< -o $@ $(cuda_libraries)
+# For no GPU: the driver compiles it.
+$(BUILD)/tests/gpu_jit: tests/gpu/sum.cu tests/gpu/cuda.cuh
+	@mkdir -p $(@D)
+	$(NVCC) -cudart static -O2 -gencode arch=compute_75,code=compute_75 $< -o $@
+$(BUILD)/tests/gpu_egl: gpu_libraries = -lEGL -lGLESv2
+$(BUILD)/tests/gpu_vulkan: gpu_libraries = -lvulkan
+$(BUILD)/tests/gpu_vulkan: $(BUILD)/generated/vulkan.comp.inc
+$(BUILD)/tests/gpu_opencl: gpu_libraries = -lOpenCL
+$(BUILD)/tests/gpu_%: tests/gpu/programs/%.cc
+	@mkdir -p $(@D)
+	$(CXX) -std=c++20 -O2 $(warnings) -I$(BUILD)/generated $< -o $@ $(gpu_libraries)
+$(BUILD)/generated/vulkan.comp.inc: tests/gpu/programs/vulkan.comp
+	@mkdir -p $(@D)
+	glslangValidator -V -x -o $@ $< > $@.log
 gpu-tests: $(BUILD)/tests/gpu $(gpu_programs:%=$(BUILD)/tests/gpu_%)
 
 # Has what the plugin expects of Slurm among its symbols.

@@ -11,9 +11,9 @@ bench-start: all
 bench-hooks: $(BUILD)/tests/kernel
 	$(BUILD)/tests/kernel '[bench-hooks]'
 
-# What a container costs on a node with a GPU; as an ordinary user there.
+# What a container costs on a node with a GPU; as an ordinary user there. TORCH is a Python that has PyTorch.
 bench-gpu: all gpu-tests
-	python3 tests/bench/gpu.py $(BUILD)
+	python3 tests/bench/gpu.py $(BUILD) 40 $(TORCH)
 
 # What a container adds to a step, with 1 and 8 tasks: in a box that is up and whose registry and stores have the image
 # (scripts/make-test-image); as root.

@@ -51,6 +51,14 @@ TEST_CASE("gpu: a CUDA program in a container computes on the GPUs that it is gi
     CHECK_FALSE(none.ends_with("|0"));
 }
 
+TEST_CASE("gpu: a program for older GPUs is compiled for this one", "[gpu]") {
+    Root root;
+    root.take(built("gpu_jit"));
+    std::string computed = root.run({"NVIDIA_VISIBLE_DEVICES=all", "CUDA_CACHE_DISABLE=1"}, {"/bin/gpu_jit"});
+    INFO(computed);
+    CHECK(computed == right(open_gpus()));
+}
+
 TEST_CASE("gpu: a CUDA program loads the same of the driver in a container as on the node", "[gpu]") {
     Root root;
     root.take(built("gpu_sum"));

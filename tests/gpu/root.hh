@@ -41,6 +41,8 @@ class Root {
 
     /// Copies a program of the node to /bin, and its libraries.
     void take(const std::string& program);
+    /// The libraries that a program or library of the node needs, but for the driver's.
+    void take_libraries(const std::string& program);
     /// A file of the image.
     void file(const std::string& path, const std::string& content) const;
     void link(const std::string& path, const std::string& target) const;
@@ -58,7 +60,6 @@ class Root {
 
   private:
     void copy(const std::string& path, const std::string& target) const;
-    void take_libraries(const std::string& program);
 
     kernel_test::NamedScene scene_;
     std::string path_;
