@@ -172,9 +172,27 @@ void end_helper(const std::exception& error) {
     slurm_spank_log("berth: %s: %s; the container's helper was killed", node_name().c_str(), error.what());
 }
 
+/// What the helper says while tasks run: that reads wait for what has still to come of the image, or why it ends the
+/// container. False when there will be no more of it.
+bool hear_helper() {
+    try {
+        for (;;) switch (step().lines.read(step().socket.get())) {
+                case HelperLines::Status::nothing:
+                    return true;
+                case HelperLines::Status::closed:
+                    return false;
+                case HelperLines::Status::message:
+                    step().heard = std::chrono::steady_clock::now();
+                    show(step().lines.take());
+            }
+    } catch (const std::exception& error) {
+        end_helper(error);
+        return false;
+    }
+}
+
 /// Lets the helper save the container. srun hears of the last task's end only after this.
 void wait_for_save() {
-    step().watch.stop();
     shutdown(step().socket.get(), SHUT_WR);
     try {
         step().sentinel.start();
@@ -206,15 +224,10 @@ constexpr int last_word_ms = 300;
 
 /// What the helper said when it ended the container itself, because its files were gone. Never waits for it.
 void show_last_line() {
-    try {
-        HelperLines lines;
-        if (lines.read(step().socket.get()) != HelperLines::Status::message) return;
-        show(lines.take());
-        // Over another connection srun hears of a task that was killed, and listens no more.
-        poll(nullptr, 0, last_word_ms);
-    } catch (const std::exception& error) {
-        end_helper(error);
-    }
+    hear_helper();
+    // Over another connection srun hears of a task that was killed, and listens no more.
+    constexpr std::chrono::milliseconds last_word(last_word_ms);
+    if (std::chrono::steady_clock::now() - step().heard < last_word) poll(nullptr, 0, last_word_ms);
 }
 
 JobOnNode job_of(spank_t spank) {
@@ -266,10 +279,13 @@ void prepare_container(spank_t spank) {
 void watch_process(pid_t task) {
     if (step().saves) step().sentinel.learn_from(task);
     step().memory_kills.open(step().leaf.folder());
+    step().watch.listen(step().socket.get(), hear_helper);
     step().watch.add_task(task, step().helper.get(), report_death);
 }
 
 void end_container() {
+    // From here on the socket is this thread's.
+    step().watch.stop();
     if (step().saves && step().socket) wait_for_save();
     if (step().socket) show_last_line();
     let_helper_go();

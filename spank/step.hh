@@ -15,6 +15,7 @@
 #include "runtime/request/options.hh"
 #include "spank/config.hh"
 #include "spank/ending.hh"
+#include "spank/follow.hh"
 #include "spank/leaf.hh"
 #include "spank/memory_kills.hh"
 #include "spank/own_process.hh"
@@ -38,6 +39,8 @@ struct Step {
     Fd tasks_group;             ///< with version 2 of cgroups the folder of the group that the tasks are in
     Fd job_mounts;              ///< the mount namespace of the job, until the helper has been started
     Ending ending;
+    HelperLines lines;  ///< what the helper says while tasks run
+    std::chrono::steady_clock::time_point heard;  ///< when it has last said something then
     Watch watch;
     MemoryKills memory_kills;  ///< of the helper
     uint32_t ended_tasks = 0;

@@ -35,6 +35,13 @@ class Watch {
     /// also when the tasks have ended with it. Call before add_task().
     void ask_for_cause(bool (*tell)()) { tell_cause_ = tell; }
 
+    /// `hear` is called when there is something to read at `socket`, which stays the caller's, until it returns false.
+    /// Call before add_task().
+    void listen(int socket, bool (*hear)()) {
+        socket_ = socket;
+        hear_ = hear;
+    }
+
     /// Ends the thread. Call before the helper is asked to exit.
     void stop();
 
@@ -55,6 +62,8 @@ class Watch {
     Overdue overdue_;
     void (*end_server_)(pid_t) = nullptr;
     bool (*tell_cause_)() = nullptr;
+    int socket_ = -1;
+    bool (*hear_)() = nullptr;
     std::mutex mutex_;
     std::vector<Task> tasks_;
     Fd wake_;  ///< eventfd: readable when the thread is to end

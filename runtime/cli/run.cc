@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -23,6 +24,7 @@
 #include "runtime/host/facts.hh"
 #include "runtime/images/enroot_image.hh"
 #include "runtime/images/shell.hh"
+#include "runtime/images/wait_teller.hh"
 #include "runtime/plan/plan.hh"
 
 namespace berth::cli {
@@ -82,7 +84,8 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     std::optional<Child> pull;
     OpenedImage opened = open_for_person(options, caller, site, &event, &pull);
     event.opened(text_of(opened.digest));
-    if (opened.image.coming.arrivals) event.early();
+    std::shared_ptr<Arrivals> arrivals = opened.image.coming.arrivals;
+    if (arrivals) event.early();
     event.admitted(opened.signer, opened.rule);
     event.lap("image");
     event.stage(plan::Cause::plan);
@@ -107,9 +110,12 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     ContainerStorage storage = upper.storage();
     storage.saved = saver != nullptr;
     StartedContainer container = start_container(decided, std::move(opened.image), site, storage);
+    std::optional<WaitTeller> tell_waits;
+    if (arrivals) tell_waits.emplace(std::move(arrivals), std::chrono::seconds(site.limits.stall_time), show_note);
     event.laps(container.phases);
     adopt_orphans(container);
     int code = run_command(container, decided, options, watched, event);
+    tell_waits.reset();
     event.lap("command");
     end_container(container);
     event.lap("end");

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <memory>
 #include <optional>
 
 #include "hooks/devices.hh"
@@ -22,6 +24,7 @@
 #include "runtime/images/enroot_image.hh"
 #include "runtime/images/flat.hh"
 #include "runtime/images/shell.hh"
+#include "runtime/images/wait_teller.hh"
 #include "runtime/plan/job_environment.hh"
 #include "runtime/sandbox/capabilities.hh"
 #include "runtime/step/address.hh"
@@ -138,7 +141,8 @@ class OwnContainer : public StepContainer {
         start.watch.early = true;
         OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch, start.tag);
         start.event->opened(text_of(opened.digest));
-        if (opened.image.coming.arrivals) start.event->early();
+        std::shared_ptr<Arrivals> arrivals = opened.image.coming.arrivals;
+        if (arrivals) start.event->early();
         start.event->admitted(opened.signer, opened.rule);
         start.event->lap("image");
         start.event->stage(plan::Cause::devices);
@@ -166,6 +170,10 @@ class OwnContainer : public StepContainer {
         ContainerStorage storage = upper_.storage();
         storage.saved = saver_.has_value();
         container_ = start_container(plan_, std::move(opened.image), start.site, storage);
+        // Not before: a process with several threads makes no user namespace.
+        if (arrivals)
+            tell_waits_.emplace(std::move(arrivals), std::chrono::seconds(start.site.limits.stall_time),
+                                [&tasks = start.tasks](const std::string& line) { tasks.say(line); });
         own_cgroup_ = wants_own_cgroup(start.site, container_);
         start.tasks.watch(container_.server.end.get());
         start.event->laps(container_.phases);
@@ -185,6 +193,7 @@ class OwnContainer : public StepContainer {
     }
 
     void end(bool all_entered) override {
+        tell_waits_.reset();
         end_container(container_);
         if (saver_) saver_->save(container_.upper.get(), all_entered);
         upper_.remove();
@@ -210,6 +219,7 @@ class OwnContainer : public StepContainer {
     }
 
     StepAddress address_;
+    std::optional<WaitTeller> tell_waits_;
     plan::Plan plan_;
     std::optional<StepSaver> saver_;
     DiskUpper upper_;

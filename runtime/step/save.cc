@@ -41,7 +41,7 @@ StepSaver::StepSaver(const StepStart& start, const plan::ContainerRecord& record
 
 void StepSaver::save(int upper, bool all_entered) {
     if (!all_entered)
-        return tasks_.say_at_end(cat("not saved as ", printable(path_, said_path), ": not every task had started"));
+        return tasks_.say(cat("not saved as ", printable(path_, said_path), ": not every task had started"));
     auto begin = std::chrono::steady_clock::now();
     saver_->begin(upper);
     std::string text;
@@ -67,14 +67,14 @@ void StepSaver::save(int upper, bool all_entered) {
     }
     if (!text.empty()) say(text);
     const char* how = saver_->wait() ? "saved the container as " : "the container is not saved as ";
-    tasks_.say_at_end(cat(how, printable(path_, said_path)));
+    tasks_.say(cat(how, printable(path_, said_path)));
 }
 
 /// Leaves out the name of berth-pull, since slurmstepd puts one before each line.
 void StepSaver::say(std::string_view text) {
     if (++said_ > most_lines) return;
     if (text.starts_with("berth: ")) text.remove_prefix(7);
-    tasks_.say_at_end(printable(text, plan::said_line_limit));
+    tasks_.say(printable(text, plan::said_line_limit));
 }
 
 }  // namespace berth

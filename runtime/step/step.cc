@@ -144,7 +144,7 @@ void serve_container(StepTasks& tasks, const plan::StepRequest& request, StepCon
     } catch (const Error& error) {
         event.failed(plan::Cause::killed, error.what());
         // Those that run already end here, and slurmstepd says why; those that wait are told.
-        tasks.say_at_end(error.what());
+        tasks.say(error.what());
         container.end(false);
         serve_failure(tasks, error);
         return;

@@ -54,7 +54,7 @@ void StepTasks::note(const std::string& line) {
         show(line);
 }
 
-void StepTasks::say_at_end(const std::string& line) {
+void StepTasks::say(const std::string& line) {
     if (++said_ > plan::said_lines) return;
     try {
         send_message(socket_.get(), plan::progress_message(line.substr(0, plan::said_line_limit)), {}, 1000);

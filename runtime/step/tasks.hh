@@ -2,6 +2,7 @@
 #pragma once
 #include <poll.h>
 
+#include <atomic>
 #include <functional>
 #include <list>
 #include <optional>
@@ -60,9 +61,9 @@ class StepTasks {
     /// As show(), but all such lines are kept.
     void note(const std::string& line);
 
-    /// Shows a line after the tasks' end, by slurmstepd; cut where slurmstepd would not take it. Of more than
-    /// plan::said_lines the rest is left out: slurmstepd would kill a helper that says more.
-    void say_at_end(const std::string& line);
+    /// Has slurmstepd show a line, while the tasks run or after their end; cut where slurmstepd would not take it. Of
+    /// more than plan::said_lines the rest is left out: slurmstepd would kill a helper that says more. From any thread.
+    void say(const std::string& line);
 
     /// Waits for something to happen and handles it: reads the tasks' requests, answers them, forgets who is answered
     /// or gone. False at the end of the step.
@@ -95,7 +96,7 @@ class StepTasks {
     Fd listener_;
     int life_line_ = -1;
     uint32_t entered_ = 0;
-    size_t said_ = 0;  ///< lines to slurmstepd
+    std::atomic<size_t> said_ = 0;  ///< lines to slurmstepd
     std::vector<std::string> unseen_notes_;
     std::string unseen_line_;
     bool lost_ = false;

@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "runtime/base/channel.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/namespaces.hh"
@@ -290,6 +292,47 @@ TEST_CASE("hostile: who has got the number of a task that has ended is not kille
     });
     CHECK(seen.error == "");
     CHECK(seen.text == "0");
+}
+
+namespace {
+
+int heard_at = -1;
+std::atomic<int> heard = 0;
+
+/// True until the other end says "e".
+bool hear_byte() {
+    char byte = 0;
+    if (::read(heard_at, &byte, 1) != 1) return false;
+    ++heard;
+    return byte != 'e';
+}
+
+}  // namespace
+
+TEST_CASE("plugin: what the helper says while tasks run is heard, until it is no longer listened to",
+          "[kernel][root][spank]") {
+    auto [ours, helpers] = make_channel();
+    pid_t helper = sleeping_child(), task = sleeping_child();
+    Fd process = sys::pidfd_open(helper);
+    heard_at = ours.get();
+    heard = 0;
+    spank::Watch watch;
+    watch.listen(ours.get(), hear_byte);
+    watch.add_task(task, process.get(), [] {});
+    auto say = [&, said = helpers.get()](char byte, int until) {
+        CHECK(::send(said, &byte, 1, 0) == 1);
+        for (int i = 0; i < 2000 && heard < until; ++i) ::usleep(10'000);
+        CHECK(heard == until);
+    };
+    say('a', 1);
+    say('b', 2);
+    say('e', 3);
+    char more = 'x';
+    CHECK(::send(helpers.get(), &more, 1, 0) == 1);
+    watch.stop();
+    CHECK(heard == 3);
+    end(helper);
+    end(task);
 }
 
 TEST_CASE("plugin: when the helper dies, what a task has started ends too, also when the task has ended before",

@@ -108,6 +108,27 @@ told() { without_progress < "$BATS_TEST_TMPDIR/out"; }
   expect_equal "$(grep -c GET "$folder/log" || true)" 0
 }
 
+@test "early: a read that waits is told in srun, and by berth run" {
+  hold 1
+  step cat /srv/hello
+  wait_until 60 grep -q 'n1: a read of the image has waited' "$BATS_TEST_TMPDIR/out"
+  rm "$held"
+  wait "$job"
+  expect_equal "$(told)" "hello from the image"
+  progress=shown run cat "$BATS_TEST_TMPDIR/out"
+  expect_output_like 'berth: n1: a read of the image has waited [0-9]+ s for bytes .*; [0-9]+ of [0-9]+ MiB are here'
+  local store
+  store=$(in_home 'mktemp -d ~/early.XXXXXX')
+  hold 1
+  alice srun -w n1 env BERTH_STORE_PATH="$store" berth run "$image" cat /srv/hello > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  job=$!
+  wait_until 60 grep -q '^berth: a read of the image has waited' "$BATS_TEST_TMPDIR/out"
+  rm "$held"
+  wait "$job"
+  expect_equal "$(told)" "hello from the image"
+  in_home "rm -rf $store"
+}
+
 @test "early: a killed process that fetches is made again, and all of them are an error for who reads" {
   hold 1
   step cat /srv/hello

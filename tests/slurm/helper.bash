@@ -58,8 +58,8 @@ expect_one_error_line() {
 
 # What takes over a second is told of, on a busy machine also what is short elsewhere. `run` leaves these lines out,
 # unless it is called as `progress=shown run`. With srun's --label they begin with the task's number.
-progress_line='^( *[0-9]+: )?berth: (n[0-9]+: )?((pulling|trying again in|waiting for (process|another process)) .*|'
-progress_line+='.*: [0-9]+ (s|min [0-9]+ s) so far.*|.*[0-9] [kMGT]?B/s.*)$'
+progress_line='^( *[0-9]+: )?berth: (n[0-9]+: )?((pulling|trying again in|waiting for (process|another process)|'
+progress_line+='a read of the image) .*|.*: [0-9]+ (s|min [0-9]+ s) so far.*|.*[0-9] [kMGT]?B/s.*)$'
 without_progress() { grep -vE "$progress_line" || true; }
 
 no_node_is_completing() { ! root sinfo --noheader --Node --format=%T | grep -q '^completing'; }

@@ -1,0 +1,38 @@
+#include "runtime/images/wait_teller.hh"
+
+#include <signal.h>
+
+#include "runtime/base/text.hh"
+
+namespace berth {
+
+std::optional<std::string> WaitLines::due(std::chrono::milliseconds waited, uint32_t here, uint32_t count) {
+    if (waited < next_ || left_ == 0) return std::nullopt;
+    next_ *= 2;
+    --left_;
+    auto seconds = std::chrono::duration_cast<std::chrono::seconds>(waited).count();
+    return cat("a read of the image has waited ", seconds, " s for bytes that have still to come; ", here, " of ",
+               count, " MiB are here; it fails when nothing has come for ", patience_.count(),
+               " s (limits.stall_time)");
+}
+
+WaitTeller::WaitTeller(std::shared_ptr<Arrivals> arrivals, std::chrono::seconds patience, Say say)
+    : arrivals_(std::move(arrivals)), lines_(patience), say_(std::move(say)) {
+    // Signals are the business of the program's own threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void WaitTeller::run(std::stop_token stop) {
+    std::unique_lock lock(mutex_);
+    while (!stopped_.wait_for(lock, stop, std::chrono::seconds(1), [&] { return stop.stop_requested(); })) {
+        uint32_t here = arrivals_->here();
+        if (here == arrivals_->count()) return;
+        if (auto line = lines_.due(arrivals_->waiting(), here, arrivals_->count())) say_(*line);
+    }
+}
+
+}  // namespace berth

@@ -1,0 +1,51 @@
+// Tells a person of reads that wait for bytes of an image that have still to come.
+#pragma once
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "runtime/base/arrivals.hh"
+
+namespace berth {
+
+/// Decides when there is something to tell: of a read that has waited for 5 s, then of one that has waited twice as
+/// long, and so on; with at most 10 lines. Pure.
+class WaitLines {
+  public:
+    /// `patience`: how long nothing may come until reads fail.
+    explicit WaitLines(std::chrono::seconds patience) : patience_(patience) {}
+
+    /// The line that is due, if any. `waited`: the longest wait that goes on; `here` of `count` pieces have come.
+    std::optional<std::string> due(std::chrono::milliseconds waited, uint32_t here, uint32_t count);
+
+  private:
+    std::chrono::seconds patience_;
+    std::chrono::seconds next_{5};
+    int left_ = 10;
+};
+
+/// A thread that looks once a second, until all pieces are here.
+class WaitTeller {
+  public:
+    using Say = std::function<void(const std::string&)>;
+    /// `say` is called in the thread. Throws std::system_error when there can be no thread.
+    WaitTeller(std::shared_ptr<Arrivals> arrivals, std::chrono::seconds patience, Say say);
+
+  private:
+    void run(std::stop_token stop);
+
+    std::shared_ptr<Arrivals> arrivals_;
+    WaitLines lines_;
+    Say say_;
+    std::mutex mutex_;
+    std::condition_variable_any stopped_;
+    std::jthread thread_;
+};
+
+}  // namespace berth
