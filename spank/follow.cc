@@ -24,13 +24,13 @@ int left_of(int limit_ms, Clock::time_point start) {
 
 }  // namespace
 
-HelperLines::HelperLines() : inbox_(plan::said_limits) {}
+HelperLines::HelperLines(size_t most) : most_(most), inbox_(plan::said_limits) {}
 
 HelperLines::Status HelperLines::read(int socket) {
     Status status = inbox_.read(socket);
     if (status != Status::message) return status;
-    if (++lines_ > plan::said_lines)
-        throw Error(cat("reading a message of berth's plugin or helper: it is one of more than ", plan::said_lines));
+    if (++lines_ > most_)
+        throw Error(cat("reading a message of berth's plugin or helper: it is one of more than ", most_));
     line_ = plan::progress_text(inbox_.take().message);
     return status;
 }

@@ -1,18 +1,19 @@
-// What the helper, a process of the user's, says to slurmstepd at the end of a step: lines for the user, and no more of
-// them than slurmstepd has room for.
+// What the helper, a process of the user's, says to slurmstepd: lines for the user, and no more of them than slurmstepd
+// has room for.
 #pragma once
 #include <functional>
 #include <string>
 
 #include "runtime/base/channel.hh"
+#include "runtime/plan/messages.hh"
 
 namespace berth::spank {
 
-/// Reads the helper's lines from the step's socket. Throws Error for whatever plan::said_limits and plan::said_lines
-/// do not allow: such a helper is none of berth's.
+/// Reads the helper's lines from the step's socket. Throws Error for whatever plan::said_limits does not allow, and for
+/// more than `most` lines: such a helper is none of berth's.
 class HelperLines {
   public:
-    HelperLines();
+    explicit HelperLines(size_t most = plan::said_lines);
     using Status = Inbox::Status;
     /// Never waits. After Status::message there is a line to take.
     Status read(int socket);
@@ -20,6 +21,7 @@ class HelperLines {
     std::string take();
 
   private:
+    size_t most_;
     Inbox inbox_;
     std::string line_;
     size_t lines_ = 0;

@@ -39,7 +39,7 @@ struct Step {
     Fd tasks_group;             ///< with version 2 of cgroups the folder of the group that the tasks are in
     Fd job_mounts;              ///< the mount namespace of the job, until the helper has been started
     Ending ending;
-    HelperLines lines;  ///< what the helper says while tasks run
+    HelperLines lines{plan::said_meanwhile};  ///< what the helper says while tasks run
     std::chrono::steady_clock::time_point heard;  ///< when it has last said something then
     Watch watch;
     MemoryKills memory_kills;  ///< of the helper

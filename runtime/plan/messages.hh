@@ -33,6 +33,8 @@ enum class MessageType : uint16_t {
 /// without descriptors, and so many lines at a step's end. A helper that says more is killed.
 inline constexpr ChannelLimits said_limits{4096, 4096, 8, 0};
 inline constexpr size_t said_lines = 200;
+/// While the step's tasks run: so many that slurmstepd need not wait for srun to take them.
+inline constexpr size_t said_meanwhile = 20;
 /// Bytes of one such line: a packet has room for it.
 inline constexpr size_t said_line_limit = 3072;
 

@@ -156,6 +156,25 @@ TEST_CASE("hostile: a helper that says more to slurmstepd than it may is killed,
     CHECK(peak_of(out) < 32 << 10);
 }
 
+TEST_CASE("plugin: what the helper says while tasks run is shown then, also what it says before it dies",
+          "[kernel][root][spank][stepd]") {
+    NEED_ROOT();
+    std::string out = step("talks", "bare-task");
+    CHECK_THAT(out, Contains("log: berth: n1: working\n") && Contains("file server on n1 died"));
+    CHECK_THAT(out, Contains("task: signal 9\n") && Contains(nothing_left));
+    std::string contained = step("talks", "contain bare-task " + other_release);
+    CHECK_THAT(contained, Contains("log: berth: n1: working\n") && Contains(nothing_left));
+}
+
+TEST_CASE("hostile: a helper that says more while tasks run than a pipe takes is killed, and the step ends",
+          "[kernel][root][spank][stepd]") {
+    NEED_ROOT();
+    std::string out = step("babbles", "bare-task");
+    CHECK_THAT(out, Contains("it is one of more than 20; the container's helper was killed"));
+    CHECK(count(out, "log: berth: n1: line ") == 20);
+    CHECK_THAT(out, Contains("task: signal 9\n") && Contains(nothing_left));
+}
+
 namespace {
 
 std::string descriptors_of(pid_t pid) {
