@@ -2,10 +2,12 @@
 #include "runtime/images/open.hh"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <csignal>
 #include <ctime>
@@ -21,6 +23,7 @@
 #include "runtime/images/file.hh"
 #include "runtime/images/once.hh"
 #include "runtime/images/spelling.hh"
+#include "runtime/images/wait_teller.hh"
 #include "runtime/store/file_record.hh"
 #include "runtime/store/partial.hh"
 #include "runtime/telemetry/event_cause.hh"
@@ -135,6 +138,18 @@ ContainerImage stored_image(const store::Store& store, const Digest& digest) {
     return {std::move(files.index), std::move(files.layers), std::move(files.lease), {}};
 }
 
+/// True when what is waited for by a start, for a part of its image, is wanted no more. Says how long that takes.
+std::function<bool()> attended_wait(const PullWatch& watch, std::shared_ptr<Arrivals> arrivals, unsigned stall_time) {
+    auto lines = std::make_shared<WaitLines>(std::chrono::seconds(stall_time), std::chrono::seconds(1));
+    return [watch, arrivals = std::move(arrivals), lines] {
+        pollfd entry{watch.descriptor, POLLIN, 0};
+        if (watch.ready && ::poll(&entry, 1, 0) > 0) watch.ready();
+        auto line = lines->due(arrivals->waiting(), arrivals->here(), arrivals->count());
+        if (line && watch.progress) watch.progress(*line);
+        return watch.over && watch.over();
+    };
+}
+
 /// One whose layers are to come. Nothing when it has come meanwhile, all of it.
 std::optional<ContainerImage> early_image(const store::Store& store, const PullResult& pull, const plan::Site& site,
                                           const PullWatch& watch) {
@@ -142,7 +157,7 @@ std::optional<ContainerImage> early_image(const store::Store& store, const PullR
     if (!files) return std::nullopt;
     ContainerImage out{std::move(files->index), std::move(files->layers), std::move(files->lease), {}};
     out.coming = std::move(files->coming);
-    out.coming.interrupted = watch.over;
+    out.coming.interrupted = attended_wait(watch, out.coming.arrivals, site.limits.stall_time);
     out.coming.arrivals->set_lifeline(pull.lifeline);
     // Who brings them gives up first, and says why.
     out.coming.arrivals->set_patience(std::chrono::seconds(site.limits.stall_time) + std::chrono::seconds(30));

@@ -14,19 +14,20 @@
 
 namespace berth {
 
-/// Decides when there is something to tell: of a read that has waited for 5 s, then of one that has waited twice as
+/// Decides when there is something to tell: of a read that has waited for so long, then of one that has waited twice as
 /// long, and so on; with at most 10 lines. Pure.
 class WaitLines {
   public:
-    /// `patience`: how long nothing may come until reads fail.
-    explicit WaitLines(std::chrono::seconds patience) : patience_(patience) {}
+    /// `patience`: how long nothing may come until reads fail. `first`: after which the first line is due.
+    explicit WaitLines(std::chrono::seconds patience, std::chrono::seconds first = std::chrono::seconds(5))
+        : patience_(patience), next_(first) {}
 
     /// The line that is due, if any. `waited`: the longest wait that goes on; `here` of `count` pieces have come.
     std::optional<std::string> due(std::chrono::milliseconds waited, uint32_t here, uint32_t count);
 
   private:
     std::chrono::seconds patience_;
-    std::chrono::seconds next_{5};
+    std::chrono::seconds next_;
     int left_ = 10;
 };
 

@@ -57,6 +57,11 @@ published_layer() {
   curl -sf -H 'Accept: application/vnd.oci.image.manifest.v1+json' "http://$registry/v2/site/early/manifests/$tag" |
     jq -r "[.layers[] | select(.mediaType | endswith(\"squashfs\"))][$1].digest"
 }
+# The registry that keeps back what is in this file is there no more. It may look at any moment.
+let_go() {
+  echo gone > "$1.new"
+  mv "$1.new" "$1"
+}
 hold() { published_layer "$1" >> "$held"; }
 
 partial() { root bash -c "ls $state/nodes/n1/store/*/partial"; }
@@ -161,7 +166,7 @@ told() { without_progress < "$BATS_TEST_TMPDIR/out"; }
   step sh -c 'cat /srv/hello; cat /usr/lib/os-release'
   wait_until 60 asked_for 1
   wait_until 60 a_task_lives
-  echo gone > "$held"
+  let_go "$held"
   wait "$job"
   run cat "$BATS_TEST_TMPDIR/out"
   expect_output_like "/srv/hello: Input/output error"
@@ -187,7 +192,7 @@ told() { without_progress < "$BATS_TEST_TMPDIR/out"; }
   wait_until 60 grep -q "GET .*$(published_layer 1)" "$folder/mirror-log"
   wait_until 60 a_task_lives
   expect_equal "$(grep -c GET "$folder/log" || true)" 0
-  echo gone > "$gone"
+  let_go "$gone"
   wait "$job"
   kill "$pid"
   expect_equal "$(told)" "hello from the image"
@@ -204,6 +209,16 @@ told() { without_progress < "$BATS_TEST_TMPDIR/out"; }
   within 30 no_jobs
   expect_no_leftovers
   expect_nodes_up
+}
+
+@test "early: a start that waits is told in srun" {
+  hold 0
+  hold 1
+  step cat /srv/hello
+  wait_until 60 grep -q 'a read of the image has waited 1 s' "$BATS_TEST_TMPDIR/out"
+  rm "$held"
+  wait "$job"
+  expect_equal "$(told)" "hello from the image"
 }
 
 @test "early: a step that is cancelled while its start waits for the image leaves nothing" {
