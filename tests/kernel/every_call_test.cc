@@ -360,8 +360,6 @@ TEST_CASE("a start that is killed at any of its system calls leaves no process, 
     kill_unnamed(own, 29);
 }
 
-// Not with a sanitizer, which asks for memory in a way of its own.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // Of two processes with one memory, the other would wait for the lock of malloc() for ever.
 TEST_CASE("whatever process of a start is killed while it asks for memory, the others end", "[kernel][lifecycle]") {
     NEED_CONTAINERS();
@@ -372,7 +370,6 @@ TEST_CASE("whatever process of a start is killed while it asks for memory, the o
     };
     CHECK(sweep(subject, {at_brk}, [](const Run& run) { CHECK(run.end.code != 0); }) > 1);
 }
-#endif
 
 TEST_CASE("a named container whose start is killed at any system call starts again, and goes without a trace",
           "[kernel][lifecycle]") {
