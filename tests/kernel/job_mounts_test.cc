@@ -75,7 +75,7 @@ class JobMounts {
 }  // namespace
 
 TEST_CASE("job mounts: they are found by the job's number, and the user's folder in /run is there after it was made",
-          "[kernel][root][spank]") {
+          "[kernel][root][spank][one-thread]") {
     if (::geteuid() != 0) FAIL("cannot run: not root");
     Folder folder;
     Outcome seen = in_child([&] {

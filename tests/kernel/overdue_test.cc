@@ -193,7 +193,7 @@ void end(pid_t child) {
 }  // namespace
 
 TEST_CASE("overdue: the server of a named container is found by its program also after that was replaced",
-          "[kernel][root][spank][release]") {
+          "[kernel][root][spank][release][one-thread]") {
     NEED_ROOT();
     Folder folder;
     std::string program = folder / "berth";
