@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include <system_error>
+
 #include "runtime/base/text.hh"
 
 namespace berth {
@@ -22,7 +24,11 @@ WaitTeller::WaitTeller(std::shared_ptr<Arrivals> arrivals, std::chrono::seconds 
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
+    try {
+        thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
+    } catch (const std::system_error&) {
+        // The start goes on without.
+    }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -35,7 +35,7 @@ class WaitLines {
 class WaitTeller {
   public:
     using Say = std::function<void(const std::string&)>;
-    /// `say` is called in the thread. Throws std::system_error when there can be no thread.
+    /// `say` is called in the thread. Where there can be no thread, nothing is told.
     WaitTeller(std::shared_ptr<Arrivals> arrivals, std::chrono::seconds patience, Say say);
 
   private:
