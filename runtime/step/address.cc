@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/request/names.hh"
@@ -55,7 +56,8 @@ Fd StepAddress::listen() {
 Fd StepAddress::connect() const {
     Fd out = new_socket();
     sockaddr_un address = address_of(folder_, name_);
-    return ::connect(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 ? std::move(out) : Fd();
+    auto connected = [&] { return ::connect(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address); };
+    return sys::uninterrupted(connected) == 0 ? std::move(out) : Fd();
 }
 
 std::vector<std::string> steps_with_address(const std::string& folder, const std::string& node,

@@ -2,18 +2,17 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
 #include <ctime>
 #include <vector>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/interrupts.hh"
+#include "runtime/base/random_word.hh"
 #include "runtime/base/remove_tree.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -82,11 +81,8 @@ Scratch::~Scratch() {
 }
 
 std::string scratch_name() {
-    uint64_t random = 0;
-    if (::getrandom(&random, sizeof random, 0) != sizeof random) throw SysError("getting a random number");
-    char text[20];
-    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(random));
-    return cat(host_prefix(), ::getpid(), ".", text);
+    constexpr size_t digits = 16;
+    return cat(host_prefix(), ::getpid(), ".", random_word().substr(0, digits));
 }
 
 size_t sweep_scratch(int tmp) {

@@ -216,7 +216,8 @@ Fd ContainerFolder::connect(const std::string& name) const {
     }
     Fd out = new_socket();
     sockaddr_un address = address_in(folder.get());
-    if (::connect(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return out;
+    auto connected = [&] { return ::connect(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address); };
+    if (sys::uninterrupted(connected) == 0) return out;
     if (errno == ENOENT || errno == ECONNREFUSED) return {};
     throw SysError(cat("connecting to the helper of container ", name));
 }
