@@ -163,10 +163,11 @@ std::string difference(const std::set<std::string>& before, const std::set<std::
 std::string mounts() { return sys::read_file("/proc/self/mountinfo", 16 << 20); }
 
 /// The lines of Berth's own.
+/// Mounts of the container's own, which the program lists, begin with the name of berth, too.
 std::vector<std::string> errors_in(const std::string& output) {
     std::vector<std::string> out;
     for (const std::string& line : split(output, '\n'))
-        if (line.starts_with("berth")) out.push_back(line);
+        if (line.starts_with("berth: ") || line.starts_with("berth-pull: ")) out.push_back(line);
     return out;
 }
 
@@ -243,7 +244,12 @@ void check_failure(const Run& run, const std::string& expected) {
         return;
     }
     CHECK(is_failure(run.end.code));
-    CHECK(errors_in(run.output).size() == 1);
+    std::vector<std::string> errors = errors_in(run.output);
+    // Why there was no command, and what that means for the file.
+    if (errors.size() == 2 && errors[1].starts_with("berth: not saved as ") &&
+        errors[1].ends_with(cat(": the command ended with ", run.end.code)))
+        errors.pop_back();
+    CHECK(errors.size() == 1);
 }
 
 /// What it says when nothing happens to it.
@@ -443,16 +449,22 @@ TEST_CASE("a call that a signal interrupts in a start is made again", "[kernel][
     interrupt(plain, interrupted_at(SIZE_MAX, 1, {"openat"}));
 }
 
-// The same at every single call, and not at one of many: minutes.
-TEST_CASE("every call of a start, a save and an extraction meets everything", "[.][every-call]") {
+// The same at every single call, and not at one of many: minutes each.
+TEST_CASE("every call of a start, a save and an extraction is killed at", "[.][every-call]") {
     NEED_CONTAINERS();
     for (const Words& words : {plain, own}) kill_unnamed(words, 1);
     kill_named(SIZE_MAX, 1);
     kill_extracting(1);
     kill_saving(saving, 1);
-    for (const Words& words : {plain, own, named, saving}) {
-        disturb(words, failing_at(SIZE_MAX, 1));
-        interrupt(words, interrupted_at(SIZE_MAX, 1));
-    }
+}
+
+TEST_CASE("every call of a start, a save and an extraction fails", "[.][every-call]") {
+    NEED_CONTAINERS();
+    for (const Words& words : {plain, own, named, saving}) disturb(words, failing_at(SIZE_MAX, 1));
     disturb(plain, failing_at(SIZE_MAX, 1), {"BERTH_MOUNT_ENGINE=unpack"});
+}
+
+TEST_CASE("every call of a start and a save is interrupted", "[.][every-call]") {
+    NEED_CONTAINERS();
+    for (const Words& words : {plain, own, named, saving}) interrupt(words, interrupted_at(SIZE_MAX, 1));
 }
