@@ -133,8 +133,8 @@ unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*
 model_sources := $(sort $(wildcard tests/cluster/model/*.cc))
 sanitizer_sources := $(if $(SAN),tests/fixtures/sanitizer_options.cc)
 # A sanitizer makes system calls of its own, and ends the program where one of them fails.
-no_tests := $(if $(SAN),tests/kernel/every_call_test.cc)
-kernel_sources := $(sort $(filter-out $(no_tests),\
+left_out_tests := $(if $(SAN),tests/kernel/every_call_test.cc)
+kernel_sources := $(sort $(filter-out $(left_out_tests),\
   $(wildcard tests/main.cc tests/kernel/*.cc tests/fixtures/failing_calls.cc)))
 
 # On a machine with a GPU (`scripts/test gpu`); nvcc is no need of the build.
@@ -215,7 +215,7 @@ $(BUILD)/unity/%all.cc: FORCE
 $(BUILD)/unity/tests/%.cc: FORCE
 	@mkdir -p $(@D)
 	@scripts/unite-tests $(wordlist $(notdir $*),$(shell expr $(notdir $*) + $(tests_at_once) - 1),\
-	  $(filter $(can_unite_tests),$(filter-out $(no_tests),$(sort $(wildcard tests/$(dir $*)*.cc))))) > $@.new
+	  $(filter $(can_unite_tests),$(filter-out $(left_out_tests),$(sort $(wildcard tests/$(dir $*)*.cc))))) > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 $(BUILD)/obj/%.o: %.cc $(BUILD)/flags
