@@ -2,8 +2,38 @@
 #define CATCH_CONFIG_RUNNER
 #include <cstdio>
 #include <filesystem>
+#include <vector>
 
 #include "tests/catch.hh"
+
+namespace {
+
+/// What has no headers or compiler where this was built (Makefile, gpu_programs).
+const std::vector<const char*> not_built = {
+#ifndef BERTH_NVCC
+    "CUDA",
+#endif
+#ifndef BERTH_CUBLAS
+    "cuBLAS",
+#endif
+#ifndef BERTH_NCCL
+    "NCCL",
+#endif
+#ifndef BERTH_EGL
+    "OpenGL ES",
+#endif
+#ifndef BERTH_VULKAN
+    "Vulkan",
+#endif
+#ifndef BERTH_OPENCL
+    "OpenCL",
+#endif
+#ifndef BERTH_VIDEO
+    "decoding of video",
+#endif
+};
+
+}  // namespace
 
 int main(int argc, char** argv) {
     const char* gpus = "/proc/driver/nvidia/gpus";
@@ -15,5 +45,6 @@ int main(int argc, char** argv) {
                      failed ? ", and BERTH_MUST_RUN=1 demands one" : "; nothing was tested");
         return failed ? 1 : 0;
     }
+    for (const char* program : not_built) std::printf("tests/gpu: not built here, and not tested: %s\n", program);
     return Catch::Session().run(argc, argv);
 }
