@@ -100,7 +100,8 @@ int save_after(Saver& saver, int upper, int code, const std::string& output) {
         show_note(cat("not saved as ", printable(output, 4096), ": the command ended with ", code));
         return code;
     }
-    return saver.save(upper) ? 0 : exit_failure;
+    saver.begin(upper);
+    return saver.wait() ? 0 : exit_failure;
 }
 
 std::string pmi_descriptor() {

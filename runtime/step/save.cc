@@ -66,8 +66,17 @@ void StepSaver::save(int upper, bool all_entered) {
             say(std::string_view(text).substr(0, end));
     }
     if (!text.empty()) say(text);
-    const char* how = saver_->wait() ? "saved the container as " : "the container is not saved as ";
-    tasks_.say(cat(how, printable(path_, said_path)));
+    tasks_.say(cat(is_saved() ? "saved the container as " : "the container is not saved as ",
+                   printable(path_, said_path)));
+}
+
+bool StepSaver::is_saved() {
+    try {
+        return saver_->wait();
+    } catch (const Error& error) {
+        say(error.what());
+        return false;
+    }
 }
 
 /// Leaves out the name of berth-pull, since slurmstepd puts one before each line.

@@ -22,6 +22,7 @@ class StepSaver {
 
   private:
     void say(std::string_view text);
+    bool is_saved();
 
     StepTasks& tasks_;
     std::string path_;

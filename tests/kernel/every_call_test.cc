@@ -162,8 +162,7 @@ std::string difference(const std::set<std::string>& before, const std::set<std::
 
 std::string mounts() { return sys::read_file("/proc/self/mountinfo", 16 << 20); }
 
-/// The lines of Berth's own.
-/// Mounts of the container's own, which the program lists, begin with the name of berth, too.
+/// The lines of Berth's own. Mounts of the container, which the program lists, begin with the name of berth, too.
 std::vector<std::string> errors_in(const std::string& output) {
     std::vector<std::string> out;
     for (const std::string& line : split(output, '\n'))
@@ -182,6 +181,9 @@ std::string comparable(const std::string& output) {
 
 /// Exit codes of what failed as it should: Berth, the command that could not be run, and that was not found.
 bool is_failure(int code) { return code >= exit_failure && code <= exit_not_found; }
+
+/// A program that goes on where another one was killed says so, if it fails.
+bool is_told(const Run& run) { return !is_failure(run.end.code) || !errors_in(run.output).empty(); }
 
 /// Has a subject run to its end while something happens to it at each moment; `after` looks at what is left.
 size_t sweep(const Subject& subject, const Moment& moment, const std::function<void(const Run&)>& after) {
@@ -274,6 +276,7 @@ void kill_unnamed(const Words& words, size_t stride) {
     std::set<std::string> before = subject.left();
     sweep(subject, killed_at(stride), [&](const Run& run) {
         CHECK(run.end.code != 0);
+        CHECK(is_told(run));
         CHECK(difference(before, subject.left()) == "");
     });
 }
@@ -317,10 +320,11 @@ void kill_saving(const Words& words, size_t stride) {
     undisturbed(subject);
     fs::remove(subject.scene.folder / "out/x.sqsh");
     std::set<std::string> before = subject.left();
-    sweep(subject, killed_at(stride), [&](const Run&) {
+    sweep(subject, killed_at(stride), [&](const Run& run) {
         std::string file = subject.scene.folder / "out/x.sqsh";
         if (fs::exists(file)) CHECK(fixtures::Squashfs(file).content("etc/hello") == "hello\n");
         fs::remove(file);
+        CHECK(is_told(run));
         CHECK(difference(before, subject.left()) == "");
     });
 }

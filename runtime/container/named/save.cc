@@ -33,7 +33,7 @@ constexpr std::chrono::milliseconds patience = std::chrono::seconds(2);
         auto received = receive_message(channel.get());
         if (!received || received->descriptors.size() != 1) ::_exit(0);
         int upper = received->descriptors[0].get();
-        if (::fcntl(upper, F_SETFD, 0) != 0) throw SysError("saving the container");
+        if (::fcntl(upper, F_SETFD, 0) != 0) throw SysError("passing what the container wrote on to berth-pull");
         std::vector<std::string> words = save_arguments(record, name, store, upper, output, {"--force"});
         std::string program = pull_program();
         std::vector<char*> pointers{program.data()};
@@ -46,7 +46,7 @@ constexpr std::chrono::milliseconds patience = std::chrono::seconds(2);
         ::execv(program.c_str(), pointers.data());
         throw SysError("starting " + program);
     } catch (const Error& error) {
-        std::fprintf(stderr, "berth: %s\n", error.what());
+        std::fprintf(stderr, "berth: saving the container: %s\n", error.what());
     }
     ::_exit(exit_failure);
 }
@@ -99,13 +99,18 @@ Saver::~Saver() {
     process_.ends_within(patience);
 }
 
-bool Saver::save(int upper) {
-    begin(upper);
-    return wait();
+void Saver::begin(int upper) {
+    try {
+        send_message(channel_.get(), {}, {upper});
+    } catch (const SysError& error) {
+        if (error.number() != EPIPE && error.number() != ECONNRESET) throw;
+    }
 }
 
-void Saver::begin(int upper) { send_message(channel_.get(), {}, {upper}); }
-
-bool Saver::wait() { return process_.wait() == 0; }
+bool Saver::wait() {
+    int code = process_.wait();
+    if (code > 128) throw Error(cat("saving the container: what writes the file was killed by signal ", code - 128));
+    return code == 0;
+}
 
 }  // namespace berth

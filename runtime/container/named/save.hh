@@ -34,12 +34,11 @@ class Saver {
     /// Ends the process, and what it may be writing.
     ~Saver();
 
-    /// Saves what is over the image in the directory `upper`. Returns false when that failed; why has been said on
-    /// standard error.
-    bool save(int upper);
-
-    /// The two halves of save(), for those who do something meanwhile.
+    /// Has the process save what is over the image in the directory `upper`. What has ended already is told by wait().
     void begin(int upper);
+
+    /// Returns whether there is the file. Why not has been said on standard error; throws Error where the process could
+    /// not say it, since it was killed.
     bool wait();
 
   private:
