@@ -16,6 +16,7 @@
 #include "runtime/mount/fuse/server.hh"
 #include "runtime/mount/rootfs/root.hh"
 #include "runtime/sandbox/user_namespace.hh"
+#include "tests/fixtures/processes.hh"
 
 using namespace berth;
 
@@ -52,7 +53,7 @@ int run(const std::string& mode, const std::string& store, const std::string& re
                         options, place.get());
     Fd tree = mode == "overlay" ? Fd(::dup(mount::Root::make_overlay(staging.get()).fd()))
                                 : mount::staging_directory(staging.get(), "lower");
-    pid_t child = ::fork();
+    pid_t child = fixtures::forked();
     if (child == 0) {
         if (::fchdir(tree.get()) == 0) ::execvp(command[0], command);
         ::_exit(127);

@@ -14,6 +14,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/container/entrypoint.hh"
 #include "runtime/request/mounts.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/kernel/named_support.hh"
 
 using namespace berth;
@@ -69,7 +70,7 @@ Outcome run_in_own(const std::string& script) {
 /// Lets a system call seem to have been made, only after the end of the process that started this one.
 void orphaned(int, siginfo_t*, void* context) {
     pid_t parent = ::getppid();
-    ::kill(parent, SIGKILL);
+    fixtures::kill_one(parent, SIGKILL);
     while (::getppid() == parent) ::usleep(1000);
     [[maybe_unused]] auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext;
 #if defined(__x86_64__)
@@ -225,7 +226,7 @@ TEST_CASE("entrypoint: it does not outlive the one that started it, however earl
         return with_server(
             [&](const StartedContainer& container) {
                 auto&& [told, its] = sys::make_pipe();
-                pid_t starter = ::fork();
+                pid_t starter = fixtures::forked();
                 if (starter == 0) {
                     if (dies) die_before_the_tie();
                     changes_by(container, "echo ran > /seen/file; exec \"$@\"");

@@ -13,6 +13,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "spank/job_mounts.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/kernel/support.hh"
 
 using namespace berth;
@@ -37,7 +38,7 @@ class JobMounts {
   public:
     JobMounts(const Folder& folder, uint32_t job) {
         auto [ready, says] = sys::make_pipe();
-        pid_ = ::fork();
+        pid_ = fixtures::forked();
         if (pid_ == 0) {
             own_mounts();
             [[maybe_unused]] ssize_t written = ::write(says.get(), "x", 1);
@@ -55,7 +56,7 @@ class JobMounts {
     JobMounts(const JobMounts&) = delete;
     JobMounts& operator=(const JobMounts&) = delete;
     ~JobMounts() {
-        ::kill(pid_, SIGKILL);
+        fixtures::kill_one(pid_, SIGKILL);
         ::waitpid(pid_, nullptr, 0);
     }
     bool sees(const std::string& path) const {

@@ -17,6 +17,7 @@
 #include "runtime/container/entrypoint.hh"
 #include "runtime/container/task_process.hh"
 #include "spank/join.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/kernel/named_support.hh"
 
 using namespace berth;
@@ -69,7 +70,7 @@ Tries* shared_tries() {
 /// A process of the container that looks into every younger child of its parent until it is over; ends with code 1 when
 /// it saw anything.
 pid_t start_spy(const StartedContainer& container, Tries& tries) {
-    pid_t looked_at = ::getpid(), spy = ::fork();
+    pid_t looked_at = ::getpid(), spy = fixtures::forked();
     if (spy != 0) return spy;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     int code = 0;
@@ -136,7 +137,7 @@ void run_image_entrypoint(const StartedContainer& container) {
 
 /// As a task of Slurm's: slurmstepd's child, with what it has of slurmstepd.
 void join_as_task(const StartedContainer& container) {
-    pid_t child = ::fork();
+    pid_t child = fixtures::forked();
     if (child == 0) {
         ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
         try {

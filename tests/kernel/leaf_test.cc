@@ -24,6 +24,7 @@
 #include "spank/helper.hh"
 #include "spank/job_leaves.hh"
 #include "spank/leaf.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/kernel/root.hh"
 #include "tests/kernel/support.hh"
 
@@ -89,7 +90,7 @@ bool exists(const std::string& path) {
 template <typename Action>
 pid_t put_into(const Leaf& leaf, Action action, bool (*before)() = [] { return true; }) {
     auto [ready, its] = sys::make_pipe();
-    pid_t child = ::fork();
+    pid_t child = fixtures::forked();
     if (child == 0) {
         if (!leaf.take(0) || !before()) ::_exit(1);
         its.reset();
@@ -172,9 +173,9 @@ TEST_CASE("leaf: all that is in it ends, also what is stopped, has forked away o
         Leaf leaf = Leaf::make(leaf_of_step(job.group, "0"));
         pid_t stopped = put_into(leaf, [] { ::raise(SIGSTOP); });
         pid_t parent = put_into(leaf, [] {
-            if (::fork() == 0) {
+            if (fixtures::forked() == 0) {
                 ::setsid();
-                if (::fork() == 0)
+                if (fixtures::forked() == 0)
                     for (;;) ::pause();
                 ::_exit(0);
             }
@@ -203,7 +204,7 @@ TEST_CASE("ending: once the helper has gone a thread ends what is in the leaf, w
     NEED_ROOT();
     JobOfTest job(hierarchies()[0]);
     Leaf leaf = Leaf::make(leaf_of_step(job.group, "0"));
-    pid_t stray = put_into(leaf, [] {}), helper = ::fork();
+    pid_t stray = put_into(leaf, [] {}), helper = fixtures::forked();
     if (helper == 0)
         for (;;) ::pause();
     Fd process = sys::pidfd_open(helper), left = sys::pidfd_open(stray);
@@ -213,13 +214,13 @@ TEST_CASE("ending: once the helper has gone a thread ends what is in the leaf, w
     CHECK(::waitpid(helper, nullptr, WNOHANG) == 0);
     pollfd ended{left.get(), POLLIN, 0};
     CHECK(::poll(&ended, 1, 0) == 0);
-    ::kill(helper, SIGKILL);
+    fixtures::kill_one(helper, SIGKILL);
     status_of(helper);
     CHECK(::poll(&ended, 1, 10'000) == 1);
     CHECK(status_of(stray) == SIGKILL);
     ending.finish();
     CHECK_FALSE(exists(job.leaf_of_step()));
-    ::kill(stray, SIGKILL);
+    fixtures::kill_one(stray, SIGKILL);
 }
 
 TEST_CASE("leaf: it can be made again while it is there, and is ended once", "[kernel][root][spank]") {
@@ -392,7 +393,7 @@ TEST_CASE("leaf: at a job's end what serves a container goes to another job of i
         CHECK(std::count(there.begin(), there.end(), server) == 1);
 
         // Nobody is left who could use it.
-        ::kill(user, SIGKILL);
+        fixtures::kill_one(user, SIGKILL);
         status_of(user);
         CHECK(JobLeaves(links, "n1", 10).end(10'000));
         CHECK(status_of(server) == SIGKILL);

@@ -14,6 +14,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/fixtures/slowness.hh"
 #include "tests/kernel/support.hh"
 
@@ -37,7 +38,7 @@ pid_t background(const std::function<void()>& body) {
     // The test runner's handler is not what is tested, and the signal may come as soon as there is a child.
     struct sigaction none {}, runners {};
     ::sigaction(SIGSEGV, &none, &runners);
-    pid_t child = ::fork();
+    pid_t child = fixtures::forked();
     if (child != 0) {
         ::sigaction(SIGSEGV, &runners, nullptr);
         return child;
@@ -57,7 +58,7 @@ pid_t lasting_task(const StartedContainer& container, const char* word) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw SysError("making a pipe");
     Fd reading(ends[0]), writing(ends[1]);
-    pid_t task = ::fork();
+    pid_t task = fixtures::forked();
     if (task == 0) {
         join_container(container);
         // A failed test leaves nothing behind.
@@ -98,7 +99,7 @@ TEST_CASE("kill -9 at any time of a start leaves no process", "[kernel][lifecycl
             read_everything();
         });
         std::this_thread::sleep_for(std::chrono::microseconds(random() % 25000));
-        ::kill(server, SIGKILL);
+        fixtures::kill_one(server, SIGKILL);
         INFO("round " << round);
         REQUIRE(ends_within(server, 2s));
     }
@@ -114,7 +115,7 @@ TEST_CASE("a crash of the server ends it at once", "[kernel][lifecycle]") {
             read_everything();
         });
         std::this_thread::sleep_for(20ms);
-        ::kill(server, SIGSEGV);
+        fixtures::kill_one(server, SIGSEGV);
         REQUIRE(ends_within(server, 2s));
     }
 }
@@ -124,7 +125,7 @@ TEST_CASE("hostile row 65: when the server is killed its tasks get errors and do
     ContainerImage image = make_image(fill_many);
     Outcome seen = as_user([&] {
         auto [mine, others] = make_channel();
-        pid_t server = ::fork();
+        pid_t server = fixtures::forked();
         if (server == 0) {
             StartedContainer container = start_container(plan_for(), std::move(image), {});
             send_message(others.get(), {}, {container.user_namespace.get(), container.mount_namespace.get()});
@@ -138,9 +139,10 @@ TEST_CASE("hostile row 65: when the server is killed its tasks get errors and do
         return run_task(container, [&] {
             std::string text = in_order({slurp("hello"), cat(getuid()), status_line("CapEff"), status_line("CapBnd")});
             // The task was told nothing of the server's process but stands in its pid namespace.
-            ::kill(server, SIGKILL);
+            fixtures::kill_one(server, SIGKILL);
             for (int i = 0;
-                 i < 200 && ::kill(server, 0) == 0 && status_line("State", cat("/proc/", server, "/status"))[0] != 'Z';
+                 i < 200 && fixtures::kill_one(server, 0) == 0 &&
+                 status_line("State", cat("/proc/", server, "/status"))[0] != 'Z';
                  ++i)
                 std::this_thread::sleep_for(10ms);
             Fd fd(::open("/dir1/file1", O_RDONLY | O_CLOEXEC));
@@ -188,7 +190,7 @@ TEST_CASE("many tasks read at once", "[kernel][lifecycle]") {
         return run_task(container, [] {
             std::vector<pid_t> readers;
             for (int i = 0; i < 8; ++i) {
-                pid_t reader = ::fork();
+                pid_t reader = fixtures::forked();
                 if (reader == 0) {
                     for (int k = 0; k < 2000; ++k)
                         if (int file = (k * 7 + i * 250) % 2000;

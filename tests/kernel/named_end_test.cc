@@ -12,6 +12,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/sandbox/processes.hh"
 #include "runtime/sandbox/user_namespace.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/kernel/named_support.hh"
 
 using namespace berth;
@@ -27,13 +28,13 @@ TEST_CASE("a helper that is killed leaves a container that starts again, and not
         // The helper is the one child of this process.
         helper = static_cast<pid_t>(std::stol(slurp(cat("/proc/self/task/", ::getpid(), "/children"))));
         run_task(used.joined.container, [] { return write_to("/kept", "kept"); });
-        pid_t survivor = ::fork();
+        pid_t survivor = fixtures::forked();
         if (survivor == 0) {
             join_container(used.joined.container);
             for (;;) ::pause();
         }
         ::poll(nullptr, 0, 100);
-        ::kill(helper, SIGKILL);
+        fixtures::kill_one(helper, SIGKILL);
         ::waitpid(helper, nullptr, 0);
         char byte;
         std::string text = cat(::read(used.connection.get(), &byte, 1), " ");
@@ -53,12 +54,12 @@ TEST_CASE("a helper that is killed leaves nothing behind that berth rm does not 
         UsedContainer used = scene.use("c");
         auto helper = static_cast<pid_t>(std::stol(slurp(cat("/proc/self/task/", ::getpid(), "/children"))));
         pid_t survivor = start_waiting_task(used.joined.container);
-        ::kill(helper, SIGKILL);
+        fixtures::kill_one(helper, SIGKILL);
         ::waitpid(helper, nullptr, 0);
         std::string text = scene.program("berth", {"rm", "c"});
         int status = 0;
         pid_t ended = ::waitpid(survivor, &status, WNOHANG);
-        ::kill(survivor, SIGKILL);
+        fixtures::kill_one(survivor, SIGKILL);
         return text + cat(" ", ended == survivor && WIFSIGNALED(status) ? WTERMSIG(status) : 0);
     });
     CHECK(seen.error == "");

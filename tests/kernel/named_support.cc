@@ -7,12 +7,13 @@
 #include <filesystem>
 
 #include "runtime/base/sys.hh"
+#include "tests/fixtures/processes.hh"
 
 namespace berth::kernel_test {
 
 pid_t start_waiting_task(const StartedContainer& container) {
     auto&& [joined, its] = sys::make_pipe();
-    pid_t task = ::fork();
+    pid_t task = fixtures::forked();
     if (task == 0) {
         join_container(container);
         its.reset();

@@ -10,6 +10,7 @@
 
 #include "runtime/base/old_mounts.hh"
 #include "runtime/base/sys.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/kernel/named_support.hh"
 
 using namespace berth;
@@ -132,7 +133,7 @@ TEST_CASE("of twenty processes that ask at once one creates the container", "[ke
     std::vector<pid_t> children;
     std::vector<int> results;
     for (int i = 0; i < 20; ++i) {
-        pid_t child = ::fork();
+        pid_t child = fixtures::forked();
         if (child == 0) {
             writing.reset();
             try {
@@ -171,7 +172,7 @@ TEST_CASE("many short runs of one name never meet an error", "[kernel][named]") 
     NamedScene scene;
     std::vector<pid_t> children;
     for (int i = 0; i < 6; ++i) {
-        pid_t child = ::fork();
+        pid_t child = fixtures::forked();
         if (child == 0) {
             try {
                 as_user_here();
@@ -267,7 +268,7 @@ TEST_CASE("berth run, exec and ps with a name", "[kernel][named]") {
         pid_t task = start_waiting_task(used.joined.container);
         ::poll(nullptr, 0, 200);
         std::string text = scene.program("berth", {"ps", "--json"});
-        ::kill(task, SIGKILL);
+        fixtures::kill_one(task, SIGKILL);
         return cat(text.find(cat("\"pids\":[", task, "]")) != text.npos, " ", text);
     });
     CHECK_THAT(listed.text,

@@ -20,6 +20,7 @@
 #include "spank/inhabitants.hh"
 #include "spank/overdue.hh"
 #include "spank/watch.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/fixtures/slowness.hh"
 #include "tests/kernel/root.hh"
 #include "tests/kernel/support.hh"
@@ -41,7 +42,7 @@ class Frozen {
         if (::mkdir(folder_.c_str(), 0755) != 0) throw SysError("making " + folder_);
     }
     ~Frozen() {
-        for (pid_t child : children_) ::kill(child, SIGKILL);
+        for (pid_t child : children_) fixtures::kill_one(child, SIGKILL);
         thaw();
         for (pid_t child : children_) ::waitpid(child, nullptr, 0);
         ::rmdir(folder_.c_str());
@@ -52,7 +53,7 @@ class Frozen {
 
     pid_t add(bool first_thread_ends = false) {
         auto [ready, its] = sys::make_pipe();
-        pid_t child = ::fork();
+        pid_t child = fixtures::forked();
         if (child == 0) {
             // The test's own handlers would count.
             ::signal(SIGTERM, SIG_DFL);
@@ -108,11 +109,11 @@ void check_termination(bool first_thread_ends) {
         pid_t ended = tasks.add(first_thread_ends);
         tasks.freeze();
         CHECK(fate_of(ended) == Fate::lives);
-        ::kill(ended, SIGTERM);
+        fixtures::kill_one(ended, SIGTERM);
         if (!is_ending(ended)) continue;
         CHECK(fate_of(ended) == Fate::ends);
         // The kernel drops what comes after the end.
-        ::kill(ended, SIGKILL);
+        fixtures::kill_one(ended, SIGKILL);
         CHECK(fate_of(ended) == Fate::ends);
         return;
     }
@@ -128,7 +129,7 @@ TEST_CASE("overdue: what was sent to a process that cannot end is seen, also whe
         Frozen tasks;
         pid_t lives = tasks.add(), killed = tasks.add();
         tasks.freeze();
-        ::kill(killed, SIGKILL);
+        fixtures::kill_one(killed, SIGKILL);
         CHECK(fate_of(lives) == Fate::lives);
         CHECK(fate_of(killed) == Fate::killed);
     }
@@ -141,7 +142,7 @@ TEST_CASE("overdue: the file server of tasks that cannot end is ended five secon
     NEED_ROOT();
     Frozen tasks;
     pid_t first = tasks.add(), second = tasks.add();
-    pid_t helper = ::fork();
+    pid_t helper = fixtures::forked();
     if (helper == 0) {
         for (;;) ::pause();
     }
@@ -151,15 +152,15 @@ TEST_CASE("overdue: the file server of tasks that cannot end is ended five secon
     watch.limit_end(std::chrono::seconds(0), [](pid_t task) { overdue = task; });
     for (pid_t task : {first, second}) watch.add_task(task, process.get(), [] {});
     tasks.freeze();
-    ::kill(first, SIGKILL);
+    fixtures::kill_one(first, SIGKILL);
     std::this_thread::sleep_for(std::chrono::seconds(1));
     auto killed = std::chrono::steady_clock::now();
-    ::kill(second, SIGKILL);
+    fixtures::kill_one(second, SIGKILL);
     fixtures::comes_true([] { return overdue != 0; }, std::chrono::seconds(30));
     CHECK(std::chrono::steady_clock::now() - killed >= std::chrono::seconds(5));
     CHECK((overdue == first || overdue == second));
     watch.stop();
-    ::kill(helper, SIGKILL);
+    fixtures::kill_one(helper, SIGKILL);
     ::waitpid(helper, nullptr, 0);
 }
 
@@ -170,7 +171,7 @@ namespace {
 pid_t in_user_namespace(pid_t other = 0, const std::string& sleep = {}) {
     Fd theirs = other != 0 ? sys::open_file(cat("/proc/", other, "/ns/user"), O_RDONLY) : Fd();
     auto [ready, its] = sys::make_pipe();
-    pid_t child = ::fork();
+    pid_t child = fixtures::forked();
     if (child == 0) {
         if (theirs ? ::setns(theirs.get(), CLONE_NEWUSER) != 0 : sys::unshare(CLONE_NEWUSER) != 0) ::_exit(1);
         if (!sleep.empty()) ::execl(sleep.c_str(), "sleep", "1000", nullptr), ::_exit(1);
@@ -186,7 +187,7 @@ pid_t in_user_namespace(pid_t other = 0, const std::string& sleep = {}) {
 bool lives(pid_t child) { return ::waitpid(child, nullptr, WNOHANG) == 0; }
 
 void end(pid_t child) {
-    ::kill(child, SIGKILL);
+    fixtures::kill_one(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
 }
 

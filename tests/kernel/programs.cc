@@ -9,6 +9,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "tests/fixtures/processes.hh"
 
 namespace berth::kernel_test {
 
@@ -47,7 +48,7 @@ Beside::Beside(const std::vector<std::string>& command, const std::function<void
     if (::pipe2(ends, O_CLOEXEC) != 0) throw SysError("making a pipe");
     output_ = Fd(ends[0]);
     Fd writing(ends[1]);
-    child_ = ::fork();
+    child_ = fixtures::forked();
     if (child_ != 0) return;
     if (before) before();
     ::dup2(writing.get(), 1);
@@ -60,7 +61,7 @@ Beside::~Beside() {
     ::waitpid(child_, nullptr, 0);
 }
 
-void Beside::send(int signal) const { ::kill(child_, signal); }
+void Beside::send(int signal) const { fixtures::kill_one(child_, signal); }
 
 int Beside::wait(int options) {
     int status = 0;

@@ -23,6 +23,7 @@
 #include "runtime/mount/rootfs/edits.hh"
 #include "runtime/mount/rootfs/root.hh"
 #include "runtime/sandbox/user_namespace.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/kernel/support.hh"
 
 using namespace berth;
@@ -33,7 +34,7 @@ namespace {
 /// Swaps two names for ever, in a process of its own.
 class Swapper {
   public:
-    Swapper(const std::string& one, const std::string& other) : swaps_(shared_counter()), pid_(fork()) {
+    Swapper(const std::string& one, const std::string& other) : swaps_(shared_counter()), pid_(fixtures::forked()) {
         if (pid_ != 0) return;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (;;) {
@@ -42,7 +43,7 @@ class Swapper {
         }
     }
     ~Swapper() {
-        kill(pid_, SIGKILL);
+        fixtures::kill_one(pid_, SIGKILL);
         waitpid(pid_, nullptr, 0);
         munmap(swaps_, sizeof *swaps_);
     }
@@ -53,10 +54,10 @@ class Swapper {
     }
     /// For as long as somebody has to rely on the names.
     void pause() const {
-        kill(pid_, SIGSTOP);
+        fixtures::kill_one(pid_, SIGSTOP);
         waitpid(pid_, nullptr, WUNTRACED);
     }
-    void go_on() const { kill(pid_, SIGCONT); }
+    void go_on() const { fixtures::kill_one(pid_, SIGCONT); }
     Swapper(const Swapper&) = delete;
     Swapper& operator=(const Swapper&) = delete;
 

@@ -18,6 +18,7 @@
 #include "runtime/base/text.hh"
 #include "spank/owned_directory.hh"
 #include "spank/run_directory.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/kernel/support.hh"
 
 using namespace berth;
@@ -139,7 +140,7 @@ TEST_CASE("run directory: a job that starts while the last one ends keeps its fo
     Outcome seen = in_own_mounts(folder, [](const Run& run) {
         std::vector<pid_t> jobs;
         for (uint32_t job = 1; job <= 6; ++job)
-            if (pid_t pid = ::fork(); pid != 0) {
+            if (pid_t pid = fixtures::forked(); pid != 0) {
                 jobs.push_back(pid);
             } else {
                 int lost = 0;

@@ -11,6 +11,7 @@
 #include <utmp.h>
 
 #include "runtime/base/sys.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/kernel/named_support.hh"
 
 using namespace berth;
@@ -35,14 +36,14 @@ class Person {
         before_ = modes_of(slave);
         // TERM: no escape sequences.
         words.insert(words.begin() + 2, {"TERM=dumb", "PS1=> "});
-        child_ = ::fork();
+        child_ = fixtures::forked();
         if (child_ != 0) return;
         ::close(master);
         if (::login_tty(slave) != 0) ::_exit(99);
         become(std::move(words));
     }
     ~Person() {
-        if (child_ > 0) ::kill(child_, SIGKILL), ::waitpid(child_, nullptr, 0);
+        if (child_ > 0) fixtures::kill_one(child_, SIGKILL), ::waitpid(child_, nullptr, 0);
     }
     Person(const Person&) = delete;
     Person& operator=(const Person&) = delete;
@@ -60,7 +61,7 @@ class Person {
         winsize size{41, 101, 0, 0};
         ::ioctl(screen_.get(), TIOCSWINSZ, &size);
     }
-    void send(int signal) const { ::kill(child_, signal); }
+    void send(int signal) const { fixtures::kill_one(child_, signal); }
     int end() {
         int status = 0;
         ::waitpid(std::exchange(child_, -1), &status, 0);

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "runtime/base/text.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/kernel/support.hh"
 
 using namespace berth;
@@ -41,7 +42,7 @@ long call_32(long number, long a) {
 
 /// Where the kernel or its virtual machine has no way in for 32-bit programs, the instruction is SIGSEGV.
 bool has_32_bit_calls() {
-    pid_t child = fork();
+    pid_t child = fixtures::forked();
     if (child == 0) {
         std::signal(SIGSEGV, SIG_DFL);
         _exit(call_32(20, 0) == getpid() ? 0 : 1);
@@ -132,7 +133,7 @@ TEST_CASE("seccomp: what MPI, NUMA libraries and debuggers use works", "[kernel]
         bool copied = process_vm_readv(getpid(), &here, 1, &there, 1, 0) == sizeof from;
         int mode = 0;
         long policy = syscall(SYS_get_mempolicy, &mode, nullptr, 0, nullptr, 0);
-        pid_t child = fork();
+        pid_t child = fixtures::forked();
         if (child == 0) _exit(ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0 ? 0 : 1);
         int status = 0;
         waitpid(child, &status, 0);

@@ -19,6 +19,7 @@
 #include "runtime/squash/read/read_tree.hh"
 #include "runtime/store/store.hh"
 #include "tests/fixtures/folder_state.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/kernel/support.hh"
 
 using namespace berth;
@@ -137,8 +138,7 @@ std::string all_started(const plan::Site& site) {
     std::vector<std::pair<pid_t, Fd>> children;
     for (unsigned i = 0; i < users; ++i) {
         auto [reading, writing] = sys::make_pipe();
-        pid_t child = ::fork();
-        if (child < 0) throw SysError("forking");
+        pid_t child = fixtures::forked();
         if (child == 0) {
             starting.reset();
             std::string answer;

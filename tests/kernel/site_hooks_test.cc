@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "runtime/base/sys.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/kernel/site_support.hh"
 
 using namespace berth;
@@ -73,7 +74,7 @@ TEST_CASE("berth-hooks(7): a program that takes longer than hooks.timeout is kil
     CHECK_FALSE(std::filesystem::exists("/proc/" + started[0]));
     pid_t child = std::stoi(started[1]);
     CHECK(std::filesystem::exists(cat("/proc/", child)));
-    ::kill(child, SIGKILL);
+    fixtures::kill_one(child, SIGKILL);
     // As long as anything has its standard output open, it counts as running; and it may close it and stay.
     CHECK(scene.with("echo still at it >&2; sleep 3 &\n", soon) == late);
     CHECK(scene.with("echo still at it >&2; exec >&-; exec sleep 3\n", soon) == late);

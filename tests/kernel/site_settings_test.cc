@@ -15,6 +15,7 @@
 #include "runtime/container/disk_upper.hh"
 #include "runtime/images/shell.hh"
 #include "runtime/sandbox/user_namespace.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/kernel/site_support.hh"
 
 using namespace berth;
@@ -293,7 +294,7 @@ std::string mount_inside() {
 /// A server in a process of its own, which says over `words` that it is ready, waits for a byte of `go`, says what a
 /// task finds, and stays until `go` ends.
 pid_t start_server(const std::string& parent, plan::Site site, Fd& words, Fd& go, Fd& our_go) {
-    pid_t server = ::fork();
+    pid_t server = fixtures::forked();
     if (server != 0) return server;
     our_go.reset();
     std::string out;

@@ -19,6 +19,7 @@
 #include "spank/follow.hh"
 #include "spank/helper.hh"
 #include "spank/sentinel.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/kernel/support.hh"
 
 using namespace berth;
@@ -201,7 +202,7 @@ bool becomes_user(pid_t pid) {
 /// Runs `body` in a child with all that it starts traced; the descriptors of each process that becomes the user, when
 /// it is about to.
 std::string descriptors_at_the_drop(const std::function<void()>& body) {
-    pid_t child = ::fork();
+    pid_t child = fixtures::forked();
     if (child == 0) {
         ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
         ::raise(SIGSTOP);
@@ -272,14 +273,14 @@ class StepGroup {
 };
 
 pid_t paused() {
-    pid_t child = ::fork();
+    pid_t child = fixtures::forked();
     if (child == 0)
         for (;;) ::pause();
     return child;
 }
 
 void end_of(pid_t child) {
-    ::kill(child, SIGKILL);
+    fixtures::kill_one(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
 }
 

@@ -24,6 +24,7 @@
 #include "spank/inhabitants.hh"
 #include "spank/join.hh"
 #include "spank/watch.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/kernel/root.hh"
 #include "tests/kernel/support.hh"
 
@@ -123,7 +124,7 @@ namespace {
 
 /// Forks a server that hands its namespaces over `socket` and stays.
 pid_t container_server(int socket) {
-    pid_t child = fork();
+    pid_t child = fixtures::forked();
     if (child != 0) return child;
     as_user_here();
     try {
@@ -139,7 +140,7 @@ pid_t container_server(int socket) {
 }
 
 void end(pid_t child) {
-    kill(child, SIGKILL);
+    fixtures::kill_one(child, SIGKILL);
     waitpid(child, nullptr, 0);
 }
 
@@ -203,7 +204,7 @@ TEST_CASE("plugin: a task that joins has the root, no capabilities, no_new_privs
 TEST_CASE("plugin: a signal that slurmstepd catches ends a task that waits, one that it ignores does not",
           "[kernel][spank]") {
     auto end_by = [](int number) {
-        pid_t task = ::fork();
+        pid_t task = fixtures::forked();
         if (task == 0) {
             ::signal(SIGTERM, [](int) {});
             ::signal(SIGUSR1, SIG_IGN);
@@ -227,7 +228,7 @@ TEST_CASE("hostile row 65: what lives in a container can be ended from outside, 
     pid_t server = container_server(theirs.get());
     theirs.reset();
     REQUIRE(receive_message(ours.get(), 10'000));
-    pid_t bystander = fork();
+    pid_t bystander = fixtures::forked();
     if (bystander == 0) {
         as_user_here();
         for (;;) pause();
@@ -268,10 +269,10 @@ int number_given_away() {
     spank::Watch watch;
     watch.spare_others();
     for (pid_t task : {first, second}) watch.add_task(task, process.get(), [] {});
-    ::kill(first, SIGKILL);
+    fixtures::kill_one(first, SIGKILL);
     ::waitpid(first, nullptr, 0);
     if (sleeping_child(first) != first) return 2;
-    ::kill(helper, SIGKILL);
+    fixtures::kill_one(helper, SIGKILL);
     ::waitpid(second, nullptr, 0);
     watch.stop();
     return ::waitpid(first, nullptr, WNOHANG) == 0 ? 0 : 1;
@@ -284,7 +285,7 @@ TEST_CASE("hostile: who has got the number of a task that has ended is not kille
     NEED_ROOT();
     Outcome seen = in_child([] {
         if (int number = sys::unshare(CLONE_NEWPID); number != 0) throw SysError("a pid namespace", number);
-        pid_t init = ::fork();
+        pid_t init = fixtures::forked();
         if (init == 0) ::_exit(number_given_away());
         int status = 0;
         ::waitpid(init, &status, 0);
@@ -339,11 +340,11 @@ TEST_CASE("plugin: when the helper dies, what a task has started ends too, also 
           "[kernel][root][spank]") {
     NEED_ROOT();
     auto [lives, its] = sys::make_pipe();
-    pid_t helper = sleeping_child(), task = ::fork();
+    pid_t helper = sleeping_child(), task = fixtures::forked();
     if (task == 0) {
         ::setpgid(0, 0);
         char byte = 1;
-        [[maybe_unused]] ssize_t told = ::fork() != 0 ? ::write(its.get(), &byte, 1) : 0;
+        [[maybe_unused]] ssize_t told = fixtures::forked() != 0 ? ::write(its.get(), &byte, 1) : 0;
         for (;;) ::pause();
     }
     its.reset();
@@ -353,12 +354,12 @@ TEST_CASE("plugin: when the helper dies, what a task has started ends too, also 
     spank::Watch watch;
     watch.spare_others();
     watch.add_task(task, process.get(), [] {});
-    ::kill(task, SIGKILL);
+    fixtures::kill_one(task, SIGKILL);
     ::waitpid(task, nullptr, 0);
     end(helper);
     // The end of file: nobody has the other end of the pipe any more.
     pollfd entry{lives.get(), POLLIN, 0};
     CHECK(::poll(&entry, 1, 20'000) == 1);
     watch.stop();
-    ::kill(-task, SIGKILL);
+    fixtures::kill_group(task, SIGKILL);
 }

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "runtime/base/sys.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/fixtures/sif_file.hh"
 #include "tests/kernel/named_support.hh"
 #include "tests/unit/oci_source_support.hh"
@@ -247,12 +248,12 @@ TEST_CASE("a file server that is killed ends its container, which says so", "[ke
         read_until(run.output(), text, "x");
         pid_t server = find_below(::getpid(), "squashfuse_ll"), supervisor = find_below(::getpid(), "berth-files");
         // Those that end a job ask first, and the files are needed until its processes have ended.
-        for (pid_t process : {server, supervisor}) ::kill(process, SIGTERM);
+        for (pid_t process : {server, supervisor}) fixtures::kill_one(process, SIGTERM);
         ::poll(nullptr, 0, 50);
         text += find_below(::getpid(), "squashfuse_ll") == server ? " lasts " : " gone ";
         text += status_line("CapBnd", cat("/proc/", server, "/status")) +
                 status_line("Seccomp", cat("/proc/", server, "/status"));
-        ::kill(server, SIGKILL);
+        fixtures::kill_one(server, SIGKILL);
         int code = code_of(run.wait());
         text += sys::read_all(run.output(), 10'000, "the output");
         return text + cat("|", code, find_below(::getpid(), "berth-files") == 0 ? "" : " the supervisor is left");

@@ -19,6 +19,7 @@
 #include "runtime/mount/rootfs/root.hh"
 #include "runtime/sandbox/user_namespace.hh"
 #include "runtime/squash/index/tree_data.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/kernel/support.hh"
 
 using namespace berth;
@@ -102,7 +103,7 @@ constexpr int late_files = 40;
 
 /// A child that reads a whole file and ends with 0 when it is `wanted`.
 pid_t reader_of(int root, const std::string& name, const std::string& wanted) {
-    pid_t child = ::fork();
+    pid_t child = fixtures::forked();
     if (child != 0) return child;
     Fd file(::openat(root, name.c_str(), O_RDONLY | O_CLOEXEC));
     std::string got(wanted.size(), '\0');
@@ -160,7 +161,7 @@ TEST_CASE("early: reads of what has still to come hold up nobody else, and a kil
         for (int tries = 0; tries < 500 && arrivals->wanted().size() < late_files; ++tries)
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
         std::string text = end_of(reader_of(root.get(), "here", here)) == 0 ? "read" : "not read";
-        ::kill(readers.back(), SIGKILL);
+        fixtures::kill_one(readers.back(), SIGKILL);
         text += end_of(readers.back()) == SIGKILL ? ", killed" : ", not killed";
         readers.pop_back();
         for (uint32_t piece = 0; piece < count; ++piece) arrivals->set_here(piece);

@@ -7,6 +7,7 @@
 
 #include "runtime/base/channel.hh"
 #include "runtime/plan/messages.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/kernel/named_support.hh"
 
 using namespace berth;
@@ -19,7 +20,7 @@ namespace {
 std::string answer_to_task(const NamedScene& scene, const plan::GivenOptions& options,
                            const std::vector<std::string>& environment = {}, uint16_t version = channel_version) {
     auto [plugin, its] = make_channel();
-    pid_t helper = ::fork();
+    pid_t helper = fixtures::forked();
     if (helper == 0) {
         plugin.reset();
         serve_step(std::move(its));

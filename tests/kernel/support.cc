@@ -20,6 +20,7 @@
 #include "runtime/host/facts.hh"
 #include "runtime/squash/index/tree.hh"
 #include "runtime/squash/read/read_tree.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/fixtures/slowness.hh"
 
 namespace berth::kernel_test {
@@ -134,8 +135,7 @@ Outcome in_child(const std::function<std::string()>& body, std::chrono::seconds 
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw SysError("making a pipe");
     Fd reading(ends[0]), writing(ends[1]);
-    pid_t child = ::fork();
-    if (child < 0) throw SysError("forking");
+    pid_t child = fixtures::forked();
     if (child == 0) {
         reading.reset();
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -144,7 +144,7 @@ Outcome in_child(const std::function<std::string()>& body, std::chrono::seconds 
     }
     writing.reset();
     Outcome outcome = read_outcome(reading.get(), limit);
-    ::kill(child, SIGKILL);
+    fixtures::kill_one(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
     return outcome;
 }

@@ -7,6 +7,7 @@
 
 #include "runtime/base/pid.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/processes.hh"
 
 using namespace berth;
 
@@ -21,7 +22,7 @@ bool is_null(int fd) {
 /// What a child says of its descriptors by its exit code.
 template <typename Work>
 int in_child(Work work) {
-    Pid child(::fork());
+    Pid child(fixtures::forked());
     if (child.get() == 0) ::_exit(work());
     return child.wait();
 }

@@ -5,6 +5,7 @@
 #include "runtime/base/fd.hh"
 #include "runtime/base/inherited.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/processes.hh"
 
 using namespace berth;
 
@@ -15,7 +16,7 @@ bool closes_at_exec(int fd) { return ::fcntl(fd, F_GETFD) == FD_CLOEXEC; }
 }  // namespace
 
 TEST_CASE("inherited descriptors are not passed on, but for that of PMI_FD", "[base]") {
-    pid_t child = ::fork();
+    pid_t child = fixtures::forked();
     if (child == 0) {
         // Numbers as shells and MPI launchers choose them.
         for (int number : {9, 63, 255}) ::dup2(0, number);

@@ -9,6 +9,7 @@
 #include <chrono>
 
 #include "tests/catch.hh"
+#include "tests/fixtures/processes.hh"
 
 using berth::Pid;
 using namespace std::chrono_literals;
@@ -17,7 +18,7 @@ namespace {
 
 /// Ends at once with `code`; never for a code below 0.
 pid_t child_with(int code) {
-    pid_t child = ::fork();
+    pid_t child = berth::fixtures::forked();
     if (child != 0) return child;
     while (code < 0) ::pause();
     ::_exit(code);

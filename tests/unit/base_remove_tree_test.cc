@@ -7,6 +7,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/fixtures/squash_tools.hh"
 
 using namespace berth;
@@ -22,7 +23,7 @@ TEST_CASE("a tree is removed whatever its modes, by its owner", "[base]") {
             "t/a t/x/y && chmod 0500 t/x t && { [ $(id -u) != 0 ] || chown -R 2100 ",
             folder.path(), "; }"));
     REQUIRE(result.output == "");
-    pid_t child = ::fork();
+    pid_t child = fixtures::forked();
     if (child == 0) {
         if (::geteuid() == 0 && ::setuid(2100) != 0) ::_exit(9);
         try {

@@ -7,6 +7,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/container/entrypoint.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/processes.hh"
 
 using namespace berth;
 using Changes = std::vector<plan::EnvironmentChange>;
@@ -20,7 +21,7 @@ TEST_CASE("entrypoint: its changes go over the image's, but not over what the jo
 }
 
 TEST_CASE("entrypoint: one that cannot be watched is waited for all the same", "[entrypoint]") {
-    pid_t child = ::fork();
+    pid_t child = fixtures::forked();
     REQUIRE(child >= 0);
     if (child == 0) {
         scmp_filter_ctx filter = ::seccomp_init(SCMP_ACT_ALLOW);

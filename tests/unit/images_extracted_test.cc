@@ -17,6 +17,7 @@
 #include "runtime/store/collect.hh"
 #include "runtime/store/extracted.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/unit/squash_support.hh"
 
@@ -69,7 +70,7 @@ TEST_CASE("an image is extracted once, whoever comes at the same time, and again
     Scene scene;
     std::vector<pid_t> children;
     for (int i = 0; i < 6; ++i) {
-        children.push_back(::fork());
+        children.push_back(fixtures::forked());
         if (children.back() != 0) continue;
         std::string word;
         try {
@@ -144,7 +145,7 @@ TEST_CASE("an image as one file is there whole, for one owner, and goes as an ex
 
 TEST_CASE("whoever is killed while extracting leaves nothing that counts", "[unpack]") {
     Scene scene;
-    pid_t child = ::fork();
+    pid_t child = fixtures::forked();
     if (child == 0) {
         store::add_extracted(scene.store, store::file_key(sys::open_file(scene.path, O_RDONLY).get()),
                             [](int directory) {

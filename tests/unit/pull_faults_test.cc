@@ -11,6 +11,7 @@
 #include "runtime/pull/transfer/stored.hh"
 #include "runtime/pull/transfer/verify.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/fixtures/store_scene.hh"
 
 namespace fs = std::filesystem;
@@ -45,7 +46,7 @@ TEST_CASE(
                       : random() % 2 == 0 ? scene.start_berth({"gc", "--age", "1"})
                                           : scene.start_berth({"rmi", scene.image(image)});
         std::this_thread::sleep_for(timeout);
-        ::kill(child, SIGKILL);
+        fixtures::kill_one(child, SIGKILL);
         killed += fixtures::wait_for(child) == 128 + SIGKILL;
         pull::Meter meter("");
         pull::Verified verified = pull::verify(store::Store::open(scene.store), meter);

@@ -9,6 +9,7 @@
 #include "runtime/pull/transfer/pull.hh"
 #include "runtime/pull/transfer/stored.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/slowness.hh"
 #include "tests/fixtures/squash_tools.hh"
@@ -116,7 +117,7 @@ TEST_CASE("hostile row 46: the leader is killed and another process takes over a
     std::vector<pid_t> others;
     for (int i = 0; i < 8; ++i) others.push_back(scene.start("a:1"));
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    ::kill(leader, SIGKILL);
+    fixtures::kill_one(leader, SIGKILL);
     auto start = Clock::now();
     killed = true;
     CHECK(fixtures::wait_for(leader) == 128 + SIGKILL);

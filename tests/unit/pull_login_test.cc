@@ -9,6 +9,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/oci/base64.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/slowness.hh"
 #include "tests/fixtures/squash_tools.hh"
@@ -96,7 +97,7 @@ TEST_CASE("hostile row 39: Ctrl-C ends a pull within a second, also one that wai
     REQUIRE(fixtures::comes_true([&] { return asked.load(); }));
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     auto start = std::chrono::steady_clock::now();
-    ::kill(child, SIGINT);
+    fixtures::kill_one(child, SIGINT);
     CHECK(fixtures::wait_for(child) == 128 + SIGINT);
     CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
 }

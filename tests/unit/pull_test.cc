@@ -13,6 +13,7 @@
 #include "runtime/pull/transfer/settings.hh"
 #include "runtime/store/names.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/fixtures/pull_scene.hh"
 #include "tests/fixtures/slowness.hh"
 
@@ -190,7 +191,7 @@ TEST_CASE("hostile row 45: a pull killed in the middle of a layer leaves nothing
     std::vector<std::string> arguments{"--report", "--store", scene.folder / "store", scene.host + "/a/b:1"};
     pid_t child = start_program(built_program("berth-pull"), arguments, "/dev/null");
     CHECK(fixtures::comes_true([&] { return reached.load(); }));
-    ::kill(child, SIGKILL);
+    fixtures::kill_one(child, SIGKILL);
     CHECK(wait_for(child) == 128 + SIGKILL);
     CHECK_FALSE(scene.open().open_layer(image.layers[0].diff_id));
     scene.check_nothing_published(false);

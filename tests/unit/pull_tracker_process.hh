@@ -16,6 +16,7 @@
 #include "runtime/pull/share/server.hh"
 #include "runtime/request/frozen.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/processes.hh"
 
 namespace berth::pull {
 
@@ -31,12 +32,11 @@ class TrackerProcess {
         port = ntohs(address.sin_port);
         // What the test has printed is not to come out of the child.
         std::fflush(stdout);
-        pid_ = ::fork();
-        REQUIRE(pid_ >= 0);
+        pid_ = fixtures::forked();
         if (pid_ == 0) serve(listening, nodes);
     }
     ~TrackerProcess() {
-        ::kill(pid_, SIGKILL);
+        fixtures::kill_one(pid_, SIGKILL);
         ::waitpid(pid_, nullptr, 0);
     }
     TrackerProcess(const TrackerProcess&) = delete;

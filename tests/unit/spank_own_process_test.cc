@@ -10,6 +10,7 @@
 #include "runtime/base/error.hh"
 #include "spank/own_process.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/processes.hh"
 
 // The sanitizers think that a process has one stack for each of its threads.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -75,7 +76,7 @@ TEST_CASE("own process: a callback that is killed while it waits harms none that
     for (int i = 0; i < 50; ++i)
         CHECK_FALSE(in_contained([&] {
             own.run([&done, pid = getpid()] {
-                kill(pid, SIGKILL);
+                fixtures::kill_one(pid, SIGKILL);
                 ++done;
             });
             for (;;) pause();

@@ -17,6 +17,7 @@
 #include "spank/user_folders.hh"
 #include "spank/watch.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/processes.hh"
 
 using namespace berth;
 using namespace berth::spank;
@@ -48,7 +49,7 @@ void enter(const Run& run, uid_t user) {
 }
 
 pid_t sleeper() {
-    pid_t pid = fork();
+    pid_t pid = fixtures::forked();
     if (pid == 0) {
         for (;;) pause();
     }
@@ -243,21 +244,21 @@ TEST_CASE("hostile row 65: the tasks end with their file server", "[spank]") {
     Watch watch;
     watch.add_task(task, process.get(), count_report);
     SECTION("it dies alone") {
-        kill(helper, SIGKILL);
+        fixtures::kill_one(helper, SIGKILL);
         CHECK(killed(task));
         CHECK(reports == 1);
     }
     SECTION("the tasks die with it: nothing is said") {
-        kill(helper, SIGKILL);
-        kill(task, SIGKILL);
+        fixtures::kill_one(helper, SIGKILL);
+        fixtures::kill_one(task, SIGKILL);
         CHECK(killed(task));
         watch.stop();
         CHECK(reports == 0);
     }
     SECTION("an ordinary end") {
         watch.stop();
-        kill(helper, SIGKILL);
-        kill(task, SIGKILL);
+        fixtures::kill_one(helper, SIGKILL);
+        fixtures::kill_one(task, SIGKILL);
         CHECK(killed(task));
         CHECK(reports == 0);
     }

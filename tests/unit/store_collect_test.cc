@@ -14,6 +14,7 @@
 #include "runtime/store/file_record.hh"
 #include "runtime/store/retired.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/fixtures/squash_tools.hh"
 
 namespace fs = std::filesystem;
@@ -188,7 +189,7 @@ TEST_CASE("what runs is not removed, by limit or by hand, until its process has 
     scene.add_image('a', "1", "r.io/a:1", 20);
     int ready[2], end[2];
     REQUIRE((::pipe(ready) == 0 && ::pipe(end) == 0));
-    pid_t child = ::fork();
+    pid_t child = fixtures::forked();
     if (child == 0) {
         store::Lease lease = scene.store.lease(digest('a'));
         char byte = lease ? 'y' : 'n';
@@ -204,7 +205,7 @@ TEST_CASE("what runs is not removed, by limit or by hand, until its process has 
     CHECK(scene.collect({1, 1}).images.empty());
     CHECK_THROWS_WITH(store::remove_image(scene.store, digest('a')), Catch::Contains("in use by a running container"));
     CHECK(scene.objects("layers") == 1);
-    ::kill(child, SIGKILL);
+    fixtures::kill_one(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
     CHECK(scene.collect({1, 0}).images.size() == 1);
     CHECK(scene.objects("layers") == 0);
@@ -226,7 +227,7 @@ TEST_CASE("a lock that a child has as well ends for both when it says so", "[sto
     Scene scene;
     scene.add_layer('1');
     Lock pull = scene.store.hold_off_removals();
-    pid_t child = ::fork();
+    pid_t child = fixtures::forked();
     REQUIRE(child >= 0);
     if (child == 0) {
         pull.unlock();
@@ -234,7 +235,7 @@ TEST_CASE("a lock that a child has as well ends for both when it says so", "[sto
     }
     ::waitpid(child, nullptr, 0);
     CHECK_FALSE(store::collect(scene.store, {}, false, false));
-    child = ::fork();
+    child = fixtures::forked();
     REQUIRE(child >= 0);
     if (child == 0) {
         pull.unlock_for_all();

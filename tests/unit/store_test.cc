@@ -19,6 +19,7 @@
 #include "runtime/store/names.hh"
 #include "runtime/store/scratch.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/processes.hh"
 
 namespace fs = std::filesystem;
 using berth::Digest;
@@ -62,10 +63,10 @@ void publish_layer(const Store& store, const Digest& diff_id, const std::string&
 
 /// Runs `body` in a child that is killed at its end, as by kill -9.
 void in_killed_child(const std::function<void()>& body) {
-    pid_t child = ::fork();
+    pid_t child = berth::fixtures::forked();
     if (child == 0) {
         body();
-        ::kill(::getpid(), SIGKILL);
+        berth::fixtures::kill_one(::getpid(), SIGKILL);
     }
     int status = 0;
     ::waitpid(child, &status, 0);
@@ -196,7 +197,7 @@ TEST_CASE("hostile row 45: a killed publisher leaves nothing that looks publishe
     in_killed_child([&] {
         auto file = store.new_file();
         berth::sys::write_all(file.fd(), "half", "layer");
-        ::kill(::getpid(), SIGKILL);
+        berth::fixtures::kill_one(::getpid(), SIGKILL);
     });
     CHECK(count(folder.path + "/layers") == 0);
     CHECK(count(folder.path + "/tmp") == 0);
@@ -206,7 +207,7 @@ TEST_CASE("hostile row 45: a killed publisher leaves nothing that looks publishe
         berth::store::Scratch scratch(tmp.get(), "tmp");
         berth::sys::write_all(berth::sys::open_at(scratch.fd(), "manifest.json", O_WRONLY | O_CREAT, 0600).get(), "x",
                               "manifest");
-        ::kill(::getpid(), SIGKILL);
+        berth::fixtures::kill_one(::getpid(), SIGKILL);
     });
     CHECK(count(folder.path + "/images") == 0);
     CHECK(count(folder.path + "/tmp") == 1);
