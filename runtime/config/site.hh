@@ -83,6 +83,7 @@ struct PolicySettings {
     bool signatures_unnamed = false;  ///< sigstore bundles that name no image count for the one that was asked for
     std::vector<std::string> mount_sources = {"*"};
     std::vector<std::string> image_paths = {"*"};
+    std::vector<std::string> image_owners = {"*"};  ///< users, by name or number
     std::vector<std::string> remap_root = {"*"};  ///< users, and groups as "@GROUP"
     std::vector<std::string> writable = {"*"};    ///< the same
     std::vector<std::string> locked;              ///< keys, or whole sections, that variables may not change

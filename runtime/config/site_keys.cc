@@ -394,6 +394,7 @@ const std::map<std::string, Key>& keys() {
         {"policy.signatures_unnamed", flag_key(policy(&PolicySettings::signatures_unnamed))},
         {"policy.mount_sources", folders_key(policy(&PolicySettings::mount_sources))},
         {"policy.image_paths", folders_key(policy(&PolicySettings::image_paths))},
+        {"policy.image_owners", names_key(policy(&PolicySettings::image_owners))},
         {"policy.remap_root", names_key(policy(&PolicySettings::remap_root))},
         {"policy.writable", names_key(policy(&PolicySettings::writable))},
         {"policy.locked", {Key::Type::text, set_locked, shown(policy(&PolicySettings::locked))}},

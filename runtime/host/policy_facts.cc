@@ -1,6 +1,9 @@
 #include "runtime/host/policy_facts.hh"
 
+#include <fcntl.h>
 #include <grp.h>
+#include <pwd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -8,6 +11,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
 
 namespace berth {
 
@@ -36,16 +40,30 @@ std::vector<std::string> groups_of_this_process() {
     return out;
 }
 
+/// Whose an opened image is.
+static plan::ImageOwner owner_of(const plan::Reference& image, int file) {
+    struct stat st = sys::stat_of(file, "the image " + printable(image.path, 4096));
+    passwd entry{}, *found = nullptr;
+    char buffer[65536];
+    bool has_name = ::getpwuid_r(st.st_uid, &entry, buffer, sizeof buffer, &found) == 0 && found;
+    return {has_name ? found->pw_name : "", st.st_uid, st.st_mode};
+}
+
 void check_image_here(const plan::Site& site, const plan::Reference& image) {
     plan::check_image(site, image, real_paths(plan::policy_paths(site, image)));
+    // A file that is no archive, and a directory, are looked at when they have been opened.
+    if (plan::asks_for_owner(site, image) && image.kind != plan::Reference::Kind::path)
+        plan::check_image_owner(site, image, owner_of(image, sys::open_file(image.path, O_PATH).get()));
 }
 
 void check_opened_image(const plan::Site& site, const plan::Reference& image, int file) {
     std::vector<std::string> asked = plan::policy_paths(site, image);
-    if (asked.empty()) return;
-    plan::RealPaths real = real_paths(asked);
-    real[image.path] = sys::opened_path(file);
-    plan::check_image(site, image, real);
+    if (!asked.empty()) {
+        plan::RealPaths real = real_paths(asked);
+        real[image.path] = sys::opened_path(file);
+        plan::check_image(site, image, real);
+    }
+    if (plan::asks_for_owner(site, image)) plan::check_image_owner(site, image, owner_of(image, file));
 }
 
 }  // namespace berth

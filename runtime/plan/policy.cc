@@ -1,5 +1,7 @@
 #include "runtime/plan/policy.hh"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 
 #include "runtime/base/error.hh"
@@ -148,6 +150,25 @@ void check_image(const Site& site, const Reference& image, const RealPaths& real
         throw Error(cat(what, rule(site, "policy.digest_required"),
                         " wants images named by their digest; write NAME@sha256:..., as berth pull prints it and berth "
                         "inspect knows it"));
+}
+
+bool asks_for_owner(const Site& site, const Reference& image) {
+    return image.has_path() && !has(site.policy.image_owners, "*");
+}
+
+void check_image_owner(const Site& site, const Reference& image, const ImageOwner& owner) {
+    std::string what = cat("image ", printable(image.text(), 4096), ": ", rule(site, "policy.image_owners"));
+    const std::vector<std::string>& owners = site.policy.image_owners;
+    if ((owner.user.empty() || !has(owners, owner.user)) && !has(owners, std::to_string(owner.uid)))
+        throw Error(cat(what, " allows image files of ", listed(owners), " only; this one belongs to ",
+                        owner.user.empty() ? std::to_string(owner.uid) : printable(owner.user)));
+    if (owner.mode & (S_IWGRP | S_IWOTH))
+        throw Error(cat(what, " allows no image file that others than its owner may write to; ",
+                        printable(owner.user), " can take that from them by chmod go-w"));
+}
+
+bool allows_all_files(const Site& site) {
+    return has(site.policy.image_paths, "*") && has(site.policy.image_owners, "*");
 }
 
 bool may_remap_root(const Site& site, const Caller& caller, const HostFacts& host) {

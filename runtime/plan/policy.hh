@@ -27,6 +27,23 @@ bool asks_for_groups(const Site& site);
 /// Throws Error naming file and key.
 void check_image(const Site& site, const Reference& image, const RealPaths& real_paths);
 
+/// Of an image file or a directory with one.
+struct ImageOwner {
+    std::string user;  ///< empty: the number has no name
+    uint32_t uid = 0;
+    uint32_t mode = 0;  ///< st_mode
+};
+
+/// Whether an image is a file or directory, and the site says who must own it.
+bool asks_for_owner(const Site& site, const Reference& image);
+
+/// Refuses one that belongs to somebody else, or that others than its owner may write to. Throws Error naming file and
+/// key.
+void check_image_owner(const Site& site, const Reference& image, const ImageOwner& owner);
+
+/// Whether images of files may be of every path and owner.
+bool allows_all_files(const Site& site);
+
 /// True when mounts may come from everywhere.
 bool allows_all_sources(const Site& site);
 

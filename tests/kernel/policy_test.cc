@@ -17,6 +17,8 @@
 #include "runtime/mount/rootfs/binds.hh"
 #include "runtime/sandbox/user_namespace.hh"
 #include "tests/fixtures/gpu_scenes.hh"
+#include "tests/fixtures/processes.hh"
+#include "tests/kernel/named_support.hh"
 #include "tests/kernel/site_support.hh"
 
 using namespace berth;
@@ -127,14 +129,14 @@ TEST_CASE("policy: of ten thousand mounts of a name that changes hands none is o
     Outcome seen = as_user(
         [&] {
             std::string one = places / "allowed/one", other = places / "allowed/other";
-            pid_t swapper = ::fork();
+            pid_t swapper = fixtures::forked();
             if (swapper == 0) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
             if (swapper == 0)
                 for (;;) ::renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE);
             Takings all;
             for (unsigned part = 0; part < 100; ++part)
                 all.add(in_child([&] { return take_often(plan, secret, 100); }));
-            ::kill(swapper, SIGKILL);
+            fixtures::kill_one(swapper, SIGKILL);
             ::waitpid(swapper, nullptr, 0);
             return cat(all.taken > 0 ? "some are taken, " : "", all.refused > 0 ? "some are refused, " : "", all.wrong,
                        " wrong of ", all.taken + all.refused);
@@ -142,6 +144,29 @@ TEST_CASE("policy: of ten thousand mounts of a name that changes hands none is o
         std::chrono::seconds(120));
     CHECK(seen.error == "");
     CHECK(seen.text == "some are taken, some are refused, 0 wrong of 10000");
+}
+
+TEST_CASE("policy: a file that belongs to nobody whom the site names is no image", "[kernel][policy]") {
+    NEED_CONTAINERS();
+    NamedScene scene;
+    std::string file = scene.folder / "copy.sqsh", user = std::to_string(test_uid());
+    std::filesystem::copy_file(scene.image, file);
+    ::chmod(file.c_str(), 0644);
+    if (::geteuid() == 0 && ::chown(file.c_str(), test_uid(), test_gid()) != 0) throw SysError("giving a file away");
+    auto outcome_with = [&](const std::string& owners, const std::string& image) {
+        plan::Site site = plan::parse_site(cat("[policy]\nimage_owners = \"", owners, "\"\n"), "berth.conf");
+        return as_user([&] {
+            (void)open_image(image, caller_of_this_process(), site, {});
+            return std::string("opened");
+        });
+    };
+    CHECK(outcome_with("root " + user, file).text == "opened");
+    CHECK_THAT(outcome_with("daemon", file).error,
+               Contains("berth.conf:2: policy.image_owners allows image files of daemon only; this one belongs to"));
+    ::chmod(file.c_str(), 0664);
+    CHECK_THAT(outcome_with(user, file).error, Contains("others than its owner may write to"));
+    // An archive is refused before it is read.
+    CHECK_THAT(outcome_with("daemon", "docker-archive:" + file).error, Contains("policy.image_owners"));
 }
 
 TEST_CASE("policy: an image's folder or file that leads elsewhere once it was judged is not used", "[kernel][policy]") {

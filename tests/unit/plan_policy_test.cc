@@ -92,6 +92,34 @@ TEST_CASE("policy: a digest where one is required", "[plan]") {
     CHECK(image_refusal("digest_required = true", "./x.sqsh") == "");
 }
 
+TEST_CASE("policy: image files by whom they belong to, and who may write to them", "[plan]") {
+    Site site = site_with(R"(image_owners = "images 4711")");
+    Reference image = parse_reference("/shared/x.sqsh");
+    auto refusal = [&](const ImageOwner& owner) -> std::string {
+        try {
+            check_image_owner(site, image, owner);
+            return "";
+        } catch (const Error& error) {
+            return error.what();
+        }
+    };
+    CHECK(refusal({"images", 900, 0100644}) == "");
+    CHECK(refusal({"", 4711, 0100600}) == "");
+    CHECK(refusal({"somebody", 4711, 0040755}) == "");
+    CHECK(refusal({"alice", 1000, 0100600}) ==
+          "image /shared/x.sqsh: berth.conf:2: policy.image_owners allows image files of images 4711 only; this one "
+          "belongs to alice");
+    CHECK_THAT(refusal({"", 471, 0100600}), Catch::EndsWith("this one belongs to 471"));
+    for (uint32_t mode : {0100664u, 0100646u, 0040777u})
+        CHECK_THAT(refusal({"images", 900, mode}), Catch::EndsWith("images can take that from them by chmod go-w"));
+    CHECK(asks_for_owner(site, image));
+    CHECK(asks_for_owner(site, parse_reference("oci-archive:/shared/a.tar:x")));
+    CHECK_FALSE(asks_for_owner(site, parse_reference("debian:12")));
+    CHECK_FALSE(asks_for_owner(Site{}, image));
+    CHECK_FALSE(allows_all_files(site));
+    CHECK(allows_all_files(Site{}));
+}
+
 TEST_CASE("policy: image files by where they really lie", "[plan]") {
     const std::string policy = R"(image_paths = "/images /lustre/sw/")";
     CHECK(image_refusal(policy, "/images/x.sqsh") == "");

@@ -14,6 +14,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/images/open.hh"
+#include "runtime/plan/policy.hh"
 #include "runtime/request/reference.hh"
 
 namespace berth {
@@ -70,7 +71,7 @@ void make_container(const ContainerFolder& folder, const std::string& name, cons
         throw Error(cat("making container ", printable(name),
                         ": there is one of that name; remove it, or choose another name"));
     plan::ContainerRecord record = record_of(request, opened, caller, site);
-    bool copied = site.policy.image_paths == plan::PolicySettings{}.image_paths && is_file(record.image_file);
+    bool copied = plan::allows_all_files(site) && is_file(record.image_file);
     folder.create(name, record, [&](int directory) {
         if (!copied) return;
         copy_image(record.image_file, directory);

@@ -16,7 +16,7 @@ plan::ContainerRecord record_of(const plan::Request& request, const OpenedImage&
 
 /// Makes the container, which must not be there. Of an image file the container has a copy of its own in its folder, so
 /// that the file may be removed; blocks are shared where the file system can. Where the site says which files may be
-/// images (policy.image_paths), the file stays where it is, and is needed. Throws Error.
+/// images (policy.image_paths and image_owners), the file stays where it is, and is needed. Throws Error.
 void make_container(const ContainerFolder& folder, const std::string& name, const plan::Request& request,
                     const OpenedImage& opened, const plan::Caller& caller, const plan::Site& site);
 
