@@ -180,7 +180,8 @@ tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
   $(if $(model_sources),$(BUILD)/tests/cluster_model)
 
 .PHONY: all plugin tests check cluster-model gpu-tests fuzz fuzz-run fuzz-programs \
-  bench-again bench-gpu bench-hooks bench-image bench-io bench-noise bench-srun bench-start soak soak-run \
+  bench-again bench-early bench-gpu bench-hooks bench-image bench-io bench-noise bench-srun bench-start pictures \
+  soak soak-run \
   install install-files install-enroot install-mig deb rpm dist tarball tidy wrap format \
   check-layers check-lint check-messages check-rows check-fuzz check-includes check-consistency check-exports clean help
 all: $(programs) $(plugin) compile_commands.json
@@ -435,8 +436,8 @@ clean:
 
 help:
 	@echo 'targets: all plugin tests check cluster-model gpu-tests fuzz fuzz-run'
-	@echo '         bench-again bench-gpu bench-hooks bench-image bench-io bench-noise bench-srun bench-start'
-	@echo '         soak soak-run'
+	@echo '         bench-again bench-early bench-gpu bench-hooks bench-image bench-io bench-noise bench-srun'
+	@echo '         bench-start pictures soak soak-run'
 	@echo '         install install-files install-enroot install-mig deb rpm dist tarball tidy wrap format'
 	@echo '         check-layers check-lint check-messages check-rows check-fuzz check-includes check-consistency'
 	@echo '         clean help'

@@ -40,6 +40,11 @@ bench-early: all
 	python3 tests/bench/early.py $(BUILD)/berth --scale $(SCALE) --rate $(RATE) --delay $(DELAY) \
 	  --json $(BUILD)/bench-early.json
 
+# Cold starts of such an image on eight nodes of a box of their own, as `berth report` draws them, for docs/cluster.md.
+# As root.
+pictures: all
+	python3 tests/bench/pictures.py docs/pictures
+
 # Reading inside an image beside an unpacked directory, the kernel's squashfs and squashfuse_ll. As root, who drops to
 # an ordinary user for all but the kernel's mount.
 bench-io: all $(BUILD)/tests/serve

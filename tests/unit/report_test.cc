@@ -167,6 +167,29 @@ TEST_CASE("report: steps of other jobs, and pulls of other nodes and times, are 
     CHECK_THAT(text_of(report_of_job(events, "8")), Contains("job 8: no start"));
 }
 
+TEST_CASE("report: a start that did not wait for its image, and when that was whole", "[report]") {
+    std::vector<Event> events{start_on("n1", 1, 300, plan::ImageFrom::pull), start_on("n2", 2, 300)};
+    // Begins within the start, and ends 6.1 s after its begin.
+    events.push_back(pull_on("n1", 6, {{"asking", 100'000}, {"pulling", 5'800'000}}));
+    events.back().time += 800'000;
+    // One of another step's image meanwhile is not this one's.
+    events.push_back(pull_on("n2", 6, {{"pulling", 4'100'000}}));
+    JobReport report = report_of_job(events, "7");
+    REQUIRE(report.steps.size() == 1);
+    const StepReport& step = report.steps[0];
+    REQUIRE(step.rows.size() == 2);
+    CHECK(step.total == 1'300'000);
+    CHECK(step.whole == 6'100'000);
+    for (const Row& row : step.rows) {
+        CHECK(row.whole == (row.node == "n1" ? 6'100'000 : 0));
+        CHECK(row.bytes == (row.node == "n1" ? 1000 : 0));
+        CHECK(row.phases.front().name == "image");
+    }
+    CHECK_THAT(text_of(report), Contains("all ready after 1.3 s, whole after 6.1 s\n") &&
+                                    Contains("image 290 ms, overlay 9 ms, plan 1 ms, whole after 6.1 s\n"));
+    CHECK(count_of(page_of(report), "the rest of the image, whole after 6.1 s") == 1);
+}
+
 TEST_CASE("report: a step as text", "[report]") {
     std::vector<Event> events = cold_step();
     events.push_back(failure_on("n3", plan::Cause::space, "no space on n3"));
@@ -252,7 +275,8 @@ TEST_CASE("report: on a page bars stay beside their labels, and rows below one a
     events[0].node = std::string(60, 'n');
     std::string page = page_of(report_of_job(events, "7"));
     std::vector<double> rows;
-    for (size_t at = page.find("<rect "); at != page.npos; at = page.find("<rect ", at + 1)) {
+    // What the colours stand for comes before.
+    for (size_t at = page.find("<rect ", page.find("<g ")); at != page.npos; at = page.find("<rect ", at + 1)) {
         double x = 0, y = 0, width = 0;
         REQUIRE(std::sscanf(page.c_str() + at, R"(<rect x="%lf" y="%lf" width="%lf")", &x, &y, &width) == 3);
         CHECK(x >= 190);

@@ -33,6 +33,15 @@ const Event* pull_within(const std::vector<Event>& events, const Event& start) {
     return nullptr;
 }
 
+/// The pull that a start did not wait for, of the same step and node.
+const Event* pull_beside(const std::vector<Event>& events, const Event& start) {
+    for (const Event& event : events)
+        if (event.kind == Event::Kind::pull && event.job == start.job && event.node == start.node &&
+            event.time > start.time && begin_of(event) >= begin_of(start) && begin_of(event) <= start.time)
+            return &event;
+    return nullptr;
+}
+
 std::vector<plan::PhaseTime> with_pull(const std::vector<plan::PhaseTime>& phases, const Event& pull) {
     std::vector<plan::PhaseTime> out;
     for (const plan::PhaseTime& phase : phases) {
@@ -57,10 +66,13 @@ Row row_of(const std::vector<Event>& events, const Event& event) {
     out.bytes = event.bytes;
     out.peer_bytes = event.peer_bytes;
     out.published_bytes = event.published_bytes;
-    if (const Event* pull = pull_within(events, event)) {
+    const Event* pull = pull_within(events, event);
+    if (pull) {
         out.phases = with_pull(event.phases, *pull);
-        out.bytes = pull->bytes, out.peer_bytes = pull->peer_bytes, out.published_bytes = pull->published_bytes;
+    } else if (out.is_cold && (pull = pull_beside(events, event))) {
+        out.whole = static_cast<uint64_t>(pull->time - out.begin);
     }
+    if (pull) out.bytes = pull->bytes, out.peer_bytes = pull->peer_bytes, out.published_bytes = pull->published_bytes;
     return out;
 }
 
@@ -74,13 +86,15 @@ std::optional<LongestPole> pole_of(const Row& row) {
 }
 
 void finish(StepReport& step) {
-    int64_t end = 0;
+    int64_t end = 0, whole = 0;
     step.begin = step.rows.front().begin;
     for (const Row& row : step.rows) {
         step.begin = std::min(step.begin, row.begin);
         end = std::max(end, row.begin + static_cast<int64_t>(row.total));
+        if (row.whole > 0) whole = std::max(whole, row.begin + static_cast<int64_t>(row.whole));
     }
     step.total = static_cast<uint64_t>(std::max<int64_t>(end - step.begin, 0));
+    step.whole = static_cast<uint64_t>(std::max<int64_t>(whole - step.begin, 0));
     std::stable_sort(step.rows.begin(), step.rows.end(), [](const Row& a, const Row& b) {
         return std::pair(!a.error.empty(), a.total) > std::pair(!b.error.empty(), b.total);
     });
@@ -130,7 +144,7 @@ JobReport report_of_job(const std::vector<Event>& events, const std::string& job
         if (!is_start) continue;
         auto step = std::find_if(out.steps.begin(), out.steps.end(),
                                  [&](const StepReport& one) { return one.step == event.job; });
-        if (step == out.steps.end()) step = out.steps.insert(step, StepReport{event.job, 0, 0, {}, {}});
+        if (step == out.steps.end()) step = out.steps.insert(step, StepReport{event.job, 0, 0, 0, {}, {}});
         step->rows.push_back(row_of(mine, event));
     }
     for (StepReport& step : out.steps) finish(step);

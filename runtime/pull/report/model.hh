@@ -20,6 +20,8 @@ struct Row {
     std::vector<plan::PhaseTime> phases = {};
     bool is_cold = false;  ///< a pull was part of it
     uint64_t bytes = 0, peer_bytes = 0, published_bytes = 0;
+    /// Until all of an image was here that came while its container ran; 0 for others.
+    uint64_t whole = 0;
     std::string error = {};  ///< of one that failed
 };
 
@@ -34,6 +36,7 @@ struct StepReport {
     std::string step;       ///< "JOB.STEP"
     int64_t begin = 0;      ///< of the first node
     uint64_t total = 0;     ///< until the last one's end
+    uint64_t whole = 0;     ///< until the image was whole on all nodes on which it came meanwhile; 0: none
     std::vector<Row> rows;  ///< those that failed, then the slowest first
     std::optional<LongestPole> pole;  ///< of the slowest node that started
 };

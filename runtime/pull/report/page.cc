@@ -14,11 +14,16 @@ namespace {
 constexpr double picture_width = 1000, label_width = 190, time_width = 80, row_height = 22, bar_height = 14;
 constexpr double bars_width = picture_width - label_width - time_width;
 constexpr double text_drop = 11;  ///< of a text's line below the top of its bar
+constexpr size_t keys_in_row = 5;
 /// Letters of a label: more would run into the bars.
 constexpr size_t label_letters = 24;
 constexpr const char* colours[] = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#edc948",
                                    "#76b7b2", "#9c755f", "#ff9da7", "#7f7f7f", "#86bcb6"};
 constexpr const char* failed_colour = "#c0392b";
+constexpr const char* rest_colour = "#d5dde5";
+
+/// What comes while the container runs.
+constexpr const char* rest = "the rest of the image";
 
 constexpr const char* head = R"(<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
@@ -27,10 +32,9 @@ constexpr const char* head = R"(<!DOCTYPE html>
 <style>
 body { font: 15px/1.45 system-ui, sans-serif; color: #222; max-width: 1100px; margin: 2em auto; padding: 0 1em }
 h1 { font-size: 1.4em } h2 { font-size: 1.1em; margin-top: 2em; overflow-wrap: anywhere }
-svg { width: 100%; height: auto; display: block } svg text { font: 12px ui-monospace, monospace; fill: #222 }
+svg { width: 100%; height: auto; display: block }
 table { border-collapse: collapse } td, th { text-align: left; padding: .15em 1em .15em 0; vertical-align: top }
 td { overflow-wrap: anywhere } td.number { text-align: right; white-space: nowrap }
-.key { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 1em }
 @media print { body { margin: 0 } svg { break-inside: avoid } }
 </style>
 )";
@@ -68,14 +72,37 @@ std::string rectangle(double x, double y, double width, const std::string& colou
                "</title></rect>\n");
 }
 
-std::string picture(double height, const std::string& content, const std::string& label) {
-    return cat("<svg viewBox=\"0 0 ", number(picture_width), " ", number(height), "\" role=\"img\" aria-label=\"",
-               escaped(label), "\">\n", content, "</svg>\n");
-}
-
 std::string label_of(const std::string& text) {
     std::string shown = printable(text);
     return shown.size() <= label_letters ? shown : shown.substr(0, label_letters - 3) + "...";
+}
+
+/// What the colours stand for: rows above the bars.
+class Legend {
+  public:
+    void add(const std::string& name, const std::string& colour) {
+        double x = static_cast<double>(count_ % keys_in_row) * (picture_width / keys_in_row);
+        text_ += rectangle(x, height(count_), bar_height, colour, name) +
+                 text_at(x + bar_height + 6, height(count_) + text_drop, label_of(name));
+        ++count_;
+    }
+    const std::string& text() const { return text_; }
+    /// Of all rows.
+    double height() const { return height(count_ + keys_in_row - 1); }
+
+  private:
+    static double height(size_t count) { return static_cast<double>(count / keys_in_row) * row_height; }
+
+    std::string text_;
+    size_t count_ = 0;
+};
+
+/// Rows of bars below what their colours stand for. Also by itself, as a file, it is what it is in the page.
+std::string picture(const Legend& legend, double height, const std::string& rows, const std::string& label) {
+    return cat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", number(picture_width), " ",
+               number(legend.height() + height), "\" role=\"img\" aria-label=\"", escaped(label),
+               "\" font-family=\"ui-monospace, monospace\" font-size=\"12\" fill=\"#222\">\n", legend.text(),
+               "<g transform=\"translate(0 ", number(legend.height()), ")\">\n", rows, "</g></svg>\n");
 }
 
 /// A colour for each phase, in the order in which they are met.
@@ -87,11 +114,10 @@ class Palette {
         if (found == names_.end()) names_.push_back(phase);
         return colours[at % std::size(colours)];
     }
-    std::string legend() {
-        std::string out;
-        for (const std::string& name : names_)
-            out += cat("<span class=\"key\" style=\"background:", of(name), "\"></span>", escaped(name), "\n");
-        return out.empty() ? "" : cat("<p>", out, "</p>\n");
+    Legend legend() {
+        Legend out;
+        for (size_t i = 0; i < names_.size(); ++i) out.add(names_[i], colours[i % std::size(colours)]);
+        return out;
     }
 
   private:
@@ -100,7 +126,8 @@ class Palette {
 
 /// The row's phases, one behind the other, from the moment at which it began.
 std::string row_picture(const Row& row, const StepReport& step, double y, Palette& palette) {
-    double scale = step.total == 0 ? 0 : bars_width / static_cast<double>(step.total);
+    uint64_t shown = std::max(step.total, step.whole);
+    double scale = shown == 0 ? 0 : bars_width / static_cast<double>(shown);
     double x = label_width + static_cast<double>(row.begin - step.begin) * scale;
     std::string out = text_at(0, y + text_drop, label_of(row.node));
     out += text_at(picture_width, y + text_drop, row.error.empty() ? time_text(row.total) : "failed", "end");
@@ -114,6 +141,9 @@ std::string row_picture(const Row& row, const StepReport& step, double y, Palett
             out += rectangle(x, y, width, palette.of(phase.name), cat(phase.name, ", ", time_text(phase.microseconds)));
         x += width;
     }
+    if (row.whole > row.total)
+        out += rectangle(x, y, static_cast<double>(row.whole - row.total) * scale, rest_colour,
+                         cat(rest, ", whole after ", time_text(row.whole)));
     return out;
 }
 
@@ -128,8 +158,10 @@ std::string step_page(const StepReport& step) {
     Palette palette;
     for (size_t i = 0; i < shown; ++i)
         rows += row_picture(step.rows[i], step, static_cast<double>(i) * row_height, palette);
-    out += cat("</p>\n", palette.legend(),
-               picture(static_cast<double>(shown) * row_height, rows, "the phases of each node, slowest first"));
+    Legend legend = palette.legend();
+    if (step.whole > 0) legend.add(rest, rest_colour);
+    out += cat("</p>\n", picture(legend, static_cast<double>(shown) * row_height, rows,
+                                 "the phases of each node, slowest first"));
     if (shown < step.rows.size())
         out += cat("<p>And ", counted(step.rows.size() - shown, "node"), " more, each after at most ",
                    time_text(step.rows[shown].total), ".</p>\n");
@@ -141,6 +173,10 @@ std::string step_page(const StepReport& step) {
 std::string hours_picture(const SiteReport& report) {
     uint64_t most = 1;
     for (const Hour& hour : report.hours) most = std::max(most, hour.warm + hour.cold + hour.failed);
+    Legend legend;
+    legend.add("warm", colours[0]);
+    legend.add("cold", colours[1]);
+    legend.add("failed", failed_colour);
     double scale = bars_width / static_cast<double>(most), y = 0;
     std::string rows;
     for (const Hour& hour : report.hours) {
@@ -157,11 +193,7 @@ std::string hours_picture(const SiteReport& report) {
         rows += text_at(picture_width, y + text_drop, cat(hour.warm + hour.cold), "end");
         y += row_height;
     }
-    return picture(y, rows, "starts by hour");
-}
-
-std::string key(const char* colour, const char* name) {
-    return cat("<span class=\"key\" style=\"background:", colour, "\"></span>", name, "\n");
+    return picture(legend, y, rows, "starts by hour");
 }
 
 std::string images_table(const SiteReport& report) {
@@ -204,8 +236,7 @@ std::string page_of(const SiteReport& report) {
         human_bytes(report.peer_bytes), " of it from other nodes, ", human_bytes(report.published_bytes),
         " without converting.</p>\n");
     if (!report.hours.empty())
-        body += cat("<h2>Starts by hour</h2>\n<p>", key(colours[0], "warm"), key(colours[1], "cold"),
-                    key(failed_colour, "failed"), "</p>\n", hours_picture(report));
+        body += "<h2>Starts by hour</h2>\n" + hours_picture(report);
     if (!report.images.empty()) body += "<h2>Slowest images, by the mean of their starts</h2>\n" + images_table(report);
     if (!report.failures.empty()) body += "<h2>Failures by cause</h2>\n" + failures_table(report);
     return page("Container starts", body);

@@ -39,7 +39,8 @@ std::string longest_phases(const Row& row) {
 std::string row_text(const Row& row, size_t width, uint64_t slowest) {
     std::string out = cat("  ", padded(printable(row.node), width), "  ", padded(time_text(row.total), 8), " ");
     if (!row.error.empty()) return cat(out, "failed: ", printable(row.error, 1024), "\n");
-    return cat(out, padded(bar(row.total, slowest, '#'), bar_width), " ", longest_phases(row), "\n");
+    std::string whole = row.whole == 0 ? "" : cat(", whole after ", time_text(row.whole));
+    return cat(out, padded(bar(row.total, slowest, '#'), bar_width), " ", longest_phases(row), whole, "\n");
 }
 
 std::string step_text(const StepReport& step) {
@@ -95,7 +96,8 @@ std::string readiness(const StepReport& step) {
                                                     [](const Row& row) { return !row.error.empty(); }));
     if (failed == step.rows.size()) return "none of them ready";
     std::string who = failed == 0 ? "all" : cat(step.rows.size() - failed, " of them");
-    return cat(who, " ready after ", time_text(step.total));
+    std::string whole = step.whole == 0 ? "" : cat(", whole after ", time_text(step.whole));
+    return cat(who, " ready after ", time_text(step.total), whole);
 }
 
 std::string text_of(const JobReport& report) {

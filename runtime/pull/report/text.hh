@@ -23,7 +23,7 @@ std::string time_text(uint64_t microseconds);
 std::string hour_text(int64_t seconds);
 /// "8 nodes", "1 node"
 std::string counted(uint64_t number, const std::string& one);
-/// "all ready after 4.0 s", "7 of them ready after 4.0 s"
+/// "all ready after 4.0 s", "7 of them ready after 4.0 s", "all ready after 1.0 s, whole after 24.0 s"
 std::string readiness(const StepReport& step);
 
 }  // namespace berth::pull::report
