@@ -101,27 +101,28 @@ class Legend {
 std::string picture(const Legend& legend, double height, const std::string& rows, const std::string& label) {
     return cat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", number(picture_width), " ",
                number(legend.height() + height), "\" role=\"img\" aria-label=\"", escaped(label),
-               "\" font-family=\"ui-monospace, monospace\" font-size=\"12\" fill=\"#222\">\n", legend.text(),
+               "\" style=\"background:#fff\" font-family=\"ui-monospace, monospace\" font-size=\"12\" fill=\"#222\">\n",
+               legend.text(),
                "<g transform=\"translate(0 ", number(legend.height()), ")\">\n", rows, "</g></svg>\n");
 }
 
-/// A colour for each phase, in the order in which they are met.
+/// A colour for each phase: always the same for those that take long, the others in the order in which they are met.
 class Palette {
   public:
     std::string of(const std::string& phase) {
         auto found = std::find(names_.begin(), names_.end(), phase);
         size_t at = static_cast<size_t>(found - names_.begin());
         if (found == names_.end()) names_.push_back(phase);
-        return colours[at % std::size(colours)];
+        std::string colour = colours[at % std::size(colours)];
+        if (met_.insert(phase).second) legend_.add(phase, colour);
+        return colour;
     }
-    Legend legend() {
-        Legend out;
-        for (size_t i = 0; i < names_.size(); ++i) out.add(names_[i], colours[i % std::size(colours)]);
-        return out;
-    }
+    const Legend& legend() const { return legend_; }
 
   private:
-    std::vector<std::string> names_;
+    std::vector<std::string> names_{"pulling", "waiting", "merging", "asking", "image", "enter"};
+    std::set<std::string> met_;
+    Legend legend_;
 };
 
 /// The row's phases, one behind the other, from the moment at which it began.
