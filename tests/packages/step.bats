@@ -59,5 +59,10 @@ policy.mount_sources allows mounts from /home/alice/data only"* ]]
   run ! box -u alice -- berth run --mount /etc:/data ./image.sqsh /bin/inside
   [[ $output == *"policy.mount_sources"* ]]
   run -0 step
+  box -- sh -c "echo 'image_owners = \"alice\"' >> /etc/berth/berth.conf"
+  run ! step
+  [[ $output == *"berth.conf:9: policy.image_owners allows image files of alice only; this one belongs to root"* ]]
+  box -- chown alice /home/alice/image.sqsh
+  run -0 step
   "$repo/scripts/slurm-in-a-box" status
 }
