@@ -82,9 +82,11 @@ mount_cgroups() {
   if [[ -e $unified/cgroup.controllers ]]; then
     umount "$unified"
     mount -t cgroup2 berth-box "$unified"
-    mkdir -p "$unified/box"
+    # systemd has the second one, in which older Slurms make theirs.
+    mkdir -p "$unified/box" "$unified/system.slice"
     enter_cgroups
     unified_controllers "$unified"
+    unified_controllers "$unified/system.slice"
   fi
   while read -r type folder names _; do
     [[ $type ]] || continue
