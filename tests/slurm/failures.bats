@@ -54,7 +54,7 @@ no_pull() { [[ -z $(berth_processes) ]]; }
 end_by() {
   local before
   before=$(now_ms)
-  if [[ $1 == scancel ]]; then root scancel -u alice; else kill -INT "$step"; sleep 0.1; kill -INT "$step"; fi
+  if [[ $1 == scancel ]]; then root scancel -u alice; else interrupt_twice "$step" "$out"; fi
   within 10 "$2"
   elapsed=$(($(now_ms) - before))
   wait "$step" || true

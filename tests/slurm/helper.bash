@@ -284,6 +284,21 @@ expect_rejected() {
   expect_nodes_up
 }
 
+# What Ctrl-C twice is to an srun whose output is in a file: interrupt_twice PID FILE. Two that are pending at once count
+# as one, so that the second follows srun's word of the first; one that comes later than a second counts as a first one.
+interrupt_twice() {
+  local said
+  for _ in {1..10}; do
+    said=$(grep -c 'one more within' "$2" || true)
+    kill -INT "$1" || return 0
+    wait_until 10 has_heard_interrupt "$2" "$said"
+    kill -INT "$1" || return 0
+    ! wait_until 1 grep -q 'sending Ctrl-C' "$2" || return 0
+  done
+  return 1
+}
+has_heard_interrupt() { (( $(grep -c 'one more within' "$1") > $2 )) || grep -q 'sending Ctrl-C' "$1"; }
+
 # Adds lines to the site file of all nodes until restore_site.
 with_site_lines() {
   root bash -c \

@@ -55,12 +55,12 @@ wait_step() {
 
 @test "Ctrl-C twice ends a step with the code that it has without a container" {
   start_step sh -c 'echo ready; sleep 600'
-  kill -INT "$step"; sleep 0.3; kill -INT "$step"
+  interrupt_twice "$step" "$out"
   wait_step
   plain=$code
   wait_until 20 no_jobs
   start_step --container-image="$image" sh -c 'echo ready; sleep 600'
-  kill -INT "$step"; sleep 0.3; kill -INT "$step"
+  interrupt_twice "$step" "$out"
   wait_step
   expect_equal "$code" "$plain"
   wait_until 20 no_jobs
