@@ -284,8 +284,8 @@ expect_rejected() {
   expect_nodes_up
 }
 
-# What Ctrl-C twice is to an srun whose output is in a file: interrupt_twice PID FILE. Two that are pending at once count
-# as one, so that the second follows srun's word of the first; one that comes later than a second counts as a first one.
+# What Ctrl-C twice is to an srun whose output is in a file: interrupt_twice PID FILE. Two that are pending at once
+# count as one, so the second follows srun's word of the first; one that comes later than a second is a first one.
 interrupt_twice() {
   local said
   for _ in {1..10}; do
