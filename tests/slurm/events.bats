@@ -183,7 +183,7 @@ END
   expect_output_like "  n2 +[0-9]"
   run -0 alice berth report --html starts.html
   run -0 in_home 'cat starts.html'
-  expect_output_like '<svg viewBox='
+  expect_output_like '<svg [^>]*viewBox='
   # Root has all users' events.
   run -0 root berth report
   expect_output_like 'starts by hour'
