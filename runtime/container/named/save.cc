@@ -31,7 +31,9 @@ constexpr std::chrono::milliseconds patience = std::chrono::seconds(2);
     try {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         auto received = receive_message(channel.get());
-        if (!received || received->descriptors.size() != 1) ::_exit(0);
+        // Nobody asked for the file: it is never one that was saved.
+        if (!received) ::_exit(exit_failure);
+        if (received->descriptors.size() != 1) throw Error("what the container wrote did not come with the message");
         int upper = received->descriptors[0].get();
         if (::fcntl(upper, F_SETFD, 0) != 0) throw SysError("passing what the container wrote on to berth-pull");
         std::vector<std::string> words = save_arguments(record, name, store, upper, output, {"--force"});
