@@ -40,14 +40,18 @@ std::vector<std::string> groups_of_this_process() {
     return out;
 }
 
+namespace {
+
 /// Whose an opened image is.
-static plan::ImageOwner owner_of(const plan::Reference& image, int file) {
+plan::ImageOwner owner_of(const plan::Reference& image, int file) {
     struct stat st = sys::stat_of(file, "the image " + printable(image.path, 4096));
     passwd entry{}, *found = nullptr;
     char buffer[65536];
     bool has_name = ::getpwuid_r(st.st_uid, &entry, buffer, sizeof buffer, &found) == 0 && found;
     return {has_name ? found->pw_name : "", st.st_uid, st.st_mode};
 }
+
+}  // namespace
 
 void check_image_here(const plan::Site& site, const plan::Reference& image) {
     plan::check_image(site, image, real_paths(plan::policy_paths(site, image)));

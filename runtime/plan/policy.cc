@@ -159,12 +159,12 @@ bool asks_for_owner(const Site& site, const Reference& image) {
 void check_image_owner(const Site& site, const Reference& image, const ImageOwner& owner) {
     std::string what = cat("image ", printable(image.text(), 4096), ": ", rule(site, "policy.image_owners"));
     const std::vector<std::string>& owners = site.policy.image_owners;
-    if ((owner.user.empty() || !has(owners, owner.user)) && !has(owners, std::to_string(owner.uid)))
-        throw Error(cat(what, " allows image files of ", listed(owners), " only; this one belongs to ",
-                        owner.user.empty() ? std::to_string(owner.uid) : printable(owner.user)));
+    std::string number = std::to_string(owner.uid), name = owner.user.empty() ? number : printable(owner.user);
+    if ((owner.user.empty() || !has(owners, owner.user)) && !has(owners, number))
+        throw Error(cat(what, " allows image files of ", listed(owners), " only; this one belongs to ", name));
     if (owner.mode & (S_IWGRP | S_IWOTH))
-        throw Error(cat(what, " allows no image file that others than its owner may write to; ",
-                        printable(owner.user), " can take that from them by chmod go-w"));
+        throw Error(cat(what, " allows only image files that nobody but their owner can write to; its owner, ", name,
+                        ", can run chmod go-w on this one"));
 }
 
 bool allows_all_files(const Site& site) {

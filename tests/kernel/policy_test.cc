@@ -164,7 +164,7 @@ TEST_CASE("policy: a file that belongs to nobody whom the site names is no image
     CHECK_THAT(outcome_with("daemon", file).error,
                Contains("berth.conf:2: policy.image_owners allows image files of daemon only; this one belongs to"));
     ::chmod(file.c_str(), 0664);
-    CHECK_THAT(outcome_with(user, file).error, Contains("others than its owner may write to"));
+    CHECK_THAT(outcome_with(user, file).error, Contains("nobody but their owner can write to"));
     // An archive is refused before it is read.
     CHECK_THAT(outcome_with("daemon", "docker-archive:" + file).error, Contains("policy.image_owners"));
 }

@@ -111,7 +111,10 @@ TEST_CASE("policy: image files by whom they belong to, and who may write to them
           "belongs to alice");
     CHECK_THAT(refusal({"", 471, 0100600}), Catch::EndsWith("this one belongs to 471"));
     for (uint32_t mode : {0100664u, 0100646u, 0040777u})
-        CHECK_THAT(refusal({"images", 900, mode}), Catch::EndsWith("images can take that from them by chmod go-w"));
+        CHECK(refusal({"images", 900, mode}) ==
+              "image /shared/x.sqsh: berth.conf:2: policy.image_owners allows only image files that nobody but their "
+              "owner can write to; its owner, images, can run chmod go-w on this one");
+    CHECK_THAT(refusal({"", 4711, 0100664}), Catch::EndsWith("its owner, 4711, can run chmod go-w on this one"));
     CHECK(asks_for_owner(site, image));
     CHECK(asks_for_owner(site, parse_reference("oci-archive:/shared/a.tar:x")));
     CHECK_FALSE(asks_for_owner(site, parse_reference("debian:12")));
