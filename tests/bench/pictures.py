@@ -4,9 +4,8 @@ published layers, and early. And a table of them.
 
 usage: pictures.py FOLDER [--nodes N] [--rate MBIT] [--delay MS] [--scale S] [--cache DIR]
 
-To be run as root. The nodes are those of scripts/slurm-in-a-box, on this machine, in a box that is made for it (see
-there for BERTH_BOX_DIR and the others). Image and registry are those of early.py: nodes reach one another at the
-machine's speed, the registry behind a link of its own.
+To be run as root. The nodes are those of scripts/slurm-in-a-box, on this machine, in a box of its own. Image and
+registry are those of early.py: nodes reach one another at the machine's speed, the registry behind a link of its own.
 """
 import argparse
 import json
@@ -122,9 +121,11 @@ def main():
     options = options.parse_args()
     os.makedirs(options.cache, exist_ok=True)
     os.makedirs(options.folder, exist_ok=True)
-    state = os.environ.get("BERTH_BOX_DIR", "/var/tmp/berth-box")
-    box("up", "--nodes", str(options.nodes))
+    # Beside whatever boxes there are.
+    state = "/var/tmp/berth-pictures"
+    os.environ.update(BERTH_BOX_DIR=state, BERTH_BOX_PORT="18917", BERTH_BOX_REGISTRY_PORT="6100")
     try:
+        box("up", "--nodes", str(options.nodes))
         # What all nodes see.
         with tempfile.TemporaryDirectory(prefix="pictures-", dir=state) as work:
             rows = measure(options, state, work)
