@@ -13,7 +13,12 @@
 namespace berth {
 
 void Pid::send(int signal) const {
-    if (pid_ > 0) ::kill(pid_, signal);
+    if (pid_ <= 0) return;
+    siginfo_t end{};
+    // Where all children are waited for, this one may have been: by now the number may be that of another process.
+    if (::waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0 && errno == ECHILD)
+        return;
+    ::kill(pid_, signal);
 }
 
 int Pid::wait() {

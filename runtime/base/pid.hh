@@ -27,7 +27,7 @@ class [[nodiscard]] Pid {
     explicit operator bool() const { return pid_ > 0; }
     pid_t get() const { return pid_; }
 
-    /// Nothing happens when it has been waited for.
+    /// Nothing happens when it has been waited for, by whomever.
     void send(int signal) const;
 
     /// Returns the exit code, or 128 and the signal's number; 0 when it was waited for before.

@@ -1,5 +1,6 @@
 #include "runtime/base/pid.hh"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -87,4 +88,30 @@ TEST_CASE("a child whose end no signal tells is waited for as well", "[base]") {
     if (number == 0) ::_exit(7);
     REQUIRE(number > 0);
     CHECK(Pid(number).wait() == 7);
+}
+
+TEST_CASE("a number that is no child's any more gets no signal", "[base]") {
+    // As if the child had been waited for with all others, and the number were another process's now.
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    pid_t parent = berth::fixtures::forked();
+    if (parent == 0) {
+        pid_t other = child_with(-1);
+        [[maybe_unused]] ssize_t told = ::write(ends[1], &other, sizeof other);
+        ::pause();
+        ::_exit(0);
+    }
+    pid_t other = -1;
+    REQUIRE(::read(ends[0], &other, sizeof other) == static_cast<ssize_t>(sizeof other));
+    int handle = static_cast<int>(::syscall(SYS_pidfd_open, other, 0));
+    REQUIRE(handle >= 0);
+    { Pid mistaken(other); }
+    pollfd end{handle, POLLIN, 0};
+    CHECK(::poll(&end, 1, 200) == 0);
+    ::close(handle);
+    berth::fixtures::kill_one(other, SIGKILL);
+    berth::fixtures::kill_one(parent, SIGKILL);
+    ::waitpid(parent, nullptr, 0);
+    ::close(ends[0]);
+    ::close(ends[1]);
 }
