@@ -216,11 +216,12 @@ a_task_lives() {
   stepds=$(root pgrep -d , -f 'slurmstepd: \[') && root pgrep -P "$stepds" > /dev/null
 }
 
-# What a container left behind is gone within 5 s, or 4 s later where Slurm has not yet killed a task.
+# What a container left behind is gone within 5 s, or 4 s later where Slurm has not yet killed a task; on a slow machine
+# it takes longer.
 expect_no_leftovers() {
   local since=$SECONDS left
   until left=$(leftovers) && [[ -z $left ]]; do
-    if (( SECONDS >= since + 5 )) && { (( SECONDS >= since + 9 )) || ! a_task_lives; }; then
+    if (( SECONDS >= since + 5 * slowness )) && { (( SECONDS >= since + 9 * slowness )) || ! a_task_lives; }; then
       fail "left after $((SECONDS - since)) s:" "$left" "$(what_lives)" || return 1
     fi
     sleep 0.2
