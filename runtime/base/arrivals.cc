@@ -119,37 +119,11 @@ void Arrivals::ask(Pieces pieces) {
     for (uint32_t piece = pieces.first; piece < pieces.first + pieces.count; ++piece) ask_for(piece);
 }
 
-/// Stands for a wait while it lasts.
-class Arrivals::Wait {
-  public:
-    explicit Wait(Arrivals& of) : of_(of) {
-        std::lock_guard lock(of.mutex_);
-        place_ = of.waits_.insert(Clock::now());
-    }
-    ~Wait() {
-        std::lock_guard lock(of_.mutex_);
-        of_.waits_.erase(place_);
-    }
-    Wait(const Wait&) = delete;
-    Wait& operator=(const Wait&) = delete;
-
-  private:
-    Arrivals& of_;
-    std::multiset<Clock::time_point>::iterator place_;
-};
-
-std::chrono::milliseconds Arrivals::waiting() const {
-    std::lock_guard lock(mutex_);
-    if (waits_.empty()) return {};
-    return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - *waits_.begin());
-}
-
 int Arrivals::wait(Pieces pieces, const std::function<bool()>& interrupted) {
     if (pieces.count > count_ || pieces.first > count_ - pieces.count) return -EIO;
     if (are_here(pieces)) return 0;
     // All at once, so that one request of a neighbourhood does.
     ask(pieces);
-    Wait told(*this);
     for (uint32_t piece = pieces.first; piece < pieces.first + pieces.count; ++piece)
         if (int problem = wait_for(piece, interrupted)) return problem;
     return 0;

@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -58,8 +56,6 @@ class Arrivals {
     void set_lifeline(int descriptor) { lifeline_ = descriptor; }
     int lifeline() const { return lifeline_; }
     void set_patience(std::chrono::seconds patience) { patience_ = patience; }
-    /// How long the longest of this process's waits has lasted so far; 0 when there is none.
-    std::chrono::milliseconds waiting() const;
 
     /// Grows with each piece that is here, or failed.
     uint32_t changes() const;
@@ -68,7 +64,7 @@ class Arrivals {
 
     // For the one that brings them.
 
-    /// The pieces that somebody waits for, in the order of their numbers.
+    /// The pieces that somebody waits for, or has waited for until he was interrupted, in the order of their numbers.
     std::vector<uint32_t> wanted() const;
     bool is_wanted(uint32_t piece) const { return state(piece) == State::wanted; }
     void set_here(uint32_t piece) { settle(piece, State::here); }
@@ -89,7 +85,6 @@ class Arrivals {
     bool is_abandoned() const;
     void ask_for(uint32_t piece);
     int wait_for(uint32_t piece, const std::function<bool()>& interrupted);
-    class Wait;
     void settle(uint32_t piece, State state);
 
     Header* header_;
@@ -99,8 +94,6 @@ class Arrivals {
     uint32_t wishes_ = 0;  ///< that wait_for_wish() has told
     int lifeline_ = -1;
     std::chrono::seconds patience_{600};
-    mutable std::mutex mutex_;
-    std::multiset<std::chrono::steady_clock::time_point> waits_;  ///< of this process: when each has begun
 };
 
 }  // namespace berth

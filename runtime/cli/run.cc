@@ -11,7 +11,6 @@
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
 #include "runtime/cli/open_for_person.hh"
-#include "runtime/cli/profile_record.hh"
 #include "runtime/cli/run_named.hh"
 #include "runtime/cli/run_new.hh"
 #include "runtime/cli/run_options.hh"
@@ -23,6 +22,7 @@
 #include "runtime/container/task_process.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/images/enroot_image.hh"
+#include "runtime/images/profile_record.hh"
 #include "runtime/images/shell.hh"
 #include "runtime/images/wait_teller.hh"
 #include "runtime/plan/plan.hh"
@@ -119,7 +119,10 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     event.lap("command");
     end_container(container);
     event.lap("end");
-    if (record) record->keep();
+    if (record) {
+        record->keep();
+        show_note(record->text());
+    }
     if (saver) code = save_after(*saver, container.upper.get(), code, options.request.save);
     upper.remove();
     return code;

@@ -14,6 +14,7 @@
 #include "runtime/container/named/use.hh"
 #include "runtime/container/task_process.hh"
 #include "runtime/host/facts.hh"
+#include "runtime/images/wait_teller.hh"
 #include "runtime/step/scope.hh"
 
 namespace berth::cli {
@@ -43,6 +44,7 @@ ContainerFolder folder_for(const RunOptions& options, const plan::Site& site, co
 void note_use(StartEvent& event, const ContainerStart& start, const UsedContainer& used) {
     event.opened(used.record.digest);
     event.in_container(start.wanted.name, used.action == plan::NameAction::join, used.joined.container.phases);
+    if (used.arrivals) event.early();
 }
 
 int run_in_named(const RunOptions& options, const plan::Site& site, const plan::Caller& caller,
@@ -63,6 +65,10 @@ int run_in_named(const RunOptions& options, const plan::Site& site, const plan::
     start.lap = [&](const char* phase) { event.lap(phase); };
     std::vector<std::string> environment = environment_for(options);
     sigset_t watched = forwarded_signals();
+    // The container's helper goes on with it when this program has ended.
+    std::optional<Child> pull;
+    start.watch.early = site.store.start == plan::StartPolicy::early;
+    if (start.watch.early) start.watch.keep = [&](Child child) { pull.emplace(std::move(child)); };
     UsedContainer used = use_container(folder, start, environment);
     note_use(event, start, used);
     std::vector<std::string> command = command_in(options, used);
@@ -71,11 +77,14 @@ int run_in_named(const RunOptions& options, const plan::Site& site, const plan::
     const plan::Request& request = options.request;
     auto changes = plan::with_user_variables(changes_but(request.env, used.joined.environment, environment),
                                              request.variables, request.env, environment);
+    std::optional<WaitTeller> tell_waits;
+    if (used.arrivals) tell_waits.emplace(used.arrivals, std::chrono::seconds(site.limits.stall_time), show_note);
     Task task =
         start_task(used.joined.container, command, changed_environment(environment, changes), options.terminal);
     event.started();
     int code = attend_task(task, watched, used.connection.get());
     task.terminal.reset();
+    tell_waits.reset();
     if (site.mount.engine == plan::MountEngine::squashfuse) check_end(used.connection.get(), code);
     event.lap("command");
     leave(std::move(used.connection));

@@ -165,6 +165,8 @@ struct ShareSettings {
     std::string ports;                  ///< "FIRST-LAST" at which a node serves; empty: any
     uint64_t rate = 0;                  ///< bytes a second that a node sends at most; 0: no limit
     std::string artifacts;              ///< repository of published layers, or artifacts_beside_images; empty: none
+    bool record = false;                ///< whether steps note what they read of their image, for the next publish
+    unsigned record_time = 30;          ///< seconds of a step that count for that
     std::string rendezvous;             ///< folder where pulls without a common srun meet, with %U %u %h; empty: none
 };
 

@@ -449,6 +449,8 @@ const std::map<std::string, Key>& keys() {
         {"share.ports", {Key::Type::text, set_ports, shown(share(&ShareSettings::ports))}},
         {"share.rate", size_key(share(&ShareSettings::rate))},
         {"share.artifacts", {Key::Type::text, set_artifacts, shown(share(&ShareSettings::artifacts))}},
+        {"share.record", flag_key(share(&ShareSettings::record))},
+        {"share.record_time", number_key(share(&ShareSettings::record_time), 1, 86400, " seconds")},
         {"share.rendezvous", text_key(share(&ShareSettings::rendezvous))},
     };
     return all;

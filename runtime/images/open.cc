@@ -141,10 +141,10 @@ ContainerImage stored_image(const store::Store& store, const Digest& digest) {
 /// True when what is waited for by a start, for a part of its image, is wanted no more. Says how long that takes.
 std::function<bool()> attended_wait(const PullWatch& watch, std::shared_ptr<Arrivals> arrivals, unsigned stall_time) {
     auto lines = std::make_shared<WaitLines>(std::chrono::seconds(stall_time), std::chrono::seconds(1));
-    return [watch, arrivals = std::move(arrivals), lines] {
+    return [watch, arrivals = std::move(arrivals), lines, oldest = std::make_shared<OldestWait>()] {
         pollfd entry{watch.descriptor, POLLIN, 0};
         if (watch.ready && ::poll(&entry, 1, 0) > 0) watch.ready();
-        auto line = lines->due(arrivals->waiting(), arrivals->here(), arrivals->count());
+        auto line = lines->due(oldest->of(*arrivals), arrivals->here(), arrivals->count());
         if (line && watch.progress) watch.progress(*line);
         return watch.over && watch.over();
     };
@@ -190,6 +190,17 @@ std::vector<std::string> arguments_for(const plan::Reference& reference, const p
     if (!watch.job.empty()) out.insert(out.end(), {"--job", watch.job});
     out.insert(out.end(), {"--report", reference.text()});
     return out;
+}
+
+/// For a pull that goes on with one of an image of this digest when that has ended.
+EarlyPull early_pull(const PullResult& pull, plan::Reference reference, const plan::Site& site,
+                     const store::Store& store, const PullWatch& watch) {
+    reference.digest = pull.digest;
+    PullWatch again;
+    again.keep = watch.keep;
+    again.early = true;
+    again.job = watch.job;
+    return {pull.lifeline, arguments_for(reference, site, store, again)};
 }
 
 /// The user hears of a store that the site offers and that is passed over: the start takes longer, or fails.
@@ -239,7 +250,7 @@ OpenedImage open_stored_image(const plan::Reference& reference, const plan::Call
     Digest digest = *got.digest;
     if (got.early)
         if (auto image = early_image(store, got, site, watch))
-            return {std::move(*image), digest, std::move(got.signer), std::move(got.rule)};
+            return {std::move(*image), digest, got.signer, got.rule, early_pull(got, reference, site, store, watch)};
     return with_signers({stored_image(store, digest), digest}, store, reference, site);
 }
 

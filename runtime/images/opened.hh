@@ -52,11 +52,18 @@ struct PullWatch {
     std::function<void(const PullResult& result)> fetched = {};
 };
 
+/// The pull that brings the layers of an image which has been opened before they were here.
+struct EarlyPull {
+    int lifeline = -1;                   ///< see PullResult; whose end is that of the pull that PullWatch::keep has
+    std::vector<std::string> arguments;  ///< of berth-pull, for one that goes on with it
+};
+
 struct OpenedImage {
     ContainerImage image;
     std::optional<Digest> digest;  ///< of the manifest; none for a file
     std::string signer = {};       ///< by whose signature it may run, where a site has a signature policy
     std::string rule = {};         ///< and by which rule of the policy
+    std::optional<EarlyPull> early = {};
 };
 
 }  // namespace berth

@@ -2,7 +2,9 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include "runtime/base/text.hh"
 
@@ -16,6 +18,16 @@ std::optional<std::string> WaitLines::due(std::chrono::milliseconds waited, uint
     return cat("a read of the image has waited ", seconds, " s for bytes that have still to come; ", here, " of ",
                count, " MiB are here; it fails when nothing has come for ", patience_.count(),
                " s (limits.stall_time)");
+}
+
+std::chrono::milliseconds OldestWait::of(const Arrivals& arrivals, Clock::time_point now) {
+    std::map<uint32_t, Clock::time_point> before = std::exchange(since_, {});
+    auto oldest = now;
+    for (uint32_t piece : arrivals.wanted()) {
+        auto known = before.find(piece);
+        oldest = std::min(oldest, since_[piece] = known == before.end() ? now : known->second);
+    }
+    return std::chrono::duration_cast<std::chrono::milliseconds>(now - oldest);
 }
 
 WaitTeller::WaitTeller(std::shared_ptr<Arrivals> arrivals, std::chrono::seconds patience, Say say)
@@ -34,10 +46,11 @@ WaitTeller::WaitTeller(std::shared_ptr<Arrivals> arrivals, std::chrono::seconds 
 
 void WaitTeller::run(std::stop_token stop) {
     std::unique_lock lock(mutex_);
+    OldestWait oldest;
     while (!stopped_.wait_for(lock, stop, std::chrono::seconds(1), [&] { return stop.stop_requested(); })) {
         uint32_t here = arrivals_->here();
         if (here == arrivals_->count()) return;
-        if (auto line = lines_.due(arrivals_->waiting(), here, arrivals_->count())) say_(*line);
+        if (auto line = lines_.due(oldest.of(*arrivals_), here, arrivals_->count())) say_(*line);
     }
 }
 

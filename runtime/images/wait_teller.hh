@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -29,6 +30,17 @@ class WaitLines {
     std::chrono::seconds patience_;
     std::chrono::seconds next_;
     int left_ = 10;
+};
+
+/// How long the pieces of an image have been waited for, by whatever process, as far as this object has seen.
+class OldestWait {
+  public:
+    using Clock = std::chrono::steady_clock;
+    /// Of the piece that is waited for longest; 0 when nothing is waited for. To be called again and again.
+    std::chrono::milliseconds of(const Arrivals& arrivals, Clock::time_point now = Clock::now());
+
+  private:
+    std::map<uint32_t, Clock::time_point> since_;
 };
 
 /// A thread that looks once a second, until all pieces are here.

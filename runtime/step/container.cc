@@ -23,6 +23,7 @@
 #include "runtime/host/slurm_client.hh"
 #include "runtime/images/enroot_image.hh"
 #include "runtime/images/flat.hh"
+#include "runtime/images/profile_record.hh"
 #include "runtime/images/shell.hh"
 #include "runtime/images/wait_teller.hh"
 #include "runtime/plan/job_environment.hh"
@@ -132,10 +133,19 @@ bool wants_own_cgroup(const plan::Site& site, const StartedContainer& container)
                                 [](const OwnNamespace& own) { return own.type == CLONE_NEWCGROUP; });
 }
 
+/// Notes what the step reads of its image, where the site wants that and it can be kept.
+std::optional<ProfileRecord> record_profile(const StepStart& start, OpenedImage& opened) {
+    if (!start.site.share.record || start.site.mount.engine != plan::MountEngine::berth) return std::nullopt;
+    store::Store store = open_store(start.site, start.caller);
+    if (!ProfileRecord::is_possible(opened, store)) return std::nullopt;
+    auto until = squash::PieceLog::Clock::now() + std::chrono::seconds(start.site.share.record_time);
+    return std::optional<ProfileRecord>(std::in_place, opened, std::move(store), start.wanted.image, until);
+}
+
 /// Served by this process for the step alone; other steps may join it while it runs.
 class OwnContainer : public StepContainer {
   public:
-    explicit OwnContainer(StepStart& start) : address_(address_of(start, own_step(start))) {
+    explicit OwnContainer(StepStart& start) : tasks_(start.tasks), address_(address_of(start, own_step(start))) {
         start.event->stage(plan::Cause::image);
         // The pull ends with the step, as this container does.
         start.watch.early = true;
@@ -166,6 +176,7 @@ class OwnContainer : public StepContainer {
         start.event->lap("plan");
         start.event->stage(plan::Cause::container);
         use_flat(opened, start.wanted.image, plan_.identity, start.caller, start.site, start.watch);
+        profile_ = record_profile(start, opened);
         keep_on_disk(start, job);
         ContainerStorage storage = upper_.storage();
         storage.saved = saver_.has_value();
@@ -195,11 +206,19 @@ class OwnContainer : public StepContainer {
     void end(bool all_entered) override {
         tell_waits_.reset();
         end_container(container_);
+        if (profile_) keep_profile();
         if (saver_) saver_->save(container_.upper.get(), all_entered);
         upper_.remove();
     }
 
   private:
+    /// Only an order for later starts: a step does not fail for it.
+    void keep_profile() try {
+        profile_->keep();
+    } catch (const Error& problem) {
+        tasks_.say(cat("warning: keeping what the step has read of its image (share.record): ", problem.what()));
+    }
+
     /// What the container writes, where the site wants it on disk.
     void keep_on_disk(const StepStart& start, const plan::Job& job) {
         std::string folder = plan_.writable ? upper_folder(start.site, start.caller, job) : "";
@@ -218,8 +237,10 @@ class OwnContainer : public StepContainer {
         return out;
     }
 
+    StepTasks& tasks_;
     StepAddress address_;
     std::optional<WaitTeller> tell_waits_;
+    std::optional<ProfileRecord> profile_;
     plan::Plan plan_;
     std::optional<StepSaver> saver_;
     DiskUpper upper_;
@@ -236,6 +257,8 @@ class SharedContainer : public StepContainer {
         ContainerStart wanted{*start_.wanted.name, start_.wanted, false,       start_.caller,
                               job_of(start_),      start_.site,   start_.watch};
         wanted.watch.progress = [this](const std::string& line) { start_.tasks.note(line); };
+        // Its helper goes on with the pull when this step has ended.
+        wanted.watch.early = true;
         wanted.inherit = false;
         wanted.tag = start_.tag;
         wanted.of_srun = true;
@@ -252,6 +275,7 @@ class SharedContainer : public StepContainer {
         if (joined && wants_plan(start_.step.environment))
             start_.tasks.note(cat("container ", name(), ": it runs already, as its first step planned it"));
         start_.event->in_container(name(), joined, used_.joined.container.phases);
+        if (used_.arrivals) tell_waits();
         start_.tasks.watch(used_.connection.get());
         run_entrypoint();
         listen();
@@ -281,6 +305,7 @@ class SharedContainer : public StepContainer {
     }
 
     void end(bool all_entered) override {
+        tell_waits_.reset();
         if (!folder_) return leave(std::move(used_.connection));
         std::string path = save_path_of(start_);
         if (path.empty())
@@ -339,6 +364,12 @@ class SharedContainer : public StepContainer {
                               plan::with_device_variables(start_.step.environment, start_.wanted));
     }
 
+    void tell_waits() {
+        start_.event->early();
+        tell_waits_.emplace(used_.arrivals, std::chrono::seconds(start_.site.limits.stall_time),
+                            [this](const std::string& line) { start_.tasks.say(line); });
+    }
+
     /// Of the step, not of the container: each step that asks for it runs it.
     void run_entrypoint() {
         StartedContainer& container = used_.joined.container;
@@ -362,6 +393,7 @@ class SharedContainer : public StepContainer {
     std::optional<StepAddress> address_;  ///< for those who know the step and not the container's name
     std::optional<ContainerFolder> folder_;
     UsedContainer used_;
+    std::optional<WaitTeller> tell_waits_;
     Changes entrypoint_;
 };
 

@@ -259,6 +259,112 @@ told() { without_progress < "$BATS_TEST_TMPDIR/out"; }
   expect_equal "$output" $'hello from the image\nmore'
 }
 
+@test "early: steps note what they read of their image, for the next publication" {
+  restore_site
+  with_site_lines '[share]' 'record = true' 'record_time = 600'
+  noted() { root bash -c "cat $state/nodes/n1/store/*/images/*/profile" 2> /dev/null | wc -c; }
+  run -0 contained true
+  local first
+  first=$(noted)
+  (( first >= 4 && first % 4 == 0 ))
+  run -0 contained sh -c 'cat /usr/bin/* /usr/lib/x86_64-linux-gnu/*.so* > /dev/null'
+  (( $(noted) > first ))
+  expect_equal "$output" ""
+  # Where nothing is to be noted, nothing is.
+  restore_site
+  forget_images
+  run -0 contained true
+  expect_equal "$(noted)" 0
+}
+
+# Named containers, of which the first step may end while another one is in them.
+named() { alice srun -w n1 --container-name=early "$@"; }
+a_reader_waits() { root pgrep -u alice -f '^cat /srv/hello$'; }
+remove_named() { alice srun -w n1 berth rm --force early || true; }
+
+@test "early: a named container's image goes on coming when the step that began it has ended" {
+  hold 1
+  in_home "rm -f first second"
+  step --container-name=early --container-mount-home sh -c 'cd && until [ -e first ]; do sleep 0.1; done'
+  local first=$job
+  wait_until 60 asked_for 1
+  wait_until 60 a_task_lives
+  named sh -c 'cat /srv/hello; cd && until [ -e second ]; do sleep 0.1; done' > "$BATS_TEST_TMPDIR/second" 2>&1 3>&- &
+  local second=$!
+  wait_until 60 a_reader_waits
+  forget_requests
+  in_home "touch first"
+  wait "$first"
+  # Somebody else asks for what the reader waits for.
+  wait_until 60 asked_for 1
+  expect_equal "$(without_progress < "$BATS_TEST_TMPDIR/second")" ""
+  rm "$held"
+  wait_until 60 image_is_here
+  in_home "touch second"
+  wait "$second"
+  expect_equal "$(without_progress < "$BATS_TEST_TMPDIR/second")" "hello from the image"
+  run -0 alice srun -w n1 berth verify
+  expect_no_leftovers
+  # Made of it when it was not here, it starts from the store.
+  forget_requests
+  run -0 named cat /srv/hello
+  expect_equal "$output" "hello from the image"
+  expect_equal "$(grep -c GET "$folder/log" || true)" 0
+  remove_named
+}
+
+@test "early: a named container starts again before its image is here, and tells of reads that wait" {
+  hold 1
+  run -0 contained --container-name=early sh -c 'echo kept > /srv/kept'
+  [ "$(partial)" ]
+  forget_requests
+  named cat /srv/kept /srv/hello > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  job=$!
+  wait_until 60 grep -q 'n1: a read of the image has waited' "$BATS_TEST_TMPDIR/out"
+  rm "$held"
+  wait "$job"
+  expect_equal "$(told)" $'kept\nhello from the image'
+  expect_equal "$(last_event start .from)" '"pull"'
+  remove_named
+}
+
+@test "early: a named container whose start waits for its image is told, and is gone when the step is cancelled" {
+  hold 0
+  hold 1
+  step --container-name=early cat /srv/hello
+  wait_until 60 grep -q 'a read of the image has waited 1 s' "$BATS_TEST_TMPDIR/out"
+  cancel_everything
+  wait "$job" || true
+  within 30 no_jobs
+  expect_no_leftovers
+  expect_nodes_up
+  expect_equal "$(alice srun -w n1 berth ps --json | jq '.containers | length')" 0
+}
+
+@test "early: berth run --name starts before its image is here, and leaves the rest to who is still in it" {
+  hold 1
+  local store
+  store=$(in_home 'mktemp -d ~/early.XXXXXX')
+  in_home "rm -f first"
+  forget_requests
+  alice srun -w n1 env BERTH_STORE_PATH="$store" berth run --name early --mount-home "$image" sh -c \
+    'cd && until [ -e first ]; do sleep 0.1; done' > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
+  local first=$!
+  wait_until 60 asked_for 1
+  wait_until 60 a_task_lives
+  alice srun -w n1 env BERTH_STORE_PATH="$store" berth exec early cat /srv/hello \
+    > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  job=$!
+  wait_until 60 a_reader_waits
+  in_home "touch first"
+  wait "$first"
+  rm "$held"
+  wait "$job"
+  expect_equal "$(told)" "hello from the image"
+  remove_named
+  in_home "rm -rf $store"
+}
+
 # The parts of a step of two nodes, whose tasks live until the file "go" is there.
 together() {
   restore_site

@@ -27,20 +27,20 @@ TEST_CASE("waits: a line after 5 s, then after twice as long each time, and ten 
     CHECK(told == 10);
 }
 
-TEST_CASE("waits: how long the longest wait of this process has lasted", "[early]") {
+TEST_CASE("waits: how long the piece that is waited for longest has been", "[early]") {
     Fd file(::memfd_create("pieces", MFD_CLOEXEC));
     auto arrivals = Arrivals::create(file.get(), 2, Digest("sha256:" + std::string(64, 'a')));
-    CHECK(arrivals->waiting() == milliseconds(0));
-    std::jthread first([&] { arrivals->wait({0, 1}); });
-    while (arrivals->waiting() < milliseconds(30)) std::this_thread::sleep_for(milliseconds(1));
-    std::jthread second([&] { arrivals->wait({1, 1}); });
-    while (!arrivals->is_wanted(1)) std::this_thread::sleep_for(milliseconds(1));
-    CHECK(arrivals->waiting() >= milliseconds(30));
+    OldestWait oldest;
+    auto now = OldestWait::Clock::now();
+    CHECK(oldest.of(*arrivals, now) == milliseconds(0));
+    arrivals->ask({0, 1});
+    CHECK(oldest.of(*arrivals, now) == milliseconds(0));
+    arrivals->ask({1, 1});
+    CHECK(oldest.of(*arrivals, now + milliseconds(30)) == milliseconds(30));
     arrivals->set_here(0);
-    first.join();
+    CHECK(oldest.of(*arrivals, now + milliseconds(50)) == milliseconds(20));
     arrivals->set_here(1);
-    second.join();
-    CHECK(arrivals->waiting() == milliseconds(0));
+    CHECK(oldest.of(*arrivals, now + milliseconds(60)) == milliseconds(0));
     // What is here is no wait.
     CHECK(arrivals->wait({0, 2}) == 0);
 }

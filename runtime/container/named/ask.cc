@@ -14,9 +14,10 @@ namespace {
 constexpr int answer_ms = 60'000;
 
 /// The answer to a message; nothing when the helper has gone.
-std::optional<Received> ask(int connection, const Message& message) {
+std::optional<Received> ask(int connection, const Message& message, const std::function<void()>& waiting = {}) {
     try {
         send_message(connection, message, {}, answer_ms);
+        if (waiting) waiting();
         return receive_message(connection);
     } catch (const SysError& error) {
         if (error.number() == EPIPE || error.number() == ECONNRESET) return receive_message(connection, 0);
@@ -26,10 +27,11 @@ std::optional<Received> ask(int connection, const Message& message) {
 
 }  // namespace
 
-std::optional<JoinedContainer> ask_to_join(int connection, const std::vector<std::string>& environment) {
+std::optional<JoinedContainer> ask_to_join(int connection, const std::vector<std::string>& environment,
+                                           const std::function<void()>& waiting) {
     std::optional<Received> received;
     try {
-        received = ask(connection, plan::encode(plan::TaskRequest{0, environment}));
+        received = ask(connection, plan::encode(plan::TaskRequest{0, environment}), waiting);
     } catch (const SysError& error) {
         if (error.number() != EPIPE && error.number() != ECONNRESET) throw;
     }

@@ -156,6 +156,8 @@ struct HelperOrder {
     ContainerImage image;
     const plan::Site& site;
     Fd other = Fd();  ///< see start_helper_beside()
+    std::optional<EarlyPull> early = {};
+    KeeperPipes* pipes = nullptr;
 };
 
 /// The files, their lock and their file server are the other container's.
@@ -167,12 +169,27 @@ void run_beside(HelperOrder& order, Fd& connection) {
     leave(std::move(order.other));
 }
 
+/// Goes on with a pull whose step may end before the container does. Before there are namespaces and threads.
+Pid keep_pulling(HelperOrder& order, int connection) {
+    if (!order.early) return {};
+    order.pipes->keep_those_of_helper();
+    squash::ComingLayers& coming = order.image.coming;
+    coming.arrivals->set_lifeline(order.pipes->lifeline());
+    // The start waits for parts of the image for as long as somebody wants it.
+    coming.interrupted = [connection] {
+        pollfd starter{connection, 0, 0};
+        return ::poll(&starter, 1, 0) > 0;
+    };
+    return start_pull_keeper(*order.early, *order.pipes);
+}
+
 void run_helper(HelperOrder& order, Fd& connection) {
     leave_session();
     if (order.other) return run_beside(order, connection);
     ContainerStorage storage{order.folder.path_of(order.name)};
     Lock running = take_turn(order.folder, order.name, storage.source);
     Fd listener = order.folder.listen(order.name);
+    Pid keeper = keep_pulling(order, connection.get());
     StartedContainer container = start_container(order.plan, std::move(order.image), order.site, storage);
     Helper helper(std::move(listener), std::move(connection), order.plan, container, container.server.end.get());
     helper.serve();
@@ -249,10 +266,14 @@ Fd fork_helper(HelperOrder order, Lock* lock, const std::function<void()>& forke
 
 }  // namespace
 
-Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image,
+Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, HelperImage image,
                 const plan::Site& site, Lock& lock, const std::function<void()>& forked) {
-    return fork_helper(
-        {.folder = folder, .name = name, .plan = plan, .image = std::move(image), .site = site}, &lock, forked);
+    HelperOrder order{.folder = folder, .name = name, .plan = plan, .image = std::move(image.image), .site = site};
+    order.early = std::move(image.early);
+    order.pipes = image.pipes;
+    Fd out = fork_helper(std::move(order), &lock, forked);
+    if (image.pipes != nullptr) image.pipes->keep_those_of_starter();
+    return out;
 }
 
 Fd start_helper_beside(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan,

@@ -6,18 +6,27 @@
 #include <vector>
 
 #include "runtime/container/named/folder.hh"
+#include "runtime/container/named/pull_keeper.hh"
 #include "runtime/container/start.hh"
+#include "runtime/images/opened.hh"
 #include "runtime/mount/container_image.hh"
 #include "runtime/plan/messages.hh"
 #include "runtime/plan/plan.hh"
 
 namespace berth {
 
+/// The image of a container, as it was opened for a helper.
+struct HelperImage {
+    ContainerImage image;
+    std::optional<EarlyPull> early = {};  ///< of layers that have still to come
+    KeeperPipes* pipes = nullptr;         ///< of the caller, where there is such a pull
+};
+
 /// Starts the helper of the container `name`, a child in a session of its own, and gives back a connection to it.
 /// Whether the container starts is what ask_to_join() tells. The helper ends the container when the last connection
 /// that joined is closed. `lock` is the container's lock, which is not passed on; `forked` is called in the helper, to
 /// close what else of the caller's it must not hold. Call from a process of one thread. Throws Error.
-Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, ContainerImage image,
+Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, HelperImage image,
                 const plan::Site& site, Lock& lock, const std::function<void()>& forked = {});
 
 /// As start_helper(), for a container over the files of one that runs: `image.root` is its root, and `other` the
@@ -52,7 +61,9 @@ std::vector<int> namespaces_of(const StartedContainer& container);
 
 /// Asks over a connection to the helper to join with this environment; from then on the connection keeps the container
 /// alive. Nothing when the helper has ended meanwhile. Throws the Error that the start failed with.
-std::optional<JoinedContainer> ask_to_join(int connection, const std::vector<std::string>& environment);
+/// `waiting` is called before the answer is waited for, which takes as long as the container's start.
+std::optional<JoinedContainer> ask_to_join(int connection, const std::vector<std::string>& environment,
+                                           const std::function<void()>& waiting = {});
 
 /// Says that the task has ended, and waits until the helper has taken note: when it was the last one, until the
 /// container has ended.

@@ -9,6 +9,7 @@
 #include "runtime/base/old_mounts.hh"
 #include "runtime/base/text.hh"
 #include "runtime/container/named/make.hh"
+#include "runtime/container/named/pull_keeper.hh"
 #include "runtime/container/plan_report.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/images/enroot_image.hh"
@@ -127,16 +128,24 @@ class Use {
         try {
             bool runs = out.action == plan::NameAction::join;
             auto joined = runs ? join_running(start_, out.connection.get(), environment)
-                               : ask_to_join(out.connection.get(), environment);
+                               : ask_to_join(out.connection.get(), environment, [&] { await_start(out); });
+            if (joined && out.keeper) out.keeper->tell_started();
             if (joined) out.joined = std::move(*joined);
             return joined.has_value();
-        } catch (const Error&) {
+        } catch (...) {
             if (out.action == plan::NameAction::create) forget(out);
             throw;
         }
     }
 
+    void await_start(const UsedContainer& out) {
+        if (out.arrivals)
+            await_early_start(out.connection.get(), out.arrivals,
+                              std::chrono::seconds(start_.site.limits.stall_time), start_.watch);
+    }
+
     void forget(UsedContainer& out) {
+        out.keeper.reset();
         out.connection.reset();
         if (lock_after_last_run(folder_, name_)) folder_.remove(name_);
         if (!out.record.digest.empty())
@@ -184,7 +193,12 @@ class Use {
             open_store(start_.site, start_.caller).pin(Digest(out.record.digest), state_path());
         plan::Plan plan = plan_for(out, opened);
         use_flat(opened, out.record.image, plan.identity, start_.caller, start_.site, start_.watch);
-        out.connection = start_helper(folder_, name_, plan, std::move(opened.image), start_.site, lock, start_.forked);
+        if (opened.early) {
+            out.arrivals = opened.image.coming.arrivals;
+            out.keeper.emplace();
+        }
+        HelperImage image{std::move(opened.image), std::move(opened.early), out.keeper ? &*out.keeper : nullptr};
+        out.connection = start_helper(folder_, name_, plan, std::move(image), start_.site, lock, start_.forked);
     }
 
     plan::Plan plan_for(UsedContainer& out, const OpenedImage& opened) {

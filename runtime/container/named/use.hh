@@ -1,6 +1,7 @@
 // Using a named container: joining the one that runs, starting the one that is there, or making it.
 #pragma once
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,8 @@ struct UsedContainer {
     plan::NameAction action;        ///< what was done to get there
     plan::ContainerRecord record;
     std::vector<std::string> command = {};  ///< the image's, when it was opened here
+    std::shared_ptr<Arrivals> arrivals = {};  ///< of an image that was opened here before its layers were
+    std::optional<KeeperPipes> keeper = {};   ///< of such a one, until the container has started
 };
 
 /// Joins a container that runs, over a connection to its server; nothing when that has ended meanwhile. Throws Error
