@@ -28,13 +28,13 @@ share::RendezvousSettings rendezvous_settings(const ShareLimits& limits, const D
 
 }  // namespace
 
-std::unique_ptr<share::Member> meet_others(const Options& options, const Digest& digest, const std::string& what,
-                                           Meter& meter) {
+Meeting meet_others(const Options& options, const Digest& digest, const std::string& what, Meter& meter) {
     const ShareLimits& limits = options.share_limits;
     std::shared_ptr<share::Rendezvous> folder;
     if (!options.share) folder = std::make_shared<share::Rendezvous>(rendezvous_settings(limits, digest));
-    return std::make_unique<share::Member>(share::MemberSettings{
-        .place = folder ? folder->place() : *options.share,
+    Meeting out{folder ? folder->place() : *options.share, folder};
+    out.member = std::make_unique<share::Member>(share::MemberSettings{
+        .place = out.place,
         .image = digest,
         .address = limits.address,
         .first_port = limits.first_port,
@@ -44,6 +44,7 @@ std::unique_ptr<share::Member> meet_others(const Options& options, const Digest&
         .companion = folder,
         .notice = [&meter, what](const std::string& line) { meter.note(cat(what, ": ", line)); },
         .status = [&meter](const std::optional<share::StepStatus>& step) { meter.set_step(step); }});
+    return out;
 }
 
 share::DocumentList documents_to_tell(const Told& told) {

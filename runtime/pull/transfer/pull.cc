@@ -55,7 +55,11 @@ class Pull {
     Afterwards take_afterwards() {
         Afterwards out{std::move(member_), std::move(unproved_), early_};
         // Its pieces come with the nodes in a conversation of their own.
-        if (early_) out.member.reset(), out.place = options_.share;
+        if (early_) {
+            out.member.reset();
+            out.place = meeting_place_;
+            out.tracker = tracker_;
+        }
         out.admitted = admission_.admitted();
         return out;
     }
@@ -99,6 +103,8 @@ class Pull {
     std::unique_ptr<oci::Source> source_;
     std::unique_ptr<share::Member> member_;
     std::optional<Unproved> unproved_;
+    std::optional<MeetingPlace> meeting_place_;
+    std::shared_ptr<const void> tracker_;
     std::optional<Digest> early_;         ///< the manifest of an image that starts before it is here
     std::optional<Chain> chain_;          ///< what has been asked for already
     std::optional<Published> published_;
@@ -149,9 +155,7 @@ Digest Pull::run() {
 }
 
 bool Pull::may_start_early() const {
-    // Pulls that meet in a folder have no srun that outlives them: each layer has one that fetches it.
-    bool meet_in_folder = can_meet(options_) && !options_.share;
-    return options_.early && !meet_in_folder && !is_local() && !store_.is_offered() &&
+    return options_.early && !is_local() && !store_.is_offered() &&
            !options_.signatures.policy.empty() &&
            // Processes of other nodes would not see which parts are here.
            store_.locks_are_certain();
@@ -353,7 +357,10 @@ void Pull::telling_documents(const std::function<void()>& work) {
 void Pull::begin_sharing(const Digest& digest) try {
     if (!can_meet(options_) || is_local() || options_.machine) return;
     meter_.begin(Phase::asking, cat("asking the other nodes of the step for ", what_));
-    member_ = meet_others(options_, digest, what_, meter_);
+    Meeting meeting = meet_others(options_, digest, what_, meter_);
+    member_ = std::move(meeting.member);
+    meeting_place_ = meeting.place;
+    tracker_ = std::move(meeting.tracker);
     known_ = member_->documents();
     if (known_) admission_.offer(*known_, share::signatures_type);
     source();
@@ -363,6 +370,7 @@ void Pull::begin_sharing(const Digest& digest) try {
 } catch (const Error& problem) {
     meter_.note(cat(what_, " is not shared with the other nodes of the step: ", problem.what()));
     member_.reset();
+    meeting_place_.reset();
 }
 
 /// Layers that run on their publisher's signature so far are nothing to send: they could not be taken back.

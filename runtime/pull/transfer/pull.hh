@@ -32,7 +32,8 @@ struct Afterwards {
     /// pull() then.
     std::optional<Digest> early = {};
     Lock no_removals = {};                  ///< meanwhile
-    std::optional<MeetingPlace> place = {};  ///< where the step's nodes meet to bring it together
+    std::optional<MeetingPlace> place = {};  ///< where nodes meet to bring it together
+    std::shared_ptr<const void> tracker = {};  ///< see Meeting
     /// By whose signature it may run, and by which rule of the policy.
     std::optional<store::SignatureRecord::Admitted> admitted = {};
 };
