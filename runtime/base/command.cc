@@ -142,10 +142,10 @@ std::vector<std::string> candidates(const std::string& name, const std::string& 
 
 }  // namespace
 
-std::string find_command(const std::string& name, const std::string& path_variable) {
+std::string find_command(const std::string& name, const std::string& path_variable, const char* where) {
     if (name.find('/') != std::string::npos) {
         if (::access(name.c_str(), F_OK) != 0)
-            throw Error(cat("running ", printable(name, 4096), ": ", reason(errno), " in the container"),
+            throw Error(cat("running ", printable(name, 4096), ": ", reason(errno), ' ', where),
                         exit_not_found);
         if (!runnable(name)) not_runnable(name);
         check_format(name);
@@ -161,7 +161,7 @@ std::string find_command(const std::string& name, const std::string& path_variab
     }
     if (!unusable.empty()) not_runnable(unusable);
     throw Error(cat("running ", printable(name, 4096),
-                    ": command not found in the container (PATH=", printable(path_variable, 1024), ")"),
+                    ": command not found ", where, " (PATH=", printable(path_variable, 1024), ")"),
                 exit_not_found);
 }
 

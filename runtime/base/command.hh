@@ -6,10 +6,11 @@
 
 namespace berth {
 
-/// The path that execvp would run for `name` in this process's root and working directory with the given PATH.
-/// Throws Error with exit code 127 (nowhere, or an interpreter it names is missing) or 126 (not executable, wrong
-/// architecture, wrong format).
-std::string find_command(const std::string& name, const std::string& path_variable);
+/// The path that execvp would run for `name` in this process's root and working directory with the given PATH; `where`
+/// says to the user whose root that is. Throws Error with exit code 127 (nowhere, or an interpreter it names is
+/// missing) or 126 (not executable, wrong architecture, wrong format).
+std::string find_command(const std::string& name, const std::string& path_variable,
+                         const char* where = "in the container");
 
 /// Becomes the command, whose program is found as above by the PATH of `environment` (NAME=VALUE). Nothing is looked at
 /// beforehand: only what could not be executed is explained, as find_command() does. Throws Error; `command` has at

@@ -24,7 +24,7 @@ constexpr auto answer_limit = std::chrono::seconds(60);
 
 std::string slurm_program(const std::string& name) try {
     const char* path = std::getenv("PATH");
-    return find_command(name, path != nullptr ? path : "");
+    return find_command(name, path != nullptr ? path : "", "here");
 } catch (const Error& error) {
     throw Error(cat("entering a job by Slurm's ", name, ": ", error.what(), "; run it where srun can be run"),
                 exit_not_found);

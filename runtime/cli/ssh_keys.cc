@@ -30,7 +30,7 @@ void make_key(const std::string& path, const char* comment) {
     ::unlink(fresh.c_str());
     ::unlink((fresh + ".pub").c_str());
     const char* search = std::getenv("PATH");
-    std::string program = find_command("ssh-keygen", cat(search != nullptr ? search : "", ":/usr/bin"));
+    std::string program = find_command("ssh-keygen", cat(search != nullptr ? search : "", ":/usr/bin"), "here");
     ProgramAnswer answer =
         run_program(program, {"-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", fresh}, "", keygen_limit);
     if (answer.code != 0)

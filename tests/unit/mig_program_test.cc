@@ -142,7 +142,12 @@ TEST_CASE("berth-mig: what cannot be leaves the GPUs, tells the job why and fail
     CHECK_THAT(program.told(), Catch::StartsWith("starting NVML: it answers DRIVER_NOT_LOADED"));
     program.node.with("");
     fs::remove(program.scontrol);
+    std::string no_scontrol = "scontrol-of-none";
     CHECK_THAT(refused(), Catch::Contains("/scontrol"));
+    std::swap(program.scontrol, no_scontrol);
+    CHECK(refused() == "running scontrol-of-none: command not found on this node (PATH=/usr/bin:/bin); name Slurm's "
+                       "scontrol by berth-mig apply --scontrol\n");
+    std::swap(program.scontrol, no_scontrol);
     program.answers("gpu:1(IDX:0)");
     fs::remove(program.node.folder / "dev/nvidia1");
     CHECK_THAT(refused(), Catch::Contains("nvidia1 of --devices is not there"));

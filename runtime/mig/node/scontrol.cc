@@ -7,10 +7,20 @@
 
 namespace berth::mig {
 
+namespace {
+
+std::string path_of(const std::string& program, const std::string& path) try {
+    return find_command(program, path, "on this node");
+} catch (const Error& error) {
+    throw Error(cat(error.what(), "; name Slurm's scontrol by berth-mig apply --scontrol"));
+}
+
+}  // namespace
+
 std::string scontrol_answer(const std::string& program, const std::string& path, uint32_t job,
                             std::chrono::seconds patience) {
     ProgramAnswer answer =
-        run_program(find_command(program, path), {"--details", "show", "job", std::to_string(job)}, "", patience);
+        run_program(path_of(program, path), {"--details", "show", "job", std::to_string(job)}, "", patience);
     if (answer.code == 0) return std::move(answer.output);
     std::string doing = cat("asking Slurm about job ", job, ": ");
     if (answer.code < 0)

@@ -15,9 +15,10 @@ gpu 00000000:4B:00.0 3 GPU-eeeeeeee-0000-0000-0000-000000000003 9.0 14 whole
 state $state/nvml-instances
 END
 
-cat > /etc/slurm/prolog <<'END'
+cat > /etc/slurm/prolog <<END
 #!/bin/sh
-exec /usr/sbin/berth-mig apply --job "$SLURM_JOB_ID" --devices '/dev/nvidia[0-1,3],/dev/nvidia2'
+exec /usr/sbin/berth-mig apply --job "\$SLURM_JOB_ID" --devices '/dev/nvidia[0-1,3],/dev/nvidia2' \
+  --scontrol "$(command -v scontrol)"
 END
 cat > /etc/slurm/epilog <<'END'
 #!/bin/sh
