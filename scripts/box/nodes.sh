@@ -25,7 +25,8 @@ own_cgroup() (
 )
 
 # What AddressSanitizer is told in a node's processes, which have its library as their first one. slurmstepd, which ends
-# with its step, frees little. The helper of a step has no such variables: tests/fixtures/sanitizer_options.cc tells it.
+# with its step, frees little. The helper of a step has no such variables, and tells its reports by
+# tests/fixtures/sanitizer_options.cc.
 sanitizer_settings() {
   [[ -d $state/lib/sanitized ]] || return 0
   echo "LD_PRELOAD=$state/lib/sanitized/libasan.so"

@@ -7,7 +7,8 @@ maps_of() { root cat "/proc/$1/maps"; }
 
 a_task_runs() { [[ -e $state/home/alice/runs ]]; }
 
-@test "slurmstepd, the plugin in it and the helper of a step are those with the sanitizer" {
+# A step whose task waits for the end of the test.
+begin_step() {
   in_home 'rm -f runs over'
   contained --container-mounts=/home/alice sh -c 'touch /home/alice/runs; until [ -e /home/alice/over ]; do
     sleep 0.1; done' > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
@@ -15,6 +16,33 @@ a_task_runs() { [[ -e $state/home/alice/runs ]]; }
   wait_until 20 a_task_runs
   stepd=$(stepd_pid)
   helper=$(berth_processes | head -n 1)
+}
+
+reports() { root bash -c "cat $state/log/sanitizer/* | tr -d '\0'"; }
+# What this test has caused is none of a mistake's.
+forget_reports() {
+  root bash -c "cd $state/log/sanitizer && find . -name 'report*' -delete &&
+    dd if=/dev/zero of=mapped bs=64K count=1 conv=notrunc status=none"
+}
+
+@test "a report of slurmstepd's process or of the helper's is seen" {
+  expect_equal "$(reports)" ""
+  local victim
+  for victim in helper stepd; do
+    begin_step
+    root kill -SEGV "${!victim}"
+    wait_until 20 eval 'reports | grep -q "AddressSanitizer: SEGV"' || fail "none of the $victim"
+    # srun waits for a slurmstepd that has gone.
+    cancel_everything
+    wait "$step" || true
+    expect_no_leftovers
+    forget_reports
+  done
+  expect_nodes_up
+}
+
+@test "slurmstepd, the plugin in it and the helper of a step are those with the sanitizer" {
+  begin_step
   maps=$(maps_of "$stepd")
   helpers_maps=$(maps_of "$helper")
   program=$(root readlink "/proc/$helper/exe")
