@@ -24,7 +24,10 @@ END
 }
 
 teardown_file() {
-  kill "$(cat "$BATS_FILE_TMPDIR/pid")"
+  local pid
+  pid=$(cat "$BATS_FILE_TMPDIR/pid")
+  kill "$pid"
+  wait_until 10 eval "! kill -0 $pid"
 }
 
 setup() {

@@ -317,7 +317,10 @@ start_faulty() {
   python3 -B "$repo/tests/registry/faulty.py" "${faulty##*:}" 3>&- > "$BATS_FILE_TMPDIR/faulty.log" 2>&1 &
   echo $! > "$BATS_FILE_TMPDIR/faulty.pid"
   for _ in $(seq 50); do
-    curl -s -o /dev/null "http://$faulty/v2/" && return
+    if curl -s -o /dev/null "http://$faulty/v2/"; then
+      kill -0 "$(cat "$BATS_FILE_TMPDIR/faulty.pid")"
+      return
+    fi
     sleep 0.1
   done
   return 1
@@ -328,8 +331,12 @@ faulty_count() {
   grep -cE "$1" "$BATS_FILE_TMPDIR/faulty.log" || true
 }
 
+# The next one has the same port.
 stop_faulty() {
-  kill "$(cat "$BATS_FILE_TMPDIR/faulty.pid")"
+  local pid
+  pid=$(cat "$BATS_FILE_TMPDIR/faulty.pid")
+  kill "$pid"
+  wait_until 10 eval "! kill -0 $pid"
 }
 
 # A real podman, which speaks docker's interface too, with the image localhost/bare and a socket that alice may use:
