@@ -67,7 +67,13 @@ void raise_loopback() {
 
 void make_mounts_private() {
     if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
-        throw SysError("making the mounts of the new namespace private");
+        throw_forbidden_mount("making the mounts of the new namespace private", errno);
+}
+
+void throw_forbidden_mount(const std::string& doing, int number) {
+    if (number != EACCES && number != EPERM) throw SysError(doing, number);
+    throw Error(cat(doing, ": ", reason(number), "; a security module (AppArmor, SELinux) or a seccomp filter forbids "
+                                                 "mounts to berth: the kernel's log has which"));
 }
 
 namespace {

@@ -17,6 +17,10 @@ void enter_namespace(int fd, int type, const std::string& what);
 /// SysError.
 void raise_loopback();
 
+/// Throws the Error of an owner of a user namespace whose first mount has failed with `number`: the kernel's own rules
+/// allow it, so that EACCES and EPERM are somebody else's.
+[[noreturn]] void throw_forbidden_mount(const std::string& doing, int number);
+
 /// Cuts every mount of this mount namespace off from the host's: nothing propagates in either direction.
 void make_mounts_private();
 

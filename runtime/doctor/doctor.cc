@@ -42,10 +42,18 @@ Finding not_tried(const char* subject) {
     return {Verdict::note, subject, "cannot be tried without user namespaces", ""};
 }
 
+/// What to do about a mount that failed; `otherwise` where nothing forbids mounts.
+std::string advice_on_mount(const std::string& problem, const char* otherwise) {
+    return problem.find("a security module") == problem.npos
+               ? otherwise
+               : "allow berth to mount, by the rule `mount` of its AppArmor profile or a module of SELinux's policy";
+}
+
 Finding overlay(const DoctorFacts& facts) {
     if (facts.user_namespace) return not_tried("overlay");
     if (facts.overlay)
-        return {Verdict::failure, "overlay", *facts.overlay, "modprobe overlay, or a kernel of at least 5.12"};
+        return {Verdict::failure, "overlay", *facts.overlay,
+                advice_on_mount(*facts.overlay, "modprobe overlay, or a kernel of at least 5.12")};
     if (facts.tmpfs_xattrs)
         return {Verdict::warning, "overlay",
                 "works, but tmpfs keeps no user attributes here: a directory of the image that was removed cannot be "
@@ -58,7 +66,8 @@ Finding fuse(const DoctorFacts& facts) {
     if (facts.user_namespace) return not_tried("FUSE");
     if (facts.fuse)
         return {Verdict::failure, "FUSE", *facts.fuse,
-                "modprobe fuse; chmod 666 /dev/fuse (the udev rules of the fuse3 package do it at boot)"};
+                advice_on_mount(*facts.fuse, "modprobe fuse; chmod 666 /dev/fuse (the udev rules of the fuse3 package "
+                                             "do it at boot)")};
     return {Verdict::ok, "FUSE", "/dev/fuse can be opened and mounted", ""};
 }
 

@@ -47,7 +47,8 @@ std::string namespace_hint(int number, const NamespaceSettings& settings) {
     if (settings.apparmor_restrict_unprivileged_userns.value_or(0) != 0 && (number == EPERM || number == EACCES))
         return "; AppArmor forbids them: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or a profile for "
                "berth with the rule userns";
-    if (number == EPERM) return "; a seccomp filter, a chroot or a security module forbids them to this process";
+    if (number == EPERM || number == EACCES)
+        return "; a seccomp filter, a chroot or a security module forbids them to this process";
     if (number == EINVAL || number == ENOSYS)
         return "; the kernel was built without CONFIG_USER_NS, or the process has several threads";
     return {};

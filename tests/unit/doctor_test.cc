@@ -109,6 +109,10 @@ TEST_CASE("doctor: what fails is a failure with its reason and an advice", "[doc
          [](DoctorFacts& facts) {
              facts.overlay = "mounting overlay: Operation not permitted";
          }},
+        {"overlay", "a security module",
+         [](DoctorFacts& facts) {
+             facts.overlay = "mounting the staging area: no; a security module (AppArmor, SELinux) forbids mounts";
+         }},
         {"FUSE", "/dev/fuse",
          [](DoctorFacts& facts) {
              facts.fuse = "opening /dev/fuse to serve the image: Permission denied";

@@ -12,6 +12,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/interrupts.hh"
 #include "runtime/base/mounts.hh"
+#include "runtime/base/namespaces.hh"
 #include "runtime/base/new_calls.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -44,7 +45,11 @@ Fd make_staging(uint64_t size) {
     std::vector<sys::MountOption> options = {{"source", "berth"}, {"mode", "0755"}};
     if (size != 0) options.push_back({"size", cat(size)});
     Fd staging = sys::new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-    sys::move_mount_to(staging.get(), staging_place().get(), "the staging area of the container");
+    try {
+        sys::move_mount_to(staging.get(), staging_place().get(), "the staging area of the container");
+    } catch (const SysError& error) {
+        sys::throw_forbidden_mount("mounting the staging area of the container", error.number());
+    }
     for (const char* name : {"lower", "upper", "work", "disk", "root"})
         if (::mkdirat(staging.get(), name, 0755) != 0) throw SysError(cat("creating the staging directory ", name));
     return staging;
