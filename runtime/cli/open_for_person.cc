@@ -65,7 +65,14 @@ OpenedImage open_for_person(const RunOptions& options, const plan::Caller& calle
         bool stored = plan::parse_reference(options.request.image).kind != plan::Reference::Kind::path;
         if (std::string note = stored ? note_on_store(site, caller) : ""; !note.empty() && watch.progress)
             watch.progress(note);
-        return open_image(options.request.image, caller, site, watch, last_answer(options.request.image, caller, site));
+        OpenedImage out =
+            open_image(options.request.image, caller, site, watch, last_answer(options.request.image, caller, site));
+        // Later on the signals are the caller's.
+        watch.descriptor = -1;
+        watch.ready = {};
+        if (auto& coming = out.image.coming; coming.arrivals)
+            coming.interrupted = attended_wait(watch, coming.arrivals, site.limits.stall_time);
+        return out;
     });
 }
 

@@ -138,18 +138,6 @@ ContainerImage stored_image(const store::Store& store, const Digest& digest) {
     return {std::move(files.index), std::move(files.layers), std::move(files.lease), {}};
 }
 
-/// True when what is waited for by a start, for a part of its image, is wanted no more. Says how long that takes.
-std::function<bool()> attended_wait(const PullWatch& watch, std::shared_ptr<Arrivals> arrivals, unsigned stall_time) {
-    auto lines = std::make_shared<WaitLines>(std::chrono::seconds(stall_time), std::chrono::seconds(1));
-    return [watch, arrivals = std::move(arrivals), lines, oldest = std::make_shared<OldestWait>()] {
-        pollfd entry{watch.descriptor, POLLIN, 0};
-        if (watch.ready && ::poll(&entry, 1, 0) > 0) watch.ready();
-        auto line = lines->due(oldest->of(*arrivals), arrivals->here(), arrivals->count());
-        if (line && watch.progress) watch.progress(*line);
-        return watch.over && watch.over();
-    };
-}
-
 /// One whose layers are to come. Nothing when it has come meanwhile, all of it.
 std::optional<ContainerImage> early_image(const store::Store& store, const PullResult& pull, const plan::Site& site,
                                           const PullWatch& watch) {
@@ -342,6 +330,17 @@ OpenedImage open_image(const std::string& text, const plan::Caller& caller, cons
 OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site,
                              const PullWatch& watch) {
     return for_engine(open_as_it_was(record, caller, site, watch), record.image, caller, site, watch);
+}
+
+std::function<bool()> attended_wait(const PullWatch& watch, std::shared_ptr<Arrivals> arrivals, unsigned stall_time) {
+    auto lines = std::make_shared<WaitLines>(std::chrono::seconds(stall_time), std::chrono::seconds(1));
+    return [watch, arrivals = std::move(arrivals), lines, oldest = std::make_shared<OldestWait>()] {
+        pollfd entry{watch.descriptor, POLLIN, 0};
+        if (watch.ready && ::poll(&entry, 1, 0) > 0) watch.ready();
+        auto line = lines->due(oldest->of(*arrivals), arrivals->here(), arrivals->count());
+        if (line && watch.progress) watch.progress(*line);
+        return watch.over && watch.over();
+    };
 }
 
 std::string file_identity(const std::string& path) {

@@ -1,6 +1,8 @@
 // From what the user wrote to an image that can be started: through the store, a pull, or a file or directory used as
 // it lies.
 #pragma once
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "runtime/config/site.hh"
@@ -29,6 +31,10 @@ OpenedImage open_image(const std::string& text, const plan::Caller& caller, cons
 /// bring it back.
 OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site,
                              const PullWatch& watch);
+
+/// For ComingLayers::interrupted, where open_image() puts it with a copy of its watch, which must last as long:
+/// true when what is waited for, for a part of an image that comes, is wanted no more. Says how long that takes.
+std::function<bool()> attended_wait(const PullWatch& watch, std::shared_ptr<Arrivals> arrivals, unsigned stall_time);
 
 /// Changes when a file is replaced or written to: "SIZE MTIME_NS INODE"; "directory" for a directory, whose content
 /// nobody can tell. Throws SysError.

@@ -33,7 +33,7 @@ run_sanitize_slurm() {
   in_box sanitize scripts/slurm-in-a-box down &&
     BERTH_BOX_SANITIZED=build-address-undefined in_box sanitize scripts/slurm-in-a-box up --cgroup || code=$?
   (( code )) || in_box sanitize logged "$work/$name.log" bats --tap --timing tests/sanitized \
-    tests/slurm/{run,entrypoint,name,save,signals}.bats || code=$?
+    tests/slurm/{run,entrypoint,name,save,signals,early}.bats || code=$?
   touch "$work/$name.log"
   count_bats "$name" "$work/$name.log" "$code"
   if cat "$folder"/log/sanitizer/* | tr -d '\0' | grep .; then add "reports-$name" 0 1 0; fi
