@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 #include <vector>
 
 #include "runtime/base/error.hh"
@@ -89,13 +90,37 @@ std::vector<std::string> other_hierarchies(const std::string& mount, const std::
     return out;
 }
 
-/// The real user of a process, as /proc writes it; empty when it has gone.
-std::string uid_of(pid_t pid) try {
+/// The first value of a line of /proc/PID/status, such as "Uid:"; empty when the process has gone.
+std::string status_of(pid_t pid, const char* name) try {
     for (const std::string& line : split(sys::read_file(cat("/proc/", pid, "/status"), proc_file_limit), '\n'))
-        if (std::vector<std::string> words = split(line, '\t'); words.size() > 1 && words[0] == "Uid:") return words[1];
+        if (std::vector<std::string> words = split(line, '\t'); words.size() > 1 && words[0] == name) return words[1];
     return {};
 } catch (const Error&) {
     return {};
+}
+
+/// The real user of a process; empty when it has gone.
+std::string uid_of(pid_t pid) { return status_of(pid, "Uid:"); }
+
+/// 0 when it has gone.
+pid_t parent_of(pid_t pid) {
+    uint64_t out = 0;
+    return parse_number(status_of(pid, "PPid:"), INT32_MAX, out) ? static_cast<pid_t>(out) : 0;
+}
+
+/// Those that have a user namespace of their own, and what they have started outside of it: who brings an image that
+/// has still to come does so for the container.
+std::set<pid_t> servers_among(const std::vector<pid_t>& processes) {
+    std::set<pid_t> out;
+    std::optional<NamespaceId> own = user_namespace_of(getpid());
+    for (pid_t pid : processes)
+        if (std::optional<NamespaceId> its = user_namespace_of(pid); its && its != own) out.insert(pid);
+    for (size_t before = 0; before != out.size();) {
+        before = out.size();
+        for (pid_t pid : processes)
+            if (out.contains(parent_of(pid))) out.insert(pid);
+    }
+    return out;
 }
 
 /// Those of its leaves that do not end with a step.
@@ -194,10 +219,8 @@ void JobLeaves::hand_over_servers() const {
     for (const Leaf& leaf : leaves_of_job_)
         for (pid_t pid : leaf.members()) members.push_back(pid);
     std::vector<Target> others = members.empty() ? std::vector<Target>() : other_jobs();
-    std::optional<NamespaceId> own = user_namespace_of(getpid());
-    for (pid_t pid : members) {
-        std::optional<NamespaceId> its = user_namespace_of(pid);
-        std::string uid = its && its != own ? uid_of(pid) : "";
+    for (pid_t pid : servers_among(members)) {
+        std::string uid = uid_of(pid);
         if (uid.empty()) continue;
         for (const Target& other : others) {
             Fd group = open_group(other.mount, other.path);

@@ -285,6 +285,8 @@ named() { alice srun -w n1 --container-name=early "$@"; }
 a_reader_waits() { root pgrep -u alice -f '^cat /srv/hello$'; }
 remove_named() { alice srun -w n1 berth rm --force early || true; }
 
+# Also when the job that began it has ended, and its cgroup with it.
+# bats test_tags=cgroup
 @test "early: a named container's image goes on coming when the step that began it has ended" {
   hold 1
   in_home "rm -f first second"
@@ -348,19 +350,21 @@ remove_named() { alice srun -w n1 berth rm --force early || true; }
   hold 1
   local store
   store=$(in_home 'mktemp -d ~/early.XXXXXX')
-  in_home "rm -f first"
+  in_home "rm -f first gone; cat > both.sh" << END
+export BERTH_STORE_PATH=$store
+berth run --name early --mount-home $image sh -c 'cd && until [ -e first ]; do sleep 0.1; done' &
+until berth exec early true 2> /dev/null; do sleep 0.1; done
+berth exec early cat /srv/hello &
+wait %1 && touch gone
+wait %2
+END
   forget_requests
-  alice srun -w n1 env BERTH_STORE_PATH="$store" berth run --name early --mount-home "$image" sh -c \
-    'cd && until [ -e first ]; do sleep 0.1; done' > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
-  local first=$!
-  wait_until 60 asked_for 1
-  wait_until 60 a_task_lives
-  alice srun -w n1 env BERTH_STORE_PATH="$store" berth exec early cat /srv/hello \
-    > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  alice srun -w n1 bash both.sh > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
   job=$!
+  wait_until 60 asked_for 1
   wait_until 60 a_reader_waits
   in_home "touch first"
-  wait "$first"
+  wait_until 60 in_home "test -e gone"
   rm "$held"
   wait "$job"
   expect_equal "$(told)" "hello from the image"
