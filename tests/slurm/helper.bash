@@ -60,7 +60,12 @@ expect_one_error_line() {
 # unless it is called as `progress=shown run`. With srun's --label they begin with the task's number.
 progress_line='^( *[0-9]+: )?berth: (n[0-9]+: )?((pulling|trying again in|waiting for (process|another process)|'
 progress_line+='a read of the image) .*|.*: [0-9]+ (s|min [0-9]+ s) so far.*|.*[0-9] [kMGT]?B/s.*)$'
-without_progress() { grep -vE "$progress_line" || true; }
+# What Slurm says when a node has not yet heard of the end of its last job, which a busy machine makes longer.
+slurm_waits='^((srun|salloc): (job [0-9]+ queued and waiting for resources|job [0-9]+ has been allocated resources|'
+slurm_waits+='Pending job allocation [0-9]+)|srun: (Job [0-9]+ step creation temporarily disabled, retrying .*|'
+slurm_waits+='Step created for (job|StepId=).*))$'
+# Without either: without_progress < FILE.
+without_progress() { grep -vE "$progress_line|$slurm_waits" || true; }
 
 no_node_is_completing() { ! root sinfo --noheader --Node --format=%T | grep -q '^completing'; }
 
@@ -228,10 +233,7 @@ expect_no_leftovers() {
   done
 }
 
-# Without what Slurm says when a node has not yet heard of the end of its last job, which a busy machine makes longer.
-slurm_waits='^((srun|salloc): (job [0-9]+ queued and waiting for resources|job [0-9]+ has been allocated resources|'
-slurm_waits+='Pending job allocation [0-9]+)|srun: (Job [0-9]+ step creation temporarily disabled, retrying .*|'
-slurm_waits+='Step created for (job|StepId=).*))$'
+# As bats has it, without these lines.
 eval "$(declare -f run | sed '1s/^run/bats_run/')"
 run() {
   local run_code=0 noise=$slurm_waits
