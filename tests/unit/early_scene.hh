@@ -169,4 +169,10 @@ inline unsigned schedules_wanted(unsigned usual) {
     return wanted != nullptr ? static_cast<unsigned>(std::atoi(wanted)) : usual;
 }
 
+/// The number of the first of them, so that several runs can share many.
+inline unsigned first_schedule() {
+    const char* first = std::getenv("BERTH_TEST_FIRST_SCHEDULE");
+    return first != nullptr ? static_cast<unsigned>(std::atoi(first)) : 0;
+}
+
 }  // namespace berth::fixtures
