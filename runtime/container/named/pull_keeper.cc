@@ -17,7 +17,6 @@
 #include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/host/pull_program.hh"
-#include "runtime/images/wait_teller.hh"
 
 namespace berth {
 
@@ -103,17 +102,14 @@ Pid start_pull_keeper(const EarlyPull& pull, KeeperPipes& pipes) {
     ::_exit(0);
 }
 
-void await_early_start(int connection, const std::shared_ptr<Arrivals>& arrivals, std::chrono::seconds stall_time,
-                       const PullWatch& watch) {
-    OldestWait oldest;
-    WaitLines lines(stall_time, std::chrono::seconds(1));
+void await_early_start(int connection, const std::function<bool()>& attend) {
+    constexpr int slice_ms = 50;
     for (;;) {
-        pollfd entries[] = {{connection, POLLIN, 0}, {watch.ready ? watch.descriptor : -1, POLLIN, 0}};
-        if (::poll(entries, 2, 500) < 0 && errno != EINTR) throw SysError("waiting for the start of a container");
-        if (entries[0].revents != 0) return;
-        if (entries[1].revents != 0) watch.ready();
-        auto line = lines.due(oldest.of(*arrivals), arrivals->here(), arrivals->count());
-        if (line && watch.progress) watch.progress(*line);
+        pollfd entry{connection, POLLIN, 0};
+        int ready = ::poll(&entry, 1, slice_ms);
+        if (ready > 0) return;
+        if (ready < 0 && errno != EINTR) throw SysError("waiting for the start of a container");
+        attend();
     }
 }
 

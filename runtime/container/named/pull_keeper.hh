@@ -1,6 +1,5 @@
 // Brings an image whose named container runs already, also when the step whose pull began it has ended.
 #pragma once
-#include <chrono>
 #include <functional>
 
 #include "runtime/base/fd.hh"
@@ -9,7 +8,8 @@
 
 namespace berth {
 
-/// Two pipes of a helper of a container whose image is to come.
+/// What connects the three processes of a container whose image has still to come: its starter, its helper, and the
+/// helper's child that goes on with the pull, the keeper.
 class KeeperPipes {
   public:
     /// Throws SysError.
@@ -36,9 +36,8 @@ class KeeperPipes {
 /// done. It ends with the caller, the helper. Call from a process of one thread. Throws SysError.
 Pid start_pull_keeper(const EarlyPull& pull, KeeperPipes& pipes);
 
-/// Waits until there is something to read at `connection`, or it ends. Looks after what `watch` has, and tells of reads
-/// of the image that wait meanwhile.
-void await_early_start(int connection, const std::shared_ptr<Arrivals>& arrivals, std::chrono::seconds stall_time,
-                       const PullWatch& watch);
+/// Waits until there is something to read at `connection`, or it ends; meanwhile calls `attend`, an attended_wait(),
+/// some times a second. Throws SysError, and what that throws.
+void await_early_start(int connection, const std::function<bool()>& attend);
 
 }  // namespace berth

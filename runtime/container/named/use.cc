@@ -140,8 +140,8 @@ class Use {
 
     void await_start(const UsedContainer& out) {
         if (out.arrivals)
-            await_early_start(out.connection.get(), out.arrivals,
-                              std::chrono::seconds(start_.site.limits.stall_time), start_.watch);
+            await_early_start(out.connection.get(),
+                              attended_wait(start_.watch, out.arrivals, start_.site.limits.stall_time));
     }
 
     void forget(UsedContainer& out) {
