@@ -56,6 +56,10 @@ unified_controllers() {
   done 2> /dev/null
 }
 
+# In a virtual machine that is there for the box alone: version 2 as the machine has it. Slurm 22.05 moves slurmstepd to
+# the top of the hierarchy before it removes a step's groups; the top of a namespace of cgroups takes no process.
+has_machine_cgroups() { [[ ${BERTH_BOX_CGROUPS:-own} == machine && -e $unified/cgroup.controllers ]]; }
+
 # A group of the box's own in every hierarchy. In a cgroup namespace that is made then, each of them is a root, so that
 # the Slurm of another box or of the machine has other groups than this one. Where version 2 is alone the group lies at
 # the top: Slurm wants controllers, which a group with processes, like that of a service, cannot hand on.
@@ -80,8 +84,10 @@ make_cgroups() {
 mount_cgroups() {
   local type folder names
   if [[ -e $unified/cgroup.controllers ]]; then
-    umount "$unified"
-    mount -t cgroup2 berth-box "$unified"
+    if ! has_machine_cgroups; then
+      umount "$unified"
+      mount -t cgroup2 berth-box "$unified"
+    fi
     # systemd has the second one, in which older Slurms make theirs.
     mkdir -p "$unified/box" "$unified/system.slice"
     enter_cgroups
@@ -253,6 +259,13 @@ reap() {
 }
 
 case $stage in
-  cgroups) close_inherited; make_cgroups; exec unshare --cgroup -- "$0" rest "$@" ;;
+  cgroups)
+    close_inherited
+    if has_machine_cgroups; then
+      touch "$state/own-cgroups"
+      exec "$0" rest "$@"
+    fi
+    make_cgroups
+    exec unshare --cgroup -- "$0" rest "$@" ;;
   rest) main ;;
 esac
