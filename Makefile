@@ -123,7 +123,8 @@ fuzz_sources := tests/hostile/fuzz_main.cc tests/hostile/target.cc $(fuzz_target
 # Parsers in the folders that link more than a parser needs.
 fuzz_parsers := runtime/container/entrypoint_report.cc runtime/doctor/plugin_version.cc runtime/images/file.cc \
   runtime/images/spelling.cc runtime/pull/agreement/agreement.cc runtime/pull/transfer/seal.cc \
-  $(addprefix runtime/pull/share/,coming_head.cc messages.cc session.cc) $(wildcard runtime/pull/report/*.cc) \
+  $(addprefix runtime/pull/share/,coming_head.cc coming_reader.cc messages.cc session.cc) \
+  $(wildcard runtime/pull/report/*.cc) \
   $(wildcard runtime/mig/layout/*.cc) \
   $(addprefix spank/,cgroup.cc config.cc follow.cc overdue.cc task_prolog.cc)
 unit_sources := $(sort $(wildcard tests/main.cc tests/unit/*.cc tests/registry/*.cc tests/fixtures/failing_calls.cc) \

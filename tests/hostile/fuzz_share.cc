@@ -1,10 +1,14 @@
 // What the nodes of a step and the tracker beside srun say to one another about an image. The first byte of an input
 // chooses who reads it: the tracker, a node; or a session, as a first line or a later one, with the code of one who
-// knows the secret or without; or what stands before a piece that another node sends.
+// knows the secret or without; or what stands before a piece that another node sends, or all
+// that such a node sends.
+#include <algorithm>
+#include <map>
+
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/sha256.hh"
-#include "runtime/pull/share/coming_head.hh"
+#include "runtime/pull/share/coming_reader.hh"
 #include "runtime/pull/share/messages.hh"
 #include "runtime/pull/share/session.hh"
 #include "tests/hostile/target.hh"
@@ -48,14 +52,39 @@ void run_coming_head(std::string_view bytes) {
     must((head->size > 0) == (head->piece < ComingHead::failed), "a piece without bytes, or a word with some");
 }
 
+/// In pieces of 1 to 256 bytes, so that an input has some.
+void run_coming(std::string_view bytes) {
+    auto size_of = [](uint32_t piece) { return piece % 256 + 1; };
+    std::map<uint32_t, uint32_t> parts;
+    uint32_t pieces = 0;
+    ComingReader reader(
+        {300, size_of},
+        [&](uint32_t piece, std::string_view whole) {
+            must(piece < 300 && whole.size() == size_of(piece), "a piece of another size");
+            parts.erase(piece), ++pieces;
+        },
+        [&](uint32_t piece, uint32_t offset, std::string_view part) {
+            must(offset == 0 || offset == parts[piece], "a part that is not the next one");
+            parts[piece] = offset + static_cast<uint32_t>(part.size());
+            must(parts[piece] <= size_of(piece), "a part behind the end");
+        });
+    size_t step = hostile::take_byte(bytes) % 37 + 1;
+    bool goes_on = true;
+    for (; goes_on && !bytes.empty(); bytes.remove_prefix(std::min(step, bytes.size())))
+        goes_on = reader.take(bytes.substr(0, step));
+    must(goes_on != !reader.problem().empty(), "a neighbour is left without a reason");
+    must(reader.pieces() == pieces && parts.size() <= ComingReader::unfinished_limit, "a wrong number of pieces");
+}
+
 void run(std::string_view input) {
-    switch (hostile::take_byte(input) % 6) {
+    switch (hostile::take_byte(input) % 7) {
     case 0: return run_from_node(input);
     case 1: return run_to_node(input);
     case 2: return run_greeting(input, "secret");
     case 3: return run_greeting(input, "another");
     case 4: return run_later(input);
-    default: return run_coming_head(input);
+    case 5: return run_coming_head(input);
+    default: return run_coming(input);
     }
 }
 

@@ -463,8 +463,13 @@ def agreements():
         (2, "10.0.0.1 4000 abcdef n1 3"), (3, f"berth-agree-1 ask n1 {DIGEST} 00ff {'0' * 64}")]
 
 
+def part(piece, offset, data):
+    """Of a piece, as a node sends it."""
+    return struct.pack("<3I", piece, len(data), offset) + data
+
+
 def shares():
-    """(kind, words)"""
+    """(kind, words or bytes)"""
     key, peer = "sha256//" + "a2" * 21 + "s=", "n1 192.0.2.1 4000 "
     return [(0, f"hello {peer}{key} 3 {DIGEST} 1"), (0, f"documents 1 {DIGEST} YS9i eyJhIjoxfQ=="),
         (0, "have 3 10 0 77 010"), (0, f"sealed 2 4096 {DIGEST}"), (0, "done 2"), (0, "failed - bm8="),
@@ -472,7 +477,10 @@ def shares():
         (1, f"plan 1 {peer}{key} 2 own - - take 0 0"), (1, f"role 1 1 {peer}{key} take 0 -"), (1, "alone 4 bm8="),
         (1, "status 8 3 1 2 3 4 n7 5 6 1"), (1, "end"), (2, "berth-share-1 00ff"), (2, "berth-share-2 00ff more"),
         (3, "berth-share-1 00ff"), (4, f"done 1 {'0' * 64}"), (0, f"enter {peer}{key} 3 {DIGEST} 1"),
-        (0, "proved 3"), (1, f"roster 0 1 {peer}{key}"), (1, "proved 3")]
+        (0, "proved 3"), (1, f"roster 0 1 {peer}{key}"), (1, "proved 3"), (5, struct.pack("<3I", 7, 4096, 65536)),
+        # Two pieces at once, one of them begun anew, a word for nothing, and the end.
+        (6, b"\x0b" + b"".join([part(5, 0, b"abc"), part(1, 0, b"x"), part(5, 3, b"d"), part(5, 0, b"ABCDEF"),
+            part(0xffffffff, 0, b""), part(1, 1, b"y"), part(0xfffffffe, 0, b"")]))]
 
 
 JOBS = ["12\n12|12|RUNNING|2001|n[1-2]\n", "20_2.0\n20|20_1|COMPLETED|2001|n1\n21|20_2|RUNNING|2001|n1\n",

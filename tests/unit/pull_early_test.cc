@@ -156,7 +156,8 @@ TEST_CASE("early: a rate bounds what nobody waits for, and no read", "[pull][ear
         }
     });
     CHECK(reading.read("c") == small_file);
-    CHECK((reading.read("a", 3 << 20, 1 << 20) == first_file.substr(3 << 20, 1 << 20)));
+    // Not near its end: with what is waited for comes all that its request has before it.
+    CHECK((reading.read("a", 1 << 20, 1 << 20) == first_file.substr(1 << 20, 1 << 20)));
     CHECK(reading.files.coming.arrivals->here() < reading.files.coming.arrivals->count());
     stop = true;
     fetching.join();

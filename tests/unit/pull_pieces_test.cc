@@ -65,6 +65,11 @@ TEST_CASE("early: with other nodes what they bring comes from them, and the prof
     CHECK(taken({}) == "6+2");
     CHECK(taken({}) == "12+4");
     CHECK(taken({}).empty());
+    // Far behind in that request; once. The one before it comes soon.
+    CHECK(taken({13, 14}, UpTo::wanted) == "14+1");
+    CHECK(taken({13, 14}, UpTo::wanted).empty());
+    order.set_here(12), order.set_here(13);
+    CHECK(taken({14, 15}, UpTo::wanted).empty());
     is_gone = true;
     CHECK(taken({}) == "0+1");
     CHECK(taken({}) == "8+4");

@@ -20,6 +20,11 @@ using Clock = std::chrono::steady_clock;
 /// Of a header; what libmicrohttpd has for all of a request is more.
 constexpr size_t here_word_limit = 32 << 10;
 constexpr uint32_t asked_limit = 64;
+/// Of a piece that is on its way: smaller parts would be more work than they are worth.
+constexpr uint32_t part_unit = 64 << 10, part_limit = 256 << 10;
+/// Pieces of which a receiver has parts at most, from all of its neighbours, and from one of them.
+constexpr size_t parts_limit = 64, neighbour_parts_limit = 8;
+constexpr auto look_for_parts = std::chrono::milliseconds(10), look_for_pieces = std::chrono::milliseconds(50);
 
 bool has_bit(std::string_view bits, uint32_t number) {
     return number / 8 < bits.size() && (static_cast<unsigned char>(bits[number / 8]) >> number % 8 & 1) != 0;
@@ -69,9 +74,14 @@ std::optional<ComingImage::Answer> ComingImage::answer(std::string_view path, st
     bool is_asked = parse_number(words[3], pieces, first) && parse_number(words[4], asked_limit, count) && count > 0 &&
                     first + count <= pieces;
     if (!is_asked) return std::nullopt;
-    std::vector<uint32_t> asked;
-    for (uint64_t i = 0; i < count; ++i) asked.push_back(static_cast<uint32_t>(first + i));
+    std::vector<Answer::Left> asked;
+    for (uint64_t i = 0; i < count; ++i) asked.push_back({static_cast<uint32_t>(first + i)});
     return Answer(*this, std::move(asked), "", std::nullopt, false);
+}
+
+bool ComingImage::is_passed_on(uint32_t piece) const {
+    std::lock_guard lock(mutex_);
+    return owners_ && own_ && owners_->is_passed_on(piece, *own_);
 }
 
 ComingImage::Place ComingImage::place(uint32_t piece) const {
@@ -96,28 +106,31 @@ size_t ComingImage::read(uint32_t piece, uint32_t offset, char* out, size_t size
     }
 }
 
-ComingImage::Answer::Answer(const ComingImage& image, std::vector<uint32_t> asked, std::string here,
+ComingImage::Answer::Answer(const ComingImage& image, std::vector<Left> asked, std::string here,
                             std::optional<unsigned> node, bool is_all)
     : image_(&image), is_all_(is_all), node_(node), here_(std::move(here)), left_(std::move(asked)) {}
 
 size_t ComingImage::Answer::fill(char* out, size_t size) {
     size_t done = 0;
     // Head and bytes go together: a head of its own would be a packet of its own.
-    if (!in_piece_) {
+    if (!in_part_) {
         if (is_over_) return 0;
+        part_.clear();
         head_ = next();
         is_over_ = head_.piece == ComingHead::complete || head_.piece == ComingHead::failed;
-        in_piece_ = head_.size > 0;
+        in_part_ = head_.size > 0;
         sent_ = 0;
         std::array<char, ComingHead::wire_size> bytes = encode(head_);
         std::copy(bytes.begin(), bytes.end(), out);
         done = bytes.size();
-        if (!in_piece_ || done == size) return done;
+        if (!in_part_ || done == size) return done;
     }
-    size_t part = image_->read(head_.piece, sent_, out + done, std::min<size_t>(size - done, head_.size - sent_));
-    sent_ += static_cast<uint32_t>(part);
-    if (sent_ == head_.size) in_piece_ = false;
-    return done + part;
+    size_t count = std::min<size_t>(size - done, head_.size - sent_);
+    if (part_.empty()) count = image_->read(head_.piece, head_.offset + sent_, out + done, count);
+    else part_.copy(out + done, count, sent_);
+    sent_ += static_cast<uint32_t>(count);
+    if (sent_ == head_.size) in_part_ = false;
+    return done + count;
 }
 
 ComingHead ComingImage::Answer::next() { return is_all_ ? next_of_all() : next_asked(); }
@@ -128,11 +141,11 @@ ComingHead ComingImage::Answer::next_asked() {
     Arrivals& arrivals = *image_->partial_->arrivals;
     auto end = Clock::now() + word_time;
     // All at once, so that one request does.
-    if (next_asked_ == 0) arrivals.ask({left_.front(), static_cast<uint32_t>(left_.size())});
-    int problem = arrivals.wait({left_[next_asked_], 1}, [&] { return Clock::now() >= end; });
+    if (next_asked_ == 0) arrivals.ask({left_.front().piece, static_cast<uint32_t>(left_.size())});
+    int problem = arrivals.wait({left_[next_asked_].piece, 1}, [&] { return Clock::now() >= end; });
     if (problem == -EINTR) return {ComingHead::waiting};
     if (problem != 0) return {ComingHead::failed};
-    uint32_t piece = left_[next_asked_++];
+    uint32_t piece = left_[next_asked_++].piece;
     return {piece, image_->size(piece)};
 }
 
@@ -144,27 +157,65 @@ bool ComingImage::Answer::find_all() {
     lock.unlock();
     if (!owners) return false;
     for (uint32_t piece = 0; own && piece < image_->partial_->arrivals->count(); ++piece)
-        if (owners->source(piece, node_) == *own && !has_bit(here_, piece)) left_.push_back(piece);
+        if (owners->source(piece, node_) == *own && !has_bit(here_, piece))
+            left_.push_back({piece, owners->is_in_profile(piece)});
+    size_t neighbours = std::max<size_t>(owners->sources(node_).size(), 1);
+    parts_limit_ = std::clamp<size_t>(parts_limit / neighbours, 1, neighbour_parts_limit);
     return is_known_ = true;
 }
 
-/// Whatever of it is here, in any order.
+/// What is left of a piece that is here.
+std::optional<ComingHead> ComingImage::Answer::next_whole(bool of_profile) {
+    const Arrivals& arrivals = *image_->partial_->arrivals;
+    auto found = std::ranges::find_if(left_, [&](const Left& left) {
+        return left.is_in_profile == of_profile && arrivals.is_here(left.piece);
+    });
+    if (found == left_.end()) return std::nullopt;
+    Left left = *found;
+    left_.erase(found);
+    uint32_t from = left.beginning == image_->coming_.beginning(left.piece) ? left.sent : 0;
+    return ComingHead{left.piece, image_->size(left.piece) - from, from};
+}
+
+/// Of a piece that is on its way, what has come and was not sent, but for its last bytes: whoever has those may check
+/// it, and would find this node wrong.
+std::optional<ComingHead> ComingImage::Answer::next_part(bool of_profile) {
+    const PartialPieces& coming = image_->coming_;
+    auto has_parts = [](const Left& left) { return left.sent > 0; };
+    bool is_full = static_cast<size_t>(std::ranges::count_if(left_, has_parts)) >= parts_limit_;
+    for (const PartialPieces::Piece& piece : coming.all()) {
+        auto left = std::ranges::lower_bound(left_, piece.piece, {}, &Left::piece);
+        if (left == left_.end() || left->piece != piece.piece || left->is_in_profile != of_profile) continue;
+        if (left->sent == 0 && is_full) continue;
+        uint32_t beginning = coming.beginning(piece.piece);
+        if (left->beginning != beginning) left->sent = 0, left->beginning = beginning;
+        uint32_t behind = std::min(piece.size, image_->size(piece.piece) - 1) / part_unit * part_unit;
+        if (behind <= left->sent) continue;
+        part_ = coming.bytes(piece.piece, beginning, left->sent, std::min(behind - left->sent, part_limit));
+        if (part_.empty()) continue;
+        ComingHead out{piece.piece, static_cast<uint32_t>(part_.size()), left->sent};
+        left->sent += out.size;
+        return out;
+    }
+    return std::nullopt;
+}
+
+/// Whatever of it is here or comes, what starts read first.
 ComingHead ComingImage::Answer::next_of_all() {
     Arrivals& arrivals = *image_->partial_->arrivals;
     for (auto end = Clock::now() + word_time;;) {
         uint32_t changes = arrivals.changes();
         if (find_all()) {
             if (left_.empty()) return {ComingHead::complete};
-            auto found = std::ranges::find_if(left_, [&](uint32_t piece) { return arrivals.is_here(piece); });
-            if (found != left_.end()) {
-                uint32_t piece = *found;
-                left_.erase(found);
-                return {piece, image_->size(piece)};
+            for (bool of_profile : {true, false}) {
+                if (auto whole = next_whole(of_profile)) return *whole;
+                if (auto part = next_part(of_profile)) return *part;
             }
         }
         auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
         if (left.count() <= 0) return {ComingHead::waiting};
-        arrivals.wait_for_change(changes, std::min(left, std::chrono::milliseconds(50)));
+        arrivals.wait_for_change(changes,
+                                 std::min(left, image_->coming_.all().empty() ? look_for_pieces : look_for_parts));
     }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/pull/share/coming_head.hh"
+#include "runtime/pull/share/partial_pieces.hh"
 #include "runtime/pull/share/piece_owners.hh"
 #include "runtime/store/partial.hh"
 
@@ -40,11 +41,20 @@ class ComingImage {
 
       private:
         friend ComingImage;
-        Answer(const ComingImage& image, std::vector<uint32_t> asked, std::string here, std::optional<unsigned> node,
+        /// A piece to send.
+        struct Left {
+            uint32_t piece = 0;
+            bool is_in_profile = false;
+            uint32_t sent = 0;       ///< bytes of it
+            uint32_t beginning = 0;  ///< see PartialPieces
+        };
+        Answer(const ComingImage& image, std::vector<Left> asked, std::string here, std::optional<unsigned> node,
                bool is_all);
         ComingHead next();
         ComingHead next_asked();
         ComingHead next_of_all();
+        std::optional<ComingHead> next_whole(bool of_profile);
+        std::optional<ComingHead> next_part(bool of_profile);
         bool find_all();
 
         const ComingImage* image_;
@@ -52,23 +62,31 @@ class ComingImage {
         std::optional<unsigned> node_;  ///< who asks for all
         std::string here_;              ///< what it has then
         bool is_known_ = false;         ///< `left_` has all
-        std::vector<uint32_t> left_;    ///< to send
+        size_t parts_limit_ = 1;        ///< pieces of which a part has been sent, at most
+        std::vector<Left> left_;        ///< to send, in the order of their numbers
         size_t next_asked_ = 0;
         ComingHead head_;
-        uint32_t sent_ = 0;             ///< bytes of the piece
-        bool in_piece_ = false, is_over_ = false;
+        std::string part_;              ///< the bytes behind it; empty: they are in the file
+        uint32_t sent_ = 0;             ///< bytes of the part
+        bool in_part_ = false, is_over_ = false;
     };
 
     /// What a GET of `path` answers; nothing when there is no such thing. The answer does not outlive this object.
     ///
     ///     /coming/MANIFEST/FIRST/COUNT    these pieces, in this order, for somebody who waits for them
-    ///     /coming/MANIFEST/all/NODE       all that the node takes from this one, in any order; NODE: its place, or "-"
+    ///     /coming/MANIFEST/all/NODE       all that the node takes from this one, as it comes, what starts read before
+    ///                                     the rest; of what is on its way to this one, the part that has come.
+    ///                                     NODE: its place, or "-"
     std::optional<Answer> answer(std::string_view path, std::string_view here) const;
 
     std::string path(Arrivals::Pieces pieces) const;
     std::string path_of_all(std::optional<unsigned> node) const;
     /// Bytes of a piece.
     uint32_t size(uint32_t piece) const;
+    /// What has come of those that are not here.
+    PartialPieces& coming() { return coming_; }
+    /// Some node takes the piece from this one.
+    bool is_passed_on(uint32_t piece) const;
 
   private:
     struct Place {
@@ -81,6 +99,7 @@ class ComingImage {
     std::shared_ptr<const store::Partial> partial_;
     std::string name_;
     std::vector<uint32_t> ends_;
+    PartialPieces coming_;
     mutable std::mutex mutex_;
     std::shared_ptr<const PieceOwners> owners_;
     std::optional<unsigned> own_;

@@ -39,7 +39,7 @@ void Gathering::lost(Connection from, Time now, Step step, std::vector<Outgoing>
 void Gathering::tick(Time now, Step step, std::vector<Outgoing>& out) { settle(now, step, out); }
 
 void Gathering::enter(Connection from, const Enter& message, Time now, std::vector<Outgoing>& out) {
-    if (message.release != release) {
+    if (message.release != pieces_release) {
         out.push_back({from, Alone{std::nullopt, "srun's berth is of another release"}});
         return;
     }

@@ -85,7 +85,7 @@ struct Enter {
     Peer self;
     unsigned rank = 0;     ///< of the node in the step, from 0
     Digest image;          ///< of the manifest
-    uint64_t release = 0;  ///< of the form of these messages
+    uint64_t release = 0;  ///< of the form of pieces
 };
 /// The layer with this number in the image's index is what the image has. Also to the others.
 struct Proved {
@@ -146,6 +146,8 @@ using ToNode = std::variant<Fetch, Documents, Plan, Sealed, NewRole, Alone, Step
 
 /// Form of the messages: nodes with another one pull alone.
 inline constexpr uint64_t release = 1;
+/// Form of what nodes send one another of an image that has started (coming_head.hh).
+inline constexpr uint64_t pieces_release = 2;
 
 inline constexpr size_t line_limit = 16 << 20;  ///< bytes of a message, with its code
 inline constexpr size_t layer_limit = 4096;     ///< layers of an image that is shared

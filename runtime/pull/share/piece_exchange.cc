@@ -9,6 +9,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/pull/share/coming_reader.hh"
 #include "runtime/pull/share/identity.hh"
 #include "runtime/pull/share/serve.hh"
 #include "runtime/pull/share/tracker_client.hh"
@@ -28,60 +29,6 @@ constexpr auto starved_after = seconds(20);
 constexpr unsigned neighbour_tries = 3;
 constexpr auto between_neighbour_tries = milliseconds(500);
 
-/// What a neighbour sends, piece by piece. For one answer.
-class ComingReader {
-  public:
-    ComingReader(const ComingImage& image, uint32_t count, const PieceExchange::Sink& sink)
-        : image_(image), count_(count), sink_(sink) {}
-
-    /// False to leave the neighbour; throws what the sink throws.
-    bool take(std::string_view data) {
-        heard_ = Clock::now();
-        while (!data.empty()) {
-            std::string& to = head_ ? piece_ : head_bytes_;
-            size_t wanted = (head_ ? head_->size : ComingHead::wire_size) - to.size();
-            to += data.substr(0, wanted);
-            if (data.size() < wanted) return true;
-            data.remove_prefix(wanted);
-            if (head_ ? !take_piece() : !take_head()) return false;
-        }
-        return true;
-    }
-    bool is_complete() const { return is_complete_; }
-    const std::string& problem() const { return problem_; }
-    Clock::time_point heard() const { return heard_; }
-    Clock::time_point fed() const { return fed_; }
-    uint32_t pieces() const { return pieces_; }
-
-  private:
-    bool take_head() {
-        auto head = parse_coming_head(head_bytes_);
-        head_bytes_.clear();
-        if (!head || (head->size > 0 && (head->piece >= count_ || head->size != image_.size(head->piece))))
-            return problem_ = "it sends what is no piece", false;
-        if (head->piece == ComingHead::complete) return is_complete_ = true;
-        if (head->piece == ComingHead::failed) return problem_ = "it cannot get a piece", false;
-        if (head->piece != ComingHead::waiting) head_ = head;
-        return true;
-    }
-    bool take_piece() {
-        sink_(head_->piece, piece_);
-        fed_ = Clock::now();
-        ++pieces_;
-        piece_.clear(), head_.reset();
-        return true;
-    }
-
-    const ComingImage& image_;
-    uint32_t count_;
-    const PieceExchange::Sink& sink_;
-    std::string head_bytes_, piece_, problem_;
-    std::optional<ComingHead> head_;
-    bool is_complete_ = false;
-    uint32_t pieces_ = 0;
-    Clock::time_point heard_ = Clock::now(), fed_ = heard_;
-};
-
 }  // namespace
 
 struct PieceExchange::Impl {
@@ -94,6 +41,8 @@ struct PieceExchange::Impl {
     Roster wait_for_roster();
     void share_out(const std::vector<uint32_t>& profile);
     void leave(unsigned neighbour, const std::string& reason);
+    void add_part(uint32_t piece, uint32_t offset, std::string_view bytes);
+    ComingReader reader(const Sink& sink);
     std::string ask(PeerRequests& requests, unsigned neighbour, const std::string& path, const std::string& here,
                     ComingReader& reader, const std::function<bool(const ComingReader&)>& is_over);
 
@@ -158,7 +107,7 @@ void PieceExchange::Impl::enter() {
     server->offer(image);
     std::string address = settings.address.empty() ? tracker.own_address() : settings.address;
     tracker.send(Enter{{settings.place.node, address, server->port(), identity.pin}, settings.place.rank,
-                       settings.image, release});
+                       settings.image, pieces_release});
 }
 
 void PieceExchange::Impl::listen() {
@@ -205,6 +154,16 @@ void PieceExchange::Impl::share_out(const std::vector<uint32_t>& profile) {
     image->set_owners(owners, roster.own);
 }
 
+void PieceExchange::Impl::add_part(uint32_t piece, uint32_t offset, std::string_view bytes) {
+    if (image->is_passed_on(piece)) image->coming().add(piece, offset, bytes);
+}
+
+ComingReader PieceExchange::Impl::reader(const Sink& sink) {
+    return {{partial->arrivals->count(), [this](uint32_t piece) { return image->size(piece); }},
+            sink,
+            [this](uint32_t piece, uint32_t offset, std::string_view bytes) { add_part(piece, offset, bytes); }};
+}
+
 void PieceExchange::Impl::leave(unsigned neighbour, const std::string& reason) {
     if (gives[neighbour].exchange(Gives::no) != Gives::no && settings.notice)
         settings.notice(cat("node ", printable(roster.peers[neighbour].node),
@@ -246,7 +205,7 @@ std::optional<unsigned> PieceExchange::source(uint32_t piece) const {
 
 bool PieceExchange::take(PeerRequests& requests, unsigned neighbour, Arrivals::Pieces pieces, const Sink& sink,
                          const std::function<bool()>& is_over) {
-    ComingReader reader(*impl_->image, impl_->partial->arrivals->count(), sink);
+    ComingReader reader = impl_->reader(sink);
     std::string problem = impl_->ask(requests, neighbour, impl_->image->path(pieces), "", reader,
                                      [&](const ComingReader& its) {
                                          return is_over() || Clock::now() - its.fed() > starved_after;
@@ -263,23 +222,33 @@ void PieceExchange::take_all(PeerRequests& requests, unsigned neighbour, const S
     std::atomic<Impl::Gives>& gives = impl_->gives[neighbour];
     auto fed = Clock::now();
     for (unsigned failed = 0; failed < neighbour_tries && !is_over();) {
-        ComingReader reader(*impl_->image, impl_->partial->arrivals->count(), sink);
+        ComingReader reader = impl_->reader(sink);
         auto watch = [&](const ComingReader& its) {
             // It may have some later, and is listened to.
-            bool is_starving = Clock::now() - std::max(fed, its.pieces() > 0 ? its.fed() : fed) > starved_after;
+            bool is_starving = Clock::now() - (its.has_fed() ? its.fed() : fed) > starved_after;
             auto now = is_starving ? Impl::Gives::not_now : Impl::Gives::yes;
             auto before = is_starving ? Impl::Gives::yes : Impl::Gives::not_now;
-            if (its.pieces() > 0 || is_starving) gives.compare_exchange_strong(before, now);
+            if (its.has_fed() || is_starving) gives.compare_exchange_strong(before, now);
             return is_over();
         };
         std::string problem = impl_->ask(requests, neighbour, impl_->image->path_of_all(impl_->roster.own),
                                          word_of(*impl_->partial->arrivals), reader, watch);
         if (problem.empty()) return;
-        if (reader.pieces() > 0) failed = 0, fed = reader.fed();
+        if (reader.has_fed()) fed = reader.fed();
+        if (reader.pieces() > 0) failed = 0;
         // After wrong bytes nothing is taken any more.
         if (++failed == neighbour_tries || gives == Impl::Gives::no) return impl_->leave(neighbour, problem);
         std::this_thread::sleep_for(between_neighbour_tries);
     }
+}
+
+void PieceExchange::add_part(uint32_t piece, uint32_t offset, std::string_view bytes) {
+    impl_->add_part(piece, offset, bytes);
+}
+
+void PieceExchange::settle(uint32_t piece, bool is_right) {
+    PartialPieces& coming = impl_->image->coming();
+    is_right ? coming.set_whole(piece) : coming.set_wrong(piece);
 }
 
 bool PieceExchange::is_to_prove(unsigned layer) const {

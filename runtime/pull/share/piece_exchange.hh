@@ -53,6 +53,11 @@ class PieceExchange {
     /// Takes all that comes from a neighbour, until that is all, or is left to the registry. Throws as take() does.
     void take_all(PeerRequests& requests, unsigned neighbour, const Sink& sink, const std::function<bool()>& is_over);
 
+    /// What has come of a piece, from `offset` on, so that neighbours have it before the piece is whole. Any thread.
+    void add_part(uint32_t piece, uint32_t offset, std::string_view bytes);
+    /// The piece has come whole: it is in its file, or was wrong. Any thread.
+    void settle(uint32_t piece, bool is_right);
+
     /// Of the layers (by number, in the order of the image's index): is it for this node to prove?
     bool is_to_prove(unsigned layer) const;
     /// This node has proved the layer, or another one has.

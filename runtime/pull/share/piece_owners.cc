@@ -54,19 +54,23 @@ class Dealer {
 }  // namespace
 
 PieceOwners::PieceOwners(unsigned nodes, const std::vector<uint32_t>& ends, const std::vector<uint32_t>& profile)
-    : nodes_(nodes), columns_(columns_for(nodes)), owners_(ends.empty() ? 0 : ends.back(), nobody) {
-    std::vector<bool> is_in_profile(owners_.size());
+    : nodes_(nodes),
+      columns_(columns_for(nodes)),
+      owners_(ends.empty() ? 0 : ends.back(), nobody),
+      is_in_profile_(owners_.size()) {
     for (uint32_t piece : profile)
-        if (piece < owners_.size()) is_in_profile[piece] = true;
-    size_t of_profile = static_cast<size_t>(std::ranges::count(is_in_profile, true));
-    uint32_t profile_run = run_length(of_profile, nodes, profile_pieces_a_run);
+        if (piece < owners_.size()) is_in_profile_[piece] = true;
+    size_t of_profile = static_cast<size_t>(std::ranges::count(is_in_profile_, true));
+    // An owner sends what it has from the registry to its row and its column: no more of it than all nodes receive.
+    auto profile_run = static_cast<uint32_t>(
+        std::clamp<size_t>(of_profile / (size_t{2} * columns_), 1, profile_pieces_a_run));
     uint32_t run = run_length(owners_.size() - of_profile, nodes, pieces_a_run);
     Dealer dealer(nodes, ends, owners_);
     for (uint32_t piece : profile)
         if (piece < owners_.size())
-            dealer.deal(piece, profile_run, [&](uint32_t next) { return is_in_profile[next]; });
+            dealer.deal(piece, profile_run, [&](uint32_t next) { return is_in_profile_[next]; });
     for (uint32_t piece = 0; piece < owners_.size(); ++piece)
-        dealer.deal(piece, run, [&](uint32_t next) { return !is_in_profile[next]; });
+        dealer.deal(piece, run, [&](uint32_t next) { return !is_in_profile_[next]; });
 }
 
 unsigned PieceOwners::source(uint32_t piece, std::optional<unsigned> node) const {
@@ -76,6 +80,11 @@ unsigned PieceOwners::source(uint32_t piece, std::optional<unsigned> node) const
     // The last row may be shorter than the others.
     if (in_own_row >= nodes_) return in_own_row - columns_;
     return in_own_row == *node ? owner : in_own_row;
+}
+
+bool PieceOwners::is_passed_on(uint32_t piece, unsigned node) const {
+    unsigned owner = owners_[piece];
+    return nodes_ > 1 && (owner == node || (columns_ < nodes_ && owner % columns_ == node % columns_));
 }
 
 std::vector<unsigned> PieceOwners::sources(std::optional<unsigned> node) const {

@@ -17,20 +17,24 @@ class PieceOwners {
     PieceOwners(unsigned nodes, const std::vector<uint32_t>& ends, const std::vector<uint32_t>& profile);
 
     unsigned owner(uint32_t piece) const { return owners_[piece]; }
+    bool is_in_profile(uint32_t piece) const { return is_in_profile_[piece]; }
     /// Whom the node asks: itself for what it asks the registry for. A node without a number, which came later than the
     /// others, asks the owner.
     unsigned source(uint32_t piece, std::optional<unsigned> node) const;
+    /// Others may have the piece from the node.
+    bool is_passed_on(uint32_t piece, unsigned node) const;
     /// All whom the node asks, but for itself.
     std::vector<unsigned> sources(std::optional<unsigned> node) const;
 
     static constexpr unsigned row_limit = 4;
-    static constexpr uint32_t pieces_a_run = 16;         ///< at most, that one node owns, of the rest of a layer
+    static constexpr uint32_t pieces_a_run = 32;         ///< at most, that one node owns, of the rest of a layer
     static constexpr uint32_t profile_pieces_a_run = 4;  ///< the same of the profile
 
   private:
     unsigned nodes_;
     unsigned columns_;
     std::vector<unsigned> owners_;  ///< by piece
+    std::vector<bool> is_in_profile_;
 };
 
 }  // namespace berth::pull::share

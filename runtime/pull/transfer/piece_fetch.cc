@@ -12,6 +12,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/base/throttle.hh"
+#include "runtime/pull/share/piece_owners.hh"
 
 namespace berth::pull {
 
@@ -22,6 +23,7 @@ PieceOrder::PieceOrder(std::vector<uint32_t> ends, std::vector<uint32_t> profile
       left_(ends_.empty() ? 0 : ends_.back()) {
     in_profile_.resize(left_);
     taken_.resize(left_);
+    run_starts_.resize(left_);
     here_.resize(left_);
     for (uint32_t piece : profile_) {
         if (!in_profile_[piece]) ++profile_left_;
@@ -33,7 +35,8 @@ bool PieceOrder::set_here(uint32_t piece) {
     bool is_new = !here_[piece];
     if (is_new) --left_;
     if (is_new && in_profile_[piece]) --profile_left_;
-    here_[piece] = taken_[piece] = true;
+    here_[piece] = true;
+    taken_[piece] = Taken::at_once;
     return is_new;
 }
 
@@ -42,21 +45,35 @@ PieceRun PieceOrder::run_at(uint32_t first, uint32_t limit, bool of_profile) {
     auto layer = static_cast<size_t>(std::ranges::upper_bound(ends_, first) - ends_.begin());
     uint32_t behind = first;
     std::optional<unsigned> from = source(first);
-    while (behind < ends_[layer] && behind - first < limit && !taken_[behind] &&
-           (!of_profile || in_profile_[behind]) && source(behind) == from)
-        taken_[behind++] = true;
+    while (behind < ends_[layer] && behind - first < limit && taken_[behind] == Taken::no &&
+           (!of_profile || in_profile_[behind]) && source(behind) == from) {
+        taken_[behind] = Taken::in_turn;
+        run_starts_[behind++] = first;
+    }
     return {layer, {first, behind - first}, false, from};
 }
 
+/// A request is under way that has it, and brings others first. What comes from a node comes from its owner by itself.
+bool PieceOrder::is_far(uint32_t piece) const {
+    return source_ && !source(piece) && taken_[piece] == Taken::in_turn &&
+           piece - run_starts_[piece] >= far_pieces && !here_[piece - far_pieces];
+}
+
 std::optional<PieceRun> PieceOrder::next(const std::vector<uint32_t>& wanted, UpTo up_to) {
-    for (uint32_t piece : wanted)
-        if (!taken_[piece]) {
+    for (uint32_t piece : wanted) {
+        if (is_far(piece)) {
+            taken_[piece] = Taken::at_once;
+            auto layer = static_cast<size_t>(std::ranges::upper_bound(ends_, piece) - ends_.begin());
+            return PieceRun{layer, {piece, 1}, true, std::nullopt};
+        }
+        if (taken_[piece] == Taken::no) {
             PieceRun out = run_at(piece, urgent_pieces, false);
             out.urgent = true;
             uint32_t behind = out.pieces.first + out.pieces.count;
             behind_ = {behind, std::min(pieces_behind, ends_[out.layer] - behind)};
             return out;
         }
+    }
     if (up_to == UpTo::wanted) return std::nullopt;
     if (auto out = next_of_profile()) return out;
     // What was to come from another node may have become this one's.
@@ -77,7 +94,8 @@ std::optional<PieceRun> PieceOrder::next_of_rest() {
     for (; behind_.count > 0; ++behind_.first, --behind_.count)
         if (is_free(behind_.first)) return run_at(behind_.first, std::min(pieces_a_run, behind_.count), false);
     for (; next_of_rest_ < taken_.size(); ++next_of_rest_)
-        if (is_free(next_of_rest_)) return run_at(next_of_rest_, pieces_a_run, false);
+        if (is_free(next_of_rest_))
+            return run_at(next_of_rest_, source_ ? share::PieceOwners::pieces_a_run : pieces_a_run, false);
     return std::nullopt;
 }
 
@@ -295,13 +313,16 @@ void PieceFetch::take_from_node(uint32_t piece, std::string_view bytes) {
 /// False when another one was faster.
 bool PieceFetch::take_piece(size_t number, uint32_t piece, std::string_view bytes, const char* sender) {
     const store::PartialLayer& layer = partial_.layers[number];
-    if (!sums_.match(piece, bytes))
+    bool is_right = sums_.match(piece, bytes);
+    if (!is_right && settings_.exchange != nullptr) settings_.exchange->settle(piece, false);
+    if (!is_right)
         throw Error(cat(settings_.what, ", layer ", layer.diff_id, ": ", sender,
                         " sent other bytes than were published"));
     uint64_t at = uint64_t{piece - layer.first} * Arrivals::piece_size;
     write_at(layer.file.get(), bytes, at, cat(settings_.what, ", layer ", layer.diff_id));
     bool was_wanted = arrivals_.is_wanted(piece);
     arrivals_.set_here(piece);
+    if (settings_.exchange != nullptr) settings_.exchange->settle(piece, true);
     std::lock_guard lock(mutex_);
     last_progress_ = Clock::now();
     if (!order_.set_here(piece)) return false;
@@ -323,6 +344,8 @@ void PieceFetch::read(oci::Source& source, PieceRun& run) {
         while (!bytes.empty()) {
             size_t wanted = std::min<uint64_t>(left, Arrivals::piece_size) - piece.size();
             std::string_view part = bytes.substr(0, wanted);
+            if (settings_.exchange != nullptr)
+                settings_.exchange->add_part(run.pieces.first, static_cast<uint32_t>(piece.size()), part);
             piece += part;
             bytes.remove_prefix(part.size());
             if (part.size() < wanted) return;

@@ -38,18 +38,21 @@ class PieceOrder {
     enum class UpTo { wanted, profile, rest };
     /// What to fetch now, of which nothing is fetched by anybody else: of `wanted` first, and nothing behind `up_to`.
     /// With other nodes, nothing of the rest before all of the profile is here: what they bring of it has the registry
-    /// to itself. Nothing when there is nothing to do.
+    /// to itself; and what is waited for is fetched a second time where a request has it and much before it, since
+    /// there a request has a small part of the registry's link. Nothing when there is nothing to do.
     std::optional<PieceRun> next(const std::vector<uint32_t>& wanted, UpTo up_to);
     bool is_complete() const { return left_ == 0; }
 
     static constexpr uint32_t urgent_pieces = 4;  ///< in a request for what is waited for
-    static constexpr uint32_t pieces_a_run = 16;
+    static constexpr uint32_t pieces_a_run = 16;   ///< of the rest without other nodes; else PieceOwners has a limit
+    static constexpr uint32_t far_pieces = 2;      ///< that come before one that is waited for, in a request for more
     /// Of a layer behind what was waited for, before the rest: a program's files lie close to one another.
     static constexpr uint32_t pieces_behind = 64;
 
   private:
     std::optional<unsigned> source(uint32_t piece) const { return source_ ? source_(piece) : std::nullopt; }
-    bool is_free(uint32_t piece) const { return !taken_[piece] && !source(piece); }
+    bool is_free(uint32_t piece) const { return taken_[piece] == Taken::no && !source(piece); }
+    bool is_far(uint32_t piece) const;
     std::optional<PieceRun> next_of_profile();
     std::optional<PieceRun> next_of_rest();
     PieceRun run_at(uint32_t first, uint32_t limit, bool of_profile);
@@ -58,7 +61,10 @@ class PieceOrder {
     std::vector<uint32_t> profile_;
     std::vector<bool> in_profile_;
     Source source_;
-    std::vector<bool> taken_;  ///< here, or being fetched, by somebody who goes on until it is here
+    /// Here, or being fetched, by somebody who goes on until it is here: with others before it, or at once.
+    enum class Taken : uint8_t { no, in_turn, at_once };
+    std::vector<Taken> taken_;
+    std::vector<uint32_t> run_starts_;  ///< of those that are taken in turn
     std::vector<bool> here_;
     size_t next_of_profile_ = 0;
     Arrivals::Pieces behind_;  ///< see pieces_behind

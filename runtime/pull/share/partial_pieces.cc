@@ -1,0 +1,51 @@
+#include "runtime/pull/share/partial_pieces.hh"
+
+namespace berth::pull::share {
+
+void PartialPieces::add(uint32_t piece, uint32_t offset, std::string_view bytes) {
+    std::lock_guard lock(mutex_);
+    auto found = coming_.find(piece);
+    if (found == coming_.end()) {
+        if (offset != 0 || coming_.size() == limit) return;
+        found = coming_.emplace(piece, std::string()).first;
+    }
+    std::string& to = found->second;
+    if (offset <= to.size() && offset + bytes.size() > to.size()) to += bytes.substr(to.size() - offset);
+}
+
+void PartialPieces::set_whole(uint32_t piece) {
+    std::lock_guard lock(mutex_);
+    coming_.erase(piece);
+}
+
+void PartialPieces::set_wrong(uint32_t piece) {
+    std::lock_guard lock(mutex_);
+    coming_.erase(piece);
+    ++wrong_[piece];
+}
+
+uint32_t PartialPieces::beginning_of(uint32_t piece) const {
+    auto found = wrong_.find(piece);
+    return found == wrong_.end() ? 0 : found->second;
+}
+
+uint32_t PartialPieces::beginning(uint32_t piece) const {
+    std::lock_guard lock(mutex_);
+    return beginning_of(piece);
+}
+
+std::vector<PartialPieces::Piece> PartialPieces::all() const {
+    std::lock_guard lock(mutex_);
+    std::vector<Piece> out;
+    for (const auto& [piece, bytes] : coming_) out.push_back({piece, static_cast<uint32_t>(bytes.size())});
+    return out;
+}
+
+std::string PartialPieces::bytes(uint32_t piece, uint32_t beginning, uint32_t offset, uint32_t size) const {
+    std::lock_guard lock(mutex_);
+    auto found = coming_.find(piece);
+    if (found == coming_.end() || beginning != beginning_of(piece) || offset >= found->second.size()) return {};
+    return found->second.substr(offset, size);
+}
+
+}  // namespace berth::pull::share
