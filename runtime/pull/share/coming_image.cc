@@ -23,7 +23,7 @@ constexpr uint32_t asked_limit = 64;
 /// Of a piece that is on its way: smaller parts would be more work than they are worth.
 constexpr uint32_t part_unit = 64 << 10, part_limit = 256 << 10;
 /// Pieces of which a receiver has parts at most, from all of its neighbours, and from one of them.
-constexpr size_t parts_limit = 64, neighbour_parts_limit = 8;
+constexpr size_t parts_limit = 32, neighbour_parts_limit = 8;
 constexpr auto look_for_parts = std::chrono::milliseconds(10), look_for_pieces = std::chrono::milliseconds(50);
 
 bool has_bit(std::string_view bits, uint32_t number) {

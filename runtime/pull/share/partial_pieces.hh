@@ -13,7 +13,7 @@ namespace berth::pull::share {
 /// In memory, since nothing of it is checked. Safe to use from all threads.
 class PartialPieces {
   public:
-    static constexpr size_t limit = 64;  ///< pieces, a MiB each; of more nothing is kept
+    static constexpr size_t limit = 32;  ///< pieces, a MiB each; of more nothing is kept
 
     /// Bytes of the piece from `offset` on, as they come. From two senders they go on where they are farther.
     void add(uint32_t piece, uint32_t offset, std::string_view bytes);

@@ -155,7 +155,7 @@ void PieceExchange::Impl::share_out(const std::vector<uint32_t>& profile) {
 }
 
 void PieceExchange::Impl::add_part(uint32_t piece, uint32_t offset, std::string_view bytes) {
-    if (image->is_passed_on(piece)) image->coming().add(piece, offset, bytes);
+    if (!partial->arrivals->is_here(piece) && image->is_passed_on(piece)) image->coming().add(piece, offset, bytes);
 }
 
 ComingReader PieceExchange::Impl::reader(const Sink& sink) {

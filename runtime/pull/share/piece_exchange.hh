@@ -55,7 +55,7 @@ class PieceExchange {
 
     /// What has come of a piece, from `offset` on, so that neighbours have it before the piece is whole. Any thread.
     void add_part(uint32_t piece, uint32_t offset, std::string_view bytes);
-    /// The piece has come whole: it is in its file, or was wrong. Any thread.
+    /// The piece has come whole, perhaps once more: it is in its file, or was wrong. Any thread.
     void settle(uint32_t piece, bool is_right);
 
     /// Of the layers (by number, in the order of the image's index): is it for this node to prove?

@@ -304,7 +304,7 @@ void PieceFetch::leave_room(Arrivals::Pieces pieces) {
 }
 
 void PieceFetch::take_from_node(uint32_t piece, std::string_view bytes) {
-    if (arrivals_.is_here(piece)) return;
+    if (arrivals_.is_here(piece)) return settings_.exchange->settle(piece, true);
     auto layer = static_cast<size_t>(std::ranges::upper_bound(ends_, piece) - ends_.begin());
     bool is_new = take_piece(layer, piece, bytes, "another node");
     if (is_new && settings_.from_nodes) settings_.from_nodes(bytes.size());
