@@ -189,6 +189,7 @@ pull::Completed complete(const Arguments& arguments, const pull::Afterwards& aft
         pull::Options options = options_of(arguments, reference, site);
         options.policy = plan::PullPolicy::missing;
         options.prove_later = true;
+        options.known = afterwards.documents;
         options.share = afterwards.place;
         if (options.share) options.share_limits = share_limits(site);
         pull::Completed out = pull::complete_early(store, reference, *afterwards.early, options, output.meter());

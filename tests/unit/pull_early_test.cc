@@ -56,6 +56,27 @@ TEST_CASE("early: a start needs the index and the sums, and no layer", "[pull][e
     CHECK(scene.conversions() == 0);
 }
 
+TEST_CASE("early: when the layers are here, the registry is asked for nothing more", "[pull][early]") {
+    EarlyScene scene;
+    scene.publish_signed(scene.early_artifact());
+    pull::Afterwards out;
+    pull::pull(scene.open(), scene.reference(), scene.early_options(), scene.meter, out);
+    REQUIRE(out.early);
+    // Manifest, config and signatures.
+    CHECK(out.documents.size() == 3);
+    pull::Options options = scene.early_options();
+    REQUIRE(pull::complete_early(scene.open(), scene.reference(), *out.early, options, scene.meter).unproved);
+    scene.fault = [](const test::HttpCall&) { return test::HttpReply{.status = 503}; };
+    plan::Reference reference = scene.reference();
+    reference.digest = Digest(scene.digest);
+    options.policy = plan::PullPolicy::missing;
+    options.early = false;
+    options.known = out.documents;
+    pull::Afterwards rest;
+    CHECK(pull::pull(scene.open(), reference, options, scene.meter, rest) == Digest(scene.digest));
+    CHECK(scene.open().has_image(Digest(scene.digest)));
+}
+
 TEST_CASE("early: what cannot be started so is pulled whole, and a note says why", "[pull][early]") {
     EarlyScene scene;
     std::string why;

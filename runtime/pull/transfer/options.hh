@@ -10,6 +10,7 @@
 #include "runtime/oci/manifest.hh"
 #include "runtime/oci/registry/options.hh"
 #include "runtime/pull/agreement/agreement.hh"
+#include "runtime/pull/share/messages.hh"
 #include "runtime/pull/transfer/capacity.hh"
 #include "runtime/request/reference.hh"
 #include "runtime/store/collect.hh"
@@ -63,6 +64,8 @@ struct Options {
     /// With it, the image need not be here when it starts, see early.hh. Whoever sets it calls complete_early()
     /// afterwards.
     bool early = false;
+    /// The image's documents as far as they are at hand; what is not is asked for.
+    share::DocumentList known = {};
     std::chrono::seconds stall_time{600};  ///< how long what comes later may stand still
     uint64_t fetch_rate = 0;  ///< bytes a second of what comes later and nobody waits for; 0: no limit
 };

@@ -59,12 +59,14 @@ class Pull {
             out.member.reset();
             out.place = meeting_place_;
             out.tracker = tracker_;
+            out.documents = documents_of_image();
         }
         out.admitted = admission_.admitted();
         return out;
     }
 
   private:
+    share::DocumentList documents_of_image() const;
     bool is_local() const { return reference_.kind != plan::Reference::Kind::registry; }
     void prepare_options();
     oci::Source& source();
@@ -109,6 +111,7 @@ class Pull {
     std::optional<Chain> chain_;          ///< what has been asked for already
     std::optional<Published> published_;
     bool is_published_known_ = false;     ///< `published_` says what there is, or that there is nothing
+    const share::SharedSource* remembering_ = nullptr;       ///< what `source_` is, or is made of, for early starts
     const share::SharedSource* shared_ = nullptr;            ///< what `source_` is with the step's other nodes
     const share::SharedSource* shared_published_ = nullptr;  ///< the same of `published_`
     std::optional<share::DocumentList> known_;               ///< what another node has told; nothing: this one is to
@@ -131,8 +134,29 @@ void Pull::prepare_options() {
 
 /// Opened only when something is asked of it: to open an archive can mean to unpack it.
 oci::Source& Pull::source() {
-    if (!source_) source_ = open_source(store_, reference_, record_, options_, meter_);
+    if (source_) return *source_;
+    source_ = open_source(store_, reference_, record_, options_, meter_);
+    if (options_.early || !options_.known.empty()) {
+        auto remembering = std::make_unique<share::SharedSource>(std::move(source_), options_.known);
+        remembering_ = remembering.get();
+        source_ = std::move(remembering);
+        admission_.offer(options_.known, share::signatures_type);
+    }
     return *source_;
+}
+
+/// Manifests, config and signatures of one that starts early, as far as they went through the source.
+share::DocumentList Pull::documents_of_image() const {
+    const share::SharedSource* source = shared_ != nullptr ? shared_ : remembering_;
+    if (source == nullptr || !chain_) return {};
+    std::vector<Digest> wanted = chain_->indexes;
+    wanted.insert(wanted.end(), {chain_->document.digest, chain_->manifest.config.digest});
+    share::DocumentList out = documents_to_tell({source, admission_.signatures(), nullptr, nullptr});
+    std::erase_if(out, [&](const share::SharedDocument& document) {
+        return document.content_type != share::signatures_type &&
+               std::ranges::find(wanted, document.digest) == wanted.end();
+    });
+    return out;
 }
 
 Digest Pull::run() {

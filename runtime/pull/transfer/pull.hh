@@ -31,6 +31,7 @@ struct Afterwards {
     /// The manifest of an image that can be started, but whose layers are to come: for complete_early(), and a further
     /// pull() then.
     std::optional<Digest> early = {};
+    share::DocumentList documents = {};  ///< for that one: Options::known
     Lock no_removals = {};                  ///< meanwhile
     std::optional<MeetingPlace> place = {};  ///< where nodes meet to bring it together
     std::shared_ptr<const void> tracker = {};  ///< see Meeting
