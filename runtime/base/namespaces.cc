@@ -16,6 +16,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/mounts.hh"
 #include "runtime/base/old_mounts.hh"
+#include "runtime/base/selinux.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
@@ -72,6 +73,8 @@ void make_mounts_private() {
 
 void throw_forbidden_mount(const std::string& doing, int number) {
     if (number != EACCES && number != EPERM) throw SysError(doing, number);
+    std::string context = number == EACCES ? selinux_context() : "";
+    if (!context.empty()) throw Error(cat(doing, ": ", reason(number), selinux_hint("mounts", context)));
     throw Error(cat(doing, ": ", reason(number), "; a security module (AppArmor, SELinux) or a seccomp filter forbids "
                                                  "mounts to berth: the kernel's log has which"));
 }

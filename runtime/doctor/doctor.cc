@@ -26,10 +26,25 @@ Finding kernel(const DoctorFacts& facts) {
     return {Verdict::ok, "kernel", "Linux " + facts.kernel, ""};
 }
 
+/// What to do about a problem that may be SELinux's; `otherwise` where it is not.
+std::string advice_on_denial(const std::string& problem, const char* otherwise) {
+    return problem.find("SELinux forbids") == problem.npos
+               ? otherwise
+               : "map the user to an unconfined SELinux user, or load a policy module: docs/install/selinux.md";
+}
+
+/// What to do about a mount that failed; `otherwise` where nothing forbids mounts.
+std::string advice_on_mount(const std::string& problem, const char* otherwise) {
+    return problem.find("a security module") == problem.npos
+               ? advice_on_denial(problem, otherwise)
+               : "allow berth to mount, by the rule `mount` of its AppArmor profile";
+}
+
 Finding user_namespaces(const DoctorFacts& facts) {
     if (facts.user_namespace)
         return {Verdict::failure, "user namespaces", *facts.user_namespace,
-                "change the setting that the line names; keep it in /etc/sysctl.d/"};
+                advice_on_denial(*facts.user_namespace,
+                                 "change the setting that the line names; keep it in /etc/sysctl.d/")};
     long most = facts.settings.max_user_namespaces.value_or(0);
     // A container takes one, and every step of every job on the node has one.
     if (facts.settings.max_user_namespaces && most < 1000)
@@ -40,13 +55,6 @@ Finding user_namespaces(const DoctorFacts& facts) {
 
 Finding not_tried(const char* subject) {
     return {Verdict::note, subject, "cannot be tried without user namespaces", ""};
-}
-
-/// What to do about a mount that failed; `otherwise` where nothing forbids mounts.
-std::string advice_on_mount(const std::string& problem, const char* otherwise) {
-    return problem.find("a security module") == problem.npos
-               ? otherwise
-               : "allow berth to mount, by the rule `mount` of its AppArmor profile or a module of SELinux's policy";
 }
 
 Finding overlay(const DoctorFacts& facts) {

@@ -8,6 +8,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/namespaces.hh"
+#include "runtime/base/selinux.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
@@ -33,7 +34,7 @@ void write_map(const char* file, const std::string& text) {
 NamespaceSettings namespace_settings() {
     return {setting("/proc/sys/user/max_user_namespaces"), setting("/proc/sys/user/max_mnt_namespaces"),
             setting("/proc/sys/kernel/unprivileged_userns_clone"),
-            setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")};
+            setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"), sys::selinux_context()};
 }
 
 std::string namespace_hint(int number, const NamespaceSettings& settings) {
@@ -47,6 +48,9 @@ std::string namespace_hint(int number, const NamespaceSettings& settings) {
     if (settings.apparmor_restrict_unprivileged_userns.value_or(0) != 0 && (number == EPERM || number == EACCES))
         return "; AppArmor forbids them: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or a profile for "
                "berth with the rule userns";
+    // What else forbids them gives EPERM.
+    if (number == EACCES && !settings.selinux_context.empty())
+        return sys::selinux_hint("them", settings.selinux_context);
     if (number == EPERM || number == EACCES)
         return "; a seccomp filter, a chroot or a security module forbids them to this process";
     if (number == EINVAL || number == ENOSYS)

@@ -19,6 +19,7 @@ struct NamespaceSettings {
     std::optional<long> unprivileged_userns_clone;              ///< /proc/sys/kernel/unprivileged_userns_clone (Debian)
     /// /proc/sys/kernel/apparmor_restrict_unprivileged_userns (Ubuntu)
     std::optional<long> apparmor_restrict_unprivileged_userns;
+    std::string selinux_context = {};  ///< as sys::selinux_context() has it
 };
 
 NamespaceSettings namespace_settings();

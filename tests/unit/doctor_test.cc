@@ -151,6 +151,15 @@ TEST_CASE("doctor: what fails is a failure with its reason and an advice", "[doc
     CHECK_FALSE(found.advice.empty());
 }
 
+TEST_CASE("doctor: what SELinux denies is no setting, no module and no mode", "[doctor]") {
+    DoctorFacts facts = healthy();
+    facts.overlay = facts.fuse = "mounting: Permission denied; SELinux forbids mounts to user_u:user_r:user_t:s0";
+    CHECK_THAT(finding(facts, "overlay").advice, Catch::Contains("SELinux"));
+    CHECK_THAT(finding(facts, "FUSE").advice, Catch::Contains("SELinux"));
+    facts.user_namespace = "creating one: Permission denied; SELinux forbids them to user_u:user_r:user_t:s0";
+    CHECK_THAT(finding(facts, "user namespaces").advice, Catch::Contains("SELinux"));
+}
+
 TEST_CASE("doctor: what works less well is a warning, what is merely absent a note", "[doctor]") {
     using Change = void (*)(DoctorFacts&);
     auto [subject, verdict, reason, change] = GENERATE(table<std::string, Verdict, std::string, Change>({

@@ -22,5 +22,9 @@ TEST_CASE("what forbids user namespaces is named", "[sandbox]") {
     CHECK_THAT(namespace_hint(ENOSPC, open), Contains("user.max_user_namespaces=1000"));
     CHECK_THAT(namespace_hint(EPERM, open), Contains("seccomp"));
     CHECK_THAT(namespace_hint(EINVAL, open), Contains("CONFIG_USER_NS"));
+    NamespaceSettings selinux = open;
+    selinux.selinux_context = "user_u:user_r:user_t:s0";
+    CHECK_THAT(namespace_hint(EACCES, selinux), Contains("SELinux forbids them to user_u:user_r:user_t:s0"));
+    CHECK_THAT(namespace_hint(EPERM, selinux), Contains("seccomp"));
     CHECK(namespace_hint(ENOMEM, open).empty());
 }

@@ -1,6 +1,7 @@
 #include "runtime/mount/fuse/fuse_mount.hh"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <string>
@@ -10,6 +11,7 @@
 #include "runtime/base/interrupts.hh"
 #include "runtime/base/mounts.hh"
 #include "runtime/base/new_calls.hh"
+#include "runtime/base/selinux.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
@@ -19,12 +21,20 @@ Fd open_fuse_device() {
     Fd fd = sys::try_open_at(AT_FDCWD, "/dev/fuse", O_RDWR);
     if (fd) return fd;
     int number = errno;
-    const char* hint = number == EACCES || number == EPERM
-                           ? "; its mode must be 0666 (chmod 666 /dev/fuse, or the udev rules of the fuse3 package)"
-                       : number == ENOENT || number == ENODEV || number == ENXIO
-                           ? "; load the kernel module (modprobe fuse), or set mount.engine to \"unpack\""
-                           : "";
-    throw Error(cat("opening /dev/fuse to serve the image: ", reason(number), hint));
+    struct stat device {};
+    ::stat("/dev/fuse", &device);
+    throw Error(cat("opening /dev/fuse to serve the image: ", reason(number),
+                    fuse_device_hint(number, device.st_mode, sys::selinux_context())));
+}
+
+std::string fuse_device_hint(int number, mode_t mode, const std::string& selinux_context) {
+    if (number == EACCES && (mode & 0666) == 0666 && !selinux_context.empty())
+        return sys::selinux_hint("it", selinux_context);
+    if (number == EACCES || number == EPERM)
+        return "; its mode must be 0666 (chmod 666 /dev/fuse, or the udev rules of the fuse3 package)";
+    if (number == ENOENT || number == ENODEV || number == ENXIO)
+        return "; load the kernel module (modprobe fuse), or set mount.engine to \"unpack\"";
+    return {};
 }
 
 void attach_fuse(int device, uid_t uid, gid_t gid, int mount_point) {
