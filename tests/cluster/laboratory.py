@@ -53,7 +53,7 @@ def arguments():
     parser.add_argument("--closed", type=int, default=0, help="nodes whose ports nobody reaches")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--show", action="store_true", help="what the nodes have said and the registry was asked for, too")
+    parser.add_argument("--show", action="store_true", help="what the nodes said and the registry was asked for, too")
     parser.add_argument("--curl", action="store_true",
                         help="compare a node's CPU seconds with curl over TLS, sha256sum and a file of the same bytes")
     parser.add_argument("--trace", action="store_true", help="how busy the links were in each second")
@@ -415,7 +415,8 @@ def report(options, nodes, stored, ideal, requests, cpu_share, curl):
             print(f"{name:24}{value}")
     blobs = Path(options.inside) / "registry/docker/registry/v2/blobs/sha256"
     for digest, count in sorted(requests.items(), key=lambda it: -it[1]) if options.show else []:
-        print(f"== {count} requests for {digest[:19]}, {(blobs / digest[7:9] / digest[7:] / 'data').stat().st_size} bytes")
+        size = (blobs / digest[7:9] / digest[7:] / "data").stat().st_size
+        print(f"== {count} requests for {digest[:19]}, {size} bytes")
     for node in nodes if options.show else []:
         print(f"== node {node.number}, {node.seconds} s\n{node.text}")
     for node in failed:
