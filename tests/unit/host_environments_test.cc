@@ -74,12 +74,12 @@ TEST_CASE("environments: a base is found by the same rules", "[environment]") {
 TEST_CASE("environments: what is no file to be read is told in one line", "[environment]") {
     Folders here;
     CHECK_THROWS_WITH(here.image_of("none"),
-                      Catch::Equals(cat("the environment none: there is no none.toml in ", here.own, ", ", here.edf,
-                                        ", ", here.sites,
-                                        "; see berth environment list, or write a path as ./none.toml")));
+                      Catch::Matchers::Equals(
+                          cat("the environment none: there is no none.toml in ", here.own, ", ", here.edf, ", ",
+                              here.sites, "; see berth environment list, or write a path as ./none.toml")));
     std::string missing = here.own + "/missing.toml";
     CHECK_THROWS_WITH(here.image_of(missing),
-                      Catch::Equals(cat("reading the environment ", missing, ": No such file or directory")));
+                      Catch::Matchers::Equals(cat("reading the environment ", missing, ": No such file or directory")));
     std::string pipe = here.own + "/pipe.toml";
     REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
     CHECK_THROWS_WITH(here.image_of("pipe"), Contains("it is no regular file"));

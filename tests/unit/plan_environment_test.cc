@@ -88,7 +88,7 @@ TEST_CASE("environment: a user's file wins over the image and the site, and sees
 TEST_CASE("environment: a user's file that names a variable which is not set", "[plan][environment]") {
     EnvironmentRules rules;
     rules.user = {"A=${MISSING}"};
-    CHECK_THROWS_WITH(environment_changes(rules, {}), Catch::Equals(
+    CHECK_THROWS_WITH(environment_changes(rules, {}), Catch::Matchers::Equals(
         "--container-environment: env.A: the variable MISSING is not set; set it, or write ${MISSING:-WORD} for the "
         "word to take then"));
     rules.user = {"A=${MISSING:-}", "B=${MISSING:-word}"};

@@ -6,7 +6,7 @@
 using namespace berth;
 using namespace berth::plan;
 using Catch::Contains;
-using Catch::Equals;
+using Catch::Matchers::Equals;
 
 namespace {
 
