@@ -7,6 +7,7 @@
 
 #include "hooks/devices.hh"
 #include "tests/fixtures/cdi_scenes.hh"
+#include "tests/fixtures/machine.hh"
 #include "tests/fixtures/rdma_scenes.hh"
 #include "tests/kernel/hooks_start.hh"
 #include "tests/kernel/hooks_view.hh"
@@ -216,7 +217,7 @@ TEST_CASE("libraries of the driver are there, linked, and known to the loader; p
     NEED_CONTAINERS();
     FakeHost host;
     eight(host, false);
-    const std::string folder = "/usr/lib/x86_64-linux-gnu/";
+    const std::string folder = "/usr/lib/" MACHINE_TRIPLET "/";
     ContainerImage image = image_of(
         {},
         {{"/etc/debian_version", "12\n"}, {folder + "deep/file", "x"}, {folder + "libcuda.so.1", "the image's own"}});
@@ -237,9 +238,9 @@ TEST_CASE("libraries of the driver are there, linked, and known to the loader; p
     });
     CHECK(seen.error == "");
     CHECK(seen.text ==
-          "libcuda.so.570.86.15 libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15 "
-          "/usr/lib/x86_64-linux-gnu/libcuda.so.1 "
-          "/usr/lib/x86_64-linux-gnu/libcuda.so  smi "
+          "libcuda.so.570.86.15 libcuda.so.1 /usr/lib/" MACHINE_TRIPLET "/libcuda.so.570.86.15 "
+          "/usr/lib/" MACHINE_TRIPLET "/libcuda.so.1 "
+          "/usr/lib/" MACHINE_TRIPLET "/libcuda.so  smi "
           "Read-only file system ResmanDebugLevel: 4294967295\nModifyDeviceFiles: 0\nDeviceFileUID: 0\n");
 }
 

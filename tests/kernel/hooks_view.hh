@@ -4,6 +4,7 @@
 
 #include "tests/fixtures/container_edits.hh"
 #include "tests/fixtures/gpu_scenes.hh"
+#include "tests/fixtures/machine.hh"
 #include "tests/kernel/support.hh"
 
 namespace berth::kernel_test {
@@ -73,7 +74,7 @@ inline void add_libraries(std::set<std::string>& out, const std::string& folder,
 }
 
 inline std::string loaded() {
-    const std::string musl = "/etc/ld-musl-x86_64.path", cache = "/etc/ld.so.cache";
+    const std::string musl = "/etc/ld-musl-" MACHINE_NAME ".path", cache = "/etc/ld.so.cache";
     if (std::filesystem::exists(musl))
         return slurp(musl).ends_with("/usr/lib64\n") &&
                        slurp("/usr/lib64/libcuda.so.1") == "libcuda.so." + driver_version

@@ -2,13 +2,15 @@
 #include <fcntl.h>
 #include <linux/if_alg.h>
 #include <sys/fanotify.h>
-#include <sys/io.h>
 #include <sys/mman.h>
 #include <sys/reboot.h>
 #include <sys/socket.h>
 #include <sys/swap.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#ifdef __x86_64__
+#include <sys/io.h>
+#endif
 
 #include <cstring>
 
