@@ -252,7 +252,7 @@ $(BUILD)/sandbox.a: $(BUILD)/generated/filter_table.o
 define archive_rule
 $$(BUILD)/$(1).a: $$(call objects,$$(sources_$(1)))
 	@rm -f $$@
-	ar qcs $$@ $$^
+	$$(AR) qcs $$@ $$^
 endef
 # Files of one name may be in several folders of a layer, so that members are appended, not replaced.
 $(foreach layer,$(layers),$(eval $(call archive_rule,$(layer))))
