@@ -1,6 +1,7 @@
 #include "hooks/nvidia/nvidia.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/cdi_scenes.hh"
+#include "tests/fixtures/machine.hh"
 
 using namespace berth;
 using namespace berth::hooks;
@@ -22,15 +23,15 @@ containerEdits:
     - args: [nvidia-cdi-hook, create-symlinks, --link, "../libnvidia-allocator.so.1::/usr/lib64/gbm/nvidia-drm_gbm.so"]
       hookName: createContainer
       path: /usr/bin/nvidia-cdi-hook
-    - args: [nvidia-ctk, hook, update-ldcache, --folder, /usr/lib/x86_64-linux-gnu]
+    - args: [nvidia-ctk, hook, update-ldcache, --folder, /usr/lib/)" MACHINE_TRIPLET R"(]
       hookName: createContainer
       path: /usr/bin/nvidia-ctk
     - args: [nvidia-cdi-hook, enable-cuda-compat, --host-driver-version=570.86.15]
       hookName: createContainer
       path: /usr/bin/nvidia-cdi-hook
   mounts:
-    - containerPath: /usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15
-      hostPath: /usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15
+    - containerPath: /usr/lib/)" MACHINE_TRIPLET R"(/libcuda.so.570.86.15
+      hostPath: /usr/lib/)" MACHINE_TRIPLET R"(/libcuda.so.570.86.15
       options: [ro, nosuid, nodev, rbind, rprivate]
 devices:
   - name: "0"
@@ -65,11 +66,11 @@ TEST_CASE("cdi: a specification like nvidia-ctk's", "[hooks][cdi]") {
     CHECK(spec.common.nodes.size() == 2);
     CHECK(spec.common.links == std::vector<std::pair<std::string, std::string>>{
                                    {"/usr/lib64/gbm/nvidia-drm_gbm.so", "../libnvidia-allocator.so.1"}});
-    CHECK(spec.common.library_folders == std::vector<std::string>{"/usr/lib/x86_64-linux-gnu"});
+    CHECK(spec.common.library_folders == std::vector<std::string>{"/usr/lib/" MACHINE_TRIPLET});
     CHECK(spec.common.hooks == std::set<std::string>{hook_compat});
     CHECK(spec.common.mounts ==
-          std::vector<CdiEdits::Mount>{{"/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15",
-                                        "/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15", true, false}});
+          std::vector<CdiEdits::Mount>{{"/usr/lib/" MACHINE_TRIPLET "/libcuda.so.570.86.15",
+                                        "/usr/lib/" MACHINE_TRIPLET "/libcuda.so.570.86.15", true, false}});
     CHECK(spec.devices.at("MIG-1").nodes.size() == 2);
 }
 
