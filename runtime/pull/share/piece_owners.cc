@@ -16,8 +16,8 @@ unsigned columns_for(unsigned nodes) {
     return out;
 }
 
-/// Pieces of the profile in a run. An owner sends what it has from the registry to its row and its column: of one run no
-/// more than all that every node receives. Longer ones are fewer requests.
+/// Pieces of the profile in a run. An owner sends what it has from the registry to its row and its column: of one run
+/// no more than all that every node receives. Longer ones are fewer requests.
 uint32_t profile_run_length(size_t pieces, unsigned nodes, unsigned columns) {
     size_t receivers = columns < nodes ? size_t{2} * (columns - 1) : nodes - 1;
     return static_cast<uint32_t>(
@@ -37,11 +37,21 @@ uint32_t end_of_layer(const std::vector<uint32_t>& ends, uint32_t piece) {
     return *std::ranges::upper_bound(ends, piece);
 }
 
+/// All nodes, those of different rows and columns one after the other: what one owns, all of its column pass on.
+std::vector<unsigned> diagonal_order(unsigned nodes, unsigned columns) {
+    std::vector<unsigned> out;
+    unsigned rows = (nodes + columns - 1) / columns;
+    for (unsigned shift = 0; shift < columns; ++shift)
+        for (unsigned row = 0; row < rows; ++row)
+            if (unsigned node = row * columns + (row + shift) % columns; node < nodes) out.push_back(node);
+    return out;
+}
+
 /// Gives runs of neighbours to one node after the other.
 class Dealer {
   public:
-    Dealer(unsigned nodes, const std::vector<uint32_t>& ends, std::vector<unsigned>& owners)
-        : nodes_(nodes), ends_(ends), owners_(owners) {}
+    Dealer(std::vector<unsigned> order, const std::vector<uint32_t>& ends, std::vector<unsigned>& owners)
+        : order_(std::move(order)), ends_(ends), owners_(owners) {}
 
     /// The run that begins with `first`, of those for which `is_in` holds.
     template <typename IsIn>
@@ -49,15 +59,15 @@ class Dealer {
         if (owners_[first] != nobody) return;
         uint32_t end = std::min(first + limit, end_of_layer(ends_, first));
         for (uint32_t piece = first; piece < end && owners_[piece] == nobody && is_in(piece); ++piece)
-            owners_[piece] = next_;
-        next_ = (next_ + 1) % nodes_;
+            owners_[piece] = order_[next_];
+        next_ = (next_ + 1) % order_.size();
     }
 
   private:
-    unsigned nodes_;
+    std::vector<unsigned> order_;
     const std::vector<uint32_t>& ends_;
     std::vector<unsigned>& owners_;
-    unsigned next_ = 0;
+    size_t next_ = 0;
 };
 
 }  // namespace
@@ -72,7 +82,7 @@ PieceOwners::PieceOwners(unsigned nodes, const std::vector<uint32_t>& ends, cons
     size_t of_profile = static_cast<size_t>(std::ranges::count(is_in_profile_, true));
     uint32_t profile_run = profile_run_length(of_profile, nodes, columns_);
     uint32_t run = rest_run_length(owners_.size() - of_profile, nodes);
-    Dealer dealer(nodes, ends, owners_);
+    Dealer dealer(diagonal_order(nodes, columns_), ends, owners_);
     for (uint32_t piece : profile)
         if (piece < owners_.size())
             dealer.deal(piece, profile_run, [&](uint32_t next) { return is_in_profile_[next]; });
