@@ -46,7 +46,7 @@ TEST_CASE("an image that is extracted runs as one that is served, without FUSE",
                 ::stat("/private", &st);
                 return in_order({slurp("/etc/hello"), slurp("/private"), st.st_uid == ::getuid() ? "mine" : "not mine",
                                  write_to("/etc/hello", "changed"),
-                                 slurp("/proc/self/mounts").find(" fuse") == std::string::npos ? "no fuse" : "fuse"});
+                                 slurp("/proc/self/mounts").find(" fuse ") == std::string::npos ? "no fuse" : "fuse"});
             });
             return text + (directory.starts_with(site.store.path + "/unpacked/") ? " in the store" : directory);
         });
