@@ -30,7 +30,7 @@ constexpr auto patience = std::chrono::seconds(5);
 /// What the loader and the C library do before the program: a failure there is theirs to tell.
 const std::set<std::string> of_the_loader{
     "execve", "brk",     "mmap",     "openat",          "read",    "pread64",         "newfstatat", "fstat",
-    "close",  "access",  "mprotect", "arch_prctl",      "munmap",  "set_tid_address", "set_robust_list",
+    "close",  "access",  "faccessat", "mprotect", "arch_prctl",      "munmap",  "set_tid_address", "set_robust_list",
     "rseq",   "futex",   "getrandom", "prlimit64",      "readlink"};
 
 /// Calls that make a descriptor, which a process and a node can be out of.
