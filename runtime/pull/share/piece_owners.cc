@@ -16,20 +16,16 @@ unsigned columns_for(unsigned nodes) {
     return out;
 }
 
-/// Pieces of the profile in a run. An owner sends what it has from the registry to its row and its column: of one run
-/// no more than all that every node receives. Longer ones are fewer requests.
-uint32_t profile_run_length(size_t pieces, unsigned nodes, unsigned columns) {
-    size_t receivers = columns < nodes ? size_t{2} * (columns - 1) : nodes - 1;
-    return static_cast<uint32_t>(
-        std::clamp<size_t>(pieces / std::max<size_t>(receivers, 1), 1, PieceOwners::profile_pieces_a_run));
+/// Pieces of the profile in a run: a start waits for the node that has most to send.
+uint32_t profile_run_length(size_t pieces, unsigned nodes) {
+    return static_cast<uint32_t>(std::clamp<size_t>((pieces + nodes / 2) / nodes, 1, PieceOwners::profile_pieces_a_run));
 }
 
-/// And of the rest, so that all nodes get about as many: with fewer owners than nodes these send more than the others
-/// receive (16 nodes, 192 MB: all was there after 68 s instead of 48).
+/// And of the rest: as many for each node, but not many small requests.
 uint32_t rest_run_length(size_t pieces, unsigned nodes) {
     auto divided = [](size_t number, size_t by) { return (number + by - 1) / by; };
     size_t rounds = std::max<size_t>(divided(pieces, size_t{PieceOwners::pieces_a_run} * nodes), 1);
-    return static_cast<uint32_t>(std::max<size_t>(divided(pieces, rounds * nodes), 1));
+    return std::max(static_cast<uint32_t>(divided(pieces, rounds * nodes)), PieceOwners::least_pieces_a_run);
 }
 
 /// Where the piece's layer ends.
@@ -80,7 +76,7 @@ PieceOwners::PieceOwners(unsigned nodes, const std::vector<uint32_t>& ends, cons
     for (uint32_t piece : profile)
         if (piece < owners_.size()) is_in_profile_[piece] = true;
     size_t of_profile = static_cast<size_t>(std::ranges::count(is_in_profile_, true));
-    uint32_t profile_run = profile_run_length(of_profile, nodes, columns_);
+    uint32_t profile_run = profile_run_length(of_profile, nodes);
     uint32_t run = rest_run_length(owners_.size() - of_profile, nodes);
     Dealer dealer(diagonal_order(nodes, columns_), ends, owners_);
     for (uint32_t piece : profile)

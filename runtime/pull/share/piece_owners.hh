@@ -28,6 +28,7 @@ class PieceOwners {
 
     static constexpr unsigned row_limit = 4;
     static constexpr uint32_t pieces_a_run = 32;         ///< at most, that one node owns, of the rest of a layer
+    static constexpr uint32_t least_pieces_a_run = 16;   ///< where there are so many in a row
     static constexpr uint32_t profile_pieces_a_run = 4;  ///< the same of the profile
 
   private:
