@@ -18,7 +18,8 @@ unsigned columns_for(unsigned nodes) {
 
 /// Pieces of the profile in a run: a start waits for the node that has most to send.
 uint32_t profile_run_length(size_t pieces, unsigned nodes) {
-    return static_cast<uint32_t>(std::clamp<size_t>((pieces + nodes / 2) / nodes, 1, PieceOwners::profile_pieces_a_run));
+    size_t rounded = (pieces + nodes / 2) / nodes;
+    return static_cast<uint32_t>(std::clamp<size_t>(rounded, 1, PieceOwners::profile_pieces_a_run));
 }
 
 /// And of the rest: as many for each node, but not many small requests.
