@@ -1,5 +1,7 @@
 #include "runtime/pull/transfer/meeting.hh"
 
+#include <algorithm>
+
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -67,6 +69,16 @@ share::DocumentList documents_to_tell(const Told& told) {
     add({oci::sha256_of(told.published->document), share::published_type, told.published->document});
     add_signatures(told.published->signatures, share::published_signatures_type);
     for (const share::SharedDocument& document : told.published_source->documents()) add(document);
+    return out;
+}
+
+share::DocumentList documents_to_keep(const share::SharedSource& source, const std::vector<Digest>& wanted,
+                                      const std::vector<trust::Signature>& signatures) {
+    share::DocumentList out = documents_to_tell({&source, signatures, nullptr, nullptr});
+    std::erase_if(out, [&](const share::SharedDocument& document) {
+        return document.content_type != share::signatures_type &&
+               std::ranges::find(wanted, document.digest) == wanted.end();
+    });
     return out;
 }
 

@@ -145,18 +145,13 @@ oci::Source& Pull::source() {
     return *source_;
 }
 
-/// Manifests, config and signatures of one that starts early, as far as they went through the source.
+/// Of one that starts early.
 share::DocumentList Pull::documents_of_image() const {
     const share::SharedSource* source = shared_ != nullptr ? shared_ : remembering_;
     if (source == nullptr || !chain_) return {};
     std::vector<Digest> wanted = chain_->indexes;
     wanted.insert(wanted.end(), {chain_->document.digest, chain_->manifest.config.digest});
-    share::DocumentList out = documents_to_tell({source, admission_.signatures(), nullptr, nullptr});
-    std::erase_if(out, [&](const share::SharedDocument& document) {
-        return document.content_type != share::signatures_type &&
-               std::ranges::find(wanted, document.digest) == wanted.end();
-    });
-    return out;
+    return documents_to_keep(*source, wanted, admission_.signatures());
 }
 
 Digest Pull::run() {
