@@ -51,7 +51,8 @@ fake_proc() {
 
 # NVML is a stand-in of the tests; the other library only has to be there.
 fake_libraries() {
-  local folder=/usr/lib/x86_64-linux-gnu
+  local folder
+  folder=/usr/lib/$(uname -m)-linux-gnu
   [[ -e $state/lib/fake_nvml.so ]] || return 0
   cp "$state/lib/fake_nvml.so" "$folder/libnvidia-ml.so.570.86.15"
   ln -sf libnvidia-ml.so.570.86.15 "$folder/libnvidia-ml.so.1"
