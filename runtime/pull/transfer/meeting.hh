@@ -39,8 +39,8 @@ struct Told {
 };
 /// With the signatures, so that not every node asks for them. What would make a message too long is left out.
 share::DocumentList documents_to_tell(const Told& told);
-/// What a further pull of the image need not ask for (Options::known): its signatures, and of what went through `source`
-/// that with one of these digests.
+/// What a further pull of the image need not ask for (Options::known): its signatures, and of what went through
+/// `source` that with one of these digests.
 share::DocumentList documents_to_keep(const share::SharedSource& source, const std::vector<Digest>& wanted,
                                       const std::vector<trust::Signature>& signatures);
 
