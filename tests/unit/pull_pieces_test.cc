@@ -70,6 +70,10 @@ TEST_CASE("early: with other nodes what they bring comes from them, and the prof
     CHECK(taken({13, 14}, UpTo::wanted).empty());
     order.set_here(12), order.set_here(13);
     CHECK(taken({14, 15}, UpTo::wanted).empty());
+    // Those of a request for what is waited for are none of these.
+    pull::PieceOrder urgent({20}, {}, source);
+    CHECK(urgent.next({12, 13, 14, 15}, UpTo::wanted)->pieces.count == 4);
+    CHECK_FALSE(urgent.next({12, 13, 14, 15}, UpTo::wanted));
     is_gone = true;
     CHECK(taken({}) == "0+1");
     CHECK(taken({}) == "8+4");

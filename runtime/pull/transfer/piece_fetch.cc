@@ -41,13 +41,13 @@ bool PieceOrder::set_here(uint32_t piece) {
 }
 
 /// From `first`, which nobody brings, to before the next that somebody does, or that comes from elsewhere.
-PieceRun PieceOrder::run_at(uint32_t first, uint32_t limit, bool of_profile) {
+PieceRun PieceOrder::run_at(uint32_t first, uint32_t limit, bool of_profile, Taken as) {
     auto layer = static_cast<size_t>(std::ranges::upper_bound(ends_, first) - ends_.begin());
     uint32_t behind = first;
     std::optional<unsigned> from = source(first);
     while (behind < ends_[layer] && behind - first < limit && taken_[behind] == Taken::no &&
            (!of_profile || in_profile_[behind]) && source(behind) == from) {
-        taken_[behind] = Taken::in_turn;
+        taken_[behind] = as;
         run_starts_[behind++] = first;
     }
     return {layer, {first, behind - first}, false, from};
@@ -67,7 +67,7 @@ std::optional<PieceRun> PieceOrder::next(const std::vector<uint32_t>& wanted, Up
             return PieceRun{layer, {piece, 1}, true, std::nullopt};
         }
         if (taken_[piece] == Taken::no) {
-            PieceRun out = run_at(piece, urgent_pieces, false);
+            PieceRun out = run_at(piece, urgent_pieces, false, Taken::at_once);
             out.urgent = true;
             uint32_t behind = out.pieces.first + out.pieces.count;
             behind_ = {behind, std::min(pieces_behind, ends_[out.layer] - behind)};

@@ -55,14 +55,14 @@ class PieceOrder {
     bool is_far(uint32_t piece) const;
     std::optional<PieceRun> next_of_profile();
     std::optional<PieceRun> next_of_rest();
-    PieceRun run_at(uint32_t first, uint32_t limit, bool of_profile);
+    /// Here, or being fetched, by somebody who goes on until it is here: with others before it, or at once.
+    enum class Taken : uint8_t { no, in_turn, at_once };
+    PieceRun run_at(uint32_t first, uint32_t limit, bool of_profile, Taken as = Taken::in_turn);
 
     std::vector<uint32_t> ends_;
     std::vector<uint32_t> profile_;
     std::vector<bool> in_profile_;
     Source source_;
-    /// Here, or being fetched, by somebody who goes on until it is here: with others before it, or at once.
-    enum class Taken : uint8_t { no, in_turn, at_once };
     std::vector<Taken> taken_;
     std::vector<uint32_t> run_starts_;  ///< of those that are taken in turn
     std::vector<bool> here_;
