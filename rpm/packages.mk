@@ -24,13 +24,15 @@ install-files:
 	install -D -m 644 conf/completions/berth.bash $(DESTDIR)$(BASH_COMPLETION_DIR)/berth
 	install -D -m 644 conf/completions/_berth $(DESTDIR)$(ZSH_COMPLETION_DIR)/_berth
 	install -m 644 README.md ARCHITECTURE.md SECURITY.md CHANGELOG.md LICENSE $(DESTDIR)$(DATADIR)/doc/berth
-	install -d $(DESTDIR)$(DATADIR)/doc/berth/docs/install $(DESTDIR)$(DATADIR)/doc/berth/examples/apparmor
+	install -d $(DESTDIR)$(DATADIR)/doc/berth/docs/install $(DESTDIR)$(DATADIR)/doc/berth/examples/apparmor \
+	  $(DESTDIR)$(DATADIR)/doc/berth/examples/selinux
 	install -m 644 $(wildcard docs/*.md) $(DESTDIR)$(DATADIR)/doc/berth/docs
 	install -m 644 $(wildcard docs/install/*.md) $(DESTDIR)$(DATADIR)/doc/berth/docs/install
 	install -d $(DESTDIR)$(DATADIR)/doc/berth/examples/systemd
 	install -m 644 $(wildcard conf/systemd/*) $(DESTDIR)$(DATADIR)/doc/berth/examples/systemd
 	sed 's|@BINDIR@|$(PREFIX)/bin|' conf/apparmor/berth | \
 	  install -m 644 /dev/stdin $(DESTDIR)$(DATADIR)/doc/berth/examples/apparmor/berth
+	install -m 644 conf/selinux/berth.cil $(DESTDIR)$(DATADIR)/doc/berth/examples/selinux/berth.cil
 	install -m 644 LICENSE $(DESTDIR)$(DATADIR)/doc/berth-slurm
 	install -m 644 $(wildcard conf/hooks.d/*.example) $(DESTDIR)$(DATADIR)/doc/berth/examples/hooks.d
 
