@@ -33,6 +33,7 @@
 #include "runtime/pull/report/report.hh"
 #include "runtime/pull/share/server.hh"
 #include "runtime/pull/transfer/admission.hh"
+#include "runtime/pull/transfer/chain.hh"
 #include "runtime/pull/transfer/daemons.hh"
 #include "runtime/pull/transfer/early.hh"
 #include "runtime/pull/transfer/flat.hh"
@@ -260,7 +261,8 @@ int resolve_tag(const Arguments& arguments) {
     auto source = oci::make_registry_source(reference, options.registry);
     if (!arguments.arch.empty()) {
         oci::Machine machine = oci::machine_named(arguments.arch);
-        std::cout << pull::digest_for(machine, *source, printable(reference.text(), 1024)).text() << '\n';
+        std::string what = printable(reference.text(), 1024);
+        std::cout << pull::find_chain(*source, std::nullopt, machine, what).document.digest.text() << '\n';
         return 0;
     }
     auto answer = source->resolve();

@@ -11,6 +11,7 @@
 #include "runtime/pull/share/documents.hh"
 #include "runtime/pull/share/member.hh"
 #include "runtime/pull/transfer/admission.hh"
+#include "runtime/pull/transfer/chain.hh"
 #include "runtime/pull/transfer/early.hh"
 #include "runtime/pull/transfer/layers.hh"
 #include "runtime/pull/transfer/meeting.hh"
@@ -25,13 +26,6 @@
 namespace berth::pull {
 
 namespace {
-
-/// The documents from what a tag means down to the manifest of the machine's image.
-struct Chain {
-    std::vector<Digest> indexes;  ///< the image indexes on the way
-    oci::Document document;
-    oci::Manifest manifest;
-};
 
 class Pull {
   public:
@@ -317,24 +311,7 @@ Lock Pull::wait_for_turn(const Digest& digest) const {
 }
 
 Chain Pull::find_manifest(const Digest& digest) {
-    std::vector<Digest> indexes;
-    oci::Descriptor next{"", digest};
-    for (unsigned depth = 0;; ++depth) {
-        oci::Document sent = source().manifest(next.digest);
-        if (depth > 0 && sent.bytes.size() != next.size)
-            throw Error(cat(what_, ": the manifest ", next.digest, " has ", sent.bytes.size(), " bytes instead of ",
-                            next.size, "; refused"));
-        auto document = oci::parse_manifest(sent.bytes, sent.content_type, what_);
-        // What the index calls it has to agree as well as what the registry does.
-        if (!next.media_type.empty()) oci::parse_manifest(sent.bytes, next.media_type, what_);
-        if (auto* manifest = std::get_if<oci::Manifest>(&document))
-            return {std::move(indexes), std::move(sent), std::move(*manifest)};
-        if (depth == oci::nesting_limit)
-            throw Error(cat(what_, ": more than ", oci::nesting_limit, " image indexes inside one another; refused"));
-        indexes.push_back(next.digest);
-        next = oci::choose_platform(std::get<oci::ImageIndex>(document),
-                                    options_.machine ? *options_.machine : oci::this_machine(), what_);
-    }
+    return find_chain(source(), digest, options_.machine ? *options_.machine : oci::this_machine(), what_);
 }
 
 void Pull::fetch(const Digest& digest) {
@@ -503,16 +480,6 @@ Digest pull(const store::Store& store, const plan::Reference& reference, const O
     LineView lines(progress);
     Display display(meter, lines);
     return pull(store, reference, options, meter);
-}
-
-Digest digest_for(const oci::Machine& machine, oci::Source& source, const std::string& what) {
-    oci::Document sent = source.manifest();
-    for (unsigned depth = 0; depth <= oci::nesting_limit; ++depth) {
-        auto document = oci::parse_manifest(sent.bytes, sent.content_type, what);
-        if (std::holds_alternative<oci::Manifest>(document)) return sent.digest;
-        sent = source.manifest(oci::choose_platform(std::get<oci::ImageIndex>(document), machine, what).digest);
-    }
-    throw Error(cat(what, ": more than ", oci::nesting_limit, " image indexes inside one another; refused"));
 }
 
 }  // namespace berth::pull

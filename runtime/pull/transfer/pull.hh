@@ -50,7 +50,4 @@ Digest pull(const store::Store& store, const plan::Reference& reference, const O
 /// store's where the registry cannot answer, with a warning. Throws Error.
 Digest digest_now(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter);
 
-/// The digest of the manifest for `machine` that the image `what` has in `source` now. Throws Error.
-Digest digest_for(const oci::Machine& machine, oci::Source& source, const std::string& what);
-
 }  // namespace berth::pull
