@@ -30,12 +30,12 @@ void check_claim(const Claim& claim, const Requirement& requirement, const Candi
                           " takes no such for ", printable(asked(image.subject), 1024)));
 }
 
-/// The key that has signed `message`. The signature is looked at before anything that it covers.
-const PublicKey& signing_key(const std::vector<PublicKey>& keys, std::string_view message,
+/// That one of `keys` which has signed `message`; never null. The signature is looked at before anything it covers.
+const PublicKey* signing_key(const std::vector<PublicKey>& keys, std::string_view message,
                              const std::vector<std::string>& signatures) {
     for (const PublicKey& key : keys)
         for (const std::string& signature : signatures)
-            if (key.verifies(message, signature)) return key;
+            if (key.verifies(message, signature)) return &key;
     throw NotThis("is by another key");
 }
 
@@ -45,7 +45,7 @@ Signer check_payload(const Signature& signature, const std::vector<PublicKey>& k
                      const Candidate& image) {
     auto bytes = oci::decode_base64(signature.signature);
     if (!bytes) throw NotThis("is not base64");
-    const PublicKey& key = signing_key(keys, signature.content, {*bytes});
+    const PublicKey& key = *signing_key(keys, signature.content, {*bytes});
     Claim claim = parse_payload(signature.content, PayloadKind::cosign, "its payload");
     check_claim(claim, requirement, image);
     return signer_of(key, claim.name);
@@ -71,11 +71,11 @@ Signer check_bundle(const Signature& signature, const std::vector<PublicKey>& ke
                     const Candidate& image) {
     Bundle bundle = parse_bundle(signature.content, "the bundle");
     if (!bundle.message)
-        return check_statement(bundle.statement, signing_key(keys, bundle.signed_bytes, bundle.signatures), requirement,
-                               image);
+        return check_statement(bundle.statement, *signing_key(keys, bundle.signed_bytes, bundle.signatures),
+                               requirement, image);
     if (!image.unnamed_allowed) throw NotThis("names no image (policy.signatures_unnamed would take it)");
     if (*bundle.message != image.manifest) throw NotThis("is for other bytes than the manifest");
-    return signer_of(signing_key(keys, image.document, bundle.signatures), "");
+    return signer_of(*signing_key(keys, image.document, bundle.signatures), "");
 }
 
 Signer check_gpg(const Signature& signature, const std::vector<std::string>& keyrings, const Requirement& requirement,
