@@ -26,7 +26,7 @@ Hello hello_of(const TrackerClient& client, unsigned rank) {
 /// The next message, which is of this kind.
 template <typename Message>
 Message next(TrackerClient& client) {
-    auto message = client.receive(seconds(8));
+    auto message = client.receive(seconds(8) * fixtures::slowness());
     REQUIRE(message);
     INFO(words_of(*message).substr(0, 200));
     REQUIRE(std::holds_alternative<Message>(*message));
@@ -181,7 +181,7 @@ TEST_CASE("share: two thousand nodes at once, of which each is known within seco
             node->send(Have{{mega, mega}, {false, false}});
         }
         for (auto& node : nodes) CHECK(next<Plan>(*node).layers.size() == 2);
-        CHECK(std::chrono::steady_clock::now() - began < seconds(30));
+        CHECK(std::chrono::steady_clock::now() - began < seconds(30) * fixtures::slowness());
     }
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &files) == 0);
 }
