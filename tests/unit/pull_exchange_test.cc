@@ -235,6 +235,7 @@ TEST_CASE("exchange: pieces go from node to node as they come, and those that so
                 requests, 0,
                 [&](uint32_t piece, std::string_view bytes) {
                     if (bytes != scene.piece(partials[0]->layers[piece < 6 ? 0 : 1], piece)) ++wrong;
+                    partials[1]->arrivals->set_here(piece);
                     ++came;
                 },
                 [] { return false; });
@@ -314,6 +315,7 @@ TEST_CASE("exchange: pieces go from node to node as they come, and those that so
         PeerRequests requests;
         exchanges[1]->take_all(requests, 0, [](uint32_t, std::string_view) {}, [] { return false; });
         CHECK(exchanges[1]->source(of_first[0]) == std::nullopt);
+        CHECK_FALSE(exchanges[1]->wait_for_more(0, [] { return false; }));
         CHECK_FALSE(exchanges[1]->take(requests, 0, {of_first[0], 1}, [](uint32_t, std::string_view) {},
                                        [] { return false; }));
     }
@@ -328,6 +330,60 @@ TEST_CASE("exchange: pieces go from node to node as they come, and those that so
                                        [] { return false; }));
         CHECK(exchanges[1]->source(of_first[0]) == std::nullopt);
     }
+}
+
+TEST_CASE("exchange: when a node has gone, one of the others brings each of its pieces to all", "[pull][exchange]") {
+    ExchangeScene scene;
+    pull::TrackerProcess tracker(3);
+    auto nodes = nodes_of(scene, tracker, 3);
+    together(nodes, [](ExchangeNode& node) { return node.start(); });
+    std::vector<std::shared_ptr<const store::Partial>> partials;
+    for (auto& node : nodes) partials.push_back(node->partial());
+    auto exchanges = together(nodes, [&](ExchangeNode& node) {
+        return std::make_unique<PieceExchange>(
+            ExchangeSettings{.place = node.place, .image = Digest(scene.digest)}, partials[node.place.rank],
+            ExchangeScene::profile());
+    });
+    PieceOwners owners(3, {partials[0]->layers[0].pieces(), ExchangeScene::count}, ExchangeScene::profile());
+    auto owned_by = [&](unsigned node) {
+        std::vector<uint32_t> out;
+        for (uint32_t piece = 0; piece < ExchangeScene::count; ++piece)
+            if (owners.owner(piece) == node) out.push_back(piece);
+        return out;
+    };
+    std::vector<uint32_t> first = owned_by(2);
+    owners.set_gone(0);
+    std::vector<uint32_t> later = owned_by(2);
+    REQUIRE((!first.empty() && later.size() > first.size()));
+
+    std::atomic<size_t> came = 0;
+    std::atomic<bool> is_over = false;
+    std::jthread listener([&] {
+        PeerRequests requests;
+        auto take = [&](uint32_t piece, std::string_view) { partials[1]->arrivals->set_here(piece), ++came; };
+        auto over = [&] { return is_over.load(); };
+        do exchanges[1]->take_all(requests, 2, take, over);
+        while (exchanges[1]->wait_for_more(2, over));
+    });
+    auto wait_for = [](auto holds) {
+        for (int tries = 0; tries < 20'000 && !holds(); ++tries) std::this_thread::sleep_for(milliseconds(1));
+        return holds();
+    };
+    // The second time, what the node has from the beginning is all there by then.
+    bool is_idle = GENERATE(false, true);
+    for (uint32_t piece : first)
+        if (is_idle || piece != first[0]) nodes[2]->bring(*partials[2], piece);
+    CHECK(wait_for([&] { return came == first.size() - (is_idle ? 0 : 1); }));
+    exchanges[0].reset();
+    CHECK(wait_for([&] { return exchanges[1]->source(later.back()) == 2 && exchanges[1]->source(later[0]) == 2; }));
+    CHECK(exchanges[1]->neighbours() == std::vector<unsigned>{2});
+    for (uint32_t piece : later) {
+        CHECK(exchanges[1]->source(piece) == 2);
+        CHECK(wait_for([&] { return !exchanges[2]->source(piece); }));
+        nodes[2]->bring(*partials[2], piece);
+    }
+    CHECK(wait_for([&] { return came == later.size(); }));
+    is_over = true;
 }
 
 TEST_CASE("exchange: whatever goes wrong in whatever order, what is read is right on all nodes", "[pull][exchange]") {

@@ -50,7 +50,9 @@ std::vector<ToNode> to_nodes() {
             Roster{},
             Roster{1, {n1, n2}},
             Roster{std::nullopt, {n1}},
-            Proved{4095}};
+            Proved{4095},
+            Gone{0},
+            Gone{UINT32_MAX}};
 }
 
 /// Lines of nodes that say nothing that this release takes.

@@ -79,6 +79,47 @@ TEST_CASE("exchange: every piece has an owner, to whom all who ask lead within t
     }
 }
 
+TEST_CASE("exchange: when nodes have gone, the others ask owners that are there, in two steps", "[pull][exchange]") {
+    std::vector<uint32_t> ends{1000, 3000}, profile{5, 6, 7, 2000, 2001};
+    for (unsigned nodes : {2U, 4U, 12U, 17U, 64U}) {
+        PieceOwners owners(nodes, ends, profile), backwards = owners;
+        const PieceOwners before = owners;
+        // Some, all of a row, and all of a column.
+        unsigned columns = nodes <= PieceOwners::row_limit ? nodes : static_cast<unsigned>(std::ceil(std::sqrt(nodes)));
+        std::set<unsigned> gone{nodes - 1};
+        if (nodes >= 12) gone.insert({0, 1, columns + 1});
+        if (nodes == 64)
+            for (unsigned i = 0; i < 8; ++i) gone.insert({i * 8 + 3, 40 + i});
+        for (unsigned node : gone) owners.set_gone(node);
+        for (auto node = gone.rbegin(); node != gone.rend(); ++node) backwards.set_gone(*node);
+        for (uint32_t piece = 0; piece < 3000; ++piece) {
+            INFO(nodes << " nodes, piece " << piece);
+            unsigned owner = owners.owner(piece);
+            REQUIRE(!gone.contains(owner));
+            REQUIRE(backwards.owner(piece) == owner);
+            if (!gone.contains(before.owner(piece))) REQUIRE(owner == before.owner(piece));
+            for (unsigned node = 0; node < nodes; ++node) {
+                if (gone.contains(node)) continue;
+                unsigned source = owners.source(piece, node);
+                REQUIRE(!gone.contains(source));
+                REQUIRE((source == node) == (owner == node));
+                if (source != node && source != owner) {
+                    REQUIRE(owners.source(piece, source) == owner);
+                    REQUIRE(owners.is_passed_on(piece, source));
+                }
+            }
+        }
+    }
+    // What the one that has gone had is spread over those that are left.
+    PieceOwners owners(3, {300}, {});
+    std::set<unsigned> heirs;
+    PieceOwners before = owners;
+    owners.set_gone(1);
+    for (uint32_t piece = 0; piece < 300; ++piece)
+        if (before.owner(piece) == 1) heirs.insert(owners.owner(piece));
+    CHECK(heirs == std::set<unsigned>{0, 2});
+}
+
 TEST_CASE("exchange: parts of a piece go on where they are farther, and are of one beginning", "[pull][exchange]") {
     PartialPieces pieces;
     pieces.add(7, 5, "nothing before it");
@@ -130,6 +171,12 @@ TEST_CASE("exchange: who takes part is told when all have come, or some time aft
         CHECK(tick({3, 1}) == "10:roster 0 n1 n2; 11:roster 1 n1 n2");
         // And comes later.
         CHECK(enter(12, 0, {3, 0}) == "12:roster - n1 n2");
+        out.clear();
+        gathering.lost(12, now, {3, 0}, out);
+        CHECK(out.empty());
+        gathering.lost(11, now, {3, 0}, out);
+        CHECK(told(out) == "10:gone 1");
+        CHECK(enter(14, 0, {3, 0}) == "14:roster - n1 n2; 14:gone 1");
     }
     SECTION("one that has gone before") {
         out.clear();
@@ -153,7 +200,7 @@ TEST_CASE("exchange: who takes part is told when all have come, or some time aft
         for (Connection from : {10, 11, 13}) gathering.take(from, Finished{}, now, {4, 0}, out);
         CHECK(out.empty());
         gathering.lost(12, now, {4, 0}, out);
-        CHECK(told(out) == "10:end; 11:end; 13:end");
+        CHECK(told(out) == "10:gone 0; 11:gone 0; 13:gone 0; 10:end; 11:end; 13:end");
         CHECK(gathering.is_empty());
         // Who comes now has nobody to ask.
         CHECK(enter(14, 6, {5, 0}).empty());

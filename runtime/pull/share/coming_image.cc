@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -30,12 +31,17 @@ bool has_bit(std::string_view bits, uint32_t number) {
     return number / 8 < bits.size() && (static_cast<unsigned char>(bits[number / 8]) >> number % 8 & 1) != 0;
 }
 
+void set_bit(std::string& bits, uint32_t number) {
+    if (bits.size() <= number / 8) bits.resize(number / 8 + 1);
+    bits[number / 8] = static_cast<char>(bits[number / 8] | 1 << number % 8);
+}
+
 }  // namespace
 
 std::string word_of(const Arrivals& arrivals) {
     std::string bits((arrivals.count() + 7) / 8, '\0');
     for (uint32_t piece = 0; piece < arrivals.count(); ++piece)
-        if (arrivals.is_here(piece)) bits[piece / 8] = static_cast<char>(bits[piece / 8] | 1 << piece % 8);
+        if (arrivals.is_here(piece)) set_bit(bits, piece);
     std::string out = oci::encode_base64(bits);
     return out.size() <= here_word_limit ? out : "";
 }
@@ -150,18 +156,22 @@ ComingHead ComingImage::Answer::next_asked() {
 }
 
 bool ComingImage::Answer::find_all() {
-    if (is_known_) return true;
     std::unique_lock lock(image_->mutex_);
     auto owners = image_->owners_;
     auto own = image_->own_;
     lock.unlock();
-    if (!owners) return false;
-    for (uint32_t piece = 0; own && piece < image_->partial_->arrivals->count(); ++piece)
-        if (owners->source(piece, node_) == *own && !has_bit(here_, piece))
+    if (owners == known_) return known_ != nullptr;
+    known_ = owners;
+    std::vector<Left> before = std::exchange(left_, {});
+    for (uint32_t piece = 0; own && piece < image_->partial_->arrivals->count(); ++piece) {
+        auto found = std::ranges::lower_bound(before, piece, {}, &Left::piece);
+        if (found != before.end() && found->piece == piece) left_.push_back(*found);
+        else if (owners->source(piece, node_) == *own && !has_bit(here_, piece))
             left_.push_back({piece, owners->is_in_profile(piece)});
+    }
     size_t neighbours = std::max<size_t>(owners->sources(node_).size(), 1);
     parts_limit_ = std::clamp<size_t>(parts_limit / neighbours, 1, neighbour_parts_limit);
-    return is_known_ = true;
+    return true;
 }
 
 /// What is left of a piece that is here.
@@ -173,6 +183,7 @@ std::optional<ComingHead> ComingImage::Answer::next_whole(bool of_profile) {
     if (found == left_.end()) return std::nullopt;
     Left left = *found;
     left_.erase(found);
+    set_bit(here_, left.piece);
     uint32_t from = left.beginning == image_->coming_.beginning(left.piece) ? left.sent : 0;
     return ComingHead{left.piece, image_->size(left.piece) - from, from};
 }

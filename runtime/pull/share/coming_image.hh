@@ -28,7 +28,8 @@ class ComingImage {
 
     ComingImage(std::shared_ptr<const store::Partial> partial, const Digest& manifest);
 
-    /// Who asks whom, and this node's place. Until then nobody is sent what was not asked for by number.
+    /// Who asks whom, and this node's place. Until then nobody is sent what was not asked for by number. When it
+    /// changes, answers that are being sent have the pieces that the node takes from this one by now, too.
     void set_owners(std::shared_ptr<const PieceOwners> owners, std::optional<unsigned> own);
 
     /// One answer, as it is sent. For one thread at a time.
@@ -60,8 +61,8 @@ class ComingImage {
         const ComingImage* image_;
         bool is_all_;
         std::optional<unsigned> node_;  ///< who asks for all
-        std::string here_;              ///< what it has then
-        bool is_known_ = false;         ///< `left_` has all
+        std::string here_;              ///< what it had then, and has been sent
+        std::shared_ptr<const PieceOwners> known_;  ///< by which `left_` has all
         size_t parts_limit_ = 1;        ///< pieces of which a part has been sent, at most
         std::vector<Left> left_;        ///< to send, in the order of their numbers
         size_t next_asked_ = 0;

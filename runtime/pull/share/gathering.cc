@@ -24,15 +24,23 @@ void Gathering::take(Connection from, const FromNode& message, Time now, Step st
         sender->is_finished = true;
     } else if (const auto* proved = std::get_if<Proved>(&message); proved != nullptr && sender != members_.end()) {
         proved_.push_back(*proved);
-        for (const Member& other : members_)
-            if (!other.is_gone && other.connection != from) out.push_back({other.connection, *proved});
+        tell_others(from, *proved, out);
     }
     settle(now, step, out);
 }
 
+void Gathering::tell_others(Connection from, const ToNode& message, std::vector<Outgoing>& out) const {
+    for (const Member& other : members_)
+        if (!other.is_gone && other.connection != from) out.push_back({other.connection, message});
+}
+
 void Gathering::lost(Connection from, Time now, Step step, std::vector<Outgoing>& out) {
     auto member = std::ranges::find(members_, from, &Member::connection);
-    if (member != members_.end()) member->is_gone = true;
+    if (member != members_.end()) {
+        member->is_gone = true;
+        auto place = static_cast<unsigned>(member - members_.begin());
+        if (place < roster_.size()) tell_others(from, Gone{place}, out);
+    }
     settle(now, step, out);
 }
 
@@ -51,6 +59,8 @@ void Gathering::enter(Connection from, const Enter& message, Time now, std::vect
     if (!is_told_) return;
     // Nobody asks one that comes later for anything.
     out.push_back({from, Roster{std::nullopt, roster_}});
+    for (unsigned place = 0; place < roster_.size(); ++place)
+        if (members_[place].is_gone) out.push_back({from, Gone{place}});
     for (const Proved& proved : proved_) out.push_back({from, proved});
 }
 

@@ -18,7 +18,8 @@ class Gathering {
         unsigned missing = 0;  ///< those that have not
     };
 
-    /// What is to be sent goes to `out`.
+    /// What is to be sent goes to `out`. Who has gone is told to the others, so that all of them ask the same ones
+    /// for what it was to bring.
     void take(Connection from, const FromNode& message, Time now, Step step, std::vector<Outgoing>& out);
     void lost(Connection from, Time now, Step step, std::vector<Outgoing>& out);
     void tick(Time now, Step step, std::vector<Outgoing>& out);
@@ -37,8 +38,9 @@ class Gathering {
     void settle(Time now, Step step, std::vector<Outgoing>& out);
     bool is_time(Time now, Step step) const;
     void tell(std::vector<Outgoing>& out);
+    void tell_others(Connection from, const ToNode& message, std::vector<Outgoing>& out) const;
 
-    std::vector<Member> members_;
+    std::vector<Member> members_;  ///< once it is told: those of the roster, in its order, then who came later
     std::vector<Proved> proved_;
     std::vector<Peer> roster_;  ///< once it is told
     bool is_told_ = false;

@@ -200,7 +200,7 @@ void Member::Impl::take(ToNode& message) {
                        if (settings.status) settings.status(status);
                    },
                    // Of images that have started, in which a member has no part.
-                   [&](Roster&) {}, [&](Proved&) {},
+                   [&](Roster&) {}, [&](Proved&) {}, [&](Gone&) {},
                    [&](End&) {
                        std::lock_guard lock(mutex);
                        is_ended = true;

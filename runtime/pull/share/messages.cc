@@ -78,6 +78,7 @@ struct Writer {
         return cat("enter ", peer_words(it.self), ' ', it.rank, ' ', it.image, ' ', it.release);
     }
     std::string operator()(const Proved& it) const { return cat("proved ", it.layer); }
+    std::string operator()(const Gone& it) const { return cat("gone ", it.node); }
     std::string operator()(const Fetch&) const { return "fetch"; }
     std::string operator()(const Plan& it) const {
         std::string out = cat("plan ", peers_words(it.peers), ' ', it.layers.size());
@@ -332,6 +333,7 @@ ToNode to_node(std::string_view kind, Words& words) {
     if (kind == "status") return read_status(words);
     if (kind == "roster") return read_roster(words);
     if (kind == "proved") return Proved{words.layer()};
+    if (kind == "gone") return Gone{static_cast<unsigned>(words.number(UINT32_MAX))};
     need(kind == "end");
     return End{};
 }

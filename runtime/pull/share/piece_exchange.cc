@@ -6,6 +6,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -28,6 +29,7 @@ constexpr auto starved_after = seconds(20);
 /// Tries of a neighbour that sends nothing, one after the other.
 constexpr unsigned neighbour_tries = 3;
 constexpr auto between_neighbour_tries = milliseconds(500);
+constexpr auto look_again = milliseconds(50);
 
 }  // namespace
 
@@ -40,6 +42,9 @@ struct PieceExchange::Impl {
     void take(const ToNode& message);
     Roster wait_for_roster();
     void share_out(const std::vector<uint32_t>& profile);
+    void set_gone(unsigned node);
+    void set_owners(PieceOwners next);
+    bool lacks_from(unsigned neighbour) const;
     void leave(unsigned neighbour, const std::string& reason);
     void add_part(uint32_t piece, uint32_t offset, std::string_view bytes);
     ComingReader reader(const Sink& sink);
@@ -53,8 +58,9 @@ struct PieceExchange::Impl {
     TrackerClient tracker;
     std::unique_ptr<LayerServer> server;
     Roster roster;
-    std::shared_ptr<const PieceOwners> owners;
-    std::vector<unsigned> neighbours;
+    /// The newest, and all: readers of an old one are not waited for.
+    std::atomic<const PieceOwners*> owners = nullptr;
+    std::vector<std::shared_ptr<const PieceOwners>> all_owners;
     /// Of a node: pieces come from it; none at the moment; none is taken from it any more.
     enum class Gives : uint8_t { yes, not_now, no };
     std::vector<std::atomic<Gives>> gives;
@@ -64,6 +70,8 @@ struct PieceExchange::Impl {
     std::optional<Roster> told;
     std::string alone;  ///< why the tracker is of no use
     std::set<unsigned> proved;
+    std::set<unsigned> gone;
+    std::vector<unsigned> neighbours;
     bool is_ended = false;
     std::thread listener;
 };
@@ -129,6 +137,7 @@ void PieceExchange::Impl::take(const ToNode& message) {
     std::lock_guard lock(mutex);
     if (const auto* it = std::get_if<Roster>(&message)) told = *it;
     if (const auto* it = std::get_if<Proved>(&message)) proved.insert(it->layer);
+    if (const auto* it = std::get_if<Gone>(&message)) set_gone(it->node);
     if (const auto* it = std::get_if<Alone>(&message)) alone = it->reason;
     if (std::holds_alternative<End>(message)) is_ended = true;
     changed.notify_all();
@@ -146,12 +155,38 @@ void PieceExchange::Impl::share_out(const std::vector<uint32_t>& profile) {
     for (const store::PartialLayer& layer : partial->layers) ends.push_back(layer.first + layer.pieces());
     auto count = static_cast<unsigned>(roster.peers.size());
     if (count == 0) throw Error("srun's berth says that no node takes part");
-    owners = std::make_shared<PieceOwners>(count, ends, profile);
-    neighbours = owners->sources(roster.own);
     gives = std::vector<std::atomic<Gives>>(count);
-    for (unsigned node = 0; node < count; ++node)
-        gives[node] = std::ranges::find(neighbours, node) == neighbours.end() ? Gives::no : Gives::yes;
-    image->set_owners(owners, roster.own);
+    for (unsigned node = 0; node < count; ++node) gives[node] = node == roster.own ? Gives::no : Gives::yes;
+    PieceOwners first(count, ends, profile);
+    std::lock_guard lock(mutex);
+    set_owners(std::move(first));
+    for (unsigned node : std::exchange(gone, {})) set_gone(node);
+}
+
+/// With the mutex.
+void PieceExchange::Impl::set_gone(unsigned node) {
+    gone.insert(node);
+    if (all_owners.empty() || node >= gives.size() || node == roster.own) return;
+    gives[node] = Gives::no;
+    PieceOwners next = *all_owners.back();
+    next.set_gone(node);
+    set_owners(std::move(next));
+}
+
+/// With the mutex.
+void PieceExchange::Impl::set_owners(PieceOwners next) {
+    all_owners.push_back(std::make_shared<const PieceOwners>(std::move(next)));
+    owners = all_owners.back().get();
+    neighbours = all_owners.back()->sources(roster.own);
+    image->set_owners(all_owners.back(), roster.own);
+}
+
+/// Pieces are to come from it that are not here.
+bool PieceExchange::Impl::lacks_from(unsigned neighbour) const {
+    const PieceOwners& now = *owners;
+    for (uint32_t piece = 0; piece < partial->arrivals->count(); ++piece)
+        if (!partial->arrivals->is_here(piece) && now.source(piece, roster.own) == neighbour) return true;
+    return false;
 }
 
 void PieceExchange::Impl::add_part(uint32_t piece, uint32_t offset, std::string_view bytes) {
@@ -177,7 +212,9 @@ std::string PieceExchange::Impl::ask(PeerRequests& requests, unsigned neighbour,
     PeerRequests::Request request{.peer = roster.peers[neighbour], .path = path, .token = token};
     if (!here.empty()) request.headers.push_back(cat(ComingImage::here_header, ": ", here));
     request.take = [&](std::string_view data) { return reader.take(data); };
-    request.should_leave = [&] { return Clock::now() - reader.heard() > longest_silence || is_over(reader); };
+    request.should_leave = [&] {
+        return Clock::now() - reader.heard() > longest_silence || gives[neighbour] == Gives::no || is_over(reader);
+    };
     PeerRequests::Answer answer = requests.get(request);
     if (reader.is_complete()) return {};
     if (!reader.problem().empty()) return reader.problem();
@@ -196,10 +233,13 @@ PieceExchange::PieceExchange(ExchangeSettings settings, std::shared_ptr<const st
 PieceExchange::~PieceExchange() = default;
 
 unsigned PieceExchange::nodes() const { return static_cast<unsigned>(impl_->roster.peers.size()); }
-const std::vector<unsigned>& PieceExchange::neighbours() const { return impl_->neighbours; }
+std::vector<unsigned> PieceExchange::neighbours() const {
+    std::lock_guard lock(impl_->mutex);
+    return impl_->neighbours;
+}
 
 std::optional<unsigned> PieceExchange::source(uint32_t piece) const {
-    unsigned out = impl_->owners->source(piece, impl_->roster.own);
+    unsigned out = impl_->owners.load()->source(piece, impl_->roster.own);
     return impl_->gives[out] == Impl::Gives::yes ? std::optional(out) : std::nullopt;
 }
 
@@ -221,7 +261,7 @@ void PieceExchange::take_all(PeerRequests& requests, unsigned neighbour, const S
                              const std::function<bool()>& is_over) {
     std::atomic<Impl::Gives>& gives = impl_->gives[neighbour];
     auto fed = Clock::now();
-    for (unsigned failed = 0; failed < neighbour_tries && !is_over();) {
+    for (unsigned failed = 0; failed < neighbour_tries && gives != Impl::Gives::no && !is_over();) {
         ComingReader reader = impl_->reader(sink);
         auto watch = [&](const ComingReader& its) {
             // It may have some later, and is listened to.
@@ -233,13 +273,27 @@ void PieceExchange::take_all(PeerRequests& requests, unsigned neighbour, const S
         };
         std::string problem = impl_->ask(requests, neighbour, impl_->image->path_of_all(impl_->roster.own),
                                          word_of(*impl_->partial->arrivals), reader, watch);
-        if (problem.empty()) return;
+        if (problem.empty() && !impl_->lacks_from(neighbour)) return;
+        // It has not heard yet who has gone.
+        if (problem.empty()) problem = "it has not all of its part";
         if (reader.has_fed()) fed = reader.fed();
         if (reader.pieces() > 0) failed = 0;
         // After wrong bytes nothing is taken any more.
         if (++failed == neighbour_tries || gives == Impl::Gives::no) return impl_->leave(neighbour, problem);
         std::this_thread::sleep_for(between_neighbour_tries);
     }
+}
+
+bool PieceExchange::wait_for_more(unsigned neighbour, const std::function<bool()>& is_over) {
+    for (const PieceOwners* known = nullptr; !is_over() && impl_->gives[neighbour] != Impl::Gives::no;) {
+        // To look through all pieces costs something.
+        const PieceOwners* now = impl_->owners;
+        if (now != known && impl_->lacks_from(neighbour)) return true;
+        known = now;
+        std::unique_lock lock(impl_->mutex);
+        impl_->changed.wait_for(lock, look_again);
+    }
+    return false;
 }
 
 void PieceExchange::add_part(uint32_t piece, uint32_t offset, std::string_view bytes) {

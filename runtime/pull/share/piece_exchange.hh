@@ -39,8 +39,8 @@ class PieceExchange {
     PieceExchange& operator=(const PieceExchange&) = delete;
 
     unsigned nodes() const;
-    /// Those that send pieces to this one.
-    const std::vector<unsigned>& neighbours() const;
+    /// Those that send pieces to this one. When a node has gone, there may be others. Any thread.
+    std::vector<unsigned> neighbours() const;
     /// The neighbour that the piece comes from; nothing for one that the registry is to be asked for. Any thread.
     std::optional<unsigned> source(uint32_t piece) const;
 
@@ -52,6 +52,9 @@ class PieceExchange {
               const std::function<bool()>& is_over);
     /// Takes all that comes from a neighbour, until that is all, or is left to the registry. Throws as take() does.
     void take_all(PeerRequests& requests, unsigned neighbour, const Sink& sink, const std::function<bool()>& is_over);
+    /// After take_all(): waits until there is more to come from the neighbour, since another node has gone. False:
+    /// nothing is taken from it any more, or `is_over`.
+    bool wait_for_more(unsigned neighbour, const std::function<bool()>& is_over);
 
     /// What has come of a piece, from `offset` on, so that neighbours have it before the piece is whole. Any thread.
     void add_part(uint32_t piece, uint32_t offset, std::string_view bytes);

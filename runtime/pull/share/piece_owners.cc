@@ -73,6 +73,7 @@ PieceOwners::PieceOwners(unsigned nodes, const std::vector<uint32_t>& ends, cons
     : nodes_(nodes),
       columns_(columns_for(nodes)),
       owners_(ends.empty() ? 0 : ends.back(), nobody),
+      is_gone_(nodes),
       is_in_profile_(owners_.size()) {
     for (uint32_t piece : profile)
         if (piece < owners_.size()) is_in_profile_[piece] = true;
@@ -85,15 +86,46 @@ PieceOwners::PieceOwners(unsigned nodes, const std::vector<uint32_t>& ends, cons
             dealer.deal(piece, profile_run, [&](uint32_t next) { return is_in_profile_[next]; });
     for (uint32_t piece = 0; piece < owners_.size(); ++piece)
         dealer.deal(piece, run, [&](uint32_t next) { return !is_in_profile_[next]; });
+    first_owners_ = owners_;
+}
+
+void PieceOwners::set_gone(unsigned node) {
+    is_gone_[node] = true;
+    for (unsigned gone = 0; gone < nodes_; ++gone)
+        if (is_gone_[gone]) deal_again(gone);
+}
+
+/// What the node was to bring first goes to one of its successors after the other, in runs of neighbours.
+void PieceOwners::deal_again(unsigned gone) {
+    std::vector<unsigned> to = successors(gone);
+    if (to.empty()) return;
+    size_t runs = 0;
+    for (uint32_t piece = 0, first = 0, behind = 0; piece < owners_.size(); ++piece) {
+        if (first_owners_[piece] != gone) continue;
+        if (piece != behind || piece - first == least_pieces_a_run) ++runs, first = piece;
+        behind = piece + 1;
+        owners_[piece] = to[runs % to.size()];
+    }
+}
+
+/// Those of a node's column, whose rows have its pieces from them anyway; else all that are left.
+std::vector<unsigned> PieceOwners::successors(unsigned node) const {
+    std::vector<unsigned> out, all;
+    for (unsigned other = 0; other < nodes_; ++other) {
+        if (is_gone_[other]) continue;
+        all.push_back(other);
+        if (other % columns_ == node % columns_) out.push_back(other);
+    }
+    return out.empty() ? all : out;
 }
 
 unsigned PieceOwners::source(uint32_t piece, std::optional<unsigned> node) const {
     unsigned owner = owners_[piece];
     if (!node || *node / columns_ == owner / columns_) return owner;
-    unsigned in_own_row = *node / columns_ * columns_ + owner % columns_;
+    unsigned relay = *node / columns_ * columns_ + owner % columns_;
     // The last row may be shorter than the others.
-    if (in_own_row >= nodes_) return in_own_row - columns_;
-    return in_own_row == *node ? owner : in_own_row;
+    if (relay >= nodes_) relay -= columns_;
+    return relay == *node || is_gone_[relay] ? owner : relay;
 }
 
 bool PieceOwners::is_passed_on(uint32_t piece, unsigned node) const {

@@ -16,6 +16,10 @@ class PieceOwners {
     /// spread over the nodes in its order, the rest in runs. `nodes` is at least 1.
     PieceOwners(unsigned nodes, const std::vector<uint32_t>& ends, const std::vector<uint32_t>& profile);
 
+    /// The node has gone: others, of its column where there are some, own its pieces now, and what it passed on is
+    /// asked of the owners. In whatever order nodes go, it comes to the same.
+    void set_gone(unsigned node);
+
     unsigned owner(uint32_t piece) const { return owners_[piece]; }
     bool is_in_profile(uint32_t piece) const { return is_in_profile_[piece]; }
     /// Whom the node asks: itself for what it asks the registry for. A node without a number, which came later than the
@@ -32,9 +36,14 @@ class PieceOwners {
     static constexpr uint32_t profile_pieces_a_run = 4;  ///< the same of the profile
 
   private:
+    std::vector<unsigned> successors(unsigned node) const;
+    void deal_again(unsigned gone);
+
     unsigned nodes_;
     unsigned columns_;
-    std::vector<unsigned> owners_;  ///< by piece
+    std::vector<unsigned> owners_;        ///< by piece
+    std::vector<unsigned> first_owners_;  ///< the same before anybody went
+    std::vector<bool> is_gone_;           ///< by node
     std::vector<bool> is_in_profile_;
 };
 

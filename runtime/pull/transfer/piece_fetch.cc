@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <exception>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -177,6 +178,7 @@ class PieceFetch {
     void fetch(oci::Source& source, share::PeerRequests& requests, PieceRun run);
     void read(oci::Source& source, PieceRun& run);
     void read_from_node(share::PeerRequests& requests, PieceRun& run);
+    void listen() noexcept;
     void listen_to(unsigned node) noexcept;
     void take_from_node(uint32_t piece, std::string_view bytes);
     bool take_piece(size_t layer, uint32_t piece, std::string_view bytes, const char* sender);
@@ -211,9 +213,7 @@ void PieceFetch::run(oci::Source& source) {
         // Joined at the end of the block.
         std::vector<std::jthread> threads;
         for (auto& sibling : siblings) threads.emplace_back(&PieceFetch::work, this, std::ref(*sibling), false);
-        if (settings_.exchange != nullptr)
-            for (unsigned node : settings_.exchange->neighbours())
-                threads.emplace_back(&PieceFetch::listen_to, this, node);
+        if (settings_.exchange != nullptr) threads.emplace_back(&PieceFetch::listen, this);
         work(source, true);
     }
     if (!failure_) return;
@@ -260,17 +260,30 @@ void PieceFetch::work(oci::Source& source, bool only_wanted) noexcept {
     }
 }
 
+/// To all neighbours, also those that become some since another node has gone.
+void PieceFetch::listen() noexcept {
+    try {
+        std::vector<std::jthread> threads;
+        std::set<unsigned> heard;
+        for (; !is_over(); std::this_thread::sleep_for(look_again / 4))
+            for (unsigned node : settings_.exchange->neighbours())
+                if (heard.insert(node).second) threads.emplace_back(&PieceFetch::listen_to, this, node);
+    } catch (...) {
+        fail(std::current_exception());
+    }
+}
+
 /// All that comes from a neighbour of its own accord.
 void PieceFetch::listen_to(unsigned node) noexcept {
     try {
         share::PeerRequests requests;
-        settings_.exchange->take_all(
-            requests, node,
-            [&](uint32_t piece, std::string_view bytes) {
-                wait_for_turn(false, {piece, 1}, bytes.size());
-                take_from_node(piece, bytes);
-            },
-            [&] { return is_over(); });
+        auto take = [&](uint32_t piece, std::string_view bytes) {
+            wait_for_turn(false, {piece, 1}, bytes.size());
+            take_from_node(piece, bytes);
+        };
+        auto over = [&] { return is_over(); };
+        do settings_.exchange->take_all(requests, node, take, over);
+        while (settings_.exchange->wait_for_more(node, over));
     } catch (...) {
         fail(std::current_exception());
     }
