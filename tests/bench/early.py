@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A cold start over a shaped link, until the program is ready: complete first, early, and early with a profile.
+"""A cold start over a shaped link, until the program is ready: complete first, early, early with a profile of an empty
+program of the interpreter ("program"), and with one of this program.
 
 usage: early.py BERTH [--scale S] [--cache DIR] [--rate MBIT] [--delay MS] [--rounds N] [--json FILE]
 
@@ -243,14 +244,16 @@ def measure(options, work):
                 if mode == "complete":
                     rows.setdefault("warm", []).append(start(options.berth, name, f"{work}/store", mode, work))
                 shutil.rmtree(f"{work}/store")
-        run("tc", "-n", "berth-early", "qdisc", "del", "dev", "berth-e1", "root")
-        subprocess.run([options.berth, "profile", "-q", name, "/usr/bin/python", "-B", "/opt/ready.py"], check=True,
-            env=publisher, stdin=subprocess.DEVNULL)
-        publish("--force")
-        shape()
-        for number in range(options.rounds):
-            rows.setdefault("profile", []).append(start(options.berth, name, f"{work}/store", "early", work))
-            shutil.rmtree(f"{work}/store")
+        # What an order without a profile could know at best, and what starts read.
+        for mode, command in ("program", ["-c", "pass"]), ("profile", ["/opt/ready.py"]):
+            run("tc", "-n", "berth-early", "qdisc", "del", "dev", "berth-e1", "root")
+            subprocess.run([options.berth, "profile", "-q", name, "/usr/bin/python", "-B", *command], check=True,
+                env=publisher, stdin=subprocess.DEVNULL)
+            publish("--force")
+            shape()
+            for number in range(options.rounds):
+                rows.setdefault(mode, []).append(start(options.berth, name, f"{work}/store", "early", work))
+                shutil.rmtree(f"{work}/store")
     return rows
 
 
