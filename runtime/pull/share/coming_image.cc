@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "runtime/base/error.hh"
@@ -21,11 +22,11 @@ using Clock = std::chrono::steady_clock;
 /// Of a header; what libmicrohttpd has for all of a request is more.
 constexpr size_t here_word_limit = 32 << 10;
 constexpr uint32_t asked_limit = 64;
-/// Of a piece that is on its way: smaller parts would be more work than they are worth.
-constexpr uint32_t part_unit = 64 << 10, part_limit = 256 << 10;
+constexpr uint32_t part_limit = 256 << 10;  ///< bytes that are sent at once of a piece that is on its way
 /// Pieces of which a receiver has parts at most, from all of its neighbours, and from one of them.
 constexpr size_t parts_limit = 32, neighbour_parts_limit = 8;
-constexpr auto look_for_parts = std::chrono::milliseconds(10), look_for_pieces = std::chrono::milliseconds(50);
+/// Between two looks: what comes meanwhile goes together.
+constexpr auto between_looks = std::chrono::milliseconds(10);
 
 bool has_bit(std::string_view bits, uint32_t number) {
     return number / 8 < bits.size() && (static_cast<unsigned char>(bits[number / 8]) >> number % 8 & 1) != 0;
@@ -191,6 +192,7 @@ std::optional<ComingHead> ComingImage::Answer::next_whole(bool of_profile) {
 /// Of a piece that is on its way, what has come and was not sent, but for its last bytes: whoever has those may check
 /// it, and would find this node wrong.
 std::optional<ComingHead> ComingImage::Answer::next_part(bool of_profile) {
+    constexpr uint32_t unit = PartialPieces::unit;
     const PartialPieces& coming = image_->coming_;
     auto has_parts = [](const Left& left) { return left.sent > 0; };
     bool is_full = static_cast<size_t>(std::ranges::count_if(left_, has_parts)) >= parts_limit_;
@@ -200,7 +202,7 @@ std::optional<ComingHead> ComingImage::Answer::next_part(bool of_profile) {
         if (left->sent == 0 && is_full) continue;
         uint32_t beginning = coming.beginning(piece.piece);
         if (left->beginning != beginning) left->sent = 0, left->beginning = beginning;
-        uint32_t behind = std::min(piece.size, image_->size(piece.piece) - 1) / part_unit * part_unit;
+        uint32_t behind = std::min(piece.size, image_->size(piece.piece) - 1) / unit * unit;
         if (behind <= left->sent) continue;
         part_ = coming.bytes(piece.piece, beginning, left->sent, std::min(behind - left->sent, part_limit));
         if (part_.empty()) continue;
@@ -213,9 +215,10 @@ std::optional<ComingHead> ComingImage::Answer::next_part(bool of_profile) {
 
 /// Whatever of it is here or comes, what starts read first.
 ComingHead ComingImage::Answer::next_of_all() {
-    Arrivals& arrivals = *image_->partial_->arrivals;
+    const PartialPieces& coming = image_->coming_;
     for (auto end = Clock::now() + word_time;;) {
-        uint32_t changes = arrivals.changes();
+        uint32_t news = coming.news();
+        auto looked = Clock::now();
         if (find_all()) {
             if (left_.empty()) return {ComingHead::complete};
             for (bool of_profile : {true, false}) {
@@ -225,8 +228,8 @@ ComingHead ComingImage::Answer::next_of_all() {
         }
         auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
         if (left.count() <= 0) return {ComingHead::waiting};
-        arrivals.wait_for_change(changes,
-                                 std::min(left, image_->coming_.all().empty() ? look_for_pieces : look_for_parts));
+        coming.wait_for_news(news, left);
+        std::this_thread::sleep_until(looked + between_looks);
     }
 }
 

@@ -10,12 +10,31 @@ void PartialPieces::add(uint32_t piece, uint32_t offset, std::string_view bytes)
         found = coming_.emplace(piece, std::string()).first;
     }
     std::string& to = found->second;
+    size_t before = to.size();
     if (offset <= to.size() && offset + bytes.size() > to.size()) to += bytes.substr(to.size() - offset);
+    if (before / unit != to.size() / unit) set_news();
+}
+
+/// With the mutex.
+void PartialPieces::set_news() {
+    ++news_;
+    changed_.notify_all();
+}
+
+uint32_t PartialPieces::news() const {
+    std::lock_guard lock(mutex_);
+    return news_;
+}
+
+void PartialPieces::wait_for_news(uint32_t seen, std::chrono::milliseconds limit) const {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, limit, [&] { return news_ != seen; });
 }
 
 void PartialPieces::set_whole(uint32_t piece) {
     std::lock_guard lock(mutex_);
     coming_.erase(piece);
+    set_news();
 }
 
 void PartialPieces::set_wrong(uint32_t piece) {

@@ -1,6 +1,8 @@
 // Pieces of an image that are on their way to this node: what has come of each, so that other nodes can have it before
 // the piece is whole.
 #pragma once
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -13,7 +15,8 @@ namespace berth::pull::share {
 /// In memory, since nothing of it is checked. Safe to use from all threads.
 class PartialPieces {
   public:
-    static constexpr size_t limit = 32;  ///< pieces, a MiB each; of more nothing is kept
+    static constexpr size_t limit = 32;           ///< pieces, a MiB each; of more nothing is kept
+    static constexpr uint32_t unit = 64 << 10;    ///< bytes: what goes on; smaller parts would not be worth the work
 
     /// Bytes of the piece from `offset` on, as they come. From two senders they go on where they are farther.
     void add(uint32_t piece, uint32_t offset, std::string_view bytes);
@@ -33,10 +36,18 @@ class PartialPieces {
     /// Of that beginning, from `offset` on, at most `size` bytes.
     std::string bytes(uint32_t piece, uint32_t beginning, uint32_t offset, uint32_t size) const;
 
+    /// A number that is another one when there is another unit of a piece, or all of it.
+    uint32_t news() const;
+    /// Until the number is no longer `seen`, or `limit` is over.
+    void wait_for_news(uint32_t seen, std::chrono::milliseconds limit) const;
+
   private:
     uint32_t beginning_of(uint32_t piece) const;
+    void set_news();
 
     mutable std::mutex mutex_;
+    mutable std::condition_variable changed_;
+    uint32_t news_ = 0;
     std::map<uint32_t, std::string> coming_;
     std::map<uint32_t, uint32_t> wrong_;
 };

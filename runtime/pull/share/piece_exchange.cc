@@ -29,7 +29,7 @@ constexpr auto starved_after = seconds(20);
 /// Tries of a neighbour that sends nothing, one after the other.
 constexpr unsigned neighbour_tries = 3;
 constexpr auto between_neighbour_tries = milliseconds(500);
-constexpr auto look_again = milliseconds(50);
+constexpr auto look_again = milliseconds(500);
 
 }  // namespace
 
@@ -72,6 +72,7 @@ struct PieceExchange::Impl {
     std::set<unsigned> proved;
     std::set<unsigned> gone;
     std::vector<unsigned> neighbours;
+    unsigned woken = 0;  ///< so often
     bool is_ended = false;
     std::thread listener;
 };
@@ -285,15 +286,23 @@ void PieceExchange::take_all(PeerRequests& requests, unsigned neighbour, const S
 }
 
 bool PieceExchange::wait_for_more(unsigned neighbour, const std::function<bool()>& is_over) {
-    for (const PieceOwners* known = nullptr; !is_over() && impl_->gives[neighbour] != Impl::Gives::no;) {
-        // To look through all pieces costs something.
+    std::unique_lock lock(impl_->mutex);
+    for (const PieceOwners* known = nullptr;;) {
         const PieceOwners* now = impl_->owners;
+        unsigned woken = impl_->woken;
+        lock.unlock();
+        if (is_over() || impl_->gives[neighbour] == Impl::Gives::no) return false;
         if (now != known && impl_->lacks_from(neighbour)) return true;
         known = now;
-        std::unique_lock lock(impl_->mutex);
-        impl_->changed.wait_for(lock, look_again);
+        lock.lock();
+        impl_->changed.wait_for(lock, look_again, [&] { return impl_->woken != woken || impl_->owners != now; });
     }
-    return false;
+}
+
+void PieceExchange::wake() {
+    std::lock_guard lock(impl_->mutex);
+    ++impl_->woken;
+    impl_->changed.notify_all();
 }
 
 void PieceExchange::add_part(uint32_t piece, uint32_t offset, std::string_view bytes) {

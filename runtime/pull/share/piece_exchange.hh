@@ -55,6 +55,8 @@ class PieceExchange {
     /// After take_all(): waits until there is more to come from the neighbour, since another node has gone. False:
     /// nothing is taken from it any more, or `is_over`.
     bool wait_for_more(unsigned neighbour, const std::function<bool()>& is_over);
+    /// Has wait_for_more() look at its `is_over` at once. Any thread.
+    void wake();
 
     /// What has come of a piece, from `offset` on, so that neighbours have it before the piece is whole. Any thread.
     void add_part(uint32_t piece, uint32_t offset, std::string_view bytes);

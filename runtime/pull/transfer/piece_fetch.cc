@@ -222,9 +222,12 @@ void PieceFetch::run(oci::Source& source) {
 }
 
 void PieceFetch::fail(std::exception_ptr failure) {
-    std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = std::move(failure);
-    failed_ = true;
+    {
+        std::lock_guard lock(mutex_);
+        if (!failure_) failure_ = std::move(failure);
+        failed_ = true;
+    }
+    if (settings_.exchange != nullptr) settings_.exchange->wake();
 }
 
 /// While a start goes on, its nodes leave the registry to what they wait for: each knows of its own readers alone, but
@@ -336,11 +339,14 @@ bool PieceFetch::take_piece(size_t number, uint32_t piece, std::string_view byte
     bool was_wanted = arrivals_.is_wanted(piece);
     arrivals_.set_here(piece);
     if (settings_.exchange != nullptr) settings_.exchange->settle(piece, true);
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     last_progress_ = Clock::now();
     if (!order_.set_here(piece)) return false;
     if (settings_.taken) settings_.taken(number, bytes.size());
     if (settings_.waited && was_wanted) settings_.waited(bytes.size());
+    bool is_last = order_.is_complete();
+    lock.unlock();
+    if (is_last && settings_.exchange != nullptr) settings_.exchange->wake();
     return true;
 }
 
