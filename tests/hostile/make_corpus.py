@@ -480,7 +480,7 @@ def shares():
         (0, "proved 3"), (1, f"roster 0 1 {peer}{key}"), (1, "proved 3"), (5, struct.pack("<3I", 7, 4096, 65536)),
         # Two pieces at once, one of them begun anew, a word for nothing, and the end.
         (6, b"\x0b" + b"".join([part(5, 0, b"abc"), part(1, 0, b"x"), part(5, 3, b"d"), part(5, 0, b"ABCDEF"),
-            part(0xffffffff, 0, b""), part(1, 1, b"y"), part(0xfffffffe, 0, b"")]))]
+            part(0xffffffff, 0, b""), part(1, 1, b"y"), part(0xfffffffe, 0, b"")])), (1, "gone 3")]
 
 
 JOBS = ["12\n12|12|RUNNING|2001|n[1-2]\n", "20_2.0\n20|20_1|COMPLETED|2001|n1\n21|20_2|RUNNING|2001|n1\n",
