@@ -342,7 +342,8 @@ TEST_CASE("early: pieces of before the machine's last start are not believed", "
     REQUIRE(scene.start());
     std::string path = scene.folder / ("store/partial/" + Digest(scene.digest).hex() + "/pieces");
     Fd file = sys::open_file(path, O_RDWR);
-    REQUIRE(::pwrite(file.get(), "0", 1, 32) == 1);
+    // No character of such a number, so that it is another one.
+    REQUIRE(::pwrite(file.get(), "x", 1, 32) == 1);
     CHECK(!store::find_partial(scene.open(), Digest(scene.digest), store::Access::read));
     // It is made anew.
     REQUIRE(scene.start());
