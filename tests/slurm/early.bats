@@ -236,20 +236,26 @@ told() { without_progress < "$BATS_TEST_TMPDIR/out"; }
   expect_nodes_up
 }
 
+two_steps_run() { (( $(alice squeue -h -s -o %i | wc -l) == 2 )); }
+
 @test "early: two steps of a node share what comes" {
   hold 1
-  step cat /srv/hello
+  # The job lasts until both have ended, whichever is first.
+  run -0 alice salloc -Q --no-shell -w n1
+  local allocation first second
+  allocation=$(alice squeue -h -o %A)
+  step --overlap --jobid="$allocation" cat /srv/hello
+  first=$job
   wait_until 60 asked_for 1
-  local first=$job
-  contained --overlap --jobid="$(alice squeue -h -o %A | head -n 1)" cat /srv/hello \
-    > "$BATS_TEST_TMPDIR/second" 2>&1 3>&- &
-  local second=$!
-  sleep 1
+  contained --overlap --jobid="$allocation" cat /srv/hello > "$BATS_TEST_TMPDIR/second" 2>&1 3>&- &
+  second=$!
+  wait_until 60 two_steps_run
   rm "$held"
   wait "$first"
   wait "$second"
   expect_equal "$(told)" "hello from the image"
   expect_equal "$(without_progress < "$BATS_TEST_TMPDIR/second")" "hello from the image"
+  cancel_everything
 }
 
 @test "early: a container that is saved is whole" {
