@@ -7,7 +7,7 @@ berth-pull on each node that shares what it pulls with the others.
 Prints how long the nodes took, as ratios to S/B (the image's stored bytes by the rate of a link), how often the
 registry was asked for each blob, and the CPU seconds. To be run as root; everything it makes is in namespaces of its
 own and in one temporary folder. Exit code 1: a node did not get the image, or a store is damaged; 2: the machine was
-the bottleneck (CPU over 70%), so that the times say nothing.
+the bottleneck (CPU over 70%, with --early until all nodes are ready), so that the times say nothing.
 
 With --early the image is published and signed, and starts before it is here: a node is ready when all parts of the
 image's profile are there, which are 6% of it in runs of three MiB (--part)."""
@@ -355,7 +355,7 @@ def inside(options):
     ideal = stored / (options.rate * 1e6 / 8)
     trace = Trace(nodes)
     kill_at = sorted(random.uniform(0.05, 1.0) * ideal for _ in range(options.kill))
-    done = []
+    done, until_ready = [], None
     limit = 60 + 20 * ideal * (options.nodes if options.alone else 1)
     while len(done) < len(nodes):
         now = time.monotonic() - start
@@ -371,12 +371,15 @@ def inside(options):
                 victim.killed = True
                 victim.process.send_signal(signal.SIGKILL)
         done = [node for node in nodes if node.process and node.look(options)]
+        if until_ready is None and all(node.seconds is not None for node in nodes):
+            until_ready = [after - start for after, start in zip(busy(), before)]
         trace.look()
         if now > limit:
             break
         # A hundredth of S/B is fine enough, and to look takes a processor of its own where there are many nodes.
         time.sleep(min(max(0.02, ideal / 500), 0.2))
-    used, all_time = (after - start for after, start in zip(busy(), before))
+    # With --early the times are of when the nodes were ready.
+    used, all_time = options.early and until_ready or [after - start for after, start in zip(busy(), before)]
     for second, row in enumerate(trace.rows if options.trace else [], 1):
         print(f"{second:4} s: {row}")
     if tracker:

@@ -26,7 +26,7 @@ constexpr uint32_t part_limit = 256 << 10;  ///< bytes that are sent at once of 
 /// Pieces of which a receiver has parts at most, from all of its neighbours, and from one of them.
 constexpr size_t parts_limit = 32, neighbour_parts_limit = 8;
 /// Between two looks: what comes meanwhile goes together.
-constexpr auto between_looks = std::chrono::milliseconds(10);
+constexpr auto between_looks = std::chrono::milliseconds(20);
 
 bool has_bit(std::string_view bits, uint32_t number) {
     return number / 8 < bits.size() && (static_cast<unsigned char>(bits[number / 8]) >> number % 8 & 1) != 0;

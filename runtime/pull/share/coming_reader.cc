@@ -29,7 +29,10 @@ bool ComingReader::take_head(std::string_view& data) {
     if (head->piece == ComingHead::failed) return problem_ = "it cannot get a piece", false;
     if (head->piece == ComingHead::waiting) return true;
     head_ = head;
-    if (head->offset == 0) unfinished_[head->piece].clear();
+    if (head->offset == 0) {
+        unfinished_[head->piece].clear();
+        unfinished_[head->piece].reserve(sizes_.of(head->piece));
+    }
     return true;
 }
 

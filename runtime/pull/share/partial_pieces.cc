@@ -1,5 +1,7 @@
 #include "runtime/pull/share/partial_pieces.hh"
 
+#include "runtime/base/arrivals.hh"
+
 namespace berth::pull::share {
 
 void PartialPieces::add(uint32_t piece, uint32_t offset, std::string_view bytes) {
@@ -8,6 +10,7 @@ void PartialPieces::add(uint32_t piece, uint32_t offset, std::string_view bytes)
     if (found == coming_.end()) {
         if (offset != 0 || coming_.size() == limit) return;
         found = coming_.emplace(piece, std::string()).first;
+        found->second.reserve(Arrivals::piece_size);
     }
     std::string& to = found->second;
     size_t before = to.size();
