@@ -170,10 +170,8 @@ void Arrivals::settle(uint32_t piece, State state) {
 
 uint32_t Arrivals::wishes() const { return std::atomic_ref(header_->wishes).load(std::memory_order_acquire); }
 
-void Arrivals::wait_for_wish(std::chrono::milliseconds limit) {
-    uint32_t now = wishes();
-    if (now == wishes_) futex_wait(header_->wishes, now, limit);
-    wishes_ = wishes();
+void Arrivals::wait_for_wish(uint32_t seen, std::chrono::milliseconds limit) {
+    if (wishes() == seen) futex_wait(header_->wishes, seen, limit);
 }
 
 }  // namespace berth

@@ -72,8 +72,8 @@ class Arrivals {
     void set_failed(uint32_t piece) { settle(piece, State::failed); }
     /// Grows with each piece that is asked for.
     uint32_t wishes() const;
-    /// Returns when somebody asks for something, at once if that has happened since the call before, or after `limit`.
-    void wait_for_wish(std::chrono::milliseconds limit);
+    /// Returns when wishes() is no longer `seen`, after `limit`, or now and then.
+    void wait_for_wish(uint32_t seen, std::chrono::milliseconds limit);
 
   private:
     enum class State : uint8_t { missing, wanted, here, failed };
@@ -91,7 +91,6 @@ class Arrivals {
     uint8_t* states_;
     size_t size_;
     uint32_t count_;
-    uint32_t wishes_ = 0;  ///< that wait_for_wish() has told
     int lifeline_ = -1;
     std::chrono::seconds patience_{600};
 };

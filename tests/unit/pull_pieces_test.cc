@@ -8,23 +8,27 @@ using namespace berth;
 
 TEST_CASE("early: what is waited for comes first, then what starts read, then what lies behind it, then the rest",
           "[pull][early]") {
+    using UpTo = pull::PieceOrder::UpTo;
     pull::PieceOrder order({10, 100}, {12, 13, 25, 3});
-    auto taken = [&](const std::vector<uint32_t>& wanted, bool only_wanted = false) {
-        auto run = order.next(wanted, only_wanted ? pull::PieceOrder::UpTo::wanted : pull::PieceOrder::UpTo::rest);
+    auto taken = [&](const std::vector<uint32_t>& wanted, UpTo up_to = UpTo::rest) {
+        auto run = order.next(wanted, up_to);
         return run ? cat(run->layer, ":", run->pieces.first, "+", run->pieces.count, run->urgent ? "!" : "") : "";
     };
-    CHECK(taken({}, true).empty());
+    CHECK(order.lacks_profile());
+    CHECK(taken({}, UpTo::wanted).empty());
     CHECK(taken({8}) == "0:8+2!");
     CHECK(taken({8, 9}) == "1:12+2");
-    CHECK(taken({20, 27}, true) == "1:20+4!");
-    CHECK(taken({20, 27}, true) == "1:27+4!");
-    CHECK(taken({}) == "1:25+1");
-    CHECK(taken({}) == "0:3+1");
+    CHECK(taken({20, 27}, UpTo::wanted) == "1:20+4!");
+    CHECK(taken({20, 27}, UpTo::wanted) == "1:27+4!");
+    CHECK(taken({}, UpTo::profile) == "1:25+1");
+    CHECK(taken({}, UpTo::profile) == "0:3+1");
+    CHECK(taken({}, UpTo::profile).empty());
     // Sixty-four behind the last one.
     CHECK(taken({}) == "1:31+16");
     CHECK(taken({}) == "1:47+16");
-    CHECK(taken({}) == "1:63+16");
-    CHECK(taken({}) == "1:79+16");
+    CHECK(taken({}, UpTo::behind) == "1:63+16");
+    CHECK(taken({}, UpTo::behind) == "1:79+16");
+    CHECK(taken({}, UpTo::behind).empty());
     CHECK(taken({}) == "0:0+3");
     CHECK(taken({}) == "0:4+4");
     // Behind the end of a layer is nothing.
@@ -35,7 +39,10 @@ TEST_CASE("early: what is waited for comes first, then what starts read, then wh
     CHECK(taken({}) == "1:26+1");
     CHECK(taken({}) == "1:95+3");
     CHECK(taken({26}).empty());
+    for (uint32_t piece : {12, 13, 25}) order.set_here(piece);
+    CHECK(order.lacks_profile());
     for (uint32_t piece = 0; piece < 100; ++piece) order.set_here(piece), order.set_here(piece);
+    CHECK_FALSE(order.lacks_profile());
     CHECK(order.is_complete());
 }
 
@@ -79,6 +86,24 @@ TEST_CASE("early: with other nodes what they bring comes from them, and the prof
     CHECK(taken({}) == "8+4");
     CHECK(taken({}) == "16+4");
     CHECK(taken({}).empty());
+}
+
+TEST_CASE("early: a start is over when nothing was waited for, for a quarter of its time", "[pull][early]") {
+    using namespace std::chrono_literals;
+    pull::StartWatch::Time began{};
+    pull::StartWatch start(began);
+    CHECK_FALSE(start.is_over(began, 0, false));
+    CHECK(start.is_over(began + 500ms, 0, false));
+    CHECK_FALSE(start.is_over(began + 600ms, 1, false));
+    CHECK_FALSE(start.is_over(began + 1099ms, 1, false));
+    CHECK(start.is_over(began + 1100ms, 1, false));
+    CHECK_FALSE(start.is_over(began + 8s, 1, true));
+    CHECK_FALSE(start.is_over(began + 9900ms, 1, false));
+    CHECK(start.is_over(began + 10s, 1, false));
+    // A program that reads after an hour holds it up for five seconds.
+    CHECK_FALSE(start.is_over(began + 3600s, 2, false));
+    CHECK_FALSE(start.is_over(began + 3604s, 2, false));
+    CHECK(start.is_over(began + 3605s, 2, false));
 }
 
 TEST_CASE("early: a profile is a list of pieces, whatever its bytes", "[pull][early]") {

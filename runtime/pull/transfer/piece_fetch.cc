@@ -80,6 +80,8 @@ std::optional<PieceRun> PieceOrder::next(const std::vector<uint32_t>& wanted, Up
     // What was to come from another node may have become this one's.
     if (source_) next_of_profile_ = 0;
     if (up_to == UpTo::profile || (source_ && profile_left_ > 0)) return std::nullopt;
+    if (auto out = next_behind()) return out;
+    if (up_to == UpTo::behind) return std::nullopt;
     auto out = next_of_rest();
     if (!out && source_) next_of_rest_ = 0;
     return out;
@@ -91,13 +93,22 @@ std::optional<PieceRun> PieceOrder::next_of_profile() {
     return std::nullopt;
 }
 
-std::optional<PieceRun> PieceOrder::next_of_rest() {
+std::optional<PieceRun> PieceOrder::next_behind() {
     for (; behind_.count > 0; ++behind_.first, --behind_.count)
         if (is_free(behind_.first)) return run_at(behind_.first, std::min(pieces_a_run, behind_.count), false);
+    return std::nullopt;
+}
+
+std::optional<PieceRun> PieceOrder::next_of_rest() {
     for (; next_of_rest_ < taken_.size(); ++next_of_rest_)
         if (is_free(next_of_rest_))
             return run_at(next_of_rest_, source_ ? share::PieceOwners::pieces_a_run : pieces_a_run, false);
     return std::nullopt;
+}
+
+bool StartWatch::is_over(Time now, uint32_t wishes, bool lacks_profile) {
+    if (std::exchange(wishes_, wishes) != wishes || lacks_profile) went_on_ = now;
+    return now - went_on_ >= std::clamp<Time::duration>((went_on_ - began_) / 4, shortest, longest);
 }
 
 namespace {
@@ -115,8 +126,6 @@ constexpr auto look_again = std::chrono::milliseconds(200);
 /// A transfer that waits for longer would look like one that has broken.
 constexpr auto longest_pause = std::chrono::seconds(2);
 constexpr unsigned wrong_limit = 3;
-/// After the last wish, before the rest is asked for where other nodes do that as well.
-constexpr auto calm_time = std::chrono::milliseconds(500);
 
 PieceOrder::Source source_of(const share::PieceExchange* exchange) {
     if (exchange == nullptr) return {};
@@ -199,8 +208,7 @@ class PieceFetch {
     PieceOrder order_;
     Throttle throttle_;  ///< of what nobody waits for
     Clock::time_point last_progress_;
-    uint32_t wishes_ = 0;                         ///< so many were there
-    Clock::time_point last_wish_ = Clock::now();  ///< when there was another one, or all began
+    StartWatch start_{Clock::now()};
     std::exception_ptr failure_;
     std::atomic<bool> failed_ = false;
     std::atomic<unsigned> urgent_ = 0;  ///< requests for what is waited for
@@ -230,18 +238,17 @@ void PieceFetch::fail(std::exception_ptr failure) {
     if (settings_.exchange != nullptr) settings_.exchange->wake();
 }
 
-/// While a start goes on, its nodes leave the registry to what they wait for: each knows of its own readers alone, but
-/// all run the same program.
+/// While a start goes on, the registry is left to what it waits for, here and on other nodes.
 PieceOrder::UpTo PieceFetch::up_to() {
-    if (settings_.exchange == nullptr || settings_.exchange->neighbours().empty()) return PieceOrder::UpTo::rest;
-    uint32_t wishes = arrivals_.wishes();
-    if (std::exchange(wishes_, wishes) != wishes) last_wish_ = Clock::now();
-    return Clock::now() - last_wish_ < calm_time ? PieceOrder::UpTo::profile : PieceOrder::UpTo::rest;
+    if (start_.is_over(Clock::now(), arrivals_.wishes(), order_.lacks_profile())) return PieceOrder::UpTo::rest;
+    bool is_alone = settings_.exchange == nullptr || settings_.exchange->neighbours().empty();
+    return is_alone ? PieceOrder::UpTo::behind : PieceOrder::UpTo::profile;
 }
 
 /// Waits for something to do. Nothing when all is here.
 std::optional<PieceRun> PieceFetch::next(bool only_wanted) {
     for (;;) {
+        uint32_t seen = arrivals_.wishes();
         {
             std::lock_guard lock(mutex_);
             if (order_.is_complete()) return std::nullopt;
@@ -249,8 +256,7 @@ std::optional<PieceRun> PieceFetch::next(bool only_wanted) {
             if (auto run = order_.next(arrivals_.wanted(), far)) return run;
         }
         if (stopped()) throw Error(cat(settings_.what, ": stopped"));
-        // Others have the rest in hand.
-        only_wanted ? arrivals_.wait_for_wish(look_again) : std::this_thread::sleep_for(look_again / 4);
+        arrivals_.wait_for_wish(seen, only_wanted ? look_again : look_again / 4);
     }
 }
 

@@ -35,13 +35,15 @@ class PieceOrder {
 
     /// False when it was here before.
     bool set_here(uint32_t piece);
-    enum class UpTo { wanted, profile, rest };
+    /// `behind`: what lies behind what was waited for last.
+    enum class UpTo { wanted, profile, behind, rest };
     /// What to fetch now, of which nothing is fetched by anybody else: of `wanted` first, and nothing behind `up_to`.
     /// With other nodes, nothing of the rest before all of the profile is here: what they bring of it has the registry
     /// to itself; and what is waited for is fetched a second time where a request has it and much before it, since
     /// there a request has a small part of the registry's link. Nothing when there is nothing to do.
     std::optional<PieceRun> next(const std::vector<uint32_t>& wanted, UpTo up_to);
     bool is_complete() const { return left_ == 0; }
+    bool lacks_profile() const { return profile_left_ > 0; }
 
     static constexpr uint32_t urgent_pieces = 4;  ///< in a request for what is waited for
     static constexpr uint32_t pieces_a_run = 16;   ///< of the rest without other nodes; else PieceOwners has a limit
@@ -54,6 +56,7 @@ class PieceOrder {
     bool is_free(uint32_t piece) const { return taken_[piece] == Taken::no && !source(piece); }
     bool is_far(uint32_t piece) const;
     std::optional<PieceRun> next_of_profile();
+    std::optional<PieceRun> next_behind();
     std::optional<PieceRun> next_of_rest();
     /// Here, or being fetched, by somebody who goes on until it is here: with others before it, or at once.
     enum class Taken : uint8_t { no, in_turn, at_once };
@@ -71,6 +74,25 @@ class PieceOrder {
     uint32_t next_of_rest_ = 0;
     uint32_t left_;
     uint32_t profile_left_ = 0;  ///< of the profile, that are not here
+};
+
+/// Whether the start of a step has all that it reads, on all of its nodes as far as one of them can tell: it has had
+/// nothing to wait for, for a quarter of the time until then, since others may be slower. What they wait for would
+/// share its way with the rest. Pure. One thread at a time.
+class StartWatch {
+  public:
+    using Time = std::chrono::steady_clock::time_point;
+    explicit StartWatch(Time began) : began_(began), went_on_(began) {}
+
+    /// `wishes`: how often somebody has waited so far.
+    bool is_over(Time now, uint32_t wishes, bool lacks_profile);
+
+    static constexpr auto shortest = std::chrono::milliseconds(500), longest = std::chrono::milliseconds(5000);
+
+  private:
+    Time began_;
+    Time went_on_;  ///< when it waited for something, the last time
+    uint32_t wishes_ = 0;
 };
 
 struct PieceFetchSettings {
