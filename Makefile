@@ -170,7 +170,8 @@ objects = $(call objects_of,obj,$(call united,$(1)))
 pic_objects = $(call objects_of,pic,$(call united,$(1)))
 all_sources := $(sort $(foreach layer,$(layers),$(sources_$(layer))) $(berth_sources) $(pull_sources) \
   $(mig_sources) \
-  $(plugin_sources) $(plugin_messages) $(unit_sources) $(model_sources) $(kernel_sources) $(gpu_sources))
+  $(plugin_sources) $(plugin_messages) $(unit_sources) $(model_sources) tests/cluster/read_profile.cc \
+  $(kernel_sources) $(gpu_sources))
 
 programs := $(if $(berth_sources),$(BUILD)/berth $(BUILD)/enroot) $(if $(pull_sources),$(BUILD)/berth-pull) \
   $(if $(mig_sources),$(BUILD)/berth-mig)
@@ -178,7 +179,7 @@ plugin_folder := $(BUILD)$(if $(SLURM),/slurm-$(slurm_release))
 plugin := $(if $(wildcard spank/*.cc),$(plugin_folder)/spank_berth.so)
 tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
   $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel) $(if $(gpu_sources),$(BUILD)/tests/gpu) \
-  $(if $(model_sources),$(BUILD)/tests/cluster_model)
+  $(if $(model_sources),$(BUILD)/tests/cluster_model $(BUILD)/tests/read_profile)
 
 .PHONY: all plugin tests check cluster-model gpu-tests fuzz fuzz-run fuzz-programs \
   bench-again bench-early bench-gpu bench-hooks bench-image bench-io bench-noise bench-srun bench-start pictures \
@@ -306,6 +307,10 @@ $(BUILD)/tests/cluster_model: $(call objects,$(model_sources) runtime/pull/share
 # The tables of docs/cluster.md, or with TABLE=NAME one of them.
 cluster-model: $(BUILD)/tests/cluster_model
 	$< $(TABLE)
+# For the laboratory (tests/cluster).
+$(BUILD)/tests/read_profile: $(call objects_of,obj,tests/cluster/read_profile.cc) $(berth_archives)
+	@mkdir -p $(@D)
+	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(program_libraries) $(CXXFLAGS) $(LDFLAGS)
 # Some of the tests run the programs.
 $(BUILD)/tests/unit: | $(programs) $(plugin) $(BUILD)/tests/fake_nvml.so
 $(BUILD)/tests/kernel: | $(addprefix $(BUILD)/tests/,inside escape list_tree fake_slurmstepd) $(programs) $(plugin)

@@ -56,12 +56,14 @@ TEST_CASE("early: with other nodes what they bring comes from them, and the prof
     pull::PieceOrder order({20}, {2, 3, 5}, source);
     auto taken = [&](const std::vector<uint32_t>& wanted, UpTo up_to = UpTo::rest) {
         auto run = order.next(wanted, up_to);
-        return run ? cat(run->pieces.first, "+", run->pieces.count, run->from ? "<" : "") : "";
+        return run ? cat(run->pieces.first, "+", run->pieces.count, run->from ? "<" : "", run->urgent ? "!" : "") : "";
     };
     CHECK(taken({}, UpTo::wanted).empty());
-    // Whatever somebody waits for, from whom it is to come.
-    CHECK(taken({1}, UpTo::wanted) == "1+3<");
-    CHECK(taken({}) == "5+1");
+    // Of the profile what another node sends comes by itself, and nothing is held up for what this one brings.
+    CHECK(taken({2}, UpTo::wanted).empty());
+    CHECK(taken({5}, UpTo::wanted) == "5+1");
+    // Whatever else somebody waits for, from whom it is to come.
+    CHECK(taken({1}, UpTo::wanted) == "1+3<!");
     CHECK(taken({}).empty());
     for (uint32_t piece : {2, 5}) CHECK(order.set_here(piece));
     CHECK_FALSE(order.set_here(5));
@@ -73,7 +75,7 @@ TEST_CASE("early: with other nodes what they bring comes from them, and the prof
     CHECK(taken({}) == "12+4");
     CHECK(taken({}).empty());
     // Far behind in that request; once. The one before it comes soon.
-    CHECK(taken({13, 14}, UpTo::wanted) == "14+1");
+    CHECK(taken({13, 14}, UpTo::wanted) == "14+1!");
     CHECK(taken({13, 14}, UpTo::wanted).empty());
     order.set_here(12), order.set_here(13);
     CHECK(taken({14, 15}, UpTo::wanted).empty());

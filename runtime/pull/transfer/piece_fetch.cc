@@ -62,14 +62,17 @@ bool PieceOrder::is_far(uint32_t piece) const {
 
 std::optional<PieceRun> PieceOrder::next(const std::vector<uint32_t>& wanted, UpTo up_to) {
     for (uint32_t piece : wanted) {
+        // Other nodes send the profile of their own accord, what will be waited for next with it: nothing of that is to
+        // be held up.
+        bool is_expected = source_ && in_profile_[piece];
         if (is_far(piece)) {
             taken_[piece] = Taken::at_once;
             auto layer = static_cast<size_t>(std::ranges::upper_bound(ends_, piece) - ends_.begin());
-            return PieceRun{layer, {piece, 1}, true, std::nullopt};
+            return PieceRun{layer, {piece, 1}, !is_expected, std::nullopt};
         }
-        if (taken_[piece] == Taken::no) {
-            PieceRun out = run_at(piece, urgent_pieces, false, Taken::at_once);
-            out.urgent = true;
+        if (taken_[piece] == Taken::no && !(is_expected && source(piece))) {
+            PieceRun out = run_at(piece, urgent_pieces, is_expected, Taken::at_once);
+            out.urgent = !is_expected;
             uint32_t behind = out.pieces.first + out.pieces.count;
             behind_ = {behind, std::min(pieces_behind, ends_[out.layer] - behind)};
             return out;

@@ -21,7 +21,7 @@ namespace berth::pull {
 struct PieceRun {
     size_t layer = 0;
     Arrivals::Pieces pieces;
-    bool urgent = false;  ///< somebody waits for the first one
+    bool urgent = false;  ///< somebody waits for the first one: it has the link to itself
     std::optional<unsigned> from = {};  ///< the node that has them; nothing: the registry
 };
 
@@ -39,8 +39,10 @@ class PieceOrder {
     enum class UpTo { wanted, profile, behind, rest };
     /// What to fetch now, of which nothing is fetched by anybody else: of `wanted` first, and nothing behind `up_to`.
     /// With other nodes, nothing of the rest before all of the profile is here: what they bring of it has the registry
-    /// to itself; and what is waited for is fetched a second time where a request has it and much before it, since
-    /// there a request has a small part of the registry's link. Nothing when there is nothing to do.
+    /// to itself. What is waited for of the profile comes from its owner of its own accord, and is not urgent where
+    /// this node is the owner: all that is on its way will be waited for. And what is waited for is fetched a second
+    /// time where a request has it and much before it, since there a request has a small part of the registry's link.
+    /// Nothing when there is nothing to do.
     std::optional<PieceRun> next(const std::vector<uint32_t>& wanted, UpTo up_to);
     bool is_complete() const { return left_ == 0; }
     bool lacks_profile() const { return profile_left_ > 0; }
