@@ -59,6 +59,10 @@ la_int64_t ArchiveReader::Input::skip(archive*, void* self, la_int64_t size) {
 
 namespace {
 
+/// EFTYPE of newer kernel headers (asm-generic/errno.h). A libarchive that was built with them has it where others have
+/// EILSEQ, for what its header names nowhere: a file is not as its format has it.
+constexpr int wrong_file_type = 134;
+
 using Support = int (*)(archive*);
 
 /// Those that libarchive has itself. For one that it was built without, it would start a program of that name.
@@ -102,14 +106,18 @@ void ArchiveReader::fail() const {
     throw Error(text == nullptr ? "it is damaged or cut off" : printable(text));
 }
 
+/// A name that is not in the locale's character set is handed out as it stands.
+bool ArchiveReader::is_of_locale(int result) const {
+    int problem = archive_errno(reader_.get());
+    return result == ARCHIVE_WARN && (problem == EILSEQ || problem == wrong_file_type);
+}
+
 archive_entry* ArchiveReader::next() {
     if (!std::exchange(is_open_, true) && archive_read_open1(reader_.get()) != ARCHIVE_OK) fail();
     archive_entry* entry = nullptr;
     int result = archive_read_next_header(reader_.get(), &entry);
     if (result == ARCHIVE_EOF) return nullptr;
-    // A name that is not in the locale's character set is handed out as it stands.
-    bool is_name = result == ARCHIVE_WARN && archive_errno(reader_.get()) == EILSEQ;
-    if (result != ARCHIVE_OK && !is_name) fail();
+    if (result != ARCHIVE_OK && !is_of_locale(result)) fail();
     return entry;
 }
 

@@ -46,6 +46,7 @@ class ArchiveReader {
     };
 
     [[noreturn]] void fail() const;
+    bool is_of_locale(int result) const;
 
     std::unique_ptr<Input> input_;  // libarchive has its address
     std::unique_ptr<archive, Free> reader_;
