@@ -119,9 +119,11 @@ Item item_of(archive_entry* entry) {
     return out;
 }
 
-/// A warning counts as a refusal but for those of the locale, which has no other characters than ASCII here.
+/// A warning counts as a refusal but for those of the locale, which has no other characters than ASCII here: EILSEQ, or
+/// EFTYPE of newer kernel headers.
 bool is_fine(archive* reader, int result) {
-    return result == ARCHIVE_OK || (result == ARCHIVE_WARN && archive_errno(reader) == EILSEQ);
+    int problem = archive_errno(reader);
+    return result == ARCHIVE_OK || (result == ARCHIVE_WARN && (problem == EILSEQ || problem == 134));
 }
 
 Reading read_by_libarchive(const std::string& tar) {
@@ -180,6 +182,8 @@ constexpr Known refused_by_libarchive[] = {
     {"malformed pax", "two PAX headers before one entry, which libarchive keeps in one place"},
     {"Damaged tar archive", "a checksum with something else than digits behind its end"},
     {"Non-regular file cannot be sparse", "a sparse file whose type is an older name of a file's"},
+    {"Redundant '", "two headers of one kind before one entry, from 3.8 on: the last one counts"},
+    {"Unsupported pax global", "global headers, from 3.8 on: ours, as Go, ignores what it does not refuse"},
 };
 
 template <size_t N>
@@ -230,16 +234,26 @@ bool has_empty_number(std::string_view records) {
            holds(records, " mtime=\n");
 }
 
+/// From 3.8 on libarchive makes a hard link of whatever has a link's name by an extended header. Ours, as Go, leaves that
+/// to links. `rest`: from that header on.
+bool makes_link_of_any(std::string_view rest) {
+    constexpr size_t type = 2 * oci::tar_block + 156;
+    bool is_link = rest.size() > type && (rest[type] == '1' || rest[type] == '2');
+    return archive_version_number() >= 3'008'000 && !is_link;
+}
+
 bool has_other_meaning_somewhere(std::string_view tar) {
     bool has_gnu_name = false, has_pax_name = false;
     for (size_t at = 0; at + oci::tar_block <= tar.size(); at += oci::tar_block) {
         std::string_view block = tar.substr(at, oci::tar_block);
         if (has_other_meaning(block)) return true;
         has_gnu_name |= block[156] == 'L' || block[156] == 'K';
+        if (block[156] == 'K' && makes_link_of_any(tar.substr(at))) return true;
         if (block[156] != 'x') continue;
         // The body may be shorter or longer than what is looked through.
         std::string_view records = tar.substr(at + oci::tar_block, oci::tar_block);
         if (has_odd_sparse_records(records) || has_empty_number(records)) return true;
+        if (holds(records, "linkpath=") && makes_link_of_any(tar.substr(at))) return true;
         has_pax_name |= holds(records, "path=");
     }
     // Of two names for one entry libarchive takes the one that comes first. Ours, as Go: GNU's.

@@ -274,14 +274,15 @@ TEST_CASE("command line: help is a success, a mistake berth's own failure, and b
         const char* told;
     };
     for (const Case& one :
-         {Case{"pull --help", 0, "Usage: berth pull [OPTIONS] image\n"},
+         {Case{"pull --help", 0, "berth pull [OPTIONS] image\n"},
           {"pull", exit_failure, "image is required\n"},
           {"pull --polite x", exit_failure, "The following argument was not expected: --polite\n"},
           {"pull -q --json x", exit_failure, "--json excludes --quiet\n"},
           {"pull --policy often x", exit_failure, "--policy: often not in {newer,missing,always,never}\n"},
           {"rm --job x y", exit_failure, "Could not convert: --job = x\n"},
           {"config", exit_failure, "A subcommand is required\n"},
-          {"config --help", 0, "Subcommands:\n"}}) {
+          // CLI11 2.6 has the heading in capitals.
+          {"config --help", 0, "  check "}}) {
         auto result = fixtures::run_command(cat(fixtures::built_program("berth"), " ", one.words));
         INFO(one.words << ": " << result.output);
         CHECK(result.status == one.code);

@@ -64,7 +64,7 @@ TEST_CASE("mpi: without the site's or the job's word nothing is changed, looked 
 }
 
 TEST_CASE("mpi: the first node of a step tells why the image's MPI stays", "[hooks][mpi]") {
-    const MpiScene& scene = scene_called("Open MPI in the image");
+    MpiScene scene = scene_called("Open MPI in the image");
     plan::Site site = site_of(scene);
     CHECK(made_of(scene, site, {}).warnings.size() == 1);
     CHECK(made_of(scene, site, {"SLURM_NODEID=0"}).warnings.size() == 1);
@@ -84,7 +84,7 @@ TEST_CASE("mpi: a job that asks where the site lists nothing is told so", "[hook
 }
 
 TEST_CASE("mpi: the plan tells both versions, and the site is who chose the files", "[hooks][mpi]") {
-    const MpiScene& scene = scene_called("Debian's names in the image");
+    MpiScene scene = scene_called("Debian's names in the image");
     plan::ContainerEdits made = made_of(scene, site_of(scene), {});
     REQUIRE(made.edits.size() == 3);
     CHECK(made.edits[0].reason == "the node's MPI, 12.4.1, in place of the image's, 12.2.2");

@@ -1,4 +1,5 @@
 // Archives as libarchive reads them: compressions, root file systems, and what is refused.
+#include <archive.h>
 #include <sys/stat.h>
 
 #include <chrono>
@@ -228,6 +229,8 @@ TEST_CASE("hostile row 13: an archive that claims what it has not", "[source][ho
     }
     if (what == "extension")
         builder.file("b", "").gnu_long('L', std::string(2 << 20, 'x')).file("a", ""), word = "damaged";
+    // From 3.8 on libarchive refuses some sizes before it looks for the bytes.
+    if (archive_version_number() >= 3'008'000 && what != "sparse") word = "refused";
     INFO(what);
     auto start = std::chrono::steady_clock::now();
     CHECK_THAT(scene.failure("docker-archive:" + scene.write("a.tar", builder.finished())), Contains(word));
