@@ -234,8 +234,8 @@ bool has_empty_number(std::string_view records) {
            holds(records, " mtime=\n");
 }
 
-/// From 3.8 on libarchive makes a hard link of whatever has a link's name by an extended header. Ours, as Go, leaves that
-/// to links. `rest`: from that header on.
+/// From 3.8 on libarchive makes a hard link of whatever has a link's name by an extended header. Ours, as Go, leaves
+/// that to links. `rest`: from that header on.
 bool makes_link_of_any(std::string_view rest) {
     constexpr size_t type = 2 * oci::tar_block + 156;
     bool is_link = rest.size() > type && (rest[type] == '1' || rest[type] == '2');
