@@ -16,7 +16,7 @@ namespace berth::pull::share {
 class PartialPieces {
   public:
     static constexpr size_t limit = 32;           ///< pieces, a MiB each; of more nothing is kept
-    static constexpr uint32_t unit = 4 << 10;    ///< bytes: what goes on; smaller parts would not be worth the work
+    static constexpr uint32_t unit = 4 << 10;     ///< bytes: what goes on; smaller parts would not be worth the work
 
     /// Bytes of the piece from `offset` on, as they come. From two senders they go on where they are farther.
     void add(uint32_t piece, uint32_t offset, std::string_view bytes);

@@ -316,6 +316,8 @@ bool PieceFetch::is_wanted(Arrivals::Pieces pieces) const {
 void PieceFetch::wait_for_turn(bool is_urgent, Arrivals::Pieces pieces, size_t bytes) {
     if (is_urgent) return;
     leave_room(pieces);
+    // Another node may wait for it: that is not told of the profile, see PieceOrder::next().
+    if (settings_.exchange != nullptr && order_.is_in_profile(pieces.first)) return;
     auto turn = throttle_.turn(bytes);
     while (Clock::now() < turn && !stopped() && !is_wanted(pieces))
         std::this_thread::sleep_until(std::min(turn, Clock::now() + std::chrono::milliseconds(20)));

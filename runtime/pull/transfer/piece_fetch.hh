@@ -46,6 +46,8 @@ class PieceOrder {
     std::optional<PieceRun> next(const std::vector<uint32_t>& wanted, UpTo up_to);
     bool is_complete() const { return left_ == 0; }
     bool lacks_profile() const { return profile_left_ > 0; }
+    /// From all threads.
+    bool is_in_profile(uint32_t piece) const { return in_profile_[piece]; }
 
     static constexpr uint32_t urgent_pieces = 4;  ///< in a request for what is waited for
     static constexpr uint32_t pieces_a_run = 16;   ///< of the rest without other nodes; else PieceOwners has a limit
