@@ -1,5 +1,7 @@
 #include "runtime/config/command_line.hh"
 
+#include <CLI/Version.hpp>
+
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/run_options.hh"
@@ -273,16 +275,17 @@ TEST_CASE("command line: help is a success, a mistake berth's own failure, and b
         int code;
         const char* told;
     };
+    // Its headings are others.
+    bool is_new = CLI11_VERSION_MAJOR > 2 || CLI11_VERSION_MINOR >= 6;
     for (const Case& one :
-         {Case{"pull --help", 0, "berth pull [OPTIONS] image\n"},
+         {Case{"pull --help", 0, is_new ? "\nberth pull [OPTIONS] image\n" : "Usage: berth pull [OPTIONS] image\n"},
           {"pull", exit_failure, "image is required\n"},
           {"pull --polite x", exit_failure, "The following argument was not expected: --polite\n"},
           {"pull -q --json x", exit_failure, "--json excludes --quiet\n"},
           {"pull --policy often x", exit_failure, "--policy: often not in {newer,missing,always,never}\n"},
           {"rm --job x y", exit_failure, "Could not convert: --job = x\n"},
           {"config", exit_failure, "A subcommand is required\n"},
-          // CLI11 2.6 has the heading in capitals.
-          {"config --help", 0, "  check "}}) {
+          {"config --help", 0, is_new ? "SUBCOMMANDS:\n" : "Subcommands:\n"}}) {
         auto result = fixtures::run_command(cat(fixtures::built_program("berth"), " ", one.words));
         INFO(one.words << ": " << result.output);
         CHECK(result.status == one.code);
