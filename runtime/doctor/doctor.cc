@@ -132,7 +132,7 @@ Finding store(const DoctorFacts& facts) {
                 "an image takes up to 20 GB: make room (berth gc), or set store.path to a larger file system"};
     if (!place.locks)
         return {Verdict::warning, "store", text + ", no locks",
-                "several pulls of one image may do the work twice; set limits.store_age longer than the longest job"};
+                "set limits.store_age longer than the longest job: what runs cannot be told from what does not"};
     if (place.network)
         return {Verdict::note, "store", text,
                 "a network file system: set limits.store_age longer than the longest job; a local disk starts faster"};

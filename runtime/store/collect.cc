@@ -161,12 +161,14 @@ void Remover::extracted(const Inventory& inventory, int64_t age) {
     }
 }
 
-/// Of digests that were fetched once; whoever opened one just now finds it without a name and makes another.
+/// Of digests that were fetched once; whoever opened one just now finds it without a name and makes another. And files
+/// of turns (turn.hh) whose holders were killed.
 void Remover::lock_files() {
-    if (dry_ || !certain_) return;
+    if (dry_) return;
     Fd folder = store_.directory("locks");
     for (const std::string& name : sys::list_directory(folder.get(), printable(store_.path() + "/locks", 4096))) {
-        if (!Digest::from_hex(name)) continue;
+        bool is_lock = Digest::from_hex(name).has_value(), is_turn = name.ends_with(".turn") || name.starts_with('.');
+        if (!is_turn && !(is_lock && certain_)) continue;
         Fd file = store_.find("locks/" + name, O_RDONLY | O_NOFOLLOW);
         if (file && now_ - sys::stat_of(file.get(), name).st_mtime > lock_file_age &&
             ::flock(file.get(), LOCK_EX | LOCK_NB) == 0)

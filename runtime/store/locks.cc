@@ -71,9 +71,7 @@ Lock Store::lock(const Digest& digest) const { return owned_lock(digest, LOCK_EX
 std::string Store::lock_owner(const Digest& digest) const {
     Fd file = sys::open_if_exists(own_.root(), cat("locks/", digest.hex()), O_RDONLY | O_NOFOLLOW);
     std::string owner = file ? sys::read_all(file.get(), 512, "a lock") : std::string();
-    size_t dot = owner.rfind('.');
-    if (dot == owner.npos) return "another process";
-    return cat("process ", printable(owner.substr(dot + 1)), " on ", printable(owner.substr(0, dot)));
+    return maker_of(owner);
 }
 
 Lease Store::lease(const Digest& digest) const {

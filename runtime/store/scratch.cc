@@ -33,12 +33,12 @@ std::string host_prefix() {
 }
 
 bool is_abandoned(int tmp, const std::string& name, const std::string& own) {
-    Fd object = sys::try_open_at(tmp, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     struct stat st {};
-    if (!object || ::fstat(object.get(), &st) != 0) return false;
-    // Another host's lock may be invisible here.
+    if (::fstatat(tmp, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) return false;
+    // Another host's lock may be invisible here. Nor is its file opened: on NFS this host could keep it as it is now.
     if (!name.starts_with(own) && ::time(nullptr) - st.st_mtime < foreign_age) return false;
-    return ::flock(object.get(), LOCK_EX | LOCK_NB) == 0;
+    Fd object = sys::try_open_at(tmp, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    return object && ::flock(object.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
 }  // namespace
@@ -83,6 +83,12 @@ Scratch::~Scratch() {
 std::string scratch_name() {
     constexpr size_t digits = 16;
     return cat(host_prefix(), ::getpid(), ".", random_word().substr(0, digits));
+}
+
+std::string maker_of(const std::string& name) {
+    std::vector<std::string> parts = split(name, '.');
+    if (parts.size() < 2) return "another process";
+    return cat("process ", printable(parts[1]), " on ", printable(parts[0]));
 }
 
 size_t sweep_scratch(int tmp) {

@@ -43,6 +43,9 @@ class Scratch {
 /// A name that no other process uses: HOST.PID.RANDOM.
 std::string scratch_name();
 
+/// "process 12 on host7" of HOST.PID or HOST.PID.RANDOM; "another process" of anything else. For people.
+std::string maker_of(const std::string& name);
+
 /// Removes an object of tmp/, a file or a directory with all that is in it. False when it is still there, or another
 /// process removed it.
 bool remove_scratch(int tmp, const std::string& name);

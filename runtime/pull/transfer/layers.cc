@@ -17,6 +17,7 @@
 #include "runtime/pull/transfer/seal.hh"
 #include "runtime/pull/transfer/stored.hh"
 #include "runtime/squash/write/compressor_pool.hh"
+#include "runtime/store/turn.hh"
 
 namespace berth::pull {
 
@@ -115,7 +116,7 @@ class Fetch {
     void refuse_other(const MissingLayer& layer, const char* kind, const Digest& is, const Digest& wanted) const;
     oci::ConvertedLayer convert(oci::Source& source, size_t index, int fd, share::PiecePump* pump, uint64_t& taken);
     std::string name_of(const MissingLayer& layer) const { return cat(what_, ", layer ", layer.blob.digest); }
-    Lock wait_for_turn(size_t index);
+    store::Turn wait_for_turn(size_t index);
     void fail(std::exception_ptr failure);
 
     const store::Store& store_;
@@ -157,22 +158,22 @@ void Fetch::leave_to_others(const MissingLayer& layer, const char* reason) {
 
 /// Another image that is being pulled may have the same layer; its pull may also die, or wait for another node that
 /// waits for this one.
-Lock Fetch::wait_for_turn(size_t index) {
+store::Turn Fetch::wait_for_turn(size_t index) {
     auto since = std::chrono::steady_clock::now();
-    for (const Digest& diff_id = layers_[index].diff_id;;) {
-        if (Lock turn = store_.try_lock(diff_id)) return turn;
+    for (store::TurnQueue queue(store_, layers_[index].diff_id);;) {
+        if (store::Turn turn = queue.try_take()) return turn;
         if (stop_) throw Error(cat(what_, ": stopped"));
         if (role_of(layers_[index]) == share::Member::Role::owner &&
             std::chrono::steady_clock::now() - since > owners_patience)
             leave_to_others(layers_[index], "another pull on this node holds it");
-        meter_.set_layer(index, LayerState::waiting, store_.lock_owner(diff_id));
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        meter_.set_layer(index, LayerState::waiting, queue.holder());
+        std::this_thread::sleep_for(queue.pause());
     }
 }
 
 void Fetch::fetch(size_t index) {
     const MissingLayer& layer = layers_[index];
-    Lock turn = wait_for_turn(index);
+    store::Turn turn = wait_for_turn(index);
     if (has_own_layer(store_, layer.diff_id)) {
         leave_to_others(layer, "another pull on this node has brought it");
         return meter_.set_layer(index, LayerState::present);

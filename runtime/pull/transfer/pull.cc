@@ -20,6 +20,7 @@
 #include "runtime/pull/transfer/stored.hh"
 #include "runtime/store/collect.hh"
 #include "runtime/store/partial.hh"
+#include "runtime/store/turn.hh"
 #include "runtime/telemetry/event_cause.hh"
 #include "runtime/trust/remembered.hh"
 
@@ -70,7 +71,7 @@ class Pull {
     Digest run_for_other_machine();
     void check_architecture(const plan::ImageConfig& config) const;
     Digest fall_back(const oci::Unreachable& problem) const;
-    Lock wait_for_turn(const Digest& digest) const;
+    store::Turn wait_for_turn(const Digest& digest) const;
     bool may_start_early() const;
     bool start_early(const Digest& digest);
     bool prepare_start();
@@ -159,7 +160,7 @@ Digest Pull::run() {
     meter_.begin(Phase::opening, cat("opening ", what_, " in the store"));
     if (!is_complete(store_, digest)) {
         if (start_early(digest)) return digest;
-        Lock turn = wait_for_turn(digest);
+        store::Turn turn = wait_for_turn(digest);
         if (!is_complete(store_, digest)) fetch(digest);
     }
     admit_stored(digest);
@@ -236,7 +237,7 @@ Digest Pull::run_for_other_machine() {
     Chain chain = find_manifest(ask());
     const Digest& digest = chain.document.digest;
     if (!is_complete(store_, digest)) {
-        Lock turn = wait_for_turn(digest);
+        store::Turn turn = wait_for_turn(digest);
         if (!is_complete(store_, digest)) {
             fetched_ = true;
             fetch_image(chain);
@@ -304,10 +305,11 @@ Digest Pull::fall_back(const oci::Unreachable& problem) const {
     return *digest;
 }
 
-Lock Pull::wait_for_turn(const Digest& digest) const {
-    if (Lock mine = store_.try_lock(digest)) return mine;
-    meter_.begin(Phase::waiting, cat("waiting for ", store_.lock_owner(digest), ", which is pulling ", what_));
-    return store_.lock(digest);
+store::Turn Pull::wait_for_turn(const Digest& digest) const {
+    store::TurnQueue queue(store_, digest);
+    if (store::Turn mine = queue.try_take()) return mine;
+    meter_.begin(Phase::waiting, cat("waiting for ", queue.holder(), ", which is pulling ", what_));
+    return queue.take();
 }
 
 Chain Pull::find_manifest(const Digest& digest) {
