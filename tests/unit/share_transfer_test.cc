@@ -108,6 +108,8 @@ class Relay {
         return ntohs(address.sin6_port);
     }
     unsigned connections() const { return connections_; }
+    /// That came from the port, over all connections.
+    size_t bytes() const { return bytes_; }
 
   private:
     void accept_all() {
@@ -127,7 +129,7 @@ class Relay {
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         return ::connect(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 ? std::move(out) : Fd();
     }
-    void pass(Fd client, Limit limit) const {
+    void pass(Fd client, Limit limit) {
         Fd server = connected();
         char buffer[16 << 10];
         for (size_t passed = 0; !is_ended_ && !(limit.closes && passed >= limit.bytes);) {
@@ -141,7 +143,7 @@ class Relay {
                 if (got <= 0) return;
                 auto size = static_cast<size_t>(got);
                 if (::send(ends[1 - from].fd, buffer, size, MSG_NOSIGNAL) != got) return;
-                if (from == 1) passed += size;
+                if (from == 1) passed += size, bytes_ += size;
             }
         }
     }
@@ -151,6 +153,7 @@ class Relay {
     std::function<Limit(unsigned)> limit_of_;
     std::atomic<bool> is_ended_ = false;
     std::atomic<unsigned> connections_ = 0;
+    std::atomic<size_t> bytes_ = 0;
     std::thread thread_;
 };
 
@@ -307,6 +310,30 @@ TEST_CASE("a slow source is left when the tracker names another one, and the nod
     CHECK(receiver.complaints.empty());
     CHECK(receiver.behind > 5 << 20);
     CHECK((content_of(receiver.file.get()) == content));
+}
+
+TEST_CASE("a source that had nothing is asked again after a while, and does not lose its receivers for good",
+          "[share]") {
+    TempFolder folder;
+    std::string content = squash::test::noise(12 << 20, 12);
+    Node near, far;
+    fill(far, folder, "far", content);
+    Identity identity = make_identity();
+    LayerServer slow({.identity = identity, .token = token, .rate = 300'000});
+    slow.offer(far.layer);
+    Relay relay(slow.port(), [](unsigned) { return Relay::Limit{}; });
+    Receiver receiver(folder);
+    seal_like(receiver.layer, *far.layer);
+    receiver.settings.starving = receiver.settings.back = milliseconds(300);
+    std::thread later([&] {
+        while (receiver.received == 0) std::this_thread::sleep_for(milliseconds(10));
+        fill(near, folder, "near", content);
+    });
+    receiver.receive({near.peer(), {1, {"far", "127.0.0.1", relay.port(), identity.pin}}});
+    later.join();
+    CHECK((content_of(receiver.file.get()) == content));
+    CHECK(receiver.complaints.empty());
+    CHECK(relay.bytes() < content.size() / 2);
 }
 
 TEST_CASE("a source that has told no key is passed over", "[share]") {

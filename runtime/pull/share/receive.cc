@@ -25,9 +25,8 @@ using std::chrono::seconds;
 /// A source that has sent pieces is asked so many times more when a connection fails. On a busy link packets are lost
 /// again and again, until a connection waits for seconds, and a new one does not.
 constexpr unsigned more_tries = 2;
-/// After so long without a piece the next source may have some. That is no fault of the one that is left.
-constexpr auto starving_time = seconds(30);
 constexpr auto seal_patience = seconds(10);
+constexpr unsigned most_doublings = 6;  ///< of ReceiveSettings::back
 
 void write_piece(int file, const PieceHead& head, const char* bytes, const Digest& layer) {
     uint64_t at = uint64_t{head.index} * piece_size;
@@ -79,6 +78,9 @@ class StripeReceiver {
     unsigned version_ = 0;  ///< of the list in which it is the current one
     bool is_moved_ = false; ///< the tracker has named another source
     bool is_starved_ = false;
+    std::optional<Clock::time_point> went_on_;  ///< when a source was left with which nothing was wrong
+    bool goes_back_ = false;
+    unsigned returns_ = 0;
     bool is_complete_ = false;
     Clock::time_point heard_;  ///< when the last byte came, or the source was asked
     bool has_heard_ = false;   ///< of the source
@@ -110,7 +112,9 @@ void StripeReceiver::run() {
         uint32_t before = layer_.count(stripe_);
         std::string problem = take_from(*source);
         if (has_heard_) last_word = heard_;
-        if (is_moved_) continue;
+        if (goes_back_) sources_.begin_again(stripe_, *source), returns_ = std::min(returns_ + 1, most_doublings);
+        if (is_moved_ || goes_back_) went_on_.reset();
+        if (is_moved_ || goes_back_) continue;
         if (problem.empty()) {
             await_seal();
             if (layer_.has_stripe(stripe_)) return;
@@ -118,6 +122,7 @@ void StripeReceiver::run() {
         }
         if (is_over() || should_try_again()) continue;
         if (!is_starved_ && !is_gone_) settings_.complain(*source, problem);
+        if (is_starved_ || is_lost_) went_on_ = Clock::now();
         sources_.pass_over(stripe_, *source);
         // Whoever has just failed is not asked again at once where there is nobody else.
         if (layer_.count(stripe_) == before) std::this_thread::sleep_for(milliseconds(50));
@@ -133,6 +138,7 @@ bool StripeReceiver::should_try_again() {
 std::string StripeReceiver::take_from(const SourcePeer& source) {
     problem_.clear(), head_bytes_.clear(), head_.reset();
     filled_ = 0, is_complete_ = false, is_moved_ = false, is_starved_ = false, is_lost_ = false, is_gone_ = false;
+    goes_back_ = false;
     key_ = source.peer.key;
     heard_ = fed_ = Clock::now(), has_heard_ = false;
     PeerRequests::Answer answer = requests_.get(
@@ -206,8 +212,10 @@ bool StripeReceiver::should_leave() {
     if (is_over()) return true;
     if (has_other_source()) return is_moved_ = true;
     if (now - heard_ > longest_silence) return is_lost_ = true, problem_ = "it fell silent", true;
+    // Each time later, in case it never gets any.
+    if (went_on_ && now - *went_on_ > settings_.back * (1 << returns_)) return goes_back_ = true;
     // One that has nothing mostly waits for another node, and finds a better one itself.
-    return is_starved_ = now - fed_ > starving_time;
+    return is_starved_ = now - fed_ > settings_.starving;
 }
 
 }  // namespace
@@ -229,6 +237,12 @@ void SourceList::pass_over(unsigned stripe, const SourcePeer& source) {
     std::lock_guard lock(mutex_);
     const auto& list = lists_[stripe];
     if (!list.empty() && list[turns_[stripe] % list.size()].peer.key == source.peer.key) ++turns_[stripe];
+}
+
+void SourceList::begin_again(unsigned stripe, const SourcePeer& source) {
+    std::lock_guard lock(mutex_);
+    const auto& list = lists_[stripe];
+    if (!list.empty() && list[turns_[stripe] % list.size()].peer.key == source.peer.key) turns_[stripe] = 0;
 }
 
 void receive_layer(GrowingLayer& layer, int file, SourceList& sources, const ReceiveSettings& settings) {

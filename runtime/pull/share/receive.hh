@@ -31,6 +31,8 @@ class SourceList {
     /// The next one's turn, unless the list has changed since `source` was the current one. Behind the last one comes
     /// the first.
     void pass_over(unsigned stripe, const SourcePeer& source);
+    /// The first one's turn again, under the same condition.
+    void begin_again(unsigned stripe, const SourcePeer& source);
     /// Another number after each set().
     unsigned version() const { return version_; }
 
@@ -51,6 +53,11 @@ struct ReceiveSettings {
     std::string token;                          ///< see client_token()
     const std::atomic<bool>* stop = nullptr;    ///< ends everything
     std::chrono::milliseconds patience{20'000};  ///< without a word from any source
+    /// After so long without a piece the next source may have some. That is no fault of the one that is left.
+    std::chrono::milliseconds starving{30'000};
+    /// So long after a source had nothing, or its connection failed, the first one is asked again: else all who left
+    /// theirs gather at a few, and the more they are the less each of them gets.
+    std::chrono::milliseconds back{30'000};
     /// Told of a source that is passed over, and why; any thread.
     std::function<void(const SourcePeer&, const std::string& reason)> complain;
     /// Told of bytes that came and were right; any thread.

@@ -171,12 +171,41 @@ void sizing() {
     }
 }
 
+/// What tests/cluster/laboratory.py does with --nodes, --rate (Mbit/s) and --megabytes: four layers, each half of the
+/// one before, and links whose rate counts the headers: of 1,514 bytes on Ethernet 1,448 are data. S/B is as there,
+/// without them.
+Setting of_laboratory(unsigned nodes, double rate, double megabytes) {
+    constexpr double halves = 1 + 0.5 + 0.25 + 0.125, payload = 1448.0 / 1514;
+    Setting out{.nodes = nodes, .link = rate * 1e6 / 8 * payload, .registry = rate * 1e6 / 8 * payload};
+    for (double weight = 1; out.layers.size() < 4; weight /= 2)
+        out.layers.push_back(static_cast<uint64_t>(megabytes * (1 << 20) * weight / halves));
+    out.piece = 64U << 10;
+    return out;
+}
+
+void laboratory() {
+    head("p50 / p99 as multiples of S/B, where S/B counts no headers, for the laboratory",
+         {"nodes", "Mbit/s", "MiB", "two trees"});
+    struct Run {
+        unsigned nodes;
+        double rate, megabytes;
+    };
+    for (const Run& run : {Run{8, 50, 256}, Run{16, 20, 128}, Run{64, 5, 128}}) {
+        Setting one = of_laboratory(run.nodes, run.rate, run.megabytes);
+        std::vector<double> done = simulate(one).done;
+        one.link = run.rate * 1e6 / 8;
+        row({std::to_string(run.nodes), std::to_string(static_cast<int>(run.rate)),
+             std::to_string(static_cast<int>(run.megabytes)), ratios(one, done)});
+    }
+}
+
 }  // namespace
 
 int main(int count, char** words) {
     std::string only = count > 1 ? words[1] : "";
     const std::pair<const char*, void (*)()> tables[] = {
-        {"shapes", shapes}, {"slow", slow_nodes}, {"disturbed", disturbances}, {"sizing", sizing}};
+        {"shapes", shapes}, {"slow", slow_nodes}, {"disturbed", disturbances}, {"sizing", sizing},
+        {"laboratory", laboratory}};
     for (auto [name, print] : tables)
         if (only.empty() || only == name) print();
 }
