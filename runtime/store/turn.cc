@@ -51,12 +51,16 @@ std::optional<TurnFile> look(int folder, const std::string& name) {
     }
 }
 
-/// A file beside the turn's, which has the server's time once it is written; without a name when it cannot be.
+/// A file beside the turn's, which has the server's time. Throws SysError when it cannot be written.
 struct Written {
     Written(int folder, const std::string& text) : folder_(folder), name(cat(".", text)) {
         file = sys::try_open_at(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-        if (!file || !write_text(file.get(), text)) throw SysError("writing a turn");
+        if (file && write_text(file.get(), text)) return;
+        int number = errno;
+        if (file) ::unlinkat(folder, name.c_str(), 0);
+        throw SysError("writing a turn", number);
     }
+    /// One that was given another name has none here.
     ~Written() {
         if (!name.empty()) ::unlinkat(folder_, name.c_str(), 0);
     }
