@@ -119,8 +119,8 @@ image_is_whole() {
   [[ $status == 0 && $output == 12.* ]] || { echo "a container on $1 ended with $status: $output"; return 1; }
 }
 
-@test "nfs: of two hosts that do not see each other's locks one pulls, and the other says for whom it waits" {
-  mount_hosts vers=3,nolock
+# Both want the image: host2 says for whom it waits, and each blob is fetched once.
+one_pulls_for_both() {
   local before
   before=$(lines_now)
   begin_on_host1
@@ -131,6 +131,11 @@ image_is_whole() {
   wait "$second"
   run fetched_since "$before"
   [[ $output ]] && (( $(awk '{ print $1; exit }' <<< "$output") == 1 )) || { echo "fetched: $output"; return 1; }
+}
+
+@test "nfs: of two hosts that do not see each other's locks one pulls, and the other says for whom it waits" {
+  mount_hosts vers=3,nolock
+  one_pulls_for_both
   image_is_whole host1
   image_is_whole host2
   ! turn_is_taken
@@ -151,16 +156,7 @@ image_is_whole() {
 
 @test "nfs: with locks that all hosts see it is the same" {
   mount_hosts vers=4.2
-  local before
-  before=$(lines_now)
-  begin_on_host1
-  begin_on_host2
-  until_true 10 host2_says 'waiting for process [0-9]* on host1, which is pulling'
-  pkill -CONT -U 2100 berth-pull
-  wait "$first"
-  wait "$second"
-  run fetched_since "$before"
-  [[ $output ]] && (( $(awk '{ print $1; exit }' <<< "$output") == 1 )) || { echo "fetched: $output"; return 1; }
+  one_pulls_for_both
   image_is_whole host2
 }
 
