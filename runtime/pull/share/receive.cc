@@ -113,8 +113,10 @@ void StripeReceiver::run() {
         std::string problem = take_from(*source);
         if (has_heard_) last_word = heard_;
         if (goes_back_) sources_.begin_again(stripe_, *source), returns_ = std::min(returns_ + 1, most_doublings);
-        if (is_moved_ || goes_back_) went_on_.reset();
-        if (is_moved_ || goes_back_) continue;
+        if (is_moved_ || goes_back_) {
+            went_on_.reset();
+            continue;
+        }
         if (problem.empty()) {
             await_seal();
             if (layer_.has_stripe(stripe_)) return;
