@@ -128,9 +128,7 @@ class HostTurn {
 Turn::Turn() = default;
 Turn::Turn(Lock lock, std::unique_ptr<HostTurn> file) : lock_(std::move(lock)), file_(std::move(file)) {}
 Turn::Turn(Turn&&) noexcept = default;
-Turn& Turn::operator=(Turn&&) noexcept = default;
-// Other processes of this host look for the file when they have the lock.
-Turn::~Turn() { file_.reset(); }
+Turn::~Turn() = default;
 
 struct TurnQueue::Seen {
     std::string text;

@@ -2,7 +2,6 @@
 // between hosts, where a lock (flock) may be known to its own host only.
 #pragma once
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,13 +40,12 @@ class [[nodiscard]] Turn {
     Turn();
     explicit Turn(Lock lock, std::unique_ptr<HostTurn> file = nullptr);
     Turn(Turn&&) noexcept;
-    Turn& operator=(Turn&&) noexcept;
     ~Turn();
     explicit operator bool() const { return static_cast<bool>(lock_); }
 
   private:
     Lock lock_;
-    std::unique_ptr<HostTurn> file_;
+    std::unique_ptr<HostTurn> file_;  ///< goes first: who has the lock next looks for it
 };
 
 /// Wants the turn of a digest. It saves duplicate work; correctness never depends on it: where nothing can be locked or
@@ -62,8 +60,9 @@ class TurnQueue {
     TurnQueue(const TurnQueue&) = delete;
     TurnQueue& operator=(const TurnQueue&) = delete;
 
-    /// Empty while another process has the turn. To be called every pause(). Afterwards what others have published is
-    /// seen, also through the caches of a network file system.
+    /// Empty while another process has the turn. To be called every pause(); takes TurnTimes::settled longer where a
+    /// lost turn is taken. Afterwards what others have published is seen, also through the caches of a network file
+    /// system.
     Turn try_take();
     /// As long as it takes.
     Turn take();

@@ -17,6 +17,7 @@
 #include "runtime/store/collect.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/processes.hh"
+#include "tests/fixtures/squash_tools.hh"
 
 namespace fs = std::filesystem;
 using namespace berth;
@@ -28,15 +29,11 @@ namespace {
 const Digest key("sha256:" + std::string(64, 'c'));
 
 struct Scene {
-    Scene() {
-        char name[] = "/tmp/berth-turn-XXXXXX";
-        path = ::mkdtemp(name);
-    }
-    ~Scene() { fs::remove_all(path); }
-    store::Store store() const { return store::Store::open(path + "/store"); }
-    std::string lock_file() const { return path + "/store/locks/" + key.hex(); }
+    store::Store store() const { return store::Store::open(folder / "store"); }
+    std::string locks() const { return folder / "store/locks"; }
+    std::string lock_file() const { return locks() + "/" + key.hex(); }
     std::string turn_file() const { return lock_file() + ".turn"; }
-    std::string path;
+    fixtures::TempFolder folder;
 };
 
 /// One that is lost soon, and one that is not on the slowest machine.
@@ -128,7 +125,7 @@ TEST_CASE("turns: what a killed process held is taken by one of those who wait, 
     CHECK(taken == 4);
     CHECK_FALSE(fs::exists(scene.turn_file()));
     // Nothing but the file of the lock.
-    CHECK(std::distance(fs::directory_iterator(scene.path + "/store/locks"), {}) == 1);
+    CHECK(std::distance(fs::directory_iterator(scene.locks()), {}) == 1);
 }
 
 TEST_CASE("turns: whoever was thought dead leaves the file of the next one", "[store][turn]") {
@@ -167,13 +164,13 @@ TEST_CASE("turns: what killed processes left is removed after a day", "[store][t
     Scene scene;
     leave_turn(scene);
     store::Store store = scene.store();
-    std::ofstream(scene.path + "/store/locks/.host.1.00") << "x";
+    std::ofstream(scene.locks() + "/.host.1.00") << "x";
     store::collect(store, {}, false, true);
     CHECK(fs::exists(scene.turn_file()));
-    for (const auto& entry : fs::directory_iterator(scene.path + "/store/locks"))
+    for (const auto& entry : fs::directory_iterator(scene.locks()))
         fs::last_write_time(entry, fs::file_time_type::clock::now() - 25h);
     store::collect(store, {}, false, true);
     CHECK_FALSE(fs::exists(scene.turn_file()));
-    CHECK_FALSE(fs::exists(scene.path + "/store/locks/.host.1.00"));
+    CHECK_FALSE(fs::exists(scene.locks() + "/.host.1.00"));
     CHECK_FALSE(fs::exists(scene.lock_file()));
 }
