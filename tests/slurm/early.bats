@@ -152,8 +152,7 @@ told() { without_progress < "$BATS_TEST_TMPDIR/out"; }
   step cat /srv/hello
   wait_until 60 asked_for 1
   wait_until 60 a_task_lives
-  # shellcheck disable=SC2046
-  kill_9 $(root pgrep -x berth-pull)
+  kill_9_all 'pgrep -x berth-pull'
   local code=0
   wait "$job" || code=$?
   expect_equal "$code" 1
@@ -415,9 +414,8 @@ both_have_pulled() { [ "$(pull_events length)" = 2 ]; }
   together
   wait_until 60 asked_for 1
   wait_until 60 a_task_lives
-  # shellcheck disable=SC2016,SC2046
-  kill_9 $(root bash -c 'for pid in $(pgrep -x berth-pull); do
-    [[ ! /proc/$pid/root/var/lib/berth -ef $1 ]] || echo "$pid"; done' bash "$state/nodes/n2/store")
+  kill_9_all "for pid in \$(pgrep -x berth-pull); do
+    [[ ! /proc/\$pid/root/var/lib/berth -ef $state/nodes/n2/store ]] || echo \$pid; done"
   rm "$held"
   wait_until 60 one_has_pulled
   in_home "touch go"

@@ -165,6 +165,22 @@ kill_9() {
   root kill -9 "$@"
 }
 
+# As root of the box, what commands there list by process ID, also what they begin or end meanwhile: kill_9_all COMMANDS.
+# Fails when there was none.
+kill_9_all() {
+  # shellcheck disable=SC2016
+  root bash -c 'declare -A stopped=()
+    another=1
+    while ((another)); do
+      another=0
+      for pid in $(eval "$1"); do
+        [[ -z ${stopped[$pid]:-} ]] && kill -STOP "$pid" 2> /dev/null || continue
+        stopped[$pid]=1 another=1
+      done
+    done
+    kill -9 "${!stopped[@]}"' bash "$1"
+}
+
 # The FUSE mounts that a namespace of the box still has.
 fuse_mounts() {
   cat "$(box_proc)"/[0-9]*/mountinfo 2> /dev/null | grep -E ' - fuse[^c]' || true
